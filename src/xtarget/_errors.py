@@ -1,0 +1,70 @@
+"""Every error that xtarget raises on purpose: one tree, so that one `except` is enough.
+
+A message has three parts: what failed and on what; the vendor's own status name and text where there is one; what to
+do next.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "ArgumentError",
+    "CompileError",
+    "DeviceLostError",
+    "DriverError",
+    "LaunchError",
+    "LoadError",
+    "NoDeviceError",
+    "OutOfMemoryError",
+    "OutOfResourcesError",
+    "UnknownKernelError",
+    "UnknownTargetError",
+    "XTargetError",
+]
+
+
+class XTargetError(Exception):
+    """Base class of every error of this package."""
+
+
+class UnknownKernelError(XTargetError):
+    """No kernel of that name is registered."""
+
+
+class UnknownTargetError(XTargetError):
+    """The text names no target that can be compiled for, or no vendor."""
+
+
+class ArgumentError(XTargetError, ValueError):
+    """The arguments do not fit the kernel: number, shape, dtype, device, overlap."""
+
+
+class NoDeviceError(XTargetError):
+    """No device was found, or the one that was named does not exist."""
+
+
+class CompileError(XTargetError):
+    """A kernel could not be compiled, or no compiler is installed."""
+
+
+class LoadError(XTargetError):
+    """A binary was refused: wrong format, wrong arch, damaged, or without the wanted entry."""
+
+
+class LaunchError(XTargetError):
+    """A launch was refused or failed."""
+
+
+class OutOfResourcesError(LaunchError):
+    """A launch needs more threads, registers or shared memory than the device has."""
+
+
+class OutOfMemoryError(XTargetError, MemoryError):
+    """The device has no memory left for an allocation."""
+
+
+class DeviceLostError(XTargetError):
+    """The device or its context is gone (fault, reset, unplugged); nothing on it can be used any more."""
+
+
+class DriverError(XTargetError):
+    """A vendor's run time answered with a status that has no better class here."""

@@ -1,0 +1,225 @@
+"""The one call into Triton: from a compile request to compiled stages, for any back end.
+
+Only `triton.compile(ASTSource, target=GPUTarget(...))` is used: Triton's JIT and its driver allow one vendor a process.
+Works with Triton 3.6 to 3.9.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import importlib.util
+import os
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from .._errors import CompileError, UnknownTargetError
+from .._types import Artifact, CompileRequest, DtypeConstant, Parameter, Resources, Scratch, Target, TypeText
+
+__all__ = ["Compiled", "compile_with_triton", "fingerprint", "make_artifact"]
+
+MIN_VERSION, END_VERSION = (3, 6), (3, 10)
+_INSTALL = 'pip install "xtarget[compile]"'
+#: Variables that change nothing in a binary; every other TRITON_* or LLVM switch is part of the fingerprint.
+_NEUTRAL = ("TRITON_CACHE", "TRITON_HOME", "TRITON_DUMP", "TRITON_PRINT", "TRITON_DEFAULT_BACKEND", "TRITON_DISABLE_LINE_INFO")
+_SWITCHES = ("TRITON_", "LLVM_", "MLIR_", "DISABLE_LLVM_OPT", "DISABLE_PTXAS_OPT", "PTXAS_", "AMDGCN_")
+_TEXT_STAGES = ("ttir", "ttgir", "llir", "ptx", "amdgcn", "spvll")
+
+# Triton's knobs are process-wide state, so one compilation at a time.
+_lock = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """What came out of `triton.compile`: stages by name and Triton's metadata."""
+
+    stages: Mapping[str, str | bytes]
+    metadata: Mapping[str, Any]
+    parameters: tuple[Parameter, ...]
+
+
+@cache
+def fingerprint() -> str:
+    """Identity of the installed Triton in about a millisecond: version, digest of its RECORD, and the size and
+    modification time of libtriton (which a local build changes in place). Empty when Triton is not installed."""
+    spec = importlib.util.find_spec("triton")
+    if spec is None or not spec.submodule_search_locations:
+        return ""
+    root = Path(next(iter(spec.submodule_search_locations)))
+    parts = []
+    try:
+        distribution = importlib.metadata.distribution("triton")
+        record = distribution.read_text("RECORD") or ""
+        parts += [distribution.version, hashlib.sha256(record.encode()).hexdigest()]
+    except importlib.metadata.PackageNotFoundError:
+        parts.append("no distribution")
+    for library in sorted((root / "_C").glob("libtriton*.so")):
+        stat = library.stat()
+        parts += [library.name, str(stat.st_size), str(stat.st_mtime_ns)]
+    parts += [
+        f"{name}={value}"
+        for name, value in sorted(os.environ.items())
+        if name.startswith(_SWITCHES) and not name.startswith(_NEUTRAL)
+    ]
+    return "triton " + " ".join(parts)
+
+
+@cache
+def _triton() -> Any:
+    """Import Triton once and check its version."""
+    try:
+        import triton
+    except ImportError as error:
+        raise CompileError(
+            f"no compiler is installed (import triton: {error}), and no binary of this kernel is in the cache. "
+            f"Install one with: {_INSTALL}"
+        ) from error
+    version = tuple(int(part) for part in triton.__version__.split(".")[:2])
+    if not MIN_VERSION <= version < END_VERSION:
+        raise CompileError(
+            f"Triton {triton.__version__} is not supported; this xtarget works with "
+            f"{MIN_VERSION[0]}.{MIN_VERSION[1]} to {END_VERSION[0]}.{END_VERSION[1] - 1}. Install one with: {_INSTALL}"
+        )
+    return triton
+
+
+def _flatten(name: str, type_: TypeText) -> list[tuple[str, str]]:
+    """(name, type) of a parameter's scalars; elements of tuples are `name.0`, `name.1`..."""
+    if isinstance(type_, str):
+        return [] if type_ == "constexpr" else [(name, type_)]
+    return [pair for i, element in enumerate(type_) for pair in _flatten(f"{name}.{i}", element)]
+
+
+def _path(name: str, arg_names: Sequence[str]) -> tuple[int, ...]:
+    """Triton's index path of `shape.0`."""
+    head, *rest = name.split(".")
+    return (arg_names.index(head), *(int(r) for r in rest))
+
+
+def _constant(value: Any, triton: Any) -> Any:
+    if isinstance(value, DtypeConstant):
+        return getattr(triton.language, value.name if value.name != "bool" else "int1")
+    if isinstance(value, tuple):
+        return tuple(_constant(v, triton) for v in value)
+    return value
+
+
+def _located(error: BaseException, path: str) -> str:
+    """Triton's message, led by the kernel's file and line where the exception knows them."""
+    message = str(error).strip() or type(error).__name__
+    node = getattr(error, "node", None)
+    cause: BaseException | None = error
+    while cause is not None:  # the innermost exception of the front end says most
+        if getattr(cause, "node", None) is not None:
+            node, message = cause.node, str(cause).strip()  # type: ignore[attr-defined]
+        cause = cause.__cause__
+    line = getattr(node, "lineno", None)
+    return f"{path}{f', line {line} of the function' if line else ''}:\n{message}"
+
+
+def compile_with_triton(
+    request: CompileRequest,
+    target: Target,
+    *,
+    backend: str,
+    arch: int | str,
+    warp_size: int,
+    options: Mapping[str, Any],
+) -> Compiled:
+    """Run `triton.compile` for one specialization.
+
+    Args:
+        request: kernel, signature, constants, alignment.
+        target: ours, for messages.
+        backend, arch, warp_size: Triton's `GPUTarget`.
+        options: options of Triton's back end, on top of the request's.
+
+    Raises:
+        CompileError: no usable Triton, or it refuses the kernel; the message has Triton's text and the file.
+        UnknownTargetError: Triton does not know the arch.
+    """
+    triton = _triton()
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    fn = request.source.load()
+    given = dict(request.signature)
+    unknown = [name for name in given if name not in fn.arg_names]
+    missing = [name for name in fn.arg_names if name not in given]
+    if unknown or missing:
+        raise CompileError(
+            f"kernel {request.source.name} ({request.source.path}): its spec and its parameters differ"
+            + (f"; not in the function: {', '.join(unknown)}" if unknown else "")
+            + (f"; not in the spec: {', '.join(missing)}" if missing else "")
+            + ". Give every parameter of the function a value in the spec."
+        )
+    signature = {name: given[name] for name in fn.arg_names}
+    parameters = tuple(Parameter(n, t) for name, type_ in signature.items() for n, t in _flatten(name, type_))
+    source = ASTSource(
+        fn,
+        signature,
+        constexprs={name: _constant(value, triton) for name, value in request.constants},
+        attrs={_path(name, fn.arg_names): [["tt.divisibility", 16]] for name in request.aligned},
+    )
+    chosen = {
+        "num_warps": request.num_warps,
+        "num_stages": request.num_stages,
+        "enable_fp_fusion": True,
+        **options,
+        **dict(request.options),
+    }
+    knobs = triton.knobs
+    with _lock, ExitStack() as stack:
+        for scope in (knobs.cache, knobs.compilation, knobs.runtime):
+            stack.enter_context(scope.scope())
+        # our cache is the only one; line info would put paths into the binary
+        knobs.cache.dir = stack.enter_context(tempfile.TemporaryDirectory(prefix="xtarget-"))
+        knobs.compilation.disable_line_info = not request.line_info
+        try:
+            kernel = triton.compile(source, target=GPUTarget(backend, arch, warp_size), options=chosen)
+        except Exception as error:  # Triton raises anything from AssertionError to RuntimeError
+            if "unsupported target" in str(error).lower() or "not a recognized processor" in str(error):
+                raise UnknownTargetError(f"Triton {triton.__version__} does not know {target}: {error}") from error
+            raise CompileError(
+                f"kernel {request.source.name} did not compile for {target}: {_located(error, request.source.path)}"
+            ) from error
+        stages = {name: kernel.asm[name] for name in kernel.asm if name != "source"}
+    return Compiled(stages, kernel.metadata._asdict(), parameters)
+
+
+def make_artifact(
+    compiled: Compiled,
+    target: Target,
+    *,
+    format: str,
+    keep: Sequence[str],
+    resources: Resources,
+    binary: bytes | None = None,
+) -> Artifact:
+    """An artifact of Triton's output; `keep` names the text stages to keep in it."""
+    metadata = compiled.metadata
+    hidden = tuple(Parameter(n, "*i8", hidden=n) for n in ("global_scratch", "profile_scratch"))
+    data = compiled.stages[format] if binary is None else binary
+    assert isinstance(data, bytes)
+    return Artifact(
+        target=target,
+        format=format,
+        entry=metadata["name"],
+        binary=data,
+        num_warps=metadata["num_warps"],
+        warp_size=metadata["warp_size"],
+        shared_bytes=metadata["shared"],
+        parameters=compiled.parameters + hidden,
+        global_scratch=Scratch(metadata.get("global_scratch_size", 0), metadata.get("global_scratch_align", 1)),
+        profile_scratch=Scratch(metadata.get("profile_scratch_size", 0), metadata.get("profile_scratch_align", 1)),
+        cluster=metadata.get("num_ctas", 1),
+        cooperative=bool(metadata.get("launch_cooperative_grid", False)),
+        resources=resources,
+        texts={n: t for n, t in compiled.stages.items() if n in keep and n in _TEXT_STAGES and isinstance(t, str)},
+    )
