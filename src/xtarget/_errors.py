@@ -1,6 +1,7 @@
 """Every error that xtarget raises on purpose: one tree, so that one `except` is enough.
 
-A message has three parts: what failed and on what; the vendor's own status name and text where there is one; what to
+A message has three parts: what failed and on what; the vendor's own status name and text where
+    there is one; what to
 do next.
 """
 
@@ -63,7 +64,9 @@ class OutOfMemoryError(XTargetError, MemoryError):
 
 
 class DeviceLostError(XTargetError):
-    """The device or its context is gone (fault, reset, unplugged); nothing on it can be used any more."""
+    """The device or its context is gone (fault, reset, unplugged); nothing on it can be used any
+    more.
+    """
 
 
 class DriverError(XTargetError):

@@ -35,7 +35,8 @@ __all__ = [
 class DType:
     """An element type.
 
-    `name` is NumPy's (`float32`), `triton` is Triton's (`fp32`), `kind` is one of `b` (bool), `i`, `u`, `f`.
+    `name` is NumPy's (`float32`), `triton` is Triton's (`fp32`), `kind` is one of `b` (bool), `i`,
+    `u`, `f`.
     """
 
     name: str
@@ -64,15 +65,23 @@ DTYPES: Final[Mapping[str, DType]] = {
 }
 
 
-# ---------------------------------------------------------------------------------------------------------- targets
+# ------------------------------------------------------------------------------------------ targets
 
-VENDOR_ALIASES: Final[Mapping[str, str]] = {"cuda": "nvidia", "hip": "amd", "rocm": "amd", "xpu": "intel", "opencl": "cpu"}
+VENDOR_ALIASES: Final[Mapping[str, str]] = {
+    "cuda": "nvidia",
+    "hip": "amd",
+    "rocm": "amd",
+    "xpu": "intel",
+    "opencl": "cpu",
+}
 
-#: The arch of a target that is named by its vendor alone, where one arch serves every device of the vendor.
+#: The arch of a target that is named by its vendor alone, where one arch serves every device of the
+#: vendor.
 _DEFAULT_ARCH: Final[Mapping[str, str]] = {"intel": "spirv64", "cpu": "spirv64"}
 
 #: Product names, lower case without spaces and dashes, to targets.
-#: Sources: NVIDIA "CUDA GPU compute capability" table; AMD ROCm "GPU hardware specifications"; Intel product briefs.
+#: Sources: NVIDIA "CUDA GPU compute capability" table; AMD ROCm "GPU hardware specifications";
+#: Intel product briefs.
 _PRODUCTS: Final[Mapping[str, str]] = {
     "t4": "nvidia:sm_75",
     "a100": "nvidia:sm_80",
@@ -111,7 +120,9 @@ _PRODUCTS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True, order=True)
 class Target:
-    """What code is compiled for: a vendor and an arch, written `vendor:arch` (`nvidia:sm_90`, `amd:gfx942`)."""
+    """What code is compiled for: a vendor and an arch, written `vendor:arch` (`nvidia:sm_90`,
+    `amd:gfx942`).
+    """
 
     vendor: str
     arch: str
@@ -123,9 +134,9 @@ class Target:
     def parse(cls, text: str | Target) -> Target:
         """Read a target.
 
-        Takes `vendor:arch`, the vendors' other names (`cuda:90`, `hip:gfx942`, `xpu`), a vendor with one portable
-        arch (`cpu`, `intel`), and product names (`h200`, `mi300x`, `bmg`). Whether the installed compiler knows the
-        arch is for the compiler to say.
+        Takes `vendor:arch`, the vendors' other names (`cuda:90`, `hip:gfx942`, `xpu`), a vendor
+        with one portable arch (`cpu`, `intel`), and product names (`h200`, `mi300x`, `bmg`).
+        Whether the installed compiler knows the arch is for the compiler to say.
 
         Raises:
             UnknownTargetError: the text has none of these forms.
@@ -146,27 +157,33 @@ class Target:
         if vendor == "amd":
             arch = arch.partition(":")[0]  # gfx942:sramecc+:xnack-
             arch = arch if arch.startswith("gfx") and len(arch) > 3 else ""
-        if not vendor.isidentifier() or not arch or not all(c.isalnum() or c in "_.-" for c in arch):
+        if (
+            not vendor.isidentifier()
+            or not arch
+            or not all(c.isalnum() or c in "_.-" for c in arch)
+        ):
             raise UnknownTargetError(
-                f"{given!r} is not a target. Write vendor:arch, for example nvidia:sm_90, amd:gfx942, intel:spirv64 "
-                f"or cpu:spirv64, or a product name: {', '.join(sorted(_PRODUCTS))}."
+                f"{given!r} is not a target. Write vendor:arch, for example nvidia:sm_90, "
+                "amd:gfx942, intel:spirv64 or cpu:spirv64, or a product name: "
+                f"{', '.join(sorted(_PRODUCTS))}."
             )
         return cls(vendor, arch)
 
 
-# ---------------------------------------------------------------------------------------------------------- compiling
+# ---------------------------------------------------------------------------------------- compiling
 
 
 @dataclass(frozen=True, slots=True)
 class DtypeConstant:
-    """A compile-time constant that is an element type; the kernel receives Triton's dtype object."""
+    """A compile-time constant that is an element type; the kernel gets Triton's dtype object."""
 
     name: str
 
 
-Constant: TypeAlias = bool | int | float | str | None | DtypeConstant | tuple["Constant", ...]
+Constant: TypeAlias = bool | int | float | str | DtypeConstant | tuple["Constant", ...] | None
 
-#: A parameter's type as Triton writes it: `*fp32`, `i32`, `constexpr`, or a tuple of these for a tuple parameter.
+#: A parameter's type as Triton writes it: `*fp32`, `i32`, `constexpr`, or a tuple of these for a
+#: tuple parameter.
 TypeText: TypeAlias = str | tuple["TypeText", ...]
 
 
@@ -178,7 +195,8 @@ class KernelSource:
         name: the function's name, which is also the entry's name in every binary.
         digest: sha256 (hex) of all source text that the function can reach.
         path: the file, for messages only; never part of a key.
-        load: returns the `triton.JITFunction`; importing Triton happens in there and nowhere earlier.
+        load: returns the `triton.JITFunction`; importing Triton happens in there and nowhere
+            earlier.
     """
 
     name: str
@@ -189,13 +207,15 @@ class KernelSource:
 
 @dataclass(frozen=True, slots=True)
 class CompileRequest:
-    """One specialization of a kernel, with everything that can change its binary except target and toolchain.
+    """One specialization of a kernel, with everything that can change its binary except target and
+    toolchain.
 
     Attributes:
         source: the kernel.
         signature: (parameter, type) for every parameter of the kernel, constants as `constexpr`.
         constants: (parameter, value) of the `constexpr` ones.
-        aligned: parameters whose value is a multiple of 16; an element of a tuple parameter is written `shape.0`.
+        aligned: parameters whose value is a multiple of 16; an element of a tuple parameter is
+            written `shape.0`.
         num_warps, num_stages: Triton's options of the same names.
         line_info: keep source lines in the binary (off: reproducible, path-free, half the size).
         options: further options of Triton's back end, by name.
@@ -216,7 +236,8 @@ class Parameter:
     """One parameter of a compiled entry, in the entry's order.
 
     Attributes:
-        name: the kernel's name for it; `shape.0` is the first element of the tuple parameter `shape`.
+        name: the kernel's name for it; `shape.0` is the first element of the tuple parameter
+            `shape`.
         type: Triton's type text (`*fp32`, `i32`, `fp64`).
         hidden: None, or `global_scratch` / `profile_scratch`: memory that the runtime provides.
     """
@@ -232,7 +253,9 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Scratch:
-    """Global memory that the kernel wants from the runtime: `nbytes` for every block, on `align` bytes."""
+    """Global memory that the kernel wants from the runtime: `nbytes` for every block, on `align`
+    bytes.
+    """
 
     nbytes: int = 0
     align: int = 1
@@ -240,7 +263,8 @@ class Scratch:
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What the binary says it uses, per thread unless named otherwise. None: this format does not tell.
+    """What the binary says it uses, per thread unless named otherwise. None: this format does not
+    tell.
 
     Attributes:
         registers: vector registers (CUDA registers, AMD VGPRs).
@@ -269,14 +293,15 @@ class Artifact:
         entry: name of the entry point.
         binary: the raw bytes, as the vendor's own tools read them.
         num_warps, warp_size: the block is `num_warps * warp_size` threads, in one dimension.
-        shared_bytes: shared memory of a block, bytes. Dynamic on CUDA and HIP (to be asked for at launch), part of
-            the module in SPIR-V.
+        shared_bytes: shared memory of a block, bytes. Dynamic on CUDA and HIP (to be asked for at
+            launch), part of the module in SPIR-V.
         parameters: every parameter of the entry, hidden ones included.
         global_scratch, profile_scratch: memory behind the hidden parameters.
         cluster: blocks per cluster (Triton's num_ctas), 1 nearly always.
         cooperative: all blocks must be resident at once.
         resources: what the binary tells about itself.
-        texts: compiler stages by name (`ptx`, `ttir`, `ttgir`, `llir`, `amdgcn`), those that were kept.
+        texts: compiler stages by name (`ptx`, `ttir`, `ttgir`, `llir`, `amdgcn`), those that were
+            kept.
     """
 
     target: Target
@@ -300,7 +325,7 @@ class Artifact:
         return (self.num_warps * self.warp_size, 1, 1)
 
 
-# ---------------------------------------------------------------------------------------------------------- devices
+# ------------------------------------------------------------------------------------------ devices
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,11 +347,13 @@ class DeviceInfo:
         target: what to compile for.
         product: the vendor's marketing name.
         memory_bytes: global memory.
-        compute_units: multiprocessors, compute units, Xe cores x vector engines as the run time counts them, CPU threads.
+        compute_units: multiprocessors, compute units, Xe cores x vector engines as the run time
+            counts them, CPU threads.
         driver_version: as the run time writes it.
         warp_size: threads of a warp that code for `target` uses on it.
         max_threads_per_block, max_shared_bytes: limits of one block.
-        host_memory: kernels can use the host's pageable memory in place (NumPy arrays need no copy).
+        host_memory: kernels can use the host's pageable memory in place (NumPy arrays need no
+            copy).
         fp64: has float64.
         runs_on: `silicon`, `CPU runtime`, `emulator` or `fake`; never one called the other.
         details: further facts for `xtarget devices --json`.
@@ -357,7 +384,7 @@ class DeviceInfo:
 
 @dataclass(frozen=True, slots=True)
 class ProbeReport:
-    """The answer of a probe: devices, or one sentence that says why there are none and what to do."""
+    """The answer of a probe: devices, or a sentence that says why there are none and what to do."""
 
     vendor: str
     devices: tuple[DeviceInfo, ...] = ()

@@ -1,8 +1,10 @@
-"""How a kernel describes itself: what it takes, what it gives, and how to launch it for given arguments.
+"""How a kernel describes itself: what it takes, what it gives, and how to launch it for given
+arguments.
 
-A catalog holds one `KernelSpec` per kernel. The spec's `plan` turns a `Call` (the layouts of the actual arguments)
-into a `Plan` (the layouts of the outputs and the launches). Plans know neither addresses nor devices nor Triton, so
-they are made once per combination of layouts and are replayed after that.
+A catalog holds one `KernelSpec` per kernel. The spec's `plan` turns a `Call` (the layouts of the
+actual arguments) into a `Plan` (the layouts of the outputs and the launches). Plans know neither
+addresses nor devices nor Triton, so they are made once per combination of layouts and are replayed
+after that.
 
 This is all that a kernel library imports of xtarget.
 """
@@ -37,7 +39,7 @@ __all__ = [
 ]
 
 
-# ------------------------------------------------------------------------------------------------ what a plan sees
+# --------------------------------------------------------------------------------- what a plan sees
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,9 @@ class ArrayType:
 
     @property
     def span(self) -> tuple[int, int]:
-        """Elements reached below and above the first one: the array lives in [address - low, address + high)."""
+        """Elements reached below and above the first one: the array lives in [address - low,
+        address + high).
+        """
         if not self.size:
             return (0, 0)
         low = sum(-s * (n - 1) for n, s in zip(self.shape, self.strides, strict=True) if s < 0)
@@ -83,7 +87,9 @@ class ArrayType:
 
 @dataclass(frozen=True, slots=True)
 class ScalarType:
-    """A Python or NumPy scalar argument, passed by value as `dtype`; its value may change from call to call."""
+    """A Python or NumPy scalar argument, passed by value as `dtype`; its value may change from call
+    to call.
+    """
 
     dtype: str
 
@@ -100,7 +106,9 @@ class DtypeRules(Protocol):
         ...
 
     def floating(self, dtype: str) -> str:
-        """The dtype of NumPy's float functions (`exp`) for this: int8 to float16, int16 to float32, int32 to float64."""
+        """The dtype of NumPy's float functions (`exp`) for this: int8 to float16, int16 to float32,
+        int32 to float64.
+        """
         ...
 
     def accumulated(self, dtype: str) -> str:
@@ -114,11 +122,12 @@ class Call:
 
     Attributes:
         kernel: the kernel's name, for messages.
-        args: layouts of the arguments, in the order of `KernelSpec.inputs`. A scalar among arrays already has the
-            dtype that NumPy's promotion gives it.
+        args: layouts of the arguments, in the order of `KernelSpec.inputs`. A scalar among arrays
+            already has the dtype that NumPy's promotion gives it.
         options: keyword options, defaults filled in.
         out: the layout of the caller's `out=` array, or None.
-        vendor: `nvidia`, `amd`, `intel`, `cpu`, or another; for choosing tile sizes only, never for results.
+        vendor: `nvidia`, `amd`, `intel`, `cpu`, or another; for choosing tile sizes only, never for
+            results.
         compute_units: multiprocessors of the device (CPU: threads).
         rules: NumPy's type rules.
     """
@@ -136,7 +145,9 @@ class Call:
         arg = self.args[index]
         if isinstance(arg, ArrayType):
             return arg
-        raise ArgumentError(f"{self.kernel}: argument {index + 1} is a scalar; this kernel needs an array there.")
+        raise ArgumentError(
+            f"{self.kernel}: argument {index + 1} is a scalar; this kernel needs an array there."
+        )
 
     def output(self, shape: Sequence[int], dtype: str) -> ArrayType:
         """The layout of the result: the caller's `out` when it fits, else a new C-contiguous array.
@@ -149,18 +160,18 @@ class Call:
             return ArrayType(dtype, shape, contiguous_strides(shape))
         if self.out.shape != shape:
             raise ArgumentError(
-                f"{self.kernel}: out has shape {self.out.shape}, but the result has shape {shape}. Give an out of that "
-                "shape, or leave it out."
+                f"{self.kernel}: out has shape {self.out.shape}, but the result has shape {shape}. "
+                "Give an out of that shape, or leave it out."
             )
         if self.out.dtype != dtype:
             raise ArgumentError(
-                f"{self.kernel}: out has dtype {self.out.dtype}, but the result has dtype {dtype}. Give an out of that "
-                "dtype, or leave it out."
+                f"{self.kernel}: out has dtype {self.out.dtype}, but the result has dtype {dtype}. "
+                "Give an out of that dtype, or leave it out."
             )
         return self.out
 
 
-# ------------------------------------------------------------------------------------------------ what a plan answers
+# ------------------------------------------------------------------------------ what a plan answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +197,9 @@ class Temporary:
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A fixed value passed at run time as `dtype` (a plain int is an index, a plain float a float32)."""
+    """A fixed value passed at run time as `dtype` (a plain int is an index, a plain float a
+    float32).
+    """
 
     value: int | float
     dtype: str
@@ -201,9 +214,11 @@ class Launch:
 
     Attributes:
         source: `file:function` in the library's folder, without `.py` (`elementwise:add`).
-        args: every parameter that is not a constant, by name. Plain ints and tuples of ints are sizes and strides in
-            elements: all of a launch are passed as i32, or all as i64 when an array's extent needs it.
-        constants: the `tl.constexpr` parameters by name; an element type is given by `dtype_constant("float32")`.
+        args: every parameter that is not a constant, by name. Plain ints and tuples of ints are
+            sizes and strides in elements: all of a launch are passed as i32, or all as i64 when an
+            array's extent needs it.
+        constants: the `tl.constexpr` parameters by name; an element type is given by
+            `dtype_constant("float32")`.
         grid: blocks in x, y, z.
         num_warps, num_stages: Triton's options.
     """
@@ -225,7 +240,7 @@ class Plan:
     temporaries: tuple[ArrayType, ...] = ()
 
 
-# ------------------------------------------------------------------------------------------------ the spec itself
+# ---------------------------------------------------------------------------------- the spec itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +257,8 @@ class KernelSpec:
         options: keyword options and their defaults.
         reference: the same computation on NumPy arrays (`fn(*arrays, **options)`), the oracle of
             `xtarget run --check` and of the tests. It gets float64 arrays for floating inputs.
-        examples: shapes of the inputs as functions of a benchmark's `--shape`: `fn(shape) -> [shape of input, ...]`.
+        examples: shapes of the inputs as functions of a benchmark's `--shape`: `fn(shape) -> [shape
+            of input, ...]`.
     """
 
     name: str
@@ -261,7 +277,7 @@ class KernelSpec:
         return sum(not name.endswith("?") for name in self.inputs)
 
 
-# ------------------------------------------------------------------------------------------------ small arithmetic
+# --------------------------------------------------------------------------------- small arithmetic
 
 
 def cdiv(a: int, b: int) -> int:
@@ -294,8 +310,8 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
         lengths = {s[-axis] for s in shapes if len(s) >= axis} - {1}
         if len(lengths) > 1:
             raise ArgumentError(
-                f"shapes {', '.join(str(tuple(s)) for s in shapes)} do not broadcast: axis -{axis} has lengths "
-                f"{sorted(lengths)}. Lengths must be equal or 1."
+                f"shapes {', '.join(str(tuple(s)) for s in shapes)} do not broadcast: axis -{axis} "
+                f"has lengths {sorted(lengths)}. Lengths must be equal or 1."
             )
         result.append(lengths.pop() if lengths else 1)
     return tuple(reversed(result))

@@ -1,7 +1,7 @@
 """The one call into Triton: from a compile request to compiled stages, for any back end.
 
-Only `triton.compile(ASTSource, target=GPUTarget(...))` is used: Triton's JIT and its driver allow one vendor a process.
-Works with Triton 3.6 to 3.9.
+Only `triton.compile(ASTSource, target=GPUTarget(...))` is used: Triton's JIT and its driver allow
+one vendor a process. Works with Triton 3.6 to 3.9.
 """
 
 from __future__ import annotations
@@ -20,15 +20,40 @@ from pathlib import Path
 from typing import Any
 
 from .._errors import CompileError, UnknownTargetError
-from .._types import Artifact, CompileRequest, DtypeConstant, Parameter, Resources, Scratch, Target, TypeText
+from .._types import (
+    Artifact,
+    CompileRequest,
+    DtypeConstant,
+    Parameter,
+    Resources,
+    Scratch,
+    Target,
+    TypeText,
+)
 
 __all__ = ["Compiled", "compile_with_triton", "fingerprint", "make_artifact"]
 
 MIN_VERSION, END_VERSION = (3, 6), (3, 10)
 _INSTALL = 'pip install "xtarget[compile]"'
-#: Variables that change nothing in a binary; every other TRITON_* or LLVM switch is part of the fingerprint.
-_NEUTRAL = ("TRITON_CACHE", "TRITON_HOME", "TRITON_DUMP", "TRITON_PRINT", "TRITON_DEFAULT_BACKEND", "TRITON_DISABLE_LINE_INFO")
-_SWITCHES = ("TRITON_", "LLVM_", "MLIR_", "DISABLE_LLVM_OPT", "DISABLE_PTXAS_OPT", "PTXAS_", "AMDGCN_")
+#: Variables that change nothing in a binary; every other TRITON_* or LLVM switch is part of the
+#: fingerprint.
+_NEUTRAL = (
+    "TRITON_CACHE",
+    "TRITON_HOME",
+    "TRITON_DUMP",
+    "TRITON_PRINT",
+    "TRITON_DEFAULT_BACKEND",
+    "TRITON_DISABLE_LINE_INFO",
+)
+_SWITCHES = (
+    "TRITON_",
+    "LLVM_",
+    "MLIR_",
+    "DISABLE_LLVM_OPT",
+    "DISABLE_PTXAS_OPT",
+    "PTXAS_",
+    "AMDGCN_",
+)
 _TEXT_STAGES = ("ttir", "ttgir", "llir", "ptx", "amdgcn", "spvll")
 
 # Triton's knobs are process-wide state, so one compilation at a time.
@@ -46,8 +71,10 @@ class Compiled:
 
 @cache
 def fingerprint() -> str:
-    """Identity of the installed Triton in about a millisecond: version, digest of its RECORD, and the size and
-    modification time of libtriton (which a local build changes in place). Empty when Triton is not installed."""
+    """Identity of the installed Triton in about a millisecond: version, digest of its RECORD, and
+    the size and modification time of libtriton (which a local build changes in place). Empty when
+    Triton is not installed.
+    """
     spec = importlib.util.find_spec("triton")
     if spec is None or not spec.submodule_search_locations:
         return ""
@@ -77,14 +104,15 @@ def _triton() -> Any:
         import triton
     except ImportError as error:
         raise CompileError(
-            f"no compiler is installed (import triton: {error}), and no binary of this kernel is in the cache. "
-            f"Install one with: {_INSTALL}"
+            f"no compiler is installed (import triton: {error}), and no binary of this kernel is in "
+            f"the cache. Install one with: {_INSTALL}"
         ) from error
     version = tuple(int(part) for part in triton.__version__.split(".")[:2])
     if not MIN_VERSION <= version < END_VERSION:
         raise CompileError(
             f"Triton {triton.__version__} is not supported; this xtarget works with "
-            f"{MIN_VERSION[0]}.{MIN_VERSION[1]} to {END_VERSION[0]}.{END_VERSION[1] - 1}. Install one with: {_INSTALL}"
+            f"{MIN_VERSION[0]}.{MIN_VERSION[1]} to {END_VERSION[0]}.{END_VERSION[1] - 1}. "
+            f"Install one with: {_INSTALL}"
         )
     return triton
 
@@ -141,7 +169,8 @@ def compile_with_triton(
         options: options of Triton's back end, on top of the request's.
 
     Raises:
-        CompileError: no usable Triton, or it refuses the kernel; the message has Triton's text and the file.
+        CompileError: no usable Triton, or it refuses the kernel; the message has Triton's text and
+            the file.
         UnknownTargetError: Triton does not know the arch.
     """
     triton = _triton()
@@ -154,13 +183,15 @@ def compile_with_triton(
     missing = [name for name in fn.arg_names if name not in given]
     if unknown or missing:
         raise CompileError(
-            f"kernel {request.source.name} ({request.source.path}): its spec and its parameters differ"
+            f"kernel {request.source.name} ({request.source.path}): spec and parameters differ"
             + (f"; not in the function: {', '.join(unknown)}" if unknown else "")
             + (f"; not in the spec: {', '.join(missing)}" if missing else "")
             + ". Give every parameter of the function a value in the spec."
         )
     signature = {name: given[name] for name in fn.arg_names}
-    parameters = tuple(Parameter(n, t) for name, type_ in signature.items() for n, t in _flatten(name, type_))
+    parameters = tuple(
+        Parameter(n, t) for name, type_ in signature.items() for n, t in _flatten(name, type_)
+    )
     source = ASTSource(
         fn,
         signature,
@@ -182,12 +213,18 @@ def compile_with_triton(
         knobs.cache.dir = stack.enter_context(tempfile.TemporaryDirectory(prefix="xtarget-"))
         knobs.compilation.disable_line_info = not request.line_info
         try:
-            kernel = triton.compile(source, target=GPUTarget(backend, arch, warp_size), options=chosen)
+            kernel = triton.compile(
+                source, target=GPUTarget(backend, arch, warp_size), options=chosen
+            )
         except Exception as error:  # Triton raises anything from AssertionError to RuntimeError
-            if "unsupported target" in str(error).lower() or "not a recognized processor" in str(error):
-                raise UnknownTargetError(f"Triton {triton.__version__} does not know {target}: {error}") from error
+            text = str(error)
+            if "unsupported target" in text.lower() or "not a recognized processor" in text:
+                raise UnknownTargetError(
+                    f"Triton {triton.__version__} does not know {target}: {error}"
+                ) from error
             raise CompileError(
-                f"kernel {request.source.name} did not compile for {target}: {_located(error, request.source.path)}"
+                f"kernel {request.source.name} did not compile for {target}: "
+                f"{_located(error, request.source.path)}"
             ) from error
         stages = {name: kernel.asm[name] for name in kernel.asm if name != "source"}
     return Compiled(stages, kernel.metadata._asdict(), parameters)
@@ -216,10 +253,18 @@ def make_artifact(
         warp_size=metadata["warp_size"],
         shared_bytes=metadata["shared"],
         parameters=compiled.parameters + hidden,
-        global_scratch=Scratch(metadata.get("global_scratch_size", 0), metadata.get("global_scratch_align", 1)),
-        profile_scratch=Scratch(metadata.get("profile_scratch_size", 0), metadata.get("profile_scratch_align", 1)),
+        global_scratch=Scratch(
+            metadata.get("global_scratch_size", 0), metadata.get("global_scratch_align", 1)
+        ),
+        profile_scratch=Scratch(
+            metadata.get("profile_scratch_size", 0), metadata.get("profile_scratch_align", 1)
+        ),
         cluster=metadata.get("num_ctas", 1),
         cooperative=bool(metadata.get("launch_cooperative_grid", False)),
         resources=resources,
-        texts={n: t for n, t in compiled.stages.items() if n in keep and n in _TEXT_STAGES and isinstance(t, str)},
+        texts={
+            n: t
+            for n, t in compiled.stages.items()
+            if n in keep and n in _TEXT_STAGES and isinstance(t, str)
+        },
     )

@@ -1,7 +1,7 @@
 """The contract between the shared code and a vendor: what a vendor's driver and compiler offer.
 
-Arguments were checked above this line; a vendor reports only what a caller could not foresee. Errors are those of
-`xtarget._errors`, made in the vendor's one `check()`.
+Arguments were checked above this line; a vendor reports only what a caller could not foresee.
+Errors are those of `xtarget._errors`, made in the vendor's one `check()`.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ __all__ = [
     "Value",
 ]
 
-#: A launch argument: a device address or an integer, or a float. fp16 and bf16 parameters take the float's value.
+#: A launch argument: a device address or an integer, or a float. fp16 and bf16 parameters take the
+#: float's value.
 Value: TypeAlias = int | float
 
-#: `prepared(values, stream)` starts the kernel: `values` are the dynamic arguments in their order. Asynchronous; the
-#: values are copied before it returns; callable from several threads at once.
+#: `prepared(values, stream)` starts the kernel: `values` are the dynamic arguments in their order.
+#: Asynchronous; the values are copied before it returns; callable from several threads at once.
 PreparedLaunch: TypeAlias = "Callable[[Sequence[Value], Stream], None]"
 
 
@@ -38,15 +39,20 @@ class Compiler(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """Identity of the toolchain: changes when the same request could give other bytes. Cheap; loads no Triton."""
+        """Identity of the toolchain: changes when the same request could give other bytes. Cheap;
+        loads no Triton.
+        """
         ...
 
     def archs(self) -> tuple[str, ...]:
         """The archs that are known to work, for messages and for `xtarget compile --help`."""
         ...
 
-    def compile(self, request: CompileRequest, target: Target, *, keep_stages: bool = False) -> Artifact:
-        """Compile one specialization. With `keep_stages`, every stage's text is in `Artifact.texts`.
+    def compile(
+        self, request: CompileRequest, target: Target, *, keep_stages: bool = False
+    ) -> Artifact:
+        """Compile one specialization. With `keep_stages`, every stage's text is in
+        `Artifact.texts`.
 
         Raises:
             CompileError: Triton or the back end refuses the kernel, or no compiler is installed.
@@ -63,7 +69,9 @@ class Event(Protocol):
         ...
 
     def elapsed_ms(self, since: Event) -> float:
-        """Milliseconds of device time from `since` (same device) to this event. Both must have been reached."""
+        """Milliseconds of device time from `since` (same device) to this event. Both must have been
+        reached.
+        """
         ...
 
     def close(self) -> None: ...
@@ -74,7 +82,9 @@ class Stream(Protocol):
 
     @property
     def handle(self) -> Any:
-        """The vendor's own handle: an integer for CUDA and HIP, the queue object for dpctl and pyopencl."""
+        """The vendor's own handle: an integer for CUDA and HIP, the queue object for dpctl and
+        pyopencl.
+        """
         ...
 
     def record(self) -> Event:
@@ -95,7 +105,9 @@ class Stream(Protocol):
 
 
 class Buffer(Protocol):
-    """Global memory of a device. `close()` may be called while work using it is enqueued on its stream."""
+    """Global memory of a device. `close()` may be called while work using it is enqueued on its
+    stream.
+    """
 
     @property
     def address(self) -> int: ...
@@ -104,7 +116,8 @@ class Buffer(Protocol):
     def nbytes(self) -> int: ...
 
     def write(self, source: memoryview, stream: Stream) -> None:
-        """Copy host bytes (C-contiguous, at most `nbytes`) to the start of the buffer, in order on `stream`.
+        """Copy host bytes (C-contiguous, at most `nbytes`) to the start of the buffer, in order on
+        `stream`.
 
         The source may be reused when this returns.
         """
@@ -131,16 +144,20 @@ class Function(Protocol):
 
         Args:
             config: the grid; no dimension is zero.
-            args: one value for each parameter of `artifact.parameters`, hidden ones included (0 for a null
-                pointer). None marks a dynamic one, given at each call of the prepared launch.
+            args: one value for each parameter of `artifact.parameters`, hidden ones included (0 for
+                a null pointer). None marks a dynamic one, given at each call of the prepared
+                launch.
 
         Raises:
-            OutOfResourcesError: the launch can never fit this device; both numbers are in the message.
+            OutOfResourcesError: the launch can never fit this device; both numbers are in the
+                message.
         """
         ...
 
     def launch(self, config: LaunchConfig, args: Sequence[Value], stream: Stream) -> None:
-        """Start the kernel once: `prepare(config, args)((), stream)`, and nothing for a grid with a zero."""
+        """Start the kernel once: `prepare(config, args)((), stream)`, and nothing for a grid with a
+        zero.
+        """
         ...
 
 
@@ -156,8 +173,9 @@ class Module(Protocol):
         ...
 
     def native(self) -> bytes | None:
-        """The device's own machine code where the run time compiled a portable format, to be given to the next
-        `load`; None where there is nothing to save."""
+        """The device's own machine code where the run time compiled a portable format, to be given
+        to the next `load`; None where there is nothing to save.
+        """
         ...
 
     def close(self) -> None: ...
@@ -176,12 +194,14 @@ class Device(Protocol):
 
     @property
     def native_key(self) -> str | None:
-        """Identity of device and run time for `Module.native` binaries; None where loading never compiles."""
+        """Identity of device and run time for `Module.native` binaries; None where loading never
+        compiles.
+        """
         ...
 
     def load(self, artifact: Artifact, native: bytes | None = None) -> Module:
-        """Load an artifact; `native` is what `Module.native` gave for the same artifact and `native_key`. A native
-        binary that the run time refuses is ignored, not an error.
+        """Load an artifact; `native` is what `Module.native` gave for the same artifact and
+        `native_key`. A native binary that the run time refuses is ignored, not an error.
 
         Raises:
             LoadError: the bytes are not what the artifact says, or the run time refuses them.
@@ -214,20 +234,24 @@ class Driver(Protocol):
     def vendor(self) -> str: ...
 
     def probe(self) -> ProbeReport:
-        """Look for devices. Never raises for "not here": the report has the reason. May load the vendor's library;
-        the caller guards against one that blocks."""
+        """Look for devices. Never raises for "not here": the report has the reason. May load the
+        vendor's library; the caller guards against one that blocks.
+        """
         ...
 
     def open(self, ordinal: int) -> Device:
         """Open device `ordinal`.
 
         Raises:
-            NoDeviceError: there is no such device; the message says what there is or why there is none.
+            NoDeviceError: there is no such device; the message says what there is or why there is
+                none.
         """
         ...
 
 
-def launch_once(function: Function, config: LaunchConfig, args: Sequence[Value], stream: Stream) -> None:
+def launch_once(
+    function: Function, config: LaunchConfig, args: Sequence[Value], stream: Stream
+) -> None:
     """`Function.launch` for every vendor: an empty grid is nothing to do, as in Triton."""
     if 0 not in config.grid:
         function.prepare(config, args)((), stream)
