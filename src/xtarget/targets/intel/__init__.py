@@ -1,0 +1,22 @@
+"""Intel GPUs, through SYCL (dpctl) and SPIR-V."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..base import Compiler, Driver
+
+__all__ = ["compiler", "driver"]
+
+
+def driver() -> Driver:
+    from .driver import IntelDriver
+
+    return IntelDriver()
+
+
+def compiler() -> Compiler:
+    from .compiler import IntelCompiler
+
+    return IntelCompiler()
