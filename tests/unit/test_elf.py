@@ -1,0 +1,215 @@
+"""The ELF and MessagePack readers: right on good files, a `LoadError` on every bad one."""
+
+from __future__ import annotations
+
+import struct
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from xtarget import _errors
+from xtarget.targets import _elf, _msgpack
+
+NOTE = struct.pack("<III", 7, 5, 32) + b"AMDGPU\0\0" + b"\x81\xa1a\x01\xc0\0\0\0"
+
+
+def make_elf(sections, machine=224, flags=0x54C, note_type=7):
+    """A file with the given (name, type, bytes) sections, a null section and a name table."""
+    rows = [("", 0, b""), *sections, (".shstrtab", 3, b"")]
+    names = b"\0" + b"".join(name.encode() + b"\0" for name, _, _ in rows[1:])
+    rows[-1] = (".shstrtab", 3, names)
+    body, headers, name_at = b"", b"", 1
+    for name, kind, data in rows:
+        offset = 64 + len(body) if kind else 0
+        where = name_at if name else 0
+        headers += struct.pack("<IIQQQQIIQQ", where, kind, 0, 0, offset, len(data), 0, 3, 1, 0)
+        name_at += len(name) + 1 if name else 0
+        body += data
+    fields = (machine, 1, 0, 0, 64 + len(body), flags, 64, 0, 0, 64, len(rows), len(rows) - 1)
+    ident = b"\x7fELF" + bytes((2, 1, 1, 64, 3)) + bytes(7)
+    return ident + struct.pack("<HHIQQQI6H", 3, *fields) + body + headers
+
+
+GOOD = make_elf([(".text", 1, b"code"), (".note", 7, NOTE), (".bss", 8, b"")])
+
+
+def everything(data):
+    elf = _elf.Elf.parse(data)
+    elf.symbols()
+    for note in elf.notes():
+        _msgpack.unpack(note.data)
+    return elf
+
+
+def test_a_good_file():
+    elf = everything(GOOD)
+    assert (elf.machine, elf.flags, elf.os_abi, elf.abi_version) == (224, 0x54C, 64, 3)
+    assert [s.name for s in elf.sections] == ["", ".text", ".note", ".bss", ".shstrtab"]
+    text = elf.section(".text")
+    assert text is not None
+    assert bytes(text.data) == b"code"
+    assert text.info == 3
+    assert elf.section(".nothing") is None
+    (note,) = elf.notes()
+    assert (note.name, note.type, _msgpack.unpack(note.data)) == ("AMDGPU", 32, {"a": 1})
+
+
+def test_symbols():
+    rows = struct.pack("<IBBHQQ", 0, 0, 0, 0, 0, 0) + struct.pack("<IBBHQQ", 1, 2, 0, 1, 16, 4)
+    data = bytearray(make_elf([("main", 2, rows)]))
+    table = struct.unpack_from("<Q", data, 40)[0]
+    struct.pack_into("<I", data, table + 64 + 40, 2)  # link: the section with the names
+    (_, symbol) = _elf.Elf.parse(bytes(data)).symbols()
+    assert (symbol.name, symbol.value, symbol.size, symbol.section) == ("main", 16, 4, 1)
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        (b"", "starts with nothing"),
+        (b"#!/bin/sh", "not an ELF file"),
+        (GOOD[:40], "ends inside its header"),
+        (GOOD[:4] + b"\x01" + GOOD[5:], "class 1 and byte order 1"),
+        (GOOD[:-10], "its section table needs bytes"),
+        (GOOD[:58] + b"\x20" + GOOD[59:], "section headers have 32 bytes"),
+        (GOOD[:62] + b"\x99" + GOOD[63:], "section names are in section 153 of 5"),
+    ],
+)
+def test_bad_files_say_what_is_wrong(data, sentence):
+    with pytest.raises(_errors.LoadError, match=sentence):
+        everything(data)
+
+
+def test_a_note_beyond_its_section():
+    with pytest.raises(_errors.LoadError, match=r"a note of section '\.note' needs bytes"):
+        everything(make_elf([(".note", 7, struct.pack("<III", 7, 1 << 31, 32) + b"AMDGPU\0\0")]))
+
+
+def test_overlapping_notes_are_refused():
+    data = bytearray(make_elf([("a", 7, NOTE), ("b", 7, NOTE)]))
+    table = struct.unpack_from("<Q", data, 40)[0]
+    struct.pack_into("<Q", data, table + 2 * 64 + 24, 68)
+    with pytest.raises(_errors.LoadError, match="'a' and 'b' overlap"):
+        everything(bytes(data))
+
+
+def packed(value):
+    """MessagePack with the widest encodings, the reader's counterpart."""
+    match value:
+        case None:
+            return b"\xc0"
+        case bool():
+            return b"\xc3" if value else b"\xc2"
+        case int():
+            return b"\xd3" + struct.pack(">q", value)
+        case float():
+            return b"\xcb" + struct.pack(">d", value)
+        case str():
+            return b"\xdb" + struct.pack(">I", len(value.encode())) + value.encode()
+        case bytes():
+            return b"\xc6" + struct.pack(">I", len(value)) + value
+        case list():
+            return b"\xdd" + struct.pack(">I", len(value)) + b"".join(map(packed, value))
+        case dict():
+            items = b"".join(packed(k) + packed(v) for k, v in value.items())
+            return b"\xdf" + struct.pack(">I", len(value)) + items
+    raise TypeError(value)
+
+
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False)
+    | st.text(max_size=9)
+    | st.binary(max_size=9)
+)
+values = st.recursive(
+    scalars,
+    lambda v: st.lists(v, max_size=4) | st.dictionaries(st.text(max_size=5), v, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(values)
+def test_msgpack_round_trip(value):
+    assert _msgpack.unpack(packed(value) + b"\0\0") == value
+
+
+@pytest.mark.parametrize(
+    ("data", "value"),
+    [
+        (b"\x7f", 127),
+        (b"\xff", -1),
+        (b"\xa2hi", "hi"),
+        (b"\x92\x01\x02", [1, 2]),
+        (b"\x81\xa1k\xcd\x01\x00", {"k": 256}),
+        (b"\xd0\x80", -128),
+        (b"\xd9\x01x", "x"),
+        (b"\xdc\x00\x01\xc3", [True]),
+        (b"\xde\x00\x01\xa1k\xc2", {"k": False}),
+        (b"\xc4\x01\xff", b"\xff"),
+        (b"\xca\x3f\x80\x00\x00", 1.0),
+    ],
+)
+def test_msgpack_short_forms(data, value):
+    assert _msgpack.unpack(data) == value
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        (b"", "needs 1 bytes"),
+        (b"\xdf\xff\xff\xff\xff", "needs 1 bytes"),
+        (b"\x91" * 100 + b"\xc0", "deeper than 32"),
+        (b"\x81\x01\x01", "a map has the key 1"),
+        (b"\xc7\x01\x05a", "byte 0xc7"),
+        (b"\xdb\x00\x00\x10\x00abc", "needs 4096 bytes"),
+    ],
+)
+def test_bad_metadata_says_what_is_wrong(data, sentence):
+    with pytest.raises(_errors.LoadError, match=sentence):
+        _msgpack.unpack(data)
+
+
+@settings(max_examples=300, deadline=2000)
+@given(st.data())
+def test_damaged_files_never_crash(data):
+    """Byte flips, truncations and garbage: parsed or refused, nothing else, and quickly."""
+    broken = bytearray(GOOD)
+    for _ in range(data.draw(st.integers(1, 8))):
+        broken[data.draw(st.integers(0, len(broken) - 1))] = data.draw(st.integers(0, 255))
+    cut = data.draw(st.integers(0, len(broken)) | st.just(len(broken)))
+    refuse_or_read(bytes(broken[:cut]))
+
+
+@settings(max_examples=200, deadline=2000)
+@given(st.binary(max_size=400), st.booleans())
+def test_garbage_never_crashes(garbage, with_magic):
+    for read in (everything, _msgpack.unpack):
+        refuse_or_read((GOOD[:16] if with_magic else b"") + garbage, read)
+
+
+def refuse_or_read(data, read=everything):
+    try:
+        read(data)
+    except _errors.LoadError as error:
+        message = str(error)
+    else:
+        return
+    assert message.endswith("Compile the kernel again.")
+
+
+def test_many_headers_for_the_same_bytes_stay_cheap():
+    """A table of 60,000 sections that all point at one long name must not take minutes."""
+    count = 60_000
+    row = struct.pack("<IIQQQQIIQQ", 0, 3, 0, 0, 64, 5000, 0, 0, 1, 0)
+    head = bytearray(GOOD[:64])
+    struct.pack_into("<Q", head, 40, 64 + 5000)
+    struct.pack_into("<HH", head, 60, count, 0)
+    data = bytes(head) + b"x" * 4000 + b"\0" * 1000 + row * count
+    start = time.perf_counter()
+    assert len(_elf.Elf.parse(data).sections) == count
+    assert time.perf_counter() - start < 20
