@@ -1,0 +1,20 @@
+# Two commands for a fresh machine with python3 (3.11 or newer), make and the package registry.
+# PYTHON=/path/to/python3 chooses the interpreter. What they do is in ci/, which CI calls too.
+.PHONY: help demo test clean
+export PYTHON
+
+help:
+	@echo "make demo   install what this machine needs into .venv and run kernels on real input"
+	@echo "make test   install the development tools and run ruff, mypy and the tests"
+	@echo "make clean  remove .venv and build output"
+
+demo:
+	@ci/setup.sh auto
+	@.venv/bin/python examples/demo.py
+
+test:
+	@ci/setup.sh dev
+	@PYTHON= ci/test.sh all
+
+clean:
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache

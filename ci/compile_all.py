@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""Compile every kernel for every target of ci/matrix.toml through `xtarget compile`.
+
+One process for each kernel and dtype, as many at a time as there are CPUs. Needs no GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+import tomllib
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SHAPE = "64x96"
+SECONDS = 900
+
+
+def xtarget(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command line of this checkout."""
+    path = os.pathsep.join(p for p in (str(ROOT / "src"), os.environ.get("PYTHONPATH", "")) if p)
+    return subprocess.run(
+        [sys.executable, "-m", "xtarget", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=SECONDS,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("-o", "--output", type=Path, required=True, help="folder to write to")
+    parser.add_argument("--long", action="store_true", help="every dtype, not one for each kernel")
+    parser.add_argument("--kernel", action="append", help="only this kernel; repeatable")
+    parser.add_argument("--target", action="append", help="only this target; repeatable")
+    given = parser.parse_args()
+    matrix = tomllib.loads((ROOT / "ci" / "matrix.toml").read_text(encoding="utf-8"))
+    targets = given.target or matrix["binaries"]["targets"]
+    listed = xtarget("kernels", "--json")
+    if listed.returncode:
+        print(listed.stderr, file=sys.stderr)
+        return 1
+    jobs = []
+    for kernel in json.loads(listed.stdout):
+        if given.kernel and kernel["name"] not in given.kernel:
+            continue
+        dtypes = kernel["dtypes"]
+        chosen = dtypes if given.long else ["float32" if "float32" in dtypes else dtypes[0]]
+        jobs += [(kernel["name"], dtype) for dtype in chosen]
+    options = [text for target in targets for text in ("--target", target)]
+
+    def compile_one(job: tuple[str, str]) -> subprocess.CompletedProcess[str]:
+        name, dtype = job
+        folder = str(given.output / dtype)
+        return xtarget("compile", name, "--dtype", dtype, "--shape", SHAPE, "-o", folder, *options)
+
+    started, failed = time.monotonic(), 0
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        for (name, dtype), done in zip(jobs, pool.map(compile_one, jobs), strict=True):
+            if done.returncode:
+                failed += 1
+                print(f"{name} {dtype}: {done.stderr.strip()}", file=sys.stderr)
+    seconds = time.monotonic() - started
+    print(
+        f"compiled {len(jobs) - failed} of {len(jobs)} kernel and dtype pairs for {len(targets)} "
+        f"targets ({', '.join(targets)}) in {seconds:.0f} s"
+    )
+    return 1 if failed or not jobs else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

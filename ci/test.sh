@@ -1,0 +1,96 @@
+#!/usr/bin/env bash
+# Run test tiers; CI and people call the same.
+#
+#   ci/test.sh [-n] TIER[,TIER...] [VENDOR]
+#
+#   lint         ruff check, ruff format, mypy --strict
+#   unit         tests/unit: no device, no Triton needed
+#   compile      Triton to binaries, no GPU needed
+#   conformance  the same tests for every vendor's driver
+#   kernels      results against NumPy in float64
+#   docs         the README's and the examples' code
+#   binaries     every kernel for every target of ci/matrix.toml, and a check of each binary
+#   all          all of them
+#
+# VENDOR (nvidia, amd, intel, cpu) restricts the tests to one vendor's devices; `none` to no
+# device at all. Without it: every device there is.
+# -n prints the commands instead of running them.
+#
+# XTARGET_TEST_LONG=1   the long tests too
+# XTARGET_TEST_JOBS=N   N test processes (default: one for each of up to 4 CPUs; GPUs: 1)
+# PYTHON                the interpreter; default .venv/bin/python, or python3 where there is none
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+usage() { sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"; }
+
+dry=
+show() {
+  local line
+  printf -v line ' %q' "$@"
+  printf '%s\n' "${line# }"
+}
+run() {
+  if [ -n "$dry" ]; then show "$@"; else show + "$@" >&2 && "$@"; fi
+}
+if [ "${1:-}" = -n ]; then
+  dry=1
+  shift
+fi
+case "${1:-}" in -h | --help) usage && exit 0 ;; esac
+if [ $# -lt 1 ] || [ $# -gt 2 ]; then
+  usage >&2
+  exit 2
+fi
+tiers=$1 vendor=${2:-}
+case "$vendor" in "" | none | nvidia | amd | intel | cpu) ;; *)
+  echo "ci/test.sh: $vendor is no vendor; there are nvidia, amd, intel, cpu and none." >&2
+  exit 2
+  ;;
+esac
+
+python=${PYTHON:-}
+[ -n "$python" ] || { [ -x .venv/bin/python ] && python=.venv/bin/python; } || python=python3
+
+lint= binaries= paths=()
+for tier in ${tiers//,/ }; do
+  case "$tier" in
+    lint) lint=1 ;;
+    binaries) binaries=1 ;;
+    unit | conformance | docs) paths+=("tests/$tier") ;;
+    compile) paths+=(tests/compile tests/kernels/test_compile.py) ;;
+    kernels) paths+=(tests/kernels) ;;
+    all) lint=1 binaries=1 paths+=(tests) ;;
+    *)
+      echo "ci/test.sh: $tier is no tier; there are lint, unit, compile, conformance, kernels," \
+        "docs, binaries and all." >&2
+      exit 2
+      ;;
+  esac
+done
+
+if [ -n "$lint" ]; then
+  run "$python" -m ruff check .
+  run "$python" -m ruff format --check .
+  run "$python" -m mypy
+fi
+if [ -n "$binaries" ]; then
+  out=OUT
+  [ -n "$dry" ] || { out=$(mktemp -d) && trap 'rm -rf "$out"' EXIT; }
+  run "$python" ci/compile_all.py ${XTARGET_TEST_LONG:+--long} -o "$out"
+  run "$python" ci/check_binaries.py ${XTARGET_REQUIRE_TOOLS:+--require-spirv-val} "$out"
+fi
+[ ${#paths[@]} -gt 0 ] || exit 0
+
+jobs=${XTARGET_TEST_JOBS:-}
+if [ -z "$jobs" ]; then
+  jobs=$(nproc 2>/dev/null || echo 1)
+  [ "$jobs" -le 4 ] || jobs=4
+  case "$vendor" in nvidia | amd | intel) jobs=1 ;; esac
+fi
+arguments=()
+[ -n "${XTARGET_TEST_LONG:-}" ] || arguments+=(-m "not long")
+[ -z "$vendor" ] || arguments+=(--vendor "$vendor")
+if [ "$jobs" -gt 1 ] && "$python" -c 'import xdist' >/dev/null 2>&1; then
+  arguments+=(-n "$jobs" --dist loadfile)
+fi
+run "$python" -m pytest -q "${arguments[@]}" "${paths[@]}"

@@ -1,0 +1,194 @@
+"""`xtarget run`: random input, a first and some warm runs, and the comparison with NumPy."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import click
+import numpy as np
+
+import xtarget
+
+from . import _registry
+from ._cli_args import choose_inputs
+from ._dtypes import numpy_dtype
+from ._errors import ArgumentError
+from ._types import DTYPES
+from .spec import ArrayType
+
+__all__ = ["Comparison", "compare", "random_array", "run_kernel"]
+
+#: Allowed error of a result of this dtype against float64, relative to the value and, for values
+#: that cancel to nearly nothing, to the mean magnitude of the result. A few units in the last
+#: place of the dtype; float32 sums and dot products over some thousand terms lose about 100.
+TOLERANCE = {"float64": 1e-12, "float32": 1e-5, "float16": 3e-3, "bfloat16": 2.5e-2}
+_WARM_SECONDS, _WARM_RUNS = 0.5, 20
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A result against the reference: largest absolute error, largest error relative to what is
+    allowed (1 is just allowed), and how many elements are beyond that."""
+
+    ok: bool
+    max_abs_error: float
+    of_tolerance: float
+    wrong: int
+    size: int
+    tolerance: float
+
+
+def random_array(layout: ArrayType, rng: np.random.Generator) -> np.ndarray[Any, Any]:
+    """Normal deviates for floats, small whole numbers for integers, coin tosses for bool."""
+    dtype, kind = numpy_dtype(layout.dtype), DTYPES[layout.dtype].kind
+    if kind == "b":
+        return rng.integers(0, 2, layout.shape).astype(dtype)
+    if kind in "iu":
+        return rng.integers(0 if kind == "u" else -100, 101, layout.shape).astype(dtype)
+    return rng.standard_normal(layout.shape).astype(dtype)
+
+
+def compare(result: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> Comparison:
+    """Compare with the reference's answer: floats within `TOLERANCE`, all else exactly. NaN and
+    infinities have to be in the same places."""
+    if result.shape != np.shape(expected):
+        raise ArgumentError(
+            f"the result has shape {result.shape}, the reference gives {np.shape(expected)}."
+        )
+    tolerance = TOLERANCE.get(result.dtype.name, 0.0)
+    if not tolerance:
+        exact = np.asarray(expected).astype(result.dtype)
+        wrong = int(np.count_nonzero(result != exact))
+        off = np.abs(result.astype(np.float64) - exact.astype(np.float64))
+        worst = float(off.max()) if result.size else 0.0
+        return Comparison(wrong == 0, worst, float("inf") if wrong else 0.0, wrong, result.size, 0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        # what overflows the dtype is an infinity in the right answer too
+        representable = np.asarray(expected).astype(result.dtype).astype(np.float64)
+        got, want = result.astype(np.float64), np.asarray(expected, np.float64)
+        finite = np.isfinite(got) & np.isfinite(representable)
+        same = (got == representable) | (np.isnan(got) & np.isnan(representable))
+        magnitude = float(np.abs(want[finite]).mean()) if finite.any() else 0.0
+        error = np.abs(got - want)[finite]
+        allowed = tolerance * (np.abs(want[finite]) + magnitude)
+        share = np.divide(error, allowed, out=np.zeros_like(error), where=allowed > 0)
+        share[(allowed == 0) & (error > 0)] = np.inf
+    wrong = int(np.count_nonzero(~finite & ~same)) + int(np.count_nonzero(share > 1))
+    if np.count_nonzero(~finite & ~same):
+        share = np.append(share, np.inf)
+    return Comparison(
+        wrong == 0,
+        float(error.max()) if error.size else 0.0,
+        float(share.max()) if share.size else 0.0,
+        wrong,
+        result.size,
+        tolerance,
+    )
+
+
+def _timed(call: Callable[[], Any]) -> tuple[Any, float]:
+    start = time.perf_counter()
+    result = call()
+    return result, time.perf_counter() - start
+
+
+def _expected(
+    reference: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]
+) -> tuple[np.ndarray[Any, Any], ...]:
+    wide = [
+        a.astype(np.float64)
+        if isinstance(a, np.ndarray) and DTYPES[a.dtype.name].kind == "f"
+        else a
+        for a in args
+    ]
+    with np.errstate(all="ignore"):  # a division by zero is the input's, and compared
+        answer = reference(*wide, **options)
+    return tuple(map(np.asarray, answer)) if isinstance(answer, tuple) else (np.asarray(answer),)
+
+
+def run_kernel(
+    kernel: str,
+    shapes: Sequence[tuple[int, ...]],
+    dtype: str,
+    options: Mapping[str, Any],
+    scalars: Mapping[str, Any],
+    device: str | None,
+    seed: int,
+    check: bool,
+    as_json: bool,
+) -> bool:
+    """Run, time, compare, print; False when the result is wrong."""
+    inputs = choose_inputs(kernel, shapes, dtype, options, scalars)
+    if check and inputs.spec.reference is None:
+        raise ArgumentError(
+            f"kernel {kernel} has no reference to check against. Give its spec a `reference`, or "
+            "leave --check out."
+        )
+    rng = np.random.default_rng(seed)
+    args = [random_array(a, rng) if isinstance(a, ArrayType) else a for a in inputs.args]
+    name = _registry.find_device(device) if device else _registry.default_device()
+    info = _registry.open_device(name).info
+
+    def call() -> Any:
+        return xtarget.run(kernel, *args, device=name, **options)
+
+    output, first = _timed(call)
+    warm: list[float] = []
+    spent = 0.0
+    while len(warm) < _WARM_RUNS and spent < _WARM_SECONDS:
+        warm.append(_timed(call)[1])
+        spent += warm[-1]
+    results = tuple(map(np.asarray, output)) if isinstance(output, tuple) else (np.asarray(output),)
+    comparisons: list[Comparison] = []
+    if check:
+        assert inputs.spec.reference is not None
+        expected = _expected(inputs.spec.reference, args, options)
+        comparisons = [compare(r, e) for r, e in zip(results, expected, strict=True)]
+    ok = all(c.ok for c in comparisons)
+    if as_json:
+        facts = {
+            "kernel": kernel,
+            "arguments": inputs.describe(),
+            "device": name,
+            "target": str(info.target),
+            "product": info.product,
+            "runs_on": info.runs_on,
+            "results": [{"dtype": r.dtype.name, "shape": list(r.shape)} for r in results],
+            "first_run_s": first,
+            "warm_run_s": min(warm),
+            "seed": seed,
+            "check": [_finite(asdict(c)) for c in comparisons] if check else None,
+            "ok": ok,
+        }
+        click.echo(json.dumps(facts, indent=2))
+        return ok
+    click.echo(f"{kernel}({inputs.describe()}) on {name} ({info.product}, {info.runs_on})")
+    for result in results:
+        click.echo(f"result      {result.dtype.name}{list(result.shape)}")
+    click.echo(f"first run   {_milliseconds(first)}   compiles or loads, copies in and out")
+    click.echo(f"warm run    {_milliseconds(min(warm))}   best of {len(warm)}, copies in and out")
+    for c in comparisons:
+        if c.ok:
+            click.echo(
+                f"check       right: max error {c.max_abs_error:.3g} against NumPy in float64"
+                + (f", {c.of_tolerance:.2g} of what is allowed" if c.tolerance else "")
+            )
+        else:
+            click.echo(
+                f"check       WRONG: {c.wrong} of {c.size} elements, max error "
+                f"{c.max_abs_error:.3g} against NumPy in float64"
+            )
+    return ok
+
+
+def _finite(facts: dict[str, Any]) -> dict[str, Any]:
+    """JSON has no infinity."""
+    return {k: None if isinstance(v, float) and not np.isfinite(v) else v for k, v in facts.items()}
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{seconds * 1e3:8.3f} ms"
