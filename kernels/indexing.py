@@ -1,0 +1,66 @@
+"""From index to address: what every kernel of the library shares.
+
+Shapes and strides come in the form that `layouts` describes. An operand may be a scalar passed by
+value instead of a pointer.
+"""
+
+# Triton needs the `else` after a return: without it the other branch is compiled too.
+# ruff: noqa: RET505
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def positions(n, BLOCK: tl.constexpr):
+    """This block's indices along grid x and the mask of those below `n`.
+
+    The comparison never adds past `n`, so that it holds up to the last index of n's type.
+    """
+    start = tl.program_id(0).to(n.dtype) * BLOCK
+    lane = tl.arange(0, BLOCK).to(n.dtype)
+    return start + lane, lane < n - start
+
+
+@triton.jit
+def span(start, end, BLOCK: tl.constexpr):
+    """The indices start... start + BLOCK and the mask of those below `end`."""
+    lane = tl.arange(0, BLOCK).to(end.dtype)
+    return start + lane, lane < end - start
+
+
+@triton.jit
+def offset(i, shape, strides):
+    """The element offset of index `i`; `shape` lacks the outermost length, `strides` a last 1."""
+    if len(strides) == 0:
+        return i
+    else:
+        return _strided(i, shape, strides)
+
+
+@triton.jit
+def _strided(i, shape, strides):
+    rest = i
+    result = i * 0
+    for axis in tl.static_range(len(shape), 0, -1):
+        if axis < len(strides):
+            result += rest % shape[axis - 1] * strides[axis]
+        else:
+            result += rest % shape[axis - 1]
+        rest = rest // shape[axis - 1]
+    return result + rest * strides[0]
+
+
+@triton.jit
+def load(p, i, mask, shape, strides, T: tl.constexpr):
+    """Elements `i` of an operand, as type `T`."""
+    if p.dtype.is_ptr():
+        return tl.load(p + offset(i, shape, strides), mask=mask).to(T)
+    else:
+        return p.to(T)
+
+
+@triton.jit
+def store(p, value, i, mask, shape, strides):
+    """Store `value` as elements `i` of `p`, converted to its type."""
+    tl.store(p + offset(i, shape, strides), value.to(p.dtype.element_ty), mask=mask)

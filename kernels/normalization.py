@@ -1,0 +1,158 @@
+"""Kernels over the rows of a matrix: `m` rows anywhere (shape and strides, see `layouts`) of `n`
+elements that are `cx` apart in the input and `co` apart in the output.
+
+Each comes twice: a row in one piece (BLOCK_N >= n), and `_long`, which walks the row.
+"""
+
+import triton
+import triton.language as tl
+
+from .arithmetic import divide, exp
+from .indexing import offset, positions, span
+
+
+@triton.jit
+def softmax(
+    x, out, m, n, shape, sx, so, cx, co,
+    T: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    row, row_mask = positions(m, BLOCK_M)
+    column, column_mask = span(0, n, BLOCK_N)
+    mask = row_mask[:, None] & column_mask[None, :]
+    rows = x + offset(row, shape, sx)[:, None]
+    value = tl.load(rows + (column * cx)[None, :], mask=mask, other=float("-inf")).to(T)
+    power = exp(value - tl.max(value, 1)[:, None])
+    y = divide(power, tl.sum(power, 1)[:, None])
+    p = out + offset(row, shape, so)[:, None] + (column * co)[None, :]
+    tl.store(p, y.to(out.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def softmax_long(
+    x, out, m, n, shape, sx, so, cx, co,
+    T: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    row, row_mask = positions(m, BLOCK_M)
+    rows = x + offset(row, shape, sx)[:, None]
+    # every column of the tile keeps its own largest element and sum: the loop crosses no threads
+    largest = tl.full([BLOCK_M, BLOCK_N], float("-inf"), T)
+    total = tl.zeros([BLOCK_M, BLOCK_N], T)
+    for start in range(0, n, BLOCK_N):
+        column, column_mask = span(start, n, BLOCK_N)
+        mask = row_mask[:, None] & column_mask[None, :]
+        value = tl.load(rows + (column * cx)[None, :], mask=mask, other=float("-inf")).to(T)
+        now = tl.where(value > largest, value, largest)
+        # before the first finite element: -inf - -inf would be nan
+        shift = tl.where(now == float("-inf"), tl.zeros_like(now), now)
+        total = total * exp(largest - shift) + exp(value - shift)
+        largest = now
+    top = tl.max(largest, 1)
+    shift = tl.where(top == float("-inf"), tl.zeros_like(top), top)
+    total_row = tl.sum(total * exp(largest - shift[:, None]), 1)
+    target = out + offset(row, shape, so)[:, None]
+    for start in range(0, n, BLOCK_N):
+        column, column_mask = span(start, n, BLOCK_N)
+        mask = row_mask[:, None] & column_mask[None, :]
+        value = tl.load(rows + (column * cx)[None, :], mask=mask).to(T)
+        y = divide(exp(value - top[:, None]), total_row[:, None])
+        tl.store(target + (column * co)[None, :], y.to(out.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def _affine(y, weight, bias, column, mask, sw, sb, T: tl.constexpr):
+    """y * weight + bias, of which each may be None."""
+    if weight is not None:
+        y = y * tl.load(weight + column * sw, mask=mask).to(T)[None, :]
+    if bias is not None:
+        y = y + tl.load(bias + column * sb, mask=mask).to(T)[None, :]
+    return y
+
+
+@triton.jit
+def layer_norm(
+    x, weight, bias, out, m, n, eps, shape, sx, so, cx, co, sw, sb,
+    T: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    row, row_mask = positions(m, BLOCK_M)
+    column, column_mask = span(0, n, BLOCK_N)
+    mask = row_mask[:, None] & column_mask[None, :]
+    rows = x + offset(row, shape, sx)[:, None]
+    value = tl.load(rows + (column * cx)[None, :], mask=mask, other=0).to(T)
+    mean = divide(tl.sum(value, 1), n.to(T))
+    centred = tl.where(mask, value - mean[:, None], tl.zeros_like(value))
+    variance = divide(tl.sum(centred * centred, 1), n.to(T))
+    y = divide(centred, tl.sqrt(variance + eps)[:, None])
+    y = _affine(y, weight, bias, column, column_mask, sw, sb, T)
+    p = out + offset(row, shape, so)[:, None] + (column * co)[None, :]
+    tl.store(p, y.to(out.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def layer_norm_long(
+    x, weight, bias, out, m, n, eps, shape, sx, so, cx, co, sw, sb,
+    T: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    row, row_mask = positions(m, BLOCK_M)
+    rows = x + offset(row, shape, sx)[:, None]
+    total = tl.zeros([BLOCK_M, BLOCK_N], T)
+    for start in range(0, n, BLOCK_N):
+        column, column_mask = span(start, n, BLOCK_N)
+        mask = row_mask[:, None] & column_mask[None, :]
+        total += tl.load(rows + (column * cx)[None, :], mask=mask, other=0).to(T)
+    mean = divide(tl.sum(total, 1), n.to(T))
+    total = tl.zeros([BLOCK_M, BLOCK_N], T)
+    for start in range(0, n, BLOCK_N):
+        column, column_mask = span(start, n, BLOCK_N)
+        mask = row_mask[:, None] & column_mask[None, :]
+        value = tl.load(rows + (column * cx)[None, :], mask=mask, other=0).to(T)
+        centred = tl.where(mask, value - mean[:, None], tl.zeros_like(value))
+        total += centred * centred
+    deviation = tl.sqrt(divide(tl.sum(total, 1), n.to(T)) + eps)
+    target = out + offset(row, shape, so)[:, None]
+    for start in range(0, n, BLOCK_N):
+        column, column_mask = span(start, n, BLOCK_N)
+        mask = row_mask[:, None] & column_mask[None, :]
+        value = tl.load(rows + (column * cx)[None, :], mask=mask).to(T)
+        y = divide(value - mean[:, None], deviation[:, None])
+        y = _affine(y, weight, bias, column, column_mask, sw, sb, T)
+        tl.store(target + (column * co)[None, :], y.to(out.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def rms_norm(
+    x, weight, out, m, n, eps, shape, sx, so, cx, co, sw,
+    T: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    row, row_mask = positions(m, BLOCK_M)
+    column, column_mask = span(0, n, BLOCK_N)
+    mask = row_mask[:, None] & column_mask[None, :]
+    rows = x + offset(row, shape, sx)[:, None]
+    value = tl.load(rows + (column * cx)[None, :], mask=mask, other=0).to(T)
+    square = divide(tl.sum(value * value, 1), n.to(T))
+    y = divide(value, tl.sqrt(square + eps)[:, None])
+    y = _affine(y, weight, None, column, column_mask, sw, 0, T)
+    p = out + offset(row, shape, so)[:, None] + (column * co)[None, :]
+    tl.store(p, y.to(out.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def rms_norm_long(
+    x, weight, out, m, n, eps, shape, sx, so, cx, co, sw,
+    T: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    row, row_mask = positions(m, BLOCK_M)
+    rows = x + offset(row, shape, sx)[:, None]
+    total = tl.zeros([BLOCK_M, BLOCK_N], T)
+    for start in range(0, n, BLOCK_N):
+        column, column_mask = span(start, n, BLOCK_N)
+        mask = row_mask[:, None] & column_mask[None, :]
+        value = tl.load(rows + (column * cx)[None, :], mask=mask, other=0).to(T)
+        total += value * value
+    root = tl.sqrt(divide(tl.sum(total, 1), n.to(T)) + eps)
+    target = out + offset(row, shape, so)[:, None]
+    for start in range(0, n, BLOCK_N):
+        column, column_mask = span(start, n, BLOCK_N)
+        mask = row_mask[:, None] & column_mask[None, :]
+        value = tl.load(rows + (column * cx)[None, :], mask=mask).to(T)
+        y = _affine(divide(value, root[:, None]), weight, None, column, column_mask, sw, 0, T)
+        tl.store(target + (column * co)[None, :], y.to(out.dtype.element_ty), mask=mask)

@@ -1,0 +1,184 @@
+"""From call to launches: matrix products."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from xtarget.spec import (
+    ArgumentError,
+    ArrayType,
+    Call,
+    Input,
+    Launch,
+    Output,
+    Plan,
+    Temporary,
+    cdiv,
+    contiguous_strides,
+    dtype_constant,
+)
+
+from . import tuning
+from .layouts import Space, broadcast_strides, collapse, device_strides, merge
+from .plans import shape_of
+from .plans_reduction import reduction_launch
+
+__all__ = ["matmul"]
+
+#: result dtype: (what operands are multiplied as, what they are summed in, kind of tile)
+_TYPES = {
+    "float16": ("float16", "float32", "half"),
+    "bfloat16": ("bfloat16", "float32", "half"),
+    "float32": ("float32", "float32", "single"),
+    "float64": ("float64", "float64", "double"),
+    "int64": ("int64", "int64", "integer"),
+    "uint64": ("uint64", "uint64", "integer"),
+}
+#: smaller integers, which wrap, and bool, where sum and product are or and and
+_SMALL = ("int32", "int32", "integer")
+
+
+class _Problem(NamedTuple):
+    """batch x (m, k) @ (k, n); strides of a are (m, k), of b (k, n), of out (m, n)."""
+
+    m: int
+    n: int
+    k: int
+    a: tuple[int, int]
+    b: tuple[int, int]
+    out: tuple[int, int]
+    batch: Space
+
+
+def matmul(call: Call) -> Plan:
+    """The plan of `numpy.matmul`."""
+    a, b = call.array(0), call.array(1)
+    if not a.ndim or not b.ndim:
+        raise ArgumentError(
+            f"{call.kernel}: argument {1 if not a.ndim else 2} has no dimension; "
+            "matmul takes arrays of one dimension or more. Use mul to multiply by a number."
+        )
+    dtype = call.rules.promote(a.dtype, b.dtype)
+    # a vector is a matrix of one row on the left, of one column on the right
+    k, k_b = a.shape[-1], b.shape[max(b.ndim - 2, 0)]
+    if k != k_b:
+        raise ArgumentError(
+            f"{call.kernel}: shapes {a.shape} and {b.shape} do not fit: the last axis of the "
+            f"first has length {k}, the {'second last' if b.ndim > 1 else 'only'} axis of the "
+            f"second {k_b}."
+        )
+    rows, columns = a.shape[-2:-1], b.shape[-1:] if b.ndim > 1 else ()
+    batch = shape_of(call, a.shape[:-2], b.shape[:-2])
+    out = call.output(batch + rows + columns, dtype)
+    if not out.size:
+        return Plan((out,), ())
+    problem = _problem(a, b, out, batch, rows, columns)
+    return _launches(call, dtype, out, problem)
+
+
+def _batch_strides(array: ArrayType, batch: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides of `array` along the batch axes."""
+    own = ArrayType(array.dtype, array.shape[:-2], array.strides[:-2])
+    return broadcast_strides(own, batch)
+
+
+def _problem(
+    a: ArrayType,
+    b: ArrayType,
+    out: ArrayType,
+    batch: tuple[int, ...],
+    rows: tuple[int, ...],
+    columns: tuple[int, ...],
+) -> _Problem:
+    m, n, k = (rows or (1,))[0], (columns or (1,))[0], a.shape[-1]
+    sa = (a.strides[-2] if rows else 0, a.strides[-1])
+    sb = (b.strides[-2], b.strides[-1]) if columns else (b.strides[-1], 0)
+    om = out.strides[len(batch)] if rows else 0
+    on = out.strides[-1] if columns else 0
+    over_a, over_b = _batch_strides(a, batch), _batch_strides(b, batch)
+    over_out = out.strides[: len(batch)]
+    if not any(over_b) and batch:
+        # one b for all: the batch is only more rows, where it lies in memory like that
+        merged, strides = merge((*batch, m), ((*over_a, sa[0]), (*over_out, om)), keep_order=True)
+        if len(merged) == 1:
+            ((am,), (om,)) = strides
+            return _Problem(merged[0], n, k, (am, sa[1]), sb, (om, on), Space(1, (), ((), (), ())))
+    return _Problem(
+        m, n, k, sa, sb, (om, on), collapse(batch, over_out, over_a, over_b, keep_order=True)
+    )
+
+
+def _launch(
+    call: Call,
+    dtype: str,
+    problem: _Problem,
+    tile: tuning.MatmulTile,
+    out: Output | Temporary,
+    parts: int,
+) -> Launch:
+    operand, total, kind = _TYPES.get(dtype, _SMALL)
+    if kind == "half" and call.vendor not in tuning.MATRIX_UNITS:
+        operand = "float32"
+    chunk = cdiv(cdiv(problem.k, parts), tile.k) * tile.k
+    so, sa, sb = problem.batch.strides
+    # a stride of 1 is a constant, so that neighbours are seen to lie side by side
+    (am, ak), (bk, bn), (om, on) = problem.a, problem.b, problem.out
+    steps = {"am": am, "ak": ak, "bk": bk, "bn": bn, "om": om, "on": on}
+    tiles = cdiv(problem.m, tile.m) * cdiv(problem.n, tile.n)
+    constants: dict[str, Any] = {
+        **{name: 1 for name, step in steps.items() if step == 1},
+        "DOT": dtype_constant(operand),
+        "T": dtype_constant(total),
+        "EVEN_K": problem.k % tile.k == 0,
+        "GROUP_M": tuning.GROUP_M,
+        "BLOCK_M": tile.m,
+        "BLOCK_N": tile.n,
+        "BLOCK_K": tile.k,
+    }
+    return Launch(
+        "linear:matmul",
+        {
+            "a": Input(0),
+            "b": Input(1),
+            "out": out,
+            "M": problem.m,
+            "N": problem.n,
+            "K": problem.k,
+            "chunk": chunk,
+            "part": problem.batch.size * problem.m * problem.n,
+            "batch_shape": problem.batch.lengths,
+            "sa": sa,
+            "sb": sb,
+            "so": so,
+            **{name: step for name, step in steps.items() if step != 1},
+        },
+        constants,
+        (tiles * problem.batch.size, cdiv(problem.k, chunk) if parts > 1 else 1, 1),
+        num_warps=tile.num_warps,
+        num_stages=tile.num_stages,
+    )
+
+
+def _launches(call: Call, dtype: str, out: ArrayType, problem: _Problem) -> Plan:
+    """One launch; or, where the result has too few tiles to fill the device and k is long, the
+    products of pieces of k and their sum.
+    """
+    _, total, kind = _TYPES.get(dtype, _SMALL)
+    m, n, batch = problem.m, problem.n, problem.batch.size
+    tile = tuning.matmul_tile(call.vendor, kind, m, n, batch, call.compute_units)
+    whole = _launch(call, dtype, problem, tile, Output(), 1)
+    parts = tuning.splits(whole.grid[0], call.compute_units, problem.k, tuning.split_k(call.vendor))
+    if parts == 1:
+        return Plan((out,), (whole,))
+    # the pieces' products lie as (part, *out.shape), each in C order
+    steps = tuple(m * n * step for step in contiguous_strides((1, *problem.batch.lengths)))
+    strides = (device_strides(steps) if batch > 1 else (), *problem.batch.strides[1:])
+    pieces = problem._replace(out=(n, 1), batch=problem.batch._replace(strides=strides))
+    first = _launch(call, dtype, pieces, tile, Temporary(), parts)
+    parts, size = first.grid[1], out.size
+    kept = collapse(out.shape, contiguous_strides(out.shape), out.strides)
+    second = reduction_launch(
+        "sum", Temporary(), Output(), kept, collapse((parts,), (size,)), total, call.vendor
+    )
+    temporary = ArrayType(total, (parts, size), contiguous_strides((parts, size)))
+    return Plan((out,), (first, second), (temporary,))

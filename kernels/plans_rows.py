@@ -1,0 +1,154 @@
+"""From call to launches: kernels over rows (softmax and the norms)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from xtarget.spec import (
+    Argument,
+    ArgumentError,
+    ArrayType,
+    Call,
+    Input,
+    Launch,
+    Output,
+    Plan,
+    Scalar,
+    cdiv,
+    dtype_constant,
+    next_power_of_2,
+)
+
+from . import tuning
+from .layouts import collapse, without_axes
+from .plans import compute_dtype, normal_axes
+
+__all__ = ["layer_norm", "rms_norm", "softmax"]
+
+
+def _launch(
+    call: Call,
+    source: str,
+    x: ArrayType,
+    out: ArrayType,
+    axis: int,
+    args: Mapping[str, Argument],
+    constants: Mapping[str, Any],
+) -> Launch:
+    """The launch of `source`, or of `source`_long where a row is too long for one piece.
+
+    `x` and `out` have the same shape and are not empty.
+    """
+    n, cx, co = x.shape[axis], x.strides[axis], out.strides[axis]
+    rows = collapse(*(without_axes(v, (axis,)) for v in (x.shape, out.strides, x.strides)))
+    so, sx = rows.strides
+    dtype = compute_dtype(out.dtype)
+    sizes = tuning.rows(call.vendor)
+    wide = 2 if dtype == "float64" else 1
+    long = n * wide > sizes.piece
+    block_n = min(sizes.step // wide, next_power_of_2(n)) if long else next_power_of_2(n)
+    # where rows are closer to each other than the elements of a row, lanes go across rows
+    across = abs(cx) != 1 and len(sx) == len(rows.lengths) and rows.size > 1
+    want_m = max(sizes.tile // wide // block_n, 16 if across and not long else 1)
+    block_m = min(next_power_of_2(rows.size), want_m)
+    if across and long:
+        block_m = min(next_power_of_2(rows.size), 16)
+        block_n = max(1, block_n // block_m)
+    tile = block_m * block_n * wide
+    while tile > sizes.piece and block_m > 1:
+        block_m, tile = block_m // 2, tile // 2
+    # a stride of 1 is a constant, so that neighbours are seen to lie side by side
+    steps = {"cx": cx, "co": co}
+    return Launch(
+        f"normalization:{source}{'_long' if long else ''}",
+        {
+            "x": Input(0),
+            "out": Output(),
+            "m": rows.size,
+            "n": n,
+            "shape": rows.lengths,
+            "sx": sx,
+            "so": so,
+            **{name: step for name, step in steps.items() if step != 1},
+            **args,
+        },
+        {
+            **{name: 1 for name, step in steps.items() if step == 1},
+            **constants,
+            "T": dtype_constant(dtype),
+            "BLOCK_M": block_m,
+            "BLOCK_N": block_n,
+        },
+        (cdiv(rows.size, block_m), 1, 1),
+        num_warps=min(sizes.max_warps, max(1, next_power_of_2(tile // sizes.per_warp))),
+    )
+
+
+def _floating(call: Call) -> None:
+    for name, arg in zip(("x", "weight", "bias"), call.args, strict=False):
+        if not arg.dtype.startswith(("float", "bfloat")):
+            raise ArgumentError(
+                f"{call.kernel}: {name} has dtype {arg.dtype}; this kernel takes float16, "
+                "bfloat16, float32 and float64. Convert it first."
+            )
+
+
+def softmax(call: Call) -> Plan:
+    """The plan of softmax along the option `axis`."""
+    _floating(call)
+    x = call.array(0)
+    axes = normal_axes(call, call.options["axis"], x.ndim)
+    out = call.output(x.shape, x.dtype)
+    if len(axes) != 1:
+        raise ArgumentError(
+            f"{call.kernel}: axis is {call.options['axis']!r} for an array of shape "
+            f"{x.shape}; it has to be one axis. Reshape the array where several are meant."
+        )
+    if not out.size:
+        return Plan((out,), ())
+    return Plan((out,), (_launch(call, "softmax", x, out, axes[0], {}, {}),))
+
+
+def layer_norm(call: Call) -> Plan:
+    """The plan of layer_norm over the last axis, with or without weight and bias."""
+    return _norm(call, "layer_norm", ("weight", "bias"))
+
+
+def rms_norm(call: Call) -> Plan:
+    """The plan of rms_norm over the last axis, with or without weight."""
+    return _norm(call, "rms_norm", ("weight",))
+
+
+def _norm(call: Call, source: str, parameters: tuple[str, ...]) -> Plan:
+    _floating(call)
+    x = call.array(0)
+    if not x.ndim:
+        raise ArgumentError(
+            f"{call.kernel}: x has no dimension to normalize; it needs at least one."
+        )
+    n = x.shape[-1]
+    given = dict(zip(parameters, range(1, len(call.args)), strict=False))
+    args: dict[str, Argument] = {}
+    constants: dict[str, Any] = {}
+    for name in parameters:
+        stride = f"s{name[0]}"
+        if name not in given:
+            constants |= {name: None, stride: 0}
+            continue
+        array = call.array(given[name])
+        if array.shape != (n,):
+            raise ArgumentError(
+                f"{call.kernel}: {name} has shape {array.shape}, but x has shape {x.shape}: "
+                f"{name} needs shape ({n},), one element for each of the last axis."
+            )
+        args[name] = Input(given[name])
+        if array.strides[0] == 1:
+            constants[stride] = 1
+        else:
+            args[stride] = array.strides[0]
+    out = call.output(x.shape, call.rules.promote(*(arg.dtype for arg in call.args)))
+    if not out.size:
+        return Plan((out,), ())
+    args["eps"] = Scalar(float(call.options["eps"]), compute_dtype(out.dtype))
+    return Plan((out,), (_launch(call, source, x, out, x.ndim - 1, args, constants),))

@@ -1,0 +1,52 @@
+"""Many elements to one, along any axes.
+
+The input is an index space of `kept` x `reduced` elements, each part with its own shape and strides
+(see `layouts`). A block takes BLOCK_K kept indices; grid y cuts the reduced indices into parts of
+`chunk`, each of which writes its own result, `part` elements after the one before.
+"""
+
+import triton
+import triton.language as tl
+
+from .arithmetic import lowest
+from .arithmetic import maximum as _maximum
+from .indexing import offset, positions, span
+
+
+@triton.jit
+def sum(
+    x, out, kept, reduced, chunk, part, kept_shape, kx, ko, reduced_shape, rx,
+    T: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_R: tl.constexpr,
+):  # fmt: skip
+    k, k_mask = positions(kept, BLOCK_K)
+    y = tl.program_id(1).to(reduced.dtype)
+    first = y * chunk
+    last = first + tl.minimum(chunk, reduced - first)
+    rows = x + offset(k, kept_shape, kx)[:, None]
+    total = tl.zeros([BLOCK_K, BLOCK_R], T)
+    for start in range(first, last, BLOCK_R):
+        r, r_mask = span(start, last, BLOCK_R)
+        mask = k_mask[:, None] & r_mask[None, :]
+        total += tl.load(rows + offset(r, reduced_shape, rx)[None, :], mask=mask, other=0).to(T)
+    p = out + y * part + offset(k, kept_shape, ko)
+    tl.store(p, tl.sum(total, 1).to(out.dtype.element_ty), mask=k_mask)
+
+
+@triton.jit
+def max(
+    x, out, kept, reduced, chunk, part, kept_shape, kx, ko, reduced_shape, rx,
+    T: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_R: tl.constexpr,
+):  # fmt: skip
+    k, k_mask = positions(kept, BLOCK_K)
+    y = tl.program_id(1).to(reduced.dtype)
+    first = y * chunk
+    last = first + tl.minimum(chunk, reduced - first)
+    rows = x + offset(k, kept_shape, kx)[:, None]
+    largest = tl.zeros([BLOCK_K, BLOCK_R], T) + lowest(T)
+    for start in range(first, last, BLOCK_R):
+        r, r_mask = span(start, last, BLOCK_R)
+        mask = k_mask[:, None] & r_mask[None, :]
+        value = tl.load(rows + offset(r, reduced_shape, rx)[None, :], mask=mask, other=0).to(T)
+        largest = _maximum(tl.where(mask, value, lowest(T)), largest)
+    p = out + y * part + offset(k, kept_shape, ko)
+    tl.store(p, tl.reduce(largest, 1, _maximum).to(out.dtype.element_ty), mask=k_mask)

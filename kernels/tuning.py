@@ -1,0 +1,220 @@
+"""Tile sizes by vendor: data, and the few lines that pick from it.
+
+Nothing here changes a result, only its speed (and, on a sum, the order of rounding). A vendor that
+is not listed gets `other`, which is small enough for 32 KiB of shared memory.
+
+Why the CPU's are so small: a block is one sub-group of 16 lanes, every lane's share is unrolled
+code, and the run time's JIT takes seconds over large bodies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple, TypeVar
+
+from xtarget.spec import cdiv, next_power_of_2
+
+__all__ = [
+    "Flat",
+    "MatmulTile",
+    "Reduction",
+    "Rows",
+    "flat",
+    "matmul_tile",
+    "reduction",
+    "rows",
+    "split_k",
+    "splits",
+]
+
+_T = TypeVar("_T")
+
+
+class Flat(NamedTuple):
+    """Elementwise kernels: elements of a block, and fewer where addresses need a division."""
+
+    block: int
+    strided: int
+    num_warps: int
+
+
+class Reduction(NamedTuple):
+    """Reductions.
+
+    Attributes:
+        tile: elements in flight per block.
+        columns: lanes side by side when memory runs along the kept axes.
+        blocks_per_unit: a launch with fewer blocks per multiprocessor than this is cut along the
+            reduced axes.
+        shortest: reduced elements that are worth a block of their own.
+    """
+
+    tile: int
+    columns: int
+    num_warps: int
+    blocks_per_unit: int
+    shortest: int
+
+
+class Rows(NamedTuple):
+    """Row kernels.
+
+    Attributes:
+        piece: longest row (of 4-byte elements) taken in one piece.
+        step: elements per step along a longer row.
+        tile: short rows are packed up to so many elements a block.
+        per_warp: elements of a tile that one warp takes.
+        max_warps: upper limit.
+    """
+
+    piece: int
+    step: int
+    tile: int
+    per_warp: int
+    max_warps: int
+
+
+class MatmulTile(NamedTuple):
+    """A matmul's tile, warps and stages."""
+
+    m: int
+    n: int
+    k: int
+    num_warps: int
+    num_stages: int
+
+
+_FLAT: Final = {
+    "nvidia": Flat(1024, 1024, 4),
+    "amd": Flat(1024, 1024, 4),
+    "intel": Flat(1024, 512, 4),
+    "cpu": Flat(1024, 256, 1),
+    "other": Flat(1024, 512, 4),
+}
+
+_REDUCTION: Final = {
+    "nvidia": Reduction(4096, 64, 8, 4, 8192),
+    "amd": Reduction(4096, 64, 4, 4, 8192),
+    "intel": Reduction(1024, 32, 4, 4, 8192),
+    "cpu": Reduction(256, 64, 1, 4, 32768),
+    "other": Reduction(1024, 32, 4, 4, 8192),
+}
+
+_ROWS: Final = {
+    "nvidia": Rows(16384, 4096, 1024, 512, 16),
+    "amd": Rows(8192, 4096, 1024, 512, 8),
+    "intel": Rows(2048, 1024, 512, 256, 8),
+    "cpu": Rows(512, 256, 256, 512, 1),
+    "other": Rows(2048, 1024, 512, 256, 8),
+}
+
+#: By vendor and by what the operands are: largest first. Bytes of shared memory are about
+#: (m + n) * k * itemsize * stages; 99 KiB is what every NVIDIA chip from sm_86 on has, AMD has 64.
+_MATMUL: Final[Mapping[str, Mapping[str, tuple[MatmulTile, ...]]]] = {
+    "nvidia": {
+        "half": (
+            MatmulTile(128, 128, 64, 8, 3),
+            MatmulTile(128, 64, 64, 4, 3),
+            MatmulTile(64, 128, 64, 4, 3),
+            MatmulTile(64, 64, 64, 4, 4),
+            MatmulTile(32, 64, 64, 4, 4),
+            MatmulTile(16, 64, 128, 4, 4),
+            MatmulTile(16, 32, 128, 2, 4),
+            MatmulTile(16, 16, 64, 1, 4),
+        ),
+        "single": (
+            MatmulTile(128, 128, 16, 8, 3),
+            MatmulTile(64, 64, 16, 4, 3),
+            MatmulTile(32, 32, 32, 4, 3),
+            MatmulTile(16, 16, 32, 2, 3),
+        ),
+        "double": (
+            MatmulTile(64, 64, 16, 4, 3),
+            MatmulTile(32, 32, 16, 4, 3),
+            MatmulTile(16, 16, 16, 2, 3),
+        ),
+        "integer": (MatmulTile(16, 16, 16, 4, 1),),
+    },
+    "amd": {
+        "half": (
+            MatmulTile(128, 128, 64, 8, 2),
+            MatmulTile(64, 64, 64, 4, 2),
+            MatmulTile(32, 32, 64, 4, 2),
+            MatmulTile(16, 16, 64, 1, 2),
+        ),
+        "single": (
+            MatmulTile(64, 64, 32, 4, 2),
+            MatmulTile(32, 32, 32, 4, 2),
+            MatmulTile(16, 16, 32, 1, 2),
+        ),
+        "double": (MatmulTile(32, 32, 16, 4, 2), MatmulTile(16, 16, 16, 1, 2)),
+        "integer": (MatmulTile(16, 16, 16, 4, 1),),
+    },
+    "cpu": {
+        "half": (MatmulTile(32, 64, 8, 1, 1), MatmulTile(8, 16, 16, 1, 1)),
+        "single": (MatmulTile(32, 64, 8, 1, 1), MatmulTile(8, 16, 16, 1, 1)),
+        "double": (MatmulTile(16, 32, 8, 1, 1), MatmulTile(8, 16, 16, 1, 1)),
+        "integer": (MatmulTile(8, 16, 4, 1, 1),),
+    },
+    "other": {
+        "half": (MatmulTile(32, 64, 16, 4, 1), MatmulTile(16, 16, 16, 1, 1)),
+        "single": (MatmulTile(32, 64, 16, 4, 1), MatmulTile(16, 16, 16, 1, 1)),
+        "double": (MatmulTile(32, 32, 16, 4, 1), MatmulTile(16, 16, 16, 1, 1)),
+        "integer": (MatmulTile(16, 16, 8, 4, 1),),
+    },
+}
+
+#: Vendors whose matrix units take fp16 and bf16; the others multiply them as fp32, which is exact.
+MATRIX_UNITS: Final = frozenset({"nvidia", "amd"})
+
+#: A matmul's K is cut into pieces no shorter than this.
+_SPLIT_K: Final = {"cpu": 4096, "other": 512}
+
+#: Rows of tiles that a group of a matmul spans.
+GROUP_M: Final = 8
+
+
+def _of(table: Mapping[str, _T], vendor: str) -> _T:
+    return table.get(vendor, table["other"])
+
+
+def flat(vendor: str) -> Flat:
+    return _of(_FLAT, vendor)
+
+
+def reduction(vendor: str) -> Reduction:
+    return _of(_REDUCTION, vendor)
+
+
+def rows(vendor: str) -> Rows:
+    return _of(_ROWS, vendor)
+
+
+def split_k(vendor: str) -> int:
+    return _of(_SPLIT_K, vendor)
+
+
+def splits(blocks: int, wanted: int, length: int, shortest: int) -> int:
+    """How many parts to cut each of `blocks` blocks' work of `length` elements into, so that there
+    are about `wanted` blocks and no part is below `shortest`.
+    """
+    return max(1, min(cdiv(wanted, blocks), length // shortest, 65535))
+
+
+def matmul_tile(
+    vendor: str, kind: str, m: int, n: int, batch: int, compute_units: int
+) -> MatmulTile:
+    """The largest tile that is not mostly padding and leaves no multiprocessor without one; for a
+    problem too small for that, the smallest that covers it.
+    """
+    tiles = _of(_MATMUL, vendor)[kind]
+    fitting = [
+        tile
+        for tile in tiles
+        if tile.m < 2 * max(next_power_of_2(m), tiles[-1].m)
+        and tile.n < 2 * max(next_power_of_2(n), tiles[-1].n)
+    ] or [tiles[-1]]
+    for tile in fitting:
+        if cdiv(m, tile.m) * cdiv(n, tile.n) * batch >= compute_units:
+            return tile
+    return fitting[-1]
