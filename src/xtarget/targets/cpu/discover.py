@@ -1,0 +1,124 @@
+"""Which OpenCL CPU devices there are, or why there is none."""
+
+from __future__ import annotations
+
+import re
+import threading
+from dataclasses import replace
+
+import pyopencl as cl
+
+from ..._types import DeviceInfo, Target
+from .._opencl_icd import icd_vendors, intel_runtime
+from .errors import failure
+
+__all__ = ["Found", "discover", "spirv_version"]
+
+TARGET = Target("cpu", "spirv64")
+_INSTALL = "pip install intel-opencl-rt intel-cmplr-lib-rt tbb"
+_NO_PLATFORM = -1001  # CL_PLATFORM_NOT_FOUND_KHR of the loader
+#: Threads of a warp that code for this target uses on a CPU: one vector register of 16 floats.
+_WARP_SIZE = 16
+_MIN_SPIRV = (1, 4)
+
+_lock = threading.Lock()
+
+
+class Found:
+    """CPU devices in the order of their ordinals, and the reason when there are none."""
+
+    def __init__(self, devices: list[tuple[cl.Device, DeviceInfo]], reason: str | None) -> None:
+        self.devices = devices
+        self.reason = reason
+
+
+def spirv_version(device: cl.Device) -> tuple[int, int]:
+    """The newest SPIR-V that the device takes; (0, 0) for none."""
+    text = str(device.il_version)
+    versions = [(int(a), int(b)) for a, b in re.findall(r"SPIR-V_(\d+)\.(\d+)", text)]
+    return max(versions, default=(0, 0))
+
+
+def _unfit(device: cl.Device) -> str | None:
+    """Why a CPU device cannot run our code, or None."""
+    if not device.available:
+        return "is not available"
+    if device.address_bits != 64 or not device.endian_little:
+        return "is not a 64-bit little-endian machine"
+    try:
+        version = spirv_version(device)
+        memory = int(device.svm_capabilities)
+    except cl.Error:
+        version, memory = (0, 0), 0
+    if version < _MIN_SPIRV:
+        return f"takes SPIR-V {version[0]}.{version[1]}, needed is {_MIN_SPIRV[0]}.{_MIN_SPIRV[1]}"
+    if not memory:
+        return "has no shared virtual memory"
+    return None
+
+
+def _describe(device: cl.Device, platform: cl.Platform) -> DeviceInfo:
+    system = cl.device_svm_capabilities.FINE_GRAIN_SYSTEM
+    return DeviceInfo(
+        name="cpu",
+        target=TARGET,
+        product=device.name.strip(),
+        memory_bytes=int(device.global_mem_size),
+        compute_units=int(device.max_compute_units),
+        driver_version=device.driver_version.strip(),
+        warp_size=_WARP_SIZE,
+        max_threads_per_block=int(device.max_work_group_size),
+        max_shared_bytes=int(device.local_mem_size),
+        host_memory=bool(device.svm_capabilities & system),
+        fp64=bool(device.double_fp_config),
+        runs_on="CPU runtime",
+        details={
+            "platform": platform.name.strip(),
+            "platform_version": platform.version.strip(),
+            "spirv": "{}.{}".format(*spirv_version(device)),
+        },
+    )
+
+
+def discover() -> Found:
+    """Ask the OpenCL loader. Intel's platform comes first: the compiler is tuned for it.
+
+    Raises:
+        XTargetError: the loader or a run time failed with a status of its own.
+    """
+    with _lock, icd_vendors():
+        try:
+            platforms = cl.get_platforms()
+        except cl.Error as error:
+            if getattr(error, "code", None) != _NO_PLATFORM:
+                raise failure(error, "asking for OpenCL platforms failed") from error
+            platforms = []
+        if not platforms:
+            problem = intel_runtime().problem
+            return Found(
+                [], problem or f"no OpenCL run time is installed. Install one with: {_INSTALL}"
+            )
+        found: list[tuple[cl.Device, DeviceInfo]] = []
+        unfit: list[str] = []
+        for platform in sorted(platforms, key=lambda p: "intel" not in p.vendor.lower()):
+            try:
+                devices = platform.get_devices(cl.device_type.CPU)
+            except cl.Error as error:
+                unfit.append(f"{platform.name.strip()}: {error}")
+                continue
+            for device in devices:
+                why = _unfit(device)
+                if why is not None:
+                    unfit.append(f"{device.name.strip()} of {platform.name.strip()} {why}")
+                    continue
+                info = replace(_describe(device, platform), name=f"cpu:{len(found)}")
+                found.append((device, info))
+    if found:
+        return Found(found, None)
+    names = ", ".join(platform.name.strip() for platform in platforms)
+    why = f" ({'; '.join(unfit)})" if unfit else ""
+    return Found(
+        [],
+        f"the OpenCL platforms here ({names}) have no usable CPU device{why}. "
+        f"Install one with: {_INSTALL}",
+    )
