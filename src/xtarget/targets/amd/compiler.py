@@ -30,8 +30,9 @@ _ARCHS = (
     "gfx1250",
 )
 _STAGES = ("ttir", "ttgir", "llir", "amdgcn")
-#: Without it, an fp32 tl.dot becomes xf32 (an error of 1e-2) on gfx942 and on no other arch.
-_OPTIONS = {"default_dot_input_precision": "ieee"}
+#: Triton's list for every arch but gfx942, where "tf32" joins it and becomes the default of an fp32
+#: tl.dot: an error of 1e-2 on that arch alone. A kernel that wants it gives the option itself.
+_OPTIONS = {"allowed_dot_input_precisions": ("ieee", "bf16x3", "bf16x6")}
 
 
 class HsacoCompiler:

@@ -1,0 +1,149 @@
+"""hip-python, one face for its versions 6.4 to 10, and the reasons why it may not work here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ..._errors import NoDeviceError
+from ._status import call
+
+__all__ = ["device_count", "load", "properties", "version"]
+
+_PIP = 'pip install "xtarget[amd]"'
+#: HIP's own numbering: major * 10**7 + minor * 10**5 + patch. ROCm 6.0 brought the device
+#: properties (hipGetDevicePropertiesR0600) that every supported hip-python asks for.
+_OLDEST = 60_000_000
+_LIBRARY = "libamdhip64.so"
+_FOLDERS = ("/opt/rocm/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib")
+_AMD_PCI_VENDOR = "0x1002"
+_FILTERS = ("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
+
+
+def load() -> Any:
+    """The module `hip.hip`; nothing of ROCm is opened yet.
+
+    Raises:
+        NoDeviceError: hip-python is not installed, or is broken.
+    """
+    try:
+        from hip import hip
+    except ModuleNotFoundError as error:
+        raise NoDeviceError(
+            f"The Python binding of HIP is not installed ({error}). Install it with: {_PIP}"
+        ) from error
+    except ImportError as error:
+        raise NoDeviceError(
+            f"The Python binding of HIP is installed but cannot be imported ({error}). "
+            f"Install it again with: {_PIP}"
+        ) from error
+    return hip
+
+
+def device_count(hip: Any, dev: Path = Path("/dev")) -> int:
+    """How many devices HIP offers, at least one.
+
+    Args:
+        dev: the folder of device nodes.
+
+    Raises:
+        NoDeviceError: none, with the reason: no library, too old, no permission, no GPU.
+        XTargetError: HIP failed in another way.
+    """
+    try:
+        error, found = hip.hipRuntimeGetVersion()
+        if not error and found < _OLDEST:
+            raise NoDeviceError(
+                f"The HIP run time is version {_dotted(found)}; xtarget needs 6.0 or newer. "
+                "Install a newer ROCm."
+            )
+        error, count = hip.hipGetDeviceCount()
+    except RuntimeError as failure:
+        raise NoDeviceError(_why_no_library(str(failure))) from failure
+    if error.name in ("hipErrorNoDevice", "hipErrorInvalidDevice") or (not error and count == 0):
+        said = f"{error.name} ({int(error)})" if error else "a count of 0"
+        raise NoDeviceError(f"HIP sees no device: {said}. {_why_no_device(dev)}")
+    call_result = call(hip, "hipGetDeviceCount", doing="counting HIP devices")
+    return int(call_result)
+
+
+def properties(hip: Any, ordinal: int) -> Any:
+    """hipDeviceProp_t of a device."""
+    doing = f"reading the properties of amd:{ordinal}"
+    try:
+        return call(hip, "hipGetDeviceProperties", ordinal, doing=doing)
+    except TypeError:  # hip-python 6 and 7: the caller brings the struct
+        result = hip.hipDeviceProp_t()
+        call(hip, "hipGetDeviceProperties", result, ordinal, doing=doing)
+        return result
+
+
+def version(hip: Any) -> str:
+    """HIP's version, as `7.2.53211`."""
+    return _dotted(call(hip, "hipRuntimeGetVersion", doing="reading HIP's version"))
+
+
+def text(value: str | bytes) -> str:
+    """A string of a struct: `bytes` in hip-python 6 and 7."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+def _dotted(number: int) -> str:
+    return f"{number // 10_000_000}.{number // 100_000 % 100}.{number % 100_000}"
+
+
+def _why_no_library(failure: str) -> str:
+    if "dlsym" in failure:
+        return (
+            f"The HIP library is too old or too new for the installed hip-python ({failure}). "
+            "xtarget needs ROCm 6.0 or newer, and the hip-python of the same ROCm version."
+        )
+    roots = [os.environ[name] for name in ("ROCM_PATH", "ROCM_HOME") if os.environ.get(name)]
+    paths = [p for p in os.environ.get("LD_LIBRARY_PATH", "").split(":") if p]
+    folders = [*(f"{root}/lib" for root in roots), *paths, *_FOLDERS]
+    near = [str(file) for f in folders for file in sorted(Path(f).glob(f"{_LIBRARY}*"))]
+    advice = (
+        f"There is {near[0]}: give its folder in LD_LIBRARY_PATH, under the name {_LIBRARY}."
+        if near
+        else "Install ROCm, or point LD_LIBRARY_PATH to the folder that has the library."
+    )
+    return (
+        f"The HIP library {_LIBRARY} was not found ({failure}). It was looked for in "
+        f"{', '.join(dict.fromkeys(folders))} and in the system's library paths. {advice}"
+    )
+
+
+def _is_amd(node: Path) -> bool:
+    """Whether a render node is an AMD GPU's; also where the system does not tell."""
+    try:
+        vendor = Path(f"/sys/class/drm/{node.name}/device/vendor").read_text()
+    except OSError:
+        return True
+    return vendor.strip() == _AMD_PCI_VENDOR
+
+
+def _why_no_device(dev: Path) -> str:
+    driver = dev / "kfd"
+    if not driver.exists():
+        return (
+            f"There is no {driver}: the machine has no AMD GPU, or the kernel driver amdgpu is "
+            f"not loaded, or a container was started without --device={driver} "
+            f"--device={dev / 'dri'}."
+        )
+    may_use: Callable[[Path], bool] = lambda node: os.access(node, os.R_OK | os.W_OK)  # noqa: E731
+    nodes = [driver, *(n for n in sorted((dev / "dri").glob("renderD*")) if _is_amd(n))]
+    denied = [str(n) for n in nodes if not may_use(n)]
+    if denied:
+        return (
+            f"This user has no permission to open {' and '.join(denied)}. Add the user to the "
+            "groups that own them (sudo usermod -aG render,video $USER) and log in again."
+        )
+    hidden = [f"{name}={os.environ[name]}" for name in _FILTERS if name in os.environ]
+    if hidden:
+        return f"The environment hides devices ({', '.join(hidden)}): unset that, or correct it."
+    return (
+        f"{driver} is there and may be opened, so the GPU is none that this ROCm supports. "
+        "rocminfo says what the driver sees."
+    )

@@ -1,0 +1,88 @@
+"""HIP as a driver: which AMD devices there are, and opening one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ..._errors import NoDeviceError, XTargetError
+from ..._types import DeviceInfo, ProbeReport, Target
+from .. import base
+from . import _binding
+from ._device import HipDevice
+
+__all__ = ["HipDriver"]
+
+#: Words of a product name by which a library that is no GPU's says so.
+_NOT_SILICON = {"emulator": "emulator", "stand-in": "fake"}
+
+
+class HipDriver:
+    """The HIP run time, by hip-python.
+
+    Args:
+        dev: the folder of device nodes, for the reason of a failed probe.
+    """
+
+    def __init__(self, dev: Path = Path("/dev")) -> None:
+        self._dev = dev
+
+    @property
+    def vendor(self) -> str:
+        return "amd"
+
+    def probe(self) -> ProbeReport:
+        try:
+            hip = _binding.load()
+            count = _binding.device_count(hip, self._dev)
+            return ProbeReport("amd", tuple(_describe(hip, i) for i in range(count)))
+        except XTargetError as error:
+            return ProbeReport("amd", reason=str(error))
+
+    def open(self, ordinal: int) -> base.Device:
+        hip = _binding.load()
+        count = _binding.device_count(hip, self._dev)
+        if not 0 <= ordinal < count:
+            raise NoDeviceError(
+                f"there is no amd:{ordinal}; there are "
+                f"{', '.join(f'amd:{i}' for i in range(count))}."
+            )
+        properties = _binding.properties(hip, ordinal)
+        x, y, z = properties.maxGridSize
+        return HipDevice(
+            hip,
+            _describe(hip, ordinal),
+            count=count,
+            grid_limits=(int(x), int(y), int(z)),
+            features=_features(_binding.text(properties.gcnArchName)),
+        )
+
+
+def _features(gcn_arch_name: str) -> dict[str, str]:
+    """`gfx942:sramecc+:xnack-` to `{"sramecc": "on", "xnack": "off"}`."""
+    return {
+        part[:-1]: "on" if part.endswith("+") else "off"
+        for part in gcn_arch_name.split(":")[1:]
+        if part
+    }
+
+
+def _describe(hip: Any, ordinal: int) -> DeviceInfo:
+    properties = _binding.properties(hip, ordinal)
+    gcn_arch_name = _binding.text(properties.gcnArchName)
+    product = _binding.text(properties.name)
+    return DeviceInfo(
+        name=f"amd:{ordinal}",
+        target=Target("amd", gcn_arch_name.partition(":")[0]),
+        product=product,
+        memory_bytes=properties.totalGlobalMem,
+        compute_units=properties.multiProcessorCount,
+        driver_version=f"HIP {_binding.version(hip)}",
+        warp_size=properties.warpSize,
+        max_threads_per_block=properties.maxThreadsPerBlock,
+        max_shared_bytes=properties.sharedMemPerBlock,
+        runs_on=next(
+            (kind for word, kind in _NOT_SILICON.items() if word in product.lower()), "silicon"
+        ),
+        details={"gcn_arch_name": gcn_arch_name},
+    )
