@@ -14,6 +14,7 @@ __all__ = [
     "DriverError",
     "LaunchError",
     "LoadError",
+    "NoCompilerError",
     "NoDeviceError",
     "OutOfMemoryError",
     "OutOfResourcesError",
@@ -45,6 +46,10 @@ class NoDeviceError(XTargetError):
 
 class CompileError(XTargetError):
     """A kernel could not be compiled, or no compiler is installed."""
+
+
+class NoCompilerError(CompileError):
+    """No compiler is installed, and the binary that is wanted is not there either."""
 
 
 class LoadError(XTargetError):

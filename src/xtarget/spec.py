@@ -252,9 +252,9 @@ class KernelSpec:
         name: what `xtarget.run` calls it.
         inputs: names of the array (or scalar) arguments; one that ends in `?` may be left out.
         plan: from call to plan.
-        scalars: those of `inputs` that are always numbers by value, with a type of their own (int32,
-            int64, bool; float32, or float64 beside float64 arrays). Other scalars stand for arrays and
-            take part in NumPy's promotion.
+        scalars: those of `inputs` that are always numbers by value, with a type of their own
+            (int32, int64, bool; float32, or float64 beside float64 arrays). Other scalars stand for
+            arrays and take part in NumPy's promotion.
         category: `elementwise`, `reduction`, `normalization`, `linear algebra`, `user`...
         summary: one line for `xtarget kernels`, with the formula.
         dtypes: dtypes that an array argument may have.

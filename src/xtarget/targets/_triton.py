@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from .._errors import CompileError, UnknownTargetError
+from .._errors import CompileError, NoCompilerError, UnknownTargetError
 from .._types import (
     Artifact,
     CompileRequest,
@@ -103,9 +103,9 @@ def _triton() -> Any:
     try:
         import triton
     except ImportError as error:
-        raise CompileError(
-            f"no compiler is installed (import triton: {error}), and no binary of this kernel is in "
-            f"the cache. Install one with: {_INSTALL}"
+        raise NoCompilerError(
+            f"no compiler is installed (import triton: {error}), and no binary of this kernel is "
+            f"in the cache. Install one with: {_INSTALL}"
         ) from error
     version = tuple(int(part) for part in triton.__version__.split(".")[:2])
     if not MIN_VERSION <= version < END_VERSION:

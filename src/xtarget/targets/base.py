@@ -105,9 +105,7 @@ class Stream(Protocol):
 
 
 class Buffer(Protocol):
-    """Global memory of a device. `close()` may be called while work using it is enqueued on its
-    stream.
-    """
+    """Global memory of a device."""
 
     @property
     def address(self) -> int: ...
@@ -212,12 +210,19 @@ class Device(Protocol):
         """A new stream, or a borrowed one: an integer handle, or the vendor's own stream object."""
         ...
 
-    def alloc(self, nbytes: int) -> Buffer:
+    def alloc(self, nbytes: int, stream: Stream | None = None) -> Buffer:
         """Global memory, uninitialised, aligned to 256 bytes or better. `nbytes` may be 0.
+
+        Usable by work on `stream` (the default stream when None) at once; closing the buffer frees
+        it after the work that was enqueued on that stream by then.
 
         Raises:
             OutOfMemoryError: there is none left.
         """
+        ...
+
+    def borrow(self, address: int, nbytes: int) -> Buffer:
+        """Memory of this device that somebody else owns, as a buffer: `close()` frees nothing."""
         ...
 
     def synchronize(self) -> None:

@@ -1,0 +1,72 @@
+"""NumPy arrays: host memory, no stream."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+
+from .._dtypes import name_of, numpy_dtype
+from .._errors import ArgumentError
+from ..spec import ArrayType
+from ..targets.base import Device, Stream
+from . import View
+
+__all__ = ["KIND", "array_type", "element_strides"]
+
+_ALIGNMENT = 64
+
+
+def element_strides(array: np.ndarray[Any, Any]) -> tuple[int, ...]:
+    """Strides in elements.
+
+    Raises:
+        ArgumentError: a stride is no multiple of the element's size (a field of a record array).
+    """
+    size = array.dtype.itemsize
+    if any(stride % size for stride in array.strides):
+        raise ArgumentError(
+            f"an array with strides {array.strides} bytes does not lie on its {size}-byte elements "
+            "(a field of a structured array?). Pass a contiguous copy."
+        )
+    return tuple(stride // size for stride in array.strides)
+
+
+def array_type(array: np.ndarray[Any, Any]) -> ArrayType:
+    """Layout of a NumPy array."""
+    return ArrayType(name_of(array.dtype), array.shape, element_strides(array))
+
+
+class HostKind:
+    """NumPy arrays, and what offers NumPy's `__array_interface__`."""
+
+    name = "NumPy"
+    one_stream = True
+
+    def describe(self, array: Any) -> tuple[int, Hashable]:
+        array = np.asarray(array)
+        address = array.__array_interface__["data"][0]
+        return address, (array.dtype, array.shape, array.strides, address % 16 == 0)
+
+    def view(self, array: Any) -> View:
+        array = np.asarray(array)
+        if not array.flags.aligned:
+            raise ArgumentError(
+                "an array whose elements are not aligned cannot be passed to a kernel. "
+                "Pass numpy.require(array, requirements='A')."
+            )
+        address = array.__array_interface__["data"][0]
+        return View(self, array, address, array_type(array), None, array.flags.writeable)
+
+    def current_stream(self, device: Device, array: Any) -> Stream | None:
+        return None
+
+    def empty(self, type: ArrayType, device: Device, like: View | None) -> Any:
+        dtype = numpy_dtype(type.dtype)
+        raw = np.empty(type.size * dtype.itemsize + _ALIGNMENT, np.uint8)
+        start = -raw.__array_interface__["data"][0] % _ALIGNMENT
+        return raw[start : start + type.size * dtype.itemsize].view(dtype).reshape(type.shape)
+
+
+KIND = HostKind()

@@ -1,0 +1,116 @@
+"""From a compile request to a loaded function: memory, then disk, then the compiler."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+
+from . import _cache, _registry
+from ._errors import LoadError, NoCompilerError
+from ._types import Artifact, CompileRequest, Target
+from .targets.base import Device, Function
+
+__all__ = ["artifact", "function", "key_parts"]
+
+#: Key part that names the toolchain; a machine without a compiler takes any toolchain's binary.
+TOOLCHAIN = "toolchain"
+
+_functions: dict[tuple[str, CompileRequest], Function] = {}
+_locks: dict[object, threading.Lock] = {}
+_guard = threading.Lock()
+
+
+def key_parts(request: CompileRequest, target: Target, toolchain: str) -> list[tuple[str, str]]:
+    """All that decides the binary, as labelled text. Whatever changes the binary changes this."""
+    return [
+        ("schema", _cache.SCHEMA),
+        ("target", str(target)),
+        (TOOLCHAIN, toolchain),
+        ("kernel", request.source.name),
+        ("source", request.source.digest),
+        ("signature", repr(request.signature)),
+        ("constants", repr(request.constants)),
+        ("aligned", repr(request.aligned)),
+        ("num_warps", str(request.num_warps)),
+        ("num_stages", str(request.num_stages)),
+        ("line_info", str(request.line_info)),
+        ("options", repr(request.options)),
+    ]
+
+
+@contextlib.contextmanager
+def _single_flight(key: object) -> Iterator[None]:
+    """One thread at a time for each key."""
+    with _guard:
+        lock = _locks.setdefault(key, threading.Lock())
+    with lock:
+        yield
+
+
+def artifact(request: CompileRequest, target: Target, *, keep_stages: bool = False) -> Artifact:
+    """The compiled kernel, from the cache or from the compiler.
+
+    Raises:
+        CompileError: it does not compile, or there is neither a binary nor a compiler.
+        UnknownTargetError: nobody compiles for this target.
+    """
+    compiler = _registry.compiler(target.vendor)
+    if keep_stages:  # stages are not cached; the binary is the same
+        return compiler.compile(request, target, keep_stages=True)
+    cache = _cache.default_cache()
+    parts = key_parts(request, target, compiler.fingerprint)
+    key = _cache.key_of(parts)
+    name = request.source.name
+    with _single_flight(key):
+        found = cache.get(target, name, key)
+        if found is not None:
+            return found
+        try:
+            made = compiler.compile(request, target)
+        except NoCompilerError:
+            found = cache.find(target, name, parts, ignore=TOOLCHAIN)
+            if found is not None:
+                return found
+            raise
+        cache.put(name, key, parts, made)
+        return made
+
+
+def function(device: Device, request: CompileRequest) -> Function:
+    """The kernel, loaded on a device.
+
+    Raises:
+        CompileError, UnknownTargetError: as `artifact`.
+        LoadError: the device's run time refuses the binary.
+    """
+    info = device.info
+    memory_key = (info.name, request)
+    loaded = _functions.get(memory_key)
+    if loaded is not None:
+        return loaded
+    with _single_flight(memory_key):
+        loaded = _functions.get(memory_key)
+        if loaded is None:
+            loaded = _load(device, request)
+            _functions[memory_key] = loaded
+        return loaded
+
+
+def _load(device: Device, request: CompileRequest) -> Function:
+    target = device.info.target
+    made = artifact(request, target)
+    native_of = device.native_key
+    if native_of is None:
+        return device.load(made).function()
+    # the run time compiles this format at load: keep what it makes
+    cache, name = _cache.default_cache(), request.source.name
+    key = _cache.key_of([("device", native_of), ("binary", made.binary.hex())])
+    native = cache.get_native(target, name, key)
+    module = device.load(made, native)
+    if native is None:
+        with contextlib.suppress(LoadError):  # only a speed-up for the next process
+            binary = module.native()
+            if binary is not None:
+                cache.put_native(target, name, key, binary)
+    return module.function()

@@ -1,0 +1,97 @@
+"""NumPy's type rules, with bfloat16 from ml_dtypes, by dtype name."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ._errors import ArgumentError
+from ._types import DTYPES
+
+__all__ = ["NumpyRules", "name_of", "numpy_dtype", "weak_scalar"]
+
+
+@cache
+def numpy_dtype(name: str) -> np.dtype[Any]:
+    """The NumPy dtype of that name, `bfloat16` included."""
+    if name == "bfloat16":
+        import ml_dtypes
+
+        name = ml_dtypes.bfloat16
+    dtype: np.dtype[Any] = np.dtype(name)
+    return dtype
+
+
+@cache
+def name_of(dtype: Any) -> str:
+    """Our name of a NumPy dtype.
+
+    Raises:
+        ArgumentError: it is none that kernels can take (complex, strings, objects, other endian).
+    """
+    name = str(dtype.name)
+    if name not in DTYPES or not dtype.isnative:
+        raise ArgumentError(
+            f"dtype {dtype} is not supported; kernels take {', '.join(DTYPES)} in native byte "
+            "order. Convert the array with .astype()."
+        )
+    return name
+
+
+@cache
+def _promote(names: frozenset[str]) -> str:
+    try:
+        return name_of(np.result_type(*(numpy_dtype(name) for name in sorted(names))))
+    except TypeError as error:  # DTypePromotionError: float16 with bfloat16
+        raise ArgumentError(
+            f"NumPy has no common dtype for {' and '.join(sorted(names))}; convert one argument "
+            "with .astype()."
+        ) from error
+
+
+class NumpyRules:
+    """`xtarget.spec.DtypeRules` by asking NumPy."""
+
+    def promote(self, *dtypes: str) -> str:
+        return _promote(frozenset(dtypes))
+
+    def floating(self, dtype: str) -> str:
+        """Source: the loops of numpy.exp (`np.exp.types`): the smallest float that holds it."""
+        kind = DTYPES[dtype]
+        if kind.kind == "f":
+            return dtype
+        return {1: "float16", 2: "float32"}.get(kind.itemsize, "float64")
+
+    def accumulated(self, dtype: str) -> str:
+        return name_of(np.add.reduce(np.zeros(0, numpy_dtype(dtype))).dtype)
+
+
+def weak_scalar(value: bool | int | float, dtypes: tuple[str, ...]) -> str:
+    """The dtype a Python scalar takes among arrays of `dtypes` (NEP 50: it yields to them as long
+    as its kind fits).
+
+    Raises:
+        ArgumentError: an integer out of the range of the integer dtype it would take.
+    """
+    kind = "b" if isinstance(value, bool) else "i" if isinstance(value, int) else "f"
+    arrays = [DTYPES[name] for name in dtypes]
+    if not arrays:
+        return {"b": "bool", "i": "int64", "f": "float64"}[kind]
+    promoted = _promote(frozenset(dtypes))
+    have = DTYPES[promoted].kind
+    if kind == "b" or have == "f" or (kind == "i" and have in "iu"):
+        name = promoted
+    elif kind == "i":  # an integer among bools
+        name = "int64"
+    else:
+        name = "float64"
+    if kind == "i" and DTYPES[name].kind in "iu":
+        info = np.iinfo(name)
+        if not info.min <= value <= info.max:
+            raise ArgumentError(
+                f"the scalar {value} does not fit {name}, the dtype of the arrays ({info.min} to "
+                f"{info.max}). Convert the arrays with .astype() first."
+            )
+    return name

@@ -1,0 +1,42 @@
+"""The environment variables that xtarget reads, in one place."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+__all__ = ["cache_dir", "default_device", "kernel_folders", "probe_seconds"]
+
+_PROBE_SECONDS: Final = 5.0
+
+
+def default_device() -> str | None:
+    """`XTARGET_DEVICE`: the device to use when neither `device=` nor the arrays name one."""
+    return os.environ.get("XTARGET_DEVICE", "").strip() or None
+
+
+def kernel_folders() -> tuple[Path, ...]:
+    """`XTARGET_KERNELS`: folders with kernel libraries, separated like PATH."""
+    text = os.environ.get("XTARGET_KERNELS", "")
+    return tuple(Path(part) for part in text.split(os.pathsep) if part)
+
+
+def cache_dir() -> Path:
+    """`XTARGET_CACHE_DIR`, or `xtarget` in the platform's cache folder."""
+    given = os.environ.get("XTARGET_CACHE_DIR")
+    if given:
+        return Path(given)
+    try:
+        from platformdirs import user_cache_path
+    except ImportError:  # a bare checkout on a machine without a registry: the XDG rule by hand
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "xtarget"
+    return user_cache_path("xtarget", appauthor=False)
+
+
+def probe_seconds() -> float:
+    """`XTARGET_PROBE_SECONDS`: how long a vendor's library may take to answer a probe."""
+    try:
+        return float(os.environ.get("XTARGET_PROBE_SECONDS", _PROBE_SECONDS))
+    except ValueError:
+        return _PROBE_SECONDS

@@ -1,0 +1,233 @@
+"""Kernel libraries: folders with a `catalog.py`, found, loaded and looked up by kernel name."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import hashlib
+import importlib
+import importlib.metadata
+import importlib.util
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType, ModuleType
+
+from . import _env
+from ._errors import UnknownKernelError, XTargetError
+from ._types import KernelSource
+from .spec import KernelSpec
+
+__all__ = ["RegisteredKernel", "catalog", "find", "load_library", "register"]
+
+ENTRY_POINT_GROUP = "xtarget.kernels"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RegisteredKernel:
+    """A spec and the way from a `Launch.source` text to the code behind it."""
+
+    spec: KernelSpec
+    source: Callable[[str], KernelSource]
+    origin: str
+
+
+_lock = threading.RLock()
+_kernels: dict[str, RegisteredKernel] = {}
+_libraries: dict[Path, Library] = {}
+_ready = False
+#: Called after a kernel was added or replaced.
+on_change: list[Callable[[], None]] = []
+
+
+# ---------------------------------------------------------------------------------------- libraries
+
+
+class Library:
+    """A folder of Triton files with a `catalog.py` that exports `KERNELS`.
+
+    The folder is imported as a package of a name of its own, so its files use relative imports and
+    two libraries never collide (an `__init__.py` is not run). Only `catalog.py` and what it imports
+    is imported at first; the Triton files are, when something has to be compiled.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.package = "xtarget_kernels_" + hashlib.sha256(str(folder).encode()).hexdigest()[:12]
+        self._sources: dict[str, KernelSource] = {}
+        package = ModuleType(self.package)
+        package.__path__ = [str(folder)]
+        sys.modules[self.package] = package
+
+    def specs(self) -> tuple[KernelSpec, ...]:
+        """The catalog."""
+        catalog = importlib.import_module(f"{self.package}.catalog")
+        return tuple(catalog.KERNELS)
+
+    def source(self, text: str) -> KernelSource:
+        """The code of `file:function`."""
+        source = self._sources.get(text)
+        if source is None:
+            file, _, function = text.partition(":")
+            path = self.folder / f"{file}.py"
+            source = KernelSource(
+                name=function,
+                digest=_digest(self.folder, file),
+                path=str(path),
+                load=lambda: getattr(importlib.import_module(f"{self.package}.{file}"), function),
+            )
+            self._sources[text] = source
+        return source
+
+
+def _digest(folder: Path, file: str) -> str:
+    """sha256 over a Triton file and every file that it imports, directly or not, apart from Triton
+    and the standard library: all text that can change what is compiled."""
+    seen: dict[str, Path] = {}
+    todo = [(file, folder / f"{file}.py")]
+    digest = hashlib.sha256()
+    while todo:
+        name, path = todo.pop()
+        if name in seen:
+            continue
+        seen[name] = path
+        try:
+            text = path.read_bytes()
+        except OSError as error:
+            raise XTargetError(
+                f"the kernel library has no file {path.name} in {folder} ({error.strerror}). "
+                "Correct `source` in its catalog."
+            ) from error
+        todo += _imports(text, folder)
+    for name in sorted(seen):
+        content = seen[name].read_bytes()
+        digest.update(f"{len(name)}:{name}:{len(content)}:".encode() + content)
+    return digest.hexdigest()
+
+
+def _imports(text: bytes, folder: Path) -> list[tuple[str, Path]]:
+    found: list[tuple[str, Path]] = []
+    for node in ast.walk(ast.parse(text)):
+        names: list[str] = []
+        if isinstance(node, ast.ImportFrom) and node.level:
+            names = [node.module] if node.module else [alias.name for alias in node.names]
+            found += [(n, folder / f"{n}.py") for n in names if (folder / f"{n}.py").exists()]
+            continue
+        if isinstance(node, ast.ImportFrom):
+            names = [node.module or ""]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        for name in names:
+            root = name.partition(".")[0]
+            if root in ("triton", "xtarget", "__future__") or root in sys.stdlib_module_names:
+                continue
+            try:
+                spec = importlib.util.find_spec(name)
+            except ImportError:
+                spec = None
+            if spec is not None and spec.origin and spec.origin.endswith(".py"):
+                found.append((name, Path(spec.origin)))
+    return found
+
+
+def _own_folder() -> Path:
+    """Our own kernel library: beside `src` in a checkout and an editable install, inside the
+    package in a wheel."""
+    here = Path(__file__).resolve().parent
+    for folder in (here / "_kernel_library", here.parent.parent / "kernels"):
+        if (folder / "catalog.py").is_file():
+            return folder
+    raise XTargetError(
+        f"the kernel library is missing: neither {here / '_kernel_library'} nor "
+        f"{here.parent.parent / 'kernels'} has a catalog.py. Install xtarget again."
+    )
+
+
+def load_library(path: str | Path) -> tuple[str, ...]:
+    """Add the kernels of a folder with a `catalog.py` that exports `KERNELS`.
+
+    A kernel of a name that is taken replaces the earlier one, so a user's kernel wins over ours.
+
+    Returns:
+        the names of its kernels.
+
+    Raises:
+        XTargetError: the folder has no catalog, or the catalog cannot be imported.
+    """
+    folder = Path(path).resolve()
+    if not (folder / "catalog.py").is_file():
+        raise XTargetError(
+            f"{folder} is not a kernel library: it has no catalog.py. A library is a folder with "
+            "Triton files and a catalog.py that exports KERNELS, xtarget.spec.KernelSpec objects."
+        )
+    with _lock:
+        library = _libraries.get(folder)
+        if library is None:
+            library = Library(folder)
+        try:
+            specs = library.specs()
+        except Exception as error:
+            raise XTargetError(
+                f"the catalog of {folder} cannot be used: {type(error).__name__}: {error}"
+            ) from error
+        _libraries[folder] = library
+        for spec in specs:
+            register(spec, library.source, str(folder))
+        return tuple(spec.name for spec in specs)
+
+
+def _load_all() -> None:
+    """Our library, then those of installed packages, then those of `XTARGET_KERNELS`."""
+    global _ready
+    if _ready:
+        return
+    with _lock:
+        if _ready:
+            return
+        early = dict(_kernels)
+        load_library(_own_folder())
+        for point in importlib.metadata.entry_points(group=ENTRY_POINT_GROUP):
+            module = point.load()
+            load_library(Path(module.__file__).parent)
+        for folder in _env.kernel_folders():
+            load_library(folder)
+        _kernels.update(early)  # what the user registered before the first look-up stays on top
+        _ready = True
+
+
+# ------------------------------------------------------------------------------------------ look-up
+
+
+def register(spec: KernelSpec, source: Callable[[str], KernelSource], origin: str) -> None:
+    """Add one kernel."""
+    with _lock:
+        _kernels[spec.name] = RegisteredKernel(spec, source, origin)
+        for changed in on_change:
+            changed()
+
+
+def catalog() -> Mapping[str, KernelSpec]:
+    """Every kernel that `run` knows, by name."""
+    _load_all()
+    return MappingProxyType({name: _kernels[name].spec for name in sorted(_kernels)})
+
+
+def find(name: str) -> RegisteredKernel:
+    """The kernel of that name.
+
+    Raises:
+        UnknownKernelError: there is none; the message suggests near ones.
+    """
+    kernel = _kernels.get(name)
+    if kernel is None or not _ready:
+        _load_all()
+        kernel = _kernels.get(name)
+    if kernel is None:
+        near = difflib.get_close_matches(str(name), _kernels, n=3, cutoff=0.5)
+        hint = f"Did you mean {' or '.join(near)}? " if near else ""
+        raise UnknownKernelError(
+            f"there is no kernel {name!r}. {hint}`xtarget kernels` lists them all."
+        )
+    return kernel

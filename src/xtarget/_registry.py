@@ -1,0 +1,206 @@
+"""Vendors by name, their drivers and compilers, and the devices they offer.
+
+Vendors are known as text; their code is imported when first asked for. Further vendors enter by the
+entry-point group `xtarget.targets`: name = vendor, value = a module with `driver()` and
+`compiler()`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import threading
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from . import _env, _probe
+from ._errors import NoDeviceError, UnknownTargetError
+from ._types import VENDOR_ALIASES, ProbeReport
+from .targets.base import Compiler, Device, Driver
+
+__all__ = [
+    "compiler",
+    "default_device",
+    "driver",
+    "find_device",
+    "open_device",
+    "probe",
+    "probe_all",
+    "vendors",
+]
+
+ENTRY_POINT_GROUP = "xtarget.targets"
+#: In order of preference: what the default device is chosen by.
+_BUILTIN = ("nvidia", "amd", "intel", "cpu")
+
+_lock = threading.RLock()
+_devices: dict[str, Device] = {}
+
+
+@cache
+def _entry_points() -> dict[str, importlib.metadata.EntryPoint]:
+    points = importlib.metadata.entry_points(group=ENTRY_POINT_GROUP)
+    return {point.name: point for point in points if point.name not in _BUILTIN}
+
+
+def vendors() -> tuple[str, ...]:
+    """All vendors: the built-in ones in order of preference, then those of other packages."""
+    return (*_BUILTIN, *sorted(_entry_points()))
+
+
+def _package(vendor: str) -> Any:
+    vendor = VENDOR_ALIASES.get(vendor, vendor)
+    if vendor in _BUILTIN:
+        return importlib.import_module(f"xtarget.targets.{vendor}")
+    point = _entry_points().get(vendor)
+    if point is None:
+        raise UnknownTargetError(
+            f"{vendor!r} is no vendor that this installation knows; it knows {', '.join(vendors())}"
+            f" (and the names {', '.join(VENDOR_ALIASES)})."
+        )
+    return point.load()
+
+
+@cache
+def driver(vendor: str) -> Driver:
+    """The vendor's run time.
+
+    Raises:
+        UnknownTargetError: no such vendor.
+    """
+    result: Driver = _package(vendor).driver()
+    return result
+
+
+@cache
+def compiler(vendor: str) -> Compiler:
+    """The vendor's compiler.
+
+    Raises:
+        UnknownTargetError: no such vendor.
+    """
+    result: Compiler = _package(vendor).compiler()
+    return result
+
+
+# ------------------------------------------------------------------------------------------ probing
+
+
+def probe(vendor: str) -> ProbeReport:
+    """Look for a vendor's devices in a child process: whatever the vendor's library does there
+    (block, crash, print), this process sees a report. Cached for the life of the process."""
+    return probe_all((VENDOR_ALIASES.get(vendor, vendor),))[0]
+
+
+_reports: dict[str, ProbeReport] = {}
+
+
+def probe_all(wanted: tuple[str, ...] | None = None) -> list[ProbeReport]:
+    """`probe` for several vendors (all of them when None) at the same time."""
+    names = vendors() if wanted is None else wanted
+    with _lock:
+        missing = [name for name in names if name not in _reports]
+        jobs = {}
+        for name in missing:
+            absent = _absent(name)
+            if absent is not None:
+                _reports[name] = ProbeReport(name, (), absent)
+            else:
+                jobs[name] = _probe.start(name)
+        for name, job in jobs.items():
+            _reports[name] = _probe.finish(name, job, _env.probe_seconds())
+        return [_reports[name] for name in names]
+
+
+def _absent(vendor: str) -> str | None:
+    """A vendor's own quick answer that it cannot have a device, found without loading its library
+    (an optional method of the driver)."""
+    quick: Callable[[], str | None] | None = getattr(driver(vendor), "absent", None)
+    return quick() if quick is not None else None
+
+
+def _probe_here(vendor: str) -> ProbeReport:
+    """Probe in this process, which will use the device at once. A library that blocks is left
+    behind in its thread."""
+    reason = _absent(vendor)
+    if reason is not None:
+        return ProbeReport(vendor, (), reason)
+    answer: list[ProbeReport] = []
+    thread = threading.Thread(target=lambda: answer.append(driver(vendor).probe()), daemon=True)
+    thread.start()
+    thread.join(_env.probe_seconds())
+    return answer[0] if answer else _probe.timed_out(vendor, _env.probe_seconds())
+
+
+# ------------------------------------------------------------------------------------------ devices
+
+
+def default_device() -> str:
+    """Name of the device for data that lies on none: `XTARGET_DEVICE`, else the first GPU found,
+    else the CPU.
+
+    Raises:
+        NoDeviceError: there is no device at all; the message has every vendor's reason.
+    """
+    chosen = _env.default_device()
+    return find_device(chosen) if chosen else _first_device()
+
+
+@cache
+def _first_device() -> str:
+    reports = []
+    for vendor in _BUILTIN:
+        report = _probe_here(vendor)
+        if report.devices:
+            return report.devices[0].name
+        reports.append(report)
+    reasons = "".join(f"\n  {report.vendor}: {report.reason}" for report in reports)
+    raise NoDeviceError(f"no device was found on this machine:{reasons}")
+
+
+def find_device(name: str) -> str:
+    """The canonical name of a device: `nvidia` and `cuda` are `nvidia:0`, `cuda:1` is `nvidia:1`.
+
+    Raises:
+        NoDeviceError: no such device; the message lists those there are.
+    """
+    vendor, _, ordinal = name.strip().lower().partition(":")
+    vendor, ordinal = VENDOR_ALIASES.get(vendor, vendor), ordinal or "0"
+    known = vendor in _BUILTIN or vendor in _entry_points()
+    if not known or not ordinal.isascii() or not ordinal.isdigit():
+        raise NoDeviceError(f"{name!r} is not a device. {_choices()}")
+    return f"{vendor}:{int(ordinal)}"
+
+
+def _choices() -> str:
+    reports = probe_all()
+    found = [info.name for report in reports for info in report.devices]
+    if found:
+        return f"Devices here: {', '.join(found)}."
+    reasons = "".join(f"\n  {report.vendor}: {report.reason}" for report in reports)
+    return f"There is no device on this machine:{reasons}"
+
+
+def open_device(name: str) -> Device:
+    """The device of that name, opened once per process.
+
+    Raises:
+        NoDeviceError: no such device; the message lists those there are, or the reason for none.
+    """
+    device = _devices.get(name)
+    if device is not None:
+        return device
+    name = find_device(name)
+    with _lock:
+        device = _devices.get(name)
+        if device is None:
+            vendor, _, ordinal = name.partition(":")
+            try:
+                device = driver(vendor).open(int(ordinal))
+            except NoDeviceError as error:
+                raise NoDeviceError(
+                    f"device {name!r} does not exist: {error} {_choices()}"
+                ) from error
+            _devices[name] = device
+    return device
