@@ -33,7 +33,7 @@ def exp(x):
         lost = tl.fma(x, _LOG2E, -t) + x * _LOG2E_LOW
         y = tl.exp2(t)
         # outside, y is 0, inf or nan (or `lost` is nan) and has nothing to put right
-        return tl.where(tl.abs(x) < 88.5, y + y * (lost * _LN2), y)
+        return tl.where(tl.abs(x) < 88.72, y + y * (lost * _LN2), y)
     else:
         return tl.exp(x)
 

@@ -172,7 +172,7 @@ def _elementwise(
     return KernelSpec(
         name,
         names,
-        elementwise(name, result, constants=constants),
+        elementwise(name, result, dtypes, constants=constants),
         category="elementwise",
         summary=summary,
         dtypes=dtypes,

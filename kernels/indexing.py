@@ -52,10 +52,22 @@ def _strided(i, shape, strides):
 
 
 @triton.jit
+def memory(p):
+    """`p` to read from: bool as the int8 (0 or 1) that it is in memory.
+
+    LLVM's SPIR-V back end (22.1) cannot take the vectors of one-bit elements that appear else.
+    """
+    if p.dtype.element_ty == tl.int1:
+        return p.to(tl.pointer_type(tl.int8), bitcast=True)
+    else:
+        return p
+
+
+@triton.jit
 def load(p, i, mask, shape, strides, T: tl.constexpr):
     """Elements `i` of an operand, as type `T`."""
     if p.dtype.is_ptr():
-        return tl.load(p + offset(i, shape, strides), mask=mask).to(T)
+        return tl.load(memory(p) + offset(i, shape, strides), mask=mask).to(T)
     else:
         return p.to(T)
 

@@ -3,7 +3,7 @@
 import triton
 import triton.language as tl
 
-from .indexing import offset
+from .indexing import memory, offset
 
 
 @triton.jit
@@ -35,8 +35,18 @@ def matmul(
     first = y * chunk
     last = first + tl.minimum(chunk, K - first)
     # rows and columns past the end wrap around: in bounds without a mask, and never stored
-    pa = a + offset(i, batch_shape, sa) + (rm % M * am)[:, None] + ((first + rk) * ak)[None, :]
-    pb = b + offset(i, batch_shape, sb) + ((first + rk) * bk)[:, None] + (rn % N * bn)[None, :]
+    pa = (
+        memory(a)
+        + offset(i, batch_shape, sa)
+        + (rm % M * am)[:, None]
+        + ((first + rk) * ak)[None, :]
+    )
+    pb = (
+        memory(b)
+        + offset(i, batch_shape, sb)
+        + ((first + rk) * bk)[:, None]
+        + (rn % N * bn)[None, :]
+    )
     total = tl.zeros([BLOCK_M, BLOCK_N], T)
     for k in range(first, last, BLOCK_K):
         if EVEN_K:

@@ -72,6 +72,7 @@ def shape_of(call: Call, *shapes: Sequence[int]) -> tuple[int, ...]:
 def elementwise(
     source: str,
     result: Rule,
+    dtypes: Sequence[str],
     *,
     operands: Rule | None = None,
     constants: Callable[[Call], Mapping[str, Any]] | None = None,
@@ -82,14 +83,21 @@ def elementwise(
     Args:
         source: function in `elementwise.py`.
         result: from the inputs' dtypes to the output's.
+        dtypes: those that a scalar may have, too: one without arrays beside it keeps its own.
         operands: from the inputs' dtypes to the one they are computed in; `result` when None.
         constants: further constants of the kernel, from the call's options.
     """
 
     def plan(call: Call) -> Plan:
-        dtypes = [arg.dtype for arg in call.args]
-        dtype = result(call.rules, dtypes)
-        computed = compute_dtype(operands(call.rules, dtypes) if operands else dtype)
+        given = [arg.dtype for arg in call.args]
+        for dtype in given:
+            if dtype not in dtypes:
+                raise ArgumentError(
+                    f"{call.kernel} does not take {dtype}; it takes {', '.join(dtypes)}. Convert "
+                    "the argument first."
+                )
+        dtype = result(call.rules, given)
+        computed = compute_dtype(operands(call.rules, given) if operands else dtype)
         out = call.output(shape_of(call, *(arg.shape for arg in call.args)), dtype)
         more = constants(call) if constants else {}
         if not out.size:

@@ -75,7 +75,7 @@ def reduction_launch(
         },
         {"T": dtype_constant(dtype), "BLOCK_K": block_k, "BLOCK_R": block_r},
         (cdiv(kept.size, block_k), cdiv(reduced.size, chunk) if parts > 1 else 1, 1),
-        num_warps=sizes.num_warps,
+        num_warps=min(sizes.num_warps, max(1, block_k * block_r // 512)),
     )
 
 

@@ -85,18 +85,8 @@ def _launch(
     )
 
 
-def _floating(call: Call) -> None:
-    for name, arg in zip(("x", "weight", "bias"), call.args, strict=False):
-        if not arg.dtype.startswith(("float", "bfloat")):
-            raise ArgumentError(
-                f"{call.kernel}: {name} has dtype {arg.dtype}; this kernel takes float16, "
-                "bfloat16, float32 and float64. Convert it first."
-            )
-
-
 def softmax(call: Call) -> Plan:
     """The plan of softmax along the option `axis`."""
-    _floating(call)
     x = call.array(0)
     axes = normal_axes(call, call.options["axis"], x.ndim)
     out = call.output(x.shape, x.dtype)
@@ -121,7 +111,6 @@ def rms_norm(call: Call) -> Plan:
 
 
 def _norm(call: Call, source: str, parameters: tuple[str, ...]) -> Plan:
-    _floating(call)
     x = call.array(0)
     if not x.ndim:
         raise ArgumentError(

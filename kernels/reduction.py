@@ -10,7 +10,7 @@ import triton.language as tl
 
 from .arithmetic import lowest
 from .arithmetic import maximum as _maximum
-from .indexing import offset, positions, span
+from .indexing import memory, offset, positions, span
 
 
 @triton.jit
@@ -22,7 +22,7 @@ def sum(
     y = tl.program_id(1).to(reduced.dtype)
     first = y * chunk
     last = first + tl.minimum(chunk, reduced - first)
-    rows = x + offset(k, kept_shape, kx)[:, None]
+    rows = memory(x) + offset(k, kept_shape, kx)[:, None]
     total = tl.zeros([BLOCK_K, BLOCK_R], T)
     for start in range(first, last, BLOCK_R):
         r, r_mask = span(start, last, BLOCK_R)
@@ -41,7 +41,7 @@ def max(
     y = tl.program_id(1).to(reduced.dtype)
     first = y * chunk
     last = first + tl.minimum(chunk, reduced - first)
-    rows = x + offset(k, kept_shape, kx)[:, None]
+    rows = memory(x) + offset(k, kept_shape, kx)[:, None]
     largest = tl.zeros([BLOCK_K, BLOCK_R], T) + lowest(T)
     for start in range(first, last, BLOCK_R):
         r, r_mask = span(start, last, BLOCK_R)
