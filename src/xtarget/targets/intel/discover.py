@@ -1,0 +1,106 @@
+"""Which Intel devices SYCL offers, or why it offers none."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import nullcontext
+from dataclasses import replace
+
+import dpctl
+
+from ..._errors import NoDeviceError
+from ..._types import DeviceInfo, Target
+from .._opencl_icd import SYSTEM_VENDORS, icd_file_names
+from .errors import check
+
+__all__ = ["discover"]
+
+TARGET = Target("intel", "spirv64")
+_GPUS = "level_zero:gpu,opencl:gpu"
+_WARP_SIZE = 32  # what the compiler uses for this target unless told otherwise
+_RUNS_ON = {"gpu": "silicon", "cpu": "CPU runtime"}
+
+_lock = threading.Lock()
+
+
+def _matches(device: dpctl.SyclDevice, term: str) -> bool:
+    """Does a device fit one term of a SYCL filter string, `backend:type:number`, parts optional?
+
+    Source: DPC++, `sycl_ext_oneapi_filter_selector`.
+    """
+    backend, kind = device.backend.name, device.device_type.name
+    number = device.filter_string.rpartition(":")[2]
+    return all(part in (backend, kind, number, "*") for part in term.strip().split(":") if part)
+
+
+def _describe(device: dpctl.SyclDevice) -> DeviceInfo:
+    kind = device.device_type.name
+    widths = tuple(device.sub_group_sizes)
+    return DeviceInfo(
+        name="intel",
+        target=TARGET,
+        product=device.name.strip(),
+        memory_bytes=int(device.global_mem_size),
+        compute_units=int(device.max_compute_units),
+        driver_version=device.driver_version.strip(),
+        warp_size=_WARP_SIZE if _WARP_SIZE in widths else max(widths),
+        max_threads_per_block=int(device.max_work_group_size),
+        max_shared_bytes=int(device.local_mem_size),
+        host_memory=False,  # dpctl passes USM allocations to kernels and nothing else
+        fp64=bool(device.has_aspect_fp64),
+        runs_on=_RUNS_ON.get(kind, "emulator"),
+        details={
+            "sycl": device.filter_string,
+            "warp_sizes": ", ".join(map(str, widths)),
+            "fp16": "yes" if device.has_aspect_fp16 else "no",
+        },
+    )
+
+
+def _merged(devices: list[dpctl.SyclDevice]) -> list[tuple[dpctl.SyclDevice, DeviceInfo]]:
+    """One entry for a device that two run times offer; Level Zero's form is the one that is used.
+
+    The n-th device of a name in one run time is the n-th of that name in the other.
+    """
+    ordered = sorted(devices, key=lambda device: device.backend.name != "level_zero")
+    found: list[tuple[dpctl.SyclDevice, DeviceInfo]] = []
+    counted: dict[tuple[str, str], int] = {}
+    places: dict[tuple[str, int], int] = {}
+    for device in ordered:
+        product, backend = device.name.strip(), device.backend.name
+        nth = counted[product, backend] = counted.get((product, backend), 0) + 1
+        place = places.get((product, nth))
+        if place is None:
+            places[product, nth] = len(found)
+            found.append((device, replace(_describe(device), name=f"intel:{len(found)}")))
+        else:
+            first, info = found[place]
+            also = {**info.details, "also": device.filter_string}
+            found[place] = (first, replace(info, details=also))
+    return found
+
+
+def discover(wanted: str | None = None) -> list[tuple[dpctl.SyclDevice, DeviceInfo]]:
+    """Devices in the order of their ordinals.
+
+    Args:
+        wanted: SYCL filter string (`opencl:cpu`) instead of the GPUs.
+
+    Raises:
+        XTargetError: the SYCL run time failed with an error of its own.
+        NoDeviceError: `wanted` names no device.
+    """
+    terms = (wanted or _GPUS).split(",")
+    # a GPU needs no CPU run time beside it, unless there is no other OpenCL at all
+    add_cpu = "cpu" in (wanted or "") or not any(SYSTEM_VENDORS.glob("*.icd"))
+    with _lock, icd_file_names() if add_cpu else nullcontext():
+        with check("asking SYCL for devices failed"):
+            devices = dpctl.get_devices()
+        here = [device for device in devices if any(_matches(device, term) for term in terms)]
+        found = _merged(here)
+    if wanted and not found:
+        there = ", ".join(device.filter_string for device in devices) or "none"
+        raise NoDeviceError(
+            f"XTARGET_INTEL_DEVICES={wanted} names no device. SYCL offers: {there}."
+        )
+    return found

@@ -1,0 +1,100 @@
+"""Intel GPUs as devices, through dpctl: Level Zero, and OpenCL where there is nothing better."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..._errors import NoDeviceError, XTargetError
+from ..._types import ProbeReport
+
+if TYPE_CHECKING:
+    from .device import IntelDevice
+
+__all__ = ["IntelDriver"]
+
+_INSTALL = 'pip install "xtarget[intel]"'
+_VENDOR_ID = "0x8086"
+_DRM = Path("/sys/class/drm")
+_DRI = Path("/dev/dri")
+_WSL = Path("/dev/dxg")
+
+
+def _no_gpu() -> str | None:
+    """Why no Intel GPU can be used, read from Linux in a millisecond: a SYCL run time takes 200 to
+    start, and tells less.
+    """
+    if not sys.platform.startswith("linux") or _WSL.exists():
+        return None
+    nodes = []
+    for vendor in sorted(_DRM.glob("renderD*/device/vendor")):
+        try:
+            if vendor.read_text(encoding="ascii").strip() == _VENDOR_ID:
+                nodes.append(_DRI / vendor.parent.parent.name)
+        except OSError:
+            continue  # a device that is going away
+    if not nodes:
+        return f"no Intel GPU was found (no render node of vendor {_VENDOR_ID} in {_DRM})."
+    refused = [str(node) for node in nodes if not os.access(node, os.R_OK | os.W_OK)]
+    if len(refused) < len(nodes):
+        return None
+    if not any(node.exists() for node in nodes):
+        return (
+            f"there is an Intel GPU, but {', '.join(refused)} is not here. In a container, start "
+            f"it with --device {_DRI}."
+        )
+    return (
+        f"there is an Intel GPU, but no permission to use {', '.join(refused)}. Join its group: "
+        f"sudo usermod -aG render $USER, and log in again."
+    )
+
+
+def _no_binding(error: ImportError) -> str:
+    if error.name == "dpctl":
+        return f"dpctl is not installed. Install it with: {_INSTALL}"
+    return f"dpctl cannot be imported ({error}). Install it again with: {_INSTALL}"
+
+
+class IntelDriver:
+    """SYCL devices. Imports dpctl when first asked for a device, not before.
+
+    `XTARGET_INTEL_DEVICES` (a SYCL filter string such as `opencl:cpu`) replaces the choice of GPUs.
+    """
+
+    vendor = "intel"
+
+    def probe(self) -> ProbeReport:
+        wanted = os.environ.get("XTARGET_INTEL_DEVICES") or None
+        why = None if wanted else _no_gpu()
+        if why is not None:
+            return ProbeReport(self.vendor, reason=why)
+        try:
+            from .discover import discover
+
+            found = discover(wanted)
+        except ImportError as error:
+            return ProbeReport(self.vendor, reason=_no_binding(error))
+        except XTargetError as error:
+            return ProbeReport(self.vendor, reason=str(error))
+        if not found:
+            return ProbeReport(
+                self.vendor,
+                reason="there is an Intel GPU, but no driver that SYCL can use. Install Level Zero "
+                "and the GPU's OpenCL: apt install libze-intel-gpu1 libze1 intel-opencl-icd, or "
+                "dnf install intel-level-zero oneapi-level-zero intel-opencl",
+            )
+        return ProbeReport(self.vendor, tuple(info for _, info in found))
+
+    def open(self, ordinal: int) -> IntelDevice:
+        report = self.probe()
+        if report.reason is not None:
+            raise NoDeviceError(f"intel:{ordinal} cannot be opened: {report.reason}")
+        if not 0 <= ordinal < len(report.devices):
+            there = ", ".join(info.name for info in report.devices)
+            raise NoDeviceError(f"there is no intel:{ordinal}: the devices are {there}.")
+        from .device import IntelDevice
+        from .discover import discover
+
+        return IntelDevice(*discover(os.environ.get("XTARGET_INTEL_DEVICES") or None)[ordinal])
