@@ -1,0 +1,196 @@
+"""What Triton sees of us: a back end for `GPUTarget("spirv", "spirv64", sub-group size)`.
+
+Imports Triton; import it only where something is compiled.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from dataclasses import asdict, dataclass
+from typing import Any, NoReturn
+
+import triton
+from triton.backends import Backend, backends
+from triton.backends.compiler import BaseBackend, Language
+from triton.backends.driver import DriverBase
+
+from ..._errors import CompileError
+from . import lowering
+from .client import worker
+from .irtext import Layout
+from .sources import digest
+from .versions import check
+
+__all__ = ["NAME", "Options", "SpirvBackend", "register"]
+
+#: The back end's name among Triton's, and the first part of its targets.
+NAME = "spirv"
+_POINTERS = ("real", "integer")
+_registering = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of one compilation. Those after `pointers` are what Triton's front end asks of any
+    back end.
+
+    Attributes:
+        warp_size: threads of a warp, the sub-group size in SPIR-V's words.
+        pointers: `real`, or `integer`: the entry takes addresses as 64-bit integers.
+    """
+
+    num_warps: int = 4
+    num_stages: int = 2
+    num_ctas: int = 1
+    warp_size: int = 16
+    pointers: str = "real"
+    enable_fp_fusion: bool = True
+    debug: bool = False
+    sanitize_overflow: bool = True
+    arch: str = "spirv64"
+    supported_fp8_dtypes: tuple[str, ...] = ("fp8e4b8", "fp8e4nv", "fp8e5", "fp8e5b16")
+    deprecated_fp8_dot_operand_dtypes: tuple[str, ...] = ()
+    default_dot_input_precision: str = "ieee"
+    allowed_dot_input_precisions: tuple[str, ...] = ("ieee", "tf32", "tf32x3", "bf16x3", "bf16x6")
+    max_num_imprecise_acc_default: int = 0
+    extern_libs: None = None
+    launch_cooperative_grid: bool = False
+    backend_name: str = NAME
+    instrumentation_mode: str = ""
+    fpsan_homomorphic_casts: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("num_warps", "warp_size"):
+            value = getattr(self, name)
+            if value < 1 or value & (value - 1):
+                raise ValueError(f"{name} is {value}; it must be a power of two.")
+        if self.num_ctas != 1:
+            raise ValueError(f"num_ctas is {self.num_ctas}; SPIR-V has no clusters of blocks.")
+        if self.pointers not in _POINTERS:
+            raise ValueError(f"pointers is {self.pointers!r}; it must be one of {_POINTERS}.")
+
+    def hash(self) -> str:
+        """Triton's key of these options."""
+        return hashlib.sha256(repr(sorted(asdict(self).items())).encode()).hexdigest()
+
+
+class SpirvBackend(BaseBackend):  # type: ignore[misc]
+    """Triton's way through `lowering` and the child process."""
+
+    supports_native_tensor_specialization = False
+    binary_ext = "spirv"
+
+    @staticmethod
+    def supports_target(target: Any) -> bool:
+        return bool(target.backend == NAME)
+
+    def __init__(self, target: Any) -> None:
+        super().__init__(target)
+        check(triton.__version__)
+        worker.start()  # it loads LLVM while Triton works
+
+    def hash(self) -> str:
+        return f"{NAME}-{digest()}"
+
+    def parse_options(self, options: dict[str, Any]) -> Options:
+        known = {
+            name: value
+            for name, value in options.items()
+            if name in Options.__dataclass_fields__ and value is not None
+        }
+        known["warp_size"] = self.target.warp_size
+        known["arch"] = str(self.target.arch)
+        return Options(**known)
+
+    def pack_metadata(self, metadata: Any) -> tuple[int, int, int]:
+        return (metadata.num_warps, metadata.num_ctas, metadata.shared)
+
+    def get_codegen_implementation(self, options: Options) -> dict[str, Any]:
+        return {"min_dot_size": lambda lhs, rhs: (1, 1, 1)}
+
+    def get_module_map(self) -> dict[str, Any]:
+        from triton.language.extra.hip import libdevice  # AMD's names are what `libdevice` knows
+
+        return {"triton.language.extra.libdevice": libdevice}
+
+    def load_dialects(self, context: Any) -> None:
+        from triton._C.libtriton import amd
+
+        amd.load_dialects(context)
+
+    def add_stages(
+        self, stages: dict[str, Any], options: Options, language: Any = Language.TRITON
+    ) -> None:
+        if language != Language.TRITON:
+            raise CompileError(
+                "Gluon kernels cannot be compiled for SPIR-V: they name a GPU's own."
+            )
+
+        def ttir(module: Any, metadata: dict[str, Any]) -> Any:
+            return lowering.optimize_ttir(module)
+
+        def ttgir(module: Any, metadata: dict[str, Any]) -> Any:
+            metadata["tensordesc_meta"] = []
+            return lowering.lower_to_ttgir(
+                module, num_warps=options.num_warps, warp_size=options.warp_size
+            )
+
+        stages["ttir"] = ttir
+        stages["ttgir"] = ttgir
+        stages["llir"] = lambda module, metadata: self._llir(module, metadata, options)
+        stages["spirv"] = lambda text, metadata: worker.emit(text)
+
+    def _llir(self, module: Any, metadata: dict[str, Any], options: Options) -> str:
+        entry = module.get_entry_func_name()
+        lowered = lowering.lower_to_llvm(
+            module, num_warps=options.num_warps, fp_fusion=options.enable_fp_fusion
+        )
+        layout = Layout(
+            num_warps=lowered.num_warps,
+            warp_size=options.warp_size,
+            shared_bytes=lowered.shared_bytes,
+            integer_pointers=options.pointers == "integer",
+            fp_fusion=options.enable_fp_fusion,
+        )
+        text, parameters = worker.prepare(lowered.text, lowered.bitcode, entry, layout)
+        metadata.update(
+            name=entry,
+            shared=lowered.shared_bytes,
+            num_warps=lowered.num_warps,
+            global_scratch_size=lowered.scratch_bytes,
+            global_scratch_align=lowered.scratch_align,
+            profile_scratch_size=0,
+            profile_scratch_align=1,
+            entry_parameters=parameters,
+        )
+        return text
+
+
+class _NoDriver(DriverBase):  # type: ignore[misc]
+    """Never active: Triton's own launching goes on with the machine's GPU. xtarget launches."""
+
+    @staticmethod
+    def is_active() -> bool:
+        return False
+
+    def get_current_target(self) -> NoReturn:
+        raise NotImplementedError("SPIR-V kernels are launched by xtarget, not by Triton.")
+
+    get_active_torch_device = map_python_to_cpp_type = get_benchmarker = get_current_target
+    get_device_interface = get_empty_cache_for_benchmark = get_current_target
+
+
+def register() -> None:
+    """Make Triton know the back end. May be called again, and from any thread.
+
+    Raises:
+        CompileError: another package already gave Triton a back end of this name.
+    """
+    with _registering:
+        present = backends.setdefault(NAME, Backend(compiler=SpirvBackend, driver=_NoDriver))
+    if present.compiler is not SpirvBackend:
+        raise CompileError(
+            f"Triton already has a back end named {NAME!r} ({present.compiler.__module__}), so xtarget "
+            "cannot add its own. Uninstall the package it comes from."
+        )

@@ -1,0 +1,220 @@
+"""bfloat16, which SPIR-V 1.4 does not have: carried as 16-bit integers, computed as float32.
+
+float32 has more than twice bfloat16's bits, so rounding twice gives the same as rounding once for
++, -, *, / and sqrt.
+"""
+
+from __future__ import annotations
+
+import re
+
+from .helpers import function
+from .irtext import VALUE, Draft, UnsupportedError, split_list, type_of
+
+__all__ = ["define", "lower_bfloat"]
+
+_FLAGS = r"(?:(?:fast|nnan|ninf|nsz|arcp|contract|afn|reassoc|nneg) )*"
+_TYPE = r"(<\d+ x \w+>|\w+)"
+_CAST = re.compile(
+    rf"(\s*{VALUE}) = (fpext|fptrunc|[su]itofp|fpto[su]i) {_FLAGS}{_TYPE} (.+) to {_TYPE}$"
+)
+_BINARY = re.compile(rf"(\s*{VALUE}) = (fadd|fsub|fmul|fdiv|frem) {_FLAGS}{_TYPE} (.+)$")
+_COMPARE = re.compile(rf"(\s*{VALUE}) = fcmp {_FLAGS}(\w+) {_TYPE} (.+)$")
+_NEGATE = re.compile(rf"(\s*{VALUE}) = fneg {_FLAGS}{_TYPE} (.+)$")
+_BITS = re.compile(r"\b0xR([0-9A-F]{4})\b")
+#: Instructions that do not look into the value; they work on the integer as they stand.
+_OPAQUE = re.compile(
+    rf"(?:define|declare) |\s+(?:{VALUE} = )?(?:tail )?(?:load|store|phi|select|bitcast|call|ret|"
+    r"getelementptr|alloca|atomicrmw|extractelement|insertelement|shufflevector|extractvalue|"
+    r"insertvalue|freeze)\b"
+)
+
+
+def lower_bfloat(draft: Draft) -> None:
+    """Replace the type by `i16` and every operation on it by calls."""
+    if not any("bfloat" in line for line in draft.lines):
+        return
+    result = []
+    for line in draft.lines:
+        if "bfloat" in line:
+            for part in _instruction(draft, line):
+                part = _BITS.sub(lambda m: str(int(m[1], 16)), part)
+                result.append(re.sub(r"\bbfloat\b", "i16", part))
+        else:
+            result.append(line)
+    draft.lines = result
+
+
+def _like(type_: str, element: str) -> str:
+    """`type_` with another element type."""
+    return re.sub(r"\w+(?=>?$)", element, type_, count=1)
+
+
+def _helper(name: str, type_: str) -> str:
+    lanes = re.match(r"<(\d+) x", type_)
+    return f"xt.bf16.{name}" + (f".v{lanes[1]}" if lanes else "")
+
+
+def _extend(draft: Draft, type_: str, value: str, to: str = "float") -> tuple[str, str]:
+    """(instruction, its value): `value` as floats."""
+    wide = draft.temporary()
+    helper = _helper("extend" if to == "float" else "extend64", type_)
+    call = draft.call(_like(type_, to), helper, f"{_like(type_, 'i16')} {value}")
+    return f"  {wide} = {call}", wide
+
+
+def _truncate(draft: Draft, type_: str, value: str, source: str = "float") -> str:
+    helper = _helper("truncate" if source == "float" else "truncate64", type_)
+    return draft.call(_like(type_, "i16"), helper, f"{_like(type_, source)} {value}")
+
+
+def _instruction(draft: Draft, line: str) -> list[str]:
+    if match := _CAST.match(line):
+        return _cast(draft, *match.groups())
+    if match := _BINARY.match(line):
+        target, operation, type_, operands = match.groups()
+        lines, (a, b) = _operands(draft, type_, operands)
+        result = draft.temporary()
+        lines.append(f"  {result} = {operation} {_like(type_, 'float')} {a}, {b}")
+        return [*lines, f"{target} = {_truncate(draft, type_, result)}"]
+    if match := _COMPARE.match(line):
+        target, predicate, type_, operands = match.groups()
+        lines, (a, b) = _operands(draft, type_, operands)
+        return [*lines, f"{target} = fcmp {predicate} {_like(type_, 'float')} {a}, {b}"]
+    if match := _NEGATE.match(line):
+        target, type_, value = match.groups()
+        mask = "-32768" if type_ == "bfloat" else "splat (i16 -32768)"
+        return [f"{target} = xor {_like(type_, 'i16')} {value}, {mask}"]
+    if not _OPAQUE.match(line):
+        raise UnsupportedError(f"an operation on bfloat16 ({line.strip()})")
+    return [line]
+
+
+def _operands(draft: Draft, type_: str, operands: str) -> tuple[list[str], list[str]]:
+    pairs = [_extend(draft, type_, operand) for operand in split_list(operands)]
+    return [line for line, _ in pairs], [value for _, value in pairs]
+
+
+def _cast(
+    draft: Draft, target: str, operation: str, source: str, value: str, result: str
+) -> list[str]:
+    if operation == "fpext":
+        _, _, element = result.rstrip(">").rpartition(" ")
+        line, _ = _extend(draft, source, value, element)
+        return [f"{target} = {line.partition(' = ')[2]}"]
+    if operation == "fptrunc":
+        _, _, element = source.rstrip(">").rpartition(" ")
+        return [f"{target} = {_truncate(draft, result, value, element)}"]
+    if operation.endswith("tofp"):
+        wide = draft.temporary()
+        floats = _like(result, "float")
+        line = f"  {wide} = {operation} {source} {value} to {floats}"
+        return [line, f"{target} = {_truncate(draft, result, wide)}"]
+    line, wide = _extend(draft, source, value)
+    return [line, f"{target} = {operation} {_like(source, 'float')} {wide} to {result}"]
+
+
+_HELPER = re.compile(r"xt\.bf16\.(extend|extend64|truncate|truncate64)(?:\.v(\d+))?")
+_INTRINSIC = re.compile(r"xt\.([\w.]+)\.bf16")
+#: Intrinsics on bfloat16 with the same on float, by number of operands.
+_ARITY = {
+    1: "sqrt exp exp2 log log2 sin cos floor ceil trunc rint nearbyint round roundeven".split(),
+    2: "minnum maxnum minimum maximum copysign pow".split(),
+    3: ["fma", "fmuladd"],
+}
+_COUNTS = {name: count for count, names in _ARITY.items() for name in names}
+
+
+def define(name: str, _warp_size: int) -> str | None:
+    """The definition of `name`, None if it is none of these."""
+    if match := _HELPER.fullmatch(name):
+        return _conversion(name, match[1], int(match[2] or 0))
+    match = _INTRINSIC.fullmatch(name)
+    if not match:
+        return None
+    short = match[1]
+    if short == "fabs":
+        return function(name, "i16", "i16 %a", "%r = and i16 %a, 32767", "ret i16 %r")
+    if short not in _COUNTS:
+        return None
+    letters = "abc"[: _COUNTS[short]]
+    prefix = "xt" if short in ("minimum", "maximum") else "llvm"
+    return function(
+        name,
+        "i16",
+        ", ".join(f"i16 %{x}" for x in letters),
+        *(f"%w{x} = call float @xt.bf16.extend(i16 %{x})" for x in letters),
+        f"%v = call float @{prefix}.{short}.f32({', '.join(f'float %w{x}' for x in letters)})",
+        "%r = call i16 @xt.bf16.truncate(float %v)",
+        "ret i16 %r",
+    )
+
+
+def _conversion(name: str, kind: str, lanes: int) -> str:
+    def of(element: str) -> str:
+        return f"<{lanes} x {element}>" if lanes else element
+
+    def constant(element: str, value: object) -> str:
+        return f"splat ({element} {value})" if lanes else str(value)
+
+    i16, i32, i1, f32, f64 = of("i16"), of("i32"), of("i1"), of("float"), of("double")
+    suffix = f".v{lanes}" if lanes else ""
+    if kind == "extend":
+        return function(
+            name,
+            f32,
+            f"{i16} %x",
+            f"""%w = zext {i16} %x to {i32}
+            %s = shl {i32} %w, {constant("i32", 16)}
+            %r = bitcast {i32} %s to {f32}
+            ret {f32} %r""",
+        )
+    if kind == "extend64":
+        return function(
+            name,
+            f64,
+            f"{i16} %x",
+            f"""%f = call {f32} @xt.bf16.extend{suffix}({i16} %x)
+            %r = fpext {f32} %f to {f64}
+            ret {f64} %r""",
+        )
+    if kind == "truncate":  # to nearest, ties to even; a NaN stays one
+        return function(
+            name,
+            i16,
+            f"{f32} %x",
+            f"""%b = bitcast {f32} %x to {i32}
+            %high = lshr {i32} %b, {constant("i32", 16)}
+            %odd = and {i32} %high, {constant("i32", 1)}
+            %half = add {i32} %odd, {constant("i32", 0x7FFF)}
+            %sum = add {i32} %b, %half
+            %rounded = lshr {i32} %sum, {constant("i32", 16)}
+            %quiet = or {i32} %high, {constant("i32", 64)}
+            %nan = fcmp uno {f32} %x, {constant("float", "0.0")}
+            %pick = select {i1} %nan, {i32} %quiet, {i32} %rounded
+            %r = trunc {i32} %pick to {i16}
+            ret {i16} %r""",
+        )
+    # Rounding twice differs from rounding once unless the first rounding is to odd: towards zero,
+    # and the last bit set if anything was lost.
+    return function(
+        name,
+        i16,
+        f"{f64} %x",
+        f"""%near = fptrunc {f64} %x to {f32}
+        %back = fpext {f32} %near to {f64}
+        %exact = fcmp oeq {f64} %back, %x
+        %nan = fcmp uno {f64} %x, %x
+        %keep = or {i1} %exact, %nan
+        %bits = bitcast {f32} %near to {i32}
+        %size = call {f64} @llvm.fabs.{"v%df64" % lanes if lanes else "f64"}({f64} %x)
+        %size2 = call {f64} @llvm.fabs.{"v%df64" % lanes if lanes else "f64"}({f64} %back)
+        %above = fcmp ogt {f64} %size2, %size
+        %down = sext {i1} %above to {i32}
+        %toward = add {i32} %bits, %down
+        %odd = or {i32} %toward, {constant("i32", 1)}
+        %pick = select {i1} %keep, {i32} %bits, {i32} %odd
+        %float = bitcast {i32} %pick to {f32}
+        %r = call {i16} @xt.bf16.truncate{suffix}({f32} %float)
+        ret {i16} %r""",
+    )

@@ -1,0 +1,159 @@
+"""llvmlite's part, in the child process: read, rename, rewrite, link, optimise, emit SPIR-V."""
+
+from __future__ import annotations
+
+import re
+import struct
+from functools import cache
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from . import library
+from .arithmetic import NEEDS_DEFINITION
+from .irtext import Draft, Layout, UnsupportedError
+from .retarget import Entry, retarget
+
+__all__ = ["emit", "prepare", "warm_up"]
+
+TRIPLE = "spirv64v1.4-unknown-unknown"
+DATA_LAYOUT = (
+    "e-i64:64-v16:16-v24:32-v32:32-v48:64-v96:128-v192:256-v256:256-v512:512-v1024:1024-"
+    "n8:16:32:64-G1"
+)
+
+
+@cache
+def _target() -> Any:
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    return llvm.Target.from_triple(TRIPLE)
+
+
+def _machine() -> Any:
+    """A new one for every module: LLVM 22's SPIR-V machine remembers the types of the last module,
+    and crashes on the next.
+    """
+    return _target().create_target_machine(opt=3)
+
+
+def warm_up() -> None:
+    """Load and initialise LLVM before the first request needs it."""
+    _target()
+
+
+def prepare(text: str, bitcode: bytes, entry: str, layout: Layout) -> tuple[str, Entry]:
+    """Optimised LLVM IR that LLVM's SPIR-V back end takes.
+
+    Args:
+        text, bitcode: Triton's LLVM IR in both forms; bitcode may be empty. It is tried first:
+            LLVM reads bitcode of a newer LLVM more often than its text.
+        entry: name of the kernel.
+        layout: what else is known of it.
+
+    Raises:
+        UnsupportedError: the kernel needs something that SPIR-V does not have here.
+    """
+    module = _read(text, bitcode)
+    _rename_intrinsics(module)
+    _run(module, "instruction_namer")
+    draft = Draft(str(module).splitlines(), layout)
+    kernel = retarget(draft, entry)
+
+    module = llvm.parse_assembly(draft.text())
+    module.triple, module.data_layout = TRIPLE, DATA_LAYOUT
+    for function in module.functions:
+        if not function.is_declaration and function.name != entry:
+            function.linkage = "internal"
+            function.add_function_attribute("alwaysinline")
+    _link_library(module, layout.warp_size)
+    module.verify()
+    _optimise(module)
+    if _rename_intrinsics(module):  # those that the optimiser has made
+        _link_library(module, layout.warp_size)
+        _run(module, "always_inliner", "instruction_combine", "global_dead_code_eliminate")
+    if any(_undefined(module)):
+        _link_library(module, layout.warp_size, late=True)
+        _run(module, "always_inliner", "global_dead_code_eliminate")
+    # SPIR-V cannot say "or disjoint"; as a sum it stays visible to the device as address arithmetic
+    return str(module).replace(" = or disjoint ", " = add nuw nsw "), kernel
+
+
+def emit(text: str) -> bytes:
+    """SPIR-V of what `prepare` gave. LLVM ends the process where it cannot."""
+    machine = _machine()
+    module = llvm.parse_assembly(text)
+    module.verify()
+    return bytes(machine.emit_object(module))
+
+
+_NEW_FLOAT = re.compile(r"\bf0x([0-9A-F]{8})\b")
+
+
+def _read(text: str, bitcode: bytes) -> Any:
+    _target()
+    if bitcode:
+        try:
+            return llvm.parse_bitcode(bitcode)
+        except RuntimeError:
+            pass  # the text may still be readable, and its error says more
+    return llvm.parse_assembly(_old_literals(text))
+
+
+def _old_literals(text: str) -> str:
+    """Floating-point literals of LLVM 23 and later in the form of LLVM 22."""
+
+    def double(bits: str) -> str:
+        value = struct.unpack(">f", bytes.fromhex(bits))[0]
+        return f"0x{struct.pack('>d', value).hex().upper()}"
+
+    return _NEW_FLOAT.sub(lambda m: double(m[1]), text)
+
+
+def _rename_intrinsics(module: Any) -> bool:
+    """Make plain functions of the intrinsics that `library` defines; whether there were any."""
+    found = False
+    for function in module.functions:
+        name = function.name
+        if name.startswith("llvm.amdgcn.") or NEEDS_DEFINITION.match(name) or _on_bfloat(name):
+            function.name = "xt." + name.removeprefix("llvm.")
+            found = True
+    return found
+
+
+def _on_bfloat(name: str) -> bool:
+    return name.startswith("llvm.") and name.endswith(".bf16")
+
+
+def _undefined(module: Any) -> list[str]:
+    return [f.name for f in module.functions if f.is_declaration and library.is_ours(f.name)]
+
+
+def _link_library(module: Any, warp_size: int, *, late: bool = False) -> None:
+    names = [name for name in _undefined(module) if late or not name.startswith("xt.late.")]
+    text, unknown = library.assemble(names, warp_size, late=late)
+    if unknown:
+        raise UnsupportedError(", ".join(library.original_name(name) for name in unknown))
+    definitions = llvm.parse_assembly(text)
+    definitions.triple, definitions.data_layout = TRIPLE, DATA_LAYOUT
+    module.link_in(definitions)
+
+
+def _optimise(module: Any) -> None:
+    """LLVM's O3, but no vectors: a SPIR-V vector has at most 16 elements, and a device makes its
+    vectors across the lanes of a sub-group.
+    """
+    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    options.loop_vectorization = False
+    options.slp_vectorization = False
+    builder = llvm.create_pass_builder(_machine(), options)
+    builder.getModulePassManager().run(module, builder)
+
+
+def _run(module: Any, *passes: str) -> None:
+    options = llvm.create_pipeline_tuning_options(speed_level=1)
+    builder = llvm.create_pass_builder(_machine(), options)
+    manager = llvm.create_new_module_pass_manager()
+    for name in passes:
+        getattr(manager, f"add_{name}_pass")()
+    manager.run(module, builder)

@@ -1,0 +1,129 @@
+"""`targets.base.Compiler` for every vendor that takes SPIR-V."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from dataclasses import dataclass, replace
+
+from ..._errors import CompileError, UnknownTargetError
+from ..._types import Artifact, CompileRequest, Parameter, Resources, Target
+from .._triton import Compiled, compile_with_triton, make_artifact
+from .._triton import fingerprint as triton_fingerprint
+from .sources import digest
+from .versions import llvmlite_version
+
+__all__ = ["SpirvCompiler"]
+
+ARCH = "spirv64"
+_WARP_SIZES = (8, 16, 32)
+_STAGES = ("ttir", "ttgir", "llir")
+
+#: LLVM types of parameters by Triton's, as the host hands them over.
+_HOST_TYPES = {
+    "i1": "i8",
+    "i8": "i8",
+    "u8": "i8",
+    "i16": "i16",
+    "u16": "i16",
+    "i32": "i32",
+    "u32": "i32",
+    "i64": "i64",
+    "u64": "i64",
+    "fp16": "half",
+    "bf16": "i16",
+    "fp32": "float",
+    "f32": "float",
+    "fp64": "double",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SpirvCompiler:
+    """Compiles for `vendor`.
+
+    Options of a request: `warp_size` (8, 16 or 32: the sub-group size), and `pointers`: `real`, or
+    `integer` for a run time that cannot pass addresses it did not allocate; the artifact then
+    lists those parameters as `u64`.
+
+    Attributes:
+        vendor: first half of the targets.
+        warp_size: of requests that do not say it.
+    """
+
+    vendor: str
+    warp_size: int
+
+    @property
+    def fingerprint(self) -> str:
+        return f"{triton_fingerprint()} llvmlite {llvmlite_version()} spirv {digest()}"
+
+    def archs(self) -> tuple[str, ...]:
+        return (ARCH,)
+
+    def compile(
+        self, request: CompileRequest, target: Target, *, keep_stages: bool = False
+    ) -> Artifact:
+        if target.arch != ARCH:
+            raise UnknownTargetError(
+                f"{target} cannot be compiled for: one portable form serves all devices of "
+                f"{self.vendor}. Write {self.vendor}:{ARCH}."
+            )
+        options = dict(request.options)
+        warp_size = options.get("warp_size", self.warp_size)
+        if not isinstance(warp_size, int) or warp_size not in _WARP_SIZES:
+            raise CompileError(
+                f"kernel {request.source.name}: the option warp_size is {warp_size!r}; for {target} "
+                f"it must be one of {', '.join(map(str, _WARP_SIZES))}."
+            )
+        try:
+            from .backend import NAME, register
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] != "triton":
+                raise
+        else:
+            register()
+        compiled = compile_with_triton(
+            request, target, backend="spirv", arch=ARCH, warp_size=warp_size, options={}
+        )
+        artifact = make_artifact(
+            compiled,
+            target,
+            format="spirv",
+            keep=_STAGES if keep_stages else (),
+            resources=Resources(static_shared_bytes=compiled.metadata["shared"]),
+        )
+        artifact = replace(artifact, parameters=_checked(artifact, compiled))
+        if keep_stages and (assembly := disassemble(artifact.binary)):
+            artifact = replace(artifact, texts={**artifact.texts, "spvasm": assembly})
+        return artifact
+
+
+def _checked(artifact: Artifact, compiled: Compiled) -> tuple[Parameter, ...]:
+    """The artifact's parameters, after a comparison with those the module really has."""
+    actual = tuple(compiled.metadata["entry_parameters"])
+    integer = compiled.metadata["pointers"] == "integer"
+    listed = []
+    for parameter in artifact.parameters:
+        listed.append(
+            replace(parameter, type="u64") if integer and parameter.is_pointer else parameter
+        )
+    expected = tuple("ptr" if p.is_pointer else _HOST_TYPES.get(p.type, p.type) for p in listed)
+    if actual != expected:
+        raise CompileError(
+            f"kernel {artifact.entry}: the compiled entry takes ({', '.join(actual)}), the signature "
+            f"says ({', '.join(expected)}). This is a fault of xtarget's SPIR-V compiler with this "
+            "Triton; please report both lists."
+        )
+    return tuple(listed)
+
+
+def disassemble(binary: bytes) -> str:
+    """SPIR-V assembly by `spirv-dis`; empty where that tool is not installed."""
+    tool = shutil.which("spirv-dis")
+    if tool is None:
+        return ""
+    done = subprocess.run(
+        [tool, "--no-color", "-"], input=binary, capture_output=True, timeout=60, check=False
+    )
+    return done.stdout.decode(errors="replace")

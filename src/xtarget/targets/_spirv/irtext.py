@@ -1,0 +1,95 @@
+"""LLVM IR as text: what the rewrites share.
+
+llvmlite can read, link, rename and optimise, but cannot build or change an instruction, so what
+linking cannot do is done on text. The text is always printed by llvmlite's own LLVM after its
+instruction namer ran: one instruction a line, every value and block named.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+__all__ = ["VALUE", "Draft", "Layout", "UnsupportedError", "split_list", "type_of"]
+
+#: A local value's name.
+VALUE = r"%[\w.$-]+"
+
+
+class UnsupportedError(Exception):
+    """The kernel uses something that has no counterpart in SPIR-V here; the text names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What the rewrites must know of the kernel.
+
+    Attributes:
+        num_warps, warp_size: the block is their product; a warp is a sub-group in SPIR-V.
+        shared_bytes: shared memory (workgroup storage) of a block.
+        integer_pointers: the entry takes addresses as 64-bit integers.
+        fp_fusion: the device may fuse a multiplication and an addition.
+    """
+
+    num_warps: int
+    warp_size: int
+    shared_bytes: int
+    integer_pointers: bool = False
+    fp_fusion: bool = True
+
+
+@dataclass(slots=True)
+class Draft:
+    """A module's text while it is rewritten.
+
+    Attributes:
+        lines: the text.
+        layout: what is known of the kernel.
+        declarations: `declare` lines that the rewrites need, by function name.
+    """
+
+    lines: list[str]
+    layout: Layout
+    declarations: dict[str, str] = field(default_factory=dict)
+    _count: int = 0
+
+    def temporary(self) -> str:
+        """A fresh value name."""
+        self._count += 1
+        return f"%xt.{self._count}"
+
+    def call(self, result: str, function: str, *arguments: str) -> str:
+        """The text of a call of one of our helpers, which gets declared.
+
+        Args:
+            result: LLVM type.
+            function: name without `@`.
+            arguments: each `type value`.
+        """
+        types = ", ".join(type_of(argument) for argument in arguments)
+        self.declarations[function] = f"declare {result} @{function}({types})"
+        return f"call {result} @{function}({', '.join(arguments)})"
+
+    def text(self) -> str:
+        return "\n".join([*self.lines, *self.declarations.values()]) + "\n"
+
+
+def type_of(argument: str) -> str:
+    """`ptr addrspace(1)` of `ptr addrspace(1) %p`."""
+    return argument.strip().rsplit(" ", 1)[0]
+
+
+def split_list(text: str) -> list[str]:
+    """The parts of a comma-separated list, leaving commas inside brackets alone."""
+    parts, depth, start = [], 0, 0
+    for match in re.finditer(r"[(<\[{)>\]},]", text):
+        mark = match[0]
+        if mark in "(<[{":
+            depth += 1
+        elif mark != ",":
+            depth -= 1
+        elif depth == 0:
+            parts.append(text[start : match.start()].strip())
+            start = match.end()
+    parts.append(text[start:].strip())
+    return [part for part in parts if part]

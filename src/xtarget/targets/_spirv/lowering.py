@@ -1,0 +1,163 @@
+"""Triton's IR to LLVM IR, through Triton's own passes.
+
+Triton lowers to LLVM for NVIDIA and for AMD only. AMD's lowering serves here as that of any SIMT
+machine: without matrix cores, buffer instructions and software pipelining, what is left of AMD in
+the LLVM IR is a few dozen `llvm.amdgcn.*` intrinsics and calls of AMD's device library, which
+`library` defines through OpenCL's built-in functions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Lowered", "lower_to_llvm", "lower_to_ttgir", "optimize_ttir"]
+
+#: Chooses the patterns of the lowering: a wave of 32 and the smallest set of special instructions.
+_ARCH = "gfx1100"
+#: Given to AMD's accelerate-matmul pass: an arch without matrix cores, so that the pass does no more
+#: than widen the operands of dots to what plain multiply-add takes.
+_ARCH_WITHOUT_MATRIX_CORES = "gfx900"
+#: Given to the common accelerate-matmul pass: no tensor cores, so that it does no more than take
+#: scaled dots apart.
+_TARGET_WITHOUT_TENSOR_CORES = "cuda:60"
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """A kernel as LLVM IR of AMD's flavour, and what the lowering decided about it.
+
+    Attributes:
+        text: LLVM IR.
+        bitcode: the same; empty where this Triton cannot write it (before 3.9).
+        shared_bytes: shared memory of a block.
+        num_warps: warps of a block.
+        scratch_bytes, scratch_align: global memory that the kernel wants for each block.
+    """
+
+    text: str
+    bitcode: bytes
+    shared_bytes: int
+    num_warps: int
+    scratch_bytes: int
+    scratch_align: int
+
+
+def _version() -> tuple[int, int]:
+    import triton
+
+    major, minor = triton.__version__.split(".")[:2]
+    return int(major), int(minor)
+
+
+def optimize_ttir(module: Any) -> Any:
+    """The target-independent clean-up of Triton's IR, in place."""
+    from triton._C.libtriton import ir, passes
+
+    pm = ir.pass_manager(module.context)
+    passes.common.add_inliner(pm)
+    if _version() < (3, 8):
+        passes.ttir.add_rewrite_tensor_pointer(pm)
+    passes.ttir.add_rewrite_tensor_descriptor_to_pointer(pm)
+    passes.common.add_canonicalizer(pm)
+    passes.ttir.add_combine(pm)
+    passes.ttir.add_reorder_broadcast(pm)
+    passes.common.add_cse(pm)
+    passes.ttir.add_triton_licm(pm)
+    passes.common.add_symbol_dce(pm)
+    passes.ttir.add_loop_unroll(pm)
+    pm.run(module, "optimize_ttir")
+    return module
+
+
+def lower_to_ttgir(module: Any, *, num_warps: int, warp_size: int) -> Any:
+    """Give every tensor a layout over the threads of the block, in place.
+
+    Triton's `coalesce` pass is left out: it gives each thread several neighbouring elements, which
+    suits a GPU's wide loads, while a CPU run time makes vectors across threads and wants neighbours
+    in neighbouring threads (add on 16 M floats: 9.2 GB/s without it, 3.7 with it).
+    """
+    from triton._C.libtriton import amd, ir, passes
+
+    # The pass that takes scaled dots apart looks at the module's target. Integer dots must not see
+    # it: it would widen their operands to floats.
+    text = str(module)
+    scaled = "tt.dot_scaled" in text or ("tt.dot " in text and "xi8" not in text)
+    scaled = scaled and _version() >= (3, 8)
+    pm = ir.pass_manager(module.context)
+    target = _TARGET_WITHOUT_TENSOR_CORES if scaled else f"hip:{_ARCH}"
+    passes.ttir.add_convert_to_ttgpuir(pm, target, num_warps, warp_size, 1)
+    pm.run(module, "convert_to_ttgir")
+
+    pm = ir.pass_manager(module.context)
+    passes.ttgpuir.add_f32_dot_tc(pm, False)
+    passes.ttgpuir.add_remove_layout_conversions(pm)
+    passes.ttgpuir.add_optimize_thread_locality(pm)
+    if scaled:
+        passes.ttgpuir.add_accelerate_matmul(pm)
+    amd.passes.ttgpuir.add_accelerate_matmul(pm, _ARCH_WITHOUT_MATRIX_CORES, 0, 1)
+    passes.ttgpuir.add_remove_layout_conversions(pm)
+    passes.ttgpuir.add_fuse_nested_loops(pm)
+    passes.common.add_canonicalizer(pm)
+    passes.ttir.add_triton_licm(pm)
+    passes.common.add_canonicalizer(pm)
+    passes.ttgpuir.add_remove_layout_conversions(pm)
+    passes.ttgpuir.add_reduce_data_duplication(pm)
+    passes.common.add_canonicalizer(pm)
+    passes.common.add_cse(pm)
+    passes.common.add_symbol_dce(pm)
+    pm.run(module, "optimize_ttgir")
+    return module
+
+
+def lower_to_llvm(module: Any, *, num_warps: int, fp_fusion: bool) -> Lowered:
+    """LLVM IR, not yet optimised (Triton's own LLVM would make vectors that SPIR-V cannot have)."""
+    from triton._C.libtriton import amd, ir, llvm, passes
+
+    version = _version()
+    gpu = amd.passes.ttgpuir
+    pm = ir.pass_manager(module.context)
+    passes.convert.add_scf_to_cf(pm)
+    passes.gluon.add_inliner(pm)
+    passes.convert.add_index_to_llvmir(pm)
+    # The passes' parameters are private to Triton and differ: read off the bindings of 3.6 to 3.9.
+    if version >= (3, 8):
+        gpu.add_allocate_shared_memory(pm, _ARCH)
+    else:
+        gpu.add_allocate_shared_memory(pm)
+    if version >= (3, 9):
+        gpu.add_membar(pm, _ARCH)
+    passes.ttgpuir.add_allocate_global_scratch_memory(pm)
+    gpu.add_to_llvmir(pm, _ARCH, False)
+    if version >= (3, 7):
+        gpu.add_warp_specialize_to_llvm(pm, _ARCH)
+    passes.common.add_canonicalizer(pm)
+    passes.common.add_cse(pm)
+    passes.convert.add_cf_to_llvmir(pm)
+    passes.convert.add_arith_to_llvmir(pm)
+    passes.common.add_canonicalizer(pm)
+    passes.common.add_cse(pm)
+    passes.common.add_symbol_dce(pm)
+    if version >= (3, 7):
+        gpu.add_builtin_func_to_llvmir(pm, _ARCH, False)
+    else:
+        gpu.add_builtin_func_to_llvmir(pm, False)
+    if version >= (3, 8):
+        passes.convert.add_reconcile_unrealized_casts(pm)
+    pm.run(module, "lower_to_llvm")
+
+    def attribute(name: str, default: int) -> int:
+        value = module.get_int_attr(name)
+        return default if value is None else int(value)
+
+    llvm.init_targets()
+    context = llvm.context()
+    text = str(llvm.to_module(module, context))
+    return Lowered(
+        text=text,
+        bitcode=llvm.to_bitcode(text, fp_fusion) if version >= (3, 9) else b"",
+        shared_bytes=attribute("ttg.shared", 0),
+        num_warps=attribute("ttg.total-num-warps", num_warps),
+        scratch_bytes=attribute("ttg.global_scratch_memory_size", 0),
+        scratch_align=attribute("ttg.global_scratch_memory_alignment", 1),
+    )

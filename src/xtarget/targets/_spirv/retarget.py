@@ -1,0 +1,166 @@
+"""LLVM IR of AMD's flavour to LLVM IR that LLVM's SPIR-V back end takes: the rewrites, in order.
+
+What a function call can express is not rewritten here but linked (see `library`).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from .aggregates import scalarize_vectors_of_one, split_struct_phis, use_multiply_high
+from .atomics import lower_atomics
+from .bfloat import lower_bfloat
+from .crosslane import specialize_dpp
+from .irtext import Draft, UnsupportedError, split_list
+from .printf import lower_printf
+
+__all__ = ["Entry", "retarget"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The kernel of a module: its name, and LLVM types of its parameters as the host gives them."""
+
+    name: str
+    parameters: tuple[str, ...]
+
+
+def retarget(draft: Draft, entry: str) -> Entry:
+    """Rewrite `draft` in place; `entry` is the name of its kernel."""
+    strip_target(draft)
+    use_multiply_high(draft)
+    split_struct_phis(draft)
+    scalarize_vectors_of_one(draft)
+    lower_printf(draft)
+    drop_inline_assembly(draft)
+    specialize_dpp(draft)
+    rename_address_spaces(draft)
+    lower_bfloat(draft)
+    lower_atomics(draft)
+    return make_kernel(draft, entry)
+
+
+_DROPPED = re.compile(r"(?:source_filename|target |;|!|declare .*@llvm\.dbg)")
+_ATTACHMENTS = re.compile(r"(?:, ![\w.]+ !\d+)+$")
+
+
+def strip_target(draft: Draft) -> None:
+    """Remove what speaks of AMD or of debugging, and give shared memory its size."""
+    size = max(draft.layout.shared_bytes, 16)
+    result = []
+    for line in draft.lines:
+        if _DROPPED.match(line):
+            continue
+        line = _ATTACHMENTS.sub("", line)
+        if line.startswith("@global_smem ="):
+            line = f"@global_smem = internal addrspace(3) global [{size} x i8] undef, align 16"
+        elif line.startswith("attributes #"):
+            # Intel's CPU run time hangs on a call out of a kernel, so everything is inlined
+            line = re.sub(r"\bnoinline\b", "alwaysinline", line)
+        result.append(line.replace(" fastcc ", " ").replace(" amdgpu_kernel ", " "))
+    draft.lines = _without_fences_of_barriers(result)
+
+
+def _without_fences_of_barriers(lines: list[str]) -> list[str]:
+    """OpenCL's `barrier` orders memory by itself; a CPU would run each further fence per thread."""
+    barriers = {i for i, line in enumerate(lines) if "@xt.amdgcn.s.barrier()" in line}
+    fence = '  fence syncscope("workgroup") '
+    beside = {i + step for i in barriers for step in (-1, 1)}
+    return [line for i, line in enumerate(lines) if i not in beside or not line.startswith(fence)]
+
+
+_GENERIC = re.compile(r"\bptr\b(?! addrspace)")
+_CONSTANT = re.compile(r"(@(?!xt\.)[\w.$]+) = (.*?)\bconstant ")
+_SCOPE = re.compile(r'syncscope\("([\w-]+)"\) ?')
+#: LLVM's names of synchronisation scopes for AMD and for SPIR-V; a scope without a name is the system.
+_SCOPES = {
+    "agent": "device",
+    "workgroup": "workgroup",
+    "wavefront": "subgroup",
+    "singlethread": "singlethread",
+}
+
+
+def rename_address_spaces(draft: Draft) -> None:
+    """AMD: 0 generic, 5 private. SPIR-V: 4 generic, 0 private. 1 (global) and 3 (shared) agree."""
+    constants = set()
+    result = []
+    for line in draft.lines:
+        line = _GENERIC.sub("ptr addrspace(4)", line).replace(" addrspace(5)", "")
+        if match := _CONSTANT.match(line):
+            constants.add(match[1])
+            line = f"{match[1]} = {match[2]}addrspace(1) constant {line[match.end() :]}"
+        result.append(_SCOPE.sub(_scope, line))
+    for name in constants:
+        use = re.compile(rf"ptr addrspace\(4\) {re.escape(name)}\b")
+        cast = f"ptr addrspace(4) addrspacecast (ptr addrspace(1) {name} to ptr addrspace(4))"
+        result = [use.sub(cast, line) for line in result]
+    draft.lines = result
+
+
+def _scope(match: re.Match[str]) -> str:
+    scope = match[1].removesuffix("-one-as")
+    if scope in ("one-as", "system"):
+        return ""
+    if scope not in _SCOPES:
+        raise UnsupportedError(f"the synchronisation scope {match[1]!r}")
+    return f'syncscope("{_SCOPES[scope]}") '
+
+
+_ASSEMBLY = re.compile(r'\basm (?:sideeffect |alignstack )*"([^"]*)"')
+_NO_EFFECT = re.compile(r"(?:s_waitcnt\w* .*|s_nop .*|;.*|\s*)")
+
+
+def drop_inline_assembly(draft: Draft) -> None:
+    """AMD's waits and hints mean nothing here; every other assembly is an error."""
+    result = []
+    for line in draft.lines:
+        match = _ASSEMBLY.search(line)
+        if not match:
+            result.append(line)
+        elif match[1].strip().startswith("s_trap"):
+            raise UnsupportedError("a trap (device_assert in a kernel compiled with debug=True)")
+        elif not _NO_EFFECT.fullmatch(match[1]):
+            raise UnsupportedError(f"inline assembly {match[1]!r}")
+    draft.lines = result
+
+
+def make_kernel(draft: Draft, entry: str) -> Entry:
+    """Turn the function `entry` into a SPIR-V kernel with block and sub-group size."""
+    layout = draft.layout
+    opening = f"@{entry}("
+    number = next(
+        i for i, line in enumerate(draft.lines) if line.startswith("define ") and opening in line
+    )
+    line = draft.lines[number]
+    start = line.index(opening) + len(opening)
+    given, types, conversions = [], [], []
+    for parameter in split_list(line[start : line.rindex(")")]):
+        name = parameter.split()[-1]
+        pointer = re.match(r"ptr addrspace\((\d)\)", parameter)
+        if pointer and (layout.integer_pointers or pointer[1] != "1"):
+            type_ = "i64"
+            conversions.append(f"  {name} = inttoptr i64 {name}.given to {pointer[0]}")
+        elif pointer:
+            type_ = pointer[0]
+        elif parameter.startswith("i1 "):
+            type_ = "i8"  # OpenCL's host side knows no bit
+            conversions.append(f"  {name} = trunc i8 {name}.given to i1")
+        else:
+            type_ = parameter.split()[0]
+        same = parameter.startswith(type_ + " ")
+        given.append(f"{type_} {name}" if same else f"{type_} {name}.given")
+        types.append("ptr" if type_.startswith("ptr") else type_)
+    draft.lines[number] = (
+        f"define spir_kernel void @{entry}({', '.join(given)}) convergent nounwind "
+        "!reqd_work_group_size !0 !intel_reqd_sub_group_size !1 {"
+    )
+    draft.lines[number + 2 : number + 2] = conversions  # behind the label of the first block
+    draft.lines += [
+        f"!0 = !{{i32 {layout.num_warps * layout.warp_size}, i32 1, i32 1}}",
+        f"!1 = !{{i32 {layout.warp_size}}}",
+    ]
+    if layout.fp_fusion:
+        draft.lines.append("!opencl.enable.FP_CONTRACT = !{}")
+    return Entry(entry, tuple(types))

@@ -1,0 +1,64 @@
+"""Which Triton goes with which llvmlite.
+
+Triton's LLVM is newer than llvmlite's, and an LLVM promises to read older IR, not newer. Pairs in
+the table compiled all kernels of tests/compile/spirv_kernels.py; the way from one to the other is
+bitcode where Triton can write it (3.9), text with old-style literals otherwise.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib.metadata import PackageNotFoundError, version
+
+from ..._errors import CompileError
+
+__all__ = ["TESTED", "check", "llvmlite_version"]
+
+_LLVMLITE = ((0, 48), (0, 49), (0, 50))
+
+#: Triton to the llvmlite versions it was tested with.
+TESTED = {(3, 6): _LLVMLITE, (3, 7): _LLVMLITE, (3, 8): _LLVMLITE, (3, 9): _LLVMLITE}
+
+_OVERRIDE = "XTARGET_SPIRV_UNTESTED"
+
+
+def llvmlite_version() -> str:
+    """Empty when it is not installed. Does not import it."""
+    try:
+        return version("llvmlite")
+    except PackageNotFoundError:
+        return ""
+
+
+def check(triton: str) -> None:
+    """Refuse a pair that nobody tested.
+
+    Raises:
+        CompileError: llvmlite is missing, or its pair with Triton `triton` is not in the table.
+    """
+    llvmlite = llvmlite_version()
+    if not llvmlite:
+        raise CompileError(
+            "compiling for SPIR-V needs llvmlite, which is not installed. "
+            'Install it with: pip install "xtarget[compile]"'
+        )
+    if os.environ.get(_OVERRIDE, "") not in ("", "0"):
+        return
+    if _minor(llvmlite) not in TESTED.get(_minor(triton), ()):
+        pairs = "; ".join(
+            f"Triton {_text(key)} with llvmlite {', '.join(map(_text, values))}"
+            for key, values in TESTED.items()
+        )
+        raise CompileError(
+            f"Triton {triton} and llvmlite {llvmlite} were not tested together for SPIR-V. Tested: "
+            f"{pairs}. Install one of these pairs, or set {_OVERRIDE}=1 to try this one."
+        )
+
+
+def _minor(text: str) -> tuple[int, int]:
+    major, minor = text.split(".")[:2]
+    return int(major), int(minor)
+
+
+def _text(pair: tuple[int, int]) -> str:
+    return f"{pair[0]}.{pair[1]}"
