@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from typing import TYPE_CHECKING
 
 from ..._errors import NoDeviceError, XTargetError
@@ -19,6 +20,12 @@ class CpuDriver:
     """OpenCL CPU run times. Imports pyopencl when first asked for a device, not before."""
 
     vendor = "cpu"
+
+    def absent(self) -> str | None:
+        """Why there can be no device, told without loading anything; None: there may be one."""
+        if importlib.util.find_spec("pyopencl") is None:
+            return f"pyopencl is not installed. Install it with: {_INSTALL}"
+        return None
 
     def probe(self) -> ProbeReport:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 from pathlib import Path
@@ -51,9 +52,11 @@ def _no_gpu() -> str | None:
     )
 
 
+def _wanted() -> str | None:
+    return os.environ.get("XTARGET_INTEL_DEVICES") or None
+
+
 def _no_binding(error: ImportError) -> str:
-    if error.name == "dpctl":
-        return f"dpctl is not installed. Install it with: {_INSTALL}"
     return f"dpctl cannot be imported ({error}). Install it again with: {_INSTALL}"
 
 
@@ -65,15 +68,21 @@ class IntelDriver:
 
     vendor = "intel"
 
+    def absent(self) -> str | None:
+        """Why there can be no device, told without loading anything; None: there may be one."""
+        why = None if _wanted() else _no_gpu()
+        if why is None and importlib.util.find_spec("dpctl") is None:
+            return f"dpctl is not installed. Install it with: {_INSTALL}"
+        return why
+
     def probe(self) -> ProbeReport:
-        wanted = os.environ.get("XTARGET_INTEL_DEVICES") or None
-        why = None if wanted else _no_gpu()
+        why = self.absent()
         if why is not None:
             return ProbeReport(self.vendor, reason=why)
         try:
             from .discover import discover
 
-            found = discover(wanted)
+            found = discover(_wanted())
         except ImportError as error:
             return ProbeReport(self.vendor, reason=_no_binding(error))
         except XTargetError as error:
@@ -97,4 +106,4 @@ class IntelDriver:
         from .device import IntelDevice
         from .discover import discover
 
-        return IntelDevice(*discover(os.environ.get("XTARGET_INTEL_DEVICES") or None)[ordinal])
+        return IntelDevice(*discover(_wanted())[ordinal])
