@@ -19,6 +19,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 SHAPE = "64x96"
 SECONDS = 900
+#: What NumPy has no answer for although the kernel takes the dtype beside others.
+REFUSED = {("sub", "bool")}
 
 
 def xtarget(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -53,7 +55,8 @@ def main() -> int:
             continue
         dtypes = kernel["dtypes"]
         chosen = dtypes if given.long else ["float32" if "float32" in dtypes else dtypes[0]]
-        jobs += [(kernel["name"], dtype) for dtype in chosen]
+        pairs = [(kernel["name"], dtype) for dtype in chosen]
+        jobs += [pair for pair in pairs if pair not in REFUSED]
     options = [text for target in targets for text in ("--target", target)]
 
     def compile_one(job: tuple[str, str]) -> subprocess.CompletedProcess[str]:

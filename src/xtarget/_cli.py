@@ -11,6 +11,7 @@ from typing import Any, NoReturn, TypeVar
 
 import click
 
+from . import __version__
 from ._errors import NoDeviceError, XTargetError
 
 __all__ = ["EXIT_ERROR", "EXIT_NO_DEVICE", "EXIT_USAGE", "main"]
@@ -166,7 +167,7 @@ def _layout(function: _F) -> _F:
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="xtarget", prog_name="xtarget")
+@click.version_option(__version__, prog_name="xtarget")
 def cli() -> None:
     """One Triton kernel library on NVIDIA, AMD and Intel GPUs and any CPU.
 
@@ -191,7 +192,12 @@ def devices(as_json: bool) -> None:
 @cli.command()
 @_json
 def kernels(as_json: bool) -> None:
-    """List the kernels: category, inputs, options, dtypes, formula."""
+    """List the kernels: category, arguments, dtypes, formula.
+
+    An argument that ends in ? may be left out. dtypes: integers are int8 to int64 and uint8 to
+    uint64, floats float16, bfloat16, float32 and float64, numbers both, all those and bool; --json
+    lists them one by one.
+    """
     from ._cli_list import list_kernels
 
     list_kernels(as_json)

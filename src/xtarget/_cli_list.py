@@ -12,9 +12,9 @@ from typing import Any
 
 import click
 
-from . import _env, _registry
+from . import __version__, _env, _registry
 from ._errors import NoDeviceError
-from ._types import DeviceInfo, ProbeReport
+from ._types import DTYPES, DeviceInfo, ProbeReport
 
 __all__ = ["format_bytes", "list_devices", "list_kernels", "print_info", "print_table"]
 
@@ -55,27 +55,26 @@ def format_bytes(count: int) -> str:
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A table as wide as the terminal; in a pipe as wide as its content, so that grep sees whole
-    lines."""
+    """A table as wide as the terminal; in a pipe one whole line for each row, so that grep and awk
+    see them."""
+    if not sys.stdout.isatty():
+        lines = [columns, *rows]
+        widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
+        for line in lines:
+            cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+            click.echo("  ".join(cells).rstrip())
+        return
     from rich import box
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    # into a pipe: room for everything, and no box-drawing characters to cut around
-    console = Console(highlight=False)
-    table = Table(box=box.SIMPLE_HEAD if console.is_terminal else None, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in columns:
-        table.add_column(column, overflow="fold", no_wrap=not console.is_terminal)
+        table.add_column(column, overflow="fold")
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
-    if not console.is_terminal:
-        console.width = console.measure(table).maximum + 1 if rows else 80
-        with console.capture() as capture:
-            console.print(table)
-        click.echo("\n".join(line.rstrip() for line in capture.get().splitlines()))
-        return
-    console.print(table)
+    Console(highlight=False).print(table)
 
 
 # ---------------------------------------------------------------------------------------- devices
@@ -170,10 +169,17 @@ def list_kernels(as_json: bool) -> None:
     rows = []
     for spec in specs:
         call = [*spec.inputs, *(f"{name}={value!r}" for name, value in spec.options.items())]
-        rows.append(
-            (spec.name, spec.category, ", ".join(call), " ".join(spec.dtypes), spec.summary)
-        )
+        rows.append((spec.name, spec.category, ", ".join(call), _short(spec.dtypes), spec.summary))
     print_table(("kernel", "category", "arguments", "dtypes", "computes"), rows)
+
+
+def _short(dtypes: Sequence[str]) -> str:
+    """One word where the dtypes are a whole family, the list of them where not."""
+    families = {"all": "biuf", "numbers": "iuf", "integers": "iu", "floats": "f"}
+    for word, kinds in families.items():
+        if set(dtypes) == {name for name, dtype in DTYPES.items() if dtype.kind in kinds}:
+            return word
+    return " ".join(dtypes)
 
 
 def _plain(value: object) -> bool:
@@ -196,21 +202,12 @@ def _versions() -> dict[str, str]:
     return versions
 
 
-def _own_version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("xtarget")
-    except PackageNotFoundError:
-        return "a checkout that is not installed"
-
-
 def print_info(as_json: bool) -> None:
     """Print what a bug report needs."""
     folder = _env.cache_dir()
     parent = next((p for p in (folder, *folder.parents) if p.exists()), folder)
     facts: dict[str, Any] = {
-        "xtarget": _own_version(),
+        "xtarget": __version__,
         "package": os.path.dirname(os.path.abspath(__file__)),
         "python": f"{platform.python_version()} ({sys.executable})",
         "system": platform.platform(),

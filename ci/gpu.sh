@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# The NVIDIA part from a bare checkout: no pip, no network, nothing installed but what python3 has
+# (pytest, Triton, cuda.core, NumPy; torch and CuPy for the tests with foreign arrays).
+#
+#   ci/gpu.sh               conformance, kernel results, foreign arrays, demo, benchmarks
+#   ci/gpu.sh conformance kernels     only these steps
+#
+# OUT=folder keeps logs and benchmark figures there (default: a temporary folder).
+# XTARGET_TEST_LONG=1 runs the long tests too. Ends with a table; exit code 1 if a step failed.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+out=${OUT:-$(mktemp -d)}
+mkdir -p "$out"
+export PYTHONPATH=$PWD/src${PYTHONPATH:+:$PYTHONPATH}
+# a cache of its own: what an earlier version compiled proves nothing
+export XTARGET_CACHE_DIR=${XTARGET_CACHE_DIR:-$out/cache}
+python=${PYTHON:-python3}
+steps=${*:-devices conformance kernels interop demo benchmarks}
+
+if ! "$python" -c 'import pytest' 2>/dev/null; then
+  echo "ci/gpu.sh: $python has no pytest. Bring it as a wheel: python3 -m pip install --no-index" \
+    "--find-links WHEELS --target SITE pytest, and put SITE on PYTHONPATH." >&2
+  exit 1
+fi
+
+tests() { "$python" -m pytest -q --vendor nvidia "${marks[@]}" "$@"; }
+marks=(-m "not long")
+[ -z "${XTARGET_TEST_LONG:-}" ] || marks=()
+step_devices() {
+  "$python" -m xtarget devices &&
+    "$python" -m xtarget devices --json | grep -q '"name": "nvidia:0"'
+}
+step_conformance() { tests tests/conformance; }
+step_kernels() { tests tests/kernels; }
+step_interop() { tests tests/interop; }
+step_demo() { XTARGET_DEVICE=nvidia:0 "$python" examples/demo.py; }
+step_benchmarks() {
+  local found= bench
+  for bench in benchmarks/bench_*.py; do
+    [ -e "$bench" ] || continue
+    found=1
+    echo "--- $bench"
+    "$python" "$bench" || return 1
+  done
+  [ -n "$found" ] || { echo "benchmarks/ has no bench_*.py" && return 1; }
+}
+
+"$python" -m xtarget info
+table= failed=0
+for step in $steps; do
+  if ! declare -F "step_$step" >/dev/null; then
+    echo "ci/gpu.sh: $step is no step; there are devices conformance kernels interop demo" \
+      "benchmarks." >&2
+    exit 2
+  fi
+  echo "=== $step"
+  start=$SECONDS
+  if "step_$step" 2>&1 | tee "$out/$step.log"; then result=passed; else
+    result=FAILED
+    failed=1
+  fi
+  last=$(grep -E '(passed|failed|error).* in [0-9.]+' "$out/$step.log" | tail -n 1)
+  printf -v table '%s%-12s %-7s %5d s  %s\n' "$table" "$step" "$result" $((SECONDS - start)) "$last"
+done
+echo "=== summary, logs in $out"
+printf '%s' "$table"
+exit $failed

@@ -1,0 +1,113 @@
+"""The README tells the truth: its code runs, its commands and variables exist."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import xtarget
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCK = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(language: str) -> list[tuple[str, str]]:
+    """(words after the language, text) of each fenced block."""
+    return [(m[2].strip(), m[3]) for m in BLOCK.finditer(README) if m[1] == language]
+
+
+def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
+    return subprocess.run(
+        words,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+        env={**os.environ, "PYTHONPATH": path, **environment},
+    )
+
+
+@pytest.fixture(scope="module")
+def cpu() -> str:
+    """The CPU device; without one this machine cannot run the README."""
+    report = next(r for r in xtarget.probe() if r.vendor == "cpu")
+    if not report.devices:
+        pytest.skip(f"no CPU device: {report.reason}")
+    return report.devices[0].name
+
+
+def plain_blocks() -> list[str]:
+    return [text for words, text in blocks("python") if not words]
+
+
+def test_there_are_blocks_to_run() -> None:
+    assert len(plain_blocks()) >= 2
+    assert any("@xtarget.kernel" in text for text in plain_blocks())
+
+
+@pytest.mark.parametrize("index", range(len(plain_blocks())))
+def test_python_block_runs_on_the_cpu(index: int, cpu: str, tmp_path: Path) -> None:
+    # a file, because Triton reads the source of a kernel from one
+    program = tmp_path / "readme.py"
+    program.write_text(plain_blocks()[index], encoding="utf-8")
+    done = run(sys.executable, str(program), XTARGET_DEVICE=cpu)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("library", ["torch-cuda", "cupy"])
+def test_python_block_runs_on_the_gpu(library: str, tmp_path: Path) -> None:
+    module = library.partition("-")[0]
+    nvidia = next(r for r in xtarget.probe() if r.vendor == "nvidia")
+    if not nvidia.devices:
+        pytest.skip(f"no NVIDIA GPU: {nvidia.reason}")
+    if importlib.util.find_spec(module) is None:
+        pytest.skip(f"{module} is not installed")
+    (text,) = [text for words, text in blocks("python") if words == f"needs-{library}"]
+    program = tmp_path / "readme.py"
+    program.write_text(text, encoding="utf-8")
+    done = run(sys.executable, str(program))
+    assert done.returncode == 0, done.stderr
+
+
+def test_console_commands_are_commands() -> None:
+    """Every `$ xtarget ...` line parses: `--help` after it prints help of a command that exists."""
+    lines = [
+        line.removeprefix("$ xtarget ").split("  ")[0]
+        for _, text in blocks("console")
+        for line in text.splitlines()
+        if line.startswith("$ xtarget ")
+    ]
+    assert len(lines) >= 4
+    for line in lines:
+        done = run(sys.executable, "-m", "xtarget", *line.split(), "--help")
+        assert done.returncode == 0, (line, done.stderr)
+
+
+def test_every_environment_variable_is_described() -> None:
+    used = set()
+    for path in (ROOT / "src").rglob("*.py"):
+        used |= set(re.findall(r"XTARGET_[A-Z_]+[A-Z]", path.read_text(encoding="utf-8")))
+    assert used >= {"XTARGET_DEVICE", "XTARGET_CACHE_DIR"}
+    described = set(re.findall(r"^\| `(XTARGET_\w+)`", README, re.MULTILINE))
+    assert used == described
+
+
+def test_every_kernel_and_extra_is_named() -> None:
+    listed = README.partition("today: ")[2].partition(".")[0]
+    own = set(re.split(r"[,;\s]+", listed))
+    assert own == {n for n, s in xtarget.catalog().items() if s.category != "user"}
+
+
+def test_links_lead_somewhere() -> None:
+    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md"):
+        for link in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
+            if "://" not in link:
+                assert (page.parent / link).exists(), f"{page.name} links to {link}"
