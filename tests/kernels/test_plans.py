@@ -70,7 +70,7 @@ def test_elementwise_reads_and_writes_the_right_elements(
     count = len(catalog[name].inputs)
     operands = [data.draw(views(shape)) for _ in range(count)]
     if name == "where":
-        operands[0] = np.asarray(operands[0] > 0)
+        operands[0] = np.array(operands[0] > 0, order="C")
     expected = ELEMENTWISE[name](*operands)
     out = data.draw(st.none() | views(expected.shape, broadcast=False))
     result, _ = emulate(catalog[name], operands, rules, out=out)
