@@ -27,13 +27,15 @@ _LONGEST_NAME = 4096
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A section; `data` is a view into the file from `offset` (empty for one without content)."""
+    """A section; `data` is a view into the file from `offset` (empty for one
+    without content, which still has a `size`)."""
 
     name: str
     type: int
     flags: int
     address: int
     offset: int
+    size: int
     link: int
     info: int
     data: memoryview = field(repr=False)
@@ -135,8 +137,10 @@ class Elf:
             abi_version,
             flags,
             tuple(
-                Section(_string(contents[names_index], name), k, f, a, offset, link, info, content)
-                for (name, k, f, a, offset, _size, link, info, *_), content in zip(
+                Section(
+                    _string(contents[names_index], name), k, f, a, start, size, link, info, content
+                )
+                for (name, k, f, a, start, size, link, info, *_), content in zip(
                     raw, contents, strict=True
                 )
             ),
