@@ -107,12 +107,14 @@ def _shapes(
     """`1048576`, `4096x4096`, `8,16,32`, and `()` for a 0-d array."""
     shapes = []
     for text in value:
-        parts = [p for p in text.strip("() ").replace("x", ",").split(",") if p.strip()]
-        try:
-            shape = tuple(int(p) for p in parts)
-        except ValueError:
-            shape = (-1,)
-        if any(n < 0 for n in shape):
+        lengths = text.strip().removeprefix("(").removesuffix(")").replace(",", "x").split("x")
+        if len(lengths) > 1 and not lengths[-1].strip():
+            lengths.pop()  # (5,) as Python writes it
+        if lengths == [""]:
+            shape: tuple[int, ...] = ()
+        elif all(n.strip().isascii() and n.strip().isdigit() for n in lengths):
+            shape = tuple(map(int, lengths))
+        else:
             raise click.BadParameter(
                 f"{text!r} is not a shape. Write lengths with an x between them, for example "
                 "1048576 or 4096x4096; () is a 0-d array.",

@@ -19,7 +19,9 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 @pytest.fixture(scope="module")
 def generator() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("make_insolation", EXAMPLES / "make_insolation.py")
+    spec = importlib.util.spec_from_file_location(
+        "make_insolation", EXAMPLES / "make_insolation.py"
+    )
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

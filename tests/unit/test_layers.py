@@ -30,12 +30,14 @@ ARRAY_LIBRARIES = {"numpy", "ml_dtypes", "torch", "cupy"}
 
 @dataclass(frozen=True)
 class Import:
-    """One import statement: where it stands, what it names, and whether a function runs it."""
+    """One import statement: where it stands, what it names, and whether it runs only in a function,
+    or never (`if TYPE_CHECKING`)."""
 
     importer: str
     line: int
     name: str
     inside_function: bool
+    for_types: bool
 
     def __str__(self) -> str:
         return f"{self.importer}, line {self.line}: imports {self.name}"
@@ -64,10 +66,18 @@ def imports_of(tree: ast.AST, importer: str, package: str) -> Iterator[Import]:
         for child in ast.walk(node)
         if child is not node
     }
+    for_types = {
+        id(child)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
+        for statement in node.body
+        for child in ast.walk(statement)
+    }
     for node in ast.walk(tree):
+        when = (id(node) in inside, id(node) in for_types)
         if isinstance(node, ast.Import):
             for alias in node.names:
-                yield Import(importer, node.lineno, alias.name, id(node) in inside)
+                yield Import(importer, node.lineno, alias.name, *when)
         elif isinstance(node, ast.ImportFrom):
             base = node.module or ""
             if node.level:
@@ -77,7 +87,7 @@ def imports_of(tree: ast.AST, importer: str, package: str) -> Iterator[Import]:
             for alias in node.names:
                 full = f"{base}.{alias.name}"
                 name = full if is_module(full) else base
-                yield Import(importer, node.lineno, name, id(node) in inside)
+                yield Import(importer, node.lineno, name, *when)
 
 
 @cache
@@ -206,7 +216,8 @@ def test_no_cycles_at_import_time() -> None:
         if module in done or not is_module(module):
             return
         for i in imports_in(module):
-            if own(i.name) and not i.inside_function and i.name != "xtarget" and i.name != module:
+            later = i.inside_function or i.for_types
+            if own(i.name) and not later and i.name not in ("xtarget", module):
                 visit(i.name, (*way, module))
         done.add(module)
 

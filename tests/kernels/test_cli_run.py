@@ -1,0 +1,77 @@
+"""`xtarget run` on a real device: output, --check, --json, exit codes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from xtarget import _cli, _kernels
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as leave:
+        _cli.main(["run", *words])
+    captured = capsys.readouterr()
+    assert isinstance(leave.value.code, int)
+    return leave.value.code, captured.out, captured.err
+
+
+def test_a_right_result(device: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, "add", "--shape", "1025", "--device", device, "--check")
+    assert (code, err) == (0, "")
+    assert out.startswith(f"add(float32[1025], float32[1025]) on {device} (")
+    assert "check       right: max error" in out
+    assert "warm run" in out
+
+
+def test_json(device: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("softmax", "--shape", "7x33", "--option", "axis=0", "--dtype", "float16")
+    code, out, _ = run(capsys, *words, "--device", device, "--check", "--json")
+    facts = json.loads(out)
+    assert code == 0
+    assert facts["ok"] is True
+    assert facts["device"] == device
+    assert facts["results"] == [{"dtype": "float16", "shape": [7, 33]}]
+    assert facts["check"][0]["wrong"] == 0
+    assert 0 < facts["warm_run_s"] < facts["first_run_s"] + 1
+
+
+def test_scalars_and_shapes_of_each_input(device: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("mul", "--shape", "4x5", "--scalar", "b=2.5", "--device", device, "--check")
+    code, out, _ = run(capsys, *words)
+    assert (code, "float32[4, 5], 2.5" in out) == (0, True)
+    words = ("add", "--shape", "4x1", "--shape", "5", "--device", device, "--check")
+    code, out, _ = run(capsys, *words)
+    assert (code, "result      float32[4, 5]" in out) == (0, True)
+
+
+@pytest.fixture
+def wrong_reference() -> Iterator[None]:
+    """`add` with a reference that says otherwise: --check has to see it."""
+    from dataclasses import replace
+
+    honest = _kernels.find("add")
+    _kernels.register(
+        replace(honest.spec, reference=lambda a, b: np.add(a, b) + 1), honest.source, honest.origin
+    )
+    yield
+    _kernels.register(honest.spec, honest.source, honest.origin)
+
+
+@pytest.mark.usefixtures("wrong_reference")
+def test_a_wrong_result_is_exit_code_1(device: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("add", "--shape", "100", "--device", device, "--check")
+    code, out, _ = run(capsys, *words)
+    assert (code, "WRONG: 100 of 100 elements" in out) == (1, True)
+    code, out, _ = run(capsys, *words, "--json")
+    assert (code, json.loads(out)["ok"]) == (1, False)
+
+
+def test_a_device_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run(capsys, "add", "--device", "nvidia:99")
+    assert code == 3
+    assert err.startswith("error: ")
+    assert "nvidia:99" in err
