@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from ..._errors import NoDeviceError
-from ._status import call
+from ._status import call, check
 
-__all__ = ["device_count", "load", "properties", "version"]
+__all__ = ["absent", "device_count", "load", "properties", "text", "version"]
 
 _PIP = 'pip install "xtarget[amd]"'
 #: HIP's own numbering: major * 10**7 + minor * 10**5 + patch. ROCm 6.0 brought the device
@@ -18,6 +18,8 @@ _PIP = 'pip install "xtarget[amd]"'
 _OLDEST = 60_000_000
 _LIBRARY = "libamdhip64.so"
 _FOLDERS = ("/opt/rocm/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib")
+#: The kernel driver's node on Linux; in Windows' subsystem for Linux.
+_NODES = ("kfd", "dxg")
 _AMD_PCI_VENDOR = "0x1002"
 _FILTERS = ("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
 
@@ -40,6 +42,22 @@ def load() -> Any:
             f"Install it again with: {_PIP}"
         ) from error
     return hip
+
+
+def absent(dev: Path = Path("/dev")) -> str | None:
+    """The reason why there can be no device, found without loading anything; None if unknown.
+
+    Without a device node only a ROCm that was named on purpose (an emulator's) can have devices.
+    """
+    if importlib.util.find_spec("hip") is None:
+        return f"The Python binding of HIP is not installed. Install it with: {_PIP}"
+    if any(os.path.exists(dev / node) for node in _NODES) or _named_roots():
+        return None
+    return _why_no_device(dev)
+
+
+def _named_roots() -> list[str]:
+    return [os.environ[name] for name in ("ROCM_PATH", "ROCM_HOME") if os.environ.get(name)]
 
 
 def device_count(hip: Any, dev: Path = Path("/dev")) -> int:
@@ -65,8 +83,7 @@ def device_count(hip: Any, dev: Path = Path("/dev")) -> int:
     if error.name in ("hipErrorNoDevice", "hipErrorInvalidDevice") or (not error and count == 0):
         said = f"{error.name} ({int(error)})" if error else "a count of 0"
         raise NoDeviceError(f"HIP sees no device: {said}. {_why_no_device(dev)}")
-    call_result = call(hip, "hipGetDeviceCount", doing="counting HIP devices")
-    return int(call_result)
+    return int(check((error, count), hip, "counting HIP devices (hipGetDeviceCount)"))
 
 
 def properties(hip: Any, ordinal: int) -> Any:
@@ -100,7 +117,7 @@ def _why_no_library(failure: str) -> str:
             f"The HIP library is too old or too new for the installed hip-python ({failure}). "
             "xtarget needs ROCm 6.0 or newer, and the hip-python of the same ROCm version."
         )
-    roots = [os.environ[name] for name in ("ROCM_PATH", "ROCM_HOME") if os.environ.get(name)]
+    roots = _named_roots()
     paths = [p for p in os.environ.get("LD_LIBRARY_PATH", "").split(":") if p]
     folders = [*(f"{root}/lib" for root in roots), *paths, *_FOLDERS]
     near = [str(file) for f in folders for file in sorted(Path(f).glob(f"{_LIBRARY}*"))]
@@ -126,15 +143,14 @@ def _is_amd(node: Path) -> bool:
 
 def _why_no_device(dev: Path) -> str:
     driver = dev / "kfd"
-    if not driver.exists():
+    if not os.path.exists(driver):  # Path.exists raises where a folder may not be read
         return (
             f"There is no {driver}: the machine has no AMD GPU, or the kernel driver amdgpu is "
             f"not loaded, or a container was started without --device={driver} "
             f"--device={dev / 'dri'}."
         )
-    may_use: Callable[[Path], bool] = lambda node: os.access(node, os.R_OK | os.W_OK)  # noqa: E731
     nodes = [driver, *(n for n in sorted((dev / "dri").glob("renderD*")) if _is_amd(n))]
-    denied = [str(n) for n in nodes if not may_use(n)]
+    denied = [str(n) for n in nodes if not os.access(n, os.R_OK | os.W_OK)]
     if denied:
         return (
             f"This user has no permission to open {' and '.join(denied)}. Add the user to the "

@@ -5,15 +5,15 @@ Triton lays parameters out in their order, each on its natural alignment, hidden
 
 from __future__ import annotations
 
-import math
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..._types import Parameter
+from .._scalars import PACK
 from ..base import Value
 
-__all__ = ["Field", "layout", "packer", "segment_bytes"]
+__all__ = ["Field", "conversion", "layout", "packer", "segment_bytes"]
 
 _POINTER = "Q"
 #: Triton's scalar types: struct format of the value as it is stored.
@@ -35,51 +35,8 @@ _FORMATS = {
 }
 
 
-def _fp64_bits(value: float) -> int:
-    return int.from_bytes(struct.pack("<d", value), "little")
-
-
-def _fp32_bits(value: float) -> int:
-    try:
-        return int.from_bytes(struct.pack("<f", value), "little")
-    except OverflowError:  # struct refuses what the hardware rounds to infinity
-        return 0x7F800000 if value > 0 else 0xFF800000
-
-
-def _fp16_bits(value: float) -> int:
-    try:
-        return int.from_bytes(struct.pack("<e", value), "little")
-    except OverflowError:
-        return 0x7C00 if value > 0 else 0xFC00
-
-
-def _bf16_bits(value: float) -> int:
-    """Round to nearest even, straight from float64 (by way of float32 would round twice)."""
-    if math.isnan(value):
-        return 0x7FC0
-    sign = 0x8000 if math.copysign(1.0, value) < 0 else 0
-    magnitude = abs(value)
-    if math.isinf(magnitude):
-        return sign | 0x7F80
-    exponent = max(math.frexp(magnitude)[1] - 1, -126)
-    # below 2**-126 the step stays that of the smallest normal number: subnormals
-    steps = round(math.ldexp(magnitude, 7 - exponent))
-    # carrying into the next exponent, and from there to infinity, is what the bits do by themselves
-    return sign | min(((exponent + 126) << 7) + steps, 0x7F80)
-
-
-def _truth(value: Value) -> int:
-    return 1 if value else 0
-
-
-#: Types whose value is not what struct takes.
-_CONVERSIONS: dict[str, Callable[[Value], int]] = {
-    "i1": _truth,
-    "u1": _truth,
-    "fp16": _fp16_bits,
-    "bf16": _bf16_bits,
-    "fp32": _fp32_bits,
-}
+#: Types whose value goes through its stored bits, because struct does not take or round it.
+_BY_BITS = ("i1", "u1", "fp16", "bf16", "fp32")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,4 +87,7 @@ def packer(parameters: Sequence[Parameter], head: str) -> struct.Struct:
 
 def conversion(parameter: Parameter) -> Callable[[Value], int] | None:
     """What turns a value into the one that `packer` takes; None when it takes the value itself."""
-    return None if parameter.is_pointer else _CONVERSIONS.get(parameter.type)
+    if parameter.type not in _BY_BITS:
+        return None
+    pack = PACK[parameter.type]
+    return lambda value: int.from_bytes(pack(value), "little")

@@ -31,6 +31,9 @@ class HipDriver:
     def vendor(self) -> str:
         return "amd"
 
+    def absent(self) -> str | None:
+        return _binding.absent(self._dev)
+
     def probe(self) -> ProbeReport:
         try:
             hip = _binding.load()
