@@ -66,6 +66,8 @@ class BoundCall:
         "current_stream",
         "device",
         "direct",
+        "kind",
+        "like",
         "name",
         "plan",
         "staging",
@@ -89,6 +91,11 @@ class BoundCall:
         self.chosen_by = _env.default_device()
         self._arrays = tuple(index for index, view in enumerate(views) if view is not None)
         kinds: set[Kind] = {view.kind for view in views if view is not None}
+        # results are of the first array's library and lie where it lies; with arrays on the device
+        # and on the host, the first on the device
+        first = [i for i in self._arrays if views[i].place is not None] or list(self._arrays)  # type: ignore[union-attr]
+        self.like = first[0] if first else None
+        self.kind: Kind = HOST if self.like is None else views[self.like].kind  # type: ignore[union-attr]
         self.synchronous = all(view is None or view.place is None for view in views)
         self.current_stream: Callable[[Device, Any], Stream | None] | None = None
         if len(kinds) == 1 and next(iter(kinds)).one_stream:
@@ -145,8 +152,9 @@ class BoundCall:
                 values += [kind_of(array).describe(array)[0] for array in outputs]
             self._launch(values, order.launch)
         order.finish(outputs if out is None else ())
-        if out is None:
-            outputs = [self._finished(array, args) for array in outputs]
+        finish = getattr(self.kind, "finish", None)  # kinds that can only take arrays in
+        if out is None and finish is not None and self.like is not None:
+            outputs = [finish(array, args[self.like]) for array in outputs]
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     # ------------------------------------------------------------------------------- launching
@@ -202,22 +210,12 @@ class BoundCall:
 
     # --------------------------------------------------------------------------------- results
 
-    def _like(self, args: Sequence[Any]) -> View | None:
-        """The first array argument: results are of its library and lie where it lies. With arrays
-        on the device and on the host, it is the first on the device."""
-        views = [kind_of(args[index]).view(args[index]) for index in self._arrays]
-        return next((v for v in views if v.place is not None), views[0] if views else None)
+    def new_output(self, type_: ArrayType, args: Sequence[Any]) -> Any:
+        """An array for a result, of the library and at the place of the arguments."""
+        return self.kind.empty(type_, self.device, None if self.like is None else args[self.like])
 
     def _new_outputs(self, args: Sequence[Any]) -> list[Any]:
-        like = self._like(args)
-        kind = HOST if like is None else like.kind
-        return [kind.empty(type_, self.device, like) for type_ in self.plan.outputs]
-
-    def _finished(self, array: Any, args: Sequence[Any]) -> Any:
-        """The result in the caller's library, for kinds that cannot make its arrays directly."""
-        like = self._like(args)
-        finish = getattr(None if like is None else like.kind, "finish", None)
-        return array if finish is None else finish(array, like)
+        return [self.new_output(type_, args) for type_ in self.plan.outputs]
 
 
 class _Order:

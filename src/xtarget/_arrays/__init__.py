@@ -70,8 +70,9 @@ class Kind(Protocol):
         none and its arrays are ready."""
         ...
 
-    def empty(self, type: ArrayType, device: Device, like: View | None) -> Any:
-        """A new C-contiguous array, on `device` (host kinds: in host memory), uninitialised."""
+    def empty(self, type: ArrayType, device: Device, like: Any) -> Any:
+        """A new C-contiguous array, uninitialised, where `like` lies: an array of this kind, or
+        None for `device` (host kinds: host memory)."""
         ...
 
 

@@ -54,7 +54,7 @@ class CudaInterfaceKind:
         handle = array.__cuda_array_interface__.get("stream")
         return device.default_stream if handle in (None, 1) else borrow(device, int(handle))
 
-    def empty(self, type: ArrayType, device: Device, like: View | None) -> Any:
+    def empty(self, type: ArrayType, device: Device, like: Any) -> Any:
         return OWN.empty(type, device, None)
 
 

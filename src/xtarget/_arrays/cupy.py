@@ -49,7 +49,7 @@ class CupyKind:
         with cupy.cuda.Device(device.info.ordinal):
             return borrow(device, int(cupy.cuda.get_current_stream().ptr))
 
-    def empty(self, type: ArrayType, device: Device, like: View | None) -> Any:
+    def empty(self, type: ArrayType, device: Device, like: Any) -> Any:
         with cupy.cuda.Device(device.info.ordinal):
             return cupy.empty(type.shape, numpy_dtype(type.dtype))
 

@@ -50,16 +50,15 @@ class DlpackKind:
     def current_stream(self, device: Device, array: Any) -> Stream | None:
         return device.default_stream
 
-    def empty(self, type: ArrayType, device: Device, like: View | None) -> Any:
-        on_host = like is not None and like.place is None
+    def empty(self, type: ArrayType, device: Device, like: Any) -> Any:
+        on_host = like is not None and like.__dlpack_device__()[0] == _dlpack.DEVICE_TYPES["cpu"]
         kind = HOST if on_host else OWN
         return kind.empty(type, device, None)
 
-    def finish(self, array: Any, like: View) -> Any:
+    def finish(self, array: Any, like: Any) -> Any:
         """The result as an array of the caller's library, where that one can take DLPack in."""
-        producer = like.owner.array
-        space = getattr(producer, "__array_namespace__", None)
-        module = space() if space else sys.modules.get(type(producer).__module__.partition(".")[0])
+        space = getattr(like, "__array_namespace__", None)
+        module = space() if space else sys.modules.get(type(like).__module__.partition(".")[0])
         convert = getattr(module, "from_dlpack", None)
         return array if convert is None else convert(array)
 

@@ -62,7 +62,7 @@ class HostKind:
     def current_stream(self, device: Device, array: Any) -> Stream | None:
         return None
 
-    def empty(self, type: ArrayType, device: Device, like: View | None) -> Any:
+    def empty(self, type: ArrayType, device: Device, like: Any) -> Any:
         dtype = numpy_dtype(type.dtype)
         raw = np.empty(type.size * dtype.itemsize + _ALIGNMENT, np.uint8)
         start = -raw.__array_interface__["data"][0] % _ALIGNMENT

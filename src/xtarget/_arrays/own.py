@@ -29,7 +29,7 @@ class OwnKind:
         stream: Stream = array.stream
         return stream
 
-    def empty(self, type: ArrayType, device: Device, like: View | None) -> Any:
+    def empty(self, type: ArrayType, device: Device, like: Any) -> Any:
         return Array.empty(type, device)
 
     def keep(self, array: Any, stream: Stream) -> None:

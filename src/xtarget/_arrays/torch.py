@@ -18,6 +18,8 @@ from . import View
 
 __all__ = ["KIND"]
 
+_dtypes = {name: getattr(torch, name) for name in DTYPES if hasattr(torch, name)}
+
 
 @cache
 def _vendor(device_type: str) -> str | None:
@@ -90,9 +92,9 @@ class TorchKind:
             return device.stream(torch.xpu.current_stream(ordinal))
         return None
 
-    def empty(self, type: ArrayType, device: Device, like: View | None) -> Any:
-        where = like.owner.device if like is not None else "cpu"
-        return torch.empty(type.shape, dtype=getattr(torch, type.dtype), device=where)
+    def empty(self, type: ArrayType, device: Device, like: Any) -> Any:
+        dtype = _dtypes[type.dtype]
+        return torch.empty(type.shape, dtype=dtype, device="cpu" if like is None else like.device)
 
     def keep(self, array: Any, stream: Stream) -> None:
         """Tell torch's allocator that `stream`, which is not its current one, uses the tensor."""

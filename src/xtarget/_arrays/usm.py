@@ -45,14 +45,13 @@ class UsmKind:
         queue = getattr(array, "sycl_queue", None)
         return device.default_stream if queue is None else device.stream(queue)
 
-    def empty(self, type: ArrayType, device: Device, like: View | None) -> Any:
-        owner: Any = None if like is None else like.owner
-        if not type_module(owner).startswith("dpnp"):
+    def empty(self, type: ArrayType, device: Device, like: Any) -> Any:
+        if not type_module(like).startswith("dpnp"):
             return OWN.empty(type, device, None)
         import dpnp
 
         dtype = numpy_dtype(type.dtype)
-        return dpnp.empty(type.shape, dtype=dtype, sycl_queue=owner.sycl_queue)
+        return dpnp.empty(type.shape, dtype=dtype, sycl_queue=like.sycl_queue)
 
 
 def type_module(value: Any) -> str:

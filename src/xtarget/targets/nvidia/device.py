@@ -128,10 +128,10 @@ class CudaBuffer:
             self.address = 0
             self._stream = None
 
-    def __del__(self) -> None:
+    def __del__(self, _free: Any = driver.cuMemFreeAsync) -> None:
+        # the default keeps the function: at interpreter exit this module's names may be gone
         if self._stream is not None and self.address:
-            # at interpreter exit the driver may be gone before us: nothing is left to free then
-            driver.cuMemFreeAsync(self.address, self._stream.handle)
+            _free(self.address, self._stream.handle)
 
 
 class CudaDevice:
