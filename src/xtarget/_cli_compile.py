@@ -17,7 +17,7 @@ import click
 import xtarget
 
 from ._cli_args import Inputs, choose_inputs
-from ._errors import CompileError
+from ._errors import CompileError, UnknownTargetError, XTargetError
 from ._types import Artifact, Target
 
 __all__ = ["compile_kernel", "show_kernel"]
@@ -68,16 +68,26 @@ def compile_kernel(
     scalars: Mapping[str, Any],
     as_json: bool,
 ) -> None:
-    """Compile and write; print what was written."""
+    """Compile and write; print what was written. A target that fails keeps no other from being
+    tried.
+
+    Raises:
+        CompileError: one for all targets that failed.
+    """
     parsed = list(dict.fromkeys(Target.parse(text) for text in targets))
     inputs = choose_inputs(kernel, shapes, dtype, options, scalars)
     into = Path(folder)
     into.mkdir(parents=True, exist_ok=True)
     archs = [target.arch for target in parsed]
     written = []
+    failed: list[XTargetError] = []
     for target in parsed:
         vendor = f"{target.vendor}-" if archs.count(target.arch) > 1 else ""
-        artifacts = _compile(inputs, target, keep_stages=True)
+        try:
+            artifacts = _compile(inputs, target, keep_stages=True)
+        except (CompileError, UnknownTargetError) as error:
+            failed.append(error)
+            continue
         for number, artifact in enumerate(artifacts, 1):
             stem = f"{kernel}-{vendor}{target.arch}" + (f".{number}" if len(artifacts) > 1 else "")
             file = f"{stem}.{_SUFFIX.get(artifact.format, artifact.format)}"
@@ -94,6 +104,13 @@ def compile_kernel(
                 )
     if as_json:
         click.echo(json.dumps(written, indent=2))
+    if len(failed) == 1:
+        raise failed[0]
+    if failed:
+        texts = "\n".join(str(error) for error in failed)
+        raise CompileError(f"{len(failed)} of {len(parsed)} targets failed:\n{texts}") from failed[
+            0
+        ]
 
 
 # ------------------------------------------------------------------------------------------- show

@@ -169,6 +169,18 @@ def test_show_resources(capsys: pytest.CaptureFixture[str]) -> None:
     assert facts["format"] == "hsaco"
 
 
+def test_a_target_that_fails_keeps_no_other_from_being_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    targets = ("--target", "amd:gfx1", "--target", "nvidia:sm_90", "--target", "amd:gfx2")
+    assert xtarget("compile", "add", *targets, "-o", str(tmp_path)) == 1
+    captured = capsys.readouterr()
+    assert "add-sm_90.cubin" in captured.out
+    assert captured.err.startswith("error: 2 of 3 targets failed:")
+    assert "gfx1" in captured.err
+    assert "gfx2" in captured.err
+
+
 def test_several_launches_are_numbered(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A sum of all elements of a large array takes two launches."""
     words = ("compile", "sum", "--shape", "16777216", "--target", "nvidia:sm_90")
