@@ -42,11 +42,7 @@ wrong: list[str] = []
 
 
 def main() -> int:
-    try:
-        device = xtarget.default_device()
-    except xtarget.NoDeviceError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 3
+    device = xtarget.default_device()
     sun = np.load(Path(__file__).with_name("insolation.npy"))  # latitude x day, W/m²
     exact = sun.astype(np.float64)
     print(
@@ -88,4 +84,8 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except xtarget.XTargetError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(3 if isinstance(error, xtarget.NoDeviceError) else 1)
