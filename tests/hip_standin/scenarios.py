@@ -499,6 +499,20 @@ def a_real_hsaco_of_triton():
         assert data == struct.pack("<QQQ?3xfqQQ", 256, 512, 768, True, 0.5, 2**40, 0, 0)
 
 
+def hidden_arguments_are_left_to_the_run_time():
+    """The segment is larger than our parameters: zeros behind them, and HIP fills them in."""
+    standin, device = opened()
+    args = hsaco.metadata("add", (*hsaco.ADD, *hsaco.HIDDEN), warps=4, warp_size=64)[".args"]
+    args = [*args, {".offset": 48, ".size": 4, ".value_kind": "hidden_block_count_x"}]
+    module = device.load(hsaco.artifact(args=args, kernarg_segment_size=304))
+    function = module.function()
+    function.launch(LaunchConfig((1, 1, 1)), [256, 0, 0, 0, 0, 4096], device.default_stream)
+    standin.kernel("add", lambda dims, data: None)
+    device.synchronize()
+    data = standin.launches[-1][4]
+    assert data == struct.pack("<QQQi4xQQ", 256, 0, 0, 0, 0, 4096) + bytes(256)
+
+
 def two_devices():
     standin, _ = opened(count=2)
     from hip import hip
@@ -536,14 +550,20 @@ def wrong_binaries_are_refused():
     load("warps of 32 threads", "warps of 64", warp_size=32)
     load("warp size", "should be 64", "says 32", wavefront_size=32)
     load("threads per block", "256", "512", max_flat_workgroup_size=512)
-    load("arguments", "by_value", args=[])
+    load("a (offset, size, kind) should be (0, 8, 'global_buffer')", "says None", args=[])
     load("argument bytes", "48", "56", kernarg_segment_size=56)
     load("stack of unknown size", uses_dynamic_stack=True)
     load("loads hsaco", "is cubin", artifact_changes={"format": "cubin"})
     load("not an ELF file", artifact_changes={"binary": b"#!/bin/sh"})
     load("offload bundle", artifact_changes={"binary": b"__CLANG_OFFLOAD_BUNDLE__"})
     swapped = (hsaco.ADD[3], *hsaco.ADD[:3], *hsaco.HIDDEN)
-    load("arguments", artifact_changes={"parameters": swapped})
+    load("n (offset, size, kind)", artifact_changes={"parameters": swapped})
+    fewer = (*hsaco.ADD, hsaco.HIDDEN[0])
+    load("a further argument", artifact_changes={"parameters": fewer})
+    args = hsaco.metadata("add", (*hsaco.ADD, *hsaco.HIDDEN), warps=4, warp_size=64)[".args"]
+    hidden = {".offset": 48, ".size": 4, ".value_kind": "hidden_block_count_x"}
+    load("argument bytes", "305", args=[*args, hidden], kernarg_segment_size=305)
+    load("hidden_block_count_x", "behind byte 48", args=[*args, hidden | {".offset": 40}])
     foreign = (*hsaco.ADD[:3], Parameter("n", "fp8e4nv"), *hsaco.HIDDEN)
     load("type 'fp8e4nv'", artifact_changes={"parameters": foreign})
     assert standin.calls == before  # HIP never saw one of them

@@ -72,17 +72,20 @@ def segment_bytes(fields: Sequence[Field]) -> int:
     return -(-max((f.offset + f.size for f in fields), default=0) // 8) * 8
 
 
-def packer(parameters: Sequence[Parameter], head: str) -> struct.Struct:
-    """A `Struct` for the parameters' stored values, led by the fields of the format `head`.
+def packer(parameters: Sequence[Parameter], head: str = "", nbytes: int = 0) -> struct.Struct:
+    """A `Struct` for the parameters' stored values.
 
-    The head's size must be a multiple of 8, so that alignment does not move.
+    Args:
+        parameters: of the kernel.
+        head: format of what comes before them; a multiple of 8 bytes.
+        nbytes: size of the segment where it is larger than the parameters (zeros behind them).
     """
     parts, end = ["<", head], 0
     fields = layout(parameters)
     for parameter, field in zip(parameters, fields, strict=True):
         parts += [f"{field.offset - end}x", _format(parameter)]
         end = field.offset + field.size
-    return struct.Struct("".join([*parts, f"{segment_bytes(fields) - end}x"]))
+    return struct.Struct("".join([*parts, f"{max(segment_bytes(fields), nbytes) - end}x"]))
 
 
 def conversion(parameter: Parameter) -> Callable[[Value], int] | None:

@@ -133,7 +133,7 @@ class HipFunction:
             for value, convert in zip(args, converters, strict=True)
         ]
         dynamic = [(i, converters[i]) for i, value in enumerate(args) if value is None]
-        packer = _kernarg.packer(parameters, _HEAD)
+        packer = _kernarg.packer(parameters, _HEAD, self._kernel.kernarg_bytes)
         try:
             packer.pack(*(0,) * 6, *template)  # a constant that does not fit is found here
         except struct.error as error:
@@ -249,7 +249,7 @@ class HipFunction:
         """The error for a value that its parameter cannot hold."""
         for parameter, word in zip(self._artifact.parameters, words, strict=True):
             try:
-                _kernarg.packer([parameter], "").pack(word)
+                _kernarg.packer([parameter]).pack(word)
             except struct.error as reason:
                 return ArgumentError(
                     f"{self.name}: the value {word!r} does not fit the parameter {parameter.name} "

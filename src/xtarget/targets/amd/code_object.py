@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 from ..._errors import LoadError
@@ -21,6 +22,8 @@ __all__ = ["MACHS", "CodeObject", "Kernel", "KernelArgument", "check_agreement"]
 _EM_AMDGPU = 224
 _ABI_AMDHSA = 64
 _NT_AMDGPU_METADATA = 32
+#: Size of the implicit arguments of code object version 5.
+_HIDDEN_BYTES = 256
 _BUNDLE = b"__CLANG_OFFLOAD_BUNDLE__"
 
 #: EF_AMDGPU_MACH: e_flags & 0xff to the processor.
@@ -64,6 +67,11 @@ class KernelArgument:
     offset: int
     size: int
     kind: str
+
+    @property
+    def hidden(self) -> bool:
+        """Filled in by the run time, not by the caller."""
+        return self.kind.startswith("hidden_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,11 +241,20 @@ def check_agreement(artifact: Artifact, code: CodeObject) -> Kernel:
             "passed to a kernel by value."
         ) from None
     said = [(f.offset, f.size, "global_buffer" if f.is_pointer else "by_value") for f in fields]
-    found = [(a.offset, a.size, a.kind) for a in kernel.arguments]
-    if said != found:
-        raise differ("the arguments (offset, size, kind)", said, found)
-    if kernel.kernarg_bytes != _kernarg.segment_bytes(fields):
-        raise differ("argument bytes", _kernarg.segment_bytes(fields), kernel.kernarg_bytes)
+    found = [(a.offset, a.size, a.kind) for a in kernel.arguments if not a.hidden]
+    for parameter, ours, theirs in zip_longest(artifact.parameters, said, found):
+        if ours != theirs:
+            name = parameter.name if parameter else "a further argument"
+            raise differ(f"{name} (offset, size, kind)", ours, theirs)
+    # Hidden arguments (gfx950 kernels with pipelined loads declare them) lie behind ours, and HIP
+    # fills them in.
+    least = _kernarg.segment_bytes(fields)
+    most = least + _HIDDEN_BYTES if any(a.hidden for a in kernel.arguments) else least
+    if not least <= kernel.kernarg_bytes <= most:
+        raise differ("argument bytes", least, kernel.kernarg_bytes)
+    for hidden in (a for a in kernel.arguments if a.hidden):
+        if not least <= hidden.offset <= kernel.kernarg_bytes - hidden.size:
+            raise differ(f"{hidden.kind}", f"behind byte {least}", hidden.offset)
     if kernel.dynamic_stack:
         raise LoadError(
             f"{artifact.entry} needs a stack of unknown size (recursion or a call through a "

@@ -1,0 +1,37 @@
+"""Triton kernels that test_amd.py compiles: pointers, every scalar, shared memory, fp16 and fp32
+matrix products."""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def add(a, b, o, n, block: tl.constexpr):
+    index = tl.program_id(0) * block + tl.arange(0, block)
+    inside = index < n
+    tl.store(o + index, tl.load(a + index, mask=inside) + tl.load(b + index, mask=inside), inside)
+
+
+@triton.jit
+def scalars(o, p1, p8, p16, p32, p64, h, b, f, d, shape):
+    total = p1.to(tl.float64) + p8 + p16 + p32 + p64 + h + b + f + d + shape[0] + shape[1]
+    tl.store(o, total)
+
+
+@triton.jit
+def softmax(x, o, stride, n, block: tl.constexpr):
+    row, column = tl.program_id(0), tl.arange(0, block)
+    values = tl.load(x + row * stride + column, mask=column < n, other=-float("inf"))
+    power = tl.exp(values - tl.max(values, 0))
+    tl.store(o + row * stride + column, power / tl.sum(power, 0), mask=column < n)
+
+
+@triton.jit
+def product(a, b, o, n, size: tl.constexpr):
+    rows, columns = tl.arange(0, size)[:, None], tl.arange(0, size)[None, :]
+    total = tl.zeros((size, size), tl.float32)
+    for k in range(0, n, size):
+        x = tl.load(a + rows * n + k + columns)
+        y = tl.load(b + (k + rows) * size + columns)
+        total += tl.dot(x, y)
+    tl.store(o + rows * size + columns, total)
