@@ -1,0 +1,142 @@
+"""Loading: what is refused, and with which words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from xtarget import LoadError, OutOfResourcesError, XTargetError
+from xtarget._types import LaunchConfig, Target
+
+
+def _load(device: Any, artifact: Any) -> Any:
+    return device.load(artifact).function()
+
+
+def _prepare(device: Any, artifact: Any) -> Any:
+    args = [0] * len(artifact.parameters)
+    return _load(device, artifact).prepare(LaunchConfig((1, 1, 1)), args)
+
+
+def test_artifact_tells_what_it_is(vendor: Any) -> None:
+    artifact = vendor.vector_add()
+    assert artifact.entry == "vector_add"
+    assert artifact.target == vendor.device.info.target
+    assert artifact.block == (artifact.num_warps * artifact.warp_size, 1, 1)
+    names = [p.name for p in artifact.parameters if p.hidden is None]
+    assert names == ["a", "b", "out", "n"]
+
+
+def test_function_knows_its_artifact(vendor: Any) -> None:
+    artifact = vendor.vector_add()
+    module = vendor.device.load(artifact)
+    assert module.function().name == "vector_add"
+    assert module.function("vector_add").artifact == artifact
+
+
+def test_missing_entry_lists_those_there_are(vendor: Any) -> None:
+    wrong = replace(vendor.vector_add(), entry="no_such_entry")
+    with pytest.raises(LoadError, match=r"(?s)no_such_entry.*vector_add"):
+        _load(vendor.device, wrong)
+    module = vendor.device.load(vendor.vector_add())
+    with pytest.raises(LoadError, match=r"(?s)no_such_entry.*vector_add"):
+        module.function("no_such_entry")
+
+
+def test_other_format_is_refused(vendor: Any) -> None:
+    foreign = replace(vendor.vector_add(), format="other", target=Target("other", "arch1"))
+    with pytest.raises(LoadError, match="vector_add"):
+        _load(vendor.device, foreign)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda binary: b"",
+        lambda binary: bytes(len(binary)),
+        lambda binary: binary[: len(binary) // 2],
+        lambda binary: binary[:-8],
+        lambda binary: binary[:20],
+        lambda binary: b"not a binary at all, but quite some text" * 8,
+        lambda binary: bytes(20) + binary[20:],
+    ],
+    ids=["empty", "zeros", "half", "end cut off", "header only", "text", "header zeroed"],
+)
+def test_damaged_binary_is_refused(vendor: Any, damage: Any) -> None:
+    artifact = vendor.vector_add()
+    with pytest.raises(LoadError, match="vector_add"):
+        _load(vendor.device, replace(artifact, binary=damage(artifact.binary)))
+
+
+@settings(
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(share=st.floats(0.0, 0.999))
+def test_truncated_anywhere_is_refused(vendor: Any, share: float) -> None:
+    artifact = vendor.vector_add()
+    cut = artifact.binary[: int(len(artifact.binary) * share)]
+    with pytest.raises(LoadError):
+        _load(vendor.device, replace(artifact, binary=cut))
+
+
+def test_device_works_after_refusals(vendor: Any, memory: Any, stream: Any, hidden: Any) -> None:
+    artifact = vendor.vector_add()
+    with pytest.raises(LoadError):
+        _load(vendor.device, replace(artifact, binary=artifact.binary[:100]))
+    function = _load(vendor.device, artifact)
+    a = memory.put(np.ones(10, np.float32))
+    out = memory.empty(10)
+    args = [a.address, a.address, out.address, 10, *hidden(function)]
+    function.launch(LaunchConfig((1, 1, 1)), args, stream)
+    assert (memory.get(out) == 2).all()
+
+
+def test_block_too_large_names_both_numbers(vendor: Any) -> None:
+    limit = vendor.device.info.max_threads_per_block
+    artifact = vendor.vector_add()
+    num_warps = 2 * limit // artifact.warp_size
+    with pytest.raises(OutOfResourcesError, match=rf"(?s){2 * limit}.*\b\d+.*num_warps"):
+        _prepare(vendor.device, replace(artifact, num_warps=num_warps))
+
+
+def test_too_much_shared_memory_names_both_numbers(vendor: Any) -> None:
+    limit = vendor.device.info.max_shared_bytes
+    artifact = replace(vendor.vector_add(), shared_bytes=4 * limit)
+    with pytest.raises(OutOfResourcesError, match=rf"(?s){4 * limit}.*{limit}.*BLOCK"):
+        _prepare(vendor.device, artifact)
+
+
+def test_native_code_loads_again(vendor: Any, memory: Any, stream: Any, hidden: Any) -> None:
+    """And one that is damaged, or of another kernel, is not used."""
+    device, artifact = vendor.device, vendor.vector_add()
+    native = device.load(artifact).native()
+    assert (native is None) == (device.native_key is None)
+    other = device.load(
+        vendor.artifact("scale_shift", "x:*fp32 factor:fp32 shift:fp32 n:i32", BLOCK=1024)
+    ).native()
+    a = memory.put(np.ones(10, np.float32))
+    choices = [None]
+    if native is not None:
+        choices += [native, native[:-1], native[: len(native) // 2], bytes(len(native)), b"", other]
+    for choice in choices:
+        function = device.load(artifact, choice).function()
+        out = memory.empty(10)
+        args = [a.address, a.address, out.address, 10, *hidden(function)]
+        function.launch(LaunchConfig((1, 1, 1)), args, stream)
+        assert (memory.get(out) == 2).all()
+
+
+def test_many_modules_at_once(vendor: Any) -> None:
+    modules = [vendor.device.load(vendor.vector_add()) for _ in range(20)]
+    assert len({id(module) for module in modules}) == 20
+    for module in modules:
+        assert module.function().name == "vector_add"
+        module.close()
+    for module in modules:
+        with pytest.raises(XTargetError, match="closed"):
+            module.function()
