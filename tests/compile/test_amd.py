@@ -193,6 +193,21 @@ def test_a_kernel_may_still_ask_for_tf32():
     assert "tf32" in build(wanted, keep_stages=True).texts["ttir"]
 
 
+def in_a_fresh_process(code, **how):
+    """The output of `code`, which finds this file as `test_amd`."""
+    tests, source = Path(__file__).parent, Path(__file__).parents[2] / "src"
+    paths = [str(source), str(tests), os.environ.get("PYTHONPATH", "")]
+    done = subprocess.run(
+        [sys.executable, "-c", "import sys, test_amd\n" + code],
+        stdout=subprocess.PIPE,
+        timeout=120,
+        check=True,
+        env={**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": os.pathsep.join(paths)},
+        **how,
+    )
+    return done.stdout
+
+
 def test_bytes_are_reproducible_and_know_no_path(tmp_path):
     first = build(add()).binary
     assert build(add()).binary == first
@@ -200,20 +215,10 @@ def test_bytes_are_reproducible_and_know_no_path(tmp_path):
     copy.parent.mkdir()
     copy.write_text(KERNELS.read_text())
     code = (
-        f"import sys; sys.path[:0] = [{str(Path(__file__).parent)!r}]\n"
-        f"import test_amd, pathlib; test_amd.KERNELS = pathlib.Path({str(copy)!r})\n"
+        f"test_amd.KERNELS = test_amd.Path({str(copy)!r})\n"
         "sys.stdout.buffer.write(test_amd.build(test_amd.add()).binary)"
     )
-    source = str(Path(__file__).parents[2] / "src")
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        timeout=120,
-        check=True,
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": source},
-    )
-    assert done.stdout == first
+    assert in_a_fresh_process(code, cwd=tmp_path) == first
     for path in (KERNELS.parent, Path.home(), tmp_path):
         assert str(path).encode() not in first
 
@@ -239,21 +244,11 @@ def test_a_kernel_that_triton_refuses_names_its_file():
 
 def test_compiling_loads_no_gpu_library():
     code = (
-        f"import sys; sys.path[:0] = [{str(Path(__file__).parent)!r}]\n"
-        "import test_amd; test_amd.build(test_amd.add())\n"
+        "test_amd.build(test_amd.add())\n"
         "print([m for m in sys.modules if m.partition('.')[0] in ('hip', 'rocm', 'torch')])\n"
         "print([line for line in open('/proc/self/maps') if 'amdhip' in line])"
     )
-    source = str(Path(__file__).parents[2] / "src")
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-        env={**os.environ, "PYTHONPATH": source},
-    )
-    assert done.stdout == "[]\n[]\n"
+    assert in_a_fresh_process(code) == b"[]\n[]\n"
 
 
 @settings(max_examples=150, deadline=None)

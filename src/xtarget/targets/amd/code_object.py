@@ -246,8 +246,8 @@ def check_agreement(artifact: Artifact, code: CodeObject) -> Kernel:
         if ours != theirs:
             name = parameter.name if parameter else "a further argument"
             raise differ(f"{name} (offset, size, kind)", ours, theirs)
-    # Hidden arguments (gfx950 kernels with pipelined loads declare them) lie behind ours, and HIP
-    # fills them in.
+    # Hidden arguments lie behind ours, and HIP fills them in. Triton 3.9 kernels for gfx950 with
+    # num_stages > 1 declare them without using them (LLVM takes llvm.amdgcn.asyncmark for a call).
     least = _kernarg.segment_bytes(fields)
     most = least + _HIDDEN_BYTES if any(a.hidden for a in kernel.arguments) else least
     if not least <= kernel.kernarg_bytes <= most:
