@@ -1,8 +1,8 @@
 """Vendors by name, their drivers and compilers, and the devices they offer.
 
 Vendors are known as text; their code is imported when first asked for. Further vendors enter by the
-entry-point group `xtarget.targets`: name = vendor, value = a module with `driver()` and
-`compiler()`.
+entry-point group `xtarget.targets`: name = vendor, value = a module with `create_driver()` and
+`create_compiler()`.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def driver(vendor: str) -> Driver:
     Raises:
         UnknownTargetError: no such vendor.
     """
-    result: Driver = _package(vendor).driver()
+    result: Driver = _package(vendor).create_driver()
     return result
 
 
@@ -80,7 +80,7 @@ def compiler(vendor: str) -> Compiler:
     Raises:
         UnknownTargetError: no such vendor.
     """
-    result: Compiler = _package(vendor).compiler()
+    result: Compiler = _package(vendor).create_compiler()
     return result
 
 
@@ -115,9 +115,12 @@ def probe_all(wanted: tuple[str, ...] | None = None) -> list[ProbeReport]:
 
 def _absent(vendor: str) -> str | None:
     """A vendor's own quick answer that it cannot have a device, found without loading its library
-    (an optional method of the driver)."""
-    quick: Callable[[], str | None] | None = getattr(driver(vendor), "absent", None)
-    return quick() if quick is not None else None
+    (an optional method of the driver); or why its package cannot be used."""
+    try:
+        quick: Callable[[], str | None] | None = getattr(driver(vendor), "absent", None)
+        return quick() if quick is not None else None
+    except Exception as error:  # a probe never raises, whatever a third party's package does
+        return f"its package cannot be used: {type(error).__name__}: {error}"
 
 
 def _probe_here(vendor: str) -> ProbeReport:

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ..base import Compiler, Driver
 
-__all__ = ["compiler", "driver"]
+__all__ = ["create_compiler", "create_driver"]
 
 
-def driver() -> Driver:
+def create_driver() -> Driver:
     from .driver import IntelDriver
 
     return IntelDriver()
 
 
-def compiler() -> Compiler:
+def create_compiler() -> Compiler:
     from .compiler import IntelCompiler
 
     return IntelCompiler()

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from ..base import Compiler, Driver
 
-__all__ = ["compiler", "driver"]
+__all__ = ["create_compiler", "create_driver"]
 
 
-def driver() -> Driver:
+def create_driver() -> Driver:
     """The CUDA driver."""
     from .driver import CudaDriver
 
     return CudaDriver()
 
 
-def compiler() -> Compiler:
+def create_compiler() -> Compiler:
     """Triton's NVIDIA back end."""
     from .compiler import CubinCompiler
 
