@@ -20,8 +20,7 @@ from standin import StandIn, build
 
 from xtarget import _errors as errors
 from xtarget._types import LaunchConfig, Parameter, Scratch, Target
-from xtarget.targets.amd import compiler as make_compiler
-from xtarget.targets.amd import driver
+from xtarget.targets.amd import create_compiler, create_driver
 from xtarget.targets.amd.driver import HipDriver
 
 LIBRARY = Path(sys.argv[2]) / "lib" / "libamdhip64.so" if len(sys.argv) > 2 else Path()
@@ -44,13 +43,13 @@ def refused(kind, action, *words) -> str:
 
 
 def reason(*words, probe=None) -> str:
-    report = (probe or driver()).probe()
+    report = (probe or create_driver()).probe()
     assert report.vendor == "amd"
     assert report.devices == ()
     assert report.reason is not None
     for word in words:
         assert word in report.reason, f"{word!r} is not in: {report.reason}"
-    refused(errors.NoDeviceError, lambda: (probe or driver()).open(0), *words)
+    refused(errors.NoDeviceError, lambda: (probe or create_driver()).open(0), *words)
     return report.reason
 
 
@@ -70,7 +69,7 @@ def opened(**devices):
     if devices:
         standin.devices(**devices)
     standin.kernel("add", add)
-    return standin, driver().open(0)
+    return standin, create_driver().open(0)
 
 
 def floats(count, start=0.0) -> bytes:
@@ -118,7 +117,7 @@ def library_too_old():
 def library_lacks_a_function():
     # a library that calls itself new and lacks what ROCm 5 lacked
     StandIn(build(LIBRARY.parent / "old", old=True))
-    report = driver().probe()
+    report = create_driver().probe()
     assert not report.devices
     assert report.reason is not None
     assert "hipGetDeviceProperties" in report.reason
@@ -161,7 +160,7 @@ def devices_hidden():
 
 
 def _as_a_user() -> None:
-    driver().probe()  # hip-python is imported before we stop being root
+    create_driver().probe()  # hip-python is imported before we stop being root
     if os.getuid() == 0:
         os.setuid(65534)
 
@@ -204,7 +203,7 @@ def a_folder_that_may_not_be_read():
 def probe_survives_other_failures():
     standin = StandIn(LIBRARY)
     standin.fail("hipGetDeviceCount", 999)
-    report = driver().probe()
+    report = create_driver().probe()
     assert report.reason is not None
     assert "hipErrorUnknown (999)" in report.reason
 
@@ -212,7 +211,7 @@ def probe_survives_other_failures():
 def devices():
     standin = StandIn(LIBRARY)
     standin.devices(2, "gfx1201", 32)
-    report = driver().probe()
+    report = create_driver().probe()
     assert report.reason is None
     first, second = report.devices
     assert (first.name, second.name) == ("amd:0", "amd:1")
@@ -223,8 +222,8 @@ def devices():
     assert (first.max_threads_per_block, first.max_shared_bytes) == (1024, 65536)
     assert first.driver_version == "HIP 7.2.53211"
     assert first.details["gcn_arch_name"] == "gfx1201"
-    refused(errors.NoDeviceError, lambda: driver().open(2), "no amd:2", "amd:0, amd:1")
-    refused(errors.NoDeviceError, lambda: driver().open(-1), "no amd:-1")
+    refused(errors.NoDeviceError, lambda: create_driver().open(2), "no amd:2", "amd:0, amd:1")
+    refused(errors.NoDeviceError, lambda: create_driver().open(-1), "no amd:-1")
 
 
 # --------------------------------------------------------------------------------- memory and order
@@ -275,7 +274,7 @@ def memory_is_freed_in_stream_order():
 def memory_without_a_pool():
     standin = StandIn(LIBRARY)
     standin.pools(False)
-    device = driver().open(0)
+    device = create_driver().open(0)
     buffer = device.alloc(64)
     buffer.close()
     assert standin.live_buffers == 0
@@ -488,8 +487,8 @@ def a_real_hsaco_of_triton():
     standin = StandIn(LIBRARY)
     for arch, gcn, warp in (("gfx942", "gfx942:sramecc+:xnack-", 64), ("gfx1201", "gfx1201", 32)):
         standin.devices(1, gcn, warp)
-        device = driver().open(0)
-        made = make_compiler().compile(request, Target("amd", arch))
+        device = create_driver().open(0)
+        made = create_compiler().compile(request, Target("amd", arch))
         function = device.load(made).function()
         values = [256, 512, 768, True, 0.5, 2**40, 0, 0]
         function.launch(LaunchConfig((3, 2, 1)), values, device.default_stream)
@@ -518,7 +517,7 @@ def two_devices():
     from hip import hip
 
     hip.hipSetDevice(1)
-    first, second = driver().open(0), driver().open(1)
+    first, second = create_driver().open(0), create_driver().open(1)
     for device in (first, second):
         stream = device.stream()
         buffer = device.alloc(64, stream)
@@ -715,9 +714,9 @@ def every_status_has_its_class():
 
 def no_gpu_library_for_the_compiler():
     """Asking for one half of the vendor never loads the other."""
-    make_compiler().archs()
+    create_compiler().archs()
     assert not [m for m in sys.modules if m.partition(".")[0] in ("hip", "rocm", "triton")]
-    driver()
+    create_driver()
     assert not [m for m in sys.modules if m.partition(".")[0] in ("hip", "rocm", "triton")]
 
 
