@@ -220,6 +220,11 @@ def find(name: str) -> RegisteredKernel:
     Raises:
         UnknownKernelError: there is none; the message suggests near ones.
     """
+    if not isinstance(name, str):
+        raise UnknownKernelError(
+            f"a kernel is given by its name, not by {name!r}. Register a function with "
+            "@xtarget.kernel and pass its name."
+        )
     kernel = _kernels.get(name)
     if kernel is None or not _ready:
         _load_all()

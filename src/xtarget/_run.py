@@ -39,7 +39,8 @@ _describers[int] = _describe_int
 _describers[float] = _describers[bool] = _describe_plain
 
 
-def _describer(array: Any) -> Any:
+def _describer(array: Any, kernel: str) -> Any:
+    _kernels.find(kernel)  # a wrong name is said before a wrong argument
     cls = type(array)
     if is_scalar(array):
         describe: Any = _describe_numpy_scalar
@@ -85,12 +86,12 @@ def run(
     values = []
     key: list[Hashable] = [kernel, device]
     for value in args:
-        describe = _describers.get(type(value)) or _describer(value)
+        describe = _describers.get(type(value)) or _describer(value, kernel)
         address, part = describe(value)
         values.append(address)
         key.append(part)
     if out is not None:
-        describe = _describers.get(type(out)) or _describer(out)
+        describe = _describers.get(type(out)) or _describer(out, kernel)
         address, part = describe(out)
         values.append(address)
         key.append(part)
@@ -109,7 +110,7 @@ def run(
     # the short way: one launch, arrays of one library, where it lies
     if out is None:
         result = call.new_output(call.plan.outputs[0], args)
-        describe = _describers.get(type(result)) or _describer(result)
+        describe = _describers.get(type(result)) or _describer(result, kernel)
         values.append(describe(result)[0])
     else:
         result = out
