@@ -1,7 +1,7 @@
 """The AMD driver through the real hip-python on a stand-in library (no GPU: nothing is silicon).
 
-Each scenario of tests/hip_standin/scenarios.py runs in a process of its own: the library stays
-loaded until a process ends, and no other test may meet it.
+Each scene of tests/hip_standin/scenes_*.py runs in a process of its own: the library stays loaded
+until a process ends, and no other test may meet it.
 """
 
 from __future__ import annotations
@@ -17,22 +17,26 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parents[1] / "hip_standin"
-SCENARIOS = [
-    node.name
-    for node in ast.parse((FOLDER / "scenarios.py").read_text()).body
-    if isinstance(node, ast.FunctionDef)
-    and not node.name.startswith("_")
-    and not node.args.args
-    and not node.args.vararg
-    and not node.args.kwarg
+SCENES = [
+    f"{path.stem}.{node.name}"
+    for path in sorted(FOLDER.glob("scenes_*.py"))
+    for node in ast.parse(path.read_text()).body
+    if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")
 ]
-#: What a scenario needs besides a C compiler and hip-python.
-NEEDS = {"a_real_hsaco_of_triton": "triton"}
-WITHOUT_BINDING = {"no_binding", "broken_binding", "no_gpu_library_for_the_compiler"}
+#: What a scene needs besides a C compiler and hip-python.
+NEEDS = {
+    "scenes_run.a_real_hsaco_of_triton": "triton",
+    "scenes_run.the_public_run": "triton",
+}
+WITHOUT_BINDING = {
+    "scenes_probe.no_binding",
+    "scenes_probe.broken_binding",
+    "scenes_refuse.no_gpu_library_for_the_compiler",
+}
 
 
 @pytest.fixture(scope="session")
-def library_folder():
+def library():
     sys.path.insert(0, str(FOLDER))
     try:
         import standin
@@ -40,29 +44,31 @@ def library_folder():
         sys.path.remove(str(FOLDER))
     if standin.compiler() is None:
         pytest.skip("there is no C compiler (cc) to build the stand-in libamdhip64.so with")
-    # not pytest's own folder: scenarios that stop being root have to reach it
+    # not pytest's own folder: scenes that stop being root have to reach it
     with tempfile.TemporaryDirectory(prefix="xtarget-hip-") as folder:
         os.chmod(folder, 0o755)
-        standin.build(Path(folder))
-        yield Path(folder)
+        yield standin.build(Path(folder))
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
-def test_scenario(scenario, library_folder):
-    if scenario not in WITHOUT_BINDING and importlib.util.find_spec("hip") is None:
+@pytest.mark.parametrize("scene", SCENES)
+def test_scene(scene, library):
+    if scene not in WITHOUT_BINDING and importlib.util.find_spec("hip") is None:
         pytest.skip("hip-python is not installed, and there is no stand-in for it")
-    needed = NEEDS.get(scenario)
+    needed = NEEDS.get(scene)
     if needed and importlib.util.find_spec(needed) is None:
         pytest.skip(f"{needed} is not installed")
     environment = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("ROCM_", "HIP_", "ROCR_"))
+        if not name.startswith(("ROCM_", "HIP_", "ROCR_", "XTARGET_"))
     }
-    source = str(Path(__file__).parents[2] / "src")
-    environment["PYTHONPATH"] = os.pathsep.join([source, environment.get("PYTHONPATH", "")])
+    source = Path(__file__).parents[2] / "src"
+    paths = [str(source), str(FOLDER), environment.get("PYTHONPATH", "")]
+    environment["PYTHONPATH"] = os.pathsep.join(paths)
+    environment["XTARGET_TEST_STANDIN"] = str(library)
+    module = scene.partition(".")[0]
     result = subprocess.run(
-        [sys.executable, str(FOLDER / "scenarios.py"), scenario, str(library_folder)],
+        [sys.executable, "-c", f"import {module}; {scene}(); print('done')"],
         capture_output=True,
         text=True,
         timeout=120,
@@ -70,5 +76,5 @@ def test_scenario(scenario, library_folder):
         check=False,
     )
     assert result.returncode == 0, result.stderr
-    assert result.stdout == f"ok: {scenario}\n"
+    assert result.stdout == "done\n"
     assert result.stderr == "", "a probe or a launch wrote to stderr"

@@ -26,6 +26,7 @@ class HipDevice:
 
     Attributes:
         hip: the binding.
+        alone: HIP offers no other device, so that this one is always the current one.
         grid_limits: blocks in x, y, z.
         features: what gcnArchName says after the arch: `xnack`, `sramecc` to `on` or `off`.
         pooled: the device has a memory pool, used in the order of a stream.
@@ -44,7 +45,7 @@ class HipDevice:
         self.grid_limits = grid_limits
         self.features = features
         self._info = info
-        self._only = count == 1
+        self.alone = count == 1
         self._default_stream = HipStream(self, 0, owned=False)
         attribute = hip.hipDeviceAttribute_t.hipDeviceAttributeMemoryPoolsSupported
         doing = f"asking {info.name} for memory pools"
@@ -64,7 +65,7 @@ class HipDevice:
 
     def current(self) -> AbstractContextManager[None]:
         """A scope in which HIP's current device is this one; the caller's comes back after it."""
-        return nullcontext() if self._only else self._switched()
+        return nullcontext() if self.alone else self._switched()
 
     @contextmanager
     def _switched(self) -> Iterator[None]:

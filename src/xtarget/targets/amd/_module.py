@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from ..._errors import ArgumentError, DriverError, LaunchError, LoadError, OutOfResourcesError
@@ -132,59 +133,72 @@ class HipFunction:
             0 if value is None else convert(value) if convert else value
             for value, convert in zip(args, converters, strict=True)
         ]
-        dynamic = [(i, converters[i]) for i, value in enumerate(args) if value is None]
+        dynamic = [i for i, value in enumerate(args) if value is None]
         packer = _kernarg.packer(parameters, _HEAD, self._kernel.kernarg_bytes)
         try:
             packer.pack(*(0,) * 6, *template)  # a constant that does not fit is found here
         except struct.error as error:
             raise self._unfit(template, error) from error
-        return self._launcher(config.grid, packer, template, dynamic)
+        # a word of the segment is picked from the values of the call, or from the constants
+        order = [dynamic.index(i) if i in dynamic else len(dynamic) + i for i in range(len(args))]
+        conversions = [(at, c) for at, i in enumerate(dynamic) if (c := converters[i])]
+        return self._launcher(config.grid, packer, template, order, conversions, len(dynamic))
 
     def _launcher(
         self,
         grid: tuple[int, int, int],
         packer: struct.Struct,
         template: list[Any],
-        dynamic: list[tuple[int, Any]],
+        order: list[int],
+        conversions: list[tuple[int, Any]],
+        wanted: int,
     ) -> base.PreparedLaunch:
         """The part that runs at every call; nothing it writes to is shared between calls."""
         device, hip, handle = self._device, self._device.hip, self._handle
-        module_launch = hip.hipModuleLaunchKernel
-        block, shared = self._artifact.block, self._artifact.shared_bytes
+        block = self._artifact.block
+        dimensions = (*grid, *block, self._artifact.shared_bytes)
         storage_type = ctypes.c_char * packer.size
-        pack_into, address_of = packer.pack_into, ctypes.addressof
-        nbytes, wanted = packer.size - _HEAD_BYTES, len(dynamic)
+        launch, pack_into, address_of = (
+            hip.hipModuleLaunchKernel,
+            packer.pack_into,
+            ctypes.addressof,
+        )
+        nbytes, alone = packer.size - _HEAD_BYTES, device.alone
+        # two extra picks (of the zero behind the words): itemgetter gives no tuple for one
+        pick = itemgetter(*order, -1, -1)
         doing = f"launching {self.name} with grid {grid} and block {block} on {device.info.name}"
 
         def start(values: Sequence[base.Value], stream: base.Stream) -> None:
-            words = template.copy()
-            try:
-                for (index, convert), value in zip(dynamic, values, strict=True):
-                    words[index] = convert(value) if convert else value
-                storage = storage_type()
-                base_address = address_of(storage)
-                pack_into(
-                    storage,
-                    0,
-                    _BUFFER_POINTER,
-                    base_address + _HEAD_BYTES,
-                    _BUFFER_SIZE,
-                    base_address + _SIZE_AT,
-                    _END,
-                    nbytes,
-                    *words,
+            if len(values) != wanted:
+                raise ArgumentError(
+                    f"this launch of {self.name} takes {wanted} values, and got {len(values)}."
                 )
+            words: Any = (*values, *template, 0)
+            storage = storage_type()
+            here = address_of(storage)
+            head = (
+                _BUFFER_POINTER,
+                here + _HEAD_BYTES,
+                _BUFFER_SIZE,
+                here + _SIZE_AT,
+                _END,
+                nbytes,
+            )
+            try:
+                if conversions:
+                    words = list(words)
+                    for at, convert in conversions:
+                        words[at] = convert(words[at])
+                words = pick(words)[:-2]
+                pack_into(storage, 0, *head, *words)
             except (struct.error, TypeError, ValueError) as error:
-                if len(values) != wanted:
-                    raise ArgumentError(
-                        f"this launch of {self.name} takes {wanted} values, and got {len(values)}."
-                    ) from error
                 raise self._unfit(words, error) from error
             try:
-                with device.current():
-                    result = module_launch(
-                        handle, *grid, *block, shared, stream.handle, None, storage
-                    )
+                if alone:
+                    result = launch(handle, *dimensions, stream.handle, None, storage)
+                else:
+                    with device.current():
+                        result = launch(handle, *dimensions, stream.handle, None, storage)
             except ValueError as error:
                 raise DriverError(f"{doing} failed with a status unknown here: {error}.") from error
             if result[0]:
@@ -247,7 +261,9 @@ class HipFunction:
 
     def _unfit(self, words: Sequence[Any], error: Exception) -> ArgumentError:
         """The error for a value that its parameter cannot hold."""
-        for parameter, word in zip(self._artifact.parameters, words, strict=True):
+        parameters = self._artifact.parameters
+        picked = words if len(words) == len(parameters) else ()
+        for parameter, word in zip(parameters, picked, strict=False):
             try:
                 _kernarg.packer([parameter]).pack(word)
             except struct.error as reason:
