@@ -13,7 +13,7 @@ out=${OUT:-$(mktemp -d)}
 mkdir -p "$out"
 export PYTHONPATH=$PWD/src${PYTHONPATH:+:$PYTHONPATH}
 # a cache of its own: what an earlier version compiled proves nothing
-export XTARGET_CACHE_DIR=${XTARGET_CACHE_DIR:-$out/cache}
+export XTARGET_CACHE_DIR=${XTARGET_CACHE_DIR:-$(mktemp -d)}
 python=${PYTHON:-python3}
 steps=${*:-devices conformance kernels interop demo benchmarks}
 
