@@ -1,7 +1,7 @@
 """From index to address: what every kernel of the library shares.
 
 Shapes and strides come in the form that `layouts` describes. An operand may be a scalar passed by
-value instead of a pointer.
+value instead of a pointer; its dtype then stands in the place of its strides.
 """
 
 # Triton needs the `else` after a return: without it the other branch is compiled too.
@@ -65,11 +65,15 @@ def memory(p):
 
 @triton.jit
 def load(p, i, mask, shape, strides, T: tl.constexpr):
-    """Elements `i` of an operand, as type `T`."""
+    """Elements `i` of an operand, as type `T`.
+
+    A scalar is rounded to its own dtype first, as NumPy does: 0.1 may travel as float32 and mean
+    the float16 next to 0.1.
+    """
     if p.dtype.is_ptr():
         return tl.load(memory(p) + offset(i, shape, strides), mask=mask).to(T)
     else:
-        return p.to(T)
+        return p.to(strides).to(T)
 
 
 @triton.jit

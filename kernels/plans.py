@@ -109,7 +109,12 @@ def elementwise(
         space = collapse(
             out.shape, out.strides, *(broadcast_strides(arg, out.shape) for arg in arrays.values())
         )
-        own = {**dict.fromkeys(names, ()), **dict(zip(arrays, space.strides[1:], strict=True))}
+        strides = dict(zip(arrays, space.strides[1:], strict=True))
+        scalars = {
+            f"s{name}": dtype_constant(arg.dtype)
+            for name, arg in zip(names, call.args, strict=True)
+            if name not in arrays
+        }
         sizes = tuning.flat(call.vendor)
         block = sizes.strided if any(space.strides) else sizes.block
         launch = Launch(
@@ -119,10 +124,10 @@ def elementwise(
                 "out": Output(),
                 "n": space.size,
                 "shape": space.lengths,
-                **{f"s{name}": strides for name, strides in own.items()},
+                **{f"s{name}": own for name, own in strides.items()},
                 "so": space.strides[0],
             },
-            {**more, "T": dtype_constant(computed), "BLOCK": block},
+            {**more, **scalars, "T": dtype_constant(computed), "BLOCK": block},
             (cdiv(space.size, block), 1, 1),
             num_warps=sizes.num_warps,
         )

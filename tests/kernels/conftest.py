@@ -18,21 +18,33 @@ from xtarget import _kernels
 
 
 @cache
-def _devices(vendor: str | None) -> tuple[str, ...]:
-    """One device of each vendor: more of the same kind would only repeat the results."""
-    first: dict[str, str] = {}
+def _devices() -> dict[str, Any]:
+    """One device of each vendor, by name: more of the same kind would only repeat the results."""
+    first: dict[str, Any] = {}
     for info in xtarget.devices():
-        if info.runs_on != "fake" and vendor in (None, info.vendor):
-            first.setdefault(info.vendor, info.name)
-    return tuple(first.values())
+        if info.runs_on != "fake":
+            first.setdefault(info.vendor, info)
+    return {info.name: info for info in first.values()}
 
 
 def pytest_generate_tests(metafunc: Any) -> None:
-    if "device" in metafunc.fixturenames:
-        names = _devices(metafunc.config.getoption("--vendor", default=None))
+    if "device" not in metafunc.fixturenames:
+        return
+    vendors = metafunc.config.getoption("--vendor", default=[])
+    names = [n for n, info in _devices().items() if not vendors or info.vendor in vendors]
+    if not names:
         reasons = "; ".join(f"{r.vendor}: {r.reason}" for r in xtarget.probe() if r.reason)
-        skip = pytest.param("none", marks=pytest.mark.skip(reason=f"no device here ({reasons})"))
-        metafunc.parametrize("device", names or [skip], scope="session")
+        why = f"no device of {', '.join(vendors)}" if vendors else "no device"
+        names = [pytest.param("none", marks=pytest.mark.skip(reason=f"{why} ({reasons})"))]
+    metafunc.parametrize("device", names, scope="session")
+
+
+@pytest.fixture(autouse=True)
+def _report_device(request: pytest.FixtureRequest, mark_ran_on: Any) -> None:
+    """The summary at the end says what the results are from."""
+    if "device" in request.fixturenames:
+        info = _devices()[request.getfixturevalue("device")]
+        mark_ran_on(info.vendor, info.runs_on, info.product)
 
 
 @pytest.fixture(scope="session")
