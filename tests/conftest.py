@@ -33,13 +33,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-@pytest.fixture(scope="session")
-def wanted_vendors(pytestconfig: pytest.Config) -> frozenset[str] | None:
-    """What `--vendor` named; None: all. The fake vendor needs no device, so `none` has it."""
-    given = frozenset(pytestconfig.getoption("--vendor"))
-    return None if not given else given - {"none"} | ({"fake"} if "none" in given else set())
-
-
 @pytest.fixture
 def mark_ran_on(request: pytest.FixtureRequest) -> Any:
     """Call with a vendor's id, what it runs on, and the product (or the reason for no device)."""
