@@ -1,4 +1,7 @@
-"""The parent's side of the child process that runs LLVM: one child, started on demand, reused."""
+"""The parent's side of the child process that runs LLVM: one child, started on demand, reused.
+
+The child forks for every request and tells when the fork died or took too long (see `worker`).
+"""
 
 from __future__ import annotations
 
@@ -26,6 +29,10 @@ _LOG_BYTES = 4000
 _CHUNK = 1 << 16
 
 
+#: Seconds that the child gets for its own work, on top of a request's time limit.
+_GRACE = 10.0
+
+
 class _WorkerLostError(Exception):
     """The child ended, or did not answer in time."""
 
@@ -34,7 +41,7 @@ class Worker:
     """LLVM in a child process. Calls from several threads wait for each other.
 
     Attributes:
-        time_limit: seconds for one request; a child that needs longer is ended.
+        time_limit: seconds for one request.
     """
 
     def __init__(self, time_limit: float | None = None) -> None:
@@ -98,18 +105,22 @@ class Worker:
     def _call(
         self, doing: str, header: dict[str, Any], parts: list[bytes]
     ) -> tuple[dict[str, Any], list[bytes]]:
+        header = {**header, "time_limit": self.time_limit}
         with self._lock:
             process = self._ensure()
             try:
                 answer, data = self._exchange(process, pack(header, parts))
+                log = self._read_log() if "lost" in answer else ""
             except _WorkerLostError as lost:
-                log = self._end()
-                raise CompileError(
-                    f"{doing}: LLVM's process {lost}." + (f" It said:\n{log}" if log else "")
-                ) from lost
+                answer, log = {"lost": str(lost)}, self._end()
             except BaseException:  # an answer would be left in the pipe for the next request
                 self._end()
                 raise
+        if "lost" in answer:
+            raise CompileError(
+                f"{doing}: LLVM's process {answer['lost']} (XTARGET_SPIRV_TIMEOUT sets the limit, "
+                f"now {self.time_limit:g} s)." + (f" It said:\n{log}" if log else "")
+            )
         if "unsupported" in answer:
             raise CompileError(
                 f"SPIR-V: the kernel uses {answer['unsupported']}, which has no counterpart there. "
@@ -144,21 +155,32 @@ class Worker:
 
     def _end(self) -> str:
         """End the child and give what it wrote to its standard error."""
-        process, log = self._process, self._log
-        self._process = self._log = None
-        text = ""
+        process = self._process
         if process is not None:
-            process.kill()
-            process.wait()
             for stream in (process.stdin, process.stdout):
                 if stream is not None:
                     with contextlib.suppress(OSError):  # a broken pipe is no news
                         stream.close()
-        if log is not None:
-            size = log.seek(0, os.SEEK_END)
-            log.seek(max(0, size - _LOG_BYTES))
-            text = log.read().decode(errors="replace").strip()
-            log.close()
+            try:
+                process.wait(1.0)  # it ends its fork, then itself, when standard input ends
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        text = self._read_log()
+        if self._log is not None:
+            self._log.close()
+        self._process = self._log = None
+        return text
+
+    def _read_log(self) -> str:
+        """What the child wrote to its standard error since the last time."""
+        if self._log is None:
+            return ""
+        size = self._log.seek(0, os.SEEK_END)
+        self._log.seek(max(0, size - _LOG_BYTES))
+        text = self._log.read().decode(errors="replace").strip()
+        self._log.seek(0)
+        self._log.truncate()
         return text
 
     def _exchange(
@@ -167,7 +189,7 @@ class Worker:
         """Send a frame and read one, both within the time limit."""
         assert process.stdin is not None
         assert process.stdout is not None
-        deadline = time.monotonic() + self.time_limit
+        deadline = time.monotonic() + self.time_limit + _GRACE
         os.set_blocking(process.stdin.fileno(), False)
         os.set_blocking(process.stdout.fileno(), False)
         unsent, received = memoryview(request), bytearray()
@@ -177,10 +199,7 @@ class Worker:
             while True:
                 ready = selector.select(max(0.0, deadline - time.monotonic()))
                 if not ready:
-                    raise _WorkerLostError(
-                        f"did not answer within {self.time_limit:g} s and was ended "
-                        "(XTARGET_SPIRV_TIMEOUT sets the limit)"
-                    )
+                    raise _WorkerLostError("did not answer")
                 for key, _ in ready:
                     if key.fileobj is process.stdin:
                         try:

@@ -31,9 +31,7 @@ def _target() -> Any:
 
 
 def _machine() -> Any:
-    """A new one for every module: LLVM 22's SPIR-V machine remembers the types of the last module,
-    and crashes on the next.
-    """
+    """A new one for every use: LLVM 22's SPIR-V machine remembers the types of its last module."""
     return _target().create_target_machine(opt=3)
 
 
@@ -84,6 +82,10 @@ def emit(text: str) -> bytes:
     machine = _machine()
     module = llvm.parse_assembly(text)
     module.verify()
+    for function in module.functions:
+        for block in function.blocks:
+            # to keep a block's name, LLVM 22 marks an unrelated register of the function
+            block.name = ""
     return bytes(machine.emit_object(module))
 
 

@@ -44,6 +44,10 @@ def specialize_dpp(draft: Draft) -> None:
     """Put the constant operands of `update.dpp` into the callee's name, so that its definition can
     be short: kernels call it hundreds of times.
     """
+    intrinsic = "@xt.amdgcn.update.dpp."
+    draft.lines = [
+        line for line in draft.lines if not (line.startswith("declare ") and intrinsic in line)
+    ]
     for number, line in enumerate(draft.lines):
         match = _DPP_CALL.match(line)
         if not match:
@@ -93,7 +97,8 @@ def define(name: str, warp_size: int) -> str | None:
         )
     if kind == "permlanex16":
         return _permlanex16(name, warp_size)
-    return _dpp(name, *(int(n) for n in operation.split(".")[1:]), warp_size)
+    control, rows, banks, bound = (int(n) for n in operation.split(".")[1:])
+    return _dpp(name, control, rows, banks, bound, warp_size)
 
 
 def _dpp(name: str, control: int, rows: int, banks: int, bound: int, warp_size: int) -> str:

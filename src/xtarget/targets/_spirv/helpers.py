@@ -18,12 +18,14 @@ _MANGLED = {
     "u64": "m",
 }
 
+_UNSIGNED = {"u32": "i32", "u64": "i64"}
+
 
 def builtin(name: str, result: str, *arguments: str) -> str:
     """A call of an OpenCL built-in function; arguments are `type value`."""
     pairs = [argument.split(" ", 1) for argument in arguments]
     mangled = f"_Z{len(name)}{name}{''.join(_MANGLED[type_] for type_, _ in pairs) or 'v'}"
-    given = ", ".join(f"{type_.replace('u', 'i')} {value}" for type_, value in pairs)
+    given = ", ".join(f"{_UNSIGNED.get(type_, type_)} {value}" for type_, value in pairs)
     return f"call spir_func {result} @{mangled}({given})"
 
 

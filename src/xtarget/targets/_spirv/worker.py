@@ -1,6 +1,9 @@
 """The child process that runs LLVM: `python -m xtarget.targets._spirv.worker`.
 
-LLVM's SPIR-V back end ends its process on input that it does not know, so it has one of its own.
+It loads LLVM once and forks for every request, for two reasons. LLVM's SPIR-V back end ends its
+process on input that it does not know. And it keeps state: the second module of a process may come
+out invalid (LLVM 22: ids defined twice), while in a fresh copy the same input gives the same bytes.
+
 Frames on both pipes: 4 bytes length of the header, the header (JSON), then the parts whose lengths
 the header lists. Imports neither Triton nor NumPy.
 """
@@ -9,13 +12,13 @@ from __future__ import annotations
 
 import json
 import os
-import queue
+import select
+import signal
 import struct
 import sys
-import threading
 from typing import Any, BinaryIO
 
-__all__ = ["main", "pack", "unpack_header"]
+__all__ = ["HEADER_LENGTH", "main", "pack", "unpack_header"]
 
 HEADER_LENGTH = struct.Struct("<I")
 
@@ -32,26 +35,17 @@ def unpack_header(data: bytes) -> tuple[dict[str, Any], list[int]]:
     return header, [int(length) for length in header.pop("parts")]
 
 
-def _read(stream: BinaryIO, length: int) -> bytes:
-    data = stream.read(length)
-    if len(data) < length:
-        raise EOFError
-    return data
-
-
-def _requests(
-    stream: BinaryIO, inbox: queue.SimpleQueue[tuple[dict[str, Any], list[bytes]]]
-) -> None:
-    """Read frames for ever. When the pipe ends, the parent is gone, and so is the reason to go on,
-    also in the middle of a long optimisation.
+def _read(length: int) -> bytes:
+    """Exactly `length` bytes of standard input, unbuffered, so that `select` sees what is left. Its
+    end means that the parent is gone, and so is the reason to go on.
     """
-    try:
-        while True:
-            length = HEADER_LENGTH.unpack(_read(stream, HEADER_LENGTH.size))[0]
-            header, lengths = unpack_header(_read(stream, length))
-            inbox.put((header, [_read(stream, length) for length in lengths]))
-    except (EOFError, OSError):
-        os._exit(0)
+    data = bytearray()
+    while len(data) < length:
+        chunk = os.read(0, length - len(data))
+        if not chunk:
+            sys.exit(0)
+        data += chunk
+    return bytes(data)
 
 
 def _answer(header: dict[str, Any], parts: list[bytes]) -> bytes:
@@ -71,18 +65,48 @@ def _answer(header: dict[str, Any], parts: list[bytes]) -> bytes:
         return pack({"error": f"{type(error).__name__}: {error}"}, [])
 
 
+def _serve(header: dict[str, Any], parts: list[bytes], answers: BinaryIO) -> None:
+    """Answer one request in a fork; answer for it if it dies or takes too long."""
+    ended, alive = os.pipe()  # the read end is ready when the fork is gone
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            answers.write(_answer(header, parts))
+            answers.flush()
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(alive)
+    watch = select.poll()
+    watch.register(ended, select.POLLIN)
+    watch.register(0, 0)  # asks for nothing but the end of the pipe, which is always told
+    ready = [descriptor for descriptor, _ in watch.poll(header["time_limit"] * 1000)]
+    if ended not in ready:
+        os.kill(pid, signal.SIGKILL)
+    os.close(ended)
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if not ready:
+        answers.write(pack({"lost": f"did not finish within {header['time_limit']:g} s"}, []))
+    elif ended not in ready:
+        sys.exit(0)
+    elif status:
+        how = f"died of {signal.Signals(-status).name}" if status < 0 else f"ended with {status}"
+        answers.write(pack({"lost": how}, []))
+    answers.flush()
+
+
 def main() -> None:
     """Answer requests from standard input until it ends."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what LLVM prints must not get between the frames
-    inbox: queue.SimpleQueue[tuple[dict[str, Any], list[bytes]]] = queue.SimpleQueue()
-    threading.Thread(target=_requests, args=(sys.stdin.buffer, inbox), daemon=True).start()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt ends
     from . import codegen
 
     codegen.warm_up()
     while True:
-        answers.write(_answer(*inbox.get()))
-        answers.flush()
+        header, lengths = unpack_header(_read(HEADER_LENGTH.unpack(_read(HEADER_LENGTH.size))[0]))
+        _serve(header, [_read(length) for length in lengths], answers)
 
 
 if __name__ == "__main__":
