@@ -70,7 +70,7 @@ def _types(
     """Layouts of the arguments, with the dtype that each scalar gets among the arrays."""
     dtypes = [view.type.dtype for view in views if view is not None]
     for value, view in zip(args, views, strict=True):
-        if view is None and not isinstance(value, bool | int | float):
+        if view is None and hasattr(value, "dtype"):
             dtypes.append(name_of(value.dtype))  # a NumPy scalar has a dtype of its own
     types: list[ArrayType | ScalarType] = []
     for index, (value, view) in enumerate(zip(args, views, strict=True)):
@@ -86,16 +86,16 @@ def _types(
             types.append(view.type)
         elif name in spec.scalars:
             types.append(ScalarType(_natural(value, dtypes)))
-        elif isinstance(value, bool | int | float):
-            types.append(ScalarType(weak_scalar(value, tuple(dtypes))))
-        else:
+        elif hasattr(value, "dtype"):
             types.append(ScalarType(name_of(value.dtype)))
+        else:
+            types.append(ScalarType(weak_scalar(value, tuple(dtypes))))
     return tuple(types)
 
 
 def _natural(value: Any, dtypes: Sequence[str]) -> str:
     """The type of a number that stands for itself."""
-    if not isinstance(value, bool | int | float):
+    if hasattr(value, "dtype"):  # NumPy's float64 is a Python float too
         return name_of(value.dtype)
     if isinstance(value, bool):
         return "bool"
@@ -142,15 +142,6 @@ def _refuse_host_tensors(spec: KernelSpec, views: Sequence[View | None], place: 
                 f"{spec.name}: its arrays lie on different devices ({label} on torch's cpu, others "
                 f"on {place}). Move them to one device."
             )
-
-
-def _overlap(a: View, b: View) -> bool:
-    (low_a, high_a), (low_b, high_b) = a.type.span, b.type.span
-    size_a, size_b = a.type.itemsize, b.type.itemsize
-    return (
-        a.address + low_a * size_a < b.address + high_b * size_b
-        and b.address + low_b * size_b < a.address + high_a * size_a
-    )
 
 
 def _check_out(spec: KernelSpec, out: View) -> None:

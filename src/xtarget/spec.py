@@ -76,14 +76,11 @@ class ArrayType:
 
     @property
     def span(self) -> tuple[int, int]:
-        """Elements reached below and above the first one: the array lives in [address - low,
-        address + high).
-        """
+        """Elements reached, relative to the first one: (lowest, one above the highest)."""
         if not self.size:
             return (0, 0)
-        low = sum(-s * (n - 1) for n, s in zip(self.shape, self.strides, strict=True) if s < 0)
-        high = sum(s * (n - 1) for n, s in zip(self.shape, self.strides, strict=True) if s > 0)
-        return (low, high + 1)
+        reach = [s * (n - 1) for n, s in zip(self.shape, self.strides, strict=True)]
+        return (sum(r for r in reach if r < 0), sum(r for r in reach if r > 0) + 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,13 @@ class HostKind:
     def describe(self, array: Any) -> tuple[int, Hashable]:
         array = np.asarray(array)
         address = array.__array_interface__["data"][0]
-        return address, (array.dtype, array.shape, array.strides, address % 16 == 0)
+        return address, (
+            array.dtype,
+            array.shape,
+            array.strides,
+            array.flags.writeable,  # so that a read-only out meets its check
+            address % 16 == 0,
+        )
 
     def view(self, array: Any) -> View:
         array = np.asarray(array)

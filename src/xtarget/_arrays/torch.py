@@ -55,7 +55,10 @@ class TorchKind:
     one_stream = True
 
     def describe(self, array: Any) -> tuple[int, Hashable]:
-        address = array.data_ptr()
+        try:
+            address = array.data_ptr()
+        except RuntimeError:  # no storage: `view` knows why
+            address = self.view(array).address
         return address, (
             array.dtype,
             array.shape,

@@ -1,0 +1,113 @@
+"""What a second process finds: the binary, and no need of a compiler."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+SCRIPT = """
+import json, sys
+import numpy as np
+import xtarget
+from xtarget import _build
+a = np.arange(1000, dtype=np.float32)
+result = xtarget.run("add", a, a, device=sys.argv[1])
+assert (result == a + a).all()
+print(json.dumps(sorted({m.partition(".")[0] for m in sys.modules})))
+"""
+
+
+def run(device: str, cache: Path, *, hide: tuple[str, ...] = ()) -> tuple[set[str], str]:
+    """Run `add` in a fresh process; the packages it loaded, and its standard error."""
+    hidden = "".join(f"sys.modules[{name!r}] = None\n" for name in hide)
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys\n{hidden}{SCRIPT}", device],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={
+            **os.environ,
+            "XTARGET_CACHE_DIR": str(cache),
+            "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
+        },
+    )
+    if done.returncode:
+        return set(), done.stderr
+    return set(json.loads(done.stdout)), done.stderr
+
+
+def test_the_second_process_imports_neither_torch_nor_triton(device: str, tmp_path: Path) -> None:
+    first, errors = run(device, tmp_path)
+    assert "triton" in first, errors
+    second, errors = run(device, tmp_path)
+    assert second, errors
+    assert not second & {"triton", "torch", "llvmlite"}
+
+
+def test_a_binary_serves_where_no_compiler_is_installed(device: str, tmp_path: Path) -> None:
+    _, errors = run(device, tmp_path, hide=("triton",))
+    assert "NoCompilerError" in errors
+    assert 'pip install "xtarget[compile]"' in errors
+    assert run(device, tmp_path)[0]
+    # another toolchain, or none: the binary that is there is used
+    loaded, errors = run(device, tmp_path, hide=("triton", "llvmlite"))
+    assert loaded, errors
+
+
+def corrupt(cache: Path) -> None:
+    files = [p for p in cache.rglob("*") if p.suffix in (".cubin", ".hsaco", ".spirv")]
+    assert files
+    for path in files:
+        data = bytearray(path.read_bytes())
+        data[len(data) // 2] ^= 0xFF
+        path.write_bytes(data)
+
+
+def test_a_corrupt_entry_is_compiled_again_and_warned_of_once(device: str, tmp_path: Path) -> None:
+    run(device, tmp_path)
+    corrupt(tmp_path)
+    loaded, errors = run(device, tmp_path)
+    assert "triton" in loaded, errors
+    assert errors.count("damaged") == 1, errors
+    loaded, errors = run(device, tmp_path)
+    assert loaded
+    assert "damaged" not in errors
+
+
+def test_without_a_cache_folder_it_works_and_warns_once(device: str, tmp_path: Path) -> None:
+    blocker = tmp_path / "file"
+    blocker.write_text("")
+    loaded, errors = run(device, blocker)
+    assert loaded, errors
+    assert errors.count("cannot be written") == 1, errors
+
+
+def test_nothing_is_left_running(device: str, tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, device],
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+        env={
+            **os.environ,
+            "XTARGET_CACHE_DIR": str(tmp_path),
+            "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
+        },
+    )
+    assert process.wait(120) == 0
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline and _group_lives(process.pid):
+        time.sleep(0.05)
+    assert not _group_lives(process.pid)
+
+
+def _group_lives(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True

@@ -1,0 +1,220 @@
+"""torch tensors, where torch is installed: on the device itself, and on the CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xtarget
+from xtarget import ArgumentError
+
+torch = pytest.importorskip("torch", reason="torch is not installed here")
+
+
+@pytest.fixture
+def place(device: str) -> str:
+    """torch's name of the device that xtarget is tried on."""
+    vendor, _, ordinal = device.partition(":")
+    kind = {"nvidia": "cuda", "amd": "cuda", "intel": "xpu"}.get(vendor, "cpu")
+    if kind != "cpu" and not getattr(torch, kind).is_available():
+        kind = "cpu"
+    return "cpu" if kind == "cpu" else f"{kind}:{ordinal}"
+
+
+DTYPES = ["float32", "float64", "float16", "bfloat16", "int8", "int64", "uint8", "bool"]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_tensors_in_a_tensor_out_on_the_same_device(place: str, dtype: str) -> None:
+    a = (torch.arange(1000) % 5).to(getattr(torch, dtype)).to(place)
+    result = xtarget.run("maximum", a, a)
+    assert isinstance(result, torch.Tensor)
+    assert result.device == a.device
+    assert result.dtype == a.dtype
+    assert torch.equal(result, a)
+
+
+def test_views_are_used_as_they_are(place: str) -> None:
+    a = torch.randn(64, 96, device=place)
+    assert torch.equal(xtarget.run("add", a.T, a.T), a.T + a.T)
+    assert torch.equal(xtarget.run("add", a[::2, 1:], 1.0), a[::2, 1:] + 1)
+    assert torch.equal(xtarget.run("max", a.expand(3, 64, 96), axis=0), a)
+
+
+def test_out_is_honoured(place: str) -> None:
+    a, out = torch.randn(100, device=place), torch.empty(100, device=place)
+    for _ in range(2):
+        assert xtarget.run("add", a, a, out=out) is out
+        assert torch.equal(out, a + a)
+    with pytest.raises(ArgumentError, match="overlaps"):
+        xtarget.run("add", a, a, out=a)
+
+
+def test_parameters_are_tensors(place: str) -> None:
+    weight = torch.nn.Parameter(torch.randn(100, device=place))
+    result = xtarget.run("mul", weight, 2.0)
+    assert torch.equal(result, weight.detach() * 2)
+
+
+def test_numpy_arrays_follow_the_tensor(place: str) -> None:
+    a = torch.randn(100, device=place)
+    result = xtarget.run("add", a, np.ones(100, np.float32))
+    assert isinstance(result, torch.Tensor)
+    assert result.device == a.device
+    assert torch.equal(result, a + 1)
+
+
+def test_our_arrays_and_tensors_share_memory(device: str, place: str) -> None:
+    a = torch.arange(10, dtype=torch.float32, device=place)
+    ours = xtarget.asarray(a)
+    np.testing.assert_array_equal(ours.numpy(), np.arange(10))
+    back = torch.from_dlpack(xtarget.run("add", xtarget.asarray(np.ones(10, np.float32)), 1.0))
+    assert torch.equal(back.cpu(), torch.full((10,), 2.0))
+
+
+def test_sparse_and_complex_tensors_are_refused(place: str) -> None:
+    with pytest.raises(ArgumentError, match="to_dense"):
+        xtarget.run("add", torch.eye(3, device=place).to_sparse(), 1.0)
+    with pytest.raises(ArgumentError, match="complex64"):
+        xtarget.run("add", torch.zeros(3, dtype=torch.complex64, device=place), 1.0)
+
+
+# ------------------------------------------------------------------------------------ GPUs only
+
+
+@pytest.fixture
+def gpu(place: str) -> str:
+    if place == "cpu":
+        pytest.skip("needs a GPU that torch can use")
+    return place
+
+
+def test_host_and_device_tensors_do_not_mix(gpu: str) -> None:
+    with pytest.raises(ArgumentError, match="different devices"):
+        xtarget.run("add", torch.ones(3, device=gpu), torch.ones(3))
+
+
+def test_asking_for_another_device_than_the_tensors_is_refused(gpu: str, device: str) -> None:
+    with pytest.raises(xtarget.XTargetError):
+        xtarget.run("add", torch.ones(3, device=gpu), 1.0, device="amd:7")
+
+
+def _slow(stream: Any, tensor: Any) -> None:
+    """Work that takes milliseconds on the stream, then fills the tensor with 3."""
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(20_000_000)
+        tensor.fill_(3)
+
+
+def test_a_launch_comes_after_the_callers_work_on_its_current_stream(gpu: str) -> None:
+    a = torch.zeros(1 << 20, device=gpu)
+    xtarget.run("add", a, 1.0)
+    torch.cuda.synchronize()
+    stream = torch.cuda.Stream()
+    _slow(stream, a)
+    with torch.cuda.stream(stream):
+        result = xtarget.run("add", a, 1.0)
+        total = result.sum()
+    stream.synchronize()
+    assert total.item() == 4 * a.numel()
+
+
+@pytest.mark.parametrize("form", ["torch", "integer", "cuda.core"])
+def test_a_stream_of_the_callers_choice(gpu: str, form: str) -> None:
+    a = torch.zeros(1 << 20, device=gpu)
+    torch.cuda.synchronize()
+    stream = torch.cuda.Stream()
+    _slow(stream, a)
+    given: Any = stream
+    if form == "integer":
+        given = stream.cuda_stream
+    if form == "cuda.core":
+        given = pytest.importorskip("cuda.core").Stream.from_handle(stream.cuda_stream)
+    result = xtarget.run("add", a, 1.0, stream=given)
+    stream.synchronize()
+    assert result.sum().item() == 4 * a.numel()
+
+
+def test_a_launch_is_asynchronous(gpu: str) -> None:
+    a = torch.zeros(1 << 20, device=gpu)
+    out = torch.empty_like(a)
+    xtarget.run("add", a, 1.0, out=out)
+    torch.cuda.synchronize()
+    stream = torch.cuda.Stream()
+    _slow(stream, a)
+    with torch.cuda.stream(stream):
+        xtarget.run("add", a, 1.0, out=out)
+        assert not stream.query()  # still sleeping: run did not wait
+    stream.synchronize()
+
+
+def test_results_of_another_stream_are_safe_from_the_allocator(gpu: str) -> None:
+    a = torch.ones(1 << 20, device=gpu)
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    sums = []
+    for _ in range(50):
+        result = xtarget.run("add", a, 1.0, stream=stream)
+        with torch.cuda.stream(stream):
+            sums.append(result.sum())
+        del result  # its memory may be used again, but only after the stream is done with it
+        torch.full((1 << 20,), -5.0, device=gpu)
+    stream.synchronize()
+    assert {s.item() for s in sums} == {2.0 * a.numel()}
+
+
+def test_two_gpus_in_one_process(gpu: str) -> None:
+    if torch.cuda.device_count() < 2:
+        pytest.skip("needs two GPUs")
+    torch.cuda.set_device(0)
+    a, b = torch.ones(1000, device="cuda:0"), torch.ones(1000, device="cuda:1")
+    for _ in range(3):
+        assert torch.equal(xtarget.run("add", b, 1.0), b + 1)
+        assert torch.cuda.current_device() == 0
+        assert torch.equal(xtarget.run("add", a, 1.0), a + 1)
+    with pytest.raises(ArgumentError, match=r"nvidia:0.*nvidia:1|nvidia:1.*nvidia:0"):
+        xtarget.run("add", a, b)
+
+
+def test_launches_can_be_captured_in_a_graph(gpu: str) -> None:
+    a, out = torch.ones(1000, device=gpu), torch.empty(1000, device=gpu)
+    xtarget.run("add", a, 1.0, out=out)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        xtarget.run("add", a, 1.0, out=out)
+    out.zero_()
+    a.fill_(5)
+    graph.replay()
+    torch.cuda.synchronize()
+    assert torch.equal(out, a + 1)
+
+
+def test_cupy_and_torch_in_one_call(gpu: str) -> None:
+    cupy = pytest.importorskip("cupy", reason="CuPy is not installed here")
+    a = torch.ones(1000, device=gpu)
+    b = cupy.ones(1000, dtype=cupy.float32)
+    assert torch.equal(xtarget.run("add", a, b), a + 1)
+    result = xtarget.run("add", b, a)
+    assert isinstance(result, cupy.ndarray)
+    assert float(result.sum()) == 2000.0
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        result = xtarget.run("add", b, 1.0)
+        stream.synchronize()
+        assert float(result.sum()) == 2000.0
+
+
+def test_numba_arrays_by_the_cuda_array_interface(gpu: str) -> None:
+    class OnlyInterface:
+        def __init__(self, tensor: Any) -> None:
+            self.tensor = tensor
+
+        @property
+        def __cuda_array_interface__(self) -> Any:
+            return self.tensor.__cuda_array_interface__
+
+    a = torch.ones(1000, device=gpu)
+    result = xtarget.run("add", OnlyInterface(a), OnlyInterface(a))
+    assert isinstance(result, xtarget.Array)
+    np.testing.assert_array_equal(result.numpy(), np.full(1000, 2, np.float32))
