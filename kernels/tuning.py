@@ -88,7 +88,7 @@ _FLAT: Final = {
     "nvidia": Flat(1024, 1024, 4),
     "amd": Flat(1024, 1024, 4),
     "intel": Flat(1024, 512, 4),
-    "cpu": Flat(1024, 256, 1),
+    "cpu": Flat(256, 256, 1),
     "other": Flat(1024, 512, 4),
 }
 
@@ -151,9 +151,9 @@ _MATMUL: Final[Mapping[str, Mapping[str, tuple[MatmulTile, ...]]]] = {
         "integer": (MatmulTile(16, 16, 16, 4, 1),),
     },
     "cpu": {
-        "half": (MatmulTile(32, 64, 8, 1, 1), MatmulTile(8, 16, 16, 1, 1)),
-        "single": (MatmulTile(32, 64, 8, 1, 1), MatmulTile(8, 16, 16, 1, 1)),
-        "double": (MatmulTile(16, 32, 8, 1, 1), MatmulTile(8, 16, 16, 1, 1)),
+        "half": (MatmulTile(16, 64, 4, 1, 1), MatmulTile(8, 16, 8, 1, 1)),
+        "single": (MatmulTile(32, 64, 8, 1, 1), MatmulTile(8, 16, 8, 1, 1)),
+        "double": (MatmulTile(16, 32, 8, 1, 1), MatmulTile(8, 16, 8, 1, 1)),
         "integer": (MatmulTile(8, 16, 4, 1, 1),),
     },
     "other": {

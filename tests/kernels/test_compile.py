@@ -1,0 +1,160 @@
+"""Every kernel compiles for every vendor's targets, without their hardware."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from oracle import DTYPES
+
+import xtarget
+from xtarget.spec import ArrayType, contiguous_strides
+
+pytest.importorskip("triton", reason="Triton is not installed")
+
+TARGETS = ("nvidia:sm_90", "amd:gfx942", "amd:gfx1100", "intel:spirv64")
+#: Shared memory that a block may have, bytes. Sources: CUDA C programming guide, "compute
+#: capabilities" (sm_86: 99 KiB); AMD ISA guides (LDS: 64 KiB); OpenCL 3.0, 4.2 (at least 32 KiB).
+SHARED = {"nvidia": 99 * 1024, "amd": 64 * 1024, "intel": 32 * 1024}
+FLOATING_ONLY = {"gelu", "softmax", "layer_norm", "rms_norm"}
+BOTH_PATHS = {
+    "softmax": 40_000,
+    "layer_norm": 40_000,
+    "rms_norm": 40_000,
+    "sum": 2**24,
+    "max": 2**24,
+}
+SHORT = {"float32", "float64", "bfloat16", "int8"}
+
+
+def array(dtype: str, *shape: int) -> ArrayType:
+    return ArrayType(dtype, shape, contiguous_strides(shape))
+
+
+def arguments(name: str, dtype: str, length: int = 1000) -> list[ArrayType]:
+    if name == "matmul":
+        return [array(dtype, 1000, 500), array(dtype, 500, 700)]
+    if name == "where":
+        return [array("bool", length), array(dtype, length), array(dtype, 1)]
+    if name in ("layer_norm", "rms_norm"):
+        vectors = [array(dtype, length)] * (2 if name == "layer_norm" else 1)
+        return [array(dtype, 8, length), *vectors]
+    if name in ("softmax", "sum", "max"):
+        return [array(dtype, 1 if length >= 2**20 else 8, length)]
+    count = xtarget.catalog()[name].required
+    return [array(dtype, length)] * count
+
+
+def pairs() -> list[Any]:
+    result = []
+    for name, spec in xtarget.catalog().items():
+        for dtype in spec.dtypes if spec.category != "user" else ():
+            if (name, dtype) == ("sub", "bool"):
+                continue
+            marks = [] if dtype == "float32" else [pytest.mark.long]
+            result.append(pytest.param(name, dtype, marks=marks, id=f"{name}-{dtype}"))
+    return result
+
+
+def _check(artifact: Any, vendor: str) -> None:
+    assert artifact.shared_bytes <= SHARED[vendor]
+    if vendor == "intel":
+        assert artifact.format == "spirv"
+        assert artifact.binary[:4] == b"\x03\x02\x23\x07"
+    else:
+        assert artifact.binary[:4] == b"\x7fELF"
+        machine = int.from_bytes(artifact.binary[18:20], "little")
+        assert machine == {"nvidia": 190, "amd": 224}[vendor]  # EM_CUDA, EM_AMDGPU
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("name", "dtype"), pairs())
+def test_compiles(name: str, dtype: str, target: str) -> None:
+    calls = [arguments(name, dtype)]
+    if name in BOTH_PATHS:
+        calls.append(arguments(name, dtype, BOTH_PATHS[name]))
+    for args in calls:
+        artifacts = xtarget.compile(name, *args, target=target)
+        for artifact in artifacts:
+            _check(artifact, target.partition(":")[0])
+        # a profiler shows the kernel under its own name
+        assert artifacts[0].entry.removesuffix("_long") == name
+
+
+@pytest.mark.parametrize("dtype", sorted(SHORT - {"float32"}))
+def test_one_of_each_family_compiles(dtype: str) -> None:
+    """The short form of `test_compiles` for further dtypes."""
+    for target in ("nvidia:sm_90", "amd:gfx942"):
+        for name in ("add", "sum", "matmul", *(() if dtype == "int8" else ("softmax",))):
+            for artifact in xtarget.compile(name, *arguments(name, dtype), target=target):
+                _check(artifact, target.partition(":")[0])
+
+
+@pytest.mark.parametrize("name", [p.values[0] for p in pairs() if p.values[1] == "float64"])
+def test_nothing_in_a_float64_kernel_is_float32(name: str) -> None:
+    calls = [{"approximate": a} for a in ("none", "tanh")] if name == "gelu" else [{}]
+    for options in calls:
+        for artifact in xtarget.compile(
+            name, *arguments(name, "float64"), target="nvidia:sm_90", keep_stages=True, **options
+        ):
+            assert not re.search(r"\bf32\b", artifact.texts["ttir"])
+
+
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [
+        ("add", [array("float32", 4096)] * 2),
+        ("add", [array("float32", 64, 4096), array("float32", 4096)]),
+        ("add", [ArrayType("float32", (64, 4096), (8192, 1)), array("float32", 64, 4096)]),
+        ("mul", [array("bfloat16", 4096)] * 2),
+        ("sum", [array("float32", 64, 4096)]),
+        ("softmax", [array("float32", 64, 4096)]),
+        ("layer_norm", [array("float32", 64, 4096), array("float32", 4096)]),
+    ],
+)
+def test_neighbours_are_loaded_together(name: str, args: Any) -> None:
+    """16 bytes by each thread: what a GPU needs to reach its memory's speed."""
+    options = {"axis": 1} if name == "sum" else {}
+    (artifact,) = xtarget.compile(name, *args, target="nvidia:sm_90", keep_stages=True, **options)
+    loads = re.findall(r"ld\.global\S*", artifact.texts["ptx"])
+    assert loads
+    assert all(".v4.b32" in load for load in loads), loads
+
+
+def test_a_column_sum_reads_along_memory() -> None:
+    (artifact,) = xtarget.compile(
+        "sum", array("float32", 64, 4096), axis=0, target="nvidia:sm_90", keep_stages=True
+    )
+    assert ".v4.b32" in artifact.texts["ptx"]
+
+
+def test_indices_are_64_bits_wide_only_for_large_arrays() -> None:
+    for size, type_ in ((2**20, "i32"), (2**33, "i64")):
+        (artifact,) = xtarget.compile("add", *[array("int8", size)] * 2, target="nvidia:sm_90")
+        assert {p.name: p.type for p in artifact.parameters}["n"] == type_
+
+
+def test_float32_division_is_correctly_rounded_everywhere() -> None:
+    args = [array("float32", 1000)] * 2
+    (nvidia,) = xtarget.compile("div", *args, target="nvidia:sm_90", keep_stages=True)
+    assert "div.rn.f32" in nvidia.texts["ptx"]
+    for target in TARGETS:
+        (artifact,) = xtarget.compile("div", *args, target=target, keep_stages=True)
+        assert "tt.precise_divf" in artifact.texts["ttir"]
+
+
+def test_matrix_units_are_used() -> None:
+    for dtype in ("float16", "bfloat16"):
+        args = [array(dtype, 4096, 4096)] * 2
+        (nvidia,) = xtarget.compile("matmul", *args, target="nvidia:sm_90", keep_stages=True)
+        assert "wgmma" in nvidia.texts["ptx"]
+        assert not nvidia.resources.spilled_registers
+        (amd,) = xtarget.compile("matmul", *args, target="amd:gfx942", keep_stages=True)
+        assert "v_mfma" in amd.texts["amdgcn"]
+        (amd,) = xtarget.compile("matmul", *args, target="amd:gfx1100", keep_stages=True)
+        assert "v_wmma" in amd.texts["amdgcn"]
+
+
+def test_every_dtype_is_tried() -> None:
+    assert {p.values[1] for p in pairs()} == set(DTYPES)
