@@ -1,0 +1,131 @@
+"""Host time of a launch: `xtarget.run("add", a, b, out=o)` on 4096 floats, and the ways below it.
+
+    python benchmarks/bench_launch.py [--device nvidia:0] [--json FILE]
+
+Microseconds per launch, the least of 7 rounds of 2000 back-to-back launches; all ways take turns in
+one process, so their ratios hold on a noisy machine where the numbers alone do not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import xtarget
+from xtarget import _run
+
+ROUNDS, LAUNCHES, N = 7, 2000, 4096
+
+
+def measure(ways: dict[str, Callable[[], Any]], wait: Callable[[], Any]) -> dict[str, float]:
+    """Least microseconds per call of each way."""
+    for way in ways.values():
+        way()
+    wait()
+    best = dict.fromkeys(ways, float("inf"))
+    for _ in range(ROUNDS):
+        for name, way in ways.items():
+            start = time.perf_counter()
+            for _ in range(LAUNCHES):
+                way()
+            seconds = time.perf_counter() - start
+            wait()
+            best[name] = min(best[name], seconds / LAUNCHES * 1e6)
+    return best
+
+
+def bound(kind: str) -> Any:
+    """The bound call of `add` with out that was made last for an array library."""
+    calls = [c for k, c in _run._calls.items() if k[0] == "add" and k[-1] == "out"]
+    return next(c for c in reversed(calls) if c.kind.name == kind)
+
+
+def numpy_ways(device: str) -> tuple[dict[str, Callable[[], Any]], Callable[[], Any]]:
+    a, b, o = (np.ones(N, np.float32) for _ in range(3))
+    ways: dict[str, Callable[[], Any]] = {
+        "numpy.add(a, b, out=o)": lambda: np.add(a, b, out=o),
+        "run(add, NumPy, out=o)": lambda: xtarget.run("add", a, b, out=o, device=device),
+    }
+    xa, xb, xo = (xtarget.asarray(x, device=device) for x in (a, b, o))
+    ways["run(add, xtarget, out=o)"] = lambda: xtarget.run("add", xa, xb, out=xo)
+    opened = xtarget.device(device)
+    ways["run(add, xtarget, out=o)"]()
+    call = bound("xtarget")
+    prepared, stream = call.direct, opened.default_stream
+    values = [xa.address, xb.address, xo.address]
+    ways["prepared launch alone"] = lambda: prepared(values, stream)
+    return ways, opened.synchronize
+
+
+def cuda_ways(device: str) -> tuple[dict[str, Callable[[], Any]], Callable[[], Any]]:
+    """The field on CUDA: cuda.core, torch, CuPy, Triton."""
+    import cuda.core as core
+    import torch
+
+    a, b, o = (torch.ones(N, device="cuda") for _ in range(3))
+    xtarget.run("add", a, b, out=o)
+    call = bound("torch")
+    opened = xtarget.device(device)
+    stream = opened.default_stream
+    values = [t.data_ptr() for t in (a, b, o)]
+
+    layout = xtarget.spec.ArrayType("float32", (N,), (1,))
+    (artifact,) = xtarget.compile("add", layout, layout, target=opened.info.target)
+    kernel = core.ObjectCode.from_cubin(artifact.binary).get_kernel(artifact.entry)
+    blocks = -(-N // 1024)
+    launch = next(iter(call.plan.launches))
+    blocks = launch.grid[0]
+    config = core.LaunchConfig(
+        grid=blocks, block=artifact.block[0], shmem_size=artifact.shared_bytes
+    )
+    import ctypes
+
+    fixed = [ctypes.c_int32(N), 0, 0]
+    on = core.LEGACY_DEFAULT_STREAM
+    ways: dict[str, Callable[[], Any]] = {
+        "cuda.core launch": lambda: core.launch(on, config, kernel, *values, *fixed),
+        "prepared launch alone": lambda: call.direct(values, stream),
+        "run(add, torch, out=o)": lambda: xtarget.run("add", a, b, out=o),
+        "run(add, torch)": lambda: xtarget.run("add", a, b),
+        "torch.add(a, b, out=o)": lambda: torch.add(a, b, out=o),
+        "torch a + b": lambda: a + b,
+    }
+    try:
+        ways |= _triton_way(a, b, o)
+    except ImportError:
+        print("Triton is not installed: left out")
+    return ways, torch.cuda.synchronize
+
+
+def _triton_way(a: Any, b: Any, o: Any) -> dict[str, Callable[[], Any]]:
+    from triton_add import add
+
+    grid = (-(-N // 1024),)
+    return {"Triton jit_fn[grid](…)": lambda: add[grid](a, b, o, N, BLOCK=1024)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--device", default=None)
+    parser.add_argument("--json", type=Path, default=None)
+    options = parser.parse_args()
+    device = options.device or xtarget.default_device().name
+    info = xtarget.device(device).info
+    ways, wait = (cuda_ways if info.vendor == "nvidia" else numpy_ways)(device)
+    figures = measure(ways, wait)
+    floor = next(iter(figures.values()))
+    print(f"host microseconds per launch, {N} floats, {info.product} ({info.runs_on})")
+    for name, value in figures.items():
+        print(f"  {name:28} {value:7.2f}  {value / floor:5.2f} x")
+    if options.json:
+        options.json.write_text(json.dumps({"device": info.product, "us": figures}, indent=1))
+
+
+if __name__ == "__main__":
+    main()
