@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import struct
 from functools import cache
 from typing import Any
 
@@ -12,6 +10,7 @@ import llvmlite.binding as llvm
 from . import library
 from .arithmetic import NEEDS_DEFINITION
 from .irtext import Draft, Layout, UnsupportedError
+from .literals import in_old_style
 from .retarget import Entry, retarget
 
 __all__ = ["emit", "prepare", "warm_up"]
@@ -89,9 +88,6 @@ def emit(text: str) -> bytes:
     return bytes(machine.emit_object(module))
 
 
-_NEW_FLOAT = re.compile(r"\bf0x([0-9A-F]{8})\b")
-
-
 def _read(text: str, bitcode: bytes) -> Any:
     _target()
     if bitcode:
@@ -99,17 +95,7 @@ def _read(text: str, bitcode: bytes) -> Any:
             return llvm.parse_bitcode(bitcode)
         except RuntimeError:
             pass  # the text may still be readable, and its error says more
-    return llvm.parse_assembly(_old_literals(text))
-
-
-def _old_literals(text: str) -> str:
-    """Floating-point literals of LLVM 23 and later in the form of LLVM 22."""
-
-    def double(bits: str) -> str:
-        value = struct.unpack(">f", bytes.fromhex(bits))[0]
-        return f"0x{struct.pack('>d', value).hex().upper()}"
-
-    return _NEW_FLOAT.sub(lambda m: double(m[1]), text)
+    return llvm.parse_assembly(in_old_style(text))
 
 
 def _rename_intrinsics(module: Any) -> bool:

@@ -13,8 +13,6 @@ from typing import Any
 
 __all__ = ["Lowered", "lower_to_llvm", "lower_to_ttgir", "optimize_ttir"]
 
-#: Chooses the patterns of the lowering: a wave of 32 and the smallest set of special instructions.
-_ARCH = "gfx1100"
 #: Given to AMD's accelerate-matmul pass: an arch without matrix cores, so that the pass does no more
 #: than widen the operands of dots to what plain multiply-add takes.
 _ARCH_WITHOUT_MATRIX_CORES = "gfx900"
@@ -48,6 +46,13 @@ def _version() -> tuple[int, int]:
 
     major, minor = triton.__version__.split(".")[:2]
     return int(major), int(minor)
+
+
+def _arch() -> str:
+    """Chooses the patterns of the lowering: waves of 32 and few special instructions. For other
+    archs Triton 3.8 asserts on warps of less than 32 where a layout changes.
+    """
+    return "gfx1201" if _version() == (3, 8) else "gfx1100"
 
 
 def optimize_ttir(module: Any) -> Any:
@@ -85,7 +90,7 @@ def lower_to_ttgir(module: Any, *, num_warps: int, warp_size: int) -> Any:
     scaled = "tt.dot_scaled" in text or ("tt.dot " in text and "xi8" not in text)
     scaled = scaled and _version() >= (3, 8)
     pm = ir.pass_manager(module.context)
-    target = _TARGET_WITHOUT_TENSOR_CORES if scaled else f"hip:{_ARCH}"
+    target = _TARGET_WITHOUT_TENSOR_CORES if scaled else f"hip:{_arch()}"
     passes.ttir.add_convert_to_ttgpuir(pm, target, num_warps, warp_size, 1)
     pm.run(module, "convert_to_ttgir")
 
@@ -114,7 +119,7 @@ def lower_to_llvm(module: Any, *, num_warps: int, fp_fusion: bool) -> Lowered:
     """LLVM IR, not yet optimised (Triton's own LLVM would make vectors that SPIR-V cannot have)."""
     from triton._C.libtriton import amd, ir, llvm, passes
 
-    version = _version()
+    version, arch = _version(), _arch()
     gpu = amd.passes.ttgpuir
     pm = ir.pass_manager(module.context)
     passes.convert.add_scf_to_cf(pm)
@@ -122,15 +127,15 @@ def lower_to_llvm(module: Any, *, num_warps: int, fp_fusion: bool) -> Lowered:
     passes.convert.add_index_to_llvmir(pm)
     # The passes' parameters are private to Triton and differ: read off the bindings of 3.6 to 3.9.
     if version >= (3, 8):
-        gpu.add_allocate_shared_memory(pm, _ARCH)
+        gpu.add_allocate_shared_memory(pm, arch)
     else:
         gpu.add_allocate_shared_memory(pm)
     if version >= (3, 9):
-        gpu.add_membar(pm, _ARCH)
+        gpu.add_membar(pm, arch)
     passes.ttgpuir.add_allocate_global_scratch_memory(pm)
-    gpu.add_to_llvmir(pm, _ARCH, False)
+    gpu.add_to_llvmir(pm, arch, False)
     if version >= (3, 7):
-        gpu.add_warp_specialize_to_llvm(pm, _ARCH)
+        gpu.add_warp_specialize_to_llvm(pm, arch)
     passes.common.add_canonicalizer(pm)
     passes.common.add_cse(pm)
     passes.convert.add_cf_to_llvmir(pm)
@@ -139,7 +144,7 @@ def lower_to_llvm(module: Any, *, num_warps: int, fp_fusion: bool) -> Lowered:
     passes.common.add_cse(pm)
     passes.common.add_symbol_dce(pm)
     if version >= (3, 7):
-        gpu.add_builtin_func_to_llvmir(pm, _ARCH, False)
+        gpu.add_builtin_func_to_llvmir(pm, arch, False)
     else:
         gpu.add_builtin_func_to_llvmir(pm, False)
     if version >= (3, 8):
