@@ -82,6 +82,6 @@ def collapse(shape: Sequence[int], *operands: Sequence[int], keep_order: bool = 
     size = 1
     for length in lengths:
         size *= length
-    if not lengths:  # one element: any stride will do, and a missing one means the fast path
-        return Space(1, (), ((),) * len(operands))
+    if not lengths:  # one element: a step of 0 keeps the alignment of what it is added to
+        return Space(1, (), ((0,),) * len(operands))
     return Space(size, lengths[1:], tuple(device_strides(s) for s in strides))

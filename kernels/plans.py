@@ -109,6 +109,8 @@ def elementwise(
         space = collapse(
             out.shape, out.strides, *(broadcast_strides(arg, out.shape) for arg in arrays.values())
         )
+        if space.size == 1:  # what is compiled for longer arrays does for one element too
+            space = space._replace(strides=((),) * len(space.strides))
         strides = dict(zip(arrays, space.strides[1:], strict=True))
         scalars = {
             f"s{name}": dtype_constant(arg.dtype)

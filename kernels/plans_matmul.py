@@ -102,7 +102,7 @@ def _problem(
         merged, strides = merge((*batch, m), ((*over_a, sa[0]), (*over_out, om)), keep_order=True)
         if len(merged) == 1:
             ((am,), (om,)) = strides
-            return _Problem(merged[0], n, k, (am, sa[1]), sb, (om, on), Space(1, (), ((), (), ())))
+            return _Problem(merged[0], n, k, (am, sa[1]), sb, (om, on), collapse((), (), (), ()))
     return _Problem(
         m, n, k, sa, sb, (om, on), collapse(batch, over_out, over_a, over_b, keep_order=True)
     )
@@ -172,7 +172,7 @@ def _launches(call: Call, dtype: str, out: ArrayType, problem: _Problem) -> Plan
         return Plan((out,), (whole,))
     # the pieces' products lie as (part, *out.shape), each in C order
     steps = tuple(m * n * step for step in contiguous_strides((1, *problem.batch.lengths)))
-    strides = (device_strides(steps) if batch > 1 else (), *problem.batch.strides[1:])
+    strides = (device_strides(steps) if batch > 1 else (0,), *problem.batch.strides[1:])
     pieces = problem._replace(out=(n, 1), batch=problem.batch._replace(strides=strides))
     first = _launch(call, dtype, pieces, tile, Temporary(), parts)
     parts, size = first.grid[1], out.size

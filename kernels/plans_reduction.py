@@ -134,7 +134,8 @@ def _launches(
         return Plan((out,), (whole,))
     # the pieces' results: one row per piece, in the order of the kept index
     # (strides () number the kept elements in order)
-    to_rows = Space(kept.size, kept.lengths, (kept.strides[0], ()))
+    numbers = () if kept.size > 1 else (0,)
+    to_rows = Space(kept.size, kept.lengths, (kept.strides[0], numbers))
     first = reduction_launch(
         source,
         Input(0),
@@ -147,7 +148,7 @@ def _launches(
         part=kept.size,
     )
     parts = first.grid[1]
-    rows = Space(kept.size, kept.lengths, ((), kept.strides[1]))
+    rows = Space(kept.size, kept.lengths, (numbers, kept.strides[1]))
     column = collapse((parts,), (kept.size,))
     second = reduction_launch(source, Temporary(), Output(), rows, column, computed, call.vendor)
     temporary = ArrayType(computed, (parts, kept.size), contiguous_strides((parts, kept.size)))

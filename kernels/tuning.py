@@ -93,7 +93,7 @@ _FLAT: Final = {
 }
 
 _REDUCTION: Final = {
-    "nvidia": Reduction(4096, 64, 8, 4, 8192),
+    "nvidia": Reduction(4096, 128, 8, 4, 8192),
     "amd": Reduction(4096, 64, 4, 4, 8192),
     "intel": Reduction(1024, 32, 4, 4, 8192),
     "cpu": Reduction(256, 64, 1, 4, 32768),

@@ -172,7 +172,7 @@ def test_one_matrix_for_a_whole_batch_is_one_product(catalog: Any, rules: Any) -
     types = array("float16", 8, 128, 64), array("float16", 64, 32)
     (launch,) = catalog["matmul"].plan(call_of(catalog["matmul"], rules, *types)).launches
     assert launch.args["M"] == 8 * 128
-    assert launch.args["sa"] == ()
+    assert launch.args["batch_shape"] == ()
 
 
 def test_parameters_come_in_the_order_of_the_call(catalog: Any, rules: Any) -> None:
