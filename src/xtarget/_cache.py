@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import os
-import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -25,8 +23,6 @@ from . import _env
 from ._types import Artifact, Parameter, Resources, Scratch, Target
 
 __all__ = ["SCHEMA", "Cache", "key_of"]
-
-logger = logging.getLogger("xtarget.cache")
 
 #: Layout of files and JSON; another layout gets another number and never reads this one's files.
 SCHEMA: Final = "v1"
@@ -166,7 +162,7 @@ class Cache:
 
     def _quarantine(self, folder: Path, stem: str, why: Exception) -> None:
         aside = self.root / SCHEMA / _QUARANTINE
-        logger.warning(
+        _warning(
             "the cache entry %s is damaged (%s: %s); it was set aside in %s and the kernel is "
             "compiled again",
             folder / stem,
@@ -187,11 +183,19 @@ class Cache:
             if message in self._warned:
                 return
             self._warned.add(message)
-        logger.warning("%s.", message)
+        _warning("%s.", message)
+
+
+def _warning(text: str, *values: object) -> None:
+    import logging  # only a process with something to say pays for it
+
+    logging.getLogger("xtarget.cache").warning(text, *values)
 
 
 def _replace(path: Path, data: bytes) -> None:
     """Write a file so that a reader sees all of it or nothing, also after a power loss."""
+    import tempfile
+
     descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import ast
-import difflib
 import hashlib
 import importlib
-import importlib.metadata
 import importlib.util
 import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 
@@ -178,8 +177,8 @@ def load_library(path: str | Path) -> tuple[str, ...]:
         return tuple(spec.name for spec in specs)
 
 
-def _load_all() -> None:
-    """Our library, then those of installed packages, then those of `XTARGET_KERNELS`."""
+def _load_own() -> None:
+    """Our library, then those of `XTARGET_KERNELS`."""
     global _ready
     if _ready:
         return
@@ -188,13 +187,24 @@ def _load_all() -> None:
             return
         early = dict(_kernels)
         load_library(_own_folder())
-        for point in importlib.metadata.entry_points(group=ENTRY_POINT_GROUP):
-            module = point.load()
-            load_library(Path(module.__file__).parent)
         for folder in _env.kernel_folders():
             load_library(folder)
         _kernels.update(early)  # what the user registered before the first look-up stays on top
         _ready = True
+
+
+@cache
+def _load_packages() -> None:
+    """Libraries of installed packages. They add kernels and replace none: looking for them reads
+    every installed package's metadata (tens of milliseconds), so it is done only for a name that
+    is not known otherwise."""
+    import importlib.metadata
+
+    for point in importlib.metadata.entry_points(group=ENTRY_POINT_GROUP):
+        with _lock:
+            known = dict(_kernels)
+            load_library(Path(point.load().__file__).parent)
+            _kernels.update(known)
 
 
 # ------------------------------------------------------------------------------------------ look-up
@@ -210,7 +220,8 @@ def register(spec: KernelSpec, source: Callable[[str], KernelSource], origin: st
 
 def catalog() -> Mapping[str, KernelSpec]:
     """Every kernel that `run` knows, by name."""
-    _load_all()
+    _load_own()
+    _load_packages()
     return MappingProxyType({name: _kernels[name].spec for name in sorted(_kernels)})
 
 
@@ -227,9 +238,13 @@ def find(name: str) -> RegisteredKernel:
         )
     kernel = _kernels.get(name)
     if kernel is None or not _ready:
-        _load_all()
+        _load_own()
+        if name not in _kernels:
+            _load_packages()
         kernel = _kernels.get(name)
     if kernel is None:
+        import difflib
+
         near = difflib.get_close_matches(str(name), _kernels, n=3, cutoff=0.5)
         hint = f"Did you mean {' or '.join(near)}? " if near else ""
         raise UnknownKernelError(

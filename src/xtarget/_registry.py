@@ -8,13 +8,12 @@ entry-point group `xtarget.targets`: name = vendor, value = a module with `creat
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 import threading
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from . import _env, _probe
+from . import _env
 from ._errors import NoDeviceError, UnknownTargetError
 from ._types import VENDOR_ALIASES, ProbeReport
 from .targets.base import Compiler, Device, Driver
@@ -39,7 +38,9 @@ _devices: dict[str, Device] = {}
 
 
 @cache
-def _entry_points() -> dict[str, importlib.metadata.EntryPoint]:
+def _entry_points() -> dict[str, Any]:
+    import importlib.metadata  # 15 ms that a call on a built-in vendor does not need
+
     points = importlib.metadata.entry_points(group=ENTRY_POINT_GROUP)
     return {point.name: point for point in points if point.name not in _BUILTIN}
 
@@ -98,6 +99,8 @@ _reports: dict[str, ProbeReport] = {}
 
 def probe_all(wanted: tuple[str, ...] | None = None) -> list[ProbeReport]:
     """`probe` for several vendors (all of them when None) at the same time."""
+    from . import _probe
+
     names = vendors() if wanted is None else wanted
     with _lock:
         missing = [name for name in names if name not in _reports]
@@ -133,7 +136,11 @@ def _probe_here(vendor: str) -> ProbeReport:
     thread = threading.Thread(target=lambda: answer.append(driver(vendor).probe()), daemon=True)
     thread.start()
     thread.join(_env.probe_seconds())
-    return answer[0] if answer else _probe.timed_out(vendor, _env.probe_seconds())
+    if answer:
+        return answer[0]
+    from . import _probe
+
+    return _probe.timed_out(vendor, _env.probe_seconds())
 
 
 # ------------------------------------------------------------------------------------------ devices

@@ -104,12 +104,12 @@ class Elf:
             machine,
             _e_version,
             _entry,
-            _program_offset,
+            program_offset,
             offset,
             flags,
             _header_size,
-            _program_size,
-            _program_count,
+            program_size,
+            program_count,
             entry_size,
             count,
             names_index,
@@ -119,6 +119,7 @@ class Elf:
                 f"this ELF file has class {bits} and byte order {order}; GPU binaries are 64-bit "
                 "little-endian (2 and 1). Compile the kernel again."
             )
+        _slice(view, program_offset, program_size * program_count, "its program table")
         raw = []
         if count:
             if entry_size != _SECTION.size:

@@ -55,7 +55,10 @@ def check_cubin(artifact: Artifact, info: DeviceInfo) -> None:
             f"{info.name} loads cubins; the artifact of {artifact.entry} is {artifact.format} for "
             f"{artifact.target}. Compile it for {info.target}."
         )
-    arch = arch_of(artifact.binary)
+    try:
+        arch, known = arch_of(artifact.binary), entries(artifact.binary)
+    except LoadError as error:
+        raise LoadError(f"{artifact.entry} cannot be loaded on {info.name}: {error}") from None
     made, here = int(arch.removeprefix("sm_")), int(info.target.arch.removeprefix("sm_"))
     # binaries run on later minor revisions of their own major one (CUDA C++ Programming Guide,
     # "Binary Compatibility")
@@ -64,10 +67,9 @@ def check_cubin(artifact: Artifact, info: DeviceInfo) -> None:
             f"the cubin of {artifact.entry} is for {arch}, {info.name} ({info.product}) is "
             f"{info.target.arch}. Compile it for {info.target}."
         )
-    if artifact.entry not in entries(artifact.binary):
+    if artifact.entry not in known:
         raise LoadError(
-            f"the cubin has no entry {artifact.entry!r}; it has "
-            f"{', '.join(entries(artifact.binary)) or 'none'}."
+            f"the cubin has no entry {artifact.entry!r}; it has {', '.join(known) or 'none'}."
         )
 
 

@@ -75,63 +75,73 @@ class CudaStream:
             check(driver.cuStreamSynchronize(self.handle), "waiting for a stream")
 
     def close(self) -> None:
+        """The default stream stays open: it is the device's."""
         if self.core is not None and self._owned:
             self.core.close()
-        if self._owned or self.core is not self.device.default_stream.core:
+        if self is not self.device._default:
             self.core = None
 
 
 class CudaBuffer:
     """Global memory, from the device's pool or somebody else's."""
 
-    __slots__ = ("_device", "_stream", "address", "nbytes")
+    __slots__ = ("_address", "_device", "_stream", "nbytes")
 
     def __init__(
         self, device: CudaDevice, address: int, nbytes: int, stream: CudaStream | None
     ) -> None:
-        self._device, self.address, self.nbytes = device, address, nbytes
+        self._device, self.nbytes = device, nbytes
+        self._address: int | None = address
         self._stream = stream  # None: not ours to free
 
+    @property
+    def address(self) -> int:
+        if self._address is None:
+            raise DriverError(
+                f"this buffer of {self._device.info.name} is closed. Allocate another one."
+            )
+        return self._address
+
     def _fits(self, nbytes: int) -> None:
-        if self.address == 0 and self.nbytes:
-            raise DriverError("this buffer is closed. Allocate another one.")
         if nbytes > self.nbytes:
             raise ArgumentError(f"{nbytes} bytes do not fit a buffer of {self.nbytes}.")
 
     def write(self, source: memoryview, stream: Stream) -> None:
         self._fits(source.nbytes)
+        address = self.address
         if source.nbytes:
             with self._device.current():
                 what = f"copying {source.nbytes} bytes to {self._device.info.name}"
-                copy = driver.cuMemcpyHtoDAsync(self.address, source, source.nbytes, stream.handle)
+                copy = driver.cuMemcpyHtoDAsync(address, source, source.nbytes, stream.handle)
                 check(copy, what)
                 # from pinned memory the copy is still under way
                 check(driver.cuStreamSynchronize(stream.handle), what)
 
     def read(self, destination: memoryview, stream: Stream) -> None:
         self._fits(destination.nbytes)
+        address = self.address
         if destination.nbytes:
             with self._device.current():
                 what = f"copying {destination.nbytes} bytes from {self._device.info.name}"
                 check(
                     driver.cuMemcpyDtoHAsync(
-                        destination, self.address, destination.nbytes, stream.handle
+                        destination, address, destination.nbytes, stream.handle
                     ),
                     what,
                 )
                 check(driver.cuStreamSynchronize(stream.handle), what)
 
     def close(self) -> None:
-        if self._stream is not None and self.address:
+        address, stream = self._address, self._stream
+        self._address = self._stream = None
+        if stream is not None and address:
             with self._device.current():
-                check(driver.cuMemFreeAsync(self.address, self._stream.handle), "freeing memory")
-            self.address = 0
-            self._stream = None
+                check(driver.cuMemFreeAsync(address, stream.handle), "freeing memory")
 
     def __del__(self, _free: Any = driver.cuMemFreeAsync) -> None:
         # the default keeps the function: at interpreter exit this module's names may be gone
-        if self._stream is not None and self.address:
-            _free(self.address, self._stream.handle)
+        if self._stream is not None and self._address:
+            _free(self._address, self._stream.handle)
 
 
 class CudaDevice:
@@ -152,7 +162,13 @@ class CudaDevice:
         if int(before) and int(before) != int(self._context):
             check(driver.cuCtxSetCurrent(before), "restoring the current context")
         self._threads.ready = not int(before) or alone
-        self.default_stream = CudaStream(self, core.LEGACY_DEFAULT_STREAM, owned=False)
+        self._default = CudaStream(self, core.LEGACY_DEFAULT_STREAM, owned=False)
+
+    @property
+    def default_stream(self) -> CudaStream:
+        if self._core is None:
+            raise DriverError(f"{self.info.name} is closed. Open it again.")
+        return self._default
 
     @contextmanager
     def current(self) -> Iterator[None]:
@@ -189,6 +205,7 @@ class CudaDevice:
 
     def load(self, artifact: Artifact, native: bytes | None = None) -> CudaModule:
         check_cubin(artifact, self.info)
+        _ = self.default_stream  # says so when the device is closed
         with self.current(), checked(f"loading {artifact.entry} on {self.info.name}"):
             return CudaModule(self, artifact, core.ObjectCode.from_cubin(artifact.binary))
 
@@ -200,11 +217,11 @@ class CudaDevice:
             if protocol is not None:
                 handle = protocol()[1]
             if isinstance(handle, bool) or not isinstance(handle, int):
-                raise ArgumentError(
-                    f"{handle!r} is not a CUDA stream. Give an integer handle, or an object with "
-                    "__cuda_stream__."
+                raise DriverError(
+                    f"{handle!r} ({type(handle).__name__}) is not a CUDA stream. Give an integer "
+                    "handle, or an object with __cuda_stream__."
                 )
-            if handle in (0, int(self.default_stream.handle)):
+            if handle in (0, self._default.handle):
                 return self.default_stream
             return CudaStream(self, core.Stream.from_handle(handle), owned=False)
 
@@ -232,4 +249,4 @@ class CudaDevice:
         if self._core is not None:
             self.synchronize()
             self._core = None
-            self._alone = False
+            self._alone = False  # the next use goes through `enter`, which says so

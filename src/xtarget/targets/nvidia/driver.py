@@ -127,7 +127,8 @@ class CudaDriver:
 
         count = check(driver.cuDeviceGetCount(), "counting the CUDA devices")
         if not 0 <= ordinal < count:
-            raise NoDeviceError(f"the CUDA driver has {count} device{'s' if count != 1 else ''}.")
+            names = ", ".join(f"nvidia:{i}" for i in range(count)) or "none"
+            raise NoDeviceError(f"there is no nvidia:{ordinal}: the devices are {names}.")
         from .device import CudaDevice
 
         return CudaDevice(self._describe(ordinal), alone=count == 1)
