@@ -128,16 +128,21 @@ def _open(id_: str, name: str, environment: Mapping[str, str]) -> Vendor | str:
     return _opened[id_]
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "only_vendor(name): about this vendor's own objects")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the vendors that `--vendor` did not name."""
+    """Leave out the vendors that `--vendor` did not name, and those a test is not about."""
     given = set(config.getoption("--vendor"))
-    if not given:
-        return
     wanted = given | ({"fake"} if "none" in given else set())  # in memory, so on no device
 
     def unwanted(item: pytest.Item) -> bool:
         case = getattr(getattr(item, "callspec", None), "params", {}).get("vendor")
-        return case is not None and case[1] not in wanted
+        if case is None:
+            return False
+        only = item.get_closest_marker("only_vendor")
+        return bool(given and case[1] not in wanted) or bool(only and case[1] != only.args[0])
 
     config.hook.pytest_deselected(items=[item for item in items if unwanted(item)])
     items[:] = [item for item in items if not unwanted(item)]

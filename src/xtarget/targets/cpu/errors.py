@@ -53,6 +53,8 @@ def failure(
     code = getattr(error, "code", None)
     routine = getattr(error, "routine", None) or "OpenCL"
     kind, advice = _MEANING.get(code if isinstance(code, int) else 0, (default, ""))
+    if default is OutOfMemoryError:  # Intel answers CL_OUT_OF_RESOURCES when memory is short
+        kind, advice = default, "Free memory, or use smaller arrays."
     try:
         name = "CL_" + cl.status_code.to_string(code)
     except (ValueError, TypeError):
