@@ -77,7 +77,7 @@ class SpirvCompiler:
                 f"it must be one of {', '.join(map(str, _WARP_SIZES))}."
             )
         try:
-            from .backend import NAME, register
+            from .backend import register
         except ModuleNotFoundError as error:
             if (error.name or "").partition(".")[0] != "triton":
                 raise
