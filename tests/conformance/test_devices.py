@@ -10,19 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from xtarget import NoDeviceError, OutOfMemoryError, XTargetError
 from xtarget._types import DeviceInfo, ProbeReport
 
 _RUNS_ON = ("silicon", "CPU runtime", "emulator", "stand-in", "fake")
-_each_example = settings(
-    max_examples=25,
-    deadline=None,
-    # the fixtures are one device for all examples, on purpose
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
 
 
 def test_probe_describes_the_devices(vendor: Any) -> None:
@@ -140,31 +132,6 @@ def test_alloc_for_a_stream_of_its_own(device: Any) -> None:
     assert bytes(got) == b"sixteen bytes ok"
     buffer.close()
     stream.close()
-
-
-@_each_example
-@given(data=st.binary(max_size=5000), spare=st.integers(0, 100))
-def test_write_then_read_gives_the_bytes(device: Any, stream: Any, data: bytes, spare: int) -> None:
-    buffer = device.alloc(len(data) + spare)
-    buffer.write(memoryview(data), stream)
-    got = bytearray(len(data))
-    buffer.read(memoryview(got), stream)
-    assert bytes(got) == data
-    buffer.close()
-
-
-@_each_example
-@given(first=st.binary(min_size=64, max_size=64), second=st.binary(max_size=64))
-def test_a_short_write_leaves_the_rest(
-    device: Any, stream: Any, first: bytes, second: bytes
-) -> None:
-    buffer = device.alloc(64)
-    buffer.write(memoryview(first), stream)
-    buffer.write(memoryview(second), stream)
-    got = bytearray(64)
-    buffer.read(memoryview(got), stream)
-    assert bytes(got) == second + first[len(second) :]
-    buffer.close()
 
 
 def test_source_may_be_reused_when_write_returns(device: Any, stream: Any) -> None:

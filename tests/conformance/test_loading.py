@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from xtarget import LoadError, OutOfResourcesError, XTargetError
 from xtarget._types import LaunchConfig, Target
@@ -71,17 +69,6 @@ def test_damaged_binary_is_refused(vendor: Any, damage: Any) -> None:
     artifact = vendor.vector_add()
     with pytest.raises(LoadError, match="vector_add"):
         _load(vendor.device, replace(artifact, binary=damage(artifact.binary)))
-
-
-@settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(share=st.floats(0.0, 0.999))
-def test_truncated_anywhere_is_refused(vendor: Any, share: float) -> None:
-    artifact = vendor.vector_add()
-    cut = artifact.binary[: int(len(artifact.binary) * share)]
-    with pytest.raises(LoadError):
-        _load(vendor.device, replace(artifact, binary=cut))
 
 
 def test_device_works_after_refusals(vendor: Any, memory: Any, stream: Any, hidden: Any) -> None:
