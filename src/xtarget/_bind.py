@@ -274,6 +274,7 @@ def _request(
         aligned=tuple(aligned),
         num_warps=launch.num_warps,
         num_stages=launch.num_stages,
+        options=tuple(sorted(launch.options.items())),
     )
     return request, slots
 

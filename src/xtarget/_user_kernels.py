@@ -31,6 +31,7 @@ def kernel(
     strided: bool = False,
     num_warps: int = 4,
     num_stages: int = 2,
+    options: Mapping[str, Constant] | None = None,
     summary: str = "",
     reference: Callable[..., Any] | None = None,
 ) -> Callable[[_Function], _Function]:
@@ -52,6 +53,7 @@ def kernel(
         strided: the kernel gets strides through `sizes` and takes any view. If False, arrays have
             to be C-contiguous and `run` refuses others.
         num_warps, num_stages: Triton's options of the same names.
+        options: further options of Triton's back ends (`maxnreg`, `waves_per_eu`, `num_ctas`).
         summary: one line for `xtarget kernels`.
         reference: the same on NumPy arrays, for `xtarget run --check`.
 
@@ -140,6 +142,7 @@ def kernel(
             grid=(padded[0], padded[1], padded[2]),
             num_warps=num_warps,
             num_stages=num_stages,
+            options=dict(options or {}),
         )
         return Plan(tuple(results), (launch,))
 

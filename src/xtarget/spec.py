@@ -219,6 +219,8 @@ class Launch:
             `dtype_constant("float32")`.
         grid: blocks in x, y, z.
         num_warps, num_stages: Triton's options.
+        options: further options of Triton's back ends (`maxnreg`, `waves_per_eu`, `num_ctas`); each
+            back end takes those that it knows.
     """
 
     source: str
@@ -227,6 +229,7 @@ class Launch:
     grid: tuple[int, int, int]
     num_warps: int = 4
     num_stages: int = 2
+    options: Mapping[str, Constant] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,9 +104,17 @@ def _as_a_user() -> None:
 
 def absence_is_told_without_loading_anything():
     os.environ.pop("ROCM_PATH", None)
-    assert "There is no" in (HipDriver(_dev(kfd=None)).absent() or "")
-    assert HipDriver(_dev()).absent() is None
-    os.environ["ROCM_PATH"] = "/an/emulator"
+    os.environ.pop("LD_LIBRARY_PATH", None)
+    without = HipDriver(_dev(kfd=None)).absent() or ""
+    assert "libamdhip64.so was not found" in without
+    assert "/opt/rocm/lib" in without  # where it was looked for
+    assert "There is no" in without  # and no device node either
+    assert "There is no" not in (HipDriver(_dev()).absent() or "")
+    # a library that is there has to be asked, device node or not
+    os.environ["ROCM_PATH"] = str(LIBRARY.parent.parent)
+    assert HipDriver(_dev(kfd=None)).absent() is None
+    os.environ["LD_LIBRARY_PATH"] = str(LIBRARY.parent)
+    del os.environ["ROCM_PATH"]
     assert HipDriver(_dev(kfd=None)).absent() is None
     sys.meta_path.clear()
     assert 'pip install "xtarget[amd]"' in (HipDriver(_dev()).absent() or "")

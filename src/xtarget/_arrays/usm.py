@@ -39,7 +39,9 @@ class UsmKind:
         address += interface.get("offset", 0) * dtype.itemsize
         place = driver("intel").locate(interface["syclobj"])  # type: ignore[attr-defined]
         type_ = ArrayType(name_of(dtype), shape, tuple(strides))
-        return View(self, array, address, type_, place, not readonly)
+        # dpctl's own memory objects write True there for what may be written
+        writable = not readonly or type_module(array).startswith("dpctl")
+        return View(self, array, address, type_, place, writable)
 
     def current_stream(self, device: Device, array: Any) -> Stream | None:
         queue = getattr(array, "sycl_queue", None)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..._errors import NoDeviceError
+from .._library_files import find_library_file
 from ._status import call, check
 
 __all__ = ["absent", "device_count", "load", "properties", "text", "version"]
@@ -45,15 +46,21 @@ def load() -> Any:
 
 
 def absent(dev: Path = Path("/dev")) -> str | None:
-    """The reason why there can be no device, found without loading anything; None if unknown.
-
-    Without a device node only a ROCm that was named on purpose (an emulator's) can have devices.
-    """
+    """The reason why there can be no device, found without loading anything; None if unknown."""
     if importlib.util.find_spec("hip") is None:
         return f"The Python binding of HIP is not installed. Install it with: {_PIP}"
-    if any(os.path.exists(dev / node) for node in _NODES) or _named_roots():
+    # where hip-python looks: ROCm's own Python package, ROCm's folder, the loader's paths
+    roots = [*_named_roots(), "/opt/rocm"]
+    if (
+        importlib.util.find_spec("rocm_sdk") is not None
+        or any((Path(root) / "lib" / _LIBRARY).exists() for root in roots)
+        or find_library_file(_LIBRARY) is not None
+    ):
         return None
-    return _why_no_device(dev)
+    reason = _why_no_library("no file of that name")
+    if not any(os.path.exists(dev / node) for node in _NODES):
+        reason += f" {_why_no_device(dev)}"
+    return reason
 
 
 def _named_roots() -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -90,9 +91,10 @@ class CpuBuffer:
         if allocation is not None:
             self._retired.add(allocation.release)
 
-    def __del__(self) -> None:
+    def __del__(self, _ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        # the default keeps the function: at exit this module's names may be gone
         allocation = getattr(self, "_allocation", None)
-        if allocation is not None and not sys.is_finalizing():
+        if allocation is not None and not _ending():
             self._retired.dropped(partial(self._retired.add, allocation.release))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -116,9 +117,10 @@ class CpuStream:
         self.queue = None
         self._retired.closed(self, last)
 
-    def __del__(self) -> None:
+    def __del__(self, _ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        # the default keeps the function: at exit this module's names may be gone
         # a stream that was dropped may still have work that uses memory
-        if getattr(self, "queue", None) is not None and not sys.is_finalizing():
+        if getattr(self, "queue", None) is not None and not _ending():
             self._retired.dropped(partial(self._retired.left, self.record()))
 
 

@@ -13,7 +13,7 @@ from ..._types import DeviceInfo, Target
 from .._opencl_icd import SYSTEM_VENDORS, icd_file_names
 from .errors import check
 
-__all__ = ["discover"]
+__all__ = ["discover", "sycl_device"]
 
 TARGET = Target("intel", "spirv64")
 _GPUS = "level_zero:gpu,opencl:gpu"
@@ -104,3 +104,15 @@ def discover(wanted: str | None = None) -> list[tuple[dpctl.SyclDevice, DeviceIn
             f"XTARGET_INTEL_DEVICES={wanted} names no device. SYCL offers: {there}."
         )
     return found
+
+
+def sycl_device(syclobj: object) -> dpctl.SyclDevice:
+    """The device behind a queue, a queue's capsule, or a filter string.
+
+    Raises:
+        XTargetError: it names no device.
+    """
+    if isinstance(syclobj, dpctl.SyclQueue):
+        return syclobj.sycl_device
+    with check(f"finding the device of {syclobj!r} failed"):
+        return dpctl.SyclQueue(syclobj).sycl_device

@@ -70,10 +70,9 @@ class IntelDriver:
 
     def absent(self) -> str | None:
         """Why there can be no device, told without loading anything; None: there may be one."""
-        why = None if _wanted() else _no_gpu()
-        if why is None and importlib.util.find_spec("dpctl") is None:
+        if importlib.util.find_spec("dpctl") is None:
             return f"dpctl is not installed. Install it with: {_INSTALL}"
-        return why
+        return None if _wanted() else _no_gpu()
 
     def probe(self) -> ProbeReport:
         why = self.absent()
@@ -107,3 +106,25 @@ class IntelDriver:
         from .discover import discover
 
         return IntelDevice(*discover(_wanted())[ordinal])
+
+    def locate(self, syclobj: object) -> str:
+        """The device that USM memory lies on.
+
+        Args:
+            syclobj: what `__sycl_usm_array_interface__` names: a queue, or a filter string.
+
+        Raises:
+            NoDeviceError: it is none of the devices that are used here.
+        """
+        from .discover import discover, sycl_device
+
+        device = sycl_device(syclobj)
+        found = discover(_wanted())
+        for candidate, info in found:
+            if candidate == device:
+                return info.name
+        there = ", ".join(info.name for _, info in found) or "none"
+        raise NoDeviceError(
+            f"the memory lies on {device.filter_string} ({device.name.strip()}), which is none of "
+            f"the devices in use: {there}. XTARGET_INTEL_DEVICES={device.filter_string} adds it."
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -136,9 +137,10 @@ class IntelBuffer:
             # the release is the end of the last reference
             self._retired.add([memory].clear)
 
-    def __del__(self) -> None:
+    def __del__(self, _ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        # the default keeps the function: at exit this module's names may be gone
         memory, addresses = getattr(self, "_memory", None), getattr(self, "_addresses", None)
-        if memory is not None and addresses is not None and not sys.is_finalizing():
+        if memory is not None and addresses is not None and not _ending():
             addresses.remove(self._address)
             self._retired.dropped(partial(self._retired.add, [memory].clear))
 

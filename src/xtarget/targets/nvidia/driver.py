@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
 import importlib.util
 from pathlib import Path
 from typing import Any
 
 from ..._errors import NoDeviceError, XTargetError
 from ..._types import DeviceInfo, ProbeReport, Target
+from .._library_files import find_library_file
 from ..base import Device
 from ._status import check
 
@@ -32,12 +32,10 @@ class CudaDriver:
                 found = False
             if not found:
                 return f"the Python binding {module} is not installed. Install it: {_INSTALL}"
-        try:
-            ctypes.CDLL(_LIBRARY)
-        except OSError as error:
+        if find_library_file(_LIBRARY) is None:
             return (
-                f"the CUDA driver library {_LIBRARY} was not found on the loader's path "
-                f"(LD_LIBRARY_PATH, ldconfig): {error}. Install the NVIDIA driver."
+                f"the CUDA driver library {_LIBRARY} was not found (looked in LD_LIBRARY_PATH, the "
+                "loader's cache and its default folders). Install the NVIDIA driver."
             )
         return None
 

@@ -1,0 +1,129 @@
+"""From a kernel to a cubin, without CUDA."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("triton")
+
+import xtarget
+from xtarget import Artifact, DeviceInfo, LoadError, Target
+from xtarget.spec import ArrayType
+from xtarget.targets._elf import Elf
+from xtarget.targets.nvidia import cubin
+
+X = ArrayType("float32", (1000,), (1,))
+M = ArrayType("float16", (256, 256), (256, 1))
+
+
+def add(target: str = "nvidia:sm_90") -> Artifact:
+    (artifact,) = xtarget.compile("add", X, X, target=target)
+    return artifact
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"])
+def test_the_cubin_is_for_the_arch_that_was_asked_for(arch: str) -> None:
+    artifact = add(f"nvidia:{arch}")
+    assert artifact.format == "cubin"
+    assert Elf.parse(artifact.binary).machine == 190  # EM_CUDA
+    assert cubin.arch_of(artifact.binary) == arch
+    assert cubin.entries(artifact.binary) == ("add",)
+
+
+def test_the_artifact_has_all_that_a_launch_needs() -> None:
+    artifact = add()
+    assert artifact.block == (artifact.num_warps * 32, 1, 1)
+    assert [(p.name, p.type, p.hidden) for p in artifact.parameters] == [
+        ("a", "*fp32", None),
+        ("b", "*fp32", None),
+        ("out", "*fp32", None),
+        ("n", "i32", None),
+        ("global_scratch", "*i8", "global_scratch"),
+        ("profile_scratch", "*i8", "profile_scratch"),
+    ]
+    assert 0 < (artifact.resources.registers or 0) <= 255
+    assert artifact.resources.local_bytes == 0
+    assert ".target sm_90" in artifact.texts["ptx"]
+
+
+def test_the_parameters_are_those_of_the_ptx() -> None:
+    strided = ArrayType("float32", (100, 100), (200, 2))
+    (artifact,) = xtarget.compile("add", strided, strided, target="nvidia:sm_90")
+    assert artifact.texts["ptx"].count(".param .") == len(artifact.parameters)
+
+
+def test_a_matmul_uses_shared_memory_and_says_how_much() -> None:
+    (artifact,) = xtarget.compile("matmul", M, M, target="nvidia:sm_90")
+    assert artifact.shared_bytes > 0
+
+
+def test_stages_are_kept_when_asked_for() -> None:
+    (artifact,) = xtarget.compile("add", X, X, target="h200", keep_stages=True)
+    assert {"ttir", "ttgir", "llir", "ptx"} <= set(artifact.texts)
+    assert "tt.func" in artifact.texts["ttir"]
+
+
+def test_the_same_request_gives_the_same_bytes_and_no_path() -> None:
+    from xtarget import _bind, _kernels, _registry
+
+    target = Target.parse("nvidia:sm_90")
+    (request,) = _bind.compile_requests(_kernels.find("add"), [X, X], {}, target)
+    compiler = _registry.compiler("nvidia")
+    one, two = (compiler.compile(request, target) for _ in range(2))
+    assert one == two
+    for place in (b"/work", b"/home", b"/tmp", b"kernels/"):
+        assert place not in one.binary
+
+
+def device(arch: str) -> DeviceInfo:
+    return DeviceInfo("nvidia:0", Target("nvidia", arch), "a GPU", 1 << 30, 8, "1", 32, 1024, 49152)
+
+
+@pytest.mark.parametrize(
+    ("made", "here", "runs"),
+    [
+        ("sm_90", "sm_90", True),
+        ("sm_80", "sm_86", True),
+        ("sm_86", "sm_80", False),
+        ("sm_80", "sm_90", False),
+        ("sm_100", "sm_103", True),
+        ("sm_90", "sm_100", False),
+    ],
+)
+def test_a_cubin_runs_on_later_minor_revisions_only(made: str, here: str, runs: bool) -> None:
+    artifact = add(f"nvidia:{made}")
+    if runs:
+        cubin.check_cubin(artifact, device(here))
+    else:
+        with pytest.raises(LoadError, match=rf"{made}.*{here}"):
+            cubin.check_cubin(artifact, device(here))
+
+
+def test_another_vendors_binary_is_refused() -> None:
+    (hsaco,) = xtarget.compile("add", X, X, target="amd:gfx942")
+    with pytest.raises(LoadError, match="hsaco"):
+        cubin.check_cubin(hsaco, device("sm_90"))
+    with pytest.raises(LoadError, match="machine 224"):
+        cubin.check_cubin(replace(hsaco, format="cubin"), device("sm_90"))
+
+
+def test_an_entry_that_is_not_there_is_refused_with_those_that_are() -> None:
+    with pytest.raises(LoadError, match=r"no entry 'sub'; it has add"):
+        cubin.check_cubin(replace(add(), entry="sub"), device("sm_90"))
+
+
+@given(data=st.data())
+def test_a_damaged_cubin_is_read_or_refused_but_nothing_else(data: st.DataObject) -> None:
+    content = bytearray(add().binary)
+    for _ in range(data.draw(st.integers(1, 4))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    cut = data.draw(st.one_of(st.none(), st.integers(0, len(content))))
+    damaged = bytes(content[:cut])
+    for read in (cubin.entries, cubin.arch_of, lambda c: cubin.resources(c, "add")):
+        with contextlib.suppress(LoadError):
+            read(damaged)
