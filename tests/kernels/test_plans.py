@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -177,13 +177,12 @@ def test_one_matrix_for_a_whole_batch_is_one_product(catalog: Any, rules: Any) -
 
 def test_parameters_come_in_the_order_of_the_call(catalog: Any, rules: Any) -> None:
     """The launch path is shortest when the addresses of a call are its first parameters."""
-    for name in ("add", "relu", "sum", "softmax", "rms_norm", "layer_norm", "matmul"):
+    for name in ("add", "relu", "sum", "softmax", "rms_norm", "matmul"):
         spec = catalog[name]
-        types = [array("float32", 8, 8) if i < 2 else array("float32", 8) for i in range(3)]
-        types = [types[0], *types[2:]] if "norm" in name else types
-        (launch,) = spec.plan(call_of(spec, rules, *types[: spec.required])).launches
+        types = [array("float32", 8, 8)] * spec.required
+        (launch,) = spec.plan(call_of(spec, rules, *types)).launches
         addresses = [v for v in launch.args.values() if isinstance(v, Input | Output)]
-        assert [type(v) for v in addresses].count(Output) == 1
+        assert addresses == [*map(Input, range(len(types))), Output()], name
 
 
 # ------------------------------------------------------------------------------------ two launches
@@ -374,21 +373,13 @@ def test_tiles_are_powers_of_two_and_fit_shared_memory(library: Any) -> None:
 def test_the_catalog_imports_nothing_heavy() -> None:
     code = (
         "import sys, xtarget\n"
-        "names = list(xtarget.catalog())\n"
-        "assert 'matmul' in names, names\n"
+        "assert 'matmul' in xtarget.catalog()\n"
         "assert 'triton' not in sys.modules and 'llvmlite' not in sys.modules\n"
-        "from xtarget import _kernels\n"
         "mine = [m for m in sys.modules if m.startswith('xtarget_kernels_')]\n"
         "assert not any(m.endswith(('elementwise', 'linear', 'indexing')) for m in mine), mine\n"
     )
-    source = Path(__file__).parents[2] / "src"
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60, env=_environment(source))
-
-
-def _environment(source: Path) -> dict[str, str]:
-    import os
-
-    return {**os.environ, "PYTHONPATH": str(source)}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60, env=environment)
 
 
 def test_every_spec_is_complete(catalog: Any, rules: Any) -> None:
