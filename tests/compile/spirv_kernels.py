@@ -224,7 +224,7 @@ CASES["casts"] = Case(
              empty(256, dtype=ml_dtypes.bfloat16), empty(256, dtype=np.int32),
              empty(256, dtype=np.int8), empty(256, dtype=np.int64), empty(256, dtype=np.float64),
              empty(256, dtype=np.uint8)],
-    lambda x, h, b, i, c, l, d, u: [
+    lambda x, *rest: [
         (1, x.astype(np.float16)), (2, x.astype(ml_dtypes.bfloat16)), (3, x.astype(np.int32)),
         (4, x.astype(np.int8)), (5, x.astype(np.int64)), (6, x.astype(np.float64)),
         (7, np.abs(x).astype(np.uint8))],
@@ -321,9 +321,10 @@ def _with_nan(dtype: Any, step: int) -> Any:
 
 
 def _nan(x: Any, y: Any, o: Any) -> Any:
+    known = np.where(np.isnan(x), -np.inf, x)
     with np.errstate(invalid="ignore"):
         parts = [np.minimum(x, y), np.maximum(x, y), np.fmin(x, y), np.fmax(x, y),
-                 np.maximum(x, y), np.clip(np.where(np.isnan(x), -np.inf, x), -0.5, 0.5)]  # fmt: skip
+                 np.maximum(x, y), np.clip(known, -0.5, 0.5)]  # fmt: skip
     return [(2, np.concatenate([p.astype(x.dtype) for p in parts]))]
 
 
@@ -725,7 +726,7 @@ CASES["many_fields"] = Case(
     lambda x, o, n: [(1, np.concatenate([x.max(0), x.argmax(0), np.full(64, 9.0)]))],
 )
 
-# ------------------------------------------------------------------------- what SPIR-V does not have
+# ------------------------------------------------------------------------ what SPIR-V does not have
 
 
 @triton.jit

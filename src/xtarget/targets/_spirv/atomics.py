@@ -13,7 +13,8 @@ from .irtext import VALUE, Draft, UnsupportedError
 __all__ = ["define", "lower_atomics"]
 
 _OPERATION = re.compile(
-    rf"(\s*{VALUE}) = atomicrmw (?:volatile )?(\w+) (ptr(?: addrspace\((\d)\))?) (\S+), (\w+) (\S+) "
+    rf"(\s*{VALUE}) = atomicrmw (?:volatile )?(\w+) (ptr(?: addrspace\((\d)\))?) (\S+), "
+    r"(\w+) (\S+) "
 )
 _EXCHANGE = re.compile(
     rf"(\s*{VALUE}) = cmpxchg (?:weak )?(?:volatile )?(ptr(?: addrspace\((\d)\))?) (\S+), "
@@ -86,7 +87,7 @@ def define(name: str, _warp_size: int) -> str | None:
         name,
         type_,
         f"{pointer} %p, {type_} %v",
-        f"""%first = load atomic {word}, {pointer} %p syncscope("device") monotonic, align {_size(word)}
+        f"""%first = {_load(pointer, "%p", word)}
         br label %loop
         loop:
         %seen = phi {word} [ %first, %0 ], [ %now, %loop ]
@@ -102,6 +103,11 @@ def define(name: str, _warp_size: int) -> str | None:
 
 def _size(word: str) -> int:
     return int(word[1:]) // 8
+
+
+def _load(pointer: str, address: str, word: str) -> str:
+    scope = 'syncscope("device") monotonic'
+    return f"load atomic {word}, {pointer} {address} {scope}, align {_size(word)}"
 
 
 def _compare_exchange(pointer: str, address: str, word: str, old: str, new: str) -> str:
@@ -145,7 +151,7 @@ def _containing_word(pointer: str, bits: int) -> str:
         %shift = trunc i64 %offset8 to i32
         %mask = shl i32 {(1 << bits) - 1}, %shift
         %others = xor i32 %mask, -1
-        %first = load atomic i32, {pointer} %word syncscope("device") monotonic, align 4"""
+        %first = {_load(pointer, "%word", "i32")}"""
 
 
 def _small_loop(name: str, type_: str, bits: str, pointer: str, step: str) -> str:

@@ -191,6 +191,6 @@ def register() -> None:
         present = backends.setdefault(NAME, Backend(compiler=SpirvBackend, driver=_NoDriver))
     if present.compiler is not SpirvBackend:
         raise CompileError(
-            f"Triton already has a back end named {NAME!r} ({present.compiler.__module__}), so xtarget "
-            "cannot add its own. Uninstall the package it comes from."
+            f"Triton already has a back end named {NAME!r} ({present.compiler.__module__}), so "
+            "xtarget cannot add its own. Uninstall the package it comes from."
         )

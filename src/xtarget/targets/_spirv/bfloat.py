@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from .helpers import function
-from .irtext import VALUE, Draft, UnsupportedError, split_list, type_of
+from .irtext import VALUE, Draft, UnsupportedError, split_list
 
 __all__ = ["define", "lower_bfloat"]
 
@@ -118,11 +118,11 @@ _HELPER = re.compile(r"xt\.bf16\.(extend|extend64|truncate|truncate64)(?:\.v(\d+
 _INTRINSIC = re.compile(r"xt\.([\w.]+)\.bf16")
 #: Intrinsics on bfloat16 with the same on float, by number of operands.
 _ARITY = {
-    1: "sqrt exp exp2 log log2 sin cos floor ceil trunc rint nearbyint round roundeven".split(),
-    2: "minnum maxnum minimum maximum copysign pow".split(),
-    3: ["fma", "fmuladd"],
+    1: "sqrt exp exp2 log log2 sin cos floor ceil trunc rint nearbyint round roundeven",
+    2: "minnum maxnum minimum maximum copysign pow",
+    3: "fma fmuladd",
 }
-_COUNTS = {name: count for count, names in _ARITY.items() for name in names}
+_COUNTS = {name: count for count, names in _ARITY.items() for name in names.split()}
 
 
 def define(name: str, _warp_size: int) -> str | None:
@@ -159,6 +159,7 @@ def _conversion(name: str, kind: str, lanes: int) -> str:
 
     i16, i32, i1, f32, f64 = of("i16"), of("i32"), of("i1"), of("float"), of("double")
     suffix = f".v{lanes}" if lanes else ""
+    f64_suffix = f"v{lanes}f64" if lanes else "f64"
     if kind == "extend":
         return function(
             name,
@@ -207,8 +208,8 @@ def _conversion(name: str, kind: str, lanes: int) -> str:
         %nan = fcmp uno {f64} %x, %x
         %keep = or {i1} %exact, %nan
         %bits = bitcast {f32} %near to {i32}
-        %size = call {f64} @llvm.fabs.{"v%df64" % lanes if lanes else "f64"}({f64} %x)
-        %size2 = call {f64} @llvm.fabs.{"v%df64" % lanes if lanes else "f64"}({f64} %back)
+        %size = call {f64} @llvm.fabs.{f64_suffix}({f64} %x)
+        %size2 = call {f64} @llvm.fabs.{f64_suffix}({f64} %back)
         %above = fcmp ogt {f64} %size2, %size
         %down = sext {i1} %above to {i32}
         %toward = add {i32} %bits, %down

@@ -91,7 +91,7 @@ class Worker:
         return process.pid if process is not None and process.poll() is None else None
 
     def forget(self) -> None:
-        """After a fork, in the new process: the child is not ours, and its pipes stay the parent's."""
+        """After a fork, in the new process: the child and its pipes stay the parent's."""
         process, log = self._process, self._log
         self._lock = threading.Lock()
         self._process = self._log = None

@@ -73,8 +73,8 @@ class SpirvCompiler:
         warp_size = options.get("warp_size", self.warp_size)
         if not isinstance(warp_size, int) or warp_size not in _WARP_SIZES:
             raise CompileError(
-                f"kernel {request.source.name}: the option warp_size is {warp_size!r}; for {target} "
-                f"it must be one of {', '.join(map(str, _WARP_SIZES))}."
+                f"kernel {request.source.name}: the option warp_size is {warp_size!r}; for "
+                f"{target} it must be one of {', '.join(map(str, _WARP_SIZES))}."
             )
         try:
             from .backend import register
@@ -111,9 +111,9 @@ def _checked(artifact: Artifact, compiled: Compiled) -> tuple[Parameter, ...]:
     expected = tuple("ptr" if p.is_pointer else _HOST_TYPES.get(p.type, p.type) for p in listed)
     if actual != expected:
         raise CompileError(
-            f"kernel {artifact.entry}: the compiled entry takes ({', '.join(actual)}), the signature "
-            f"says ({', '.join(expected)}). This is a fault of xtarget's SPIR-V compiler with this "
-            "Triton; please report both lists."
+            f"kernel {artifact.entry}: the compiled entry takes ({', '.join(actual)}), the "
+            f"signature says ({', '.join(expected)}). This is a fault of xtarget's SPIR-V "
+            "compiler with this Triton; please report both lists."
         )
     return tuple(listed)
 

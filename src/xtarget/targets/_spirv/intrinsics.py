@@ -70,7 +70,8 @@ _TABLE: dict[str, tuple[str, str, str]] = {
         "i16",
         "<2 x i16> %a, <2 x i16> %b, i16 %c",
         """%start = call float @xt.bf16.extend(i16 %c)
-        %sum = call float @xt.amdgcn.fdot2.f32.bf16(<2 x i16> %a, <2 x i16> %b, float %start, i1 false)
+        %sum = call float \
+@xt.amdgcn.fdot2.f32.bf16(<2 x i16> %a, <2 x i16> %b, float %start, i1 false)
         %r = call i16 @xt.bf16.truncate(float %sum)""",
     ),
     # --- bytes ---------------------------------------------------------------------------------

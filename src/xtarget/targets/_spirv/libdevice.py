@@ -14,11 +14,11 @@ _TYPES = {"f16": "half", "f32": "float", "f64": "double"}
 _SAME = {
     1: """acos acosh asin asinh atan atanh cbrt ceil cos cosh cospi erf erfc exp exp10 exp2 expm1
         fabs floor lgamma log log10 log1p log2 rint round rsqrt sin sinh sinpi sqrt tan tanh tanpi
-        tgamma trunc""".split(),
-    2: "atan2 copysign fdim fmax fmin fmod hypot nextafter pow powr remainder".split(),
-    3: ["fma", "mad"],
+        tgamma trunc""",
+    2: "atan2 copysign fdim fmax fmin fmod hypot nextafter pow powr remainder",
+    3: "fma mad",
 }
-_ARITY = {name: count for count, names in _SAME.items() for name in names}
+_ARITY = {name: count for count, names in _SAME.items() for name in names.split()}
 _RENAMED = {
     "nearbyint": "rint",
     "native_cos": "cos",
@@ -35,8 +35,8 @@ _RENAMED = {
 _MAGNITUDE = {"half": 0x7FFF, "float": 0x7FFFFFFF, "double": 0x7FFFFFFFFFFFFFFF}
 _INFINITY = {"half": 0x7C00, "float": 0x7F800000, "double": 0x7FF0000000000000}
 
-#: Tests on the bits of a value: OpenCL's build options may let a device forget NaN and infinity, the
-#: bits cannot. `{bits}` integer type, `{infinity}` its bits of infinity.
+#: Tests on the bits of a value: OpenCL's build options may let a device forget NaN and infinity,
+#: the bits cannot. `{bits}` integer type, `{infinity}` its bits of infinity.
 _TESTS = {
     "isnan": "%c = icmp ugt {bits} %m, {infinity}",
     "isinf": "%c = icmp eq {bits} %m, {infinity}",

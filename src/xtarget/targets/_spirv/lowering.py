@@ -13,8 +13,8 @@ from typing import Any
 
 __all__ = ["Lowered", "lower_to_llvm", "lower_to_ttgir", "optimize_ttir"]
 
-#: Given to AMD's accelerate-matmul pass: an arch without matrix cores, so that the pass does no more
-#: than widen the operands of dots to what plain multiply-add takes.
+#: Given to AMD's accelerate-matmul pass: an arch without matrix cores, so that the pass does no
+#: more than widen the operands of dots to what plain multiply-add takes.
 _ARCH_WITHOUT_MATRIX_CORES = "gfx900"
 #: Given to the common accelerate-matmul pass: no tensor cores, so that it does no more than take
 #: scaled dots apart.

@@ -73,7 +73,7 @@ def _without_fences_of_barriers(lines: list[str]) -> list[str]:
 _GENERIC = re.compile(r"\bptr\b(?! addrspace)")
 _CONSTANT = re.compile(r"(@(?!xt\.)[\w.$]+) = (.*?)\bconstant ")
 _SCOPE = re.compile(r'syncscope\("([\w-]+)"\) ?')
-#: LLVM's names of synchronisation scopes for AMD and for SPIR-V; a scope without a name is the system.
+#: LLVM's names of synchronisation scopes, AMD's to SPIR-V's; one without a name is the system.
 _SCOPES = {
     "agent": "device",
     "workgroup": "workgroup",
@@ -87,7 +87,8 @@ def rename_address_spaces(draft: Draft) -> None:
     constants = set()
     result = []
     for line in draft.lines:
-        line = _GENERIC.sub("ptr addrspace(4)", line).replace(" addrspace(5)", "")
+        line = _GENERIC.sub("ptr addrspace(4)", line)
+        line = line.replace(", addrspace(5)", "").replace(" addrspace(5)", "")
         if match := _CONSTANT.match(line):
             constants.add(match[1])
             line = f"{match[1]} = {match[2]}addrspace(1) constant {line[match.end() :]}"

@@ -1,0 +1,188 @@
+"""The child process that runs LLVM: it may die, hang or be left, and the next request works."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from xtarget._errors import CompileError
+from xtarget.targets._spirv import client
+from xtarget.targets._spirv.client import Worker
+from xtarget.targets._spirv.irtext import Layout
+
+pytest.importorskip("llvmlite", reason="llvmlite is not installed, and it writes SPIR-V")
+
+LAYOUT = Layout(num_warps=1, warp_size=16, shared_bytes=0)
+FINE = """
+define void @k(ptr addrspace(1) %0) {
+  %2 = call i32 @llvm.amdgcn.workitem.id.x()
+  %3 = getelementptr i32, ptr addrspace(1) %0, i32 %2
+  store i32 %2, ptr addrspace(1) %3, align 4
+  ret void
+}
+declare i32 @llvm.amdgcn.workitem.id.x()
+"""
+#: Valid LLVM IR that its SPIR-V back end ends the process on.
+FATAL = """
+target triple = "spirv64v1.4-unknown-unknown"
+define spir_kernel void @k(ptr addrspace(1) %p) {
+  %v = load i128, ptr addrspace(1) %p, align 16
+  %r = call i128 @llvm.bitreverse.i128(i128 %v)
+  store i128 %r, ptr addrspace(1) %p, align 16
+  ret void
+}
+declare i128 @llvm.bitreverse.i128(i128)
+"""
+
+
+@pytest.fixture
+def worker() -> Iterator[Worker]:
+    made = Worker()
+    yield made
+    made.close()
+
+
+def assert_works(worker: Worker) -> None:
+    text, parameters = worker.prepare(FINE, b"", "k", LAYOUT)
+    assert parameters == ("ptr",)
+    assert "get_sub_group_local_id" in text
+    assert worker.emit(text)[:4] == b"\x03\x02\x23\x07"
+
+
+def gone(pid: int, seconds: float = 10.0) -> bool:
+    """Whether a process that is not our child ends within the time."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except FileNotFoundError:
+            return True
+        if state == "Z":
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def test_one_child_serves_many_requests(worker: Worker) -> None:
+    assert worker.pid is None
+    assert_works(worker)
+    pid = worker.pid
+    assert_works(worker)
+    assert worker.pid == pid is not None
+
+
+def test_what_ends_llvm_is_an_error_and_the_child_stays(worker: Worker) -> None:
+    assert_works(worker)
+    pid = worker.pid
+    with pytest.raises(CompileError, match=r"generating SPIR-V: LLVM's process (died of|ended)"):
+        worker.emit(FATAL)
+    assert_works(worker)
+    assert worker.pid == pid
+
+
+def test_text_that_is_no_ir(worker: Worker) -> None:
+    with pytest.raises(CompileError, match="LLVM IR parsing error"):
+        worker.prepare("define nonsense", b"", "k", LAYOUT)
+    assert_works(worker)
+
+
+def test_a_request_that_takes_too_long(worker: Worker) -> None:
+    assert_works(worker)
+    worker.time_limit = 0.0
+    with pytest.raises(CompileError, match=r"rewriting .* did not finish within 0 s"):
+        worker.prepare(FINE, b"", "k", LAYOUT)
+    worker.time_limit = 60.0
+    assert_works(worker)
+
+
+def test_the_limit_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XTARGET_SPIRV_TIMEOUT", "2.5")
+    assert Worker().time_limit == 2.5
+
+
+def test_a_child_that_was_killed(worker: Worker) -> None:
+    assert_works(worker)
+    pid = worker.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    assert gone(pid)
+    assert_works(worker)
+    assert worker.pid != pid
+
+
+def test_a_child_that_stands_still(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert_works(worker)
+    monkeypatch.setattr(client, "_GRACE", 0.3)
+    worker.time_limit = 0.2
+    pid = worker.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    with pytest.raises(CompileError, match="LLVM's process did not answer"):
+        worker.prepare(FINE, b"", "k", LAYOUT)
+    assert gone(pid)
+    worker.time_limit = 60.0
+    assert_works(worker)
+
+
+@pytest.mark.parametrize("how", ["os._exit(0)", "os.kill(os.getpid(), 9)", "sys.exit(0)"])
+def test_the_child_goes_with_its_parent(how: str) -> None:
+    script = (
+        "import os, sys\nfrom xtarget.targets._spirv.client import worker\n"
+        f"worker.start()\nprint(worker.pid, flush=True)\n{how}"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60
+    )
+    assert gone(int(done.stdout))
+
+
+def test_a_forked_process_has_a_child_of_its_own(worker: Worker) -> None:
+    script = f"""
+import os, sys
+from xtarget.targets._spirv.client import worker
+from xtarget.targets._spirv.irtext import Layout
+text = {FINE!r}
+layout = Layout(num_warps=1, warp_size=16, shared_bytes=0)
+first = worker.prepare(text, b"", "k", layout)
+pid = os.fork()
+if pid == 0:
+    os._exit(0 if worker.prepare(text, b"", "k", layout) == first else 1)
+assert os.waitpid(pid, 0)[1] == 0
+assert worker.prepare(text, b"", "k", layout) == first
+"""
+    subprocess.run([sys.executable, "-c", script], timeout=60, check=True)
+
+
+def test_an_interrupted_request_leaves_nothing_in_the_pipe(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert_works(worker)
+
+    def interrupted(data: bytearray) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(client, "_unpack", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            worker.prepare(FINE, b"", "k", LAYOUT)
+    assert_works(worker)
+
+
+def test_the_child_imports_neither_triton_nor_numpy() -> None:
+    script = """
+import sys
+from xtarget.targets._spirv import codegen, worker
+from xtarget.targets._spirv.irtext import Layout
+text, kernel = codegen.prepare(sys.argv[1], b"", "k", Layout(1, 16, 0))
+codegen.emit(text)
+heavy = {"triton", "numpy"} & set(sys.modules)
+assert not heavy, heavy
+"""
+    subprocess.run([sys.executable, "-c", script, FINE], timeout=60, check=True)
