@@ -114,14 +114,16 @@ _NO_EFFECT = re.compile(r"(?:s_waitcnt\w* .*|s_nop .*|;.*|\s*)")
 
 
 def drop_inline_assembly(draft: Draft) -> None:
-    """AMD's waits and hints mean nothing here; every other assembly is an error."""
+    """AMD's waits and hints mean nothing here; every other assembly is an error, and so is a trap:
+    a device would go on, or wait for ever at a barrier.
+    """
     result = []
     for line in draft.lines:
         match = _ASSEMBLY.search(line)
+        if "@llvm.trap()" in line or (match and match[1].strip().startswith("s_trap")):
+            raise UnsupportedError("a trap (device_assert in a kernel compiled with debug=True)")
         if not match:
             result.append(line)
-        elif match[1].strip().startswith("s_trap"):
-            raise UnsupportedError("a trap (device_assert in a kernel compiled with debug=True)")
         elif not _NO_EFFECT.fullmatch(match[1]):
             raise UnsupportedError(f"inline assembly {match[1]!r}")
     draft.lines = result
