@@ -78,7 +78,7 @@ def bare_arguments(cache: Path) -> list[str]:
     (artifact,) = xtarget.compile("add", layout, layout, target=target)
     from xtarget import _bind, _kernels
 
-    plan = _bind.make_plan(_kernels.find("add"), [layout, layout], {}, None, "nvidia", 132)
+    plan = _bind.make_plan(_kernels.find("add"), [layout, layout], {}, None, target, 132)
     path = cache / "add.cubin"
     path.write_bytes(artifact.binary)
     grid = plan.launches[0].grid[0]

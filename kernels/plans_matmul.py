@@ -165,7 +165,7 @@ def _launches(call: Call, dtype: str, out: ArrayType, problem: _Problem) -> Plan
     """
     _, total, kind = _TYPES.get(dtype, _SMALL)
     m, n, batch = problem.m, problem.n, problem.batch.size
-    tile = tuning.matmul_tile(call.vendor, kind, m, n, batch, call.compute_units)
+    tile = tuning.matmul_tile(call.vendor, call.arch, kind, m, n, batch, call.compute_units)
     whole = _launch(call, dtype, problem, tile, Output(), 1)
     parts = tuning.splits(whole.grid[0], call.compute_units, problem.k, tuning.split_k(call.vendor))
     if parts == 1:

@@ -110,6 +110,7 @@ _ROWS: Final = {
 
 #: By vendor and by what the operands are: largest first. Bytes of shared memory are about
 #: (m + n) * k * itemsize * stages; 99 KiB is what every NVIDIA chip from sm_86 on has, AMD has 64.
+#: An entry for an arch comes before its vendor's: sm_90 has 227 KiB.
 _MATMUL: Final[Mapping[str, Mapping[str, tuple[MatmulTile, ...]]]] = {
     "nvidia": {
         "half": (
@@ -134,6 +135,9 @@ _MATMUL: Final[Mapping[str, Mapping[str, tuple[MatmulTile, ...]]]] = {
             MatmulTile(16, 16, 16, 2, 3),
         ),
         "integer": (MatmulTile(16, 16, 16, 4, 1),),
+    },
+    "nvidia:sm_90": {
+        "half": (MatmulTile(128, 256, 64, 8, 4),),
     },
     "amd": {
         "half": (
@@ -202,12 +206,12 @@ def splits(blocks: int, wanted: int, length: int, shortest: int) -> int:
 
 
 def matmul_tile(
-    vendor: str, kind: str, m: int, n: int, batch: int, compute_units: int
+    vendor: str, arch: str, kind: str, m: int, n: int, batch: int, compute_units: int
 ) -> MatmulTile:
     """The largest tile that is not mostly padding and leaves no multiprocessor without one; for a
     problem too small for that, the smallest that covers it.
     """
-    tiles = _of(_MATMUL, vendor)[kind]
+    tiles = _MATMUL.get(f"{vendor}:{arch}", {}).get(kind, ()) + _of(_MATMUL, vendor)[kind]
     fitting = [
         tile
         for tile in tiles

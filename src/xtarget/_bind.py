@@ -163,7 +163,7 @@ def make_plan(
     types: Sequence[ArrayType | ScalarType],
     options: Mapping[str, Any],
     out: ArrayType | None,
-    vendor: str,
+    target: Target,
     compute_units: int,
 ) -> Plan:
     """The plan of a call, from layouts alone."""
@@ -173,9 +173,10 @@ def make_plan(
         args=tuple(types),
         options={**spec.options, **options},
         out=out,
-        vendor=vendor,
+        vendor=target.vendor,
         compute_units=compute_units,
         rules=_RULES,
+        arch=target.arch,
     )
     try:
         return spec.plan(call)
@@ -366,7 +367,7 @@ def bind(
         out_type = out_view.type
         if stage_out:
             out_type = replace(out_type, strides=contiguous_strides(out_type.shape))
-    plan = make_plan(kernel, bound_types, options, out_type, info.vendor, info.compute_units)
+    plan = make_plan(kernel, bound_types, options, out_type, info.target, info.compute_units)
     _check_fp64(spec, plan, bound_types, info.name, info.fp64)
 
     launches = []
@@ -445,6 +446,6 @@ def compile_requests(
         else:
             views.append(None if _arrays.is_scalar(arg) else _arrays.kind_of(arg).view(arg))
     types = _types(spec, args, views)
-    plan = make_plan(kernel, types, options, None, target.vendor, _TYPICAL_COMPUTE_UNITS)
+    plan = make_plan(kernel, types, options, None, target, _TYPICAL_COMPUTE_UNITS)
     aligned = [view is not None and view.address % 16 == 0 for view in views]
     return [request for _, request, _ in requests(kernel, plan, types, aligned)]

@@ -128,6 +128,7 @@ class Call:
             results.
         compute_units: multiprocessors of the device (CPU: threads).
         rules: NumPy's type rules.
+        arch: second half of the target (`sm_90`); like `vendor`, for choosing tile sizes only.
     """
 
     kernel: str
@@ -137,6 +138,7 @@ class Call:
     vendor: str
     compute_units: int
     rules: DtypeRules
+    arch: str = ""
 
     def array(self, index: int) -> ArrayType:
         """Argument `index`, which has to be an array for this kernel."""

@@ -19,6 +19,9 @@ from .module import CudaModule
 
 __all__ = ["CudaDevice", "CudaStream"]
 
+#: Bytes that the pool keeps for the next allocation when all work is done.
+_POOL_KEEPS = 256 << 20
+
 
 class CudaEvent:
     """A point in a CUDA stream."""
@@ -163,6 +166,7 @@ class CudaDevice:
             check(driver.cuCtxSetCurrent(before), "restoring the current context")
         self._threads.ready = not int(before) or alone
         self._default = CudaStream(self, core.LEGACY_DEFAULT_STREAM, owned=False)
+        self._pool = _memory_pool(info)
 
     @property
     def default_stream(self) -> CudaStream:
@@ -232,7 +236,7 @@ class CudaDevice:
             return CudaBuffer(self, 0, 0, on)
         with self.current():
             what = f"allocating {nbytes} bytes on {self.info.name}"
-            address = check(driver.cuMemAllocAsync(nbytes, on.handle), what)
+            address = check(driver.cuMemAllocFromPoolAsync(nbytes, self._pool, on.handle), what)
         return CudaBuffer(self, int(address), nbytes, on)
 
     def borrow(self, address: int, nbytes: int) -> CudaBuffer:
@@ -250,3 +254,17 @@ class CudaDevice:
             self.synchronize()
             self._core = None
             self._alone = False  # the next use goes through `enter`, which says so
+
+
+def _memory_pool(info: DeviceInfo) -> Any:
+    """A pool of our own: the device's default one gives freed memory back to the system at every
+    synchronization (its threshold is 0), and other libraries use it too."""
+    properties = driver.CUmemPoolProps()
+    properties.allocType = driver.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
+    properties.location.type = driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
+    properties.location.id = info.ordinal
+    what = f"making a memory pool on {info.name}"
+    pool = check(driver.cuMemPoolCreate(properties), what)
+    threshold = driver.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
+    check(driver.cuMemPoolSetAttribute(pool, threshold, driver.cuuint64_t(_POOL_KEEPS)), what)
+    return pool
