@@ -31,8 +31,8 @@ _TAKES_OLD = ("permlanex16", "dpp")
 _LANE = f"%lane = {builtin('get_sub_group_local_id', 'i32')}"
 
 
-def _shuffle(result: str, value: str, lane: str) -> str:
-    return f"{result} = {builtin('sub_group_shuffle', 'i32', f'i32 {value}', f'u32 {lane}')}"
+def _shuffle(result: str, value: str, lane: str, type_: str = "i32") -> str:
+    return f"{result} = {builtin('sub_group_shuffle', type_, f'{type_} {value}', f'u32 {lane}')}"
 
 
 _DPP_CALL = re.compile(
@@ -84,24 +84,22 @@ def define(name: str, warp_size: int) -> str | None:
     kind = operation.partition(".")[0]
     if suffix not in _SUFFIX_TYPES or kind not in (*_OPERATIONS, "dpp"):
         return None
-    if suffix != "i32":
-        return _in_words(name, operation, _SUFFIX_TYPES[suffix], kind)
+    type_ = _SUFFIX_TYPES[suffix]
+    if type_ not in ("i32", "i64"):
+        return _as_integer(name, operation, type_, kind)
     if kind == "readlane":
-        return function(
-            name,
-            "i32",
-            "i32 %v, i32 %lane",
-            _shuffle("%r", "%v", "%lane"),
-            "ret i32 %r",
-            convergent=True,
-        )
+        shuffle = _shuffle("%r", "%v", "%lane", type_)
+        given = f"{type_} %v, i32 %lane"
+        return function(name, type_, given, shuffle, f"ret {type_} %r", convergent=True)
     if kind == "permlanex16":
-        return _permlanex16(name, warp_size)
+        return _permlanex16(name, type_, warp_size)
     control, rows, banks, bound = (int(n) for n in operation.split(".")[1:])
-    return _dpp(name, control, rows, banks, bound, warp_size)
+    return _dpp(name, type_, control, rows, banks, bound, warp_size)
 
 
-def _dpp(name: str, control: int, rows: int, banks: int, bound: int, warp_size: int) -> str:
+def _dpp(
+    name: str, type_: str, control: int, rows: int, banks: int, bound: int, warp_size: int
+) -> str:
     """AMD "RDNA3 ISA", section 7.6 (DPP16): rows of 16 lanes, banks of 4.
 
     `bound`: a lane without a source gets 0, otherwise it keeps the old value, as do the lanes of
@@ -141,10 +139,14 @@ def _dpp(name: str, control: int, rows: int, banks: int, bound: int, warp_size: 
         _LANE,
         source,
         f"%inside = and i32 %source, {warp_size - 1}",
-        _shuffle("%moved", "%v", "%inside"),
+        _shuffle("%moved", "%v", "%inside", type_),
     ]
     if exists:
-        lines += [exists, f"%bounded = select i1 %exists, i32 %moved, i32 {0 if bound else '%old'}"]
+        otherwise = 0 if bound else "%old"
+        lines += [
+            exists,
+            f"%bounded = select i1 %exists, {type_} %moved, {type_} {otherwise}",
+        ]
         result = "%bounded"
     if (rows, banks) != (15, 15):
         lines.append(
@@ -155,20 +157,21 @@ def _dpp(name: str, control: int, rows: int, banks: int, bound: int, warp_size: 
             %bankbit = lshr i32 {banks}, %bankn
             %both = and i32 %rowbit, %bankbit
             %enabled = trunc i32 %both to i1
-            %masked = select i1 %enabled, i32 {result}, i32 %old"""
+            %masked = select i1 %enabled, {type_} {result}, {type_} %old"""
         )
         result = "%masked"
-    return function(name, "i32", "i32 %old, i32 %v", *lines, f"ret i32 {result}", convergent=True)
+    given = f"{type_} %old, {type_} %v"
+    return function(name, type_, given, *lines, f"ret {type_} {result}", convergent=True)
 
 
-def _permlanex16(name: str, warp_size: int) -> str:
+def _permlanex16(name: str, type_: str, warp_size: int) -> str:
     """Lane n of a row of 16 reads from the neighbouring row the lane that nibble n of high:low
     names.
     """
     return function(
         name,
-        "i32",
-        f"i32 %old, i32 %v, {_OPERATIONS['permlanex16']}",
+        type_,
+        f"{type_} %old, {type_} %v, {_OPERATIONS['permlanex16']}",
         _LANE,
         f"""%n = and i32 %lane, 7
         %upper = and i32 %lane, 8
@@ -181,8 +184,8 @@ def _permlanex16(name: str, warp_size: int) -> str:
         %other = xor i32 %row, 16
         %anywhere = or i32 %other, %pick
         %source = and i32 %anywhere, {warp_size - 1}""",
-        _shuffle("%r", "%v", "%source"),
-        "ret i32 %r",
+        _shuffle("%r", "%v", "%source", type_),
+        f"ret {type_} %r",
         convergent=True,
     )
 
@@ -221,39 +224,26 @@ def _count_below(name: str, half: str) -> str:
     )
 
 
-def _in_words(name: str, operation: str, type_: str, kind: str) -> str:
-    """Any other type as one or two words of 32 bits."""
+def _as_integer(name: str, operation: str, type_: str, kind: str) -> str:
+    """Any other type as the integer of 32 or 64 bits that holds it."""
     prefix = "xt." if kind == "dpp" else "xt.amdgcn."
-    parameters = _OPERATIONS.get(kind, "")
+    further = [_OPERATIONS[kind]] if kind in _OPERATIONS else []
     values = ["old", "v"] if kind in _TAKES_OLD else ["v"]
     bits = BITS.get(type_, type_)
-    words = 2 if bits == "i64" else 1
+    word = "i64" if bits == "i64" else "i32"
+    widen, narrow = ("bitcast", "bitcast") if bits == word else ("zext", "trunc")
     lines = []
     for value in values:
-        lines.append(f"%{value}b = bitcast {type_} %{value} to {bits}")
-        if bits == "i64":
-            lines += [
-                f"%{value}0 = trunc i64 %{value}b to i32",
-                f"%{value}s = lshr i64 %{value}b, 32",
-                f"%{value}1 = trunc i64 %{value}s to i32",
-            ]
-        else:
-            cast = "bitcast" if bits == "i32" else "zext"
-            lines.append(f"%{value}0 = {cast} {bits} %{value}b to i32")
-    for word in range(words):
-        given = ", ".join(
-            [f"i32 %{value}{word}" for value in values] + [parameters] * bool(parameters)
-        )
-        lines.append(f"%r{word} = call i32 @{prefix}{operation}.i32({given})")
-    if bits == "i64":
         lines += [
-            "%w0 = zext i32 %r0 to i64",
-            "%w1 = zext i32 %r1 to i64",
-            "%w2 = shl i64 %w1, 32",
-            "%whole = or i64 %w0, %w2",
+            f"%{value}bits = bitcast {type_} %{value} to {bits}",
+            f"%{value}word = {widen} {bits} %{value}bits to {word}",
         ]
-    else:
-        lines.append(f"%whole = {'bitcast' if bits == 'i32' else 'trunc'} i32 %r0 to {bits}")
-    lines += [f"%r = bitcast {bits} %whole to {type_}", f"ret {type_} %r"]
-    given = ", ".join([f"{type_} %{value}" for value in values] + [parameters] * bool(parameters))
+    passed = ", ".join([f"{word} %{value}word" for value in values] + further)
+    lines += [
+        f"%word = call {word} @{prefix}{operation}.{word}({passed})",
+        f"%bits = {narrow} {word} %word to {bits}",
+        f"%r = bitcast {bits} %bits to {type_}",
+        f"ret {type_} %r",
+    ]
+    given = ", ".join([f"{type_} %{value}" for value in values] + further)
     return function(name, type_, given, *lines, convergent=True)
