@@ -145,9 +145,10 @@ class BoundCall:
             self.check_overlap(values)
         order = _Order(self, args, stream)
         if self.staging is not None:
-            outputs = self._run_staged(args, values, out, order.launch, self.staging)
+            outputs = self._run_staged(args, values, out, order, self.staging)
         else:
             outputs = [out] if out is not None else self._new_outputs(args)
+            order.allocated(outputs)
             if out is None:
                 values += [kind_of(array).describe(array)[0] for array in outputs]
             self._launch(values, order.launch)
@@ -178,9 +179,10 @@ class BoundCall:
         return self.device.alloc(type_.size * type_.itemsize, stream)
 
     def _run_staged(
-        self, args: Sequence[Any], values: list[Value], out: Any, stream: Stream, staging: Staging
+        self, args: Sequence[Any], values: list[Value], out: Any, order: _Order, staging: Staging
     ) -> list[Any]:
         """Host data on a device that cannot use it in place: copy there, launch, copy back."""
+        stream = order.launch
         buffers: list[Buffer] = []
         try:
             for index, staged in enumerate(staging.inputs):
@@ -192,6 +194,7 @@ class BoundCall:
                     values[index] = buffers[-1].address
             outputs = [out] if out is not None else self._new_outputs(args)
             if not staging.output:
+                order.allocated(outputs)
                 if out is None:
                     values += [kind_of(array).describe(array)[0] for array in outputs]
                 self._launch(values, stream)
@@ -226,18 +229,35 @@ class _Order:
     def __init__(self, call: BoundCall, args: Sequence[Any], stream: Stream | None) -> None:
         self.call, self.explicit = call, stream is not None
         self.others: list[Stream] = []
+        current = self._streams([args[index] for index in call._arrays])
         if stream is not None:
             self.launch = stream
-            return
-        current: list[Stream] = []
-        for index in call._arrays:
-            theirs = kind_of(args[index]).current_stream(call.device, args[index])
-            if theirs is not None and theirs not in current:
-                current.append(theirs)
-        self.launch = current[0] if current else call.device.default_stream
-        self.others = current[1:]
-        for other in self.others:
-            self.launch.wait(other.record())
+        else:
+            self.launch = current[0] if current else call.device.default_stream
+        self._wait_for(current)
+
+    def _streams(self, arrays: Sequence[Any]) -> list[Stream]:
+        """The streams that work on these arrays goes to. Where the caller chose a stream, only
+        those of kinds that know theirs: with other libraries the caller keeps the order."""
+        found: list[Stream] = []
+        for array in arrays:
+            kind = kind_of(array)
+            if not self.explicit or kind.tracks_streams:
+                theirs = kind.current_stream(self.call.device, array)
+                if theirs is not None and theirs not in found:
+                    found.append(theirs)
+        return found
+
+    def _wait_for(self, streams: Sequence[Stream]) -> None:
+        for other in streams:
+            if other is not self.launch and other not in self.others:
+                self.launch.wait(other.record())
+                self.others.append(other)
+
+    def allocated(self, outputs: Sequence[Any]) -> None:
+        """The launch writes these; their memory is ready where their kind allocated it."""
+        if not self.call.synchronous:
+            self._wait_for(self._streams(outputs))
 
     def finish(self, outputs: Sequence[Any]) -> None:
         if self.call.synchronous:

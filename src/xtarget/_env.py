@@ -6,9 +6,17 @@ import os
 from pathlib import Path
 from typing import Final
 
-__all__ = ["cache_dir", "default_device", "kernel_folders", "probe_seconds"]
+__all__ = [
+    "cache_dir",
+    "default_device",
+    "kernel_folders",
+    "probe_seconds",
+    "spirv_seconds",
+    "spirv_untested",
+]
 
 _PROBE_SECONDS: Final = 5.0
+_SPIRV_SECONDS: Final = 60.0
 
 
 def default_device() -> str | None:
@@ -40,3 +48,16 @@ def probe_seconds() -> float:
         return float(os.environ.get("XTARGET_PROBE_SECONDS", _PROBE_SECONDS))
     except ValueError:
         return _PROBE_SECONDS
+
+
+def spirv_seconds() -> float:
+    """`XTARGET_SPIRV_SECONDS`: how long LLVM may take for one step of one kernel to SPIR-V."""
+    try:
+        return float(os.environ.get("XTARGET_SPIRV_SECONDS", _SPIRV_SECONDS))
+    except ValueError:
+        return _SPIRV_SECONDS
+
+
+def spirv_untested() -> bool:
+    """`XTARGET_SPIRV_UNTESTED`: try a pair of Triton and llvmlite that nobody tested."""
+    return os.environ.get("XTARGET_SPIRV_UNTESTED", "") not in ("", "0")

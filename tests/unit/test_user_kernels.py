@@ -91,19 +91,35 @@ def test_a_parameter_without_a_value_is_refused() -> None:
         xtarget.compile("axpy", X, X, 2.0, target="cpu")
 
 
-def test_tritons_error_comes_with_file_and_line() -> None:
+@triton.jit
+def doubled(x):
+    return tl.no_such_function(x)
+
+
+@pytest.mark.parametrize("target", ["nvidia:sm_90", "amd:gfx942", "cpu"])
+def test_tritons_error_comes_with_file_and_line(target: str) -> None:
     @xtarget.kernel(inputs=("x",), outputs={"out": "x"}, grid=lambda c: (1,))
     @triton.jit
     def broken(x, out):
-        tl.store(out, tl.load(x) + tl.no_such_function(x))
+        value = tl.load(x)
+        tl.store(out, value + undefined)  # noqa: F821 # here: broken
 
-    with pytest.raises(xtarget.CompileError) as caught:
-        xtarget.compile("broken", X, target="nvidia:sm_90")
-    message = str(caught.value)
-    assert "broken" in message
-    assert Path(__file__).name in message
-    assert "line" in message
-    assert "no_such_function" in message
+    @xtarget.kernel(inputs=("x",), outputs={"out": "x"}, grid=lambda c: (1,))
+    @triton.jit
+    def calls_broken(x, out):
+        tl.store(out, doubled(tl.load(x)))
+
+    lines = Path(__file__).read_text().splitlines()
+    for name, mark, said in (
+        ("broken", "here: broken", "undefined is not defined"),
+        ("calls_broken", "    return tl.no_such_function(x)", "no_such_function"),
+    ):
+        line = next(i for i, text in enumerate(lines, 1) if mark in text and "(" in text)
+        with pytest.raises(xtarget.CompileError) as caught:
+            xtarget.compile(name, X, target=target)
+        assert name in str(caught.value)
+        assert f"{__file__}:{line}:" in str(caught.value)
+        assert said in str(caught.value)
 
 
 LIBRARY = """

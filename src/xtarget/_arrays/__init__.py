@@ -52,6 +52,11 @@ class Kind(Protocol):
         """All arrays of a device share one current stream."""
         ...
 
+    @property
+    def tracks_streams(self) -> bool:
+        """An array knows the stream that its own work goes to, whatever is current."""
+        ...
+
     def describe(self, array: Any) -> tuple[int, Hashable]:
         """Address and a key: arrays with equal keys can use the same plan (dtype, shape, strides,
         place, 16-byte alignment). On the launch path: as short as it can be."""

@@ -28,6 +28,7 @@ class CudaInterfaceKind:
 
     name = "__cuda_array_interface__"
     one_stream = False
+    tracks_streams = False
 
     def describe(self, array: Any) -> tuple[int, Hashable]:
         view = self.view(array)

@@ -27,6 +27,7 @@ class CupyKind:
 
     name = "CuPy"
     one_stream = True
+    tracks_streams = False
 
     def describe(self, array: Any) -> tuple[int, Hashable]:
         address = array.data.ptr

@@ -30,6 +30,7 @@ class DlpackKind:
 
     name = "DLPack"
     one_stream = False
+    tracks_streams = False
 
     def describe(self, array: Any) -> tuple[int, Hashable]:
         view = self.view(array)

@@ -43,6 +43,7 @@ class HostKind:
 
     name = "NumPy"
     one_stream = True
+    tracks_streams = False
 
     def describe(self, array: Any) -> tuple[int, Hashable]:
         array = np.asarray(array)

@@ -18,6 +18,7 @@ class OwnKind:
 
     name = "xtarget"
     one_stream = False
+    tracks_streams = True
 
     def describe(self, array: Any) -> tuple[int, Hashable]:
         return array.address, array._key
@@ -31,10 +32,6 @@ class OwnKind:
 
     def empty(self, type: ArrayType, device: Device, like: Any) -> Any:
         return Array.empty(type, device)
-
-    def keep(self, array: Any, stream: Stream) -> None:
-        """The array is ready when `stream` gets there."""
-        array.stream = stream
 
 
 KIND = OwnKind()

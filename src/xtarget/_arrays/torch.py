@@ -53,6 +53,7 @@ class TorchKind:
 
     name = "torch"
     one_stream = True
+    tracks_streams = False
 
     def describe(self, array: Any) -> tuple[int, Hashable]:
         try:

@@ -25,6 +25,7 @@ class UsmKind:
 
     name = "SYCL USM"
     one_stream = False
+    tracks_streams = False
 
     def describe(self, array: Any) -> tuple[int, Hashable]:
         view = self.view(array)

@@ -133,17 +133,26 @@ def _constant(value: Any, triton: Any) -> Any:
     return value
 
 
-def _located(error: BaseException, path: str) -> str:
-    """Triton's message, led by the kernel's file and line where the exception knows them."""
-    message = str(error).strip() or type(error).__name__
-    node = getattr(error, "node", None)
-    cause: BaseException | None = error
-    while cause is not None:  # the innermost exception of the front end says most
-        if getattr(cause, "node", None) is not None:
-            node, message = cause.node, str(cause).strip()  # type: ignore[attr-defined]
-        cause = cause.__cause__
-    line = getattr(node, "lineno", None)
-    return f"{path}{f', line {line} of the function' if line else ''}:\n{message}"
+def _located(error: BaseException, fn: Any, path: str) -> str:
+    """Triton's message, led by the file and line where the exception knows them.
+
+    The front end counts lines from a function's `def`; the function is the kernel, or one that it
+    calls.
+    """
+    found = error
+    while getattr(found.__cause__, "node", None) is not None:  # the innermost one says most
+        assert found.__cause__ is not None
+        found = found.__cause__
+    message = str(found).strip() or type(found).__name__
+    line = getattr(getattr(found, "node", None), "lineno", None)
+    source = getattr(found, "src", None)
+    called = [f for f in fn.__globals__.values() if hasattr(f, "raw_src")]
+    function = next((f for f in (fn, *called) if getattr(f, "src", "") == source), None)
+    if line is None or function is None:
+        return f"{path}: {message}"
+    before = next(i for i, text in enumerate(function.raw_src) if text.lstrip().startswith("def "))
+    file = function.fn.__code__.co_filename
+    return f"{file}:{function.starting_line_number + before + line - 1}: {message}"
 
 
 def compile_with_triton(
@@ -221,7 +230,7 @@ def compile_with_triton(
                 ) from error
             raise CompileError(
                 f"kernel {request.source.name} did not compile for {target}: "
-                f"{_located(error, request.source.path)}"
+                f"{_located(error, fn, request.source.path)}"
             ) from error
         stages = {name: kernel.asm[name] for name in kernel.asm if name != "source"}
     return Compiled(stages, kernel.metadata._asdict(), parameters)

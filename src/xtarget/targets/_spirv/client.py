@@ -18,6 +18,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
+from ..._env import spirv_seconds
 from ..._errors import CompileError
 from .irtext import Layout
 from .worker import HEADER_LENGTH, pack, unpack_header
@@ -27,8 +28,6 @@ __all__ = ["Worker", "worker"]
 _MODULE = "xtarget.targets._spirv.worker"
 _LOG_BYTES = 4000
 _CHUNK = 1 << 16
-
-
 #: Seconds that the child gets for its own work, on top of a request's time limit.
 _GRACE = 10.0
 
@@ -45,9 +44,7 @@ class Worker:
     """
 
     def __init__(self, time_limit: float | None = None) -> None:
-        if time_limit is None:
-            time_limit = float(os.environ.get("XTARGET_SPIRV_TIMEOUT", "60"))
-        self.time_limit = time_limit
+        self.time_limit = spirv_seconds() if time_limit is None else time_limit
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._log: IO[bytes] | None = None
@@ -117,9 +114,14 @@ class Worker:
                 self._end()
                 raise
         if "lost" in answer:
+            hint = (
+                "Make the kernel's blocks smaller, or give it more time with XTARGET_SPIRV_SECONDS."
+                if answer["lost"].startswith("did not")
+                else "LLVM's SPIR-V back end does so on code that it does not know."
+            )
             raise CompileError(
-                f"{doing}: LLVM's process {answer['lost']} (XTARGET_SPIRV_TIMEOUT sets the limit, "
-                f"now {self.time_limit:g} s)." + (f" It said:\n{log}" if log else "")
+                f"{doing}: LLVM's process {answer['lost']}. {hint}"
+                + (f" It said:\n{log}" if log else "")
             )
         if "unsupported" in answer:
             raise CompileError(
@@ -143,8 +145,9 @@ class Worker:
         given = os.environ.get("PYTHONPATH")
         path = here + (os.pathsep + given if given else "")
         self._log = tempfile.TemporaryFile()  # noqa: SIM115, closed by _end
+        # -P: a file json.py in the working directory must not become the child's json
         self._process = subprocess.Popen(
-            [sys.executable, "-m", _MODULE],
+            [sys.executable, "-P", "-m", _MODULE],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,

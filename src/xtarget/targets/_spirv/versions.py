@@ -7,9 +7,9 @@ bitcode where Triton can write it (3.9), text with old-style literals otherwise.
 
 from __future__ import annotations
 
-import os
 from importlib.metadata import PackageNotFoundError, version
 
+from ..._env import spirv_untested
 from ..._errors import CompileError
 
 __all__ = ["TESTED", "check", "llvmlite_version"]
@@ -18,8 +18,6 @@ _LLVMLITE = ((0, 48), (0, 49), (0, 50))
 
 #: Triton to the llvmlite versions it was tested with.
 TESTED = {(3, 6): _LLVMLITE, (3, 7): _LLVMLITE, (3, 8): _LLVMLITE, (3, 9): _LLVMLITE}
-
-_OVERRIDE = "XTARGET_SPIRV_UNTESTED"
 
 
 def llvmlite_version() -> str:
@@ -42,7 +40,7 @@ def check(triton: str) -> None:
             "compiling for SPIR-V needs llvmlite, which is not installed. "
             'Install it with: pip install "xtarget[compile]"'
         )
-    if os.environ.get(_OVERRIDE, "") not in ("", "0"):
+    if spirv_untested():
         return
     if _minor(llvmlite) not in TESTED.get(_minor(triton), ()):
         pairs = "; ".join(
@@ -51,7 +49,7 @@ def check(triton: str) -> None:
         )
         raise CompileError(
             f"Triton {triton} and llvmlite {llvmlite} were not tested together for SPIR-V. Tested: "
-            f"{pairs}. Install one of these pairs, or set {_OVERRIDE}=1 to try this one."
+            f"{pairs}. Install one of these pairs, or set XTARGET_SPIRV_UNTESTED=1 to try this one."
         )
 
 

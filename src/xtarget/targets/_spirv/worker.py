@@ -16,7 +16,8 @@ import select
 import signal
 import struct
 import sys
-from typing import Any, BinaryIO
+import time
+from typing import Any
 
 __all__ = ["HEADER_LENGTH", "main", "pack", "unpack_header"]
 
@@ -65,35 +66,47 @@ def _answer(header: dict[str, Any], parts: list[bytes]) -> bytes:
         return pack({"error": f"{type(error).__name__}: {error}"}, [])
 
 
-def _serve(header: dict[str, Any], parts: list[bytes], answers: BinaryIO) -> None:
+def _serve(header: dict[str, Any], parts: list[bytes]) -> bytes:
     """Answer one request in a fork; answer for it if it dies or takes too long."""
-    ended, alive = os.pipe()  # the read end is ready when the fork is gone
+    source, sink = os.pipe()
     pid = os.fork()
     if pid == 0:
         status = 1
         try:
-            answers.write(_answer(header, parts))
-            answers.flush()
+            os.close(source)
+            with os.fdopen(sink, "wb") as answer:
+                answer.write(_answer(header, parts))
             status = 0
         finally:
             os._exit(status)
-    os.close(alive)
-    watch = select.poll()
-    watch.register(ended, select.POLLIN)
-    watch.register(0, 0)  # asks for nothing but the end of the pipe, which is always told
-    ready = [descriptor for descriptor, _ in watch.poll(header["time_limit"] * 1000)]
-    if ended not in ready:
+    os.close(sink)
+    answer = _collect(source, time.monotonic() + header["time_limit"])
+    os.close(source)
+    if answer is None:
         os.kill(pid, signal.SIGKILL)
-    os.close(ended)
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    if not ready:
-        answers.write(pack({"lost": f"did not finish within {header['time_limit']:g} s"}, []))
-    elif ended not in ready:
-        sys.exit(0)
-    elif status:
+    if answer is None:
+        return pack({"lost": f"did not finish within {header['time_limit']:g} s"}, [])
+    if status:
         how = f"died of {signal.Signals(-status).name}" if status < 0 else f"ended with {status}"
-        answers.write(pack({"lost": how}, []))
-    answers.flush()
+        return pack({"lost": how}, [])
+    return answer
+
+
+def _collect(source: int, deadline: float) -> bytes | None:
+    """All that the fork writes; None if it takes too long, or if the parent is gone meanwhile."""
+    watch = select.poll()
+    watch.register(source, select.POLLIN)
+    watch.register(0, 0)  # asks for nothing but the end of the pipe, which is always told
+    answer = bytearray()
+    while True:
+        ready = watch.poll(max(0.0, deadline - time.monotonic()) * 1000)
+        if source not in (descriptor for descriptor, _ in ready):
+            return None
+        chunk = os.read(source, 1 << 20)
+        if not chunk:
+            return bytes(answer)
+        answer += chunk
 
 
 def main() -> None:
@@ -106,7 +119,8 @@ def main() -> None:
     codegen.warm_up()
     while True:
         header, lengths = unpack_header(_read(HEADER_LENGTH.unpack(_read(HEADER_LENGTH.size))[0]))
-        _serve(header, [_read(length) for length in lengths], answers)
+        answers.write(_serve(header, [_read(length) for length in lengths]))
+        answers.flush()
 
 
 if __name__ == "__main__":
