@@ -147,3 +147,13 @@ def test_a_capsule_reads_back_as_it_was_made(dtype: Any) -> None:
 def test_a_numpy_array_of_a_dtype_kernels_do_not_take_is_refused_through_dlpack() -> None:
     with pytest.raises(ArgumentError, match="not supported"):
         _dlpack.from_capsule(np.zeros(3, np.complex64).__dlpack__())
+
+
+def test_a_launch_on_a_stream_of_its_own_keeps_the_order(device: str) -> None:
+    stream = xtarget.device(device).stream()
+    a = xtarget.asarray(np.zeros(1 << 20, np.float32))
+    for _ in range(20):  # now here, now there: each waits for the other
+        a = xtarget.run("add", a, 1.0)
+        a = xtarget.run("add", a, 1.0, stream=stream)
+    np.testing.assert_array_equal(a.numpy(), np.full(1 << 20, 40, np.float32))
+    stream.close()

@@ -111,3 +111,24 @@ def _group_lives(group: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+def test_without_any_device_every_vendors_reason_is_said(tmp_path: Path) -> None:
+    hide = "".join(f"sys.modules[{m!r}] = None\n" for m in ("pyopencl", "cuda", "hip", "dpctl"))
+    code = f"import sys\n{hide}import numpy, xtarget\nxtarget.run('add', numpy.ones(3), 1.0)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={
+            **{k: v for k, v in os.environ.items() if k != "XTARGET_DEVICE"},
+            "XTARGET_CACHE_DIR": str(tmp_path),
+            "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
+        },
+    )
+    assert "NoDeviceError: no device was found" in done.stderr
+    for vendor in ("nvidia", "amd", "intel", "cpu"):
+        assert f"  {vendor}: " in done.stderr
+        assert f'pip install "xtarget[{vendor}]"' in done.stderr

@@ -1,0 +1,119 @@
+"""Kernels of the user's own, run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+triton = pytest.importorskip("triton")
+
+import triton.language as tl  # noqa: E402
+
+import xtarget  # noqa: E402
+from xtarget.spec import cdiv  # noqa: E402
+
+
+@xtarget.kernel(
+    inputs=("x", "y"),
+    outputs={"out": "x"},
+    sizes={"n": lambda c: c.x.size},
+    constants={"BLOCK": 256},
+    grid=lambda c: (cdiv(c.n, c.BLOCK),),
+    name="test.axpy",
+)
+@triton.jit
+def axpy(x, y, alpha, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    m = i < n
+    tl.store(out + i, alpha * tl.load(x + i, mask=m) + tl.load(y + i, mask=m), mask=m)
+
+
+@xtarget.kernel(
+    inputs=("x",),
+    outputs={"low": "x", "high": "x"},
+    sizes={"n": lambda c: c.x.size},
+    constants={"BLOCK": 256},
+    grid=lambda c: (cdiv(c.n, c.BLOCK),),
+    name="test.minmax",
+)
+@triton.jit
+def minmax(x, limit: tl.int32, low, high, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    m = i < n
+    value = tl.load(x + i, mask=m)
+    tl.store(low + i, tl.minimum(value, limit), mask=m)
+    tl.store(high + i, tl.maximum(value, limit), mask=m)
+
+
+@xtarget.kernel(
+    inputs=("x",),
+    outputs={"out": "x"},
+    sizes={"rows": lambda c: c.x.shape[0], "columns": lambda c: c.x.shape[1]},
+    constants={"BLOCK": 32},
+    grid=lambda c: (cdiv(c.rows, c.BLOCK), cdiv(c.columns, c.BLOCK)),
+    name="test.described",
+)
+@triton.jit
+def described(x, out, rows, columns, BLOCK: tl.constexpr):
+    source = tl.make_tensor_descriptor(x, [rows, columns], [columns, 1], [BLOCK, BLOCK])
+    target = tl.make_tensor_descriptor(out, [rows, columns], [columns, 1], [BLOCK, BLOCK])
+    at = [tl.program_id(0) * BLOCK, tl.program_id(1) * BLOCK]
+    target.store(at, source.load(at) * 2)
+
+
+@xtarget.kernel(
+    inputs=("x",),
+    outputs={"out": "x"},
+    constants={"N": 16384},
+    grid=lambda c: (1,),
+    num_warps=64,
+    name="test.too_many_threads",
+)
+@triton.jit
+def too_many_threads(x, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(out + i, tl.load(x + i))
+
+
+def test_scalars_may_change_from_call_to_call(device: str) -> None:
+    x, y = np.arange(1000, dtype=np.float32), np.ones(1000, np.float32)
+    for alpha in (2.0, -1.5, 0.0):
+        result = xtarget.run("test.axpy", x, y, alpha)
+        np.testing.assert_array_equal(result, np.float32(alpha) * x + y)
+    with pytest.raises(xtarget.ArgumentError, match="takes 3 arguments"):
+        xtarget.run("test.axpy", x, y)
+
+
+def test_several_outputs_are_a_tuple(device: str) -> None:
+    x = np.arange(1000, dtype=np.int32)
+    low, high = xtarget.run("test.minmax", x, 500)
+    np.testing.assert_array_equal(low, np.minimum(x, 500))
+    np.testing.assert_array_equal(high, np.maximum(x, 500))
+    with pytest.raises(xtarget.ArgumentError, match="2 outputs"):
+        xtarget.run("test.minmax", x, 500, out=np.empty_like(x))
+
+
+@pytest.mark.parametrize("shape", [(64, 96), (40, 100)])
+def test_a_kernel_gets_the_global_scratch_that_it_asks_for(
+    device: str, shape: tuple[int, int]
+) -> None:
+    x = np.arange(shape[0] * shape[1], dtype=np.float32).reshape(shape)
+    for _ in range(3):
+        np.testing.assert_array_equal(xtarget.run("test.described", x), x * 2)
+    target = xtarget.device(device).info.target
+    (artifact,) = xtarget.compile("test.described", x, target=target)
+    if str(target) == "nvidia:sm_90":  # where descriptors live in memory
+        assert artifact.global_scratch.nbytes > 0
+
+
+def test_a_block_that_does_not_fit_says_both_numbers_and_what_to_change(device: str) -> None:
+    info: Any = xtarget.device(device).info
+    needs = 64 * info.warp_size
+    if needs <= info.max_threads_per_block:
+        pytest.skip(f"{info.name} takes blocks of {info.max_threads_per_block} threads")
+    x = np.ones(16384, np.float32)
+    with pytest.raises(xtarget.XTargetError) as caught:
+        xtarget.run("test.too_many_threads", x)
+    assert "num_warps" in str(caught.value)
