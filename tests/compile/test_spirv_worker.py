@@ -103,8 +103,10 @@ def test_a_request_that_takes_too_long(worker: Worker) -> None:
 
 
 def test_the_limit_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XTARGET_SPIRV_TIMEOUT", "2.5")
+    monkeypatch.setenv("XTARGET_SPIRV_SECONDS", "2.5")
     assert Worker().time_limit == 2.5
+    monkeypatch.setenv("XTARGET_SPIRV_SECONDS", "soon")
+    assert Worker().time_limit == 60
 
 
 def test_a_child_that_was_killed(worker: Worker) -> None:

@@ -10,6 +10,7 @@ the header lists. Imports neither Triton nor NumPy.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -74,8 +75,8 @@ def _serve(header: dict[str, Any], parts: list[bytes]) -> bytes:
         status = 1
         try:
             os.close(source)
-            with os.fdopen(sink, "wb") as answer:
-                answer.write(_answer(header, parts))
+            with os.fdopen(sink, "wb") as stream:
+                stream.write(_answer(header, parts))
             status = 0
         finally:
             os._exit(status)
@@ -117,10 +118,12 @@ def main() -> None:
     from . import codegen
 
     codegen.warm_up()
-    while True:
-        header, lengths = unpack_header(_read(HEADER_LENGTH.unpack(_read(HEADER_LENGTH.size))[0]))
-        answers.write(_serve(header, [_read(length) for length in lengths]))
-        answers.flush()
+    with contextlib.suppress(BrokenPipeError):  # the parent is gone
+        while True:
+            size = HEADER_LENGTH.unpack(_read(HEADER_LENGTH.size))[0]
+            header, lengths = unpack_header(_read(size))
+            answers.write(_serve(header, [_read(length) for length in lengths]))
+            answers.flush()
 
 
 if __name__ == "__main__":
