@@ -409,8 +409,12 @@ def _distinct(dtype: Any) -> Any:
 
 
 for _warp in (8, 16, 32):
-    for _type, _dtype in (("fp32", np.float32), ("fp64", np.float64), ("i32", np.int32)):
-        for _warps in (1, 4):
+    for _type, _dtype, _all_warps in (
+        ("fp32", np.float32, (1, 4)),
+        ("fp64", np.float64, (4,)),
+        ("i32", np.int32, (1,)),
+    ):
+        for _warps in _all_warps:
             CASES[f"reductions_{_type}_{_warp}_{_warps}"] = Case(
                 reductions,
                 {"x": "*" + _type, "rows": "*" + _type, "columns": "*" + _type},

@@ -1,8 +1,16 @@
 """Triton to SPIR-V: the compiler of every vendor that takes SPIR-V.
 
-In the order of the data: `compiler` (the contract), `backend` (what Triton sees), `lowering`
-(Triton's passes, to LLVM IR with AMD's intrinsics), `client` and `worker` (a child process, because
-LLVM's SPIR-V back end ends the process on input it does not know), `codegen` (LLVM IR to SPIR-V),
-`retarget` and its rewrites (AMD's flavour of LLVM IR to OpenCL's), `library` and its families (what
-AMD's intrinsics and device libraries mean).
+In the order of the data:
+
+    compiler    the contract's `Compiler`; checks the result's parameters
+    backend     what Triton sees: options and stages; `versions` says with which llvmlite
+    lowering    Triton's passes, down to LLVM IR with AMD's intrinsics
+    client      hands LLVM IR to a child process
+    worker      the child: a fork for every request, because LLVM may end the process or keep state
+    codegen     reads, renames, rewrites, links, optimises, emits (llvmlite)
+    literals    floating-point literals of newer LLVMs
+    retarget    the rewrites in their order: AMD's flavour of LLVM IR to OpenCL's;
+                `aggregates`, `printf`, `crosslane`, `bfloat`, `atomics` are the larger ones
+    library     defines, in LLVM IR, what a kernel calls and OpenCL does not have; its families are
+                `intrinsics`, `crosslane`, `libdevice`, `arithmetic`, `bfloat`, `atomics`
 """

@@ -87,7 +87,6 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
 
     def __init__(self, target: Any) -> None:
         super().__init__(target)
-        check(triton.__version__)
         worker.start()  # it loads LLVM while Triton works
 
     def hash(self) -> str:
@@ -185,8 +184,10 @@ def register() -> None:
     """Make Triton know the back end. May be called again, and from any thread.
 
     Raises:
-        CompileError: another package already gave Triton a back end of this name.
+        CompileError: this Triton and llvmlite were not tested together, or another package already
+            gave Triton a back end of this name.
     """
+    check(triton.__version__)
     with _registering:
         present = backends.setdefault(NAME, Backend(compiler=SpirvBackend, driver=_NoDriver))
     if present.compiler is not SpirvBackend:

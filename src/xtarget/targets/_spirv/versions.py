@@ -7,6 +7,7 @@ bitcode where Triton can write it (3.9), text with old-style literals otherwise.
 
 from __future__ import annotations
 
+import re
 from importlib.metadata import PackageNotFoundError, version
 
 from ..._env import spirv_untested
@@ -54,8 +55,8 @@ def check(triton: str) -> None:
 
 
 def _minor(text: str) -> tuple[int, int]:
-    major, minor = text.split(".")[:2]
-    return int(major), int(minor)
+    match = re.match(r"(\d+)\.(\d+)", text)
+    return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
 def _text(pair: tuple[int, int]) -> str:
