@@ -104,7 +104,7 @@ def _natural(value: Any, dtypes: Sequence[str]) -> str:
     return "float64" if "float64" in dtypes else "float32"
 
 
-def _place(spec: KernelSpec, views: Sequence[View | None], chosen: str | None) -> str:
+def _place(spec: KernelSpec, views: Sequence[View | None], chosen: Any) -> str:
     """The device of the call: where the arrays lie, else the chosen one.
 
     Raises:
@@ -328,7 +328,7 @@ def bind(
     kernel_name: str,
     args: Sequence[Any],
     out: Any,
-    device: str | None,
+    device: Any,
     options: Mapping[str, Any],
 ) -> BoundCall:
     """Check a call and make everything ready for it.

@@ -16,9 +16,22 @@ __all__ = ["artifact", "function", "key_parts"]
 #: Key part that names the toolchain; a machine without a compiler takes any toolchain's binary.
 TOOLCHAIN = "toolchain"
 
+#: Functions of devices, by request; a fork's child keeps them alive and unused.
 _functions: dict[tuple[str, CompileRequest], Function] = {}
 _locks: dict[object, threading.Lock] = {}
 _guard = threading.Lock()
+
+
+_kept: list[dict[tuple[str, CompileRequest], Function]] = []
+
+
+def _in_forked_child() -> None:
+    _kept.append(dict(_functions))
+    _functions.clear()
+    _locks.clear()
+
+
+_registry.after_fork.append(_in_forked_child)
 
 
 def key_parts(request: CompileRequest, target: Target, toolchain: str) -> list[tuple[str, str]]:

@@ -121,6 +121,8 @@ class Cache:
             return None
         try:
             meta = json.loads(text)
+            if meta.pop("sha256") != _digest(meta):
+                raise ValueError("its JSON was changed after it was written")
             if meta["key"] != key:
                 raise ValueError("its key is another one")
             files = {}
@@ -146,7 +148,8 @@ class Cache:
             suffix: {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
             for suffix, data in files.items()
         }
-        text = json.dumps({"key": key, **meta, "files": marks}, indent=1, sort_keys=True)
+        meta = {"key": key, **meta, "files": marks}
+        text = json.dumps({**meta, "sha256": _digest(meta)}, indent=1, sort_keys=True)
         try:
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
             folder.mkdir(parents=True, exist_ok=True)
@@ -206,6 +209,11 @@ def _replace(path: Path, data: bytes) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def _digest(meta: Mapping[str, Any]) -> str:
+    """sha256 of the JSON's content: it says how a binary is launched."""
+    return hashlib.sha256(json.dumps(meta, sort_keys=True).encode()).hexdigest()
 
 
 def _decode(meta: Mapping[str, Any], files: Mapping[str, bytes]) -> Artifact:

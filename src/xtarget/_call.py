@@ -105,7 +105,10 @@ class BoundCall:
         self._checks = tuple(
             (index, *_byte_span(type_))
             for index, type_ in enumerate(types)
-            if isinstance(type_, ArrayType) and type_.size
+            if isinstance(type_, ArrayType)
+            and type_.size
+            and out_type is not None
+            and out_type.size
         )
         self.direct: PreparedLaunch | None = None
         if (

@@ -181,12 +181,13 @@ class Array:
         return {"shape": self.shape, "typestr": self.dtype.str, "data": data, **rest}
 
 
-def asarray(x: Any, device: str | None = None) -> Array:
+def asarray(x: Any, device: Any = None) -> Array:
     """Put data on a device.
 
     Args:
         x: an array of any library, a number, or nested lists of numbers.
-        device: name of the device; None is the default device, or the one `x` lies on.
+        device: name of the device, or a device object; None is the default device, or the one
+            that `x` lies on.
 
     Returns:
         an `Array`: `x` itself, or its memory without a copy, where it lies on that device already.

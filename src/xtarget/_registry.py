@@ -8,13 +8,14 @@ entry-point group `xtarget.targets`: name = vendor, value = a module with `creat
 from __future__ import annotations
 
 import importlib
+import os
 import threading
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 from . import _env
-from ._errors import NoDeviceError, UnknownTargetError
+from ._errors import DriverError, NoDeviceError, UnknownTargetError
 from ._types import VENDOR_ALIASES, ProbeReport
 from .targets.base import Compiler, Device, Driver
 
@@ -35,6 +36,10 @@ _BUILTIN = ("nvidia", "amd", "intel", "cpu")
 
 _lock = threading.RLock()
 _devices: dict[str, Device] = {}
+#: This process is the child of a fork of one with open devices.
+_forked = False
+#: Called in the child of a fork, to drop what belongs to the parent's devices.
+after_fork: list[Callable[[], None]] = []
 
 
 @cache
@@ -169,12 +174,15 @@ def _first_device() -> str:
     raise NoDeviceError(f"no device was found on this machine:{reasons}")
 
 
-def find_device(name: str) -> str:
-    """The canonical name of a device: `nvidia` and `cuda` are `nvidia:0`, `cuda:1` is `nvidia:1`.
+def find_device(wanted: object) -> str:
+    """The canonical name of a device: `nvidia` and `cuda` are `nvidia:0`, `cuda:1` is `nvidia:1`;
+    a `Device`, a `DeviceInfo` and a `torch.device` name theirs.
 
     Raises:
         NoDeviceError: no such device; the message lists those there are.
     """
+    named = getattr(wanted, "info", wanted)
+    name = str(getattr(named, "name", named))
     vendor, _, ordinal = name.strip().lower().partition(":")
     vendor, ordinal = VENDOR_ALIASES.get(vendor, vendor), ordinal or "0"
     known = vendor in _BUILTIN or vendor in _entry_points()
@@ -201,6 +209,12 @@ def open_device(name: str) -> Device:
     device = _devices.get(name)
     if device is not None:
         return device
+    if _forked:
+        raise DriverError(
+            "this process was forked from one that had opened a device, and no vendor's run time "
+            'works on in such a child. Start processes with multiprocessing\'s "spawn" method, or '
+            "use devices in the child only."
+        )
     name = find_device(name)
     with _lock:
         device = _devices.get(name)
@@ -214,3 +228,18 @@ def open_device(name: str) -> Device:
                 ) from error
             _devices[name] = device
     return device
+
+
+def _in_forked_child() -> None:
+    global _forked, _lock
+    _lock = threading.RLock()  # another thread of the parent may have held it
+    if _devices:
+        _forked = True
+        _kept.append(dict(_devices))  # closing them would call into the parent's run time
+        _devices.clear()
+        for drop in after_fork:
+            drop()
+
+
+_kept: list[dict[str, Device]] = []
+os.register_at_fork(after_in_child=_in_forked_child)

@@ -8,6 +8,7 @@ from typing import Any
 from . import _bind, _build, _env, _kernels, _registry, _streams
 from ._arrays import is_scalar, kind_of
 from ._call import BoundCall
+from ._errors import ArgumentError
 from ._types import Artifact, DeviceInfo, ProbeReport, Target
 from .targets.base import Device
 
@@ -55,7 +56,7 @@ def run(
     /,
     *args: Any,
     out: Any = None,
-    device: str | None = None,
+    device: Any = None,
     stream: Any = None,
     **options: Any,
 ) -> Any:
@@ -67,8 +68,8 @@ def run(
             DLPack, `__cuda_array_interface__` or `__sycl_usm_array_interface__`; numbers where an
             array would broadcast. Views are used as they are; nothing on a device is copied.
         out: an array for the result. It may be a view; it must not overlap an argument.
-        device: where to run data that lies on no device (`nvidia:0`, `cpu`); None is
-            `XTARGET_DEVICE`, else the first GPU, else the CPU.
+        device: where to run data that lies on no device, by name (`nvidia:0`, `cpu`) or as a
+            device object; None is `XTARGET_DEVICE`, else the first GPU, else the CPU.
         stream: where to launch: a stream object of torch, CuPy, cuda.core, dpctl, pyopencl or
             xtarget, or an integer handle. None is the stream that the caller's own work on the
             arrays goes to.
@@ -124,10 +125,19 @@ def run(
 
 
 def _options_key(options: dict[str, Any]) -> Hashable:
-    return tuple(
+    key = tuple(
         (name, tuple(value) if isinstance(value, list) else value)
         for name, value in sorted(options.items())
     )
+    try:
+        hash(key)
+    except TypeError:
+        wrong = ", ".join(f"{name}={value!r}" for name, value in options.items())
+        raise ArgumentError(
+            f"options are numbers, text, or tuples of these, not {wrong}. Arrays are positional "
+            "arguments."
+        ) from None
+    return key
 
 
 def _bound(
@@ -135,7 +145,7 @@ def _bound(
     kernel: str,
     args: tuple[Any, ...],
     out: Any,
-    device: str | None,
+    device: Any,
     options: dict[str, Any],
 ) -> BoundCall:
     call = _bind.bind(kernel, args, out, device, options)
@@ -147,6 +157,15 @@ def _bound(
 
 # A kernel that replaces another one of its name must not be served from here.
 _kernels.on_change.append(_calls.clear)
+_kept: list[dict[Hashable, BoundCall]] = []
+
+
+def _in_forked_child() -> None:
+    _kept.append(dict(_calls))
+    _calls.clear()
+
+
+_registry.after_fork.append(_in_forked_child)
 
 
 def compile(
@@ -184,7 +203,7 @@ def device(name: str | None = None) -> Device:
     Raises:
         NoDeviceError: there is no such device; the message lists those there are.
     """
-    return _registry.open_device(name or _registry.default_device())
+    return _registry.open_device(_registry.default_device() if name is None else name)
 
 
 def default_device() -> DeviceInfo:

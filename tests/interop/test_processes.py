@@ -132,3 +132,44 @@ def test_without_any_device_every_vendors_reason_is_said(tmp_path: Path) -> None
     for vendor in ("nvidia", "amd", "intel", "cpu"):
         assert f"  {vendor}: " in done.stderr
         assert f'pip install "xtarget[{vendor}]"' in done.stderr
+
+
+FORK = """
+import multiprocessing, sys
+import numpy as np, xtarget
+a = np.ones(3, np.float32)
+device = sys.argv[1]
+
+def work(when):
+    try:
+        print(when, xtarget.run("add", a, 1.0, device=device))
+    except xtarget.XTargetError as error:
+        print(when, type(error).__name__, error)
+
+def child(when):
+    process = multiprocessing.get_context("fork").Process(target=work, args=(when,))
+    process.start()
+    process.join(60)
+    print(when, "exit code", process.exitcode)
+
+child("before")
+work("parent")
+child("after")
+work("parent")
+"""
+
+
+def test_a_forked_child_says_so_and_does_not_hang(device: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FORK, device],
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+    )
+    assert done.stdout.count("parent [2. 2. 2.]") == 2, done.stdout + done.stderr
+    assert "before [2. 2. 2.]" in done.stdout
+    assert "after DriverError" in done.stdout
+    assert "spawn" in done.stdout
+    assert done.stdout.count("exit code 0") == 2

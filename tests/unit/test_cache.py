@@ -90,7 +90,7 @@ def test_a_damaged_entry_is_a_miss_set_aside_and_said_once(
         assert found is None
         assert not caplog.records
         return
-    assert found is None or found == ARTIFACT  # a flipped bit in a JSON comment changes nothing
+    assert found is None or found == ARTIFACT  # the latter where only white space changed
     if found is None:
         assert len(caplog.records) == 1
         assert "damaged" in caplog.text
@@ -115,9 +115,7 @@ def test_no_mutation_of_an_entry_gives_another_artifact(
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
     path.write_bytes(content)
     found = cache.get(TARGET, "add", KEY)
-    # the binary is never another one; what the JSON says of it is checked by `files` alone, so
-    # a mutation may only reach what is not the code
-    assert found is None or found.binary == ARTIFACT.binary
+    assert found is None or found == ARTIFACT  # the latter where only white space changed
 
 
 def test_a_folder_that_cannot_be_written_costs_one_warning(
