@@ -29,7 +29,7 @@ class _Stream:
         self.fences.append(_Fence())
         return self.fences[-1]
 
-    def close(self) -> None:
+    def end(self) -> None:
         self.open = False
 
 
@@ -63,7 +63,7 @@ def test_waits_for_a_stream_that_was_closed_before() -> None:
     log, retired = _log()
     stream, last = _Stream(), _Fence()
     retired.opened(stream)
-    stream.close()
+    stream.end()
     retired.closed(stream, last)
     retired.add(lambda: log.append("a"))
     assert (log, stream.fences) == ([], [])

@@ -12,7 +12,12 @@ from hypothesis import strategies as st
 from xtarget import LaunchError, LoadError, OutOfResourcesError
 from xtarget._types import Artifact, DeviceInfo, Parameter, Target
 from xtarget.targets._launch_limits import check_block
-from xtarget.targets._spirv_binary import EntryPoint, check_spirv, read_entry_points
+from xtarget.targets._spirv_binary import (
+    EntryPoint,
+    check_local_size,
+    check_spirv,
+    read_entry_points,
+)
 
 TARGET = Target("cpu", "spirv64")
 
@@ -143,8 +148,10 @@ INFO = DeviceInfo("cpu:0", TARGET, "A CPU", 1 << 30, 4, "1", 16, 1024, 32768)
 
 
 def test_block_that_fits() -> None:
-    check_block(ARTIFACT, ENTRY, INFO, 0)
-    check_block(ARTIFACT, ENTRY, INFO, 64)
+    check_block(ARTIFACT, INFO)
+    check_block(ARTIFACT, INFO, most_threads=64, static_shared=32768 - ARTIFACT.shared_bytes)
+    check_local_size(ARTIFACT, ENTRY)
+    check_local_size(ARTIFACT, replace(ENTRY, local_size=None))
 
 
 @pytest.mark.parametrize(
@@ -159,5 +166,11 @@ def test_block_that_fits() -> None:
 def test_block_that_does_not(
     change: dict[str, int], kernel_threads: int, kind: type[Exception], says: str
 ) -> None:
+    changed = replace(ARTIFACT, **change)  # type: ignore[arg-type]
+
+    def check() -> None:
+        check_block(changed, INFO, most_threads=kernel_threads)
+        check_local_size(changed, ENTRY)
+
     with pytest.raises(kind, match=says):
-        check_block(replace(ARTIFACT, **change), ENTRY, INFO, kernel_threads)  # type: ignore[arg-type]
+        check()

@@ -24,7 +24,7 @@ class Fenced(Protocol):
 
     def fence(self) -> Fence | None: ...
 
-    def close(self) -> None: ...
+    def end(self) -> None: ...
 
 
 class Retired:
@@ -80,6 +80,9 @@ class Retired:
     def collect(self, *, everything: bool = False) -> None:
         """Release what can be released; `everything` after the device was waited for."""
         self._drain()
+        if everything:
+            with self._lock:
+                self._tails = [fence for fence in self._tails if not fence.done()]
         while True:
             with self._lock:
                 if not self._waiting:

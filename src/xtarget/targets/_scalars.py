@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 import struct
 from collections.abc import Callable, Mapping
-from typing import Final
+from functools import cache
+from typing import Any, Final
 
-__all__ = ["PACK"]
+__all__ = ["PACK", "ctypes_maker"]
 
 
 def _integer(nbytes: int) -> Callable[[int | float], bytes]:
@@ -56,3 +58,19 @@ PACK: Final[Mapping[str, Callable[[int | float], bytes]]] = {
     "fp32": _float("f"),
     "fp64": _float("d"),
 }
+
+_UNSIGNED = {1: ctypes.c_uint8, 2: ctypes.c_uint16, 4: ctypes.c_uint32, 8: ctypes.c_uint64}
+
+
+@cache
+def ctypes_maker(type_: str) -> Callable[[int | float], Any]:
+    """What makes a value one of ctypes' types, with the bytes that a kernel reads. For bindings
+    that take such arguments, of the sizes and kinds which all of them know.
+    """
+    if type_ == "fp32":
+        return ctypes.c_float
+    if type_ == "fp64":
+        return ctypes.c_double
+    pack = PACK[type_]
+    unsigned = _UNSIGNED[len(pack(0))]
+    return lambda value: unsigned.from_buffer_copy(pack(value))

@@ -14,10 +14,10 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .._errors import LoadError
+from .._errors import LaunchError, LoadError
 from .._types import Artifact, Target
 
-__all__ = ["EntryPoint", "check_spirv", "read_entry_points"]
+__all__ = ["EntryPoint", "check_local_size", "check_spirv", "read_entry_points"]
 
 _MAGIC = 0x07230203
 _HEADER_WORDS = 5
@@ -209,3 +209,16 @@ def check_spirv(
             f"({', '.join(entry.parameters)}). Compile the kernel again."
         )
     return entry
+
+
+def check_local_size(artifact: Artifact, entry: EntryPoint) -> None:
+    """Compare the artifact's block with the one that its module demands.
+
+    Raises:
+        LaunchError: they differ.
+    """
+    if entry.local_size is not None and entry.local_size != artifact.block:
+        raise LaunchError(
+            f"{artifact.entry}: the artifact's block is {artifact.block}, its module demands "
+            f"{entry.local_size}. Compile the kernel again."
+        )

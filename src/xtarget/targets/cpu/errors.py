@@ -7,35 +7,36 @@ from contextlib import contextmanager
 
 import pyopencl as cl
 
-from ..._errors import (
-    DeviceLostError,
-    DriverError,
-    LaunchError,
-    LoadError,
-    OutOfMemoryError,
-    OutOfResourcesError,
-    XTargetError,
+from ..._errors import DriverError, OutOfMemoryError, XTargetError
+from .._meanings import (
+    DAMAGED,
+    OUT_OF_MEMORY,
+    TOO_LARGE,
+    Meaning,
+    launch_refused,
+    lost,
+    unfit,
 )
 
 __all__ = ["check", "failure"]
 
-#: OpenCL status to our class and what to do next. Source: OpenCL 3.0 API, appendix F.
-_MEANING: dict[int, tuple[type[XTargetError], str]] = {
-    -2: (DeviceLostError, "The device is gone; start the process again."),
-    -4: (OutOfMemoryError, "Free memory, or use smaller arrays."),
-    -5: (OutOfResourcesError, "Use a smaller num_warps or smaller BLOCK sizes."),
-    -6: (OutOfMemoryError, "Free host memory, or use smaller arrays."),
-    -11: (LoadError, "Compile the kernel again; if that does not help, report it with the log."),
-    -14: (LaunchError, "An earlier command that this one waits for has failed."),
-    -42: (LoadError, "Compile the kernel again."),
-    -43: (LoadError, "Unset PYOPENCL_BUILD_OPTIONS, which is given to every build."),
-    -44: (LoadError, "Compile the kernel again."),
-    -45: (LoadError, "Compile the kernel again."),
-    -46: (LoadError, "Compile the kernel again."),
-    -48: (LaunchError, "Load the module again."),
-    -54: (OutOfResourcesError, "Use a smaller num_warps."),
-    -55: (OutOfResourcesError, "Use a smaller num_warps."),
-    -61: (OutOfMemoryError, "Use smaller arrays."),
+#: Source: OpenCL 3.0 API, appendix F.
+_MEANINGS: dict[int, Meaning] = {
+    -2: lost("The device is gone; start the process again."),
+    -4: OUT_OF_MEMORY,
+    -5: TOO_LARGE,
+    -6: OUT_OF_MEMORY,
+    -11: unfit("Compile the kernel again; if that does not help, report it with the log."),
+    -14: launch_refused("An earlier command that this one waits for has failed."),
+    -42: DAMAGED,
+    -43: unfit("Unset PYOPENCL_BUILD_OPTIONS, which is given to every build."),
+    -44: DAMAGED,
+    -45: DAMAGED,
+    -46: DAMAGED,
+    -48: launch_refused("Load the module again."),
+    -54: TOO_LARGE,
+    -55: TOO_LARGE,
+    -61: OUT_OF_MEMORY,
 }
 
 
@@ -52,19 +53,17 @@ def failure(
     """
     code = getattr(error, "code", None)
     routine = getattr(error, "routine", None) or "OpenCL"
-    kind, advice = _MEANING.get(code if isinstance(code, int) else 0, (default, ""))
+    meaning = _MEANINGS.get(code if isinstance(code, int) else 0, Meaning(default))
     if default is OutOfMemoryError:  # Intel answers CL_OUT_OF_RESOURCES when memory is short
-        kind, advice = default, "Free memory, or use smaller arrays."
+        meaning = OUT_OF_MEMORY
     try:
         name = "CL_" + cl.status_code.to_string(code)
     except (ValueError, TypeError):
         name = str(error)
-    text = f"{what}: {routine} gave {name} ({code})."
-    if advice:
-        text += f" {advice}"
+    made = meaning.error(what, f"{routine} gave {name} ({code})")
     if log.strip():
-        text += f"\nThe run time's log:\n{log.strip()}"
-    return kind(text)
+        return meaning.kind(f"{made}\nThe run time's log:\n{log.strip()}")
+    return made
 
 
 @contextmanager

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-import sys
-from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 import pyopencl as cl
 
-from ..._errors import ArgumentError, DriverError, OutOfMemoryError
+from ..._errors import OutOfMemoryError
+from .._queues import QueueBuffer
 from .._retire import Retired
 from ..base import Stream
 from .errors import check
@@ -37,65 +35,21 @@ def _address(view: memoryview) -> int:
     return int(np.frombuffer(view, np.uint8).__array_interface__["data"][0])
 
 
-class CpuBuffer:
-    """A piece of memory: an allocation of ours, or what somebody else owns."""
+class CpuBuffer(QueueBuffer):
+    """A piece of memory."""
 
-    def __init__(
-        self,
-        address: int,
-        nbytes: int,
-        where: str,
-        retired: Retired,
-        allocation: cl.SVMAllocation | None = None,
-    ) -> None:
-        self._address: int | None = address
-        self._nbytes = nbytes
-        self._where = where
-        self._retired = retired
-        self._allocation = allocation
+    __slots__ = ()
 
-    @property
-    def address(self) -> int:
-        if self._address is None:
-            raise DriverError(f"this buffer of {self._where} is closed. Allocate a new one.")
-        return self._address
+    def _copy_in(self, address: int, source: memoryview, stream: Stream) -> None:
+        self._copy(address, _address(source), source.nbytes, stream)
 
-    @property
-    def nbytes(self) -> int:
-        return self._nbytes
+    def _copy_out(self, address: int, destination: memoryview, stream: Stream) -> None:
+        self._copy(_address(destination), address, destination.nbytes, stream)
 
-    def write(self, source: memoryview, stream: Stream) -> None:
-        self._copy(source, stream, to_device=True)
-
-    def read(self, destination: memoryview, stream: Stream) -> None:
-        self._copy(destination, stream, to_device=False)
-
-    def _copy(self, host: memoryview, stream: Stream, *, to_device: bool) -> None:
-        here, queue = self.address, queue_of(stream, self._where)
-        if host.nbytes > self._nbytes:
-            raise ArgumentError(
-                f"{host.nbytes} bytes do not fit a buffer of {self._nbytes} bytes on {self._where}."
-            )
-        if host.nbytes == 0:
-            return
-        there = _address(host)
-        to, from_ = (here, there) if to_device else (there, here)
-        with check(f"copying {host.nbytes} bytes on {self._where} failed"):
-            cl.enqueue_copy(
-                queue, _range(to, host.nbytes), _range(from_, host.nbytes), is_blocking=True
-            )
-
-    def close(self) -> None:
-        self._address = None
-        allocation, self._allocation = self._allocation, None
-        if allocation is not None:
-            self._retired.add(allocation.release)
-
-    def __del__(self, _ending: Callable[[], bool] = sys.is_finalizing) -> None:
-        # the default keeps the function: at exit this module's names may be gone
-        allocation = getattr(self, "_allocation", None)
-        if allocation is not None and not _ending():
-            self._retired.dropped(partial(self._retired.add, allocation.release))
+    def _copy(self, to: int, source: int, nbytes: int, stream: Stream) -> None:
+        queue = queue_of(stream, self.where)
+        with check(f"copying {nbytes} bytes on {self.where} failed"):
+            cl.enqueue_copy(queue, _range(to, nbytes), _range(source, nbytes), is_blocking=True)
 
 
 def allocate(context: cl.Context, nbytes: int, where: str, retired: Retired) -> CpuBuffer:
@@ -105,4 +59,4 @@ def allocate(context: cl.Context, nbytes: int, where: str, retired: Retired) -> 
             context, max(nbytes, 1) + _ALIGN, 0, cl.svm_mem_flags.READ_WRITE
         )
     address = -(-int(allocation.svm_ptr) // _ALIGN) * _ALIGN
-    return CpuBuffer(address, nbytes, where, retired, allocation)
+    return CpuBuffer(address, nbytes, where, retired, allocation.release)

@@ -10,12 +10,13 @@ from typing import Any
 
 import pyopencl as cl
 
-from ..._errors import DriverError, LaunchError, LoadError, XTargetError
+from ..._errors import LaunchError, LoadError, XTargetError
 from ..._types import Artifact, DeviceInfo, LaunchConfig
 from .._launch_limits import check_block
+from .._module import FunctionBase, ModuleBase, refuse
 from .._scalars import PACK
-from .._spirv_binary import EntryPoint
-from ..base import PreparedLaunch, Stream, Value, launch_once
+from .._spirv_binary import EntryPoint, check_local_size
+from ..base import PreparedLaunch, Value
 from .errors import check, failure
 from .memory import pointer
 
@@ -77,8 +78,8 @@ def build(
     return CpuModule(_built(program, device, what), device, artifact, entry, info)
 
 
-class CpuModule:
-    """A built program."""
+class CpuModule(ModuleBase):
+    """A built program. Kernels keep it alive in the run time until their work is done."""
 
     def __init__(
         self,
@@ -88,51 +89,29 @@ class CpuModule:
         entry: EntryPoint,
         info: DeviceInfo,
     ) -> None:
-        self._program: cl.Program | None = program
+        super().__init__(program, artifact, info, [entry.name])
         self._device = device
         self._entry = entry
-        self.artifact = artifact
-        self.info = info
-
-    @property
-    def closed(self) -> bool:
-        return self._program is None
-
-    def live(self) -> cl.Program:
-        if self._program is None:
-            raise DriverError(
-                f"the module of {self.artifact.entry} on {self.info.name} is closed. Load it again."
-            )
-        return self._program
 
     def function(self, name: str | None = None) -> CpuFunction:
-        self.live()
-        if name is not None and name != self._entry.name:
-            raise LoadError(
-                f"the module of {self.artifact.entry} on {self.info.name} has no entry {name!r} "
-                f"that its artifact describes. It describes: {self._entry.name}."
-            )
+        self.described(name)
         return CpuFunction(self, self._device, self._entry)
 
     def native(self) -> bytes | None:
+        program = self.live()
         with check(f"reading the machine code of {self.artifact.entry} failed"):
-            code = bytes(self.live().get_info(cl.program_info.BINARIES)[0])
+            code = bytes(program.get_info(cl.program_info.BINARIES)[0])
         return _native_header(self.artifact.binary, code) + code if code else None
 
-    def close(self) -> None:
-        # kernels keep the program alive in the run time until their work is done
-        self._program = None
 
-
-class CpuFunction:
+class CpuFunction(FunctionBase):
     """An entry of a module."""
 
     def __init__(self, module: CpuModule, device: cl.Device, entry: EntryPoint) -> None:
-        self._module = module
-        self._device = device
+        super().__init__(module)
         self._entry = entry
-        with check(f"making the kernel {entry.name} on {module.info.name} failed", LoadError):
-            kernel = cl.Kernel(module.live(), entry.name)
+        kernel = self._new_kernel()
+        with check(f"reading the limits of {module.where} failed", LoadError):
             self._threads = int(
                 kernel.get_work_group_info(cl.kernel_work_group_info.WORK_GROUP_SIZE, device)
             )
@@ -140,34 +119,26 @@ class CpuFunction:
         # this one serves the first
         self._spare: list[cl.Kernel] = [kernel]
 
-    @property
-    def name(self) -> str:
-        return self._entry.name
-
-    @property
-    def artifact(self) -> Artifact:
-        return self._module.artifact
+    def _new_kernel(self) -> cl.Kernel:
+        program = self._module.live()
+        with check(f"making the kernel {self._module.where} failed", LoadError):
+            return cl.Kernel(program, self.name)
 
     def _kernel(self) -> cl.Kernel:
         try:
             return self._spare.pop()
         except IndexError:
-            with check(f"making the kernel {self.name} failed", LoadError):
-                return cl.Kernel(self._module.live(), self.name)
+            return self._new_kernel()
 
     def prepare(self, config: LaunchConfig, args: Sequence[Value | None]) -> PreparedLaunch:
         artifact, module = self.artifact, self._module
-        where = f"{self.name} on {module.info.name}"
-        module.live()
-        check_block(artifact, self._entry, module.info, self._threads)
-        if len(args) != len(artifact.parameters):
-            raise LaunchError(
-                f"{where} has {len(artifact.parameters)} parameters, {len(args)} values were given."
-            )
+        self._check_values(args)
+        check_block(artifact, module.info, most_threads=self._threads)
+        check_local_size(artifact, self._entry)
         kernel = self._kernel()
         dynamic: list[Callable[[Value], None]] = []
         compare = True  # 0.0 equals -0.0, so a float is set each time
-        with check(f"the arguments of {where} cannot be set", LaunchError):
+        with check(f"the arguments of {module.where} cannot be set", LaunchError):
             for index, value in enumerate(args):
                 set_value = _setter(kernel, index, self._entry, artifact)
                 if value is None:
@@ -175,10 +146,7 @@ class CpuFunction:
                     compare &= "f" not in artifact.parameters[index].type.partition("*")[0]
                 else:
                     set_value(value)
-        return _prepared(module, kernel, config, dynamic, compare, where)
-
-    def launch(self, config: LaunchConfig, args: Sequence[Value], stream: Stream) -> None:
-        launch_once(self, config, args, stream)
+        return _prepared(module, kernel, config, dynamic, compare)
 
 
 def _setter(
@@ -195,12 +163,11 @@ def _setter(
 
 
 def _prepared(
-    module: CpuModule,
+    module: ModuleBase,
     kernel: cl.Kernel,
     config: LaunchConfig,
     dynamic: list[Callable[[Value], None]],
     compare: bool,
-    where: str,
 ) -> PreparedLaunch:
     """The launch as one function; only what changed since the last call is set again."""
     block = module.artifact.block
@@ -213,9 +180,9 @@ def _prepared(
     def launch(values: Sequence[Value], stream: Any) -> None:
         nonlocal last
         given = tuple(values)
-        queue = stream.queue
-        if queue is None or module.closed or len(given) != count:
-            _refuse(module, stream, where, len(given), count)
+        queue = stream.raw
+        if queue is None or module.raw is None or len(given) != count:
+            refuse(module, stream, len(given), count)
         try:
             with lock:
                 if given != last or not compare:
@@ -230,13 +197,6 @@ def _prepared(
                     last = given
                 enqueue(queue, kernel, global_size, local_size)
         except cl.Error as error:
-            raise failure(error, f"{where} cannot be launched", LaunchError) from error
+            raise failure(error, f"{module.where} cannot be launched", LaunchError) from error
 
     return launch
-
-
-def _refuse(module: CpuModule, stream: Any, where: str, given: int, count: int) -> None:
-    """Say which of the launch's conditions is not met."""
-    module.live()
-    stream.live()
-    raise LaunchError(f"{where} takes {count} dynamic values, {given} were given.")

@@ -2,135 +2,65 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-from functools import partial
-from typing import Any
-
 import pyopencl as cl
 
-from ..._errors import DriverError, LaunchError
+from ..._errors import DriverError
+from .._opened import own_stream
+from .._queues import QueueEvent, QueueStream
 from .._retire import Retired
-from ..base import Event, Stream
+from ..base import Stream
 from .errors import check
 
-__all__ = ["CpuEvent", "CpuStream", "borrowed_stream", "own_stream", "queue_of"]
+__all__ = ["CpuEvent", "CpuStream", "borrowed_stream", "new_stream", "queue_of"]
 
 
-class CpuEvent:
+class CpuEvent(QueueEvent):
     """A marker in a command queue."""
 
-    def __init__(self, event: cl.Event, where: str) -> None:
-        self._event: cl.Event | None = event
-        self._where = where
-
-    @property
-    def event(self) -> cl.Event:
-        if self._event is None:
-            raise DriverError(f"this event of {self._where} is closed. Record a new one.")
-        return self._event
+    CHECK = staticmethod(check)
+    PROFILING = "properties=pyopencl.command_queue_properties.PROFILING_ENABLE"
 
     def done(self) -> bool:
-        """True when the point was reached, without waiting; a failed command counts as reached."""
-        return self._event is None or self._event.command_execution_status <= 0
+        event = self.raw
+        return event is None or event.command_execution_status <= 0
 
-    def synchronize(self) -> None:
-        with check(f"waiting for an event of {self._where} failed", LaunchError):
-            self.event.wait()
-
-    def elapsed_ms(self, since: Event) -> float:
-        if not isinstance(since, CpuEvent):
-            raise DriverError(
-                f"the time between an event of {self._where} and one of another device is not "
-                f"defined. Record both on {self._where}."
-            )
-        with check(
-            f"no time of an event of {self._where}. Events have times where the queue was made "
-            f"with profiling: a borrowed queue needs "
-            f"properties=pyopencl.command_queue_properties.PROFILING_ENABLE"
-        ):
-            nanoseconds = int(self.event.profile.end) - int(since.event.profile.end)
-        return nanoseconds * 1e-6
-
-    def close(self) -> None:
-        self._event = None
+    def _end(self, event: cl.Event) -> int:
+        return int(event.profile.end)
 
 
-class CpuStream:
-    """An in-order command queue.
+class CpuStream(QueueStream):
+    """An in-order command queue."""
 
-    Attributes:
-        queue: pyopencl's queue; None after `close`.
-    """
+    CHECK = staticmethod(check)
+    EVENT = CpuEvent
 
-    def __init__(
-        self, queue: cl.CommandQueue, where: str, retired: Retired, *, borrowed: bool
-    ) -> None:
-        self.queue: cl.CommandQueue | None = queue
-        self.where = where
-        self._retired = retired
-        self._borrowed = borrowed
-        retired.opened(self)
+    def _mark(self, queue: cl.CommandQueue) -> cl.Event:
+        event = cl.enqueue_marker(queue)
+        # another queue, or nobody, may wait for it: it must be on its way (OpenCL 3.0, 5.15)
+        queue.flush()
+        return event
 
-    def live(self) -> cl.CommandQueue:
-        """The queue, for every call that needs one."""
-        if self.queue is None:
-            raise DriverError(f"this stream of {self.where} is closed. Make a new one.")
-        return self.queue
+    def _barrier(self, queue: cl.CommandQueue, event: cl.Event) -> None:
+        cl.enqueue_barrier(queue, wait_for=[event])
 
-    @property
-    def handle(self) -> Any:
-        return self.live()
-
-    def record(self) -> CpuEvent:
-        queue = self.live()
-        with check(f"recording an event on {self.where} failed"):
-            event = cl.enqueue_marker(queue)
-            # another queue, or nobody, may wait for it: it must be on its way (OpenCL 3.0, 5.15)
-            queue.flush()
-        return CpuEvent(event, self.where)
-
-    def fence(self) -> CpuEvent | None:
-        """A point after all work so far; None when the stream is closed."""
-        try:
-            return self.record()
-        except DriverError:
-            if self.queue is None:
-                return None
-            raise
-
-    def wait(self, event: Event) -> None:
-        if not isinstance(event, CpuEvent):
-            raise DriverError(f"a stream of {self.where} can only wait for events of {self.where}.")
-        with check(f"a stream of {self.where} cannot wait for this event"):
-            cl.enqueue_barrier(self.live(), wait_for=[event.event])
-
-    def synchronize(self) -> None:
-        with check(f"work on a stream of {self.where} failed", LaunchError):
-            self.live().finish()
-        self._retired.collect()
-
-    def close(self) -> None:
-        if self.queue is None:
-            return
-        last = self.record()
-        self.queue = None
-        self._retired.closed(self, last)
-
-    def __del__(self, _ending: Callable[[], bool] = sys.is_finalizing) -> None:
-        # the default keeps the function: at exit this module's names may be gone
-        # a stream that was dropped may still have work that uses memory
-        if getattr(self, "queue", None) is not None and not _ending():
-            self._retired.dropped(partial(self._retired.left, self.record()))
+    def _finish(self, queue: cl.CommandQueue) -> None:
+        queue.finish()
 
 
-def own_stream(context: cl.Context, device: cl.Device, where: str, retired: Retired) -> CpuStream:
+def new_stream(
+    context: cl.Context,
+    device: cl.Device,
+    where: str,
+    retired: Retired,
+    *,
+    is_default: bool = False,
+) -> CpuStream:
     """A new in-order queue. Profiling costs nothing measurable on a CPU, so events have times."""
     with check(f"making a stream on {where} failed"):
         queue = cl.CommandQueue(
             context, device, properties=cl.command_queue_properties.PROFILING_ENABLE
         )
-    return CpuStream(queue, where, retired, borrowed=False)
+    return CpuStream(queue, where, retired, timed=True, is_default=is_default)
 
 
 def borrowed_stream(
@@ -153,11 +83,10 @@ def borrowed_stream(
         )
     if handle.properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE:
         raise DriverError(f"this queue on {where} is out of order; a stream must be in order.")
-    return CpuStream(handle, where, retired, borrowed=True)
+    timed = bool(handle.properties & cl.command_queue_properties.PROFILING_ENABLE)
+    return CpuStream(handle, where, retired, timed=timed)
 
 
 def queue_of(stream: Stream, where: str) -> cl.CommandQueue:
     """The queue behind one of our streams."""
-    if not isinstance(stream, CpuStream):
-        raise DriverError(f"{where} needs one of its own streams, not a {type(stream).__name__}.")
-    return stream.live()
+    return own_stream(stream, CpuStream, where).live()

@@ -9,34 +9,32 @@ import dpctl
 import dpctl.memory
 import dpctl.program
 
-from ..._errors import DriverError, LaunchError, LoadError, OutOfMemoryError, XTargetError
+from ..._errors import DriverError, XTargetError
+from .._meanings import OUT_OF_MEMORY, Meaning, launch_refused, unfit
 
 __all__ = ["ERRORS", "check", "failure"]
 
-_MEANING: dict[type[Exception], tuple[type[XTargetError], str]] = {
-    dpctl.memory.USMAllocationError: (OutOfMemoryError, "Free memory, or use smaller arrays."),
-    dpctl.program.SyclProgramCompilationError: (
-        LoadError,
-        "Set SYCL_UR_TRACE=1 and try again to see the driver's own text.",
+_MEANINGS: dict[type[Exception], Meaning] = {
+    dpctl.memory.USMAllocationError: OUT_OF_MEMORY,
+    dpctl.program.SyclProgramCompilationError: unfit(
+        "Set SYCL_UR_TRACE=1 and try again to see the driver's own text."
     ),
-    dpctl.SyclKernelSubmitError: (
-        LaunchError,
-        "Set SYCL_UR_TRACE=1 and try again to see the driver's own status.",
+    dpctl.SyclKernelSubmitError: launch_refused(
+        "Set SYCL_UR_TRACE=1 and try again to see the driver's own status."
     ),
-    dpctl.SyclKernelInvalidRangeError: (LaunchError, "Use a smaller grid or num_warps."),
+    dpctl.SyclKernelInvalidRangeError: launch_refused("Use a smaller grid or num_warps."),
 }
 
 
 def failure(error: Exception, what: str, default: type[XTargetError] = DriverError) -> XTargetError:
     """Our error for one of dpctl's; `what` failed and on what, as the start of a sentence."""
-    kind, advice = _MEANING.get(type(error), (default, ""))
-    text = f"{what}: {type(error).__name__}: {str(error).strip() or 'no text'}"
-    return kind(f"{text.rstrip('.')}. {advice}".rstrip())
+    meaning = _MEANINGS.get(type(error), Meaning(default))
+    return meaning.error(what, f"{type(error).__name__}: {str(error).strip() or 'no text'}")
 
 
 #: What dpctl raises when the run time refuses something.
 ERRORS: tuple[type[Exception], ...] = (
-    *_MEANING,
+    *_MEANINGS,
     dpctl.SyclDeviceCreationError,
     dpctl.SyclContextCreationError,
     dpctl.SyclQueueCreationError,
@@ -51,5 +49,7 @@ def check(what: str, default: type[XTargetError] = DriverError) -> Iterator[None
     """Around dpctl's calls off the launch path."""
     try:
         yield
+    except XTargetError:  # an ArgumentError is a ValueError too
+        raise
     except ERRORS as error:
         raise failure(error, what, default) from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -10,7 +9,8 @@ from typing import Any
 import dpctl
 import dpctl.memory
 
-from ..._errors import ArgumentError, DriverError, LaunchError, OutOfMemoryError
+from ..._errors import LaunchError, OutOfMemoryError
+from .._queues import QueueBuffer
 from .._retire import Retired
 from ..base import Stream
 from .errors import ERRORS, check
@@ -51,12 +51,11 @@ class Addresses:
         with check(f"allocating on {where} failed", OutOfMemoryError):
             self.null = dpctl.memory.MemoryUSMDevice(_ALIGN, queue=queue)
 
-    def add(self, memory: Any) -> None:
-        """Remember an allocation of ours."""
-        self.own[memory._pointer] = memory
-
-    def remove(self, address: int) -> None:
-        self.own.pop(address, None)
+    def add(self, memory: Any) -> Callable[[], None]:
+        """Remember an allocation of ours; what forgets it drops the last reference."""
+        address = int(memory._pointer)
+        self.own[address] = memory
+        return partial(self.own.pop, address, None)
 
     def find(self, address: int, nbytes: int = 1) -> Any:
         """The object for an address.
@@ -79,8 +78,10 @@ class Addresses:
             ) from error
 
 
-class IntelBuffer:
-    """A piece of device memory: an allocation of ours, or what somebody else owns."""
+class IntelBuffer(QueueBuffer):
+    """A piece of device memory, behind one of dpctl's objects."""
+
+    __slots__ = ("_memory",)
 
     def __init__(
         self,
@@ -88,61 +89,25 @@ class IntelBuffer:
         nbytes: int,
         where: str,
         retired: Retired,
-        addresses: Addresses | None = None,
+        release: Callable[[], None] | None = None,
     ) -> None:
-        self._memory: Any | None = memory
-        self._address = int(memory._pointer)
-        self._nbytes = nbytes
-        self._where = where
-        self._retired = retired
-        self._addresses = addresses  # None: borrowed
+        super().__init__(int(memory._pointer), nbytes, where, retired, release)
+        self._memory = memory
 
-    def _live(self) -> Any:
-        if self._memory is None:
-            raise DriverError(f"this buffer of {self._where} is closed. Allocate a new one.")
-        return self._memory
+    def _copy_in(self, address: int, source: memoryview, stream: Stream) -> None:
+        self._copy(self._memory, source.cast("B"), source.nbytes, stream)
 
-    @property
-    def address(self) -> int:
-        self._live()
-        return self._address
+    def _copy_out(self, address: int, destination: memoryview, stream: Stream) -> None:
+        self._copy(destination.cast("B"), self._memory, destination.nbytes, stream)
 
-    @property
-    def nbytes(self) -> int:
-        return self._nbytes
+    def _copy(self, to: Any, source: Any, nbytes: int, stream: Stream) -> None:
+        queue = queue_of(stream, self.where)
+        with check(f"copying {nbytes} bytes on {self.where} failed"):
+            queue.memcpy(to, source, nbytes)
 
-    def write(self, source: memoryview, stream: Stream) -> None:
-        self._copy(source, stream, to_device=True)
-
-    def read(self, destination: memoryview, stream: Stream) -> None:
-        self._copy(destination, stream, to_device=False)
-
-    def _copy(self, host: memoryview, stream: Stream, *, to_device: bool) -> None:
-        memory, queue = self._live(), queue_of(stream, self._where)
-        if host.nbytes > self._nbytes:
-            raise ArgumentError(
-                f"{host.nbytes} bytes do not fit a buffer of {self._nbytes} bytes on {self._where}."
-            )
-        if host.nbytes == 0:
-            return
-        bytes_ = host.cast("B")
-        to, from_ = (memory, bytes_) if to_device else (bytes_, memory)
-        with check(f"copying {host.nbytes} bytes on {self._where} failed"):
-            queue.memcpy(to, from_, host.nbytes)
-
-    def close(self) -> None:
-        memory, self._memory = self._memory, None
-        if memory is not None and self._addresses is not None:
-            self._addresses.remove(self._address)
-            # the release is the end of the last reference
-            self._retired.add([memory].clear)
-
-    def __del__(self, _ending: Callable[[], bool] = sys.is_finalizing) -> None:
-        # the default keeps the function: at exit this module's names may be gone
-        memory, addresses = getattr(self, "_memory", None), getattr(self, "_addresses", None)
-        if memory is not None and addresses is not None and not _ending():
-            addresses.remove(self._address)
-            self._retired.dropped(partial(self._retired.add, [memory].clear))
+    def _taken(self) -> Callable[[], None] | None:
+        self._memory = None  # dpctl gives memory back with the last reference
+        return super()._taken()
 
 
 def allocate(
@@ -151,5 +116,4 @@ def allocate(
     """A USM device allocation; dpctl refuses one of no bytes."""
     with check(f"allocating {nbytes} bytes on {where} failed", OutOfMemoryError):
         memory = dpctl.memory.MemoryUSMDevice(max(nbytes, 1), alignment=_ALIGN, queue=queue)
-    addresses.add(memory)
-    return IntelBuffer(memory, nbytes, where, retired, addresses)
+    return IntelBuffer(memory, nbytes, where, retired, addresses.add(memory))

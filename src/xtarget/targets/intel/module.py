@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import dpctl
 import dpctl.program
 
-from ..._errors import DriverError, LaunchError, LoadError
+from ..._errors import LaunchError, LoadError
 from ..._types import Artifact, DeviceInfo, LaunchConfig
 from .._launch_limits import check_block
-from .._scalars import PACK
-from .._spirv_binary import EntryPoint
-from ..base import PreparedLaunch, Stream, Value, launch_once
+from .._module import FunctionBase, ModuleBase, refuse
+from .._scalars import ctypes_maker
+from .._spirv_binary import EntryPoint, check_local_size
+from ..base import PreparedLaunch, Value
 from .errors import ERRORS, check, failure
 from .memory import Addresses
 
@@ -49,8 +49,8 @@ def build(
     return IntelModule(kernel, artifact, entry, info, addresses)
 
 
-class IntelModule:
-    """A built kernel bundle."""
+class IntelModule(ModuleBase):
+    """A built kernel bundle. dpctl gives no machine code out."""
 
     def __init__(
         self,
@@ -60,94 +60,50 @@ class IntelModule:
         info: DeviceInfo,
         addresses: Addresses,
     ) -> None:
-        self.kernel: dpctl.program.SyclKernel | None = kernel
-        self.artifact = artifact
-        self.info = info
-        self.addresses = addresses
+        super().__init__(kernel, artifact, info, [entry.name])
         self._entry = entry
-
-    def live(self) -> dpctl.program.SyclKernel:
-        if self.kernel is None:
-            raise DriverError(
-                f"the module of {self.artifact.entry} on {self.info.name} is closed. Load it again."
-            )
-        return self.kernel
+        self._addresses = addresses
 
     def function(self, name: str | None = None) -> IntelFunction:
-        self.live()
-        if name is not None and name != self._entry.name:
-            raise LoadError(
-                f"the module of {self.artifact.entry} on {self.info.name} has no entry {name!r} "
-                f"that its artifact describes. It describes: {self._entry.name}."
-            )
-        return IntelFunction(self, self._entry)
-
-    def native(self) -> bytes | None:
-        return None  # dpctl gives no machine code out
-
-    def close(self) -> None:
-        self.kernel = None
+        kernel = self.described(name)
+        return IntelFunction(self, self._entry, int(kernel.work_group_size), self._addresses)
 
 
-class IntelFunction:
+class IntelFunction(FunctionBase):
     """An entry of a module."""
 
-    def __init__(self, module: IntelModule, entry: EntryPoint) -> None:
-        self._module = module
+    def __init__(
+        self, module: IntelModule, entry: EntryPoint, threads: int, addresses: Addresses
+    ) -> None:
+        super().__init__(module)
         self._entry = entry
-
-    @property
-    def name(self) -> str:
-        return self._entry.name
-
-    @property
-    def artifact(self) -> Artifact:
-        return self._module.artifact
+        self._threads = threads
+        self._addresses = addresses
 
     def prepare(self, config: LaunchConfig, args: Sequence[Value | None]) -> PreparedLaunch:
         artifact, module = self.artifact, self._module
-        where = f"{self.name} on {module.info.name}"
-        kernel = module.live()
-        check_block(artifact, self._entry, module.info, int(kernel.work_group_size))
-        if len(args) != len(artifact.parameters):
-            raise LaunchError(
-                f"{where} has {len(artifact.parameters)} parameters, {len(args)} values were given."
-            )
+        self._check_values(args)
+        check_block(artifact, module.info, most_threads=self._threads)
+        check_local_size(artifact, self._entry)
         fixed: list[Any] = [None] * len(args)
         dynamic: list[tuple[int, Callable[[Value], Any]]] = []
         for index, value in enumerate(args):
-            convert = _converter(index, self._entry, artifact, module.addresses)
+            convert = _converter(index, self._entry, artifact, self._addresses)
             if value is None:
                 dynamic.append((index, convert))
             else:
                 fixed[index] = convert(value)
-        return _prepared(module, config, fixed, dynamic, where)
-
-    def launch(self, config: LaunchConfig, args: Sequence[Value], stream: Stream) -> None:
-        launch_once(self, config, args, stream)
-
-
-_UNSIGNED = {1: ctypes.c_uint8, 2: ctypes.c_uint16, 4: ctypes.c_uint32, 8: ctypes.c_uint64}
+        return _prepared(module, config, fixed, dynamic)
 
 
 def _converter(
     index: int, entry: EntryPoint, artifact: Artifact, addresses: Addresses
 ) -> Callable[[Value], Any]:
     """What makes an argument that dpctl takes: memory objects, and a few of ctypes' types."""
-    type_ = artifact.parameters[index].type
     if entry.parameters[index] == "pointer":
         return _remembering(addresses)
-    if type_ == "fp32":
-        return ctypes.c_float
-    if type_ == "fp64":
-        return ctypes.c_double
-    pack = PACK["u64" if type_.startswith("*") else type_]
-
-    def convert(value: Value) -> Any:
-        data = pack(value)
-        return _UNSIGNED[len(data)].from_buffer_copy(data)
-
-    return convert
+    type_ = artifact.parameters[index].type
+    return ctypes_maker("u64" if type_.startswith("*") else type_)
 
 
 def _remembering(addresses: Addresses) -> Callable[[Value], Any]:
@@ -169,11 +125,10 @@ def _remembering(addresses: Addresses) -> Callable[[Value], Any]:
 
 
 def _prepared(
-    module: IntelModule,
+    module: ModuleBase,
     config: LaunchConfig,
     fixed: list[Any],
     dynamic: list[tuple[int, Callable[[Value], Any]]],
-    where: str,
 ) -> PreparedLaunch:
     """The launch as one function. Each call has its own argument list: no lock is needed."""
     x, y, z = config.grid
@@ -183,9 +138,9 @@ def _prepared(
     count = len(dynamic)
 
     def launch(values: Sequence[Value], stream: Any) -> None:
-        queue, kernel = stream.queue, module.kernel
+        queue, kernel = stream.raw, module.raw
         if queue is None or kernel is None or len(values) != count:
-            _refuse(module, stream, where, len(values), count)
+            refuse(module, stream, len(values), count)
         arguments = fixed.copy()
         for (index, convert), value in zip(dynamic, values, strict=True):
             arguments[index] = convert(value)
@@ -197,13 +152,6 @@ def _prepared(
                 queue.submit_async(kernel, arguments, global_size, local_size)
                 queue.submit_barrier()
         except ERRORS as error:
-            raise failure(error, f"{where} cannot be launched", LaunchError) from error
+            raise failure(error, f"{module.where} cannot be launched", LaunchError) from error
 
     return launch
-
-
-def _refuse(module: IntelModule, stream: Any, where: str, given: int, count: int) -> None:
-    """Say which of the launch's conditions is not met."""
-    module.live()
-    stream.live()
-    raise LaunchError(f"{where} takes {count} dynamic values, {given} were given.")

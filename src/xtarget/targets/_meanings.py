@@ -1,0 +1,79 @@
+"""What a status means, in one tongue for all vendors: the class of its error, and what to do next.
+
+Each vendor's table goes from its own status names to these.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from .._errors import (
+    DeviceLostError,
+    DriverError,
+    LaunchError,
+    LoadError,
+    NoDeviceError,
+    OutOfMemoryError,
+    OutOfResourcesError,
+    XTargetError,
+)
+
+__all__ = [
+    "DAMAGED",
+    "NO_DEVICE",
+    "OUT_OF_MEMORY",
+    "TOO_LARGE",
+    "WRONG_ARCH",
+    "Meaning",
+    "launch_refused",
+    "lost",
+    "unfit",
+    "unknown",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """A class of error, and a sentence that says what to do."""
+
+    kind: type[XTargetError]
+    advice: str = ""
+
+    def error(self, what: str, said: str) -> XTargetError:
+        """Args:
+        what: what failed and on what, as the start of a sentence.
+        said: the vendor's own status name and text.
+        """
+        return self.kind(f"{what}: {said.rstrip('. ')}. {self.advice}".rstrip())
+
+
+OUT_OF_MEMORY: Final = Meaning(
+    OutOfMemoryError, "Free arrays that are no longer needed, or use smaller ones."
+)
+NO_DEVICE: Final = Meaning(NoDeviceError, "`xtarget devices` says what there is.")
+DAMAGED: Final = Meaning(LoadError, "Compile the kernel again.")
+WRONG_ARCH: Final = Meaning(
+    LoadError, "Compile the kernel for the device's own target (`xtarget devices` shows it)."
+)
+TOO_LARGE: Final = Meaning(OutOfResourcesError, "Use a smaller num_warps or smaller BLOCK sizes.")
+
+
+def unfit(advice: str) -> Meaning:
+    """A binary that the run time does not take."""
+    return Meaning(LoadError, advice)
+
+
+def launch_refused(advice: str) -> Meaning:
+    """A launch that the run time does not take."""
+    return Meaning(LaunchError, advice)
+
+
+def lost(advice: str) -> Meaning:
+    """Nothing on the device can be used any more."""
+    return Meaning(DeviceLostError, advice)
+
+
+def unknown(advice: str) -> Meaning:
+    """A status that has no better class."""
+    return Meaning(DriverError, advice)
