@@ -62,6 +62,22 @@ def _check_arguments(spec: KernelSpec, args: Sequence[Any], options: Mapping[str
         raise ArgumentError(
             f"{spec.name} has no option {', '.join(map(repr, unknown))}; its options: {known}."
         )
+    for name, value in options.items():
+        _check_option(spec, name, value)
+
+
+def _check_option(spec: KernelSpec, name: str, value: Any) -> None:
+    """A switch takes a bool, a number takes a number; the plan knows the rest."""
+    default = spec.options[name]
+    scalar = value.item() if hasattr(value, "dtype") and hasattr(value, "item") else value
+    if isinstance(default, bool):
+        fits, wanted = scalar in (True, False, 0, 1) and not isinstance(scalar, float), "a bool"
+    elif isinstance(default, float):
+        fits, wanted = isinstance(scalar, int | float), "a number"
+    else:
+        return
+    if not fits:
+        raise ArgumentError(f"{spec.name}: {name}={value!r} is not {wanted}.")
 
 
 def _types(
@@ -153,6 +169,16 @@ def _check_out(spec: KernelSpec, out: View) -> None:
             f"{spec.name}: out is a broadcast view, whose elements share memory. Give an array "
             "with memory for each element."
         )
+    reach = 0  # of the dimensions with smaller strides
+    for stride, length in sorted(
+        (abs(s), n) for s, n in zip(out.type.strides, out.type.shape, strict=True)
+    ):
+        if length > 1 and out.type.size and stride <= reach:
+            raise ArgumentError(
+                f"{spec.name}: elements of out may share memory (shape {out.type.shape}, strides "
+                f"{out.type.strides} elements). Give an array with memory for each element."
+            )
+        reach += stride * (length - 1)
 
 
 # ------------------------------------------------------------------------------------------- plans
@@ -184,6 +210,11 @@ def make_plan(
         if str(error).startswith(spec.name):
             raise
         raise ArgumentError(f"{spec.name}: {error}") from None
+    except (TypeError, ValueError, OverflowError) as error:
+        given = ", ".join(f"{name}={value!r}" for name, value in options.items())
+        raise ArgumentError(
+            f"{spec.name} cannot be planned for these arguments ({given or 'no options'}): {error}."
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,6 +87,11 @@ def weak_scalar(value: bool | int | float, dtypes: tuple[str, ...]) -> str:
         name = "int64"
     else:
         name = "float64"
+    if kind == "i" and DTYPES[name].kind == "f" and int(value).bit_length() > 1024:
+        raise ArgumentError(
+            f"an integer of {int(value).bit_length()} bits is too large for {name}. Convert it to "
+            "a float first."
+        )
     if kind == "i" and DTYPES[name].kind in "iu":
         info = np.iinfo(name)
         if not info.min <= value <= info.max:

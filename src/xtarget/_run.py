@@ -43,8 +43,11 @@ _describers[float] = _describers[bool] = _describe_plain
 def _describer(array: Any, kernel: str) -> Any:
     _kernels.find(kernel)  # a wrong name is said before a wrong argument
     cls = type(array)
-    if is_scalar(array):
-        describe: Any = _describe_numpy_scalar
+    describe: Any
+    if is_scalar(array) and hasattr(array, "dtype"):
+        describe = _describe_numpy_scalar
+    elif is_scalar(array):  # a subclass of Python's number types (an IntEnum)
+        describe = _describe_int if isinstance(array, int) else _describe_plain
     else:
         describe = kind_of(array).describe
     _describers[cls] = describe

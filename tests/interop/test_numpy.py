@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import threading
 from typing import Any
 
@@ -191,3 +192,58 @@ def test_the_variable_chooses_the_device(device: str, monkeypatch: pytest.Monkey
         xtarget.run("add", A, A)
     monkeypatch.setenv("XTARGET_DEVICE", device.partition(":")[0])
     np.testing.assert_array_equal(xtarget.run("add", A, A), A + A)
+
+
+class Level(enum.IntEnum):
+    LOW = 3
+
+
+class Metres(float):
+    pass
+
+
+def test_subclasses_of_numbers_are_numbers(device: str) -> None:
+    a = arange(10)
+    np.testing.assert_array_equal(xtarget.run("add", a, Level.LOW), a + 3)
+    np.testing.assert_array_equal(xtarget.run("add", a, Metres(2.5)), a + np.float32(2.5))
+    with pytest.raises(ArgumentError, match="300 does not fit int8"):
+        xtarget.run("add", a.astype(np.int8), type("I", (int,), {})(300))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: xtarget.run("add", A, 2**2000), "2001 bits is too large for float32"),
+        (lambda: xtarget.run("layer_norm", A, eps=None), r"eps=None is not a number"),
+        (lambda: xtarget.run("layer_norm", A, eps="small"), r"eps='small' is not a number"),
+        (lambda: xtarget.run("layer_norm", A, eps=1j), r"eps=1j is not a number"),
+        (lambda: xtarget.run("layer_norm", A, eps=10**400), r"layer_norm"),
+        (lambda: xtarget.run("sum", A, keepdims="yes"), r"keepdims='yes' is not a bool"),
+        (lambda: xtarget.run("sum", A, axis={0}), r"options are numbers"),
+        (lambda: xtarget.run("sum", A, axis="last"), r"sum"),
+        (lambda: xtarget.run("sum", A, axis=1.5), r"sum"),
+        (lambda: xtarget.run("sum", np.ma.masked_array(A, A > 3)), r"masked array.*fill"),
+        (
+            lambda: xtarget.run(
+                "add", A, 1.0, out=np.lib.stride_tricks.as_strided(arange(11), (5, 2), (4, 4))
+            ),
+            r"out",
+        ),
+    ],
+)
+def test_nasty_options_and_arguments(device: str, call: Any, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        call()
+
+
+def test_an_out_whose_elements_may_share_memory_is_refused(device: str) -> None:
+    memory = arange(11)
+    out = np.lib.stride_tricks.as_strided(memory, (5, 2), (4, 4))
+    with pytest.raises(ArgumentError, match="may share memory"):
+        xtarget.run("add", arange(5, 2), 1.0, out=out)
+    np.testing.assert_array_equal(memory, arange(11))
+    # gaps and any order of axes are fine
+    whole = np.zeros((4, 6, 3), np.float32)
+    view = whole.transpose(2, 0, 1)[::2, ::-1, 1:4]
+    xtarget.run("add", np.ones(view.shape, np.float32), 1.0, out=view)
+    assert whole.sum() == 2 * view.size

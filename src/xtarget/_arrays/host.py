@@ -57,6 +57,9 @@ class HostKind:
         )
 
     def view(self, array: Any) -> View:
+        # by name: numpy.ma is imported only by those who use it
+        if any(cls.__module__.startswith("numpy.ma") for cls in type(array).__mro__):
+            raise ArgumentError("a masked array cannot be passed to a kernel; fill it first.")
         array = np.asarray(array)
         if not array.flags.aligned:
             raise ArgumentError(
