@@ -46,7 +46,7 @@ def wrong_binaries_are_refused():
     load("type 'fp8e4nv'", artifact_changes={"parameters": foreign})
     assert standin.calls == before  # HIP never saw one of them
     module = device.load(hsaco.artifact())
-    refused(errors.LoadError, lambda: module.function("sub"), "no described entry 'sub'", "add")
+    refused(errors.LoadError, lambda: module.function("sub"), "no entry 'sub'", "has add")
 
 
 def what_hip_refuses_at_load():
@@ -69,17 +69,15 @@ def impossible_launches_are_refused():
     too_much = errors.OutOfResourcesError
     most = (2**32 - 1) // 256
     prepare((most, 65536, 65536))
-    text = refused(too_much, lambda: prepare((most + 1, 1, 1)), "16,777,216", "16,777,215")
+    text = refused(too_much, lambda: prepare((most + 1, 1, 1)), "16777216", "16777215")
     assert "several launches" in text
-    refused(too_much, lambda: prepare((1, 65537, 1)), "65,537 blocks in y", "65,536")
+    refused(too_much, lambda: prepare((1, 65537, 1)), "65537 blocks in y", "65536")
     refused(too_much, lambda: prepare((1, 1, 65537)), "in z")
-    refused(
-        too_much, lambda: prepare(warps=17), "1088 threads", "at most 1024", "smaller num_warps"
-    )
+    refused(too_much, lambda: prepare(warps=17), "1088 threads", "takes 1024", "smaller num_warps")
     prepare(shared=65536)
-    refused(too_much, lambda: prepare(shared=65537), "65,537", "65,536", "num_stages")
-    refused(too_much, lambda: prepare(shared=65000, group_segment_fixed_size=1000), "66,000")
-    refused(errors.ArgumentError, lambda: prepare(values=args[:-1]), "takes 6", "got 5", "a, b, o")
+    refused(too_much, lambda: prepare(shared=65537), "65537", "65536", "num_stages")
+    refused(too_much, lambda: prepare(shared=65000, group_segment_fixed_size=1000), "66000")
+    refused(errors.LaunchError, lambda: prepare(values=args[:-1]), "takes 6", "got 5", "a, b, o")
     wrong = [0, 0, 0, 2**31, 0, 0]
     refused(errors.ArgumentError, lambda: prepare(values=wrong), "2147483648", "n of type i32")
     refused(errors.LaunchError, lambda: prepare(artifact_changes={"cluster": 2}), "num_ctas=1")
@@ -95,7 +93,7 @@ def impossible_launches_are_refused():
     refused(errors.LaunchError, lambda: late([0], device.default_stream), "bytes of global_scratch")
     start = prepare(values=[None, None, None, None, 0, 0])
     stream = device.default_stream
-    refused(errors.ArgumentError, lambda: start([1, 2, 3], stream), "takes 4 values, and got 3")
+    refused(errors.LaunchError, lambda: start([1, 2, 3], stream), "takes 4 dynamic", "got 3")
     refused(errors.ArgumentError, lambda: start([1, 2, -3, 4], stream), "-3", "o of type *fp32")
     refused(errors.ArgumentError, lambda: start([1, 2, 3, 4.5], stream), "4.5", "n of type i32")
     assert standin.launches == []

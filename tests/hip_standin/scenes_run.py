@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import struct
 import threading
+from functools import partial
 
 import hsaco
 from scene import LIBRARY, add, floats, opened, refused
@@ -80,11 +82,11 @@ def out_of_memory():
     text = refused(
         errors.OutOfMemoryError,
         lambda: device.alloc(1 << 28),
-        "268,435,456 bytes",
+        "268435456 bytes",
         "amd:0",
         "hipErrorOutOfMemory (2)",
         "a text of the stand-in",
-        "Free now: 134,217,728 of 268,435,456",
+        "Free now: 134217728 of 268435456",
     )
     assert "Free arrays" in text
     kept.close()
@@ -125,11 +127,17 @@ def streams_and_events():
         assert borrowed.handle == own.handle
         borrowed.close()  # leaves it alive
         own.synchronize()
-    refused(errors.ArgumentError, lambda: device.stream("a"), "not a HIP stream")
-    refused(errors.ArgumentError, lambda: own.wait(object()), "type object")
+    for wrong in ("a", object(), 1.5, True):
+        refused(errors.DriverError, lambda w=wrong: device.stream(w), "no stream of amd:0")
+    refused(errors.DriverError, lambda: own.wait(object()), "this object is no event of amd:0")
+    start = own.record()
+    start.close()
     own.close()
     own.close()
-    refused(errors.DriverError, lambda: own.synchronize(), "hipErrorInvalidHandle")
+    before = standin.calls
+    for use in (own.synchronize, own.record, lambda: own.handle, start.synchronize):
+        refused(errors.DriverError, use, "closed")
+    assert standin.calls == before  # HIP would touch memory that is gone
 
 
 def add_runs():
@@ -159,10 +167,55 @@ def add_runs():
     stream.synchronize()
     o.read(memoryview(back), stream)
     assert bytes(back) == struct.pack("<100f", *(2.0 * i for i in range(100)))
+    before = standin.calls
     module.close()
     module.close()
-    refused(errors.DriverError, lambda: module.function(), "hipErrorInvalidHandle")
+    refused(errors.DriverError, lambda: module.function(), "module of add on amd:0 is closed")
+    refused(errors.DriverError, partial(prepared, [1, 2, 3], stream), "closed")
+    assert standin.calls == before  # the code stays as long as something may start it
+    del function, prepared
+    gc.collect()  # the errors above hold frames
+    assert standin.calls == before + 2  # waited for, and unloaded
+    stream.close()
+    device.default_stream.close()
+    device.default_stream.synchronize()  # it stays open
     device.close()
+    device.close()
+    uses = (
+        lambda: device.alloc(1),
+        device.synchronize,
+        device.stream,
+        lambda: a.read(memoryview(back), stream),
+    )
+    for use in uses:
+        refused(errors.DriverError, use, "closed")
+
+
+def what_is_dropped_is_given_back():
+    standin, device = opened()
+    stream = device.stream()
+    device.load(hsaco.artifact()).function().launch(LaunchConfig((1, 1, 1)), [0] * 6, stream)
+    event, kept = stream.record(), device.alloc(64, stream)
+    assert standin.live_buffers == 1
+    del event, kept
+    device.synchronize()
+    assert standin.live_buffers == 0
+    late = device.alloc(64, stream)
+    number = stream.handle
+    del stream  # which lives as long as the memory that is freed in its order
+    device.stream(number).synchronize()
+    late.close()
+    assert standin.live_buffers == 0
+    refused(errors.DriverError, device.stream(number).synchronize, "hipErrorInvalidHandle")
+
+
+def memory_outlives_its_device():
+    standin, device = opened()
+    kept = device.alloc(64)
+    device.close()
+    kept.close()
+    assert standin.queued + standin.live_buffers == 2  # in order, as ever
+    del device, kept
 
 
 def a_launch_costs_one_call():

@@ -9,9 +9,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from .._errors import (
-    DeviceLostError,
-    DriverError,
-    LaunchError,
     LoadError,
     NoDeviceError,
     OutOfMemoryError,
@@ -26,10 +23,6 @@ __all__ = [
     "TOO_LARGE",
     "WRONG_ARCH",
     "Meaning",
-    "launch_refused",
-    "lost",
-    "unfit",
-    "unknown",
 ]
 
 
@@ -57,23 +50,3 @@ WRONG_ARCH: Final = Meaning(
     LoadError, "Compile the kernel for the device's own target (`xtarget devices` shows it)."
 )
 TOO_LARGE: Final = Meaning(OutOfResourcesError, "Use a smaller num_warps or smaller BLOCK sizes.")
-
-
-def unfit(advice: str) -> Meaning:
-    """A binary that the run time does not take."""
-    return Meaning(LoadError, advice)
-
-
-def launch_refused(advice: str) -> Meaning:
-    """A launch that the run time does not take."""
-    return Meaning(LaunchError, advice)
-
-
-def lost(advice: str) -> Meaning:
-    """Nothing on the device can be used any more."""
-    return Meaning(DeviceLostError, advice)
-
-
-def unknown(advice: str) -> Meaning:
-    """A status that has no better class."""
-    return Meaning(DriverError, advice)

@@ -4,24 +4,35 @@ say so afterwards, and refuse what belongs to another device.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from numbers import Integral, Number
 from typing import Any, ClassVar, TypeVar
 
-from .._errors import DriverError
+from .._errors import DeviceLostError, DriverError
 
 __all__ = [
     "EventBase",
     "Opened",
     "Owned",
     "StreamBase",
-    "own_event",
-    "own_stream",
+    "own",
     "stream_number",
 ]
 
-T = TypeVar("T")
+#: Counts forks on the way to this process: a child must not touch what its parent opened.
+_generation = 0
+
+
+def _in_forked_child() -> None:
+    global _generation
+    _generation += 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_forked_child)
 
 
 class Opened:
@@ -32,14 +43,17 @@ class Opened:
         where: the device (and what of it), for messages.
     """
 
-    __slots__ = ("raw", "where")
+    __slots__ = ("_made_in", "raw", "where")
 
     #: What a use after `close` is answered with.
     CLOSED: ClassVar[str] = "{where} is closed. Open it again."
+    #: What another device's object in its place is answered with.
+    FOREIGN: ClassVar[str] = "this {type} is not of {where}."
 
     def __init__(self, raw: Any, where: str) -> None:
         self.raw = raw
         self.where = where
+        self._made_in = _generation
 
     def live(self) -> Any:
         """`raw`, for every use but a launch.
@@ -63,7 +77,9 @@ class Owned(Opened):
 
     def __del__(self, _ending: Callable[[], bool] = sys.is_finalizing) -> None:
         # the default keeps the function: at exit this module's names may be gone
-        if getattr(self, "raw", None) is not None and not _ending():
+        if getattr(self, "_made_in", None) != _generation or self.raw is None or _ending():
+            return
+        with suppress(DeviceLostError):  # told where it was lost; nothing is left to give back
             self._dropped()
 
     def _dropped(self) -> None:
@@ -77,6 +93,10 @@ class EventBase(Opened):
     __slots__ = ()
 
     CLOSED = "this event of {where} is closed. Record a new one."
+    FOREIGN = (
+        "this {type} is no event of {where}. Record the events on streams of {where}, or wait on the "
+        "host instead: event.synchronize()."
+    )
 
 
 class StreamBase(Opened):
@@ -85,6 +105,7 @@ class StreamBase(Opened):
     __slots__ = ("is_default",)
 
     CLOSED = "this stream of {where} is closed. Make a new one."
+    FOREIGN = "this {type} is no stream of {where}. Make one of its own with device.stream()."
 
     def __init__(self, raw: Any, where: str, *, is_default: bool = False) -> None:
         super().__init__(raw, where)
@@ -103,32 +124,18 @@ class StreamBase(Opened):
         self.raw = None
 
 
-def own_event(event: object, kind: type[T], where: str) -> T:
-    """An event that this vendor can use.
+OpenedT = TypeVar("OpenedT", bound=Opened)
+
+
+def own(thing: object, kind: type[OpenedT], where: str) -> OpenedT:
+    """An event or stream that this vendor can use.
 
     Raises:
         DriverError: it is another vendor's.
     """
-    if not isinstance(event, kind):
-        raise DriverError(
-            f"a {type(event).__name__} is no event of {where}. Record the events on streams of "
-            f"{where}, or wait on the host instead: event.synchronize()."
-        )
-    return event
-
-
-def own_stream(stream: object, kind: type[T], where: str) -> T:
-    """A stream that this vendor can use.
-
-    Raises:
-        DriverError: it is another vendor's.
-    """
-    if not isinstance(stream, kind):
-        raise DriverError(
-            f"{where} needs one of its own streams, not a {type(stream).__name__}. Make it with "
-            "device.stream()."
-        )
-    return stream
+    if not isinstance(thing, kind):
+        raise DriverError(kind.FOREIGN.format(type=type(thing).__name__, where=where))
+    return thing
 
 
 def stream_number(handle: Any, where: str) -> int:

@@ -13,7 +13,8 @@ from typing import Any, ClassVar
 from .._errors import DriverError, LaunchError, OutOfMemoryError, XTargetError
 from .._types import DeviceInfo
 from ._buffer import BufferBase
-from ._opened import EventBase, Opened, Owned, StreamBase, own_event
+from ._device import DeviceBase
+from ._opened import EventBase, Owned, StreamBase, own
 from ._retire import Retired
 from .base import Event, Stream
 
@@ -52,7 +53,7 @@ class QueueEvent(EventBase, ABC):
             event.wait()
 
     def elapsed_ms(self, since: Event) -> float:
-        start = own_event(since, type(self), self.where)
+        start = own(since, type(self), self.where)
         here, there = self.live(), start.live()
         if not (self._timed and start._timed):
             raise DriverError(
@@ -109,7 +110,7 @@ class QueueStream(Owned, StreamBase, ABC):
             raise
 
     def wait(self, event: Event) -> None:
-        queue, point = self.live(), own_event(event, self.EVENT, self.where).live()
+        queue, point = self.live(), own(event, self.EVENT, self.where).live()
         with self.CHECK(f"a stream of {self.where} cannot wait for this event"):
             self._barrier(queue, point)
 
@@ -160,22 +161,16 @@ class QueueBuffer(BufferBase):
             self._retired.dropped(release)
 
 
-class QueueDevice(Opened, ABC):
+class QueueDevice(DeviceBase[QueueStream]):
     """One opened device. `raw` is what new queues and memory are made with."""
 
     def __init__(
         self, raw: Any, info: DeviceInfo, default: QueueStream, retired: Retired, max_alloc: int
     ) -> None:
-        super().__init__(raw, info.name)
-        self.info = info
+        super().__init__(raw, info)
         self._default = default
         self._retired = retired
         self._max_alloc = max_alloc
-
-    @property
-    def default_stream(self) -> Stream:
-        self.live()
-        return self._default
 
     def alloc(self, nbytes: int, stream: Stream | None = None) -> QueueBuffer:
         # closing the buffer waits for every stream, so it does not matter which one it is for
@@ -192,10 +187,6 @@ class QueueDevice(Opened, ABC):
     def _allocate(self, raw: Any, nbytes: int) -> QueueBuffer:
         """At most `max_alloc` bytes, or none."""
 
-    def synchronize(self) -> None:
-        self.live()
-        self._wait()
-
     def _wait(self) -> None:
         """Wait for every queue, also behind one whose work failed; then tell of the failure."""
         failed: XTargetError | None = None
@@ -208,12 +199,6 @@ class QueueDevice(Opened, ABC):
         if failed is not None:
             raise failed
 
-    def close(self) -> None:
-        if self.raw is None:
-            return
-        try:
-            self._wait()
-        finally:  # failed work is told, and the device is closed all the same
-            self.raw = None
-            for stream in self._retired.streams():
-                stream.end()
+    def _end(self) -> None:
+        for stream in self._retired.streams():
+            stream.end()

@@ -8,9 +8,12 @@ from collections.abc import Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from ..._errors import ArgumentError, DriverError, LaunchError, LoadError, OutOfResourcesError
+from ..._errors import ArgumentError, DriverError, LaunchError, LoadError
 from ..._types import Artifact, LaunchConfig, Parameter
 from .. import base
+from .._launch_limits import check_block, check_grid
+from .._module import FunctionBase, ModuleBase, refuse
+from .._opened import Owned
 from . import _kernarg
 from ._status import call, check
 from .code_object import CodeObject, Kernel, check_agreement
@@ -18,7 +21,7 @@ from .code_object import CodeObject, Kernel, check_agreement
 if TYPE_CHECKING:
     from ._device import HipDevice
 
-__all__ = ["HipFunction", "HipModule"]
+__all__ = ["HipFunction", "HipModule", "load"]
 
 # HIP_LAUNCH_PARAM_BUFFER_POINTER, address, HIP_LAUNCH_PARAM_BUFFER_SIZE, address of the size,
 # HIP_LAUNCH_PARAM_END; then the size itself, then the argument bytes.
@@ -30,41 +33,57 @@ _BUFFER_POINTER, _BUFFER_SIZE, _END = 1, 2, 3
 _MOST_THREADS = 1 << 32
 
 
-class HipModule:
-    """A code object on a device, checked against its artifact and the device before HIP sees it."""
+class _Image(Owned):
+    """A code object that HIP has loaded. It is unloaded with the last of the module, its functions
+    and their prepared launches, so that none of them can start code that is gone.
+    """
+
+    __slots__ = ("_binary", "_device")
 
     def __init__(self, device: HipDevice, artifact: Artifact) -> None:
-        code = CodeObject.parse(artifact.binary)
-        _check_device(device, artifact, code)
-        self._kernel = check_agreement(artifact, code)
-        self._names = sorted(code.kernels)
         self._device = device
-        self._artifact = artifact
-        doing = f"loading {artifact.entry} on {device.info.name}"
+        self._binary = artifact.binary  # HIP keeps reading it after the call
+        where = f"{artifact.entry} on {device.info.name}"
         with device.current():
-            # HIP keeps reading the image after the call, so the artifact has to live as long
-            self._handle = call(device.hip, "hipModuleLoadData", artifact.binary, doing=doing)
-
-    def function(self, name: str | None = None) -> base.Function:
-        name = self._artifact.entry if name is None else name
-        if name != self._artifact.entry:
-            raise LoadError(
-                f"the module of {self._artifact.entry} has no described entry {name!r}; it has "
-                f"{', '.join(self._names)}, of which {self._artifact.entry} is described."
-            )
-        device = self._device
-        doing = f"looking up {name} on {device.info.name}"
-        handle = call(device.hip, "hipModuleGetFunction", self._handle, name.encode(), doing=doing)
-        return HipFunction(self, device, self._artifact, self._kernel, handle)
-
-    def native(self) -> bytes | None:
-        return None
+            args = ("hipModuleLoadData", self._binary)
+            super().__init__(call(device.hip, *args, doing=f"loading {where}"), where)
 
     def close(self) -> None:
-        handle, self._handle = self._handle, None
-        if handle is not None:
-            doing = f"unloading {self._artifact.entry} from {self._device.info.name}"
-            call(self._device.hip, "hipModuleUnload", handle, doing=doing)
+        handle, self.raw = self.raw, None
+        if handle is None:
+            return
+        device, doing = self._device, f"unloading {self.where}"
+        with device.entered():
+            try:
+                call(device.hip, "hipDeviceSynchronize", doing=doing)  # it may still run
+            finally:
+                call(device.hip, "hipModuleUnload", handle, doing=doing)
+
+
+class HipModule(ModuleBase):
+    """A loaded code object."""
+
+    def __init__(
+        self, device: HipDevice, artifact: Artifact, image: _Image, code: CodeObject, kernel: Kernel
+    ) -> None:
+        super().__init__(image, artifact, device.info, sorted(code.kernels))
+        self._device = device
+        self._kernel = kernel
+
+    def function(self, name: str | None = None) -> HipFunction:
+        return HipFunction(self, self._device, self._kernel, self.described(name))
+
+
+def load(device: HipDevice, artifact: Artifact) -> HipModule:
+    """Load an artifact, checked against its binary and the device before HIP sees it.
+
+    Raises:
+        LoadError: it does not fit, or HIP refuses it.
+    """
+    code = CodeObject.parse(artifact.binary)
+    _check_device(device, artifact, code)
+    kernel = check_agreement(artifact, code)
+    return HipModule(device, artifact, _Image(device, artifact), code, kernel)
 
 
 def _check_device(device: HipDevice, artifact: Artifact, code: CodeObject) -> None:
@@ -89,45 +108,23 @@ def _check_device(device: HipDevice, artifact: Artifact, code: CodeObject) -> No
         )
 
 
-class HipFunction:
+class HipFunction(FunctionBase):
     """A kernel of a module."""
 
-    def __init__(
-        self,
-        module: HipModule,
-        device: HipDevice,
-        artifact: Artifact,
-        kernel: Kernel,
-        handle: Any,
-    ) -> None:
-        self._module = module  # keeps the binary's bytes alive
+    def __init__(self, module: HipModule, device: HipDevice, kernel: Kernel, image: _Image) -> None:
+        super().__init__(module)
         self._device = device
-        self._artifact = artifact
         self._kernel = kernel
-        self._handle = handle
-
-    @property
-    def name(self) -> str:
-        return self._artifact.entry
-
-    @property
-    def artifact(self) -> Artifact:
-        return self._artifact
-
-    def launch(self, config: LaunchConfig, args: Sequence[base.Value], stream: base.Stream) -> None:
-        base.launch_once(self, config, args, stream)
+        self._image = image
+        args = ("hipModuleGetFunction", image.live(), self.name.encode())
+        self._handle = call(device.hip, *args, doing=f"looking up {module.where}")
 
     def prepare(
         self, config: LaunchConfig, args: Sequence[base.Value | None]
     ) -> base.PreparedLaunch:
-        self._check_grid(config)
-        self._check_resources()
-        parameters = self._artifact.parameters
-        if len(args) != len(parameters):
-            raise ArgumentError(
-                f"{self.name} takes {len(parameters)} arguments "
-                f"({', '.join(p.name for p in parameters)}), and got {len(args)}."
-            )
+        self._check_values(args)
+        self._check_limits(config)
+        parameters = self.artifact.parameters
         converters = [self._converter(p) for p in parameters]
         template: list[Any] = [
             0 if value is None else convert(value) if convert else value
@@ -155,8 +152,9 @@ class HipFunction:
     ) -> base.PreparedLaunch:
         """The part that runs at every call; nothing it writes to is shared between calls."""
         device, hip, handle = self._device, self._device.hip, self._handle
-        block = self._artifact.block
-        dimensions = (*grid, *block, self._artifact.shared_bytes)
+        module = self._module
+        block = self.artifact.block
+        dimensions = (*grid, *block, self.artifact.shared_bytes)
         storage_type = ctypes.c_char * packer.size
         launch, pack_into, address_of = (
             hip.hipModuleLaunchKernel,
@@ -168,11 +166,11 @@ class HipFunction:
         pick = itemgetter(*order, -1, -1)
         doing = f"launching {self.name} with grid {grid} and block {block} on {device.info.name}"
 
-        def start(values: Sequence[base.Value], stream: base.Stream) -> None:
-            if len(values) != wanted:
-                raise ArgumentError(
-                    f"this launch of {self.name} takes {wanted} values, and got {len(values)}."
-                )
+        def start(values: Sequence[base.Value], stream: Any) -> None:
+            on = stream.raw
+            if len(values) != wanted or on is None or module.raw is None or device.raw is None:
+                device.live()
+                refuse(module, stream, len(values), wanted)
             words: Any = (*values, *template, 0)
             storage = storage_type()
             here = address_of(storage)
@@ -195,10 +193,10 @@ class HipFunction:
                 raise self._unfit(words, error) from error
             try:
                 if alone:
-                    result = launch(handle, *dimensions, stream.handle, None, storage)
+                    result = launch(handle, *dimensions, on, None, storage)
                 else:
                     with device.current():
-                        result = launch(handle, *dimensions, stream.handle, None, storage)
+                        result = launch(handle, *dimensions, on, None, storage)
             except ValueError as error:
                 raise DriverError(f"{doing} failed with a status unknown here: {error}.") from error
             if result[0]:
@@ -206,32 +204,13 @@ class HipFunction:
 
         return start
 
-    def _check_grid(self, config: LaunchConfig) -> None:
-        threads = self._artifact.block[0]
-        for axis, blocks, most in zip("xyz", config.grid, self._device.grid_limits, strict=True):
-            if axis == "x":
-                most = min(most, (_MOST_THREADS - 1) // threads)
-            if blocks < 1 or blocks > most:
-                raise OutOfResourcesError(
-                    f"{self.name} cannot start {blocks:,} blocks in {axis} on "
-                    f"{self._device.info.name}: the limit is {most:,} blocks of {threads} threads. "
-                    "Let each block do more, or split the work over several launches."
-                )
-
-    def _check_resources(self) -> None:
-        artifact, info = self._artifact, self._device.info
-        if artifact.block[0] > info.max_threads_per_block:
-            raise OutOfResourcesError(
-                f"{self.name} has {artifact.block[0]} threads in a block; {info.name} takes at "
-                f"most {info.max_threads_per_block}. Compile it with a smaller num_warps."
-            )
-        shared = artifact.shared_bytes + (self._kernel.resources.static_shared_bytes or 0)
-        if shared > info.max_shared_bytes:
-            raise OutOfResourcesError(
-                f"{self.name} needs {shared:,} bytes of shared memory (LDS) in a block; "
-                f"{info.name} has {info.max_shared_bytes:,}. Compile it with smaller tiles or a "
-                "smaller num_stages."
-            )
+    def _check_limits(self, config: LaunchConfig) -> None:
+        artifact, info = self.artifact, self._device.info
+        x, y, z = self._device.grid_limits
+        most_x = min(x, (_MOST_THREADS - 1) // artifact.block[0])
+        check_grid(artifact, info, config.grid, (most_x, y, z))
+        static = self._kernel.resources.static_shared_bytes or 0
+        check_block(artifact, info, static_shared=static)
         if artifact.cluster != 1 or artifact.cooperative:
             raise LaunchError(
                 f"{self.name} was compiled for "
@@ -243,8 +222,8 @@ class HipFunction:
     def _converter(self, parameter: Parameter) -> Any:
         """What the value of a parameter goes through before it is packed, or None."""
         scratch = {
-            "global_scratch": self._artifact.global_scratch,
-            "profile_scratch": self._artifact.profile_scratch,
+            "global_scratch": self.artifact.global_scratch,
+            "profile_scratch": self.artifact.profile_scratch,
         }.get(parameter.hidden or "")
         if scratch is None or scratch.nbytes == 0:
             return _kernarg.conversion(parameter)
@@ -261,7 +240,7 @@ class HipFunction:
 
     def _unfit(self, words: Sequence[Any], error: Exception) -> ArgumentError:
         """The error for a value that its parameter cannot hold."""
-        parameters = self._artifact.parameters
+        parameters = self.artifact.parameters
         picked = words if len(words) == len(parameters) else ()
         for parameter, word in zip(parameters, picked, strict=False):
             try:

@@ -9,55 +9,46 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..._errors import (
-    DeviceLostError,
-    DriverError,
-    LaunchError,
-    LoadError,
-    NoDeviceError,
-    OutOfMemoryError,
-    OutOfResourcesError,
-    XTargetError,
-)
+from ..._errors import DeviceLostError, DriverError, LaunchError, XTargetError
+from .._meanings import DAMAGED, NO_DEVICE, OUT_OF_MEMORY, TOO_LARGE, WRONG_ARCH, Meaning
 
 __all__ = ["call", "check"]
 
-_LOST = "The device cannot be used any more in this process: find the fault, then start again."
-_REBUILD = "Compile the kernel for the device's own target (xtarget devices shows it)."
-#: Status name: its class, and what to do next.
-_ANSWERS: dict[str, tuple[type[XTargetError], str]] = {
-    "hipErrorOutOfMemory": (
-        OutOfMemoryError,
-        "Free arrays that are no longer needed, or work on smaller pieces.",
-    ),
-    "hipErrorNoDevice": (NoDeviceError, "xtarget devices says what there is."),
-    "hipErrorInvalidDevice": (NoDeviceError, "xtarget devices says what there is."),
-    "hipErrorNoBinaryForGpu": (LoadError, _REBUILD),
-    "hipErrorInvalidImage": (LoadError, "Compile the kernel again."),
-    "hipErrorInvalidKernelFile": (LoadError, "Compile the kernel again."),
-    "hipErrorSharedObjectInitFailed": (LoadError, _REBUILD),
-    "hipErrorNotFound": (LoadError, "Compile the kernel again."),
-    "hipErrorInvalidDeviceFunction": (LoadError, _REBUILD),
-    "hipErrorLaunchOutOfResources": (
-        OutOfResourcesError,
-        "Launch with fewer warps or smaller tiles.",
-    ),
-    "hipErrorCooperativeLaunchTooLarge": (OutOfResourcesError, "Launch fewer blocks."),
-    "hipErrorLaunchTimeOut": (DeviceLostError, _LOST),
-    "hipErrorIllegalAddress": (
+
+def _lost(why: str = "") -> Meaning:
+    return Meaning(
         DeviceLostError,
+        f"{why}The device cannot be used any more in this process: find the fault, then start "
+        "again.",
+    )
+
+
+_MEANINGS: dict[str, Meaning] = {
+    "hipErrorOutOfMemory": OUT_OF_MEMORY,
+    "hipErrorNoDevice": NO_DEVICE,
+    "hipErrorInvalidDevice": NO_DEVICE,
+    "hipErrorNoBinaryForGpu": WRONG_ARCH,
+    "hipErrorInvalidImage": DAMAGED,
+    "hipErrorInvalidKernelFile": DAMAGED,
+    "hipErrorSharedObjectInitFailed": WRONG_ARCH,
+    "hipErrorNotFound": DAMAGED,
+    "hipErrorInvalidDeviceFunction": WRONG_ARCH,
+    "hipErrorLaunchOutOfResources": TOO_LARGE,
+    "hipErrorCooperativeLaunchTooLarge": Meaning(TOO_LARGE.kind, "Launch fewer blocks."),
+    "hipErrorLaunchTimeOut": _lost(),
+    "hipErrorIllegalAddress": _lost(
         "A kernel read or wrote memory that is not its own: check shapes, strides and masks. "
-        + _LOST,
     ),
-    "hipErrorLaunchFailure": (DeviceLostError, "A kernel crashed. " + _LOST),
-    "hipErrorAssert": (DeviceLostError, "An assertion in a kernel failed. " + _LOST),
-    "hipErrorECCNotCorrectable": (
-        DeviceLostError,
-        "The device's memory has an error. Reset or replace it.",
+    "hipErrorLaunchFailure": _lost("A kernel crashed. "),
+    "hipErrorAssert": _lost("An assertion in a kernel failed. "),
+    "hipErrorECCNotCorrectable": Meaning(
+        DeviceLostError, "The device's memory has an error. Reset or replace it."
     ),
-    "hipErrorContextIsDestroyed": (DeviceLostError, _LOST),
-    "hipErrorRuntimeMemory": (DeviceLostError, _LOST),
+    "hipErrorContextIsDestroyed": _lost(),
+    "hipErrorRuntimeMemory": _lost(),
 }
+_OTHER = Meaning(DriverError, "AMD_LOG_LEVEL=3 in the environment makes HIP say more.")
+_REFUSED = Meaning(LaunchError, "AMD_LOG_LEVEL=3 in the environment makes HIP say why.")
 _REFUSED_LAUNCHES = (
     "hipErrorInvalidValue",
     "hipErrorInvalidConfiguration",
@@ -106,12 +97,9 @@ def _function(hip: Any, name: str) -> Callable[..., tuple[Any, ...]]:
 
 
 def _error(status: Any, hip: Any, doing: str, launching: bool) -> XTargetError:
-    kind, advice = _ANSWERS.get(
-        status.name,
-        (DriverError, "AMD_LOG_LEVEL=3 in the environment makes HIP say more."),
-    )
+    meaning = _MEANINGS.get(status.name, _OTHER)
     if launching and status.name in _REFUSED_LAUNCHES:
-        kind, advice = LaunchError, "AMD_LOG_LEVEL=3 in the environment makes HIP say why."
+        meaning = _REFUSED
     text = hip.hipGetErrorString(status)[1]
     words = text.decode() if isinstance(text, bytes) else str(text)
-    return kind(f"{doing} failed: {status.name} ({int(status)}), {words}. {advice}")
+    return meaning.error(f"{doing} failed", f"{status.name} ({int(status)}), {words}")

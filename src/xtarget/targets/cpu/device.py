@@ -47,13 +47,9 @@ class CpuDevice(QueueDevice):
         self._device = device
         self._spirv = spirv_version(device)
         platform = device.platform
-        self._native_key = " | ".join(
+        self.native_key = " | ".join(
             (platform.name, platform.version, device.name, device.driver_version, _machine())
         )
-
-    @property
-    def native_key(self) -> str | None:
-        return self._native_key
 
     def load(self, artifact: Artifact, native: bytes | None = None) -> CpuModule:
         context = self.live()

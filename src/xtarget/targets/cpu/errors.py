@@ -7,33 +7,39 @@ from contextlib import contextmanager
 
 import pyopencl as cl
 
-from ..._errors import DriverError, OutOfMemoryError, XTargetError
+from ..._errors import (
+    DeviceLostError,
+    DriverError,
+    LaunchError,
+    LoadError,
+    OutOfMemoryError,
+    XTargetError,
+)
 from .._meanings import (
     DAMAGED,
     OUT_OF_MEMORY,
     TOO_LARGE,
     Meaning,
-    launch_refused,
-    lost,
-    unfit,
 )
 
 __all__ = ["check", "failure"]
 
 #: Source: OpenCL 3.0 API, appendix F.
 _MEANINGS: dict[int, Meaning] = {
-    -2: lost("The device is gone; start the process again."),
+    -2: Meaning(DeviceLostError, "The device is gone; start the process again."),
     -4: OUT_OF_MEMORY,
     -5: TOO_LARGE,
     -6: OUT_OF_MEMORY,
-    -11: unfit("Compile the kernel again; if that does not help, report it with the log."),
-    -14: launch_refused("An earlier command that this one waits for has failed."),
+    -11: Meaning(
+        LoadError, "Compile the kernel again; if that does not help, report it with the log."
+    ),
+    -14: Meaning(LaunchError, "An earlier command that this one waits for has failed."),
     -42: DAMAGED,
-    -43: unfit("Unset PYOPENCL_BUILD_OPTIONS, which is given to every build."),
+    -43: Meaning(LoadError, "Unset PYOPENCL_BUILD_OPTIONS, which is given to every build."),
     -44: DAMAGED,
     -45: DAMAGED,
     -46: DAMAGED,
-    -48: launch_refused("Load the module again."),
+    -48: Meaning(LaunchError, "Load the module again."),
     -54: TOO_LARGE,
     -55: TOO_LARGE,
     -61: OUT_OF_MEMORY,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyopencl as cl
 
 from ..._errors import DriverError
-from .._opened import own_stream
+from .._opened import own
 from .._queues import QueueEvent, QueueStream
 from .._retire import Retired
 from ..base import Stream
@@ -89,4 +89,4 @@ def borrowed_stream(
 
 def queue_of(stream: Stream, where: str) -> cl.CommandQueue:
     """The queue behind one of our streams."""
-    return own_stream(stream, CpuStream, where).live()
+    return own(stream, CpuStream, where).live()

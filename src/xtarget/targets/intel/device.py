@@ -21,7 +21,7 @@ _MAX_SPIRV = (1, 6)
 
 
 class IntelDevice(QueueDevice):
-    """One opened device."""
+    """One opened device. dpctl gives no machine code out, so there is no native key."""
 
     def __init__(self, device: dpctl.SyclDevice, info: DeviceInfo) -> None:
         retired = Retired()
@@ -30,10 +30,6 @@ class IntelDevice(QueueDevice):
         super().__init__(queue, info, default, retired, int(device.max_mem_alloc_size))
         self._device = device
         self._addresses = Addresses(queue, info.name)
-
-    @property
-    def native_key(self) -> str | None:
-        return None  # dpctl gives no machine code out, so there is nothing to name
 
     def load(self, artifact: Artifact, native: bytes | None = None) -> IntelModule:
         queue = self.live()

@@ -9,20 +9,20 @@ import dpctl
 import dpctl.memory
 import dpctl.program
 
-from ..._errors import DriverError, XTargetError
-from .._meanings import OUT_OF_MEMORY, Meaning, launch_refused, unfit
+from ..._errors import DriverError, LaunchError, LoadError, XTargetError
+from .._meanings import OUT_OF_MEMORY, Meaning
 
 __all__ = ["ERRORS", "check", "failure"]
 
 _MEANINGS: dict[type[Exception], Meaning] = {
     dpctl.memory.USMAllocationError: OUT_OF_MEMORY,
-    dpctl.program.SyclProgramCompilationError: unfit(
-        "Set SYCL_UR_TRACE=1 and try again to see the driver's own text."
+    dpctl.program.SyclProgramCompilationError: Meaning(
+        LoadError, "Set SYCL_UR_TRACE=1 and try again to see the driver's own text."
     ),
-    dpctl.SyclKernelSubmitError: launch_refused(
-        "Set SYCL_UR_TRACE=1 and try again to see the driver's own status."
+    dpctl.SyclKernelSubmitError: Meaning(
+        LaunchError, "Set SYCL_UR_TRACE=1 and try again to see the driver's own status."
     ),
-    dpctl.SyclKernelInvalidRangeError: launch_refused("Use a smaller grid or num_warps."),
+    dpctl.SyclKernelInvalidRangeError: Meaning(LaunchError, "Use a smaller grid or num_warps."),
 }
 
 

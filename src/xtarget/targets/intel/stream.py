@@ -5,7 +5,7 @@ from __future__ import annotations
 import dpctl
 
 from ..._errors import DriverError
-from .._opened import own_stream
+from .._opened import own
 from .._queues import QueueEvent, QueueStream
 from .._retire import Retired
 from ..base import Stream
@@ -66,7 +66,7 @@ def new_stream(
 
 
 def borrowed_stream(
-    handle: object, own: dpctl.SyclQueue, where: str, retired: Retired
+    handle: object, ours: dpctl.SyclQueue, where: str, retired: Retired
 ) -> IntelStream:
     """A caller's own queue.
 
@@ -78,7 +78,7 @@ def borrowed_stream(
             f"{where} takes a dpctl.SyclQueue as a stream, not {type(handle).__name__}: a SYCL "
             f"queue has no integer handle that can be checked."
         )
-    if handle.sycl_device != own.sycl_device or handle.sycl_context != own.sycl_context:
+    if handle.sycl_device != ours.sycl_device or handle.sycl_context != ours.sycl_context:
         raise DriverError(
             f"this queue ({handle.sycl_device.filter_string}) belongs to another device or SYCL "
             f"context than {where}. Make it with "
@@ -89,8 +89,8 @@ def borrowed_stream(
 
 def queue_of(stream: Stream, where: str) -> dpctl.SyclQueue:
     """The queue behind one of our streams, ready for work that comes after all before it."""
-    own = own_stream(stream, IntelStream, where)
-    queue = own.live()
-    if not own.in_order:
+    checked = own(stream, IntelStream, where)
+    queue = checked.live()
+    if not checked.in_order:
         queue.submit_barrier()
     return queue

@@ -10,50 +10,56 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..._errors import (
-    DeviceLostError,
-    DriverError,
-    LaunchError,
-    LoadError,
-    NoDeviceError,
-    OutOfMemoryError,
-    OutOfResourcesError,
-    XTargetError,
-)
+from ..._errors import DeviceLostError, DriverError, LaunchError, LoadError, XTargetError
+from .._meanings import DAMAGED, NO_DEVICE, OUT_OF_MEMORY, TOO_LARGE, WRONG_ARCH, Meaning
 
 __all__ = ["check", "checked", "text_of"]
 
-_LOST = (
+_LOST_TEXT = (
     "The CUDA context is lost: a kernel failed in a way that ends it (an access outside its "
     "arrays, most often). Restart the process; compute-sanitizer finds the access."
 )
-_CLASSES: dict[str, tuple[type[XTargetError], str]] = {
-    "OUT_OF_MEMORY": (OutOfMemoryError, "Free arrays on the device or use smaller ones."),
-    "NO_DEVICE": (NoDeviceError, "`xtarget devices` says what there is."),
-    "INVALID_DEVICE": (NoDeviceError, "`xtarget devices` says what there is."),
-    "DEVICE_UNAVAILABLE": (NoDeviceError, "Another process holds the device exclusively."),
-    "INVALID_IMAGE": (LoadError, "Compile the kernel again."),
-    "INVALID_SOURCE": (LoadError, "Compile the kernel again."),
-    "NO_BINARY_FOR_GPU": (LoadError, "Compile the kernel for this device's arch."),
-    "INVALID_PTX": (LoadError, "Compile the kernel again."),
-    "UNSUPPORTED_PTX_VERSION": (LoadError, "Update the NVIDIA driver."),
-    "NOT_FOUND": (LoadError, "The binary has no such symbol."),
-    "LAUNCH_OUT_OF_RESOURCES": (OutOfResourcesError, "Use a smaller num_warps or BLOCK."),
-    "INVALID_VALUE": (LaunchError, "A size, pointer or stream is not valid on this device."),
-    "INVALID_HANDLE": (LaunchError, "The stream or event is closed or of another device."),
-    "INVALID_CONTEXT": (LaunchError, "The stream or array belongs to another context."),
-    "CONTEXT_IS_DESTROYED": (DeviceLostError, _LOST),
-    "ILLEGAL_ADDRESS": (DeviceLostError, _LOST),
-    "MISALIGNED_ADDRESS": (DeviceLostError, _LOST),
-    "ILLEGAL_INSTRUCTION": (DeviceLostError, _LOST),
-    "INVALID_ADDRESS_SPACE": (DeviceLostError, _LOST),
-    "INVALID_PC": (DeviceLostError, _LOST),
-    "HARDWARE_STACK_ERROR": (DeviceLostError, _LOST),
-    "LAUNCH_FAILED": (DeviceLostError, _LOST),
-    "LAUNCH_TIMEOUT": (DeviceLostError, _LOST),
-    "ASSERT": (DeviceLostError, "A device_assert of the kernel failed; " + _LOST),
-    "ECC_UNCORRECTABLE": (DeviceLostError, "The device's memory is faulty; use another device."),
+_LOST = Meaning(DeviceLostError, _LOST_TEXT)
+_CAPTURE = Meaning(
+    LaunchError, "This cannot be done while a stream is captured into a graph. Do it before."
+)
+_MEANINGS: dict[str, Meaning] = {
+    "OUT_OF_MEMORY": OUT_OF_MEMORY,
+    "NO_DEVICE": NO_DEVICE,
+    "INVALID_DEVICE": NO_DEVICE,
+    "DEVICE_UNAVAILABLE": Meaning(NO_DEVICE.kind, "Another process holds the device exclusively."),
+    "INVALID_IMAGE": DAMAGED,
+    "INVALID_SOURCE": DAMAGED,
+    "NO_BINARY_FOR_GPU": WRONG_ARCH,
+    "INVALID_PTX": DAMAGED,
+    "UNSUPPORTED_PTX_VERSION": Meaning(LoadError, "Update the NVIDIA driver."),
+    "NOT_FOUND": Meaning(LoadError, "The binary has no such symbol."),
+    "LAUNCH_OUT_OF_RESOURCES": TOO_LARGE,
+    "COOPERATIVE_LAUNCH_TOO_LARGE": Meaning(TOO_LARGE.kind, "Launch fewer blocks."),
+    "INVALID_CLUSTER_SIZE": Meaning(TOO_LARGE.kind, "Use a smaller num_ctas."),
+    "INVALID_VALUE": Meaning(LaunchError, "A size, pointer or stream is not valid on this device."),
+    "INVALID_HANDLE": Meaning(LaunchError, "The stream or event is closed or of another device."),
+    "INVALID_CONTEXT": Meaning(LaunchError, "The stream or array belongs to another context."),
+    "STREAM_CAPTURE_UNSUPPORTED": _CAPTURE,
+    "STREAM_CAPTURE_IMPLICIT": _CAPTURE,
+    "STREAM_CAPTURE_INVALIDATED": _CAPTURE,
+    "STREAM_CAPTURE_ISOLATION": _CAPTURE,
+    "CONTEXT_IS_DESTROYED": _LOST,
+    "ILLEGAL_ADDRESS": _LOST,
+    "MISALIGNED_ADDRESS": _LOST,
+    "ILLEGAL_INSTRUCTION": _LOST,
+    "INVALID_ADDRESS_SPACE": _LOST,
+    "INVALID_PC": _LOST,
+    "HARDWARE_STACK_ERROR": _LOST,
+    "LAUNCH_FAILED": _LOST,
+    "LAUNCH_TIMEOUT": _LOST,
+    "CONTAINED": _LOST,
+    "ASSERT": Meaning(DeviceLostError, f"A device_assert of the kernel failed; {_LOST_TEXT}"),
+    "ECC_UNCORRECTABLE": Meaning(
+        DeviceLostError, "The device's memory is faulty; use another device."
+    ),
 }
+_OTHER = Meaning(DriverError, "See the CUDA driver API's list of CUresult.")
 _NAME = re.compile(r"CUDA_ERROR_(\w+)")
 
 
@@ -67,15 +73,16 @@ def text_of(status: Any) -> tuple[str, str]:
 
 
 def _error(name: str, text: str, what: str) -> XTargetError:
-    found = _NAME.search(name)
-    cls, advice = _CLASSES.get(
-        found[1] if found else "", (DriverError, "See the CUDA driver API's list of CUresult.")
-    )
-    return cls(f"{what}: {name}{f' ({text})' if text else ''}. {advice}")
+    meaning = _MEANINGS.get(name.removeprefix("CUDA_ERROR_"), _OTHER)
+    return meaning.error(f"{what} failed", f"{name} ({text})" if text else name)
 
 
 def check(answer: tuple[Any, ...], what: str) -> Any:
     """The value behind the status of a `cuda.bindings` call (None, one value, or a tuple).
+
+    Args:
+        answer: of the call.
+        what: what was tried and on what, as the start of a sentence ("allocating 16 bytes").
 
     Raises:
         XTargetError: of the class that fits the status.
@@ -96,5 +103,6 @@ def checked(what: str) -> Iterator[None]:
     except Exception as error:
         found = _NAME.search(str(error))
         if found is None:
-            raise DriverError(f"{what}: {type(error).__name__}: {error}") from error
-        raise _error(found[0], str(error).partition(found[0])[2].strip(": "), what) from error
+            raise _OTHER.error(f"{what} failed", f"{type(error).__name__}: {error}") from error
+        text = str(error).partition(found[0])[2].strip(": ")
+        raise _error(found[0], text, what) from error

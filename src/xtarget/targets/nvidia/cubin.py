@@ -44,8 +44,9 @@ def arch_of(cubin: bytes) -> str:
     return f"sm_{elf.flags >> (8 if elf.abi_version >= 8 else 0) & 0xFF}"
 
 
-def check_cubin(artifact: Artifact, info: DeviceInfo) -> None:
-    """Refuse what the driver would refuse with less to say, or would take by mistake.
+def check_cubin(artifact: Artifact, info: DeviceInfo) -> tuple[str, ...]:
+    """Refuse what the driver would refuse with less to say, or would take by mistake; the names of
+    the kernels otherwise.
 
     Raises:
         LoadError: not a cubin, damaged, or for an arch that this device does not run.
@@ -71,6 +72,7 @@ def check_cubin(artifact: Artifact, info: DeviceInfo) -> None:
         raise LoadError(
             f"the cubin has no entry {artifact.entry!r}; it has {', '.join(known) or 'none'}."
         )
+    return known
 
 
 def resources(cubin: bytes, entry: str) -> Resources:

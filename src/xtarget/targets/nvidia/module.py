@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import cuda.core as core
 from cuda.bindings import driver
 
-from ..._errors import DriverError, LaunchError, LoadError, OutOfResourcesError
 from ..._types import Artifact, LaunchConfig
-from .._scalars import PACK
-from ..base import PreparedLaunch, Stream, Value, launch_once
+from .._launch_limits import check_block, check_grid
+from .._module import FunctionBase, ModuleBase, refuse
+from .._scalars import ctypes_maker
+from ..base import PreparedLaunch, Value
 from ._status import check, checked
-from .cubin import entries
 
 if TYPE_CHECKING:
     from .device import CudaDevice
@@ -24,149 +22,97 @@ __all__ = ["CudaFunction", "CudaModule"]
 
 #: Dynamic shared memory that a function may use without asking for more.
 _DEFAULT_SHARED = 48 * 1024
-_INTEGERS = {1: ctypes.c_uint8, 2: ctypes.c_uint16, 4: ctypes.c_uint32, 8: ctypes.c_uint64}
+#: Blocks of a grid in x, y, z (CUDA C++ Programming Guide, "Technical Specifications").
+_MOST_BLOCKS = (2**31 - 1, 65535, 65535)
 
 
-class CudaModule:
-    """A loaded cubin."""
+class CudaModule(ModuleBase):
+    """A loaded cubin. cuda.core keeps the code as long as there is a kernel object of it."""
 
-    def __init__(self, device: CudaDevice, artifact: Artifact, code: Any) -> None:
-        self.device, self.artifact = device, artifact
-        self._code = code
-
-    def live(self) -> Any:
-        if self._code is None:
-            raise DriverError(
-                f"the module of {self.artifact.entry} on {self.device.info.name} is closed. Load "
-                "it again."
-            )
-        return self._code
+    def __init__(
+        self, device: CudaDevice, artifact: Artifact, code: Any, entries: tuple[str, ...]
+    ) -> None:
+        super().__init__(code, artifact, device.info, entries)
+        self.device = device
 
     def function(self, name: str | None = None) -> CudaFunction:
-        code, wanted = self.live(), name or self.artifact.entry
-        known = entries(self.artifact.binary)
-        if wanted not in known:
-            raise LoadError(
-                f"the cubin of {self.artifact.entry} has no entry {wanted!r}; it has "
-                f"{', '.join(known)}."
-            )
-        with self.device.current(), checked(f"loading {wanted} on {self.device.info.name}"):
-            return CudaFunction(self, wanted, code.get_kernel(wanted))
-
-    def native(self) -> bytes | None:
-        return None
-
-    def close(self) -> None:
-        # cuda.core unloads it when the last kernel object is gone, so no launch loses its code
-        self._code = None
+        code = self.described(name)
+        with self.device.current(), checked(f"loading {self.where}"):
+            return CudaFunction(self, code.get_kernel(self.artifact.entry))
 
 
-class CudaFunction:
+class CudaFunction(FunctionBase):
     """An entry of a cubin."""
 
-    def __init__(self, module: CudaModule, name: str, kernel: Any) -> None:
-        self._module, self.name, self._kernel = module, name, kernel
+    def __init__(self, module: CudaModule, kernel: Any) -> None:
+        super().__init__(module)
+        self._kernel = kernel
         self._device = module.device
-        self._shared_raised = False
-
-    @property
-    def artifact(self) -> Artifact:
-        return self._module.artifact
 
     def _check_limits(self) -> None:
         artifact, info = self.artifact, self._device.info
-        threads = artifact.block[0]
         handle = driver.CUkernel(int(self._kernel.handle))
         attribute = driver.CUfunction_attribute
+        most = attribute.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK
         with self._device.current():
-            most = check(
-                driver.cuKernelGetAttribute(
-                    attribute.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, handle, info.ordinal
-                ),
-                f"reading the limits of {self.name}",
+            threads: int = check(
+                driver.cuKernelGetAttribute(most, handle, info.ordinal),
+                f"reading the limits of {self._module.where}",
             )
-            if threads > min(most, info.max_threads_per_block):
-                raise OutOfResourcesError(
-                    f"{self.name} needs {threads} threads a block (num_warps="
-                    f"{artifact.num_warps}), {info.name} ({info.product}) takes "
-                    f"{min(most, info.max_threads_per_block)} for it. Use a smaller num_warps."
-                )
-            if artifact.shared_bytes > info.max_shared_bytes:
-                raise OutOfResourcesError(
-                    f"{self.name} needs {artifact.shared_bytes} bytes of shared memory a block, "
-                    f"{info.name} ({info.product}) has {info.max_shared_bytes}. Use smaller BLOCK "
-                    "sizes or a smaller num_stages."
-                )
-            if artifact.shared_bytes > _DEFAULT_SHARED and not self._shared_raised:
+            check_block(artifact, info, most_threads=threads)
+            if artifact.shared_bytes > _DEFAULT_SHARED:
                 size = attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
                 check(
                     driver.cuKernelSetAttribute(size, artifact.shared_bytes, handle, info.ordinal),
-                    f"asking for {artifact.shared_bytes} bytes of shared memory for {self.name}",
+                    f"asking for {artifact.shared_bytes} bytes of shared memory for "
+                    f"{self._module.where}",
                 )
-                self._shared_raised = True
 
     def prepare(self, config: LaunchConfig, args: Sequence[Value | None]) -> PreparedLaunch:
         artifact, device = self.artifact, self._device
-        self._module.live()
-        if len(args) != len(artifact.parameters):
-            raise LaunchError(
-                f"{self.name} has {len(artifact.parameters)} parameters, {len(args)} values were "
-                "given."
-            )
-        if config.grid[1] > 65535 or config.grid[2] > 65535 or config.grid[0] > 2**31 - 1:
-            raise LaunchError(
-                f"{self.name}: a grid of {config.grid} blocks is larger than CUDA's limit of "
-                "(2147483647, 65535, 65535). Use larger blocks."
-            )
+        self._check_values(args)
+        check_grid(artifact, device.info, config.grid, _MOST_BLOCKS)
         self._check_limits()
-        grid: tuple[int, ...] = config.grid
         extra: dict[str, Any] = {}
         if artifact.cluster > 1:
             extra["cluster"] = (artifact.cluster, 1, 1)
         if artifact.cooperative:
             extra["is_cooperative"] = True
-        with device.current(), checked(f"preparing {self.name} on {device.info.name}"):
+        with device.current(), checked(f"preparing {self._module.where}"):
             launch_config = core.LaunchConfig(
-                grid=grid, block=artifact.block, shmem_size=artifact.shared_bytes, **extra
+                grid=config.grid, block=artifact.block, shmem_size=artifact.shared_bytes, **extra
             )
-        return _prepared(self, device, launch_config, args)
-
-    def launch(self, config: LaunchConfig, args: Sequence[Value], stream: Stream) -> None:
-        launch_once(self, config, args, stream)
+        return _prepared(self._module, device, self._kernel, launch_config, args)
 
 
-@cache
 def _argument(type_: str) -> Any:
-    """What makes a value one that cuda.core passes as this type."""
-    if type_.startswith("*"):
-        return int
-    if type_ == "fp32":
-        return ctypes.c_float
-    if type_ == "fp64":
-        return ctypes.c_double
-    pack = PACK[type_]
-    integer = _INTEGERS[len(pack(0))]
-    return lambda value: integer(int.from_bytes(pack(value), "little"))
+    """What makes a value one that cuda.core passes as this type: addresses stay integers."""
+    return int if type_.startswith("*") else ctypes_maker(type_)
 
 
 def _prepared(
-    function: CudaFunction, device: CudaDevice, config: Any, args: Sequence[Value | None]
+    module: ModuleBase,
+    device: CudaDevice,
+    kernel: Any,
+    config: Any,
+    args: Sequence[Value | None],
 ) -> PreparedLaunch:
     """The launch as one function. cuda.core copies the values into storage of the call's own, so
     calls from several threads do not meet."""
-    launch, kernel, module = core.launch, function._kernel, function._module
-    kinds = [_argument(p.type) for p in function.artifact.parameters]
+    launch = core.launch
+    kinds = [_argument(p.type) for p in module.artifact.parameters]
     fixed = [None if a is None else kind(a) for a, kind in zip(args, kinds, strict=True)]
     dynamic = [index for index, a in enumerate(args) if a is None]
     convert = [(position, kinds[i]) for position, i in enumerate(dynamic) if kinds[i] is not int]
     count = len(dynamic)
     leading = dynamic == list(range(count)) and not convert
     tail = tuple(fixed[count:])
-    what = f"launching {function.name} on {device.info.name}"
+    what = f"launching {module.where}"
 
     def run(values: Sequence[Value], stream: Any) -> None:
-        if len(values) != count or stream.core is None or module._code is None:
-            _refuse(function, stream, len(values), count)
+        on = stream.raw
+        if len(values) != count or on is None or module.raw is None:
+            refuse(module, stream, len(values), count)
         if leading:
             given: Any = (*values, *tail)
         else:
@@ -177,19 +123,12 @@ def _prepared(
                 given[dynamic[position]] = kind(values[position])
         if device.always_current:
             try:
-                launch(stream.core, config, kernel, *given)
+                launch(on, config, kernel, *given)
             except Exception as error:
                 with checked(what):
                     raise error
             return
         with device.current(), checked(what):
-            launch(stream.core, config, kernel, *given)
+            launch(on, config, kernel, *given)
 
     return run
-
-
-def _refuse(function: CudaFunction, stream: Any, given: int, count: int) -> None:
-    """Say which of the launch's conditions is not met."""
-    function._module.live()
-    stream.live()
-    raise LaunchError(f"{function.name} takes {count} dynamic values, {given} were given.")

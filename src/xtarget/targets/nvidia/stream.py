@@ -1,0 +1,89 @@
+"""Streams and events of CUDA."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import cuda.core as core
+from cuda.bindings import driver
+
+from .._opened import EventBase, StreamBase, own
+from ..base import Event
+from ._status import check, checked
+
+if TYPE_CHECKING:
+    from .device import CudaDevice
+
+__all__ = ["CudaEvent", "CudaStream"]
+
+
+class CudaEvent(EventBase):
+    """A point in a CUDA stream."""
+
+    __slots__ = ()
+
+    def synchronize(self) -> None:
+        event = self.live()
+        with checked(f"waiting for an event of {self.where}"):
+            event.sync()
+
+    def elapsed_ms(self, since: Event) -> float:
+        start, end = own(since, CudaEvent, self.where).live(), self.live()
+        with checked(f"reading the time between two events of {self.where}"):
+            return float(end - start)
+
+    def close(self) -> None:
+        event, self.raw = self.raw, None
+        if event is not None:
+            event.close()
+
+
+class CudaStream(StreamBase):
+    """A CUDA stream; `raw` is what cuda.core launches on.
+
+    Args:
+        owned: ours to destroy.
+        keep: the caller's object behind a borrowed stream, which has to live as long.
+    """
+
+    __slots__ = ("_device", "_keep", "_number", "_owned")
+
+    def __init__(
+        self,
+        device: CudaDevice,
+        stream: Any,
+        *,
+        owned: bool,
+        keep: Any = None,
+        is_default: bool = False,
+    ) -> None:
+        super().__init__(stream, device.info.name, is_default=is_default)
+        self._device, self._owned, self._keep = device, owned, keep
+        self._number = int(stream.handle)
+
+    @property
+    def handle(self) -> int:
+        self.live()
+        return self._number
+
+    def record(self) -> CudaEvent:
+        stream = self.live()
+        with self._device.current(), checked(f"recording an event on {self.where}"):
+            event = stream.record(options=core.EventOptions(timing_enabled=True))
+        return CudaEvent(event, self.where)
+
+    def wait(self, event: Event) -> None:
+        stream, point = self.live(), own(event, CudaEvent, self.where).live()
+        with self._device.current(), checked(f"making a stream of {self.where} wait"):
+            stream.wait(point)
+
+    def synchronize(self) -> None:
+        handle = self.handle
+        with self._device.current():
+            check(driver.cuStreamSynchronize(handle), f"running the work of {self.where}")
+
+    def end(self) -> None:
+        stream, self.raw = self.raw, None
+        self._keep = None
+        if stream is not None and self._owned:
+            stream.close()  # CUDA destroys it when its work is done
