@@ -94,8 +94,8 @@ class EventBase(Opened):
 
     CLOSED = "this event of {where} is closed. Record a new one."
     FOREIGN = (
-        "this {type} is no event of {where}. Record the events on streams of {where}, or wait on the "
-        "host instead: event.synchronize()."
+        "this {type} is no event of {where}. Record the events on streams of {where}, or wait on "
+        "the host instead: event.synchronize()."
     )
 
 
