@@ -1,0 +1,342 @@
+"""The NVIDIA driver's own logic on a CUDA that is written in Python here (no GPU: nothing is
+silicon): closing, contexts of threads, memory, what is refused.
+"""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("cuda.bindings", reason="cuda-python is not installed")
+pytest.importorskip("cuda.core", reason="cuda-core is not installed")
+
+import cuda.core as core
+from cuda.bindings import driver
+
+from xtarget._errors import (
+    ArgumentError,
+    DeviceLostError,
+    DriverError,
+    LaunchError,
+    LoadError,
+    OutOfResourcesError,
+)
+from xtarget._types import Artifact, DeviceInfo, LaunchConfig, Parameter, Target
+
+PRIMARY, FOREIGN = 77, 5
+INFO = DeviceInfo(
+    "nvidia:0", Target("nvidia", "sm_90"), "A fake", 1 << 30, 1, "1", 32, 1024, 1 << 17
+)
+ADD = Artifact(
+    INFO.target,
+    "cubin",
+    "add",
+    b"",
+    num_warps=4,
+    warp_size=32,
+    shared_bytes=50_000,
+    parameters=(
+        Parameter("p", "*fp32"),
+        Parameter("n", "i32"),
+        Parameter("f", "fp16"),
+        Parameter("global_scratch", "*i8", hidden="global_scratch"),
+    ),
+)
+ONE = LaunchConfig((1, 1, 1))
+
+
+class FakeStream:
+    def __init__(self, handle: int) -> None:
+        self.handle = handle
+        self.closed = False
+
+    @staticmethod
+    def from_handle(handle: int) -> FakeStream:
+        return FakeStream(handle)
+
+    def record(self, options: Any) -> FakeEvent:
+        return FakeEvent()
+
+    def wait(self, event: FakeEvent) -> None:
+        pass
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class FakeEvent:
+    def sync(self) -> None:
+        pass
+
+    def __sub__(self, other: FakeEvent) -> float:
+        return 1.5
+
+    def close(self) -> None:
+        pass
+
+
+class FakeCuda:
+    """The calls that the driver makes, and what they leave behind."""
+
+    def __init__(self) -> None:
+        self.thread = threading.local()
+        self.memory: dict[int, bytearray] = {}
+        self.calls: list[str] = []
+        self.launches: list[tuple[int, tuple[Any, ...]]] = []
+        self.failing: str | None = None
+
+    @property
+    def context(self) -> int:
+        return getattr(self.thread, "context", 0)
+
+    def enter(self, context: int) -> None:
+        self.thread.context = int(context)
+
+    def allocate(self, nbytes: int, pool: object, stream: int) -> int:
+        address = 0x1000 * (1 + len(self.calls))
+        self.calls.append("alloc")
+        self.memory[address] = bytearray(nbytes)
+        return address
+
+    def free(self, address: int, *stream: int) -> None:
+        self.calls.append("free in order" if stream else "free at once")
+        assert self.context == PRIMARY
+        del self.memory[address]
+
+    def to_device(self, address: int, source: memoryview, nbytes: int, stream: int) -> None:
+        self.memory[address][:nbytes] = source
+
+    def to_host(self, destination: memoryview, address: int, nbytes: int, stream: int) -> None:
+        destination[:] = self.memory[address][:nbytes]
+
+    def launch(self, stream: FakeStream, config: object, kernel: object, *values: Any) -> None:
+        assert self.context in (PRIMARY, 0)
+        if self.failing:
+            raise RuntimeError(f"{self.failing}: the driver's text")
+        self.launches.append((stream.handle, tuple(getattr(v, "value", v) for v in values)))
+
+
+@pytest.fixture
+def cuda(monkeypatch: pytest.MonkeyPatch) -> FakeCuda:
+    fake = FakeCuda()
+
+    def answers(call: Callable[..., Any]) -> Callable[..., Any]:
+        def status_first(*args: Any) -> tuple[Any, ...]:
+            value = call(*args)
+            return (driver.CUresult.CUDA_SUCCESS,) + (() if value is None else (value,))
+
+        return status_first
+
+    def noted(name: str) -> Callable[..., Any]:
+        return lambda *args: fake.calls.append(name)
+
+    calls: dict[str, Callable[..., Any]] = {
+        "cuCtxGetCurrent": lambda: fake.context,
+        "cuCtxSetCurrent": fake.enter,
+        "cuCtxSynchronize": noted("wait"),
+        "cuStreamSynchronize": lambda stream: None,
+        "cuMemPoolCreate": lambda properties: "pool",
+        "cuMemPoolSetAttribute": lambda pool, attribute, value: None,
+        "cuMemPoolDestroy": noted("pool destroyed"),
+        "cuMemAllocFromPoolAsync": fake.allocate,
+        "cuMemFreeAsync": fake.free,
+        "cuMemFree": fake.free,
+        "cuMemcpyHtoDAsync": fake.to_device,
+        "cuMemcpyDtoHAsync": fake.to_host,
+        "cuKernelGetAttribute": lambda *args: 1024,
+        "cuKernelSetAttribute": lambda *args: None,
+    }
+    for name, call in calls.items():
+        monkeypatch.setattr(driver, name, answers(call))
+    monkeypatch.setattr(driver, "CUkernel", int)
+    kernel = SimpleNamespace(handle=9)
+    code = SimpleNamespace(get_kernel=lambda name: kernel)
+    numbers = iter(range(100, 200))
+    device = SimpleNamespace(
+        set_current=lambda: fake.enter(PRIMARY),
+        create_stream=lambda: FakeStream(next(numbers)),
+    )
+    monkeypatch.setattr(core, "Device", lambda ordinal: device)
+    monkeypatch.setattr(core, "Stream", FakeStream)
+    monkeypatch.setattr(core, "LEGACY_DEFAULT_STREAM", FakeStream(1))
+    monkeypatch.setattr(core, "ObjectCode", SimpleNamespace(from_cubin=lambda cubin: code))
+    monkeypatch.setattr(core, "EventOptions", lambda **options: None)
+    monkeypatch.setattr(core, "LaunchConfig", lambda **config: config)
+    monkeypatch.setattr(core, "launch", fake.launch)
+    from xtarget.targets.nvidia import device as module
+
+    monkeypatch.setattr(module, "check_cubin", lambda artifact, info: ("add",))
+    return fake
+
+
+@pytest.fixture(params=[True, False], ids=["alone", "one of two"])
+def device(request: pytest.FixtureRequest, cuda: FakeCuda) -> Any:
+    from xtarget.targets.nvidia.device import CudaDevice
+
+    return CudaDevice(INFO, alone=request.param)
+
+
+def in_thread(work: Callable[[], None]) -> None:
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    if failed:
+        raise failed[0]
+
+
+def test_values_reach_the_kernel(cuda: FakeCuda, device: Any) -> None:
+    function = device.load(ADD).function()
+    function.prepare(LaunchConfig((3, 1, 1)), [None, None, 1.5, 0])((5, -2), device.default_stream)
+    function.launch(LaunchConfig((0, 1, 1)), [0, 0, 0, 0], device.default_stream)
+    assert cuda.launches == [(1, (5, 2**32 - 2, 0x3E00, 0))]
+
+
+def test_what_can_never_run_is_refused(device: Any) -> None:
+    module = device.load(ADD)
+    with pytest.raises(LoadError, match=r"no entry 'sub'.*has add"):
+        module.function("sub")
+    function = module.function()
+    with pytest.raises(OutOfResourcesError, match=r"70000 blocks in y.*65535"):
+        function.prepare(LaunchConfig((1, 70_000, 1)), [0, 0, 0, 0])
+    with pytest.raises(LaunchError, match=r"takes 4 values \(p, n, f, global_scratch\), and got 3"):
+        function.prepare(ONE, [0, 0, 0])
+
+
+def test_a_failed_launch_has_the_drivers_words(cuda: FakeCuda, device: Any) -> None:
+    launch = device.load(ADD).function().prepare(ONE, [0, 0, 0, 0])
+    cuda.failing = "CUDA_ERROR_ILLEGAL_ADDRESS"
+    with pytest.raises(DeviceLostError, match=r"add on nvidia:0.*ILLEGAL_ADDRESS.*driver's text"):
+        launch((), device.default_stream)
+
+
+@pytest.mark.parametrize("handle", ["text", object(), 1.5, True], ids=str)
+def test_what_is_no_stream_is_refused(device: Any, handle: object) -> None:
+    with pytest.raises(DriverError, match=type(handle).__name__):
+        device.stream(handle)
+
+
+def test_a_borrowed_stream_keeps_its_owner(device: Any) -> None:
+    class Owner:
+        alive = 0
+
+        def __init__(self) -> None:
+            Owner.alive += 1
+
+        def __del__(self) -> None:
+            Owner.alive -= 1
+
+        def __cuda_stream__(self) -> tuple[int, int]:
+            return 0, 99
+
+    stream = device.stream(Owner())
+    assert (stream.handle, Owner.alive) == (99, 1)
+    core_stream = stream.raw
+    stream.close()
+    gc.collect()
+    assert Owner.alive == 0
+    assert not core_stream.closed, "it is the caller's"
+
+
+def test_events(device: Any) -> None:
+    stream = device.stream()
+    first, second = stream.record(), stream.record()
+    assert second.elapsed_ms(first) == 1.5
+    for use in (stream.wait, second.elapsed_ms):
+        with pytest.raises(DriverError, match="this object is no event of nvidia:0"):
+            use(object())
+    first.close()
+    first.close()
+    with pytest.raises(DriverError, match="event of nvidia:0 is closed"):
+        first.synchronize()
+
+
+def test_copies_check_their_size_and_stream(device: Any) -> None:
+    stream, buffer = device.stream(), device.alloc(4)
+    buffer.write(memoryview(b"four"), stream)
+    back = bytearray(4)
+    buffer.read(memoryview(back), stream)
+    assert back == b"four"
+    with pytest.raises(ArgumentError, match="5 bytes do not fit a buffer of 4"):
+        buffer.write(memoryview(b"fives"), stream)
+    with pytest.raises(ArgumentError, match="read-only"):
+        buffer.read(memoryview(b"four"), stream)
+    stream.close()
+    with pytest.raises(DriverError, match="stream of nvidia:0 is closed"):
+        buffer.read(memoryview(back), stream)
+
+
+def test_memory_of_a_closed_stream_is_freed_after_its_work(cuda: FakeCuda, device: Any) -> None:
+    stream = device.stream()
+    early, late = device.alloc(8, stream), device.alloc(8, stream)
+    early.close()
+    stream.close()
+    late.close()
+    late.close()
+    assert cuda.calls == ["alloc", "alloc", "free in order", "wait", "free at once"]
+
+
+def test_memory_that_is_dropped_is_freed_in_any_thread(cuda: FakeCuda, device: Any) -> None:
+    held = [device.alloc(8)]
+    in_thread(held.clear)
+    assert not cuda.memory
+
+
+def test_a_threads_own_context_stays(cuda: FakeCuda, device: Any) -> None:
+    launch = device.load(ADD).function().prepare(ONE, [0, 0, 0, 0])
+
+    def work() -> None:
+        cuda.enter(FOREIGN)
+        buffer = device.alloc(8)
+        assert cuda.context == FOREIGN
+        launch((), device.default_stream)
+        assert cuda.context == FOREIGN
+        del buffer
+        assert cuda.context == FOREIGN
+
+    in_thread(work)
+    assert not cuda.memory
+    assert len(cuda.launches) == 1
+
+
+def test_use_after_close(cuda: FakeCuda, device: Any) -> None:
+    stream, kept = device.stream(), device.alloc(8)
+    module = device.load(ADD)
+    launch = module.function().prepare(ONE, [0, 0, 0, 0])
+    late = device.load(ADD).function().prepare(ONE, [0, 0, 0, 0])
+    default = device.default_stream
+    default.close()
+    default.synchronize()  # it stays open
+    stream.close()
+    with pytest.raises(DriverError, match="stream of nvidia:0 is closed"):
+        launch((), stream)
+    module.close()
+    with pytest.raises(DriverError, match="module of add on nvidia:0 is closed"):
+        launch((), default)
+    device.close()
+    device.close()
+    assert cuda.calls == ["alloc", "wait", "pool destroyed"]
+    for use in (
+        lambda: device.alloc(1),
+        device.stream,
+        device.synchronize,
+        lambda: device.load(ADD),
+        lambda: device.default_stream,
+        lambda: late((), default),
+    ):
+        with pytest.raises(DriverError, match="nvidia:0 is closed"):
+            use()
+    kept.close()  # memory outlives its device
+    assert not cuda.memory
