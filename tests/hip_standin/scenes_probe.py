@@ -21,7 +21,7 @@ def no_binding():
         del sys.modules[name]
     sys.path[:] = [p for p in sys.path if not (Path(p or ".") / "hip").exists()]
     sys.meta_path[:] = [f for f in sys.meta_path if "editable" not in type(f).__module__]
-    reason("not installed", 'pip install "xtarget[amd]"', "No module named")
+    reason("not installed", 'pip install "xtarget[amd]"', "no module hip")
 
 
 def broken_binding():

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from ..._errors import NoDeviceError
+from .._absence import broken_binding, missing_binding
 from .._library_files import find_library_file
 from ._status import call, check
 
 __all__ = ["absent", "device_count", "load", "properties", "text", "version"]
 
-_PIP = 'pip install "xtarget[amd]"'
+_BINDING = "hip-python"
 #: HIP's own numbering: major * 10**7 + minor * 10**5 + patch. ROCm 6.0 brought the device
 #: properties (hipGetDevicePropertiesR0600) that every supported hip-python asks for.
 _OLDEST = 60_000_000
@@ -31,24 +32,21 @@ def load() -> Any:
     Raises:
         NoDeviceError: hip-python is not installed, or is broken.
     """
+    reason = missing_binding("hip", _BINDING, "amd")
+    if reason is not None:
+        raise NoDeviceError(reason)
     try:
         from hip import hip
-    except ModuleNotFoundError as error:
-        raise NoDeviceError(
-            f"The Python binding of HIP is not installed ({error}). Install it with: {_PIP}"
-        ) from error
     except ImportError as error:
-        raise NoDeviceError(
-            f"The Python binding of HIP is installed but cannot be imported ({error}). "
-            f"Install it again with: {_PIP}"
-        ) from error
+        raise NoDeviceError(broken_binding(error, _BINDING, "amd")) from error
     return hip
 
 
 def absent(dev: Path = Path("/dev")) -> str | None:
     """The reason why there can be no device, found without loading anything; None if unknown."""
-    if importlib.util.find_spec("hip") is None:
-        return f"The Python binding of HIP is not installed. Install it with: {_PIP}"
+    reason = missing_binding("hip", _BINDING, "amd")
+    if reason is not None:
+        return reason
     # where hip-python looks: ROCm's own Python package, ROCm's folder, the loader's paths
     roots = [*_named_roots(), "/opt/rocm"]
     if (

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ..._errors import NoDeviceError, XTargetError
+from ..._errors import XTargetError
 from ..._types import DeviceInfo, ProbeReport, Target
 from .. import base
+from .._absence import no_such_device
 from . import _binding
 from ._device import HipDevice
 
@@ -46,10 +47,7 @@ class HipDriver:
         hip = _binding.load()
         count = _binding.device_count(hip, self._dev)
         if not 0 <= ordinal < count:
-            raise NoDeviceError(
-                f"there is no amd:{ordinal}; there are "
-                f"{', '.join(f'amd:{i}' for i in range(count))}."
-            )
+            raise no_such_device("amd", ordinal, [f"amd:{i}" for i in range(count)])
         properties = _binding.properties(hip, ordinal)
         x, y, z = properties.maxGridSize
         return HipDevice(

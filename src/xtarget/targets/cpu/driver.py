@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 from typing import TYPE_CHECKING
 
 from ..._errors import NoDeviceError, XTargetError
 from ..._types import ProbeReport
+from .._absence import broken_binding, missing_binding, no_such_device
 
 if TYPE_CHECKING:
     from .device import CpuDevice
+    from .discover import Found
 
 __all__ = ["CpuDriver"]
-
-_INSTALL = 'pip install "xtarget[cpu]"'
 
 
 class CpuDriver:
@@ -23,38 +22,32 @@ class CpuDriver:
 
     def absent(self) -> str | None:
         """Why there can be no device, told without loading anything; None: there may be one."""
-        if importlib.util.find_spec("pyopencl") is None:
-            return f"pyopencl is not installed. Install it with: {_INSTALL}"
-        return None
+        return missing_binding("pyopencl", "pyopencl", self.vendor)
 
     def probe(self) -> ProbeReport:
         try:
-            from .discover import discover
-
-            found = discover()
-        except ImportError as error:
-            return ProbeReport(self.vendor, reason=_no_binding(error))
+            found = self._found()
         except XTargetError as error:
             return ProbeReport(self.vendor, reason=str(error))
         return ProbeReport(self.vendor, tuple(info for _, info in found.devices), found.reason)
 
-    def open(self, ordinal: int) -> CpuDevice:
+    def _found(self) -> Found:
+        """Raises NoDeviceError where pyopencl does not work."""
+        why = self.absent()
+        if why is not None:
+            raise NoDeviceError(why)
         try:
-            from .device import CpuDevice
             from .discover import discover
         except ImportError as error:
-            raise NoDeviceError(f"cpu:{ordinal} cannot be opened: {_no_binding(error)}") from error
-        found = discover()
+            raise NoDeviceError(broken_binding(error, "pyopencl", self.vendor)) from error
+        return discover()
+
+    def open(self, ordinal: int) -> CpuDevice:
+        found = self._found()
+        if not found.devices:
+            raise NoDeviceError(f"there is no cpu:{ordinal}: {found.reason}")
         if not 0 <= ordinal < len(found.devices):
-            there = ", ".join(info.name for _, info in found.devices)
-            raise NoDeviceError(
-                f"there is no cpu:{ordinal}: "
-                + (f"the devices are {there}." if there else str(found.reason))
-            )
+            raise no_such_device(self.vendor, ordinal, [info.name for _, info in found.devices])
+        from .device import CpuDevice
+
         return CpuDevice(*found.devices[ordinal])
-
-
-def _no_binding(error: ImportError) -> str:
-    if error.name == "pyopencl":
-        return f"pyopencl is not installed. Install it with: {_INSTALL}"
-    return f"pyopencl cannot be imported ({error}). Install it again with: {_INSTALL}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
 from pathlib import Path
@@ -10,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from ..._errors import NoDeviceError, XTargetError
 from ..._types import ProbeReport
+from .._absence import broken_binding, missing_binding, no_such_device
 
 if TYPE_CHECKING:
     from .device import IntelDevice
 
 __all__ = ["IntelDriver"]
 
-_INSTALL = 'pip install "xtarget[intel]"'
 _VENDOR_ID = "0x8086"
 _DRM = Path("/sys/class/drm")
 _DRI = Path("/dev/dri")
@@ -56,10 +55,6 @@ def _wanted() -> str | None:
     return os.environ.get("XTARGET_INTEL_DEVICES") or None
 
 
-def _no_binding(error: ImportError) -> str:
-    return f"dpctl cannot be imported ({error}). Install it again with: {_INSTALL}"
-
-
 class IntelDriver:
     """SYCL devices. Imports dpctl when first asked for a device, not before.
 
@@ -70,9 +65,7 @@ class IntelDriver:
 
     def absent(self) -> str | None:
         """Why there can be no device, told without loading anything; None: there may be one."""
-        if importlib.util.find_spec("dpctl") is None:
-            return f"dpctl is not installed. Install it with: {_INSTALL}"
-        return None if _wanted() else _no_gpu()
+        return missing_binding("dpctl", "dpctl", self.vendor) or (None if _wanted() else _no_gpu())
 
     def probe(self) -> ProbeReport:
         why = self.absent()
@@ -83,7 +76,7 @@ class IntelDriver:
 
             found = discover(_wanted())
         except ImportError as error:
-            return ProbeReport(self.vendor, reason=_no_binding(error))
+            return ProbeReport(self.vendor, reason=broken_binding(error, "dpctl", self.vendor))
         except XTargetError as error:
             return ProbeReport(self.vendor, reason=str(error))
         if not found:
@@ -100,8 +93,7 @@ class IntelDriver:
         if report.reason is not None:
             raise NoDeviceError(f"intel:{ordinal} cannot be opened: {report.reason}")
         if not 0 <= ordinal < len(report.devices):
-            there = ", ".join(info.name for info in report.devices)
-            raise NoDeviceError(f"there is no intel:{ordinal}: the devices are {there}.")
+            raise no_such_device(self.vendor, ordinal, [info.name for info in report.devices])
         from .device import IntelDevice
         from .discover import discover
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import Any
 
 from ..._errors import NoDeviceError, XTargetError
 from ..._types import DeviceInfo, ProbeReport, Target
+from .._absence import broken_binding, missing_binding, no_such_device
 from .._library_files import find_library_file
 from ..base import Device
 from ._status import check
 
 __all__ = ["CudaDriver"]
 
-_INSTALL = 'pip install "xtarget[nvidia]"'
 _LIBRARY = "libcuda.so.1"
 
 
@@ -25,13 +24,10 @@ class CudaDriver:
 
     def absent(self) -> str | None:
         """Why there can be no device, as far as files tell."""
-        for module in ("cuda.bindings", "cuda.core"):
-            try:
-                found = importlib.util.find_spec(module) is not None
-            except ImportError:
-                found = False
-            if not found:
-                return f"the Python binding {module} is not installed. Install it: {_INSTALL}"
+        for module, package in (("cuda.bindings", "cuda-python"), ("cuda.core", "cuda-core")):
+            reason = missing_binding(module, package, self.vendor)
+            if reason is not None:
+                return reason
         if find_library_file(_LIBRARY) is None:
             return (
                 f"the CUDA driver library {_LIBRARY} was not found (looked in LD_LIBRARY_PATH, the "
@@ -48,7 +44,9 @@ class CudaDriver:
 
             count = check(driver.cuDeviceGetCount(), "counting the CUDA devices")
             devices = tuple(self._describe(ordinal) for ordinal in range(count))
-        except (XTargetError, ImportError, RuntimeError, OSError) as error:
+        except ImportError as error:
+            return ProbeReport(self.vendor, (), broken_binding(error, "cuda-python", self.vendor))
+        except (XTargetError, RuntimeError, OSError) as error:
             return ProbeReport(self.vendor, (), f"the CUDA driver failed: {error}")
         if not devices:
             return ProbeReport(
@@ -118,17 +116,18 @@ class CudaDriver:
         )
 
     def open(self, ordinal: int) -> Device:
-        reason = self.absent() or self._not_ready()
-        if reason is not None:
-            raise NoDeviceError(reason)
-        from cuda.bindings import driver
+        try:
+            reason = self.absent() or self._not_ready()
+            if reason is not None:
+                raise NoDeviceError(reason)
+            from cuda.bindings import driver
 
+            from .device import CudaDevice
+        except ImportError as error:
+            raise NoDeviceError(broken_binding(error, "cuda-python", self.vendor)) from error
         count = check(driver.cuDeviceGetCount(), "counting the CUDA devices")
         if not 0 <= ordinal < count:
-            names = ", ".join(f"nvidia:{i}" for i in range(count)) or "none"
-            raise NoDeviceError(f"there is no nvidia:{ordinal}: the devices are {names}.")
-        from .device import CudaDevice
-
+            raise no_such_device(self.vendor, ordinal, [f"nvidia:{i}" for i in range(count)])
         return CudaDevice(self._describe(ordinal), alone=count == 1)
 
     def locate(self, address: int) -> str:
