@@ -97,9 +97,9 @@ class BoundCall:
         self.like = first[0] if first else None
         self.kind: Kind = HOST if self.like is None else views[self.like].kind  # type: ignore[union-attr]
         self.synchronous = all(view is None or view.place is None for view in views)
-        self.current_stream: Callable[[Device, Any], Stream | None] | None = None
-        if len(kinds) == 1 and next(iter(kinds)).one_stream:
-            self.current_stream = next(iter(kinds)).current_stream
+        self.current_stream: Callable[[], Stream | None] | None = None
+        if len(kinds) == 1:
+            self.current_stream = next(iter(kinds)).stream_source(device)
         # bytes around the first element, to see overlaps by address alone
         self._out_span = None if out_type is None else _byte_span(out_type)
         self._checks = tuple(

@@ -120,7 +120,7 @@ def run(
         result = out
         call.check_overlap(values)
     if on is None:
-        on = call.current_stream(call.device, result) or call.device.default_stream
+        on = call.current_stream() or call.device.default_stream
     call.direct(values, on)
     if call.synchronous:
         on.synchronize()

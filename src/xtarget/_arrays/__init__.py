@@ -7,7 +7,7 @@ when the first array of its library is seen, so nothing here imports an array li
 from __future__ import annotations
 
 import importlib
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -48,11 +48,6 @@ class Kind(Protocol):
         ...
 
     @property
-    def one_stream(self) -> bool:
-        """All arrays of a device share one current stream."""
-        ...
-
-    @property
     def tracks_streams(self) -> bool:
         """An array knows the stream that its own work goes to, whatever is current."""
         ...
@@ -73,6 +68,11 @@ class Kind(Protocol):
     def current_stream(self, device: Device, array: Any) -> Stream | None:
         """The stream that the library's own work on `array` goes to at the moment; None: it has
         none and its arrays are ready."""
+        ...
+
+    def stream_source(self, device: Device) -> Callable[[], Stream | None] | None:
+        """What gives the current stream of all arrays on a device, for the launch path; None
+        where each array has its own."""
         ...
 
     def empty(self, type: ArrayType, device: Device, like: Any) -> Any:

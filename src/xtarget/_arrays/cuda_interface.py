@@ -5,7 +5,7 @@ Source: CUDA Array Interface, version 3 (Numba documentation).
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,6 @@ class CudaInterfaceKind:
     interface has no way to make one of the caller's."""
 
     name = "__cuda_array_interface__"
-    one_stream = False
     tracks_streams = False
 
     def describe(self, array: Any) -> tuple[int, Hashable]:
@@ -54,6 +53,9 @@ class CudaInterfaceKind:
         # the producer's stream; None and 1 are the legacy default stream, which ours is
         handle = array.__cuda_array_interface__.get("stream")
         return device.default_stream if handle in (None, 1) else borrow(device, int(handle))
+
+    def stream_source(self, device: Device) -> Callable[[], Stream | None] | None:
+        return None
 
     def empty(self, type: ArrayType, device: Device, like: Any) -> Any:
         return OWN.empty(type, device, None)

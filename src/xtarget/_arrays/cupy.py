@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from functools import cache
 from typing import Any
 
@@ -26,7 +26,6 @@ class CupyKind:
     """CuPy's ndarray."""
 
     name = "CuPy"
-    one_stream = True
     tracks_streams = False
 
     def describe(self, array: Any) -> tuple[int, Hashable]:
@@ -49,6 +48,9 @@ class CupyKind:
     def current_stream(self, device: Device, array: Any) -> Stream | None:
         with cupy.cuda.Device(device.info.ordinal):
             return borrow(device, int(cupy.cuda.get_current_stream().ptr))
+
+    def stream_source(self, device: Device) -> Callable[[], Stream | None] | None:
+        return lambda: self.current_stream(device, None)
 
     def empty(self, type: ArrayType, device: Device, like: Any) -> Any:
         with cupy.cuda.Device(device.info.ordinal):

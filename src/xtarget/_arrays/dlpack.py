@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +29,6 @@ class DlpackKind:
     """Any object with `__dlpack__`. The producer makes its array ready before it exports it."""
 
     name = "DLPack"
-    one_stream = False
     tracks_streams = False
 
     def describe(self, array: Any) -> tuple[int, Hashable]:
@@ -50,6 +49,9 @@ class DlpackKind:
 
     def current_stream(self, device: Device, array: Any) -> Stream | None:
         return device.default_stream
+
+    def stream_source(self, device: Device) -> Callable[[], Stream | None] | None:
+        return None
 
     def empty(self, type: ArrayType, device: Device, like: Any) -> Any:
         on_host = like is not None and like.__dlpack_device__()[0] == _dlpack.DEVICE_TYPES["cpu"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
@@ -42,7 +42,6 @@ class HostKind:
     """NumPy arrays, and what offers NumPy's `__array_interface__`."""
 
     name = "NumPy"
-    one_stream = True
     tracks_streams = False
 
     def describe(self, array: Any) -> tuple[int, Hashable]:
@@ -71,6 +70,9 @@ class HostKind:
 
     def current_stream(self, device: Device, array: Any) -> Stream | None:
         return None
+
+    def stream_source(self, device: Device) -> Callable[[], Stream | None] | None:
+        return lambda: None
 
     def empty(self, type: ArrayType, device: Device, like: Any) -> Any:
         dtype = numpy_dtype(type.dtype)

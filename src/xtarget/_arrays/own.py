@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 from .._device_array import Array
@@ -17,7 +17,6 @@ class OwnKind:
     """`xtarget.Array`."""
 
     name = "xtarget"
-    one_stream = False
     tracks_streams = True
 
     def describe(self, array: Any) -> tuple[int, Hashable]:
@@ -29,6 +28,9 @@ class OwnKind:
     def current_stream(self, device: Device, array: Any) -> Stream | None:
         stream: Stream = array.stream
         return stream
+
+    def stream_source(self, device: Device) -> Callable[[], Stream | None] | None:
+        return None
 
     def empty(self, type: ArrayType, device: Device, like: Any) -> Any:
         return Array.empty(type, device)

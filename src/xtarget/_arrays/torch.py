@@ -52,7 +52,6 @@ class TorchKind:
     """torch tensors."""
 
     name = "torch"
-    one_stream = True
     tracks_streams = False
 
     def describe(self, array: Any) -> tuple[int, Hashable]:
@@ -89,12 +88,17 @@ class TorchKind:
         return View(self, array, array.data_ptr(), type_, place)
 
     def current_stream(self, device: Device, array: Any) -> Stream | None:
+        source = self.stream_source(device)
+        return source()
+
+    def stream_source(self, device: Device) -> Callable[[], Stream | None]:
         vendor, ordinal = device.info.vendor, device.info.ordinal
         if vendor in ("nvidia", "amd") and _vendor("cuda") == vendor:
-            return borrow(device, _raw_stream()(ordinal))
+            raw = _raw_stream()
+            return lambda: borrow(device, raw(ordinal))
         if vendor == "intel" and hasattr(torch, "xpu") and torch.xpu.is_available():
-            return device.stream(torch.xpu.current_stream(ordinal))
-        return None
+            return lambda: device.stream(torch.xpu.current_stream(ordinal))
+        return lambda: None
 
     def empty(self, type: ArrayType, device: Device, like: Any) -> Any:
         dtype = _dtypes[type.dtype]

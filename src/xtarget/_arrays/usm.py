@@ -5,7 +5,7 @@ Source: SYCL USM Array Interface, version 1 (dpctl documentation).
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,6 @@ class UsmKind:
     """USM arrays of Intel devices. The work goes to the array's own queue."""
 
     name = "SYCL USM"
-    one_stream = False
     tracks_streams = False
 
     def describe(self, array: Any) -> tuple[int, Hashable]:
@@ -47,6 +46,9 @@ class UsmKind:
     def current_stream(self, device: Device, array: Any) -> Stream | None:
         queue = getattr(array, "sycl_queue", None)
         return device.default_stream if queue is None else device.stream(queue)
+
+    def stream_source(self, device: Device) -> Callable[[], Stream | None] | None:
+        return None
 
     def empty(self, type: ArrayType, device: Device, like: Any) -> Any:
         if not type_module(like).startswith("dpnp"):
