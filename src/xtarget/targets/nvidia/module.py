@@ -121,14 +121,19 @@ def _prepared(
                 given[index] = value
             for position, kind in convert:
                 given[dynamic[position]] = kind(values[position])
-        if device.always_current:
-            try:
-                launch(on, config, kernel, *given)
-            except Exception as error:
-                with checked(what):
-                    raise error
-            return
         with device.current(), checked(what):
             launch(on, config, kernel, *given)
 
-    return run
+    def run_leading(values: Sequence[Value], stream: Any) -> None:
+        """The same without the steps that this launch does not need."""
+        on = stream.raw
+        if len(values) != count or on is None or module.raw is None or not device.always_current:
+            run(values, stream)
+            return
+        try:
+            launch(on, config, kernel, *values, *tail)
+        except Exception as error:
+            with checked(what):
+                raise error
+
+    return run_leading if leading else run
