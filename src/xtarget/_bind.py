@@ -1,7 +1,7 @@
 """From a kernel and actual arguments to a bound call: checked, planned, compiled, loaded.
 
 Binding happens once for every combination of layouts; what it makes, `_call.BoundCall`, is
-replayed. All validation of arguments is here.
+replayed.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from . import _arrays, _build, _kernels, _registry
+from ._arguments import argument_types, check_arguments, check_fp64, check_out, place_of
 from ._arrays import View
 from ._arrays.host import KIND as HOST
 from ._call import BoundCall, BoundLaunch, Staging
-from ._dtypes import NumpyRules, name_of, weak_scalar
+from ._dtypes import NumpyRules
 from ._errors import ArgumentError
 from ._kernels import RegisteredKernel
 from ._types import DTYPES, CompileRequest, Constant, KernelSource, LaunchConfig, Target, TypeText
@@ -23,7 +24,6 @@ from .spec import (
     ArrayType,
     Call,
     Input,
-    KernelSpec,
     Launch,
     Output,
     Plan,
@@ -41,144 +41,6 @@ _RULES = NumpyRules()
 _I32_LIMIT = 2**31 - 2**20
 #: Stands for the device's number where only a target is known; it chooses grids, not code.
 _TYPICAL_COMPUTE_UNITS = 64
-
-
-# --------------------------------------------------------------------------------------- arguments
-
-
-def _check_arguments(spec: KernelSpec, args: Sequence[Any], options: Mapping[str, Any]) -> None:
-    if not spec.required <= len(args) <= len(spec.inputs):
-        wanted = str(spec.required)
-        if spec.required != len(spec.inputs):
-            wanted += f" to {len(spec.inputs)}"
-        names = ", ".join(spec.inputs)
-        raise ArgumentError(
-            f"{spec.name} takes {wanted} argument{'s' if wanted != '1' else ''} ({names}), not "
-            f"{len(args)}."
-        )
-    unknown = [name for name in options if name not in spec.options]
-    if unknown:
-        known = ", ".join(spec.options) or "none"
-        raise ArgumentError(
-            f"{spec.name} has no option {', '.join(map(repr, unknown))}; its options: {known}."
-        )
-    for name, value in options.items():
-        _check_option(spec, name, value)
-
-
-def _check_option(spec: KernelSpec, name: str, value: Any) -> None:
-    """A switch takes a bool, a number takes a number; the plan knows the rest."""
-    default = spec.options[name]
-    scalar = value.item() if hasattr(value, "dtype") and hasattr(value, "item") else value
-    if isinstance(default, bool):
-        fits, wanted = scalar in (True, False, 0, 1) and not isinstance(scalar, float), "a bool"
-    elif isinstance(default, float):
-        fits, wanted = isinstance(scalar, int | float), "a number"
-    else:
-        return
-    if not fits:
-        raise ArgumentError(f"{spec.name}: {name}={value!r} is not {wanted}.")
-
-
-def _types(
-    spec: KernelSpec, args: Sequence[Any], views: Sequence[View | None]
-) -> tuple[ArrayType | ScalarType, ...]:
-    """Layouts of the arguments, with the dtype that each scalar gets among the arrays."""
-    dtypes = [view.type.dtype for view in views if view is not None]
-    for value, view in zip(args, views, strict=True):
-        if view is None and hasattr(value, "dtype"):
-            dtypes.append(name_of(value.dtype))  # a NumPy scalar has a dtype of its own
-    types: list[ArrayType | ScalarType] = []
-    for index, (value, view) in enumerate(zip(args, views, strict=True)):
-        name = spec.inputs[index].rstrip("?")
-        if view is not None and name in spec.scalars:
-            raise ArgumentError(f"{spec.name}: {name} is a number, not an array.")
-        if view is not None:
-            if view.type.dtype not in spec.dtypes:
-                raise ArgumentError(
-                    f"{spec.name} does not take {view.type.dtype} ({name}); it takes "
-                    f"{', '.join(spec.dtypes)}. Convert the array first."
-                )
-            types.append(view.type)
-        elif name in spec.scalars:
-            types.append(ScalarType(_natural(value, dtypes)))
-        elif hasattr(value, "dtype"):
-            types.append(ScalarType(name_of(value.dtype)))
-        else:
-            types.append(ScalarType(weak_scalar(value, tuple(dtypes))))
-    return tuple(types)
-
-
-def _natural(value: Any, dtypes: Sequence[str]) -> str:
-    """The type of a number that stands for itself."""
-    if hasattr(value, "dtype"):  # NumPy's float64 is a Python float too
-        return name_of(value.dtype)
-    if isinstance(value, bool):
-        return "bool"
-    if isinstance(value, int):
-        return "int32" if -(2**31) <= value < 2**31 else "int64"
-    return "float64" if "float64" in dtypes else "float32"
-
-
-def _place(spec: KernelSpec, views: Sequence[View | None], chosen: Any) -> str:
-    """The device of the call: where the arrays lie, else the chosen one.
-
-    Raises:
-        ArgumentError: the arrays lie on different devices, or not on the chosen one.
-    """
-    places: dict[str, str] = {}
-    for index, view in enumerate(views):
-        if view is not None and view.place is not None:
-            label = spec.inputs[index].rstrip("?") if index < len(spec.inputs) else "out"
-            places.setdefault(view.place, label)
-    if len(places) > 1:
-        where = ", ".join(f"{label} on {place}" for place, label in places.items())
-        raise ArgumentError(
-            f"{spec.name}: its arrays lie on different devices ({where}). Move them to one device."
-        )
-    name = None if chosen is None else _registry.find_device(chosen)
-    if places:
-        place, label = next(iter(places.items()))
-        if name not in (None, place):
-            raise ArgumentError(
-                f"{spec.name}: {label} lies on {place}, but device={chosen!r} was asked for. Move "
-                "the array, or leave device= out."
-            )
-        _refuse_host_tensors(spec, views, place)
-        return place
-    return name or _registry.default_device()
-
-
-def _refuse_host_tensors(spec: KernelSpec, views: Sequence[View | None], place: str) -> None:
-    """NumPy's arrays have no device and follow the others; a CPU tensor was put where it is."""
-    for index, view in enumerate(views):
-        if view is not None and view.place is None and view.kind.name == "torch":
-            label = spec.inputs[index].rstrip("?") if index < len(spec.inputs) else "out"
-            raise ArgumentError(
-                f"{spec.name}: its arrays lie on different devices ({label} on torch's cpu, others "
-                f"on {place}). Move them to one device."
-            )
-
-
-def _check_out(spec: KernelSpec, out: View) -> None:
-    if not out.writable:
-        raise ArgumentError(f"{spec.name}: out is read-only. Give a writable array.")
-    lengths = zip(out.type.shape, out.type.strides, strict=True)
-    if any(stride == 0 and length > 1 for length, stride in lengths):
-        raise ArgumentError(
-            f"{spec.name}: out is a broadcast view, whose elements share memory. Give an array "
-            "with memory for each element."
-        )
-    reach = 0  # of the dimensions with smaller strides
-    for stride, length in sorted(
-        (abs(s), n) for s, n in zip(out.type.strides, out.type.shape, strict=True)
-    ):
-        if length > 1 and out.type.size and stride <= reach:
-            raise ArgumentError(
-                f"{spec.name}: elements of out may share memory (shape {out.type.shape}, strides "
-                f"{out.type.strides} elements). Give an array with memory for each element."
-            )
-        reach += stride * (length - 1)
 
 
 # ------------------------------------------------------------------------------------------- plans
@@ -370,11 +232,11 @@ def bind(
     """
     kernel = _kernels.find(kernel_name)
     spec = kernel.spec
-    _check_arguments(spec, args, options)
+    check_arguments(spec, args, options)
     views = [None if _arrays.is_scalar(a) else _arrays.kind_of(a).view(a) for a in args]
     out_view = None if out is None else _arrays.kind_of(out).view(out)
-    types = _types(spec, args, views)
-    place = _place(spec, [*views, out_view], device)
+    types = argument_types(spec, args, views)
+    place = place_of(spec, [*views, out_view], device)
     opened = _registry.open_device(place)
     info = opened.info
 
@@ -394,12 +256,12 @@ def bind(
     ]
     out_type = None
     if out_view is not None:
-        _check_out(spec, out_view)
+        check_out(spec, out_view)
         out_type = out_view.type
         if stage_out:
             out_type = replace(out_type, strides=contiguous_strides(out_type.shape))
     plan = make_plan(kernel, bound_types, options, out_type, info.target, info.compute_units)
-    _check_fp64(spec, plan, bound_types, info.name, info.fp64)
+    check_fp64(spec, plan, bound_types, info.name, info.fp64)
 
     launches = []
     for launch, request, slots in requests(
@@ -421,14 +283,6 @@ def bind(
         types=types,
         staging=Staging(tuple(stage), stage_out) if any(stage) or stage_out else None,
     )
-
-
-def _check_fp64(
-    spec: KernelSpec, plan: Plan, types: Sequence[ArrayType | ScalarType], name: str, has: bool
-) -> None:
-    arrays = [*plan.outputs, *plan.temporaries, *types]
-    if not has and any(a.dtype == "float64" for a in arrays):
-        raise ArgumentError(f"{spec.name}: {name} has no float64. Convert the arrays to float32.")
 
 
 def _bound_launch(
@@ -469,14 +323,14 @@ def compile_requests(
         args: arrays, numbers, or `ArrayType` layouts, which count as aligned.
     """
     spec = kernel.spec
-    _check_arguments(spec, args, options)
+    check_arguments(spec, args, options)
     views: list[View | None] = []
     for arg in args:
         if isinstance(arg, ArrayType):
             views.append(View(HOST, None, 0, arg, None))
         else:
             views.append(None if _arrays.is_scalar(arg) else _arrays.kind_of(arg).view(arg))
-    types = _types(spec, args, views)
+    types = argument_types(spec, args, views)
     plan = make_plan(kernel, types, options, None, target, _TYPICAL_COMPUTE_UNITS)
     aligned = [view is not None and view.address % 16 == 0 for view in views]
     return [request for _, request, _ in requests(kernel, plan, types, aligned)]

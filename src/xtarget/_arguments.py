@@ -1,0 +1,157 @@
+"""Are the arguments of a call what the kernel takes? All validation of arguments is here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from . import _registry
+from ._arrays import View
+from ._dtypes import name_of, weak_scalar
+from ._errors import ArgumentError
+from .spec import ArrayType, KernelSpec, Plan, ScalarType
+
+__all__ = ["argument_types", "check_arguments", "check_fp64", "check_out", "place_of"]
+
+
+def check_arguments(spec: KernelSpec, args: Sequence[Any], options: Mapping[str, Any]) -> None:
+    if not spec.required <= len(args) <= len(spec.inputs):
+        wanted = str(spec.required)
+        if spec.required != len(spec.inputs):
+            wanted += f" to {len(spec.inputs)}"
+        names = ", ".join(spec.inputs)
+        raise ArgumentError(
+            f"{spec.name} takes {wanted} argument{'s' if wanted != '1' else ''} ({names}), not "
+            f"{len(args)}."
+        )
+    unknown = [name for name in options if name not in spec.options]
+    if unknown:
+        known = ", ".join(spec.options) or "none"
+        raise ArgumentError(
+            f"{spec.name} has no option {', '.join(map(repr, unknown))}; its options: {known}."
+        )
+    for name, value in options.items():
+        _check_option(spec, name, value)
+
+
+def _check_option(spec: KernelSpec, name: str, value: Any) -> None:
+    """A switch takes a bool, a number takes a number; the plan knows the rest."""
+    default = spec.options[name]
+    scalar = value.item() if hasattr(value, "dtype") and hasattr(value, "item") else value
+    if isinstance(default, bool):
+        fits, wanted = scalar in (True, False, 0, 1) and not isinstance(scalar, float), "a bool"
+    elif isinstance(default, float):
+        fits, wanted = isinstance(scalar, int | float), "a number"
+    else:
+        return
+    if not fits:
+        raise ArgumentError(f"{spec.name}: {name}={value!r} is not {wanted}.")
+
+
+def argument_types(
+    spec: KernelSpec, args: Sequence[Any], views: Sequence[View | None]
+) -> tuple[ArrayType | ScalarType, ...]:
+    """Layouts of the arguments, with the dtype that each scalar gets among the arrays."""
+    dtypes = [view.type.dtype for view in views if view is not None]
+    for value, view in zip(args, views, strict=True):
+        if view is None and hasattr(value, "dtype"):
+            dtypes.append(name_of(value.dtype))  # a NumPy scalar has a dtype of its own
+    types: list[ArrayType | ScalarType] = []
+    for index, (value, view) in enumerate(zip(args, views, strict=True)):
+        name = spec.inputs[index].rstrip("?")
+        if view is not None and name in spec.scalars:
+            raise ArgumentError(f"{spec.name}: {name} is a number, not an array.")
+        if view is not None:
+            if view.type.dtype not in spec.dtypes:
+                raise ArgumentError(
+                    f"{spec.name} does not take {view.type.dtype} ({name}); it takes "
+                    f"{', '.join(spec.dtypes)}. Convert the array first."
+                )
+            types.append(view.type)
+        elif name in spec.scalars:
+            types.append(ScalarType(_natural(value, dtypes)))
+        elif hasattr(value, "dtype"):
+            types.append(ScalarType(name_of(value.dtype)))
+        else:
+            types.append(ScalarType(weak_scalar(value, tuple(dtypes))))
+    return tuple(types)
+
+
+def _natural(value: Any, dtypes: Sequence[str]) -> str:
+    """The type of a number that stands for itself."""
+    if hasattr(value, "dtype"):  # NumPy's float64 is a Python float too
+        return name_of(value.dtype)
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, int):
+        return "int32" if -(2**31) <= value < 2**31 else "int64"
+    return "float64" if "float64" in dtypes else "float32"
+
+
+def place_of(spec: KernelSpec, views: Sequence[View | None], chosen: Any) -> str:
+    """The device of the call: where the arrays lie, else the chosen one.
+
+    Raises:
+        ArgumentError: the arrays lie on different devices, or not on the chosen one.
+    """
+    places: dict[str, str] = {}
+    for index, view in enumerate(views):
+        if view is not None and view.place is not None:
+            label = spec.inputs[index].rstrip("?") if index < len(spec.inputs) else "out"
+            places.setdefault(view.place, label)
+    if len(places) > 1:
+        where = ", ".join(f"{label} on {place}" for place, label in places.items())
+        raise ArgumentError(
+            f"{spec.name}: its arrays lie on different devices ({where}). Move them to one device."
+        )
+    name = None if chosen is None else _registry.find_device(chosen)
+    if places:
+        place, label = next(iter(places.items()))
+        if name not in (None, place):
+            raise ArgumentError(
+                f"{spec.name}: {label} lies on {place}, but device={chosen!r} was asked for. Move "
+                "the array, or leave device= out."
+            )
+        _refuse_host_tensors(spec, views, place)
+        return place
+    return name or _registry.default_device()
+
+
+def _refuse_host_tensors(spec: KernelSpec, views: Sequence[View | None], place: str) -> None:
+    """NumPy's arrays have no device and follow the others; a CPU tensor was put where it is."""
+    for index, view in enumerate(views):
+        if view is not None and view.place is None and view.kind.name == "torch":
+            label = spec.inputs[index].rstrip("?") if index < len(spec.inputs) else "out"
+            raise ArgumentError(
+                f"{spec.name}: its arrays lie on different devices ({label} on torch's cpu, others "
+                f"on {place}). Move them to one device."
+            )
+
+
+def check_out(spec: KernelSpec, out: View) -> None:
+    if not out.writable:
+        raise ArgumentError(f"{spec.name}: out is read-only. Give a writable array.")
+    lengths = zip(out.type.shape, out.type.strides, strict=True)
+    if any(stride == 0 and length > 1 for length, stride in lengths):
+        raise ArgumentError(
+            f"{spec.name}: out is a broadcast view, whose elements share memory. Give an array "
+            "with memory for each element."
+        )
+    reach = 0  # of the dimensions with smaller strides
+    for stride, length in sorted(
+        (abs(s), n) for s, n in zip(out.type.strides, out.type.shape, strict=True)
+    ):
+        if length > 1 and out.type.size and stride <= reach:
+            raise ArgumentError(
+                f"{spec.name}: elements of out may share memory (shape {out.type.shape}, strides "
+                f"{out.type.strides} elements). Give an array with memory for each element."
+            )
+        reach += stride * (length - 1)
+
+
+def check_fp64(
+    spec: KernelSpec, plan: Plan, types: Sequence[ArrayType | ScalarType], name: str, has: bool
+) -> None:
+    arrays = [*plan.outputs, *plan.temporaries, *types]
+    if not has and any(a.dtype == "float64" for a in arrays):
+        raise ArgumentError(f"{spec.name}: {name} has no float64. Convert the arrays to float32.")
