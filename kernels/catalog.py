@@ -38,7 +38,10 @@ def _floating(rules: DtypeRules, dtypes: Sequence[str]) -> str:
 
 def _quotient(rules: DtypeRules, dtypes: Sequence[str]) -> str:
     """NumPy's `/`: integers and bool give float64."""
-    dtype = rules.promote(*dtypes)
+    return _quotient_of(rules.promote(*dtypes))
+
+
+def _quotient_of(dtype: str) -> str:
     return dtype if dtype in FLOATS else "float64"
 
 
@@ -167,6 +170,8 @@ def _elementwise(
     dtypes: tuple[str, ...] = ALL,
     options: Mapping[str, Any] | None = None,
     constants: Callable[[Call], Mapping[str, Any]] | None = None,
+    apart: tuple[str, ...] = (),
+    weak: Callable[[str], str] | None = None,
 ) -> KernelSpec:
     names = tuple(inputs.split())
     return KernelSpec(
@@ -177,6 +182,8 @@ def _elementwise(
         summary=summary,
         dtypes=dtypes,
         options=options or {},
+        apart=apart,
+        weak=weak,
         reference=reference,
         examples=_alike(len(names)),
     )
@@ -200,7 +207,14 @@ KERNELS: tuple[KernelSpec, ...] = (
     _elementwise("add", "a b", "a + b; for bool: a or b", _numpy("add")),
     _elementwise("sub", "a b", "a - b", _numpy("subtract"), result=_difference),
     _elementwise("mul", "a b", "a * b; for bool: a and b", _numpy("multiply")),
-    _elementwise("div", "a b", "a / b; integers give float64", _numpy("divide"), result=_quotient),
+    _elementwise(
+        "div",
+        "a b",
+        "a / b; integers give float64",
+        _numpy("divide"),
+        result=_quotient,
+        weak=_quotient_of,  # 1000 divides uint8, as NumPy never computes in uint8 here
+    ),
     _elementwise("maximum", "a b", "the larger of a and b; nan if one is nan", _numpy("maximum")),
     _elementwise("relu", "x", "max(x, 0)", _relu, dtypes=NUMBERS),
     _elementwise(
@@ -214,7 +228,12 @@ KERNELS: tuple[KernelSpec, ...] = (
     ),
     _elementwise("exp", "x", "e ** x", _numpy("exp"), result=_floating),
     _elementwise(
-        "where", "condition a b", "a where condition, else b", _numpy("where"), result=_selected
+        "where",
+        "condition a b",
+        "a where condition, else b",
+        _numpy("where"),
+        result=_selected,
+        apart=("condition",),
     ),
     _reduction(
         "sum",

@@ -7,6 +7,7 @@ in int8 and stored as `!= 0`: so + is or, * is and.
 
 import triton
 import triton.language as tl
+from triton.language.extra import libdevice
 
 from .arithmetic import divide
 from .arithmetic import exp as _exp
@@ -69,7 +70,8 @@ def gelu(a, out, n, shape, sa, so, TANH: tl.constexpr, T: tl.constexpr, BLOCK: t
         u = 0.7978845608028654 * (x + 0.044715 * x * x * x)
         y = divide(x, 1.0 + _exp(-2.0 * u))
     else:
-        y = 0.5 * x * (1.0 + tl.erf(x * 0.7071067811865476))
+        # erfc(-u) is 1 + erf(u), which cancels for u << 0
+        y = 0.5 * x * libdevice.erfc(x * -0.7071067811865476)
     store(out, y, i, mask, shape, so)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from . import _registry
 from ._arrays import View
-from ._dtypes import name_of, weak_scalar
+from ._dtypes import name_of, promote, weak_scalar
 from ._errors import ArgumentError
 from .spec import ArrayType, KernelSpec, Plan, ScalarType
 
@@ -52,10 +52,14 @@ def argument_types(
     spec: KernelSpec, args: Sequence[Any], views: Sequence[View | None]
 ) -> tuple[ArrayType | ScalarType, ...]:
     """Layouts of the arguments, with the dtype that each scalar gets among the arrays."""
-    dtypes = [view.type.dtype for view in views if view is not None]
-    for value, view in zip(args, views, strict=True):
-        if view is None and hasattr(value, "dtype"):
-            dtypes.append(name_of(value.dtype))  # a NumPy scalar has a dtype of its own
+    dtypes = []  # of what takes part in the promotion; a NumPy scalar has a dtype of its own
+    for index, (value, view) in enumerate(zip(args, views, strict=True)):
+        if spec.inputs[index].rstrip("?") in spec.apart:
+            continue
+        if view is not None:
+            dtypes.append(view.type.dtype)
+        elif hasattr(value, "dtype"):
+            dtypes.append(name_of(value.dtype))
     types: list[ArrayType | ScalarType] = []
     for index, (value, view) in enumerate(zip(args, views, strict=True)):
         name = spec.inputs[index].rstrip("?")
@@ -73,7 +77,10 @@ def argument_types(
         elif hasattr(value, "dtype"):
             types.append(ScalarType(name_of(value.dtype)))
         else:
-            types.append(ScalarType(weak_scalar(value, tuple(dtypes))))
+            others = () if name in spec.apart else tuple(dtypes)
+            if spec.weak is not None and others:
+                others = (spec.weak(promote(others)),)
+            types.append(ScalarType(weak_scalar(value, others)))
     return tuple(types)
 
 
@@ -132,7 +139,7 @@ def check_out(spec: KernelSpec, out: View) -> None:
     if not out.writable:
         raise ArgumentError(f"{spec.name}: out is read-only. Give a writable array.")
     lengths = zip(out.type.shape, out.type.strides, strict=True)
-    if any(stride == 0 and length > 1 for length, stride in lengths):
+    if out.type.size and any(stride == 0 and length > 1 for length, stride in lengths):
         raise ArgumentError(
             f"{spec.name}: out is a broadcast view, whose elements share memory. Give an array "
             "with memory for each element."

@@ -234,6 +234,8 @@ def bind(
     spec = kernel.spec
     check_arguments(spec, args, options)
     views = [None if _arrays.is_scalar(a) else _arrays.kind_of(a).view(a) for a in args]
+    if out is not None and _arrays.is_scalar(out):
+        raise ArgumentError(f"{spec.name}: out is a number, not an array. Give an array.")
     out_view = None if out is None else _arrays.kind_of(out).view(out)
     types = argument_types(spec, args, views)
     place = place_of(spec, [*views, out_view], device)

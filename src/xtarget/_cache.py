@@ -114,14 +114,14 @@ class Cache:
         path = folder / f"{stem}.json"
         try:
             text = path.read_bytes()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):  # a write will tell of the latter
             return None
         except OSError as error:
             self._warn(f"the cache folder {self.root} cannot be read ({error.strerror})")
             return None
         try:
             meta = json.loads(text)
-            if meta.pop("sha256") != _digest(meta):
+            if meta.pop("sha256", None) != _digest(meta):
                 raise ValueError("its JSON was changed after it was written")
             if meta["key"] != key:
                 raise ValueError("its key is another one")

@@ -100,7 +100,11 @@ class Array:
         )
         if not isinstance(index, tuple):
             index = (index,)
-        if any(not isinstance(i, int | slice | None | type(Ellipsis)) for i in index):
+        index = tuple(int(i) if isinstance(i, np.integer) else i for i in index)
+        if any(
+            isinstance(i, bool) or not isinstance(i, int | slice | None | type(Ellipsis))
+            for i in index
+        ):
             raise ArgumentError(
                 "a device array takes integers, slices, None and Ellipsis as index; for others "
                 "copy it with .numpy() first."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from functools import cache
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from ._errors import ArgumentError
 from ._types import DTYPES
 
-__all__ = ["NumpyRules", "name_of", "numpy_dtype", "weak_scalar"]
+__all__ = ["NumpyRules", "name_of", "numpy_dtype", "promote", "weak_scalar"]
 
 
 @cache
@@ -41,21 +42,36 @@ def name_of(dtype: Any) -> str:
 
 
 @cache
-def _promote(names: frozenset[str]) -> str:
+def promote(names: frozenset[str] | tuple[str, ...]) -> str:
+    """The dtype of NumPy's `+` for arrays of these dtypes.
+
+    Raises:
+        ArgumentError: there is none.
+    """
+    dtypes = [numpy_dtype(name) for name in sorted(set(names))]
     try:
-        return name_of(np.result_type(*(numpy_dtype(name) for name in sorted(names))))
-    except TypeError as error:  # DTypePromotionError: float16 with bfloat16
-        raise ArgumentError(
-            f"NumPy has no common dtype for {' and '.join(sorted(names))}; convert one argument "
-            "with .astype()."
-        ) from error
+        return name_of(np.result_type(*dtypes))
+    except TypeError:
+        # bfloat16 has no promotion with most of NumPy's dtypes, but its ufuncs know what to do
+        try:
+            return name_of(functools.reduce(_sum_dtype, dtypes))
+        except TypeError as error:
+            raise ArgumentError(
+                f"NumPy has no common dtype for {' and '.join(sorted(names))}; convert one "
+                "argument with .astype()."
+            ) from error
+
+
+def _sum_dtype(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
+    dtype: np.dtype[Any] = np.add(np.zeros(1, a), np.zeros(1, b)).dtype
+    return dtype
 
 
 class NumpyRules:
     """`xtarget.spec.DtypeRules` by asking NumPy."""
 
     def promote(self, *dtypes: str) -> str:
-        return _promote(frozenset(dtypes))
+        return promote(dtypes)
 
     def floating(self, dtype: str) -> str:
         """Source: the loops of numpy.exp (`np.exp.types`): the smallest float that holds it."""
@@ -77,11 +93,11 @@ def weak_scalar(value: bool | int | float, dtypes: tuple[str, ...]) -> str:
     """
     kind = "b" if isinstance(value, bool) else "i" if isinstance(value, int) else "f"
     arrays = [DTYPES[name] for name in dtypes]
+    promoted = promote(dtypes) if arrays else ""
+    have = DTYPES[promoted].kind if arrays else ""
     if not arrays:
-        return {"b": "bool", "i": "int64", "f": "float64"}[kind]
-    promoted = _promote(frozenset(dtypes))
-    have = DTYPES[promoted].kind
-    if kind == "b" or have == "f" or (kind == "i" and have in "iu"):
+        name = {"b": "bool", "i": "int64", "f": "float64"}[kind]
+    elif kind == "b" or have == "f" or (kind == "i" and have in "iu"):
         name = promoted
     elif kind == "i":  # an integer among bools
         name = "int64"
@@ -96,7 +112,7 @@ def weak_scalar(value: bool | int | float, dtypes: tuple[str, ...]) -> str:
         info = np.iinfo(name)
         if not info.min <= value <= info.max:
             raise ArgumentError(
-                f"the scalar {value} does not fit {name}, the dtype of the arrays ({info.min} to "
-                f"{info.max}). Convert the arrays with .astype() first."
+                f"the scalar {value} does not fit {name}, the dtype it is computed in ({info.min} "
+                f"to {info.max}). Convert the arrays with .astype() first."
             )
     return name

@@ -140,12 +140,14 @@ def _probe_here(vendor: str) -> ProbeReport:
     answer: list[ProbeReport] = []
     thread = threading.Thread(target=lambda: answer.append(driver(vendor).probe()), daemon=True)
     thread.start()
-    thread.join(_env.probe_seconds())
+    # the last resort gets more: on a machine under load its library may only be slow to load
+    seconds = _env.probe_seconds() * (6 if vendor == _BUILTIN[-1] else 1)
+    thread.join(seconds)
     if answer:
         return answer[0]
     from . import _probe
 
-    return _probe.timed_out(vendor, _env.probe_seconds())
+    return _probe.timed_out(vendor, seconds)
 
 
 # ------------------------------------------------------------------------------------------ devices

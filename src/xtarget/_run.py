@@ -87,6 +87,8 @@ def run(
         UnknownKernelError, ArgumentError, NoDeviceError, CompileError, LoadError, LaunchError,
         OutOfMemoryError: see `xtarget.XTargetError`.
     """
+    if device is not None and type(device) is not str:
+        device = _registry.find_device(device)
     values = []
     key: list[Hashable] = [kernel, device]
     for value in args:
@@ -128,8 +130,8 @@ def run(
 
 
 def _options_key(options: dict[str, Any]) -> Hashable:
-    key = tuple(
-        (name, tuple(value) if isinstance(value, list) else value)
+    key = tuple(  # with the type: True and 1 and 1.0 are equal, but not the same option
+        (name, type(value), tuple(value) if isinstance(value, list) else value)
         for name, value in sorted(options.items())
     )
     try:

@@ -371,7 +371,7 @@ class DeviceInfo:
     host_memory: bool = False
     fp64: bool = True
     runs_on: str = "silicon"
-    details: Mapping[str, str] = field(default_factory=dict)
+    details: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @property
     def vendor(self) -> str:

@@ -257,6 +257,9 @@ class KernelSpec:
         scalars: those of `inputs` that are always numbers by value, with a type of their own
             (int32, int64, bool; float32, or float64 beside float64 arrays). Other scalars stand for
             arrays and take part in NumPy's promotion.
+        apart: those of `inputs` whose dtype takes no part in the promotion (a condition).
+        weak: the dtype that a Python number among arrays of a dtype is computed in; None is NumPy's
+            rule for `+`: it yields to the arrays.
         category: `elementwise`, `reduction`, `normalization`, `linear algebra`, `user`...
         summary: one line for `xtarget kernels`, with the formula.
         dtypes: dtypes that an array argument may have.
@@ -275,6 +278,8 @@ class KernelSpec:
     dtypes: tuple[str, ...] = tuple(DTYPES)
     options: Mapping[str, Any] = field(default_factory=dict)
     scalars: tuple[str, ...] = ()
+    apart: tuple[str, ...] = ()
+    weak: Callable[[str], str] | None = None
     reference: Callable[..., Any] | None = None
     examples: Callable[[tuple[int, ...]], Sequence[tuple[int, ...]]] | None = None
 

@@ -157,3 +157,14 @@ def test_a_launch_on_a_stream_of_its_own_keeps_the_order(device: str) -> None:
         a = xtarget.run("add", a, 1.0, stream=stream)
     np.testing.assert_array_equal(a.numpy(), np.full(1 << 20, 40, np.float32))
     stream.close()
+
+
+def test_an_index_is_no_bool_and_may_be_a_numpy_integer(device: str) -> None:
+    values = np.arange(12, dtype=np.float32).reshape(3, 4)
+    array = xtarget.asarray(values)
+    np.testing.assert_array_equal(array[np.int64(1)].numpy(), values[1])
+    for index in (True, (0, True), (False, 1)):
+        with pytest.raises(ArgumentError, match="integers, slices"):
+            array[index]
+    with pytest.raises(IndexError):
+        array[3]

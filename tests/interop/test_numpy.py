@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import math
 import threading
 from typing import Any
 
@@ -247,3 +248,81 @@ def test_an_out_whose_elements_may_share_memory_is_refused(device: str) -> None:
     view = whole.transpose(2, 0, 1)[::2, ::-1, 1:4]
     xtarget.run("add", np.ones(view.shape, np.float32), 1.0, out=view)
     assert whole.sum() == 2 * view.size
+
+
+def test_an_empty_out_is_taken(device: str) -> None:
+    out = np.empty((3, 0), np.float32)
+    assert xtarget.run("relu", np.zeros((3, 0), np.float32), out=out) is out
+
+
+@pytest.mark.parametrize("condition", ["bool", "int8", "float32", "uint64"])
+@pytest.mark.parametrize("choices", [(1, 2), (True, False), (2**60 + 1, 2), (1000, 2), (0.5, -1)])
+def test_a_conditions_dtype_takes_no_part_in_the_result(
+    device: str, condition: str, choices: tuple[Any, Any]
+) -> None:
+    where = np.array([1, 0, 1]).astype(condition)
+    expected = np.where(where, *choices)
+    result = xtarget.run("where", where, *choices)
+    assert result.dtype == expected.dtype
+    np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "number"), [("uint8", 1000), ("uint8", -1), ("uint32", -300), ("int8", 2.5)]
+)
+def test_integers_are_divided_by_any_number(device: str, dtype: str, number: Any) -> None:
+    a = np.arange(3).astype(dtype)
+    expected = a / number
+    result = xtarget.run("div", a, number)
+    assert result.dtype == expected.dtype
+    np.testing.assert_allclose(result, expected)
+
+
+@pytest.mark.parametrize("other", ["int8", "int32", "uint64", "float16", "float32", "float64"])
+def test_bfloat16_meets_other_dtypes_as_in_numpy(device: str, other: str) -> None:
+    a, b = np.ones(3, ml_dtypes.bfloat16), np.ones(3, other)
+    expected = a + b
+    result = xtarget.run("add", a, b)
+    assert result.dtype == expected.dtype
+    np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: xtarget.run("relu", np.float32(2), out=np.float32(3)), "out is a number"),
+        (lambda: xtarget.run("sum", A, out=1.0), "out is a number"),
+        (lambda: xtarget.run("add", 2**63, 1), "does not fit int64"),
+    ],
+)
+def test_numbers_in_the_wrong_place(device: str, call: Any, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        call()
+
+
+def test_a_result_too_large_for_the_host_is_out_of_memory(device: str) -> None:
+    with pytest.raises(xtarget.XTargetError):
+        xtarget.run("add", np.broadcast_to(np.float32(1), (2**45,)), 1.0)
+
+
+def test_a_device_may_be_given_as_an_object(device: str) -> None:
+    for given in (xtarget.device(device), xtarget.default_device(), device.upper()):
+        np.testing.assert_array_equal(xtarget.run("add", A, 1.0, device=given), A + 1)
+    with pytest.raises(xtarget.NoDeviceError):
+        xtarget.run("add", A, 1.0, device=0)
+
+
+def test_equal_options_of_other_types_are_checked_too(device: str) -> None:
+    square = arange(3, 3)
+    np.testing.assert_array_equal(xtarget.run("sum", square, axis=1), square.sum(1))
+    for axis in (True, 1.0):
+        with pytest.raises(ArgumentError, match="axis"):
+            xtarget.run("sum", square, axis=axis)
+
+
+def test_gelu_keeps_its_digits_where_it_is_nearly_zero(device: str) -> None:
+    x = np.array([-1.0, -4.5, -5.0, -5.2, -6.0, -9.0])
+    exact = np.array([0.5 * v * math.erfc(-v / math.sqrt(2)) for v in x])
+    np.testing.assert_allclose(xtarget.run("gelu", x), exact, rtol=1e-12)
+    single = xtarget.run("gelu", x[:5].astype(np.float32))
+    np.testing.assert_allclose(single, exact[:5], rtol=2e-5)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._dtypes import name_of, numpy_dtype
-from .._errors import ArgumentError
+from .._errors import ArgumentError, OutOfMemoryError
 from ..spec import ArrayType
 from ..targets.base import Device, Stream
 from . import View
@@ -76,7 +76,13 @@ class HostKind:
 
     def empty(self, type: ArrayType, device: Device, like: Any) -> Any:
         dtype = numpy_dtype(type.dtype)
-        raw = np.empty(type.size * dtype.itemsize + _ALIGNMENT, np.uint8)
+        try:
+            raw = np.empty(type.size * dtype.itemsize + _ALIGNMENT, np.uint8)
+        except (MemoryError, ValueError) as error:
+            raise OutOfMemoryError(
+                f"the host has no memory for a result of shape {type.shape}, {type.dtype}: "
+                f"{error}. Use smaller arrays."
+            ) from error
         start = -raw.__array_interface__["data"][0] % _ALIGNMENT
         return raw[start : start + type.size * dtype.itemsize].view(dtype).reshape(type.shape)
 

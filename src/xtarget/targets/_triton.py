@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
+import sys
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -97,6 +98,11 @@ def _triton() -> Any:
     """Import Triton once and check its version."""
     try:
         import triton
+    except KeyboardInterrupt:
+        # half a package would stay behind and fail in strange words at the next call
+        for name in [n for n in sys.modules if n.partition(".")[0] == "triton"]:
+            del sys.modules[name]
+        raise
     except ImportError as error:
         raise NoCompilerError(
             f"no compiler is installed (import triton: {error}), and no binary of this kernel is "
