@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType, ModuleType
+from typing import Any
 
 from . import _env
-from ._errors import UnknownKernelError, XTargetError
+from ._errors import CompileError, UnknownKernelError, XTargetError
 from ._types import KernelSource
 from .spec import KernelSpec
 
@@ -61,9 +62,27 @@ class Library:
         sys.modules[self.package] = package
 
     def specs(self) -> tuple[KernelSpec, ...]:
-        """The catalog."""
-        catalog = importlib.import_module(f"{self.package}.catalog")
-        return tuple(catalog.KERNELS)
+        """The catalog.
+
+        Raises:
+            XTargetError: it cannot be imported, or exports something else.
+        """
+        try:
+            catalog = importlib.import_module(f"{self.package}.catalog")
+            specs = tuple(catalog.KERNELS)
+        except (Exception, SystemExit) as error:  # a script that was never meant for import
+            raise XTargetError(
+                f"the catalog of {self.folder} cannot be used: {type(error).__name__}: {error}. "
+                "It is a Python file that exports KERNELS, a sequence of "
+                "xtarget.spec.KernelSpec objects; correct it."
+            ) from error
+        wrong = [spec for spec in specs if not isinstance(spec, KernelSpec)]
+        if wrong:
+            raise XTargetError(
+                f"the catalog of {self.folder} cannot be used: its KERNELS contains {wrong[0]!r}, "
+                "which is no xtarget.spec.KernelSpec. Correct it."
+            )
+        return specs
 
     def source(self, text: str) -> KernelSource:
         """The code of `file:function`."""
@@ -75,10 +94,27 @@ class Library:
                 name=function,
                 digest=_digest(self.folder, file),
                 path=str(path),
-                load=lambda: getattr(importlib.import_module(f"{self.package}.{file}"), function),
+                load=lambda: self._load(file, function),
             )
             self._sources[text] = source
         return source
+
+    def _load(self, file: str, function: str) -> Any:
+        path = self.folder / f"{file}.py"
+        try:
+            module = importlib.import_module(f"{self.package}.{file}")
+        except (Exception, SystemExit) as error:
+            raise CompileError(
+                f"the Triton file {path} cannot be imported: {type(error).__name__}: {error}. "
+                "Correct it, or install what it imports."
+            ) from error
+        fn = getattr(module, function, None)
+        if not hasattr(fn, "arg_names"):
+            raise CompileError(
+                f"the Triton file {path} has no @triton.jit function {function!r}. Correct "
+                "`source` in the library's catalog, which is file:function, or the file."
+            )
+        return fn
 
 
 def _digest(folder: Path, file: str) -> str:
@@ -99,16 +135,23 @@ def _digest(folder: Path, file: str) -> str:
                 f"the kernel library has no file {path.name} in {folder} ({error.strerror}). "
                 "Correct `source` in its catalog."
             ) from error
-        todo += _imports(text, folder)
+        todo += _imports(text, path, folder)
     for name in sorted(seen):
         content = seen[name].read_bytes()
         digest.update(f"{len(name)}:{name}:{len(content)}:".encode() + content)
     return digest.hexdigest()
 
 
-def _imports(text: bytes, folder: Path) -> list[tuple[str, Path]]:
+def _imports(text: bytes, path: Path, folder: Path) -> list[tuple[str, Path]]:
+    try:
+        tree = ast.parse(text, str(path))
+    except SyntaxError as error:  # it has a line, but not where the encoding is wrong
+        place = f"{path}:{error.lineno}" if error.lineno else str(path)
+        raise CompileError(f"{place}: {error.msg}. Correct the Triton file.") from error
+    except ValueError as error:
+        raise CompileError(f"{path}: {error}. Correct the Triton file.") from error
     found: list[tuple[str, Path]] = []
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(tree):
         names: list[str] = []
         if isinstance(node, ast.ImportFrom) and node.level:
             names = [node.module] if node.module else [alias.name for alias in node.names]
@@ -155,22 +198,20 @@ def load_library(path: str | Path) -> tuple[str, ...]:
     Raises:
         XTargetError: the folder has no catalog, or the catalog cannot be imported.
     """
-    folder = Path(path).resolve()
+    try:
+        folder = Path(path).resolve()
+    except (TypeError, ValueError) as error:
+        raise XTargetError(
+            f"a kernel library is given by the path of its folder, not by {path!r} ({error})."
+        ) from error
     if not (folder / "catalog.py").is_file():
         raise XTargetError(
             f"{folder} is not a kernel library: it has no catalog.py. A library is a folder with "
             "Triton files and a catalog.py that exports KERNELS, xtarget.spec.KernelSpec objects."
         )
     with _lock:
-        library = _libraries.get(folder)
-        if library is None:
-            library = Library(folder)
-        try:
-            specs = library.specs()
-        except Exception as error:
-            raise XTargetError(
-                f"the catalog of {folder} cannot be used: {type(error).__name__}: {error}"
-            ) from error
+        library = _libraries.get(folder) or Library(folder)
+        specs = library.specs()
         _libraries[folder] = library
         for spec in specs:
             register(spec, library.source, str(folder))
@@ -203,7 +244,15 @@ def _load_packages() -> None:
     for point in importlib.metadata.entry_points(group=ENTRY_POINT_GROUP):
         with _lock:
             known = dict(_kernels)
-            load_library(Path(point.load().__file__).parent)
+            try:
+                folder = Path(point.load().__file__).parent
+            except (Exception, SystemExit) as error:
+                raise XTargetError(
+                    f"the kernel library {point.name!r} of an installed package ({point.value}) "
+                    f"cannot be used: {type(error).__name__}: {error}. Correct or remove the "
+                    "package."
+                ) from error
+            load_library(folder)
             _kernels.update(known)
 
 
