@@ -6,17 +6,21 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, NoReturn, TypeVar
 
 import click
 
 from . import __version__
+from ._cli_values import folder_name, pairs, shapes
 from ._errors import NoDeviceError, XTargetError
 
 __all__ = ["EXIT_ERROR", "EXIT_NO_DEVICE", "EXIT_USAGE", "main"]
 
 EXIT_ERROR, EXIT_USAGE, EXIT_NO_DEVICE = 1, 2, 3
+#: What a shell reports of a program that the end of its pipe stopped (128 + SIGPIPE).
+EXIT_PIPE = 141
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -44,6 +48,19 @@ class _Command(click.Command):
         super().__init__(*args, **kwargs)
         self.params.append(_Debug())
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """click takes the last of two values for one option; that is refused here."""
+        _, _, order = self.make_parser(ctx).parse_args(list(args))
+        for option, times in Counter(order).items():
+            several = not isinstance(option, click.Option) or option.multiple or option.is_flag
+            if times > 1 and not several:
+                raise click.UsageError(
+                    f"{max(option.opts, key=len)} is given {times} times; `{ctx.command_path}` "
+                    "takes one.",
+                    ctx,
+                )
+        return super().parse_args(ctx, args)
+
 
 class _Group(click.Group):
     command_class = _Command
@@ -55,6 +72,13 @@ class _Group(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)  # in the order of this file, not of the alphabet
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:  # `xtarget kernels | head`; click's own exit code for it is 1
+            sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the interpreter flushes it at its end
+            sys.exit(EXIT_PIPE)
 
 
 def main(args: list[str] | None = None, prog_name: str = "xtarget") -> NoReturn:
@@ -68,13 +92,14 @@ def main(args: list[str] | None = None, prog_name: str = "xtarget") -> NoReturn:
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         sys.exit(130)
-    except BrokenPipeError:  # `xtarget kernels | head`: the reader has all it wants
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the interpreter flushes it at its end
-        sys.exit(EXIT_ERROR)
-    except (XTargetError, OSError) as error:
+    except (XTargetError, OSError, MemoryError) as error:
         if state["debug"]:
             raise
-        click.echo(f"error: {error}", err=True)
+        text = str(error)
+        if isinstance(error, MemoryError) and not isinstance(error, XTargetError):
+            text = f"this machine has not enough memory: {text or 'none left'}. Choose a smaller "
+            text += "--shape."
+        click.echo(f"error: {text}", err=True)
         sys.exit(EXIT_NO_DEVICE if isinstance(error, NoDeviceError) else EXIT_ERROR)
 
 
@@ -85,46 +110,6 @@ def _json(function: _F) -> _F:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
 
 
-def _pairs(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> dict[str, Any]:
-    """`name=value` texts; values are Python literals, anything else is a string."""
-    import ast
-
-    pairs: dict[str, Any] = {}
-    for text in value:
-        name, equals, given = text.partition("=")
-        if not equals or not name.strip().isidentifier():
-            raise click.BadParameter(f"{text!r} is not of the form name=value.", ctx, param)
-        try:
-            pairs[name.strip()] = ast.literal_eval(given.strip())
-        except (ValueError, SyntaxError):
-            pairs[name.strip()] = given.strip()
-    return pairs
-
-
-def _shapes(
-    ctx: click.Context, param: click.Parameter, value: tuple[str, ...]
-) -> tuple[tuple[int, ...], ...]:
-    """`1048576`, `4096x4096`, `8,16,32`, and `()` for a 0-d array."""
-    shapes = []
-    for text in value:
-        lengths = text.strip().removeprefix("(").removesuffix(")").replace(",", "x").split("x")
-        if len(lengths) > 1 and not lengths[-1].strip():
-            lengths.pop()  # (5,) as Python writes it
-        if lengths == [""]:
-            shape: tuple[int, ...] = ()
-        elif all(n.strip().isascii() and n.strip().isdigit() for n in lengths):
-            shape = tuple(map(int, lengths))
-        else:
-            raise click.BadParameter(
-                f"{text!r} is not a shape. Write lengths with an x between them, for example "
-                "1048576 or 4096x4096; () is a 0-d array.",
-                ctx,
-                param,
-            )
-        shapes.append(shape)
-    return tuple(shapes)
-
-
 def _layout(function: _F) -> _F:
     """The options that say what arguments a kernel gets."""
     for option in (
@@ -133,7 +118,7 @@ def _layout(function: _F) -> _F:
             "options",
             multiple=True,
             metavar="NAME=VALUE",
-            callback=_pairs,
+            callback=pairs,
             help="An option of the kernel, for example axis=-1. Repeatable.",
         ),
         click.option(
@@ -141,7 +126,7 @@ def _layout(function: _F) -> _F:
             "scalars",
             multiple=True,
             metavar="NAME=VALUE",
-            callback=_pairs,
+            callback=pairs,
             help="Give input NAME as a number instead of an array. Repeatable.",
         ),
         click.option(
@@ -156,7 +141,7 @@ def _layout(function: _F) -> _F:
             "shapes",
             multiple=True,
             metavar="SHAPE",
-            callback=_shapes,
+            callback=shapes,
             help="Shape, for example 1048576 or 4096x4096; other inputs' shapes follow from it. "
             "Given several times: one for each input.",
         ),
@@ -209,7 +194,13 @@ def kernels(as_json: bool) -> None:
 @click.argument("kernel")
 @_layout
 @click.option("--device", metavar="NAME", help="For example nvidia:0; see `xtarget devices`.")
-@click.option("--seed", default=0, show_default=True, help="Seed of the random input.")
+@click.option(
+    "--seed",
+    default=0,
+    show_default=True,
+    type=click.IntRange(min=0),
+    help="Seed of the random input.",
+)
 @click.option("--check", is_flag=True, help="Compare with NumPy in float64; exit 1 if wrong.")
 @_json
 def run(
@@ -249,6 +240,7 @@ def run(
     "folder",
     required=True,
     type=click.Path(file_okay=False),
+    callback=folder_name,
     help="Folder to write to; made if it is not there.",
 )
 @_layout

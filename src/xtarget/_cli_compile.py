@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -17,7 +18,7 @@ import click
 import xtarget
 
 from ._cli_args import Inputs, choose_inputs
-from ._errors import CompileError, UnknownTargetError, XTargetError
+from ._errors import ArgumentError, CompileError, UnknownTargetError, XTargetError
 from ._types import Artifact, Target
 
 __all__ = ["compile_kernel", "show_kernel"]
@@ -52,10 +53,23 @@ def _manifest(artifact: Artifact, file: str, arguments: str) -> dict[str, Any]:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Whole or not at all: a reader that comes in between sees the old file."""
+    """Whole or not at all: a reader that comes in between sees the old file.
+
+    Raises:
+        ArgumentError: it cannot be written.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_bytes(content)
-    temporary.replace(path)
+    try:
+        temporary.write_bytes(content)
+        temporary.replace(path)
+    except OSError as error:
+        raise ArgumentError(
+            f"{path} cannot be written: {error.strerror or error}. Make room or the folder "
+            "writable, or choose another with -o."
+        ) from error
+    finally:
+        with contextlib.suppress(OSError):  # it is gone, or never was
+            temporary.unlink()
 
 
 def compile_kernel(
@@ -73,11 +87,18 @@ def compile_kernel(
 
     Raises:
         CompileError: one for all targets that failed.
+        ArgumentError: the folder cannot be made or written to.
     """
     parsed = list(dict.fromkeys(Target.parse(text) for text in targets))
     inputs = choose_inputs(kernel, shapes, dtype, options, scalars)
     into = Path(folder)
-    into.mkdir(parents=True, exist_ok=True)
+    try:
+        into.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ArgumentError(
+            f"the folder {folder} cannot be made: {error.strerror or error}. Choose another with "
+            "-o."
+        ) from error
     archs = [target.arch for target in parsed]
     written = []
     failed: list[XTargetError] = []

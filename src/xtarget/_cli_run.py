@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -14,9 +15,9 @@ import numpy as np
 import xtarget
 
 from . import _registry
-from ._cli_args import choose_inputs
+from ._cli_args import Inputs, choose_inputs
 from ._dtypes import numpy_dtype
-from ._errors import ArgumentError
+from ._errors import ArgumentError, XTargetError
 from ._types import DTYPES
 from .spec import ArrayType
 
@@ -105,9 +106,45 @@ def _expected(
         else a
         for a in args
     ]
-    with np.errstate(all="ignore"):  # a division by zero is the input's, and compared
+    # a division by zero and the mean of nothing are the input's, and compared
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
         answer = reference(*wide, **options)
     return tuple(map(np.asarray, answer)) if isinstance(answer, tuple) else (np.asarray(answer),)
+
+
+def _compare_all(
+    inputs: Inputs, args: Sequence[Any], results: Sequence[np.ndarray[Any, Any]]
+) -> list[Comparison]:
+    """Compare each result with what the kernel's reference says.
+
+    Raises:
+        XTargetError: the reference, which may be a user's, fails or gives something else.
+    """
+    assert inputs.spec.reference is not None
+    try:
+        expected = _expected(inputs.spec.reference, args, inputs.options)
+        if len(expected) != len(results):
+            raise ArgumentError(f"it gives {len(expected)} results, the kernel {len(results)}")
+        return [compare(r, e) for r, e in zip(results, expected, strict=True)]
+    except MemoryError:
+        raise  # says nothing of the reference
+    except Exception as error:
+        said = str(error) if isinstance(error, XTargetError) else f"{type(error).__name__}: {error}"
+        raise XTargetError(
+            f"the result of {inputs.spec.name} cannot be checked with its reference: "
+            f"{said.rstrip('.')}. Correct the `reference` of its spec, or leave --check out."
+        ) from error
+
+
+def _input(layout: ArrayType, rng: np.random.Generator) -> np.ndarray[Any, Any]:
+    try:
+        return random_array(layout, rng)
+    except (MemoryError, ValueError) as error:  # ValueError: more than NumPy can count
+        raise ArgumentError(
+            f"an input of shape {layout.shape} does not fit this machine's memory: {error}. "
+            "Choose a smaller --shape."
+        ) from error
 
 
 def run_kernel(
@@ -129,8 +166,8 @@ def run_kernel(
             "leave --check out."
         )
     rng = np.random.default_rng(seed)
-    args = [random_array(a, rng) if isinstance(a, ArrayType) else a for a in inputs.args]
-    name = _registry.find_device(device) if device else _registry.default_device()
+    args = [_input(a, rng) if isinstance(a, ArrayType) else a for a in inputs.args]
+    name = _registry.default_device() if device is None else _registry.find_device(device)
     info = _registry.open_device(name).info
 
     def call() -> Any:
@@ -143,11 +180,7 @@ def run_kernel(
         warm.append(_timed(call)[1])
         spent += warm[-1]
     results = tuple(map(np.asarray, output)) if isinstance(output, tuple) else (np.asarray(output),)
-    comparisons: list[Comparison] = []
-    if check:
-        assert inputs.spec.reference is not None
-        expected = _expected(inputs.spec.reference, args, options)
-        comparisons = [compare(r, e) for r, e in zip(results, expected, strict=True)]
+    comparisons = _compare_all(inputs, args, results) if check else []
     ok = all(c.ok for c in comparisons)
     if as_json:
         facts = {

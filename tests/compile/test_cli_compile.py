@@ -181,6 +181,18 @@ def test_a_target_that_fails_keeps_no_other_from_being_written(
     assert "gfx2" in captured.err
 
 
+def test_a_file_that_cannot_be_written_is_an_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "add-sm_90.cubin").mkdir()  # where the binary has to go
+    words = ("compile", "add", "--shape", "1000", "--target", "nvidia:sm_90")
+    assert xtarget(*words, "-o", str(tmp_path)) == 1
+    captured = capsys.readouterr()
+    assert captured.err.startswith(f"error: {tmp_path / 'add-sm_90.cubin'} cannot be written: ")
+    assert captured.err.endswith("choose another with -o.\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["add-sm_90.cubin"]  # no rest of a write
+
+
 def test_several_launches_are_numbered(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A sum of all elements of a large array takes two launches."""
     words = ("compile", "sum", "--shape", "16777216", "--target", "nvidia:sm_90")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -48,17 +51,62 @@ def test_scalars_and_shapes_of_each_input(device: str, capsys: pytest.CaptureFix
     assert (code, "result      float32[4, 5]" in out) == (0, True)
 
 
+@pytest.mark.parametrize(
+    ("kernel", "option"),
+    [("sum", "axis=[0,1]"), ("layer_norm", "eps=nan"), ("layer_norm", "eps=inf")],
+)
+def test_options_reach_the_reference_as_they_reach_the_kernel(
+    kernel: str, option: str, device: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = (kernel, "--shape", "4x5", "--option", option, "--device", device, "--check")
+    code, out, err = run(capsys, *words)
+    assert (code, err) == (0, "")
+    assert "check       right" in out
+
+
+def test_the_mean_of_nothing_is_no_warning(
+    device: str, capsys: pytest.CaptureFixture[str], recwarn: pytest.WarningsRecorder
+) -> None:
+    words = ("layer_norm", "--shape", "3x0", "--device", device, "--check")
+    code, _, err = run(capsys, *words)
+    assert (code, err) == (0, "")
+    assert [str(w.message) for w in recwarn if w.category is RuntimeWarning] == []
+
+
+@pytest.mark.parametrize(
+    ("reference", "reason"),
+    [
+        (lambda a, b: a + nothing, "NameError: name 'nothing'"),  # type: ignore[name-defined]  # noqa: F821
+        (lambda a, b: (a, b), "it gives 2 results, the kernel 1"),
+        (lambda a, b: a[:5], "shape"),
+        (lambda a, b: "text", "shape"),
+    ],
+)
+def test_a_reference_that_fails_is_named(
+    reference: Any, reason: str, device: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with another_reference(reference):
+        words = ("add", "--shape", "100", "--device", device, "--check")
+        code, _, err = run(capsys, *words)
+    assert code == 1
+    assert err.startswith("error: the result of add cannot be checked with its reference: ")
+    assert reason in err
+    assert err.count("\n") == 1
+
+
+@contextlib.contextmanager
+def another_reference(reference: Any) -> Iterator[None]:
+    honest = _kernels.find("add")
+    _kernels.register(replace(honest.spec, reference=reference), honest.source, honest.origin)
+    yield
+    _kernels.register(honest.spec, honest.source, honest.origin)
+
+
 @pytest.fixture
 def wrong_reference() -> Iterator[None]:
     """`add` with a reference that says otherwise: --check has to see it."""
-    from dataclasses import replace
-
-    honest = _kernels.find("add")
-    _kernels.register(
-        replace(honest.spec, reference=lambda a, b: np.add(a, b) + 1), honest.source, honest.origin
-    )
-    yield
-    _kernels.register(honest.spec, honest.source, honest.origin)
+    with another_reference(lambda a, b: np.add(a, b) + 1):
+        yield
 
 
 @pytest.mark.usefixtures("wrong_reference")

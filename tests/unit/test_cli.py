@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 
 import xtarget
-from xtarget import _cli, _cli_run, _registry
+from xtarget import _cli, _cli_run, _cli_values, _registry
 from xtarget._types import DeviceInfo, ProbeReport, Target
 
 ROOT = Path(__file__).resolve().parents[2]
+CONTEXT = click.Context(click.Command("run"))
 
 
 def command(
@@ -259,6 +260,14 @@ def test_every_command_has_help(words: list[str], capsys: pytest.CaptureFixture[
         (["compile", "add", "-o", "x"], "--target"),
         (["compile", "add", "--target", "nvidia:sm_90"], "--output"),
         (["show", "add", "--target", "h200", "--stage", "sass"], "sass"),
+        (["show", "add", "--target", "h200", "--target", "cpu"], "--target is given 2 times"),
+        (["run", "add", "--dtype", "int8", "--dtype", "int8"], "--dtype is given 2 times"),
+        (["run", "add", "--seed", "-1"], "-1 is not in the range"),
+        (["run", "add", "--shape", "9" * 24], "is too large"),
+        (["run", "add", "--shape", "9" * 5000], "is too large"),
+        (["run", "add", "--shape", "0x4294967296x4294967296"], "is too large"),
+        (["run", "add", "--shape", "x".join("1" * 65)], "is too large"),
+        (["compile", "add", "--target", "h200", "-o", ""], "the name is empty"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -278,6 +287,7 @@ def test_bad_usage_is_exit_code_2(
         (["compile", "add", "--target", "h2000", "-o", "x"], "'h2000' is not a target"),
         (["show", "add", "--target", "acme:one"], "acme"),
         (["run", "add", "--device", "cpu:0", "--option", "axis=1"], "axis"),
+        (["run", "add", "--shape", "99999999999999"], "Choose a smaller --shape"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -307,10 +317,29 @@ def test_a_folder_that_cannot_be_made_is_an_error(
 ) -> None:
     (tmp_path / "file").write_text("")
     into = str(tmp_path / "file" / "out")
-    code, _, err = here(capsys, "compile", "add", "--target", "h200", "-o", into)
-    assert code == 1
-    assert err.startswith("error: ")
-    assert into in err
+    code, out, err = here(capsys, "compile", "add", "--target", "h200", "-o", into)
+    assert (code, out) == (1, "")
+    reason = "Not a directory. Choose another with -o."
+    assert err == f"error: the folder {into} cannot be made: {reason}\n"
+
+
+def test_an_empty_device_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = here(capsys, "run", "add", "--shape", "4", "--device", "")
+    assert (code, out) == (3, "")
+    assert err.startswith("error: '' is not a device.")
+
+
+def test_memory_that_runs_out_is_one_message(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_memory(*_: object) -> bool:
+        raise MemoryError
+
+    monkeypatch.setattr(_cli_run, "run_kernel", no_memory)
+    code, out, err = here(capsys, "run", "add")
+    assert (code, out) == (1, "")
+    assert err.startswith("error: this machine has not enough memory")
+    assert "--shape" in err
 
 
 def test_a_reader_that_leaves_is_no_traceback() -> None:
@@ -326,14 +355,81 @@ def test_a_reader_that_leaves_is_no_traceback() -> None:
     assert (done.stdout, done.stderr) == ("[\n", "")
 
 
+def test_a_pipe_without_a_reader_is_told_as_shells_do() -> None:
+    """141 is neither success nor an error of ours: a shell says it of any program."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-m", "xtarget", "kernels"],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
 @pytest.mark.parametrize(
     ("text", "shape"),
     [("5", (5,)), ("(5,)", (5,)), ("4x5", (4, 5)), ("4, 5", (4, 5)), ("()", ()), ("0", (0,))],
 )
 def test_shapes(text: str, shape: tuple[int, ...]) -> None:
-    context = click.Context(click.Command("run"))
-    parameter = click.Option(["--shape"])
-    assert _cli._shapes(context, parameter, (text,)) == (shape,)
+    assert _cli_values.shapes(CONTEXT, click.Option(["--shape"]), (text,)) == (shape,)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1", 1),
+        ("1e-3", 1e-3),
+        ("None", None),
+        ("inf", float("inf")),
+        ("-Inf", float("-inf")),
+        ("[0, 1]", (0, 1)),
+        ("(0, 1)", (0, 1)),
+        ("tanh", "tanh"),
+        ("+-nan", "+-nan"),
+        ("{[]: 1}", "{[]: 1}"),
+        ("(" * 10_000, "(" * 10_000),
+    ],
+)
+def test_values_are_numbers_tuples_or_text(text: str, value: object) -> None:
+    given = _cli_values.pairs(CONTEXT, click.Option(["--option"]), (f"eps={text}",))
+    assert given == {"eps": value}
+    assert type(given["eps"]) is type(value)
+
+
+def test_nan_is_a_number() -> None:
+    given = _cli_values.pairs(CONTEXT, click.Option(["--option"]), ("eps=nan",))
+    assert np.isnan(given["eps"])
+
+
+# ------------------------------------------------------------------------- the NVIDIA part
+
+
+def test_the_gpu_part_stops_without_a_gpu(without_bindings: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [ROOT / "ci" / "gpu.sh"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env={
+            **os.environ,
+            "PYTHON": sys.executable,
+            "PYTHONPATH": str(without_bindings),
+            "OUT": str(tmp_path),
+            "XTARGET_CACHE_DIR": str(tmp_path / "cache"),
+        },
+    )
+    assert done.returncode == 1
+    assert "there is no nvidia:0 here" in done.stderr
+    assert "=== conformance" not in done.stdout
+    assert done.stdout.splitlines()[-1].split()[:2] == ["devices", "FAILED"]
 
 
 # ---------------------------------------------------------------------- input and comparison
