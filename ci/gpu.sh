@@ -6,7 +6,8 @@
 #   ci/gpu.sh conformance kernels     only these steps
 #
 # OUT=folder keeps logs and benchmark figures there (default: a temporary folder).
-# XTARGET_TEST_LONG=1 runs the long tests too. Ends with a table; exit code 1 if a step failed.
+# XTARGET_TEST_LONG=1 runs the long tests too. Ends with a table; exit code 1 if a step failed, at
+# once if there is no device.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 out=${OUT:-$(mktemp -d)}
@@ -61,6 +62,10 @@ for step in $steps; do
   fi
   last=$(grep -E '(passed|failed|error).* in [0-9.]+' "$out/$step.log" | tail -n 1)
   printf -v table '%s%-12s %-7s %5d s  %s\n' "$table" "$step" "$result" $((SECONDS - start)) "$last"
+  if [ "$step" = devices ] && [ "$result" = FAILED ]; then
+    echo "ci/gpu.sh: there is no nvidia:0 here, and every other step needs it; it stops." >&2
+    break
+  fi
 done
 echo "=== summary, logs in $out"
 printf '%s' "$table"
