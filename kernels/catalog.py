@@ -10,6 +10,7 @@ from typing import Any
 
 from xtarget.spec import ArgumentError, Call, DtypeRules, KernelSpec, Plan
 
+from . import ahead
 from .plans import elementwise
 from .plans_matmul import matmul
 from .plans_reduction import reduction
@@ -167,6 +168,7 @@ def _elementwise(
     dtypes: tuple[str, ...] = ALL,
     options: Mapping[str, Any] | None = None,
     constants: Callable[[Call], Mapping[str, Any]] | None = None,
+    built: Sequence[dict[str, Any]] = ({},),
 ) -> KernelSpec:
     names = tuple(inputs.split())
     return KernelSpec(
@@ -179,6 +181,7 @@ def _elementwise(
         options=options or {},
         reference=reference,
         examples=_alike(len(names)),
+        ahead=ahead.elementwise(len(names), *built),
     )
 
 
@@ -193,6 +196,7 @@ def _reduction(name: str, plan: Callable[[Call], Plan], summary: str) -> KernelS
         options={"axis": None, "keepdims": False},
         reference=_numpy(name),
         examples=_alike(1),
+        ahead=ahead.reduction,
     )
 
 
@@ -211,6 +215,7 @@ KERNELS: tuple[KernelSpec, ...] = (
         dtypes=FLOATS,
         options={"approximate": "none"},
         constants=_gelu_constants,
+        built=({"approximate": "none"}, {"approximate": "tanh"}),
     ),
     _elementwise("exp", "x", "e ** x", _numpy("exp"), result=_floating),
     _elementwise(
@@ -232,6 +237,7 @@ KERNELS: tuple[KernelSpec, ...] = (
         options={"axis": -1},
         reference=_softmax,
         examples=_alike(1),
+        ahead=ahead.rows(0),
     ),
     KernelSpec(
         "layer_norm",
@@ -243,6 +249,7 @@ KERNELS: tuple[KernelSpec, ...] = (
         options={"eps": 1e-5},
         reference=_layer_norm,
         examples=_with_last_axis(2),
+        ahead=ahead.rows(2),
     ),
     KernelSpec(
         "rms_norm",
@@ -254,6 +261,7 @@ KERNELS: tuple[KernelSpec, ...] = (
         options={"eps": 1e-6},
         reference=_rms_norm,
         examples=_with_last_axis(1),
+        ahead=ahead.rows(1),
     ),
     KernelSpec(
         "matmul",
@@ -264,5 +272,6 @@ KERNELS: tuple[KernelSpec, ...] = (
         dtypes=ALL,
         reference=_numpy("matmul"),
         examples=_matrices,
+        ahead=ahead.matmul,
     ),
 )

@@ -6,7 +6,7 @@ import contextlib
 import threading
 from collections.abc import Iterator
 
-from . import _cache, _registry
+from . import _bundle, _cache, _registry
 from ._errors import LoadError, NoCompilerError
 from ._types import Artifact, CompileRequest, Target
 from .targets.base import Device, Function
@@ -49,12 +49,16 @@ def _single_flight(key: object) -> Iterator[None]:
 
 
 def artifact(request: CompileRequest, target: Target, *, keep_stages: bool = False) -> Artifact:
-    """The compiled kernel, from the cache or from the compiler.
+    """The compiled kernel, from a loaded bundle, from the cache or from the compiler.
 
     Raises:
         CompileError: it does not compile, or there is neither a binary nor a compiler.
+        LoadError: the bundle that has it is damaged.
         UnknownTargetError: nobody compiles for this target.
     """
+    bundled = None if keep_stages else _bundle.find(request, target)
+    if bundled is not None:
+        return bundled
     compiler = _registry.compiler(target.vendor)
     if keep_stages:  # stages are not cached; the binary is the same
         return compiler.compile(request, target, keep_stages=True)
@@ -68,11 +72,11 @@ def artifact(request: CompileRequest, target: Target, *, keep_stages: bool = Fal
             return found
         try:
             made = compiler.compile(request, target)
-        except NoCompilerError:
+        except NoCompilerError as error:
             found = cache.find(target, name, parts, ignore=TOOLCHAIN)
             if found is not None:
                 return found
-            raise
+            raise NoCompilerError(f"{error} {_bundle.why_not(request, target)}".rstrip()) from error
         cache.put(name, key, parts, made)
         return made
 

@@ -12,7 +12,7 @@ This is all that a kernel library imports of xtarget.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
@@ -23,7 +23,10 @@ __all__ = [
     "Argument",
     "ArgumentError",
     "ArrayType",
+    "CInterface",
+    "CVariant",
     "Call",
+    "Example",
     "Input",
     "KernelSpec",
     "Launch",
@@ -243,6 +246,75 @@ class Plan:
     temporaries: tuple[ArrayType, ...] = ()
 
 
+# -------------------------------------------------------------------------- building ahead of time
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A call that stands for others of its kind when kernels are built ahead of time.
+
+    Attributes:
+        shapes: of the arguments, in their order; None is a number by value.
+        options: of the kernel.
+    """
+
+    shapes: tuple[tuple[int, ...] | None, ...]
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CVariant:
+    """Which binaries of a kernel the C function may use, and what it gives them.
+
+    Formulas are C expressions over the interface's sizes, the binary's integer constants by their
+    names, and the macros XT_CDIV(a, b) and XT_MIN(a, b); 64-bit.
+
+    Attributes:
+        source: `file:function`, as in `Launch.source`.
+        values: formula of every parameter that is no array of the interface.
+        grid: formulas of x, y and z.
+        lengths: how many elements each tuple parameter has; the others' binaries are passed over.
+        fixed: constants that a binary must have, by name.
+        requires: formula that is true where the binary gives right results.
+        prefers: formula that is true where it is also quick; binaries whose formula is false are
+            taken only after all others.
+        order: names of constants; binaries with larger ones are tried first, or smaller ones for a
+            name that begins with `-`.
+    """
+
+    source: str
+    values: Mapping[str, str]
+    grid: tuple[str, str, str]
+    lengths: Mapping[str, int] = field(default_factory=dict)
+    fixed: Mapping[str, Constant] = field(default_factory=dict)
+    requires: str = "1"
+    prefers: str = "1"
+    order: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CInterface:
+    """A kernel as a C function on C-contiguous arrays of one dtype.
+
+    Attributes:
+        arrays: names of the array parameters in the C function's order; the last is the result.
+        sizes: its int64_t parameters.
+        variants: the ways to compute it, first choice first.
+        empty: formula that is true where there is nothing to compute.
+        scalars: parameters passed by value as double, with what they are called in C.
+        summary: what the arrays' shapes are, for the header.
+        masks: those of `arrays` that are bool whatever the dtype.
+    """
+
+    arrays: tuple[str, ...]
+    sizes: tuple[str, ...]
+    variants: tuple[CVariant, ...]
+    empty: str
+    scalars: tuple[str, ...] = ()
+    summary: str = ""
+    masks: tuple[str, ...] = ()
+
+
 # ---------------------------------------------------------------------------------- the spec itself
 
 
@@ -265,6 +337,9 @@ class KernelSpec:
             `xtarget run --check` and of the tests. It gets float64 arrays for floating inputs.
         examples: shapes of the inputs as functions of a benchmark's `--shape`: `fn(shape) -> [shape
             of input, ...]`.
+        ahead: calls that stand for all that is worth building ahead of time; fewer of them unless
+            its argument `full` is True.
+        c: the kernel as a C function; None where it has no such form.
     """
 
     name: str
@@ -277,6 +352,8 @@ class KernelSpec:
     scalars: tuple[str, ...] = ()
     reference: Callable[..., Any] | None = None
     examples: Callable[[tuple[int, ...]], Sequence[tuple[int, ...]]] | None = None
+    ahead: Callable[[bool], Iterable[Example]] | None = None
+    c: CInterface | None = None
 
     @property
     def required(self) -> int:
