@@ -36,7 +36,8 @@ _DICTIONARY: Final = 32 << 10  # zlib's window; a longer dictionary is not looke
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Where some bytes are (from the end of the manifest on), and what they must be."""
+    """Where some bytes are (from the end of the manifest on), and what they must be: `size` bytes
+    of that `sha256`, which unpack to `raw` bytes."""
 
     offset: int
     size: int
@@ -160,6 +161,9 @@ class BundleFile:
         """Checked and unpacked; `dictionary` None is for what is never packed."""
         self._inside(mark)
         raw = self._data[self.base + mark.offset : self.base + mark.offset + mark.size]
+        # of the packed bytes: nothing that was not written is unpacked
+        if hashlib.sha256(raw).hexdigest() != mark.sha256:
+            self._refuse(f"{what} has another sha256 than when it was written")
         if dictionary is not None:
             try:
                 unpack = zlib.decompressobj(zdict=dictionary)
@@ -168,8 +172,8 @@ class BundleFile:
                 self._refuse(f"{what} cannot be unpacked ({error})")
             if not unpack.eof or unpack.unused_data:
                 self._refuse(f"{what} is cut or followed by what does not belong to it")
-        if len(raw) != mark.raw or hashlib.sha256(raw).hexdigest() != mark.sha256:
-            self._refuse(f"{what} has another sha256 than when it was written")
+        if len(raw) != mark.raw:
+            self._refuse(f"{what} has another size than its mark says")
         return raw
 
     def _table(self, target: Target) -> tuple[bytes, bytes]:
@@ -278,7 +282,7 @@ class _Body:
         if dictionary is not None:
             packer = zlib.compressobj(9, zdict=dictionary)
             packed = packer.compress(raw) + packer.flush()
-        mark = Mark(self.size, len(packed), len(raw), hashlib.sha256(raw).hexdigest())
+        mark = Mark(self.size, len(packed), len(raw), hashlib.sha256(packed).hexdigest())
         self.parts.append(packed)
         self.size += len(packed)
         return mark

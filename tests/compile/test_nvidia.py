@@ -98,23 +98,23 @@ def device(arch: str) -> DeviceInfo:
 def test_a_cubin_runs_on_later_minor_revisions_only(made: str, here: str, runs: bool) -> None:
     artifact = add(f"nvidia:{made}")
     if runs:
-        cubin.check_cubin(artifact, device(here))
+        cubin.check_code(artifact, device(here))
     else:
         with pytest.raises(LoadError, match=rf"{made}.*{here}"):
-            cubin.check_cubin(artifact, device(here))
+            cubin.check_code(artifact, device(here))
 
 
 def test_another_vendors_binary_is_refused() -> None:
     (hsaco,) = xtarget.compile("add", X, X, target="amd:gfx942")
     with pytest.raises(LoadError, match="hsaco"):
-        cubin.check_cubin(hsaco, device("sm_90"))
+        cubin.check_code(hsaco, device("sm_90"))
     with pytest.raises(LoadError, match="machine 224"):
-        cubin.check_cubin(replace(hsaco, format="cubin"), device("sm_90"))
+        cubin.check_code(replace(hsaco, format="cubin"), device("sm_90"))
 
 
 def test_an_entry_that_is_not_there_is_refused_with_those_that_are() -> None:
     with pytest.raises(LoadError, match=r"no entry 'sub'; it has add"):
-        cubin.check_cubin(replace(add(), entry="sub"), device("sm_90"))
+        cubin.check_code(replace(add(), entry="sub"), device("sm_90"))
 
 
 @given(data=st.data())

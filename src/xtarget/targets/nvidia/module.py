@@ -15,7 +15,7 @@ from ..._types import Artifact, LaunchConfig
 from .._scalars import PACK
 from ..base import PreparedLaunch, Stream, Value, launch_once
 from ._status import check, checked
-from .cubin import entries
+from .cubin import entries_of
 
 if TYPE_CHECKING:
     from .device import CudaDevice
@@ -28,7 +28,7 @@ _INTEGERS = {1: ctypes.c_uint8, 2: ctypes.c_uint16, 4: ctypes.c_uint32, 8: ctype
 
 
 class CudaModule:
-    """A loaded cubin."""
+    """Loaded code: a cubin, or PTX that the driver compiles."""
 
     def __init__(self, device: CudaDevice, artifact: Artifact, code: Any) -> None:
         self.device, self.artifact = device, artifact
@@ -44,10 +44,10 @@ class CudaModule:
 
     def function(self, name: str | None = None) -> CudaFunction:
         code, wanted = self.live(), name or self.artifact.entry
-        known = entries(self.artifact.binary)
+        known = entries_of(self.artifact)
         if wanted not in known:
             raise LoadError(
-                f"the cubin of {self.artifact.entry} has no entry {wanted!r}; it has "
+                f"the {self.artifact.format} of {self.artifact.entry} has no entry {wanted!r}; it has "
                 f"{', '.join(known)}."
             )
         with self.device.current(), checked(f"loading {wanted} on {self.device.info.name}"):
