@@ -10,7 +10,7 @@ from typing import Any
 
 from xtarget.spec import ArgumentError, Call, DtypeRules, KernelSpec, Plan
 
-from . import ahead
+from . import ahead, c_interfaces
 from .plans import elementwise
 from .plans_matmul import matmul
 from .plans_reduction import reduction
@@ -169,6 +169,7 @@ def _elementwise(
     options: Mapping[str, Any] | None = None,
     constants: Callable[[Call], Mapping[str, Any]] | None = None,
     built: Sequence[dict[str, Any]] = ({},),
+    masks: tuple[str, ...] = (),
 ) -> KernelSpec:
     names = tuple(inputs.split())
     return KernelSpec(
@@ -182,10 +183,14 @@ def _elementwise(
         reference=reference,
         examples=_alike(len(names)),
         ahead=ahead.elementwise(len(names), *built),
+        # an option would be a constant of the binary, of which the C function knows nothing
+        c=None if options else c_interfaces.elementwise(name, len(names), masks),
     )
 
 
-def _reduction(name: str, plan: Callable[[Call], Plan], summary: str) -> KernelSpec:
+def _reduction(
+    name: str, plan: Callable[[Call], Plan], summary: str, *, identity: bool
+) -> KernelSpec:
     return KernelSpec(
         name,
         ("x",),
@@ -197,6 +202,7 @@ def _reduction(name: str, plan: Callable[[Call], Plan], summary: str) -> KernelS
         reference=_numpy(name),
         examples=_alike(1),
         ahead=ahead.reduction,
+        c=c_interfaces.reduction(name, identity=identity),
     )
 
 
@@ -219,14 +225,25 @@ KERNELS: tuple[KernelSpec, ...] = (
     ),
     _elementwise("exp", "x", "e ** x", _numpy("exp"), result=_floating),
     _elementwise(
-        "where", "condition a b", "a where condition, else b", _numpy("where"), result=_selected
+        "where",
+        "condition a b",
+        "a where condition, else b",
+        _numpy("where"),
+        result=_selected,
+        masks=("a",),  # of the Triton function's parameters
     ),
     _reduction(
         "sum",
         reduction("sum", _accumulated, identity=True),
         "sum over the axes; bool and small integers in 64 bits",
+        identity=True,
     ),
-    _reduction("max", reduction("max", _same, identity=False), "largest element over the axes"),
+    _reduction(
+        "max",
+        reduction("max", _same, identity=False),
+        "largest element over the axes",
+        identity=False,
+    ),
     KernelSpec(
         "softmax",
         ("x",),
@@ -238,6 +255,7 @@ KERNELS: tuple[KernelSpec, ...] = (
         reference=_softmax,
         examples=_alike(1),
         ahead=ahead.rows(0),
+        c=c_interfaces.rows("softmax"),
     ),
     KernelSpec(
         "layer_norm",
@@ -250,6 +268,7 @@ KERNELS: tuple[KernelSpec, ...] = (
         reference=_layer_norm,
         examples=_with_last_axis(2),
         ahead=ahead.rows(2),
+        c=c_interfaces.rows("layer_norm", ("weight", "bias"), ("eps",)),
     ),
     KernelSpec(
         "rms_norm",
@@ -262,6 +281,7 @@ KERNELS: tuple[KernelSpec, ...] = (
         reference=_rms_norm,
         examples=_with_last_axis(1),
         ahead=ahead.rows(1),
+        c=c_interfaces.rows("rms_norm", ("weight",), ("eps",)),
     ),
     KernelSpec(
         "matmul",
@@ -273,5 +293,6 @@ KERNELS: tuple[KernelSpec, ...] = (
         reference=_numpy("matmul"),
         examples=_matrices,
         ahead=ahead.matmul,
+        c=c_interfaces.matmul(),
     ),
 )

@@ -13,7 +13,7 @@ from . import __version__, _build, _bundle, _bundle_classes, _bundle_sign, _cach
 from . import _registry
 from ._bundle_classes import Class
 from ._bundle_format import BundleFile, Entry, write_bundle
-from ._bundle_worker import Job, compile_all
+from ._bundle_worker import Job, compile_all, plain
 from ._errors import CompileError, LoadError, UnknownTargetError
 from ._types import Artifact, CompileRequest, Target
 from .targets._variants import portable_arch
@@ -239,6 +239,8 @@ def _section(
             record = {
                 "parts": [list(part) for part in _bundle.class_parts(request)],
                 "kernels": [list(pair) for pair in sorted(one.kernels)],
+                "source": one.source,
+                "constants": {name: plain(value) for name, value in request.constants},
                 "variants": [],
             }
             entry = entries[key] = Entry(key, record, [])

@@ -34,7 +34,7 @@ from ._types import (
     Target,
 )
 
-__all__ = ["Job", "compile_all"]
+__all__ = ["Job", "compile_all", "plain"]
 
 _START_SECONDS = 60.0  # to import Triton, beside the time for the first compilation
 _SHOWN = 300  # characters of what a crashed compiler printed last
@@ -190,10 +190,11 @@ def _ending(code: int | None) -> str:
 # ------------------------------------------------------------------------------ requests as JSON
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """A constant as JSON takes it."""
     if isinstance(value, DtypeConstant):
         return {"dtype": value.name}
-    return [_plain(v) for v in value] if isinstance(value, tuple) else value
+    return [plain(v) for v in value] if isinstance(value, tuple) else value
 
 
 def _tuples(value: Any) -> Any:
@@ -206,7 +207,7 @@ _FIELDS = ("signature", "constants", "aligned", "num_warps", "num_stages", "line
 
 
 def _encode(job: Job) -> bytes:
-    request = {name: _plain(getattr(job.request, name)) for name in _FIELDS}
+    request = {name: plain(getattr(job.request, name)) for name in _FIELDS}
     return json.dumps(
         {
             "target": str(job.target),

@@ -267,13 +267,13 @@ class CVariant:
     """Which binaries of a kernel the C function may use, and what it gives them.
 
     Formulas are C expressions over the interface's sizes, the binary's integer constants by their
-    names, and the macros XT_CDIV(a, b) and XT_MIN(a, b); 64-bit.
+    names, and the macro XT_CDIV(a, b); 64-bit. A binary that has parameters beside the interface's
+    arrays and `values` is passed over.
 
     Attributes:
         source: `file:function`, as in `Launch.source`.
         values: formula of every parameter that is no array of the interface.
         grid: formulas of x, y and z.
-        lengths: how many elements each tuple parameter has; the others' binaries are passed over.
         fixed: constants that a binary must have, by name.
         requires: formula that is true where the binary gives right results.
         prefers: formula that is true where it is also quick; binaries whose formula is false are
@@ -285,7 +285,6 @@ class CVariant:
     source: str
     values: Mapping[str, str]
     grid: tuple[str, str, str]
-    lengths: Mapping[str, int] = field(default_factory=dict)
     fixed: Mapping[str, Constant] = field(default_factory=dict)
     requires: str = "1"
     prefers: str = "1"
@@ -301,6 +300,8 @@ class CInterface:
         sizes: its int64_t parameters.
         variants: the ways to compute it, first choice first.
         empty: formula that is true where there is nothing to compute.
+        extents: factors of each number that decides between 32-bit and 64-bit indices.
+        valid: formula that is true for sizes that have a result.
         scalars: parameters passed by value as double, with what they are called in C.
         summary: what the arrays' shapes are, for the header.
         masks: those of `arrays` that are bool whatever the dtype.
@@ -310,6 +311,8 @@ class CInterface:
     sizes: tuple[str, ...]
     variants: tuple[CVariant, ...]
     empty: str
+    extents: tuple[tuple[str, ...], ...]
+    valid: str = "1"
     scalars: tuple[str, ...] = ()
     summary: str = ""
     masks: tuple[str, ...] = ()
