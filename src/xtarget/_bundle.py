@@ -213,7 +213,7 @@ def loaded() -> tuple[Bundle, ...]:
 def candidates(request: CompileRequest, target: Target) -> list[Candidate]:
     """What all loaded bundles offer, best first; those that cannot serve come last."""
     found = [c for bundle in loaded() for c in bundle.candidates(request, target)]
-    return sorted(found, key=lambda c: FORMS.index(c.form) if c.form in FORMS else len(FORMS))  # type: ignore[arg-type]
+    return sorted(found, key=lambda c: FORMS.index(c.form) if c.form in FORMS else len(FORMS))
 
 
 def find(request: CompileRequest, target: Target) -> Artifact | None:

@@ -9,8 +9,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import __version__, _build, _bundle, _bundle_classes, _bundle_sign, _cache, _kernels
-from . import _registry
+from . import (
+    __version__,
+    _build,
+    _bundle,
+    _bundle_classes,
+    _bundle_sign,
+    _cache,
+    _kernels,
+    _registry,
+)
 from ._bundle_classes import Class
 from ._bundle_format import BundleFile, Entry, write_bundle
 from ._bundle_worker import Job, compile_all, plain

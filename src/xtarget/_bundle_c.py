@@ -232,9 +232,7 @@ def _binary(record: Mapping[str, Any], aligned: Sequence[str], made: Artifact) -
     }
     parameters = tuple((p.name, p.type, p.hidden is not None) for p in made.parameters)
     name = f"xt_{made.entry}_{record['key'][:12]}_{'_'.join(aligned).replace('.', '_') or 'any'}"
-    return _Binary(
-        name, record["source"], made.entry, parameters, tuple(aligned), constants, ()
-    )
+    return _Binary(name, record["source"], made.entry, parameters, tuple(aligned), constants, ())
 
 
 def _image(data: _Data, made: Artifact, target: str) -> str:
@@ -298,9 +296,7 @@ def _function(
     result = next(t for n, t, _ in binaries[0].parameters if n == out).removeprefix("*")
     result = next(d.name for d in DTYPES.values() if d.triton == result)
     masks = f"; {', '.join(interface.masks)}: bool" if interface.masks else ""
-    comment = (
-        f"{spec.summary}. {interface.summary}. Arrays of {dtype}{masks}; {out} of {result}."
-    )
+    comment = f"{spec.summary}. {interface.summary}. Arrays of {dtype}{masks}; {out} of {result}."
     body = [f"{prototype} {{"]
     sizes = " || ".join(f"{size} < 0" for size in interface.sizes)
     products = [" * ".join(f"(double){f}" for f in factors) for factors in interface.extents]

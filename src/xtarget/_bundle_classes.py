@@ -87,6 +87,7 @@ def _add(
         plan = _bind.make_plan(kernel, args, example.options, None, target, units)
         if out != "C":
             result = _changed(plan.outputs[0], out)
+            assert isinstance(result, ArrayType)
             plan = _bind.make_plan(kernel, args, example.options, result, target, units)
     except ArgumentError:
         return  # no call has these arguments

@@ -60,7 +60,6 @@ class _Group(click.Group):
 class _Main(_Group):
     """The outermost group; the commands of `_cli_bundle` come in when they are asked for."""
 
-    group_class = _Group
     later = ("bundle", "explain")
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -67,7 +67,7 @@ def list_classes(
     """Print what a build of this order compiles."""
     order = _order(targets, kernels, dtypes, views, full)
     found = building.wanted(order)
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "target": str(target),
             "function": one.source,
@@ -138,8 +138,13 @@ def build_bundle(
     path = Path(output)
     if sys.stderr.isatty() and not as_json:
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-        from rich.progress import TimeRemainingColumn
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+        )
 
         columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         words = TextColumn("{task.description}", markup=False)
@@ -217,9 +222,10 @@ def list_bundle(file: str, variants: bool, as_json: bool) -> None:
                     }
                 )
     manifest = bundle.file.manifest
-    facts = {
-        name: manifest.get(name) for name in ("made_by", "coverage", "depth", "dtypes")
-    } | {"signer": bundle.signer, "bytes": os.path.getsize(file)}
+    facts = {name: manifest.get(name) for name in ("made_by", "coverage", "depth", "dtypes")} | {
+        "signer": bundle.signer,
+        "bytes": os.path.getsize(file),
+    }
     if as_json:
         click.echo(json.dumps({**facts, "contents": rows}, indent=1))
         return
@@ -243,7 +249,9 @@ def _runs_on(target: Target, variant: Mapping[str, Any]) -> str:
     if variant.get("arch_specific"):
         return f"{target.arch} alone (it uses what {target.arch}a has)"
     oldest = variant.get("portable_arch")
-    return f"{target.arch[:-1]}x from {target.arch} on" + (f"; PTX from {oldest} on" if oldest else "")
+    return f"{target.arch[:-1]}x from {target.arch} on" + (
+        f"; PTX from {oldest} on" if oldest else ""
+    )
 
 
 def emit_code(file: str, folder: str, kernels: Sequence[str], driver: str) -> None:
@@ -269,10 +277,8 @@ def explain_call(
 
     goal = Target.parse(target) if target else _device_target()
     inputs = choose_inputs(kernel, shapes, dtype, options, scalars)
-    found = []
-    for request in _bind.compile_requests(
-        _kernels.find(kernel), inputs.args, inputs.options, goal
-    ):
+    found: list[dict[str, Any]] = []
+    for request in _bind.compile_requests(_kernels.find(kernel), inputs.args, inputs.options, goal):
         offers = [
             {
                 "bundle": str(c.bundle.path),
@@ -304,7 +310,9 @@ def explain_call(
             verdict = f"rejected: {offer['reason']}"
             if offer["form"]:
                 assumed = ", ".join(offer["aligned"]) or "nothing"
-                verdict = f"{'taken' if not number else 'also fits'}: {offer['form']}, assumes {assumed}"
+                verdict = (
+                    f"{'taken' if not number else 'also fits'}: {offer['form']}, assumes {assumed}"
+                )
             click.echo(f"  {offer['bundle']}  {offer['target']}  {verdict}")
 
 

@@ -9,7 +9,6 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from typing import Any
 import pytest
 
 import xtarget
-from xtarget import Target, _bind, _bundle, _kernels
+from xtarget import Target, _bind, _kernels
 from xtarget._bundle import Bundle
 from xtarget._bundle_build import Order, build
 from xtarget._bundle_c import emit_c
@@ -38,7 +37,7 @@ EXAMPLES: dict[str, list[Example]] = {
 
 
 @pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bundle]:
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     folder = tmp_path_factory.mktemp("bundle")
     xtarget.catalog()
     before = dict(_kernels._kernels)
@@ -56,7 +55,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bundle]:
             assert not build(hip, folder / "hip.xtb", workers=1, seconds=100).errors
         finally:
             _kernels._kernels.update(before)
-    yield Bundle(folder / "a.xtb")
+    return Bundle(folder / "a.xtb")
 
 
 def compiled(source: Path, to: Path, *options: str) -> Path:
@@ -146,7 +145,9 @@ def test_c_launches_what_python_launches(
     target = Target("nvidia", f"sm_{arch}")
     registered = _kernels.find(kernel)
     types = [ArrayType("float32", shape, contiguous_strides(shape)) for shape in shapes]
-    plan = _bind.make_plan(registered, types, options, None, target, 64 if kernel == "matmul" else 1)
+    plan = _bind.make_plan(
+        registered, types, options, None, target, 64 if kernel == "matmul" else 1
+    )
     ((launch, request, slots),) = _bind.requests(
         registered, plan, types, [offset == 0] * len(types), offset == 0
     )
@@ -320,4 +321,3 @@ def test_what_cannot_be_written_is_said(bundle: Bundle, tmp_path: Path) -> None:
             emit_c(bundle, tmp_path, ("relu",), "cuda")
     finally:
         _kernels._kernels["relu"] = before
-    assert _bundle.Bundle is Bundle

@@ -179,9 +179,7 @@ def test_the_catalogs_calls_have_their_class_in_what_a_bundle_holds(
         masks = ("condition",)
         args = [
             ArrayType("bool" if name in masks else "float32", s, contiguous_strides(s))
-            for name, s in zip(
-                registered.spec.inputs, registered.spec.examples(shape), strict=True
-            )
+            for name, s in zip(registered.spec.inputs, registered.spec.examples(shape), strict=True)
         ]
         for request in _bind.compile_requests(registered, args, {}, goal):
             assert _bundle.class_key(request) in built, (shape, request)
@@ -235,7 +233,7 @@ def test_bad_orders_are_said(library: Path, tmp_path: Path) -> None:
         done = xtarget_cli("bundle", "build", *out, *arguments)
         assert done.exit_code != 0
         assert words in f"{done.output} {done.exception}"
+    spec = replace(_kernels.find("fine").spec, ahead=None)
+    kernel = replace(_kernels.find("fine"), spec=spec)
     with pytest.raises(xtarget.CompileError, match="`ahead`"):
-        spec = replace(_kernels.find("fine").spec, ahead=None)
-        kernel = replace(_kernels.find("fine"), spec=spec)
         _bundle_classes.classes(kernel, "float32", SM_90, views=False, full=False)

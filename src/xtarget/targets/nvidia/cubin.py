@@ -63,8 +63,8 @@ def check_code(artifact: Artifact, info: DeviceInfo) -> None:
         return
     if artifact.format != "cubin":
         raise LoadError(
-            f"{info.name} loads cubins and PTX; the artifact of {artifact.entry} is {artifact.format} for "
-            f"{artifact.target}. Compile it for {info.target}."
+            f"{info.name} loads cubins and PTX; the artifact of {artifact.entry} is "
+            f"{artifact.format} for {artifact.target}. Compile it for {info.target}."
         )
     try:
         arch, known = arch_of(artifact.binary), entries(artifact.binary)

@@ -47,8 +47,8 @@ class CudaModule:
         known = entries_of(self.artifact)
         if wanted not in known:
             raise LoadError(
-                f"the {self.artifact.format} of {self.artifact.entry} has no entry {wanted!r}; it has "
-                f"{', '.join(known)}."
+                f"the {self.artifact.format} of {self.artifact.entry} has no entry {wanted!r}; it "
+                f"has {', '.join(known)}."
             )
         with self.device.current(), checked(f"loading {wanted} on {self.device.info.name}"):
             return CudaFunction(self, wanted, code.get_kernel(wanted))
