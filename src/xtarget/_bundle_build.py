@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from . import (
-    __version__,
     _build,
     _bundle,
     _bundle_classes,
@@ -131,6 +130,7 @@ def build(
     workers: int,
     seconds: float,
     key: Path | None = None,
+    made_by: str = "xtarget",
     progress: Callable[[int, int, str], None] = lambda done, total, what: None,
 ) -> Report:
     """Write a bundle. A kernel that does not compile is left out and listed in the report.
@@ -139,6 +139,7 @@ def build(
         workers: processes.
         seconds: limit for one compilation.
         key: private key to sign with.
+        made_by: what the manifest says of that.
         progress: called with variants done, all variants, and what was done last.
 
     Raises:
@@ -182,7 +183,7 @@ def build(
     }
     facts = {
         "format": "xtarget bundle",
-        "made_by": f"xtarget {__version__}",
+        "made_by": made_by,
         "inputs": inputs if not report.errors else "",
         "coverage": _bundle_classes.COVERAGE["views" if order.views else "contiguous"],
         "depth": "full" if order.full else "common",

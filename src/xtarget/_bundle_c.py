@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from . import _kernels
 from ._bundle import Bundle
+from ._bundle_c_binaries import Binary, Data, binaries, table, takes
 from ._errors import LoadError, UnknownKernelError, XTargetError
-from ._types import DTYPES, Artifact, DtypeConstant, Target
+from ._types import DTYPES
 from .spec import CInterface, CVariant, KernelSpec
 
 __all__ = ["emit_c"]
@@ -23,8 +24,6 @@ __all__ = ["emit_c"]
 _TEMPLATES: Final = Path(__file__).parent / "_c"
 #: Vendor and forms of binaries that a driver loads.
 _DRIVERS: Final = {"cuda": "nvidia", "hip": "amd"}
-#: Above the rank of any arch's own binary.
-_LAST: Final = 10**6
 _C_TYPES: Final = {
     "i32": "int32_t",
     "i64": "int64_t",
@@ -67,38 +66,6 @@ int xt_load(void);
 """
 
 
-@dataclass(frozen=True, slots=True)
-class _Binary:
-    """A specialization: what it assumes, and its images by target, newest first."""
-
-    name: str  # in the C text
-    source: str
-    entry: str
-    parameters: tuple[tuple[str, str, bool], ...]  # name, type, hidden
-    aligned: tuple[str, ...]
-    constants: Mapping[str, Any]
-    images: tuple[str, ...]
-
-
-class _Data:
-    """Arrays of bytes, each kept once."""
-
-    def __init__(self) -> None:
-        self._names: dict[bytes, str] = {}
-
-    def name(self, content: bytes) -> str:
-        return self._names.setdefault(content, f"xt_data_{len(self._names)}")
-
-    def lines(self) -> Iterator[str]:
-        for content, name in self._names.items():
-            # a driver reads PTX up to its NUL, and ELF from an address of some alignment
-            yield f"static const _Alignas(16) unsigned char {name}[] = {{"
-            whole = content + b"\0"
-            for start in range(0, len(whole), 32):
-                yield ",".join(map(str, whole[start : start + 32])) + ","
-            yield "};"
-
-
 def emit_c(
     bundle: Bundle, folder: Path, kernels: Sequence[str], driver: str
 ) -> list[tuple[Path, str]]:
@@ -124,17 +91,17 @@ def emit_c(
             f"an arch of {vendor}, or choose the driver with --driver."
         )
     specs = _specs(bundle, kernels)
-    data = _Data()
+    data = Data()
     functions, tables = [], []
     refused: dict[str, str] = {}
     for spec in specs:
         try:
             interface = _interface(spec)
             for dtype in spec.dtypes:
-                binaries = _binaries(bundle, targets, spec, dtype, data)
-                if binaries:
-                    functions.append(_function(spec, interface, dtype, binaries))
-                    tables += [line for binary in binaries for line in _table(binary)]
+                found = binaries(bundle, targets, spec, interface, dtype, data)
+                if found:
+                    functions.append(_function(spec, interface, dtype, found))
+                    tables += [line for binary in found for line in table(binary)]
         except XTargetError as error:
             refused[spec.name] = str(error)
     if refused and (kernels or not functions):
@@ -181,89 +148,10 @@ def _interface(spec: KernelSpec) -> CInterface:
         options = f" (it has the options {', '.join(spec.options)})" if spec.options else ""
         raise XTargetError(
             f"{spec.name} cannot be written as a C function: its spec gives no C interface"
-            f"{options}. Give `c` in its catalog: which arrays and sizes it takes, and the formulas "
-            "of its parameters."
+            f"{options}. Give `c` in its catalog: which arrays and sizes it takes, and the "
+            "formulas of its parameters."
         )
     return spec.c
-
-
-# -------------------------------------------------------------------------------------- binaries
-
-
-def _binaries(
-    bundle: Bundle, targets: Sequence[Target], spec: KernelSpec, dtype: str, data: _Data
-) -> list[_Binary]:
-    """Every binary of a kernel and dtype that one of the interface's variants takes, merged over
-    the targets, in no order yet."""
-    interface = _interface(spec)
-    found: dict[tuple[str, tuple[str, ...], str], tuple[_Binary, list[tuple[int, str]]]] = {}
-    for target in targets:
-        for record in bundle.file.records(target):
-            if [spec.name, dtype] not in record["kernels"]:
-                continue
-            for variant in record["variants"]:
-                made = bundle.artifact(target, variant)
-                binary = _binary(record, variant["aligned"], made)
-                if binary is None or not any(
-                    _takes(interface, v, binary, dtype) for v in interface.variants
-                ):
-                    continue
-                key = (record["key"], binary.aligned, repr(binary.parameters))
-                _, images = found.setdefault(key, (binary, []))
-                rank = -int(re.sub(r"\D", "", target.arch) or 0)
-                images.append((rank, _image(data, made, str(target))))
-                if "portable" in variant:  # after every binary
-                    text = bundle.artifact(target, variant, portable=True)
-                    images.append((_LAST + rank, _image(data, text, f"{target} (PTX)")))
-    return [
-        replace(binary, images=tuple(image for _, image in sorted(images)))
-        for _, (binary, images) in sorted(found.items())
-    ]
-
-
-def _binary(record: Mapping[str, Any], aligned: Sequence[str], made: Artifact) -> _Binary | None:
-    """A variant; None for one that needs memory or a launch that these functions do not give."""
-    scratch = made.global_scratch.nbytes or made.profile_scratch.nbytes
-    if scratch or made.cluster > 1 or made.cooperative:
-        return None
-    constants = {
-        name: DtypeConstant(value["dtype"]) if isinstance(value, dict) else value
-        for name, value in record["constants"].items()
-    }
-    parameters = tuple((p.name, p.type, p.hidden is not None) for p in made.parameters)
-    name = f"xt_{made.entry}_{record['key'][:12]}_{'_'.join(aligned).replace('.', '_') or 'any'}"
-    return _Binary(name, record["source"], made.entry, parameters, tuple(aligned), constants, ())
-
-
-def _image(data: _Data, made: Artifact, target: str) -> str:
-    threads = made.num_warps * made.warp_size
-    return f'{{{data.name(made.binary)}, "{target}", {threads}, {made.shared_bytes}}}'
-
-
-def _takes(interface: CInterface, variant: CVariant, binary: _Binary, dtype: str) -> bool:
-    """Whether a binary has what the variant gives it, and nothing else."""
-    if binary.source != variant.source:
-        return False
-    shown = {name: type_ for name, type_, hidden in binary.parameters if not hidden}
-    if set(shown) != {*interface.arrays, *interface.scalars, *variant.values}:
-        return False
-    for name in interface.arrays[:-1]:
-        wanted = DTYPES["bool" if name in interface.masks else dtype].triton
-        if shown[name] != f"*{wanted}":
-            return False
-    if not shown[interface.arrays[-1]].startswith("*"):
-        return False
-    constants = binary.constants
-    return all(name in constants and constants[name] == v for name, v in variant.fixed.items())
-
-
-def _table(binary: _Binary) -> Iterator[str]:
-    name = binary.name
-    yield f"static const struct xt_image {name}_images[] = {{{', '.join(binary.images)}}};"
-    yield (
-        f"static struct xt_binary {name} = "
-        f'{{"{binary.entry}", {name}_images, {len(binary.images)}, NULL}};'
-    )
 
 
 # ------------------------------------------------------------------------------------- functions
@@ -280,7 +168,7 @@ class _Function:
 
 
 def _function(
-    spec: KernelSpec, interface: CInterface, dtype: str, binaries: Sequence[_Binary]
+    spec: KernelSpec, interface: CInterface, dtype: str, found: Sequence[Binary]
 ) -> _Function:
     short = "bool" if dtype == "bool" else DTYPES[dtype].triton.replace("fp", "f")
     name = f"xt_{spec.name}_{short}"
@@ -293,7 +181,7 @@ def _function(
         *(f"double {scalar}" for scalar in interface.scalars),
     ]
     prototype = f"int {name}({', '.join(arguments)})"
-    result = next(t for n, t, _ in binaries[0].parameters if n == out).removeprefix("*")
+    result = next(t for n, t, _ in found[0].parameters if n == out).removeprefix("*")
     result = next(d.name for d in DTYPES.values() if d.triton == result)
     masks = f"; {', '.join(interface.masks)}: bool" if interface.masks else ""
     comment = f"{spec.summary}. {interface.summary}. Arrays of {dtype}{masks}; {out} of {result}."
@@ -319,7 +207,7 @@ def _function(
     ]
     used: list[str] = []
     for variant in interface.variants:
-        fitting = [b for b in binaries if _takes(interface, variant, b, dtype)]
+        fitting = [b for b in found if takes(interface, variant, b, dtype)]
         fitting.sort(key=lambda b: _rank(b, variant))
         used += [b.name for b in fitting]
         # first those that are quick for these sizes, then what is merely right
@@ -335,7 +223,7 @@ def _function(
     return _Function(comment, prototype, "\n".join(body), tuple(dict.fromkeys(used)))
 
 
-def _rank(binary: _Binary, variant: CVariant) -> tuple[Any, ...]:
+def _rank(binary: Binary, variant: CVariant) -> tuple[Any, ...]:
     """Tile sizes in the variant's order; then narrow indices; then what assumes most."""
     order = [
         binary.constants.get(name.lstrip("-"), 0) * (1 if name.startswith("-") else -1)
@@ -346,7 +234,7 @@ def _rank(binary: _Binary, variant: CVariant) -> tuple[Any, ...]:
 
 
 def _attempt(
-    interface: CInterface, variant: CVariant, binary: _Binary, quick: bool
+    interface: CInterface, variant: CVariant, binary: Binary, quick: bool
 ) -> Iterator[str]:
     """The lines that launch one binary if it fits."""
 
@@ -409,7 +297,7 @@ def _header(
 def _source(
     functions: Sequence[_Function],
     tables: Sequence[str],
-    data: _Data,
+    data: Data,
     targets: str,
     driver: str,
 ) -> str:

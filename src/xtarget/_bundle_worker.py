@@ -136,7 +136,8 @@ class _Worker:
             self._errors.seek(0)
             said = self._errors.read().decode(errors="replace").strip()[-_SHOWN:]
             return CompileError(
-                f"{what}: its compiler ended with {_ending(code)}. It said last: {said or 'nothing'}"
+                f"{what}: its compiler ended with {_ending(code)}. It said last: "
+                f"{said or 'nothing'}"
             )
         if "error" in answer:
             return CompileError(answer["error"])

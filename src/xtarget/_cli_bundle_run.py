@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import sys
@@ -11,7 +12,7 @@ from typing import Any
 
 import click
 
-from . import _build, _bundle, _cache, _kernels, _registry
+from . import __version__, _build, _bundle, _cache, _kernels, _registry
 from . import _bundle_build as building
 from ._bundle import Bundle
 from ._bundle_classes import COVERAGE
@@ -134,8 +135,15 @@ def build_bundle(
     """Build, with a progress bar on a terminal; whether every kernel compiled."""
     order = _order(targets, kernels, dtypes, views, full)
     workers = jobs or len(os.sched_getaffinity(0))
-    key = None if sign is None else Path(sign)
-    path = Path(output)
+    build = functools.partial(
+        building.build,
+        order,
+        Path(output),
+        workers=workers,
+        seconds=timeout,
+        key=None if sign is None else Path(sign),
+        made_by=f"xtarget {__version__}",
+    )
     if sys.stderr.isatty() and not as_json:
         from rich.console import Console
         from rich.progress import (
@@ -154,11 +162,9 @@ def build_bundle(
             def show(done: int, total: int, what: str) -> None:
                 bar.update(task, completed=done, total=total, description=what)
 
-            report = building.build(
-                order, path, workers=workers, seconds=timeout, key=key, progress=show
-            )
+            report = build(progress=show)
     else:
-        report = building.build(order, path, workers=workers, seconds=timeout, key=key)
+        report = build()
     for error in report.errors:
         click.echo(f"error: {error}", err=True)
     if as_json:
