@@ -105,9 +105,7 @@ def main() -> None:
                 for jobs in ("1", "2")
                 if not Path(path).unlink(missing_ok=True)
             ]
-            print(
-                f"  1 process {took[0]:.1f} s, 2 processes {took[1]:.1f} s: {took[0] / took[1]:.2f} x"
-            )
+            print(f"  1 process {took[0]:.1f} s, 2 {took[1]:.1f} s: {took[0] / took[1]:.2f} x")
         cache = f"{folder}/cache2"
         seconds([*build, *order], XTARGET_CACHE_DIR=cache)
         again = seconds([*build, *order], XTARGET_CACHE_DIR=cache)
