@@ -39,8 +39,8 @@ _HEADER: Final = """\
  * several threads and contexts at once. The first call of a kernel in a context loads its binary;
  * xt_load loads them all, which has to be done before a stream is captured.
  */
-#ifndef XTARGET_KERNELS_H
-#define XTARGET_KERNELS_H
+#ifndef XT_KERNELS_H
+#define XT_KERNELS_H
 #include <stdint.h>
 
 #ifdef __cplusplus
