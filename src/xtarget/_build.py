@@ -48,17 +48,25 @@ def _single_flight(key: object) -> Iterator[None]:
         yield
 
 
-def artifact(request: CompileRequest, target: Target, *, keep_stages: bool = False) -> Artifact:
-    """The compiled kernel, from a loaded bundle, from the cache or from the compiler.
+def artifact(
+    request: CompileRequest, target: Target, *, keep_stages: bool = False, bundled: bool = False
+) -> Artifact:
+    """The compiled kernel, from the cache or from the compiler.
+
+    Args:
+        bundled: ask the loaded bundles first. What they give may be for an older arch of the same
+            family, or PTX, and may assume less than the request: right to run, but not what
+            compiling gives.
 
     Raises:
         CompileError: it does not compile, or there is neither a binary nor a compiler.
         LoadError: the bundle that has it is damaged.
         UnknownTargetError: nobody compiles for this target.
     """
-    bundled = None if keep_stages else _bundle.find(request, target)
-    if bundled is not None:
-        return bundled
+    if bundled:
+        offered = _bundle.find(request, target)
+        if offered is not None:
+            return offered
     compiler = _registry.compiler(target.vendor)
     if keep_stages:  # stages are not cached; the binary is the same
         return compiler.compile(request, target, keep_stages=True)
@@ -103,7 +111,7 @@ def function(device: Device, request: CompileRequest) -> Function:
 
 def _load(device: Device, request: CompileRequest) -> Function:
     target = device.info.target
-    made = artifact(request, target)
+    made = artifact(request, target, bundled=True)
     native_of = device.native_key
     if native_of is None:
         return device.load(made).function()

@@ -204,11 +204,13 @@ def test_without_a_compiler_the_error_says_what_the_bundles_have(
     monkeypatch.setattr("xtarget._registry.compiler", lambda vendor: NoCompiler())
     monkeypatch.setenv("XTARGET_CACHE_DIR", str(tmp_path / "cache"))
     _bundle.load_bundle(make(tmp_path / "a.xtb", ("nvidia:sm_90", REQUEST, None)))
-    assert _build.artifact(REQUEST, Target("nvidia", "sm_90")).entry == "add"
+    assert _build.artifact(REQUEST, Target("nvidia", "sm_90"), bundled=True).entry == "add"
+    with pytest.raises(NoCompilerError):  # compiling is not running: no bundle stands in for it
+        _build.artifact(REQUEST, Target("nvidia", "sm_90"))
     with pytest.raises(NoCompilerError, match=r"not for amd:gfx942: it has nvidia:sm_90"):
-        _build.artifact(REQUEST, Target("amd", "gfx942"))
+        _build.artifact(REQUEST, Target("amd", "gfx942"), bundled=True)
     with pytest.raises(NoCompilerError, match=r"no such specialization"):
-        _build.artifact(replace(REQUEST, num_warps=1), Target("nvidia", "sm_90"))
+        _build.artifact(replace(REQUEST, num_warps=1), Target("nvidia", "sm_90"), bundled=True)
 
 
 def test_a_damaged_binary_is_an_error_with_the_file_and_no_silent_compile(tmp_path: Path) -> None:
