@@ -32,6 +32,8 @@ EXAMPLES: dict[str, list[Example]] = {
     "softmax": [Example(((m, n),)) for m, n in ((1024, 256), (1023, 255), (1024, 32768))],
     "sum": [Example(((1024, 256),), {"axis": 1}), Example(((1023, 255),), {"axis": 1})],
     "rms_norm": [Example(((1024, 256), (256,)))],
+    "layer_norm": [Example(((1024, 256), (256,), (256,)))],
+    "where": [Example(((4096,),) * 3)],
     "matmul": [Example(((1024, 64), (64, 1024))), Example(((15, 63), (63, 17)))],
 }
 
@@ -122,6 +124,8 @@ CALLS = [
     ("sum", [(1024, 256)], {"axis": 1}, [1024, 256], []),
     ("sum", [(900, 255)], {"axis": 1}, [900, 255], []),
     ("rms_norm", [(1024, 256), (256,)], {}, [1024, 256], [1e-6]),
+    ("layer_norm", [(1024, 256), (256,), (256,)], {}, [1024, 256], [1e-5]),
+    ("where", [(4096,)] * 3, {}, [4096], []),
     ("matmul", [(1024, 64), (64, 1024)], {}, [1024, 1024, 64], []),
     ("matmul", [(15, 63), (63, 17)], {}, [15, 17, 63], []),
 ]
@@ -144,7 +148,10 @@ def test_c_launches_what_python_launches(
 ) -> None:
     target = Target("nvidia", f"sm_{arch}")
     registered = _kernels.find(kernel)
-    types = [ArrayType("float32", shape, contiguous_strides(shape)) for shape in shapes]
+    types = [
+        ArrayType("bool" if name == "condition" else "float32", shape, contiguous_strides(shape))
+        for name, shape in zip(registered.spec.inputs, shapes, strict=True)
+    ]
     plan = _bind.make_plan(
         registered, types, options, None, target, 64 if kernel == "matmul" else 1
     )
