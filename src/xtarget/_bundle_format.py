@@ -31,6 +31,8 @@ HEADER: Final = struct.Struct("<8sIIQQQ32sQQ")
 _ROW: Final = struct.Struct("<32sQII32s")
 _MOST_MANIFEST: Final = 16 << 20
 _MOST_RAW: Final = 256 << 20
+#: Ed25519: public key and signature.
+_SIGNATURE: Final = 32 + 64
 _DICTIONARY: Final = 32 << 10  # zlib's window; a longer dictionary is not looked at
 
 
@@ -118,6 +120,8 @@ class BundleFile:
             self._refuse(f"it has {len(data)} bytes and was written with {size}")
         if offset != own or length > min(_MOST_MANIFEST, size - own):
             self._refuse("its manifest is said to lie outside the file")
+        if sig_size not in (0, _SIGNATURE):
+            self._refuse(f"its signature is said to have {sig_size} bytes, not {_SIGNATURE}")
         self.base = offset + length
         if sig_at + sig_size != (size if sig_size else 0) or (sig_size and sig_at < self.base):
             self._refuse("its signature is said to lie where none can be")

@@ -14,10 +14,10 @@ from . import _env
 from ._bundle_format import BundleFile
 from ._errors import LoadError, XTargetError
 
-__all__ = ["check", "signer"]
+__all__ = ["check", "signer", "verify"]
 
 #: Public key, then signature of the header.
-_KEY_BYTES, _SIGNATURE_BYTES = 32, 64
+_KEY_BYTES = 32
 _INSTALL = 'pip install "xtarget[sign]"'
 
 
@@ -51,36 +51,40 @@ def _trusted(path: Path) -> frozenset[bytes]:
 
 
 def check(file: BundleFile) -> str | None:
-    """The signer's public key (hexadecimal), or None for a bundle without a signature.
+    """The signer's public key (hexadecimal) where `XTARGET_TRUST` is set; None where nobody asked:
+    the digests hold without it.
 
     Raises:
         LoadError: the signature is wrong; or `XTARGET_TRUST` is set and there is no signature, or
             a stranger's.
     """
     trust = _env.trust_file()
-    if not file.signature and trust is None:
+    if trust is None:
         return None
     if not file.signature:
         raise LoadError(
             f"the bundle {file.path} is refused: it is not signed, and XTARGET_TRUST={trust} asks "
             "for a signature. Build it with --sign, or unset XTARGET_TRUST."
         )
-    if len(file.signature) != _KEY_BYTES + _SIGNATURE_BYTES:
-        raise LoadError(
-            f"the bundle {file.path} is refused: its signature has {len(file.signature)} bytes, "
-            f"not {_KEY_BYTES + _SIGNATURE_BYTES}. Build it again."
-        )
-    key, signature = file.signature[:_KEY_BYTES], file.signature[_KEY_BYTES:]
-    if trust is None:
-        return key.hex()  # nobody asked whose it is; the digests hold without it
+    key = file.signature[:_KEY_BYTES]
     if key not in _trusted(trust):
         raise LoadError(
             f"the bundle {file.path} is refused: it is signed by {key.hex()}, whom "
             f"XTARGET_TRUST={trust} does not name. Add that key if you trust it."
         )
+    return verify(file)
+
+
+def verify(file: BundleFile) -> str:
+    """The public key (hexadecimal) that signed the bundle, whoever that is.
+
+    Raises:
+        LoadError: the signature is not one of this file's content.
+    """
     ed25519 = _ed25519()
     from cryptography.exceptions import InvalidSignature
 
+    key, signature = file.signature[:_KEY_BYTES], file.signature[_KEY_BYTES:]
     try:
         ed25519.Ed25519PublicKey.from_public_bytes(key).verify(signature, file.signed)
     except (InvalidSignature, ValueError) as error:

@@ -101,7 +101,7 @@ def list_(file: str, variants: bool, as_json: bool) -> None:
 @bundle.command()
 @click.argument("file", type=click.Path(dir_okay=False))
 def verify(file: str) -> None:
-    """Read all of a bundle and check every digest, and the signature if XTARGET_TRUST is set."""
+    """Read all of a bundle and check every digest, and the signature if there is one."""
     from ._cli_bundle_run import verify_bundle
 
     verify_bundle(file)

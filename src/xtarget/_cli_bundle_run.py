@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from . import __version__, _build, _bundle, _cache, _kernels, _registry
+from . import __version__, _build, _bundle, _bundle_sign, _cache, _kernels, _registry
 from . import _bundle_build as building
 from ._bundle import Bundle
 from ._bundle_classes import COVERAGE
@@ -189,7 +189,7 @@ def build_bundle(
 
 
 def verify_bundle(file: str) -> None:
-    """Read everything."""
+    """Read everything, and say whose signature it is."""
     bundle = Bundle(Path(file))
     count = 0
     for target in bundle.targets:
@@ -199,7 +199,9 @@ def verify_bundle(file: str) -> None:
                 if "portable" in variant:
                     bundle.artifact(target, variant, portable=True)
                 count += 1
-    signed = f"signed by {bundle.signer}" if bundle.signer else "not signed"
+    signed = "not signed"
+    if bundle.file.signature:
+        signed = f"signed by {_bundle_sign.verify(bundle.file)}"
     click.echo(f"{file}: {count} binaries are as they were written; {signed}.")
 
 
@@ -237,12 +239,20 @@ def list_bundle(file: str, variants: bool, as_json: bool) -> None:
         return
     click.echo(
         f"{file}: {format_bytes(os.path.getsize(file))}, made by {facts['made_by']}, "
-        + (f"signed by {bundle.signer}" if bundle.signer else "not signed")
+        + _signed(bundle)
     )
     click.echo(f"covers: {facts['coverage']} ({facts['depth']} tile sizes)")
     if rows:
         columns = tuple(rows[0])
         print_table(columns, [[_cell(row[c]) for c in columns] for row in rows])
+
+
+def _signed(bundle: Bundle) -> str:
+    if bundle.signer:
+        return f"signed by {bundle.signer}"
+    if bundle.file.signature:
+        return "with a signature that nobody checked (XTARGET_TRUST is not set)"
+    return "not signed"
 
 
 def _cell(value: Any) -> str:
