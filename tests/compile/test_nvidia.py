@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from dataclasses import replace
 
 import pytest
@@ -98,23 +99,23 @@ def device(arch: str) -> DeviceInfo:
 def test_a_cubin_runs_on_later_minor_revisions_only(made: str, here: str, runs: bool) -> None:
     artifact = add(f"nvidia:{made}")
     if runs:
-        cubin.check_code(artifact, device(here))
+        cubin.check_cubin(artifact, device(here))
     else:
         with pytest.raises(LoadError, match=rf"{made}.*{here}"):
-            cubin.check_code(artifact, device(here))
+            cubin.check_cubin(artifact, device(here))
 
 
 def test_another_vendors_binary_is_refused() -> None:
     (hsaco,) = xtarget.compile("add", X, X, target="amd:gfx942")
     with pytest.raises(LoadError, match="hsaco"):
-        cubin.check_code(hsaco, device("sm_90"))
+        cubin.check_cubin(hsaco, device("sm_90"))
     with pytest.raises(LoadError, match="machine 224"):
-        cubin.check_code(replace(hsaco, format="cubin"), device("sm_90"))
+        cubin.check_cubin(replace(hsaco, format="cubin"), device("sm_90"))
 
 
 def test_an_entry_that_is_not_there_is_refused_with_those_that_are() -> None:
     with pytest.raises(LoadError, match=r"no entry 'sub'; it has add"):
-        cubin.check_code(replace(add(), entry="sub"), device("sm_90"))
+        cubin.check_cubin(replace(add(), entry="sub"), device("sm_90"))
 
 
 @given(data=st.data())
@@ -127,3 +128,20 @@ def test_a_damaged_cubin_is_read_or_refused_but_nothing_else(data: st.DataObject
     for read in (cubin.entries, cubin.arch_of, lambda c: cubin.resources(c, "add")):
         with contextlib.suppress(LoadError):
             read(damaged)
+
+
+def test_ptx_is_for_its_arch_and_later_ones() -> None:
+    made = add()
+    text = made.texts["ptx"].encode()
+    portable = replace(made, format="ptx", binary=re.sub(rb"sm_90a?", b"sm_80", text))
+    assert cubin.check_cubin(portable, device("sm_90")) == ("add",)
+    with pytest.raises(LoadError, match="is for sm_80"):
+        cubin.check_cubin(portable, device("sm_75"))
+    tied = replace(made, format="ptx", binary=re.sub(rb"sm_90a?", b"sm_90a", text))
+    assert cubin.check_cubin(tied, device("sm_90")) == ("add",)
+    with pytest.raises(LoadError, match="is for sm_90a"):
+        cubin.check_cubin(tied, device("sm_100"))
+    with pytest.raises(LoadError, match="no PTX"):
+        cubin.check_cubin(replace(portable, binary=b"nothing"), device("sm_90"))
+    with pytest.raises(LoadError, match="no entry"):
+        cubin.check_cubin(replace(portable, entry="sub"), device("sm_90"))

@@ -13,7 +13,7 @@ from ..._errors import LoadError
 from ..._types import Artifact, DeviceInfo, Resources
 from .._elf import Elf
 
-__all__ = ["arch_of", "check_code", "entries", "entries_of", "resources"]
+__all__ = ["arch_of", "check_cubin", "entries", "entries_of", "resources"]
 
 _EM_CUDA = 190
 _REGCOUNT, _FRAME_SIZE = 0x2F, 0x11
@@ -52,15 +52,15 @@ def entries_of(artifact: Artifact) -> tuple[str, ...]:
     return tuple(name.decode() for name in re.findall(rb"\.entry\s+([\w$]+)", artifact.binary))
 
 
-def check_code(artifact: Artifact, info: DeviceInfo) -> None:
-    """Refuse what the driver would refuse with less to say, or would take by mistake.
+def check_cubin(artifact: Artifact, info: DeviceInfo) -> tuple[str, ...]:
+    """Refuse what the driver would refuse with less to say, or would take by mistake; the names of
+    the kernels otherwise.
 
     Raises:
         LoadError: neither a cubin nor PTX, damaged, or for an arch that this device does not run.
     """
     if artifact.format == "ptx":
-        _check_ptx(artifact, info)
-        return
+        return _check_ptx(artifact, info)
     if artifact.format != "cubin":
         raise LoadError(
             f"{info.name} loads cubins and PTX; the artifact of {artifact.entry} is "
@@ -82,9 +82,10 @@ def check_code(artifact: Artifact, info: DeviceInfo) -> None:
         raise LoadError(
             f"the cubin has no entry {artifact.entry!r}; it has {', '.join(known) or 'none'}."
         )
+    return known
 
 
-def _check_ptx(artifact: Artifact, info: DeviceInfo) -> None:
+def _check_ptx(artifact: Artifact, info: DeviceInfo) -> tuple[str, ...]:
     """PTX ISA, `.target`: PTX for an arch is compiled for that one and later ones; where a letter
     follows the number, for that one (a) or its family (f), which is not looked at here."""
     found = re.search(rb"^\s*\.target\s+sm_(\d+)([a-z]?)", artifact.binary, re.MULTILINE)
@@ -98,8 +99,10 @@ def _check_ptx(artifact: Artifact, info: DeviceInfo) -> None:
             f"the PTX of {artifact.entry} is for sm_{made}{found[2].decode()}, {info.name} "
             f"({info.product}) is {info.target.arch}. Compile it for {info.target}."
         )
-    if artifact.entry not in entries_of(artifact):
+    known = entries_of(artifact)
+    if artifact.entry not in known:
         raise LoadError(f"the PTX has no entry {artifact.entry!r}. Compile it again.")
+    return known
 
 
 def resources(cubin: bytes, entry: str) -> Resources:

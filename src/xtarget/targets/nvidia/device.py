@@ -14,7 +14,7 @@ from ..._errors import ArgumentError, DriverError
 from ..._types import Artifact, DeviceInfo
 from ..base import Event, Stream
 from ._status import check, checked
-from .cubin import check_code
+from .cubin import check_cubin
 from .module import CudaModule
 
 __all__ = ["CudaDevice", "CudaStream"]
@@ -208,7 +208,7 @@ class CudaDevice:
         return self._alone and getattr(self._threads, "ready", False)
 
     def load(self, artifact: Artifact, native: bytes | None = None) -> CudaModule:
-        check_code(artifact, self.info)
+        check_cubin(artifact, self.info)
         _ = self.default_stream  # says so when the device is closed
         read = core.ObjectCode.from_ptx if artifact.format == "ptx" else core.ObjectCode.from_cubin
         with self.current(), checked(f"loading {artifact.entry} on {self.info.name}"):
