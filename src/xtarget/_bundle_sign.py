@@ -32,9 +32,13 @@ def _ed25519() -> Any:
 
 
 def _trusted(path: Path) -> frozenset[bytes]:
-    """Public keys of a file: one in each line, 64 hexadecimal digits; `#` begins a comment."""
+    """Public keys of a file: PEM, or one in each line, 64 hexadecimal digits; `#` begins a
+    comment."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        text = path.read_text(encoding="utf-8")
+        if "-----BEGIN PUBLIC KEY-----" in text:
+            return _pem_keys(text)
+        lines = text.splitlines()
         words = [line.partition("#")[0].strip() for line in lines]
         keys = frozenset(bytes.fromhex(word) for word in words if word)
     except (OSError, ValueError) as error:
@@ -48,6 +52,20 @@ def _trusted(path: Path) -> frozenset[bytes]:
             "one public key a line."
         )
     return keys
+
+
+def _pem_keys(text: str) -> frozenset[bytes]:
+    """Raises:
+    ValueError: a block is no Ed25519 public key.
+    """
+    ed25519 = _ed25519()
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+    mark = "-----BEGIN PUBLIC KEY-----"
+    loaded = [load_pem_public_key((mark + part).encode()) for part in text.split(mark)[1:]]
+    if not all(isinstance(key, ed25519.Ed25519PublicKey) for key in loaded):
+        raise ValueError("a key is not of Ed25519")
+    return frozenset(key.public_bytes_raw() for key in loaded)
 
 
 def check(file: BundleFile) -> str | None:

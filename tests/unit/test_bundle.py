@@ -259,6 +259,7 @@ def test_only_what_a_trusted_key_signed_is_taken(
         Encoding,
         NoEncryption,
         PrivateFormat,
+        PublicFormat,
     )
 
     from xtarget._bundle_sign import signer
@@ -272,6 +273,9 @@ def test_only_what_a_trusted_key_signed_is_taken(
     public = private.public_key().public_bytes_raw().hex()
     trust.write_text(f"# ours\n{public}\n")
     path.write_bytes(data)
+    assert _bundle.Bundle(path).signer == public
+    shown = private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    trust.write_bytes(shown)
     assert _bundle.Bundle(path).signer == public
     trust.write_text("ab" * 32)
     with pytest.raises(LoadError, match="does not name"):
