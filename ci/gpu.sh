@@ -2,7 +2,7 @@
 # The NVIDIA part from a bare checkout: no pip, no network, nothing installed but what python3 has
 # (pytest, Triton, cuda.core, NumPy; torch and CuPy for the tests with foreign arrays).
 #
-#   ci/gpu.sh               conformance, kernel results, foreign arrays, demo, benchmarks
+#   ci/gpu.sh               conformance, kernel results, foreign arrays, C functions, demo, benchmarks
 #   ci/gpu.sh conformance kernels     only these steps
 #
 # OUT=folder keeps logs and benchmark figures there (default: a temporary folder).
@@ -16,7 +16,7 @@ export PYTHONPATH=$PWD/src${PYTHONPATH:+:$PYTHONPATH}
 # a cache of its own: what an earlier version compiled proves nothing
 export XTARGET_CACHE_DIR=${XTARGET_CACHE_DIR:-$(mktemp -d)}
 python=${PYTHON:-python3}
-steps=${*:-devices conformance kernels interop demo benchmarks}
+steps=${*:-devices conformance kernels interop c_abi demo benchmarks}
 
 if ! "$python" -c 'import pytest' 2>/dev/null; then
   echo "ci/gpu.sh: $python has no pytest. Bring it as a wheel: python3 -m pip install --no-index" \
@@ -34,6 +34,34 @@ step_devices() {
 step_conformance() { tests tests/conformance; }
 step_kernels() { tests tests/kernels; }
 step_interop() { tests tests/interop; }
+# Bundles on this GPU: C functions of its own binaries, the same from the PTX of an older chip, and
+# Python from a bundle alone.
+step_c_abi() {
+  local folder targets
+  folder=$(mktemp -d)
+  for targets in nvidia:sm_80,nvidia:sm_90 nvidia:sm_80; do
+    echo "--- $targets"
+    "$python" -m xtarget bundle build -o "$folder/kernels.xtb" --target "$targets" \
+      --kernel add,softmax,sum,matmul &&
+      "$python" -m xtarget bundle emit-c "$folder/kernels.xtb" -o "$folder" &&
+      gcc -std=c11 -O2 -Wall -Wextra -Werror -o "$folder/main" -I"$folder" tests/c_abi/main.c \
+        "$folder/xtarget_kernels.c" -ldl -lpthread -lm &&
+      "$folder/main" || return 1
+  done
+  echo "--- Python, from the bundle of an older chip and no compiler"
+  XTARGET_CACHE_DIR=$folder/cache XTARGET_BUNDLES=$folder/kernels.xtb "$python" -c '
+import sys
+sys.modules["triton"] = None
+import numpy as np, xtarget
+a = np.random.default_rng(0).standard_normal((1000, 512), dtype=np.float32)
+np.testing.assert_allclose(xtarget.run("add", a, a, device="nvidia"), a + a)
+e = np.exp(a)
+r = e / e.sum(1, keepdims=True)
+np.testing.assert_allclose(xtarget.run("softmax", a, device="nvidia"), r, rtol=1e-4)
+print("right, from PTX")
+' || return 1
+  rm -rf "$folder"
+}
 step_demo() { XTARGET_DEVICE=nvidia:0 "$python" examples/demo.py; }
 step_benchmarks() {
   local found= bench
@@ -50,8 +78,8 @@ step_benchmarks() {
 table= failed=0
 for step in $steps; do
   if ! declare -F "step_$step" >/dev/null; then
-    echo "ci/gpu.sh: $step is no step; there are devices conformance kernels interop demo" \
-      "benchmarks." >&2
+    echo "ci/gpu.sh: $step is no step; there are devices conformance kernels interop c_abi" \
+      "demo benchmarks." >&2
     exit 2
   fi
   echo "=== $step"

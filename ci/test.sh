@@ -58,7 +58,7 @@ for tier in ${tiers//,/ }; do
     lint) lint=1 ;;
     binaries) binaries=1 ;;
     unit | conformance | interop | docs) paths+=("tests/$tier") ;;
-    compile) paths+=(tests/compile tests/kernels/test_compile.py) ;;
+    compile) paths+=(tests/compile tests/c_abi tests/kernels/test_compile.py) ;;
     kernels) paths+=(tests/kernels) ;;
     all) lint=1 binaries=1 paths+=(tests) ;;
     *)

@@ -10,6 +10,7 @@ from typing import Any
 
 from xtarget.spec import ArgumentError, Call, DtypeRules, KernelSpec, Plan
 
+from . import ahead, c_interfaces
 from .plans import elementwise
 from .plans_matmul import matmul
 from .plans_reduction import reduction
@@ -172,6 +173,8 @@ def _elementwise(
     constants: Callable[[Call], Mapping[str, Any]] | None = None,
     apart: tuple[str, ...] = (),
     weak: Callable[[str], str] | None = None,
+    built: Sequence[dict[str, Any]] = ({},),
+    masks: tuple[str, ...] = (),
 ) -> KernelSpec:
     names = tuple(inputs.split())
     return KernelSpec(
@@ -186,10 +189,15 @@ def _elementwise(
         weak=weak,
         reference=reference,
         examples=_alike(len(names)),
+        ahead=ahead.elementwise(len(names), *built),
+        # an option would be a constant of the binary, of which the C function knows nothing
+        c=None if options else c_interfaces.elementwise(name, len(names), masks),
     )
 
 
-def _reduction(name: str, plan: Callable[[Call], Plan], summary: str) -> KernelSpec:
+def _reduction(
+    name: str, plan: Callable[[Call], Plan], summary: str, *, identity: bool
+) -> KernelSpec:
     return KernelSpec(
         name,
         ("x",),
@@ -200,6 +208,8 @@ def _reduction(name: str, plan: Callable[[Call], Plan], summary: str) -> KernelS
         options={"axis": None, "keepdims": False},
         reference=_numpy(name),
         examples=_alike(1),
+        ahead=ahead.reduction,
+        c=c_interfaces.reduction(name, identity=identity),
     )
 
 
@@ -225,6 +235,7 @@ KERNELS: tuple[KernelSpec, ...] = (
         dtypes=FLOATS,
         options={"approximate": "none"},
         constants=_gelu_constants,
+        built=({"approximate": "none"}, {"approximate": "tanh"}),
     ),
     _elementwise("exp", "x", "e ** x", _numpy("exp"), result=_floating),
     _elementwise(
@@ -234,13 +245,20 @@ KERNELS: tuple[KernelSpec, ...] = (
         _numpy("where"),
         result=_selected,
         apart=("condition",),
+        masks=("a",),  # of the Triton function's parameters
     ),
     _reduction(
         "sum",
         reduction("sum", _accumulated, identity=True),
         "sum over the axes; bool and small integers in 64 bits",
+        identity=True,
     ),
-    _reduction("max", reduction("max", _same, identity=False), "largest element over the axes"),
+    _reduction(
+        "max",
+        reduction("max", _same, identity=False),
+        "largest element over the axes",
+        identity=False,
+    ),
     KernelSpec(
         "softmax",
         ("x",),
@@ -251,6 +269,8 @@ KERNELS: tuple[KernelSpec, ...] = (
         options={"axis": -1},
         reference=_softmax,
         examples=_alike(1),
+        ahead=ahead.rows(0),
+        c=c_interfaces.rows("softmax"),
     ),
     KernelSpec(
         "layer_norm",
@@ -262,6 +282,8 @@ KERNELS: tuple[KernelSpec, ...] = (
         options={"eps": 1e-5},
         reference=_layer_norm,
         examples=_with_last_axis(2),
+        ahead=ahead.rows(2),
+        c=c_interfaces.rows("layer_norm", ("weight", "bias"), ("eps",)),
     ),
     KernelSpec(
         "rms_norm",
@@ -273,6 +295,8 @@ KERNELS: tuple[KernelSpec, ...] = (
         options={"eps": 1e-6},
         reference=_rms_norm,
         examples=_with_last_axis(1),
+        ahead=ahead.rows(1),
+        c=c_interfaces.rows("rms_norm", ("weight",), ("eps",)),
     ),
     KernelSpec(
         "matmul",
@@ -283,5 +307,7 @@ KERNELS: tuple[KernelSpec, ...] = (
         dtypes=ALL,
         reference=_numpy("matmul"),
         examples=_matrices,
+        ahead=ahead.matmul,
+        c=c_interfaces.matmul(),
     ),
 )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import spec
+    from ._bundle import Bundle, load_bundle
     from ._device_array import Array, asarray
     from ._env import cache_dir
     from ._errors import (
@@ -41,6 +42,7 @@ __all__ = [
     "ArgumentError",
     "Array",
     "Artifact",
+    "Bundle",
     "CompileError",
     "DeviceInfo",
     "DeviceLostError",
@@ -64,6 +66,7 @@ __all__ = [
     "device",
     "devices",
     "kernel",
+    "load_bundle",
     "load_library",
     "probe",
     "run",
@@ -71,6 +74,7 @@ __all__ = [
 ]
 
 _HOME = {
+    "_bundle": ("Bundle", "load_bundle"),
     "_device_array": ("Array", "asarray"),
     "_env": ("cache_dir",),
     "_errors": tuple(name for name in __all__ if name.endswith("Error")),

@@ -6,7 +6,7 @@ import contextlib
 import threading
 from collections.abc import Iterator
 
-from . import _cache, _registry
+from . import _bundle, _cache, _registry
 from ._errors import LoadError, NoCompilerError
 from ._types import Artifact, CompileRequest, Target
 from .targets.base import Device, Function
@@ -61,13 +61,25 @@ def _single_flight(key: object) -> Iterator[None]:
         yield
 
 
-def artifact(request: CompileRequest, target: Target, *, keep_stages: bool = False) -> Artifact:
+def artifact(
+    request: CompileRequest, target: Target, *, keep_stages: bool = False, bundled: bool = False
+) -> Artifact:
     """The compiled kernel, from the cache or from the compiler.
+
+    Args:
+        bundled: ask the loaded bundles first. What they give may be for an older arch of the same
+            family, or PTX, and may assume less than the request: right to run, but not what
+            compiling gives.
 
     Raises:
         CompileError: it does not compile, or there is neither a binary nor a compiler.
+        LoadError: the bundle that has it is damaged.
         UnknownTargetError: nobody compiles for this target.
     """
+    if bundled:
+        offered = _bundle.find(request, target)
+        if offered is not None:
+            return offered
     compiler = _registry.compiler(target.vendor)
     if keep_stages:  # stages are not cached; the binary is the same
         return compiler.compile(request, target, keep_stages=True)
@@ -81,11 +93,11 @@ def artifact(request: CompileRequest, target: Target, *, keep_stages: bool = Fal
             return found
         try:
             made = compiler.compile(request, target)
-        except NoCompilerError:
+        except NoCompilerError as error:
             found = cache.find(target, name, parts, ignore=TOOLCHAIN)
             if found is not None:
                 return found
-            raise
+            raise NoCompilerError(f"{error} {_bundle.why_not(request, target)}".rstrip()) from error
         cache.put(name, key, parts, made)
         return made
 
@@ -112,7 +124,7 @@ def function(device: Device, request: CompileRequest) -> Function:
 
 def _load(device: Device, request: CompileRequest) -> Function:
     target = device.info.target
-    made = artifact(request, target)
+    made = artifact(request, target, bundled=True)
     native_of = device.native_key
     if native_of is None:
         return device.load(made).function()

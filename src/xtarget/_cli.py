@@ -81,6 +81,27 @@ class _Group(click.Group):
             sys.exit(EXIT_PIPE)
 
 
+class _Main(_Group):
+    """The outermost group; the commands of `_cli_bundle` come in when they are asked for."""
+
+    later = ("bundle", "explain")
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        self._load()
+        return super().list_commands(ctx)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in self.later:
+            self._load()
+        return super().get_command(ctx, cmd_name)
+
+    @staticmethod
+    def _load() -> None:
+        from . import _cli_bundle  # adds them to `cli`
+
+        assert _cli_bundle.__all__
+
+
 def main(args: list[str] | None = None, prog_name: str = "xtarget") -> NoReturn:
     """Run the command line and leave the process with its exit code."""
     state = {"debug": False}
@@ -153,7 +174,7 @@ def _layout(function: _F) -> _F:
 # --------------------------------------------------------------------------------------- commands
 
 
-@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_Main, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="xtarget")
 def cli() -> None:
     """One Triton kernel library on NVIDIA, AMD and Intel GPUs and any CPU.

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Final
 
 __all__ = [
+    "bundles",
     "cache_dir",
     "default_device",
     "kernel_folders",
     "probe_seconds",
     "spirv_seconds",
     "spirv_untested",
+    "trust_file",
 ]
 
 _PROBE_SECONDS: Final = 5.0
@@ -28,6 +30,18 @@ def kernel_folders() -> tuple[Path, ...]:
     """`XTARGET_KERNELS`: folders with kernel libraries, separated like PATH."""
     text = os.environ.get("XTARGET_KERNELS", "")
     return tuple(Path(part) for part in text.split(os.pathsep) if part)
+
+
+def bundles() -> tuple[Path, ...]:
+    """`XTARGET_BUNDLES`: bundles to take binaries from, separated like PATH."""
+    text = os.environ.get("XTARGET_BUNDLES", "")
+    return tuple(Path(part) for part in text.split(os.pathsep) if part)
+
+
+def trust_file() -> Path | None:
+    """`XTARGET_TRUST`: the file of public keys whose signatures are asked for."""
+    text = os.environ.get("XTARGET_TRUST", "")
+    return Path(text) if text else None
 
 
 def cache_dir() -> Path:

@@ -20,7 +20,7 @@ from ._errors import CompileError, UnknownKernelError, XTargetError
 from ._types import KernelSource
 from .spec import KernelSpec
 
-__all__ = ["RegisteredKernel", "catalog", "find", "load_library", "register"]
+__all__ = ["RegisteredKernel", "catalog", "find", "library_source", "load_library", "register"]
 
 ENTRY_POINT_GROUP = "xtarget.kernels"
 
@@ -216,6 +216,22 @@ def load_library(path: str | Path) -> tuple[str, ...]:
         for spec in specs:
             register(spec, library.source, str(folder))
         return tuple(spec.name for spec in specs)
+
+
+def library_source(folder: str, text: str) -> KernelSource:
+    """The code of `file:function` in a library's folder, whoever replaced its kernels.
+
+    Raises:
+        XTargetError: the folder is no library that was loaded.
+    """
+    library = _libraries.get(Path(folder))
+    if library is None:
+        raise XTargetError(
+            f"{text} does not come from a kernel library ({folder}), so other processes cannot "
+            "load it. Put the kernel into a folder with a catalog.py and name it in "
+            "XTARGET_KERNELS."
+        )
+    return library.source(text)
 
 
 def _load_own() -> None:

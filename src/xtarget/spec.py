@@ -12,10 +12,11 @@ This is all that a kernel library imports of xtarget.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
+from ._ahead import CInterface, CVariant, Example
 from ._errors import ArgumentError
 from ._types import DTYPES, Constant, DtypeConstant
 
@@ -23,7 +24,10 @@ __all__ = [
     "Argument",
     "ArgumentError",
     "ArrayType",
+    "CInterface",
+    "CVariant",
     "Call",
+    "Example",
     "Input",
     "KernelSpec",
     "Launch",
@@ -268,6 +272,9 @@ class KernelSpec:
             `xtarget run --check` and of the tests. It gets float64 arrays for floating inputs.
         examples: shapes of the inputs as functions of a benchmark's `--shape`: `fn(shape) -> [shape
             of input, ...]`.
+        ahead: calls that stand for all that is worth building ahead of time; fewer of them unless
+            its argument `full` is True.
+        c: the kernel as a C function; None where it has no such form.
     """
 
     name: str
@@ -282,6 +289,8 @@ class KernelSpec:
     weak: Callable[[str], str] | None = None
     reference: Callable[..., Any] | None = None
     examples: Callable[[tuple[int, ...]], Sequence[tuple[int, ...]]] | None = None
+    ahead: Callable[[bool], Iterable[Example]] | None = None
+    c: CInterface | None = None
 
     @property
     def required(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from dataclasses import replace
 
 import pytest
@@ -127,3 +128,20 @@ def test_a_damaged_cubin_is_read_or_refused_but_nothing_else(data: st.DataObject
     for read in (cubin.entries, cubin.arch_of, lambda c: cubin.resources(c, "add")):
         with contextlib.suppress(LoadError):
             read(damaged)
+
+
+def test_ptx_is_for_its_arch_and_later_ones() -> None:
+    made = add()
+    text = made.texts["ptx"].encode()
+    portable = replace(made, format="ptx", binary=re.sub(rb"sm_90a?", b"sm_80", text))
+    assert cubin.check_cubin(portable, device("sm_90")) == ("add",)
+    with pytest.raises(LoadError, match="is for sm_80"):
+        cubin.check_cubin(portable, device("sm_75"))
+    tied = replace(made, format="ptx", binary=re.sub(rb"sm_90a?", b"sm_90a", text))
+    assert cubin.check_cubin(tied, device("sm_90")) == ("add",)
+    with pytest.raises(LoadError, match="is for sm_90a"):
+        cubin.check_cubin(tied, device("sm_100"))
+    with pytest.raises(LoadError, match="no PTX"):
+        cubin.check_cubin(replace(portable, binary=b"nothing"), device("sm_90"))
+    with pytest.raises(LoadError, match="no entry"):
+        cubin.check_cubin(replace(portable, entry="sub"), device("sm_90"))

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "xtarget"
 KERNELS = ROOT / "kernels"
 
-VALUES = {"_types", "_errors", "_env", "spec"}
+VALUES = {"_types", "_errors", "_env", "_ahead", "spec"}
 FACE = {"__init__", "_run"}
 LAYER_NAMES = ("values", "contract", "vendors", "services", "public face", "command line")
 

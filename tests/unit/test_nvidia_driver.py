@@ -222,7 +222,9 @@ def test_a_failed_launch_has_the_drivers_words(cuda: FakeCuda, device: Any) -> N
         launch((), device.default_stream)
 
 
-@pytest.mark.parametrize("handle", ["text", object(), 1.5, True], ids=lambda handle: type(handle).__name__)
+@pytest.mark.parametrize(
+    "handle", ["text", object(), 1.5, True], ids=lambda handle: type(handle).__name__
+)
 def test_what_is_no_stream_is_refused(device: Any, handle: object) -> None:
     with pytest.raises(DriverError, match=type(handle).__name__):
         device.stream(handle)

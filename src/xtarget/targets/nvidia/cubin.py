@@ -6,13 +6,14 @@ sections is what those tools print, attribute by attribute.
 
 from __future__ import annotations
 
+import re
 import struct
 
 from ..._errors import LoadError
 from ..._types import Artifact, DeviceInfo, Resources
 from .._elf import Elf
 
-__all__ = ["arch_of", "check_cubin", "entries", "resources"]
+__all__ = ["arch_of", "check_cubin", "entries", "entries_of", "resources"]
 
 _EM_CUDA = 190
 _REGCOUNT, _FRAME_SIZE = 0x2F, 0x11
@@ -44,17 +45,26 @@ def arch_of(cubin: bytes) -> str:
     return f"sm_{elf.flags >> (8 if elf.abi_version >= 8 else 0) & 0xFF}"
 
 
+def entries_of(artifact: Artifact) -> tuple[str, ...]:
+    """Names of the kernels in a cubin or a PTX text."""
+    if artifact.format != "ptx":
+        return entries(artifact.binary)
+    return tuple(name.decode() for name in re.findall(rb"\.entry\s+([\w$]+)", artifact.binary))
+
+
 def check_cubin(artifact: Artifact, info: DeviceInfo) -> tuple[str, ...]:
     """Refuse what the driver would refuse with less to say, or would take by mistake; the names of
     the kernels otherwise.
 
     Raises:
-        LoadError: not a cubin, damaged, or for an arch that this device does not run.
+        LoadError: neither a cubin nor PTX, damaged, or for an arch that this device does not run.
     """
+    if artifact.format == "ptx":
+        return _check_ptx(artifact, info)
     if artifact.format != "cubin":
         raise LoadError(
-            f"{info.name} loads cubins; the artifact of {artifact.entry} is {artifact.format} for "
-            f"{artifact.target}. Compile it for {info.target}."
+            f"{info.name} loads cubins and PTX; the artifact of {artifact.entry} is "
+            f"{artifact.format} for {artifact.target}. Compile it for {info.target}."
         )
     try:
         arch, known = arch_of(artifact.binary), entries(artifact.binary)
@@ -72,6 +82,26 @@ def check_cubin(artifact: Artifact, info: DeviceInfo) -> tuple[str, ...]:
         raise LoadError(
             f"the cubin has no entry {artifact.entry!r}; it has {', '.join(known) or 'none'}."
         )
+    return known
+
+
+def _check_ptx(artifact: Artifact, info: DeviceInfo) -> tuple[str, ...]:
+    """PTX ISA, `.target`: PTX for an arch is compiled for that one and later ones; where a letter
+    follows the number, for that one (a) or its family (f), which is not looked at here."""
+    found = re.search(rb"^\s*\.target\s+sm_(\d+)([a-z]?)", artifact.binary, re.MULTILINE)
+    if found is None:
+        raise LoadError(
+            f"the PTX of {artifact.entry} names no .target, so it is no PTX. Compile it again."
+        )
+    made, here = int(found[1]), int(info.target.arch.removeprefix("sm_"))
+    if made > here or (found[2] and made != here):
+        raise LoadError(
+            f"the PTX of {artifact.entry} is for sm_{made}{found[2].decode()}, {info.name} "
+            f"({info.product}) is {info.target.arch}. Compile it for {info.target}."
+        )
+    known = entries_of(artifact)
+    if artifact.entry not in known:
+        raise LoadError(f"the PTX has no entry {artifact.entry!r}. Compile it again.")
     return known
 
 

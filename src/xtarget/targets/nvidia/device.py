@@ -66,8 +66,9 @@ class CudaDevice(OrderedDevice[CudaStream, CudaBuffer]):
     def load(self, artifact: Artifact, native: bytes | None = None) -> CudaModule:
         self.live()
         entries = check_cubin(artifact, self.info)
+        read = core.ObjectCode.from_ptx if artifact.format == "ptx" else core.ObjectCode.from_cubin
         with self.current(), checked(f"loading {artifact.entry} on {self.where}"):
-            code = core.ObjectCode.from_cubin(artifact.binary)
+            code = read(artifact.binary)
         return CudaModule(self, artifact, code, entries)
 
     def _new_stream(self) -> CudaStream:

@@ -1,0 +1,104 @@
+"""Calls that stand for all others of their kind, for building ahead of time.
+
+What decides a specialization is which lengths and strides are multiples of 16, how many of them
+there are once shapes were made simple (`layouts`), and the tile sizes that a plan takes from the
+lengths. So lengths come as powers of two (multiples of 16 from 16 on) and as numbers just below
+(no multiples), first alone in front, then everywhere; a length of 2**32 stands for 64-bit indices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from xtarget.spec import Example
+
+__all__ = ["elementwise", "matmul", "reduction", "rows"]
+
+_Ahead = Callable[[bool], Iterable[Example]]
+_HUGE = 2**32
+#: Longest axis whose own tile size is built; longer ones share theirs with it.
+_LONGEST = 32768
+
+
+def _powers(first: int, last: int) -> list[int]:
+    return [1 << n for n in range(first.bit_length() - 1, last.bit_length())]
+
+
+def elementwise(count: int, *options: dict[str, Any]) -> _Ahead:
+    """Arrays alike, with numbers among them, or with a row or column that is repeated."""
+
+    def ahead(full: bool) -> Iterator[Example]:
+        for given in options or ({},):
+            for n in (4096, 4095, _HUGE, _HUGE - 1):
+                yield Example(((n,),) * count, given)
+                for place in range(count):
+                    if count > 1:
+                        yield Example((*((n,),) * place, None, *((n,),) * (count - 1 - place)))
+            lengths = [(256, 512), (255, 512), (255, 511)]
+            lengths += [(_HUGE, 512), (_HUGE - 1, 511)] if full else []
+            for m, n in lengths if count > 1 else ():
+                for place in range(count):
+                    for other in ((n,), (m, 1), (1, 1)):
+                        whole = [(m, n)] * count
+                        whole[place] = other
+                        yield Example(tuple(whole), given)
+
+    return ahead
+
+
+def _row_lengths(full: bool) -> Iterator[tuple[int, int]]:
+    """(rows, length of a row)."""
+    for n in _powers(1 if full else 16, _LONGEST):
+        for m in _powers(1, 1024) if full else (1, 1024):
+            yield m, n
+            if full and m > 1:
+                yield m - 1, n
+                yield m - 1, n - 1 or n
+        yield 1023, n
+        yield 1023, n - 1 or n
+        if full or n == 4096:
+            yield _HUGE, n
+
+
+def rows(vectors: int) -> _Ahead:
+    """A matrix, and from none to `vectors` vectors as long as its rows."""
+
+    def ahead(full: bool) -> Iterator[Example]:
+        for given in range(0 if full else vectors, vectors + 1):
+            for m, n in _row_lengths(full):
+                yield Example(((m, n), *((n,),) * given))
+                if not vectors:
+                    yield Example(((n, m),), {"axis": 0})
+
+    return ahead
+
+
+def reduction(full: bool) -> Iterator[Example]:
+    """Over all of an array, its rows, its columns, and (full) the middle of three axes."""
+    for n in (1, 255, 4096, 4095, 2**20, 2**20 - 1, 2**24, _HUGE):
+        yield Example(((n,),))
+    for m, n in _row_lengths(full):
+        yield Example(((m, n),), {"axis": 1})
+        yield Example(((n, m),), {"axis": 0})
+        if full and m >= 16:
+            yield Example(((16, n, m),), {"axis": 1})
+            yield Example(((15, n, m),), {"axis": 1})
+
+
+def matmul(full: bool) -> Iterator[Example]:
+    """Matrices and vectors of all proportions; (full) stacks of matrices."""
+    sides = _powers(16, 4096) if full else [16, 64, 128, 512, 4096]
+    for m in (1, *sides):
+        for n in (1, *sides):
+            for k in (64, 4096, 512) if full else (64, 4096):
+                for less in (0, 1):
+                    a, b = (m, k - less), (k - less, n)
+                    yield Example((a, b))
+                    yield Example((a[1:] if m == 1 else a, b[:1] if n == 1 else b))
+                    if less:
+                        yield Example(((max(1, m - 1), a[1]), (b[0], max(1, n - 1))))
+                    if full:
+                        yield Example(((16, *a), (16, *b)))
+                        yield Example(((15, *a), (15, *b)))
+    yield Example(((65536, 65536), (65536, 65536)))

@@ -1,0 +1,127 @@
+"""The kernels as C functions on C-contiguous arrays of one dtype: data for `xtarget bundle emit-c`.
+
+A formula may name the function's sizes and the integer constants of a binary (`BLOCK`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xtarget.spec import CInterface, CVariant
+
+__all__ = ["elementwise", "matmul", "reduction", "rows"]
+
+
+def elementwise(source: str, count: int, masks: tuple[str, ...] = ()) -> CInterface:
+    """`n` elements of each array."""
+    variant = CVariant(f"elementwise:{source}", {"n": "n"}, ("XT_CDIV(n, BLOCK)", "1", "1"))
+    return CInterface(
+        arrays=(*"abcdefgh"[:count], "out"),
+        sizes=("n",),
+        variants=(variant,),
+        empty="n == 0",
+        extents=(("n",),),
+        summary="n elements each",
+        masks=masks,
+    )
+
+
+def rows(source: str, vectors: Sequence[str] = (), scalars: tuple[str, ...] = ()) -> CInterface:
+    """`m` rows of `n` elements, and vectors of `n`."""
+    values = {"m": "m", "n": "n", "sx.0": "n", "so.0": "n"}
+    steps = {"cx": 1, "co": 1, **{f"s{name[0]}": 1 for name in vectors}}
+    grid = ("XT_CDIV(m, BLOCK_M)", "1", "1")
+    whole = CVariant(
+        f"normalization:{source}",
+        values,
+        grid,
+        fixed=steps,
+        requires="n <= BLOCK_N",
+        prefers="m >= BLOCK_M",
+        order=("-BLOCK_N", "BLOCK_M"),
+    )
+    # `_long` walks its row, so any of its binaries does
+    long = CVariant(
+        f"normalization:{source}_long",
+        values,
+        grid,
+        fixed=steps,
+        prefers="m >= BLOCK_M && n >= BLOCK_N",
+        order=("BLOCK_N", "BLOCK_M"),
+    )
+    return CInterface(
+        arrays=("x", *vectors, "out"),
+        sizes=("m", "n"),
+        variants=(whole, long),
+        empty="m == 0 || n == 0",
+        extents=(("m", "n"),),
+        scalars=scalars,
+        summary=f"x and out: m x n{'; ' + ', '.join(vectors) + ': n' if vectors else ''}",
+    )
+
+
+def reduction(source: str, *, identity: bool) -> CInterface:
+    """The rows of an `m` x `n` matrix, each to one element."""
+    variant = CVariant(
+        f"reduction:{source}",
+        {
+            "kept": "m",
+            "reduced": "n",
+            "chunk": "XT_CDIV(n, BLOCK_R) * BLOCK_R",
+            "part": "0",
+            "kx.0": "n",
+        },
+        ("XT_CDIV(m, BLOCK_K)", "1", "1"),
+        prefers="BLOCK_R < 2 * n && BLOCK_K <= m",
+        order=("BLOCK_R", "BLOCK_K"),
+    )
+    return CInterface(
+        arrays=("x", "out"),
+        sizes=("m", "n"),
+        variants=(variant,),
+        empty="m == 0",
+        extents=(("m", "n"),),
+        valid="1" if identity else "n > 0",
+        summary="x: m x n, out: m",
+    )
+
+
+def matmul() -> CInterface:
+    """(m, k) @ (k, n)."""
+    tiles = "XT_CDIV(m, BLOCK_M) * XT_CDIV(n, BLOCK_N)"
+    values = {
+        "M": "m",
+        "N": "n",
+        "K": "k",
+        "chunk": "XT_CDIV(k, BLOCK_K) * BLOCK_K",
+        "part": "m * n",
+        "sa.0": "0",
+        "sb.0": "0",
+        "so.0": "0",
+        "am": "k",
+        "bk": "n",
+        "om": "n",
+    }
+
+    def variant(requires: str, order: tuple[str, ...]) -> CVariant:
+        return CVariant(
+            "linear:matmul",
+            values,
+            (tiles, "1", "1"),
+            fixed={"ak": 1, "bn": 1, "on": 1},
+            requires=f"(!EVEN_K || k % BLOCK_K == 0) && {requires}",
+            order=("EVEN_K", *order),
+        )
+
+    # as tuning.matmul_tile: little padding and a tile for every multiprocessor, else small tiles
+    fitting = f"BLOCK_M < 2 * m && BLOCK_N < 2 * n && {tiles} >= 64"
+    quick = variant(fitting, ("BLOCK_M", "BLOCK_N"))
+    small = variant("1", ("-BLOCK_M", "-BLOCK_N"))
+    return CInterface(
+        arrays=("a", "b", "out"),
+        sizes=("m", "n", "k"),
+        variants=(quick, small),
+        empty="m == 0 || n == 0",
+        extents=(("m", "k"), ("k", "n"), ("m", "n")),
+        summary="a: m x k, b: k x n, out: m x n",
+    )

@@ -1,0 +1,270 @@
+"""Building a bundle: what is wanted, from the cache or from the compilers, into one file."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from . import (
+    _build,
+    _bundle,
+    _bundle_classes,
+    _bundle_sign,
+    _cache,
+    _kernels,
+    _registry,
+)
+from ._bundle_classes import Class
+from ._bundle_format import BundleFile, Entry, write_bundle
+from ._bundle_worker import Job, compile_all, plain
+from ._errors import CompileError, LoadError, UnknownTargetError
+from ._types import Artifact, CompileRequest, Target
+from .targets._variants import portable_arch
+
+__all__ = ["Order", "Report", "build", "wanted"]
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a bundle is to hold. `views` and `full`: `_bundle_classes.COVERAGE`, `spec.ahead`."""
+
+    kernels: tuple[str, ...]
+    dtypes: tuple[str, ...]
+    targets: tuple[Target, ...]
+    views: bool = False
+    full: bool = False
+
+
+@dataclass(slots=True)
+class Report:
+    """What a build did."""
+
+    variants: int = 0
+    from_cache: int = 0
+    compiled: int = 0
+    up_to_date: bool = False
+    nbytes: int = 0
+    errors: list[str] = field(default_factory=list)
+
+
+def wanted(order: Order) -> dict[Target, list[Class]]:
+    """The classes to build for each target.
+
+    Raises:
+        UnknownKernelError: no such kernel.
+        UnknownTargetError: nobody compiles for a target.
+        CompileError: a kernel cannot be built ahead of time, or none takes the dtypes.
+    """
+    found: dict[Target, list[Class]] = {}
+    for target in order.targets:
+        archs = _registry.compiler(target.vendor).archs()
+        if target.arch not in archs:
+            raise UnknownTargetError(
+                f"the compiler for {target.vendor} does not know {target.arch!r}. It knows "
+                f"{', '.join(f'{target.vendor}:{arch}' for arch in archs)}."
+            )
+        merged: dict[CompileRequest, Class] = {}
+        for name in order.kernels:
+            kernel = _kernels.find(name)
+            for dtype in order.dtypes:
+                if dtype not in kernel.spec.dtypes:
+                    continue
+                for one in _bundle_classes.classes(
+                    kernel, dtype, target, views=order.views, full=order.full
+                ):
+                    known = merged.setdefault(one.request, one)
+                    known.variants |= one.variants
+                    known.kernels |= one.kernels
+        if not merged:
+            raise CompileError(
+                f"none of {', '.join(order.kernels)} takes {', '.join(order.dtypes)}. `xtarget "
+                "kernels` lists what each takes."
+            )
+        found[target] = list(merged.values())
+    return found
+
+
+def _inputs(order: Order) -> str:
+    """Digest of all that decides a bundle: our code, the libraries', the toolchains, the order."""
+    folders = {Path(__file__).parent, *(Path(_kernels.find(k).origin) for k in order.kernels)}
+    digest = hashlib.sha256(repr(order).encode())
+    for target in order.targets:
+        digest.update(f"\0{target}\0{_registry.compiler(target.vendor).fingerprint}".encode())
+    for folder in sorted(folders):
+        for path in sorted(folder.rglob("*.py")):
+            content = path.read_bytes()
+            digest.update(f"\0{path.relative_to(folder)}\0{len(content)}\0".encode() + content)
+    return digest.hexdigest()
+
+
+def _is_up_to_date(output: Path, inputs: str, signer: bytes) -> bool:
+    """Whether a file is, to its last byte, what this build would write.
+
+    Args:
+        signer: public key of who signs; empty when nobody does.
+    """
+    try:
+        file = BundleFile(output)
+    except LoadError:
+        return False
+    try:
+        if file.manifest.get("inputs") != inputs or file.signature[:32] != signer:
+            return False
+        for target in file.sections:
+            for record in file.records(target):
+                for variant in record["variants"]:
+                    for name in ("binary", "portable"):
+                        if name in variant:
+                            file.binary(target, variant[name])
+    except LoadError:
+        return False
+    finally:
+        file.close()
+    return True
+
+
+def build(
+    order: Order,
+    output: Path,
+    *,
+    workers: int,
+    seconds: float,
+    key: Path | None = None,
+    made_by: str = "xtarget",
+    progress: Callable[[int, int, str], None] = lambda done, total, what: None,
+) -> Report:
+    """Write a bundle. A kernel that does not compile is left out and listed in the report.
+
+    Args:
+        workers: processes.
+        seconds: limit for one compilation.
+        key: private key to sign with.
+        made_by: what the manifest says of that.
+        progress: called with variants done, all variants, and what was done last.
+
+    Raises:
+        CompileError: nothing at all could be compiled, or the order asks for nothing.
+        OSError: the file cannot be written.
+    """
+    sign = None if key is None else _bundle_sign.signer(key)
+    inputs = _inputs(order)
+    report = Report()
+    if _is_up_to_date(output, inputs, b"" if sign is None else sign(b"")[:32]):
+        report.up_to_date, report.nbytes = True, output.stat().st_size
+        return report
+    jobs = [
+        (Job(target, one.origin, one.source, request), one)
+        for target, classes in wanted(order).items()
+        for one in classes
+        for request in one.requests()
+    ]
+    report.variants = len(jobs)
+    made = _from_cache([job for job, _ in jobs])
+    report.from_cache = len(made)
+    progress(len(made), len(jobs), "from the cache")
+    missing = [index for index in range(len(jobs)) if index not in made]
+    for place, result in compile_all([jobs[i][0] for i in missing], workers, seconds):
+        job = jobs[missing[place]][0]
+        if isinstance(result, CompileError):
+            report.errors.append(str(result))
+        else:
+            made[missing[place]] = result
+            report.compiled += 1
+            _store(job, result)
+        done = report.from_cache + report.compiled + len(report.errors)
+        progress(done, len(jobs), f"{job.request.source.name} for {job.target}")
+    if not made:
+        raise CompileError(
+            "no kernel at all could be compiled: " + "\n".join(sorted(set(report.errors)))
+        )
+    by_target = {
+        target: _section([(*jobs[i], made[i]) for i in sorted(made) if jobs[i][0].target == target])
+        for target in order.targets
+    }
+    facts = {
+        "format": "xtarget bundle",
+        "made_by": made_by,
+        "inputs": inputs if not report.errors else "",
+        "coverage": _bundle_classes.COVERAGE["views" if order.views else "contiguous"],
+        "depth": "full" if order.full else "common",
+        "dtypes": list(order.dtypes),
+    }
+    content = write_bundle(facts, by_target, sign)
+    report.nbytes = len(content)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    temporary = output.with_name(f".{output.name}.{os.getpid()}")
+    try:
+        temporary.write_bytes(content)
+        temporary.replace(output)
+    finally:
+        temporary.unlink(missing_ok=True)
+    report.errors.sort()
+    return report
+
+
+def _parts(job: Job) -> list[tuple[str, str]]:
+    toolchain = _registry.compiler(job.target.vendor).fingerprint
+    return _build.key_parts(job.request, job.target, toolchain)
+
+
+def _from_cache(jobs: Sequence[Job]) -> dict[int, Artifact]:
+    cache = _cache.default_cache()
+    found = {}
+    for index, job in enumerate(jobs):
+        artifact = cache.get(job.target, job.request.source.name, _cache.key_of(_parts(job)))
+        if artifact is not None:
+            found[index] = artifact
+    return found
+
+
+def _store(job: Job, artifact: Artifact) -> None:
+    parts = _parts(job)
+    _cache.default_cache().put(job.request.source.name, _cache.key_of(parts), parts, artifact)
+
+
+def _section(
+    made: Iterable[tuple[Job, Class, Artifact]],
+) -> tuple[Mapping[str, Any], Sequence[Entry]]:
+    """A target's kernels as the manifest lists them, and its entries."""
+    entries: dict[bytes, Entry] = {}
+    kernels: dict[str, Any] = {}
+    for job, one, artifact in made:
+        request = job.request
+        variant: dict[str, Any] = {
+            "aligned": list(request.aligned),
+            "artifact": _bundle.describe(artifact),
+        }
+        binaries = {"binary": artifact.binary}
+        ptx = artifact.texts.get("ptx")
+        if ptx is not None:
+            oldest = portable_arch(ptx)
+            variant["arch_specific"] = oldest is None
+            if oldest is not None:
+                variant |= {"portable_arch": oldest, "portable_format": "ptx"}
+                binaries["portable"] = ptx.encode()
+        key = _bundle.class_key(request)
+        entry = entries.get(key)
+        if entry is None:
+            record = {
+                "parts": [list(part) for part in _bundle.class_parts(request)],
+                "kernels": [list(pair) for pair in sorted(one.kernels)],
+                "source": one.source,
+                "constants": {name: plain(value) for name, value in request.constants},
+                "variants": [],
+            }
+            entry = entries[key] = Entry(key, record, [])
+        entry.record["variants"].append(variant)
+        assert isinstance(entry.binaries, list)
+        entry.binaries.append(binaries)
+        listed = kernels.setdefault(
+            request.source.name, {"sources": [], "dtypes": [], "variants": 0, "bytes": 0}
+        )
+        listed["variants"] += 1
+        listed["bytes"] += len(artifact.binary)
+        listed["sources"] = sorted({*listed["sources"], request.source.digest})
+        listed["dtypes"] = sorted({*listed["dtypes"], *(dtype for _, dtype in one.kernels)})
+    return kernels, list(entries.values())

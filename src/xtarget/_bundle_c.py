@@ -1,0 +1,331 @@
+"""C functions around a bundle's binaries: `xtarget bundle emit-c`.
+
+What is the same for every bundle is in `_c/*.c`; here is what depends on its kernels: the data, the
+table of binaries, and for each kernel and dtype a function that tries binaries in order.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from . import _kernels
+from ._bundle import Bundle
+from ._bundle_c_binaries import Binary, Data, binaries, table, takes
+from ._errors import LoadError, UnknownKernelError, XTargetError
+from ._types import DTYPES
+from .spec import CInterface, CVariant, KernelSpec
+
+__all__ = ["emit_c"]
+
+_TEMPLATES: Final = Path(__file__).parent / "_c"
+#: Vendor and forms of binaries that a driver loads.
+_DRIVERS: Final = {"cuda": "nvidia", "hip": "amd"}
+_C_TYPES: Final = {
+    "i32": "int32_t",
+    "i64": "int64_t",
+    "fp32": "float",
+    "fp64": "double",
+}
+_HEADER: Final = """\
+/* {functions} kernels for {targets}, by `xtarget bundle emit-c`. Do not edit.
+ *
+ * Every function starts its kernel on `stream` ({stream}; NULL is the default stream) in the
+ * calling thread's current context and returns at once. Arrays are device memory, C-contiguous, and
+ * must not overlap the result. Returns XT_OK, or a status that xt_message explains; callable from
+ * several threads and contexts at once. The first call of a kernel in a context loads its binary;
+ * xt_load loads them all, which has to be done before a stream is captured.
+ */
+#ifndef XT_KERNELS_H
+#define XT_KERNELS_H
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {{
+#endif
+
+enum {{
+  XT_OK = 0,
+  XT_NO_DRIVER = 1,     /* the driver's library is not there, or too old */
+  XT_NO_CONTEXT = 2,    /* the thread has no current context */
+  XT_NO_BINARY = 3,     /* no binary for this device */
+  XT_INVALID_VALUE = 4, /* a size is negative, too large, or has no result; a pointer is NULL */
+  XT_OUT_OF_MEMORY = 5, /* the host's */
+  XT_DRIVER_STATUS = 1000 /* plus the driver's own status */
+}};
+
+/* What a status means: of the last failed call of this thread, if there was one. */
+const char *xt_message(int status);
+
+/* Load every binary that fits the current context's device. */
+int xt_load(void);
+
+"""
+
+
+def emit_c(
+    bundle: Bundle, folder: Path, kernels: Sequence[str], driver: str
+) -> list[tuple[Path, str]]:
+    """Write `xtarget_kernels.h` and `.c`.
+
+    Args:
+        kernels: those to write functions for; all that have a C form when empty.
+        driver: `cuda` or `hip`.
+
+    Returns:
+        the files, and what is in each.
+
+    Raises:
+        XTargetError: nothing of the bundle can be written; a kernel that was asked for has no C
+            form, or one that none of its binaries fits. The message says why.
+    """
+    vendor = _DRIVERS[driver]
+    targets = [t for t in bundle.targets if t.vendor == vendor]
+    if not targets:
+        has = ", ".join(map(str, bundle.targets)) or "nothing"
+        raise LoadError(
+            f"the bundle {bundle.path} has no binaries for {vendor}; it has {has}. Build it for "
+            f"an arch of {vendor}, or choose the driver with --driver."
+        )
+    specs = _specs(bundle, kernels)
+    data = Data()
+    functions, tables = [], []
+    refused: dict[str, str] = {}
+    for spec in specs:
+        try:
+            interface = _interface(spec)
+            for dtype in spec.dtypes:
+                found = binaries(bundle, targets, spec, interface, dtype, data)
+                if found:
+                    functions.append(_function(spec, interface, dtype, found))
+                    tables += [line for binary in found for line in table(binary)]
+        except XTargetError as error:
+            refused[spec.name] = str(error)
+    if refused and (kernels or not functions):
+        raise XTargetError("\n".join(refused.values()))
+    if not functions:
+        raise XTargetError(
+            f"the bundle {bundle.path} has no kernel for {vendor} that has a C form. `xtarget "
+            "bundle ls` lists what it has."
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    header, source = folder / "xtarget_kernels.h", folder / "xtarget_kernels.c"
+    names = ", ".join(map(str, targets))
+    header.write_text(_header(functions, names, driver, refused))
+    source.write_text(_source(functions, tables, data, names, driver))
+    return [
+        (header, f"{len(functions)} functions for {names}"),
+        (source, f"{source.stat().st_size} bytes"),
+    ]
+
+
+def _specs(bundle: Bundle, kernels: Sequence[str]) -> list[KernelSpec]:
+    catalog = _kernels.catalog()
+    unknown = [name for name in kernels if name not in catalog]
+    if unknown:
+        _kernels.find(unknown[0])  # says which there are
+        raise UnknownKernelError(f"there is no kernel {unknown[0]!r}.")
+    listed = {
+        pair[0]
+        for target in bundle.targets
+        for record in bundle.file.records(target)
+        for pair in record["kernels"]
+    }
+    missing = [name for name in kernels if name not in listed]
+    if missing:
+        raise LoadError(
+            f"the bundle {bundle.path} has no {missing[0]}; it has {', '.join(sorted(listed))}. "
+            "Build it with that kernel."
+        )
+    return [catalog[name] for name in sorted(kernels or listed) if name in catalog]
+
+
+def _interface(spec: KernelSpec) -> CInterface:
+    if spec.c is None:
+        options = f" (it has the options {', '.join(spec.options)})" if spec.options else ""
+        raise XTargetError(
+            f"{spec.name} cannot be written as a C function: its spec gives no C interface"
+            f"{options}. Give `c` in its catalog: which arrays and sizes it takes, and the "
+            "formulas of its parameters."
+        )
+    return spec.c
+
+
+# ------------------------------------------------------------------------------------- functions
+
+
+@dataclass(frozen=True, slots=True)
+class _Function:
+    """A C function: how it is declared, its body, and which binaries it has."""
+
+    comment: str
+    prototype: str
+    body: str
+    binaries: tuple[str, ...]
+
+
+def _function(
+    spec: KernelSpec, interface: CInterface, dtype: str, found: Sequence[Binary]
+) -> _Function:
+    short = "bool" if dtype == "bool" else DTYPES[dtype].triton.replace("fp", "f")
+    name = f"xt_{spec.name}_{short}"
+    *inputs, out = interface.arrays
+    arguments = [
+        "void *stream",
+        *(f"const void *{array}" for array in inputs),
+        f"void *{out}",
+        *(f"int64_t {size}" for size in interface.sizes),
+        *(f"double {scalar}" for scalar in interface.scalars),
+    ]
+    prototype = f"int {name}({', '.join(arguments)})"
+    result = next(t for n, t, _ in found[0].parameters if n == out).removeprefix("*")
+    result = next(d.name for d in DTYPES.values() if d.triton == result)
+    masks = f"; {', '.join(interface.masks)}: bool" if interface.masks else ""
+    comment = f"{spec.summary}. {interface.summary}. Arrays of {dtype}{masks}; {out} of {result}."
+    body = [f"{prototype} {{"]
+    sizes = " || ".join(f"{size} < 0" for size in interface.sizes)
+    products = [" * ".join(f"(double){f}" for f in factors) for factors in interface.extents]
+    body += [
+        f"  if ({sizes} || !({interface.valid}))",
+        f'    return xt_fail(XT_INVALID_VALUE, "{name}: a size is negative, or there is no result '
+        'of so few elements");',
+        f"  if ({interface.empty}) return XT_OK;",
+        f"  if ({' || '.join(f'!{array}' for array in interface.arrays)})",
+        f'    return xt_fail(XT_INVALID_VALUE, "{name}: an array is NULL");',
+        "  double extent = 0;",
+        *(f"  if ({product} > extent) extent = {product};" for product in products),
+        "  if (extent > XT_I64_LIMIT)",
+        f'    return xt_fail(XT_INVALID_VALUE, "{name}: the sizes are larger than any memory");',
+        "  const int narrow = extent <= XT_I32_LIMIT;",
+        "  unsigned long long context = 0;",
+        "  int status = xt_here(&context);",
+        "  if (status) return status;",
+        "  (void)narrow;",
+    ]
+    used: list[str] = []
+    for variant in interface.variants:
+        fitting = [b for b in found if takes(interface, variant, b, dtype)]
+        fitting.sort(key=lambda b: _rank(b, variant))
+        used += [b.name for b in fitting]
+        # first those that are quick for these sizes, then what is merely right
+        for also in (True, False) if variant.prefers != "1" else (True,):
+            for binary in fitting:
+                body += _attempt(interface, variant, binary, also)
+    body += [f'  return xt_nothing("{name}");', "}"]
+    if not used:
+        raise XTargetError(
+            f"{spec.name} cannot be written as a C function: none of the bundle's binaries for "
+            f"{dtype} has the parameters that its C interface gives."
+        )
+    return _Function(comment, prototype, "\n".join(body), tuple(dict.fromkeys(used)))
+
+
+def _rank(binary: Binary, variant: CVariant) -> tuple[Any, ...]:
+    """Tile sizes in the variant's order; then narrow indices; then what assumes most."""
+    order = [
+        binary.constants.get(name.lstrip("-"), 0) * (1 if name.startswith("-") else -1)
+        for name in variant.order
+    ]
+    wide = any(t == "i64" for _, t, hidden in binary.parameters if not hidden)
+    return (*order, wide, -len(binary.aligned), binary.aligned, binary.name)
+
+
+def _attempt(
+    interface: CInterface, variant: CVariant, binary: Binary, quick: bool
+) -> Iterator[str]:
+    """The lines that launch one binary if it fits."""
+
+    def formula(text: str) -> str:
+        def constant(match: re.Match[str]) -> str:
+            value = binary.constants.get(match[0])
+            number = isinstance(value, int) and match[0] not in interface.sizes
+            return f"INT64_C({int(value)})" if number else match[0]  # type: ignore[arg-type]
+
+        return re.sub(r"[A-Za-z_]\w*", constant, text)
+
+    conditions = []
+    parameters = [(name, type_) for name, type_, hidden in binary.parameters if not hidden]
+    if any(type_ == "i32" for name, type_ in parameters if name in variant.values):
+        conditions.append("narrow")
+    if variant.requires != "1":
+        conditions.append(f"({formula(variant.requires)})")
+    if variant.prefers != "1":
+        conditions.append(f"{'' if quick else '!'}({formula(variant.prefers)})")
+    for name in binary.aligned:
+        if name in interface.arrays:
+            conditions.append(f"XT_ALIGNED({name})")
+        elif variant.values[name] != "0":
+            conditions.append(f"({formula(variant.values[name])}) % 16 == 0")
+    yield f"  if ({' && '.join(conditions) or '1'}) {{"
+    places = []
+    for number, (name, type_, hidden) in enumerate(binary.parameters):
+        if hidden or type_.startswith("*"):
+            value = "NULL" if hidden else name
+            yield f"    const void *v{number} = {value};"
+        elif name in interface.scalars:
+            yield f"    {_C_TYPES[type_]} v{number} = ({_C_TYPES[type_]}){name};"
+        else:
+            c_type = _C_TYPES[type_]
+            yield f"    {c_type} v{number} = ({c_type})({formula(variant.values[name])});"
+        places.append(f"(void *)&v{number}")
+    yield f"    void *values[] = {{{', '.join(places)}}};"
+    grid = ", ".join(formula(text) for text in variant.grid)
+    yield f"    status = xt_launch(&{binary.name}, context, stream, {grid}, values);"
+    yield "    if (status != XT_NO_BINARY) return status;"
+    yield "  }"
+
+
+# ----------------------------------------------------------------------------------------- files
+
+
+def _header(
+    functions: Sequence[_Function], targets: str, driver: str, refused: Mapping[str, str]
+) -> str:
+    stream = {"cuda": "a CUstream or cudaStream_t", "hip": "a hipStream_t"}[driver]
+    parts = [_HEADER.format(functions=len(functions), targets=targets, stream=stream)]
+    for function in functions:
+        parts.append(f"/* {function.comment} */\n{function.prototype};\n\n")
+    for why in refused.values():
+        parts.append(f"/* left out: {why} */\n")
+    parts.append("#ifdef __cplusplus\n}\n#endif\n#endif\n")
+    return "".join(parts)
+
+
+def _source(
+    functions: Sequence[_Function],
+    tables: Sequence[str],
+    data: Data,
+    targets: str,
+    driver: str,
+) -> str:
+    names = list(dict.fromkeys(name for function in functions for name in function.binaries))
+    load = [
+        "int xt_load(void) {",
+        "  static struct xt_binary *const all[] = {",
+        *(f"      &{name}," for name in names),
+        "  };",
+        "  unsigned long long context = 0;",
+        "  int status = xt_here(&context);",
+        "  for (size_t i = 0; !status && i < sizeof all / sizeof *all; i++) {",
+        "    const struct xt_loaded *loaded;",
+        "    status = xt_get(all[i], context, &loaded);",
+        "  }",
+        "  return status;",
+        "}",
+    ]
+    return "\n\n".join(
+        [
+            (_TEMPLATES / "head.c").read_text(),
+            f'static const char xt_targets[] = "{targets}";',
+            (_TEMPLATES / f"{driver}.c").read_text(),
+            (_TEMPLATES / "runtime.c").read_text(),
+            "\n".join(data.lines()),
+            "\n".join(dict.fromkeys(tables)),
+            *(function.body for function in functions),
+            "\n".join(load),
+            "",
+        ]
+    )

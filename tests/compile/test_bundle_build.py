@@ -1,0 +1,239 @@
+"""Building bundles: equal bytes, nothing compiled twice, and a compiler that hangs or crashes costs
+one kernel. Compiles for NVIDIA, without a GPU."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+import xtarget
+from xtarget import Target, _bundle, _bundle_classes, _kernels
+from xtarget._bundle_build import Order, build
+from xtarget._cli import cli
+
+SM_90 = Target("nvidia", "sm_90")
+
+FILE = """
+import os
+import time
+
+import triton
+import triton.language as tl
+
+{special}
+
+
+@triton.jit
+def {name}(x, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = i < n
+    tl.store(out + i, tl.load(x + i, mask) + 1, mask)
+"""
+
+CATALOG = """
+from xtarget.spec import Example, Input, KernelSpec, Launch, Output, Plan, cdiv
+
+
+def make(name):
+    def plan(call):
+        x = call.array(0)
+        out = call.output(x.shape, x.dtype)
+        args = {{"x": Input(0), "out": Output(), "n": x.size}}
+        launch = Launch(f"{{name}}:{{name}}", args, {{"BLOCK": 128}}, (cdiv(x.size, 128), 1, 1))
+        return Plan((out,), (launch,))
+
+    sizes = (64, 63) if name == "fine" else (63,)
+    return KernelSpec(name, ("x",), plan, ahead=lambda full: [Example(((n,),)) for n in sizes])
+
+
+KERNELS = tuple(make(name) for name in {names})
+"""
+
+
+@pytest.fixture
+def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Kernels `fine`, `wrong`, `hanging` and `crashing` in a library of their own."""
+    special = {
+        "fine": "",
+        "wrong": "",
+        "hanging": "time.sleep(1000)",
+        "crashing": "print('last words', flush=True)\nos.abort()",
+    }
+    folder = tmp_path / "library"
+    folder.mkdir()
+    for name, text in special.items():
+        body = FILE.format(special=text, name=name)
+        if name == "wrong":
+            body = body.replace("+ 1, mask", "+ unknown_name, mask")
+        (folder / f"{name}.py").write_text(body)
+    (folder / "catalog.py").write_text(CATALOG.format(names=tuple(special)))
+    monkeypatch.setenv("XTARGET_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(_kernels, "_kernels", dict(_kernels._kernels))
+    xtarget.load_library(folder)
+    return folder
+
+
+def test_two_builds_from_nothing_give_equal_bytes(
+    library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = Order(("fine",), ("float32",), (SM_90, Target("amd", "gfx942")))
+    written = []
+    for number, workers in enumerate((1, 2)):
+        monkeypatch.setenv("XTARGET_CACHE_DIR", str(tmp_path / f"cache{number}"))
+        path = tmp_path / f"{number}.xtb"
+        report = build(order, path, workers=workers, seconds=100)
+        assert report.compiled == report.variants == 6  # 2 targets x (all, pointers, none)
+        assert not report.errors
+        written.append(path.read_bytes())
+    assert written[0] == written[1]
+
+
+def test_a_second_build_compiles_nothing_and_a_damaged_file_is_written_again(
+    library: Path, tmp_path: Path
+) -> None:
+    order, path = Order(("fine",), ("float32",), (SM_90,)), tmp_path / "a.xtb"
+    assert build(order, path, workers=1, seconds=100).compiled == 3
+    before = path.read_bytes()
+    assert build(order, path, workers=1, seconds=100).up_to_date
+    path.write_bytes(before[:-1] + bytes([before[-1] ^ 1]))
+    report = build(order, path, workers=1, seconds=100)
+    assert (report.compiled, report.from_cache, report.up_to_date) == (0, 3, False)
+    assert path.read_bytes() == before
+    (library / "fine.py").write_text((library / "fine.py").read_text() + "# changed\n")
+    _kernels._libraries.pop(library)
+    xtarget.load_library(library)
+    assert build(order, path, workers=1, seconds=100).compiled == 3
+
+
+def test_a_compiler_that_hangs_or_crashes_or_refuses_costs_its_kernel_alone(
+    library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("xtarget._bundle_worker._START_SECONDS", 6.0)
+    path = tmp_path / "a.xtb"
+    order = Order(("fine", "wrong", "crashing", "hanging"), ("float32",), (SM_90,))
+    started = time.monotonic()
+    report = build(order, path, workers=2, seconds=2.0)
+    assert time.monotonic() - started < 60
+    assert report.compiled == 3
+    assert len(report.errors) == 6
+    said = "\n".join(report.errors)
+    assert "hanging for nvidia:sm_90 was given up" in said
+    assert "crashing for nvidia:sm_90: its compiler ended with signal SIGABRT" in said
+    assert "last words" in said
+    assert "wrong.py" in said
+    assert "unknown_name" in said
+    bundle = _bundle.Bundle(path)
+    assert bundle.kernels == ("fine",)
+    assert not build(order, path, workers=1, seconds=0.5).up_to_date  # what failed is tried again
+
+
+def test_every_variant_of_a_class_is_built_and_serves_what_it_may(
+    library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.xtb"
+    build(Order(("fine",), ("float32",), (SM_90,)), path, workers=1, seconds=100)
+    monkeypatch.setattr(_bundle, "_bundles", {})
+    monkeypatch.setattr(_bundle, "_of_environment", None)
+    _bundle.load_bundle(path)
+    (one,) = _bundle_classes.classes(
+        _kernels.find("fine"), "float32", SM_90, views=False, full=False
+    )
+    assert one.variants == {(), ("x", "out"), ("x", "out", "n")}
+    for aligned, serves in {
+        ("x", "out", "n"): ("x", "out", "n"),
+        ("x", "out"): ("x", "out"),
+        ("out", "n"): (),
+        (): (),
+    }.items():
+        best = _bundle.candidates(replace(one.request, aligned=aligned), SM_90)[0]
+        assert best.aligned == serves
+        assert best.artifact().binary[:4] == b"\x7fELF"
+
+
+@pytest.mark.parametrize("kernel", sorted(xtarget.catalog()))
+@pytest.mark.parametrize("target", ["nvidia:sm_90", "cpu:spirv64"])
+def test_the_catalogs_calls_have_their_class_in_what_a_bundle_holds(
+    kernel: str, target: str
+) -> None:
+    """A sample of ordinary calls, none of them in `ahead`: each finds its class."""
+    from xtarget import _bind
+    from xtarget.spec import ArrayType, contiguous_strides
+
+    goal = Target.parse(target)
+    registered = _kernels.find(kernel)
+    if "float32" not in registered.spec.dtypes:
+        pytest.skip(f"{kernel} takes no float32")
+    built = {
+        _bundle.class_key(one.request)
+        for one in _bundle_classes.classes(registered, "float32", goal, views=False, full=True)
+    }
+    assert registered.spec.examples is not None
+    for shape in [(100,), (3, 1000), (64, 4096), (1000, 1024), (17, 33), (2, 3, 640)]:
+        if kernel == "matmul" and len(shape) != 2:
+            continue
+        masks = ("condition",)
+        args = [
+            ArrayType("bool" if name in masks else "float32", s, contiguous_strides(s))
+            for name, s in zip(registered.spec.inputs, registered.spec.examples(shape), strict=True)
+        ]
+        for request in _bind.compile_requests(registered, args, {}, goal):
+            assert _bundle.class_key(request) in built, (shape, request)
+
+
+# ----------------------------------------------------------------------------------- command line
+
+
+def xtarget_cli(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, arguments, obj={"debug": False})
+
+
+def test_the_command_line_builds_lists_verifies_and_explains(
+    library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "a.xtb")
+    common = ("--target", "nvidia:sm_80,nvidia:sm_90", "--kernel", "fine")
+    listed = xtarget_cli("bundle", "build", *common, "--list", "--json")
+    classes = json.loads(listed.output)["classes"]
+    assert [c["aligned"] for c in classes] == [[[], ["x", "out"], ["x", "out", "n"]]] * 2
+    built = xtarget_cli("bundle", "build", "-o", path, *common, "--jobs", "1", "--json")
+    assert built.exit_code == 0, built.output
+    assert json.loads(built.output)["compiled"] == 6
+    assert "up to date" in xtarget_cli("bundle", "build", "-o", path, *common).output
+    assert "6 binaries are as they were written" in xtarget_cli("bundle", "verify", path).output
+    contents = json.loads(xtarget_cli("bundle", "ls", path, "--json").output)["contents"]
+    assert {row["target"] for row in contents} == {"nvidia:sm_80", "nvidia:sm_90"}
+    variants = json.loads(xtarget_cli("bundle", "ls", path, "--variants", "--json").output)
+    assert any("PTX from sm_80 on" in row["runs_on"] for row in variants["contents"])
+    monkeypatch.setenv("XTARGET_BUNDLES", path)
+    monkeypatch.setattr(_bundle, "_bundles", {})
+    monkeypatch.setattr(_bundle, "_of_environment", None)
+    (launch,) = json.loads(
+        xtarget_cli("explain", "fine", "--target", "nvidia:sm_86", "--json").output
+    )
+    assert path in launch["source"]
+    assert [offer["form"] for offer in launch["offers"]] == ["family", None]
+    assert "sm_90a" in launch["offers"][1]["reason"]
+
+
+def test_bad_orders_are_said(library: Path, tmp_path: Path) -> None:
+    out = ("-o", str(tmp_path / "a.xtb"))
+    assert xtarget_cli("bundle", "build", *out).exit_code == 2
+    assert xtarget_cli("bundle", "build", "--target", "h100").exit_code == 2
+    for arguments, words in {
+        ("--target", "nvidia:sm_13"): "does not know",
+        ("--target", "h100", "--kernel", "nothing"): "no kernel 'nothing'",
+        ("--target", "h100", "--dtype", "float31"): "no dtype",
+        ("--target", "h100", "--kernel", "softmax", "--dtype", "int8"): "none of softmax takes",
+    }.items():
+        done = xtarget_cli("bundle", "build", *out, *arguments)
+        assert done.exit_code != 0
+        assert words in f"{done.output} {done.exception}"
+    spec = replace(_kernels.find("fine").spec, ahead=None)
+    kernel = replace(_kernels.find("fine"), spec=spec)
+    with pytest.raises(xtarget.CompileError, match="`ahead`"):
+        _bundle_classes.classes(kernel, "float32", SM_90, views=False, full=False)

@@ -1,0 +1,239 @@
+"""The bytes of a bundle: what was put in comes out, equal bytes for equal content, and no changed
+byte is taken for what was written."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from xtarget import LoadError, Target
+from xtarget._bundle_format import HEADER, VERSION, BundleFile, Entry, write_bundle
+
+SM_90, GFX = Target("nvidia", "sm_90"), Target("amd", "gfx942")
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def key(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()
+
+
+def entry(name: str, *sizes: int) -> Entry:
+    made = random.Random(name)
+    binaries = [{"binary": made.randbytes(size)} for size in sizes]
+    variants = [{"aligned": ["a"] * i} for i in range(len(sizes))]
+    return Entry(key(name), {"parts": [["kernel", name]], "variants": variants}, binaries)
+
+
+def content() -> bytes:
+    entries = [entry(f"kernel{i}", 400 + i, 30) for i in range(5)]
+    return write_bundle({"made_by": "a test"}, {SM_90: ({}, entries), GFX: ({}, entries[:2])})
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    file = tmp_path / "a.xtb"
+    file.write_bytes(content())
+    return file
+
+
+def everything(path: Path) -> list[Any]:
+    """All that a bundle gives to whoever reads it to its end."""
+    file = BundleFile(path)
+    found: list[Any] = [file.manifest]
+    try:
+        for target in file.sections:
+            for record in file.records(target):
+                binaries = [file.binary(target, v["binary"]) for v in record["variants"]]
+                found.append((str(target), record, binaries))
+    finally:
+        file.close()
+    return found
+
+
+def test_what_was_put_in_comes_out(path: Path) -> None:
+    file = BundleFile(path)
+    assert set(file.sections) == {SM_90, GFX}
+    for i in range(5):
+        record = file.record(SM_90, key(f"kernel{i}"))
+        assert record is not None
+        made = entry(f"kernel{i}", 400 + i, 30)
+        for variant, binaries in zip(record["variants"], made.binaries, strict=True):
+            assert file.binary(SM_90, variant["binary"]) == binaries["binary"]
+    assert file.record(SM_90, key("another")) is None
+    assert file.record(GFX, key("kernel4")) is None
+
+
+def test_the_order_in_which_it_was_made_leaves_no_trace() -> None:
+    entries = [entry(f"kernel{i}", 100 * i) for i in range(6)]
+    targets = {SM_90: ({}, entries), GFX: ({}, entries)}
+    back = {GFX: ({}, entries[::-1]), SM_90: ({}, entries[::-1])}
+    assert write_bundle({"a": 1, "b": 2}, targets) == write_bundle({"b": 2, "a": 1}, back)
+
+
+def test_equal_binaries_are_kept_once() -> None:
+    body = random.Random(1).randbytes(50_000)
+    record = {"variants": [{"aligned": []}, {"aligned": ["a"]}]}
+    twice = Entry(key("a"), record, [{"binary": body}, {"binary": body}])
+    assert len(write_bundle({}, {SM_90: ({}, [twice])})) < 80_000
+
+
+def test_the_manifest_is_what_its_schema_says(path: Path) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = json.loads((ROOT / "docs" / "bundle-manifest.schema.json").read_text())
+    manifest = BundleFile(path).manifest
+    whole = {
+        "format": "xtarget bundle",
+        "inputs": "",
+        "coverage": "",
+        "depth": "common",
+        "dtypes": ["float32"],
+        **manifest,
+    }
+    jsonschema.validate(whole, schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**whole, "targets": [{"target": "nvidia:sm_90"}]}, schema)
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda data: b"", "empty"),
+        (lambda data: b"\x7fELF" + data[4:], "no bundle"),
+        (lambda data: data[:20], "less than a header"),
+        (lambda data: data[:-1], "was written with"),
+        (lambda data: data + b"\0", "was written with"),
+        (lambda data: data[:8] + struct.pack("<I", VERSION + 1) + data[12:], "Update xtarget"),
+        (lambda data: data.replace(b"a test", b"A test"), "sha256"),
+    ],
+)
+def test_damage_is_said_with_the_file_and_the_way_out(path: Path, damage: Any, words: str) -> None:
+    path.write_bytes(damage(content()))
+    with pytest.raises(LoadError, match=words) as caught:
+        everything(path)
+    assert str(path) in str(caught.value)
+
+
+def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
+    for missing in (tmp_path / "none.xtb", tmp_path):
+        with pytest.raises(LoadError, match="cannot be opened"):
+            BundleFile(missing)
+
+
+def mutations(data: bytes, count: int, seed: int) -> Iterator[bytes]:
+    """Flipped and overwritten bytes, cuts, insertions, swapped pieces, and numbers of the header
+    set to what breaks careless readers."""
+    made = random.Random(seed)
+    for number in range(count):
+        changed = bytearray(data)
+        at = made.randrange(len(data))
+        match number % 7:
+            case 0:
+                changed[at] ^= 1 << made.randrange(8)
+            case 1:
+                changed[at] = made.randrange(256)
+            case 2:
+                del changed[at:]
+            case 3:
+                changed[at:at] = made.randbytes(made.randrange(1, 40))
+            case 4:
+                other = made.randrange(len(data))
+                changed[at : at + 8], changed[other : other + 8] = (
+                    changed[other : other + 8],
+                    changed[at : at + 8],
+                )
+            case 5:
+                del changed[at : at + made.randrange(1, 40)]
+            case 6:
+                field = made.choice((8, 12, 16, 24, 32, 72, 80))
+                value = made.choice((0, 1, 2**31, 2**32 - 1, 2**63, 2**64 - 1, len(data)))
+                if field < 16:
+                    struct.pack_into("<I", changed, field, value & 0xFFFFFFFF)
+                else:
+                    struct.pack_into("<Q", changed, field, value)
+        if changed != data:
+            yield bytes(changed)
+
+
+def refused(path: Path, count: int, seed: int) -> int:
+    data = content()
+    path.write_bytes(data)
+    everything(path)
+    tried = 0
+    for changed in mutations(data, count, seed):
+        path.write_bytes(changed)
+        tried += 1
+        with pytest.raises(LoadError):
+            everything(path)
+    return tried
+
+
+def test_no_mutation_is_accepted_and_none_crashes(tmp_path: Path) -> None:
+    assert refused(tmp_path / "a.xtb", 1500, 1) > 1300
+
+
+@pytest.mark.long
+def test_no_mutation_of_twenty_thousand_is_accepted(tmp_path: Path) -> None:
+    assert refused(tmp_path / "a.xtb", 24_000, 2) > 20_000
+
+
+def resealed(data: bytes, change: Any) -> bytes:
+    """A bundle whose manifest was changed by one who knows how to compute its sha256."""
+    fields = list(HEADER.unpack_from(data))
+    start, size = fields[4], fields[5]
+    manifest = json.loads(data[start : start + size])
+    change(manifest)
+    text = json.dumps(manifest).encode()
+    fields[5], fields[6] = len(text), hashlib.sha256(text).digest()
+    fields[3] = len(data) - size + len(text)
+    return HEADER.pack(*fields) + text + data[start + size :]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [-1, 2**63, 2**64, 1e9, True, None, "0", [], {}],
+)
+@pytest.mark.parametrize("part", ["table", "dictionary"])
+@pytest.mark.parametrize("member", ["offset", "size", "raw", "sha256"])
+def test_a_manifest_that_was_made_to_harm_is_refused(
+    path: Path, part: str, member: str, value: Any
+) -> None:
+    def change(manifest: Any) -> None:
+        manifest["targets"][0][part][member] = value
+
+    path.write_bytes(resealed(content(), change))
+    with pytest.raises(LoadError):
+        everything(path)
+
+
+@pytest.mark.parametrize(
+    "targets", [None, 1, {}, [1], [{}], [{"target": "../../etc"}], [{"target": None}]]
+)
+def test_a_manifest_of_another_shape_is_refused(path: Path, targets: Any) -> None:
+    path.write_bytes(resealed(content(), lambda manifest: manifest.update(targets=targets)))
+    if targets == {}:
+        assert not BundleFile(path).sections
+        return
+    with pytest.raises(LoadError):
+        everything(path)
+
+
+def test_a_packed_part_cannot_grow_beyond_what_it_says(path: Path) -> None:
+    bomb = Entry(key("a"), {"variants": [{"aligned": []}]}, [{"binary": bytes(1 << 20)}])
+    data = write_bundle({}, {SM_90: ({}, [bomb])})
+    path.write_bytes(data)
+    file = BundleFile(path)
+    record = file.record(SM_90, key("a"))
+    assert record is not None
+    mark = record["variants"][0]["binary"]
+    assert mark["size"] < 5000
+    assert len(file.binary(SM_90, mark)) == 1 << 20
+    for raw in (10, 2**40):
+        with pytest.raises(LoadError):
+            file.binary(SM_90, {**mark, "raw": raw})
