@@ -45,6 +45,7 @@ __all__ = [
     "DeviceInfo",
     "DeviceLostError",
     "DriverError",
+    "KernelFault",
     "LaunchError",
     "LoadError",
     "NoCompilerError",
@@ -55,6 +56,7 @@ __all__ = [
     "Target",
     "UnknownKernelError",
     "UnknownTargetError",
+    "UnsupportedInstruction",
     "XTargetError",
     "asarray",
     "cache_dir",
@@ -73,7 +75,11 @@ __all__ = [
 _HOME = {
     "_device_array": ("Array", "asarray"),
     "_env": ("cache_dir",),
-    "_errors": tuple(name for name in __all__ if name.endswith("Error")),
+    "_errors": (
+        "KernelFault",
+        "UnsupportedInstruction",
+        *(name for name in __all__ if name.endswith("Error")),
+    ),
     "_kernels": ("catalog", "load_library"),
     "_run": ("compile", "default_device", "device", "devices", "probe", "run"),
     "_types": ("Artifact", "DeviceInfo", "ProbeReport", "Target"),

@@ -23,6 +23,7 @@ __all__ = [
     "default_device",
     "driver",
     "find_device",
+    "named_only",
     "open_device",
     "probe",
     "probe_all",
@@ -52,8 +53,14 @@ def _own() -> tuple[str, ...]:
 
 
 def vendors() -> tuple[str, ...]:
-    """All vendors: the built-in ones in order of preference, then those of other packages."""
-    return (*_own(), *sorted(_entry_points()))
+    """All vendors: the built-in ones in order of preference, then those of other packages. Not the
+    ones that have to be named (`named_only`)."""
+    return (*_BUILTIN, *sorted(_entry_points()))
+
+
+def named_only() -> tuple[str, ...]:
+    """Vendors that nobody gets without naming them: the emulator."""
+    return tuple(_NAMED_ONLY)
 
 
 def _package(vendor: str) -> Any:

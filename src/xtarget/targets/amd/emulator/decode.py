@@ -37,6 +37,8 @@ _FIELDS = {"vaddr": "addr", "vsrc": "data", "vdata": "data", "ioffset": "offset"
 #: Opcodes that gfx90a has and the tables (of CDNA3) do not have, or have for something else.
 #: Source: LLVM, VOP2Instructions.td, VOP3Instructions.td, VOP3PInstructions.td.
 _GFX90A: Mapping[tuple[str, int], str] = {
+    ("MUBUF", 0x3E): "buffer_wbinvl1",
+    ("MUBUF", 0x3F): "buffer_wbinvl1_vol",
     ("VOP2", 0x16): "v_mac_f32",
     ("VOP2", 0x17): "v_madmk_f32",
     ("VOP2", 0x18): "v_madak_f32",
@@ -323,10 +325,12 @@ def _gfx90a(word: int) -> tuple[str, str] | None:
     """Format and name, where gfx90a differs from the tables."""
     if word >> 31 == 0:
         key = ("VOP2", word >> 25 & 0x3F)
+    elif word >> 23 == 0b110100111:  # lies within VOP3's range
+        key = ("VOP3P", word >> 16 & 0x7F)
+    elif word >> 26 == 0b111000:
+        key = ("MUBUF", word >> 18 & 0x7F)
     elif word >> 26 == 0b110100:
         key = ("VOP3", word >> 16 & 0x3FF)
-    elif word >> 23 == 0b110100111:
-        key = ("VOP3P", word >> 16 & 0x7F)
     else:
         return None
     name = _GFX90A.get(key)
