@@ -74,8 +74,14 @@ def atomics(x, o, block: tl.constexpr):
     value = tl.load(x + tl.program_id(0) * block + tl.arange(0, block))
     place = tl.abs(value) % 8
     tl.atomic_add(o + place, value)
-    tl.atomic_max(o + 8 + place, value)
+    tl.atomic_max(o + 8 + place, tl.abs(value))
     tl.atomic_cas(o + 16, 0, 7)
+
+
+@triton.jit
+def signed_max(x, o, block: tl.constexpr):
+    value = tl.load(x + tl.arange(0, block))
+    tl.atomic_max(o + tl.abs(value) % 8, value)
 
 
 @triton.jit
