@@ -233,9 +233,7 @@ def open_device(name: str) -> Device:
         if device is None:
             vendor, _, ordinal = name.partition(":")
             try:
-                number = (
-                    _words(vendor).index(ordinal) if vendor in _NAMED_ONLY else int(ordinal)
-                )
+                number = _words(vendor).index(ordinal) if vendor in _NAMED_ONLY else int(ordinal)
                 device = driver(vendor).open(number)
             except NoDeviceError as error:
                 raise NoDeviceError(

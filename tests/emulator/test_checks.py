@@ -104,7 +104,9 @@ def test_the_right_launch_is_not_complained_about() -> None:
         {"freed": True},
         {"shared": 1 << 20},
     ],
-    ids=lambda m: "-".join(f"{k}={v if not isinstance(v, bytes) else len(v)}" for k, v in m.items()),
+    ids=lambda m: "-".join(
+        f"{k}={v if not isinstance(v, bytes) else len(v)}" for k, v in m.items()
+    ),
 )
 def test_misuse_of_a_launch_is_noticed(misuse: dict[str, Any]) -> None:
     assert _noticed(**misuse)
@@ -140,7 +142,7 @@ def test_a_store_beyond_a_buffer_names_kernel_lane_instruction_and_buffer(arch: 
 
 @pytest.mark.parametrize("arch", ["gfx1100", "gfx942"])
 def test_uninitialised_memory_that_is_used_is_noticed(arch: str) -> None:
-    with pytest.raises(KernelFault, match="uninitialised memory.*to write it to global memory"):
+    with pytest.raises(KernelFault, match=r"uninitialised memory.*to write it to global memory"):
         run(_copy(arch), (2,), _X, np.zeros_like(_X), _N, blank=(0, 1))
 
 
@@ -148,7 +150,7 @@ def test_a_kernel_that_does_not_end_is_stopped(monkeypatch: pytest.MonkeyPatch) 
     code = compiled("endless", "x:*i32 o:*i32 n:i32", "gfx1100")
     hip = device("gfx1100").hip  # type: ignore[attr-defined]
     monkeypatch.setattr(hip, "limits", Limits(10_000_000, False))
-    with pytest.raises(KernelFault, match="endless on gfx1100 was stopped after 1.*at 0x"):
+    with pytest.raises(KernelFault, match=r"endless on gfx1100 was stopped after 1.*at 0x"):
         run(code, (1,), np.zeros(1, np.int32), np.zeros(1, np.int32), 5)
 
 

@@ -42,9 +42,7 @@ _DTYPES = {
 }
 
 
-def perform(
-    memory: Array, places: Array, name: str, data: list[Array], before: Array
-) -> None:
+def perform(memory: Array, places: Array, name: str, data: list[Array], before: Array) -> None:
     """One operation for each place, in order.
 
     Args:
@@ -90,9 +88,7 @@ def atomic(ins: Instruction, address: Any) -> Callable[[Waves], None]:
         places = place[mask]
         if not full:
             w.group.arena.written[(places[:, None] + np.arange(size)).reshape(-1)] = 1
-        data = [
-            _elements(w, data_register + words * i, words, dtype, mask) for i in range(count)
-        ]
+        data = [_elements(w, data_register + words * i, words, dtype, mask) for i in range(count)]
         before = np.empty(len(places), dtype)
         memory = arena.views[size].view(dtype)
         with np.errstate(all="ignore"):

@@ -260,7 +260,7 @@ def _one(data: bytes, address: int, arch: str) -> Instruction:
         for key, field in form._fields
         if key not in ("encoding", "seg")
     }
-    if kind.startswith("VOP3P_") and "_MFMA" in kind or "mfma" in mnemonic:
+    if (kind.startswith("VOP3P_") and "_MFMA" in kind) or "mfma" in mnemonic:
         base = "mfma"
         fields.update(acc=raw >> 59 & 3, acc_cd=raw >> 15 & 1, cbsz=raw >> 8 & 7)
         fields.update(abid=raw >> 11 & 15, blgp=raw >> 61 & 7)
@@ -282,8 +282,10 @@ def _one(data: bytes, address: int, arch: str) -> Instruction:
         literal, size = extra, size + 4
     elif base.startswith("vop") and base != "vopd" and fields.get("src0") == _DPP16:
         dpp, size = _dpp16(extra), size + 4
-    elif base.startswith("vop") and fields.get("src0") in (_DPP8, _DPP8FI) and "rdna" in form_of(
-        arch
+    elif (
+        base.startswith("vop")
+        and fields.get("src0") in (_DPP8, _DPP8FI)
+        and "rdna" in form_of(arch)
     ):
         inactive = fields["src0"] == _DPP8FI
         dpp = Dpp(extra & 255, extra >> 8, True, False, inactive)

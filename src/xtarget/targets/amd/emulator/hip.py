@@ -151,7 +151,11 @@ class EmulatedHip:
             if block is None or block.start != address:
                 why = f"0x{address:x} is no buffer that is in use"
                 return self._no("hipErrorInvalidValue", why)
-            self._enqueue(stream, lambda: self.arena.free(address) and None)
+
+            def free() -> None:
+                self.arena.free(address)
+
+            self._enqueue(stream, free)
         return _OK
 
     def hipMemGetInfo(self) -> tuple[Any, ...]:

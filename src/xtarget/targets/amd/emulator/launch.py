@@ -33,8 +33,8 @@ _PRELOAD_SKIPS = 256
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Attributes:
-        budget: lane-instructions of a launch.
-        races: look for data races.
+    budget: lane-instructions of a launch.
+    races: look for data races.
     """
 
     budget: int

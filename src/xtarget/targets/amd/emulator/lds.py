@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -31,12 +32,13 @@ def build(ins: Instruction) -> Step | None:
         return None
     if ins.fields.get("gds"):
         raise unsupported(ins, "global data share")
-    make = {
+    simple: dict[str, Callable[[Instruction], Step]] = {
         "ds_bpermute_b32": _bpermute,
         "ds_permute_b32": _permute,
         "ds_swizzle_b32": _swizzle,
         "ds_nop": lambda _: lambda w: None,
-    }.get(ins.mnemonic)
+    }
+    make = simple.get(ins.mnemonic)
     if make is not None:
         return make(ins)
     if match := _TWO.match(ins.mnemonic):
@@ -194,8 +196,7 @@ def _two(ins: Instruction, load: bool, nbytes: int, stride: int) -> Step:
     def step(w: Waves) -> None:
         # both addresses first: the destination may be the address register
         places = [
-            _places(w, address, offset, nbytes, "reads" if load else "writes")
-            for offset in offsets
+            _places(w, address, offset, nbytes, "reads" if load else "writes") for offset in offsets
         ]
         for place, register in zip(places, registers, strict=True):
             (_read if load else _write)(w, place, register, words)
@@ -235,7 +236,7 @@ def _transposed(ins: Instruction, bits: int) -> Step:
     return step
 
 
-def _atomic(ins: Instruction, name: str, returns: bool, dtype: type) -> Step:
+def _atomic(ins: Instruction, name: str, returns: bool, dtype: Any) -> Step:
     size = np.dtype(dtype).itemsize
     words = size // 4
     fields = ins.fields
@@ -266,9 +267,7 @@ def _atomic(ins: Instruction, name: str, returns: bool, dtype: type) -> Step:
 # ------------------------------------------------------------------------------------- lane to lane
 
 
-def _pull(
-    w: Waves, register: int, data: int, origin: Array, valid: Array | None
-) -> None:
+def _pull(w: Waves, register: int, data: int, origin: Array, valid: Array | None) -> None:
     """Each active lane gets `data` of lane `origin`; 0 where that one is inactive or not valid."""
     rows = np.arange(w.count)[:, None]
     value = w.vu[data][rows, origin]

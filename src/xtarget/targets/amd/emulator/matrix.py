@@ -23,7 +23,9 @@ from .waves import ACC, Waves
 
 __all__ = ["build"]
 
-_MFMA = re.compile(r"^v_mfma_([fi]\d+)_(\d+)x(\d+)x(\d+)_(?:(\d+)b_)?([a-z0-9]+?)(?:_([a-z0-9]+))?$")
+_MFMA = re.compile(
+    r"^v_mfma_([fi]\d+)_(\d+)x(\d+)x(\d+)_(?:(\d+)b_)?([a-z0-9]+?)(?:_([a-z0-9]+))?$"
+)
 _WMMA = re.compile(r"^v_wmma_([a-z]+\d+)_16x16x16_([a-z0-9]+?)(?:_([a-z0-9]+))?$")
 _BITS = {"f16": 16, "bf16": 16, "f32": 32, "xf32": 32, "f64": 64, "i8": 8, "iu8": 8,
          "fp8": 8, "bf8": 8}  # fmt: skip
@@ -65,7 +67,12 @@ def _mfma(ins: Instruction, match: re.Match[str]) -> Step:
     fields = ins.fields
     if fields["cbsz"] or fields["abid"] or fields["blgp"]:
         raise unsupported(ins, "broadcast or permuted operands")
-    if m != n or kind_a not in _BITS or kind_b not in _BITS or ins.arch == "gfx90a" and "8" in kind_a and kind_a != "i8":
+    if (
+        m != n
+        or kind_a not in _BITS
+        or kind_b not in _BITS
+        or (ins.arch == "gfx90a" and "8" in kind_a and kind_a != "i8")
+    ):
         raise unsupported(ins)
     groups = 64 // (m * blocks)
     per_lane = k // groups
@@ -86,7 +93,7 @@ def _mfma(ins: Instruction, match: re.Match[str]) -> Step:
     c_register = code - 256 + (ACC if fields["acc_cd"] else 0) if code >= 256 else None
     kind_c = "f64" if double else "i32" if result == "i32" else "f32"
     dtype = {"f64": np.float64, "i32": np.int32, "f32": np.float32}[kind_c]
-    fixed = None if c_register is not None else constant(code, kind_c, ins.literal)
+    fixed: Array = None if c_register is not None else constant(code, kind_c, ins.literal)
     row, column, block = _places(m, n, blocks, per_result, double)
     reads = [*range(a_register, a_register + words_in), *range(b_register, b_register + words_in)]
     if c_register is not None:
@@ -172,7 +179,7 @@ def _wmma(ins: Instruction, match: re.Match[str]) -> Step:
     target, code = fields["vdst"], fields["src2"]
     c_register = code - 256 if code >= 256 else None
     kind_c = {"f32": "f32", "i32": "i32"}.get(result, "f16")
-    fixed = None if c_register is not None else constant(code, kind_c, ins.literal)
+    fixed: Array = None if c_register is not None else constant(code, kind_c, ins.literal)
     if fixed is not None and result == "bf16" and fixed.any():
         raise unsupported(ins, "a constant")
     lane, r = np.arange(32)[:, None], np.arange(8)[None, :]

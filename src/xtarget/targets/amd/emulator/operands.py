@@ -20,7 +20,16 @@ from .decode import Instruction
 from .memory import Array
 from .waves import ACC, SGPR, VCC, Waves
 
-__all__ = ["KINDS", "Put", "Source", "constant", "scalar_put", "source", "unsupported", "vector_put"]
+__all__ = [
+    "KINDS",
+    "Put",
+    "Source",
+    "constant",
+    "scalar_put",
+    "source",
+    "unsupported",
+    "vector_put",
+]
 
 Get: TypeAlias = Callable[[Waves], Array]
 Put: TypeAlias = Callable[..., None]
@@ -229,9 +238,8 @@ def _sdwa(ins: Instruction, number: int, code: int, kind: str) -> Source:
         get: Get = read
     else:
         shift = np.uint32(8 * select if select < 4 else 16 * (select - 4))
-        dtype = (np.int8 if extend else np.uint8) if select < 4 else None
-        if dtype is None:
-            dtype = np.int16 if extend else np.uint16
+        parts: list[Any] = [np.int8, np.uint8] if select < 4 else [np.int16, np.uint16]
+        dtype = parts[0] if extend else parts[1]
 
         def get(w: Waves) -> Array:
             return (read(w) >> shift).astype(dtype).astype(np.int32).view(np.uint32)
@@ -272,9 +280,11 @@ def vector_put(ins: Instruction, register: int, kind: str, keeps: bool = False) 
     if width == "64":
 
         def put_pair(w: Waves, value: Array, lanes: Array | None = None) -> None:
-            words = np.ascontiguousarray(
-                np.broadcast_to(value, (w.count, w.lanes))
-            ).view(np.uint32).reshape(w.count, w.lanes, 2)
+            words = (
+                np.ascontiguousarray(np.broadcast_to(value, (w.count, w.lanes)))
+                .view(np.uint32)
+                .reshape(w.count, w.lanes, 2)
+            )
             if lanes is None and w.full:
                 w.vu[register][...] = words[..., 0]
                 w.vu[register + 1][...] = words[..., 1]

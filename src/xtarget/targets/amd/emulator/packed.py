@@ -96,11 +96,12 @@ def _pair(ins: Instruction) -> Step:
             return [np.array(first.get(w)), np.array(second.get(w))]
 
         return _step(ins, [*first.reads, *second.reads], 2, move)
-    function = {
+    functions: dict[str, Callable[..., Array]] = {
         "v_pk_fma_f32": floats.fma32,
         "v_pk_mul_f32": np.multiply,
         "v_pk_add_f32": np.add,
-    }[name]
+    }
+    function = functions[name]
 
     def compute(w: Waves) -> list[Array]:
         values = [function(*(g[half](w) for g in gets)) for half in (0, 1)]
@@ -117,9 +118,9 @@ def _negated(get: Callable[[Waves], Array], negate: int) -> Callable[[Waves], Ar
     return (lambda w: -get(w)) if negate else get
 
 
-def _half(ins: Instruction, number: int, kind: str, pick: int, negate: int) -> tuple[
-    Callable[[Waves], Array], tuple[int, ...]
-]:
+def _half(
+    ins: Instruction, number: int, kind: str, pick: int, negate: int
+) -> tuple[Callable[[Waves], Array], tuple[int, ...]]:
     """A half of an operand."""
     found = plain(ins, ins.fields[f"src{number}"], kind, bool(pick))
     return _negated(found.get, negate if kind[0] == "f" else 0), found.reads
@@ -158,7 +159,8 @@ def _halves(ins: Instruction) -> Step:
 
 def _mixed(ins: Instruction) -> Step:
     """v_fma_mix: each operand is float32, or a half as float16; neg_hi means absolute value."""
-    gets, reads = [], []
+    gets: list[Callable[[Waves], Array]] = []
+    reads: list[int] = []
     for number in range(3):
         pick, is_half = _selects(ins, number)
         kind = "f16" if is_half else "f32"
@@ -248,9 +250,7 @@ def _dot_accumulate(ins: Instruction) -> Step:
     if not name.endswith(("f32_f16", "f32_bf16")):
         raise unsupported(ins)
     bare = {k: v for k, v in ins.fields.items() if k != "src2"}
-    plain_form = Instruction(
-        ins.address, ins.size, name, ins.format, ins.arch, bare, ins.literal
-    )
+    plain_form = Instruction(ins.address, ins.size, name, ins.format, ins.arch, bare, ins.literal)
     a, b = sources(plain_form, ("u32", "u32"))
     register = ins.fields["vdst"]
     put = vector_put(ins, register, "f32")

@@ -113,7 +113,8 @@ class Program:
         Raises:
             KernelFault: what the kernel did wrong, where.
         """
-        running, waiting = [waves], []
+        running: list[Waves] = [waves]
+        waiting: list[Waves] = []
         spent = 0
         lanes = waves.lanes
         with np.errstate(all="ignore"):
@@ -147,8 +148,8 @@ class Program:
         except Fault as fault:
             raise self._fault(w, block.instructions[index], fault) from None
         except IndexError as error:
-            fault = Fault("uses a register beyond those that the kernel has")
-            raise self._fault(w, block.instructions[index], fault) from error
+            beyond = Fault("uses a register beyond those that the kernel has")
+            raise self._fault(w, block.instructions[index], beyond) from error
 
     def _fault(self, w: Waves, ins: Instruction, fault: Fault) -> KernelFault:
         who = ""
@@ -159,9 +160,7 @@ class Program:
             who = f", block ({x}, {y}, {z}), warp {warp}, lane {lane}"
         return KernelFault(f"{self.name} on {self.arch}{who}: {ins} {fault.text}.")
 
-    def _after(
-        self, w: Waves, block: Block, running: list[Waves], waiting: list[Waves]
-    ) -> None:
+    def _after(self, w: Waves, block: Block, running: list[Waves], waiting: list[Waves]) -> None:
         """Put waves where the end of a block leads them."""
         if block.last.startswith("s_endpgm"):
             return
@@ -278,7 +277,7 @@ def _condition(ins: Instruction) -> Condition | None:
         return lambda w: w.scc if wanted else ~w.scc
     if name.startswith("s_cbranch_"):
         register = EXEC if "exec" in name else VCC
-        zero = name.endswith("ecz") or name.endswith("ccz")
+        zero = name.endswith(("ecz", "ccz"))
 
         def test(w: Waves) -> Array:
             value = w.s[register]

@@ -41,7 +41,9 @@ class Races:
     def lds_read(self, w: Waves, place: Array, nbytes: int) -> None:
         where, wave, lanes = self._bytes(w, place, nbytes)
         writer = self._writer[where]
-        self._refuse((writer != _NOBODY) & (writer != wave), lanes, where, writer, "reads", "wrote", w)
+        self._refuse(
+            (writer != _NOBODY) & (writer != wave), lanes, where, writer, "reads", "wrote", w
+        )
         reader = self._reader[where]
         self._reader[where] = np.where((reader == _NOBODY) | (reader == wave), wave, _MANY)
         # several waves of this very access
@@ -51,8 +53,12 @@ class Races:
     def lds_write(self, w: Waves, place: Array, nbytes: int) -> None:
         where, wave, lanes = self._bytes(w, place, nbytes)
         writer, reader = self._writer[where], self._reader[where]
-        self._refuse((writer != _NOBODY) & (writer != wave), lanes, where, writer, "writes", "wrote", w)
-        self._refuse((reader != _NOBODY) & (reader != wave), lanes, where, reader, "writes", "read", w)
+        self._refuse(
+            (writer != _NOBODY) & (writer != wave), lanes, where, writer, "writes", "wrote", w
+        )
+        self._refuse(
+            (reader != _NOBODY) & (reader != wave), lanes, where, reader, "writes", "read", w
+        )
         self._writer[where] = wave
         late = self._writer[where]
         self._refuse(late != wave, lanes, where, late, "writes", "wrote", w)

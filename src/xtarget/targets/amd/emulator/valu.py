@@ -186,7 +186,9 @@ def _output(ins: Instruction, kind: str, function: Callable[..., Array]) -> Call
 def _saturated(name: str) -> Callable[..., Array]:
     if name.startswith("v_sub"):
         return lambda a, b: np.where(a > b, a - b, a.dtype.type(0))
-    return lambda a, b: np.where(a + b < a, a.dtype.type(-1 & (1 << a.dtype.itemsize * 8) - 1), a + b)
+    return lambda a, b: np.where(
+        a + b < a, a.dtype.type(-1 & (1 << a.dtype.itemsize * 8) - 1), a + b
+    )
 
 
 # ------------------------------------------------------------------------------------- comparisons
@@ -382,9 +384,7 @@ def pair_of(ins: Instruction) -> Step:
             "vsrc1": ins.fields["vsrc" + half + "1"],
             "vdst": register,
         }
-        one = Instruction(
-            ins.address, ins.size, name, "vop2", ins.arch, fields, ins.literal
-        )
+        one = Instruction(ins.address, ins.size, name, "vop2", ins.arch, fields, ins.literal)
         halves.append(_half_of_pair(one))
     (compute_x, put_x, reads_x, write_x), (compute_y, put_y, reads_y, write_y) = halves
 

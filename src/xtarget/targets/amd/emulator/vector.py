@@ -172,6 +172,15 @@ def _magnitudes(a: Array, b: Array, c: Array) -> Array:
     return np.where(a > b, a - b, b - a) + c
 
 
+def _saturated_words(low: Array, high: Array) -> Array:
+    most = np.uint32(65535)
+    return np.minimum(low, most) | np.minimum(high, most) << 16
+
+
+def _field_mask(width: Array, offset: Array) -> Array:
+    return ((np.uint32(1) << (width & np.uint32(31))) - np.uint32(1)) << (offset & np.uint32(31))
+
+
 _TAU = 2 * np.pi
 
 for _w, _u in _I.items():
@@ -248,6 +257,7 @@ for _name, _function in {
     "exp": np.exp2,
     "log": np.log2,
 }.items():
+
     def _half(x: Array, function: Any = _function) -> Array:
         result: Array = function(x.astype(np.float64)).astype(np.float16)
         return result
@@ -284,8 +294,7 @@ _rule("cvt_pk_f16_f32", "u32", "f32 f32",
       lambda a, b: _words(a.astype(np.float16), b.astype(np.float16)))  # fmt: skip
 _rule("cvt_pk_bf16_f32", "u32", "f32 f32",
       lambda a, b: _words(floats.bf16_bits(a), floats.bf16_bits(b)))  # fmt: skip
-_rule("cvt_pk_u16_u32", "u32", "u32 u32",
-      lambda a, b: np.minimum(a, np.uint32(65535)) | np.minimum(b, np.uint32(65535)) << 16)  # fmt: skip
+_rule("cvt_pk_u16_u32", "u32", "u32 u32", _saturated_words)
 _rule("pack_b32_f16", "u32", "f16 f16", _words)
 
 _rule("bfrev_b32", "u32", "u32", _reverse_bits)
@@ -295,8 +304,7 @@ _rule("bcnt_u32_b32", "u32", "u32 u32", lambda a, b: np.bitwise_count(a).astype(
 _rule("bfe_u32", "u32", "u32 u32 u32", _bits(np.uint32, False))
 _rule("bfe_i32", "i32", "i32 u32 u32", _bits(np.int32, True))
 _rule("bfi_b32", "u32", "u32 u32 u32", lambda a, b, c: (a & b) | (~a & c))
-_rule("bfm_b32", "u32", "u32 u32",
-      lambda a, b: ((np.uint32(1) << (a & np.uint32(31))) - np.uint32(1)) << (b & np.uint32(31)))  # fmt: skip
+_rule("bfm_b32", "u32", "u32 u32", _field_mask)
 _rule("perm_b32", "u32", "u32 u32 u32", _permute)
 _rule("alignbit_b32", "u32", "u32 u32 u32", _align(True))
 _rule("alignbyte_b32", "u32", "u32 u32 u32", _align(False))

@@ -9,7 +9,7 @@ import numpy as np
 
 from .atomics import atomic
 from .decode import Instruction
-from .memory import _BASE, Array, Fault
+from .memory import Array, Fault
 from .operands import plain, unsupported
 from .valu import Step
 from .waves import ACC, M0, SGPR, Waves
@@ -171,7 +171,7 @@ def _load(ins: Instruction, address: Address, suffix: str, d16: bool, high: bool
                     seen = seen & arena.written[place + 1]
                 blank = seen == 0
             if zeroes and active is not None:
-                values = np.where(active, values, dtype(0))
+                values = np.where(active, values, values.dtype.type(0))
             loaded = load_part(values, w.vu[register], d16, high)
             _put(w, register, loaded, lanes)
             _mark(w, register, blank, active)
@@ -250,13 +250,14 @@ def _to_lds(ins: Instruction, address: Address, nbytes: int) -> Step:
         raise unsupported(ins)
     offset = ins.fields["offset"]
     words = nbytes // 4
+    reach = np.uint32(0x3FFFF if ins.arch == "gfx950" else 0xFFFF)  # gfx950 has 160 KiB of LDS
 
     def step(w: Waves) -> None:
         group = w.group
         addresses, active = address(w)
         w.demand((SGPR + M0,), "as a place in LDS", everywhere=True)
         place, full = group.arena.locate(addresses, nbytes, active, False, 4)
-        lds = (w.su[M0] & np.uint32(0xFFFF)).astype(np.int64) + offset + w.lane * nbytes
+        lds = (w.su[M0] & reach).astype(np.int64) + offset + w.lane * nbytes
         wrong = (lds + nbytes > group.lds_bytes) & w.mask
         if wrong.any():
             raise Fault(
@@ -378,8 +379,3 @@ def _private(ins: Instruction) -> Step | None:
                     unseen[where] = False if none is None else none[waves, lanes]
 
     return step
-
-
-def base_address() -> int:
-    """Where the arena begins."""
-    return _BASE

@@ -194,9 +194,7 @@ class Waves:
         joined.pc, joined.signalled = parts[0].pc, parts[0].signalled
         for register in set().union(*(p.undefined for p in parts)):
             width = 1 if register >= SGPR else joined.lanes
-            pieces = [
-                p.undefined.get(register, np.zeros((p.count, width), bool)) for p in parts
-            ]
+            pieces = [p.undefined.get(register, np.zeros((p.count, width), bool)) for p in parts]
             joined.undefined[register] = np.concatenate(
                 [np.broadcast_to(x, (p.count, width)) for x, p in zip(pieces, parts, strict=True)]
             )[order]
