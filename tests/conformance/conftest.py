@@ -30,6 +30,7 @@ _CASES = (
     ("intel", "intel", {}),
     ("nvidia", "nvidia", {}),
     ("amd", "amd", {}),
+    ("emu", "emu", {}),
 )
 
 

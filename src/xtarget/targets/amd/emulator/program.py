@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 
 from ...._errors import KernelFault, UnsupportedInstruction
-from . import lds, matrix, moves, packed, scalar, valu, vmem
+from . import lds, masks, matrix, moves, packed, pairs, scalar, valu, vmem
 from .decode import Instruction
 from .memory import Array, Fault
 from .operands import unsupported
@@ -21,24 +21,24 @@ from .waves import EXEC, VCC, Waves
 
 __all__ = ["Program"]
 
-_BUILDERS = (valu.build, scalar.build, vmem.build, lds.build, moves.build, packed.build,
-             matrix.build)  # fmt: skip
+_BUILDERS = (pairs.build, masks.build, valu.build, scalar.build, vmem.build, lds.build, moves.build,
+             packed.build, matrix.build)  # fmt: skip
 #: What has no effect where instructions complete at once.
 _NOTHING = {
     "s_nop", "s_clause", "s_delay_alu", "s_waitcnt", "s_waitcnt_depctr", "s_wait_alu",
     "s_wait_dscnt", "s_wait_kmcnt", "s_wait_loadcnt", "s_wait_loadcnt_dscnt", "s_wait_storecnt",
     "s_wait_storecnt_dscnt", "s_wait_samplecnt", "s_wait_bvhcnt", "s_wait_expcnt", "s_wait_idle",
-    "s_sleep", "s_setprio", "s_sendmsg", "s_sethalt", "s_inst_prefetch", "s_set_inst_prefetch_distance",
-    "s_icache_inv", "s_ttracedata", "s_ttracedata_imm", "s_incperflevel", "s_decperflevel",
-    "s_wakeup", "s_code_end", "s_round_mode_nop",
+    "s_sleep", "s_setprio", "s_sendmsg", "s_sethalt", "s_inst_prefetch",
+    "s_set_inst_prefetch_distance", "s_icache_inv", "s_ttracedata", "s_ttracedata_imm",
+    "s_incperflevel", "s_decperflevel", "s_wakeup", "s_code_end",
 }  # fmt: skip
 _BRANCHES = {"s_branch", "s_cbranch_scc0", "s_cbranch_scc1", "s_cbranch_vccz", "s_cbranch_vccnz",
              "s_cbranch_execz", "s_cbranch_execnz"}  # fmt: skip
 _ENDS = {"s_endpgm", "s_endpgm_saved", "s_barrier", "s_barrier_wait", *_BRANCHES}
-#: Waves of a batch; more of them amortise NumPy's cost of a call, and need more memory.
+#: The place behind the last block.
 _END = -1
 
-#: (taken, waves): which of the waves go to the branch's target; None for all, False for none.
+#: Which of the waves go to the branch's target.
 Condition: TypeAlias = Callable[[Waves], Array]
 
 
@@ -237,8 +237,6 @@ def _step(ins: Instruction) -> Step:
     if ins.mnemonic in _NOTHING:
         return lambda w: None
     try:
-        if ins.format == "vopd":
-            return valu.pair_of(ins)
         if ins.mnemonic in ("s_barrier_signal", "s_setreg_b32", "s_setreg_imm32_b32"):
             return _state(ins)
         for build in _BUILDERS:
