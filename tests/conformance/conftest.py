@@ -30,7 +30,6 @@ _CASES = (
     ("intel", "intel", {}),
     ("nvidia", "nvidia", {}),
     ("amd", "amd", {}),
-    ("emu", "emu", {}),
 )
 
 

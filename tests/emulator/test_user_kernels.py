@@ -244,3 +244,11 @@ def test_atomic_max_of_negative_and_positive_values(arch: str) -> None:
     right = np.zeros(8, np.int32)
     np.maximum.at(right, np.abs(x) % 8, x)
     np.testing.assert_array_equal(out, right)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_blocks_know_their_place_and_the_size_of_the_grid(arch: str) -> None:
+    grid = (3, 2, 4)
+    out = run(compiled("where_am_i", "o:*i32", arch), grid, np.zeros((4, 2, 3, 6), np.int32))[0]
+    for z, y, x in np.ndindex(4, 2, 3):
+        assert out[z, y, x].tolist() == [x, y, z, *grid]

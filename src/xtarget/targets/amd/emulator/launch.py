@@ -149,14 +149,39 @@ class Loaded:
         if segment is None:
             raise KernelFault(f"{self.name}: the emulated device has no memory for arguments.")
         try:
+            kernarg, unknown = self._hidden(kernarg, grid, block)
             span = arena.span(segment.start, len(kernarg))
             if span is not None:
                 span[:] = np.frombuffer(kernarg, np.uint8)
             arena.mark(segment.start, len(kernarg))
+            for first, size in unknown:
+                arena.blank(segment.start + first, size)
             segment.writable = False
             return self._grid(grid, waves_per_block, shared, segment.start, kernarg, limits)
         finally:
             arena.free(segment.start)
+
+    def _hidden(
+        self, kernarg: bytes, grid: tuple[int, int, int], block: int
+    ) -> tuple[bytes, list[tuple[int, int]]]:
+        """The arguments with those that the run time fills in, and the places (offset, size) of the
+        ones that it has nothing for: their use is noticed as that of uninitialised memory."""
+        values = {"hidden_grid_dims": 3}
+        for axis, blocks, threads in zip("xyz", grid, (block, 1, 1), strict=True):
+            values[f"hidden_block_count_{axis}"] = blocks
+            values[f"hidden_group_size_{axis}"] = threads
+            values[f"hidden_remainder_{axis}"] = 0
+            values[f"hidden_global_offset_{axis}"] = 0
+        filled, unknown = bytearray(kernarg), []
+        for argument in self.kernel.arguments:
+            if not argument.hidden:
+                continue
+            place = slice(argument.offset, argument.offset + argument.size)
+            if argument.kind in values:
+                filled[place] = values[argument.kind].to_bytes(argument.size, "little")
+            else:
+                unknown.append((argument.offset, argument.size))
+        return bytes(filled), unknown
 
     def _grid(
         self,

@@ -140,6 +140,13 @@ class Arena:
         if block is not None and nbytes == block.end - block.start:
             block.full = True
 
+    def blank(self, address: int, nbytes: int) -> None:
+        """This range holds nothing after all."""
+        block = self.block_at(address)
+        self.written[address - _BASE : address - _BASE + nbytes] = 0
+        if block is not None:
+            block.full = False
+
     # ---------------------------------------------------------------------------- kernel's access
 
     def locate(
