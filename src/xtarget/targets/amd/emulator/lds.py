@@ -329,6 +329,7 @@ def _swizzle(ins: Instruction) -> Step:
 
     def step(w: Waves) -> None:
         origin = np.broadcast_to(make(w.lane), w.mask.shape)
-        _pull(w, fields["vdst"], fields["data0"], origin, None)
+        # the value stands where other instructions have the address
+        _pull(w, fields["vdst"], fields["addr"], origin, None)
 
     return step
