@@ -8,6 +8,7 @@
 #   compile      Triton to binaries, no GPU needed
 #   conformance  the same tests for every vendor's driver
 #   kernels      results against NumPy in float64
+#   emulator     AMD's code objects for five archs, executed on the CPU
 #   interop      arrays and streams of other libraries (torch, CuPy, dpctl)
 #   docs         the README's and the examples' code
 #   binaries     every kernel for every target of ci/matrix.toml, and a check of each binary
@@ -57,13 +58,13 @@ for tier in ${tiers//,/ }; do
   case "$tier" in
     lint) lint=1 ;;
     binaries) binaries=1 ;;
-    unit | conformance | interop | docs) paths+=("tests/$tier") ;;
+    unit | conformance | emulator | interop | docs) paths+=("tests/$tier") ;;
     compile) paths+=(tests/compile tests/c_abi tests/kernels/test_compile.py) ;;
     kernels) paths+=(tests/kernels) ;;
     all) lint=1 binaries=1 paths+=(tests) ;;
     *)
       echo "ci/test.sh: $tier is no tier; there are lint, unit, compile, conformance, kernels," \
-        "interop, docs, binaries and all." >&2
+        "emulator, interop, docs, binaries and all." >&2
       exit 2
       ;;
   esac

@@ -28,7 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        choices=("nvidia", "amd", "intel", "cpu", "fake", "none"),
+        choices=("nvidia", "amd", "intel", "cpu", "emu", "fake", "none"),
         help="only this vendor's devices (repeatable); none: no device at all",
     )
 

@@ -184,8 +184,9 @@ def cli() -> None:
 
 
 @cli.command()
+@click.option("--all", "everything", is_flag=True, help="Emulated devices too.")
 @_json
-def devices(as_json: bool) -> None:
+def devices(everything: bool, as_json: bool) -> None:
     """List the devices, and why the vendors without one have none.
 
     The device marked with * is the one that is used when none is named; XTARGET_DEVICE=NAME
@@ -193,7 +194,7 @@ def devices(as_json: bool) -> None:
     """
     from ._cli_list import list_devices
 
-    if not list_devices(as_json):
+    if not list_devices(as_json, everything):
         raise click.exceptions.Exit(EXIT_NO_DEVICE)
 
 

@@ -90,7 +90,7 @@ def _default(reports: Sequence[ProbeReport]) -> tuple[str | None, str | None]:
         name = _registry.find_device(wish)
     except NoDeviceError as error:
         return None, f"XTARGET_DEVICE: {error}"
-    if name not in found:
+    if name not in found and name.partition(":")[0] not in _registry.named_only():
         there = f"There are {', '.join(found)}." if found else "There is none at all."
         return None, f"XTARGET_DEVICE names {wish!r}, which is not here. {there}"
     return name, None
@@ -105,11 +105,17 @@ def _describe(info: DeviceInfo, default: str | None) -> dict[str, Any]:
     }
 
 
-def list_devices(as_json: bool) -> bool:
-    """Print devices and reasons; True if there is a device."""
+def list_devices(as_json: bool, everything: bool = False) -> bool:
+    """Print devices and reasons; True if there is a device.
+
+    Args:
+        everything: also emulated devices, which are nobody's default.
+    """
     reports = _registry.probe_all()
-    devices = [info for report in reports for info in report.devices]
     default, complaint = _default(reports)
+    if everything:
+        reports = [*reports, *_registry.probe_all(_registry.named_only())]
+    devices = [info for report in reports for info in report.devices]
     if complaint:
         click.echo(f"warning: {complaint}", err=True)
     if as_json:

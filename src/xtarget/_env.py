@@ -10,6 +10,8 @@ __all__ = [
     "bundles",
     "cache_dir",
     "default_device",
+    "emulator_budget",
+    "emulator_checks",
     "kernel_folders",
     "probe_seconds",
     "spirv_seconds",
@@ -19,6 +21,7 @@ __all__ = [
 
 _PROBE_SECONDS: Final = 5.0
 _SPIRV_SECONDS: Final = 60.0
+_EMULATOR_BUDGET: Final = 20_000_000_000
 
 
 def default_device() -> str | None:
@@ -75,3 +78,17 @@ def spirv_seconds() -> float:
 def spirv_untested() -> bool:
     """`XTARGET_SPIRV_UNTESTED`: try a pair of Triton and llvmlite that nobody tested."""
     return os.environ.get("XTARGET_SPIRV_UNTESTED", "") not in ("", "0")
+
+
+def emulator_budget() -> int:
+    """`XTARGET_EMULATOR_BUDGET`: lane-instructions after which the emulator stops a launch."""
+    try:
+        return int(os.environ.get("XTARGET_EMULATOR_BUDGET", _EMULATOR_BUDGET))
+    except ValueError:
+        return _EMULATOR_BUDGET
+
+
+def emulator_checks() -> frozenset[str]:
+    """`XTARGET_EMULATOR_CHECK`: further checks of the emulator, separated by commas (`race`)."""
+    text = os.environ.get("XTARGET_EMULATOR_CHECK", "")
+    return frozenset(part.strip() for part in text.split(",") if part.strip())

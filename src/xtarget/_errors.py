@@ -12,6 +12,7 @@ __all__ = [
     "CompileError",
     "DeviceLostError",
     "DriverError",
+    "KernelFault",
     "LaunchError",
     "LoadError",
     "NoCompilerError",
@@ -20,6 +21,7 @@ __all__ = [
     "OutOfResourcesError",
     "UnknownKernelError",
     "UnknownTargetError",
+    "UnsupportedInstruction",
     "XTargetError",
 ]
 
@@ -64,6 +66,13 @@ class OutOfResourcesError(LaunchError):
     """A launch needs more threads, registers or shared memory than the device has."""
 
 
+class KernelFault(LaunchError):
+    """The emulator stopped a kernel: it did what no correct kernel does (access outside of its
+    buffers, use of uninitialised values, a race, no end). The message names kernel, block, lane and
+    instruction.
+    """
+
+
 class OutOfMemoryError(XTargetError, MemoryError):
     """The device has no memory left for an allocation."""
 
@@ -76,3 +85,7 @@ class DeviceLostError(XTargetError):
 
 class DriverError(XTargetError):
     """A vendor's run time answered with a status that has no better class here."""
+
+
+class UnsupportedInstruction(XTargetError):
+    """The emulator met an instruction, or a form of one, that it does not execute."""

@@ -24,6 +24,7 @@ __all__ = [
     "default_device",
     "driver",
     "find_device",
+    "named_only",
     "open_device",
     "probe",
     "probe_all",
@@ -33,6 +34,8 @@ __all__ = [
 ENTRY_POINT_GROUP = "xtarget.targets"
 #: In order of preference: what the default device is chosen by.
 _BUILTIN = ("nvidia", "amd", "intel", "cpu")
+#: Chosen only by name: vendor to its package below `targets`.
+_NAMED_ONLY = {"emu": "amd.emulator"}
 
 _lock = threading.RLock()
 _devices: dict[str, Device] = {}
@@ -47,18 +50,28 @@ def _entry_points() -> dict[str, Any]:
     import importlib.metadata  # 15 ms that a call on a built-in vendor does not need
 
     points = importlib.metadata.entry_points(group=ENTRY_POINT_GROUP)
-    return {point.name: point for point in points if point.name not in _BUILTIN}
+    return {point.name: point for point in points if point.name not in _own()}
+
+
+def _own() -> tuple[str, ...]:
+    return (*_BUILTIN, *_NAMED_ONLY)
 
 
 def vendors() -> tuple[str, ...]:
-    """All vendors: the built-in ones in order of preference, then those of other packages."""
+    """All vendors: the built-in ones in order of preference, then those of other packages. Not the
+    ones that have to be named (`named_only`)."""
     return (*_BUILTIN, *sorted(_entry_points()))
+
+
+def named_only() -> tuple[str, ...]:
+    """Vendors that nobody gets without naming them: the emulator."""
+    return tuple(_NAMED_ONLY)
 
 
 def _package(vendor: str) -> Any:
     vendor = VENDOR_ALIASES.get(vendor, vendor)
-    if vendor in _BUILTIN:
-        return importlib.import_module(f"xtarget.targets.{vendor}")
+    if vendor in _own():
+        return importlib.import_module(f"xtarget.targets.{_NAMED_ONLY.get(vendor, vendor)}")
     point = _entry_points().get(vendor)
     if point is None:
         raise UnknownTargetError(
@@ -187,10 +200,23 @@ def find_device(wanted: object) -> str:
     name = str(getattr(named, "name", named))
     vendor, _, ordinal = name.strip().lower().partition(":")
     vendor, ordinal = VENDOR_ALIASES.get(vendor, vendor), ordinal or "0"
-    known = vendor in _BUILTIN or vendor in _entry_points()
+    known = vendor in _own() or vendor in _entry_points()
+    if vendor in _NAMED_ONLY:
+        words = _words(vendor)
+        if ordinal not in words:
+            raise NoDeviceError(
+                f"{name!r} is not a device; {vendor} has "
+                f"{', '.join(f'{vendor}:{word}' for word in words)}."
+            )
+        return f"{vendor}:{ordinal}"
     if not known or not ordinal.isascii() or not ordinal.isdigit():
         raise NoDeviceError(f"{name!r} is not a device. {_choices()}")
     return f"{vendor}:{int(ordinal)}"
+
+
+def _words(vendor: str) -> tuple[str, ...]:
+    """What a vendor that names its devices by words calls them."""
+    return tuple(driver(vendor).names())  # type: ignore[attr-defined]
 
 
 def _choices() -> str:
@@ -223,7 +249,8 @@ def open_device(name: str) -> Device:
         if device is None:
             vendor, _, ordinal = name.partition(":")
             try:
-                device = driver(vendor).open(int(ordinal))
+                number = _words(vendor).index(ordinal) if vendor in _NAMED_ONLY else int(ordinal)
+                device = driver(vendor).open(number)
             except NoDeviceError as error:
                 raise NoDeviceError(
                     f"device {name!r} does not exist: {error} {_choices()}"

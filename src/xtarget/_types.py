@@ -379,7 +379,9 @@ class DeviceInfo:
 
     @property
     def ordinal(self) -> int:
-        return int(self.name.partition(":")[2])
+        """Its number in the vendor's run time; an emulated device is the only one of its own."""
+        number = self.name.partition(":")[2]
+        return int(number) if number.isdigit() else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from .._absence import no_such_device
 from . import _binding
 from ._device import HipDevice
 
-__all__ = ["HipDriver"]
+__all__ = ["HipDriver", "describe"]
 
 #: Words of a product name by which a library that is no GPU's says so.
 _NOT_SILICON = {"emulator": "emulator", "stand-in": "fake"}
@@ -39,7 +39,7 @@ class HipDriver:
         try:
             hip = _binding.load()
             count = _binding.device_count(hip, self._dev)
-            return ProbeReport("amd", tuple(_describe(hip, i) for i in range(count)))
+            return ProbeReport("amd", tuple(describe(hip, i) for i in range(count)))
         except XTargetError as error:
             return ProbeReport("amd", reason=str(error))
 
@@ -52,7 +52,7 @@ class HipDriver:
         x, y, z = properties.maxGridSize
         return HipDevice(
             hip,
-            _describe(hip, ordinal),
+            describe(hip, ordinal),
             count=count,
             grid_limits=(int(x), int(y), int(z)),
             features=_features(_binding.text(properties.gcnArchName)),
@@ -68,7 +68,8 @@ def _features(gcn_arch_name: str) -> dict[str, str]:
     }
 
 
-def _describe(hip: Any, ordinal: int) -> DeviceInfo:
+def describe(hip: Any, ordinal: int) -> DeviceInfo:
+    """What HIP tells of a device."""
     properties = _binding.properties(hip, ordinal)
     gcn_arch_name = _binding.text(properties.gcnArchName)
     product = _binding.text(properties.name)

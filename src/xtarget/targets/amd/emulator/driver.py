@@ -1,0 +1,77 @@
+"""Emulated AMD GPUs as devices: `emu:gfx942` and friends.
+
+The AMD driver's own classes over the emulator's HIP, so what launches here is what launches on a
+GPU: the same checks, the same argument bytes, the same code object.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from dataclasses import replace
+
+from .... import _env
+from ...._errors import NoDeviceError
+from ...._types import DeviceInfo, ProbeReport
+from ... import base
+from .._device import HipDevice
+from ..driver import describe
+
+__all__ = ["ARCHS", "EmulatorDriver"]
+
+#: In the order of their ordinals.
+ARCHS = ("gfx1100", "gfx1201", "gfx90a", "gfx942", "gfx950")
+
+
+class EmulatorDriver:
+    """The emulator's devices, one for each arch. Nobody gets one without naming it."""
+
+    @property
+    def vendor(self) -> str:
+        return "emu"
+
+    def absent(self) -> str | None:
+        if importlib.util.find_spec("tinygrad") is None:
+            return (
+                "The emulator needs the instruction tables of tinygrad 0.14.0. "
+                'Install them with: pip install "xtarget[emulate]"'
+            )
+        return None
+
+    def names(self) -> Sequence[str]:
+        """What comes after `emu:` in a device's name, by ordinal."""
+        return ARCHS
+
+    def probe(self) -> ProbeReport:
+        reason = self.absent()
+        if reason is not None:
+            return ProbeReport("emu", (), reason)
+        return ProbeReport("emu", tuple(self._describe(arch) for arch in ARCHS))
+
+    def open(self, ordinal: int) -> base.Device:
+        reason = self.absent()
+        if reason is not None:
+            raise NoDeviceError(reason)
+        from .hip import EmulatedHip
+        from .launch import Limits
+
+        arch = ARCHS[ordinal]
+        limits = Limits(_env.emulator_budget(), "race" in _env.emulator_checks())
+        hip = EmulatedHip(arch, limits)
+        return HipDevice(
+            hip,
+            _named(describe(hip, 0), arch),
+            count=1,
+            grid_limits=(2**31 - 1, 65_536, 65_536),
+            features={},
+        )
+
+    def _describe(self, arch: str) -> DeviceInfo:
+        from .hip import EmulatedHip
+        from .launch import Limits
+
+        return _named(describe(EmulatedHip(arch, Limits(0, False)), 0), arch)
+
+
+def _named(info: DeviceInfo, arch: str) -> DeviceInfo:
+    return replace(info, name=f"emu:{arch}", driver_version="xtarget emulator, tinygrad 0.14.0")

@@ -1,0 +1,335 @@
+"""LDS (shared memory) instructions, and those that go through the LDS crossbar."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .atomics import OPERATIONS, perform
+from .decode import Instruction
+from .memory import Array, Fault
+from .operands import unsupported
+from .valu import Step
+from .vmem import SIZES, load_part, store_part
+from .waves import ACC, Waves
+
+__all__ = ["build"]
+
+_NAME = re.compile(r"^ds_(load|store)_([uib]\d+)(_d16)?(_hi)?$")
+_TWO = re.compile(r"^ds_(load|store)_2addr_(stride64_)?b(32|64)$")
+_ATOMIC = re.compile(r"^ds_([a-z]+?)(_rtn)?_([uibf]\d+)$")
+_TRANSPOSED = re.compile(r"^ds_load_b64_tr_b(8|16)$")
+_DTYPES = {"u32": np.uint32, "i32": np.int32, "b32": np.uint32, "f32": np.float32,
+           "u64": np.uint64, "i64": np.int64, "b64": np.uint64, "f64": np.float64}  # fmt: skip
+
+
+def build(ins: Instruction) -> Step | None:
+    """The step of a DS instruction; None when it is none of these."""
+    if ins.format != "ds":
+        return None
+    if ins.fields.get("gds"):
+        raise unsupported(ins, "global data share")
+    simple: dict[str, Callable[[Instruction], Step]] = {
+        "ds_bpermute_b32": _bpermute,
+        "ds_permute_b32": _permute,
+        "ds_swizzle_b32": _swizzle,
+        "ds_nop": lambda _: lambda w: None,
+    }
+    make = simple.get(ins.mnemonic)
+    if make is not None:
+        return make(ins)
+    if match := _TWO.match(ins.mnemonic):
+        return _two(ins, match[1] == "load", int(match[3]) // 8, 64 if match[2] else 1)
+    if match := _TRANSPOSED.match(ins.mnemonic):
+        return _transposed(ins, int(match[1]))
+    if match := _NAME.match(ins.mnemonic):
+        way, suffix, d16, high = match.groups()
+        if way == "load":
+            return _load(ins, suffix, bool(d16), bool(high))
+        return _store(ins, suffix, bool(high))
+    match = _ATOMIC.match(ins.mnemonic)
+    if match and match[1] in OPERATIONS and match[3] in _DTYPES:
+        return _atomic(ins, match[1], bool(match[2]), _DTYPES[match[3]])
+    return None
+
+
+def _base(ins: Instruction) -> int:
+    return ACC if ins.fields.get("acc") else 0
+
+
+def _places(w: Waves, register: int, offset: int, nbytes: int, verb: str) -> Array:
+    """Byte offsets in the group's LDS, with every active lane's access checked.
+
+    Raises:
+        Fault: beyond the launch's LDS, misaligned, or an address that was never written.
+    """
+    group = w.group
+    if w.undefined:
+        w.demand((register,), "as an address in LDS")
+    place = w.vu[register].astype(np.int64) + offset
+    wrong = place + nbytes > group.lds_bytes
+    if not w.full:
+        wrong &= w.mask
+    if wrong.any():
+        lane = int(np.argmax(wrong))
+        raise Fault(
+            f"{verb} {nbytes} bytes of LDS at {place.reshape(-1)[lane]}; the launch has "
+            f"{group.lds_bytes}",
+            lane,
+        )
+    align = min(nbytes, 4)
+    if align > 1:
+        wrong = (place & (align - 1)) != 0
+        if not w.full:
+            wrong &= w.mask
+        if wrong.any():
+            lane = int(np.argmax(wrong))
+            raise Fault(
+                f"{verb} LDS at {place.reshape(-1)[lane]}, which is not a multiple of {align} as "
+                "it has to be",
+                lane,
+            )
+    place = place + (w.block * group.room)[:, None]
+    return place if w.full else np.where(w.mask, place, (w.block * group.room)[:, None])
+
+
+def _read(w: Waves, place: Array, register: int, words: int) -> None:
+    group = w.group
+    if group.races is not None:
+        group.races.lds_read(w, place, 4 * words)
+    index = place >> 2
+    blank = group.lds_blank.reshape(-1, 4)
+    some = group.lds_blank_left
+    for i in range(words):
+        values = group.lds_views[4][index + i]
+        if w.full:
+            w.vu[register + i][...] = values
+        else:
+            np.copyto(w.vu[register + i], values, where=w.mask)
+        if some:
+            w.mark(blank[index + i].any(axis=-1), (register + i,))
+    if not some and w.undefined:
+        w.defined((), tuple(range(register, register + words)))
+
+
+def _write(w: Waves, place: Array, register: int, words: int) -> None:
+    group = w.group
+    if group.races is not None:
+        group.races.lds_write(w, place, 4 * words)
+    index = place >> 2
+    where = None if w.full else w.mask
+    if where is not None:
+        index = index[where]
+    blank = group.lds_blank.reshape(-1, 4)
+    for i in range(words):
+        values = w.vu[register + i]
+        group.lds_views[4][index + i] = values if where is None else values[where]
+        none = w.undefined.get(register + i) if w.undefined else None
+        if none is None:
+            blank[index + i] = False
+        else:
+            group.lds_blank_left = True
+            none = np.broadcast_to(none, w.mask.shape)
+            blank[index + i] = (none if where is None else none[where])[..., None]
+
+
+def _load(ins: Instruction, suffix: str, d16: bool, high: bool) -> Step:
+    nbytes, dtype = SIZES[suffix]
+    address, register = ins.fields["addr"], ins.fields["vdst"] + _base(ins)
+    offset = ins.fields["offset1"] << 8 | ins.fields["offset0"]
+
+    def step(w: Waves) -> None:
+        place = _places(w, address, offset, nbytes, "reads")
+        if nbytes >= 4:
+            _read(w, place, register, nbytes // 4)
+            return
+        group = w.group
+        if group.races is not None:
+            group.races.lds_read(w, place, nbytes)
+        values = group.lds_views[nbytes][place >> (nbytes - 1)].view(dtype)
+        row = w.vu[register]
+        np.copyto(row, load_part(values, row, d16, high), where=w.mask)
+        blank = group.lds_blank[place]
+        if nbytes == 2:
+            blank = blank | group.lds_blank[place + 1]
+        w.mark(blank, (register,))
+
+    return step
+
+
+def _store(ins: Instruction, suffix: str, high: bool) -> Step:
+    nbytes, _ = SIZES[suffix]
+    address, register = ins.fields["addr"], ins.fields["data0"] + _base(ins)
+    offset = ins.fields["offset1"] << 8 | ins.fields["offset0"]
+
+    def step(w: Waves) -> None:
+        place = _places(w, address, offset, nbytes, "writes")
+        if nbytes >= 4:
+            _write(w, place, register, nbytes // 4)
+            return
+        group = w.group
+        if group.races is not None:
+            group.races.lds_write(w, place, nbytes)
+        values = store_part(w.vu[register], high, nbytes)[w.mask]
+        place = place[w.mask]
+        group.lds_views[nbytes][place >> (nbytes - 1)] = values
+        none = w.undefined.get(register)
+        for i in range(nbytes):
+            group.lds_blank[place + i] = False if none is None else none[w.mask]
+
+    return step
+
+
+def _two(ins: Instruction, load: bool, nbytes: int, stride: int) -> Step:
+    """Two elements at two offsets, counted in elements."""
+    address, base = ins.fields["addr"], _base(ins)
+    offsets = [ins.fields[f"offset{i}"] * nbytes * stride for i in (0, 1)]
+    words = nbytes // 4
+    if load:
+        registers = [ins.fields["vdst"] + base, ins.fields["vdst"] + base + words]
+    else:
+        registers = [ins.fields["data0"] + base, ins.fields["data1"] + base]
+
+    def step(w: Waves) -> None:
+        # both addresses first: the destination may be the address register
+        places = [
+            _places(w, address, offset, nbytes, "reads" if load else "writes") for offset in offsets
+        ]
+        for place, register in zip(places, registers, strict=True):
+            (_read if load else _write)(w, place, register, words)
+
+    return step
+
+
+def _transposed(ins: Instruction, bits: int) -> Step:
+    """ds_read_b64_tr: each lane's 64 bits are a row's piece; 16 lanes together transpose them.
+
+    A group of 16 lanes holds a tile of 16 columns; lane l ends with column l.
+    """
+    address, register = ins.fields["addr"], ins.fields["vdst"] + _base(ins)
+    offset = ins.fields["offset1"] << 8 | ins.fields["offset0"]
+    count = 64 // bits
+    dtype = np.uint16 if bits == 16 else np.uint8
+    lane, element = np.arange(16)[:, None], np.arange(count)[None, :]
+    from_lane = element * (16 // count) + lane // count
+    from_element = np.broadcast_to(lane % count, from_lane.shape)
+
+    def step(w: Waves) -> None:
+        if not w.full:
+            raise unsupported(ins, "with inactive lanes")
+        place = _places(w, address, offset, 8, "reads")
+        _read(w, place, register, 2)
+        both = np.stack([w.vu[register], w.vu[register + 1]], axis=-1)
+        tiles = both.view(dtype).reshape(w.count, w.lanes // 16, 16, count)
+        turned = np.ascontiguousarray(tiles[:, :, from_lane, from_element])
+        words = turned.view(np.uint32).reshape(w.count, w.lanes, 2)
+        w.vu[register][...] = words[..., 0]
+        w.vu[register + 1][...] = words[..., 1]
+        for r in (register, register + 1):
+            if r in w.undefined:  # where one of 16 lanes is undefined, take all of them so
+                rows = w.undefined[r].reshape(w.count, -1, 16).any(axis=-1)
+                w.undefined[r] = np.repeat(rows, 16, axis=1)
+
+    return step
+
+
+def _atomic(ins: Instruction, name: str, returns: bool, dtype: Any) -> Step:
+    size = np.dtype(dtype).itemsize
+    words = size // 4
+    fields = ins.fields
+    address, data, target = fields["addr"], fields["data0"], fields["vdst"]
+    offset = fields["offset1"] << 8 | fields["offset0"]
+    reads = tuple(range(data, data + words))
+
+    def step(w: Waves) -> None:
+        place = _places(w, address, offset, size, "changes")[w.mask]
+        w.demand(reads, "in an atomic operation on LDS")
+        group = w.group
+        if group.lds_blank[place].any():
+            raise Fault("changes LDS that was never written")
+        raw = np.stack([w.vu[data + i][w.mask] for i in range(words)], axis=-1)
+        values = np.ascontiguousarray(raw).view(dtype)[:, 0]
+        before = np.empty(len(place), dtype)
+        memory = group.lds_views[size].view(dtype)
+        perform(memory, place >> (2 if size == 4 else 3), name, [values], before)
+        if returns:
+            old = before.view(np.uint32).reshape(len(place), words)
+            for i in range(words):
+                w.vu[target + i][w.mask] = old[:, i]
+            w.defined((), tuple(range(target, target + words)))
+
+    return step
+
+
+# ------------------------------------------------------------------------------------- lane to lane
+
+
+def _pull(w: Waves, register: int, data: int, origin: Array, valid: Array | None) -> None:
+    """Each active lane gets `data` of lane `origin`; 0 where that one is inactive or not valid."""
+    rows = np.arange(w.count)[:, None]
+    value = w.vu[data][rows, origin]
+    there = w.mask[rows, origin]
+    if valid is not None:
+        there = there & valid
+    value = np.where(there, value, np.uint32(0))
+    bad = w.undefined.get(data)
+    moved = None if bad is None else bad[rows, origin] & there
+    np.copyto(w.vu[register], value, where=w.mask)
+    if moved is not None:
+        w.mark(moved, (register,))
+    elif w.undefined:
+        w.defined((), (register,))
+
+
+def _bpermute(ins: Instruction) -> Step:
+    fields = ins.fields
+    offset = fields["offset1"] << 8 | fields["offset0"]
+
+    def step(w: Waves) -> None:
+        if w.undefined:
+            w.demand((fields["addr"],), "as a lane's number")
+        origin = (w.vu[fields["addr"]] + np.uint32(offset)) >> 2 & np.uint32(w.lanes - 1)
+        _pull(w, fields["vdst"], fields["data0"], origin, None)
+
+    return step
+
+
+def _permute(ins: Instruction) -> Step:
+    """ds_permute: each active lane pushes its value to the lane that it names."""
+    fields = ins.fields
+    offset = fields["offset1"] << 8 | fields["offset0"]
+
+    def step(w: Waves) -> None:
+        w.demand((fields["addr"], fields["data0"]), "to send it to another lane")
+        target = (w.vu[fields["addr"]] + np.uint32(offset)) >> 2 & np.uint32(w.lanes - 1)
+        value = np.zeros((w.count, w.lanes), np.uint32)
+        waves, lanes = np.nonzero(w.mask)
+        value[waves, target[waves, lanes]] = w.vu[fields["data0"]][waves, lanes]
+        np.copyto(w.vu[fields["vdst"]], value, where=w.mask)
+        w.defined((), (fields["vdst"],))
+
+    return step
+
+
+def _swizzle(ins: Instruction) -> Step:
+    fields = ins.fields
+    control = fields["offset1"] << 8 | fields["offset0"]
+    make: Callable[[Array], Array]
+    if control & 0x8000:
+        if control & 0x7F00:
+            raise unsupported(ins, f"swizzle 0x{control:x}")
+        picks = np.array([control >> 2 * i & 3 for i in range(4)])
+        make = lambda lane: (lane & ~3) | picks[lane & 3]  # noqa: E731
+    else:
+        keep, set_, flip = control & 31, control >> 5 & 31, control >> 10 & 31
+        make = lambda lane: (lane & ~31) | ((lane & 31 & keep | set_) ^ flip)  # noqa: E731
+
+    def step(w: Waves) -> None:
+        origin = np.broadcast_to(make(w.lane), w.mask.shape)
+        # the value stands where other instructions have the address
+        _pull(w, fields["vdst"], fields["addr"], origin, None)
+
+    return step

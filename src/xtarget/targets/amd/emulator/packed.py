@@ -1,0 +1,264 @@
+"""Packed instructions (VOP3P but matrices): two halves, or two floats, at a time; mixed FMA; dot
+products."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from . import floats
+from .decode import Instruction
+from .memory import Array
+from .operands import plain, unsupported, vector_put
+from .valu import Step, sources
+from .vector import ALU
+from .waves import Waves
+
+__all__ = ["build"]
+
+
+def build(ins: Instruction) -> Step | None:
+    """The step; None when the instruction is none of these."""
+    name = ins.mnemonic
+    if name.startswith(("v_dot2c_", "v_dot2acc_")):
+        return _dot_accumulate(ins)
+    if ins.format != "vop3p":
+        return None
+    if name in ("v_pk_mov_b32", "v_pk_fma_f32", "v_pk_mul_f32", "v_pk_add_f32"):
+        return _pair(ins)
+    if name.startswith("v_fma_mix"):
+        return _mixed(ins)
+    if name.startswith("v_dot"):
+        return _dot(ins)
+    if name.startswith("v_pk_"):
+        return _halves(ins)
+    return None
+
+
+def _selects(ins: Instruction, number: int) -> tuple[int, int]:
+    """op_sel and op_sel_hi of an operand."""
+    fields = ins.fields
+    high = fields["opsel_hi2"] if number == 2 else fields["opsel_hi"] >> number & 1
+    return fields["opsel"] >> number & 1, high
+
+
+def _signs(ins: Instruction, number: int) -> tuple[int, int]:
+    return ins.fields["neg"] >> number & 1, ins.fields["neg_hi"] >> number & 1
+
+
+def _step(
+    ins: Instruction, reads: list[int], words: int, compute: Callable[[Waves], list[Array]]
+) -> Step:
+    register = ins.fields["vdst"]
+    writes = tuple(range(register, register + words))
+    registers = tuple(reads)
+
+    def step(w: Waves) -> None:
+        for i, value in enumerate(compute(w)):
+            if w.full:
+                w.vu[register + i][...] = value
+            else:
+                np.copyto(w.vu[register + i], value, where=w.mask)
+        if w.undefined:
+            w.defined(registers, writes)
+
+    return step
+
+
+def _pair(ins: Instruction) -> Step:
+    """Two 32-bit operations on register pairs; op_sel picks each half's register."""
+    name = ins.mnemonic
+    kind = "u32" if name == "v_pk_mov_b32" else "f32"
+    if ins.fields["clmp"]:
+        raise unsupported(ins, "clamp")
+    count = 3 if "fma" in name else 2
+    gets: list[list[Callable[[Waves], Array]]] = []
+    reads: list[int] = []
+    for number in range(count):
+        code = ins.fields[f"src{number}"]
+        halves = []
+        for pick, negate in zip(_selects(ins, number), _signs(ins, number), strict=True):
+            found = plain(ins, code + pick if code < 128 or code >= 256 else code, kind)
+            if pick and 128 <= code < 256:  # a constant has nothing but zeros above its 32 bits
+                zero = np.zeros((1, 1), found.get(None).dtype)  # type: ignore[arg-type]
+                halves.append(_negated(lambda w, zero=zero: zero, negate))  # type: ignore[misc]
+            else:
+                halves.append(_negated(found.get, negate))
+                reads.extend(found.reads)
+        gets.append(halves)
+    if kind == "u32":
+        # the low result is of the first operand, the high one of the second, each as op_sel says
+        first = plain(ins, _shifted(ins.fields["src0"], _selects(ins, 0)[0]), "u32")
+        second = plain(ins, _shifted(ins.fields["src1"], _selects(ins, 1)[0]), "u32")
+
+        def move(w: Waves) -> list[Array]:
+            return [np.array(first.get(w)), np.array(second.get(w))]
+
+        return _step(ins, [*first.reads, *second.reads], 2, move)
+    functions: dict[str, Callable[..., Array]] = {
+        "v_pk_fma_f32": floats.fma32,
+        "v_pk_mul_f32": np.multiply,
+        "v_pk_add_f32": np.add,
+    }
+    function = functions[name]
+
+    def compute(w: Waves) -> list[Array]:
+        values = [function(*(g[half](w) for g in gets)) for half in (0, 1)]
+        return [v.view(np.uint32) for v in values]
+
+    return _step(ins, reads, 2, compute)
+
+
+def _shifted(code: int, pick: int) -> int:
+    return code + pick if code < 128 or code >= 256 else code
+
+
+def _negated(get: Callable[[Waves], Array], negate: int) -> Callable[[Waves], Array]:
+    return (lambda w: -get(w)) if negate else get
+
+
+def _half(
+    ins: Instruction, number: int, kind: str, pick: int, negate: int
+) -> tuple[Callable[[Waves], Array], tuple[int, ...]]:
+    """A half of an operand."""
+    found = plain(ins, ins.fields[f"src{number}"], kind, bool(pick))
+    return _negated(found.get, negate if kind[0] == "f" else 0), found.reads
+
+
+def _halves(ins: Instruction) -> Step:
+    """The 16-bit operation of that name on both halves."""
+    base = ins.mnemonic.removeprefix("v_pk_")
+    name = "v_" + base.replace("add_u16", "add_nc_u16").replace("sub_u16", "sub_nc_u16")
+    name = name.replace("add_i16", "add_nc_u16").replace("sub_i16", "sub_nc_u16")
+    rule = ALU.get(name)
+    if rule is None or any(k[1:] != "16" for k in (rule[0], *rule[1])):
+        raise unsupported(ins)
+    _, kinds, function = rule
+    if ins.fields["clmp"]:
+        if base.startswith("sub_u16"):
+            function = lambda a, b: np.where(a > b, a - b, np.uint16(0))  # noqa: E731
+        else:
+            raise unsupported(ins, "clamp")
+    gets: list[list[Callable[[Waves], Array]]] = [[], []]
+    reads: list[int] = []
+    for number, kind in enumerate(kinds):
+        for half in (0, 1):
+            pick, negate = _selects(ins, number)[half], _signs(ins, number)[half]
+            get, used = _half(ins, number, kind, pick, negate)
+            gets[half].append(get)
+            reads.extend(used)
+
+    def compute(w: Waves) -> list[Array]:
+        low, high = (function(*(g(w) for g in gets[half])) for half in (0, 1))
+        both = low.view(np.uint16).astype(np.uint32)
+        return [both | high.view(np.uint16).astype(np.uint32) << 16]
+
+    return _step(ins, reads, 1, compute)
+
+
+def _mixed(ins: Instruction) -> Step:
+    """v_fma_mix: each operand is float32, or a half as float16; neg_hi means absolute value."""
+    gets: list[Callable[[Waves], Array]] = []
+    reads: list[int] = []
+    for number in range(3):
+        pick, is_half = _selects(ins, number)
+        kind = "f16" if is_half else "f32"
+        found = plain(ins, ins.fields[f"src{number}"], kind, bool(pick and is_half))
+        gets.append(_as_float(found.get, *_signs(ins, number)))
+        reads.extend(found.reads)
+    register, name = ins.fields["vdst"], ins.mnemonic
+    clamp = ins.fields["clmp"]
+    high = "mixhi" in name
+
+    def compute(w: Waves) -> list[Array]:
+        value = floats.fma32(*(g(w) for g in gets))
+        if clamp:
+            value = np.clip(np.nan_to_num(value), 0, 1)
+        if name == "v_fma_mix_f32":
+            return [value.view(np.uint32)]
+        half = value.astype(np.float16).view(np.uint16).astype(np.uint32)
+        row = w.vu[register]
+        if high:
+            return [half << 16 | row & np.uint32(0xFFFF)]
+        return [half | row & np.uint32(0xFFFF0000)]
+
+    return _step(ins, reads, 1, compute)
+
+
+def _as_float(
+    get: Callable[[Waves], Array], negate: int, absolute: int
+) -> Callable[[Waves], Array]:
+    def run(w: Waves) -> Array:
+        value = get(w).astype(np.float32)
+        if absolute:
+            value = np.abs(value)
+        return -value if negate else value
+
+    return run
+
+
+def _dot(ins: Instruction) -> Step:
+    """v_dot2_f32_f16, v_dot2_f32_bf16, v_dot4_i32_i8, v_dot4_u32_u8, v_dot4_i32_iu8."""
+    name = ins.mnemonic
+    fields = ins.fields
+    signed = (name == "v_dot4_i32_i8", name == "v_dot4_i32_i8")
+    if name == "v_dot4_i32_iu8":
+        signed = (bool(fields["neg"] & 1), bool(fields["neg"] & 2))
+    elif fields["neg"] or fields["neg_hi"]:
+        raise unsupported(ins, "a sign modifier")
+    if fields["clmp"] or fields["opsel"] or fields["opsel_hi"] != 3:
+        raise unsupported(ins, "modifiers")
+    a, b = (plain(ins, fields[f"src{i}"], "u32") for i in (0, 1))
+    integer = name.startswith("v_dot4_")
+    c = plain(ins, fields["src2"], "i32" if integer else "f32")
+
+    def compute(w: Waves) -> list[Array]:
+        if not integer:
+            return [_dot2(name, a.get(w), b.get(w), c.get(w)).view(np.uint32)]
+        total = c.get(w).astype(np.int64)
+        for i in range(4):
+            x, y = (
+                (v.get(w) >> np.uint32(8 * i)).astype(np.int8 if s else np.uint8).astype(np.int64)
+                for v, s in zip((a, b), signed, strict=True)
+            )
+            total = total + x * y
+        return [total.astype(np.uint32)]
+
+    if name not in ("v_dot2_f32_f16", "v_dot2_f32_bf16", "v_dot4_i32_i8", "v_dot4_u32_u8",
+                    "v_dot4_i32_iu8"):  # fmt: skip
+        raise unsupported(ins)
+    return _step(ins, [*a.reads, *b.reads, *c.reads], 1, compute)
+
+
+def _dot2(name: str, a: Array, b: Array, c: Array) -> Array:
+    def part(x: Array, shift: int) -> Array:
+        half = x >> np.uint32(shift) & np.uint32(0xFFFF)
+        if "bf16" in name:
+            return floats.bf16_value(half).astype(np.float64)
+        return half.astype(np.uint16).view(np.float16).astype(np.float64)
+
+    total = part(a, 0) * part(b, 0) + part(a, 16) * part(b, 16)
+    return (total + c).astype(np.float32)
+
+
+def _dot_accumulate(ins: Instruction) -> Step:
+    """v_dot2c_f32_f16 and v_dot2c_f32_bf16: the destination is the third operand."""
+    if ins.dpp is not None or ins.sdwa or ins.fields.get("neg") or ins.fields.get("abs"):
+        raise unsupported(ins, "modifiers")
+    name = ins.mnemonic
+    if not name.endswith(("f32_f16", "f32_bf16")):
+        raise unsupported(ins)
+    bare = {k: v for k, v in ins.fields.items() if k != "src2"}
+    plain_form = Instruction(ins.address, ins.size, name, ins.format, ins.arch, bare, ins.literal)
+    a, b = sources(plain_form, ("u32", "u32"))
+    register = ins.fields["vdst"]
+    put = vector_put(ins, register, "f32")
+    reads = (*a.reads, *b.reads, register)
+
+    def step(w: Waves) -> None:
+        put(w, _dot2(name, a.get(w), b.get(w), w.vf[register]))
+        if w.undefined:
+            w.defined(reads, (register,))
+
+    return step

@@ -1,0 +1,288 @@
+"""A kernel as basic blocks of steps, and the way of waves through them.
+
+Waves that stand at the same block are stepped together. The ones furthest behind go first, so
+waves that a branch parted meet again where their ways join.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+
+from ...._errors import KernelFault, UnsupportedInstruction
+from . import lds, masks, matrix, moves, packed, pairs, scalar, valu, vmem
+from .decode import Instruction
+from .memory import Array, Fault
+from .operands import unsupported
+from .valu import Step
+from .waves import EXEC, VCC, Waves
+
+__all__ = ["Program"]
+
+_BUILDERS = (pairs.build, masks.build, valu.build, scalar.build, vmem.build, lds.build, moves.build,
+             packed.build, matrix.build)  # fmt: skip
+#: What has no effect where instructions complete at once.
+_NOTHING = {
+    "s_nop", "s_clause", "s_delay_alu", "s_waitcnt", "s_waitcnt_depctr", "s_wait_alu",
+    "s_wait_dscnt", "s_wait_kmcnt", "s_wait_loadcnt", "s_wait_loadcnt_dscnt", "s_wait_storecnt",
+    "s_wait_storecnt_dscnt", "s_wait_samplecnt", "s_wait_bvhcnt", "s_wait_expcnt", "s_wait_idle",
+    "s_sleep", "s_setprio", "s_sendmsg", "s_sethalt", "s_inst_prefetch",
+    "s_set_inst_prefetch_distance", "s_icache_inv", "s_ttracedata", "s_ttracedata_imm",
+    "s_incperflevel", "s_decperflevel", "s_wakeup", "s_code_end",
+}  # fmt: skip
+_BRANCHES = {"s_branch", "s_cbranch_scc0", "s_cbranch_scc1", "s_cbranch_vccz", "s_cbranch_vccnz",
+             "s_cbranch_execz", "s_cbranch_execnz"}  # fmt: skip
+_ENDS = {"s_endpgm", "s_endpgm_saved", "s_barrier", "s_barrier_wait", *_BRANCHES}
+#: The place behind the last block.
+_END = -1
+
+#: Which of the waves go to the branch's target.
+Condition: TypeAlias = Callable[[Waves], Array]
+
+
+class Block:
+    """Instructions without a branch, and what comes after them."""
+
+    __slots__ = ("address", "instructions", "last", "next", "steps", "target", "test")
+
+    def __init__(self) -> None:
+        self.instructions: list[Instruction] = []
+        self.steps: list[Step] = []
+        self.last = ""
+        self.next = _END
+        self.target = _END
+        self.test: Condition | None = None
+        self.address = 0
+
+
+class Program:
+    """The decoded code of one kernel.
+
+    Attributes:
+        blocks: in the order of their addresses.
+    """
+
+    def __init__(self, name: str, arch: str, instructions: list[Instruction]) -> None:
+        self.name, self.arch = name, arch
+        self.blocks: list[Block] = []
+        self._by_address: dict[int, int] = {}
+        self._split(instructions)
+
+    def _split(self, instructions: list[Instruction]) -> None:
+        starts = {instructions[0].address}
+        for ins in instructions:
+            after = ins.address + ins.size
+            if ins.mnemonic in _ENDS:
+                starts.add(after)
+            if ins.mnemonic in _BRANCHES:
+                starts.add(_target(ins))
+        block: Block | None = None
+        for ins in instructions:
+            if ins.address in starts or block is None:
+                if block is not None and block.last == "":
+                    block.next = len(self.blocks)
+                block = Block()
+                block.address = ins.address
+                self._by_address[ins.address] = len(self.blocks)
+                self.blocks.append(block)
+            if ins.mnemonic in _ENDS:
+                block.last = ins.mnemonic
+                block.test = _condition(ins)
+                block.next = len(self.blocks)
+            block.instructions.append(ins)
+            if ins.mnemonic not in _ENDS:
+                block.steps.append(_step(ins))
+        for number, block in enumerate(self.blocks):
+            last = block.instructions[-1]
+            if last.mnemonic in _BRANCHES:
+                block.target = self._by_address.get(_target(last), _END)
+            if block.last == "" and number + 1 == len(self.blocks):
+                block.next = _END
+
+    def start(self, address: int) -> int:
+        """The block at an address."""
+        return self._by_address[address]
+
+    # ------------------------------------------------------------------------------------- running
+
+    def run(self, waves: Waves, budget: int) -> int:
+        """Run waves to their end; returns the number of lane-instructions.
+
+        Raises:
+            KernelFault: what the kernel did wrong, where.
+        """
+        running: list[Waves] = [waves]
+        waiting: list[Waves] = []
+        spent = 0
+        lanes = waves.lanes
+        with np.errstate(all="ignore"):
+            while running or waiting:
+                if not running:
+                    running, waiting = self._release(waiting)
+                    continue
+                here = min(range(len(running)), key=lambda i: running[i].pc)
+                w = running.pop(here)
+                same = [r for r in running if r.pc == w.pc and r.signalled == w.signalled]
+                if same:
+                    running = [r for r in running if not any(r is s for s in same)]
+                    w = Waves.join([w, *same])
+                block = self.blocks[w.pc]
+                self._block(w, block)
+                spent += len(block.instructions) * w.count * lanes
+                if spent > budget:
+                    raise KernelFault(
+                        f"{self.name} on {self.arch} was stopped after {spent:,} lane-instructions,"
+                        f" at 0x{block.address:x}: it does not end, or needs a larger budget "
+                        "(XTARGET_EMULATOR_BUDGET)."
+                    )
+                self._after(w, block, running, waiting)
+        return spent
+
+    def _block(self, w: Waves, block: Block) -> None:
+        index = 0
+        try:
+            for index, step in enumerate(block.steps):  # noqa: B007
+                step(w)
+        except Fault as fault:
+            raise self._fault(w, block.instructions[index], fault) from None
+        except IndexError as error:
+            beyond = Fault("uses a register beyond those that the kernel has")
+            raise self._fault(w, block.instructions[index], beyond) from error
+
+    def _fault(self, w: Waves, ins: Instruction, fault: Fault) -> KernelFault:
+        who = ""
+        if fault.lane is not None:
+            wave, lane = divmod(fault.lane, w.lanes) if fault.lane < w.count * w.lanes else (0, 0)
+            x, y, z = (int(c) for c in w.group.blocks[w.block[wave]])
+            warp = int(w.numbers[wave]) % w.group.waves_per_block
+            who = f", block ({x}, {y}, {z}), warp {warp}, lane {lane}"
+        return KernelFault(f"{self.name} on {self.arch}{who}: {ins} {fault.text}.")
+
+    def _after(self, w: Waves, block: Block, running: list[Waves], waiting: list[Waves]) -> None:
+        """Put waves where the end of a block leads them."""
+        if block.last.startswith("s_endpgm"):
+            return
+        if block.last in ("s_barrier", "s_barrier_wait"):
+            w.at_barrier, w.pc = w.pc, block.next
+            if block.last == "s_barrier_wait" and not w.signalled:
+                raise self._fault(
+                    w, block.instructions[-1], Fault("waits at a barrier without a signal", 0)
+                )
+            w.signalled = False
+            waiting.append(w)
+            return
+        if block.test is None:
+            w.pc = block.target if block.last == "s_branch" else block.next
+            running.append(self._valid(w, block))
+            return
+        taken = block.test(w)
+        if taken.all():
+            w.pc = block.target
+            running.append(self._valid(w, block))
+        elif not taken.any():
+            w.pc = block.next
+            running.append(self._valid(w, block))
+        else:
+            for which, pc in ((taken, block.target), (~taken, block.next)):
+                part = w.take(which)
+                part.pc = pc
+                running.append(self._valid(part, block))
+
+    def _valid(self, w: Waves, block: Block) -> Waves:
+        if not 0 <= w.pc < len(self.blocks):
+            raise KernelFault(
+                f"{self.name} on {self.arch}: the code at 0x{block.address:x} leads to an address "
+                "that is none of its instructions."
+            )
+        return w
+
+    def _release(self, waiting: list[Waves]) -> tuple[list[Waves], list[Waves]]:
+        """Let blocks go on whose waves all stand at one barrier."""
+        group = waiting[0].group
+        place: dict[int, set[int]] = {}
+        count: dict[int, int] = {}
+        for w in waiting:
+            for block in w.block.tolist():
+                place.setdefault(block, set()).add(w.at_barrier)
+                count[block] = count.get(block, 0) + 1
+        for block, places in place.items():
+            x, y, z = (int(c) for c in group.blocks[block])
+            where = sorted(f"0x{self.blocks[p].instructions[-1].address:x}" for p in places)
+            if len(places) > 1:
+                raise KernelFault(
+                    f"{self.name} on {self.arch}, block ({x}, {y}, {z}): its warps wait at "
+                    f"different barriers, {' and '.join(where)}."
+                )
+            if count[block] != group.waves_per_block:
+                raise KernelFault(
+                    f"{self.name} on {self.arch}, block ({x}, {y}, {z}): {count[block]} of "
+                    f"{group.waves_per_block} warps wait at the barrier at {where[0]}, and the "
+                    "others have ended."
+                )
+        if group.races is not None:
+            group.races.barrier()
+        group.lds_blank_left = bool(group.lds_blank.any())
+        return waiting, []
+
+
+def _target(ins: Instruction) -> int:
+    offset = ins.fields["simm16"]
+    return ins.address + 4 + 4 * (offset - (offset >> 15 << 16))
+
+
+def _step(ins: Instruction) -> Step:
+    """The step; for what is not supported, one that says so when it is reached."""
+    if ins.mnemonic in _NOTHING:
+        return lambda w: None
+    try:
+        if ins.mnemonic in ("s_barrier_signal", "s_setreg_b32", "s_setreg_imm32_b32"):
+            return _state(ins)
+        for build in _BUILDERS:
+            step = build(ins)
+            if step is not None:
+                return step
+        error = unsupported(ins)
+    except UnsupportedInstruction as refused:
+        error = refused
+    except KeyError as missing:
+        error = unsupported(ins, f"a form without {missing}")
+
+    def refuse(w: Waves) -> None:
+        raise error
+
+    return refuse
+
+
+def _state(ins: Instruction) -> Step:
+    if ins.mnemonic == "s_barrier_signal":
+        # the workgroup's barrier, -1
+        if ins.fields["ssrc0"] != 193:
+            raise unsupported(ins, "a named barrier")
+
+        def signal(w: Waves) -> None:
+            w.signalled = True
+
+        return signal
+    raise unsupported(ins, "a change of the rounding or denormal mode")
+
+
+def _condition(ins: Instruction) -> Condition | None:
+    name = ins.mnemonic
+    if name.startswith("s_cbranch_scc"):
+        wanted = name.endswith("1")
+        return lambda w: w.scc if wanted else ~w.scc
+    if name.startswith("s_cbranch_"):
+        register = EXEC if "exec" in name else VCC
+        zero = name.endswith(("ecz", "ccz"))
+
+        def test(w: Waves) -> Array:
+            value = w.s[register]
+            if w.lanes == 64:
+                value = value | w.s[register + 1]
+            empty: Array = value == 0
+            return empty if zero else ~empty
+
+        return test
+    return None

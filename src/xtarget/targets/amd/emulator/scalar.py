@@ -1,0 +1,382 @@
+"""Scalar ALU instructions: one value for each wave, waves x 1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from . import floats
+from .decode import Instruction
+from .memory import Array
+from .operands import plain, scalar_put, unsupported
+from .valu import Step
+from .vector import ALU
+from .waves import EXEC, SGPR, Waves
+
+__all__ = ["build"]
+
+#: Kind of the result, kinds of the sources, function, and what SCC becomes: nothing, "nonzero", or
+#: a function of (sources..., result).
+_Rule: TypeAlias = tuple[str, tuple[str, ...], Callable[..., Array], Any]
+_RULES: dict[str, _Rule] = {}
+_NONZERO = "nonzero"
+
+
+def _rule(
+    names: str, result: str, sources: str, function: Callable[..., Array], scc: Any = None
+) -> None:
+    for name in names.split():
+        _RULES["s_" + name] = (result, tuple(sources.split()), function, scc)
+
+
+def _carry(a: Array, b: Array, r: Array) -> Array:
+    return r < a
+
+
+def _overflow(a: Array, b: Array, r: Array) -> Array:
+    return ((a ^ r) & (b ^ r)) < 0
+
+
+def _sub_overflow(a: Array, b: Array, r: Array) -> Array:
+    return ((a ^ b) & (a ^ r)) < 0
+
+
+def _shift(function: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
+    def run(a: Array, b: Array) -> Array:
+        return function(a, (b & np.uint32(a.dtype.itemsize * 8 - 1)).astype(a.dtype))
+
+    return run
+
+
+def _field(a: Array, control: Array) -> Array:
+    """s_bfe: offset in bits 4:0 (5:0), width in bits 22:16."""
+    bits = a.dtype.itemsize * 8
+    kind = a.dtype.type
+    offset = control & np.uint32(bits - 1)
+    width = control >> np.uint32(16) & np.uint32(0x7F)
+    kept = np.minimum(width, bits - offset)
+    left = np.where(kept == 0, 0, bits - offset - kept).astype(a.dtype)
+    right = np.where(kept == 0, 0, bits - kept).astype(a.dtype)
+    return np.where(kept == 0, kind(0), a << left >> right)
+
+
+def _lshl_add(n: int) -> Callable[[Array, Array], Array]:
+    return lambda a, b: (a << np.uint32(n)) + b
+
+
+def _lshl_carry(n: int) -> Callable[[Array, Array, Array], Array]:
+    return lambda a, b, r: (a.astype(np.uint64) << np.uint64(n)) + b > np.uint64(0xFFFFFFFF)
+
+
+for _w in ("32", "64"):
+    _u, _i = "u" + _w, "i" + _w
+    _rule(f"mov_b{_w}", _u, _u, lambda a: a)
+    _rule(f"not_b{_w}", _u, _u, np.invert, _NONZERO)
+    _rule(f"and_b{_w}", _u, f"{_u} {_u}", np.bitwise_and, _NONZERO)
+    _rule(f"or_b{_w}", _u, f"{_u} {_u}", np.bitwise_or, _NONZERO)
+    _rule(f"xor_b{_w}", _u, f"{_u} {_u}", np.bitwise_xor, _NONZERO)
+    _rule(f"and_not1_b{_w}", _u, f"{_u} {_u}", lambda a, b: a & ~b, _NONZERO)
+    _rule(f"or_not1_b{_w}", _u, f"{_u} {_u}", lambda a, b: a | ~b, _NONZERO)
+    _rule(f"nand_b{_w}", _u, f"{_u} {_u}", lambda a, b: ~(a & b), _NONZERO)
+    _rule(f"nor_b{_w}", _u, f"{_u} {_u}", lambda a, b: ~(a | b), _NONZERO)
+    _rule(f"xnor_b{_w}", _u, f"{_u} {_u}", lambda a, b: ~(a ^ b), _NONZERO)
+    _rule(f"lshl_b{_w}", _u, f"{_u} u32", _shift(np.left_shift), _NONZERO)
+    _rule(f"lshr_b{_w}", _u, f"{_u} u32", _shift(np.right_shift), _NONZERO)
+    _rule(f"ashr_i{_w}", _i, f"{_i} u32", _shift(np.right_shift), _NONZERO)
+    _rule(f"bfe_u{_w}", _u, f"{_u} u32", _field, _NONZERO)
+    _rule(f"bfe_i{_w}", _i, f"{_i} u32", _field, _NONZERO)
+    _rule(f"bcnt1_i32_b{_w}", "u32", _u, lambda a: np.bitwise_count(a).astype(np.uint32), _NONZERO)
+    _rule(f"bfm_b{_w}", _u, "u32 u32", lambda a, b: np.array(0))
+_one = np.uint32(1)
+_RULES["s_bfm_b32"] = (
+    "u32", ("u32", "u32"),
+    lambda a, b: ((_one << (a & np.uint32(31))) - _one) << (b & np.uint32(31)), None,
+)  # fmt: skip
+del _RULES["s_bfm_b64"]
+_rule("add_u32", "u32", "u32 u32", np.add, _carry)
+_rule("sub_u32", "u32", "u32 u32", np.subtract, lambda a, b, r: b > a)
+_rule("add_i32", "i32", "i32 i32", np.add, _overflow)
+_rule("sub_i32", "i32", "i32 i32", np.subtract, _sub_overflow)
+_rule("add_nc_u64 add_u64", "u64", "u64 u64", np.add)
+_rule("sub_nc_u64 sub_u64", "u64", "u64 u64", np.subtract)
+_rule("mul_i32", "u32", "u32 u32", np.multiply)
+_rule("mul_u64", "u64", "u64 u64", np.multiply)
+_rule("mul_hi_u32", "u32", "u32 u32", ALU["v_mul_hi_u32"][2])
+_rule("mul_hi_i32", "i32", "i32 i32", ALU["v_mul_hi_i32"][2])
+for _k in ("u32", "i32"):
+    _rule(f"min_{_k}", _k, f"{_k} {_k}", np.minimum, lambda a, b, r: a < b)
+    _rule(f"max_{_k}", _k, f"{_k} {_k}", np.maximum, lambda a, b, r: a >= b)
+for _n in (1, 2, 3, 4):
+    _rule(f"lshl{_n}_add_u32", "u32", "u32 u32", _lshl_add(_n), _lshl_carry(_n))
+_rule("abs_i32", "i32", "i32", np.abs, _NONZERO)
+_rule("absdiff_i32", "i32", "i32 i32", lambda a, b: np.abs(a - b), _NONZERO)
+_rule("brev_b32", "u32", "u32", ALU["v_bfrev_b32"][2])
+_rule("ff1_i32_b32 ctz_i32_b32", "u32", "u32", ALU["v_ctz_i32_b32"][2])
+_rule("flbit_i32_b32 clz_i32_u32", "u32", "u32", ALU["v_clz_i32_u32"][2])
+_rule("sext_i32_i8", "i32", "u32", lambda a: a.astype(np.int8).astype(np.int32))
+_rule("sext_i32_i16", "i32", "u32", lambda a: a.astype(np.int16).astype(np.int32))
+_rule("pack_ll_b32_b16", "u32", "u32 u32", lambda a, b: a & np.uint32(0xFFFF) | b << 16)
+_rule("pack_lh_b32_b16", "u32", "u32 u32",
+      lambda a, b: a & np.uint32(0xFFFF) | b & np.uint32(0xFFFF0000))  # fmt: skip
+_rule("pack_hh_b32_b16", "u32", "u32 u32", lambda a, b: a >> 16 | b & np.uint32(0xFFFF0000))
+_rule("pack_hl_b32_b16", "u32", "u32 u32", lambda a, b: a >> 16 | b << 16)
+# gfx11.5 and gfx12: floats on the scalar unit
+_rule("add_f32", "f32", "f32 f32", np.add)
+_rule("sub_f32", "f32", "f32 f32", np.subtract)
+_rule("mul_f32", "f32", "f32 f32", np.multiply)
+_rule("min_f32 min_num_f32", "f32", "f32 f32", np.fmin)
+_rule("max_f32 max_num_f32", "f32", "f32 f32", np.fmax)
+_rule("cvt_f32_i32", "f32", "i32", lambda a: a.astype(np.float32))
+_rule("cvt_f32_u32", "f32", "u32", lambda a: a.astype(np.float32))
+_rule("cvt_i32_f32", "i32", "f32", floats.to_int(np.int32))
+_rule("cvt_u32_f32", "u32", "f32", floats.to_int(np.uint32))
+_rule("trunc_f32", "f32", "f32", np.trunc)
+_rule("floor_f32", "f32", "f32", np.floor)
+_rule("ceil_f32", "f32", "f32", np.ceil)
+_rule("rndne_f32", "f32", "f32", np.rint)
+
+_RELATIONS: dict[str, Callable[[Array, Array], Array]] = {
+    "eq": np.equal,
+    "lg": np.not_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+}
+
+
+def build(ins: Instruction) -> Step | None:
+    """The step of a scalar instruction; None when it is none of these."""
+    if ins.format not in ("sop1", "sop2", "sopc", "sopk"):
+        return None
+    name = ins.mnemonic
+    if ins.format == "sopk":
+        return _short(ins)
+    if name.startswith("s_cmp_"):
+        return _compare(ins)
+    if name.startswith("s_bitcmp"):
+        return _bit(ins)
+    if name.startswith("s_cselect_"):
+        return _choose(ins)
+    if name.startswith("s_cmov_"):
+        return _conditional_move(ins)
+    if "_saveexec_" in name:
+        return _save_exec(ins)
+    if name in ("s_addc_u32", "s_subb_u32"):
+        return _with_carry(ins)
+    rule = _RULES.get(name)
+    return None if rule is None else _general(ins, rule)
+
+
+def _operands(ins: Instruction, kinds: tuple[str, ...]) -> tuple[list[Any], tuple[int, ...]]:
+    found = [plain(ins, ins.fields[f"ssrc{i}"], kind) for i, kind in enumerate(kinds)]
+    return [s.get for s in found], tuple(r for s in found for r in s.reads)
+
+
+def _written(register: int, kind: str) -> tuple[int, ...]:
+    return (SGPR + register, SGPR + register + 1) if kind[1:] == "64" else (SGPR + register,)
+
+
+def _defined(w: Waves, reads: tuple[int, ...], writes: tuple[int, ...]) -> None:
+    """`Waves.defined` for scalar registers, on which EXEC has no effect."""
+    bad = None
+    for register in reads:
+        found = w.undefined.get(register)
+        if found is not None:
+            bad = found if bad is None else bad | found
+    for register in writes:
+        if bad is None:
+            w.undefined.pop(register, None)
+        else:
+            w.undefined[register] = bad
+
+
+def _general(ins: Instruction, rule: _Rule) -> Step:
+    result, kinds, function, scc = rule
+    gets, reads = _operands(ins, kinds)
+    register = ins.fields["sdst"]
+    put = scalar_put(ins, register, result)
+    writes = _written(register, result)
+
+    def step(w: Waves) -> None:
+        values = [g(w) for g in gets]
+        if scc is not None and scc is not _NONZERO:
+            # the destination may be a source, and the operands are views of registers
+            values = [np.array(v) for v in values]
+        value = function(*values)
+        if scc is _NONZERO:
+            flag = value != 0
+            put(w, value)
+            w.scc = np.broadcast_to(flag, (w.count, 1))[:, 0]
+        elif scc is not None:
+            put(w, value)
+            w.scc = np.broadcast_to(scc(*values, value), (w.count, 1))[:, 0]
+        else:
+            put(w, value)
+        if w.undefined:
+            _defined(w, reads, writes)
+
+    return step
+
+
+def _compare(ins: Instruction) -> Step:
+    _, _, relation, kind = ins.mnemonic.split("_", 3)
+    negated = relation.startswith("n") and relation[1:] in _RELATIONS
+    function = _RELATIONS.get(relation[1:] if negated else relation)
+    if function is None or kind not in ("i32", "u32", "u64", "f32"):
+        raise unsupported(ins)
+    (a, b), reads = _operands(ins, (kind, kind))
+
+    def step(w: Waves) -> None:
+        w.demand(reads, "to compare it", everywhere=True)
+        result = np.broadcast_to(function(a(w), b(w)), (w.count, 1))[:, 0]
+        w.scc = ~result if negated else result
+
+    return step
+
+
+def _bit(ins: Instruction) -> Step:
+    """s_bitcmp0_b32, s_bitcmp1_b32, and their 64-bit forms."""
+    kind = "u64" if ins.mnemonic.endswith("64") else "u32"
+    wanted = int(ins.mnemonic[8])
+    (a, b), reads = _operands(ins, (kind, "u32"))
+    bits = np.uint32(int(kind[1:]) - 1)
+
+    def step(w: Waves) -> None:
+        w.demand(reads, "to test a bit of it", everywhere=True)
+        value = a(w)
+        found = value >> (b(w) & bits).astype(value.dtype) & value.dtype.type(1)
+        w.scc = np.broadcast_to(found == wanted, (w.count, 1))[:, 0]
+
+    return step
+
+
+def _choose(ins: Instruction) -> Step:
+    kind = "u" + ins.mnemonic[-2:]
+    (a, b), reads = _operands(ins, (kind, kind))
+    register = ins.fields["sdst"]
+    put, writes = scalar_put(ins, register, kind), _written(register, kind)
+
+    def step(w: Waves) -> None:
+        put(w, np.where(w.scc[:, None], a(w), b(w)))
+        if w.undefined:
+            _defined(w, reads, writes)
+
+    return step
+
+
+def _conditional_move(ins: Instruction) -> Step:
+    kind = "u" + ins.mnemonic[-2:]
+    (a,), reads = _operands(ins, (kind,))
+    register = ins.fields["sdst"]
+    put, writes = scalar_put(ins, register, kind), _written(register, kind)
+    old = plain(ins, register, kind).get
+
+    def step(w: Waves) -> None:
+        put(w, np.where(w.scc[:, None], a(w), old(w)))
+        if w.undefined:
+            _defined(w, (*reads, *writes), writes)
+
+    return step
+
+
+_SAVED: dict[str, Callable[[Array, Array], Array]] = {
+    "and": lambda s, e: s & e,
+    "or": lambda s, e: s | e,
+    "xor": lambda s, e: s ^ e,
+    "and_not1": lambda s, e: s & ~e,
+    "or_not1": lambda s, e: s | ~e,
+    "and_not0": lambda s, e: ~s & e,
+    "or_not0": lambda s, e: ~s | e,
+    "andn1": lambda s, e: ~s & e,
+    "nand": lambda s, e: ~(s & e),
+    "nor": lambda s, e: ~(s | e),
+    "xnor": lambda s, e: ~(s ^ e),
+}
+
+
+def _save_exec(ins: Instruction) -> Step:
+    operation, _, width = ins.mnemonic[2:].partition("_saveexec_b")
+    function = _SAVED.get(operation)
+    if function is None:
+        raise unsupported(ins)
+    kind = "u" + width
+    (a,), reads = _operands(ins, (kind,))
+    put = scalar_put(ins, ins.fields["sdst"], kind)
+    put_exec = scalar_put(ins, EXEC, kind)
+    exec_now = plain(ins, EXEC, kind).get
+    writes = _written(ins.fields["sdst"], kind)
+
+    def step(w: Waves) -> None:
+        w.demand(reads, "as the mask of active lanes", everywhere=True)
+        saved = np.array(exec_now(w))
+        new = function(np.array(a(w)), saved)
+        put(w, saved)
+        put_exec(w, new)
+        w.scc = np.broadcast_to(new != 0, (w.count, 1))[:, 0]
+        if w.undefined:
+            _defined(w, (), writes)
+
+    return step
+
+
+def _with_carry(ins: Instruction) -> Step:
+    (a, b), reads = _operands(ins, ("u32", "u32"))
+    register = ins.fields["sdst"]
+    put, writes = scalar_put(ins, register, "u32"), _written(register, "u32")
+    subtract = ins.mnemonic == "s_subb_u32"
+
+    def step(w: Waves) -> None:
+        x, y = a(w).astype(np.int64), b(w).astype(np.int64)
+        carry = w.scc[:, None]
+        total = x - y - carry if subtract else x + y + carry
+        put(w, total.astype(np.uint32))
+        w.scc = np.broadcast_to((total < 0) | (total >> 32 != 0), (w.count, 1))[:, 0]
+        if w.undefined:
+            _defined(w, reads, writes)
+
+    return step
+
+
+def _short(ins: Instruction) -> Step | None:
+    """SOPK: a 16-bit constant."""
+    name, register = ins.mnemonic, ins.fields["sdst"]
+    word = ins.fields["simm16"]
+    signed = np.array([[word - (word >> 15 << 16)]], np.int32)
+    old = plain(ins, register, "i32").get
+    if name in ("s_version", "s_waitcnt_vscnt", "s_waitcnt_vmcnt"):
+        return lambda w: None
+    if name == "s_movk_i32":
+        put = scalar_put(ins, register, "i32")
+
+        def move(w: Waves) -> None:
+            put(w, signed)
+            _defined(w, (), (SGPR + register,))
+
+        return move
+    if name in ("s_addk_i32", "s_mulk_i32"):
+        put = scalar_put(ins, register, "i32")
+        add = name == "s_addk_i32"
+
+        def change(w: Waves) -> None:
+            before = np.array(old(w))
+            value = before + signed if add else before * signed
+            put(w, value)
+            if add:
+                w.scc = _overflow(before, signed, value)[:, 0]
+
+        return change
+    if name.startswith("s_cmpk_"):
+        _, _, relation, kind = name.split("_")
+        function = _RELATIONS[relation]
+        constant = signed if kind == "i32" else np.array([[word]], np.uint32)
+        value_of = plain(ins, register, kind).get
+
+        def compare(w: Waves) -> None:
+            w.demand((SGPR + register,), "to compare it", everywhere=True)
+            w.scc = function(value_of(w), constant)[:, 0]
+
+        return compare
+    return None

@@ -1,0 +1,274 @@
+"""The state of waves that stand at the same instruction: registers as arrays of waves x lanes.
+
+Waves of several blocks are stepped as one. Where a branch parts them, `take` makes two states of
+one, and `join` makes one of two that meet again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .memory import Arena, Array, Fault
+
+__all__ = ["ACC", "EXEC", "M0", "SGPR", "VCC", "Group", "Waves"]
+
+#: Place of AGPR 0 among the vector registers.
+ACC = 256
+VCC, M0, EXEC = 106, 124, 126
+_SCALARS = 128
+#: In `Waves.undefined`, scalar registers have their number plus this.
+SGPR = 1000
+#: What a register holds before it is written: as a float, a NaN.
+_POISON = 0x7FF7_0BAD
+
+
+class Group:
+    """What the waves of a batch of blocks share.
+
+    Attributes:
+        lds: shared memory, blocks x bytes (a multiple of 8).
+        lds_bytes: how much of it a block may use.
+        lds_blank: bytes that were never written, or None when there are none.
+        blocks: block coordinates, blocks x 3.
+        waves_per_block: waves of a whole block.
+        scratch: private memory, waves x lanes x bytes.
+        races: the race detector, or None.
+    """
+
+    def __init__(
+        self, arena: Arena, blocks: Array, waves_per_block: int, lds_bytes: int, scratch: Array
+    ) -> None:
+        self.arena = arena
+        self.blocks = blocks
+        self.waves_per_block = waves_per_block
+        self.lds_bytes = lds_bytes
+        self.room = -(-max(lds_bytes, 8) // 16) * 16
+        self.lds = np.full((len(blocks), self.room), 0xA5, np.uint8)
+        self.lds_views: dict[int, Array] = {
+            1: self.lds.reshape(-1),
+            2: self.lds.reshape(-1).view(np.uint16),
+            4: self.lds.reshape(-1).view(np.uint32),
+            8: self.lds.reshape(-1).view(np.uint64),
+        }
+        self.lds_blank: Array = np.ones(self.lds.size, bool)
+        self.lds_blank_left = True
+        self.scratch = scratch
+        self.scratch_blank = np.ones(scratch.shape, bool)
+        self.races: Any = None
+
+
+class Waves:
+    """Registers of some waves of a group.
+
+    Attributes:
+        pc: index of the basic block they stand at.
+        numbers: which waves of the batch these are.
+        block: index of each one's block in the group.
+        v: vector registers, registers x waves x lanes; `vu`, `vi`, `vf` are its rows as uint32,
+            int32, float32.
+        s: scalar registers, registers x waves; `su` are its rows as waves x 1.
+        mask: active lanes, waves x lanes; `full` when all are.
+        undefined: register to the lanes that hold nothing yet, for registers with such lanes.
+    """
+
+    def __init__(
+        self, group: Group, numbers: Array, block: Array, v: Array, s: Array, scc: Array
+    ) -> None:
+        self.group = group
+        self.numbers = numbers
+        self.block = block
+        self.v, self.s, self.scc = v, s, scc
+        self.pc = 0
+        self.count, self.lanes = v.shape[1:]
+        self.vu, self.vi, self.vf = list(v), list(v.view(np.int32)), list(v.view(np.float32))
+        columns = s[:, :, None]
+        self.su = list(columns)
+        self.si = list(columns.view(np.int32))
+        self.sf = list(columns.view(np.float32))
+        self.undefined: dict[int, Array] = {}
+        self.at_barrier = -1
+        self.signalled = False
+        self.full = True
+        self.mask: Array = None
+        self.lane: Array = np.arange(self.lanes)[None, :]
+        self.set_exec()
+
+    @classmethod
+    def fresh(
+        cls, group: Group, block: Array, registers: int, accumulators: int, lanes: int
+    ) -> Waves:
+        """Waves at the start: everything undefined, all lanes active.
+
+        Args:
+            block: index of each wave's block in the group.
+        """
+        count = len(block)
+        rows = ACC + accumulators if accumulators else registers
+        v = np.full((rows, count, lanes), _POISON, np.uint32)
+        s = np.full((_SCALARS, count), _POISON, np.uint32)
+        s[EXEC] = 0xFFFFFFFF
+        s[EXEC + 1] = 0xFFFFFFFF if lanes == 64 else 0
+        waves = cls(group, np.arange(count), block, v, s, np.zeros(count, bool))
+        nothing = np.ones((count, lanes), bool)
+        waves.undefined = dict.fromkeys(range(rows), nothing)
+        nothing = np.ones((count, 1), bool)
+        waves.undefined.update(dict.fromkeys(range(SGPR, SGPR + 126), nothing))
+        return waves
+
+    def set_exec(self) -> None:
+        """Make `mask` and `full` of the EXEC register."""
+        low = self.s[EXEC]
+        if self.lanes == 32:
+            self.full = bool((low == 0xFFFFFFFF).all())
+            bits = low
+        else:
+            bits = np.ascontiguousarray(self.s[EXEC : EXEC + 2].T)
+            self.full = bool((bits == 0xFFFFFFFF).all())
+        if self.full:
+            self.mask = _all_lanes(self.count, self.lanes)
+        else:
+            self.mask = self.lane_bits(bits)
+
+    def lane_bits(self, words: Array) -> Array:
+        """uint32 words (waves, or waves x 2) to waves x lanes of bool."""
+        raw = np.ascontiguousarray(words).reshape(self.count, -1).view(np.uint8)
+        return np.unpackbits(raw, axis=1, bitorder="little").view(bool)[:, : self.lanes]
+
+    def to_words(self, bits: Array) -> Array:
+        """Waves x lanes of bool to uint32: (waves,) or (2, waves)."""
+        packed = np.packbits(bits, axis=1, bitorder="little").view(np.uint32)
+        return packed[:, 0] if self.lanes == 32 else packed.T
+
+    def read_mask(self, register: int) -> Array:
+        """A lane mask in a scalar register (pair), as bool."""
+        if self.lanes == 32:
+            return self.lane_bits(self.s[register])
+        return self.lane_bits(self.s[register : register + 2].T)
+
+    def write_mask(self, register: int, bits: Array) -> None:
+        """A lane mask to a scalar register (pair)."""
+        if register == 124 and self.lanes == 32:
+            return  # the null register
+        words = self.to_words(np.broadcast_to(bits, (self.count, self.lanes)))
+        if self.lanes == 32:
+            self.s[register] = words
+        else:
+            self.s[register : register + 2] = words
+            self.undefined.pop(SGPR + register + 1, None)
+        self.undefined.pop(SGPR + register, None)
+        if register == EXEC:
+            self.set_exec()
+
+    def take(self, which: Array) -> Waves:
+        """A copy of those waves (a mask)."""
+        picked = Waves(
+            self.group,
+            self.numbers[which],
+            self.block[which],
+            np.ascontiguousarray(self.v[:, which]),
+            np.ascontiguousarray(self.s[:, which]),
+            self.scc[which],
+        )
+        picked.pc, picked.signalled = self.pc, self.signalled
+        for register, lanes in self.undefined.items():
+            left = lanes[which]
+            if left.any():
+                picked.undefined[register] = left
+        return picked
+
+    @classmethod
+    def join(cls, parts: list[Waves]) -> Waves:
+        """One state of several at the same place, in the order of the waves."""
+        numbers = np.concatenate([p.numbers for p in parts])
+        order = np.argsort(numbers, kind="stable")
+        joined = cls(
+            parts[0].group,
+            numbers[order],
+            np.concatenate([p.block for p in parts])[order],
+            np.concatenate([p.v for p in parts], axis=1)[:, order],
+            np.concatenate([p.s for p in parts], axis=1)[:, order],
+            np.concatenate([p.scc for p in parts])[order],
+        )
+        joined.pc, joined.signalled = parts[0].pc, parts[0].signalled
+        for register in set().union(*(p.undefined for p in parts)):
+            width = 1 if register >= SGPR else joined.lanes
+            pieces = [p.undefined.get(register, np.zeros((p.count, width), bool)) for p in parts]
+            joined.undefined[register] = np.concatenate(
+                [np.broadcast_to(x, (p.count, width)) for x, p in zip(pieces, parts, strict=True)]
+            )[order]
+        return joined
+
+    def demand(self, registers: tuple[int, ...], doing: str, everywhere: bool = False) -> None:
+        """Raise Fault where an active lane would use a register that holds nothing.
+
+        Args:
+            doing: the end of "uses vN, which was never written, …".
+            everywhere: inactive lanes count too.
+        """
+        for register in registers:
+            lanes = self.undefined.get(register)
+            if lanes is None:
+                continue
+            wrong = np.broadcast_to(lanes, self.mask.shape)
+            if not everywhere:
+                wrong = wrong & self.mask
+            if wrong.any():
+                name = f"s{register - SGPR}" if register >= SGPR else f"v{register}"
+                if ACC <= register < SGPR:
+                    name = f"a{register - ACC}"
+                raise Fault(
+                    f"uses {name}, which holds no value that was ever written (it is "
+                    f"uninitialised, or was read from uninitialised memory), {doing}",
+                    int(np.argmax(wrong)),
+                )
+
+    def defined(
+        self, reads: tuple[int, ...], writes: tuple[int, ...], lanes: Array | None = None
+    ) -> None:
+        """Note that `writes` were made of `reads`, in active lanes (or in `lanes`)."""
+        undefined = self.undefined
+        if not undefined:
+            return
+        bad = None
+        for register in reads:
+            found = undefined.get(register)
+            if found is not None:
+                bad = found if bad is None else bad | found
+        if bad is None:
+            for register in writes:
+                old = undefined.get(register)
+                if old is not None:
+                    if self.full and lanes is None:
+                        del undefined[register]
+                        continue
+                    left = old & ~(self.mask if lanes is None else lanes)
+                    if left.any():
+                        undefined[register] = left
+                    else:
+                        del undefined[register]
+            return
+        self.mark(np.broadcast_to(bad, self.mask.shape), writes, lanes)
+
+    def mark(self, bad: Array, writes: tuple[int, ...], lanes: Array | None = None) -> None:
+        """Note that active lanes of `writes` hold nothing where `bad`."""
+        mask = self.mask if lanes is None else lanes
+        for register in writes:
+            old = self.undefined.get(register)
+            new = np.where(mask, bad, False if old is None else old)
+            if new.any():
+                self.undefined[register] = new
+            else:
+                self.undefined.pop(register, None)
+
+
+_full: dict[tuple[int, int], Array] = {}
+
+
+def _all_lanes(count: int, lanes: int) -> Array:
+    found = _full.get((count, lanes))
+    if found is None:
+        found = _full[count, lanes] = np.ones((count, lanes), bool)
+        found.flags.writeable = False
+    return found

@@ -1,0 +1,144 @@
+"""Kernels of the kinds that users write and the catalog does not have."""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def copy(x, o, n, block: tl.constexpr):
+    i = tl.program_id(0) * block + tl.arange(0, block)
+    tl.store(o + i, tl.load(x + i, mask=i < n), mask=i < n)
+
+
+@triton.jit
+def beyond(x, o, n, block: tl.constexpr):
+    """Stores one element too many."""
+    i = tl.program_id(0) * block + tl.arange(0, block)
+    tl.store(o + i, tl.load(x + i, mask=i < n), mask=i < n + 1)
+
+
+@triton.jit
+def endless(x, o, n):
+    while tl.load(x) < n:
+        tl.atomic_add(o, 1)
+
+
+@triton.jit
+def where_am_i(o):
+    x, y, z = tl.program_id(0), tl.program_id(1), tl.program_id(2)
+    nx, ny, nz = tl.num_programs(0), tl.num_programs(1), tl.num_programs(2)
+    row = o + 6 * (x + nx * (y + ny * z))
+    tl.store(row, x)
+    tl.store(row + 1, y)
+    tl.store(row + 2, z)
+    tl.store(row + 3, nx)
+    tl.store(row + 4, ny)
+    tl.store(row + 5, nz)
+
+
+@triton.jit
+def total(x, o, block: tl.constexpr):
+    tl.store(o, tl.sum(tl.load(x + tl.arange(0, block)), 0))
+
+
+@triton.jit
+def attention(q, k, v, o, scale, n, d: tl.constexpr, m: tl.constexpr, bn: tl.constexpr):
+    rows, inner = tl.arange(0, m)[:, None], tl.arange(0, d)[None, :]
+    query = tl.load(q + rows * d + inner)
+    best = tl.full((m,), -float("inf"), tl.float32)
+    norm = tl.zeros((m,), tl.float32)
+    result = tl.zeros((m, d), tl.float32)
+    for start in range(0, n, bn):
+        at = start + tl.arange(0, bn)[:, None]
+        key = tl.load(k + at * d + inner)
+        score = tl.dot(query, tl.trans(key), input_precision="ieee") * scale
+        new = tl.maximum(best, tl.max(score, 1))
+        power = tl.exp(score - new[:, None])
+        old = tl.exp(best - new)
+        norm = norm * old + tl.sum(power, 1)
+        value = tl.load(v + at * d + inner)
+        weighted = tl.dot(power.to(value.dtype), value, input_precision="ieee")
+        result = result * old[:, None] + weighted
+        best = new
+    tl.store(o + rows * d + inner, result / norm[:, None])
+
+
+@triton.jit
+def argmax(x, o, n, block: tl.constexpr):
+    i = tl.arange(0, block)
+    values = tl.load(x + tl.program_id(0) * n + i, mask=i < n, other=-float("inf"))
+    tl.store(o + tl.program_id(0), tl.argmax(values, 0))
+
+
+@triton.jit
+def sort(x, o, block: tl.constexpr):
+    i = tl.arange(0, block)
+    tl.store(o + i, tl.sort(tl.load(x + i)))
+
+
+@triton.jit
+def cumsum(x, o, block: tl.constexpr):
+    i = tl.arange(0, block)
+    tl.store(o + i, tl.cumsum(tl.load(x + i), 0))
+
+
+@triton.jit
+def atomics(x, o, block: tl.constexpr):
+    value = tl.load(x + tl.program_id(0) * block + tl.arange(0, block))
+    place = tl.abs(value) % 8
+    tl.atomic_add(o + place, value)
+    tl.atomic_max(o + 8 + place, tl.abs(value))
+    tl.atomic_cas(o + 16, 0, 7)
+
+
+@triton.jit
+def signed_max(x, o, block: tl.constexpr):
+    value = tl.load(x + tl.arange(0, block))
+    tl.atomic_max(o + tl.abs(value) % 8, value)
+
+
+@triton.jit
+def atomics_float(x, o, block: tl.constexpr):
+    value = tl.load(x + tl.program_id(0) * block + tl.arange(0, block))
+    tl.atomic_add(o + tl.arange(0, block) % 4, value)
+
+
+@triton.jit
+def dropout(x, o, seed, p, block: tl.constexpr):
+    i = tl.program_id(0) * block + tl.arange(0, block)
+    keep = tl.rand(seed, i) > p
+    tl.store(o + i, tl.where(keep, tl.load(x + i) / (1 - p), 0.0))
+
+
+@triton.jit
+def divmod(x, y, q, r, block: tl.constexpr):
+    i = tl.arange(0, block)
+    a, b = tl.load(x + i), tl.load(y + i)
+    tl.store(q + i, a // b)
+    tl.store(r + i, a % b)
+
+
+@triton.jit
+def transpose(x, o, m: tl.constexpr, n: tl.constexpr):
+    value = tl.load(x + tl.arange(0, m)[:, None] * n + tl.arange(0, n)[None, :])
+    tl.store(o + tl.arange(0, n)[:, None] * m + tl.arange(0, m)[None, :], tl.trans(value))
+
+
+@triton.jit
+def gather(x, index, o, block: tl.constexpr):
+    i = tl.arange(0, block)
+    tl.store(o + i, tl.gather(tl.load(x + i), tl.load(index + i), 0))
+
+
+@triton.jit
+def histogram(x, o, block: tl.constexpr):
+    tl.store(o + tl.arange(0, 16), tl.histogram(tl.load(x + tl.arange(0, block)), 16))
+
+
+@triton.jit
+def product(a, b, o, m: tl.constexpr, n: tl.constexpr, k: tl.constexpr, kind: tl.constexpr):
+    rows, columns, inner = tl.arange(0, m), tl.arange(0, n), tl.arange(0, k)
+    x = tl.load(a + rows[:, None] * k + inner[None, :])
+    y = tl.load(b + inner[:, None] * n + columns[None, :])
+    result = tl.dot(x, y, out_dtype=kind, input_precision="ieee")
+    tl.store(o + rows[:, None] * n + columns[None, :], result)

@@ -1,0 +1,91 @@
+"""Compile a kernel of this folder for an emulated arch, and run it on arrays."""
+
+from __future__ import annotations
+
+import importlib.util
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xtarget import _registry
+from xtarget._types import Artifact, CompileRequest, KernelSource, LaunchConfig, Target
+from xtarget.targets.base import Device
+
+ARCHS = ("gfx1100", "gfx1201", "gfx90a", "gfx942", "gfx950")
+_KERNELS = Path(__file__).with_name("emulator_kernels.py")
+
+
+@cache
+def _module() -> Any:
+    spec = importlib.util.spec_from_file_location("emulator_kernels", _KERNELS)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@cache
+def compiled(
+    name: str,
+    signature: str,
+    arch: str,
+    num_warps: int = 4,
+    constants: tuple[tuple[str, Any], ...] = (),
+) -> Artifact:
+    """`signature` is `name:type` for each parameter that is no constant, in order."""
+    pairs = [tuple(pair.split(":")) for pair in signature.split()]
+    request = CompileRequest(
+        source=KernelSource(name, name, str(_KERNELS), lambda: getattr(_module(), name)),
+        signature=(*pairs, *((key, "constexpr") for key, _ in constants)),
+        constants=constants,
+        num_warps=num_warps,
+    )
+    return _registry.compiler("amd").compile(request, Target("amd", arch))
+
+
+def device(arch: str) -> Device:
+    return _registry.open_device(f"emu:{arch}")
+
+
+def put(there: Device, array: np.ndarray) -> Any:
+    buffer = there.alloc(array.nbytes)
+    data = memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+    buffer.write(data, there.default_stream)
+    return buffer
+
+
+def get(there: Device, buffer: Any, like: np.ndarray) -> np.ndarray:
+    result = np.empty_like(np.ascontiguousarray(like))
+    data = memoryview(result.reshape(-1).view(np.uint8))
+    buffer.read(data, there.default_stream)
+    return result
+
+
+def run(
+    artifact: Artifact, grid: tuple[int, ...], *args: Any, blank: tuple[int, ...] = ()
+) -> list[Any]:
+    """Launch on arrays and numbers; returns the arrays as they are afterwards.
+
+    Args:
+        blank: positions of arrays that are not copied to the device.
+    """
+    there = device(artifact.target.arch)
+    module = there.load(artifact)
+    buffers: dict[int, Any] = {}
+    try:
+        for i, a in enumerate(args):
+            if isinstance(a, np.ndarray):
+                buffers[i] = there.alloc(a.nbytes) if i in blank else put(there, a)
+        values = [buffers[i].address if i in buffers else a for i, a in enumerate(args)]
+        hidden = [0 for p in artifact.parameters if p.hidden]
+        config = LaunchConfig((*grid, 1, 1)[:3])
+        module.function().launch(config, [*values, *hidden], there.default_stream)
+        there.synchronize()
+        return [get(there, buffers[i], a) for i, a in enumerate(args) if i in buffers]
+    finally:
+        for buffer in buffers.values():
+            buffer.close()
+        module.close()
