@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import spec
+    from ._cache import CacheStats, cache_stats
     from ._device_array import Array, asarray
     from ._env import cache_dir
     from ._errors import (
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
         CompileError,
         DeviceLostError,
         DriverError,
+        FrozenError,
         LaunchError,
         LoadError,
         NoCompilerError,
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
         OutOfResourcesError,
         UnknownKernelError,
         UnknownTargetError,
+        UntrustedError,
         XTargetError,
     )
     from ._kernels import catalog, load_library
@@ -41,10 +44,12 @@ __all__ = [
     "ArgumentError",
     "Array",
     "Artifact",
+    "CacheStats",
     "CompileError",
     "DeviceInfo",
     "DeviceLostError",
     "DriverError",
+    "FrozenError",
     "LaunchError",
     "LoadError",
     "NoCompilerError",
@@ -55,9 +60,11 @@ __all__ = [
     "Target",
     "UnknownKernelError",
     "UnknownTargetError",
+    "UntrustedError",
     "XTargetError",
     "asarray",
     "cache_dir",
+    "cache_stats",
     "catalog",
     "compile",
     "default_device",
@@ -71,6 +78,7 @@ __all__ = [
 ]
 
 _HOME = {
+    "_cache": ("CacheStats", "cache_stats"),
     "_device_array": ("Array", "asarray"),
     "_env": ("cache_dir",),
     "_errors": tuple(name for name in __all__ if name.endswith("Error")),

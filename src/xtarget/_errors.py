@@ -12,6 +12,7 @@ __all__ = [
     "CompileError",
     "DeviceLostError",
     "DriverError",
+    "FrozenError",
     "LaunchError",
     "LoadError",
     "NoCompilerError",
@@ -20,6 +21,7 @@ __all__ = [
     "OutOfResourcesError",
     "UnknownKernelError",
     "UnknownTargetError",
+    "UntrustedError",
     "XTargetError",
 ]
 
@@ -50,6 +52,14 @@ class CompileError(XTargetError):
 
 class NoCompilerError(CompileError):
     """No compiler is installed, and the binary that is wanted is not there either."""
+
+
+class FrozenError(CompileError):
+    """A kernel would have to be compiled, and `XTARGET_COMPILE=error` forbids it."""
+
+
+class UntrustedError(XTargetError):
+    """Nobody whom `XTARGET_TRUST` names has signed this, or no key can be read."""
 
 
 class LoadError(XTargetError):
