@@ -18,6 +18,7 @@ __all__ = [
     "compile_mode",
     "default_device",
     "kernel_folders",
+    "parse_bytes",
     "probe_seconds",
     "spirv_seconds",
     "spirv_untested",
@@ -163,14 +164,24 @@ def _seconds(name: str, default: float) -> float:
 
 def _nbytes(name: str, default: int) -> int | None:
     given = os.environ.get(name, "").strip()
-    if not given:
-        return default
-    if given.lower() == "none":
+    try:
+        return parse_bytes(given) if given else default
+    except ValueError as error:
+        raise XTargetError(f"{name}: {error}") from None
+
+
+def parse_bytes(text: str) -> int | None:
+    """`500M`, `2GiB`, `4096`; `none` is None.
+
+    Raises:
+        ValueError: it is no size.
+    """
+    if text.lower() == "none":
         return None
-    match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,6})?)\s*([kmgt]?)(?:i?b)?", given.lower())
+    match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,6})?)\s*([kmgt]?)(?:i?b)?", text.lower())
     if match is None:
-        raise XTargetError(
-            f"{name}={given} is no size. Write bytes, or a number with K, M, G or T (of 1024), for "
+        raise ValueError(
+            f"{text!r} is no size. Write bytes, or a number with K, M, G or T (of 1024), for "
             "example 500M or 2GiB; none is no limit."
         )
     return int(float(match[1]) * 1024 ** " kmgt".index(match[2] or " "))

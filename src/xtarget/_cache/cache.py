@@ -13,7 +13,7 @@ from .. import _env
 from .._env import CacheSettings
 from .._types import Artifact, Target
 from . import stats
-from .entry import Entry, Place, artifact_fields, make_entry
+from .entry import DAMAGE, Entry, Place, artifact_fields, make_entry
 from .store import Cause, Store, warn
 
 if TYPE_CHECKING:
@@ -65,6 +65,11 @@ class Cache:
                 trust=self._trust,
             )
 
+    @property
+    def remote_name(self) -> str | None:
+        """The remote store's URL without its password."""
+        return None if self._remote is None else self._remote.shown
+
     # ------------------------------------------------------------------------------ artifacts
 
     def get(self, target: Target, kernel: str, key: str, *, again: bool = False) -> Artifact | None:
@@ -82,11 +87,18 @@ class Cache:
         stats.count(**{"hits" if store is self.own else "layer_hits": 1})
         return _hit(entry)
 
-    def look(self, place: Place) -> tuple[Store, Entry] | Cause:
-        """The first store that has an entry, or the gravest cause of there being none."""
+    def look(self, place: Place, *, quietly: bool = False) -> tuple[Store, Entry] | Cause:
+        """The first store that has an entry, or the last cause of there being none.
+
+        Args:
+            quietly: leave a damaged entry where it is.
+        """
         cause: Cause = "absent"
         for store in self.stores:
-            found = store.read(place)
+            try:
+                found = store.check(place) if quietly else store.read(place)
+            except DAMAGE:
+                found = "damaged"
             if isinstance(found, Entry):
                 return store, found
             cause = cause if found == "absent" else found

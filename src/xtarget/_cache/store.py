@@ -85,13 +85,16 @@ class Store:
     def read(self, place: Place) -> Entry | Cause:
         """The entry, checked, or why there is none. A damaged one is set aside."""
         try:
-            found = self._read(place)
+            return self.check(place)
         except DAMAGE as error:
             return self._damaged(place, error)
-        return found
 
-    def _read(self, place: Place) -> Entry | Cause:
-        """As `read`; raises one of DAMAGE."""
+    def check(self, place: Place) -> Entry | Cause:
+        """As `read`, but a damaged entry is an error.
+
+        Raises:
+            one of DAMAGE: it is not what was written.
+        """
         path = self.mark_path(place)
         try:
             if not self.shared and self.trust is None:
@@ -156,7 +159,7 @@ class Store:
         """An entry of the kernel whose key parts equal `parts` in all but the one called
         `ignore`."""
         wanted = [list(part) for part in parts if part[0] != ignore]
-        for body in self.bodies(place):
+        for _, body in self.bodies(place):
             have = body.get("key_parts")
             if not isinstance(have, list) or [p for p in have if p[:1] != [ignore]] != wanted:
                 continue
@@ -165,15 +168,17 @@ class Store:
                 return found
         return None
 
-    def bodies(self, place: Place) -> Iterator[dict[str, Any]]:
-        """What the marks of a kernel's entries say, in order of name; unreadable ones left out."""
+    def bodies(self, place: Place) -> Iterator[tuple[Path, dict[str, Any]]]:
+        """The marks of a kernel's entries and what they say, in order of name; unreadable ones left
+        out."""
         try:
             names = sorted(n for n in os.listdir(self.folder(place)) if n.endswith(".json"))
         except OSError:
             return
         for name in names:
             with contextlib.suppress(OSError, UntrustedError, *DAMAGE):
-                yield self.body(self.folder(place) / name)
+                path = self.folder(place) / name
+                yield path, self.body(path)
 
     def body(self, path: Path) -> dict[str, Any]:
         """What a mark says.
@@ -242,7 +247,7 @@ class Store:
             if not alone:  # whoever holds it is about to replace the entry
                 return "damaged"
             try:
-                return self._read(place)  # a writer was in between, or a file system was stale
+                return self.check(place)  # a writer was in between, or a file system was stale
             except DAMAGE:
                 self._set_aside(path, said)
         return "damaged"
