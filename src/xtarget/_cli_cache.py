@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -183,7 +183,8 @@ _CAUSES = {
 
 def _where_they_differ(one: str | None, other: str | None) -> tuple[str, str]:
     """Both texts, cut to where they begin to differ."""
-    same = len(os.path.commonprefix([one or "", other or ""]))
+    pairs = zip(one or "", other or "", strict=False)
+    same = len(list(itertools.takewhile(lambda pair: pair[0] == pair[1], pairs)))
     start = max(0, same - _LONG // 3)
     shown = []
     for text in (one, other):

@@ -21,13 +21,14 @@ from typing import Final
 
 from . import files, lock, stats
 
-__all__ = ["Found", "Usage", "lock_path", "remove", "scan", "sweep"]
+__all__ = ["Found", "Usage", "lock_path", "make_room", "remove", "scan", "sweep"]
 
 #: Down to this share of the cap, so that the next sweep is far away.
 _KEEP: Final = 0.8
 #: Files without a mark are what a killed writer left, once they are this old (seconds).
 _ORPHANED: Final = 3600.0
 _SWEEP_LOCK: Final = "sweep"
+_WAIT_FOR_ROOM: Final = 3.0
 
 
 def lock_path(base: Path, stem: str) -> Path:
@@ -44,8 +45,11 @@ class Usage:
         self._seen: tuple[int, int] = (0, 0)  # inode and length of what `_total` is the sum of
         self._total = 0
 
-    def add(self, nbytes: int) -> int:
-        """Note what is going to be written; the sum of all.
+    def add(self, nbytes: int) -> tuple[int, int]:
+        """Note what is going to be written.
+
+        Returns:
+            the sum of all notes, and which generation of notes this is: a sweep begins a new one.
 
         Raises:
             OSError: it cannot be written.
@@ -54,9 +58,10 @@ class Usage:
         with self._lock:
             descriptor = files.patiently(os.open, self.path, flags, 0o600)
             try:
-                os.write(descriptor, nbytes.to_bytes(8, "little", signed=True))
+                if nbytes:
+                    os.write(descriptor, nbytes.to_bytes(8, "little", signed=True))
                 status = os.fstat(descriptor)
-                if status.st_size == 8:  # the first note: count what lay there before it
+                if status.st_size <= 8 and nbytes:  # the first: count what lay there before it
                     before = sum(entry.nbytes for entry in scan(self.path.parent))
                     os.write(descriptor, before.to_bytes(8, "little", signed=True))
                     status = os.fstat(descriptor)
@@ -69,11 +74,22 @@ class Usage:
                 self._seen = status.st_ino, length + len(new)
             finally:
                 os.close(descriptor)
-            return self._total
+            return self._total, status.st_ino
 
-    def reset(self, nbytes: int) -> None:
-        """Write the exact sum in place of all notes."""
-        files.write(self.path, nbytes.to_bytes(8, "little", signed=True))
+    def mark(self) -> int:
+        """How many bytes of notes there are now."""
+        try:
+            return os.stat(self.path).st_size
+        except OSError:
+            return 0
+
+    def reset(self, nbytes: int, mark: int) -> None:
+        """Write the exact sum in place of the notes up to `mark`, keeping those made since."""
+        try:
+            since = self.path.read_bytes()[mark:]
+        except FileNotFoundError:
+            since = b""
+        files.write(self.path, nbytes.to_bytes(8, "little", signed=True) + since)
 
 
 @dataclass(slots=True)
@@ -135,18 +151,22 @@ def _scan_folder(folder: str) -> Iterator[Found]:
     yield from found.values()
 
 
-def sweep(base: Path, usage: Usage, max_bytes: int | None = None) -> int:
-    """Remove the least recently used entries until the rest fits; the number removed. Returns at
-    once when another process is at it.
+def sweep(base: Path, usage: Usage, max_bytes: int | None = None, room: int = 0) -> int | None:
+    """Remove the least recently used entries until the rest fits; the number removed. None, at
+    once, when another process is at it.
 
     Args:
         max_bytes: keep this much, instead of a part of the cap.
+        room: bytes below the cap that shall be free.
     """
     cap = usage.max_bytes
     with lock.try_hold(lock_path(base, _SWEEP_LOCK)) as alone:
         if not alone:  # nobody ever waits for this lock
-            return 0
-        goal = max_bytes if max_bytes is not None else int(_KEEP * cap) if cap is not None else None
+            return None
+        goal = max_bytes
+        if goal is None and cap is not None:
+            goal = max(0, min(int(_KEEP * cap), cap - room))
+        mark = usage.mark()
         entries = list(scan(base))
         total = sum(entry.nbytes for entry in entries)
         now, removed, freed = time.time_ns(), 0, 0
@@ -166,9 +186,35 @@ def sweep(base: Path, usage: Usage, max_bytes: int | None = None) -> int:
                     freed += entry.nbytes
                     removed += 1
         with contextlib.suppress(OSError):
-            usage.reset(total)
+            usage.reset(total, mark)
     stats.count(evictions=removed, evicted_bytes=freed)
     return removed
+
+
+def make_room(base: Path, usage: Usage, nbytes: int, cap: int) -> int | None:
+    """Note that `nbytes` will be written, once they fit below the cap. Waits for another process
+    that makes room, for a moment.
+
+    Returns:
+        the generation of the note, or None if there is no room to be had.
+
+    Raises:
+        OSError: as `Usage.add`.
+    """
+    total, generation = usage.add(nbytes)
+    deadline, sweeps = time.monotonic() + _WAIT_FOR_ROOM, 0
+    while total > cap:
+        if sweeps == 2 or time.monotonic() > deadline:  # what is there is in use
+            usage.add(-nbytes)
+            return None
+        if sweep(base, usage, room=nbytes) is None:
+            time.sleep(0.01)
+        else:
+            sweeps += 1
+        total, current = usage.add(0)
+        if current != generation:  # our note went with the old ones
+            total, generation = usage.add(nbytes)
+    return generation
 
 
 def remove(base: Path, entry: Found) -> bool:

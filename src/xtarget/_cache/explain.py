@@ -133,7 +133,7 @@ def prune(cache: Cache, max_bytes: int | None, chosen: Chosen) -> dict[str, int]
                 freed += shown["bytes"]
     cap = max_bytes if max_bytes is not None else cache.settings.max_bytes
     before = sum(found.nbytes for found in evict.scan(base))
-    removed += evict.sweep(base, cache.own.usage, before if cap is None else cap)
+    removed += evict.sweep(base, cache.own.usage, before if cap is None else cap) or 0
     after = sum(found.nbytes for found in evict.scan(base))
     return {"removed": removed, "freed_bytes": freed + max(0, before - after), "bytes": after}
 
@@ -157,7 +157,8 @@ def clear(cache: Cache, chosen: Chosen) -> dict[str, int]:
                 folder.rmdir()
     with lock.try_hold(evict.lock_path(base, "sweep")) as alone, contextlib.suppress(OSError):
         if alone and base.is_dir():
-            cache.own.usage.reset(sum(found.nbytes for found in evict.scan(base)))
+            mark = cache.own.usage.mark()
+            cache.own.usage.reset(sum(found.nbytes for found in evict.scan(base)), mark)
     return {"removed": removed, "freed_bytes": freed, "left": left}
 
 

@@ -207,12 +207,18 @@ class Store:
             return False
         try:
             folder = files.make_folders(self.root, (SCHEMA, *place.folders), shared=self.shared)
-            total = self.usage.add(entry.nbytes)
+            generation: int | None
+            if cap is None:  # noted all the same, for processes with a cap
+                _, generation = self.usage.add(entry.nbytes)
+            else:
+                generation = evict.make_room(self.base, self.usage, entry.nbytes, cap)
+            if generation is None:
+                return False
             for suffix, data in entry.files.items():
                 files.write(folder / f"{place.stem}.{suffix}", data, shared=self.shared)
             files.write(folder / f"{place.stem}.json", entry.mark, shared=self.shared)
-            if cap is not None and total > cap:
-                evict.sweep(self.base, self.usage)
+            if self.usage.add(0)[1] != generation:
+                self.usage.add(entry.nbytes)  # a sweep may have missed both note and files
         except OSError as error:
             stats.count(failed_writes=1)
             warn(
