@@ -22,6 +22,7 @@ __all__ = [
     "probe_seconds",
     "spirv_seconds",
     "spirv_untested",
+    "without_password",
 ]
 
 _PROBE_SECONDS: Final = 5.0
@@ -185,3 +186,10 @@ def parse_bytes(text: str) -> int | None:
             "example 500M or 2GiB; none is no limit."
         )
     return int(float(match[1]) * 1024 ** " kmgt".index(match[2] or " "))
+
+
+def without_password(url: str) -> str:
+    """The URL as it may be shown."""
+    before, at, host = url.rpartition("@")
+    scheme, slashes, _ = before.partition("://")
+    return f"{scheme}{slashes}...@{host}" if at and slashes else url

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import subprocess
@@ -127,7 +128,7 @@ def test_an_entry_that_was_used_since_it_was_found_is_not_removed(tmp_path: Path
     stamp(cache, 0, 1000)
     (found,) = evict.scan(cache.own.base)
     assert cache.get(TARGET, "k", key(0)) is not None
-    assert not evict.remove(cache.own.base, found)
+    assert evict.remove(cache.own.base, found) is None
     assert has(cache, 0)
 
 
@@ -153,6 +154,32 @@ def test_readers_see_all_of_an_entry_or_none_while_it_is_evicted(
         stop.set()
         thread.join(30)
     assert "damaged" not in caplog.text
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_a_sweep_locks_each_entry_that_it_removes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool
+) -> None:
+    cache, seen = open_cache(tmp_path, None), []
+    put(cache, 0)
+    path, unlink = evict.lock_path(cache.own.base, _place(0).stem), os.unlink
+
+    def look(name: str) -> None:
+        if str(name).endswith(".json"):
+            with lock.try_hold(path) as alone:
+                seen.append(alone)
+        unlink(name)
+
+    def refuses(*names: Path) -> None:
+        raise OSError(errno.EPERM, "no links here")
+
+    monkeypatch.setattr(os, "unlink", look)
+    if not links:
+        monkeypatch.setattr(os, "link", refuses)
+    assert evict.sweep(cache.own.base, cache.own.usage, 0) == 1
+    assert seen == [False]
+    monkeypatch.undo()
+    assert not list(path.parent.iterdir())
 
 
 def test_what_a_killed_writer_left_goes_in_time(tmp_path: Path) -> None:

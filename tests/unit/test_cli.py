@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import xtarget
-from xtarget import _cli, _cli_run, _registry
+from xtarget import _cli, _cli_base, _cli_run, _registry
 from xtarget._types import DeviceInfo, ProbeReport, Target
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -211,6 +211,15 @@ def test_info(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatc
     assert "numpy: " + np.__version__ in here(capsys, "info")[1]
 
 
+def test_info_shows_no_password(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XTARGET_CACHE_REMOTE", "redis://me:hush@host:1/0")
+    out = here(capsys, "info", "--json")[1]
+    assert "hush" not in out
+    assert json.loads(out)["environment"]["XTARGET_CACHE_REMOTE"] == "redis://...@host:1/0"
+
+
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = here(capsys, "--version")
     assert (code, out) == (0, f"xtarget, version {xtarget.__version__}\n")
@@ -333,7 +342,7 @@ def test_a_reader_that_leaves_is_no_traceback() -> None:
 def test_shapes(text: str, shape: tuple[int, ...]) -> None:
     context = click.Context(click.Command("run"))
     parameter = click.Option(["--shape"])
-    assert _cli._shapes(context, parameter, (text,)) == (shape,)
+    assert _cli_base._shapes(context, parameter, (text,)) == (shape,)
 
 
 # ---------------------------------------------------------------------- input and comparison

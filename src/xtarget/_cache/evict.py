@@ -27,6 +27,9 @@ __all__ = ["Found", "Usage", "lock_path", "make_room", "remove", "scan", "sweep"
 _KEEP: Final = 0.8
 #: Files without a mark are what a killed writer left, once they are this old (seconds).
 _ORPHANED: Final = 3600.0
+#: Up to so many entries a sweep measures them all; above, it goes by the notes, which the next
+#: `xtarget cache prune` makes exact.
+_EXACT: Final = 20_000
 _SWEEP_LOCK: Final = "sweep"
 _WAIT_FOR_ROOM: Final = 3.0
 
@@ -98,19 +101,30 @@ class Found:
 
     Attributes:
         stamp: when it was last used (ns), 0 without a mark.
-        newest: when one of its files was last changed (ns).
     """
 
     folder: str
     stem: str
-    nbytes: int = 0
     stamp: int = 0
-    newest: int = 0
     names: list[str] = field(default_factory=list)
 
     @property
     def mark(self) -> Path:
         return Path(self.folder, f"{self.stem}.json")
+
+    def measure(self) -> tuple[int, int]:
+        """Bytes of its files, and when the newest of them was changed (ns)."""
+        nbytes = newest = 0
+        for name in self.names:
+            with contextlib.suppress(OSError):
+                status = os.lstat(f"{self.folder}/{name}")
+                nbytes += status.st_size
+                newest = max(newest, status.st_mtime_ns)
+        return nbytes, newest
+
+    @property
+    def nbytes(self) -> int:
+        return self.measure()[0]
 
 
 def scan(base: Path) -> Iterator[Found]:
@@ -130,24 +144,19 @@ def _folders(path: str) -> list[str]:
 
 
 def _scan_folder(folder: str) -> Iterator[Found]:
+    """Looks at the marks only: their stamps are all that most of the entries are asked for."""
     found: dict[str, Found] = {}
     with contextlib.suppress(OSError), os.scandir(folder) as there:
         for file in there:
             name = file.name
-            stem, _, suffix = name.partition(".")
-            key = name if name.startswith(".") else stem
-            try:
-                status = file.stat(follow_symlinks=False)
-            except OSError:
-                continue
+            key = name.partition(".")[0] or name  # a temporary file stands for itself
             entry = found.get(key)
             if entry is None:
                 entry = found[key] = Found(folder, key)
             entry.names.append(name)
-            entry.nbytes += status.st_size
-            entry.newest = max(entry.newest, status.st_mtime_ns)
-            if suffix == "json":
-                entry.stamp = status.st_mtime_ns
+            if name.endswith(".json") and key is not name:
+                with contextlib.suppress(OSError):
+                    entry.stamp = file.stat(follow_symlinks=False).st_mtime_ns
     yield from found.values()
 
 
@@ -160,7 +169,8 @@ def sweep(base: Path, usage: Usage, max_bytes: int | None = None, room: int = 0)
         room: bytes below the cap that shall be free.
     """
     cap = usage.max_bytes
-    with lock.try_hold(lock_path(base, _SWEEP_LOCK)) as alone:
+    held = lock_path(base, _SWEEP_LOCK)
+    with lock.try_hold(held) as alone:
         if not alone:  # nobody ever waits for this lock
             return None
         goal = max_bytes
@@ -168,25 +178,29 @@ def sweep(base: Path, usage: Usage, max_bytes: int | None = None, room: int = 0)
             goal = max(0, min(int(_KEEP * cap), cap - room))
         mark = usage.mark()
         entries = list(scan(base))
-        total = sum(entry.nbytes for entry in entries)
         now, removed, freed = time.time_ns(), 0, 0
+        marked = []
         for entry in entries:
-            orphan = not entry.stamp and now - entry.newest > _ORPHANED * 1e9
-            if orphan and remove(base, entry):
-                total -= entry.nbytes
+            if entry.stamp:
+                marked.append(entry)
+            elif now - entry.measure()[1] > _ORPHANED * 1e9:
+                remove(base, entry, held)
+        if max_bytes is not None or len(entries) <= _EXACT:
+            total = sum(entry.nbytes for entry in scan(base))
+        else:
+            total = usage.add(0)[0]
         if goal is not None and total > goal:
             # a stamp of the future (another host's clock) is as good as now
-            entries = [entry for entry in entries if entry.stamp]
-            entries.sort(key=lambda entry: min(entry.stamp, now))
-            for entry in entries:
-                if total <= goal:
+            marked.sort(key=lambda entry: min(entry.stamp, now))
+            for entry in marked:
+                if total - freed <= goal:
                     break
-                if remove(base, entry):
-                    total -= entry.nbytes
-                    freed += entry.nbytes
+                nbytes = remove(base, entry, held)
+                if nbytes is not None:
+                    freed += nbytes
                     removed += 1
         with contextlib.suppress(OSError):
-            usage.reset(total, mark)
+            usage.reset(total - freed, mark)
     stats.count(evictions=removed, evicted_bytes=freed)
     return removed
 
@@ -217,27 +231,33 @@ def make_room(base: Path, usage: Usage, nbytes: int, cap: int) -> int | None:
     return generation
 
 
-def remove(base: Path, entry: Found) -> bool:
-    """Remove an entry unless somebody reads it, writes it, or has used it since it was found."""
-    with lock.try_hold(lock_path(base, entry.stem.lstrip("."))) as alone:
+def remove(base: Path, entry: Found, held: Path | None = None) -> int | None:
+    """Remove an entry; the bytes that are free now. None, and nothing is done, if somebody reads
+    it, writes it, or has used it since it was found.
+
+    Args:
+        held: a lock that the caller holds, see `lock.lend`.
+    """
+    path = lock_path(base, entry.stem.lstrip("."))
+    with lock.try_hold(path) if held is None else lock.lend(held, path) as alone:
         if not alone:
-            return False
+            return None
         descriptor = None
         try:
             if entry.stamp:
-                descriptor, status = files.open_file(entry.mark)
-                if status.st_mtime_ns != entry.stamp:
-                    return False
+                flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+                descriptor = os.open(f"{entry.folder}/{entry.stem}.json", flags)
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if os.fstat(descriptor).st_mtime_ns != entry.stamp:
-                    return False
+                    return None
+            nbytes = entry.nbytes
             # the mark first: without it there is no entry
             for name in sorted(entry.names, key=lambda name: not name.endswith(".json")):
                 with contextlib.suppress(FileNotFoundError):
-                    os.unlink(os.path.join(entry.folder, name))
+                    os.unlink(f"{entry.folder}/{name}")
         except OSError:
-            return False
+            return None
         finally:
             if descriptor is not None:
                 os.close(descriptor)
-        return True
+        return nbytes

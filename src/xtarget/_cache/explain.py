@@ -128,7 +128,7 @@ def prune(cache: Cache, max_bytes: int | None, chosen: Chosen) -> dict[str, int]
     base, removed, freed = cache.own.base, 0, 0
     if not chosen.all:
         for found, shown in entries(cache.own, chosen):
-            if evict.remove(base, found):
+            if evict.remove(base, found) is not None:
                 removed += 1
                 freed += shown["bytes"]
     cap = max_bytes if max_bytes is not None else cache.settings.max_bytes
@@ -143,7 +143,7 @@ def clear(cache: Cache, chosen: Chosen) -> dict[str, int]:
     and are counted in `left`."""
     base, removed, left, freed = cache.own.base, 0, 0, 0
     for found, shown in list(entries(cache.own, chosen)):
-        if evict.remove(base, found):
+        if evict.remove(base, found) is not None:
             removed += 1
             freed += shown["bytes"]
         else:

@@ -10,6 +10,7 @@ import urllib.parse
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
+from .. import _env
 from .._errors import UntrustedError, XTargetError
 from . import stats
 from .entry import DAMAGE, MAX_BLOB_BYTES, SCHEMA, Entry, Place, pack, unpack
@@ -80,7 +81,7 @@ class Remote:
         trust: Trust | None = None,
         backend: Backend | None = None,
     ) -> None:
-        self.shown = _without_password(url)
+        self.shown = _env.without_password(url)
         self._url = url
         self._seconds = seconds
         self._writable = writable
@@ -179,13 +180,6 @@ class Remote:
 def _name(place: Place) -> str:
     """`v2/nvidia/sm_90/add/add-<key>.xte`: made of checked parts and a digest only."""
     return "/".join((SCHEMA, *place.folders, f"{place.stem}.xte"))
-
-
-def _without_password(url: str) -> str:
-    parts = urllib.parse.urlsplit(url)
-    if "@" not in parts.netloc:
-        return url
-    return parts._replace(netloc=f"...@{parts.netloc.rpartition('@')[2]}").geturl()
 
 
 # ---------------------------------------------------------------------------------- ways to a store
