@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 
 from . import _cache, _env, _registry
-from ._cache.stats import count
+from ._cache.counters import count
 from ._errors import FrozenError, LoadError, NoCompilerError
 from ._types import Artifact, CompileRequest, Target
 from .targets.base import Compiler, Device, Function

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-import re
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from ._errors import XTargetError
 
@@ -76,8 +74,7 @@ def spirv_untested() -> bool:
     return os.environ.get("XTARGET_SPIRV_UNTESTED", "") not in ("", "0")
 
 
-@dataclass(frozen=True, slots=True)
-class CacheSettings:
+class CacheSettings(NamedTuple):
     """What the environment says of the cache of compiled kernels.
 
     Attributes:
@@ -179,6 +176,8 @@ def parse_bytes(text: str) -> int | None:
     """
     if text.lower() == "none":
         return None
+    import re
+
     match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,6})?)\s*([kmgt]?)(?:i?b)?", text.lower())
     if match is None:
         raise ValueError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 from .. import _env
 from .._env import CacheSettings
 from .._types import Artifact, Target
-from . import stats
+from .counters import count, count_miss
 from .entry import DAMAGE, Entry, Place, artifact_fields, make_entry
 from .store import Cause, Store, warn
 
@@ -34,9 +33,7 @@ class Cache:
 
     def __init__(self, folder: Path, settings: CacheSettings | None = None) -> None:
         self.settings = (
-            CacheSettings(folder)
-            if settings is None
-            else dataclasses.replace(settings, folder=folder)
+            CacheSettings(folder) if settings is None else settings._replace(folder=folder)
         )
         self.root = folder
         self._trust, self._signer = _keys(self.settings)
@@ -81,10 +78,10 @@ class Cache:
         found = self.look(Place(target, kernel, key))
         if isinstance(found, str):
             if not again:
-                stats.count_miss(found)
+                count_miss(found)
             return None
         store, entry = found
-        stats.count(**{"hits" if store is self.own else "layer_hits": 1})
+        count(**{"hits" if store is self.own else "layer_hits": 1})
         return _hit(entry)
 
     def look(self, place: Place, *, quietly: bool = False) -> tuple[Store, Entry] | Cause:
@@ -114,7 +111,7 @@ class Cache:
             return None
         if self.settings.mode == "readwrite":
             self.own.write(place, entry)
-        stats.count(remote_hits=1)
+        count(remote_hits=1)
         return _hit(entry)
 
     def find(
@@ -124,7 +121,7 @@ class Cache:
         for store in self.stores:
             entry = store.with_equal_parts(Place(target, kernel, ""), parts, ignore)
             if entry is not None:
-                stats.count(**{"hits" if store is self.own else "layer_hits": 1})
+                count(**{"hits" if store is self.own else "layer_hits": 1})
                 return _hit(entry)
         return None
 
@@ -191,7 +188,7 @@ class Cache:
 def _hit(entry: Entry) -> Artifact:
     seconds = entry.body.get("compile_seconds")
     if isinstance(seconds, int | float):
-        stats.count(compile_seconds_saved=seconds)
+        count(compile_seconds_saved=seconds)
     return entry.artifact()
 
 

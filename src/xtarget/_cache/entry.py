@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -90,7 +89,7 @@ class Place:
 
 def folder_name(kernel: str) -> str:
     """The kernel's name where every file system takes it, a digest of it where not."""
-    if re.fullmatch(r"[A-Za-z0-9_]{1,80}", kernel):
+    if kernel.isascii() and kernel.isidentifier() and len(kernel) <= 80:
         return kernel
     return "k" + hashlib.sha256(kernel.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
@@ -199,7 +198,8 @@ def check_mark(body: Mapping[str, Any], place: Place) -> dict[str, tuple[int, st
         raise ValueError(f"it names {len(marks)} files")
     files = {}
     for suffix, mark in marks.items():
-        if not re.fullmatch(r"[a-z0-9]{1,16}", suffix) or suffix == "json":
+        harmless = suffix.isascii() and suffix.isalnum() and len(suffix) <= 16
+        if not harmless or suffix == "json":
             raise ValueError(f"it names a file {suffix[:40]!r}")
         size, digest = mark["size"], mark["sha256"]
         if type(size) is not int or not 0 <= size <= MAX_FILE_BYTES:

@@ -19,7 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from . import files, lock, stats
+from . import files, lock
+from .counters import count
 
 __all__ = ["Found", "Usage", "lock_path", "make_room", "remove", "scan", "sweep"]
 
@@ -201,7 +202,7 @@ def sweep(base: Path, usage: Usage, max_bytes: int | None = None, room: int = 0)
                     removed += 1
         with contextlib.suppress(OSError):
             usage.reset(total - freed, mark)
-    stats.count(evictions=removed, evicted_bytes=freed)
+    count(evictions=removed, evicted_bytes=freed)
     return removed
 
 

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from . import stats
+from .counters import count
 
 __all__ = ["hold", "lend", "try_hold"]
 
@@ -43,14 +43,14 @@ def hold(path: Path, patience: float, ready: Callable[[], bool]) -> Iterator[Non
         except Timeout:
             if not waited:
                 waited = True
-                stats.count(waits=1)
+                count(waits=1)
             if ready():
                 break
             current = _owner(path)
             if current != owner:
                 since, owner = time.monotonic(), current
             elif time.monotonic() - since > patience:
-                stats.count(takeovers=1)
+                count(takeovers=1)
                 path.unlink(missing_ok=True)
                 since, owner = time.monotonic(), None
         except (OSError, NotImplementedError):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from .. import _env
 from .._errors import UntrustedError, XTargetError
-from . import stats
+from .counters import count
 from .entry import DAMAGE, MAX_BLOB_BYTES, SCHEMA, Entry, Place, pack, unpack
 from .store import warn
 
@@ -109,7 +109,7 @@ class Remote:
                 entry.artifact()
         except (UntrustedError, *DAMAGE) as error:
             self._dropped.add(name)
-            stats.count(remote_dropped=1)
+            count(remote_dropped=1)
             warn(f"the entry {name} of the remote cache {self.shown} is not used: {error}")
             return None
         return entry
@@ -125,14 +125,14 @@ class Remote:
             return True
 
         if self._ask(put):
-            stats.count(remote_writes=1)
+            count(remote_writes=1)
 
     def _ask(self, question: Callable[[Backend], _T]) -> _T | None:
         """The answer, or None where there is none in time."""
         if self._unusable:
             return None
         if self._hung >= _MOST_HUNG or not self._breaker.allows():
-            stats.count(remote_skipped=1)
+            count(remote_skipped=1)
             return None
         try:
             with self._lock:
@@ -143,7 +143,7 @@ class Remote:
             warn(f"the remote cache {self.shown} is not used: {error}")
             return None
         backend = self._backend
-        stats.count(remote_asked=1)
+        count(remote_asked=1)
         answers: list[_T] = []
         errors: list[Exception] = []
 
@@ -170,7 +170,7 @@ class Remote:
             if errors
             else f"no answer in {self._seconds:g} s (XTARGET_CACHE_REMOTE_SECONDS)"
         )
-        stats.count(remote_errors=1)
+        count(remote_errors=1)
         pause = self._breaker.failed(hung=not in_time)
         then = "" if pause is None else f"; it is not asked for {pause:g} s"
         warn(f"the remote cache {self.shown} failed ({what}){then}", once=f"{self.shown}{pause}")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-__all__ = ["CacheStats", "cache_stats", "count", "count_miss"]
+from .counters import counted
+
+__all__ = ["CacheStats", "cache_stats"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,26 +53,7 @@ class CacheStats:
     remote_writes: int = 0
 
 
-_lock = threading.Lock()
-_counters: dict[str, float] = {}
-_misses: dict[str, int] = {}
-
-
-def count(**amounts: float) -> None:
-    """Add to counters by the names of `CacheStats`."""
-    with _lock:
-        for name, amount in amounts.items():
-            _counters[name] = _counters.get(name, 0) + amount
-
-
-def count_miss(cause: str) -> None:
-    with _lock:
-        _misses[cause] = _misses.get(cause, 0) + 1
-
-
 def cache_stats() -> CacheStats:
     """What the cache of compiled kernels did in this process."""
-    with _lock:
-        counters: dict[str, float] = dict(_counters)
-        misses = dict(_misses)
+    counters, misses = counted()
     return replace(CacheStats(misses=misses), **counters)  # type: ignore[arg-type]  # own names
