@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import statistics
 import tempfile
@@ -94,6 +95,7 @@ def lock_times() -> list[float]:
 def measure(folder: Path, count: int) -> dict[str, Any]:
     small, large = fill(folder / "small", 100), fill(folder / "large", count)
     chance = random.Random(0)
+    os.sync()  # what filling left to write is not what is measured
     numbers = chance.sample(range(count), min(count, 2000))
     few = [chance.randrange(100) for _ in numbers]
     times: dict[str, list[float]] = {"small": [], "large": []}

@@ -285,6 +285,18 @@ def test_a_mark_of_something_else_is_refused(cache: Cache, facts: dict[str, Any]
     assert cache.get(TARGET, "add", KEY) is None
 
 
+@pytest.mark.parametrize("key", ["../../../x", "", None, "0" * 63, "A" * 64, ["0"]])
+def test_a_key_that_a_file_names_is_never_a_path(cache: Cache, key: Any) -> None:
+    change(cache, key=key)
+    assert cache.find(TARGET, "add", PARTS, ignore="toolchain") is None
+    with pytest.raises((ValueError, TypeError)):
+        _ = Place(TARGET, "add", key).stem
+    with pytest.raises(ValueError, match="no key"):
+        _ = Place(TARGET, "add", KEY, "../x").stem
+    with pytest.raises(ValueError, match="no target"):
+        _ = Place(Target("nvidia", ".."), "add", KEY).folders
+
+
 def test_a_mark_nested_too_deep_is_refused(cache: Cache) -> None:
     entry(cache, "json").write_bytes(b"[" * 100_000 + b', "entry":\n' + b"]\n}\n")
     assert cache.get(TARGET, "add", KEY) is None

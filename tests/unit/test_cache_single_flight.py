@@ -83,7 +83,7 @@ def test_hits_misses_and_seconds_are_counted(compiler: Compiler) -> None:
     before = _cache.cache_stats()
     _build.artifact(request(), TARGET)
     moved = changes(before)
-    assert moved.pop("compile_seconds_saved") >= 0.02
+    assert moved.pop("compile_seconds_saved") >= 0.015
     assert moved == {"hits": 1, "misses": {}}
 
 

@@ -30,6 +30,7 @@ __all__ = [
     "check_file",
     "check_mark",
     "folder_name",
+    "is_key",
     "key_of",
     "make_entry",
     "pack",
@@ -68,6 +69,11 @@ def key_of(parts: Sequence[tuple[str, str]]) -> str:
     return digest.hexdigest()
 
 
+def is_key(text: object) -> bool:
+    """Whether it is a key that `key_of` could have made."""
+    return isinstance(text, str) and len(text) == 64 and not set(text) - set("0123456789abcdef")
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """What an entry is filed under. Its names are made from this, never from what a file says."""
@@ -79,10 +85,20 @@ class Place:
 
     @property
     def folders(self) -> tuple[str, str, str]:
+        """Raises:
+        ValueError: the target is no name of a folder.
+        """
+        if not self.target.arch.strip("."):
+            raise ValueError(f"{self.target} is no target")
         return self.target.vendor, self.target.arch, folder_name(self.kernel)
 
     @property
     def stem(self) -> str:
+        """Raises:
+        ValueError: the key is none, or the kind.
+        """
+        if not is_key(self.key) or self.kind not in ("artifact", "native"):
+            raise ValueError(f"{self.key[:80]!r} is no key of an entry ({self.kind[:40]!r})")
         kind = "" if self.kind == "artifact" else f"{self.kind}-"
         return f"{folder_name(self.kernel)}-{kind}{self.key[:_SHOWN]}"
 

@@ -2,7 +2,7 @@
 
 Every writer appends eight bytes to `.usage`, the size of what it is about to write; the sum is an
 estimate that errs upwards when a writer dies. Above the cap one process looks at all entries,
-removes the least recently used ones, and writes the exact sum. The stamp of an entry is the
+removes the least recently used ones, and notes what that freed. The stamp of an entry is the
 modification time of its mark, which every reader sets; access times are not looked at.
 """
 
@@ -32,6 +32,7 @@ _ORPHANED: Final = 3600.0
 #: `xtarget cache prune` makes exact.
 _EXACT: Final = 20_000
 _SWEEP_LOCK: Final = "sweep"
+_TELL: Final = 0.02
 _WAIT_FOR_ROOM: Final = 3.0
 
 
@@ -189,21 +190,35 @@ def sweep(base: Path, usage: Usage, max_bytes: int | None = None, room: int = 0)
         if max_bytes is not None or len(entries) <= _EXACT:
             total = sum(entry.nbytes for entry in scan(base))
         else:
+            mark = usage.mark()
             total = usage.add(0)[0]
+        with contextlib.suppress(OSError):
+            usage.reset(total, mark)
         if goal is not None and total > goal:
             # a stamp of the future (another host's clock) is as good as now
             marked.sort(key=lambda entry: min(entry.stamp, now))
+            said, noted = 0, time.monotonic()
             for entry in marked:
                 if total - freed <= goal:
                     break
                 nbytes = remove(base, entry, held)
-                if nbytes is not None:
-                    freed += nbytes
-                    removed += 1
-        with contextlib.suppress(OSError):
-            usage.reset(total - freed, mark)
+                if nbytes is None:
+                    continue
+                freed += nbytes
+                removed += 1
+                if time.monotonic() - noted > _TELL:
+                    said, noted = _tell(usage, freed, said), time.monotonic()
+            _tell(usage, freed, said)
     count(evictions=removed, evicted_bytes=freed)
     return removed
+
+
+def _tell(usage: Usage, freed: int, said: int) -> int:
+    """Note what was freed since the last time, so that writers who wait for room go on."""
+    with contextlib.suppress(OSError):
+        usage.add(said - freed)
+        return freed
+    return said
 
 
 def make_room(base: Path, usage: Usage, nbytes: int, cap: int) -> int | None:

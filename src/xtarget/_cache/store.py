@@ -173,7 +173,10 @@ class Store:
             have = body.get("key_parts")
             if not isinstance(have, list) or [p for p in have if p[:1] != [ignore]] != wanted:
                 continue
-            found = self.read(Place(place.target, place.kernel, str(body.get("key"))))
+            key = body.get("key")
+            if not format_.is_key(key):
+                continue
+            found = self.read(Place(place.target, place.kernel, str(key)))
             if isinstance(found, Entry):
                 return found
         return None
