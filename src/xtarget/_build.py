@@ -53,7 +53,7 @@ def _single_flight(key: object) -> Iterator[None]:
             yield
     finally:
         with _guard:
-            lock, wanted = _locks.pop(key)
+            lock, wanted = _locks.pop(key, (lock, 1))
             if wanted > 1:
                 _locks[key] = lock, wanted - 1
 

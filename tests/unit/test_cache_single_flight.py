@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from xtarget import Artifact, FrozenError, Target, XTargetError, _build, _cache, _registry
-from xtarget._cache import files, lock
+from xtarget._cache import counters, files, lock, store
 from xtarget._types import CompileRequest, KernelSource, Parameter
 
 TARGET = Target("nvidia", "sm_90")
@@ -115,6 +115,21 @@ def test_threads_that_want_the_same_kernel_compile_it_once(compiler: Compiler) -
     assert len(results) == 24
     assert sorted(compiler.compiled) == [0, 1, 2]
     assert not _build._locks, "locks of what is done are not kept"
+
+
+def test_a_forked_child_does_not_wait_for_threads_that_it_does_not_have(
+    compiler: Compiler, tmp_path: Path
+) -> None:
+    _build.artifact(request(), TARGET)
+    with counters._lock, store._said_lock, _cache.default_cache().own.usage._lock:
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)
+            store.warn("said in a child")
+            _build.artifact(request(0), TARGET)
+            _build.artifact(request(1), TARGET)
+            os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_a_compile_that_fails_leaves_no_lock(compiler: Compiler, tmp_path: Path) -> None:

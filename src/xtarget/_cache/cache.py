@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -204,6 +205,9 @@ def _keys(settings: CacheSettings) -> tuple[Trust | None, Signer | None]:
 @lru_cache(maxsize=8)
 def _cache_of(settings: CacheSettings) -> Cache:
     return Cache(settings.folder, settings)
+
+
+os.register_at_fork(after_in_child=_cache_of.cache_clear)  # its locks may be held for ever
 
 
 def default_cache() -> Cache:

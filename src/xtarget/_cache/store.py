@@ -37,6 +37,14 @@ _said: set[str] = set()
 _said_lock = threading.Lock()
 
 
+def _in_forked_child() -> None:
+    global _said_lock
+    _said_lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_in_forked_child)
+
+
 def warn(message: str, *, once: str | None = None) -> None:
     """Once per message (or per `once`) and process."""
     with _said_lock:
