@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from . import spec
     from ._bundle import Bundle, load_bundle
+    from ._cache import CacheStats, cache_stats
     from ._device_array import Array, asarray
     from ._env import cache_dir
     from ._errors import (
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
         CompileError,
         DeviceLostError,
         DriverError,
+        FrozenError,
         LaunchError,
         LoadError,
         NoCompilerError,
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
         OutOfResourcesError,
         UnknownKernelError,
         UnknownTargetError,
+        UntrustedError,
         XTargetError,
     )
     from ._kernels import catalog, load_library
@@ -43,10 +46,12 @@ __all__ = [
     "Array",
     "Artifact",
     "Bundle",
+    "CacheStats",
     "CompileError",
     "DeviceInfo",
     "DeviceLostError",
     "DriverError",
+    "FrozenError",
     "KernelFault",
     "LaunchError",
     "LoadError",
@@ -59,9 +64,11 @@ __all__ = [
     "UnknownKernelError",
     "UnknownTargetError",
     "UnsupportedInstruction",
+    "UntrustedError",
     "XTargetError",
     "asarray",
     "cache_dir",
+    "cache_stats",
     "catalog",
     "compile",
     "default_device",
@@ -77,6 +84,7 @@ __all__ = [
 
 _HOME = {
     "_bundle": ("Bundle", "load_bundle"),
+    "_cache": ("CacheStats", "cache_stats"),
     "_device_array": ("Array", "asarray"),
     "_env": ("cache_dir",),
     "_errors": (

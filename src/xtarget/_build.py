@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Iterator
 
-from . import _bundle, _cache, _registry
-from ._errors import LoadError, NoCompilerError
+from . import _bundle, _cache, _env, _registry
+from ._cache.counters import count
+from ._errors import FrozenError, LoadError, NoCompilerError
 from ._types import Artifact, CompileRequest, Target
-from .targets.base import Device, Function
+from .targets.base import Compiler, Device, Function
 
 __all__ = ["artifact", "function", "key_parts"]
 
@@ -18,7 +20,8 @@ TOOLCHAIN = "toolchain"
 
 #: Functions of devices, by request; a fork's child keeps them alive and unused.
 _functions: dict[tuple[str, CompileRequest], Function] = {}
-_locks: dict[object, threading.Lock] = {}
+#: A lock for each key that is being made, and how many threads want it.
+_locks: dict[object, tuple[threading.Lock, int]] = {}
 _guard = threading.Lock()
 
 
@@ -56,9 +59,16 @@ def key_parts(request: CompileRequest, target: Target, toolchain: str) -> list[t
 def _single_flight(key: object) -> Iterator[None]:
     """One thread at a time for each key."""
     with _guard:
-        lock = _locks.setdefault(key, threading.Lock())
-    with lock:
-        yield
+        lock, wanted = _locks.get(key, (threading.Lock(), 0))
+        _locks[key] = lock, wanted + 1
+    try:
+        with lock:
+            yield
+    finally:
+        with _guard:
+            lock, wanted = _locks.pop(key, (lock, 1))
+            if wanted > 1:
+                _locks[key] = lock, wanted - 1
 
 
 def artifact(
@@ -82,7 +92,7 @@ def artifact(
             return offered
     compiler = _registry.compiler(target.vendor)
     if keep_stages:  # stages are not cached; the binary is the same
-        return compiler.compile(request, target, keep_stages=True)
+        return _compile(compiler, request, target, keep_stages=True)[0]
     cache = _cache.default_cache()
     parts = key_parts(request, target, compiler.fingerprint)
     key = _cache.key_of(parts)
@@ -91,15 +101,55 @@ def artifact(
         found = cache.get(target, name, key)
         if found is not None:
             return found
-        try:
-            made = compiler.compile(request, target)
-        except NoCompilerError as error:
-            found = cache.find(target, name, parts, ignore=TOOLCHAIN)
+        with cache.flight(target, name, key):
+            found = cache.get(target, name, key, again=True) or cache.fetch(target, name, key)
             if found is not None:
                 return found
-            raise NoCompilerError(f"{error} {_bundle.why_not(request, target)}".rstrip()) from error
-        cache.put(name, key, parts, made)
+            try:
+                made, seconds = _compile(compiler, request, target)
+            except NoCompilerError as error:
+                found = cache.find(target, name, parts, ignore=TOOLCHAIN)
+                if found is not None:
+                    return found
+                why = _bundle.why_not(request, target)
+                raise NoCompilerError(f"{error} {why}".rstrip()) from error
+            cache.put(name, key, parts, made, seconds=seconds)
         return made
+
+
+def _compile(
+    compiler: Compiler, request: CompileRequest, target: Target, *, keep_stages: bool = False
+) -> tuple[Artifact, float]:
+    """The artifact and the seconds it took, where `XTARGET_COMPILE` allows it."""
+    mode = _env.compile_mode()
+    if mode != "allow":
+        _say_compile(mode, request, target)
+    start = time.perf_counter()
+    made = compiler.compile(request, target, keep_stages=keep_stages)
+    seconds = time.perf_counter() - start
+    count(compiles=1, compile_seconds=seconds)
+    return made, seconds
+
+
+def _say_compile(mode: str, request: CompileRequest, target: Target) -> None:
+    constants = dict(request.constants)
+    arguments = ", ".join(
+        f"{name}={constants[name]!r}" if name in constants else f"{name}: {type_}"
+        for name, type_ in request.signature
+    )
+    what = (
+        f"The kernel {request.source.name} for {target} is not in the cache in this specialization:"
+        f" ({arguments}), aligned to 16: {', '.join(request.aligned) or 'none'}, num_warps="
+        f"{request.num_warps}, num_stages={request.num_stages}"
+    )
+    if mode == "error":
+        raise FrozenError(
+            f"{what}; XTARGET_COMPILE=error forbids to compile it. Run the call once with "
+            "XTARGET_COMPILE=allow to put it there, or see `xtarget cache why`."
+        )
+    import logging
+
+    logging.getLogger("xtarget.cache").warning("%s; it is compiled now.", what)
 
 
 def function(device: Device, request: CompileRequest) -> Function:

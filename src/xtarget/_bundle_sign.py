@@ -18,7 +18,7 @@ __all__ = ["check", "signer", "verify"]
 
 #: Public key, then signature of the header.
 _KEY_BYTES = 32
-_INSTALL = 'pip install "xtarget[sign]"'
+_INSTALL = 'pip install "xtarget[trust]"'
 
 
 def _ed25519() -> Any:

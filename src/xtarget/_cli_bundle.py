@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from ._cli import EXIT_ERROR, _Group, _json, _layout, cli
+from ._cli import EXIT_ERROR, cli
+from ._cli_base import Group, json_option, layout_options
 
 __all__ = ["bundle", "explain"]
 
@@ -17,7 +18,7 @@ def _words(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
     return tuple(dict.fromkeys(w.strip() for text in value for w in text.split(",") if w.strip()))
 
 
-@cli.group(cls=_Group)
+@cli.group(cls=Group)
 def bundle() -> None:
     """One file with the binaries of many kernels for several targets."""
 
@@ -66,7 +67,7 @@ def bundle() -> None:
     metavar="KEY",
     help="Sign with this Ed25519 private key (PEM).",
 )
-@_json
+@json_option
 def build(output: str | None, only_list: bool, **given: Any) -> None:
     """Compile kernels for several targets into one file. Needs no GPU.
 
@@ -90,7 +91,7 @@ def build(output: str | None, only_list: bool, **given: Any) -> None:
 @bundle.command("ls")
 @click.argument("file", type=click.Path(dir_okay=False))
 @click.option("--variants", is_flag=True, help="Every variant, not the sums.")
-@_json
+@json_option
 def list_(file: str, variants: bool, as_json: bool) -> None:
     """List what a bundle holds, and for each target where else its binaries run."""
     from ._cli_bundle_run import list_bundle
@@ -140,8 +141,8 @@ def emit_c(file: str, folder: str, kernels: tuple[str, ...], driver: str) -> Non
 @cli.command()
 @click.argument("kernel")
 @click.option("--target", metavar="TARGET", help="Default: that of the default device.")
-@_layout
-@_json
+@layout_options
+@json_option
 def explain(kernel: str, target: str | None, **given: Any) -> None:
     """Say where the binaries of a call come from: which bundle, cache or compiler, and why.
 

@@ -26,6 +26,9 @@ _PACKAGES = (
     "rich",
     "filelock",
     "platformdirs",
+    "cryptography",
+    "fsspec",
+    "redis",
     "triton",
     "llvmlite",
     "cuda-python",
@@ -221,7 +224,7 @@ def print_info(as_json: bool) -> None:
         "cache": str(folder) + ("" if os.access(parent, os.W_OK) else " (cannot be written)"),
         "packages": _versions(),
         "environment": {
-            name: value
+            name: _env.without_password(value)
             for name, value in sorted(os.environ.items())
             if name.startswith(("XTARGET_", "TRITON_", "OCL_ICD_", "CUDA_VISIBLE", "HIP_VISIBLE"))
         },

@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
+
+from ._errors import XTargetError
 
 __all__ = [
+    "CacheSettings",
     "bundles",
     "cache_dir",
+    "cache_settings",
+    "compile_mode",
     "default_device",
     "emulator_budget",
     "emulator_checks",
     "kernel_folders",
+    "parse_bytes",
     "probe_seconds",
     "spirv_seconds",
     "spirv_untested",
     "trust_file",
+    "without_password",
 ]
 
 _PROBE_SECONDS: Final = 5.0
 _SPIRV_SECONDS: Final = 60.0
 _EMULATOR_BUDGET: Final = 20_000_000_000
+_CACHE_BYTES: Final = 2 << 30
+_CACHE_WAIT: Final = 120.0
+_REMOTE_SECONDS: Final = 2.0
 
 
 def default_device() -> str | None:
@@ -92,3 +103,123 @@ def emulator_checks() -> frozenset[str]:
     """`XTARGET_EMULATOR_CHECK`: further checks of the emulator, separated by commas (`race`)."""
     text = os.environ.get("XTARGET_EMULATOR_CHECK", "")
     return frozenset(part.strip() for part in text.split(",") if part.strip())
+
+
+class CacheSettings(NamedTuple):
+    """What the environment says of the cache of compiled kernels.
+
+    Attributes:
+        folder: `XTARGET_CACHE_DIR`.
+        mode: `XTARGET_CACHE`: readwrite, readonly or off.
+        layers: `XTARGET_CACHE_PATH`: read-only folders that are asked first.
+        max_bytes: `XTARGET_CACHE_SIZE`; None is no limit.
+        shared: `XTARGET_CACHE_SHARED`: believe folders that others may write.
+        wait_seconds: `XTARGET_CACHE_WAIT`: how long another process may compile the same kernel.
+        remote: `XTARGET_CACHE_REMOTE`: URL of the store behind.
+        remote_write: `XTARGET_CACHE_REMOTE_WRITE`: fill it with what is compiled here.
+        remote_seconds: `XTARGET_CACHE_REMOTE_SECONDS`: time limit of one question to it.
+        trust: `XTARGET_TRUST`: file with the public keys to believe.
+        sign: `XTARGET_SIGN`: file with the private key to sign with.
+    """
+
+    folder: Path
+    mode: str = "readwrite"
+    layers: tuple[Path, ...] = ()
+    max_bytes: int | None = _CACHE_BYTES
+    shared: bool = False
+    wait_seconds: float = _CACHE_WAIT
+    remote: str | None = None
+    remote_write: bool = False
+    remote_seconds: float = _REMOTE_SECONDS
+    trust: Path | None = None
+    sign: Path | None = None
+
+
+def cache_settings() -> CacheSettings:
+    """The cache's variables, all at once.
+
+    Raises:
+        XTargetError: a variable has a value that means nothing.
+    """
+    path = os.environ.get("XTARGET_CACHE_PATH", "")
+    trust, sign = os.environ.get("XTARGET_TRUST"), os.environ.get("XTARGET_SIGN")
+    return CacheSettings(
+        folder=cache_dir(),
+        mode=_choice("XTARGET_CACHE", ("readwrite", "readonly", "off")),
+        layers=tuple(Path(part) for part in path.split(os.pathsep) if part),
+        max_bytes=_nbytes("XTARGET_CACHE_SIZE", _CACHE_BYTES),
+        shared=_flag("XTARGET_CACHE_SHARED"),
+        wait_seconds=_seconds("XTARGET_CACHE_WAIT", _CACHE_WAIT),
+        remote=os.environ.get("XTARGET_CACHE_REMOTE", "").strip() or None,
+        remote_write=_flag("XTARGET_CACHE_REMOTE_WRITE"),
+        remote_seconds=_seconds("XTARGET_CACHE_REMOTE_SECONDS", _REMOTE_SECONDS),
+        trust=Path(trust) if trust else None,
+        sign=Path(sign) if sign else None,
+    )
+
+
+def compile_mode() -> str:
+    """`XTARGET_COMPILE`: allow, warn or error, when a kernel has to be compiled. Read at each
+    compilation, so that a server can set it once it is warm.
+
+    Raises:
+        XTargetError: it is none of these.
+    """
+    return _choice("XTARGET_COMPILE", ("allow", "warn", "error"))
+
+
+def _flag(name: str) -> bool:
+    return os.environ.get(name, "") not in ("", "0")
+
+
+def _choice(name: str, choices: tuple[str, ...]) -> str:
+    """The variable's value; the first choice where it is not set."""
+    given = os.environ.get(name, "").strip() or choices[0]
+    if given not in choices:
+        raise XTargetError(f"{name}={given} means nothing. Write {' or '.join(choices)}.")
+    return given
+
+
+def _seconds(name: str, default: float) -> float:
+    given = os.environ.get(name, "").strip()
+    try:
+        seconds = float(given) if given else default
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < math.inf:
+        raise XTargetError(f"{name}={given} is no time. Write seconds, for example {default:g}.")
+    return seconds
+
+
+def _nbytes(name: str, default: int) -> int | None:
+    given = os.environ.get(name, "").strip()
+    try:
+        return parse_bytes(given) if given else default
+    except ValueError as error:
+        raise XTargetError(f"{name}: {error}") from None
+
+
+def parse_bytes(text: str) -> int | None:
+    """`500M`, `2GiB`, `4096`; `none` is None.
+
+    Raises:
+        ValueError: it is no size.
+    """
+    if text.lower() == "none":
+        return None
+    import re
+
+    match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,6})?)\s*([kmgt]?)(?:i?b)?", text.lower())
+    if match is None:
+        raise ValueError(
+            f"{text!r} is no size. Write bytes, or a number with K, M, G or T (of 1024), for "
+            "example 500M or 2GiB; none is no limit."
+        )
+    return int(float(match[1]) * 1024 ** " kmgt".index(match[2] or " "))
+
+
+def without_password(url: str) -> str:
+    """The URL as it may be shown."""
+    before, at, host = url.rpartition("@")
+    scheme, slashes, _ = before.partition("://")
+    return f"{scheme}{slashes}...@{host}" if at and slashes else url

@@ -12,6 +12,7 @@ __all__ = [
     "CompileError",
     "DeviceLostError",
     "DriverError",
+    "FrozenError",
     "KernelFault",
     "LaunchError",
     "LoadError",
@@ -22,6 +23,7 @@ __all__ = [
     "UnknownKernelError",
     "UnknownTargetError",
     "UnsupportedInstruction",
+    "UntrustedError",
     "XTargetError",
 ]
 
@@ -52,6 +54,14 @@ class CompileError(XTargetError):
 
 class NoCompilerError(CompileError):
     """No compiler is installed, and the binary that is wanted is not there either."""
+
+
+class FrozenError(CompileError):
+    """A kernel would have to be compiled, and `XTARGET_COMPILE=error` forbids it."""
+
+
+class UntrustedError(XTargetError):
+    """Nobody whom `XTARGET_TRUST` names has signed this, or no key can be read."""
 
 
 class LoadError(XTargetError):

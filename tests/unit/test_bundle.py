@@ -198,7 +198,9 @@ def test_without_a_compiler_the_error_says_what_the_bundles_have(
     class NoCompiler:
         fingerprint = ""
 
-        def compile(self, request: CompileRequest, target: Target) -> Artifact:
+        def compile(
+            self, request: CompileRequest, target: Target, *, keep_stages: bool = False
+        ) -> Artifact:
             raise NoCompilerError("no compiler is installed.")
 
     monkeypatch.setattr("xtarget._registry.compiler", lambda vendor: NoCompiler())

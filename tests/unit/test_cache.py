@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -14,6 +17,7 @@ from hypothesis import strategies as st
 
 from xtarget import Artifact, Target, _cache
 from xtarget._cache import Cache, key_of
+from xtarget._cache.entry import DAMAGE, Place, artifact_fields, make_entry, pack, unpack
 from xtarget._types import Parameter, Resources, Scratch
 
 TARGET = Target("nvidia", "sm_90")
@@ -56,8 +60,8 @@ def test_an_artifact_comes_back_as_it_was(cache: Cache) -> None:
 def test_files_are_raw_and_readable_by_other_tools(cache: Cache) -> None:
     assert entry(cache, "cubin").read_bytes() == ARTIFACT.binary
     assert entry(cache, "ptx").read_text() == ARTIFACT.texts["ptx"]
-    meta = json.loads(entry(cache, "json").read_text())
-    assert [tuple(p) for p in meta["key_parts"]] == PARTS
+    mark = json.loads(entry(cache, "json").read_text())
+    assert [tuple(p) for p in mark["entry"]["key_parts"]] == PARTS
     assert str(cache.root) not in entry(cache, "json").read_text()
 
 
@@ -90,32 +94,96 @@ def test_a_damaged_entry_is_a_miss_set_aside_and_said_once(
         assert found is None
         assert not caplog.records
         return
-    assert found is None or found == ARTIFACT  # the latter where only white space changed
-    if found is None:
-        assert len(caplog.records) == 1
-        assert "damaged" in caplog.text
-        assert cache.get(TARGET, "add", KEY) is None
-        assert len(caplog.records) == 1
-        assert list((cache.root / "v1" / "quarantine").iterdir())
-        cache.put("add", KEY, PARTS, ARTIFACT)
-        assert cache.get(TARGET, "add", KEY) == ARTIFACT
+    assert found is None
+    assert len(caplog.records) == 1
+    assert "damaged" in caplog.text
+    assert cache.get(TARGET, "add", KEY) is None
+    assert len(caplog.records) == 1
+    assert list((cache.root / "v1" / ".quarantine").iterdir())
+    cache.put("add", KEY, PARTS, ARTIFACT)
+    assert cache.get(TARGET, "add", KEY) == ARTIFACT
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(data=st.data())
-def test_no_mutation_of_an_entry_gives_another_artifact(
-    tmp_path: Path, data: st.DataObject
-) -> None:
-    logging.getLogger("xtarget.cache").setLevel(logging.CRITICAL)
-    cache = Cache(tmp_path / "fuzz")
+def mutated(data: st.DataObject, content: bytes) -> bytes:
+    """Another text than `content`: bytes changed, cut off, repeated, or something else entirely."""
+    changed = bytearray(content)
+    how = data.draw(st.sampled_from(["set", "flip", "cut", "insert", "repeat", "other"]))
+    at = data.draw(st.integers(0, len(content) - 1))
+    if how == "set":
+        for _ in range(data.draw(st.integers(1, 3))):
+            changed[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    elif how == "flip":
+        changed[at] ^= 1 << data.draw(st.integers(0, 7))
+    elif how == "cut":
+        del changed[at : at + data.draw(st.sampled_from([1, 7, len(content)]))]
+    elif how == "insert":
+        changed[at:at] = data.draw(st.binary(min_size=1, max_size=9))
+    elif how == "repeat":
+        changed += changed[at:]
+    else:
+        changed[:] = data.draw(st.binary(max_size=64))
+    return bytes(changed)
+
+
+def check_a_mutation_on_disk(folder: Path, data: st.DataObject) -> None:
+    cache = Cache(folder / "fuzz")
     cache.put("add", KEY, PARTS, ARTIFACT)
     path = entry(cache, data.draw(st.sampled_from(["cubin", "ptx", "json"])))
-    content = bytearray(path.read_bytes())
-    for _ in range(data.draw(st.integers(1, 3))):
-        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
-    path.write_bytes(content)
+    content = path.read_bytes()
+    path.write_bytes(mutated(data, content))
     found = cache.get(TARGET, "add", KEY)
-    assert found is None or found == ARTIFACT  # the latter where only white space changed
+    assert (found is None) == (path.read_bytes() != content if path.exists() else True)
+
+
+def check_a_mutated_blob(data: st.DataObject) -> None:
+    place = Place(TARGET, "add", KEY)
+    files, fields = artifact_fields(ARTIFACT)
+    blob = pack(make_entry(place, files, {"artifact": fields}))
+    assert unpack(blob, place).artifact() == ARTIFACT
+    changed = mutated(data, blob)
+    try:
+        unpack(changed, place)
+    except DAMAGE:
+        return
+    assert changed == blob
+
+
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_no_mutation_of_an_entry_is_accepted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: st.DataObject
+) -> None:
+    monkeypatch.setattr(logging.getLogger("xtarget.cache"), "disabled", True)
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    check_a_mutation_on_disk(tmp_path, data)
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=st.data())
+def test_no_mutation_of_a_blob_is_accepted(data: st.DataObject) -> None:
+    check_a_mutated_blob(data)
+
+
+@pytest.mark.long
+@settings(
+    max_examples=6_000,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(data=st.data())
+def test_none_of_thousands_of_mutations_of_an_entry_is_accepted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: st.DataObject
+) -> None:
+    monkeypatch.setattr(logging.getLogger("xtarget.cache"), "disabled", True)
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    check_a_mutation_on_disk(tmp_path, data)
+
+
+@pytest.mark.long
+@settings(max_examples=16_000, deadline=None)
+@given(data=st.data())
+def test_none_of_thousands_of_mutations_of_a_blob_is_accepted(data: st.DataObject) -> None:
+    check_a_mutated_blob(data)
 
 
 def test_a_folder_that_cannot_be_written_costs_one_warning(
@@ -159,12 +227,116 @@ def test_native_binaries_have_entries_of_their_own(cache: Cache) -> None:
     assert cache.get(TARGET, "add", KEY) == ARTIFACT
 
 
-def test_an_entry_that_points_elsewhere_is_refused(cache: Cache) -> None:
+def seal(body: dict[str, Any]) -> bytes:
+    """A mark whose seal holds, whatever it says: what somebody writes who knows the format."""
+    text = json.dumps(body, indent=1, sort_keys=True).encode()
+    line = json.dumps({"sha256": hashlib.sha256(text).hexdigest()}).encode()[:-1]
+    return line + b', "entry":\n' + text + b"\n}\n"
+
+
+def change(cache: Cache, **facts: Any) -> None:
     path = entry(cache, "json")
-    meta = json.loads(path.read_text())
-    meta["files"]["/../../secret"] = meta["files"].pop("cubin")
-    path.write_text(json.dumps(meta))
+    path.write_bytes(seal({**json.loads(path.read_text())["entry"], **facts}))
+
+
+ZERO = {"size": 0, "sha256": hashlib.sha256(b"").hexdigest()}
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"/../../secret": ZERO},
+        {"../x": ZERO},
+        {"": ZERO},
+        {"json": ZERO},
+        {"cubin/../x": ZERO},
+        {"cubin": {"size": 1 << 60, "sha256": "0" * 64}},
+        {"cubin": {"size": -1, "sha256": "0" * 64}},
+        {"cubin": {"size": True, "sha256": "0" * 64}},
+        {"cubin": {"size": "9", "sha256": "0" * 64}},
+        {"cubin": None},
+        {f"f{i}": ZERO for i in range(100)},
+        {},
+        [],
+        "cubin",
+        None,
+    ],
+    ids=repr,
+)
+def test_a_mark_with_other_files_is_refused(cache: Cache, files: Any) -> None:
+    change(cache, files=files)
     assert cache.get(TARGET, "add", KEY) is None
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"key": "0" * 64},
+        {"target": "nvidia:sm_80"},
+        {"kernel": "sub"},
+        {"kind": "native"},
+        {"artifact": {}},
+        {"artifact": None},
+        {"artifact": {"format": "../../etc/passwd"}},
+    ],
+    ids=repr,
+)
+def test_a_mark_of_something_else_is_refused(cache: Cache, facts: dict[str, Any]) -> None:
+    change(cache, **facts)
+    assert cache.get(TARGET, "add", KEY) is None
+
+
+@pytest.mark.parametrize("key", ["../../../x", "", None, "0" * 63, "A" * 64, ["0"]])
+def test_a_key_that_a_file_names_is_never_a_path(cache: Cache, key: Any) -> None:
+    change(cache, key=key)
+    assert cache.find(TARGET, "add", PARTS, ignore="toolchain") is None
+    with pytest.raises((ValueError, TypeError)):
+        _ = Place(TARGET, "add", key).stem
+    with pytest.raises(ValueError, match="no key"):
+        _ = Place(TARGET, "add", KEY, "../x").stem
+    with pytest.raises(ValueError, match="no target"):
+        _ = Place(Target("nvidia", ".."), "add", KEY).folders
+
+
+def test_a_mark_nested_too_deep_is_refused(cache: Cache) -> None:
+    entry(cache, "json").write_bytes(b"[" * 100_000 + b', "entry":\n' + b"]\n}\n")
+    assert cache.get(TARGET, "add", KEY) is None
+
+
+@pytest.mark.parametrize("suffix", ["cubin", "json"])
+def test_links_and_pipes_are_never_followed_or_waited_for(cache: Cache, suffix: str) -> None:
+    path = entry(cache, suffix)
+    copy = cache.root / "copy"
+    path.rename(copy)
+    path.symlink_to(copy)
+    assert cache.get(TARGET, "add", KEY) is None
+    path.unlink(missing_ok=True)
+    cache.put("add", KEY, PARTS, ARTIFACT)
+    path.unlink()
+    os.mkfifo(path)
+    assert cache.get(TARGET, "add", KEY) is None
+
+
+def test_the_quarantine_does_not_grow_without_bound(cache: Cache) -> None:
+    for _ in range(20):
+        entry(cache, "cubin").write_bytes(b"")
+        assert cache.get(TARGET, "add", KEY) is None
+        cache.put("add", KEY, PARTS, ARTIFACT)
+    for n in range(20):
+        key = key_of([("n", str(n))])
+        cache.put(f"kernel{n}", key, PARTS, ARTIFACT)
+        (path,) = cache.root.glob(f"v1/nvidia/sm_90/kernel{n}-*.cubin")
+        path.write_bytes(b"")
+        assert cache.get(TARGET, f"kernel{n}", key) is None
+    assert len(list((cache.root / "v1" / ".quarantine").iterdir())) <= 32
+
+
+@pytest.mark.parametrize("name", ["../../evil", "a/b", "", ".", "x" * 300, "größe", "a b\n"])
+def test_a_kernels_name_is_never_a_path(cache: Cache, name: str) -> None:
+    cache.put(name, KEY, PARTS, ARTIFACT)
+    assert cache.get(TARGET, name, KEY) == ARTIFACT
+    inside = (cache.root / "v1" / "nvidia" / "sm_90").iterdir()
+    assert all(re.fullmatch(r"\w+-\w+\.\w+", path.name, re.ASCII) for path in inside)
 
 
 def test_the_folder_is_for_the_user_alone(cache: Cache) -> None:

@@ -212,6 +212,15 @@ def test_info(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatc
     assert "numpy: " + np.__version__ in here(capsys, "info")[1]
 
 
+def test_info_shows_no_password(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XTARGET_CACHE_REMOTE", "redis://me:hush@host:1/0")
+    out = here(capsys, "info", "--json")[1]
+    assert "hush" not in out
+    assert json.loads(out)["environment"]["XTARGET_CACHE_REMOTE"] == "redis://...@host:1/0"
+
+
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = here(capsys, "--version")
     assert (code, out) == (0, f"xtarget, version {xtarget.__version__}\n")

@@ -1,0 +1,163 @@
+"""The cache on disk in numbers: a hit, a hit in a full cache, eviction, what `ls` and `why` cost.
+
+    python benchmarks/bench_cache.py [--entries 100000] [--folder DIR] [--json FILE]
+
+Entries are 10 kB binaries with a 5 kB text beside them, of 64 kernels. A hit is everything from the
+key to the checked artifact; its time is the median of 2,000 different entries in random order, in
+turns with a cache of 100 entries. Evicting is a whole sweep, as a writer above the cap does it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from xtarget import Artifact, Target
+from xtarget._cache import SCHEMA, Cache, evict, explain, key_of
+from xtarget._cache.entry import Place, artifact_fields, make_entry
+from xtarget._cache.files import make_folders
+from xtarget._env import CacheSettings
+from xtarget._types import Parameter
+
+TARGET = Target("nvidia", "sm_90")
+KERNELS = 64
+WANTED_HIT_S, WANTED_FLAT, WANTED_EVICT_S, WANTED_LOCK_S = 1e-3, 1.3, 2.0, 0.05
+
+
+def parts_of(number: int) -> list[tuple[str, str]]:
+    return [("target", str(TARGET)), ("source", "0" * 64), ("constants", f"N={number}")]
+
+
+def name_of(number: int) -> str:
+    return f"kernel{number % KERNELS}"
+
+
+def fill(folder: Path, count: int) -> Cache:
+    cache = Cache(folder, CacheSettings(folder, max_bytes=None))
+    for number in range(count):
+        parts = parts_of(number)
+        artifact = Artifact(
+            target=TARGET,
+            format="cubin",
+            entry="kernel",
+            binary=number.to_bytes(8, "little") * 1280,
+            num_warps=4,
+            warp_size=32,
+            shared_bytes=0,
+            parameters=tuple(Parameter(name, "*fp32") for name in "abcdef"),
+            texts={"ptx": "// text\n" * 640},
+        )
+        # not cache.put: 100,000 renames are ten minutes on a slow disk
+        place = Place(TARGET, name_of(number), key_of(parts))
+        files, fields = artifact_fields(artifact)
+        facts = {"key_parts": parts, "artifact": fields, "compile_seconds": 1.0}
+        made = make_entry(place, files, facts)
+        at = make_folders(folder, (SCHEMA, *place.folders))
+        for suffix, data in {**made.files, "json": made.mark}.items():
+            (at / f"{place.stem}.{suffix}").write_bytes(data)
+    return cache
+
+
+def hit_seconds(cache: Cache, numbers: list[int]) -> list[float]:
+    times = []
+    for number in numbers:
+        key = key_of(parts_of(number))
+        start = time.perf_counter()
+        found = cache.get(TARGET, name_of(number), key)
+        times.append(time.perf_counter() - start)
+        assert found is not None
+    return times
+
+
+def lock_times() -> list[float]:
+    """From now on, how long every lock of an entry was held while it was removed."""
+    held: list[float] = []
+    remove = evict.remove
+
+    def timed(base: Path, entry: evict.Found, lock: Path | None = None) -> int | None:
+        start = time.perf_counter()
+        try:
+            return remove(base, entry, lock)
+        finally:
+            held.append(time.perf_counter() - start)
+
+    evict.remove = timed
+    return held
+
+
+def measure(folder: Path, count: int) -> dict[str, Any]:
+    small, large = fill(folder / "small", 100), fill(folder / "large", count)
+    chance = random.Random(0)
+    os.sync()  # what filling left to write is not what is measured
+    numbers = chance.sample(range(count), min(count, 2000))
+    few = [chance.randrange(100) for _ in numbers]
+    times: dict[str, list[float]] = {"small": [], "large": []}
+    for _ in range(3):  # in turns; the first turn fills the kernel's tables of names
+        times = {"small": [], "large": []}
+        for start in range(0, len(numbers), 100):
+            times["small"] += hit_seconds(small, few[start : start + 100])
+            times["large"] += hit_seconds(large, numbers[start : start + 100])
+    hit_small, hit_large = statistics.median(times["small"]), statistics.median(times["large"])
+    figures: dict[str, Any] = {
+        "entries": count,
+        "hit_ms_100": hit_small * 1e3,
+        "hit_ms": hit_large * 1e3,
+        "hit_ms_p99": sorted(times["large"])[int(0.99 * len(times["large"]))] * 1e3,
+        "flat": hit_large / hit_small,
+    }
+    start = time.perf_counter()
+    listed = sum(1 for _ in explain.entries(large.own, explain.Chosen()))
+    figures["ls_s"] = time.perf_counter() - start
+    start = time.perf_counter()
+    parts = parts_of(count + 1)
+    explain.why(large, TARGET, name_of(count + 1), parts, key_of(parts))
+    figures["why_s"] = time.perf_counter() - start
+    total = sum(found.nbytes for found in evict.scan(large.own.base))
+    held = lock_times()
+    goal = int(total * (1 - min(10_000, count // 2) / listed))
+    large.own.usage.reset(total, large.own.usage.mark())
+    large.own.usage.max_bytes = int(goal / 0.8)
+    start, start_cpu = time.perf_counter(), time.process_time()
+    removed = evict.sweep(large.own.base, large.own.usage)
+    figures |= {
+        "evicted": removed,
+        "evict_s": time.perf_counter() - start,
+        "evict_cpu_s": time.process_time() - start_cpu,
+        "longest_lock_ms": max(held) * 1e3,
+    }
+    return figures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--entries", type=int, default=100_000)
+    parser.add_argument("--folder", type=Path, default=None, help="where; default: temporary")
+    parser.add_argument("--json", type=Path, default=None)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        start = time.perf_counter()
+        figures = measure(Path(folder), options.entries)
+        figures["all_s"] = time.perf_counter() - start
+    for name, value in figures.items():
+        print(f"  {name:18} {value:10.3f}" if isinstance(value, float) else f"  {name:18} {value}")
+    ok = (
+        figures["hit_ms"] <= WANTED_HIT_S * 1e3
+        and figures["flat"] <= WANTED_FLAT
+        and figures["evict_s"] <= WANTED_EVICT_S
+        and figures["longest_lock_ms"] <= WANTED_LOCK_S * 1e3
+    )
+    print("as wanted" if ok else "NOT as wanted")
+    if options.json:
+        options.json.write_text(json.dumps(figures, indent=1))
+    raise SystemExit(not ok)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,33 @@
+"""The cache of compiled kernels: folders on disk, and perhaps a store far away behind them.
+
+    <cache dir>/v1/nvidia/sm_90/add-<key>.cubin   the binary, readable by the vendor's tools
+    <cache dir>/v1/nvidia/sm_90/add-<key>.json    the commit mark: the artifact without its
+                                                      bytes, all parts of the key, size and sha256
+                                                      of every file, and its own sha256
+    <cache dir>/v1/.locks  .quarantine  .usage        who compiles; what was damaged; bytes in use
+
+The JSON is written last. A reader believes nothing that it has not checked; whatever is wrong is a
+miss, and the kernel is compiled again. `entry` is the format, `files` and `store` one folder on
+disk, `lock` single flight, `evict` the size cap, `remote` the store behind, `cache` all of them in
+their order, `explain` what the command line shows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .cache import Cache, default_cache
+from .entry import SCHEMA, key_of
+
+if TYPE_CHECKING:
+    from .stats import CacheStats, cache_stats
+
+__all__ = ["SCHEMA", "Cache", "CacheStats", "cache_stats", "default_cache", "key_of"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("CacheStats", "cache_stats"):  # who only finds a kernel does not pay for them
+        from . import stats
+
+        return getattr(stats, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

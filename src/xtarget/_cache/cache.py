@@ -1,0 +1,219 @@
+"""The layers in their order: read-only folders, the user's own folder, the store behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .. import _env
+from .._env import CacheSettings
+from .._types import Artifact, Target
+from .counters import count, count_miss
+from .entry import DAMAGE, Entry, Place, artifact_fields, make_entry
+from .store import Cause, Store, warn
+
+if TYPE_CHECKING:
+    from .._trust import Signer, Trust
+    from .remote import Remote
+
+__all__ = ["Cache", "default_cache"]
+
+
+class Cache:
+    """Reads and writes entries. Every failure is a miss or a skipped write; none is an error to
+    the caller.
+
+    Raises:
+        UntrustedError: a key file of the settings cannot be used.
+        XTargetError: nothing here can speak to the remote store of the settings.
+    """
+
+    def __init__(self, folder: Path, settings: CacheSettings | None = None) -> None:
+        self.settings = (
+            CacheSettings(folder) if settings is None else settings._replace(folder=folder)
+        )
+        self.root = folder
+        self._trust, self._signer = _keys(self.settings)
+        own = Store(
+            folder,
+            writable=self.settings.mode == "readwrite",
+            shared=self.settings.shared,
+            trust=self._trust,
+            max_bytes=self.settings.max_bytes,
+        )
+        self.own = own
+        self.layers = tuple(
+            Store(layer, writable=False, shared=self.settings.shared, trust=self._trust)
+            for layer in self.settings.layers
+        )
+        #: In the order in which they are asked.
+        self.stores = (*self.layers, own) if self.settings.mode != "off" else ()
+        self._remote: Remote | None = None
+        if self.settings.remote is not None and self.settings.mode != "off":
+            from .remote import Remote
+
+            self._remote = Remote(
+                self.settings.remote,
+                seconds=self.settings.remote_seconds,
+                writable=self.settings.remote_write,
+                trust=self._trust,
+            )
+
+    @property
+    def remote_name(self) -> str | None:
+        """The remote store's URL without its password."""
+        return None if self._remote is None else self._remote.shown
+
+    # ------------------------------------------------------------------------------ artifacts
+
+    def get(self, target: Target, kernel: str, key: str, *, again: bool = False) -> Artifact | None:
+        """The artifact of that key on this machine, or None.
+
+        Args:
+            again: this miss was counted already.
+        """
+        found = self.look(Place(target, kernel, key))
+        if isinstance(found, str):
+            if not again:
+                count_miss(found)
+            return None
+        store, entry = found
+        count(**{"hits" if store is self.own else "layer_hits": 1})
+        return _hit(entry)
+
+    def look(self, place: Place, *, quietly: bool = False) -> tuple[Store, Entry] | Cause:
+        """The first store that has an entry, or the last cause of there being none.
+
+        Args:
+            quietly: leave a damaged entry where it is.
+        """
+        cause: Cause = "absent"
+        for store in self.stores:
+            try:
+                found = store.check(place) if quietly else store.read(place)
+            except DAMAGE:
+                found = "damaged"
+            if isinstance(found, Entry):
+                return store, found
+            cause = cause if found == "absent" else found
+        return cause
+
+    def fetch(self, target: Target, kernel: str, key: str) -> Artifact | None:
+        """The artifact of that key from the remote store, which is kept here then, or None."""
+        if self._remote is None:
+            return None
+        place = Place(target, kernel, key)
+        entry = self._remote.read(place)
+        if entry is None:
+            return None
+        if self.settings.mode == "readwrite":
+            self.own.write(place, entry)
+        count(remote_hits=1)
+        return _hit(entry)
+
+    def find(
+        self, target: Target, kernel: str, parts: Sequence[tuple[str, str]], ignore: str
+    ) -> Artifact | None:
+        """An artifact whose key parts equal `parts` in all but the one labelled `ignore`."""
+        for store in self.stores:
+            entry = store.with_equal_parts(Place(target, kernel, ""), parts, ignore)
+            if entry is not None:
+                count(**{"hits" if store is self.own else "layer_hits": 1})
+                return _hit(entry)
+        return None
+
+    def put(
+        self,
+        kernel: str,
+        key: str,
+        parts: Sequence[tuple[str, str]],
+        a: Artifact,
+        *,
+        seconds: float = 0.0,
+    ) -> None:
+        """Store an artifact that took `seconds` to compile."""
+        files, fields = artifact_fields(a)
+        facts = {
+            "key_parts": [list(part) for part in parts],
+            "artifact": fields,
+            "compile_seconds": round(seconds, 3),
+        }
+        place = Place(a.target, kernel, key)
+        entry = self._write(place, files, facts)
+        if entry is not None and self._remote is not None:
+            self._remote.write(place, entry)
+
+    # ------------------------------------------------------------------- a device's own binaries
+
+    def get_native(self, target: Target, kernel: str, key: str) -> bytes | None:
+        """What a run time made of a portable binary, for one device."""
+        found = self.look(Place(target, kernel, key, "native"))
+        return None if isinstance(found, str) else found[1].files["bin"]
+
+    def put_native(self, target: Target, kernel: str, key: str, binary: bytes) -> None:
+        place = Place(target, kernel, key, "native")
+        with self.flight(target, kernel, key):
+            self._write(place, {"bin": binary}, {})
+
+    # ---------------------------------------------------------------------------------- writing
+
+    @contextlib.contextmanager
+    def flight(self, target: Target, kernel: str, key: str) -> Iterator[None]:
+        """One process at a time for a key; whoever waited finds the entry."""
+        if self.settings.mode != "readwrite":
+            yield
+            return
+        with self.own.flight(Place(target, kernel, key), self.settings.wait_seconds):
+            yield
+
+    def _write(
+        self, place: Place, files: dict[str, bytes], facts: dict[str, object]
+    ) -> Entry | None:
+        if self.settings.mode != "readwrite":
+            return None
+        if self._trust is not None and self._signer is None:
+            warn(
+                f"{self._trust.path} believes signed entries only, and XTARGET_SIGN names no key: "
+                "what is compiled here is not kept"
+            )
+            return None
+        entry = make_entry(place, files, facts, self._signer)
+        self.own.write(place, entry)
+        return entry
+
+
+def _hit(entry: Entry) -> Artifact:
+    seconds = entry.body.get("compile_seconds")
+    if isinstance(seconds, int | float):
+        count(compile_seconds_saved=seconds)
+    return entry.artifact()
+
+
+def _keys(settings: CacheSettings) -> tuple[Trust | None, Signer | None]:
+    if settings.trust is None and settings.sign is None:
+        return None, None
+    from .._trust import Signer, Trust
+
+    trust = None if settings.trust is None else Trust(settings.trust)
+    return trust, None if settings.sign is None else Signer(settings.sign)
+
+
+@lru_cache(maxsize=8)
+def _cache_of(settings: CacheSettings) -> Cache:
+    return Cache(settings.folder, settings)
+
+
+os.register_at_fork(after_in_child=_cache_of.cache_clear)  # its locks may be held for ever
+
+
+def default_cache() -> Cache:
+    """The cache that the environment describes.
+
+    Raises:
+        XTargetError: the environment does not describe one.
+    """
+    return _cache_of(_env.cache_settings())

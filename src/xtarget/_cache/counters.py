@@ -1,0 +1,39 @@
+"""Counting what the cache does; `stats` says what is counted."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+__all__ = ["count", "count_miss", "counted"]
+
+_lock = threading.Lock()
+_counters: dict[str, float] = {}
+_misses: dict[str, int] = {}
+
+
+def _in_forked_child() -> None:
+    """A thread that is gone may have held it."""
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_in_forked_child)
+
+
+def count(**amounts: float) -> None:
+    """Add to counters by the names of `CacheStats`."""
+    with _lock:
+        for name, amount in amounts.items():
+            _counters[name] = _counters.get(name, 0) + amount
+
+
+def count_miss(cause: str) -> None:
+    with _lock:
+        _misses[cause] = _misses.get(cause, 0) + 1
+
+
+def counted() -> tuple[dict[str, float], dict[str, int]]:
+    """All counters, and the misses by cause."""
+    with _lock:
+        return dict(_counters), dict(_misses)

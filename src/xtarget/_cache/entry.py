@@ -1,0 +1,274 @@
+"""The format of an entry: its commit mark (a JSON with a seal), and its files.
+
+The mark's first line is the seal: sha256 of the body, and perhaps a signature of it. The body lists
+size and sha256 of every file, so the seal covers all of the entry. The text is canonical: a mark
+that is not byte for byte what `seal` would write is damaged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from .._types import Artifact, Parameter, Resources, Scratch, Target
+
+if TYPE_CHECKING:
+    from .._trust import Signer, Trust
+
+__all__ = [
+    "DAMAGE",
+    "MAX_BLOB_BYTES",
+    "MAX_FILE_BYTES",
+    "MAX_MARK_BYTES",
+    "SCHEMA",
+    "Entry",
+    "Place",
+    "artifact_fields",
+    "check_file",
+    "check_mark",
+    "file_name",
+    "is_key",
+    "key_of",
+    "make_entry",
+    "pack",
+    "read_mark",
+    "unpack",
+]
+
+#: Layout of files and JSON; another layout gets another number and never reads this one's files.
+SCHEMA: Final = "v1"
+#: Bounds that are checked before anything of that size is read or allocated.
+MAX_MARK_BYTES: Final = 4 << 20
+MAX_FILE_BYTES: Final = 512 << 20
+MAX_BLOB_BYTES: Final = 1 << 30
+_MAX_FILES: Final = 16
+_SHOWN: Final = 24  # characters of the key in file names: 96 bits
+_MAGIC: Final = b"xtarget entry 2\n"
+_MIDDLE, _END = b', "entry":\n', b"\n}\n"
+
+#: What reading a mark or a file of an entry raises when its content is wrong.
+DAMAGE: Final = (
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    RecursionError,
+    OverflowError,
+)
+
+
+def key_of(parts: Sequence[tuple[str, str]]) -> str:
+    """sha256 (hex) over labelled, length-prefixed parts in their order."""
+    digest = hashlib.sha256()
+    for label, value in parts:
+        for text in (label.encode(), value.encode()):
+            digest.update(len(text).to_bytes(8, "little") + text)
+    return digest.hexdigest()
+
+
+def is_key(text: object) -> bool:
+    """Whether it is a key that `key_of` could have made."""
+    return isinstance(text, str) and len(text) == 64 and not set(text) - set("0123456789abcdef")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What an entry is filed under. Its names are made from this, never from what a file says."""
+
+    target: Target
+    kernel: str
+    key: str
+    kind: str = "artifact"
+
+    @property
+    def folders(self) -> tuple[str, str]:
+        """Raises:
+        ValueError: the target is no name of a folder.
+        """
+        if not self.target.arch.strip("."):
+            raise ValueError(f"{self.target} is no target")
+        return self.target.vendor, self.target.arch
+
+    @property
+    def stem(self) -> str:
+        """Raises:
+        ValueError: the key is none, or the kind.
+        """
+        if not is_key(self.key) or self.kind not in ("artifact", "native"):
+            raise ValueError(f"{self.key[:80]!r} is no key of an entry ({self.kind[:40]!r})")
+        kind = "" if self.kind == "artifact" else f"{self.kind}-"
+        return f"{self.prefix}{kind}{self.key[:_SHOWN]}"
+
+    @property
+    def prefix(self) -> str:
+        """What the names of all entries of the kernel begin with."""
+        return f"{file_name(self.kernel)}-"
+
+
+def file_name(kernel: str) -> str:
+    """The kernel's name where every file system takes it, a digest of it where not."""
+    if kernel.isascii() and kernel.isidentifier() and len(kernel) <= 80:
+        return kernel
+    return "k" + hashlib.sha256(kernel.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A whole entry: the text of its mark, what the mark says, and its files by suffix."""
+
+    mark: bytes
+    body: Mapping[str, Any]
+    files: Mapping[str, bytes]
+
+    @property
+    def nbytes(self) -> int:
+        return len(self.mark) + sum(map(len, self.files.values()))
+
+    def artifact(self) -> Artifact:
+        fields = dict(self.body["artifact"])
+        return Artifact(
+            target=Target.parse(self.body["target"]),
+            binary=self.files[fields["format"]],
+            texts={s: data.decode() for s, data in self.files.items() if s != fields["format"]},
+            parameters=tuple(Parameter(**p) for p in fields.pop("parameters")),
+            global_scratch=Scratch(**fields.pop("global_scratch")),
+            profile_scratch=Scratch(**fields.pop("profile_scratch")),
+            resources=Resources(**fields.pop("resources")),
+            **fields,
+        )
+
+
+def artifact_fields(a: Artifact) -> tuple[dict[str, bytes], dict[str, Any]]:
+    """An artifact's files, and the rest of it for the mark. Texts that are kept with it (PTX) get
+    files of their own."""
+    files = {a.format: a.binary, **{name: text.encode() for name, text in a.texts.items()}}
+    left_out = ("binary", "texts", "target")
+    return files, {name: value for name, value in asdict(a).items() if name not in left_out}
+
+
+def make_entry(
+    place: Place,
+    files: Mapping[str, bytes],
+    facts: Mapping[str, Any],
+    signer: Signer | None = None,
+) -> Entry:
+    """Seal files and facts into an entry."""
+    marks = {
+        suffix: {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        for suffix, data in files.items()
+    }
+    body = {
+        **facts,
+        "kind": place.kind,
+        "target": str(place.target),
+        "kernel": place.kernel,
+        "key": place.key,
+        "files": marks,
+    }
+    text = json.dumps(body, indent=1, sort_keys=True).encode()
+    seal = {"sha256": hashlib.sha256(text).hexdigest()}
+    if signer is not None:
+        seal["signer"], seal["signature"] = signer.sign(text)
+    return Entry(_seal(seal) + text + _END, body, dict(files))
+
+
+def _seal(seal: Mapping[str, str]) -> bytes:
+    return json.dumps(seal).encode()[:-1] + _MIDDLE
+
+
+# ------------------------------------------------------------------------------------------ reading
+
+
+def read_mark(text: bytes, trust: Trust | None = None) -> dict[str, Any]:
+    """The body of a mark whose seal holds.
+
+    Raises:
+        UntrustedError: `trust` is given, and nobody in it signed this.
+        one of DAMAGE: it is not what was written.
+    """
+    line, middle, rest = text.partition(_MIDDLE)
+    if not middle or not rest.endswith(_END):
+        raise ValueError("it is cut off or no mark at all")
+    seal, body = json.loads(line + b"}"), rest[: -len(_END)]
+    if _seal(seal) != line + middle or set(seal) - {"sha256", "signer", "signature"}:
+        raise ValueError("its first line is not the seal that was written")
+    if hashlib.sha256(body).hexdigest() != seal["sha256"]:
+        raise ValueError("its text has another sha256 than when it was written")
+    if trust is not None:
+        trust.check(body, seal.get("signer"), seal.get("signature"))
+    result = json.loads(body)
+    if not isinstance(result, dict):
+        raise ValueError("it holds no object")
+    return result
+
+
+def check_mark(body: Mapping[str, Any], place: Place) -> dict[str, tuple[int, str]]:
+    """Size and sha256 of each file, once the mark is the one of `place` and its names are harmless.
+
+    Raises:
+        one of DAMAGE: it is not.
+    """
+    wanted = (place.kind, str(place.target), place.kernel, place.key)
+    if (body["kind"], body["target"], body["kernel"], body["key"]) != wanted:
+        raise ValueError("it belongs to another kernel, target or key")
+    marks = body["files"]
+    if not 0 < len(marks) <= _MAX_FILES:
+        raise ValueError(f"it names {len(marks)} files")
+    files = {}
+    for suffix, mark in marks.items():
+        harmless = suffix.isascii() and suffix.isalnum() and len(suffix) <= 16
+        if not harmless or suffix == "json":
+            raise ValueError(f"it names a file {suffix[:40]!r}")
+        size, digest = mark["size"], mark["sha256"]
+        if type(size) is not int or not 0 <= size <= MAX_FILE_BYTES:
+            raise ValueError(f".{suffix} is said to have {size!r:.40} bytes")
+        files[suffix] = (size, str(digest))
+    return files
+
+
+def check_file(suffix: str, data: bytes, size: int, digest: str) -> None:
+    """Raises:
+    ValueError: these are not the bytes that were written.
+    """
+    if len(data) != size:
+        raise ValueError(f".{suffix} has {len(data)} bytes, not {size}")
+    if hashlib.sha256(data).hexdigest() != digest:
+        raise ValueError(f".{suffix} has another sha256 than when it was written")
+
+
+# ------------------------------------------------------------------------- one blob, for far stores
+
+
+def pack(entry: Entry) -> bytes:
+    """An entry as one run of bytes: magic, length of the mark, mark, files in order of name."""
+    files = [entry.files[suffix] for suffix in sorted(entry.files)]
+    return b"".join([_MAGIC, len(entry.mark).to_bytes(4, "little"), entry.mark, *files])
+
+
+def unpack(blob: bytes, place: Place, trust: Trust | None = None) -> Entry:
+    """The entry of `place` in a blob.
+
+    Raises:
+        UntrustedError: as `read_mark`.
+        one of DAMAGE: it is not that entry, or not as it was written.
+    """
+    start = len(_MAGIC) + 4
+    if blob[: len(_MAGIC)] != _MAGIC:
+        raise ValueError("it does not begin as an entry does")
+    length = int.from_bytes(blob[len(_MAGIC) : start], "little")
+    if length > min(len(blob) - start, MAX_MARK_BYTES):
+        raise ValueError("its mark is longer than it is")
+    mark = blob[start : start + length]
+    body = read_mark(mark, trust)
+    at, marks, files = start + length, check_mark(body, place), {}
+    for suffix in sorted(marks):
+        size, digest = marks[suffix]
+        files[suffix] = blob[at : at + size]
+        check_file(suffix, files[suffix], size, digest)
+        at += size
+    if at != len(blob):
+        raise ValueError(f"{len(blob) - at} bytes follow its last file")
+    return Entry(mark, body, files)

@@ -1,0 +1,278 @@
+"""The size cap: how much is used without looking at every file, and what goes when it is too much.
+
+Every writer appends eight bytes to `.usage`, the size of what it is about to write; the sum is an
+estimate that errs upwards when a writer dies. Above the cap one process looks at all entries,
+removes the least recently used ones, and notes what that freed. The stamp of an entry is the
+modification time of its mark, which every reader sets; access times are not looked at.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import fcntl
+import os
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from . import files, lock
+from .counters import count
+
+__all__ = ["Found", "Usage", "lock_path", "make_room", "remove", "scan", "sweep"]
+
+#: Down to this share of the cap, so that the next sweep is far away.
+_KEEP: Final = 0.8
+#: Files without a mark are what a killed writer left, once they are this old (seconds).
+_ORPHANED: Final = 3600.0
+#: Up to so many entries a sweep measures them all; above, it goes by the notes, which the next
+#: `xtarget cache prune` makes exact.
+_EXACT: Final = 20_000
+_SWEEP_LOCK: Final = "sweep"
+_TELL: Final = 0.02
+_WAIT_FOR_ROOM: Final = 3.0
+
+
+def lock_path(base: Path, stem: str) -> Path:
+    return base / ".locks" / f"{stem}.lock"
+
+
+class Usage:
+    """Bytes in use below a folder, as far as its `.usage` knows."""
+
+    def __init__(self, base: Path, max_bytes: int | None) -> None:
+        self.path = base / ".usage"
+        self.max_bytes = max_bytes
+        self._lock = threading.Lock()
+        self._seen: tuple[int, int] = (0, 0)  # inode and length of what `_total` is the sum of
+        self._total = 0
+
+    def add(self, nbytes: int) -> tuple[int, int]:
+        """Note what is going to be written.
+
+        Returns:
+            the sum of all notes, and which generation of notes this is: a sweep begins a new one.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        with self._lock:
+            descriptor = files.patiently(os.open, self.path, flags, 0o600)
+            try:
+                if nbytes:
+                    os.write(descriptor, nbytes.to_bytes(8, "little", signed=True))
+                status = os.fstat(descriptor)
+                if status.st_size <= 8 and nbytes:  # the first: count what lay there before it
+                    before = sum(entry.nbytes for entry in scan(self.path.parent))
+                    os.write(descriptor, before.to_bytes(8, "little", signed=True))
+                    status = os.fstat(descriptor)
+                inode, length = self._seen
+                if inode != status.st_ino or length > status.st_size:
+                    length, self._total = 0, 0
+                new = os.pread(descriptor, status.st_size - length, length)
+                new = new[: len(new) - len(new) % 8]
+                self._total += sum(array.array("q", new))
+                self._seen = status.st_ino, length + len(new)
+            finally:
+                os.close(descriptor)
+            return self._total, status.st_ino
+
+    def mark(self) -> int:
+        """How many bytes of notes there are now."""
+        try:
+            return os.stat(self.path).st_size
+        except OSError:
+            return 0
+
+    def reset(self, nbytes: int, mark: int) -> None:
+        """Write the exact sum in place of the notes up to `mark`, keeping those made since."""
+        try:
+            since = self.path.read_bytes()[mark:]
+        except FileNotFoundError:
+            since = b""
+        files.write(self.path, nbytes.to_bytes(8, "little", signed=True) + since)
+
+
+@dataclass(slots=True)
+class Found:
+    """An entry as the folder shows it.
+
+    Attributes:
+        stamp: when it was last used (ns), 0 without a mark.
+    """
+
+    folder: str
+    stem: str
+    stamp: int = 0
+    names: list[str] = field(default_factory=list)
+
+    @property
+    def mark(self) -> Path:
+        return Path(self.folder, f"{self.stem}.json")
+
+    def measure(self) -> tuple[int, int]:
+        """Bytes of its files, and when the newest of them was changed (ns)."""
+        nbytes = newest = 0
+        for name in self.names:
+            with contextlib.suppress(OSError):
+                status = os.lstat(f"{self.folder}/{name}")
+                nbytes += status.st_size
+                newest = max(newest, status.st_mtime_ns)
+        return nbytes, newest
+
+    @property
+    def nbytes(self) -> int:
+        return self.measure()[0]
+
+
+def scan(base: Path) -> Iterator[Found]:
+    """All entries below a folder, and files that belong to none. What vanishes is left out."""
+    for vendor in _folders(str(base)):
+        for arch in _folders(vendor):
+            yield from _scan_folder(arch)
+
+
+def _folders(path: str) -> list[str]:
+    with contextlib.suppress(OSError), os.scandir(path) as there:
+        return sorted(
+            e.path for e in there if not e.name.startswith(".") and e.is_dir(follow_symlinks=False)
+        )
+    return []
+
+
+def _scan_folder(folder: str) -> Iterator[Found]:
+    """Looks at the marks only: their stamps are all that most of the entries are asked for."""
+    found: dict[str, Found] = {}
+    with contextlib.suppress(OSError), os.scandir(folder) as there:
+        for file in there:
+            name = file.name
+            key = name.partition(".")[0] or name  # a temporary file stands for itself
+            entry = found.get(key)
+            if entry is None:
+                entry = found[key] = Found(folder, key)
+            entry.names.append(name)
+            if name.endswith(".json") and key is not name:
+                with contextlib.suppress(OSError):
+                    entry.stamp = file.stat(follow_symlinks=False).st_mtime_ns
+    yield from found.values()
+
+
+def sweep(base: Path, usage: Usage, max_bytes: int | None = None, room: int = 0) -> int | None:
+    """Remove the least recently used entries until the rest fits; the number removed. None, at
+    once, when another process is at it.
+
+    Args:
+        max_bytes: keep this much, instead of a part of the cap.
+        room: bytes below the cap that shall be free.
+    """
+    cap = usage.max_bytes
+    held = lock_path(base, _SWEEP_LOCK)
+    with lock.try_hold(held) as alone:
+        if not alone:  # nobody ever waits for this lock
+            return None
+        goal = max_bytes
+        if goal is None and cap is not None:
+            goal = max(0, min(int(_KEEP * cap), cap - room))
+        mark = usage.mark()
+        entries = list(scan(base))
+        now, removed, freed = time.time_ns(), 0, 0
+        marked = []
+        for entry in entries:
+            if entry.stamp:
+                marked.append(entry)
+            elif now - entry.measure()[1] > _ORPHANED * 1e9:
+                remove(base, entry, held)
+        if max_bytes is not None or len(entries) <= _EXACT:
+            total = sum(entry.nbytes for entry in scan(base))
+        else:
+            mark = usage.mark()
+            total = usage.add(0)[0]
+        with contextlib.suppress(OSError):
+            usage.reset(total, mark)
+        if goal is not None and total > goal:
+            # a stamp of the future (another host's clock) is as good as now
+            marked.sort(key=lambda entry: min(entry.stamp, now))
+            said, noted = 0, time.monotonic()
+            for entry in marked:
+                if total - freed <= goal:
+                    break
+                nbytes = remove(base, entry, held)
+                if nbytes is None:
+                    continue
+                freed += nbytes
+                removed += 1
+                if time.monotonic() - noted > _TELL:
+                    said, noted = _tell(usage, freed, said), time.monotonic()
+            _tell(usage, freed, said)
+    count(evictions=removed, evicted_bytes=freed)
+    return removed
+
+
+def _tell(usage: Usage, freed: int, said: int) -> int:
+    """Note what was freed since the last time, so that writers who wait for room go on."""
+    with contextlib.suppress(OSError):
+        usage.add(said - freed)
+        return freed
+    return said
+
+
+def make_room(base: Path, usage: Usage, nbytes: int, cap: int) -> int | None:
+    """Note that `nbytes` will be written, once they fit below the cap. Waits for another process
+    that makes room, for a moment.
+
+    Returns:
+        the generation of the note, or None if there is no room to be had.
+
+    Raises:
+        OSError: as `Usage.add`.
+    """
+    total, generation = usage.add(nbytes)
+    deadline, sweeps = time.monotonic() + _WAIT_FOR_ROOM, 0
+    while total > cap:
+        if sweeps == 2 or time.monotonic() > deadline:  # what is there is in use
+            usage.add(-nbytes)
+            return None
+        if sweep(base, usage, room=nbytes) is None:
+            time.sleep(0.01)
+        else:
+            sweeps += 1
+        total, current = usage.add(0)
+        if current != generation:  # our note went with the old ones
+            total, generation = usage.add(nbytes)
+    return generation
+
+
+def remove(base: Path, entry: Found, held: Path | None = None) -> int | None:
+    """Remove an entry; the bytes that are free now. None, and nothing is done, if somebody reads
+    it, writes it, or has used it since it was found.
+
+    Args:
+        held: a lock that the caller holds, see `lock.lend`.
+    """
+    path = lock_path(base, entry.stem.lstrip("."))
+    with lock.try_hold(path) if held is None else lock.lend(held, path) as alone:
+        if not alone:
+            return None
+        descriptor = None
+        try:
+            if entry.stamp:
+                flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+                descriptor = os.open(f"{entry.folder}/{entry.stem}.json", flags)
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.fstat(descriptor).st_mtime_ns != entry.stamp:
+                    return None
+            nbytes = entry.nbytes
+            # the mark first: without it there is no entry
+            for name in sorted(entry.names, key=lambda name: not name.endswith(".json")):
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(f"{entry.folder}/{name}")
+        except OSError:
+            return None
+        finally:
+            if descriptor is not None:
+                os.close(descriptor)
+        return nbytes

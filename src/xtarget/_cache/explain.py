@@ -1,0 +1,207 @@
+"""What is in the cache, and why something is not: for the command line."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .._errors import UntrustedError
+from .._types import Target
+from . import evict, lock
+from .cache import Cache
+from .entry import DAMAGE, Entry, Place
+from .store import QUARANTINE, Store
+
+__all__ = ["Chosen", "Miss", "clear", "entries", "prune", "totals", "verify", "why"]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Which entries a command is about.
+
+    Attributes:
+        target: `nvidia`, `nvidia:sm_90`, or None for all.
+        kernel: name of the kernel, or None for all.
+        older, newer: seconds since the last use.
+    """
+
+    target: str | None = None
+    kernel: str | None = None
+    older: float | None = None
+    newer: float | None = None
+
+    @property
+    def all(self) -> bool:
+        return self == Chosen()
+
+
+def entries(store: Store, chosen: Chosen) -> Iterator[tuple[evict.Found, dict[str, Any]]]:
+    """The entries of a folder: what the file system says, and what is shown of each. No file is
+    opened; the names say enough."""
+    now = time.time_ns()
+    for found in evict.scan(store.base):
+        if not found.stamp:
+            continue
+        folder = Path(found.folder)
+        target = f"{folder.parent.name}:{folder.name}"
+        age = max(0.0, (now - found.stamp) / 1e9)
+        if chosen.target is not None and chosen.target not in (target, target.partition(":")[0]):
+            continue
+        name, _, key = found.stem.rpartition("-")
+        kernel = name.removesuffix("-native")
+        if chosen.kernel is not None and chosen.kernel != kernel:
+            continue
+        if chosen.older is not None and age < chosen.older:
+            continue
+        if chosen.newer is not None and age > chosen.newer:
+            continue
+        yield (
+            found,
+            {
+                "target": target,
+                "kernel": kernel,
+                "kind": "native" if name.endswith("-native") else "artifact",
+                "key": key,
+                "bytes": found.nbytes,
+                "unused_s": round(age, 1),
+                "path": str(found.mark),
+            },
+        )
+
+
+def totals(cache: Cache) -> dict[str, Any]:
+    """Entries and bytes of the user's own folder by target, and of what is aside."""
+    by_target: dict[str, dict[str, int]] = {}
+    for _, shown in entries(cache.own, Chosen()):
+        of = by_target.setdefault(shown["target"], {"entries": 0, "bytes": 0})
+        of["entries"] += 1
+        of["bytes"] += shown["bytes"]
+    aside = {"files": 0, "bytes": 0}
+    with contextlib.suppress(OSError), os.scandir(cache.own.base / QUARANTINE) as there:
+        for file in there:
+            aside["files"] += 1
+            aside["bytes"] += file.stat(follow_symlinks=False).st_size
+    settings = cache.settings
+    return {
+        "path": str(cache.root),
+        "mode": settings.mode,
+        "entries": sum(of["entries"] for of in by_target.values()),
+        "bytes": sum(of["bytes"] for of in by_target.values()),
+        "max_bytes": settings.max_bytes,
+        "by_target": by_target,
+        "quarantine": aside,
+        "layers": [str(layer.root) for layer in cache.layers],
+        "remote": cache.remote_name,
+        "trust": None if settings.trust is None else str(settings.trust),
+    }
+
+
+def verify(store: Store, chosen: Chosen) -> Iterator[dict[str, Any]]:
+    """Read every entry as a process that needs it would; each with `fault`, None where it is
+    right. Changes nothing."""
+    reader = Store(store.root, writable=False, shared=store.shared, trust=store.trust)
+    for found, shown in entries(store, chosen):
+        try:
+            body = reader.body(found.mark)
+            place = Place(
+                Target.parse(str(body["target"])),
+                str(body["kernel"]),
+                str(body["key"]),
+                str(body["kind"]),
+            )
+            if reader.mark_path(place) != found.mark:
+                raise ValueError("it lies where another entry belongs")
+            answer = reader.check(place)
+            fault = None if isinstance(answer, Entry) else str(answer)
+        except (OSError, UntrustedError, *DAMAGE) as error:
+            fault = f"{type(error).__name__}: {error}"
+        yield {**shown, "fault": fault}
+
+
+def prune(cache: Cache, max_bytes: int | None, chosen: Chosen) -> dict[str, int]:
+    """Remove what is chosen, then the least recently used entries until the cap is kept. Entries in
+    use stay."""
+    base, removed, freed = cache.own.base, 0, 0
+    if not chosen.all:
+        for found, shown in entries(cache.own, chosen):
+            if evict.remove(base, found) is not None:
+                removed += 1
+                freed += shown["bytes"]
+    cap = max_bytes if max_bytes is not None else cache.settings.max_bytes
+    before = sum(found.nbytes for found in evict.scan(base))
+    removed += evict.sweep(base, cache.own.usage, before if cap is None else cap) or 0
+    after = sum(found.nbytes for found in evict.scan(base))
+    return {"removed": removed, "freed_bytes": freed + max(0, before - after), "bytes": after}
+
+
+def clear(cache: Cache, chosen: Chosen) -> dict[str, int]:
+    """Remove what is chosen; without a choice everything, quarantine included. Entries in use stay
+    and are counted in `left`."""
+    base, removed, left, freed = cache.own.base, 0, 0, 0
+    for found, shown in list(entries(cache.own, chosen)):
+        if evict.remove(base, found) is not None:
+            removed += 1
+            freed += shown["bytes"]
+        else:
+            left += 1
+    if chosen.all:
+        with contextlib.suppress(OSError):
+            for file in (base / QUARANTINE).iterdir():
+                file.unlink(missing_ok=True)
+        for folder in sorted(base.glob("*/*/*"), reverse=True):
+            with contextlib.suppress(OSError):  # not empty: something is in use
+                folder.rmdir()
+    with lock.try_hold(evict.lock_path(base, "sweep")) as alone, contextlib.suppress(OSError):
+        if alone and base.is_dir():
+            mark = cache.own.usage.mark()
+            cache.own.usage.reset(sum(found.nbytes for found in evict.scan(base)), mark)
+    return {"removed": removed, "freed_bytes": freed, "left": left}
+
+
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """Why there is no entry.
+
+    Attributes:
+        cause: as `CacheStats.misses`.
+        nearest: the mark of the entry with the fewest other key parts, None if the kernel has none
+            for the target.
+        differs: (key part, what is wanted, what the nearest entry has).
+    """
+
+    cause: str
+    nearest: str | None
+    differs: tuple[tuple[str, str | None, str | None], ...]
+
+
+def why(
+    cache: Cache, target: Target, kernel: str, parts: Sequence[tuple[str, str]], key: str
+) -> str | Miss:
+    """Path of the entry that a call would use, or why there is none."""
+    place = Place(target, kernel, key)
+    found = cache.look(place, quietly=True)
+    if not isinstance(found, str):
+        return str(found[0].mark_path(place))
+    wanted = dict(parts)
+    best: Miss | None = None
+    for store in cache.stores:
+        for path, body in store.bodies(place):
+            try:
+                have = {str(label): str(value) for label, value in body.get("key_parts", ())}
+            except DAMAGE:
+                continue
+            if not have:  # a device's own binary has no key parts
+                continue
+            differs = tuple(
+                (label, wanted.get(label), have.get(label))
+                for label in dict.fromkeys([*wanted, *have])
+                if wanted.get(label) != have.get(label)
+            )
+            if best is None or len(differs) < len(best.differs):
+                best = Miss(found, str(path), differs)
+    return best or Miss(found, None, ())

@@ -1,0 +1,318 @@
+"""One folder of entries on disk. No failure is an error to the caller: a read that fails is a miss
+with a cause, a write that fails is left out and said once. What only a write needs is imported by
+the first one: a process that finds its kernels starts faster.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+from .._errors import UntrustedError
+from . import entry as format_
+from . import files
+from .counters import count
+from .entry import DAMAGE, MAX_MARK_BYTES, SCHEMA, Entry, Place
+
+if TYPE_CHECKING:
+    from .._trust import Trust
+    from .evict import Usage
+
+__all__ = ["Cause", "Store", "warn"]
+
+Cause: TypeAlias = Literal["absent", "damaged", "unreadable", "refused"]
+
+QUARANTINE: Final = ".quarantine"
+LOCKS: Final = ".locks"
+_MOST_QUARANTINED: Final = 32  # files; enough to see what happens, too few to fill a disk
+
+_said: set[str] = set()
+_said_lock = threading.Lock()
+
+
+def _in_forked_child() -> None:
+    global _said_lock
+    _said_lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_in_forked_child)
+
+
+def warn(message: str, *, once: str | None = None) -> None:
+    """Once per message (or per `once`) and process."""
+    with _said_lock:
+        if (once or message) in _said:
+            return
+        _said.add(once or message)
+    _say(message)
+
+
+def _say(message: str) -> None:
+    import logging  # only a process with something to say pays for it
+
+    logging.getLogger("xtarget.cache").warning("%s.", message)
+
+
+class Store:
+    """A cache folder.
+
+    Attributes:
+        writable: entries, stamps and quarantine are written; a read-only layer is only read.
+        shared: folders that others may write are accepted.
+        trust: signers to believe, or None to believe what the user alone may write.
+        max_bytes: the size cap, or None.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        writable: bool = True,
+        shared: bool = False,
+        trust: Trust | None = None,
+        max_bytes: int | None = None,
+    ) -> None:
+        self.root = root
+        self.base = root / SCHEMA
+        self.writable = writable
+        self.shared = shared
+        self.trust = trust
+        self.max_bytes = max_bytes
+
+    @cached_property
+    def usage(self) -> Usage:
+        from .evict import Usage
+
+        return Usage(self.base, self.max_bytes)
+
+    def folder(self, place: Place) -> Path:
+        return self.base.joinpath(*place.folders)
+
+    def mark_path(self, place: Place) -> Path:
+        return self.folder(place) / f"{place.stem}.json"
+
+    # ------------------------------------------------------------------------------------ reading
+
+    def read(self, place: Place) -> Entry | Cause:
+        """The entry, checked, or why there is none. A damaged one is set aside."""
+        try:
+            return self.check(place)
+        except DAMAGE as error:
+            return self._damaged(place, error)
+
+    def check(self, place: Place) -> Entry | Cause:
+        """As `read`, but a damaged entry is an error.
+
+        Raises:
+            one of DAMAGE: it is not what was written.
+        """
+        path = self.mark_path(place)
+        try:
+            if not self.shared and self.trust is None:
+                files.check_folders(self.root, (SCHEMA, *place.folders))
+            descriptor, status = files.open_file(path)
+        except FileNotFoundError:
+            return "absent"
+        except files.FolderError as error:
+            warn(
+                f"the cache {self.root} is not used: {error}. XTARGET_CACHE_SHARED=1 allows it; "
+                "XTARGET_TRUST=keyfile believes signed entries wherever they are"
+            )
+            return "refused"
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise ValueError("it is a symbolic link") from error
+            warn(f"the cache folder {self.root} cannot be read ({error.strerror})")
+            return "unreadable"
+        try:
+            return self._read_open(path, place, descriptor, status)
+        except UntrustedError as error:
+            warn(f"the cache entry {path} is refused: {error}", once=f"{path} {error}")
+            return "refused"
+        finally:
+            os.close(descriptor)
+
+    def _read_open(
+        self, path: Path, place: Place, descriptor: int, status: os.stat_result
+    ) -> Entry | Cause:
+        with contextlib.suppress(OSError):
+            # keeps evictions away while the files are read; readers do not wait for anything
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        if os.fstat(descriptor).st_nlink == 0:
+            return "absent"
+        if not 0 < status.st_size <= MAX_MARK_BYTES:
+            raise ValueError(f"its mark has {status.st_size} bytes")
+        if self.writable:
+            with contextlib.suppress(OSError):
+                os.utime(descriptor)  # the stamp that evictions go by
+        text = files.read(descriptor, status.st_size)
+        body = format_.read_mark(text, self.trust)
+        content = {}
+        for suffix, (size, digest) in format_.check_mark(body, place).items():
+            try:
+                data = _content(path.with_suffix(f".{suffix}"), suffix, size)
+            except OSError as error:
+                if os.fstat(descriptor).st_nlink == 0:
+                    return "absent"  # removed by hand between the two
+                raise ValueError(f".{suffix} cannot be read ({error.strerror})") from error
+            format_.check_file(suffix, data, size, digest)
+            content[suffix] = data
+        found = Entry(text, body, content)
+        if place.kind == "artifact":
+            found.artifact()
+        elif "bin" not in content:
+            raise ValueError("it has no .bin")
+        return found
+
+    def with_equal_parts(
+        self, place: Place, parts: Sequence[tuple[str, str]], ignore: str
+    ) -> Entry | None:
+        """An entry of the kernel whose key parts equal `parts` in all but the one called
+        `ignore`."""
+        wanted = [list(part) for part in parts if part[0] != ignore]
+        for _, body in self.bodies(place):
+            have = body.get("key_parts")
+            if not isinstance(have, list) or [p for p in have if p[:1] != [ignore]] != wanted:
+                continue
+            key = body.get("key")
+            if not format_.is_key(key):
+                continue
+            found = self.read(Place(place.target, place.kernel, str(key)))
+            if isinstance(found, Entry):
+                return found
+        return None
+
+    def bodies(self, place: Place) -> Iterator[tuple[Path, dict[str, Any]]]:
+        """The marks of a kernel's entries and what they say, in order of name; unreadable ones left
+        out."""
+        try:
+            names = sorted(
+                name
+                for name in os.listdir(self.folder(place))
+                if name.startswith(place.prefix) and name.endswith(".json")
+            )
+        except OSError:
+            return
+        for name in names:
+            with contextlib.suppress(OSError, UntrustedError, *DAMAGE):
+                path = self.folder(place) / name
+                yield path, self.body(path)
+
+    def body(self, path: Path) -> dict[str, Any]:
+        """What a mark says.
+
+        Raises:
+            OSError, UntrustedError, or one of DAMAGE.
+        """
+        descriptor, status = files.open_file(path)
+        try:
+            text = files.read(descriptor, min(status.st_size, MAX_MARK_BYTES))
+        finally:
+            os.close(descriptor)
+        return format_.read_mark(text, self.trust)
+
+    # ------------------------------------------------------------------------------------ writing
+
+    def write(self, place: Place, entry: Entry) -> bool:
+        """Store an entry: files, then the mark. False if it was not, for whatever reason."""
+        from . import evict
+
+        cap = self.usage.max_bytes
+        if cap is not None and entry.nbytes > cap:
+            warn(
+                f"an entry of {entry.nbytes} bytes ({place.kernel} for {place.target}) is larger "
+                f"than the whole cache may be ({cap} bytes); it is not kept. Set "
+                "XTARGET_CACHE_SIZE to more"
+            )
+            return False
+        try:
+            folder = files.make_folders(self.root, (SCHEMA, *place.folders), shared=self.shared)
+            generation: int | None
+            if cap is None:  # noted all the same, for processes with a cap
+                _, generation = self.usage.add(entry.nbytes)
+            else:
+                generation = evict.make_room(self.base, self.usage, entry.nbytes, cap)
+            if generation is None:
+                return False
+            for suffix, data in entry.files.items():
+                files.write(folder / f"{place.stem}.{suffix}", data, shared=self.shared)
+            files.write(folder / f"{place.stem}.json", entry.mark, shared=self.shared)
+            if self.usage.add(0)[1] != generation:
+                self.usage.add(entry.nbytes)  # a sweep may have missed both note and files
+        except OSError as error:
+            count(failed_writes=1)
+            warn(
+                f"the cache folder {self.root} cannot be written ({error.strerror or error}); "
+                "kernels are compiled again in every process. Set XTARGET_CACHE_DIR to a folder "
+                "that can be written"
+            )
+            return False
+        count(writes=1)
+        return True
+
+    @contextlib.contextmanager
+    def flight(self, place: Place, patience: float) -> Iterator[None]:
+        """One process at a time for an entry; see `lock.hold`."""
+        from . import evict, lock
+
+        path = evict.lock_path(self.base, place.stem)
+        with contextlib.suppress(OSError):
+            files.make_folders(self.root, (SCHEMA, LOCKS), shared=self.shared)
+        mark = self.mark_path(place)
+        with lock.hold(path, patience, mark.exists):
+            yield
+
+    # --------------------------------------------------------------------------------- quarantine
+
+    def _damaged(self, place: Place, why: Exception) -> Entry | Cause:
+        """Look again, alone; set it aside if it is still damaged."""
+        from . import evict, lock
+
+        path = self.mark_path(place)
+        said = f"({type(why).__name__}: {why})"
+        if not self.writable:
+            warn(f"the cache entry {path} is damaged {said}; it is not used", once=str(path))
+            return "damaged"
+        with lock.try_hold(evict.lock_path(self.base, place.stem)) as alone:
+            if not alone:  # whoever holds it is about to replace the entry
+                return "damaged"
+            try:
+                return self.check(place)  # a writer was in between, or a file system was stale
+            except DAMAGE:
+                self._set_aside(path, said)
+        return "damaged"
+
+    def _set_aside(self, path: Path, said: str) -> None:
+        aside = self.base / QUARANTINE
+        _say(
+            f"the cache entry {path.with_suffix('')} is damaged {said}; it was set aside in "
+            f"{aside} and the kernel is compiled again"
+        )
+        try:
+            files.make_folders(self.root, (SCHEMA, QUARANTINE), shared=self.shared)
+            parts = sorted(path.parent.glob(f"{path.stem}.*"), key=lambda p: p.suffix != ".json")
+            for part in parts:  # the mark first: without it there is no entry
+                os.replace(part, aside / part.name)
+            count(quarantines=1)
+            kept = sorted(aside.iterdir(), key=lambda p: p.lstat().st_ctime_ns)
+            for old in kept[:-_MOST_QUARANTINED]:
+                old.unlink(missing_ok=True)
+        except OSError as error:
+            warn(f"a damaged entry could not be set aside in {aside} ({error.strerror})")
+
+
+def _content(path: Path, suffix: str, size: int) -> bytes:
+    descriptor, status = files.open_file(path)
+    try:
+        if status.st_size != size:
+            raise ValueError(f".{suffix} has {status.st_size} bytes, not {size}")
+        return files.read(descriptor, size)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,344 @@
+"""The store behind: real Redis, real HTTP, a folder; and every way in which it may fail."""
+
+from __future__ import annotations
+
+import http.server
+import shutil
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from xtarget import Artifact, Target, _build, _cache, _registry
+from xtarget._cache import Cache, entry, key_of
+from xtarget._cache.remote import Breaker, Remote
+from xtarget._env import CacheSettings
+from xtarget._types import CompileRequest, KernelSource, Parameter
+
+TARGET = Target("nvidia", "sm_90")
+PARTS = [("a", "b")]
+KEY = key_of(PARTS)
+ARTIFACT = Artifact(TARGET, "cubin", "k", b"code" * 100, 4, 32, 0, (Parameter("x", "*fp32"),))
+PLACE = entry.Place(TARGET, "k", KEY)
+NAME = f"v1/nvidia/sm_90/k-{KEY[:24]}.xte"
+
+
+def blob(artifact: Artifact = ARTIFACT, place: entry.Place = PLACE) -> bytes:
+    files, fields = entry.artifact_fields(artifact)
+    return entry.pack(entry.make_entry(place, files, {"artifact": fields, "compile_seconds": 2.5}))
+
+
+def cache(folder: Path, url: str, **settings: object) -> Cache:
+    given = {"remote": url, "remote_seconds": 1.0, **settings}
+    return Cache(folder, CacheSettings(folder, **given))  # type: ignore[arg-type]
+
+
+def counted(before: _cache.CacheStats, *names: str) -> tuple[int, ...]:
+    after = _cache.cache_stats()
+    return tuple(getattr(after, f"remote_{n}") - getattr(before, f"remote_{n}") for n in names)
+
+
+# ------------------------------------------------------------------------------- the real servers
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@pytest.fixture(scope="module")
+def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    server = shutil.which("redis-server")
+    if server is None:
+        pytest.skip("redis-server is not installed (apt-get install redis-server)")
+    redis = pytest.importorskip("redis", reason="redis-py is not installed")
+    folder, port = tmp_path_factory.mktemp("redis"), free_port()
+    words = [server, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)]
+    process = subprocess.Popen([*words, "--requirepass", "secret"], stdout=subprocess.DEVNULL)
+    url = f"redis://:secret@127.0.0.1:{port}/0"
+    try:
+        deadline = time.monotonic() + 20
+        while True:
+            try:
+                redis.Redis.from_url(url).ping()
+                break
+            except redis.exceptions.ConnectionError:
+                assert time.monotonic() < deadline, "redis-server does not answer"
+                time.sleep(0.05)
+        yield url
+    finally:
+        process.kill()
+        process.wait(10)
+
+
+@pytest.fixture(scope="module")
+def http_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("http")
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args, directory=str(folder))
+
+        def do_PUT(self) -> None:
+            path = Path(self.translate_path(self.path))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(self.rfile.read(int(self.headers["Content-Length"])))
+            self.send_response(201)
+            self.end_headers()
+
+        def log_message(self, *args: Any) -> None:
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture(params=["redis", "http", "folder", "memory"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param in ("redis", "http"):
+        return str(request.getfixturevalue(f"{request.param}_url"))
+    pytest.importorskip("fsspec", reason="fsspec is not installed")
+    return f"file://{tmp_path}/far" if request.param == "folder" else "memory://xtarget"
+
+
+def test_what_one_machine_compiled_another_finds(url: str, tmp_path: Path) -> None:
+    key = key_of([("url", url)])
+    first = cache(tmp_path / "one", url, remote_write=True)
+    second = cache(tmp_path / "two", url)
+    before = _cache.cache_stats()
+    assert second.fetch(TARGET, "k", key) is None
+    first.put("k", key, PARTS, ARTIFACT, seconds=2.5)
+    assert second.fetch(TARGET, "k", key) == ARTIFACT
+    assert counted(before, "asked", "hits", "writes", "errors") == (3, 1, 1, 0)
+    assert _cache.cache_stats().compile_seconds_saved == before.compile_seconds_saved + 2.5
+    assert second.get(TARGET, "k", key) == ARTIFACT, "it is kept on this machine"
+
+
+def test_it_is_filled_only_when_that_is_allowed(url: str, tmp_path: Path) -> None:
+    key = key_of([("url", url), ("filled", "no")])
+    cache(tmp_path / "one", url).put("k", key, PARTS, ARTIFACT)
+    assert cache(tmp_path / "two", url, remote_write=True).fetch(TARGET, "k", key) is None
+
+
+def test_a_launch_asks_it_only_when_this_machine_has_nothing(
+    redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Compiler:
+        fingerprint = "made up"
+        compiled = 0
+
+        def compile(
+            self, request: CompileRequest, target: Target, *, keep_stages: bool = False
+        ) -> Artifact:
+            self.compiled += 1
+            return ARTIFACT
+
+    compiler = Compiler()
+    monkeypatch.setattr(_registry, "compiler", lambda vendor: compiler)
+    monkeypatch.setenv("XTARGET_CACHE_REMOTE", redis_url)
+    monkeypatch.setenv("XTARGET_CACHE_REMOTE_WRITE", "1")
+    request = CompileRequest(KernelSource("k", "0" * 64, "", lambda: None), ())
+    asked = []
+    for folder in ("one", "two", "two"):
+        monkeypatch.setenv("XTARGET_CACHE_DIR", str(tmp_path / folder))
+        before = _cache.cache_stats()
+        assert _build.artifact(request, TARGET) == ARTIFACT
+        asked.append(counted(before, "asked", "hits", "writes"))
+    assert asked == [(2, 0, 1), (1, 1, 0), (0, 0, 0)]
+    assert compiler.compiled == 1
+
+
+def test_the_password_is_never_shown(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    pytest.importorskip("redis", reason="redis-py is not installed")
+    opened = cache(tmp_path, f"redis://me:hush@127.0.0.1:{free_port()}/0")
+    assert opened.fetch(TARGET, "k", KEY) is None
+    assert "failed" in caplog.text
+    assert "hush" not in caplog.text
+    assert "hush" not in str(opened.remote_name)
+
+
+# ------------------------------------------------------------------------------------ bad answers
+
+
+class Backend:
+    """A store that answers what a test wants."""
+
+    def __init__(self, answer: Callable[[], bytes | None]) -> None:
+        self.answer = answer
+        self.asked = 0
+
+    def get(self, name: str) -> bytes | None:
+        assert name == NAME
+        self.asked += 1
+        return self.answer()
+
+    def put(self, name: str, data: bytes) -> None:
+        self.asked += 1
+        self.answer()
+
+
+def remote(backend: Backend, seconds: float = 1.0) -> Remote:
+    return Remote("test://store", seconds=seconds, backend=backend)
+
+
+WRONG = {
+    "garbage": b"\x00\xff" * 50,
+    "empty": b"",
+    "cut off": blob()[:-1],
+    "longer": blob() + b"x",
+    "another kernel": blob(place=replace(PLACE, kernel="other")),
+    "another key": blob(place=replace(PLACE, key="0" * 64)),
+    "another binary": blob().replace(b"codecode", b"evilcode"),
+    "a huge mark": b"xtarget entry 2\n" + b"\xff" * 100,
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
+def test_a_wrong_entry_is_dropped_counted_and_not_asked_for_again(wrong: bytes) -> None:
+    backend, before = Backend(lambda: wrong), _cache.cache_stats()
+    far = remote(backend)
+    for _ in range(3):
+        assert far.read(PLACE) is None
+    assert backend.asked == 1
+    assert counted(before, "dropped", "errors", "hits") == (1, 0, 0)
+
+
+def test_a_wrong_entry_in_redis_is_dropped(redis_url: str, tmp_path: Path) -> None:
+    import redis
+
+    key = key_of([("wrong", "redis")])
+    name = f"xtarget/v1/nvidia/sm_90/k-{key[:24]}.xte"
+    redis.Redis.from_url(redis_url).set(name, blob())
+    before, opened = _cache.cache_stats(), cache(tmp_path, redis_url)
+    assert opened.fetch(TARGET, "k", key) is None
+    assert opened.fetch(TARGET, "k", key) is None
+    assert counted(before, "asked", "dropped") == (1, 1)
+    assert opened.get(TARGET, "k", key) is None, "nothing of it is kept"
+
+
+def fails() -> bytes:
+    raise ConnectionError("no route to host")
+
+
+def test_a_store_that_fails_is_left_alone_for_a_while(caplog: pytest.LogCaptureFixture) -> None:
+    backend, before = Backend(fails), _cache.cache_stats()
+    far = remote(backend)
+    for _ in range(10):
+        assert far.read(PLACE) is None
+    assert backend.asked == 3
+    assert counted(before, "errors", "skipped") == (3, 7)
+    assert "no route to host" in caplog.text
+    assert "not asked for 30 s" in caplog.text
+
+
+def test_a_store_that_hangs_costs_one_time_limit() -> None:
+    never = threading.Event()
+
+    def hangs() -> None:
+        never.wait(30)
+
+    backend, start = Backend(hangs), time.monotonic()
+    far = remote(backend, seconds=0.2)
+    for _ in range(20):
+        assert far.read(PLACE) is None
+    assert time.monotonic() - start < 2
+    assert backend.asked == 1
+    never.set()
+
+
+def test_a_breaker_asks_again_and_pauses_longer_each_time() -> None:
+    now = [0.0]
+    breaker = Breaker(lambda: now[0])
+    assert breaker.failed(hung=True) == 30
+    assert not breaker.allows()
+    now[0] = 30
+    assert breaker.allows()
+    assert breaker.failed(hung=True) == 60
+    for _ in range(10):
+        assert (breaker.failed(hung=True) or 0) <= 600
+    breaker.succeeded()
+    assert breaker.failed(hung=False) is None
+    assert breaker.failed(hung=False) is None
+    assert breaker.failed(hung=False) == 30
+
+
+def serve_once(answer: bytes, pause: float = 0.0) -> int:
+    """A TCP server that says the same to everybody."""
+    server = socket.create_server(("127.0.0.1", 0))
+
+    def work() -> None:
+        while True:
+            try:
+                connection, _ = server.accept()
+                connection.recv(4096)
+                time.sleep(pause)
+                connection.sendall(answer)
+                connection.close()
+            except OSError:
+                return
+
+    threading.Thread(target=work, daemon=True).start()
+    port: int = server.getsockname()[1]
+    return port
+
+
+@pytest.mark.parametrize("scheme", ["redis", "http"])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"\x00\x01garbage\r\n",
+        b"$99999999999\r\nabc",
+        b"HTTP/1.1 500 no\r\n\r\n",
+        b"-ERR no\r\n",
+    ],
+)
+def test_whatever_a_server_says_the_kernel_is_compiled(
+    tmp_path: Path, scheme: str, answer: bytes
+) -> None:
+    pytest.importorskip("redis", reason="redis-py is not installed")
+    before = _cache.cache_stats()
+    opened = cache(tmp_path, f"{scheme}://127.0.0.1:{serve_once(answer)}", remote_seconds=0.5)
+    assert opened.fetch(TARGET, "k", KEY) is None
+    assert counted(before, "errors") == (1,)
+
+
+def test_a_slow_server_costs_the_time_limit(tmp_path: Path) -> None:
+    opened = cache(tmp_path, f"http://127.0.0.1:{serve_once(b'', 5)}", remote_seconds=0.2)
+    start = time.monotonic()
+    for _ in range(5):
+        assert opened.fetch(TARGET, "k", KEY) is None
+    assert time.monotonic() - start < 1.5
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [("nonsense://x", "rotocol not known"), ("redis://h", r'pip install "xtarget\[remote\]"')],
+)
+def test_a_store_that_nothing_here_can_speak_to_is_said_once(
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    url: str,
+    said: str,
+) -> None:
+    import re
+    import sys
+
+    pytest.importorskip("fsspec", reason="fsspec is not installed")
+    monkeypatch.setitem(sys.modules, "redis", None)
+    opened = cache(tmp_path, url)
+    for _ in range(3):
+        assert opened.fetch(TARGET, "k", KEY) is None
+    assert len(re.findall(said, caplog.text)) == 1

@@ -1,0 +1,251 @@
+"""The cap on the cache's size: what was used last stays, what is in use stays, and it holds."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from xtarget import Artifact, Target, _cache
+from xtarget._cache import Cache, evict, key_of, lock
+from xtarget._env import CacheSettings
+from xtarget._types import Parameter
+
+TARGET = Target("nvidia", "sm_90")
+ROOT = Path(__file__).resolve().parents[2]
+SIZE = 20_000
+
+
+@pytest.fixture(autouse=True)
+def _no_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+
+
+def open_cache(folder: Path, entries: float | None) -> Cache:
+    """A cache with room for so many entries."""
+    cap = None if entries is None else int(entries * (SIZE + 1000))
+    return Cache(folder, CacheSettings(folder, max_bytes=cap))
+
+
+def key(n: int) -> str:
+    return key_of([("n", str(n))])
+
+
+def put(cache: Cache, n: int) -> None:
+    parameters = (Parameter("x", "*fp32"),)
+    artifact = Artifact(TARGET, "cubin", "k", bytes([n % 256]) * SIZE, 4, 32, 0, parameters)
+    cache.put("k", key(n), [("n", str(n))], artifact)
+
+
+def has(cache: Cache, n: int) -> bool:
+    return (cache.own.folder(_place(n)) / f"{_place(n).stem}.json").exists()
+
+
+def _place(n: int) -> _cache.entry.Place:
+    return _cache.entry.Place(TARGET, "k", key(n))
+
+
+def stamp(cache: Cache, n: int, seconds_ago: float) -> None:
+    then = time.time() - seconds_ago
+    os.utime(cache.own.mark_path(_place(n)), (then, then))
+
+
+def used(cache: Cache) -> int:
+    return sum(found.nbytes for found in evict.scan(cache.own.base))
+
+
+def test_the_cap_holds(tmp_path: Path) -> None:
+    cache = open_cache(tmp_path, 10)
+    for n in range(60):
+        put(cache, n)
+        assert used(cache) <= cache.settings.max_bytes  # type: ignore[operator]
+    assert has(cache, 59)
+    assert used(cache) >= 0.6 * cache.settings.max_bytes  # type: ignore[operator]
+
+
+def test_the_least_recently_used_go_first(tmp_path: Path) -> None:
+    cache = open_cache(tmp_path, 10)
+    for n in range(9):
+        put(cache, n)
+        stamp(cache, n, 1000 - n)
+    assert cache.get(TARGET, "k", key(0)) is not None  # a hit is a use
+    for n in range(9, 12):
+        put(cache, n)
+    assert has(cache, 0)
+    assert not has(cache, 1)
+    assert not has(cache, 2)
+    assert has(cache, 11)
+
+
+def test_access_times_do_not_matter(tmp_path: Path) -> None:
+    cache = open_cache(tmp_path, 10)
+    for n in range(9):
+        put(cache, n)
+        then = time.time() - 1000 + n
+        os.utime(cache.own.mark_path(_place(n)), (time.time() - n * 1e6, then))
+    for n in range(9, 12):
+        put(cache, n)
+    assert has(cache, 8)
+    assert not has(cache, 0)
+
+
+def test_a_stamp_of_the_future_is_as_good_as_now(tmp_path: Path) -> None:
+    cache = open_cache(tmp_path, 10)
+    for n in range(9):
+        put(cache, n)
+        stamp(cache, n, -1e6)
+    put(cache, 9)
+    put(cache, 10)
+    assert used(cache) <= cache.settings.max_bytes  # type: ignore[operator]
+
+
+def test_an_entry_that_is_read_or_written_is_not_removed(tmp_path: Path) -> None:
+    cache = open_cache(tmp_path, None)
+    for n in range(3):
+        put(cache, n)
+    with (
+        cache.own.mark_path(_place(0)).open() as reader,
+        lock.try_hold(evict.lock_path(cache.own.base, _place(1).stem)) as writer,
+    ):
+        assert writer
+        fcntl.flock(reader, fcntl.LOCK_SH)
+        evict.sweep(cache.own.base, cache.own.usage, 0)
+        assert [has(cache, n) for n in range(3)] == [True, True, False]
+    evict.sweep(cache.own.base, cache.own.usage, 0)
+    assert used(cache) == 0
+
+
+def test_an_entry_that_was_used_since_it_was_found_is_not_removed(tmp_path: Path) -> None:
+    cache = open_cache(tmp_path, None)
+    put(cache, 0)
+    stamp(cache, 0, 1000)
+    (found,) = evict.scan(cache.own.base)
+    assert cache.get(TARGET, "k", key(0)) is not None
+    assert evict.remove(cache.own.base, found) is None
+    assert has(cache, 0)
+
+
+def test_readers_see_all_of_an_entry_or_none_while_it_is_evicted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    cache = open_cache(tmp_path, None)
+    stop = threading.Event()
+
+    def evict_all() -> None:
+        while not stop.is_set():
+            evict.sweep(cache.own.base, cache.own.usage, 0)
+
+    thread = threading.Thread(target=evict_all)
+    thread.start()
+    try:
+        for n in range(300):
+            with cache.flight(TARGET, "k", key(n % 3)):
+                put(cache, n % 3)
+            found = cache.get(TARGET, "k", key(n % 3))
+            assert found is None or found.binary == bytes([n % 3]) * SIZE
+    finally:
+        stop.set()
+        thread.join(30)
+    assert "damaged" not in caplog.text
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_a_sweep_locks_each_entry_that_it_removes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool
+) -> None:
+    cache, seen = open_cache(tmp_path, None), []
+    put(cache, 0)
+    path, unlink = evict.lock_path(cache.own.base, _place(0).stem), os.unlink
+
+    def look(name: str) -> None:
+        if str(name).endswith(".json"):
+            with lock.try_hold(path) as alone:
+                seen.append(alone)
+        unlink(name)
+
+    def refuses(*names: Path) -> None:
+        raise OSError(errno.EPERM, "no links here")
+
+    monkeypatch.setattr(os, "unlink", look)
+    if not links:
+        monkeypatch.setattr(os, "link", refuses)
+    assert evict.sweep(cache.own.base, cache.own.usage, 0) == 1
+    assert seen == [False]
+    monkeypatch.undo()
+    assert not list(path.parent.iterdir())
+
+
+def test_what_a_killed_writer_left_goes_in_time(tmp_path: Path) -> None:
+    cache = open_cache(tmp_path, None)
+    put(cache, 0)
+    put(cache, 1)
+    cache.own.mark_path(_place(0)).unlink()
+    folder = cache.own.folder(_place(0))
+    (folder / ".k-1.cubin.0123").write_bytes(b"half")
+    evict.sweep(cache.own.base, cache.own.usage)
+    assert len(list(folder.iterdir())) == 4, "it may be a writer at work"
+    for path in folder.iterdir():
+        os.utime(path, (0, 1))
+    cache.get(TARGET, "k", key(1))
+    evict.sweep(cache.own.base, cache.own.usage)
+    assert sorted(path.suffix for path in folder.iterdir()) == [".cubin", ".json"]
+    assert cache.get(TARGET, "k", key(1)) is not None
+
+
+def test_entries_that_lay_there_before_the_first_note_count(tmp_path: Path) -> None:
+    cache = open_cache(tmp_path, None)
+    for n in range(10):
+        put(cache, n)
+    (cache.own.base / ".usage").unlink()
+    capped = open_cache(tmp_path, 5)
+    put(capped, 10)
+    assert used(capped) <= capped.settings.max_bytes  # type: ignore[operator]
+
+
+def test_a_cap_smaller_than_one_entry_keeps_nothing_and_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    cache = open_cache(tmp_path, 0.5)
+    for n in range(3):
+        put(cache, n)
+    assert not has(cache, 0)
+    assert caplog.text.count("larger than the whole cache may be") == 1
+    assert "XTARGET_CACHE_SIZE" in caplog.text
+
+
+WRITER = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[2])
+import test_cache_size as t
+import os
+os.fsync = lambda _: None
+cache = t.open_cache(Path(sys.argv[1]), 12)
+for n in range(60):
+    t.put(cache, int(sys.argv[3]) * 1000 + n)
+"""
+
+
+def test_the_cap_holds_under_several_processes(tmp_path: Path) -> None:
+    folder, here = tmp_path / "cache", str(Path(__file__).parent)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    writers = [
+        subprocess.Popen([sys.executable, "-c", WRITER, folder, here, str(n)], env=environment)
+        for n in range(4)
+    ]
+    most = 0
+    cache = open_cache(folder, 12)
+    while any(writer.poll() is None for writer in writers):
+        most = max(most, used(cache))
+        time.sleep(0.01)
+    assert [writer.returncode for writer in writers] == [0] * 4
+    assert used(cache) <= cache.settings.max_bytes  # type: ignore[operator]
+    # while one process sweeps, each of the others may add an entry or two
+    assert most <= cache.settings.max_bytes + 10 * SIZE  # type: ignore[operator]
