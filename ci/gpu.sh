@@ -63,15 +63,12 @@ print("right, from PTX")
   rm -rf "$folder"
 }
 step_demo() { XTARGET_DEVICE=nvidia:0 "$python" examples/demo.py; }
-step_benchmarks() {
-  local found= bench
-  for bench in benchmarks/bench_*.py; do
-    [ -e "$bench" ] || continue
-    found=1
-    echo "--- $bench"
-    "$python" "$bench" || return 1
+step_benchmarks() { # those that have something to say of a GPU
+  local bench
+  for bench in kernels launch start; do
+    echo "--- benchmarks/bench_$bench.py"
+    "$python" "benchmarks/bench_$bench.py" || return 1
   done
-  [ -n "$found" ] || { echo "benchmarks/ has no bench_*.py" && return 1; }
 }
 
 "$python" -m xtarget info
