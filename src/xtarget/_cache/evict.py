@@ -193,6 +193,11 @@ def sweep(base: Path, usage: Usage, max_bytes: int | None = None, room: int = 0)
             total = usage.add(0)[0]
         with contextlib.suppress(OSError):
             usage.reset(total, mark)
+            if len(entries) <= _EXACT:
+                # a writer that finished between the count and the new notes is in neither
+                missed = sum(entry.nbytes for entry in scan(base)) - usage.add(0)[0]
+                if missed > 0:
+                    total = usage.add(missed)[0]
         if goal is not None and total > goal:
             # a stamp of the future (another host's clock) is as good as now
             marked.sort(key=lambda entry: min(entry.stamp, now))

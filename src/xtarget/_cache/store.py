@@ -245,7 +245,10 @@ class Store:
                 files.write(folder / f"{place.stem}.{suffix}", data, shared=self.shared)
             files.write(folder / f"{place.stem}.json", entry.mark, shared=self.shared)
             if self.usage.add(0)[1] != generation:
-                self.usage.add(entry.nbytes)  # a sweep may have missed both note and files
+                # a sweep may have missed both note and files
+                total, _ = self.usage.add(entry.nbytes)
+                if cap is not None and total > cap:
+                    evict.sweep(self.base, self.usage)
         except OSError as error:
             count(failed_writes=1)
             warn(

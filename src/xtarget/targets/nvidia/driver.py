@@ -125,6 +125,8 @@ class CudaDriver:
             from .device import CudaDevice
         except ImportError as error:
             raise NoDeviceError(broken_binding(error, "cuda-python", self.vendor)) from error
+        except RuntimeError as error:  # cuda.pathfinder does not find the driver, or its functions
+            raise NoDeviceError(f"the CUDA driver cannot be used: {error}") from error
         count = check(driver.cuDeviceGetCount(), "counting the CUDA devices")
         if not 0 <= ordinal < count:
             raise no_such_device(self.vendor, ordinal, [f"nvidia:{i}" for i in range(count)])
