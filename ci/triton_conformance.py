@@ -122,9 +122,9 @@ def environment(folder: Path, cache: Path) -> Iterator[dict[str, str]]:
     }
 
 
-def session_cpu_seconds(session: int) -> float:
-    """Processor time of all processes of a session, living ones and children they waited for."""
-    ticks = 0
+def cpu_seconds(process: int) -> float:
+    """Processor time of a process and of all below it, the dead ones that were waited for too."""
+    parents, ticks = {}, {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
@@ -132,9 +132,14 @@ def session_cpu_seconds(session: int) -> float:
             fields = (entry / "stat").read_text().rpartition(")")[2].split()
         except OSError:  # it has ended meanwhile
             continue
-        if int(fields[3]) == session:
-            ticks += sum(map(int, fields[11:15]))
-    return ticks / os.sysconf("SC_CLK_TCK")
+        parents[int(entry.name)] = int(fields[1])
+        ticks[int(entry.name)] = sum(map(int, fields[11:15]))
+    total, family = 0, [process]
+    while family:
+        member = family.pop()
+        total += ticks.get(member, 0)
+        family += [child for child, parent in parents.items() if parent == member]
+    return total / os.sysconf("SC_CLK_TCK")
 
 
 class Worker:
@@ -189,7 +194,7 @@ class Worker:
         """The next line, within `limit` seconds of the processor and `PATIENCE` times as much on
         the clock: what else the machine does must not fail a case.
         """
-        began, cpu = time.monotonic(), session_cpu_seconds(self._process.pid)
+        began, cpu = time.monotonic(), cpu_seconds(self._process.pid)
         while b"\n" not in self._buffer:
             ready, _, _ = select.select([self._answers], [], [], POLL_SECONDS)
             if ready:
@@ -201,7 +206,7 @@ class Worker:
             clock = time.monotonic() - began
             if clock <= limit:
                 continue
-            used = session_cpu_seconds(self._process.pid) - cpu
+            used = cpu_seconds(self._process.pid) - cpu
             if used > limit or clock > PATIENCE * limit:
                 self._end()
                 raise LostError(
