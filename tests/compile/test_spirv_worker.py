@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from xtarget._errors import CompileError
+from xtarget.targets import _child
 from xtarget.targets._spirv import client
 from xtarget.targets._spirv.client import Worker
 from xtarget.targets._spirv.irtext import Layout
@@ -171,7 +172,7 @@ def test_an_interrupted_request_leaves_nothing_in_the_pipe(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(client, "_unpack", interrupted)
+        patch.setattr(_child, "unpack", interrupted)
         with pytest.raises(KeyboardInterrupt):
             worker.prepare(FINE, b"", "k", LAYOUT)
     assert_works(worker)
