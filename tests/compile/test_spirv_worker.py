@@ -103,6 +103,14 @@ def test_a_request_that_takes_too_long(worker: Worker) -> None:
     assert_works(worker)
 
 
+def test_a_request_that_takes_too_much_memory(worker: Worker) -> None:
+    worker.memory_limit = 1 << 20
+    with pytest.raises(CompileError, match=r"memory|Memory"):
+        worker.emit(FINE + "\n" * (64 << 20))
+    worker.memory_limit = None
+    assert_works(worker)
+
+
 def test_the_limit_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XTARGET_SPIRV_SECONDS", "2.5")
     assert Worker().time_limit == 2.5

@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import os
 import selectors
+import signal
 import subprocess
 import sys
 import tempfile
@@ -180,7 +181,10 @@ class Child:
                         continue
                     chunk = os.read(key.fd, _CHUNK)
                     if not chunk:
-                        raise ChildLostError(_ending(process.wait()))
+                        status = process.wait()
+                        # a child that limits its own time gets this from the kernel
+                        late = status == -signal.SIGALRM
+                        raise ChildLostError(_ending(status), late=late)
                     received += chunk
                     answer = unpack(received)
                     if answer is not None:
@@ -189,8 +193,6 @@ class Child:
 
 def _ending(status: int) -> str:
     """How a process ended, as the end of a sentence."""
-    import signal
-
     if status >= 0:
         return f"ended with status {status}"
     try:

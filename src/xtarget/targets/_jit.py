@@ -72,7 +72,7 @@ class Jit:
             raise LoadError(f"{what}: machine code is made in a child process. {error}") from error
         except ChildLostError as lost:
             said = f" It said:\n{lost.log}" if lost.log else ""
-            if lost.late or "SIGALRM" in str(lost):
+            if lost.late:
                 raise LoadError(
                     f"{what}: the run time's compiler did not finish within {seconds:g} s, and its "
                     "process was ended. Make the kernel's blocks smaller, or give it more time "
@@ -97,7 +97,7 @@ class Jit:
                 try:
                     frame = builder.child.ask(request, seconds)
                 except ChildLostError as lost:
-                    if lost.late or "SIGALRM" in str(lost) or not builder.built:
+                    if lost.late or not builder.built:
                         raise
                     # it went while it was idle, or an earlier module has damaged it
                     builder.built = 0

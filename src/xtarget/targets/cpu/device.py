@@ -35,7 +35,8 @@ class CpuDevice(QueueDevice):
 
     def load(self, artifact: Artifact, native: bytes | None = None) -> CpuModule:
         context = self.live()
-        entry = check_spirv(artifact, self.info.target, self.where, self._spirv)
+        info = self.info
+        entry = check_spirv(artifact, info.target, self.where, self._spirv, fp64=info.fp64)
         return build(context, self._device, artifact, entry, self.info, self.native_key, native)
 
     def stream(self, handle: Any = None) -> CpuStream:

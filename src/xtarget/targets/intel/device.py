@@ -38,7 +38,8 @@ class IntelDevice(QueueDevice):
 
     def load(self, artifact: Artifact, native: bytes | None = None) -> IntelModule:
         queue = self.live()
-        entry = check_spirv(artifact, self.info.target, self.where, _MAX_SPIRV)
+        info = self.info
+        entry = check_spirv(artifact, info.target, self.where, _MAX_SPIRV, fp64=info.fp64)
         proof = proof_of(artifact.binary)
         if native == proof:
             self._proven.add(proof)
