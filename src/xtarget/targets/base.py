@@ -172,8 +172,8 @@ class Module(Protocol):
         ...
 
     def native(self) -> bytes | None:
-        """The device's own machine code where the run time compiled a portable format, to be given
-        to the next `load`; None where there is nothing to save.
+        """The device's own machine code where the run time compiled a portable format, or the
+        proof that it could, to be given to the next `load`; None where there is nothing to save.
         """
         ...
 

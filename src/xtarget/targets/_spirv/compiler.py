@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ..._errors import CompileError, UnknownTargetError
 from ..._types import Artifact, CompileRequest, Parameter, Resources, Target
@@ -16,7 +17,7 @@ from .versions import llvmlite_version
 __all__ = ["SpirvCompiler"]
 
 ARCH = "spirv64"
-_WARP_SIZES = (8, 16, 32)
+_ALLOWED = {"warp_size": (8, 16, 32), "num_warps": tuple(1 << bit for bit in range(11))}
 _STAGES = ("ttir", "ttgir", "llir")
 
 #: LLVM types of parameters by Triton's, as the host hands them over.
@@ -69,13 +70,10 @@ class SpirvCompiler:
                 f"{target} cannot be compiled for: one portable form serves all devices of "
                 f"{self.vendor}. Write {self.vendor}:{ARCH}."
             )
-        options = dict(request.options)
-        warp_size = options.get("warp_size", self.warp_size)
-        if not isinstance(warp_size, int) or warp_size not in _WARP_SIZES:
-            raise CompileError(
-                f"kernel {request.source.name}: the option warp_size is {warp_size!r}; for "
-                f"{target} it must be one of {', '.join(map(str, _WARP_SIZES))}."
-            )
+        warp_size = _one_of(
+            request, target, "warp_size", dict(request.options).get("warp_size", self.warp_size)
+        )
+        _one_of(request, target, "num_warps", request.num_warps)
         try:
             from .backend import register
         except ModuleNotFoundError as error:
@@ -97,6 +95,17 @@ class SpirvCompiler:
         if keep_stages and (assembly := disassemble(artifact.binary)):
             artifact = replace(artifact, texts={**artifact.texts, "spvasm": assembly})
         return artifact
+
+
+def _one_of(request: CompileRequest, target: Target, name: str, value: Any) -> int:
+    """The value of an option, if it is one of those there are."""
+    allowed = _ALLOWED[name]
+    if type(value) is not int or value not in allowed:
+        raise CompileError(
+            f"kernel {request.source.name}: the option {name} is {value!r}; for {target} it must "
+            f"be one of {', '.join(map(str, allowed))}."
+        )
+    return value
 
 
 def _checked(artifact: Artifact, compiled: Compiled) -> tuple[Parameter, ...]:
