@@ -256,7 +256,6 @@ def test_text_where_bitcode_cannot_be_read(name: str, monkeypatch: pytest.Monkey
     [
         ("refused_assembly", {}, "inline assembly 'v_mov_b32"),
         ("refused_library", {}, "__ocml_erfinv_f32"),
-        ("refused_trap", {"debug": True}, "a trap (device_assert"),
         ("add_fp32", {"num_ctas": 2}, "num_ctas is 2"),
         ("add_fp32", {"pointers": "fat"}, "pointers is 'fat'"),
     ],

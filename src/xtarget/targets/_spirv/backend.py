@@ -152,7 +152,7 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
             integer_pointers=options.pointers == "integer",
             fp_fusion=options.enable_fp_fusion,
         )
-        text, parameters = worker.prepare(lowered.text, lowered.bitcode, entry, layout)
+        text, kernel = worker.prepare(lowered.text, lowered.bitcode, entry, layout)
         metadata.update(
             name=entry,
             shared=lowered.shared_bytes,
@@ -161,7 +161,8 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
             global_scratch_align=lowered.scratch_align,
             profile_scratch_size=0,
             profile_scratch_align=1,
-            entry_parameters=parameters,
+            entry_parameters=kernel.parameters,
+            asserts=kernel.asserts,
         )
         return text
 

@@ -20,7 +20,7 @@ from typing import IO, Any
 
 from ..._env import spirv_seconds
 from ..._errors import CompileError
-from .irtext import Layout
+from .irtext import Entry, Layout
 from .worker import HEADER_LENGTH, pack, unpack_header
 
 __all__ = ["Worker", "worker"]
@@ -51,8 +51,8 @@ class Worker:
 
     def prepare(
         self, text: str, bitcode: bytes, entry: str, layout: Layout
-    ) -> tuple[str, tuple[str, ...]]:
-        """`codegen.prepare`: LLVM IR for SPIR-V, and the kernel's parameters as LLVM types.
+    ) -> tuple[str, Entry]:
+        """`codegen.prepare`: LLVM IR for SPIR-V, and what became of the kernel's entry.
 
         Raises:
             CompileError: something has no counterpart in SPIR-V, or LLVM failed.
@@ -61,7 +61,8 @@ class Worker:
         header, parts = self._call(
             "rewriting LLVM IR for SPIR-V", request, [text.encode(), bitcode]
         )
-        return parts[0].decode(), tuple(header["parameters"])
+        kernel = Entry(entry, tuple(header["parameters"]), header["asserts"])
+        return parts[0].decode(), kernel
 
     def emit(self, text: str) -> bytes:
         """`codegen.emit`: SPIR-V.

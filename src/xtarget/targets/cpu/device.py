@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from hashlib import sha256
 from pathlib import Path
@@ -54,13 +55,18 @@ class CpuDevice(QueueDevice):
     def load(self, artifact: Artifact, native: bytes | None = None) -> CpuModule:
         context = self.live()
         entry = check_spirv(artifact, self.info.target, self.where, self._spirv)
-        return build(context, self._device, artifact, entry, self.info, native)
+        asserts = self._asserts(artifact)
+        return build(context, self._device, artifact, entry, self.info, native, asserts)
 
     def stream(self, handle: Any = None) -> CpuStream:
         context = self.live()
         if handle is None:
             return new_stream(context, self._device, self.where, self._retired)
         return borrowed_stream(handle, context, self._device, self.where, self._retired)
+
+    def _shared_bytes(self, raw: cl.Context, nbytes: int) -> tuple[memoryview, int]:
+        memory = (ctypes.c_char * nbytes)()
+        return memoryview(memory).cast("B"), ctypes.addressof(memory)
 
     def _allocate(self, raw: cl.Context, nbytes: int) -> CpuBuffer:
         return allocate(raw, nbytes, self.where, self._retired)

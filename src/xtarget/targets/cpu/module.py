@@ -12,6 +12,7 @@ import pyopencl as cl
 
 from ..._errors import LaunchError, LoadError, XTargetError
 from ..._types import Artifact, DeviceInfo, LaunchConfig
+from .._asserts import Asserts
 from .._launch_limits import check_block
 from .._module import FunctionBase, ModuleBase, refuse
 from .._scalars import PACK
@@ -57,6 +58,7 @@ def build(
     entry: EntryPoint,
     info: DeviceInfo,
     native: bytes | None,
+    asserts: Asserts | None = None,
 ) -> CpuModule:
     """Load an artifact whose SPIR-V was checked.
 
@@ -70,12 +72,12 @@ def build(
             try:
                 with check(what, LoadError):
                     program = cl.Program(context, [device], [code])
-                return CpuModule(_built(program, device, what), device, artifact, entry, info)
+                return CpuModule(_built(program, device, what), device, artifact, entry, info, asserts)
             except XTargetError:
                 pass  # another run time's code: the contract says to build the SPIR-V instead
     with check(what, LoadError):
         program = cl.Program(context, artifact.binary)
-    return CpuModule(_built(program, device, what), device, artifact, entry, info)
+    return CpuModule(_built(program, device, what), device, artifact, entry, info, asserts)
 
 
 class CpuModule(ModuleBase):
@@ -88,8 +90,10 @@ class CpuModule(ModuleBase):
         artifact: Artifact,
         entry: EntryPoint,
         info: DeviceInfo,
+        asserts: Asserts | None = None,
     ) -> None:
         super().__init__(program, artifact, info, [entry.name])
+        self.asserts = asserts
         self._device = device
         self._entry = entry
 
@@ -110,6 +114,7 @@ class CpuFunction(FunctionBase):
     def __init__(self, module: CpuModule, device: cl.Device, entry: EntryPoint) -> None:
         super().__init__(module)
         self._entry = entry
+        self._asserts = module.asserts
         kernel = self._new_kernel()
         with check(f"reading the limits of {module.where} failed", LoadError):
             self._threads = int(
@@ -133,6 +138,8 @@ class CpuFunction(FunctionBase):
     def prepare(self, config: LaunchConfig, args: Sequence[Value | None]) -> PreparedLaunch:
         artifact, module = self.artifact, self._module
         self._check_values(args)
+        if self._asserts is not None:
+            args = self._asserts.fill_in(artifact, args)
         check_block(artifact, module.info, most_threads=self._threads)
         check_local_size(artifact, self._entry)
         kernel = self._kernel()

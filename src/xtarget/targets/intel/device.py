@@ -10,7 +10,7 @@ from ..._types import Artifact, DeviceInfo
 from .._queues import QueueDevice
 from .._retire import Retired
 from .._spirv_binary import check_spirv
-from .memory import Addresses, IntelBuffer, allocate
+from .memory import Addresses, IntelBuffer, allocate, shared_bytes
 from .module import IntelModule, build
 from .stream import IntelStream, borrowed_stream, new_stream
 
@@ -34,13 +34,17 @@ class IntelDevice(QueueDevice):
     def load(self, artifact: Artifact, native: bytes | None = None) -> IntelModule:
         queue = self.live()
         entry = check_spirv(artifact, self.info.target, self.where, _MAX_SPIRV)
-        return build(queue, artifact, entry, self.info, self._addresses)
+        asserts = self._asserts(artifact)
+        return build(queue, artifact, entry, self.info, self._addresses, asserts)
 
     def stream(self, handle: Any = None) -> IntelStream:
         queue = self.live()
         if handle is None:
             return new_stream(self._device, self.where, self._retired)
         return borrowed_stream(handle, queue, self.where, self._retired)
+
+    def _shared_bytes(self, raw: dpctl.SyclQueue, nbytes: int) -> tuple[memoryview, int]:
+        return shared_bytes(raw, nbytes, self.where, self._addresses)
 
     def _allocate(self, raw: dpctl.SyclQueue, nbytes: int) -> IntelBuffer:
         return allocate(raw, nbytes, self.where, self._retired, self._addresses)
