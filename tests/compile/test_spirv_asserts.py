@@ -200,7 +200,7 @@ def test_the_sycl_driver_tells_too(monkeypatch: pytest.MonkeyPatch, mark_ran_on:
     opened = intel.create_driver().open(0)
     mark_ran_on("intel", opened.info.runs_on, opened.info.product)
     made = case(elements, with_one(300, 1000))
-    artifact = compiled(made, debug=True)
+    artifact = replace(compiled(made, debug=True), target=opened.info.target)
     values = np.asarray(with_one(300, 1000), np.int32)
     buffers = [opened.alloc(values.nbytes) for _ in range(2)]
     for buffer in buffers:
