@@ -39,6 +39,30 @@ def launch(artifact: Artifact, arguments: list[Any], grid: tuple[int, int, int])
     module.close()
 
 
+def assert_close(got: Any, expected: Any, tolerance: float, what: str) -> None:
+    """Equal, both NaN, or within the tolerance (relative; absolute below 1)."""
+    a = np.asarray(got).astype(np.longdouble).reshape(-1)
+    b = np.asarray(expected).astype(np.longdouble).reshape(-1)
+    assert a.shape == b.shape, what
+    with np.errstate(invalid="ignore"):
+        error = np.abs(a - b) / np.maximum(np.abs(b), 1)
+    fine = (a == b) | (np.isnan(a) & np.isnan(b)) | (error <= tolerance)
+    wrong = np.flatnonzero(~fine)
+    assert not wrong.size, f"{what}: {wrong.size} of {a.size} wrong, first at {wrong[:5]}: " + (
+        f"{a[wrong[:5]]} instead of {b[wrong[:5]]}"
+    )
+
+
+def check(case: Case, artifact: Artifact, what: str) -> None:
+    assert case.arguments is not None
+    assert case.expect is not None
+    arguments = case.arguments()
+    before = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
+    launch(artifact, arguments, case.grid)
+    for index, expected in case.expect(*before):
+        assert_close(arguments[index], expected, case.tolerance, f"{what}, argument {index}")
+
+
 def run(case: Case, **options: Any) -> list[Any]:
     """Compile and run; the arguments after the launch."""
     artifact = compiled(case, **options)

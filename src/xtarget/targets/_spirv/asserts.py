@@ -13,7 +13,7 @@ from .helpers import builtin, function
 from .irtext import Draft, UnsupportedError
 from .printf import quoted, strings
 
-__all__ = ["FLAG_BYTES", "define", "lower_asserts"]
+__all__ = ["FLAG_BYTES", "define", "lower_asserts", "mark_in_regions"]
 
 #: Layout of the memory behind the hidden parameter: 32-bit words for "there is a message", its
 #: length, and the block's x, y, z; then the text. `targets/_asserts.py` reads it.
@@ -29,6 +29,25 @@ _MESSAGE = re.compile(r"device assertion failed: '(.*)', in (.*) at (.*):(\d+)\s
 _GOES_ON = re.compile(r"\s+br label %([\w.$-]+)$")
 _PHI = re.compile(r"\s+%[\w.$-]+ = phi ")
 _BARRIER = "  call void @xt.amdgcn.s.barrier()"
+
+#: Begins the message of an assertion that not all threads of a block may reach together.
+_ALONE = "xt.alone:"
+_REGION = re.compile(r'"tt\.(?:reduce|scan|map_elementwise)"\(.*\(\{(?: loc\(.*\))?$')
+
+
+def mark_in_regions(ttir: str) -> str:
+    """Triton's IR with a mark on assertions inside of reductions and scans: these combine values
+    where only some threads have one, so a block cannot meet at a barrier there.
+    """
+    lines, inside = ttir.split("\n"), False
+    for number, line in enumerate(lines):
+        if _REGION.search(line):
+            inside = True
+        elif inside and line.lstrip().startswith("})"):
+            inside = False
+        elif inside and "tt.assert " in line:
+            lines[number] = line.replace(', "', f', "{_ALONE}', 1)
+    return "\n".join(lines)
 
 
 def lower_asserts(draft: Draft, entry: str) -> bool:
@@ -84,7 +103,9 @@ def _lowered(
         if not named:
             raise UnsupportedError("a trap without a message")
         kept = [line for line in block[:trap] if not _REPORT.search(line)]
-        text = _shortened(texts[named[0]], lines[0]).encode()[: FLAG_BYTES - TEXT_AT]
+        alone = _ALONE in texts[named[0]]
+        said = texts[named[0]].replace(_ALONE, "")
+        text = _shortened(said, lines[0]).encode()[: FLAG_BYTES - TEXT_AT]
         constant = f"@xt.assert.text.{len(constants)}"
         constants.append(f"{constant} = internal addrspace(1) constant {quoted(text)}, align 1")
         kept.append(
@@ -93,8 +114,10 @@ def _lowered(
         )  # fmt: skip
         kept.append(f"  store i32 1, ptr addrspace(3) {_STOP}, align 4")
         rest = block[trap + 1 :]
-        onward = _GOES_ON.match(rest[0]) if rest else None
-        if onward:
+        onward = _GOES_ON.match(rest[0])
+        if alone:  # the block stops at its next assertion
+            blocks[label] = [*kept, *rest]
+        elif onward:
             blocks[label] = [*kept, *rest]
             _stop_at_start(draft, blocks, onward[1], renamed)
         else:  # the condition was known to be false, and the block was merged with what follows

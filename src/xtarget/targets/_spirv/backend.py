@@ -127,7 +127,7 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
             )
 
         def ttir(module: Any, metadata: dict[str, Any]) -> Any:
-            return lowering.optimize_ttir(module)
+            return lowering.optimize_ttir(module, debug=options.debug)
 
         def ttgir(module: Any, metadata: dict[str, Any]) -> Any:
             metadata["tensordesc_meta"] = []

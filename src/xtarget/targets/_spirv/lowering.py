@@ -8,10 +8,12 @@ the LLVM IR is a few dozen `llvm.amdgcn.*` intrinsics and calls of AMD's device 
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import dataclass
 from typing import Any
 
 from ..._errors import CompileError
+from .asserts import mark_in_regions
 
 __all__ = ["Lowered", "lower_to_llvm", "lower_to_ttgir", "optimize_ttir"]
 
@@ -57,8 +59,8 @@ def _arch() -> str:
     return "gfx1201" if _version() == (3, 8) else "gfx1100"
 
 
-def optimize_ttir(module: Any) -> Any:
-    """The target-independent clean-up of Triton's IR, in place."""
+def optimize_ttir(module: Any, *, debug: bool) -> Any:
+    """The target-independent clean-up of Triton's IR; with `debug` there may be assertions."""
     from triton._C.libtriton import ir, passes
 
     pm = ir.pass_manager(module.context)
@@ -74,6 +76,18 @@ def optimize_ttir(module: Any) -> Any:
     passes.common.add_symbol_dce(pm)
     passes.ttir.add_loop_unroll(pm)
     pm.run(module, "optimize_ttir")
+    return _parsed(mark_in_regions(module.str()), module) if debug else module
+
+
+def _parsed(text: str, like: Any) -> Any:
+    """A module of this text in the context of another."""
+    from triton._C.libtriton import ir
+
+    with tempfile.NamedTemporaryFile("w", suffix=".ttir", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        module = ir.parse_mlir_module(file.name, like.context)
+    module.context = like.context
     return module
 
 
