@@ -364,3 +364,168 @@ CASES["atomic_small_floats"] = Case(
     lambda: [np.zeros(6, np.float16), np.zeros(6, ml_dtypes.bfloat16)],
     lambda h, b: [(0, [2.5] * 5 + [0]), (1, [2.5] * 5 + [0])],
 )
+
+# ------------------------------------------------------------------------------ signs, joins, sorts
+
+
+@triton.jit
+def zeros_of_pairs(x, y, low, high, B: tl.constexpr):
+    i = tl.arange(0, B)
+    v = tl.load(x + i)
+    w = tl.load(y + i)
+    tl.store(low + i, tl.minimum(v, w, propagate_nan=tl.PropagateNan.ALL))
+    tl.store(high + i, tl.maximum(v, w, propagate_nan=tl.PropagateNan.ALL))
+
+
+for _type, _dtype in (
+    ("fp16", np.float16),
+    ("bf16", ml_dtypes.bfloat16),
+    ("fp32", np.float32),
+    ("fp64", np.float64),
+):
+    # as bits, which tell -0 from 0
+    CASES[f"zeros_of_pairs_{_type}"] = Case(
+        zeros_of_pairs,
+        {"x": "*" + _type, "y": "*" + _type, "low": "*" + _type, "high": "*" + _type},
+        {"B": 16},
+        lambda d=_dtype: [a.astype(d).view(f"i{np.dtype(d).itemsize}") for a in (
+            np.tile([0.0, -0.0, 1.0, -0.0], 4), np.tile([-0.0, 0.0, -0.0, -0.0], 4),
+            np.zeros(16), np.zeros(16))],
+        lambda x, y, low, high, d=_dtype: [
+            (2, np.tile([-0.0, -0.0, -0.0, -0.0], 4).astype(d).view(x.dtype)),
+            (3, np.tile([0.0, 0.0, 1.0, -0.0], 4).astype(d).view(x.dtype))],
+    )  # fmt: skip
+
+
+@triton.jit
+def joined(x, y, o, B: tl.constexpr, R: tl.constexpr):
+    i = tl.arange(0, B)
+    both = tl.cat(tl.load(x + i), tl.load(y + i), can_reorder=R)
+    tl.store(o + tl.arange(0, 2 * B), tl.sort(both))
+
+
+for _size, _warps in ((128, 1), (16, 4)):
+    for _reorder in (True,) if VERSION < (3, 7) else (True, False):
+        CASES[f"joined_{_size}_{_warps}_{_reorder}"] = Case(
+            joined,
+            {"x": "*i32", "y": "*i32", "o": "*i32"},
+            {"B": _size, "R": _reorder},
+            lambda n=_size: [rng.permutation(n).astype(np.int32),
+                             (rng.permutation(n) + 200).astype(np.int32),
+                             empty(2 * n, dtype=np.int32)],
+            lambda x, y, o: [(2, np.sort(np.concatenate([x, y])))],
+            num_warps=_warps,
+        )  # fmt: skip
+
+
+@triton.jit
+def counted(x, o, m, B: tl.constexpr, N: tl.constexpr):
+    v = tl.load(x + tl.arange(0, B))
+    i = tl.arange(0, N)
+    tl.store(o + i, tl.histogram(v, N))
+    tl.store(m + i, tl.histogram(v, N, mask=v != 2))
+
+
+for _warp in (8, 16, 32):
+    CASES[f"counted_{_warp}"] = Case(
+        counted,
+        {"x": "*i32", "o": "*i32", "m": "*i32"},
+        {"B": 256, "N": 16},
+        lambda: [rng.integers(0, 16, 256).astype(np.int32), empty(16, dtype=np.int32),
+                 empty(16, dtype=np.int32)],
+        lambda x, o, m: [
+            (1, np.bincount(x, minlength=16)), (2, np.bincount(x[x != 2], minlength=16))],
+        warp_size=_warp,
+    )  # fmt: skip
+
+
+@triton.jit
+def picked(x, at, o, M: tl.constexpr, N: tl.constexpr, A: tl.constexpr):
+    i = tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :]
+    tl.store(o + i, tl.gather(tl.load(x + i), tl.load(at + i), A))
+
+
+for _axis in (0, 1):
+    CASES[f"picked_{_axis}"] = Case(
+        picked,
+        {"x": "*fp16", "at": "*i32", "o": "*fp16"},
+        {"M": 16, "N": 16, "A": _axis},
+        lambda: [normal(16, 16, dtype=np.float16), rng.integers(0, 16, (16, 16)).astype(np.int32),
+                 empty(16, 16, dtype=np.float16)],
+        lambda x, at, o, a=_axis: [(2, np.take_along_axis(x, at, a))],
+    )  # fmt: skip
+
+
+@triton.jit
+def drawn(u, n, k, w, seed, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(u + i, tl.rand(seed, i))
+    tl.store(n + i, tl.randn(seed, i))
+    tl.store(k + i, tl.randint(seed, i))
+    a, b, c, d = tl.randint4x(seed, i)
+    tl.store(w + i, a ^ b ^ c ^ d)
+
+
+def _philox(seed: int, count: int) -> list[Any]:
+    """Salmon and others 2011, "Parallel random numbers: as easy as 1, 2, 3": Philox4x32-10."""
+    c = [np.arange(count, dtype=np.uint64)] + [np.zeros(count, np.uint64) for _ in range(3)]
+    k0, k1, word = seed & 0xFFFFFFFF, seed >> 32, np.uint64(0xFFFFFFFF)
+    for _ in range(10):
+        a, b = c[0] * np.uint64(0xD2511F53), c[2] * np.uint64(0xCD9E8D57)
+        high, low = np.uint64(32), word
+        c = [(b >> high) ^ c[1] ^ np.uint64(k0), b & low, (a >> high) ^ c[3] ^ np.uint64(k1),
+             a & low]  # fmt: skip
+        k0, k1 = (k0 + 0x9E3779B9) & 0xFFFFFFFF, (k1 + 0xBB67AE85) & 0xFFFFFFFF
+    return [x.astype(np.uint32) for x in c]
+
+
+def _uniform(x: Any) -> Any:
+    signed = x.view(np.int32)
+    return np.where(signed < 0, -signed - 1, signed).astype(np.float64) * 4.6566127342e-10
+
+
+def _drawn(u: Any, n: Any, k: Any, w: Any, seed: int) -> Any:
+    a, b, c, d = _philox(seed, 128)
+    radius = np.sqrt(-2 * np.log(np.maximum(1e-7, _uniform(a))))
+    return [(0, _uniform(a)), (1, radius * np.cos(2 * np.pi * _uniform(b))), (2, a.view(np.int32)),
+            (3, (a ^ b ^ c ^ d).view(np.int32))]  # fmt: skip
+
+
+CASES["drawn"] = Case(
+    drawn,
+    {"u": "*fp32", "n": "*fp32", "k": "*i32", "w": "*i32", "seed": "i64"},
+    {"B": 128},
+    lambda: [empty(128), empty(128), empty(128, dtype=np.int32), empty(128, dtype=np.int32),
+             0x123456789ABC],
+    _drawn,
+    2e-5,
+)  # fmt: skip
+
+
+@triton.jit(noinline=True)
+def _pair(v, n):
+    return v * 2, n + 1
+
+
+@triton.jit
+def static_and_called(x, o, n, B: tl.constexpr):
+    tl.static_assert(B == 32)
+    tl.static_print("B is", B)
+    i = tl.arange(0, B)
+    v = tl.load(x + i)
+    for k in tl.static_range(3):
+        v += k
+    doubled, more = _pair(tl.program_id(0), n)
+    for k in tl.range(0, 4, num_stages=3):
+        v += tl.load(x + i) * k
+    tl.store(o + i, v + doubled + more)
+
+
+CASES["static_and_called"] = Case(
+    static_and_called,
+    {"x": "*fp32", "o": "*fp32", "n": "i32"},
+    {"B": 32},
+    lambda: [normal(32), empty(32), 5],
+    lambda x, o, n: [(1, x * 7 + 9)],
+    1e-5,
+)
