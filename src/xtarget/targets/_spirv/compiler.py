@@ -9,6 +9,7 @@ from typing import Any
 
 from ..._errors import CompileError, UnknownTargetError
 from ..._types import Artifact, CompileRequest, Parameter, Resources, Target
+from .._asserts import ASSERT_MEMORY
 from .._triton import Compiled, compile_with_triton, make_artifact
 from .._triton import fingerprint as triton_fingerprint
 from .sources import digest
@@ -82,7 +83,13 @@ class SpirvCompiler:
         else:
             register()
         compiled = compile_with_triton(
-            request, target, backend="spirv", arch=ARCH, warp_size=warp_size, options={}
+            request,
+            target,
+            backend="spirv",
+            arch=ARCH,
+            warp_size=warp_size,
+            options={},
+            locations=True,
         )
         artifact = make_artifact(
             compiled,
@@ -91,6 +98,9 @@ class SpirvCompiler:
             keep=_STAGES if keep_stages else (),
             resources=Resources(static_shared_bytes=compiled.metadata["shared"]),
         )
+        if compiled.metadata["asserts"]:
+            message = Parameter(ASSERT_MEMORY, "*i8", hidden=ASSERT_MEMORY)
+            artifact = replace(artifact, parameters=(*artifact.parameters, message))
         artifact = replace(artifact, parameters=_checked(artifact, compiled))
         if keep_stages and (assembly := disassemble(artifact.binary)):
             artifact = replace(artifact, texts={**artifact.texts, "spvasm": assembly})

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-__all__ = ["VALUE", "Draft", "Layout", "UnsupportedError", "split_list", "type_of"]
+__all__ = ["VALUE", "Draft", "Entry", "Layout", "UnsupportedError", "split_list", "type_of"]
 
 #: A local value's name.
 VALUE = r"%[\w.$-]+"
@@ -36,6 +36,21 @@ class Layout:
     shared_bytes: int
     integer_pointers: bool = False
     fp_fusion: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The kernel of a module.
+
+    Attributes:
+        name: its name.
+        parameters: their LLVM types, as the host gives them.
+        asserts: the last parameter is memory for the message of a failed device_assert.
+    """
+
+    name: str
+    parameters: tuple[str, ...]
+    asserts: bool = False
 
 
 @dataclass(slots=True)

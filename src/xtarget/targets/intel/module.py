@@ -10,6 +10,7 @@ import dpctl.program
 
 from ..._errors import LaunchError, LoadError
 from ..._types import Artifact, DeviceInfo, LaunchConfig
+from .._asserts import Asserts
 from .._launch_limits import check_block
 from .._module import FunctionBase, ModuleBase, refuse
 from .._scalars import ctypes_maker
@@ -31,6 +32,7 @@ def build(
     entry: EntryPoint,
     info: DeviceInfo,
     addresses: Addresses,
+    asserts: Asserts | None = None,
 ) -> IntelModule:
     """Load an artifact whose SPIR-V was checked.
 
@@ -46,7 +48,7 @@ def build(
         )
     with check(what, LoadError):
         kernel = build_kernel(queue, artifact.binary, entry.name)
-    return IntelModule(kernel, artifact, entry, info, addresses)
+    return IntelModule(kernel, artifact, entry, info, addresses, asserts)
 
 
 class IntelModule(ModuleBase):
@@ -59,10 +61,12 @@ class IntelModule(ModuleBase):
         entry: EntryPoint,
         info: DeviceInfo,
         addresses: Addresses,
+        asserts: Asserts | None = None,
     ) -> None:
         super().__init__(kernel, artifact, info, [entry.name])
         self._entry = entry
         self._addresses = addresses
+        self.asserts = asserts
 
     def native(self) -> bytes:
         self.live()
@@ -83,10 +87,13 @@ class IntelFunction(FunctionBase):
         self._entry = entry
         self._threads = threads
         self._addresses = addresses
+        self._asserts = module.asserts
 
     def prepare(self, config: LaunchConfig, args: Sequence[Value | None]) -> PreparedLaunch:
         artifact, module = self.artifact, self._module
         self._check_values(args)
+        if self._asserts is not None:
+            args = self._asserts.fill_in(artifact, args)
         check_block(artifact, module.info, most_threads=self._threads)
         check_local_size(artifact, self._entry)
         fixed: list[Any] = [None] * len(args)
