@@ -21,6 +21,8 @@ Array = Any
 _BASE = 0x7E00_0000_0000
 _ALIGN = 4096
 _GAP = 65536
+#: From here on the host gets a freed buffer's pages back.
+_LARGE = 1 << 20
 
 
 class Fault(Exception):
@@ -93,8 +95,13 @@ class Arena:
         nbytes = block.end - block.start
         self.used -= nbytes
         first, last = block.start - _BASE, block.end - _BASE
-        self.bytes[first:last] = 0xDB
-        self.written[first:last] = 0
+        if nbytes >= _LARGE:  # whole pages go back to the host, and are zero when they come again
+            whole = -(-nbytes // _ALIGN) * _ALIGN
+            for pages in (self._pages, self._seen):
+                pages.madvise(mmap.MADV_REMOVE, first, whole)
+        else:
+            self.bytes[first:last] = 0xDB
+            self.written[first:last] = 0
         # at the back of the list: a stale address is noticed for as long as possible
         self._free.append((address, address + -(-nbytes // _ALIGN) * _ALIGN + _GAP))
         if self._last is block:
