@@ -49,6 +49,17 @@ def pytest_generate_tests(metafunc: Any) -> None:
     metafunc.parametrize("device", names, scope="session")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "large: much work; on an emulated device a long test")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        device = getattr(getattr(item, "callspec", None), "params", {}).get("device", "")
+        if str(device).startswith("emu:") and item.get_closest_marker("large"):
+            item.add_marker(pytest.mark.long)
+
+
 @pytest.fixture(autouse=True)
 def _report_device(request: pytest.FixtureRequest, mark_ran_on: Any) -> None:
     """The summary at the end says what the results are from."""
