@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
 from emulated import emulated_devices, only_emulated
 
 from xtarget import _registry
@@ -24,8 +23,8 @@ from xtarget.targets.base import Buffer, Device, Driver, Function, Stream
 _KERNELS = Path(__file__).with_name("conformance_kernels.py")
 BLOCK = 1024
 #: Name in the test's id, vendor, environment of the driver. `intel[opencl:cpu]` is the driver for
-#: Intel GPUs on a CPU run time: it proves the driver's code, not a GPU. Emulated devices are nobody's
-#: default here either: tests/conftest.py says when they come in.
+#: Intel GPUs on a CPU run time: it proves the driver's code, not a GPU. Emulated devices come
+#: in when they are asked for: tests/emulated.py.
 _CASES = (
     ("fake", "fake", {}),
     ("cpu", "cpu", {}),
