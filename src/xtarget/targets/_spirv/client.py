@@ -51,8 +51,9 @@ class Worker:
 
     def prepare(
         self, text: str, bitcode: bytes, entry: str, layout: Layout
-    ) -> tuple[str, tuple[str, ...]]:
-        """`codegen.prepare`: LLVM IR for SPIR-V, and the kernel's parameters as LLVM types.
+    ) -> tuple[str, tuple[str, ...], int]:
+        """`codegen.prepare`: LLVM IR for SPIR-V, the kernel's parameters as LLVM types, and how many
+        threads of a warp it has.
 
         Raises:
             CompileError: something has no counterpart in SPIR-V, or LLVM failed.
@@ -61,7 +62,7 @@ class Worker:
         header, parts = self._call(
             "rewriting LLVM IR for SPIR-V", request, [text.encode(), bitcode]
         )
-        return parts[0].decode(), tuple(header["parameters"])
+        return parts[0].decode(), tuple(header["parameters"]), int(header["warp_size"])
 
     def emit(self, text: str) -> bytes:
         """`codegen.emit`: SPIR-V.

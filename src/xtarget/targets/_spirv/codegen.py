@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -12,6 +14,8 @@ from .arithmetic import NEEDS_DEFINITION
 from .irtext import Draft, Layout, UnsupportedError
 from .literals import in_old_style
 from .retarget import Entry, retarget
+from .vector_shapes import LANES
+from .vectors import NotVectorizableError, vectorize
 
 __all__ = ["emit", "prepare", "warm_up"]
 
@@ -72,8 +76,21 @@ def prepare(text: str, bitcode: bytes, entry: str, layout: Layout) -> tuple[str,
     if any(_undefined(module)):
         _link_library(module, layout.warp_size, late=True)
         _run(module, "always_inliner", "global_dead_code_eliminate")
+    if layout.vectors and layout.num_warps == 1 and layout.warp_size == LANES:
+        with contextlib.suppress(NotVectorizableError):  # it stays one of many lanes then
+            module = _vectorized(module, entry)
+            kernel = replace(kernel, warp_size=1)
     # SPIR-V cannot say "or disjoint"; as a sum it stays visible to the device as address arithmetic
     return str(module).replace(" = or disjoint ", " = add nuw nsw "), kernel
+
+
+def _vectorized(module: Any, entry: str) -> Any:
+    _run(module, "instruction_namer")
+    module = llvm.parse_assembly(vectorize(str(module), entry))
+    module.verify()
+    clean = ("instruction_combine", "simplify_cfg", "new_gvn", "sinking", "simplify_cfg")
+    _run(module, *clean, "dead_code_elimination")
+    return module
 
 
 def emit(text: str) -> bytes:

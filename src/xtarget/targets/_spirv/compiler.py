@@ -42,17 +42,19 @@ _HOST_TYPES = {
 class SpirvCompiler:
     """Compiles for `vendor`.
 
-    Options of a request: `warp_size` (8, 16 or 32: the sub-group size), and `pointers`: `real`, or
-    `integer` for a run time that cannot pass addresses it did not allocate; the artifact then
-    lists those parameters as `u64`.
+    Options of a request: `warp_size` (8, 16 or 32: the sub-group size); `lanes`: `threads`, or
+    `vectors` to make one thread of a block of one warp where that can be done (the artifact then
+    has warps of 1); and `pointers`: `real`, or `integer` for a run time that cannot pass addresses
+    it did not allocate; the artifact then lists those parameters as `u64`.
 
     Attributes:
         vendor: first half of the targets.
-        warp_size: of requests that do not say it.
+        warp_size, lanes: of requests that say neither.
     """
 
     vendor: str
     warp_size: int
+    lanes: str = "threads"
 
     @property
     def fingerprint(self) -> str:
@@ -76,6 +78,7 @@ class SpirvCompiler:
                 f"kernel {request.source.name}: the option warp_size is {warp_size!r}; for "
                 f"{target} it must be one of {', '.join(map(str, _WARP_SIZES))}."
             )
+        lanes = "threads" if "warp_size" in options else self.lanes
         try:
             from .backend import register
         except ModuleNotFoundError as error:
@@ -84,7 +87,7 @@ class SpirvCompiler:
         else:
             register()
         compiled = compile_with_triton(
-            request, target, backend="spirv", arch=ARCH, warp_size=warp_size, options={}
+            request, target, backend="spirv", arch=ARCH, warp_size=warp_size, options={"lanes": lanes}
         )
         artifact = make_artifact(
             compiled,

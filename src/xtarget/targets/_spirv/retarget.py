@@ -20,10 +20,17 @@ __all__ = ["Entry", "retarget"]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The kernel of a module: its name, and LLVM types of its parameters as the host gives them."""
+    """The kernel of a module.
+
+    Attributes:
+        name: of its function.
+        parameters: LLVM types, as the host gives them.
+        warp_size: its threads in a warp: 1 where lanes became vectors.
+    """
 
     name: str
     parameters: tuple[str, ...]
+    warp_size: int
 
 
 def retarget(draft: Draft, entry: str) -> Entry:
@@ -166,4 +173,4 @@ def make_kernel(draft: Draft, entry: str) -> Entry:
     ]
     if layout.fp_fusion:
         draft.lines.append("!opencl.enable.FP_CONTRACT = !{}")
-    return Entry(entry, tuple(types))
+    return Entry(entry, tuple(types), layout.warp_size)
