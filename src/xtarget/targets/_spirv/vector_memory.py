@@ -17,6 +17,7 @@ class Memory:
     def __init__(self, text: Text, masks: Masks, shapes: Shapes) -> None:
         self._text, self._masks, self._shapes = text, masks, shapes
         self._scattered: dict[str, tuple[str, str]] = {}
+        self._opaque = ""
 
     def address(self, one: Instruction) -> None:
         """A getelementptr whose result varies."""
@@ -161,6 +162,18 @@ class Memory:
             ways = ", ".join(f"[ {value}, %{label} ]" for value, label in results)
             text.alias(name, text.assign(f"phi {vector} {ways}", one.type))
 
+    def _end(self) -> str:
+        """The number of lanes, in a form that a compiler cannot see through: it would write every
+        loop over lanes 16 times over, and take seconds for it.
+        """
+        if not self._opaque:
+            text = self._text
+            text.declare("declare spir_func i32 @_Z12get_work_dimv() nounwind willreturn memory(none)")
+            dimensions = text.scalar_behind("", "call spir_func i32 @_Z12get_work_dimv()")
+            nothing = text.scalar_behind("", f"lshr i32 {dimensions}, 2")  # there are 3 at most
+            self._opaque = text.scalar_behind("", f"add i32 {nothing}, {LANES}")
+        return self._opaque
+
     def _lanes(
         self, one: Instruction, mask: str | None, number: str, before: str, done: str, loop: str
     ) -> None:
@@ -195,7 +208,7 @@ class Memory:
             other = "" if mask is None else f", [ {sofar}, %{loop} ]"
             text.emit(f"{now} = phi {vector} [ %xv.i{number}, %{act} ]{other}")
         text.emit(f"{following} = add nuw nsw i32 {lane}, 1")
-        end = text.scalar_here(f"icmp eq i32 {following}, {LANES}")
+        end = text.scalar_here(f"icmp eq i32 {following}, {self._end()}")
         text.emit(f"br i1 {end}, label %{done}, label %{loop}")
 
 

@@ -35,7 +35,7 @@ _CASTS = frozenset(
     "trunc zext sext fptrunc fpext fptosi fptoui sitofp uitofp bitcast inttoptr ptrtoint "
     "addrspacecast".split()
 )
-_SCALAR = re.compile(r"(?:i1|i8|i16|i32|i64|half|float|double|ptr(?: addrspace\(\d+\))?)")
+_SCALAR = re.compile(r"(?:i(?:16|1|8|32|64)|half|float|double|ptr(?: addrspace\(\d+\))?)(?!\w)")
 _ASSIGNED = re.compile(rf"  ({VALUE}) = (\w+) (.*)")
 _LABEL = re.compile(r'("?[\w.$-]+"?):')
 _CALL = re.compile(r"((?:[\w() ,]|<\d+ x \w+>)*?)(\S+(?: addrspace\(\d+\))?) @([\w.$]+)\((.*?)\)(?: #\d+)?$")
