@@ -69,7 +69,7 @@ def prepare(text: str, bitcode: bytes, entry: str, layout: Layout) -> tuple[str,
             function.add_function_attribute("alwaysinline")
     _link_library(module, layout.warp_size)
     module.verify()
-    _optimise(module)
+    _optimise(module, layout)
     if _rename_intrinsics(module):  # those that the optimiser has made
         _link_library(module, layout.warp_size)
         _run(module, "always_inliner", "instruction_combine", "global_dead_code_eliminate")
@@ -144,11 +144,12 @@ def _link_library(module: Any, warp_size: int, *, late: bool = False) -> None:
     module.link_in(definitions)
 
 
-def _optimise(module: Any) -> None:
+def _optimise(module: Any, layout: Layout) -> None:
     """LLVM's O3, but no vectors: a SPIR-V vector has at most 16 elements, and a device makes its
-    vectors across the lanes of a sub-group.
+    vectors across the lanes of a sub-group. Where lanes become vectors here it is O2: O3 also makes
+    two loops of one with a condition inside, and lanes would go through different ones.
     """
-    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    options = llvm.create_pipeline_tuning_options(speed_level=2 if layout.vectors else 3)
     options.loop_vectorization = False
     options.slp_vectorization = False
     builder = llvm.create_pass_builder(_machine(), options)
