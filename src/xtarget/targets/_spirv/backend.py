@@ -28,6 +28,7 @@ __all__ = ["NAME", "Options", "SpirvBackend", "checked_backend", "register"]
 #: The back end's name among Triton's, and the first part of its targets.
 NAME = "spirv"
 _POINTERS = ("real", "integer")
+_LANES = ("threads", "vectors")
 _registering = threading.Lock()
 
 
@@ -39,6 +40,7 @@ class Options:
     Attributes:
         warp_size: threads of a warp, the sub-group size in SPIR-V's words.
         pointers: `real`, or `integer`: the entry takes addresses as 64-bit integers.
+        lanes: `threads`, or `vectors`: a block of one warp becomes one thread, if it can be.
     """
 
     num_warps: int = 4
@@ -46,6 +48,7 @@ class Options:
     num_ctas: int = 1
     warp_size: int = 16
     pointers: str = "real"
+    lanes: str = "threads"
     enable_fp_fusion: bool = True
     debug: bool = False
     sanitize_overflow: bool = True
@@ -76,6 +79,8 @@ class Options:
             raise ValueError(f"num_ctas is {self.num_ctas}; SPIR-V has no clusters of blocks.")
         if self.pointers not in _POINTERS:
             raise ValueError(f"pointers is {self.pointers!r}; it must be one of {_POINTERS}.")
+        if self.lanes not in _LANES:
+            raise ValueError(f"lanes is {self.lanes!r}; it must be one of {_LANES}.")
 
     def hash(self) -> str:
         """Triton's key of these options."""
@@ -167,12 +172,14 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
             shared_bytes=lowered.shared_bytes,
             integer_pointers=options.pointers == "integer",
             fp_fusion=options.enable_fp_fusion,
+            vectors=options.lanes == "vectors",
         )
         text, kernel = worker.prepare(lowered.text, lowered.bitcode, entry, layout)
         metadata.update(
             name=entry,
             shared=lowered.shared_bytes,
             num_warps=lowered.num_warps,
+            warp_size=kernel.warp_size,
             global_scratch_size=lowered.scratch_bytes,
             global_scratch_align=lowered.scratch_align,
             profile_scratch_size=0,

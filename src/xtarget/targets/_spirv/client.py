@@ -59,7 +59,7 @@ class Worker:
         header, parts = self._call(
             "rewriting LLVM IR for SPIR-V", request, [text.encode(), bitcode]
         )
-        kernel = Entry(entry, tuple(header["parameters"]), header["asserts"])
+        kernel = Entry(entry, tuple(header["parameters"]), header["asserts"], header["warp_size"])
         return parts[0].decode(), kernel
 
     def emit(self, text: str) -> bytes:
