@@ -183,10 +183,8 @@ class Worker:
         Raises:
             LostError: the process is gone; a new worker has to go on.
         """
-        try:
+        with contextlib.suppress(BrokenPipeError):  # the answer that does not come says why
             os.write(self._orders, f"{case}\n".encode())
-        except BrokenPipeError:
-            pass  # the answer that does not come says why
         answer = self._answer(limit)
         return answer["outcome"], answer["cause"]
 
@@ -267,6 +265,7 @@ def run_file(
     file: str, options: argparse.Namespace, folder: Path, env: dict[str, str], rules: list[Rule]
 ) -> Iterator[Result]:
     """Results of one file, as they come."""
+
     def start() -> Worker:
         return Worker(options.tests / file, options.tests, folder, env)
 

@@ -8,6 +8,7 @@ from typing import Any
 from .. import _build, _registry
 from .._errors import ArgumentError, LaunchError
 from .._types import Artifact, LaunchConfig, Parameter, Scratch, Target
+from ..targets._asserts import ASSERT_MEMORY
 from ..targets.base import Buffer, Device, Function, PreparedLaunch, Stream, Value
 from .arguments import HOST, Reader, owner_of, parameters_of, place_of
 from .devices import host_device, out_of_resources
@@ -98,7 +99,12 @@ class _Loaded:
 
 
 def _scratch(artifact: Artifact, parameter: Parameter) -> Scratch:
-    return artifact.global_scratch if parameter.hidden == _HIDDEN[0] else artifact.profile_scratch
+    """What the launch has to allocate for a hidden parameter."""
+    by_name = {
+        "global_scratch": artifact.global_scratch,
+        "profile_scratch": artifact.profile_scratch,
+    }
+    return by_name.get(parameter.hidden or "", Scratch())
 
 
 class Launcher:
@@ -112,14 +118,13 @@ class Launcher:
     def __init__(self, source: Any, metadata: Any) -> None:
         self._metadata = metadata
         signature = dict(source.signature)
-        hidden = len(metadata.entry_parameters) - len(_HIDDEN)
-        descriptors = str(signature).count("tensordesc")
+        hidden = [*_HIDDEN, ASSERT_MEMORY] if metadata.asserts else _HIDDEN
         # Triton 3.6 has one flag less for each tensor descriptor
         parameters = parameters_of(signature, rounds=True)
-        rounds = not descriptors or len(parameters) == hidden
+        rounds = len(parameters) + len(hidden) == len(metadata.entry_parameters)
         if not rounds:
             parameters = parameters_of(signature, rounds=False)
-        self._parameters = (*parameters, *(Parameter(name, "*i8", name) for name in _HIDDEN))
+        self._parameters = (*parameters, *(Parameter(name, "*i8", name) for name in hidden))
         self._reader = Reader(signature, rounds=rounds)
 
     def __call__(
