@@ -87,7 +87,7 @@ class Rule:
     reason: str
 
 
-def read_rules(path: Path = RULES) -> list[Rule]:
+def read_rules(path: Path) -> list[Rule]:
     data = tomllib.loads(path.read_text(encoding="utf-8"))
     return [
         Rule(re.compile(pattern), entry["reason"])
@@ -353,6 +353,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--match", help="only cases whose id matches this regular expression")
     parser.add_argument("--seconds", type=float, default=40.0, help="limit of one case")
     parser.add_argument("--cache", type=Path, help="keep compiled code here (otherwise: nowhere)")
+    parser.add_argument("--rules", type=Path, default=RULES, help="what does not apply")
     parser.add_argument("-v", "--verbose", action="store_true", help="print every case")
     parser.add_argument("-o", "--output", type=Path, help="a report as JSON")
     options = parser.parse_args(arguments)
@@ -368,7 +369,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 
 def main(arguments: list[str] | None = None) -> int:
     options = parse(arguments)
-    rules = read_rules()
+    rules = read_rules(options.rules)
     results: dict[str, list[Result]] = {}
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # the report is written then too
     with tempfile.TemporaryDirectory(prefix="triton-conformance-") as name:
