@@ -230,7 +230,8 @@ class Worker:
             how = "was killed"
         else:
             how = f"died of {signal.Signals(-status).name}" if status < 0 else f"ended: {status}"
-        return f"{how}: ...{text[-400:]}"
+        start = text.rfind("Fatal Python error")  # then the place comes first, and modules last
+        return f"{how}: {text[start : start + 600] if start >= 0 else text[-400:]}"
 
     def close(self) -> None:
         for descriptor in (self._orders, self._answers):

@@ -23,9 +23,7 @@ import pytest
 
 def test_passes(device, fresh_knobs): assert device == "cpu" and fresh_knobs is not None
 def test_fails(): assert 6 * 7 == 41
-def test_crashes():
-    print("last words", flush=True)
-    os.kill(os.getpid(), signal.SIGSEGV)
+def test_crashes(): os.kill(os.getpid(), signal.SIGSEGV)
 def test_skips(): pytest.skip("not today")
 def test_expected(): pytest.xfail("known")
 def test_spins():
@@ -55,7 +53,8 @@ def tests(tmp_path: Path) -> Path:
 
 def load_script() -> Any:
     spec = importlib.util.spec_from_file_location("triton_conformance", SCRIPT)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules["triton_conformance"] = module  # dataclasses look their module up
     spec.loader.exec_module(module)
@@ -98,7 +97,8 @@ def test_every_outcome_is_told_and_none_hides_another(tests: Path) -> None:
     causes = {case["id"].partition("::")[2]: case["cause"] for case in report["failures"]}
     assert "42 == 41" in causes["test_fails"] or "6 * 7" in causes["test_fails"]
     assert "SIGSEGV" in causes["test_crashes"]
-    assert "last words" in causes["test_crashes"]
+    assert "Segmentation fault" in causes["test_crashes"]
+    assert "test_all.py" in causes["test_crashes"]
     assert "s of the processor" in causes["test_spins"]
     assert "33.33 %" in output
 

@@ -6,7 +6,7 @@ arrays get them here, by a wrapper round each.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 from .._arrays import Kind, is_scalar, kind_of
@@ -30,6 +30,13 @@ HOST = ""
 _TYPES = {"f16": "fp16", "f32": "fp32", "f64": "fp64"}
 
 
+#: dtype and place of arrays, by all that `Kind.describe` tells of their layouts and by alignment.
+_layouts: dict[Hashable, tuple[str, str]] = {}
+_MOST_LAYOUTS = 4096
+#: Whether values of a type are arrays that Triton's JIT cannot take, and we can.
+_array_types: dict[type, bool] = {}
+
+
 class ArrayArgument:
     """An array of a library that Triton does not know.
 
@@ -40,20 +47,31 @@ class ArrayArgument:
     __slots__ = ("_address", "array", "dtype", "place")
 
     def __init__(self, array: Any) -> None:
-        view = kind_of(array).view(array)
+        kind = kind_of(array)
         self.array = array
-        self.dtype = view.type.dtype
-        self.place = HOST if view.place is None else view.place
-        self._address = view.address
+        self._address, layout = kind.describe(array)
+        key = (type(array), layout, self._address & 15)
+        known = _layouts.get(key)
+        if known is None:
+            view = kind.view(array)
+            known = (view.type.dtype, HOST if view.place is None else view.place)
+            if len(_layouts) >= _MOST_LAYOUTS:
+                _layouts.clear()
+            _layouts[key] = known
+        self.dtype, self.place = known
 
     def data_ptr(self) -> int:
         return self._address
 
 
 def _is_array(value: Any) -> bool:
-    """An array that Triton's JIT cannot take, and we can."""
-    offers = hasattr(value, "__array_interface__") or hasattr(value, "__sycl_usm_array_interface__")
-    return offers and not hasattr(value, "data_ptr") and not is_scalar(value)
+    cls = type(value)
+    known = _array_types.get(cls)
+    if known is None:
+        offers = hasattr(cls, "__array_interface__") or hasattr(cls, "__sycl_usm_array_interface__")
+        known = offers and not hasattr(cls, "data_ptr") and not is_scalar(value)
+        _array_types[cls] = known
+    return known
 
 
 def _wrapped(value: Any) -> Any:
