@@ -18,6 +18,7 @@ __all__ = [
     "Driver",
     "Event",
     "Function",
+    "Locator",
     "Module",
     "PreparedLaunch",
     "Stream",
@@ -250,6 +251,22 @@ class Driver(Protocol):
         Raises:
             NoDeviceError: there is no such device; the message says what there is or why there is
                 none.
+        """
+        ...
+
+
+@runtime_checkable
+class Locator(Protocol):
+    """What a driver adds whose vendor's arrays come from other libraries without their device."""
+
+    def locate(self, memory: Any) -> str:
+        """The name of the device that foreign memory lies on.
+
+        Args:
+            memory: how the vendor's array protocol names it: an address, a SYCL queue.
+
+        Raises:
+            XTargetError: it lies on none of the vendor's devices.
         """
         ...
 

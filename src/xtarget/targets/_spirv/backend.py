@@ -20,9 +20,9 @@ from . import lowering
 from .client import worker
 from .irtext import Layout
 from .sources import digest
-from .versions import check
+from .versions import check, llvmlite_version
 
-__all__ = ["NAME", "Options", "SpirvBackend", "register"]
+__all__ = ["NAME", "Options", "SpirvBackend", "checked_backend", "register"]
 
 #: The back end's name among Triton's, and the first part of its targets.
 NAME = "spirv"
@@ -78,6 +78,8 @@ class Options:
 class SpirvBackend(BaseBackend):  # type: ignore[misc]
     """Triton's way through `lowering` and the child process."""
 
+    #: Tells xtarget's back ends from others of the name; `xtarget_triton` has one too.
+    OWNER = "xtarget"
     supports_native_tensor_specialization = False
     binary_ext = "spirv"
 
@@ -85,12 +87,8 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
     def supports_target(target: Any) -> bool:
         return bool(target.backend == NAME)
 
-    def __init__(self, target: Any) -> None:
-        super().__init__(target)
-        worker.start()  # it loads LLVM while Triton works
-
     def hash(self) -> str:
-        return f"{NAME}-{digest()}"
+        return f"{NAME}-{digest()}-llvmlite-{llvmlite_version()}"
 
     def parse_options(self, options: dict[str, Any]) -> Options:
         known = {
@@ -100,6 +98,12 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
         }
         known["warp_size"] = self.target.warp_size
         known["arch"] = str(self.target.arch)
+        language = triton.knobs.language
+        fusion = known.get("enable_fp_fusion", language.default_fp_fusion)
+        # the second switch exists from Triton 3.9 on
+        known["enable_fp_fusion"] = fusion and not getattr(
+            language, "force_disable_fp_fusion", False
+        )
         return Options(**known)
 
     def pack_metadata(self, metadata: Any) -> tuple[int, int, int]:
@@ -125,6 +129,7 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
             raise CompileError(
                 "Gluon kernels cannot be compiled for SPIR-V: they name a GPU's own."
             )
+        worker.start()  # it loads LLVM while Triton works
 
         def ttir(module: Any, metadata: dict[str, Any]) -> Any:
             return lowering.optimize_ttir(module)
@@ -180,6 +185,16 @@ class _NoDriver(DriverBase):  # type: ignore[misc]
     get_device_interface = get_empty_cache_for_benchmark = get_current_target
 
 
+def checked_backend(target: Any) -> SpirvBackend:
+    """A back end for Triton's own compiling and launching (`xtarget_triton`).
+
+    Raises:
+        CompileError: this Triton and llvmlite were not tested together.
+    """
+    check(triton.__version__)
+    return SpirvBackend(target)
+
+
 def register() -> None:
     """Make Triton know the back end. May be called again, and from any thread.
 
@@ -190,7 +205,8 @@ def register() -> None:
     check(triton.__version__)
     with _registering:
         present = backends.setdefault(NAME, Backend(compiler=SpirvBackend, driver=_NoDriver))
-    if present.compiler is not SpirvBackend:
+    ours = getattr(present.compiler, "OWNER", None) == SpirvBackend.OWNER
+    if not ours:
         raise CompileError(
             f"Triton already has a back end named {NAME!r} ({present.compiler.__module__}), so "
             "xtarget cannot add its own. Uninstall the package it comes from."
