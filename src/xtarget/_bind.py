@@ -302,7 +302,7 @@ def _bound_launch(
     memory: list[int] = []
     for parameter in artifact.parameters:
         if parameter.hidden is not None:
-            nbytes = scratch[parameter.hidden]
+            nbytes = scratch.get(parameter.hidden, 0)  # others are the device's to fill in
             if nbytes:
                 order.append(-1 - len(memory))
                 memory.append(nbytes)

@@ -51,8 +51,8 @@ def worker() -> Iterator[Worker]:
 
 
 def assert_works(worker: Worker) -> None:
-    text, parameters = worker.prepare(FINE, b"", "k", LAYOUT)
-    assert parameters == ("ptr",)
+    text, kernel = worker.prepare(FINE, b"", "k", LAYOUT)
+    assert (kernel.parameters, kernel.asserts) == (("ptr",), False)
     assert "get_sub_group_local_id" in text
     assert worker.emit(text)[:4] == b"\x03\x02\x23\x07"
 

@@ -18,7 +18,7 @@ from xtarget._errors import LoadError, XTargetError
 from xtarget.targets import _jit, _jit_process
 from xtarget.targets._jit import Jit
 
-STANDIN = str(Path(__file__).parents[1] / "helpers")
+STANDIN = str(Path(__file__).parents[1] / "jit_standin")
 
 
 @pytest.fixture(autouse=True)

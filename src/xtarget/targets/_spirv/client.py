@@ -18,7 +18,7 @@ from ..._errors import CompileError
 from .._child import Child, ChildLostError, NoChildError
 from .._child_process import memory_text
 from .._frames import Frame, pack
-from .irtext import Layout
+from .irtext import Entry, Layout
 
 __all__ = ["Worker", "worker"]
 
@@ -49,10 +49,8 @@ class Worker:
         self._lock = threading.Lock()
         self._child = Child(_MODULE)
 
-    def prepare(
-        self, text: str, bitcode: bytes, entry: str, layout: Layout
-    ) -> tuple[str, tuple[str, ...]]:
-        """`codegen.prepare`: LLVM IR for SPIR-V, and the kernel's parameters as LLVM types.
+    def prepare(self, text: str, bitcode: bytes, entry: str, layout: Layout) -> tuple[str, Entry]:
+        """`codegen.prepare`: LLVM IR for SPIR-V, and what became of the kernel's entry.
 
         Raises:
             CompileError: something has no counterpart in SPIR-V, or LLVM failed.
@@ -61,7 +59,8 @@ class Worker:
         header, parts = self._call(
             "rewriting LLVM IR for SPIR-V", request, [text.encode(), bitcode]
         )
-        return parts[0].decode(), tuple(header["parameters"])
+        kernel = Entry(entry, tuple(header["parameters"]), header["asserts"], header["warp_size"])
+        return parts[0].decode(), kernel
 
     def emit(self, text: str) -> bytes:
         """`codegen.emit`: SPIR-V.

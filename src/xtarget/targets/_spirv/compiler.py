@@ -9,6 +9,7 @@ from typing import Any
 
 from ..._errors import CompileError, UnknownTargetError
 from ..._types import Artifact, CompileRequest, Parameter, Resources, Target
+from .._asserts import ASSERT_MEMORY
 from .._triton import Compiled, compile_with_triton, make_artifact
 from .._triton import fingerprint as triton_fingerprint
 from .sources import digest
@@ -43,17 +44,19 @@ _HOST_TYPES = {
 class SpirvCompiler:
     """Compiles for `vendor`.
 
-    Options of a request: `warp_size` (8, 16 or 32: the sub-group size), and `pointers`: `real`, or
-    `integer` for a run time that cannot pass addresses it did not allocate; the artifact then
-    lists those parameters as `u64`.
+    Options of a request: `warp_size` (8, 16 or 32: the sub-group size); `lanes`: `threads`, or
+    `vectors` to make one thread of a block of one warp where that can be done (the artifact then
+    has warps of 1); and `pointers`: `real`, or `integer` for a run time that cannot pass addresses
+    it did not allocate; the artifact then lists those parameters as `u64`.
 
     Attributes:
         vendor: first half of the targets.
-        warp_size: of requests that do not say it.
+        warp_size, lanes: of requests that say neither.
     """
 
     vendor: str
     warp_size: int
+    lanes: str = "threads"
 
     @property
     def fingerprint(self) -> str:
@@ -74,6 +77,7 @@ class SpirvCompiler:
             request, target, "warp_size", dict(request.options).get("warp_size", self.warp_size)
         )
         _one_of(request, target, "num_warps", request.num_warps)
+        lanes = "threads" if "warp_size" in dict(request.options) else self.lanes
         try:
             from .backend import register
         except ModuleNotFoundError as error:
@@ -82,7 +86,13 @@ class SpirvCompiler:
         else:
             register()
         compiled = compile_with_triton(
-            request, target, backend="spirv", arch=ARCH, warp_size=warp_size, options={}
+            request,
+            target,
+            backend="spirv",
+            arch=ARCH,
+            warp_size=warp_size,
+            options={"lanes": lanes},
+            locations=True,
         )
         artifact = make_artifact(
             compiled,
@@ -91,6 +101,9 @@ class SpirvCompiler:
             keep=_STAGES if keep_stages else (),
             resources=Resources(static_shared_bytes=compiled.metadata["shared"]),
         )
+        if compiled.metadata["asserts"]:
+            message = Parameter(ASSERT_MEMORY, "*i8", hidden=ASSERT_MEMORY)
+            artifact = replace(artifact, parameters=(*artifact.parameters, message))
         artifact = replace(artifact, parameters=_checked(artifact, compiled))
         if keep_stages and (assembly := disassemble(artifact.binary)):
             artifact = replace(artifact, texts={**artifact.texts, "spvasm": assembly})

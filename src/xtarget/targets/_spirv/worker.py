@@ -31,7 +31,12 @@ def _answer(header: dict[str, Any], parts: list[bytes]) -> bytes:
             text, kernel = codegen.prepare(
                 parts[0].decode(), parts[1], header["entry"], Layout(**header["layout"])
             )
-            return pack({"parameters": kernel.parameters}, [text.encode()])
+            answer = {
+                "parameters": kernel.parameters,
+                "asserts": kernel.asserts,
+                "warp_size": kernel.warp_size,
+            }
+            return pack(answer, [text.encode()])
         return pack({}, [codegen.emit(parts[0].decode())])
     except UnsupportedError as error:
         return pack({"unsupported": str(error)}, [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 import pyopencl as cl
@@ -37,13 +38,18 @@ class CpuDevice(QueueDevice):
         context = self.live()
         info = self.info
         entry = check_spirv(artifact, info.target, self.where, self._spirv, fp64=info.fp64)
-        return build(context, self._device, artifact, entry, self.info, self.native_key, native)
+        asserts = self._asserts(artifact)
+        return build(context, self._device, artifact, entry, info, self.native_key, native, asserts)
 
     def stream(self, handle: Any = None) -> CpuStream:
         context = self.live()
         if handle is None:
             return new_stream(context, self._device, self.where, self._retired)
         return borrowed_stream(handle, context, self._device, self.where, self._retired)
+
+    def _shared_bytes(self, raw: cl.Context, nbytes: int) -> tuple[memoryview, int]:
+        memory = (ctypes.c_char * nbytes)()
+        return memoryview(memory).cast("B"), ctypes.addressof(memory)
 
     def _allocate(self, raw: cl.Context, nbytes: int) -> CpuBuffer:
         return allocate(raw, nbytes, self.where, self._retired)

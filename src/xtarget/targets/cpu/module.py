@@ -10,6 +10,7 @@ import pyopencl as cl
 
 from ..._errors import LaunchError, LoadError, XTargetError
 from ..._types import Artifact, DeviceInfo, LaunchConfig
+from .._asserts import Asserts
 from .._jit import Jit
 from .._launch_limits import check_block
 from .._module import FunctionBase, ModuleBase, refuse
@@ -36,6 +37,7 @@ def build(
     info: DeviceInfo,
     key: str,
     native: bytes | None,
+    asserts: Asserts | None = None,
 ) -> CpuModule:
     """Load an artifact whose SPIR-V was checked. This process never compiles it: a child does.
 
@@ -54,10 +56,10 @@ def build(
         except XTargetError:
             pass  # another run time's code: the contract says to build the SPIR-V instead
         else:
-            return CpuModule(program, device, artifact, entry, info)
+            return CpuModule(program, device, artifact, entry, info, asserts)
     code = _jit.build(what, key, artifact.binary, artifact.entry)
     program = from_machine_code(context, device, code, what)
-    return CpuModule(program, device, artifact, entry, info)
+    return CpuModule(program, device, artifact, entry, info, asserts)
 
 
 class CpuModule(ModuleBase):
@@ -70,8 +72,10 @@ class CpuModule(ModuleBase):
         artifact: Artifact,
         entry: EntryPoint,
         info: DeviceInfo,
+        asserts: Asserts | None = None,
     ) -> None:
         super().__init__(program, artifact, info, [entry.name])
+        self.asserts = asserts
         self._device = device
         self._entry = entry
 
@@ -92,6 +96,7 @@ class CpuFunction(FunctionBase):
     def __init__(self, module: CpuModule, device: cl.Device, entry: EntryPoint) -> None:
         super().__init__(module)
         self._entry = entry
+        self._asserts = module.asserts
         kernel = self._new_kernel()
         with check(f"reading the limits of {module.where} failed", LoadError):
             self._threads = int(
@@ -115,6 +120,8 @@ class CpuFunction(FunctionBase):
     def prepare(self, config: LaunchConfig, args: Sequence[Value | None]) -> PreparedLaunch:
         artifact, module = self.artifact, self._module
         self._check_values(args)
+        if self._asserts is not None:
+            args = self._asserts.fill_in(artifact, args)
         check_block(artifact, module.info, most_threads=self._threads)
         check_local_size(artifact, self._entry)
         kernel = self._kernel()

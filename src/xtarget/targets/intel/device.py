@@ -12,7 +12,7 @@ from ..._types import Artifact, DeviceInfo
 from .._queues import QueueDevice
 from .._retire import Retired
 from .._spirv_binary import check_spirv
-from .memory import Addresses, IntelBuffer, allocate
+from .memory import Addresses, IntelBuffer, allocate, shared_bytes
 from .module import IntelModule, build
 from .program import native_key, proof_of, try_in_child
 from .stream import IntelStream, borrowed_stream, new_stream
@@ -62,13 +62,17 @@ class IntelDevice(QueueDevice):
         if proof not in self._proven:
             try_in_child(self.native_key, artifact, info, options)
             self._proven.add(proof)
-        return build(queue, artifact, entry, info, self._addresses, options)
+        asserts = self._asserts(artifact)
+        return build(queue, artifact, entry, info, self._addresses, options, asserts)
 
     def stream(self, handle: Any = None) -> IntelStream:
         queue = self.live()
         if handle is None:
             return new_stream(self._device, self.where, self._retired)
         return borrowed_stream(handle, queue, self.where, self._retired)
+
+    def _shared_bytes(self, raw: dpctl.SyclQueue, nbytes: int) -> tuple[memoryview, int]:
+        return shared_bytes(raw, nbytes, self.where, self._addresses)
 
     def _allocate(self, raw: dpctl.SyclQueue, nbytes: int) -> IntelBuffer:
         return allocate(raw, nbytes, self.where, self._retired, self._addresses)

@@ -10,6 +10,7 @@ import dpctl.program
 
 from ..._errors import LaunchError, LoadError
 from ..._types import Artifact, DeviceInfo, LaunchConfig
+from .._asserts import Asserts
 from .._launch_limits import check_block
 from .._module import FunctionBase, ModuleBase, refuse
 from .._scalars import ctypes_maker
@@ -32,6 +33,7 @@ def build(
     info: DeviceInfo,
     addresses: Addresses,
     options: str,
+    asserts: Asserts | None = None,
 ) -> IntelModule:
     """Load an artifact whose SPIR-V was checked; `options` are those of the device's compiler.
 
@@ -47,7 +49,7 @@ def build(
         )
     with check(what, LoadError):
         kernel = build_kernel(queue, artifact.binary, entry.name, options)
-    return IntelModule(kernel, artifact, entry, info, addresses, options)
+    return IntelModule(kernel, artifact, entry, info, addresses, options, asserts)
 
 
 class IntelModule(ModuleBase):
@@ -61,11 +63,13 @@ class IntelModule(ModuleBase):
         info: DeviceInfo,
         addresses: Addresses,
         options: str,
+        asserts: Asserts | None = None,
     ) -> None:
         super().__init__(kernel, artifact, info, [entry.name])
         self._options = options
         self._entry = entry
         self._addresses = addresses
+        self.asserts = asserts
 
     def native(self) -> bytes:
         self.live()
@@ -86,10 +90,13 @@ class IntelFunction(FunctionBase):
         self._entry = entry
         self._threads = threads
         self._addresses = addresses
+        self._asserts = module.asserts
 
     def prepare(self, config: LaunchConfig, args: Sequence[Value | None]) -> PreparedLaunch:
         artifact, module = self.artifact, self._module
         self._check_values(args)
+        if self._asserts is not None:
+            args = self._asserts.fill_in(artifact, args)
         check_block(artifact, module.info, most_threads=self._threads)
         check_local_size(artifact, self._entry)
         fixed: list[Any] = [None] * len(args)
