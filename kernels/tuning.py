@@ -182,8 +182,8 @@ _MATMUL: Final[Mapping[str, Mapping[str, tuple[MatmulTile, ...]]]] = {
 #: Vendors whose matrix units take fp16 and bf16; the others multiply them as fp32, which is exact.
 MATRIX_UNITS: Final = frozenset({"nvidia", "amd"})
 
-#: Options of the vendors' compilers for a matmul. Intel's GPUs: at a sub-group of 32 its tile spills
-#: about 350 registers of a Xe HPC, at 16 about 30 (`ci/intel_offline.py`).
+#: Options of the vendors' compilers for a matmul. Intel's GPUs: at a sub-group of 32 its tile
+#: spills about 350 registers of a Xe HPC, at 16 about 30 (`ci/intel_offline.py`).
 _MATMUL_OPTIONS: Final[Mapping[str, Mapping[str, int]]] = {"intel": {"warp_size": 16}, "other": {}}
 #: A matmul's K is cut into pieces no shorter than this.
 _SPLIT_K: Final = {"cpu": 4096, "other": 512}
