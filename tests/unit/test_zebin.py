@@ -261,6 +261,9 @@ def test_without_ocloc(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XTARGET_OCLOC", str(tmp_path / "nothing"))
     with pytest.raises(NoCompilerError, match=r"ocloc.*apt install intel-opencl-icd.*spirv64"):
         ocloc.build(SPIRV, "k", "pvc", "")
+    request = CompileRequest(KernelSource("k", "0" * 64, "k.py", lambda: None), ())
+    with pytest.raises(UnknownTargetError, match=r"intel:gfx90a .*Write intel:spirv64.* pvc"):
+        create_compiler().compile(request, Target("intel", "gfx90a"))
     assert create_compiler().archs() == ("spirv64",)
     assert ocloc.identity() == ""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from ..._errors import CompileError, LoadError
+from ..._errors import CompileError, LoadError, UnknownTargetError
 from ..._types import Artifact, CompileRequest, Constant, Target
 from .._spirv.compiler import ARCH, SpirvCompiler
 from . import ocloc
@@ -41,6 +41,12 @@ class IntelCompiler(SpirvCompiler):
     ) -> Artifact:
         if target.arch == ARCH:
             return super().compile(request, target, keep_stages=keep_stages)
+        if ocloc.find() is None and target.arch not in ocloc.ARCHS:
+            raise UnknownTargetError(
+                f"{target} cannot be compiled for: one portable form serves all devices of "
+                f"{self.vendor}. Write {self.vendor}:{ARCH}; with Intel's offline compiler ocloc "
+                f"there are {', '.join(ocloc.ARCHS)} too."
+            )
         asked = dict(request.options).get("warp_size")
         steps: list[tuple[Constant, str]] = [s for s in LADDER if asked in (None, s[0])]
         best: Artifact | None = None
