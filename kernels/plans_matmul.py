@@ -160,6 +160,7 @@ def _launch(
         (tiles * problem.batch.size, cdiv(problem.k, chunk) if parts > 1 else 1, 1),
         num_warps=tile.num_warps,
         num_stages=tile.num_stages,
+        options=tuning.matmul_options(call.vendor),
     )
 
 

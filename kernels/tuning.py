@@ -20,6 +20,7 @@ __all__ = [
     "Reduction",
     "Rows",
     "flat",
+    "matmul_options",
     "matmul_tile",
     "reduction",
     "rows",
@@ -157,8 +158,16 @@ _MATMUL: Final[Mapping[str, Mapping[str, tuple[MatmulTile, ...]]]] = {
         "integer": (MatmulTile(16, 16, 16, 4, 1),),
     },
     "cpu": {
-        "half": (MatmulTile(8, 32, 4, 1, 1), MatmulTile(8, 16, 4, 1, 1), MatmulTile(1, 16, 4, 1, 1)),
-        "single": (MatmulTile(8, 32, 4, 1, 1), MatmulTile(8, 16, 4, 1, 1), MatmulTile(1, 16, 4, 1, 1)),
+        "half": (
+            MatmulTile(8, 32, 4, 1, 1),
+            MatmulTile(8, 16, 4, 1, 1),
+            MatmulTile(1, 16, 4, 1, 1),
+        ),
+        "single": (
+            MatmulTile(8, 32, 4, 1, 1),
+            MatmulTile(8, 16, 4, 1, 1),
+            MatmulTile(1, 16, 4, 1, 1),
+        ),
         "double": (MatmulTile(8, 16, 4, 1, 1), MatmulTile(1, 16, 4, 1, 1)),
         "integer": (MatmulTile(8, 16, 4, 1, 1), MatmulTile(1, 16, 4, 1, 1)),
     },
@@ -173,6 +182,9 @@ _MATMUL: Final[Mapping[str, Mapping[str, tuple[MatmulTile, ...]]]] = {
 #: Vendors whose matrix units take fp16 and bf16; the others multiply them as fp32, which is exact.
 MATRIX_UNITS: Final = frozenset({"nvidia", "amd"})
 
+#: Options of the vendors' compilers for a matmul. Intel's GPUs: at a sub-group of 32 its tile
+#: spills about 350 registers of a Xe HPC, at 16 about 30 (`ci/intel_offline.py`).
+_MATMUL_OPTIONS: Final[Mapping[str, Mapping[str, int]]] = {"intel": {"warp_size": 16}, "other": {}}
 #: A matmul's K is cut into pieces no shorter than this.
 _SPLIT_K: Final = {"cpu": 4096, "other": 512}
 
@@ -215,6 +227,11 @@ def splits(blocks: int, wanted: int, length: int, shortest: int) -> int:
     are about `wanted` blocks and no part is below `shortest`.
     """
     return max(1, min(cdiv(wanted, blocks), length // shortest, 65535))
+
+
+def matmul_options(vendor: str) -> Mapping[str, int]:
+    """Options of the vendor's compiler for a matmul."""
+    return _of(_MATMUL_OPTIONS, vendor)
 
 
 def matmul_tile(

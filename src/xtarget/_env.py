@@ -21,6 +21,7 @@ __all__ = [
     "emulator_checks",
     "jit_seconds",
     "kernel_folders",
+    "ocloc",
     "parse_bytes",
     "probe_seconds",
     "spirv_seconds",
@@ -80,6 +81,11 @@ def probe_seconds() -> float:
         return float(os.environ.get("XTARGET_PROBE_SECONDS", _PROBE_SECONDS))
     except ValueError:
         return _PROBE_SECONDS
+
+
+def ocloc() -> str | None:
+    """`XTARGET_OCLOC`: Intel's offline compiler for GPUs, where it is not on the PATH."""
+    return os.environ.get("XTARGET_OCLOC") or None
 
 
 def spirv_seconds() -> float:

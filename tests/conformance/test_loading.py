@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from elf_writer import make_elf
 
 from xtarget import LoadError, OutOfResourcesError, XTargetError
 from xtarget._types import LaunchConfig, Target
@@ -108,6 +109,29 @@ def test_module_that_ends_the_run_times_compiler(
     args = [out.address, out.address, out.address, 0, *hidden(function)]
     function.launch(LaunchConfig((1, 1, 1)), args, stream)
     stream.synchronize()
+
+
+@pytest.mark.only_vendor("intel")
+def test_zebin_is_loaded_by_the_spirv_in_it(
+    vendor: Any, memory: Any, stream: Any, hidden: Any
+) -> None:
+    """With the options that it was built with."""
+    artifact = vendor.vector_add()
+    section = [(".spv", 0xFF000009, artifact.binary)]
+    options = [(".misc.buildOptions", 0xFF000014, b"-cl-mad-enable\0")]
+    native = replace(artifact, target=Target("intel", "pvc"), format="zebin")
+    function = _load(vendor.device, replace(native, binary=make_elf(section + options, 205)))
+    a, out = memory.put(np.ones(10, np.float32)), memory.empty(10)
+    args = [a.address, a.address, out.address, 10, *hidden(function)]
+    function.launch(LaunchConfig((1, 1, 1)), args, stream)
+    assert (memory.get(out) == 2).all()
+    wrong = [(".misc.buildOptions", 0xFF000014, b"-no-such-option\0")]
+    with pytest.raises(LoadError, match="vector_add cannot be loaded on intel:0"):
+        _load(vendor.device, replace(native, binary=make_elf(section + wrong, 205)))
+    with pytest.raises(
+        LoadError, match=r"vector_add cannot be loaded on intel:0: .*no SPIR-V in it"
+    ):
+        _load(vendor.device, replace(native, binary=make_elf(options, 205)))
 
 
 @SPIRV_ONLY

@@ -17,7 +17,7 @@ def open_device(key: str) -> Build:
     return build
 
 
-def build(spirv: bytes, entry: str) -> bytes:
+def build(spirv: bytes, entry: str, options: str) -> bytes:
     what = spirv.decode()
     if what == "hang":
         time.sleep(1000)

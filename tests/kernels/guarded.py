@@ -78,7 +78,7 @@ def calls(name: str, dtype: str) -> list[tuple[list[Any], dict[str, Any]]]:
     if name == "matmul":
         return [
             ([sample(dtype, m, k), sample(dtype, k, n, seed=1)], {})
-            for m, k, n in ((13, 33, 9), (64, 32, 32), (1, 1, 1), (33, 257, 3))
+            for m, k, n in ((13, 33, 9), (64, 32, 32), (1, 1, 1), (33, 257, 3), (35, 65, 41))
         ]
     if name in ("sum", "max"):
         return [

@@ -14,7 +14,7 @@ from xtarget.targets.cpu import discover as module
 from xtarget.targets.cpu.discover import discover
 from xtarget.targets.cpu.driver import CpuDriver
 
-SYSTEM = 8  # CL_DEVICE_SVM_FINE_GRAIN_SYSTEM
+SYSTEM = 4  # CL_DEVICE_SVM_FINE_GRAIN_SYSTEM
 
 
 def _device(name: str, **more: Any) -> Any:

@@ -54,18 +54,20 @@ class Jit:
         self._idle: list[_Builder] = []
         self._builders: weakref.WeakSet[_Builder] = weakref.WeakSet()
 
-    def build(self, what: str, device: str, spirv: bytes, entry: str) -> bytes:
+    def build(self, what: str, device: str, spirv: bytes, entry: str, options: str = "") -> bytes:
         """What the child's vendor makes of a module.
 
         Args:
             what: that it cannot be loaded and where, as the start of a sentence.
             device: which device, in the words of the child's vendor.
+            options: of the run time's compiler.
 
         Raises:
             LoadError: the run time refuses the module, or its compiler dies or takes too long.
         """
         seconds, memory = jit_seconds(), build_memory()
-        header = {"device": device, "entry": entry, "seconds": seconds, "memory": memory}
+        header: dict[str, Any] = {"device": device, "entry": entry, "options": options}
+        header |= {"seconds": seconds, "memory": memory}
         try:
             answer, parts = self._ask(pack(header, [spirv]), seconds + _GRACE)
         except NoChildError as error:

@@ -12,8 +12,8 @@ from ._frames import pack, read_frame
 
 __all__ = ["Build", "serve"]
 
-#: From a device in its vendor's words to what builds there: (SPIR-V, entry) to bytes.
-Build = Callable[[bytes, str], bytes]
+#: What builds on a device: (SPIR-V, entry, the compiler's options) to bytes.
+Build = Callable[[bytes, str, str], bytes]
 
 #: Seconds without a request after which the process ends and gives its memory back.
 _IDLE = 60.0
@@ -38,7 +38,7 @@ def serve(open_device: Callable[[str], Build]) -> None:
                 build = devices[header["device"]] = open_device(header["device"])
                 limit_memory(header["memory"])  # on top of what the run time itself has mapped
             end_after(header["seconds"])
-            answer = pack({}, [build(spirv, header["entry"])])
+            answer = pack({}, [build(spirv, header["entry"], header["options"])])
         except XTargetError as error:
             answer = pack({"failed": str(error)}, [])
         except Exception as error:  # whatever it is, the parent shall say it

@@ -23,7 +23,11 @@ def open_device(key: str) -> Build:
         )
     device = discover().devices[there.index(key)][0]
     context = cl.Context([device])
-    return lambda spirv, entry: build_native(context, device, spirv, f"building {entry} failed")
+
+    def build(spirv: bytes, entry: str, options: str) -> bytes:
+        return build_native(context, device, spirv, options, f"building {entry} failed")
+
+    return build
 
 
 if __name__ == "__main__":

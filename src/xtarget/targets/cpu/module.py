@@ -23,6 +23,8 @@ from .program import from_machine_code, machine_code, with_header
 
 __all__ = ["CpuFunction", "CpuModule", "build"]
 
+#: Addresses that one parameter of a prepared launch remembers before it starts again.
+_REMEMBERED = 256
 #: Intel's CPU compiler crashes and hangs on some modules (facts/spirv.md, 9.2).
 _jit = Jit("xtarget.targets.cpu.jit")
 
@@ -142,11 +144,29 @@ def _setter(
     """What sets one argument."""
     type_ = artifact.parameters[index].type
     if entry.parameters[index] == "pointer":
-        return lambda address: kernel.set_arg(index, pointer(int(address)))
+        return _pointer_setter(kernel, index)
     pack = PACK["u64" if type_.startswith("*") else type_]
     # the public set_arg tries memory objects first and takes 7 µs for bytes (pyopencl 2026.1)
     set_bytes = getattr(kernel, "_set_arg_buf", kernel.set_arg)
     return lambda value: set_bytes(index, pack(value))
+
+
+def _pointer_setter(kernel: cl.Kernel, index: int) -> Callable[[Value], None]:
+    """Remembers pyopencl's objects for addresses: making one takes longer than setting it. They
+    refer to memory and hold none.
+    """
+    known: dict[Value, cl.SVM] = {}
+    set_arg = kernel.set_arg
+
+    def set_address(address: Value) -> None:
+        found = known.get(address)
+        if found is None:
+            if len(known) >= _REMEMBERED:
+                known.clear()
+            found = known[address] = pointer(int(address))
+        set_arg(index, found)
+
+    return set_address
 
 
 def _prepared(

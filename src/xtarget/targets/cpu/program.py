@@ -74,7 +74,9 @@ def from_machine_code(context: cl.Context, device: cl.Device, code: bytes, what:
     return _built(program, device, what)
 
 
-def build_native(context: cl.Context, device: cl.Device, spirv: bytes, what: str) -> bytes:
+def build_native(
+    context: cl.Context, device: cl.Device, spirv: bytes, options: str, what: str
+) -> bytes:
     """Machine code of a SPIR-V module. For the child process: the compiler may crash or hang.
 
     Raises:
@@ -82,16 +84,16 @@ def build_native(context: cl.Context, device: cl.Device, spirv: bytes, what: str
     """
     with check(what, LoadError):
         program = cl.Program(context, spirv)
-    program = _built(program, device, what)
+    program = _built(program, device, what, options)
     with check(what, LoadError):
         return bytes(program.get_info(cl.program_info.BINARIES)[0])
 
 
-def _built(program: cl.Program, device: cl.Device, what: str) -> cl.Program:
+def _built(program: cl.Program, device: cl.Device, what: str, options: str = "") -> cl.Program:
     with _warnings_lock, warnings.catch_warnings():
         warnings.simplefilter("ignore", cl.CompilerWarning)  # "there is a log" is no news
         try:
-            return program.build(devices=[device])
+            return program.build(options, devices=[device])
         except cl.Error as error:
             try:
                 log = program.get_build_info(device, cl.program_build_info.LOG)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import dpctl
 
+from ..._errors import LoadError
 from ..._types import Artifact, DeviceInfo
 from .._queues import QueueDevice
 from .._retire import Retired
@@ -14,11 +16,25 @@ from .memory import Addresses, IntelBuffer, allocate, shared_bytes
 from .module import IntelModule, build
 from .program import native_key, proof_of, try_in_child
 from .stream import IntelStream, borrowed_stream, new_stream
+from .zebin import options_of, spirv_of
 
 __all__ = ["IntelDevice"]
 
 #: dpctl does not tell what the run time takes; this is the newest SPIR-V there is.
 _MAX_SPIRV = (1, 6)
+
+
+def _portable(artifact: Artifact, where: str) -> tuple[Artifact, str]:
+    """The artifact as SPIR-V, and the options to build it with. dpctl has no way to load a zebin's
+    machine code.
+    """
+    if artifact.format != "zebin":
+        return artifact, ""
+    try:
+        spirv, options = spirv_of(artifact.binary), options_of(artifact.binary)
+    except LoadError as error:
+        raise LoadError(f"{artifact.entry} cannot be loaded on {where}: {error}") from error
+    return replace(artifact, format="spirv", binary=spirv), options
 
 
 class IntelDevice(QueueDevice):
@@ -37,17 +53,17 @@ class IntelDevice(QueueDevice):
         self._addresses = Addresses(queue, info.name)
 
     def load(self, artifact: Artifact, native: bytes | None = None) -> IntelModule:
-        queue = self.live()
-        info = self.info
+        queue, info = self.live(), self.info
+        artifact, options = _portable(artifact, self.where)
         entry = check_spirv(artifact, info.target, self.where, _MAX_SPIRV, fp64=info.fp64)
-        proof = proof_of(artifact.binary)
+        proof = proof_of(artifact.binary, options)
         if native == proof:
             self._proven.add(proof)
         if proof not in self._proven:
-            try_in_child(self.native_key, artifact, info)
+            try_in_child(self.native_key, artifact, info, options)
             self._proven.add(proof)
         asserts = self._asserts(artifact)
-        return build(queue, artifact, entry, info, self._addresses, asserts)
+        return build(queue, artifact, entry, info, self._addresses, options, asserts)
 
     def stream(self, handle: Any = None) -> IntelStream:
         queue = self.live()

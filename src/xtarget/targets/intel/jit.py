@@ -26,10 +26,10 @@ def open_device(key: str) -> Build:
         )
     queue = dpctl.SyclQueue(device)
 
-    def build(spirv: bytes, entry: str) -> bytes:
+    def build(spirv: bytes, entry: str, options: str) -> bytes:
         with check(f"building {entry} failed", LoadError):
-            build_kernel(queue, spirv, entry)
-        return proof_of(spirv)
+            build_kernel(queue, spirv, entry, options)
+        return proof_of(spirv, options)
 
     return build
 

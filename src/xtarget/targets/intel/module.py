@@ -32,9 +32,10 @@ def build(
     entry: EntryPoint,
     info: DeviceInfo,
     addresses: Addresses,
+    options: str,
     asserts: Asserts | None = None,
 ) -> IntelModule:
-    """Load an artifact whose SPIR-V was checked.
+    """Load an artifact whose SPIR-V was checked; `options` are those of the device's compiler.
 
     Raises:
         LoadError: the run time refuses it.
@@ -47,8 +48,8 @@ def build(
             f"{', '.join(map(str, widths))}. Compile it with the option warp_size={max(widths)}."
         )
     with check(what, LoadError):
-        kernel = build_kernel(queue, artifact.binary, entry.name)
-    return IntelModule(kernel, artifact, entry, info, addresses, asserts)
+        kernel = build_kernel(queue, artifact.binary, entry.name, options)
+    return IntelModule(kernel, artifact, entry, info, addresses, options, asserts)
 
 
 class IntelModule(ModuleBase):
@@ -61,16 +62,18 @@ class IntelModule(ModuleBase):
         entry: EntryPoint,
         info: DeviceInfo,
         addresses: Addresses,
+        options: str,
         asserts: Asserts | None = None,
     ) -> None:
         super().__init__(kernel, artifact, info, [entry.name])
+        self._options = options
         self._entry = entry
         self._addresses = addresses
         self.asserts = asserts
 
     def native(self) -> bytes:
         self.live()
-        return proof_of(self.artifact.binary)
+        return proof_of(self.artifact.binary, self._options)
 
     def function(self, name: str | None = None) -> IntelFunction:
         kernel = self.described(name)

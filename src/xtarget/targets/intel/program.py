@@ -28,18 +28,20 @@ def native_key(device: dpctl.SyclDevice) -> str:
     return " | ".join((device.filter_string, device.name.strip(), device.driver_version.strip()))
 
 
-def proof_of(spirv: bytes) -> bytes:
+def proof_of(spirv: bytes, options: str) -> bytes:
     """What is kept of a module that was built."""
-    return _MAGIC + hashlib.sha256(spirv).digest()
+    return _MAGIC + hashlib.sha256(options.encode() + b"\0" + spirv).digest()
 
 
-def build_kernel(queue: dpctl.SyclQueue, spirv: bytes, entry: str) -> dpctl.program.SyclKernel:
+def build_kernel(
+    queue: dpctl.SyclQueue, spirv: bytes, entry: str, options: str
+) -> dpctl.program.SyclKernel:
     """Compile SPIR-V to the device's machine code."""
-    program = dpctl.program.create_program_from_spirv(queue, spirv, "")
+    program = dpctl.program.create_program_from_spirv(queue, spirv, options)
     return program.get_sycl_kernel(entry)
 
 
-def try_in_child(key: str, artifact: Artifact, info: DeviceInfo) -> None:
+def try_in_child(key: str, artifact: Artifact, info: DeviceInfo, options: str) -> None:
     """Build a module where a crash does no harm.
 
     Args:
@@ -49,4 +51,4 @@ def try_in_child(key: str, artifact: Artifact, info: DeviceInfo) -> None:
         LoadError: it does not build.
     """
     what = f"{artifact.entry} cannot be loaded on {info.name} ({info.product})"
-    _jit.build(what, key, artifact.binary, artifact.entry)
+    _jit.build(what, key, artifact.binary, artifact.entry, options)
