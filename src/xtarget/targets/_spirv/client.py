@@ -23,7 +23,7 @@ from ..._errors import CompileError
 from .irtext import Entry, Layout
 from .worker import HEADER_LENGTH, pack, unpack_header
 
-__all__ = ["Worker", "worker"]
+__all__ = ["UnsupportedCodeError", "Worker", "child_environment", "worker"]
 
 _MODULE = "xtarget.targets._spirv.worker"
 _LOG_BYTES = 4000
@@ -34,6 +34,31 @@ _GRACE = 10.0
 
 class _WorkerLostError(Exception):
     """The child ended, or did not answer in time."""
+
+
+class UnsupportedCodeError(CompileError):
+    """A kernel uses what SPIR-V does not have.
+
+    Args:
+        what: is used.
+        symbol: what it is called in Triton's LLVM IR.
+        place: where, as `places.place_of` writes it.
+    """
+
+    def __init__(self, what: str, symbol: str, place: str = "") -> None:
+        super().__init__(
+            f"SPIR-V: the kernel uses {what}{place}, which has no counterpart there. "
+            "Write the kernel without it for this target."
+        )
+        self.what = what
+        self.symbol = symbol
+
+
+def child_environment() -> dict[str, str]:
+    """Environment variables with which a child process finds this package."""
+    here = str(Path(__file__).parents[3])
+    given = os.environ.get("PYTHONPATH")
+    return {**os.environ, "PYTHONPATH": here + (os.pathsep + given if given else "")}
 
 
 class Worker:
@@ -125,10 +150,7 @@ class Worker:
                 + (f" It said:\n{log}" if log else "")
             )
         if "unsupported" in answer:
-            raise CompileError(
-                f"SPIR-V: the kernel uses {answer['unsupported']}, which has no counterpart there. "
-                "Write the kernel without it for this target."
-            )
+            raise UnsupportedCodeError(answer["unsupported"], answer["symbol"])
         if "error" in answer:
             raise CompileError(f"{doing} failed: {answer['error']}")
         return answer, data
@@ -142,9 +164,6 @@ class Worker:
                 "LLVM runs in a child process, and this Python does not know its own executable "
                 "(sys.executable is empty). Set sys.executable, or compile in another process."
             )
-        here = str(Path(__file__).parents[3])
-        given = os.environ.get("PYTHONPATH")
-        path = here + (os.pathsep + given if given else "")
         self._log = tempfile.TemporaryFile()  # noqa: SIM115, closed by _end
         # -P: a file json.py in the working directory must not become the child's json
         self._process = subprocess.Popen(
@@ -153,7 +172,7 @@ class Worker:
             stdout=subprocess.PIPE,
             stderr=self._log,
             bufsize=0,
-            env={**os.environ, "PYTHONPATH": path},
+            env=child_environment(),
         )
         return self._process
 

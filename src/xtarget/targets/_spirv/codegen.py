@@ -11,7 +11,7 @@ from . import library
 from .arithmetic import NEEDS_DEFINITION
 from .irtext import Draft, Entry, Layout, UnsupportedError
 from .literals import in_old_style
-from .retarget import retarget
+from .retarget import CLOCK, retarget
 
 __all__ = ["emit", "prepare", "warm_up"]
 
@@ -72,12 +72,15 @@ def prepare(text: str, bitcode: bytes, entry: str, layout: Layout) -> tuple[str,
     if any(_undefined(module)):
         _link_library(module, layout.warp_size, late=True)
         _run(module, "always_inliner", "global_dead_code_eliminate")
+    _refuse_foreign(module)
     # SPIR-V cannot say "or disjoint"; as a sum it stays visible to the device as address arithmetic
     return str(module).replace(" = or disjoint ", " = add nuw nsw "), kernel
 
 
 def emit(text: str) -> bytes:
     """SPIR-V of what `prepare` gave. LLVM ends the process where it cannot."""
+    if CLOCK in text:
+        llvm.set_option("", "--spirv-ext=+SPV_KHR_shader_clock")
     machine = _machine()
     module = llvm.parse_assembly(text)
     module.verify()
@@ -117,11 +120,20 @@ def _undefined(module: Any) -> list[str]:
     return [f.name for f in module.functions if f.is_declaration and library.is_ours(f.name)]
 
 
+def _refuse_foreign(module: Any) -> None:
+    """A function that nobody defines would be found out when the module is loaded, or crash then."""
+    for function in module.functions:
+        name = function.name
+        if function.is_declaration and not name.startswith(("_Z", "llvm.")) and name != "printf":
+            raise UnsupportedError(f"the external function {name}", name)
+
+
 def _link_library(module: Any, warp_size: int, *, late: bool = False) -> None:
     names = [name for name in _undefined(module) if late or not name.startswith("xt.late.")]
     text, unknown = library.assemble(names, warp_size, late=late)
     if unknown:
-        raise UnsupportedError(", ".join(library.original_name(name) for name in unknown))
+        names = [library.original_name(name) for name in unknown]
+        raise UnsupportedError(", ".join(names), names[0])
     definitions = llvm.parse_assembly(text)
     definitions.triple, definitions.data_layout = TRIPLE, DATA_LAYOUT
     module.link_in(definitions)
