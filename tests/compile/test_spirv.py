@@ -250,6 +250,13 @@ def test_unknown_warp_size(size: Any) -> None:
         compiler().compile(plain, CPU)
 
 
+@pytest.mark.parametrize("num_warps", [0, 3, -4, 2048, 1 << 40, "4", True])
+def test_num_warps_out_of_range(num_warps: Any) -> None:
+    plain = replace(request(kernels.CASES["add_fp32"]), num_warps=num_warps)
+    with pytest.raises(CompileError, match=r"num_warps is .* one of 1, 2, 4, .* 1024\.$"):
+        compiler().compile(plain, CPU)
+
+
 def test_untested_pair(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XTARGET_SPIRV_UNTESTED", raising=False)
     monkeypatch.setattr(versions, "llvmlite_version", lambda: "0.45rc1")

@@ -13,12 +13,12 @@ import pytest
 pytest.importorskip("triton", reason="Triton is not installed, and it is what compiles")
 pytest.importorskip("llvmlite", reason="llvmlite is not installed, and it writes SPIR-V")
 sys.path.insert(0, str(Path(__file__).parent))
-import triton  # noqa: E402
-import triton.language as tl  # noqa: E402
-from spirv_kernels import Case, empty  # noqa: E402
-from spirv_run import compiled, device, launch, run  # noqa: E402
+import triton
+import triton.language as tl
+from spirv_kernels import Case, empty
+from spirv_run import compiled, device, launch, run
 
-from xtarget._errors import CompileError, DeviceAssertError  # noqa: E402
+from xtarget._errors import CompileError, DeviceAssertError
 
 
 @triton.jit

@@ -11,8 +11,8 @@ import pytest
 pytest.importorskip("triton", reason="Triton is not installed, and it is what compiles")
 pytest.importorskip("llvmlite", reason="llvmlite is not installed, and it writes SPIR-V")
 sys.path.insert(0, str(Path(__file__).parent))
-import spirv_language as language  # noqa: E402
-from spirv_run import check, compiled, device  # noqa: E402
+import spirv_language as language
+from spirv_run import check, compiled, device
 
 
 @pytest.mark.parametrize("name", language.CASES)

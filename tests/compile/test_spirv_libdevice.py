@@ -13,11 +13,11 @@ import pytest
 pytest.importorskip("triton", reason="Triton is not installed, and it is what compiles")
 pytest.importorskip("llvmlite", reason="llvmlite is not installed, and it writes SPIR-V")
 sys.path.insert(0, str(Path(__file__).parent))
-import triton  # noqa: E402
-import triton.language as tl  # noqa: E402
-from spirv_kernels import Case, empty  # noqa: E402
-from spirv_run import run  # noqa: E402
-from triton.language.extra import libdevice  # noqa: E402
+import triton
+import triton.language as tl
+from spirv_kernels import Case, empty
+from spirv_run import run
+from triton.language.extra import libdevice
 
 COUNT = 512
 
@@ -207,5 +207,3 @@ def test_ends_of_the_error_integral(dtype: Any) -> None:
     assert (ends[0][0], ends[0][1]) == (0, np.inf) and np.isnan(ends[0][2])
     assert (ends[1][3], ends[1][4], ends[1][6]) == (np.inf, -np.inf, 0)
     assert np.isnan(ends[1][[0, 1, 2, 5]]).all()
-
-

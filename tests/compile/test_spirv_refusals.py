@@ -14,19 +14,19 @@ import pytest
 pytest.importorskip("triton", reason="Triton is not installed, and it is what compiles")
 pytest.importorskip("llvmlite", reason="llvmlite is not installed, and it writes SPIR-V")
 sys.path.insert(0, str(Path(__file__).parent))
-import spirv_kernels as kernels  # noqa: E402
-import triton  # noqa: E402
-import triton.language as tl  # noqa: E402
-from spirv_kernels import Case, empty  # noqa: E402
-from spirv_requests import request  # noqa: E402
-from spirv_run import compiled, device, run  # noqa: E402
-from triton.experimental import gluon  # noqa: E402
-from triton.language.extra import hip  # noqa: E402
+import spirv_kernels as kernels
+import triton
+import triton.language as tl
+from spirv_kernels import Case, empty
+from spirv_requests import request
+from spirv_run import compiled, device, run
+from triton.experimental import gluon
+from triton.language.extra import hip
 
-from xtarget._errors import CompileError  # noqa: E402
-from xtarget._types import Target  # noqa: E402
-from xtarget.targets import intel  # noqa: E402
-from xtarget.targets._spirv.diagnose import Stage, reason, told  # noqa: E402
+from xtarget._errors import CompileError
+from xtarget._types import Target
+from xtarget.targets import intel
+from xtarget.targets._spirv.diagnose import Stage, reason, told
 
 
 @gluon.jit

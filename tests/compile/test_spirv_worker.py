@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from xtarget._errors import CompileError
+from xtarget.targets import _child
 from xtarget.targets._spirv import client
 from xtarget.targets._spirv.client import Worker
 from xtarget.targets._spirv.irtext import Layout
@@ -102,6 +103,14 @@ def test_a_request_that_takes_too_long(worker: Worker) -> None:
     assert_works(worker)
 
 
+def test_a_request_that_takes_too_much_memory(worker: Worker) -> None:
+    worker.memory_limit = 1 << 20
+    with pytest.raises(CompileError, match=r"memory|Memory"):
+        worker.emit(FINE + "\n" * (64 << 20))
+    worker.memory_limit = None
+    assert_works(worker)
+
+
 def test_the_limit_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XTARGET_SPIRV_SECONDS", "2.5")
     assert Worker().time_limit == 2.5
@@ -171,7 +180,7 @@ def test_an_interrupted_request_leaves_nothing_in_the_pipe(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(client, "_unpack", interrupted)
+        patch.setattr(_child, "unpack", interrupted)
         with pytest.raises(KeyboardInterrupt):
             worker.prepare(FINE, b"", "k", LAYOUT)
     assert_works(worker)

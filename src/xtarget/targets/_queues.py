@@ -38,9 +38,7 @@ class QueueEvent(EventBase, ABC):
     #: How a queue is made whose events have times.
     PROFILING: ClassVar[str]
 
-    def __init__(
-        self, event: Any, where: str, *, timed: bool, waited: Callable[[], None]
-    ) -> None:
+    def __init__(self, event: Any, where: str, *, timed: bool, waited: Callable[[], None]) -> None:
         super().__init__(event, where)
         self._timed = timed
         self._waited = waited

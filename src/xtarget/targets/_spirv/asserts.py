@@ -78,7 +78,11 @@ def lower_asserts(draft: Draft, entry: str) -> bool:
             body.append(line)
         elif not (line.startswith("declare ") and _TRAP.search(line)):
             result.append(line)
-    draft.lines = [f"{_STOP} = internal addrspace(3) global i32 undef, align 4", *constants, *result]
+    draft.lines = [
+        f"{_STOP} = internal addrspace(3) global i32 undef, align 4",
+        *constants,
+        *result,
+    ]
     if not any("declare " in line and "@xt.amdgcn.s.barrier(" in line for line in result):
         draft.declarations["xt.amdgcn.s.barrier"] = "declare void @xt.amdgcn.s.barrier()"
     return True
@@ -164,9 +168,7 @@ def _stop(draft: Draft, onward: str) -> list[str]:
 
 
 def _incoming(line: str, renamed: dict[str, str]) -> str:
-    return re.sub(
-        r", %([\w.$-]+) \]", lambda m: f", %{renamed.get(m[1], m[1])} ]", line
-    )
+    return re.sub(r", %([\w.$-]+) \]", lambda m: f", %{renamed.get(m[1], m[1])} ]", line)
 
 
 def _shortened(text: str, opening: str) -> str:
@@ -200,7 +202,8 @@ def define(name: str, _warp_size: int) -> str | None:
         f"""%given = icmp ne ptr addrspace(1) %memory, null
         br i1 %given, label %claim, label %end
         claim:
-        %seen = cmpxchg ptr addrspace(1) %memory, i32 0, i32 1 syncscope("device") acq_rel acquire, align 4
+        %seen = cmpxchg ptr addrspace(1) %memory, i32 0, i32 1 \
+syncscope("device") acq_rel acquire, align 4
         %first = extractvalue {{ i32, i1 }} %seen, 1
         br i1 %first, label %write, label %end
         write:

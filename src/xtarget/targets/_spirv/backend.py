@@ -26,14 +26,15 @@ from .float8 import convert_fp8e4b15
 from .irtext import Layout
 from .places import place_of
 from .sources import digest
-from .versions import check
+from .versions import check, llvmlite_version
 
-__all__ = ["NAME", "Options", "SpirvBackend", "register"]
+__all__ = ["NAME", "Options", "SpirvBackend", "checked_backend", "register"]
 
 #: The back end's name among Triton's, and the first part of its targets.
 NAME = "spirv"
 _POINTERS = ("real", "integer")
 _CAPABILITIES = ("fp64", "fp16", "int64_atomics")
+_LANES = ("threads", "vectors")
 _registering = threading.Lock()
 
 
@@ -48,6 +49,7 @@ class Options:
         fp64, fp16, int64_atomics: the device has these. A kernel that wants one it has not is
             refused with the line.
         kernel_clock: the device has the extension SPV_KHR_shader_clock.
+        lanes: `threads`, or `vectors`: a block of one warp becomes one thread, if it can be.
     """
 
     num_warps: int = 4
@@ -59,6 +61,7 @@ class Options:
     fp16: bool = True
     int64_atomics: bool = True
     kernel_clock: bool = False
+    lanes: str = "threads"
     enable_fp_fusion: bool = True
     debug: bool = False
     sanitize_overflow: bool = True
@@ -92,6 +95,8 @@ class Options:
         for name in (*_CAPABILITIES, "kernel_clock"):
             if not isinstance(getattr(self, name), bool):
                 raise ValueError(f"{name} is {getattr(self, name)!r}; it must be True or False.")
+        if self.lanes not in _LANES:
+            raise ValueError(f"lanes is {self.lanes!r}; it must be one of {_LANES}.")
 
     def hash(self) -> str:
         """Triton's key of these options."""
@@ -101,6 +106,8 @@ class Options:
 class SpirvBackend(BaseBackend):  # type: ignore[misc]
     """Triton's way through `lowering` and the child process."""
 
+    #: Tells xtarget's back ends from others of the name; `xtarget_triton` has one too.
+    OWNER = "xtarget"
     supports_native_tensor_specialization = False
     binary_ext = "spirv"
 
@@ -108,12 +115,8 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
     def supports_target(target: Any) -> bool:
         return bool(target.backend == NAME)
 
-    def __init__(self, target: Any) -> None:
-        super().__init__(target)
-        worker.start()  # it loads LLVM while Triton works
-
     def hash(self) -> str:
-        return f"{NAME}-{digest()}"
+        return f"{NAME}-{digest()}-llvmlite-{llvmlite_version()}"
 
     def parse_options(self, options: dict[str, Any]) -> Options:
         known = {
@@ -123,6 +126,12 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
         }
         known["warp_size"] = self.target.warp_size
         known["arch"] = str(self.target.arch)
+        language = triton.knobs.language
+        fusion = known.get("enable_fp_fusion", language.default_fp_fusion)
+        # the second switch exists from Triton 3.9 on
+        known["enable_fp_fusion"] = fusion and not getattr(
+            language, "force_disable_fp_fusion", False
+        )
         return Options(**known)
 
     def pack_metadata(self, metadata: Any) -> tuple[int, int, int]:
@@ -151,6 +160,7 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
             raise CompileError(
                 "Gluon kernels cannot be compiled for SPIR-V: they name a GPU's own."
             )
+        worker.start()  # it loads LLVM while Triton works
 
         def ttir(module: Any, metadata: dict[str, Any]) -> Any:
             with _explained("ttir", module, options, options.warp_size):
@@ -191,6 +201,7 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
             fp_fusion=options.enable_fp_fusion,
             fp64=options.fp64,
             kernel_clock=options.kernel_clock,
+            vectors=options.lanes == "vectors",
         )
         try:
             text, kernel = worker.prepare(lowered.text, lowered.bitcode, entry, layout)
@@ -201,6 +212,7 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
             name=entry,
             shared=lowered.shared_bytes,
             num_warps=lowered.num_warps,
+            warp_size=kernel.warp_size,
             global_scratch_size=lowered.scratch_bytes,
             global_scratch_align=lowered.scratch_align,
             profile_scratch_size=0,
@@ -241,6 +253,16 @@ class _NoDriver(DriverBase):  # type: ignore[misc]
     get_device_interface = get_empty_cache_for_benchmark = get_current_target
 
 
+def checked_backend(target: Any) -> SpirvBackend:
+    """A back end for Triton's own compiling and launching (`xtarget_triton`).
+
+    Raises:
+        CompileError: this Triton and llvmlite were not tested together.
+    """
+    check(triton.__version__)
+    return SpirvBackend(target)
+
+
 def register() -> None:
     """Make Triton know the back end. May be called again, and from any thread.
 
@@ -251,7 +273,8 @@ def register() -> None:
     check(triton.__version__)
     with _registering:
         present = backends.setdefault(NAME, Backend(compiler=SpirvBackend, driver=_NoDriver))
-    if present.compiler is not SpirvBackend:
+    ours = getattr(present.compiler, "OWNER", None) == SpirvBackend.OWNER
+    if not ours:
         raise CompileError(
             f"Triton already has a back end named {NAME!r} ({present.compiler.__module__}), so "
             "xtarget cannot add its own. Uninstall the package it comes from."

@@ -15,6 +15,8 @@ import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from .._child import child_environment
+
 __all__ = ["Stage", "reason"]
 
 _SECONDS = 60.0
@@ -53,17 +55,11 @@ def reason(stage: Stage) -> str:
             text=True,
             timeout=_SECONDS,
             check=False,
-            env=_environment(),
+            env=child_environment(),
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"(the reason could not be found out: {error})"
     return told(done.stderr)
-
-
-def _environment() -> dict[str, str]:
-    from .client import child_environment
-
-    return child_environment()
 
 
 def told(log: str) -> str:

@@ -40,6 +40,7 @@ class Layout:
         fp_fusion: the device may fuse a multiplication and an addition.
         fp64: the device has doubles.
         kernel_clock: the device has SPV_KHR_shader_clock.
+        vectors: make the block's only warp one thread, if the kernel allows it (see `vectors`).
     """
 
     num_warps: int
@@ -49,6 +50,7 @@ class Layout:
     fp_fusion: bool = True
     fp64: bool = True
     kernel_clock: bool = False
+    vectors: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +61,13 @@ class Entry:
         name: its name.
         parameters: their LLVM types, as the host gives them.
         asserts: the last parameter is memory for the message of a failed device_assert.
+        warp_size: its threads in a warp: 1 where lanes became vectors.
     """
 
     name: str
     parameters: tuple[str, ...]
-    asserts: bool = False
+    asserts: bool
+    warp_size: int
 
 
 @dataclass(slots=True)

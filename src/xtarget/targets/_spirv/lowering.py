@@ -101,7 +101,7 @@ def _parsed(text: str, like: Any) -> Any:
 
 
 def warp_size(module: Any, wanted: int) -> int:
-    """The warp that the kernel gets: Triton's lowering of `tl.histogram` asserts on less than 32."""
+    """The warp that the kernel gets: Triton's `tl.histogram` asserts on less than 32."""
     return 32 if wanted < 32 and "tt.histogram" in str(module) else wanted
 
 

@@ -9,7 +9,9 @@ from pathlib import Path
 __all__ = ["place_of", "place_of_operation"]
 
 _ATTACHED = re.compile(r"!dbg !(\d+)")
-_SCOPED = re.compile(r"^!(\d+) = (?:distinct )?!DI(?:Subprogram|LexicalBlock\w*)\(.*file: !(\d+)", re.M)
+_SCOPED = re.compile(
+    r"^!(\d+) = (?:distinct )?!DI(?:Subprogram|LexicalBlock\w*)\(.*file: !(\d+)", re.M
+)
 
 
 def place_of(symbol: str, llvm_ir: str) -> str:
@@ -62,7 +64,9 @@ def place_of_operation(pattern: re.Pattern[str], mlir: str) -> str:
             if place := _FILE_LINE.search(text):
                 source = linecache.getline(place[1], int(place[2])).strip()
                 name = Path(place[1]).name
-                return f" ({operation[1]} in {name}:{place[2]}" + (f": {source})" if source else ")")
+                return f" ({operation[1]} in {name}:{place[2]}" + (
+                    f": {source})" if source else ")"
+                )
             reference = _REFERENCE.search(text)
             if not reference:
                 break

@@ -44,7 +44,9 @@ def lower_printf(draft: Draft) -> None:
             elif given[0] in texts:
                 message.format += texts[given[0]].rstrip("\0")
             else:
-                raise UnsupportedError("device_print of a string that is no constant", "append_string_n")
+                raise UnsupportedError(
+                    "device_print of a string that is no constant", "append_string_n"
+                )
             if given[-1] == "1":  # the last part
                 result += _call(draft, message, formats)
         elif not (line.startswith("declare ") and "@__ockl_" in line and "printf" in line):

@@ -172,4 +172,4 @@ def make_kernel(draft: Draft, entry: str) -> Entry:
     ]
     if layout.fp_fusion:
         draft.lines.append("!opencl.enable.FP_CONTRACT = !{}")
-    return Entry(entry, tuple(types))
+    return Entry(entry, tuple(types), asserts=False, warp_size=layout.warp_size)

@@ -18,6 +18,7 @@ from .._spirv_binary import EntryPoint, check_local_size
 from ..base import PreparedLaunch, Value
 from .errors import ERRORS, check, failure
 from .memory import Addresses
+from .program import build_kernel, proof_of
 
 __all__ = ["IntelFunction", "IntelModule", "build"]
 
@@ -46,13 +47,12 @@ def build(
             f"{', '.join(map(str, widths))}. Compile it with the option warp_size={max(widths)}."
         )
     with check(what, LoadError):
-        program = dpctl.program.create_program_from_spirv(queue, artifact.binary, "")
-        kernel = program.get_sycl_kernel(entry.name)
+        kernel = build_kernel(queue, artifact.binary, entry.name)
     return IntelModule(kernel, artifact, entry, info, addresses, asserts)
 
 
 class IntelModule(ModuleBase):
-    """A built kernel bundle. dpctl gives no machine code out."""
+    """A built kernel bundle. dpctl gives no machine code out: kept is that it builds."""
 
     def __init__(
         self,
@@ -67,6 +67,10 @@ class IntelModule(ModuleBase):
         self._entry = entry
         self._addresses = addresses
         self.asserts = asserts
+
+    def native(self) -> bytes:
+        self.live()
+        return proof_of(self.artifact.binary)
 
     def function(self, name: str | None = None) -> IntelFunction:
         kernel = self.described(name)
