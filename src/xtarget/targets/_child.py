@@ -17,10 +17,17 @@ from typing import IO
 
 from ._frames import Frame, unpack
 
-__all__ = ["Child", "ChildLostError", "NoChildError"]
+__all__ = ["Child", "ChildLostError", "NoChildError", "child_environment"]
 
 _LOG_BYTES = 4000
 _CHUNK = 1 << 16
+
+
+def child_environment() -> dict[str, str]:
+    """Environment variables with which a child process finds this package."""
+    here = str(Path(__file__).parents[2])
+    given = os.environ.get("PYTHONPATH")
+    return {**os.environ, "PYTHONPATH": here + (os.pathsep + given if given else "")}
 
 
 class ChildLostError(Exception):
@@ -72,9 +79,6 @@ class Child:
                 "This Python does not know its own executable (sys.executable is empty), which a "
                 "child process is started with. Set sys.executable."
             )
-        here = str(Path(__file__).parents[2])
-        given = os.environ.get("PYTHONPATH")
-        path = here + (os.pathsep + given if given else "")
         self._log = tempfile.TemporaryFile()  # noqa: SIM115, closed by end
         try:
             # -P: a file json.py in the working directory must not become the child's json
@@ -84,7 +88,7 @@ class Child:
                 stdout=subprocess.PIPE,
                 stderr=self._log,
                 bufsize=0,
-                env={**os.environ, "PYTHONPATH": path},
+                env=child_environment(),
             )
         except OSError as error:
             self.end()

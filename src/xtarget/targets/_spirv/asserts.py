@@ -202,7 +202,8 @@ def define(name: str, _warp_size: int) -> str | None:
         f"""%given = icmp ne ptr addrspace(1) %memory, null
         br i1 %given, label %claim, label %end
         claim:
-        %seen = cmpxchg ptr addrspace(1) %memory, i32 0, i32 1 syncscope("device") acq_rel acquire, align 4
+        %seen = cmpxchg ptr addrspace(1) %memory, i32 0, i32 1 \
+syncscope("device") acq_rel acquire, align 4
         %first = extractvalue {{ i32, i1 }} %seen, 1
         br i1 %first, label %write, label %end
         write:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, NoReturn
 
@@ -17,9 +19,12 @@ from triton.backends.driver import DriverBase
 
 from ..._errors import CompileError
 from . import lowering
-from .client import worker
+from .capabilities import check_capabilities
+from .client import UnsupportedCodeError, worker
+from .diagnose import Stage, reason
 from .float8 import convert_fp8e4b15
 from .irtext import Layout
+from .places import place_of
 from .sources import digest
 from .versions import check, llvmlite_version
 
@@ -28,6 +33,7 @@ __all__ = ["NAME", "Options", "SpirvBackend", "checked_backend", "register"]
 #: The back end's name among Triton's, and the first part of its targets.
 NAME = "spirv"
 _POINTERS = ("real", "integer")
+_CAPABILITIES = ("fp64", "fp16", "int64_atomics")
 _LANES = ("threads", "vectors")
 _registering = threading.Lock()
 
@@ -40,6 +46,9 @@ class Options:
     Attributes:
         warp_size: threads of a warp, the sub-group size in SPIR-V's words.
         pointers: `real`, or `integer`: the entry takes addresses as 64-bit integers.
+        fp64, fp16, int64_atomics: the device has these. A kernel that wants one it has not is
+            refused with the line.
+        kernel_clock: the device has the extension SPV_KHR_shader_clock.
         lanes: `threads`, or `vectors`: a block of one warp becomes one thread, if it can be.
     """
 
@@ -48,6 +57,10 @@ class Options:
     num_ctas: int = 1
     warp_size: int = 16
     pointers: str = "real"
+    fp64: bool = True
+    fp16: bool = True
+    int64_atomics: bool = True
+    kernel_clock: bool = False
     lanes: str = "threads"
     enable_fp_fusion: bool = True
     debug: bool = False
@@ -79,6 +92,9 @@ class Options:
             raise ValueError(f"num_ctas is {self.num_ctas}; SPIR-V has no clusters of blocks.")
         if self.pointers not in _POINTERS:
             raise ValueError(f"pointers is {self.pointers!r}; it must be one of {_POINTERS}.")
+        for name in (*_CAPABILITIES, "kernel_clock"):
+            if not isinstance(getattr(self, name), bool):
+                raise ValueError(f"{name} is {getattr(self, name)!r}; it must be True or False.")
         if self.lanes not in _LANES:
             raise ValueError(f"lanes is {self.lanes!r}; it must be one of {_LANES}.")
 
@@ -147,34 +163,51 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
         worker.start()  # it loads LLVM while Triton works
 
         def ttir(module: Any, metadata: dict[str, Any]) -> Any:
-            return lowering.optimize_ttir(module, debug=options.debug)
+            with _explained("ttir", module, options, options.warp_size):
+                return lowering.optimize_ttir(module, debug=options.debug)
 
         def ttgir(module: Any, metadata: dict[str, Any]) -> Any:
             metadata["tensordesc_meta"] = []
-            metadata["warp_size"] = lowering.warp_size(module, options.warp_size)
-            return lowering.lower_to_ttgir(
-                module, num_warps=options.num_warps, warp_size=metadata["warp_size"]
-            )
+            warp_size = metadata["warp_size"] = lowering.warp_size(module, options.warp_size)
+            with _explained("ttgir", module, options, warp_size) as before:
+                source.append(before)
+                return lowering.lower_to_ttgir(
+                    module, num_warps=options.num_warps, warp_size=warp_size
+                )
 
+        def spirv(text: str, metadata: dict[str, Any]) -> bytes:
+            binary = worker.emit(text)
+            has = {name: getattr(options, name) for name in _CAPABILITIES}
+            check_capabilities(binary, has, "".join(source))
+            return binary
+
+        source: list[str] = []  # Triton's IR with locations, for messages
         stages["ttir"] = ttir
         stages["ttgir"] = ttgir
         stages["llir"] = lambda module, metadata: self._llir(module, metadata, options)
-        stages["spirv"] = lambda text, metadata: worker.emit(text)
+        stages["spirv"] = spirv
 
     def _llir(self, module: Any, metadata: dict[str, Any], options: Options) -> str:
         entry = module.get_entry_func_name()
-        lowered = lowering.lower_to_llvm(
-            module, num_warps=options.num_warps, fp_fusion=options.enable_fp_fusion
-        )
+        with _explained("llir", module, options, metadata["warp_size"]):
+            lowered = lowering.lower_to_llvm(
+                module, num_warps=options.num_warps, fp_fusion=options.enable_fp_fusion
+            )
         layout = Layout(
             num_warps=lowered.num_warps,
             warp_size=metadata["warp_size"],
             shared_bytes=lowered.shared_bytes,
             integer_pointers=options.pointers == "integer",
             fp_fusion=options.enable_fp_fusion,
+            fp64=options.fp64,
+            kernel_clock=options.kernel_clock,
             vectors=options.lanes == "vectors",
         )
-        text, kernel = worker.prepare(lowered.text, lowered.bitcode, entry, layout)
+        try:
+            text, kernel = worker.prepare(lowered.text, lowered.bitcode, entry, layout)
+        except UnsupportedCodeError as error:
+            place = place_of(error.symbol, lowering.with_lines(module))
+            raise UnsupportedCodeError(error.what, error.symbol, place) from error
         metadata.update(
             name=entry,
             shared=lowered.shared_bytes,
@@ -188,6 +221,22 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
             asserts=kernel.asserts,
         )
         return text
+
+
+@contextmanager
+def _explained(name: str, module: Any, options: Options, warp_size: int) -> Iterator[str]:
+    """Give a failure of Triton's passes, which say nothing in the exception, its reason. Gives the
+    module's text before them.
+    """
+    before = module.str()
+    try:
+        yield before
+    except RuntimeError as error:
+        stage = Stage(
+            name, before, options.num_warps, warp_size, options.enable_fp_fusion, options.debug
+        )
+        why = reason(stage) or "Triton gave no reason"
+        raise CompileError(f"Triton's passes cannot lower the kernel to {name}: {why}.") from error
 
 
 class _NoDriver(DriverBase):  # type: ignore[misc]

@@ -20,7 +20,7 @@ from .._child_process import memory_text
 from .._frames import Frame, pack
 from .irtext import Entry, Layout
 
-__all__ = ["Worker", "worker"]
+__all__ = ["UnsupportedCodeError", "Worker", "worker"]
 
 _MODULE = "xtarget.targets._spirv.worker"
 #: Seconds that the child gets for its own work, on top of a request's time limit.
@@ -33,6 +33,24 @@ def _startable() -> Iterator[None]:
         yield
     except NoChildError as error:
         raise CompileError(f"LLVM runs in a child process. {error}") from error
+
+
+class UnsupportedCodeError(CompileError):
+    """A kernel uses what SPIR-V does not have.
+
+    Args:
+        what: is used.
+        symbol: what it is called in Triton's LLVM IR.
+        place: where, as `places.place_of` writes it.
+    """
+
+    def __init__(self, what: str, symbol: str, place: str = "") -> None:
+        super().__init__(
+            f"SPIR-V: the kernel uses {what}{place}, which has no counterpart there. "
+            "Write the kernel without it for this target."
+        )
+        self.what = what
+        self.symbol = symbol
 
 
 class Worker:
@@ -110,10 +128,7 @@ class Worker:
                 + (f" It said:\n{log}" if log else "")
             )
         if "unsupported" in answer:
-            raise CompileError(
-                f"SPIR-V: the kernel uses {answer['unsupported']}, which has no counterpart there. "
-                "Write the kernel without it for this target."
-            )
+            raise UnsupportedCodeError(answer["unsupported"], answer["symbol"])
         if "error" in answer:
             raise CompileError(f"{doing} failed: {answer['error']}")
         return answer, data

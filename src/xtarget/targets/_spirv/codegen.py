@@ -13,7 +13,7 @@ from . import library
 from .arithmetic import NEEDS_DEFINITION
 from .irtext import Draft, Entry, Layout, UnsupportedError
 from .literals import in_old_style
-from .retarget import retarget
+from .retarget import CLOCK, retarget
 from .vector_shapes import LANES
 from .vectors import NotVectorizableError, vectorize
 
@@ -76,6 +76,7 @@ def prepare(text: str, bitcode: bytes, entry: str, layout: Layout) -> tuple[str,
     if any(_undefined(module)):
         _link_library(module, layout.warp_size, late=True)
         _run(module, "always_inliner", "global_dead_code_eliminate")
+    _refuse_foreign(module)
     if layout.vectors and layout.num_warps == 1 and layout.warp_size == LANES:
         with contextlib.suppress(NotVectorizableError):  # it stays one of many lanes then
             module = _vectorized(module, entry)
@@ -95,6 +96,8 @@ def _vectorized(module: Any, entry: str) -> Any:
 
 def emit(text: str) -> bytes:
     """SPIR-V of what `prepare` gave. LLVM ends the process where it cannot."""
+    if CLOCK in text:
+        llvm.set_option("", "--spirv-ext=+SPV_KHR_shader_clock")
     machine = _machine()
     module = llvm.parse_assembly(text)
     module.verify()
@@ -134,11 +137,20 @@ def _undefined(module: Any) -> list[str]:
     return [f.name for f in module.functions if f.is_declaration and library.is_ours(f.name)]
 
 
+def _refuse_foreign(module: Any) -> None:
+    """A function that nobody defines would be found out, or crash, when the module is loaded."""
+    for function in module.functions:
+        name = function.name
+        if function.is_declaration and not name.startswith(("_Z", "llvm.")) and name != "printf":
+            raise UnsupportedError(f"the external function {name}", name)
+
+
 def _link_library(module: Any, warp_size: int, *, late: bool = False) -> None:
     names = [name for name in _undefined(module) if late or not name.startswith("xt.late.")]
     text, unknown = library.assemble(names, warp_size, late=late)
     if unknown:
-        raise UnsupportedError(", ".join(library.original_name(name) for name in unknown))
+        names = [library.original_name(name) for name in unknown]
+        raise UnsupportedError(", ".join(names), names[0])
     definitions = llvm.parse_assembly(text)
     definitions.triple, definitions.data_layout = TRIPLE, DATA_LAYOUT
     module.link_in(definitions)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..._errors import CompileError, UnknownTargetError
-from ..._types import Artifact, CompileRequest, Parameter, Resources, Target
+from ..._types import Artifact, CompileRequest, Constant, Parameter, Resources, Target
 from .._asserts import ASSERT_MEMORY
 from .._triton import Compiled, compile_with_triton, make_artifact
 from .._triton import fingerprint as triton_fingerprint
@@ -46,17 +46,20 @@ class SpirvCompiler:
 
     Options of a request: `warp_size` (8, 16 or 32: the sub-group size); `lanes`: `threads`, or
     `vectors` to make one thread of a block of one warp where that can be done (the artifact then
-    has warps of 1); and `pointers`: `real`, or `integer` for a run time that cannot pass addresses
-    it did not allocate; the artifact then lists those parameters as `u64`.
+    has warps of 1); `pointers`: `real`, or `integer` for a run time that cannot pass addresses it
+    did not allocate; the artifact then lists those parameters as `u64`; `fp64`, `fp16`,
+    `int64_atomics` and `kernel_clock`: what the device has.
 
     Attributes:
         vendor: first half of the targets.
         warp_size, lanes: of requests that say neither.
+        options: further options of requests that do not say them.
     """
 
     vendor: str
     warp_size: int
     lanes: str = "threads"
+    options: tuple[tuple[str, Constant], ...] = ()
 
     @property
     def fingerprint(self) -> str:
@@ -85,13 +88,14 @@ class SpirvCompiler:
                 raise
         else:
             register()
+            _refuse_gluon(request, target)
         compiled = compile_with_triton(
             request,
             target,
             backend="spirv",
             arch=ARCH,
             warp_size=warp_size,
-            options={"lanes": lanes},
+            options={"lanes": lanes, **dict(self.options)},
             locations=True,
         )
         artifact = make_artifact(
@@ -108,6 +112,16 @@ class SpirvCompiler:
         if keep_stages and (assembly := disassemble(artifact.binary)):
             artifact = replace(artifact, texts={**artifact.texts, "spvasm": assembly})
         return artifact
+
+
+def _refuse_gluon(request: CompileRequest, target: Target) -> None:
+    fn = request.source.load()
+    if getattr(fn, "is_gluon", lambda: False)():
+        raise CompileError(
+            f"kernel {request.source.name} ({request.source.path}) is written in Gluon, which "
+            "names a GPU's own layouts and instructions, so it cannot be compiled for "
+            f"{target}. Write it in Triton."
+        )
 
 
 def _one_of(request: CompileRequest, target: Target, name: str, value: Any) -> int:

@@ -17,7 +17,16 @@ VALUE = r"%[\w.$-]+"
 
 
 class UnsupportedError(Exception):
-    """The kernel uses something that has no counterpart in SPIR-V here; the text names it."""
+    """The kernel uses something that has no counterpart in SPIR-V here; the text names it.
+
+    Args:
+        text: what it is.
+        symbol: what to look for in Triton's LLVM IR to find the line of the kernel.
+    """
+
+    def __init__(self, text: str, symbol: str = "") -> None:
+        super().__init__(text)
+        self.symbol = symbol
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +38,8 @@ class Layout:
         shared_bytes: shared memory (workgroup storage) of a block.
         integer_pointers: the entry takes addresses as 64-bit integers.
         fp_fusion: the device may fuse a multiplication and an addition.
+        fp64: the device has doubles.
+        kernel_clock: the device has SPV_KHR_shader_clock.
         vectors: make the block's only warp one thread, if the kernel allows it (see `vectors`).
     """
 
@@ -37,6 +48,8 @@ class Layout:
     shared_bytes: int
     integer_pointers: bool = False
     fp_fusion: bool = True
+    fp64: bool = True
+    kernel_clock: bool = False
     vectors: bool = False
 
 

@@ -8,13 +8,23 @@ the LLVM IR is a few dozen `llvm.amdgcn.*` intrinsics and calls of AMD's device 
 
 from __future__ import annotations
 
+import re
 import tempfile
 from dataclasses import dataclass
 from typing import Any
 
+from ..._errors import CompileError
 from .asserts import mark_in_regions
+from .places import place_of_operation
 
-__all__ = ["Lowered", "lower_to_llvm", "lower_to_ttgir", "optimize_ttir"]
+__all__ = [
+    "Lowered",
+    "lower_to_llvm",
+    "lower_to_ttgir",
+    "optimize_ttir",
+    "warp_size",
+    "with_lines",
+]
 
 #: Given to AMD's accelerate-matmul pass: an arch without matrix cores, so that the pass does no
 #: more than widen the operands of dots to what plain multiply-add takes.
@@ -91,7 +101,7 @@ def _parsed(text: str, like: Any) -> Any:
 
 
 def warp_size(module: Any, wanted: int) -> int:
-    """The warp that the kernel gets: Triton's lowering of `tl.histogram` asserts on less than 32."""
+    """The warp that the kernel gets: Triton's `tl.histogram` asserts on less than 32."""
     return 32 if wanted < 32 and "tt.histogram" in str(module) else wanted
 
 
@@ -107,6 +117,13 @@ def lower_to_ttgir(module: Any, *, num_warps: int, warp_size: int) -> Any:
     # The pass that takes scaled dots apart looks at the module's target. Integer dots must not see
     # it: it would widen their operands to floats.
     text = str(module)
+    if "tt.dot_scaled" in text and _version() < (3, 8):
+        place = place_of_operation(re.compile(r"tt\.dot_scaled"), module.str())
+        raise CompileError(
+            f"tl.dot_scaled{place} needs Triton 3.8 or newer for SPIR-V: the pass that takes it "
+            "apart is tied to tensor cores in older ones. Install a newer Triton, or scale the "
+            "operands in the kernel and use tl.dot."
+        )
     scaled = "tt.dot_scaled" in text or ("tt.dot " in text and "xi8" not in text)
     scaled = scaled and _version() >= (3, 8)
     pm = ir.pass_manager(module.context)
@@ -186,3 +203,14 @@ def lower_to_llvm(module: Any, *, num_warps: int, fp_fusion: bool) -> Lowered:
         scratch_bytes=attribute("ttg.global_scratch_memory_size", 0),
         scratch_align=attribute("ttg.global_scratch_memory_alignment", 1),
     )
+
+
+def with_lines(module: Any) -> str:
+    """LLVM IR with the kernel's source lines, of a module that `lower_to_llvm` lowered."""
+    from triton._C.libtriton import ir, llvm, passes
+
+    pm = ir.pass_manager(module.context)
+    passes.llvmir.add_di_scope(pm)
+    pm.run(module, "with_lines")
+    llvm.init_targets()
+    return str(llvm.to_module(module, llvm.context()))

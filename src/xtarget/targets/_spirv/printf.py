@@ -44,7 +44,9 @@ def lower_printf(draft: Draft) -> None:
             elif given[0] in texts:
                 message.format += texts[given[0]].rstrip("\0")
             else:
-                raise UnsupportedError("device_print of a string that is no constant")
+                raise UnsupportedError(
+                    "device_print of a string that is no constant", "append_string_n"
+                )
             if given[-1] == "1":  # the last part
                 result += _call(draft, message, formats)
         elif not (line.startswith("declare ") and "@__ockl_" in line and "printf" in line):
@@ -93,7 +95,11 @@ def _call(draft: Draft, message: _Message, formats: dict[str, str]) -> list[str]
         if conversion in "fFeEgGaA":
             number = draft.temporary()
             lines.append(f"  {number} = bitcast i64 {value} to double")
-            given.append(f"double {number}")
+            if draft.layout.fp64:
+                given.append(f"double {number}")
+            else:  # it was widened from a float, which the optimiser sees
+                given.append(f"float {draft.temporary()}")
+                lines.append(f"  {given[-1][6:]} = fptrunc double {number} to float")
             return text
         given.append(f"i64 {value}")
         if conversion == "p":

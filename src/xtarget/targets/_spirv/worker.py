@@ -39,7 +39,7 @@ def _answer(header: dict[str, Any], parts: list[bytes]) -> bytes:
             return pack(answer, [text.encode()])
         return pack({}, [codegen.emit(parts[0].decode())])
     except UnsupportedError as error:
-        return pack({"unsupported": str(error)}, [])
+        return pack({"unsupported": str(error), "symbol": error.symbol}, [])
     except Exception as error:  # whatever it is, the parent shall say it
         return pack({"error": f"{type(error).__name__}: {error}"}, [])
 
