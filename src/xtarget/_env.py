@@ -18,6 +18,7 @@ __all__ = [
     "default_device",
     "emulator_budget",
     "emulator_checks",
+    "emulator_library",
     "kernel_folders",
     "parse_bytes",
     "probe_seconds",
@@ -97,6 +98,16 @@ def emulator_budget() -> int:
         return int(os.environ.get("XTARGET_EMULATOR_BUDGET", _EMULATOR_BUDGET))
     except ValueError:
         return _EMULATOR_BUDGET
+
+
+def emulator_library() -> bool:
+    """`XTARGET_EMULATOR_HIP`: `object` (the default) reaches an emulated device in this process,
+    `library` by real calls of hip-python into a stand-in library.
+
+    Raises:
+        XTargetError: it is neither.
+    """
+    return _choice("XTARGET_EMULATOR_HIP", ("object", "library")) == "library"
 
 
 def emulator_checks() -> frozenset[str]:
