@@ -13,7 +13,8 @@
 #   docs         the README's and the examples' code
 #   binaries     every kernel for every target of ci/matrix.toml, and a check of each binary
 #   emulated     conformance and kernels on emulated AMD GPUs, as `conformance,kernels emu` does
-#   all          all of them
+#   hip          the driver on each supported hip-python (ci/hip_matrix.sh; installs them)
+#   all          all of them but hip
 #
 # VENDOR (nvidia, amd, intel, cpu) restricts the tests to one vendor's devices; emu to emulated AMD
 # GPUs (gfx1100 and gfx942, all five with the long tests); `none` to no device at all. Without it:
@@ -55,7 +56,7 @@ esac
 python=${PYTHON:-}
 [ -n "$python" ] || { [ -x .venv/bin/python ] && python=.venv/bin/python; } || python=python3
 
-lint= binaries= emulated= paths=()
+lint= binaries= emulated= hip= paths=()
 for tier in ${tiers//,/ }; do
   case "$tier" in
     lint) lint=1 ;;
@@ -64,10 +65,11 @@ for tier in ${tiers//,/ }; do
     compile) paths+=(tests/compile tests/c_abi tests/kernels/test_compile.py) ;;
     kernels) paths+=(tests/kernels) ;;
     emulated) emulated=1 ;;
+    hip) hip=1 ;;
     all) lint=1 binaries=1 emulated=1 paths+=(tests) ;;
     *)
       echo "ci/test.sh: $tier is no tier; there are lint, unit, compile, conformance, kernels," \
-        "emulator, emulated, interop, docs, binaries and all." >&2
+        "emulator, emulated, interop, docs, binaries, hip and all." >&2
       exit 2
       ;;
   esac
@@ -84,6 +86,7 @@ if [ -n "$binaries" ]; then
   run "$python" ci/compile_all.py ${XTARGET_TEST_LONG:+--long} -o "$out"
   run "$python" ci/check_binaries.py ${XTARGET_REQUIRE_TOOLS:+--require-spirv-val} "$out"
 fi
+[ -z "$hip" ] || run ci/hip_matrix.sh
 [ ${#paths[@]} -gt 0 ] || [ -n "$emulated" ] || exit 0
 
 jobs=${XTARGET_TEST_JOBS:-}
@@ -103,4 +106,6 @@ fi
 if [ -n "$emulated" ]; then # where it is "loadfile", one file would take one process all the time
   run "$python" -m pytest -q "${arguments[@]/loadfile/worksteal}" --vendor emu tests/conformance \
     tests/kernels/test_results.py tests/kernels/test_cli_run.py
+  run env XTARGET_EMULATOR_HIP=library "$python" -m pytest -q "${arguments[@]/loadfile/worksteal}" \
+    --vendor emu tests/conformance
 fi

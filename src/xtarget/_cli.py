@@ -228,14 +228,16 @@ def ci() -> None:
     help="The matrix as data. Default: ci/matrix.toml of this folder or of xtarget's checkout.",
 )
 @click.option("--hosted", is_flag=True, help="Only jobs that need no runner of our own.")
+@click.option("--scheduled", is_flag=True, help="With the jobs that run by the clock only.")
 @click.option("--pretty", is_flag=True, help="On many lines, for people.")
-def matrix(file: str | None, hosted: bool, pretty: bool) -> None:
+def matrix(file: str | None, hosted: bool, scheduled: bool, pretty: bool) -> None:
     """Print the job matrix as the JSON that a CI runner takes ({"include": [...]})."""
     import json
 
     from ._cli_matrix import job_matrix
 
-    click.echo(json.dumps(job_matrix(file, hosted_only=hosted), indent=2 if pretty else None))
+    jobs = job_matrix(file, hosted_only=hosted, scheduled=scheduled)
+    click.echo(json.dumps(jobs, indent=2 if pretty else None))
 
 
 @cli.command()

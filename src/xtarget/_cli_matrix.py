@@ -20,6 +20,7 @@ _FIELDS = {
     "extras": _TEXTS,
     "tiers": _TEXTS,
     "hosted": "true or false",
+    "scheduled": "true or false",
     "timeout_minutes": "whole number",
 }
 
@@ -78,11 +79,17 @@ def read_matrix(file: str | None = None) -> dict[str, Any]:
     return data
 
 
-def job_matrix(file: str | None = None, *, hosted_only: bool = False) -> dict[str, Any]:
-    """The runner's matrix: one entry for each job and Python version."""
+def job_matrix(
+    file: str | None = None, *, hosted_only: bool = False, scheduled: bool = False
+) -> dict[str, Any]:
+    """The runner's matrix: one entry for each job and Python version.
+
+    Args:
+        scheduled: with the jobs that run by the clock only.
+    """
     include = []
     for job in read_matrix(file)["job"]:
-        if hosted_only and not job["hosted"]:
+        if (hosted_only and not job["hosted"]) or (job["scheduled"] and not scheduled):
             continue
         for python in job["python"]:
             several = len(job["python"]) > 1

@@ -20,6 +20,7 @@ __all__ = [
     "emulator_budget",
     "emulator_checks",
     "jit_seconds",
+    "emulator_library",
     "kernel_folders",
     "ocloc",
     "parse_bytes",
@@ -126,6 +127,16 @@ def emulator_budget() -> int:
         return int(os.environ.get("XTARGET_EMULATOR_BUDGET", _EMULATOR_BUDGET))
     except ValueError:
         return _EMULATOR_BUDGET
+
+
+def emulator_library() -> bool:
+    """`XTARGET_EMULATOR_HIP`: `object` (the default) reaches an emulated device in this process,
+    `library` by real calls of hip-python into a stand-in library.
+
+    Raises:
+        XTargetError: it is neither.
+    """
+    return _choice("XTARGET_EMULATOR_HIP", ("object", "library")) == "library"
 
 
 def emulator_checks() -> frozenset[str]:

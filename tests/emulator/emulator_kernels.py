@@ -176,3 +176,19 @@ def reads_what_others_write(x, o):
     """Each program reads the place of the next one, which that one writes."""
     pid = tl.program_id(0)
     tl.store(o + pid, tl.load(o + (pid + 1) % tl.num_programs(0)) + tl.load(x + pid))
+
+
+@triton.jit
+def part_of_a_barrier(x, o, block: tl.constexpr):
+    """The warp with the small numbers jumps over a barrier."""
+    i = tl.arange(0, block)
+    value = tl.inline_asm_elementwise(
+        "v_readfirstlane_b32 s20, $1\ns_cmp_lt_u32 s20, 32\ns_cbranch_scc1 1\ns_barrier\n"
+        "v_mov_b32 $0, $1",
+        "=v,v,~{s20},~{scc}",
+        [tl.load(x + i)],
+        dtype=tl.int32,
+        is_pure=False,
+        pack=1,
+    )
+    tl.store(o + i, value)

@@ -46,8 +46,15 @@ def compiled(
     return _registry.compiler("amd").compile(request, Target("amd", arch))
 
 
+_devices: dict[str, Device] = {}
+
+
 def device(arch: str) -> Device:
-    return _registry.open_device(f"emu:{arch}")
+    """This suite's own handle: a kernel that fails loses it, and then there is another one."""
+    there = _devices.get(arch)
+    if there is None or getattr(there.hip, "lost", ""):  # type: ignore[attr-defined]
+        there = _devices[arch] = _registry.driver("emu").open(ARCHS.index(arch))
+    return there
 
 
 def put(there: Device, array: np.ndarray) -> Any:

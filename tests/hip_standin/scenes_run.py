@@ -340,6 +340,8 @@ def the_public_run():
     The addition is done by this file's `add`, so this shows the way of the data, not Triton's code.
     """
     os.environ["XTARGET_CACHE_DIR"] = str(LIBRARY.parent / "cache")
+    # the probe's child process finds the library so: hip-python 6 and 7 do not look in ROCM_PATH
+    os.environ["LD_LIBRARY_PATH"] = str(LIBRARY.parent)
     import numpy as np
 
     import xtarget

@@ -72,6 +72,14 @@ def test_pull_requests_stay_away_from_our_machines() -> None:
     assert all("self-hosted" in job["runner"] for job in matrix() if not job["hosted"])
 
 
+def test_scheduled_jobs_come_in_when_they_are_asked_for() -> None:
+    more = [job for job in matrix("--scheduled") if job not in matrix()]
+    assert [job["tiers"] for job in more] == ["hip"]
+    assert all(job["scheduled"] for job in more)
+    (line,) = dry_run(more[0]["tiers"], more[0]["vendor"])
+    assert line == "ci/hip_matrix.sh"
+
+
 def test_jobs_name_extras_and_pythons_that_there_are() -> None:
     extras = PYPROJECT["project"]["optional-dependencies"]
     oldest = PYPROJECT["project"]["requires-python"].removeprefix(">=")
@@ -215,7 +223,8 @@ def test_every_step_of_the_hosted_jobs_runs_here_too(tmp_path: Path) -> None:
             program = f"{shlex.quote(sys.executable)} -m xtarget"
             assert ".venv/bin/xtarget" in step
             text = step.replace(".venv/bin/xtarget", program)
-            done = command("bash", "-euc", text, GITHUB_OUTPUT=str(output), HOSTED="--hosted")
+            given = {"HOSTED": "--hosted", "SCHEDULED": ""}
+            done = command("bash", "-euc", text, GITHUB_OUTPUT=str(output), **given)
             assert done.returncode == 0, done.stderr
             name, _, value = output.read_text().partition("=")
             assert name == "matrix"

@@ -30,6 +30,10 @@ class HipDevice(OrderedDevice[HipStream, HipBuffer]):
         grid_limits: blocks in x, y, z.
         features: what gcnArchName says after the arch: `xnack`, `sramecc` to `on` or `off`.
         pooled: the device has a memory pool, used in the order of a stream.
+
+    Args:
+        count: how many devices HIP offers.
+        ordinal: HIP's number for it, where its name has another one.
     """
 
     def __init__(
@@ -40,8 +44,10 @@ class HipDevice(OrderedDevice[HipStream, HipBuffer]):
         count: int,
         grid_limits: tuple[int, int, int],
         features: dict[str, str],
+        ordinal: int | None = None,
     ) -> None:
         super().__init__(hip, info)
+        self._ordinal = info.ordinal if ordinal is None else ordinal
         self.hip = hip
         self.grid_limits = grid_limits
         self.features = features
@@ -49,7 +55,9 @@ class HipDevice(OrderedDevice[HipStream, HipBuffer]):
         self._default = HipStream(self, 0, owned=False, is_default=True)
         attribute = hip.hipDeviceAttribute_t.hipDeviceAttributeMemoryPoolsSupported
         doing = f"asking {info.name} for memory pools"
-        self.pooled = bool(call(hip, "hipDeviceGetAttribute", attribute, info.ordinal, doing=doing))
+        self.pooled = bool(
+            call(hip, "hipDeviceGetAttribute", attribute, self._ordinal, doing=doing)
+        )
 
     def entered(self) -> AbstractContextManager[None]:
         return nullcontext() if self.alone else self._switched()
@@ -58,10 +66,10 @@ class HipDevice(OrderedDevice[HipStream, HipBuffer]):
     def _switched(self) -> Iterator[None]:
         doing = f"switching to {self.info.name}"
         before = call(self.hip, "hipGetDevice", doing=doing)
-        if before == self.info.ordinal:
+        if before == self._ordinal:
             yield
             return
-        call(self.hip, "hipSetDevice", self.info.ordinal, doing=doing)
+        call(self.hip, "hipSetDevice", self._ordinal, doing=doing)
         try:
             yield
         finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ..._errors import XTargetError
+from ..._errors import NoDeviceError, XTargetError
 from ..._types import DeviceInfo, ProbeReport, Target
 from .. import base
 from .._absence import no_such_device
@@ -39,7 +39,7 @@ class HipDriver:
         try:
             hip = _binding.load()
             count = _binding.device_count(hip, self._dev)
-            return ProbeReport("amd", tuple(describe(hip, i) for i in range(count)))
+            return ProbeReport("amd", tuple(_real(describe(hip, i)) for i in range(count)))
         except XTargetError as error:
             return ProbeReport("amd", reason=str(error))
 
@@ -52,11 +52,20 @@ class HipDriver:
         x, y, z = properties.maxGridSize
         return HipDevice(
             hip,
-            describe(hip, ordinal),
+            _real(describe(hip, ordinal)),
             count=count,
             grid_limits=(int(x), int(y), int(z)),
             features=_features(_binding.text(properties.gcnArchName)),
         )
+
+
+def _real(info: DeviceInfo) -> DeviceInfo:
+    """The same, if it is not one of the emulator's, which have names of their own."""
+    if info.runs_on == "emulator":
+        raise NoDeviceError(
+            "The HIP library of this process is the emulator's, so AMD GPUs cannot be seen here."
+        )
+    return info
 
 
 def _features(gcn_arch_name: str) -> dict[str, str]:

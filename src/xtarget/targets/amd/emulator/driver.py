@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING
 
 from .... import _env
 from ...._errors import NoDeviceError
@@ -18,10 +20,14 @@ from ..._absence import no_such_device
 from .._device import HipDevice
 from ..driver import describe
 
+if TYPE_CHECKING:
+    from .hip import EmulatedHip
+
 __all__ = ["ARCHS", "EmulatorDriver"]
 
 #: In the order of their ordinals.
 ARCHS = ("gfx1100", "gfx1201", "gfx90a", "gfx942", "gfx950")
+_GRID = (2**31 - 1, 65_536, 65_536)
 
 
 class EmulatorDriver:
@@ -55,25 +61,49 @@ class EmulatorDriver:
             raise NoDeviceError(reason)
         if not 0 <= ordinal < len(ARCHS):
             raise no_such_device("emu", ordinal, [f"emu:{arch}" for arch in ARCHS])
-        from .hip import EmulatedHip
-        from .launch import Limits
-
         arch = ARCHS[ordinal]
-        limits = Limits(_env.emulator_budget(), "race" in _env.emulator_checks())
-        hip = EmulatedHip(arch, limits)
+        if _env.emulator_library():
+            return self._through_the_library(ordinal)
+        hip = _new(arch, 0)
         return HipDevice(
             hip,
             _named(describe(hip, 0), arch),
             count=1,
-            grid_limits=(2**31 - 1, 65_536, 65_536),
+            grid_limits=_GRID,
             features={},
         )
 
-    def _describe(self, arch: str) -> DeviceInfo:
-        from .hip import EmulatedHip
-        from .launch import Limits
+    @staticmethod
+    def _through_the_library(ordinal: int) -> base.Device:
+        """The device by real calls of hip-python."""
+        from .library import load
 
-        return _named(describe(EmulatedHip(arch, Limits(0, False)), 0), arch)
+        library = load(_devices())
+        return HipDevice(
+            library,
+            _named(describe(library, ordinal), ARCHS[ordinal]),
+            count=len(ARCHS),
+            grid_limits=_GRID,
+            features={},
+            ordinal=ordinal,
+        )
+
+    def _describe(self, arch: str) -> DeviceInfo:
+        return _named(describe(_new(arch, 0), 0), arch)
+
+
+def _new(arch: str, ordinal: int) -> EmulatedHip:
+    from .hip import EmulatedHip
+    from .launch import Limits
+
+    limits = Limits(_env.emulator_budget(), "race" in _env.emulator_checks())
+    return EmulatedHip(arch, limits, ordinal)
+
+
+@cache
+def _devices() -> tuple[EmulatedHip, ...]:
+    """The library's devices: it has the same ones for the life of the process."""
+    return tuple(_new(arch, ordinal) for ordinal, arch in enumerate(ARCHS))
 
 
 def _named(info: DeviceInfo, arch: str) -> DeviceInfo:

@@ -6,9 +6,6 @@ something waits for it, as on a GPU, so that a missing synchronisation shows.
 
 from __future__ import annotations
 
-import ctypes
-import enum
-import struct
 import threading
 import time
 from collections.abc import Callable
@@ -17,43 +14,18 @@ from typing import Any
 
 import numpy as np
 
-from ...._errors import LoadError
+from ...._errors import KernelFault, LoadError
+from .hip_types import Attribute, Kind, Status, kernarg_of
 from .launch import Image, Limits, Loaded
 from .memory import Arena
 
-__all__ = ["EmulatedHip"]
+__all__ = ["HANDLES", "EmulatedHip"]
 
 _VERSION = 70_253_211
 _CAPACITY = 1 << 30
 _LDS = {"gfx950": 163_840}
-_END, _POINTER, _SIZE = 3, 1, 2
-
-
-class Status(enum.IntEnum):
-    """hipError_t, as far as it is given here. Truth: something is wrong."""
-
-    hipSuccess = 0
-    hipErrorInvalidValue = 1
-    hipErrorOutOfMemory = 2
-    hipErrorInvalidConfiguration = 9
-    hipErrorInvalidDevice = 101
-    hipErrorInvalidImage = 200
-    hipErrorNoBinaryForGpu = 209
-    hipErrorInvalidHandle = 400
-    hipErrorNotFound = 500
-    hipErrorNotReady = 600
-
-
-class _Attribute(enum.IntEnum):
-    hipDeviceAttributeMemoryPoolsSupported = 1
-
-
-class _Kind(enum.IntEnum):
-    hipMemcpyHostToHost = 0
-    hipMemcpyHostToDevice = 1
-    hipMemcpyDeviceToHost = 2
-    hipMemcpyDeviceToDevice = 3
-    hipMemcpyDefault = 4
+#: Handles of device n start at (n + 1) times this.
+HANDLES = 1 << 32
 
 
 _OK = (Status.hipSuccess,)
@@ -65,24 +37,27 @@ class EmulatedHip:
     Args:
         arch: of `GENERATIONS`.
         limits: for every launch.
+        ordinal: of the device, where several share one library: their handles and addresses differ.
 
     Attributes:
         executed: lane-instructions since the start.
+        lost: what a kernel did wrong, after which the device is of no use.
     """
 
-    hipDeviceAttribute_t = _Attribute
-    hipMemcpyKind = _Kind
+    hipDeviceAttribute_t = Attribute
+    hipMemcpyKind = Kind
     hipError_t = Status
 
-    def __init__(self, arch: str, limits: Limits) -> None:
+    def __init__(self, arch: str, limits: Limits, ordinal: int = 0) -> None:
         self.arch, self.limits = arch, limits
-        self.arena = Arena(_CAPACITY)
+        self.arena = Arena(_CAPACITY, ordinal)
         self.executed = 0
         self._lock = threading.RLock()
         self._last = ""
+        self.lost = ""
         self._queues: dict[int, list[Callable[[], None]]] = {0: []}
         self._events: dict[int, float | None] = {}
-        self._handles = 0x1000
+        self._handles = (ordinal + 1) * HANDLES
         self._images: dict[int, Image] = {}
         self._functions: dict[int, Loaded] = {}
 
@@ -122,9 +97,16 @@ class EmulatedHip:
         self._last = why
         return (Status[status],)
 
+    def _unusable(self) -> tuple[Any, ...]:
+        """The answer once a kernel has failed. As on a GPU that stays so, until the device is
+        opened again; giving things back still works."""
+        return self._no("hipErrorContextIsDestroyed", f"a kernel failed before: {self.lost}")
+
     # -------------------------------------------------------------------------------------- memory
 
     def hipMalloc(self, nbytes: int) -> tuple[Any, ...]:
+        if self.lost:
+            return (*self._unusable(), None)
         with self._lock:
             block = self.arena.allocate(nbytes, "a buffer")
         if block is None:
@@ -164,11 +146,13 @@ class EmulatedHip:
     def hipMemcpyWithStream(
         self, to: Any, source: Any, nbytes: int, kind: Any, stream: int
     ) -> tuple[Any, ...]:
+        if self.lost:
+            return self._unusable()
         if stream not in self._queues:
             return self._no("hipErrorInvalidHandle", f"no stream 0x{stream:x}")
         self._drain(stream)
         with self._lock:
-            to_device = kind == _Kind.hipMemcpyHostToDevice
+            to_device = kind == Kind.hipMemcpyHostToDevice
             address = to if to_device else source
             span = self.arena.span(address, nbytes)
             if span is None:
@@ -184,6 +168,8 @@ class EmulatedHip:
     # ------------------------------------------------------------------------------------- modules
 
     def hipModuleLoadData(self, data: bytes) -> tuple[Any, ...]:
+        if self.lost:
+            return (*self._unusable(), None)
         try:
             with self._lock:
                 image = Image(bytes(data), self.arch, self.arena)
@@ -194,6 +180,8 @@ class EmulatedHip:
         return Status.hipSuccess, handle
 
     def hipModuleGetFunction(self, module: int, name: bytes) -> tuple[Any, ...]:
+        if self.lost:
+            return (*self._unusable(), None)
         image = self._images.get(module)
         if image is None:
             return (*self._no("hipErrorInvalidHandle", "the module is not loaded"), None)
@@ -230,6 +218,8 @@ class EmulatedHip:
         parameters: Any,
         extra: Any,
     ) -> tuple[Any, ...]:
+        if self.lost:
+            return self._unusable()
         loaded = self._functions.get(function)
         if loaded is None or stream not in self._queues:
             what = "function" if loaded is None else f"stream 0x{stream:x}"
@@ -246,7 +236,7 @@ class EmulatedHip:
             return self._no("hipErrorInvalidValue", f"{shared:,} bytes of LDS; there are {limit:,}")
         if min(gx, gy, gz) < 1 or gx * bx >= 1 << 32:
             return self._no("hipErrorInvalidValue", f"the grid {gx} x {gy} x {gz}")
-        kernarg = _kernarg(extra)
+        kernarg = kernarg_of(extra)
         if kernarg is None or len(kernarg) != kernel.kernarg_bytes:
             found = "none" if kernarg is None else f"{len(kernarg)} bytes"
             return self._no(
@@ -255,7 +245,11 @@ class EmulatedHip:
             )
 
         def run() -> None:
-            self.executed += loaded.run((gx, gy, gz), bx, shared, kernarg, self.limits)
+            try:
+                self.executed += loaded.run((gx, gy, gz), bx, shared, kernarg, self.limits)
+            except KernelFault as fault:
+                self.lost = str(fault)
+                raise
 
         with self._lock:
             self._enqueue(stream, run)
@@ -264,6 +258,8 @@ class EmulatedHip:
     # -------------------------------------------------------------------------- streams and events
 
     def hipStreamCreateWithFlags(self, flags: int) -> tuple[Any, ...]:
+        if self.lost:
+            return (*self._unusable(), None)
         handle = self._handle()
         self._queues[handle] = []
         return Status.hipSuccess, handle
@@ -276,16 +272,22 @@ class EmulatedHip:
         return _OK
 
     def hipStreamSynchronize(self, stream: int) -> tuple[Any, ...]:
+        if self.lost:
+            return self._unusable()
         if stream not in self._queues:
             return self._no("hipErrorInvalidHandle", f"no stream 0x{stream:x}")
         self._drain(stream)
         return _OK
 
     def hipDeviceSynchronize(self) -> tuple[Any, ...]:
+        if self.lost:
+            return self._unusable()
         self._drain_all()
         return _OK
 
     def hipStreamWaitEvent(self, stream: int, event: int, flags: int) -> tuple[Any, ...]:
+        if self.lost:
+            return self._unusable()
         if stream not in self._queues or event not in self._events:
             return self._no("hipErrorInvalidHandle", "no such stream or event")
         owner = self._owner(event)
@@ -299,6 +301,8 @@ class EmulatedHip:
         return Status.hipSuccess, handle
 
     def hipEventRecord(self, event: int, stream: int) -> tuple[Any, ...]:
+        if self.lost:
+            return self._unusable()
         if stream not in self._queues or event not in self._events:
             return self._no("hipErrorInvalidHandle", "no such stream or event")
 
@@ -312,6 +316,8 @@ class EmulatedHip:
         return _OK
 
     def hipEventSynchronize(self, event: int) -> tuple[Any, ...]:
+        if self.lost:
+            return self._unusable()
         if event not in self._events:
             return self._no("hipErrorInvalidHandle", "no such event")
         owner = self._owner(event)
@@ -370,14 +376,3 @@ class EmulatedHip:
     def _drain_all(self) -> None:
         for stream in list(self._queues):
             self._drain(stream)
-
-
-def _kernarg(extra: Any) -> bytes | None:
-    """The argument bytes behind HIP_LAUNCH_PARAM_*: markers and addresses, 8 bytes each."""
-    if extra is None:
-        return None
-    head = struct.unpack_from("5Q", extra)
-    if (head[0], head[2], head[4]) != (_POINTER, _SIZE, _END):
-        return None
-    size = ctypes.c_size_t.from_address(head[3]).value
-    return ctypes.string_at(head[1], size)

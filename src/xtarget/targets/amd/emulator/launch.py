@@ -26,6 +26,8 @@ __all__ = ["Image", "Limits", "Loaded"]
 
 _DESCRIPTOR = struct.Struct("<IIIIq20xIIIHH4x")
 _ALLOCATED = 2
+#: SHT_RELA, SHT_REL.
+_RELOCATIONS = (4, 9)
 #: How many lanes are stepped together: enough to make NumPy's cost of a call small.
 _LANES_TOGETHER = 2048
 _PRELOAD_SKIPS = 256
@@ -65,6 +67,12 @@ class Image:
                 f"this code object is for {self.code.arch}, and this is an emulated {arch}."
             )
         self._elf = Elf.parse(data)
+        moved = [s.name for s in self._elf.sections if s.type in _RELOCATIONS and s.size]
+        if moved:
+            raise LoadError(
+                f"this code object has relocations ({', '.join(moved)}), which the emulator does "
+                "not apply. Compile it without global variables, as Triton does."
+            )
         self.arch = arch
         self.arena = arena
         self.block = self._place()

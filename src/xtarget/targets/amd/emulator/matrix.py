@@ -29,6 +29,8 @@ _MFMA = re.compile(
 _WMMA = re.compile(r"^v_wmma_([a-z]+\d+)_16x16x16_([a-z0-9]+?)(?:_([a-z0-9]+))?$")
 _BITS = {"f16": 16, "bf16": 16, "f32": 32, "xf32": 32, "f64": 64, "i8": 8, "iu8": 8,
          "fp8": 8, "bf8": 8}  # fmt: skip
+#: gfx950's product of any two formats of 8, 6 and 4 bits, and the formats by number.
+_ANY_SMALL, _SMALL = "f8f6f4", ("fp8", "bf8")
 #: The 8-bit floats: CDNA3's have no negative zero and another bias; the others are OCP's.
 _OCP: dict[str, Any] = {"fp8": ml_dtypes.float8_e4m3fn, "bf8": ml_dtypes.float8_e5m2}
 _FNUZ: dict[str, Any] = {"fp8": ml_dtypes.float8_e4m3fnuz, "bf8": ml_dtypes.float8_e5m2fnuz}
@@ -65,7 +67,11 @@ def _mfma(ins: Instruction, match: re.Match[str]) -> Step:
     kind_b = kind_b or kind_a
     blocks = int(blocks_text or 1)
     fields = ins.fields
-    if fields["cbsz"] or fields["abid"] or fields["blgp"]:
+    if kind_a == _ANY_SMALL:  # there, these fields say what the operands are
+        if fields["cbsz"] > 1 or fields["blgp"] > 1 or fields["abid"]:
+            raise unsupported(ins, "6-bit or 4-bit operands")
+        kind_a, kind_b = _SMALL[fields["cbsz"]], _SMALL[fields["blgp"]]
+    elif fields["cbsz"] or fields["abid"] or fields["blgp"]:
         raise unsupported(ins, "broadcast or permuted operands")
     if (
         m != n

@@ -17,8 +17,9 @@ __all__ = ["Arena", "Array", "Block", "Fault"]
 
 Array = Any
 
-#: Where the arena begins: an address that no process uses, so that a host access fails at once.
-_BASE = 0x7E00_0000_0000
+#: Where the first device's arena begins: an address that no process uses, so that a host access
+#: fails at once. Each device has its own.
+_BASE, _APART = 0x7E00_0000_0000, 1 << 36
 _ALIGN = 4096
 _GAP = 65536
 #: From here on the host gets a freed buffer's pages back.
@@ -47,10 +48,15 @@ class Block:
 
 
 class Arena:
-    """Global memory of `capacity` bytes; pages are taken from the host when first touched."""
+    """Global memory of `capacity` bytes; pages are taken from the host when first touched.
 
-    def __init__(self, capacity: int) -> None:
+    Args:
+        ordinal: the device's, which its addresses tell.
+    """
+
+    def __init__(self, capacity: int, ordinal: int = 0) -> None:
         self.capacity = capacity
+        self._base = _BASE + ordinal * _APART
         self._room = 2 * capacity
         self._pages = mmap.mmap(-1, self._room)
         self._seen = mmap.mmap(-1, self._room)
@@ -64,7 +70,7 @@ class Arena:
         }
         self._starts: list[int] = []
         self._blocks: dict[int, Block] = {}
-        self._free: list[tuple[int, int]] = [(_BASE + _GAP, _BASE + self._room)]
+        self._free: list[tuple[int, int]] = [(self._base + _GAP, self._base + self._room)]
         self._last = Block(0, 0, "nothing")
         self.used = 0
         #: What a launch calls its buffers, by their start: "argument 2 of the kernel".
@@ -96,7 +102,7 @@ class Arena:
         self._starts.remove(address)
         nbytes = block.end - block.start
         self.used -= nbytes
-        first, last = block.start - _BASE, block.end - _BASE
+        first, last = block.start - self._base, block.end - self._base
         if nbytes >= _LARGE:  # whole pages go back to the host, and are zero when they come again
             whole = -(-nbytes // _ALIGN) * _ALIGN
             for pages in (self._pages, self._seen):
@@ -120,11 +126,11 @@ class Arena:
 
     def offset(self, block: Block) -> int:
         """Where a buffer starts in the arena's views, bytes."""
-        return block.start - _BASE
+        return block.start - self._base
 
     def block_of_offset(self, offset: int) -> Block:
         """The buffer that holds a place which `locate` gave."""
-        block = self.block_at(offset + _BASE)
+        block = self.block_at(offset + self._base)
         assert block is not None
         return block
 
@@ -134,7 +140,7 @@ class Arena:
         if index >= 0:
             block = self._blocks[self._starts[index]]
             return f"{address - block.end:,} bytes behind the end of {self.describe(block)}"
-        if self._starts and address > _BASE:
+        if self._starts and address > self._base:
             block = self._blocks[self._starts[0]]
             return f"{block.start - address:,} bytes before {self.describe(block)}"
         return "which is no address of this device"
@@ -151,19 +157,19 @@ class Arena:
         block = self.block_at(address)
         if block is None or address + nbytes > block.end:
             return None
-        return self.bytes[address - _BASE : address - _BASE + nbytes]
+        return self.bytes[address - self._base : address - self._base + nbytes]
 
     def mark(self, address: int, nbytes: int) -> None:
         """The host wrote this range."""
         block = self.block_at(address)
-        self.written[address - _BASE : address - _BASE + nbytes] = 1
+        self.written[address - self._base : address - self._base + nbytes] = 1
         if block is not None and nbytes == block.end - block.start:
             block.full = True
 
     def blank(self, address: int, nbytes: int) -> None:
         """This range holds nothing after all."""
         block = self.block_at(address)
-        self.written[address - _BASE : address - _BASE + nbytes] = 0
+        self.written[address - self._base : address - self._base + nbytes] = 0
         if block is not None:
             block.full = False
 
@@ -198,11 +204,11 @@ class Arena:
                 return self._scattered(addresses, nbytes, active, writing, align)
         if writing and not block.writable:
             self._refuse(addresses, active, addresses >= block.start, "writes to", block)
-        offsets = (addresses - np.uint64(_BASE)).view(np.int64)
+        offsets = (addresses - np.uint64(self._base)).view(np.int64)
         if align > 1:
             self._check_alignment(addresses, active, align)
         if active is not None:
-            offsets = np.where(active, offsets, block.start - _BASE)
+            offsets = np.where(active, offsets, block.start - self._base)
         return offsets, block.full
 
     def _scattered(
@@ -233,7 +239,7 @@ class Arena:
                     self._refuse(addresses, active, index == number, "writes to", block)
         if align > 1:
             self._check_alignment(addresses, active, align)
-        offsets = (addresses - np.uint64(_BASE)).view(np.int64)
+        offsets = (addresses - np.uint64(self._base)).view(np.int64)
         if active is not None:
             offsets = np.where(active, offsets, 0)
         return offsets, False

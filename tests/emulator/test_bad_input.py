@@ -1,0 +1,151 @@
+"""What no launch can be made of, typed by hand, each with the words that it is answered with."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from harness import ARCHS, compiled, device, put, run
+
+from xtarget import DeviceLostError, KernelFault, LoadError, OutOfResourcesError
+from xtarget._types import Artifact, LaunchConfig
+from xtarget.targets.amd.emulator.launch import Limits
+
+_X = np.arange(256, dtype=np.float32)
+
+
+def _copy(arch: str) -> Artifact:
+    return compiled("copy", "x:*fp32 o:*fp32 n:i32", arch, constants=(("block", 256),))
+
+
+def _flags(code: Artifact, setting: int, at: int) -> Artifact:
+    """The code object with another value of a two-bit setting in its ELF flags."""
+    binary = bytearray(code.binary)
+    (flags,) = struct.unpack_from("<I", binary, 48)
+    struct.pack_into("<I", binary, 48, flags & ~(3 << at) | setting << at)
+    return replace(code, binary=bytes(binary))
+
+
+@pytest.mark.parametrize("arch", ["gfx90a", "gfx942", "gfx950"])
+def test_code_that_demands_xnack(arch: str) -> None:
+    there, code = device(arch), _copy(arch)
+    with pytest.raises(LoadError, match=rf"copy was compiled for xnack on; emu:{arch} has it off"):
+        there.load(_flags(code, 3, 8))
+    there.load(_flags(code, 2, 8))
+
+
+def test_code_that_demands_error_correction() -> None:
+    with pytest.raises(LoadError, match="copy was compiled for sramecc on; emu:gfx942 has it off"):
+        device("gfx942").load(_flags(_copy("gfx942"), 3, 10))
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_code_that_is_cut_off_anywhere(arch: str) -> None:
+    there, code = device(arch), _copy(arch)
+    for size in range(0, len(code.binary), 97):
+        with pytest.raises(LoadError, match="copy cannot be loaded on emu:"):
+            there.load(replace(code, binary=code.binary[:size]))
+
+
+def test_code_with_relocations() -> None:
+    code = _copy("gfx1100")
+    binary = bytearray(code.binary)
+    (table,) = struct.unpack_from("<Q", binary, 40)
+    each, count = struct.unpack_from("<HH", binary, 58)
+    for number in range(count):
+        at = table + each * number
+        kind, flags = struct.unpack_from("<IQ", binary, at + 4)
+        if (kind, flags & 2) == (1, 0):  # contents that are not loaded: .comment
+            struct.pack_into("<I", binary, at + 4, 4)
+    assert binary != code.binary
+    with pytest.raises(LoadError, match=r"has relocations \(\.comment\), which the emulator"):
+        device("gfx1100").load(replace(code, binary=bytes(binary)))
+
+
+def test_a_kernel_that_is_not_there() -> None:
+    with pytest.raises(LoadError, match="a kernel should be paste, and the binary says copy"):
+        device("gfx942").load(replace(_copy("gfx942"), entry="paste"))
+    module = device("gfx942").load(_copy("gfx942"))
+    with pytest.raises(LoadError, match="no entry 'paste'"):
+        module.function("paste")
+
+
+@pytest.mark.parametrize(
+    ("arch", "limit"), [("gfx1100", 65_536), ("gfx942", 65_536), ("gfx950", 163_840)]
+)
+def test_more_lds_than_the_arch_has(arch: str, limit: int) -> None:
+    there, code = device(arch), _copy(arch)
+    args = [0] * len(code.parameters)
+    there.load(replace(code, shared_bytes=limit)).function().prepare(LaunchConfig((1, 1, 1)), args)
+    with pytest.raises(OutOfResourcesError, match=rf"copy needs {limit + 1} bytes.*has {limit}\."):
+        there.load(replace(code, shared_bytes=limit + 1))
+
+
+@pytest.mark.parametrize("arch", ["gfx1100", "gfx942"])
+def test_more_threads_in_a_row_than_a_launch_can_have(arch: str) -> None:
+    there, code = device(arch), _copy(arch)
+    function = there.load(code).function()
+    most, args = (2**32 - 1) // code.block[0], [0] * len(code.parameters)
+    function.prepare(LaunchConfig((most, 1, 1)), args)
+    with pytest.raises(OutOfResourcesError, match=rf"{most + 1} blocks in x .* limit is {most}"):
+        function.prepare(LaunchConfig((most + 1, 1, 1)), args)
+
+
+def test_an_empty_grid_is_no_launch() -> None:
+    there, code = device("gfx942"), _copy("gfx942")
+    before = there.hip.executed  # type: ignore[attr-defined]
+    there.load(code).function().launch(LaunchConfig((0, 1, 1)), [0] * 5, there.default_stream)
+    there.synchronize()
+    assert there.hip.executed == before  # type: ignore[attr-defined]
+
+
+def test_an_endless_kernel_is_stopped_and_its_place_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    code = compiled("endless", "x:*i32 o:*i32 n:i32", "gfx942")
+    monkeypatch.setattr(device("gfx942").hip, "limits", Limits(1_000_000, False))  # type: ignore[attr-defined]
+    with pytest.raises(
+        KernelFault, match=r"endless on gfx942 was stopped after 1,\d+,\d+ .* at 0x"
+    ):
+        run(code, (1,), np.zeros(1, np.int32), np.zeros(1, np.int32), 5)
+
+
+@pytest.mark.parametrize("arch", ["gfx1100", "gfx90a", "gfx942", "gfx950"])
+def test_a_barrier_that_one_warp_goes_around(arch: str) -> None:
+    size = 128 if arch == "gfx1100" else 256  # one element for each thread
+    code = compiled("part_of_a_barrier", "x:*i32 o:*i32", arch, constants=(("block", size),))
+    with pytest.raises(
+        KernelFault,
+        match=rf"part_of_a_barrier on {arch}, block \(0, 0, 0\): \d+ of \d+ warps wait at the "
+        r"barrier at 0x[0-9a-f]+, and the others have ended",
+    ):
+        run(code, (1,), np.arange(size, dtype=np.int32), np.zeros(size, np.int32))
+
+
+def test_a_fault_loses_the_device_until_it_is_opened_again() -> None:
+    there, other, code = device("gfx942"), device("gfx1100"), _copy("gfx942")
+    x = put(there, _X)
+    function = there.load(code).function()
+    calls: list[Any] = [
+        lambda: there.alloc(16),
+        lambda: x.read(memoryview(bytearray(4)), there.default_stream),
+        lambda: there.load(code),
+        lambda: function.launch(
+            LaunchConfig((1, 1, 1)), [x.address, x.address, 256, 0, 0], there.default_stream
+        ),
+        there.stream,
+        there.default_stream.record,
+        there.synchronize,
+    ]
+    function.launch(LaunchConfig((1, 1, 1)), [x.address, 16, 256, 0, 0], there.default_stream)
+    with pytest.raises(KernelFault, match=r"copy on gfx942, .* writes \d+ bytes at 0x10,"):
+        there.synchronize()
+    for use in calls:
+        with pytest.raises(DeviceLostError, match="a kernel failed before: copy on gfx942"):
+            use()
+    x.close()  # giving back still works
+    assert other.alloc(16).nbytes == 16
+    again = device("gfx942")
+    assert again is not there
+    np.testing.assert_array_equal(run(code, (1,), _X, _X * 0, 256)[1], _X)
