@@ -130,10 +130,7 @@ def prune(cache: Cache, max_bytes: int | None, chosen: Chosen) -> dict[str, int]
     use stay."""
     base, removed, freed = cache.own.base, 0, 0
     if not chosen.all:
-        for found, shown in entries(cache.own, chosen):
-            if evict.remove(base, found) is not None:
-                removed += 1
-                freed += shown["bytes"]
+        removed, freed = evict.remove_all(base, [found for found, _ in entries(cache.own, chosen)])
     cap = max_bytes if max_bytes is not None else cache.settings.max_bytes
     before = sum(found.nbytes for found in evict.scan(base))
     removed += evict.sweep(base, cache.own.usage, before if cap is None else cap) or 0
@@ -144,13 +141,10 @@ def prune(cache: Cache, max_bytes: int | None, chosen: Chosen) -> dict[str, int]
 def clear(cache: Cache, chosen: Chosen) -> dict[str, int]:
     """Remove what is chosen; without a choice everything, quarantine included. Entries in use stay
     and are counted in `left`."""
-    base, removed, left, freed = cache.own.base, 0, 0, 0
-    for found, shown in list(entries(cache.own, chosen)):
-        if evict.remove(base, found) is not None:
-            removed += 1
-            freed += shown["bytes"]
-        else:
-            left += 1
+    base = cache.own.base
+    there = [found for found, _ in entries(cache.own, chosen)]
+    removed, freed = evict.remove_all(base, there)
+    left = len(there) - removed
     if chosen.all:
         with contextlib.suppress(OSError):
             for file in (base / QUARANTINE).iterdir():
