@@ -12,7 +12,7 @@ from typing import Any
 
 from .._errors import UntrustedError
 from .._types import Target
-from . import evict, lock
+from . import evict, files, lock
 from .cache import Cache
 from .entry import DAMAGE, KINDS, Entry, Place
 from .store import QUARANTINE, Store
@@ -78,6 +78,7 @@ def entries(store: Store, chosen: Chosen) -> Iterator[tuple[evict.Found, dict[st
 
 def totals(cache: Cache) -> dict[str, Any]:
     """Entries and bytes of the user's own folder by target, and of what is aside."""
+    settings = cache.settings
     by_target: dict[str, dict[str, int]] = {}
     for _, shown in entries(cache.own, Chosen()):
         of = by_target.setdefault(shown["target"], {"entries": 0, "bytes": 0})
@@ -88,9 +89,9 @@ def totals(cache: Cache) -> dict[str, Any]:
         for file in there:
             aside["files"] += 1
             aside["bytes"] += file.stat(follow_symlinks=False).st_size
-    settings = cache.settings
     return {
         "path": str(cache.root),
+        "fault": _fault(cache.root, cache.settings.shared or settings.trust is not None),
         "mode": settings.mode,
         "entries": sum(of["entries"] for of in by_target.values()),
         "bytes": sum(of["bytes"] for of in by_target.values()),
@@ -101,6 +102,19 @@ def totals(cache: Cache) -> dict[str, Any]:
         "remote": cache.remote_name,
         "trust": None if settings.trust is None else str(settings.trust),
     }
+
+
+def _fault(root: Path, shared: bool) -> str | None:
+    """Why nothing can be kept in a folder, or believed that lies there."""
+    try:
+        if shared:
+            return None if root.is_dir() or not root.exists() else f"{root} is no folder"
+        files.check_folders(root, ())
+    except FileNotFoundError:
+        return None  # it is made by the first entry
+    except (OSError, files.FolderError) as error:
+        return f"{root}: {error.strerror}" if isinstance(error, OSError) else str(error)
+    return None
 
 
 def verify(store: Store, chosen: Chosen) -> Iterator[dict[str, Any]]:
