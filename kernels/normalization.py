@@ -59,6 +59,45 @@ def softmax_long(
 
 
 @triton.jit
+def softmax_walk(
+    x, out, m, n, shape, sx, so, cx, co,
+    T: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    """`softmax_long` for a device where reading a row again costs less than a second `exp`."""
+    row, row_mask = positions(m, BLOCK_M)
+    rows = x + offset(row, shape, sx)[:, None]
+    target = out + offset(row, shape, so)[:, None]
+    largest = tl.full([BLOCK_M, BLOCK_N], float("-inf"), T)
+    for start in range(0, n, BLOCK_N):
+        column, column_mask = span(start, n, BLOCK_N)
+        mask = row_mask[:, None] & column_mask[None, :]
+        value = tl.load(rows + (column * cx)[None, :], mask=mask, other=float("-inf")).to(T)
+        # nan need not be kept: its exp makes the sum nan
+        largest = tl.where(value > largest, value, largest)
+    top = tl.max(largest, 1)
+    total = tl.zeros([BLOCK_M, BLOCK_N], T)
+    for start in range(0, n, BLOCK_N):
+        column, column_mask = span(start, n, BLOCK_N)
+        mask = row_mask[:, None] & column_mask[None, :]
+        value = tl.load(rows + (column * cx)[None, :], mask=mask, other=float("-inf")).to(T)
+        power = exp(value - top[:, None])
+        total += tl.where(mask, power, tl.zeros_like(power))
+        if out.dtype.element_ty == T:  # nothing is lost by keeping it there
+            tl.store(target + (column * co)[None, :], power, mask=mask)
+    total_row = tl.sum(total, 1)
+    for start in range(0, n, BLOCK_N):
+        column, column_mask = span(start, n, BLOCK_N)
+        mask = row_mask[:, None] & column_mask[None, :]
+        p = target + (column * co)[None, :]
+        if out.dtype.element_ty == T:
+            power = tl.load(p, mask=mask)
+        else:
+            value = tl.load(rows + (column * cx)[None, :], mask=mask).to(T)
+            power = exp(value - top[:, None])
+        tl.store(p, divide(power, total_row[:, None]).to(out.dtype.element_ty), mask=mask)
+
+
+@triton.jit
 def _affine(y, weight, bias, column, mask, sw, sb, T: tl.constexpr):
     """y * weight + bias, of which each may be None."""
     if weight is not None:

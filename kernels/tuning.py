@@ -65,6 +65,7 @@ class Rows(NamedTuple):
         tile: short rows are packed up to so many elements a block.
         per_warp: elements of a tile that one warp takes.
         max_warps: upper limit.
+        walks: whether a row is near enough to read it once more instead of computing more.
     """
 
     piece: int
@@ -72,6 +73,7 @@ class Rows(NamedTuple):
     tile: int
     per_warp: int
     max_warps: int
+    walks: bool = False
 
 
 class MatmulTile(NamedTuple):
@@ -88,7 +90,7 @@ _FLAT: Final = {
     "nvidia": Flat(1024, 1024, 4),
     "amd": Flat(1024, 1024, 4),
     "intel": Flat(1024, 512, 4),
-    "cpu": Flat(256, 256, 1),
+    "cpu": Flat(1024, 256, 1),
     "other": Flat(1024, 512, 4),
 }
 
@@ -104,7 +106,7 @@ _ROWS: Final = {
     "nvidia": Rows(16384, 4096, 1024, 512, 16),
     "amd": Rows(8192, 4096, 1024, 512, 8),
     "intel": Rows(2048, 1024, 512, 256, 8),
-    "cpu": Rows(512, 256, 256, 512, 1),
+    "cpu": Rows(512, 128, 256, 512, 1, True),
     "other": Rows(2048, 1024, 512, 256, 8),
 }
 
@@ -155,10 +157,10 @@ _MATMUL: Final[Mapping[str, Mapping[str, tuple[MatmulTile, ...]]]] = {
         "integer": (MatmulTile(16, 16, 16, 4, 1),),
     },
     "cpu": {
-        "half": (MatmulTile(16, 64, 4, 1, 1), MatmulTile(8, 16, 8, 1, 1)),
-        "single": (MatmulTile(32, 64, 8, 1, 1), MatmulTile(8, 16, 8, 1, 1)),
-        "double": (MatmulTile(16, 32, 8, 1, 1), MatmulTile(8, 16, 8, 1, 1)),
-        "integer": (MatmulTile(8, 16, 4, 1, 1),),
+        "half": (MatmulTile(8, 32, 4, 1, 1), MatmulTile(8, 16, 4, 1, 1), MatmulTile(1, 16, 4, 1, 1)),
+        "single": (MatmulTile(8, 32, 4, 1, 1), MatmulTile(8, 16, 4, 1, 1), MatmulTile(1, 16, 4, 1, 1)),
+        "double": (MatmulTile(8, 16, 4, 1, 1), MatmulTile(1, 16, 4, 1, 1)),
+        "integer": (MatmulTile(8, 16, 4, 1, 1), MatmulTile(1, 16, 4, 1, 1)),
     },
     "other": {
         "half": (MatmulTile(32, 64, 16, 4, 1), MatmulTile(16, 16, 16, 1, 1)),
@@ -173,6 +175,11 @@ MATRIX_UNITS: Final = frozenset({"nvidia", "amd"})
 
 #: A matmul's K is cut into pieces no shorter than this.
 _SPLIT_K: Final = {"cpu": 4096, "other": 512}
+
+#: Elements along K that a block lays out as a panel.
+PANEL_K: Final = 16
+#: Rows of a matrix that are worth copying the other one as panels.
+PANEL_ROWS: Final = 32
 
 #: Rows of tiles that a group of a matmul spans.
 GROUP_M: Final = 8
@@ -196,6 +203,11 @@ def rows(vendor: str) -> Rows:
 
 def split_k(vendor: str) -> int:
     return _of(_SPLIT_K, vendor)
+
+
+def outer_products(vendor: str) -> bool:
+    """Whether matrices are multiplied as a sum of outer products."""
+    return vendor == "cpu"
 
 
 def splits(blocks: int, wanted: int, length: int, shortest: int) -> int:
