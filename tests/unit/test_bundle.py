@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from xtarget import Artifact, LoadError, Target, _build, _bundle
+from xtarget import Artifact, LoadError, Target, UntrustedError, _build, _bundle
 from xtarget._bundle_build import _section
 from xtarget._bundle_classes import Class
 from xtarget._bundle_worker import Job
@@ -288,5 +288,5 @@ def test_only_what_a_trusted_key_signed_is_taken(
         with pytest.raises(LoadError, match="not one of its content"):
             _bundle.Bundle(path)
     trust.write_text("no key")
-    with pytest.raises(LoadError, match="64 hexadecimal digits"):
+    with pytest.raises(UntrustedError, match="64 hexadecimal digits"):
         _bundle.Bundle(path)

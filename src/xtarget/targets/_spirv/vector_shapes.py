@@ -25,15 +25,13 @@ __all__ = [
 #: Lanes of a warp; SPIR-V's vectors have at most 16 elements.
 LANES = 16
 _FLAGS = frozenset(
-    "nuw nsw exact disjoint nneg samesign inbounds nusw fast nnan ninf nsz arcp contract afn "
-    "reassoc tail notail musttail volatile atomic".split()
+    ["nuw", "nsw", "exact", "disjoint", "nneg", "samesign", "inbounds", "nusw", "fast", "nnan", "ninf", "nsz", "arcp", "contract", "afn", "reassoc", "tail", "notail", "musttail", "volatile", "atomic"]
 )
 _BINARY = frozenset(
-    "add sub mul udiv sdiv urem srem shl lshr ashr and or xor fadd fsub fmul fdiv frem".split()
+    ["add", "sub", "mul", "udiv", "sdiv", "urem", "srem", "shl", "lshr", "ashr", "and", "or", "xor", "fadd", "fsub", "fmul", "fdiv", "frem"]
 )
 _CASTS = frozenset(
-    "trunc zext sext fptrunc fpext fptosi fptoui sitofp uitofp bitcast inttoptr ptrtoint "
-    "addrspacecast".split()
+    ["trunc", "zext", "sext", "fptrunc", "fpext", "fptosi", "fptoui", "sitofp", "uitofp", "bitcast", "inttoptr", "ptrtoint", "addrspacecast"]
 )
 _SCALAR = re.compile(r"(?:i(?:16|1|8|32|64)|half|float|double|ptr(?: addrspace\(\d+\))?)(?!\w)")
 _ASSIGNED = re.compile(rf"  ({VALUE}) = (\w+) (.*)")

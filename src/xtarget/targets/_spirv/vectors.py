@@ -18,12 +18,10 @@ from .vector_flow import Region, reverse_postorder, split_regions
 from .vector_masks import Masks
 from .vector_memory import Memory
 from .vector_shapes import (
-    LANE_CALL,
     WARP_CALL,
     Block,
     Instruction,
     NotVectorizableError,
-    Shapes,
     analyse,
     parse,
 )
