@@ -98,11 +98,15 @@ def measure(names: list[str], over: float) -> None:
         slowest = max(mine, default=(0.0, "nothing", 1))
         print(f"{name}: {len(mine)} loads, slowest {slowest[0]:.2f} s {slowest[1]}", flush=True)
     seconds = sorted(cold, reverse=True)
-    print(f"cold: {len(cold)} loads, median {statistics.median(t for t, *_ in cold):.3f} s, slowest:")
+    print(
+        f"cold: {len(cold)} loads, median {statistics.median(t for t, *_ in cold):.3f} s, slowest:"
+    )
     for took, label, warp in seconds[:8]:
         print(f"  {took:7.3f} s  {label}{'' if warp == 1 else '  (lanes stayed threads)'}")
     print(f"over {over:g} s: {[label for took, label, _ in seconds if took > over] or 'none'}")
-    print(f"lanes stayed threads: {sorted({label for _, label, warp in cold if warp > 1}) or 'none'}")
+    print(
+        f"lanes stayed threads: {sorted({label for _, label, warp in cold if warp > 1}) or 'none'}"
+    )
     print(f"warm: median {statistics.median(t for t, _ in warm) * 1e3:.2f} ms, slowest:")
     for took, label in sorted(warm, reverse=True)[:4]:
         print(f"  {took * 1e3:7.2f} ms {label}")

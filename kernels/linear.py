@@ -129,8 +129,7 @@ def _outer(total, pa, pb, mask, DOT: tl.constexpr, PANELS: tl.constexpr):
         z = tl.load(pb, mask=mask, other=0).to(DOT)[None, :]
     if DOT.is_floating():
         return tl.fma(tl.broadcast_to(x, total.shape), tl.broadcast_to(z, total.shape), total)
-    else:
-        return total + (x * z).to(total.dtype)
+    return total + (x * z).to(total.dtype)
 
 
 @triton.jit

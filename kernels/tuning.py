@@ -157,8 +157,16 @@ _MATMUL: Final[Mapping[str, Mapping[str, tuple[MatmulTile, ...]]]] = {
         "integer": (MatmulTile(16, 16, 16, 4, 1),),
     },
     "cpu": {
-        "half": (MatmulTile(8, 32, 4, 1, 1), MatmulTile(8, 16, 4, 1, 1), MatmulTile(1, 16, 4, 1, 1)),
-        "single": (MatmulTile(8, 32, 4, 1, 1), MatmulTile(8, 16, 4, 1, 1), MatmulTile(1, 16, 4, 1, 1)),
+        "half": (
+            MatmulTile(8, 32, 4, 1, 1),
+            MatmulTile(8, 16, 4, 1, 1),
+            MatmulTile(1, 16, 4, 1, 1),
+        ),
+        "single": (
+            MatmulTile(8, 32, 4, 1, 1),
+            MatmulTile(8, 16, 4, 1, 1),
+            MatmulTile(1, 16, 4, 1, 1),
+        ),
         "double": (MatmulTile(8, 16, 4, 1, 1), MatmulTile(1, 16, 4, 1, 1)),
         "integer": (MatmulTile(8, 16, 4, 1, 1), MatmulTile(1, 16, 4, 1, 1)),
     },

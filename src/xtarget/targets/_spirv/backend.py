@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NoReturn
 
 import triton
@@ -142,10 +142,13 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
 
         stages["ttir"] = ttir
         stages["ttgir"] = ttgir
-        stages["llir"] = lambda module, metadata: self._llir(module, metadata, options)
-        stages["spirv"] = lambda text, metadata: worker.emit(text)
+        made: dict[str, bytes] = {}
+        stages["llir"] = lambda module, metadata: self._llir(module, metadata, options, made)
+        stages["spirv"] = lambda text, metadata: made.pop(text, b"") or worker.emit(text)
 
-    def _llir(self, module: Any, metadata: dict[str, Any], options: Options) -> str:
+    def _llir(
+        self, module: Any, metadata: dict[str, Any], options: Options, made: dict[str, bytes]
+    ) -> str:
         entry = module.get_entry_func_name()
         lowered = lowering.lower_to_llvm(
             module, num_warps=options.num_warps, fp_fusion=options.enable_fp_fusion
@@ -159,6 +162,14 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
             vectors=options.lanes == "vectors",
         )
         text, parameters, warp_size = worker.prepare(lowered.text, lowered.bitcode, entry, layout)
+        if warp_size != layout.warp_size:
+            try:
+                made[text] = worker.emit(text)
+            except CompileError:  # LLVM 22 ends on some operations of vectors: without, then
+                layout = replace(layout, vectors=False)
+                text, parameters, warp_size = worker.prepare(
+                    lowered.text, lowered.bitcode, entry, layout
+                )
         metadata.update(
             name=entry,
             shared=lowered.shared_bytes,

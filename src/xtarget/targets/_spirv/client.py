@@ -52,8 +52,8 @@ class Worker:
     def prepare(
         self, text: str, bitcode: bytes, entry: str, layout: Layout
     ) -> tuple[str, tuple[str, ...], int]:
-        """`codegen.prepare`: LLVM IR for SPIR-V, the kernel's parameters as LLVM types, and how many
-        threads of a warp it has.
+        """`codegen.prepare`: LLVM IR for SPIR-V, the kernel's parameters as LLVM types, and how
+        many threads a warp of it has.
 
         Raises:
             CompileError: something has no counterpart in SPIR-V, or LLVM failed.

@@ -87,7 +87,12 @@ class SpirvCompiler:
         else:
             register()
         compiled = compile_with_triton(
-            request, target, backend="spirv", arch=ARCH, warp_size=warp_size, options={"lanes": lanes}
+            request,
+            target,
+            backend="spirv",
+            arch=ARCH,
+            warp_size=warp_size,
+            options={"lanes": lanes},
         )
         artifact = make_artifact(
             compiled,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .vector_shapes import LANES, Block, Instruction, NotVectorizableError, Shapes
+from .vector_code import LANES, Block, Instruction, NotVectorizableError
+from .vector_shapes import Shapes
 from .vector_text import Text
 
 __all__ = ["Masks"]
@@ -44,7 +45,10 @@ class Masks:
         if mask.startswith("%xs.") or (not mask.startswith("%xv.") and shape.step == 0):
             return (mask, self._text.scalar_behind(mask, f"xor i1 {mask}, true"))
         if shape.known is not None:
-            return ("true" if all(shape.known) else "false", "false" if any(shape.known) else "true")
+            return (
+                "true" if all(shape.known) else "false",
+                "false" if any(shape.known) else "true",
+            )
         one = self._definitions.get(mask)
         if one is None:
             return _UNKNOWN

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from .vector_code import LANES, Instruction, NotVectorizableError, size_of
 from .vector_masks import Masks
-from .vector_shapes import LANES, Instruction, NotVectorizableError, Shapes, size_of
+from .vector_shapes import Shapes
 from .vector_text import Text
 
 __all__ = ["Memory"]
@@ -32,7 +33,9 @@ class Memory:
         wide = text.vector_type("i64")
         size = size_of(one.extra)
         if size > 1:
-            vector = text.assign(f"mul {wide} {vector}, {text.constant([size] * LANES, 'i64')}", "i64")
+            vector = text.assign(
+                f"mul {wide} {vector}, {text.constant([size] * LANES, 'i64')}", "i64"
+            )
         base = text.resolved(base)
         if base in self._scattered:
             base, before = self._scattered[base]
@@ -51,7 +54,9 @@ class Memory:
         text, (pointer,) = self._text, one.operands
         shape = self._shapes.get(one.name)
         if shape.step == 0:
-            text.emit(f"{one.name} = load {one.type}, {one.types[0]} {text.scalar(pointer)}{_align(one)}")
+            text.emit(
+                f"{one.name} = load {one.type}, {one.types[0]} {text.scalar(pointer)}{_align(one)}"
+            )
             return
         vector = text.vector_type(one.type)
         step = self._shapes.get(text.resolved(pointer)).step
@@ -103,9 +108,8 @@ class Memory:
 
     def _store_lane(self, one: Instruction, lane: int, address: str) -> None:
         text, value = self._text, self._text.resolved(one.operands[0])
-        element = text.scalar_here(
-            f"extractelement {text.vector_type(one.type)} {text.vector(value, one.type)}, i32 {lane}"
-        )
+        vector = f"{text.vector_type(one.type)} {text.vector(value, one.type)}"
+        element = text.scalar_here(f"extractelement {vector}, i32 {lane}")
         text.emit(f"store {one.type} {element}, {one.types[1]} {address}{_align(one)}")
 
     def _at(self, one: Instruction, pointer: str, lane: str) -> str:
@@ -168,7 +172,9 @@ class Memory:
         """
         if not self._opaque:
             text = self._text
-            text.declare("declare spir_func i32 @_Z12get_work_dimv() nounwind willreturn memory(none)")
+            text.declare(
+                "declare spir_func i32 @_Z12get_work_dimv() nounwind willreturn memory(none)"
+            )
             dimensions = text.scalar_behind("", "call spir_func i32 @_Z12get_work_dimv()")
             nothing = text.scalar_behind("", f"lshr i32 {dimensions}, 2")  # there are 3 at most
             self._opaque = text.scalar_behind("", f"add i32 {nothing}, {LANES}")
@@ -196,7 +202,9 @@ class Memory:
         address = self._at(one, one.operands[-1], lane)
         if one.op == "load":
             element = text.scalar_here(f"load {one.type}, {one.types[0]} {address}{_align(one)}")
-            text.emit(f"%xv.i{number} = insertelement {vector} {sofar}, {one.type} {element}, i32 {lane}")
+            text.emit(
+                f"%xv.i{number} = insertelement {vector} {sofar}, {one.type} {element}, i32 {lane}"
+            )
         else:
             element = text.scalar_here(
                 f"extractelement {vector} {text.vector(one.operands[0], one.type)}, i32 {lane}"
