@@ -50,7 +50,7 @@ def worker() -> Iterator[Worker]:
 
 
 def assert_works(worker: Worker) -> None:
-    text, parameters = worker.prepare(FINE, b"", "k", LAYOUT)
+    text, parameters, _ = worker.prepare(FINE, b"", "k", LAYOUT)
     assert parameters == ("ptr",)
     assert "get_sub_group_local_id" in text
     assert worker.emit(text)[:4] == b"\x03\x02\x23\x07"
