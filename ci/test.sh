@@ -12,10 +12,12 @@
 #   interop      arrays and streams of other libraries (torch, CuPy, dpctl)
 #   docs         the README's and the examples' code
 #   binaries     every kernel for every target of ci/matrix.toml, and a check of each binary
+#   emulated     conformance and kernels on emulated AMD GPUs, as `conformance,kernels emu` does
 #   all          all of them
 #
-# VENDOR (nvidia, amd, intel, cpu) restricts the tests to one vendor's devices; `none` to no
-# device at all. Without it: every device there is.
+# VENDOR (nvidia, amd, intel, cpu) restricts the tests to one vendor's devices; emu to emulated AMD
+# GPUs (gfx1100 and gfx942, all five with the long tests); `none` to no device at all. Without it:
+# every device there is, and none that is emulated.
 # -n prints the commands instead of running them.
 #
 # XTARGET_TEST_LONG=1   the long tests too
@@ -44,8 +46,8 @@ if [ $# -lt 1 ] || [ $# -gt 2 ]; then
   exit 2
 fi
 tiers=$1 vendor=${2:-}
-case "$vendor" in "" | none | nvidia | amd | intel | cpu) ;; *)
-  echo "ci/test.sh: $vendor is no vendor; there are nvidia, amd, intel, cpu and none." >&2
+case "$vendor" in "" | none | nvidia | amd | intel | cpu | emu) ;; *)
+  echo "ci/test.sh: $vendor is no vendor; there are nvidia, amd, intel, cpu, emu and none." >&2
   exit 2
   ;;
 esac
@@ -53,7 +55,7 @@ esac
 python=${PYTHON:-}
 [ -n "$python" ] || { [ -x .venv/bin/python ] && python=.venv/bin/python; } || python=python3
 
-lint= binaries= paths=()
+lint= binaries= emulated= paths=()
 for tier in ${tiers//,/ }; do
   case "$tier" in
     lint) lint=1 ;;
@@ -61,10 +63,11 @@ for tier in ${tiers//,/ }; do
     unit | conformance | emulator | interop | docs) paths+=("tests/$tier") ;;
     compile) paths+=(tests/compile tests/c_abi tests/kernels/test_compile.py) ;;
     kernels) paths+=(tests/kernels) ;;
-    all) lint=1 binaries=1 paths+=(tests) ;;
+    emulated) emulated=1 ;;
+    all) lint=1 binaries=1 emulated=1 paths+=(tests) ;;
     *)
       echo "ci/test.sh: $tier is no tier; there are lint, unit, compile, conformance, kernels," \
-        "emulator, interop, docs, binaries and all." >&2
+        "emulator, emulated, interop, docs, binaries and all." >&2
       exit 2
       ;;
   esac
@@ -81,7 +84,7 @@ if [ -n "$binaries" ]; then
   run "$python" ci/compile_all.py ${XTARGET_TEST_LONG:+--long} -o "$out"
   run "$python" ci/check_binaries.py ${XTARGET_REQUIRE_TOOLS:+--require-spirv-val} "$out"
 fi
-[ ${#paths[@]} -gt 0 ] || exit 0
+[ ${#paths[@]} -gt 0 ] || [ -n "$emulated" ] || exit 0
 
 jobs=${XTARGET_TEST_JOBS:-}
 if [ -z "$jobs" ]; then
@@ -91,8 +94,13 @@ if [ -z "$jobs" ]; then
 fi
 arguments=()
 [ -n "${XTARGET_TEST_LONG:-}" ] || arguments+=(-m "not long")
-[ -z "$vendor" ] || arguments+=(--vendor "$vendor")
 if [ "$jobs" -gt 1 ] && "$python" -c 'import xdist' >/dev/null 2>&1; then
   arguments+=(-n "$jobs" --dist loadfile)
 fi
-run "$python" -m pytest -q "${arguments[@]}" "${paths[@]}"
+if [ ${#paths[@]} -gt 0 ]; then
+  run "$python" -m pytest -q "${arguments[@]}" ${vendor:+--vendor "$vendor"} "${paths[@]}"
+fi
+if [ -n "$emulated" ]; then # where it is "loadfile", one file would take one process all the time
+  run "$python" -m pytest -q "${arguments[@]/loadfile/worksteal}" --vendor emu tests/conformance \
+    tests/kernels/test_results.py tests/kernels/test_cli_run.py
+fi

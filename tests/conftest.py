@@ -16,6 +16,7 @@ import pytest
 
 # the fake vendor enters as an installed package does: a folder on the path with its entry points
 sys.path.insert(0, str(Path(__file__).parent / "fake_vendor"))
+sys.path.insert(0, str(Path(__file__).parent))  # for what several suites share
 
 _RAN_ON = "xtarget_ran_on"
 #: Results by what they ran on. Reports of xdist's workers come here too.

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from emulated import emulated_devices, only_emulated
 
 from xtarget import _registry
 from xtarget._types import Artifact, CompileRequest, KernelSource, ProbeReport
@@ -22,7 +23,8 @@ from xtarget.targets.base import Buffer, Device, Driver, Function, Stream
 _KERNELS = Path(__file__).with_name("conformance_kernels.py")
 BLOCK = 1024
 #: Name in the test's id, vendor, environment of the driver. `intel[opencl:cpu]` is the driver for
-#: Intel GPUs on a CPU run time: it proves the driver's code, not a GPU.
+#: Intel GPUs on a CPU run time: it proves the driver's code, not a GPU. Emulated devices come
+#: in when they are asked for: tests/emulated.py.
 _CASES = (
     ("fake", "fake", {}),
     ("cpu", "cpu", {}),
@@ -42,16 +44,23 @@ class Vendor:
     environment: Mapping[str, str]
     device: Device
     report: ProbeReport
+    ordinal: int = 0
     artifacts: dict[tuple[Any, ...], Artifact] = field(default_factory=dict)
 
     @property
     def driver(self) -> Driver:
         return _registry.driver(self.name)
 
-    def open(self, ordinal: int = 0) -> Device:
-        """Another handle on a device, the suite's own: tests may close it."""
+    @property
+    def rounds(self) -> int:
+        """Steps of a launch so long that work which did not wait for it would be seen. An emulated
+        device does nothing before something waits for it, so there any length will do."""
+        return 200 if self.device.info.runs_on == "emulator" else 3_000_000
+
+    def open(self, ordinal: int | None = None) -> Device:
+        """Another handle on a device (the one under test), the suite's own: tests may close it."""
         with _environment(self.environment):
-            return self.driver.open(ordinal)
+            return self.driver.open(self.ordinal if ordinal is None else ordinal)
 
     def artifact(
         self,
@@ -121,20 +130,24 @@ def _open(id_: str, name: str, environment: Mapping[str, str]) -> Vendor | str:
             # a vendor whose library may block is asked in a child process first
             report = _registry.driver(name).probe() if environment else _registry.probe(name)
             if report.devices:
-                device = _registry.driver(name).open(0)
-                _opened[id_] = Vendor(id_, name, environment, device, report)
+                names = [info.name for info in report.devices]
+                ordinal = names.index(id_) if id_ in names else 0
+                device = _registry.driver(name).open(ordinal)
+                _opened[id_] = Vendor(id_, name, environment, device, report, ordinal)
             else:
                 _opened[id_] = str(report.reason)
     return _opened[id_]
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "only_vendor(name): about this vendor's own objects")
+    config.addinivalue_line("markers", "only_vendor(name, ...): about these vendors' own objects")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the vendors that `--vendor` did not name, and those a test is not about."""
     given = set(config.getoption("--vendor"))
+    if not given and only_emulated():
+        given = {"emu"}
     wanted = given | ({"fake"} if "none" in given else set())  # in memory, so on no device
 
     def unwanted(item: pytest.Item) -> bool:
@@ -142,13 +155,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if case is None:
             return False
         only = item.get_closest_marker("only_vendor")
-        return bool(given and case[1] not in wanted) or bool(only and case[1] != only.args[0])
+        return bool(given and case[1] not in wanted) or bool(only and case[1] not in only.args)
 
     config.hook.pytest_deselected(items=[item for item in items if unwanted(item)])
     items[:] = [item for item in items if not unwanted(item)]
 
 
-@pytest.fixture(params=_CASES, ids=[case[0] for case in _CASES])
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "vendor" not in metafunc.fixturenames:
+        return
+    cases = [pytest.param(case, id=case[0]) for case in _CASES]
+    for name, long in emulated_devices(metafunc.config):
+        marks = (pytest.mark.long,) if long else ()
+        cases.append(pytest.param((name, "emu", {}), id=name, marks=marks))
+    metafunc.parametrize("vendor", cases, indirect=True)
+
+
+@pytest.fixture
 def vendor(request: pytest.FixtureRequest, mark_ran_on: Callable[[str, str, str], None]) -> Vendor:
     id_, name, environment = request.param
     found = _open(id_, name, environment)

@@ -12,8 +12,6 @@ from xtarget import DriverError
 from xtarget._types import LaunchConfig
 
 BLOCK = 1024
-#: Long enough that work which did not wait for it would be seen.
-_ROUNDS = 3_000_000
 
 
 @pytest.fixture
@@ -24,7 +22,7 @@ def slow_fill(vendor: Any, hidden: Any) -> Any:
 
     def launch(address: int, value: float, n: int, stream: Any) -> None:
         grid = LaunchConfig((-(-n // BLOCK), 1, 1))
-        function.launch(grid, [address, value, _ROUNDS, n, *hidden(function)], stream)
+        function.launch(grid, [address, value, vendor.rounds, n, *hidden(function)], stream)
 
     return launch
 

@@ -142,3 +142,37 @@ def product(a, b, o, m: tl.constexpr, n: tl.constexpr, k: tl.constexpr, kind: tl
     y = tl.load(b + inner[:, None] * n + columns[None, :])
     result = tl.dot(x, y, out_dtype=kind, input_precision="ieee")
     tl.store(o + rows[:, None] * n + columns[None, :], result)
+
+
+@triton.jit
+def last_writer_wins(x, o):
+    """Every program stores to the same place."""
+    tl.store(o, tl.load(x + tl.program_id(0)))
+
+
+@triton.jit
+def through_memory(x, o, block: tl.constexpr):
+    """Turns a row around by way of global memory, with a barrier in between."""
+    i = tl.arange(0, block)
+    tl.store(o + i, tl.load(x + i))
+    tl.debug_barrier()
+    value = tl.load(o + block - 1 - i)
+    tl.debug_barrier()
+    tl.store(o + i, value)
+
+
+@triton.jit
+def last_one_adds_up(x, partial, count, o, block: tl.constexpr):
+    """Each program leaves a sum; the last one to come adds the sums up."""
+    pid, n = tl.program_id(0), tl.num_programs(0)
+    tl.store(partial + pid, tl.sum(tl.load(x + pid * block + tl.arange(0, block)), 0))
+    if tl.atomic_add(count, 1) == n - 1:
+        i = tl.arange(0, 16)
+        tl.store(o, tl.sum(tl.load(partial + i, mask=i < n, other=0.0), 0))
+
+
+@triton.jit
+def reads_what_others_write(x, o):
+    """Each program reads the place of the next one, which that one writes."""
+    pid = tl.program_id(0)
+    tl.store(o + pid, tl.load(o + (pid + 1) % tl.num_programs(0)) + tl.load(x + pid))

@@ -154,21 +154,6 @@ def test_a_kernel_that_does_not_end_is_stopped(monkeypatch: pytest.MonkeyPatch) 
         run(code, (1,), np.zeros(1, np.int32), np.zeros(1, np.int32), 5)
 
 
-def test_a_barrier_taken_out_of_a_reduction_is_a_data_race(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    code = compiled("total", "x:*fp32 o:*fp32", "gfx1100", constants=(("block", _BLOCK),))
-    hip = device("gfx1100").hip  # type: ignore[attr-defined]
-    monkeypatch.setattr(hip, "limits", Limits(10**9, True))
-    x = _X[:_BLOCK]
-    assert run(code, (1,), x, np.zeros(1, np.float32))[1] == x.sum()
-    barrier, nothing = bytes.fromhex("0000bdbf"), bytes.fromhex("000080bf")
-    assert barrier in code.binary
-    broken = replace(code, binary=code.binary.replace(barrier, nothing))
-    with pytest.raises(KernelFault, match=r"total on gfx1100.*ds_load.*a data race"):
-        run(broken, (1,), x, np.zeros(1, np.float32))
-
-
 def test_an_instruction_that_is_not_executed_is_named() -> None:
     code = _copy("gfx1100")
     strange = bytes.fromhex("804c80be")  # s_sendmsg_rtn_b32 s0, 128

@@ -13,8 +13,10 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from emulated import emulated_devices, only_emulated
+
 import xtarget
-from xtarget import _kernels
+from xtarget import _kernels, _registry
 
 
 @cache
@@ -31,7 +33,15 @@ def pytest_generate_tests(metafunc: Any) -> None:
     if "device" not in metafunc.fixturenames:
         return
     vendors = metafunc.config.getoption("--vendor", default=[])
-    names = [n for n, info in _devices().items() if not vendors or info.vendor in vendors]
+    names: list[Any] = []
+    if not only_emulated():
+        names = [n for n, info in _devices().items() if not vendors or info.vendor in vendors]
+    absent = _registry.driver("emu").absent()  # type: ignore[attr-defined]
+    for name, long in emulated_devices(metafunc.config):
+        marks = [pytest.mark.long] if long else []
+        if absent is not None:
+            marks.append(pytest.mark.skip(reason=absent))
+        names.append(pytest.param(name, marks=marks))
     if not names:
         reasons = "; ".join(f"{r.vendor}: {r.reason}" for r in xtarget.probe() if r.reason)
         why = f"no device of {', '.join(vendors)}" if vendors else "no device"
@@ -39,11 +49,22 @@ def pytest_generate_tests(metafunc: Any) -> None:
     metafunc.parametrize("device", names, scope="session")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "large: much work; on an emulated device a long test")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        device = getattr(getattr(item, "callspec", None), "params", {}).get("device", "")
+        if str(device).startswith("emu:") and item.get_closest_marker("large"):
+            item.add_marker(pytest.mark.long)
+
+
 @pytest.fixture(autouse=True)
 def _report_device(request: pytest.FixtureRequest, mark_ran_on: Any) -> None:
     """The summary at the end says what the results are from."""
     if "device" in request.fixturenames:
-        info = _devices()[request.getfixturevalue("device")]
+        info = _registry.open_device(request.getfixturevalue("device")).info
         mark_ran_on(info.vendor, info.runs_on, info.product)
 
 

@@ -80,6 +80,7 @@ def test_matmul(device: str, name: str, dtype: str) -> None:
 LARGE = [pytest.param(d, marks=() if d == "float32" else pytest.mark.long) for d in FLOATS]
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("dtype", LARGE)
 def test_large_matmul(device: str, dtype: str) -> None:
     """Large enough for the largest tiles."""
@@ -90,11 +91,13 @@ def test_large_matmul(device: str, dtype: str) -> None:
 # ------------------------------------------------------------------------- sizes
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("name", ["add", "exp"])
 def test_large_odd_size(device: str, name: str) -> None:
     check(name, *inputs(name, "float32", 2**20 + 1), device=device)
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("name", ["sum", "max"])
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
 def test_reduction_of_everything(device: str, name: str, dtype: str) -> None:
@@ -104,6 +107,7 @@ def test_reduction_of_everything(device: str, name: str, dtype: str) -> None:
     check(name, sample(dtype, 100_003, 3), axis=0, device=device)
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("name", ["softmax", "layer_norm", "rms_norm"])
 def test_long_rows(device: str, name: str) -> None:
     """Longer than what one block takes in one piece on any vendor."""
@@ -111,6 +115,7 @@ def test_long_rows(device: str, name: str) -> None:
     check(name, sample("float64", 2, 9_001), device=device)
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_matmul_of_long_k(device: str, dtype: str) -> None:
     check("matmul", sample(dtype, 3, 10_001), sample(dtype, 10_001, 5, seed=1), device=device)
@@ -321,6 +326,7 @@ def test_rows_with_specials(device: str, dtype: str) -> None:
         check(name, x, axis=0, device=device)
 
 
+@pytest.mark.large
 def test_long_rows_with_specials(device: str) -> None:
     x = sample("float32", 5, 20_011)
     x[0, 3] = np.nan

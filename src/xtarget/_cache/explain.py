@@ -14,7 +14,7 @@ from .._errors import UntrustedError
 from .._types import Target
 from . import evict, lock
 from .cache import Cache
-from .entry import DAMAGE, Entry, Place
+from .entry import DAMAGE, KINDS, Entry, Place
 from .store import QUARANTINE, Store
 
 __all__ = ["Chosen", "Miss", "clear", "entries", "prune", "totals", "verify", "why"]
@@ -53,7 +53,9 @@ def entries(store: Store, chosen: Chosen) -> Iterator[tuple[evict.Found, dict[st
         if chosen.target is not None and chosen.target not in (target, target.partition(":")[0]):
             continue
         name, _, key = found.stem.rpartition("-")
-        kernel = name.removesuffix("-native")
+        kernel, _, kind = name.rpartition("-")
+        if kind not in KINDS:
+            kernel, kind = name, "artifact"
         if chosen.kernel is not None and chosen.kernel != kernel:
             continue
         if chosen.older is not None and age < chosen.older:
@@ -65,7 +67,7 @@ def entries(store: Store, chosen: Chosen) -> Iterator[tuple[evict.Found, dict[st
             {
                 "target": target,
                 "kernel": kernel,
-                "kind": "native" if name.endswith("-native") else "artifact",
+                "kind": kind,
                 "key": key,
                 "bytes": found.nbytes,
                 "unused_s": round(age, 1),

@@ -18,11 +18,12 @@ from triton.backends.driver import DriverBase
 from ..._errors import CompileError
 from . import lowering
 from .client import worker
+from .float8 import convert_fp8e4b15
 from .irtext import Layout
 from .sources import digest
-from .versions import check
+from .versions import check, llvmlite_version
 
-__all__ = ["NAME", "Options", "SpirvBackend", "register"]
+__all__ = ["NAME", "Options", "SpirvBackend", "checked_backend", "register"]
 
 #: The back end's name among Triton's, and the first part of its targets.
 NAME = "spirv"
@@ -52,7 +53,13 @@ class Options:
     debug: bool = False
     sanitize_overflow: bool = True
     arch: str = "spirv64"
-    supported_fp8_dtypes: tuple[str, ...] = ("fp8e4b8", "fp8e4nv", "fp8e5", "fp8e5b16")
+    supported_fp8_dtypes: tuple[str, ...] = (
+        "fp8e4b15",
+        "fp8e4b8",
+        "fp8e4nv",
+        "fp8e5",
+        "fp8e5b16",
+    )
     deprecated_fp8_dot_operand_dtypes: tuple[str, ...] = ()
     default_dot_input_precision: str = "ieee"
     allowed_dot_input_precisions: tuple[str, ...] = ("ieee", "tf32", "tf32x3", "bf16x3", "bf16x6")
@@ -83,6 +90,8 @@ class Options:
 class SpirvBackend(BaseBackend):  # type: ignore[misc]
     """Triton's way through `lowering` and the child process."""
 
+    #: Tells xtarget's back ends from others of the name; `xtarget_triton` has one too.
+    OWNER = "xtarget"
     supports_native_tensor_specialization = False
     binary_ext = "spirv"
 
@@ -90,12 +99,8 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
     def supports_target(target: Any) -> bool:
         return bool(target.backend == NAME)
 
-    def __init__(self, target: Any) -> None:
-        super().__init__(target)
-        worker.start()  # it loads LLVM while Triton works
-
     def hash(self) -> str:
-        return f"{NAME}-{digest()}"
+        return f"{NAME}-{digest()}-llvmlite-{llvmlite_version()}"
 
     def parse_options(self, options: dict[str, Any]) -> Options:
         known = {
@@ -105,13 +110,22 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
         }
         known["warp_size"] = self.target.warp_size
         known["arch"] = str(self.target.arch)
+        language = triton.knobs.language
+        fusion = known.get("enable_fp_fusion", language.default_fp_fusion)
+        # the second switch exists from Triton 3.9 on
+        known["enable_fp_fusion"] = fusion and not getattr(
+            language, "force_disable_fp_fusion", False
+        )
         return Options(**known)
 
     def pack_metadata(self, metadata: Any) -> tuple[int, int, int]:
         return (metadata.num_warps, metadata.num_ctas, metadata.shared)
 
     def get_codegen_implementation(self, options: Options) -> dict[str, Any]:
-        return {"min_dot_size": lambda lhs, rhs: (1, 1, 1)}
+        return {
+            "min_dot_size": lambda lhs, rhs: (1, 1, 1),
+            "convert_custom_types": convert_fp8e4b15,
+        }
 
     def get_module_map(self) -> dict[str, Any]:
         from triton.language.extra.hip import libdevice  # AMD's names are what `libdevice` knows
@@ -130,14 +144,16 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
             raise CompileError(
                 "Gluon kernels cannot be compiled for SPIR-V: they name a GPU's own."
             )
+        worker.start()  # it loads LLVM while Triton works
 
         def ttir(module: Any, metadata: dict[str, Any]) -> Any:
-            return lowering.optimize_ttir(module)
+            return lowering.optimize_ttir(module, debug=options.debug)
 
         def ttgir(module: Any, metadata: dict[str, Any]) -> Any:
             metadata["tensordesc_meta"] = []
+            metadata["warp_size"] = lowering.warp_size(module, options.warp_size)
             return lowering.lower_to_ttgir(
-                module, num_warps=options.num_warps, warp_size=options.warp_size
+                module, num_warps=options.num_warps, warp_size=metadata["warp_size"]
             )
 
         stages["ttir"] = ttir
@@ -155,31 +171,30 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
         )
         layout = Layout(
             num_warps=lowered.num_warps,
-            warp_size=options.warp_size,
+            warp_size=metadata["warp_size"],
             shared_bytes=lowered.shared_bytes,
             integer_pointers=options.pointers == "integer",
             fp_fusion=options.enable_fp_fusion,
             vectors=options.lanes == "vectors",
         )
-        text, parameters, warp_size = worker.prepare(lowered.text, lowered.bitcode, entry, layout)
-        if warp_size != layout.warp_size:
+        text, kernel = worker.prepare(lowered.text, lowered.bitcode, entry, layout)
+        if kernel.warp_size != layout.warp_size:
             try:
                 made[text] = worker.emit(text)
             except CompileError:  # LLVM 22 ends on some operations of vectors: without, then
                 layout = replace(layout, vectors=False)
-                text, parameters, warp_size = worker.prepare(
-                    lowered.text, lowered.bitcode, entry, layout
-                )
+                text, kernel = worker.prepare(lowered.text, lowered.bitcode, entry, layout)
         metadata.update(
             name=entry,
             shared=lowered.shared_bytes,
             num_warps=lowered.num_warps,
-            warp_size=warp_size,
+            warp_size=kernel.warp_size,
             global_scratch_size=lowered.scratch_bytes,
             global_scratch_align=lowered.scratch_align,
             profile_scratch_size=0,
             profile_scratch_align=1,
-            entry_parameters=parameters,
+            entry_parameters=kernel.parameters,
+            asserts=kernel.asserts,
         )
         return text
 
@@ -198,6 +213,16 @@ class _NoDriver(DriverBase):  # type: ignore[misc]
     get_device_interface = get_empty_cache_for_benchmark = get_current_target
 
 
+def checked_backend(target: Any) -> SpirvBackend:
+    """A back end for Triton's own compiling and launching (`xtarget_triton`).
+
+    Raises:
+        CompileError: this Triton and llvmlite were not tested together.
+    """
+    check(triton.__version__)
+    return SpirvBackend(target)
+
+
 def register() -> None:
     """Make Triton know the back end. May be called again, and from any thread.
 
@@ -208,7 +233,8 @@ def register() -> None:
     check(triton.__version__)
     with _registering:
         present = backends.setdefault(NAME, Backend(compiler=SpirvBackend, driver=_NoDriver))
-    if present.compiler is not SpirvBackend:
+    ours = getattr(present.compiler, "OWNER", None) == SpirvBackend.OWNER
+    if not ours:
         raise CompileError(
             f"Triton already has a back end named {NAME!r} ({present.compiler.__module__}), so "
             "xtarget cannot add its own. Uninstall the package it comes from."

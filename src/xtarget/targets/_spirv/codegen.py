@@ -11,9 +11,9 @@ import llvmlite.binding as llvm
 
 from . import library
 from .arithmetic import NEEDS_DEFINITION
-from .irtext import Draft, Layout, UnsupportedError
+from .irtext import Draft, Entry, Layout, UnsupportedError
 from .literals import in_old_style
-from .retarget import Entry, retarget
+from .retarget import retarget
 from .vector_code import LANES
 from .vectors import NotVectorizableError, vectorize
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import shutil
 import subprocess
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ..._errors import CompileError, UnknownTargetError
 from ..._types import Artifact, CompileRequest, Parameter, Resources, Target
+from .._asserts import ASSERT_MEMORY
 from .._triton import Compiled, compile_with_triton, make_artifact
 from .._triton import fingerprint as triton_fingerprint
 from .sources import digest
@@ -16,7 +18,7 @@ from .versions import llvmlite_version
 __all__ = ["SpirvCompiler"]
 
 ARCH = "spirv64"
-_WARP_SIZES = (8, 16, 32)
+_ALLOWED = {"warp_size": (8, 16, 32), "num_warps": tuple(1 << bit for bit in range(11))}
 _STAGES = ("ttir", "ttgir", "llir")
 
 #: LLVM types of parameters by Triton's, as the host hands them over.
@@ -71,14 +73,11 @@ class SpirvCompiler:
                 f"{target} cannot be compiled for: one portable form serves all devices of "
                 f"{self.vendor}. Write {self.vendor}:{ARCH}."
             )
-        options = dict(request.options)
-        warp_size = options.get("warp_size", self.warp_size)
-        if not isinstance(warp_size, int) or warp_size not in _WARP_SIZES:
-            raise CompileError(
-                f"kernel {request.source.name}: the option warp_size is {warp_size!r}; for "
-                f"{target} it must be one of {', '.join(map(str, _WARP_SIZES))}."
-            )
-        lanes = "threads" if "warp_size" in options else self.lanes
+        warp_size = _one_of(
+            request, target, "warp_size", dict(request.options).get("warp_size", self.warp_size)
+        )
+        _one_of(request, target, "num_warps", request.num_warps)
+        lanes = "threads" if "warp_size" in dict(request.options) else self.lanes
         try:
             from .backend import register
         except ModuleNotFoundError as error:
@@ -93,6 +92,7 @@ class SpirvCompiler:
             arch=ARCH,
             warp_size=warp_size,
             options={"lanes": lanes},
+            locations=True,
         )
         artifact = make_artifact(
             compiled,
@@ -101,10 +101,24 @@ class SpirvCompiler:
             keep=_STAGES if keep_stages else (),
             resources=Resources(static_shared_bytes=compiled.metadata["shared"]),
         )
+        if compiled.metadata["asserts"]:
+            message = Parameter(ASSERT_MEMORY, "*i8", hidden=ASSERT_MEMORY)
+            artifact = replace(artifact, parameters=(*artifact.parameters, message))
         artifact = replace(artifact, parameters=_checked(artifact, compiled))
         if keep_stages and (assembly := disassemble(artifact.binary)):
             artifact = replace(artifact, texts={**artifact.texts, "spvasm": assembly})
         return artifact
+
+
+def _one_of(request: CompileRequest, target: Target, name: str, value: Any) -> int:
+    """The value of an option, if it is one of those there are."""
+    allowed = _ALLOWED[name]
+    if type(value) is not int or value not in allowed:
+        raise CompileError(
+            f"kernel {request.source.name}: the option {name} is {value!r}; for {target} it must "
+            f"be one of {', '.join(map(str, allowed))}."
+        )
+    return value
 
 
 def _checked(artifact: Artifact, compiled: Compiled) -> tuple[Parameter, ...]:

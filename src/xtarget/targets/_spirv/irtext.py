@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-__all__ = ["VALUE", "Draft", "Layout", "UnsupportedError", "split_list", "type_of"]
+__all__ = ["VALUE", "Draft", "Entry", "Layout", "UnsupportedError", "split_list", "type_of"]
 
 #: A local value's name.
 VALUE = r"%[\w.$-]+"
@@ -38,6 +38,23 @@ class Layout:
     integer_pointers: bool = False
     fp_fusion: bool = True
     vectors: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The kernel of a module.
+
+    Attributes:
+        name: its name.
+        parameters: their LLVM types, as the host gives them.
+        asserts: the last parameter is memory for the message of a failed device_assert.
+        warp_size: its threads in a warp: 1 where lanes became vectors.
+    """
+
+    name: str
+    parameters: tuple[str, ...]
+    asserts: bool
+    warp_size: int
 
 
 @dataclass(slots=True)

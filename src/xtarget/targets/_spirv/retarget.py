@@ -6,31 +6,17 @@ What a function call can express is not rewritten here but linked (see `library`
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import replace
 
 from .aggregates import scalarize_vectors_of_one, split_struct_phis, use_multiply_high
+from .asserts import lower_asserts
 from .atomics import lower_atomics
 from .bfloat import lower_bfloat
 from .crosslane import specialize_dpp
-from .irtext import Draft, UnsupportedError, split_list
+from .irtext import Draft, Entry, UnsupportedError, split_list
 from .printf import lower_printf
 
-__all__ = ["Entry", "retarget"]
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """The kernel of a module.
-
-    Attributes:
-        name: of its function.
-        parameters: LLVM types, as the host gives them.
-        warp_size: its threads in a warp: 1 where lanes became vectors.
-    """
-
-    name: str
-    parameters: tuple[str, ...]
-    warp_size: int
+__all__ = ["retarget"]
 
 
 def retarget(draft: Draft, entry: str) -> Entry:
@@ -39,13 +25,14 @@ def retarget(draft: Draft, entry: str) -> Entry:
     use_multiply_high(draft)
     split_struct_phis(draft)
     scalarize_vectors_of_one(draft)
+    asserts = lower_asserts(draft, entry)
     drop_inline_assembly(draft)
     lower_printf(draft)
     specialize_dpp(draft)
     rename_address_spaces(draft)
     lower_bfloat(draft)
     lower_atomics(draft)
-    return make_kernel(draft, entry)
+    return replace(make_kernel(draft, entry), asserts=asserts)
 
 
 _DROPPED = re.compile(r"(?:source_filename|target |;|!|declare .*@llvm\.dbg)")
@@ -121,14 +108,10 @@ _NO_EFFECT = re.compile(r"(?:s_waitcnt\w* .*|s_nop .*|;.*|\s*)")
 
 
 def drop_inline_assembly(draft: Draft) -> None:
-    """AMD's waits and hints mean nothing here; every other assembly is an error, and so is a trap:
-    a device would go on, or wait for ever at a barrier.
-    """
+    """AMD's waits and hints mean nothing here; every other assembly is an error."""
     result = []
     for line in draft.lines:
         match = _ASSEMBLY.search(line)
-        if "@llvm.trap()" in line or (match and match[1].strip().startswith("s_trap")):
-            raise UnsupportedError("a trap (device_assert in a kernel compiled with debug=True)")
         if not match:
             result.append(line)
         elif not _NO_EFFECT.fullmatch(match[1]):
@@ -173,4 +156,4 @@ def make_kernel(draft: Draft, entry: str) -> Entry:
     ]
     if layout.fp_fusion:
         draft.lines.append("!opencl.enable.FP_CONTRACT = !{}")
-    return Entry(entry, tuple(types), layout.warp_size)
+    return Entry(entry, tuple(types), asserts=False, warp_size=layout.warp_size)

@@ -79,9 +79,15 @@ def load(device: HipDevice, artifact: Artifact) -> HipModule:
 
     Raises:
         LoadError: it does not fit, or HIP refuses it.
+        OutOfResourcesError: its block or its shared memory is larger than any on this device.
     """
-    code = CodeObject.parse(artifact.binary)
+    try:
+        code = CodeObject.parse(artifact.binary)
+    except LoadError as error:
+        what = f"{artifact.entry} cannot be loaded on {device.info.name}"
+        raise LoadError(f"{what}: {error}") from error
     _check_device(device, artifact, code)
+    check_block(artifact, device.info)  # before the comparison, which would not name the limit
     kernel = check_agreement(artifact, code)
     return HipModule(device, artifact, _Image(device, artifact), code, kernel)
 

@@ -85,6 +85,8 @@ def atomic(ins: Instruction, address: Any) -> Callable[[Waves], None]:
         mask = w.mask if active is None else active
         if w.undefined:
             w.demand(reads, "in an atomic operation")
+        if w.group.races is not None:
+            w.group.races.memory.atomic(w, place, mask, size)
         places = place[mask]
         if not full:
             w.group.arena.written[(places[:, None] + np.arange(size)).reshape(-1)] = 1

@@ -191,12 +191,37 @@ def _tables() -> Any:
     }
 
 
+def _match(generation: str, data: bytes) -> tuple[Any, str] | None:
+    """The format of an instruction, and its name."""
+    long = _long_forms(generation)
+    if long:
+        found = _search(long, data)
+        if found is not None:
+            return found
+    return _match_word(generation, data[:4])
+
+
 @cache
-def _match(generation: str, head: bytes) -> tuple[Any, str] | None:
-    """The format of an instruction, and its name, by its first bytes."""
+def _long_forms(generation: str) -> tuple[Any, ...]:
+    """The formats that need more than their first word to be told apart."""
+    return tuple(
+        form
+        for form in _tables()[generation]
+        if any(name in ("encoding", "op") and f.lo >= 32 for name, f in form._fields)
+    )
+
+
+@cache
+def _match_word(generation: str, word: bytes) -> tuple[Any, str] | None:
+    long = _long_forms(generation)
+    forms = tuple(form for form in _tables()[generation] if form not in long)
+    return _search(forms, word + bytes(12))
+
+
+def _search(forms: tuple[Any, ...], head: bytes) -> tuple[Any, str] | None:
     from tinygrad.renderer.amd import _matches
 
-    for form in _tables()[generation]:
+    for form in forms:
         if _matches(head, form):
             raw = int.from_bytes(head, "little")
             found = object.__new__(form)

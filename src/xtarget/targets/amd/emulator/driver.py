@@ -14,6 +14,7 @@ from .... import _env
 from ...._errors import NoDeviceError
 from ...._types import DeviceInfo, ProbeReport
 from ... import base
+from ..._absence import no_such_device
 from .._device import HipDevice
 from ..driver import describe
 
@@ -52,6 +53,8 @@ class EmulatorDriver:
         reason = self.absent()
         if reason is not None:
             raise NoDeviceError(reason)
+        if not 0 <= ordinal < len(ARCHS):
+            raise no_such_device("emu", ordinal, [f"emu:{arch}" for arch in ARCHS])
         from .hip import EmulatedHip
         from .launch import Limits
 

@@ -16,6 +16,7 @@ from ...._errors import KernelFault, LoadError
 from ..._elf import Elf
 from ..code_object import CodeObject, Kernel
 from .decode import decode
+from .global_races import GlobalRaces
 from .memory import Arena, Array, Block
 from .program import Program
 from .races import Races
@@ -157,9 +158,22 @@ class Loaded:
             for first, size in unknown:
                 arena.blank(segment.start + first, size)
             segment.writable = False
+            arena.labels = self._labels(kernarg)
             return self._grid(grid, waves_per_block, shared, segment.start, kernarg, limits)
         finally:
             arena.free(segment.start)
+
+    def _labels(self, kernarg: bytes) -> dict[int, str]:
+        """What each buffer is to this launch, by its start."""
+        labels: dict[int, str] = {}
+        for number, argument in enumerate(self.kernel.arguments):
+            if argument.kind != "global_buffer":
+                continue
+            place = slice(argument.offset, argument.offset + argument.size)
+            block = self.image.arena.block_at(int.from_bytes(kernarg[place], "little"))
+            if block is not None:
+                labels.setdefault(block.start, f"argument {number} of the kernel, from 0")
+        return labels
 
     def _hidden(
         self, kernarg: bytes, grid: tuple[int, int, int], block: int
@@ -197,6 +211,7 @@ class Loaded:
         lds = shared + (self.kernel.resources.static_shared_bytes or 0)
         private = self.kernel.resources.local_bytes or 0
         spent = 0
+        memory = GlobalRaces(self.image.arena, waves_per_block, grid) if limits.races else None
         for first in range(0, total, together):
             index = np.arange(first, min(first + together, total))
             blocks = np.stack(
@@ -205,8 +220,9 @@ class Loaded:
             count = len(index) * waves_per_block
             scratch = np.full((count, self._lanes, private), 0x5A, np.uint8)
             group = Group(self.image.arena, blocks, waves_per_block, lds, scratch)
-            if limits.races:
-                group.races = Races(group)
+            if memory is not None:
+                memory.begin(first, len(index))
+                group.races = Races(group, memory)
             waves = self._waves(group, blocks, waves_per_block, kernarg_at, kernarg)
             spent += self.program.run(waves, limits.budget - spent)
         return spent

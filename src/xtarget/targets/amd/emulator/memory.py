@@ -21,6 +21,8 @@ Array = Any
 _BASE = 0x7E00_0000_0000
 _ALIGN = 4096
 _GAP = 65536
+#: From here on the host gets a freed buffer's pages back.
+_LARGE = 1 << 20
 
 
 class Fault(Exception):
@@ -65,6 +67,8 @@ class Arena:
         self._free: list[tuple[int, int]] = [(_BASE + _GAP, _BASE + self._room)]
         self._last = Block(0, 0, "nothing")
         self.used = 0
+        #: What a launch calls its buffers, by their start: "argument 2 of the kernel".
+        self.labels: dict[int, str] = {}
 
     def allocate(self, nbytes: int, what: str) -> Block | None:
         """A new buffer, or None where there is no room."""
@@ -93,8 +97,13 @@ class Arena:
         nbytes = block.end - block.start
         self.used -= nbytes
         first, last = block.start - _BASE, block.end - _BASE
-        self.bytes[first:last] = 0xDB
-        self.written[first:last] = 0
+        if nbytes >= _LARGE:  # whole pages go back to the host, and are zero when they come again
+            whole = -(-nbytes // _ALIGN) * _ALIGN
+            for pages in (self._pages, self._seen):
+                pages.madvise(mmap.MADV_REMOVE, first, whole)
+        else:
+            self.bytes[first:last] = 0xDB
+            self.written[first:last] = 0
         # at the back of the list: a stale address is noticed for as long as possible
         self._free.append((address, address + -(-nbytes // _ALIGN) * _ALIGN + _GAP))
         if self._last is block:
@@ -109,6 +118,16 @@ class Arena:
         block = self._blocks[self._starts[index]]
         return block if address < block.end else None
 
+    def offset(self, block: Block) -> int:
+        """Where a buffer starts in the arena's views, bytes."""
+        return block.start - _BASE
+
+    def block_of_offset(self, offset: int) -> Block:
+        """The buffer that holds a place which `locate` gave."""
+        block = self.block_at(offset + _BASE)
+        assert block is not None
+        return block
+
     def near(self, address: int) -> str:
         """Where an address is that lies in no buffer."""
         index = bisect.bisect_right(self._starts, address) - 1
@@ -120,9 +139,10 @@ class Arena:
             return f"{block.start - address:,} bytes before {self.describe(block)}"
         return "which is no address of this device"
 
-    @staticmethod
-    def describe(block: Block) -> str:
-        return f"{block.what} ({block.end - block.start:,} bytes at 0x{block.start:x})"
+    def describe(self, block: Block) -> str:
+        label = self.labels.get(block.start)
+        who = f", {label}" if label else ""
+        return f"{block.what} ({block.end - block.start:,} bytes at 0x{block.start:x}{who})"
 
     # ------------------------------------------------------------------------------ host's access
 

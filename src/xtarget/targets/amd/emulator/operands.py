@@ -360,13 +360,12 @@ def scalar_put(ins: Instruction, register: int, kind: str) -> Put:
     pair = kind[1:] == "64"
 
     def put(w: Waves, value: Array, lanes: Array | None = None) -> None:
-        value = np.broadcast_to(value, (w.count, 1))[:, 0]
-        if pair:
-            words = np.ascontiguousarray(value).view(np.uint32).reshape(w.count, 2)
+        if pair:  # one value for each wave, or one for all of them
+            words = np.ascontiguousarray(value).view(np.uint32).reshape(-1, 2)
             w.s[register] = words[:, 0]
             w.s[register + 1] = words[:, 1]
         else:
-            w.s[register] = value.view(np.uint32)
+            w.s[register] = value[:, 0].view(np.uint32)
         if executes:
             w.set_exec()
 

@@ -43,13 +43,17 @@ Condition: TypeAlias = Callable[[Waves], Array]
 
 
 class Block:
-    """Instructions without a branch, and what comes after them."""
+    """Instructions without a branch, and what comes after them.
+
+    Attributes:
+        steps: of all but a branch at the end; None until waves come here for the first time.
+    """
 
     __slots__ = ("address", "instructions", "last", "next", "steps", "target", "test")
 
     def __init__(self) -> None:
         self.instructions: list[Instruction] = []
-        self.steps: list[Step] = []
+        self.steps: list[Step] | None = None
         self.last = ""
         self.next = _END
         self.target = _END
@@ -92,8 +96,6 @@ class Program:
                 block.test = _condition(ins)
                 block.next = len(self.blocks)
             block.instructions.append(ins)
-            if ins.mnemonic not in _ENDS:
-                block.steps.append(_step(ins))
         for number, block in enumerate(self.blocks):
             last = block.instructions[-1]
             if last.mnemonic in _BRANCHES:
@@ -142,8 +144,11 @@ class Program:
 
     def _block(self, w: Waves, block: Block) -> None:
         index = 0
+        steps = block.steps
+        if steps is None:
+            steps = block.steps = [_step(i) for i in block.instructions if i.mnemonic not in _ENDS]
         try:
-            for index, step in enumerate(block.steps):  # noqa: B007
+            for index, step in enumerate(steps):  # noqa: B007
                 step(w)
         except Fault as fault:
             raise self._fault(w, block.instructions[index], fault) from None

@@ -1,15 +1,16 @@
-"""Data races between the waves of a block, in LDS: two accesses without a barrier between them, of
-which one writes."""
+"""Data races: two accesses without a barrier between them, of which one writes. Here between the
+waves of a block in LDS; global memory is in `global_races`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .memory import Array, Fault
 
 if TYPE_CHECKING:
+    from .global_races import GlobalRaces
     from .waves import Group, Waves
 
 __all__ = ["Races"]
@@ -18,9 +19,14 @@ _NOBODY, _MANY = -1, -2
 
 
 class Races:
-    """Who touched each byte of LDS since the last barrier: a wave, nobody, or several."""
+    """Who touched each byte of LDS since the last barrier: a wave, nobody, or several.
 
-    def __init__(self, group: Group) -> None:
+    Attributes:
+        memory: the launch's record of global memory.
+    """
+
+    def __init__(self, group: Group, memory: GlobalRaces) -> None:
+        self.memory = memory
         self._writer: Array = np.full(group.lds.size, _NOBODY, np.int32)
         self._reader: Array = np.full(group.lds.size, _NOBODY, np.int32)
 
@@ -28,9 +34,7 @@ class Races:
         """What came before is in order with what comes after."""
         self._writer.fill(_NOBODY)
         self._reader.fill(_NOBODY)
-
-    def store(self, w: Waves, place: Array, active: Any, nbytes: int) -> None:
-        """A store to global memory; those are not followed."""
+        self.memory.barrier()
 
     def _bytes(self, w: Waves, place: Array, nbytes: int) -> tuple[Array, Array, Array]:
         lanes = np.flatnonzero(w.mask)

@@ -193,6 +193,12 @@ def _defined(w: Waves, reads: tuple[int, ...], writes: tuple[int, ...]) -> None:
             w.undefined[register] = bad
 
 
+def _flags(w: Waves, flag: Array) -> Array:
+    """A condition for each wave, of one for each or one for all."""
+    column: Array = flag[:, 0]
+    return column if len(flag) == w.count else np.broadcast_to(column, (w.count,))
+
+
 def _general(ins: Instruction, rule: _Rule) -> Step:
     result, kinds, function, scc = rule
     gets, reads = _operands(ins, kinds)
@@ -209,10 +215,10 @@ def _general(ins: Instruction, rule: _Rule) -> Step:
         if scc is _NONZERO:
             flag = value != 0
             put(w, value)
-            w.scc = np.broadcast_to(flag, (w.count, 1))[:, 0]
+            w.scc = _flags(w, flag)
         elif scc is not None:
             put(w, value)
-            w.scc = np.broadcast_to(scc(*values, value), (w.count, 1))[:, 0]
+            w.scc = _flags(w, scc(*values, value))
         else:
             put(w, value)
         if w.undefined:
@@ -231,7 +237,7 @@ def _compare(ins: Instruction) -> Step:
 
     def step(w: Waves) -> None:
         w.demand(reads, "to compare it", everywhere=True)
-        result = np.broadcast_to(function(a(w), b(w)), (w.count, 1))[:, 0]
+        result = _flags(w, function(a(w), b(w)))
         w.scc = ~result if negated else result
 
     return step
@@ -248,7 +254,7 @@ def _bit(ins: Instruction) -> Step:
         w.demand(reads, "to test a bit of it", everywhere=True)
         value = a(w)
         found = value >> (b(w) & bits).astype(value.dtype) & value.dtype.type(1)
-        w.scc = np.broadcast_to(found == wanted, (w.count, 1))[:, 0]
+        w.scc = _flags(w, found == wanted)
 
     return step
 
@@ -315,7 +321,7 @@ def _save_exec(ins: Instruction) -> Step:
         new = function(np.array(a(w)), saved)
         put(w, saved)
         put_exec(w, new)
-        w.scc = np.broadcast_to(new != 0, (w.count, 1))[:, 0]
+        w.scc = _flags(w, new != 0)
         if w.undefined:
             _defined(w, (), writes)
 
@@ -333,7 +339,7 @@ def _with_carry(ins: Instruction) -> Step:
         carry = w.scc[:, None]
         total = x - y - carry if subtract else x + y + carry
         put(w, total.astype(np.uint32))
-        w.scc = np.broadcast_to((total < 0) | (total >> 32 != 0), (w.count, 1))[:, 0]
+        w.scc = _flags(w, (total < 0) | (total >> 32 != 0))
         if w.undefined:
             _defined(w, reads, writes)
 

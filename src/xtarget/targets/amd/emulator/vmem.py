@@ -161,6 +161,8 @@ def _load(ins: Instruction, address: Address, suffix: str, d16: bool, high: bool
         arena = w.group.arena
         addresses, active = address(w)
         place, full = arena.locate(addresses, nbytes, active, False, min(nbytes, 4))
+        if w.group.races is not None:
+            w.group.races.memory.load(w, place, active, nbytes)
         lanes = None if w.full else w.mask
         blank: Array | None = None
         if nbytes < 4:
@@ -219,13 +221,12 @@ def _store(ins: Instruction, address: Address, suffix: str, high: bool) -> Step:
         place, full = arena.locate(addresses, nbytes, active, True, min(nbytes, 4))
         if w.undefined:
             w.demand(reads, "to write it to global memory")
+        if w.group.races is not None:
+            w.group.races.memory.store(w, place, active, nbytes)
         if active is not None:
             if not active.any():
                 return
             place = place[active]
-        races = w.group.races
-        if races is not None:
-            races.store(w, place, active, nbytes)
         if nbytes < 4:
             values = store_part(w.vu[register], high, nbytes)
             values = values if active is None else values[active]
@@ -265,6 +266,9 @@ def _to_lds(ins: Instruction, address: Address, nbytes: int) -> Step:
                 int(np.argmax(wrong)),
             )
         lds = lds + (w.block * group.room)[:, None]
+        if group.races is not None:
+            group.races.memory.load(w, place, active, nbytes)
+            group.races.lds_write(w, lds, nbytes)
         where = w.mask
         for i in range(words):
             values = group.arena.views[4][(place >> 2) + i]
@@ -304,6 +308,9 @@ def _scalar(ins: Instruction) -> Step | None:
         if extra is not None:
             addresses = addresses + extra.get(w)
         place, full = arena.locate(addresses, nbytes, None, False, min(nbytes, 4))
+        if w.group.races is not None:
+            first = np.broadcast_to(w.lane == 0, w.mask.shape)
+            w.group.races.memory.load(w, place, first, nbytes)
         place = place[:, 0]
         if nbytes < 4:
             values = arena.views[nbytes][place >> (nbytes - 1)].view(dtype)

@@ -196,7 +196,10 @@ class Waves:
             width = 1 if register >= SGPR else joined.lanes
             pieces = [p.undefined.get(register, np.zeros((p.count, width), bool)) for p in parts]
             joined.undefined[register] = np.concatenate(
-                [np.broadcast_to(x, (p.count, width)) for x, p in zip(pieces, parts, strict=True)]
+                [
+                    x if x.shape == (p.count, width) else np.broadcast_to(x, (p.count, width))
+                    for x, p in zip(pieces, parts, strict=True)
+                ]
             )[order]
         return joined
 
