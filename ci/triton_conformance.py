@@ -262,7 +262,6 @@ def run_file(
     file: str, options: argparse.Namespace, folder: Path, env: dict[str, str], rules: list[Rule]
 ) -> Iterator[Result]:
     """Results of one file, as they come."""
-
     def start() -> Worker:
         return Worker(options.tests / file, options.tests, folder, env)
 

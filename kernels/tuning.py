@@ -3,8 +3,8 @@
 Nothing here changes a result, only its speed (and, on a sum, the order of rounding). A vendor that
 is not listed gets `other`, which is small enough for 32 KiB of shared memory.
 
-Why the CPU's are so small: a block is one thread that computes with vectors of 16, every vector of a
-tile is unrolled code, and the run time's JIT takes seconds over large bodies. A matmul's tile is
+Why the CPU's are so small: a block is one thread that computes with vectors of 16, every vector of
+a tile is unrolled code, and the run time's JIT takes seconds over large bodies. A matmul's tile is
 what 16 of its 32 vector registers hold.
 """
 
