@@ -100,6 +100,11 @@ def with_allocator() -> Iterator[None]:
         triton.set_allocator(NullAllocator())
 
 
+@pytest.fixture
+def process_pool() -> None:
+    """Triton's own keeps processes ready with torch.cuda; without it, each is a new one."""
+
+
 # ----------------------------------------------------------------------------------------- running
 
 

@@ -19,6 +19,7 @@ __all__ = [
     "ArrayArgument",
     "Reader",
     "accept_arrays",
+    "is_array",
     "owner_of",
     "parameters_of",
     "place_of",
@@ -64,7 +65,8 @@ class ArrayArgument:
         return self._address
 
 
-def _is_array(value: Any) -> bool:
+def is_array(value: Any) -> bool:
+    """Is it an array that Triton cannot take as it is?"""
     cls = type(value)
     known = _array_types.get(cls)
     if known is None:
@@ -78,11 +80,11 @@ def _wrapped(value: Any) -> Any:
     if isinstance(value, tuple):
         made = [_wrapped(element) for element in value]
         return type(value)(*made) if hasattr(value, "_fields") else tuple(made)
-    return ArrayArgument(value) if _is_array(value) else value
+    return ArrayArgument(value) if is_array(value) else value
 
 
 def _has_arrays(values: Any) -> bool:
-    return any(_has_arrays(v) if isinstance(v, tuple) else _is_array(v) for v in values)
+    return any(_has_arrays(v) if isinstance(v, tuple) else is_array(v) for v in values)
 
 
 def accept_arrays(jit: Any) -> None:

@@ -77,7 +77,7 @@ class Options:
     default_dot_input_precision: str = "ieee"
     allowed_dot_input_precisions: tuple[str, ...] = ("ieee", "tf32", "tf32x3", "bf16x3", "bf16x6")
     max_num_imprecise_acc_default: int = 0
-    extern_libs: None = None
+    extern_libs: tuple[tuple[str, str], ...] = ()
     launch_cooperative_grid: bool = False
     backend_name: str = NAME
     instrumentation_mode: str = ""
@@ -90,6 +90,11 @@ class Options:
                 raise ValueError(f"{name} is {value}; it must be a power of two.")
         if self.num_ctas != 1:
             raise ValueError(f"num_ctas is {self.num_ctas}; SPIR-V has no clusters of blocks.")
+        if self.extern_libs:
+            raise ValueError(
+                f"extern_libs is {dict(self.extern_libs)}; bitcode of other libraries is made for "
+                "one GPU and cannot become SPIR-V. Leave it out: libdevice is built in."
+            )
         if self.pointers not in _POINTERS:
             raise ValueError(f"pointers is {self.pointers!r}; it must be one of {_POINTERS}.")
         for name in (*_CAPABILITIES, "kernel_clock"):
@@ -126,6 +131,7 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
         }
         known["warp_size"] = self.target.warp_size
         known["arch"] = str(self.target.arch)
+        known["extern_libs"] = tuple(dict(known.get("extern_libs", {})).items())
         language = triton.knobs.language
         fusion = known.get("enable_fp_fusion", language.default_fp_fusion)
         # the second switch exists from Triton 3.9 on
