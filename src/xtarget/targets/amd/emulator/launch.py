@@ -18,6 +18,7 @@ from ..code_object import CodeObject, Kernel
 from .decode import decode
 from .global_races import GlobalRaces
 from .memory import Arena, Array, Block
+from .private import SWIZZLED
 from .program import Program
 from .races import Races
 from .waves import SGPR, Group, Waves
@@ -265,6 +266,12 @@ class Loaded:
         for bit, size in ((0, 4), (1, 2), (2, 2), (3, 2), (4, 2), (5, 2), (6, 1)):
             if not d.bit(bit):
                 continue
+            if bit == 0:  # all lanes' private memory, for buffer instructions (gfx90a)
+                for i, word in enumerate((0, SWIZZLED, 0xFFFFFFFF, 0)):
+                    put(place + i, word)
+            if bit == 5:  # the private memory's size and place, which nothing here needs
+                put(place, 0)
+                put(place + 1, 0)
             if bit == 3:
                 put(place, kernarg_at & 0xFFFFFFFF)
                 put(place + 1, kernarg_at >> 32)
@@ -287,4 +294,7 @@ class Loaded:
             if d.rsrc2 >> (7 + axis) & 1:
                 put(place, blocks[:, axis])
                 place += 1
+        place += d.rsrc2 >> 10 & 1
+        if d.rsrc2 & 1:  # this wave's place in the private memory of all of them
+            put(place, 0)
         return entry
