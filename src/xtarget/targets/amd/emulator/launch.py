@@ -19,6 +19,7 @@ from .decode import decode
 from .global_races import GlobalRaces
 from .memory import Arena, Array, Block
 from .private import SWIZZLED
+from .processes import share
 from .program import Program
 from .races import Races
 from .waves import SGPR, Group, Waves
@@ -32,6 +33,8 @@ _RELOCATIONS = (4, 9)
 #: How many lanes are stepped together: enough to make NumPy's cost of a call small.
 _LANES_TOGETHER = 2048
 _PRELOAD_SKIPS = 256
+#: How many times that a launch has to be, before several processes are started for it.
+_WORTH_A_FORK = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +42,12 @@ class Limits:
     """Attributes:
     budget: lane-instructions of a launch.
     races: look for data races.
+    processes: how many may share a launch.
     """
 
     budget: int
     races: bool
+    processes: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,10 +224,16 @@ class Loaded:
         together = max(1, _LANES_TOGETHER // (waves_per_block * self._lanes))
         lds = shared + (self.kernel.resources.static_shared_bytes or 0)
         private = self.kernel.resources.local_bytes or 0
-        spent = 0
         memory = GlobalRaces(self.image.arena, waves_per_block, grid) if limits.races else None
-        for first in range(0, total, together):
-            index = np.arange(first, min(first + together, total))
+
+        def part(start: int, end: int) -> int:
+            spent = 0
+            for first in range(start, end, together):
+                spent += batch(first, min(first + together, end), limits.budget - spent)
+            return spent
+
+        def batch(first: int, last: int, budget: int) -> int:
+            index = np.arange(first, last)
             blocks = np.stack(
                 [index % grid[0], index // grid[0] % grid[1], index // (grid[0] * grid[1])], 1
             )
@@ -233,8 +244,13 @@ class Loaded:
                 memory.begin(first, len(index))
                 group.races = Races(group, memory)
             waves = self._waves(group, blocks, waves_per_block, kernarg_at, kernarg)
-            spent += self.program.run(waves, limits.budget - spent)
-        return spent
+            return self.program.run(waves, budget)
+
+        # atomic operations are whole within one process only, and so is the record of races
+        alone = limits.races or self.program.atomic or total < _WORTH_A_FORK * together
+        if limits.processes > 1 and not alone:
+            return share(total, together, limits.processes, part)
+        return part(0, total)
 
     def _waves(
         self, group: Group, blocks: Array, waves_per_block: int, kernarg_at: int, kernarg: bytes
