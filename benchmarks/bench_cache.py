@@ -4,24 +4,30 @@
 
 Entries are 10 kB binaries with a 5 kB text beside them, of 64 kernels. A hit is everything from the
 key to the checked artifact; its time is the median of 2,000 different entries in random order, in
-turns with a cache of 100 entries. Evicting is a whole sweep, as a writer above the cap does it.
+turns with a cache of 100 entries. Evicting is a whole sweep, as a writer above the cap does it; in
+a second one another process reads and writes meanwhile.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import random
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from xtarget import Artifact, Target
-from xtarget._cache import SCHEMA, Cache, evict, explain, key_of
-from xtarget._cache.entry import Place, artifact_fields, make_entry
+from xtarget._cache import SCHEMA, Cache, evict, explain, key_of, lock
+from xtarget._cache.entry import Entry, Place, artifact_fields, make_entry
 from xtarget._cache.files import make_folders
 from xtarget._env import CacheSettings
 from xtarget._types import Parameter
@@ -42,25 +48,10 @@ def name_of(number: int) -> str:
 def fill(folder: Path, count: int) -> Cache:
     cache = Cache(folder, CacheSettings(folder, max_bytes=None))
     for number in range(count):
-        parts = parts_of(number)
-        artifact = Artifact(
-            target=TARGET,
-            format="cubin",
-            entry="kernel",
-            binary=number.to_bytes(8, "little") * 1280,
-            num_warps=4,
-            warp_size=32,
-            shared_bytes=0,
-            parameters=tuple(Parameter(name, "*fp32") for name in "abcdef"),
-            texts={"ptx": "// text\n" * 640},
-        )
         # not cache.put: 100,000 renames are ten minutes on a slow disk
-        place = Place(TARGET, name_of(number), key_of(parts))
-        files, fields = artifact_fields(artifact)
-        facts = {"key_parts": parts, "artifact": fields, "compile_seconds": 1.0}
-        made = make_entry(place, files, facts)
+        place, entry = made(number)
         at = make_folders(folder, (SCHEMA, *place.folders))
-        for suffix, data in {**made.files, "json": made.mark}.items():
+        for suffix, data in {**entry.files, "json": entry.mark}.items():
             (at / f"{place.stem}.{suffix}").write_bytes(data)
     return cache
 
@@ -77,19 +68,71 @@ def hit_seconds(cache: Cache, numbers: list[int]) -> list[float]:
 
 
 def lock_times() -> list[float]:
-    """From now on, how long every lock of an entry was held while it was removed."""
+    """From now on, how long the lock that writers share was held by who removes entries, and how
+    long each entry's own was."""
     held: list[float] = []
-    remove = evict.remove
 
-    def timed(base: Path, entry: evict.Found, lock: Path | None = None) -> int | None:
-        start = time.perf_counter()
-        try:
-            return remove(base, entry, lock)
-        finally:
-            held.append(time.perf_counter() - start)
+    def timed(way: Callable[..., AbstractContextManager[bool]]) -> Callable[..., Any]:
+        @contextlib.contextmanager
+        def measured(*given: Any) -> Iterator[bool]:
+            with way(*given) as alone:
+                start = time.perf_counter()
+                yield alone
+                if given[0].name != "sweep.lock":  # which nobody waits for
+                    held.append(time.perf_counter() - start)
 
-    evict.remove = timed
+        return measured
+
+    lock.brief, lock.try_hold = timed(lock.brief), timed(lock.try_hold)
     return held
+
+
+def use_meanwhile(folder: Path, count: int) -> subprocess.Popen[str]:
+    """Another process that reads and writes until its input ends, and then prints the longest time
+    of a hit and of a write, in seconds."""
+    program = f"""
+import sys, threading, time
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+import bench_cache as bench
+cache = bench.Cache({folder!r}, bench.CacheSettings({folder!r}, max_bytes=None))
+place, entry = bench.made({count} + 5)
+ended = threading.Event()
+threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()
+print("ready", flush=True)
+longest = [0.0, 0.0]
+while not ended.is_set():
+    start = time.perf_counter()
+    cache.own.write(place, entry)
+    middle = time.perf_counter()
+    cache.own.read(place)
+    longest = [max(longest[0], time.perf_counter() - middle), max(longest[1], middle - start)]
+    time.sleep(0.002)
+print(*longest)
+""".replace("PosixPath", "bench.Path")
+    pipe = subprocess.PIPE
+    process = subprocess.Popen([sys.executable, "-c", program], stdin=pipe, stdout=pipe, text=True)
+    assert process.stdout is not None
+    process.stdout.readline()
+    return process
+
+
+def made(number: int) -> tuple[Place, Entry]:
+    parts = parts_of(number)
+    artifact = Artifact(
+        target=TARGET,
+        format="cubin",
+        entry="kernel",
+        binary=number.to_bytes(8, "little") * 1280,
+        num_warps=4,
+        warp_size=32,
+        shared_bytes=0,
+        parameters=tuple(Parameter(name, "*fp32") for name in "abcdef"),
+        texts={"ptx": "// text\n" * 640},
+    )
+    place = Place(TARGET, name_of(number), key_of(parts))
+    files, fields = artifact_fields(artifact)
+    facts = {"key_parts": parts, "artifact": fields, "compile_seconds": 1.0}
+    return place, make_entry(place, files, facts)
 
 
 def measure(folder: Path, count: int) -> dict[str, Any]:
@@ -132,6 +175,10 @@ def measure(folder: Path, count: int) -> dict[str, Any]:
         "evict_cpu_s": time.process_time() - start_cpu,
         "longest_lock_ms": max(held) * 1e3,
     }
+    with use_meanwhile(large.root, count) as other:
+        evict.sweep(large.own.base, large.own.usage, goal - goal // 10)
+        longest = [1e3 * float(word) for word in other.communicate("")[0].split()]
+    figures |= {"longest_hit_meanwhile_ms": longest[0], "longest_write_meanwhile_ms": longest[1]}
     return figures
 
 

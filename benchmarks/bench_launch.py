@@ -9,6 +9,7 @@ one process, so their ratios hold on a noisy machine where the numbers alone do 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import time
 from collections.abc import Callable
@@ -19,8 +20,11 @@ import numpy as np
 
 import xtarget
 from xtarget import _run
+from xtarget._types import LaunchConfig
 
 ROUNDS, LAUNCHES, N = 7, 2000, 4096
+#: Arrays whose addresses are launched with.
+kept: list[Any] = []
 
 
 def measure(ways: dict[str, Callable[[], Any]], wait: Callable[[], Any]) -> dict[str, float]:
@@ -61,6 +65,70 @@ def numpy_ways(device: str) -> tuple[dict[str, Callable[[], Any]], Callable[[], 
     values = [xa.address, xb.address, xo.address]
     ways["prepared launch alone"] = lambda: prepared(values, stream)
     return ways, opened.synchronize
+
+
+def spirv_ways(device: str) -> tuple[dict[str, Callable[[], Any]], Callable[[], Any]]:
+    """Beside NumPy's and ours: the run time's own binding, its kernel and arguments ready."""
+    ways, wait = numpy_ways(device)
+    opened = xtarget.device(device)
+    stream = opened.default_stream
+    arrays = [xtarget.asarray(np.ones(N, np.float32), device=device) for _ in range(4)]
+    a, b, o, other = (array.address for array in arrays)
+    kept.extend(arrays)
+    layout = xtarget.spec.ArrayType("float32", (N,), (1,))
+    (artifact,) = xtarget.compile("add", layout, layout, target=opened.info.target)
+    module = opened.load(artifact)
+    grid = (-(-N // 1024), 1, 1)
+    fixed = [N, *(0 for parameter in artifact.parameters if parameter.hidden)]
+    prepared = module.function().prepare(LaunchConfig(grid), [None, None, None, *fixed])
+    pairs = itertools.cycle([(a, b, o), (other, a, b)])
+    floor = _dpctl_submit if opened.info.vendor == "intel" else _pyopencl_enqueue
+    return {
+        "the binding, the same values": floor(module, stream.handle, arrays, artifact, grid, 1),
+        "prepared, the same values": lambda: prepared((a, b, o), stream),
+        "the binding, other values": floor(module, stream.handle, arrays, artifact, grid, 2),
+        "prepared, other values": lambda: prepared(next(pairs), stream),
+        **ways,
+    }, wait
+
+
+def _pyopencl_enqueue(
+    module: Any, queue: Any, arrays: list[Any], artifact: Any, grid: tuple[int, ...], choices: int
+) -> Callable[[], Any]:
+    """Alone, or after setting the three addresses where there are several choices of them."""
+    import ctypes
+
+    import pyopencl as cl
+
+    kernel = cl.Kernel(module.raw, artifact.entry)
+    memory = [cl.SVM((ctypes.c_char * 1).from_address(array.address)) for array in arrays]
+    a, b, o, other = memory
+    kernel.set_args(a, b, o, np.int32(N), *[a] * (len(artifact.parameters) - 4))
+    work, block = (grid[0] * artifact.block[0], 1, 1), artifact.block
+    if choices == 1:
+        return lambda: cl.enqueue_nd_range_kernel(queue, kernel, work, block)
+    turns = itertools.cycle([(a, b, o), (other, a, b)])
+
+    def launch() -> None:
+        for index, value in enumerate(next(turns)):
+            kernel.set_arg(index, value)
+        cl.enqueue_nd_range_kernel(queue, kernel, work, block)
+
+    return launch
+
+
+def _dpctl_submit(
+    module: Any, queue: Any, arrays: list[Any], artifact: Any, grid: tuple[int, ...], choices: int
+) -> Callable[[], Any]:
+    import ctypes
+
+    import dpctl.memory
+
+    a, b, o, other = (dpctl.memory.MemoryUSMDevice(4 * N, queue=queue) for _ in arrays)
+    rest = [ctypes.c_int32(N), *[a] * (len(artifact.parameters) - 4)]
+    turns = itertools.cycle([[a, b, o, *rest], [other, a, b, *rest]][:choices])
+    work, block = [1, 1, grid[0] * artifact.block[0]], [1, 1, artifact.block[0]]
+    return lambda: queue.submit_async(module.raw, next(turns), work, block)
 
 
 def cuda_ways(device: str) -> tuple[dict[str, Callable[[], Any]], Callable[[], Any]]:
@@ -117,7 +185,8 @@ def main() -> None:
     options = parser.parse_args()
     device = options.device or xtarget.default_device().name
     info = xtarget.device(device).info
-    ways, wait = (cuda_ways if info.vendor == "nvidia" else numpy_ways)(device)
+    find = {"nvidia": cuda_ways, "cpu": spirv_ways, "intel": spirv_ways}
+    ways, wait = find.get(info.vendor, numpy_ways)(device)
     figures = measure(ways, wait)
     floor = next(iter(figures.values()))
     print(f"host microseconds per launch, {N} floats, {info.product} ({info.runs_on})")

@@ -1,15 +1,33 @@
 #!/usr/bin/env bash
-# Install the one tool that no Python package brings: spirv-val, the validator of SPIR-V binaries.
-# Without it, and without the right to install it, the tests say so and check the structure only.
+# Install the tools that no Python package brings. Without one of them, and without the right to
+# install it, the tests say so and do what they can:
+#
+#   spirv-val      the validator of SPIR-V binaries; else only their structure is checked
+#   redis-server   a real server for the tests of the remote cache; else those tests are skipped
+#   cc             a C compiler for the code of `bundle emit-c`; else those tests are skipped
 set -euo pipefail
-if command -v spirv-val >/dev/null; then exit 0; fi
 sudo=()
 if [ "$(id -u)" -ne 0 ]; then sudo=(sudo -n); fi
-if command -v apt-get >/dev/null && { "${sudo[@]}" apt-get install -y -qq spirv-tools ||
-  { "${sudo[@]}" apt-get update -qq && "${sudo[@]}" apt-get install -y -qq spirv-tools; }; } \
-  >/dev/null 2>&1; then
-  exit 0
-fi
-echo "spirv-val could not be installed (apt install spirv-tools, dnf install spirv-tools):" \
-  "SPIR-V binaries are checked for their structure only." >&2
-[ -z "${XTARGET_REQUIRE_TOOLS:-}" ] || exit 1
+updated=
+export DEBIAN_FRONTEND=noninteractive
+
+install() {
+  command -v apt-get >/dev/null || return 1
+  "${sudo[@]}" apt-get install -y -qq "$1" >/dev/null 2>&1 && return 0
+  [ -z "$updated" ] || return 1
+  updated=1
+  "${sudo[@]}" apt-get update -qq >/dev/null 2>&1 || return 1
+  "${sudo[@]}" apt-get install -y -qq "$1" >/dev/null 2>&1
+}
+
+missing=
+need() { # TOOL PACKAGE WHAT-ELSE
+  if command -v "$1" >/dev/null || { install "$2" && command -v "$1" >/dev/null; }; then return 0; fi
+  echo "$1 is not here and could not be installed (apt install $2): $3." >&2
+  missing=1
+}
+
+need spirv-val spirv-tools "SPIR-V binaries are checked for their structure only"
+need redis-server redis-server "the tests of the remote cache with a Redis server are skipped"
+need cc gcc "the tests that compile C code are skipped"
+if [ -n "$missing" ] && [ -n "${XTARGET_REQUIRE_TOOLS:-}" ]; then exit 1; fi

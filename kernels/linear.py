@@ -3,7 +3,7 @@
 import triton
 import triton.language as tl
 
-from .indexing import memory, offset
+from .indexing import memory, offset, span
 
 
 @triton.jit
@@ -65,3 +65,91 @@ def matmul(
     p = p + (rm * om)[:, None] + (rn * on)[None, :]
     mask = (rm < M)[:, None] & (rn < N)[None, :]
     tl.store(p, total.to(out.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def matmul_outer(
+    a, b, out, M, N, K, chunk, part, batch_shape, sa, sb, so, am, ak, bk, bn, om, on,
+    DOT: tl.constexpr, T: tl.constexpr, GROUP_M: tl.constexpr, PANELS: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    """`matmul` for devices without matrix units or shared memory: a sum of outer products, which
+    keeps a tile of the result in registers and takes one element of `a` and one row of `b` at a
+    time. The sums have the order of `matmul`'s.
+
+    PANELS: `b` comes from `panels`, in pieces of BLOCK_N columns; its strides mean nothing then.
+    """
+    tiles_m = tl.cdiv(M, BLOCK_M)
+    tiles_n = tl.cdiv(N, BLOCK_N)
+    block = tl.program_id(0).to(K.dtype)
+    i = block // (tiles_m * tiles_n)
+    tile = block % (tiles_m * tiles_n)
+    # GROUP_M rows of tiles go together, column by column, so that what they share stays in L2
+    group = tile // (GROUP_M * tiles_n)
+    height = tl.minimum(tiles_m - group * GROUP_M, GROUP_M)
+    tile_m = group * GROUP_M + tile % (GROUP_M * tiles_n) % height
+    tile_n = tile % (GROUP_M * tiles_n) // height
+
+    rm = tile_m * BLOCK_M + tl.arange(0, BLOCK_M).to(K.dtype)
+    rn, n_mask = span(tile_n * BLOCK_N, N, BLOCK_N)
+    y = tl.program_id(1).to(K.dtype)
+    first = y * chunk
+    last = first + tl.minimum(chunk, K - first)
+    pa = memory(a) + offset(i, batch_shape, sa) + first * ak + tl.minimum(rm, M - 1) * am
+    if PANELS:
+        pb = b + ((i * tiles_n + tile_n) * K + first) * BLOCK_N + tl.arange(0, BLOCK_N)
+        step = BLOCK_N
+    else:
+        pb = memory(b) + offset(i, batch_shape, sb) + first * bk + rn * bn
+        step = bk
+    total = tl.zeros([BLOCK_M, BLOCK_N], T)
+    whole = first + (last - first) // BLOCK_K * BLOCK_K
+    for _ in range(first, whole, BLOCK_K):
+        for j in tl.static_range(BLOCK_K):
+            total = _outer(total, pa + j * ak, pb + j * step, n_mask, DOT, PANELS)
+        pa += BLOCK_K * ak
+        pb += BLOCK_K * step
+    for _ in range(whole, last):
+        total = _outer(total, pa, pb, n_mask, DOT, PANELS)
+        pa += ak
+        pb += step
+    p = out + y * part + offset(i, batch_shape, so)
+    p = p + (rm * om)[:, None] + (rn * on)[None, :]
+    mask = (rm < M)[:, None] & n_mask[None, :]
+    tl.store(p, total.to(out.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def _outer(total, pa, pb, mask, DOT: tl.constexpr, PANELS: tl.constexpr):
+    """total + (column at `pa`) * (row at `pb`)."""
+    x = tl.load(pa).to(DOT)[:, None]
+    if PANELS:
+        z = tl.load(pb).to(DOT)[None, :]
+    else:
+        z = tl.load(pb, mask=mask, other=0).to(DOT)[None, :]
+    if DOT.is_floating():
+        return tl.fma(tl.broadcast_to(x, total.shape), tl.broadcast_to(z, total.shape), total)
+    return total + (x * z).to(total.dtype)
+
+
+@triton.jit
+def panels(
+    x, out, count, K, shape, sx, step, xk, to_panel, to_k, to_matrix,
+    T: tl.constexpr, FILL: tl.constexpr, WIDTH: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    """Copy matrices as panels of WIDTH columns, in type T.
+
+    Columns are `step` apart in `x` and side by side in `out`, elements of a column `xk` and `to_k`;
+    panels are `to_panel` apart. FILL: the last panel's missing columns become zeros, and are left
+    alone otherwise. Grid: panels, batch, pieces of BLOCK_K.
+    """
+    panel = tl.program_id(0).to(K.dtype)
+    i = tl.program_id(1).to(K.dtype)
+    column, column_mask = span(panel * WIDTH, count, WIDTH)
+    k, k_mask = span(tl.program_id(2).to(K.dtype) * BLOCK_K, K, BLOCK_K)
+    mask = k_mask[:, None] & column_mask[None, :]
+    p = memory(x) + offset(i, shape, sx) + (k * xk)[:, None] + (column * step)[None, :]
+    value = tl.load(p, mask=mask, other=0).to(T)
+    target = out + i * to_matrix + panel * to_panel
+    target = target + (k * to_k)[:, None] + tl.arange(0, WIDTH)[None, :]
+    tl.store(target, value, mask=k_mask[:, None] if FILL else mask)

@@ -6,6 +6,7 @@ Each comes twice: a row in one piece (BLOCK_N >= n), and `_long`, which walks th
 
 import triton
 import triton.language as tl
+from triton.language.extra import libdevice
 
 from .arithmetic import divide, exp
 from .indexing import offset, positions, span
@@ -56,6 +57,45 @@ def softmax_long(
         value = tl.load(rows + (column * cx)[None, :], mask=mask).to(T)
         y = divide(exp(value - top[:, None]), total_row[:, None])
         tl.store(target + (column * co)[None, :], y.to(out.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def softmax_walk(
+    x, out, m, n, shape, sx, so, cx, co,
+    T: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    """`softmax_long` for a device where reading a row again costs less than a second `exp`."""
+    row, row_mask = positions(m, BLOCK_M)
+    rows = x + offset(row, shape, sx)[:, None]
+    target = out + offset(row, shape, so)[:, None]
+    largest = tl.full([BLOCK_M, BLOCK_N], float("-inf"), T)
+    for start in range(0, n, BLOCK_N):
+        column, column_mask = span(start, n, BLOCK_N)
+        mask = row_mask[:, None] & column_mask[None, :]
+        value = tl.load(rows + (column * cx)[None, :], mask=mask, other=float("-inf")).to(T)
+        # nan need not be kept: its exp makes the sum nan
+        largest = tl.where(value > largest, value, largest)
+    top = tl.max(largest, 1)
+    total = tl.zeros([BLOCK_M, BLOCK_N], T)
+    for start in range(0, n, BLOCK_N):
+        column, column_mask = span(start, n, BLOCK_N)
+        mask = row_mask[:, None] & column_mask[None, :]
+        value = tl.load(rows + (column * cx)[None, :], mask=mask, other=float("-inf")).to(T)
+        power = libdevice.exp(value - top[:, None])
+        total += tl.where(mask, power, tl.zeros_like(power))
+        if out.dtype.element_ty == T:  # nothing is lost by keeping it there
+            tl.store(target + (column * co)[None, :], power, mask=mask)
+    total_row = tl.sum(total, 1)
+    for start in range(0, n, BLOCK_N):
+        column, column_mask = span(start, n, BLOCK_N)
+        mask = row_mask[:, None] & column_mask[None, :]
+        p = target + (column * co)[None, :]
+        if out.dtype.element_ty == T:
+            power = tl.load(p, mask=mask)
+        else:
+            value = tl.load(rows + (column * cx)[None, :], mask=mask).to(T)
+            power = libdevice.exp(value - top[:, None])
+        tl.store(p, divide(power, total_row[:, None]).to(out.dtype.element_ty), mask=mask)
 
 
 @triton.jit

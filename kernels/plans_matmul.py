@@ -115,6 +115,9 @@ def _launch(
     tile: tuning.MatmulTile,
     out: Output | Temporary,
     parts: int,
+    *,
+    a: Temporary | Input | None = None,
+    panels: bool = False,
 ) -> Launch:
     operand, total, kind = _TYPES.get(dtype, _SMALL)
     if kind == "half" and call.vendor not in tuning.MATRIX_UNITS:
@@ -125,21 +128,22 @@ def _launch(
     (am, ak), (bk, bn), (om, on) = problem.a, problem.b, problem.out
     steps = {"am": am, "ak": ak, "bk": bk, "bn": bn, "om": om, "on": on}
     tiles = cdiv(problem.m, tile.m) * cdiv(problem.n, tile.n)
+    outer = tuning.outer_products(call.vendor)
     constants: dict[str, Any] = {
         **{name: 1 for name, step in steps.items() if step == 1},
         "DOT": dtype_constant(operand),
         "T": dtype_constant(total),
-        "EVEN_K": problem.k % tile.k == 0,
+        **({"PANELS": panels} if outer else {"EVEN_K": problem.k % tile.k == 0}),
         "GROUP_M": tuning.GROUP_M,
         "BLOCK_M": tile.m,
         "BLOCK_N": tile.n,
         "BLOCK_K": tile.k,
     }
     return Launch(
-        "linear:matmul",
+        "linear:matmul_outer" if outer else "linear:matmul",
         {
-            "a": Input(0),
-            "b": Input(1),
+            "a": a or Input(0),
+            "b": Temporary() if panels else Input(1),
             "out": out,
             "M": problem.m,
             "N": problem.n,
@@ -156,6 +160,7 @@ def _launch(
         (tiles * problem.batch.size, cdiv(problem.k, chunk) if parts > 1 else 1, 1),
         num_warps=tile.num_warps,
         num_stages=tile.num_stages,
+        options=tuning.matmul_options(call.vendor),
     )
 
 
@@ -169,6 +174,8 @@ def _launches(call: Call, dtype: str, out: ArrayType, problem: _Problem) -> Plan
     whole = _launch(call, dtype, problem, tile, Output(), 1)
     parts = tuning.splits(whole.grid[0], call.compute_units, problem.k, tuning.split_k(call.vendor))
     if parts == 1:
+        if _worth_panels(call, problem):
+            return _in_panels(call, dtype, out, problem, tile)
         return Plan((out,), (whole,))
     # the pieces' products lie as (part, *out.shape), each in C order
     steps = tuple(m * n * step for step in contiguous_strides((1, *problem.batch.lengths)))
@@ -182,3 +189,98 @@ def _launches(call: Call, dtype: str, out: ArrayType, problem: _Problem) -> Plan
     )
     temporary = ArrayType(total, (parts, size), contiguous_strides((parts, size)))
     return Plan((out,), (first, second), (temporary,))
+
+
+def _worth_panels(call: Call, problem: _Problem) -> bool:
+    """Whether every element of b is used often enough to copy it first."""
+    return (
+        tuning.outer_products(call.vendor)
+        and problem.m >= tuning.PANEL_ROWS
+        and problem.n >= tuning.PANEL_ROWS
+        and problem.k * max(problem.m, problem.n) * problem.batch.size < 2**30
+    )
+
+
+def _in_panels(
+    call: Call, dtype: str, out: ArrayType, problem: _Problem, tile: tuning.MatmulTile
+) -> Plan:
+    """The product with b as panels that are as wide as a tile, and with a in the type that operands
+    are multiplied in.
+    """
+    operand, _, kind = _TYPES.get(dtype, _SMALL)
+    operand = "float32" if kind == "half" else operand
+    m, n, k, batch, width = problem.m, problem.n, problem.k, problem.batch, tile.n
+    count = cdiv(n, width)
+    shape = (batch.size, count, k, width)
+    temporaries = [ArrayType(operand, shape, contiguous_strides(shape))]
+    over_a, over_b = batch.strides[1], batch.strides[2]
+    first = _panels(
+        1, Temporary(0), (n, problem.b[1]), (k, problem.b[0]), batch, over_b, operand, width,
+        steps=(k * width, width, count * k * width), fill=True,
+    )  # fmt: skip
+    launches = [first]
+    if call.array(0).dtype != operand:
+        launches.append(
+            _panels(
+                0, Temporary(1), (k, problem.a[1]), (m, problem.a[0]), batch, over_a, operand,
+                width, steps=(width, k, m * k), fill=False,
+            )
+        )  # fmt: skip
+        shape = (batch.size, m, k)
+        temporaries.append(ArrayType(operand, shape, contiguous_strides(shape)))
+        steps = tuple(m * k * step for step in contiguous_strides((1, *batch.lengths)))
+        strides = device_strides(steps) if batch.size > 1 else (0,)
+        problem = problem._replace(
+            a=(k, 1), batch=batch._replace(strides=(batch.strides[0], strides, over_b))
+        )
+    a = Temporary(1) if len(launches) > 1 else Input(0)
+    product = _launch(call, dtype, problem, tile, Output(), 1, a=a, panels=True)
+    return Plan((out,), (*launches, product), tuple(temporaries))
+
+
+def _panels(
+    index: int,
+    out: Temporary,
+    columns: tuple[int, int],
+    rows: tuple[int, int],
+    batch: Space,
+    over: tuple[int, ...],
+    dtype: str,
+    width: int,
+    *,
+    steps: tuple[int, int, int],
+    fill: bool,
+) -> Launch:
+    """One launch of `panels` on input `index`.
+
+    Args:
+        columns, rows: how many, and the input's stride from one to the next.
+        over: the input's strides along the batch.
+        steps: of the output, from panel to panel, row to row and matrix to matrix.
+    """
+    to_panel, to_k, to_matrix = steps
+    strides = {"step": columns[1], "xk": rows[1]}
+    return Launch(
+        "linear:panels",
+        {
+            "x": Input(index),
+            "out": out,
+            "count": columns[0],
+            "K": rows[0],
+            "shape": batch.lengths,
+            "sx": over,
+            **{name: step for name, step in strides.items() if step != 1},
+            "to_panel": to_panel,
+            "to_k": to_k,
+            "to_matrix": to_matrix,
+        },
+        {
+            **{name: 1 for name, step in strides.items() if step == 1},
+            "T": dtype_constant(dtype),
+            "FILL": fill,
+            "WIDTH": width,
+            "BLOCK_K": tuning.PANEL_K,
+        },
+        (cdiv(columns[0], width), batch.size, cdiv(rows[0], tuning.PANEL_K)),
+        num_warps=1,
+    )

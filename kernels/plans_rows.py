@@ -61,7 +61,7 @@ def _launch(
     # a stride of 1 is a constant, so that neighbours are seen to lie side by side
     steps = {"cx": cx, "co": co}
     return Launch(
-        f"normalization:{source}{'_long' if long else ''}",
+        f"normalization:{source}{_suffix(source, call.vendor) if long else ''}",
         {
             "x": Input(0),
             "out": Output(),
@@ -83,6 +83,11 @@ def _launch(
         (cdiv(rows.size, block_m), 1, 1),
         num_warps=min(sizes.max_warps, max(1, next_power_of_2(tile // sizes.per_warp))),
     )
+
+
+def _suffix(source: str, vendor: str) -> str:
+    """Which of the kernels that walk a row."""
+    return "_walk" if source == "softmax" and tuning.rows(vendor).walks else "_long"
 
 
 def softmax(call: Call) -> Plan:

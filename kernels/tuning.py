@@ -3,8 +3,9 @@
 Nothing here changes a result, only its speed (and, on a sum, the order of rounding). A vendor that
 is not listed gets `other`, which is small enough for 32 KiB of shared memory.
 
-Why the CPU's are so small: a block is one sub-group of 16 lanes, every lane's share is unrolled
-code, and the run time's JIT takes seconds over large bodies.
+Why the CPU's are so small: a block is one thread that computes with vectors of 16, every vector of
+a tile is unrolled code, and the run time's JIT takes seconds over large bodies. A matmul's tile is
+what 16 of its 32 vector registers hold.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ __all__ = [
     "Reduction",
     "Rows",
     "flat",
+    "matmul_options",
     "matmul_tile",
     "reduction",
     "rows",
@@ -65,6 +67,7 @@ class Rows(NamedTuple):
         tile: short rows are packed up to so many elements a block.
         per_warp: elements of a tile that one warp takes.
         max_warps: upper limit.
+        walks: whether a row is near enough to read it once more instead of computing more.
     """
 
     piece: int
@@ -72,6 +75,7 @@ class Rows(NamedTuple):
     tile: int
     per_warp: int
     max_warps: int
+    walks: bool = False
 
 
 class MatmulTile(NamedTuple):
@@ -88,7 +92,7 @@ _FLAT: Final = {
     "nvidia": Flat(1024, 1024, 4),
     "amd": Flat(1024, 1024, 4),
     "intel": Flat(1024, 512, 4),
-    "cpu": Flat(256, 256, 1),
+    "cpu": Flat(512, 256, 1),
     "other": Flat(1024, 512, 4),
 }
 
@@ -104,7 +108,7 @@ _ROWS: Final = {
     "nvidia": Rows(16384, 4096, 1024, 512, 16),
     "amd": Rows(8192, 4096, 1024, 512, 8),
     "intel": Rows(2048, 1024, 512, 256, 8),
-    "cpu": Rows(512, 256, 256, 512, 1),
+    "cpu": Rows(512, 64, 256, 512, 1, True),
     "other": Rows(2048, 1024, 512, 256, 8),
 }
 
@@ -155,10 +159,18 @@ _MATMUL: Final[Mapping[str, Mapping[str, tuple[MatmulTile, ...]]]] = {
         "integer": (MatmulTile(16, 16, 16, 4, 1),),
     },
     "cpu": {
-        "half": (MatmulTile(16, 64, 4, 1, 1), MatmulTile(8, 16, 8, 1, 1)),
-        "single": (MatmulTile(32, 64, 8, 1, 1), MatmulTile(8, 16, 8, 1, 1)),
-        "double": (MatmulTile(16, 32, 8, 1, 1), MatmulTile(8, 16, 8, 1, 1)),
-        "integer": (MatmulTile(8, 16, 4, 1, 1),),
+        "half": (
+            MatmulTile(8, 32, 4, 1, 1),
+            MatmulTile(8, 16, 4, 1, 1),
+            MatmulTile(1, 16, 4, 1, 1),
+        ),
+        "single": (
+            MatmulTile(8, 32, 4, 1, 1),
+            MatmulTile(8, 16, 4, 1, 1),
+            MatmulTile(1, 16, 4, 1, 1),
+        ),
+        "double": (MatmulTile(8, 16, 4, 1, 1), MatmulTile(1, 16, 4, 1, 1)),
+        "integer": (MatmulTile(8, 16, 4, 1, 1), MatmulTile(1, 16, 4, 1, 1)),
     },
     "other": {
         "half": (MatmulTile(32, 64, 16, 4, 1), MatmulTile(16, 16, 16, 1, 1)),
@@ -171,8 +183,16 @@ _MATMUL: Final[Mapping[str, Mapping[str, tuple[MatmulTile, ...]]]] = {
 #: Vendors whose matrix units take fp16 and bf16; the others multiply them as fp32, which is exact.
 MATRIX_UNITS: Final = frozenset({"nvidia", "amd"})
 
+#: Options of the vendors' compilers for a matmul. Intel's GPUs: at a sub-group of 32 its tile
+#: spills about 350 registers of a Xe HPC, at 16 about 30 (`ci/intel_offline.py`).
+_MATMUL_OPTIONS: Final[Mapping[str, Mapping[str, int]]] = {"intel": {"warp_size": 16}, "other": {}}
 #: A matmul's K is cut into pieces no shorter than this.
 _SPLIT_K: Final = {"cpu": 4096, "other": 512}
+
+#: Elements along K that a block lays out as a panel.
+PANEL_K: Final = 16
+#: Rows of a matrix that are worth copying the other one as panels.
+PANEL_ROWS: Final = 32
 
 #: Rows of tiles that a group of a matmul spans.
 GROUP_M: Final = 8
@@ -198,11 +218,21 @@ def split_k(vendor: str) -> int:
     return _of(_SPLIT_K, vendor)
 
 
+def outer_products(vendor: str) -> bool:
+    """Whether matrices are multiplied as a sum of outer products."""
+    return vendor == "cpu"
+
+
 def splits(blocks: int, wanted: int, length: int, shortest: int) -> int:
     """How many parts to cut each of `blocks` blocks' work of `length` elements into, so that there
     are about `wanted` blocks and no part is below `shortest`.
     """
     return max(1, min(cdiv(wanted, blocks), length // shortest, 65535))
+
+
+def matmul_options(vendor: str) -> Mapping[str, int]:
+    """Options of the vendor's compiler for a matmul."""
+    return _of(_MATMUL_OPTIONS, vendor)
 
 
 def matmul_tile(

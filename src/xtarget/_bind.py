@@ -302,7 +302,7 @@ def _bound_launch(
     memory: list[int] = []
     for parameter in artifact.parameters:
         if parameter.hidden is not None:
-            nbytes = scratch[parameter.hidden]
+            nbytes = scratch.get(parameter.hidden, 0)  # others are the device's to fill in
             if nbytes:
                 order.append(-1 - len(memory))
                 memory.append(nbytes)
@@ -316,10 +316,10 @@ def _bound_launch(
     return BoundLaunch(prepared, tuple(order), tuple(memory))
 
 
-def compile_requests(
+def plan_of_layouts(
     kernel: RegisteredKernel, args: Sequence[Any], options: Mapping[str, Any], target: Target
-) -> list[CompileRequest]:
-    """The specializations that a call needs on a target.
+) -> tuple[Plan, Sequence[ArrayType | ScalarType], list[bool]]:
+    """The plan of a call that need not have arrays, its arguments' layouts, and which are aligned.
 
     Args:
         args: arrays, numbers, or `ArrayType` layouts, which count as aligned.
@@ -334,5 +334,12 @@ def compile_requests(
             views.append(None if _arrays.is_scalar(arg) else _arrays.kind_of(arg).view(arg))
     types = argument_types(spec, args, views)
     plan = make_plan(kernel, types, options, None, target, _TYPICAL_COMPUTE_UNITS)
-    aligned = [view is not None and view.address % 16 == 0 for view in views]
+    return plan, types, [view is not None and view.address % 16 == 0 for view in views]
+
+
+def compile_requests(
+    kernel: RegisteredKernel, args: Sequence[Any], options: Mapping[str, Any], target: Target
+) -> list[CompileRequest]:
+    """The specializations that a call (`plan_of_layouts`) needs on a target."""
+    plan, types, aligned = plan_of_layouts(kernel, args, options, target)
     return [request for _, request, _ in requests(kernel, plan, types, aligned)]

@@ -13,7 +13,7 @@ from ._errors import FrozenError, LoadError, NoCompilerError
 from ._types import Artifact, CompileRequest, Target
 from .targets.base import Compiler, Device, Function
 
-__all__ = ["artifact", "function", "key_parts"]
+__all__ = ["artifact", "function", "key_parts", "load"]
 
 #: Key part that names the toolchain; a machine without a compiler takes any toolchain's binary.
 TOOLCHAIN = "toolchain"
@@ -173,13 +173,24 @@ def function(device: Device, request: CompileRequest) -> Function:
 
 
 def _load(device: Device, request: CompileRequest) -> Function:
+    return load(device, artifact(request, device.info.target, bundled=True), request.source.name)
+
+
+def load(device: Device, made: Artifact, name: str) -> Function:
+    """An artifact's function. What a run time compiles at load is kept in the cache.
+
+    Args:
+        name: the kernel's, for the cache.
+
+    Raises:
+        LoadError: the device's run time refuses the binary.
+    """
     target = device.info.target
-    made = artifact(request, target, bundled=True)
     native_of = device.native_key
     if native_of is None:
         return device.load(made).function()
     # the run time compiles this format at load: keep what it makes
-    cache, name = _cache.default_cache(), request.source.name
+    cache = _cache.default_cache()
     key = _cache.key_of([("device", native_of), ("binary", made.binary.hex())])
     native = cache.get_native(target, name, key)
     module = device.load(made, native)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,6 @@ __all__ = [
     "candidates",
     "class_key",
     "class_parts",
-    "describe",
     "find",
     "load_bundle",
     "loaded",
@@ -50,14 +49,6 @@ def class_parts(request: CompileRequest) -> list[tuple[str, str]]:
 def class_key(request: CompileRequest) -> bytes:
     """Under what a bundle lists a request's class."""
     return bytes.fromhex(_cache.key_of(class_parts(request)))
-
-
-def describe(artifact: Artifact) -> dict[str, Any]:
-    """An artifact without bytes, texts and target, as JSON takes it."""
-    facts = asdict(artifact)
-    for name in ("binary", "texts", "target"):
-        del facts[name]
-    return facts
 
 
 @dataclass(frozen=True, slots=True)

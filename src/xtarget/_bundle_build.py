@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,10 @@ from . import (
     _registry,
 )
 from ._bundle_classes import Class
-from ._bundle_format import BundleFile, Entry, write_bundle
+from ._bundle_format import BundleFile
 from ._bundle_worker import Job, compile_all, plain
+from ._bundle_write import PACKING, Entry, Packed, pack_section, write_bundle
+from ._cache.entry import describe
 from ._errors import CompileError, LoadError, UnknownTargetError
 from ._types import Artifact, CompileRequest, Target
 from .targets._variants import portable_arch
@@ -88,17 +90,21 @@ def wanted(order: Order) -> dict[Target, list[Class]]:
     return found
 
 
-def _inputs(order: Order) -> str:
-    """Digest of all that decides a bundle: our code, the libraries', the toolchains, the order."""
+def _inputs(order: Order) -> dict[Target, str]:
+    """Digest, for each target, of all that decides its section: our code, the libraries', the
+    toolchain, the order."""
     folders = {Path(__file__).parent, *(Path(_kernels.find(k).origin) for k in order.kernels)}
-    digest = hashlib.sha256(repr(order).encode())
-    for target in order.targets:
-        digest.update(f"\0{target}\0{_registry.compiler(target.vendor).fingerprint}".encode())
+    common = hashlib.sha256(f"{PACKING}\0{replace(order, targets=())!r}".encode())
     for folder in sorted(folders):
         for path in sorted(folder.rglob("*.py")):
             content = path.read_bytes()
-            digest.update(f"\0{path.relative_to(folder)}\0{len(content)}\0".encode() + content)
-    return digest.hexdigest()
+            common.update(f"\0{path.relative_to(folder)}\0{len(content)}\0".encode() + content)
+    found = {}
+    for target in order.targets:
+        digest = common.copy()
+        digest.update(f"\0{target}\0{_registry.compiler(target.vendor).fingerprint}".encode())
+        found[target] = digest.hexdigest()
+    return found
 
 
 def _is_up_to_date(output: Path, inputs: str, signer: bytes) -> bool:
@@ -151,40 +157,25 @@ def build(
         OSError: the file cannot be written.
     """
     sign = None if key is None else _bundle_sign.signer(key)
-    inputs = _inputs(order)
+    keys = _inputs(order)
+    inputs = hashlib.sha256("".join(sorted(keys.values())).encode()).hexdigest()
     report = Report()
     if _is_up_to_date(output, inputs, b"" if sign is None else sign(b"")[:32]):
         report.up_to_date, report.nbytes = True, output.stat().st_size
         return report
-    jobs = [
-        (Job(target, one.origin, one.source, request), one)
-        for target, classes in wanted(order).items()
-        for one in classes
-        for request in one.requests()
-    ]
-    report.variants = len(jobs)
-    made = _from_cache([job for job, _ in jobs])
-    report.from_cache = len(made)
-    progress(len(made), len(jobs), "from the cache")
-    missing = [index for index in range(len(jobs)) if index not in made]
-    for place, result in compile_all([jobs[i][0] for i in missing], workers, seconds):
-        job = jobs[missing[place]][0]
-        if isinstance(result, CompileError):
-            report.errors.append(str(result))
-        else:
-            made[missing[place]] = result
-            report.compiled += 1
-            _store(job, result)
-        done = report.from_cache + report.compiled + len(report.errors)
-        progress(done, len(jobs), f"{job.request.source.name} for {job.target}")
-    if not made:
+    sections = {target: kept for target, key in keys.items() if (kept := _kept(target, key))}
+    for section in sections.values():
+        report.from_cache += sum(k["variants"] for k in section.listed["kernels"].values())
+    rest = replace(order, targets=tuple(t for t in order.targets if t not in sections))
+    for target, made in _make(rest, report, workers, seconds, progress).items():
+        section = sections[target] = _section(target, made.done)
+        if not made.failed:
+            cache = _cache.default_cache()
+            cache.put_section(target, keys[target], section.listed, section.content)
+    if not any(section.listed["count"] for section in sections.values()):
         raise CompileError(
             "no kernel at all could be compiled: " + "\n".join(sorted(set(report.errors)))
         )
-    by_target = {
-        target: _section([(*jobs[i], made[i]) for i in sorted(made) if jobs[i][0].target == target])
-        for target in order.targets
-    }
     facts = {
         "format": "xtarget bundle",
         "made_by": made_by,
@@ -193,7 +184,7 @@ def build(
         "depth": "full" if order.full else "common",
         "dtypes": list(order.dtypes),
     }
-    content = write_bundle(facts, by_target, sign)
+    content = write_bundle(facts, sections.values(), sign)
     report.nbytes = len(content)
     output.parent.mkdir(parents=True, exist_ok=True)
     temporary = output.with_name(f".{output.name}.{os.getpid()}")
@@ -206,37 +197,78 @@ def build(
     return report
 
 
-def _parts(job: Job) -> list[tuple[str, str]]:
-    toolchain = _registry.compiler(job.target.vendor).fingerprint
-    return _build.key_parts(job.request, job.target, toolchain)
+def _kept(target: Target, key: str) -> Packed | None:
+    """The section as it was made from the same inputs, if the cache has it still."""
+    kept = _cache.default_cache().get_section(target, key)
+    return None if kept is None else Packed(*kept)
 
 
-def _from_cache(jobs: Sequence[Job]) -> dict[int, Artifact]:
+@dataclass(slots=True)
+class _Made:
+    """A target's artifacts, in the order of the jobs, and how many there are not."""
+
+    done: list[tuple[Job, Class, Artifact]] = field(default_factory=list)
+    failed: int = 0
+
+
+def _make(
+    order: Order,
+    report: Report,
+    workers: int,
+    seconds: float,
+    progress: Callable[[int, int, str], None],
+) -> dict[Target, _Made]:
+    """What is wanted for each target, from the cache or compiled."""
+    jobs = [
+        (Job(target, one.origin, one.source, request), one)
+        for target, classes in (wanted(order) if order.targets else {}).items()
+        for one in classes
+        for request in one.requests()
+    ]
+    total = report.variants = report.from_cache + len(jobs)
     cache = _cache.default_cache()
-    found = {}
-    for index, job in enumerate(jobs):
-        artifact = cache.get(job.target, job.request.source.name, _cache.key_of(_parts(job)))
+    toolchains = {t: _registry.compiler(t.vendor).fingerprint for t in order.targets}
+    parts = [_build.key_parts(j.request, j.target, toolchains[j.target]) for j, _ in jobs]
+    made: dict[int, Artifact] = {}
+    for index, (job, _) in enumerate(jobs):
+        key = _cache.key_of(parts[index])
+        artifact = cache.get(job.target, job.request.source.name, key)
         if artifact is not None:
-            found[index] = artifact
-    return found
+            made[index] = artifact
+    report.from_cache += len(made)
+    progress(report.from_cache, total, "from the cache")
+    missing = [index for index in range(len(jobs)) if index not in made]
+    for place, result in compile_all([jobs[i][0] for i in missing], workers, seconds):
+        index = missing[place]
+        job = jobs[index][0]
+        if isinstance(result, CompileError):
+            report.errors.append(str(result))
+        else:
+            made[index] = result
+            report.compiled += 1
+            name = job.request.source.name
+            cache.put(name, _cache.key_of(parts[index]), parts[index], result)
+        done = report.from_cache + report.compiled + len(report.errors)
+        progress(done, total, f"{job.request.source.name} for {job.target}")
+    by_target = {target: _Made() for target in order.targets}
+    for index, (job, one) in enumerate(jobs):
+        of = by_target[job.target]
+        if index in made:
+            of.done.append((job, one, made[index]))
+        else:
+            of.failed += 1
+    return by_target
 
 
-def _store(job: Job, artifact: Artifact) -> None:
-    parts = _parts(job)
-    _cache.default_cache().put(job.request.source.name, _cache.key_of(parts), parts, artifact)
-
-
-def _section(
-    made: Iterable[tuple[Job, Class, Artifact]],
-) -> tuple[Mapping[str, Any], Sequence[Entry]]:
-    """A target's kernels as the manifest lists them, and its entries."""
+def _section(target: Target, made: Iterable[tuple[Job, Class, Artifact]]) -> Packed:
+    """A target's part of the bundle."""
     entries: dict[bytes, Entry] = {}
     kernels: dict[str, Any] = {}
     for job, one, artifact in made:
         request = job.request
         variant: dict[str, Any] = {
             "aligned": list(request.aligned),
-            "artifact": _bundle.describe(artifact),
+            "artifact": describe(artifact),
         }
         binaries = {"binary": artifact.binary}
         ptx = artifact.texts.get("ptx")
@@ -267,4 +299,4 @@ def _section(
         listed["bytes"] += len(artifact.binary)
         listed["sources"] = sorted({*listed["sources"], request.source.digest})
         listed["dtypes"] = sorted({*listed["dtypes"], *(dtype for _, dtype in one.kernels)})
-    return kernels, list(entries.values())
+    return pack_section(target, kernels, entries.values())

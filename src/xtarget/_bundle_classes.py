@@ -11,7 +11,7 @@ from . import _bind
 from ._errors import ArgumentError, CompileError
 from ._kernels import RegisteredKernel
 from ._types import CompileRequest, Target
-from .spec import ArrayType, Example, KernelSpec, ScalarType, contiguous_strides
+from .spec import ArrayType, Example, KernelSpec, Plan, ScalarType, contiguous_strides
 
 __all__ = ["COVERAGE", "Class", "classes"]
 
@@ -68,21 +68,23 @@ def classes(
     for example in _examples(spec, full):
         types = _types(spec, example, dtype)
         for args, out in _layouts(types, views):
+            known: list[Plan] = []  # nearly all plans are the same on devices of every size
             for units in _COMPUTE_UNITS:
-                _add(found, kernel, example, args, out, dtype, target, units)
+                plan = _plan(kernel, example, args, out, target, units)
+                if plan is not None and plan not in known:
+                    known.append(plan)
+                    _add(found, kernel, args, dtype, plan)
     return list(found.values())
 
 
-def _add(
-    found: dict[CompileRequest, Class],
+def _plan(
     kernel: RegisteredKernel,
     example: Example,
     args: Sequence[ArrayType | ScalarType],
     out: str,
-    dtype: str,
     target: Target,
     units: int,
-) -> None:
+) -> Plan | None:
     try:
         plan = _bind.make_plan(kernel, args, example.options, None, target, units)
         if out != "C":
@@ -90,7 +92,17 @@ def _add(
             assert isinstance(result, ArrayType)
             plan = _bind.make_plan(kernel, args, example.options, result, target, units)
     except ArgumentError:
-        return  # no call has these arguments
+        return None  # no call has these arguments
+    return plan
+
+
+def _add(
+    found: dict[CompileRequest, Class],
+    kernel: RegisteredKernel,
+    args: Sequence[ArrayType | ScalarType],
+    dtype: str,
+    plan: Plan,
+) -> None:
     for launch, request, _ in _bind.requests(kernel, plan, args, [True] * len(args)):
         if 0 in launch.grid:
             continue

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 from . import _kernels, _registry
+from ._cache.entry import describe
 from ._errors import CompileError, XTargetError
 from ._types import (
     Artifact,
@@ -235,8 +236,6 @@ def _artifact(target: Target, answer: dict[str, Any]) -> Artifact:
 
 
 def _answer(question: dict[str, Any]) -> dict[str, Any]:
-    from . import _bundle
-
     target = Target.parse(question["target"])
     try:
         if question["origin"] not in loaded:
@@ -252,7 +251,7 @@ def _answer(question: dict[str, Any]) -> dict[str, Any]:
     except XTargetError as error:
         return {"error": str(error)}
     return {
-        "artifact": _bundle.describe(made),
+        "artifact": describe(made),
         "binary": base64.b64encode(made.binary).decode(),
         "texts": dict(made.texts),
     }

@@ -82,6 +82,8 @@ def show_stats(as_json: bool) -> None:
         return
     cap = "no limit" if facts["max_bytes"] is None else f"of {format_bytes(facts['max_bytes'])}"
     click.echo(f"path        {facts['path']} ({facts['mode']})")
+    if facts["fault"]:
+        click.echo(f"NOT USED    {facts['fault']}")
     click.echo(f"entries     {facts['entries']}, {format_bytes(facts['bytes'])} {cap}")
     for target, of in facts["by_target"].items():
         click.echo(f"  {target}: {of['entries']}, {format_bytes(of['bytes'])}")

@@ -14,11 +14,11 @@ import numpy as np
 
 import xtarget
 
-from . import _registry
+from . import _bind, _kernels, _registry
 from ._cli_args import Inputs, choose_inputs
 from ._dtypes import numpy_dtype
 from ._errors import ArgumentError, XTargetError
-from ._types import DTYPES
+from ._types import DTYPES, DeviceInfo
 from .spec import ArrayType
 
 __all__ = ["Comparison", "compare", "random_array", "run_kernel"]
@@ -147,6 +147,24 @@ def _input(layout: ArrayType, rng: np.random.Generator) -> np.ndarray[Any, Any]:
         ) from error
 
 
+def _check_size(kernel: str, inputs: Inputs, options: Mapping[str, Any], info: DeviceInfo) -> None:
+    """Refuse what cannot fit the device before gigabytes of random input are made for it.
+
+    Raises:
+        ArgumentError: the shapes do not go together, or the arrays are larger than the memory.
+    """
+    registered = _kernels.find(kernel)
+    plan, types, _ = _bind.plan_of_layouts(registered, inputs.args, options, info.target)
+    arrays = [a for a in (*types, *plan.outputs) if isinstance(a, ArrayType)]
+    nbytes = sum(a.size * a.itemsize for a in arrays)
+    if 0 < info.memory_bytes < nbytes:
+        raise ArgumentError(
+            f"{kernel} needs {nbytes / 2**30:,.1f} GiB for "
+            f"{', '.join(f'{a.dtype}{list(a.shape)}' for a in arrays)}, and {info.name} has "
+            f"{info.memory_bytes / 2**30:,.1f} GiB. Choose a smaller --shape."
+        )
+
+
 def run_kernel(
     kernel: str,
     shapes: Sequence[tuple[int, ...]],
@@ -165,10 +183,11 @@ def run_kernel(
             f"kernel {kernel} has no reference to check against. Give its spec a `reference`, or "
             "leave --check out."
         )
-    rng = np.random.default_rng(seed)
-    args = [_input(a, rng) if isinstance(a, ArrayType) else a for a in inputs.args]
     name = _registry.default_device() if device is None else _registry.find_device(device)
     info = _registry.open_device(name).info
+    _check_size(kernel, inputs, options, info)
+    rng = np.random.default_rng(seed)
+    args = [_input(a, rng) if isinstance(a, ArrayType) else a for a in inputs.args]
 
     def call() -> Any:
         return xtarget.run(kernel, *args, device=name, **options)

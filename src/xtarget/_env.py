@@ -11,6 +11,7 @@ from ._errors import XTargetError
 
 __all__ = [
     "CacheSettings",
+    "build_memory",
     "bundles",
     "cache_dir",
     "cache_settings",
@@ -20,7 +21,9 @@ __all__ = [
     "emulator_checks",
     "emulator_library",
     "emulator_processes",
+    "jit_seconds",
     "kernel_folders",
+    "ocloc",
     "parse_bytes",
     "probe_seconds",
     "spirv_seconds",
@@ -31,6 +34,8 @@ __all__ = [
 
 _PROBE_SECONDS: Final = 5.0
 _SPIRV_SECONDS: Final = 60.0
+_JIT_SECONDS: Final = 60.0
+_BUILD_MEMORY: Final = 8 << 30
 _EMULATOR_BUDGET: Final = 20_000_000_000
 _CACHE_BYTES: Final = 2 << 30
 _CACHE_WAIT: Final = 120.0
@@ -80,6 +85,11 @@ def probe_seconds() -> float:
         return _PROBE_SECONDS
 
 
+def ocloc() -> str | None:
+    """`XTARGET_OCLOC`: Intel's offline compiler for GPUs, where it is not on the PATH."""
+    return os.environ.get("XTARGET_OCLOC") or None
+
+
 def spirv_seconds() -> float:
     """`XTARGET_SPIRV_SECONDS`: how long LLVM may take for one step of one kernel to SPIR-V."""
     try:
@@ -91,6 +101,25 @@ def spirv_seconds() -> float:
 def spirv_untested() -> bool:
     """`XTARGET_SPIRV_UNTESTED`: try a pair of Triton and llvmlite that nobody tested."""
     return os.environ.get("XTARGET_SPIRV_UNTESTED", "") not in ("", "0")
+
+
+def jit_seconds() -> float:
+    """`XTARGET_JIT_SECONDS`: how long a run time may take to make machine code of one kernel.
+
+    Raises:
+        XTargetError: it is no time.
+    """
+    return _seconds("XTARGET_JIT_SECONDS", _JIT_SECONDS)
+
+
+def build_memory() -> int | None:
+    """`XTARGET_BUILD_MEMORY`: bytes that a child process may take to compile one kernel; None is no
+    limit.
+
+    Raises:
+        XTargetError: it is no size.
+    """
+    return _nbytes("XTARGET_BUILD_MEMORY", _BUILD_MEMORY)
 
 
 def emulator_budget() -> int:

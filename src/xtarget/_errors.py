@@ -10,6 +10,7 @@ from __future__ import annotations
 __all__ = [
     "ArgumentError",
     "CompileError",
+    "DeviceAssertError",
     "DeviceLostError",
     "DriverError",
     "FrozenError",
@@ -70,6 +71,12 @@ class LoadError(XTargetError):
 
 class LaunchError(XTargetError):
     """A launch was refused or failed."""
+
+
+class DeviceAssertError(LaunchError):
+    """A `device_assert` of a kernel failed; the message has the kernel's file, line and text. The
+    blocks concerned stopped there, so results are incomplete. The device can be used on.
+    """
 
 
 class OutOfResourcesError(LaunchError):

@@ -17,7 +17,7 @@ from typing import Any
 from . import _env
 from ._errors import DriverError, NoDeviceError, UnknownTargetError
 from ._types import VENDOR_ALIASES, ProbeReport
-from .targets.base import Compiler, Device, Driver
+from .targets.base import Compiler, Device, Driver, Locator
 
 __all__ = [
     "compiler",
@@ -90,6 +90,13 @@ def driver(vendor: str) -> Driver:
     """
     result: Driver = _package(vendor).create_driver()
     return result
+
+
+def locate(vendor: str, memory: Any) -> str:
+    """The name of the vendor's device that foreign memory lies on (`Locator.locate`)."""
+    found = driver(vendor)
+    assert isinstance(found, Locator), f"the driver of {vendor} has no locate()"
+    return found.locate(memory)
 
 
 @cache

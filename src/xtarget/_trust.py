@@ -1,10 +1,11 @@
-"""Ed25519 signatures of entries and bundles: whom to believe, and signing. The keys are the files
-that OpenSSL writes:
+"""Ed25519 keys and signatures of entries and bundles: whom to believe, and signing. The keys are
+the files that OpenSSL writes:
 
     openssl genpkey -algorithm ed25519 -out sign.pem              XTARGET_SIGN=sign.pem
     openssl pkey -in sign.pem -pubout -out trust.pem              XTARGET_TRUST=trust.pem
 
-A trust file may hold several public keys, one after the other.
+A trust file may hold several public keys, one after the other; or one a line, 64 hexadecimal digits
+each, where `#` begins a comment. `cryptography` is imported only where there is a key to read.
 """
 
 from __future__ import annotations
@@ -23,11 +24,12 @@ if TYPE_CHECKING:
         Ed25519PublicKey,
     )
 
-__all__ = ["Signer", "Trust"]
+__all__ = ["PUBLIC_BYTES", "Signer", "Trust", "is_signed"]
 
 #: Signed before the message, so that a signature made for something else is none here.
 _CONTEXT = b"xtarget signature 1\n"
 _MAX_KEY_FILE = 1 << 20
+PUBLIC_BYTES = 32
 
 
 class Trust:
@@ -39,13 +41,22 @@ class Trust:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        text = _content(path)
         blocks = re.findall(
-            rb"-----BEGIN PUBLIC KEY-----.+?-----END PUBLIC KEY-----", _content(path), re.DOTALL
+            rb"-----BEGIN PUBLIC KEY-----.+?-----END PUBLIC KEY-----", text, re.DOTALL
         )
         keys = [_key(path, block, private=False) for block in blocks]
+        if b"-----BEGIN" not in text:
+            keys = [_public(raw) for raw in _lines(path, text)]
         if not keys:
-            raise UntrustedError(f"{path} holds no public key. {_MAKE}")
+            raise UntrustedError(
+                f"{path} holds no public key, neither PEM nor 64 hexadecimal digits a line. {_MAKE}"
+            )
         self._keys: dict[str, Ed25519PublicKey] = {key_id(key): key for key in keys}
+
+    def names(self, public: bytes) -> bool:
+        """Whether a raw public key is one of these."""
+        return any(key.public_bytes_raw() == public for key in self._keys.values())
 
     def check(self, message: bytes, signer: str | None, signature: str | None) -> None:
         """Raises:
@@ -74,10 +85,33 @@ class Signer:
     def __init__(self, path: Path) -> None:
         self._key: Ed25519PrivateKey = _key(path, _content(path), private=True)
         self.id = key_id(self._key.public_key())
+        self.public: bytes = self._key.public_key().public_bytes_raw()
+
+    def sign_raw(self, message: bytes) -> bytes:
+        """The 64 bytes of a signature, without a context before the message."""
+        signature: bytes = self._key.sign(message)
+        return signature
 
     def sign(self, message: bytes) -> tuple[str, str]:
         """The signer's id, and the signature in base64."""
         return self.id, base64.b64encode(self._key.sign(_CONTEXT + message)).decode()
+
+
+def is_signed(public: bytes, signature: bytes, message: bytes) -> bool:
+    """Whether a signature, as `Signer.sign_raw` makes it, is one of this message by the owner of
+    this raw public key.
+
+    Raises:
+        UntrustedError: cryptography is not installed.
+    """
+    _cryptography()
+    from cryptography.exceptions import InvalidSignature
+
+    try:
+        _public(public).verify(signature, message)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
 
 
 def key_id(key: Ed25519PublicKey) -> str:
@@ -99,7 +133,27 @@ def _content(path: Path) -> bytes:
         raise UntrustedError(f"the key file {path} cannot be read: {error.strerror}.") from error
 
 
-def _key(path: Path, pem: bytes, *, private: bool) -> Any:
+def _lines(path: Path, text: bytes) -> list[bytes]:
+    words = [line.partition(b"#")[0].strip().decode(errors="replace") for line in text.splitlines()]
+    try:
+        keys = [bytes.fromhex(word) for word in words if word]
+    except ValueError:
+        keys = [b""]
+    if any(len(key) != PUBLIC_BYTES for key in keys):
+        raise UntrustedError(
+            f"{path} has a line that is no public key, which is 64 hexadecimal digits. {_MAKE}"
+        )
+    return keys
+
+
+def _public(raw: bytes) -> Ed25519PublicKey:
+    _, ed25519 = _cryptography()
+    key: Ed25519PublicKey = ed25519.Ed25519PublicKey.from_public_bytes(raw)
+    return key
+
+
+def _cryptography() -> tuple[Any, Any]:
+    """Its modules `serialization` and `ed25519`."""
     try:
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.asymmetric import ed25519
@@ -108,6 +162,11 @@ def _key(path: Path, pem: bytes, *, private: bool) -> Any:
             "Signatures need the package cryptography, which is not installed. Install it with "
             'pip install "xtarget[trust]".'
         ) from error
+    return serialization, ed25519
+
+
+def _key(path: Path, pem: bytes, *, private: bool) -> Any:
+    serialization, ed25519 = _cryptography()
     kind = ed25519.Ed25519PrivateKey if private else ed25519.Ed25519PublicKey
     try:
         key: Any = (

@@ -239,7 +239,9 @@ class Parameter:
         name: the kernel's name for it; `shape.0` is the first element of the tuple parameter
             `shape`.
         type: Triton's type text (`*fp32`, `i32`, `fp64`).
-        hidden: None, or `global_scratch` / `profile_scratch`: memory that the runtime provides.
+        hidden: None, or `global_scratch` / `profile_scratch`: memory that the runtime provides; or
+            `assert_memory`, where the device puts memory of its own for the message of a failed
+            device_assert, whatever value it is given.
     """
 
     name: str

@@ -7,7 +7,7 @@ from typing import Any
 
 from xtarget._types import CompileRequest, DtypeConstant, KernelSource
 
-_DTYPES = {"fp32": "float32", "fp64": "float64", "int32": "int32"}
+_DTYPES = {"fp16": "float16", "fp32": "float32", "fp64": "float64", "int32": "int32"}
 
 
 def request(case: Any, **options: Any) -> CompileRequest:

@@ -110,6 +110,52 @@ def test_a_second_build_compiles_nothing_and_a_damaged_file_is_written_again(
     assert build(order, path, workers=1, seconds=100).compiled == 3
 
 
+def entries(folder: Path, pattern: str) -> list[Path]:
+    return sorted(folder.glob(f"cache/v1/*/*/{pattern}"))
+
+
+def test_a_build_takes_whole_sections_from_the_cache_and_a_lost_one_from_its_entries(
+    library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gfx, path = Target("amd", "gfx942"), tmp_path / "a.xtb"
+    both = Order(("fine",), ("float32",), (gfx, SM_90))
+    build(replace(both, targets=(SM_90,)), path, workers=1, seconds=100)
+    assert build(both, path, workers=1, seconds=100).from_cache == 3  # the section of sm_90
+    wanted = path.read_bytes()
+    assert len(entries(tmp_path, "bundle-section-*.json")) == 2
+
+    def built_again() -> bytes:
+        path.unlink()
+        report = build(both, path, workers=1, seconds=100)
+        assert (report.variants, report.from_cache, report.compiled) == (6, 6, 0)
+        return path.read_bytes()
+
+    for file in entries(tmp_path, "fine-*"):
+        file.unlink()  # the sections are enough
+    assert built_again() == wanted
+    build(replace(both, dtypes=("int32",)), tmp_path / "b.xtb", workers=1, seconds=100)
+    assert (tmp_path / "b.xtb").read_bytes() != wanted  # other inputs, other sections
+    for mark in entries(tmp_path, "bundle-section-*.bin"):
+        mark.write_bytes(b"damaged" + mark.read_bytes()[7:])
+    path.unlink()
+    assert build(both, path, workers=1, seconds=100).compiled == 6
+    assert path.read_bytes() == wanted
+    for file in entries(tmp_path, "bundle-section-*"):
+        file.unlink()
+    assert built_again() == wanted  # from the entries
+    monkeypatch.setenv("XTARGET_CACHE", "readonly")
+    for file in entries(tmp_path, "bundle-section-*"):
+        file.unlink()
+    assert built_again() == wanted
+    assert not entries(tmp_path, "bundle-section-*")
+
+
+def test_a_section_that_lacks_a_kernel_is_not_kept(library: Path, tmp_path: Path) -> None:
+    order = Order(("fine", "wrong"), ("float32",), (SM_90,))
+    assert build(order, tmp_path / "a.xtb", workers=1, seconds=100).errors
+    assert not entries(tmp_path, "bundle-section-*")
+
+
 def test_a_compiler_that_hangs_or_crashes_or_refuses_costs_its_kernel_alone(
     library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from xtarget._errors import CompileError
+from xtarget.targets import _child
 from xtarget.targets._spirv import client
 from xtarget.targets._spirv.client import Worker
 from xtarget.targets._spirv.irtext import Layout
@@ -50,8 +51,8 @@ def worker() -> Iterator[Worker]:
 
 
 def assert_works(worker: Worker) -> None:
-    text, parameters = worker.prepare(FINE, b"", "k", LAYOUT)
-    assert parameters == ("ptr",)
+    text, kernel = worker.prepare(FINE, b"", "k", LAYOUT)
+    assert (kernel.parameters, kernel.asserts) == (("ptr",), False)
     assert "get_sub_group_local_id" in text
     assert worker.emit(text)[:4] == b"\x03\x02\x23\x07"
 
@@ -99,6 +100,14 @@ def test_a_request_that_takes_too_long(worker: Worker) -> None:
     with pytest.raises(CompileError, match=r"rewriting .* did not finish within 0 s"):
         worker.prepare(FINE, b"", "k", LAYOUT)
     worker.time_limit = 60.0
+    assert_works(worker)
+
+
+def test_a_request_that_takes_too_much_memory(worker: Worker) -> None:
+    worker.memory_limit = 1 << 20
+    with pytest.raises(CompileError, match=r"memory|Memory"):
+        worker.emit(FINE + "\n" * (64 << 20))
+    worker.memory_limit = None
     assert_works(worker)
 
 
@@ -171,7 +180,7 @@ def test_an_interrupted_request_leaves_nothing_in_the_pipe(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(client, "_unpack", interrupted)
+        patch.setattr(_child, "unpack", interrupted)
         with pytest.raises(KeyboardInterrupt):
             worker.prepare(FINE, b"", "k", LAYOUT)
     assert_works(worker)

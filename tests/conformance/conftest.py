@@ -140,7 +140,7 @@ def _open(id_: str, name: str, environment: Mapping[str, str]) -> Vendor | str:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "only_vendor(name): about this vendor's own objects")
+    config.addinivalue_line("markers", "only_vendor(name, ...): about these vendors' own objects")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -155,7 +155,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if case is None:
             return False
         only = item.get_closest_marker("only_vendor")
-        return bool(given and case[1] not in wanted) or bool(only and case[1] != only.args[0])
+        return bool(given and case[1] not in wanted) or bool(only and case[1] not in only.args)
 
     config.hook.pytest_deselected(items=[item for item in items if unwanted(item)])
     items[:] = [item for item in items if not unwanted(item)]

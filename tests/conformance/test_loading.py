@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from elf_writer import make_elf
 
 from xtarget import LoadError, OutOfResourcesError, XTargetError
 from xtarget._types import LaunchConfig, Target
+
+#: Vendors whose run time compiles SPIR-V at load.
+SPIRV_ONLY = pytest.mark.only_vendor("cpu", "intel")
 
 
 def _load(device: Any, artifact: Any) -> Any:
@@ -69,6 +74,96 @@ def test_damaged_binary_is_refused(vendor: Any, damage: Any) -> None:
     artifact = vendor.vector_add()
     with pytest.raises(LoadError, match="vector_add"):
         _load(vendor.device, replace(artifact, binary=damage(artifact.binary)))
+
+
+def _changed(binary: bytes, opcode: int, word: int, value: int) -> bytes:
+    """SPIR-V with one word of the first instruction of a kind replaced."""
+    words = array("I", binary)
+    at = 5
+    while words[at] & 0xFFFF != opcode:
+        at += words[at] >> 16
+    words[at + word] = value
+    return words.tobytes()
+
+
+@SPIRV_ONLY
+@pytest.mark.parametrize(
+    "change",
+    [
+        (61, 3, 0xFFFF),  # OpLoad from an id that is not defined
+        (249, 1, 0xFFFF),  # OpBranch to one
+        (22, 2, 31),  # OpTypeFloat of 31 bits
+    ],
+    ids=["load from nowhere", "branch to nowhere", "float of 31 bits"],
+)
+def test_module_that_ends_the_run_times_compiler(
+    vendor: Any, change: tuple[int, int, int], memory: Any, stream: Any, hidden: Any
+) -> None:
+    """Intel's CPU compiler exits or crashes on these; the process that asked for it does not."""
+    artifact = vendor.vector_add()
+    damaged = replace(artifact, binary=_changed(artifact.binary, *change))
+    with pytest.raises(LoadError, match=r"(?s)vector_add cannot be loaded.*compiler (died|ended)"):
+        _load(vendor.device, damaged)
+    function = _load(vendor.device, artifact)
+    out = memory.empty(10)
+    args = [out.address, out.address, out.address, 0, *hidden(function)]
+    function.launch(LaunchConfig((1, 1, 1)), args, stream)
+    stream.synchronize()
+
+
+@pytest.mark.only_vendor("intel")
+def test_zebin_is_loaded_by_the_spirv_in_it(
+    vendor: Any, memory: Any, stream: Any, hidden: Any
+) -> None:
+    """With the options that it was built with."""
+    artifact = vendor.vector_add()
+    section = [(".spv", 0xFF000009, artifact.binary)]
+    options = [(".misc.buildOptions", 0xFF000014, b"-cl-mad-enable\0")]
+    native = replace(artifact, target=Target("intel", "pvc"), format="zebin")
+    function = _load(vendor.device, replace(native, binary=make_elf(section + options, 205)))
+    a, out = memory.put(np.ones(10, np.float32)), memory.empty(10)
+    args = [a.address, a.address, out.address, 10, *hidden(function)]
+    function.launch(LaunchConfig((1, 1, 1)), args, stream)
+    assert (memory.get(out) == 2).all()
+    wrong = [(".misc.buildOptions", 0xFF000014, b"-no-such-option\0")]
+    with pytest.raises(LoadError, match="vector_add cannot be loaded on intel:0"):
+        _load(vendor.device, replace(native, binary=make_elf(section + wrong, 205)))
+    with pytest.raises(
+        LoadError, match=r"vector_add cannot be loaded on intel:0: .*no SPIR-V in it"
+    ):
+        _load(vendor.device, replace(native, binary=make_elf(options, 205)))
+
+
+@SPIRV_ONLY
+def test_newer_format_is_refused(vendor: Any) -> None:
+    artifact = vendor.vector_add()
+    words = array("I", artifact.binary)
+    words[1] = 0x00010900
+    with pytest.raises(
+        LoadError, match=r"vector_add .*SPIR-V 1\.9, the run time takes up to 1\.\d"
+    ):
+        _load(vendor.device, replace(artifact, binary=words.tobytes()))
+
+
+@SPIRV_ONLY
+@pytest.mark.parametrize("change", ["fewer", "more", "other kinds"])
+def test_other_parameters_are_refused(vendor: Any, change: str) -> None:
+    artifact = vendor.vector_add()
+    first, *others = artifact.parameters
+    changed = {
+        "fewer": tuple(others),
+        "more": (first, first, *others),
+        "other kinds": (replace(first, type="fp32"), *others),
+    }[change]
+    with pytest.raises(LoadError, match=r"vector_add .*the artifact lists the parameters"):
+        _load(vendor.device, replace(artifact, parameters=changed))
+
+
+@pytest.mark.only_vendor("cpu", "intel", "nvidia", "amd")
+def test_wrong_number_of_values(vendor: Any) -> None:
+    function = _load(vendor.device, vendor.vector_add())
+    with pytest.raises(XTargetError, match=r"takes \d values \(a, b, out, n.*got 2"):
+        function.prepare(LaunchConfig((1, 1, 1)), [0, 0])
 
 
 def test_device_works_after_refusals(vendor: Any, memory: Any, stream: Any, hidden: Any) -> None:

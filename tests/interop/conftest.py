@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import xtarget
+
+sys.path.insert(0, str(Path(__file__).parent))  # for the kernels of these tests
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from xtarget import _cli, _kernels
+from xtarget import _cli, _cli_run, _kernels
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
@@ -123,3 +123,21 @@ def test_a_device_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert code == 3
     assert err.startswith("error: ")
     assert "nvidia:99" in err
+
+
+def test_what_cannot_fit_the_device_is_said_before_input_is_made(
+    device: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def filled(*_: object) -> None:
+        pytest.fail("input was made")
+
+    monkeypatch.setattr(_cli_run, "random_array", filled)
+    code, _, err = run(capsys, "matmul", "--shape", "1000000000x1", "--device", device)
+    assert code == 1
+    assert err.startswith("error: matmul needs 3,725,290,3")
+    assert f"{device} has" in err
+    code, _, err = run(
+        capsys, "matmul", "--shape", "100x100", "--shape", "99x10", "--device", device
+    )
+    assert code == 1
+    assert "do not fit" in err

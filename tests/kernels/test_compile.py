@@ -180,3 +180,11 @@ def test_matrix_units_are_used() -> None:
 
 def test_every_dtype_is_tried() -> None:
     assert {p.values[1] for p in pairs()} == set(DTYPES)
+
+
+def test_a_matmul_for_intel_has_warps_that_do_not_spill() -> None:
+    sizes = {
+        name: xtarget.compile(name, *arguments(name, "float32"), target="intel:spirv64")[0]
+        for name in ("add", "matmul")
+    }
+    assert {name: made.warp_size for name, made in sizes.items()} == {"add": 32, "matmul": 16}

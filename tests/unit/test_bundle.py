@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from xtarget import Artifact, LoadError, Target, _build, _bundle
+from xtarget import Artifact, LoadError, Target, UntrustedError, _build, _bundle
 from xtarget._bundle_build import _section
 from xtarget._bundle_classes import Class
-from xtarget._bundle_format import write_bundle
 from xtarget._bundle_worker import Job
+from xtarget._bundle_write import write_bundle
 from xtarget._errors import NoCompilerError
 from xtarget._types import CompileRequest, KernelSource, Parameter, Resources, Scratch
 from xtarget.targets._variants import fit, portable_arch, portable_fit
@@ -54,7 +54,7 @@ def make(path: Path, *made: tuple[str, CompileRequest, str | None]) -> Path:
         one.kernels.add(("add", "float32"))
         job = Job(target, "/library", "elementwise:add", request)
         sections.setdefault(target, []).append((job, one, artifact(target, request, ptx)))
-    path.write_bytes(write_bundle({"made_by": "t"}, {t: _section(m) for t, m in sections.items()}))
+    path.write_bytes(write_bundle({"made_by": "t"}, [_section(*s) for s in sections.items()]))
     return path
 
 
@@ -221,7 +221,7 @@ def test_a_damaged_binary_is_an_error_with_the_file_and_no_silent_compile(tmp_pa
     record = next(bundle.file.records(Target("nvidia", "sm_90")))
     mark = record["variants"][0]["binary"]
     data = bytearray(path.read_bytes())
-    data[bundle.file.base + mark["offset"]] ^= 1
+    data[bundle.file.sections[Target("nvidia", "sm_90")].start + mark["offset"]] ^= 1
     with path.open("r+b") as file:
         file.write(data)
     with pytest.raises(LoadError, match=r"a\.xtb"):
@@ -269,7 +269,7 @@ def test_only_what_a_trusted_key_signed_is_taken(
     private = Ed25519PrivateKey.generate()
     pem = tmp_path / "key.pem"
     pem.write_bytes(private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-    data = write_bundle({"made_by": "t"}, {}, signer(pem))
+    data = write_bundle({"made_by": "t"}, [], signer(pem))
     path, trust = tmp_path / "a.xtb", tmp_path / "keys"
     monkeypatch.setenv("XTARGET_TRUST", str(trust))
     public = private.public_key().public_bytes_raw().hex()
@@ -288,5 +288,5 @@ def test_only_what_a_trusted_key_signed_is_taken(
         with pytest.raises(LoadError, match="not one of its content"):
             _bundle.Bundle(path)
     trust.write_text("no key")
-    with pytest.raises(LoadError, match="64 hexadecimal digits"):
+    with pytest.raises(UntrustedError, match="64 hexadecimal digits"):
         _bundle.Bundle(path)

@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 from xtarget import Artifact, Target, _cache
 from xtarget._cache import Cache, key_of
 from xtarget._cache.entry import DAMAGE, Place, artifact_fields, make_entry, pack, unpack
+from xtarget._cache.explain import Chosen, entries
+from xtarget._env import CacheSettings
 from xtarget._types import Parameter, Resources, Scratch
 
 TARGET = Target("nvidia", "sm_90")
@@ -225,6 +227,28 @@ def test_native_binaries_have_entries_of_their_own(cache: Cache) -> None:
     assert cache.get_native(TARGET, "add", KEY) == b"machine code"
     assert cache.get_native(TARGET, "add", key_of([])) is None
     assert cache.get(TARGET, "add", KEY) == ARTIFACT
+
+
+def test_sections_of_bundles_have_entries_of_their_own(
+    cache: Cache, caplog: pytest.LogCaptureFixture
+) -> None:
+    cache.put_section(TARGET, KEY, {"count": 3}, b"section")
+    assert cache.get_section(TARGET, KEY) == ({"count": 3}, b"section")
+    assert cache.get_section(TARGET, key_of([])) is None
+    shown = [entry for _, entry in entries(cache.own, Chosen(kernel="bundle"))]
+    assert [(entry["kind"], entry["target"]) for entry in shown] == [("section", str(TARGET))]
+    (file,) = cache.root.glob("v1/*/*/bundle-section-*.bin")
+    file.write_bytes(b"Section")
+    assert cache.get_section(TARGET, KEY) is None
+    assert "set aside" in caplog.text
+
+
+def test_a_section_never_takes_more_than_an_eighth_of_the_cap(tmp_path: Path) -> None:
+    cache = Cache(tmp_path, CacheSettings(tmp_path, max_bytes=80_000))
+    cache.put_section(TARGET, KEY, {}, bytes(10_001))
+    assert cache.get_section(TARGET, KEY) is None
+    cache.put_section(TARGET, KEY, {}, bytes(10_000))
+    assert cache.get_section(TARGET, KEY) == ({}, bytes(10_000))
 
 
 def seal(body: dict[str, Any]) -> bytes:

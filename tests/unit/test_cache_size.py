@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 import subprocess
@@ -112,9 +111,11 @@ def test_an_entry_that_is_read_or_written_is_not_removed(tmp_path: Path) -> None
         put(cache, n)
     with (
         cache.own.mark_path(_place(0)).open() as reader,
-        lock.try_hold(evict.lock_path(cache.own.base, _place(1).stem)) as writer,
+        lock.brief(evict.writers_path(cache.own.base), fcntl.LOCK_SH, 0) as writing,
+        lock.try_hold(evict.lock_path(cache.own.base, _place(1).stem)) as flight,
     ):
-        assert writer
+        assert writing
+        assert flight
         fcntl.flock(reader, fcntl.LOCK_SH)
         evict.sweep(cache.own.base, cache.own.usage, 0)
         assert [has(cache, n) for n in range(3)] == [True, True, False]
@@ -156,30 +157,64 @@ def test_readers_see_all_of_an_entry_or_none_while_it_is_evicted(
     assert "damaged" not in caplog.text
 
 
-@pytest.mark.parametrize("links", [True, False])
-def test_a_sweep_locks_each_entry_that_it_removes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool
+@pytest.mark.parametrize("busy", [True, False])
+def test_nobody_writes_an_entry_while_it_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busy: bool
 ) -> None:
+    """Where writers never pause, each entry is removed under its own lock."""
     cache, seen = open_cache(tmp_path, None), []
     put(cache, 0)
     path, unlink = evict.lock_path(cache.own.base, _place(0).stem), os.unlink
+    writers = evict.writers_path(cache.own.base)
 
     def look(name: str) -> None:
         if str(name).endswith(".json"):
-            with lock.try_hold(path) as alone:
-                seen.append(alone)
+            with (
+                lock.try_hold(path) as flight,
+                lock.brief(writers, fcntl.LOCK_SH, 0) as writing,
+            ):
+                seen.append((flight, writing))
         unlink(name)
 
-    def refuses(*names: Path) -> None:
-        raise OSError(errno.EPERM, "no links here")
-
     monkeypatch.setattr(os, "unlink", look)
-    if not links:
-        monkeypatch.setattr(os, "link", refuses)
-    assert evict.sweep(cache.own.base, cache.own.usage, 0) == 1
-    assert seen == [False]
+    with writers.open("w") as writer:
+        if busy:
+            fcntl.flock(writer, fcntl.LOCK_SH)
+        assert evict.sweep(cache.own.base, cache.own.usage, 0) == 1
+    assert seen == [(False, True)] if busy else [(True, False)]
     monkeypatch.undo()
-    assert not list(path.parent.iterdir())
+    assert list(path.parent.iterdir()) == [writers]
+
+
+def test_a_sweep_lets_writers_in_between_its_slices(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache, told = open_cache(tmp_path, None), []
+    for n in range(5):
+        put(cache, n)
+    monkeypatch.setattr(evict, "_SLICE", -1.0)  # each is over at once
+
+    def write(freed: int) -> None:
+        with lock.brief(evict.writers_path(cache.own.base), fcntl.LOCK_SH, 0) as writing:
+            told.append((freed // SIZE, writing))
+
+    found = sorted(evict.scan(cache.own.base), key=lambda entry: entry.stamp)
+    removed, _ = evict.remove_all(cache.own.base, found, 2 * SIZE, write)
+    assert removed == 2
+    assert told == [(1, True), (2, True)]
+    assert [has(cache, n) for n in range(5)] == [False, False, True, True, True]
+
+
+def test_a_writer_goes_on_when_whoever_removes_entries_was_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = open_cache(tmp_path, None)
+    put(cache, 0)
+    monkeypatch.setattr("xtarget._cache.store._FOR_SWEEP", 0.05)
+    with evict.writers_path(cache.own.base).open("w") as stopped:
+        fcntl.flock(stopped, fcntl.LOCK_EX)
+        put(cache, 1)
+    assert has(cache, 1)
 
 
 def test_what_a_killed_writer_left_goes_in_time(tmp_path: Path) -> None:

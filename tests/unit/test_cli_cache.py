@@ -177,7 +177,26 @@ def test_clear_leaves_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path
     assert command(capsys, "ls")[1] == "The cache holds no such entry.\n"
     assert answer(capsys, "clear") == {"removed": 0, "freed_bytes": 0, "left": 0}
     left = [p for p in (tmp_path / "cache").rglob("*") if p.is_file()]
-    assert [path.name for path in left] == [".usage"]
+    assert sorted(path.name for path in left) == [".usage", "writers"]
+
+
+def test_stats_say_why_a_cache_is_not_used(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert answer(capsys, "stats")["fault"] is None
+    file = tmp_path / "file"
+    file.touch()
+    monkeypatch.setenv("XTARGET_CACHE_DIR", str(file))
+    assert f"NOT USED    {file} is no folder" in command(capsys, "stats")[1]
+    monkeypatch.setenv("XTARGET_CACHE_DIR", str(file / "below"))
+    assert "Not a directory" in answer(capsys, "stats")["fault"]
+    folder = tmp_path / "open"
+    folder.mkdir()
+    folder.chmod(0o777)
+    monkeypatch.setenv("XTARGET_CACHE_DIR", str(folder))
+    assert "others may write in" in answer(capsys, "stats")["fault"]
+    monkeypatch.setenv("XTARGET_CACHE_SHARED", "1")
+    assert answer(capsys, "stats")["fault"] is None
 
 
 def test_an_empty_cache_is_no_error(

@@ -6,6 +6,7 @@ import struct
 import time
 
 import pytest
+from elf_writer import make_elf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,23 +14,6 @@ from xtarget import _errors
 from xtarget.targets import _elf, _msgpack
 
 NOTE = struct.pack("<III", 7, 5, 32) + b"AMDGPU\0\0" + b"\x81\xa1a\x01\xc0\0\0\0"
-
-
-def make_elf(sections, machine=224, flags=0x54C, note_type=7):
-    """A file with the given (name, type, bytes) sections, a null section and a name table."""
-    rows = [("", 0, b""), *sections, (".shstrtab", 3, b"")]
-    names = b"\0" + b"".join(name.encode() + b"\0" for name, _, _ in rows[1:])
-    rows[-1] = (".shstrtab", 3, names)
-    body, headers, name_at = b"", b"", 1
-    for name, kind, data in rows:
-        offset = 64 + len(body) if kind else 0
-        where = name_at if name else 0
-        headers += struct.pack("<IIQQQQIIQQ", where, kind, 0, 0, offset, len(data), 0, 3, 1, 0)
-        name_at += len(name) + 1 if name else 0
-        body += data
-    fields = (machine, 1, 0, 0, 64 + len(body), flags, 64, 0, 0, 64, len(rows), len(rows) - 1)
-    ident = b"\x7fELF" + bytes((2, 1, 1, 64, 3)) + bytes(7)
-    return ident + struct.pack("<HHIQQQI6H", 3, *fields) + body + headers
 
 
 GOOD = make_elf([(".text", 1, b"code"), (".note", 7, NOTE), (".bss", 8, b"")])

@@ -19,6 +19,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "xtarget"
 KERNELS = ROOT / "kernels"
 
+DOOR = "xtarget_triton"
+
 VALUES = {"_types", "_errors", "_env", "_ahead", "spec"}
 FACE = {"__init__", "_run"}
 LAYER_NAMES = ("values", "contract", "vendors", "services", "public face", "command line")
@@ -254,6 +256,18 @@ def test_kernels_import_triton_and_the_spec_only() -> None:
         wrong, "kernels import triton, the standard library and xtarget.spec"
     )
     assert (KERNELS / "catalog.py").is_file()
+
+
+def test_what_triton_imports_stands_alone() -> None:
+    """`xtarget_triton` is loaded by every `import triton`; a fault of xtarget must not reach it."""
+    wrong = []
+    for path in sorted((PACKAGE.parent / "xtarget_triton").glob("*.py")):
+        for i in imports_of(ast.parse(path.read_text(encoding="utf-8")), path.stem, DOOR):
+            free = root(i.name) in sys.stdlib_module_names
+            loaded = i.name in ("triton.backends.compiler", "triton.backends.driver")
+            if not (free or loaded or (own(i.name) and i.inside_function)):
+                wrong.append(i)
+    assert not wrong, failures(wrong, f"{DOOR} imports what Triton has loaded, and no more")
 
 
 def test_the_catalog_does_not_reach_triton() -> None:

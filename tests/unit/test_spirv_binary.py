@@ -68,7 +68,7 @@ ARTIFACT = Artifact(
 
 def test_reads_the_entry() -> None:
     assert read_entry_points(MODULE) == (ENTRY,)
-    assert check_spirv(ARTIFACT, TARGET, "cpu:0", (1, 4)) == ENTRY
+    assert check_spirv(ARTIFACT, TARGET, "cpu:0", (1, 4), fp64=True) == ENTRY
 
 
 @pytest.mark.parametrize("name", ["a", "abc", "abcd", "with.dots_and_1234567890", "ä"])
@@ -78,7 +78,7 @@ def test_names_of_every_length(name: str) -> None:
 
 def test_pointer_may_travel_as_an_integer() -> None:
     module = MODULE.replace(_op(32, 5, 5, 3), _op(21, 5, 64, 0))
-    entry = check_spirv(replace(ARTIFACT, binary=module), TARGET, "cpu:0", (1, 4))
+    entry = check_spirv(replace(ARTIFACT, binary=module), TARGET, "cpu:0", (1, 4), fp64=True)
     assert entry.parameters[0] == "int64"
 
 
@@ -120,7 +120,7 @@ def test_a_flipped_byte_is_read_or_refused(at: int, change: int) -> None:
     binary = bytearray(MODULE)
     binary[at] ^= change
     try:
-        check_spirv(replace(ARTIFACT, binary=bytes(binary)), TARGET, "cpu:0", (1, 4))
+        check_spirv(replace(ARTIFACT, binary=bytes(binary)), TARGET, "cpu:0", (1, 4), fp64=True)
     except LoadError:
         return
 
@@ -141,7 +141,16 @@ def test_a_flipped_byte_is_read_or_refused(at: int, change: int) -> None:
 )
 def test_artifact_and_module_must_agree(change: dict[str, object], says: str) -> None:
     with pytest.raises(LoadError, match=says):
-        check_spirv(replace(ARTIFACT, **change), TARGET, "cpu:0", (1, 4))  # type: ignore[arg-type]
+        check_spirv(replace(ARTIFACT, **change), TARGET, "cpu:0", (1, 4), fp64=True)  # type: ignore[arg-type]
+
+
+def test_float64_where_there_is_none() -> None:
+    module = MODULE[:20] + _op(17, 6) + _op(17, 10) + MODULE[20:]  # OpCapability Kernel, Float64
+    artifact = replace(ARTIFACT, binary=module)
+    assert check_spirv(artifact, TARGET, "cpu:0", (1, 4), fp64=True).fp64
+    with pytest.raises(LoadError, match=r"add cannot be loaded on cpu:0: .*float64.*float32"):
+        check_spirv(artifact, TARGET, "cpu:0", (1, 4), fp64=False)
+    assert check_spirv(ARTIFACT, TARGET, "cpu:0", (1, 4), fp64=False) == ENTRY
 
 
 INFO = DeviceInfo("cpu:0", TARGET, "A CPU", 1 << 30, 4, "1", 16, 1024, 32768)

@@ -12,7 +12,7 @@ import numpy as np
 
 from .._dtypes import name_of
 from .._errors import ArgumentError
-from .._registry import driver
+from .._registry import locate
 from .._streams import borrow
 from ..spec import ArrayType, contiguous_strides
 from ..targets.base import Device, Stream
@@ -45,7 +45,7 @@ class CudaInterfaceKind:
             elements = contiguous_strides(shape)
         else:
             elements = tuple(stride // dtype.itemsize for stride in strides)
-        place = driver("nvidia").locate(address) if address else "nvidia:0"  # type: ignore[attr-defined]
+        place = locate("nvidia", address) if address else "nvidia:0"
         type_ = ArrayType(name_of(dtype), shape, elements)
         return View(self, array, address or 0, type_, place, not readonly)
 

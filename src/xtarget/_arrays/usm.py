@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .._dtypes import name_of, numpy_dtype
-from .._registry import driver
+from .._registry import locate
 from ..spec import ArrayType, contiguous_strides
 from ..targets.base import Device, Stream
 from . import View
@@ -37,7 +37,7 @@ class UsmKind:
         shape = tuple(interface["shape"])
         strides = interface.get("strides") or contiguous_strides(shape)
         address += interface.get("offset", 0) * dtype.itemsize
-        place = driver("intel").locate(interface["syclobj"])  # type: ignore[attr-defined]
+        place = locate("intel", interface["syclobj"])
         type_ = ArrayType(name_of(dtype), shape, tuple(strides))
         # dpctl's own memory objects write True there for what may be written
         writable = not readonly or type_module(array).startswith("dpctl")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from .remote import Remote
 
 __all__ = ["Cache", "default_cache"]
+
+_SECTIONS_SHARE = 8  # a part of a bundle may take an eighth of the cap
 
 
 class Cache:
@@ -147,7 +149,7 @@ class Cache:
         if entry is not None and self._remote is not None:
             self._remote.write(place, entry)
 
-    # ------------------------------------------------------------------- a device's own binaries
+    # --------------------------------------------------------------------- what is no artifact
 
     def get_native(self, target: Target, kernel: str, key: str) -> bytes | None:
         """What a run time made of a portable binary, for one device."""
@@ -155,9 +157,28 @@ class Cache:
         return None if isinstance(found, str) else found[1].files["bin"]
 
     def put_native(self, target: Target, kernel: str, key: str, binary: bytes) -> None:
-        place = Place(target, kernel, key, "native")
-        with self.flight(target, kernel, key):
-            self._write(place, {"bin": binary}, {})
+        self._keep(Place(target, kernel, key, "native"), binary, {})
+
+    def get_section(self, target: Target, key: str) -> tuple[dict[str, object], bytes] | None:
+        """A bundle's part for one target: what is said of it, and its bytes."""
+        found = self.look(Place(target, "bundle", key, "section"))
+        if isinstance(found, str):
+            return None
+        listed = found[1].body.get("section")
+        return (listed, found[1].files["bin"]) if isinstance(listed, dict) else None
+
+    def put_section(
+        self, target: Target, key: str, listed: Mapping[str, object], content: bytes
+    ) -> None:
+        """Keep a bundle's part, unless it would drive out much else."""
+        cap = self.settings.max_bytes
+        if cap is None or len(content) <= cap // _SECTIONS_SHARE:
+            place = Place(target, "bundle", key, "section")
+            self._keep(place, content, {"section": dict(listed)})
+
+    def _keep(self, place: Place, binary: bytes, facts: dict[str, object]) -> None:
+        with self.flight(place.target, place.kernel, place.key):
+            self._write(place, {"bin": binary}, facts)
 
     # ---------------------------------------------------------------------------------- writing
 

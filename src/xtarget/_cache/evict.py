@@ -11,18 +11,29 @@ from __future__ import annotations
 import array
 import contextlib
 import fcntl
+import gc
 import os
 import threading
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from . import files, lock
 from .counters import count
 
-__all__ = ["Found", "Usage", "lock_path", "make_room", "remove", "scan", "sweep"]
+__all__ = [
+    "Found",
+    "Usage",
+    "lock_path",
+    "make_room",
+    "remove",
+    "remove_all",
+    "scan",
+    "sweep",
+    "writers_path",
+]
 
 #: Down to this share of the cap, so that the next sweep is far away.
 _KEEP: Final = 0.8
@@ -32,12 +43,19 @@ _ORPHANED: Final = 3600.0
 #: `xtarget cache prune` makes exact.
 _EXACT: Final = 20_000
 _SWEEP_LOCK: Final = "sweep"
-_TELL: Final = 0.02
+#: Seconds for which entries are removed while nobody writes, and how long that is waited for.
+_SLICE: Final = 0.02
+_FOR_WRITERS: Final = 0.05
 _WAIT_FOR_ROOM: Final = 3.0
 
 
 def lock_path(base: Path, stem: str) -> Path:
     return base / ".locks" / f"{stem}.lock"
+
+
+def writers_path(base: Path) -> Path:
+    """The lock that writers share, and that who removes entries has alone for a slice."""
+    return base / ".locks" / "writers"
 
 
 class Usage:
@@ -103,12 +121,17 @@ class Found:
 
     Attributes:
         stamp: when it was last used (ns), 0 without a mark.
+        joined: names of its files with / between them: a list each would be 100,000 more objects.
     """
 
     folder: str
     stem: str
     stamp: int = 0
-    names: list[str] = field(default_factory=list)
+    joined: str = ""
+
+    @property
+    def names(self) -> list[str]:
+        return self.joined.split("/")
 
     @property
     def mark(self) -> Path:
@@ -147,17 +170,31 @@ def _folders(path: str) -> list[str]:
 def _scan_folder(folder: str) -> Iterator[Found]:
     """Looks at the marks only: their stamps are all that most of the entries are asked for."""
     found: dict[str, Found] = {}
-    with contextlib.suppress(OSError), os.scandir(folder) as there:
-        for file in there:
-            name = file.name
-            key = name.partition(".")[0] or name  # a temporary file stands for itself
-            entry = found.get(key)
-            if entry is None:
-                entry = found[key] = Found(folder, key)
-            entry.names.append(name)
-            if name.endswith(".json") and key is not name:
-                with contextlib.suppress(OSError):
-                    entry.stamp = file.stat(follow_symlinks=False).st_mtime_ns
+    others: list[str] = []
+    with contextlib.suppress(OSError):
+        # by descriptor: the kernel looks for a name in the folder, not for a path
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            with os.scandir(descriptor) as there:
+                for file in there:
+                    name = file.name
+                    if name.endswith(".json") and not name.startswith("."):
+                        stem = name[:-5]
+                        stamp = 0
+                        with contextlib.suppress(OSError):
+                            stamp = file.stat(follow_symlinks=False).st_mtime_ns
+                        found[stem] = Found(folder, stem, stamp, name)
+                    else:
+                        others.append(name)
+        finally:
+            os.close(descriptor)
+    for name in others:
+        stem = name.partition(".")[0] or name  # a temporary file stands for itself
+        entry = found.get(stem)
+        if entry is None:
+            found[stem] = Found(folder, stem, joined=name)
+        else:
+            entry.joined += "/" + name
     yield from found.values()
 
 
@@ -170,22 +207,27 @@ def sweep(base: Path, usage: Usage, max_bytes: int | None = None, room: int = 0)
         room: bytes below the cap that shall be free.
     """
     cap = usage.max_bytes
-    held = lock_path(base, _SWEEP_LOCK)
-    with lock.try_hold(held) as alone:
+    with lock.try_hold(lock_path(base, _SWEEP_LOCK)) as alone:
         if not alone:  # nobody ever waits for this lock
             return None
         goal = max_bytes
         if goal is None and cap is not None:
             goal = max(0, min(int(_KEEP * cap), cap - room))
         mark = usage.mark()
-        entries = list(scan(base))
+        collects = gc.isenabled()
+        gc.disable()  # it would walk through 100,000 new objects again and again: half of the time
+        try:
+            entries = list(scan(base))
+        finally:
+            if collects:
+                gc.enable()
         now, removed, freed = time.time_ns(), 0, 0
         marked = []
         for entry in entries:
             if entry.stamp:
                 marked.append(entry)
             elif now - entry.measure()[1] > _ORPHANED * 1e9:
-                remove(base, entry, held)
+                remove(base, entry)
         if max_bytes is not None or len(entries) <= _EXACT:
             total = sum(entry.nbytes for entry in scan(base))
         else:
@@ -201,28 +243,17 @@ def sweep(base: Path, usage: Usage, max_bytes: int | None = None, room: int = 0)
         if goal is not None and total > goal:
             # a stamp of the future (another host's clock) is as good as now
             marked.sort(key=lambda entry: min(entry.stamp, now))
-            said, noted = 0, time.monotonic()
-            for entry in marked:
-                if total - freed <= goal:
-                    break
-                nbytes = remove(base, entry, held)
-                if nbytes is None:
-                    continue
-                freed += nbytes
-                removed += 1
-                if time.monotonic() - noted > _TELL:
-                    said, noted = _tell(usage, freed, said), time.monotonic()
-            _tell(usage, freed, said)
+            told = 0
+
+            def tell(freed: int) -> None:  # writers who wait for room go on
+                nonlocal told
+                with contextlib.suppress(OSError):
+                    usage.add(told - freed)
+                    told = freed
+
+            removed, freed = remove_all(base, marked, total - goal, tell)
     count(evictions=removed, evicted_bytes=freed)
     return removed
-
-
-def _tell(usage: Usage, freed: int, said: int) -> int:
-    """Note what was freed since the last time, so that writers who wait for room go on."""
-    with contextlib.suppress(OSError):
-        usage.add(said - freed)
-        return freed
-    return said
 
 
 def make_room(base: Path, usage: Usage, nbytes: int, cap: int) -> int | None:
@@ -251,33 +282,75 @@ def make_room(base: Path, usage: Usage, nbytes: int, cap: int) -> int | None:
     return generation
 
 
-def remove(base: Path, entry: Found, held: Path | None = None) -> int | None:
+def remove_all(
+    base: Path,
+    entries: Iterable[Found],
+    goal: int | None = None,
+    tell: Callable[[int], None] = lambda freed: None,
+) -> tuple[int, int]:
+    """Remove entries, in slices between which others write.
+
+    Args:
+        goal: stop when so many bytes are free.
+        tell: called after each slice with the bytes that are free by then.
+
+    Returns:
+        the number of entries removed, and their bytes.
+    """
+    removed = freed = 0
+    rest, more = iter(entries), True
+    while more:
+        with lock.brief(writers_path(base), fcntl.LOCK_EX, _FOR_WRITERS) as alone:
+            end = time.monotonic() + _SLICE
+            for entry in rest:
+                nbytes = remove(base, entry, alone=alone)
+                if nbytes is not None:
+                    removed, freed = removed + 1, freed + nbytes
+                if goal is not None and freed >= goal:
+                    more = False
+                    break
+                if time.monotonic() > end:
+                    break
+            else:
+                more = False
+        tell(freed)
+    return removed, freed
+
+
+def remove(base: Path, entry: Found, *, alone: bool = False) -> int | None:
     """Remove an entry; the bytes that are free now. None, and nothing is done, if somebody reads
     it, writes it, or has used it since it was found.
 
     Args:
-        held: a lock that the caller holds, see `lock.lend`.
+        alone: nobody writes now.
     """
-    path = lock_path(base, entry.stem.lstrip("."))
-    with lock.try_hold(path) if held is None else lock.lend(held, path) as alone:
-        if not alone:
-            return None
-        descriptor = None
-        try:
-            if entry.stamp:
-                flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-                descriptor = os.open(f"{entry.folder}/{entry.stem}.json", flags)
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if os.fstat(descriptor).st_mtime_ns != entry.stamp:
-                    return None
-            nbytes = entry.nbytes
-            # the mark first: without it there is no entry
-            for name in sorted(entry.names, key=lambda name: not name.endswith(".json")):
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(f"{entry.folder}/{name}")
-        except OSError:
-            return None
-        finally:
-            if descriptor is not None:
-                os.close(descriptor)
-        return nbytes
+    if alone:
+        return _unlink(entry)
+    with lock.try_hold(lock_path(base, entry.stem.lstrip("."))) as held:
+        return _unlink(entry) if held else None
+
+
+def _unlink(entry: Found) -> int | None:
+    descriptor = None
+    try:
+        if entry.stamp:
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            descriptor = os.open(f"{entry.folder}/{entry.stem}.json", flags)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(descriptor).st_mtime_ns != entry.stamp:
+                return None
+        nbytes = entry.nbytes
+        # the mark first: without it there is no entry
+        for name in sorted(entry.names, key=_mark_first):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(f"{entry.folder}/{name}")
+    except OSError:
+        return None
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+    return nbytes
+
+
+def _mark_first(name: str) -> bool:
+    return not name.endswith(".json")

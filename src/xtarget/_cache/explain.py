@@ -12,9 +12,9 @@ from typing import Any
 
 from .._errors import UntrustedError
 from .._types import Target
-from . import evict, lock
+from . import evict, files, lock
 from .cache import Cache
-from .entry import DAMAGE, Entry, Place
+from .entry import DAMAGE, KINDS, Entry, Place
 from .store import QUARANTINE, Store
 
 __all__ = ["Chosen", "Miss", "clear", "entries", "prune", "totals", "verify", "why"]
@@ -53,7 +53,9 @@ def entries(store: Store, chosen: Chosen) -> Iterator[tuple[evict.Found, dict[st
         if chosen.target is not None and chosen.target not in (target, target.partition(":")[0]):
             continue
         name, _, key = found.stem.rpartition("-")
-        kernel = name.removesuffix("-native")
+        kernel, _, kind = name.rpartition("-")
+        if kind not in KINDS:
+            kernel, kind = name, "artifact"
         if chosen.kernel is not None and chosen.kernel != kernel:
             continue
         if chosen.older is not None and age < chosen.older:
@@ -65,7 +67,7 @@ def entries(store: Store, chosen: Chosen) -> Iterator[tuple[evict.Found, dict[st
             {
                 "target": target,
                 "kernel": kernel,
-                "kind": "native" if name.endswith("-native") else "artifact",
+                "kind": kind,
                 "key": key,
                 "bytes": found.nbytes,
                 "unused_s": round(age, 1),
@@ -76,6 +78,7 @@ def entries(store: Store, chosen: Chosen) -> Iterator[tuple[evict.Found, dict[st
 
 def totals(cache: Cache) -> dict[str, Any]:
     """Entries and bytes of the user's own folder by target, and of what is aside."""
+    settings = cache.settings
     by_target: dict[str, dict[str, int]] = {}
     for _, shown in entries(cache.own, Chosen()):
         of = by_target.setdefault(shown["target"], {"entries": 0, "bytes": 0})
@@ -86,9 +89,9 @@ def totals(cache: Cache) -> dict[str, Any]:
         for file in there:
             aside["files"] += 1
             aside["bytes"] += file.stat(follow_symlinks=False).st_size
-    settings = cache.settings
     return {
         "path": str(cache.root),
+        "fault": _fault(cache.root, cache.settings.shared or settings.trust is not None),
         "mode": settings.mode,
         "entries": sum(of["entries"] for of in by_target.values()),
         "bytes": sum(of["bytes"] for of in by_target.values()),
@@ -99,6 +102,19 @@ def totals(cache: Cache) -> dict[str, Any]:
         "remote": cache.remote_name,
         "trust": None if settings.trust is None else str(settings.trust),
     }
+
+
+def _fault(root: Path, shared: bool) -> str | None:
+    """Why nothing can be kept in a folder, or believed that lies there."""
+    try:
+        if shared:
+            return None if root.is_dir() or not root.exists() else f"{root} is no folder"
+        files.check_folders(root, ())
+    except FileNotFoundError:
+        return None  # it is made by the first entry
+    except (OSError, files.FolderError) as error:
+        return f"{root}: {error.strerror}" if isinstance(error, OSError) else str(error)
+    return None
 
 
 def verify(store: Store, chosen: Chosen) -> Iterator[dict[str, Any]]:
@@ -128,10 +144,7 @@ def prune(cache: Cache, max_bytes: int | None, chosen: Chosen) -> dict[str, int]
     use stay."""
     base, removed, freed = cache.own.base, 0, 0
     if not chosen.all:
-        for found, shown in entries(cache.own, chosen):
-            if evict.remove(base, found) is not None:
-                removed += 1
-                freed += shown["bytes"]
+        removed, freed = evict.remove_all(base, [found for found, _ in entries(cache.own, chosen)])
     cap = max_bytes if max_bytes is not None else cache.settings.max_bytes
     before = sum(found.nbytes for found in evict.scan(base))
     removed += evict.sweep(base, cache.own.usage, before if cap is None else cap) or 0
@@ -142,13 +155,10 @@ def prune(cache: Cache, max_bytes: int | None, chosen: Chosen) -> dict[str, int]
 def clear(cache: Cache, chosen: Chosen) -> dict[str, int]:
     """Remove what is chosen; without a choice everything, quarantine included. Entries in use stay
     and are counted in `left`."""
-    base, removed, left, freed = cache.own.base, 0, 0, 0
-    for found, shown in list(entries(cache.own, chosen)):
-        if evict.remove(base, found) is not None:
-            removed += 1
-            freed += shown["bytes"]
-        else:
-            left += 1
+    base = cache.own.base
+    there = [found for found, _ in entries(cache.own, chosen)]
+    removed, freed = evict.remove_all(base, there)
+    left = len(there) - removed
     if chosen.all:
         with contextlib.suppress(OSError):
             for file in (base / QUARANTINE).iterdir():

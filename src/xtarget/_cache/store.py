@@ -31,6 +31,9 @@ Cause: TypeAlias = Literal["absent", "damaged", "unreadable", "refused"]
 
 QUARANTINE: Final = ".quarantine"
 LOCKS: Final = ".locks"
+_FOR_SWEEP: Final = (
+    0.5  # seconds; a slice of a sweep takes far less, unless its process was stopped
+)
 _MOST_QUARANTINED: Final = 32  # files; enough to see what happens, too few to fill a disk
 
 _said: set[str] = set()
@@ -222,7 +225,7 @@ class Store:
 
     def write(self, place: Place, entry: Entry) -> bool:
         """Store an entry: files, then the mark. False if it was not, for whatever reason."""
-        from . import evict
+        from . import evict, lock
 
         cap = self.usage.max_bytes
         if cap is not None and entry.nbytes > cap:
@@ -241,9 +244,12 @@ class Store:
                 generation = evict.make_room(self.base, self.usage, entry.nbytes, cap)
             if generation is None:
                 return False
-            for suffix, data in entry.files.items():
-                files.write(folder / f"{place.stem}.{suffix}", data, shared=self.shared)
-            files.write(folder / f"{place.stem}.json", entry.mark, shared=self.shared)
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(self.base / LOCKS, 0o777 if self.shared else 0o700)
+            with lock.brief(evict.writers_path(self.base), fcntl.LOCK_SH, _FOR_SWEEP):
+                for suffix, data in entry.files.items():
+                    files.write(folder / f"{place.stem}.{suffix}", data, shared=self.shared)
+                files.write(folder / f"{place.stem}.json", entry.mark, shared=self.shared)
             if self.usage.add(0)[1] != generation:
                 # a sweep may have missed both note and files
                 total, _ = self.usage.add(entry.nbytes)

@@ -4,6 +4,7 @@ freed in the order of a stream: it is kept until every queue has passed (`_retir
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -11,7 +12,8 @@ from functools import partial
 from typing import Any, ClassVar
 
 from .._errors import DriverError, LaunchError, OutOfMemoryError, XTargetError
-from .._types import DeviceInfo
+from .._types import Artifact, DeviceInfo
+from ._asserts import ASSERT_BYTES, ASSERT_MEMORY, Asserts
 from ._buffer import BufferBase
 from ._device import DeviceBase
 from ._opened import EventBase, Owned, StreamBase, own
@@ -29,15 +31,17 @@ class QueueEvent(EventBase, ABC):
 
     Args:
         timed: the queue was made with profiling.
+        waited: called after the host has waited for the event.
     """
 
     CHECK: ClassVar[Check]
     #: How a queue is made whose events have times.
     PROFILING: ClassVar[str]
 
-    def __init__(self, event: Any, where: str, *, timed: bool) -> None:
+    def __init__(self, event: Any, where: str, *, timed: bool, waited: Callable[[], None]) -> None:
         super().__init__(event, where)
         self._timed = timed
+        self._waited = waited
 
     @abstractmethod
     def done(self) -> bool:
@@ -51,6 +55,7 @@ class QueueEvent(EventBase, ABC):
         event = self.live()
         with self.CHECK(f"waiting for an event of {self.where} failed", LaunchError):
             event.wait()
+        self._waited()
 
     def elapsed_ms(self, since: Event) -> float:
         start = own(since, type(self), self.where)
@@ -98,7 +103,8 @@ class QueueStream(Owned, StreamBase, ABC):
     def record(self) -> QueueEvent:
         queue = self.live()
         with self.CHECK(f"recording an event on {self.where} failed"):
-            return self.EVENT(self._mark(queue), self.where, timed=self._timed)
+            mark = self._mark(queue)
+        return self.EVENT(mark, self.where, timed=self._timed, waited=self._retired.waited)
 
     def fence(self) -> QueueEvent | None:
         """A point after all work so far; None when the stream is closed."""
@@ -119,6 +125,7 @@ class QueueStream(Owned, StreamBase, ABC):
         with self.CHECK(f"work on a stream of {self.where} failed", LaunchError):
             self._finish(queue)
         self._retired.collect()
+        self._retired.waited()
 
     def end(self) -> None:
         if self.raw is None:
@@ -171,6 +178,8 @@ class QueueDevice(DeviceBase[QueueStream]):
         self._default = default
         self._retired = retired
         self._max_alloc = max_alloc
+        self._asserts_made: Asserts | None = None
+        self._asserts_lock = threading.Lock()
 
     def alloc(self, nbytes: int, stream: Stream | None = None) -> QueueBuffer:
         # closing the buffer waits for every stream, so it does not matter which one it is for
@@ -182,6 +191,23 @@ class QueueDevice(DeviceBase[QueueStream]):
                 f"{self._max_alloc} bytes at once. Use smaller arrays."
             )
         return self._allocate(raw, nbytes)
+
+    def _asserts(self, artifact: Artifact) -> Asserts | None:
+        """Where the artifact's kernel reports failed assertions; None if it has none."""
+        if all(parameter.hidden != ASSERT_MEMORY for parameter in artifact.parameters):
+            return None
+        with self._asserts_lock:
+            if self._asserts_made is None:
+                memory, address = self._shared_bytes(self.live(), ASSERT_BYTES)
+                self._asserts_made = Asserts(memory, address, self.info.name)
+                self._retired.watch(self._asserts_made.check)
+        return self._asserts_made
+
+    @abstractmethod
+    def _shared_bytes(self, raw: Any, nbytes: int) -> tuple[memoryview, int]:
+        """Zeroed memory that host and kernels see alike, kept as long as the view, and its address
+        for kernels.
+        """
 
     @abstractmethod
     def _allocate(self, raw: Any, nbytes: int) -> QueueBuffer:
@@ -198,6 +224,7 @@ class QueueDevice(DeviceBase[QueueStream]):
         self._retired.collect(everything=True)
         if failed is not None:
             raise failed
+        self._retired.waited()  # work of streams that are closed
 
     def _end(self) -> None:
         for stream in self._retired.streams():

@@ -36,6 +36,16 @@ class Retired:
         self._tails: list[Fence] = []
         self._waiting: deque[tuple[Sequence[Fence], Callable[[], None]]] = deque()
         self._dropped: deque[Callable[[], None]] = deque()
+        self._watches: list[Callable[[], None]] = []
+
+    def watch(self, check: Callable[[], None]) -> None:
+        """Call `check` whenever the host has waited for work."""
+        self._watches.append(check)
+
+    def waited(self) -> None:
+        """The host has waited: tell those who asked for it. They may raise what they find."""
+        for check in self._watches:
+            check()
 
     def opened(self, stream: Fenced) -> None:
         """Count a stream in: memory is not released before the work that it has by then."""

@@ -4,7 +4,7 @@ OpenCL and SYCL run times trust the bytes: zeros hang one of them, a cut file cr
 wrong argument list fails without a reason. So the module is walked here first, bounds checked. What
 this cannot see is a flipped bit inside an instruction, which ends or hangs the process in four of
 ten cases (Intel's CPU run time 2026.2): who stores modules compares their digest before loading.
-Source: SPIR-V Specification 1.6, sections 2.3 (physical layout), 3.52.6 to 3.52.9 (instructions).
+Source: SPIR-V Specification 1.6, sections 2.3 (physical layout), 3.52.5 to 3.52.9 (instructions).
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ __all__ = ["EntryPoint", "check_local_size", "check_spirv", "read_entry_points"]
 
 _MAGIC = 0x07230203
 _HEADER_WORDS = 5
-_OP_ENTRY_POINT, _OP_EXECUTION_MODE = 15, 16
+_OP_ENTRY_POINT, _OP_EXECUTION_MODE, _OP_CAPABILITY = 15, 16, 17
+_CAPABILITY_FLOAT64 = 10
 _OP_TYPE_INT, _OP_TYPE_FLOAT, _OP_TYPE_POINTER, _OP_TYPE_FUNCTION = 21, 22, 32, 33
 _OP_FUNCTION, _OP_FUNCTION_END = 54, 56
 _MODE_LOCAL_SIZE, _MODE_SUBGROUP_SIZE = 17, 35
@@ -48,12 +49,14 @@ class EntryPoint:
         parameters: one text each: `pointer`, `int64`, `float32`, or `other`.
         local_size: the block that the module demands, or None.
         subgroup_size: the warp that the module demands, or None.
+        fp64: the module computes in float64.
     """
 
     name: str
     parameters: tuple[str, ...]
     local_size: tuple[int, int, int] | None
     subgroup_size: int | None
+    fp64: bool = False
 
 
 def _words(binary: bytes, max_version: tuple[int, int]) -> array[int]:
@@ -106,6 +109,7 @@ def read_entry_points(
     functions: dict[int, int] = {}
     blocks: dict[int, tuple[int, int, int]] = {}
     subgroups: dict[int, int] = {}
+    capabilities: set[int] = set()
     at, end, opcode = _HEADER_WORDS, len(words), 0
     while at < end:
         count, opcode = words[at] >> 16, words[at] & 0xFFFF
@@ -127,6 +131,8 @@ def read_entry_points(
             blocks[body[0]] = (body[2], body[3], body[4])
         elif opcode == _OP_EXECUTION_MODE and body[1] == _MODE_SUBGROUP_SIZE and len(body) >= 3:
             subgroups[body[0]] = body[2]
+        elif opcode == _OP_CAPABILITY:
+            capabilities.add(body[0])
         elif opcode == _OP_TYPE_INT:
             types[body[0]] = f"int{body[1]}"
         elif opcode == _OP_TYPE_FLOAT:
@@ -145,6 +151,7 @@ def read_entry_points(
             tuple(types.get(t, "other") for t in signatures.get(functions.get(function, 0), ())),
             blocks.get(function),
             subgroups.get(function),
+            _CAPABILITY_FLOAT64 in capabilities,
         )
         for function, name in names.items()
     )
@@ -154,6 +161,7 @@ def read_entry_points(
 _LEAST_OPERANDS = {
     _OP_ENTRY_POINT: 3,
     _OP_EXECUTION_MODE: 2,
+    _OP_CAPABILITY: 1,
     _OP_TYPE_INT: 3,
     _OP_TYPE_FLOAT: 2,
     _OP_TYPE_POINTER: 3,
@@ -171,7 +179,7 @@ def _same_size(found: str, type_: str) -> bool:
 
 
 def check_spirv(
-    artifact: Artifact, target: Target, device: str, max_version: tuple[int, int]
+    artifact: Artifact, target: Target, device: str, max_version: tuple[int, int], *, fp64: bool
 ) -> EntryPoint:
     """The artifact's entry, when its binary is what the artifact says.
 
@@ -180,9 +188,11 @@ def check_spirv(
         target: what the device takes.
         device: the device's name, for messages.
         max_version: the newest SPIR-V that the run time takes.
+        fp64: the device has float64.
 
     Raises:
-        LoadError: another format or target, a damaged module, no such entry, other parameters.
+        LoadError: another format or target, a damaged module, no such entry, other parameters, or
+            it needs float64 where there is none.
     """
     what = f"{artifact.entry} cannot be loaded on {device}"
     if artifact.format != "spirv":
@@ -202,6 +212,11 @@ def check_spirv(
     if entry is None:
         there = ", ".join(e.name for e in entries) or "none"
         raise LoadError(f"{what}: the module has no such entry. Its entries: {there}.")
+    if entry.fp64 and not fp64:
+        raise LoadError(
+            f"{what}: the kernel computes in float64, which this device does not have. Use float32 "
+            "arrays and constants, or another device (`xtarget devices`)."
+        )
     types = [p.type for p in artifact.parameters]
     if len(types) != len(entry.parameters) or not all(map(_same_size, entry.parameters, types)):
         raise LoadError(

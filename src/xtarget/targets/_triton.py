@@ -169,6 +169,7 @@ def compile_with_triton(
     arch: int | str,
     warp_size: int,
     options: Mapping[str, Any],
+    locations: bool = False,
 ) -> Compiled:
     """Run `triton.compile` for one specialization.
 
@@ -177,6 +178,8 @@ def compile_with_triton(
         target: ours, for messages.
         backend, arch, warp_size: Triton's `GPUTarget`.
         options: options of Triton's back end, on top of the request's.
+        locations: Triton's IR knows source lines in any case; the back end keeps them out of the
+            binary.
 
     Raises:
         CompileError: no usable Triton, or it refuses the kernel; the message has Triton's text and
@@ -212,6 +215,7 @@ def compile_with_triton(
         "num_warps": request.num_warps,
         "num_stages": request.num_stages,
         "enable_fp_fusion": True,
+        "debug": bool(fn.debug or triton.knobs.runtime.debug),
         **options,
         **dict(request.options),
     }
@@ -223,7 +227,7 @@ def compile_with_triton(
             stack.enter_context(scope.scope())
         # our cache is the only one; line info would put paths into the binary
         knobs.cache.dir = stack.enter_context(tempfile.TemporaryDirectory(prefix="xtarget-"))
-        knobs.compilation.disable_line_info = not request.line_info
+        knobs.compilation.disable_line_info = not (request.line_info or locations)
         try:
             kernel = triton.compile(
                 source, target=GPUTarget(backend, arch, warp_size), options=chosen

@@ -18,6 +18,7 @@ __all__ = [
     "Driver",
     "Event",
     "Function",
+    "Locator",
     "Module",
     "PreparedLaunch",
     "Stream",
@@ -171,8 +172,8 @@ class Module(Protocol):
         ...
 
     def native(self) -> bytes | None:
-        """The device's own machine code where the run time compiled a portable format, to be given
-        to the next `load`; None where there is nothing to save.
+        """The device's own machine code where the run time compiled a portable format, or the
+        proof that it could, to be given to the next `load`; None where there is nothing to save.
         """
         ...
 
@@ -250,6 +251,22 @@ class Driver(Protocol):
         Raises:
             NoDeviceError: there is no such device; the message says what there is or why there is
                 none.
+        """
+        ...
+
+
+@runtime_checkable
+class Locator(Protocol):
+    """What a driver adds whose vendor's arrays come from other libraries without their device."""
+
+    def locate(self, memory: Any) -> str:
+        """The name of the device that foreign memory lies on.
+
+        Args:
+            memory: how the vendor's array protocol names it: an address, a SYCL queue.
+
+        Raises:
+            XTargetError: it lies on none of the vendor's devices.
         """
         ...
 

@@ -180,10 +180,10 @@ def use_multiply_high(draft: Draft) -> None:
             left, right = product.get(high.get(match[3], ""), ("", ""))
             kinds = {wide.get(left, ("", ""))[0], wide.get(right, ("", ""))[0]}
             if kinds not in ({"s"}, {"z"}):
-                raise UnsupportedError("128-bit integer arithmetic")
+                raise UnsupportedError("128-bit integer arithmetic", "i128")
             function = "__ockl_mul_hi_i64" if kinds == {"s"} else "__ockl_mul_hi_u64"
             call = draft.call("i64", function, f"i64 {wide[left][1]}", f"i64 {wide[right][1]}")
             result.append(f"{match[1]}{match[2]} = {call}")
         else:
-            raise UnsupportedError(f"128-bit integer arithmetic ({line.strip()})")
+            raise UnsupportedError(f"128-bit integer arithmetic ({line.strip()})", "i128")
     draft.lines = result

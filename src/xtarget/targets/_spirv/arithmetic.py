@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .helpers import builtin, function
+from .helpers import BITS, builtin, function
 
 __all__ = ["NEEDS_DEFINITION", "define"]
 
@@ -35,17 +35,26 @@ def define(name: str, _warp_size: int) -> str | None:
 
 
 def _extreme(name: str, kind: str, type_: str) -> str:
-    """The sum of two numbers is NaN when one of them is, which is when they are unordered."""
+    """The sum of two numbers is NaN when one of them is, which is when they are unordered. Equal
+    numbers have equal bits but for the sign of zero: -0 is the smaller one.
+    """
     test = "olt" if kind == "minimum" else "ogt"
+    bits = BITS[type_]
     return function(
         name,
         type_,
         f"{type_} %a, {type_} %b",
         f"""%first = fcmp {test} {type_} %a, %b
         %pick = select i1 %first, {type_} %a, {type_} %b
+        %abits = bitcast {type_} %a to {bits}
+        %bbits = bitcast {type_} %b to {bits}
+        %both = {"or" if kind == "minimum" else "and"} {bits} %abits, %bbits
+        %zero = bitcast {bits} %both to {type_}
+        %equal = fcmp oeq {type_} %a, %b
+        %signed = select i1 %equal, {type_} %zero, {type_} %pick
         %unordered = fcmp uno {type_} %a, %b
         %nan = fadd {type_} %a, %b
-        %r = select i1 %unordered, {type_} %nan, {type_} %pick
+        %r = select i1 %unordered, {type_} %nan, {type_} %signed
         ret {type_} %r""",
     )
 

@@ -29,7 +29,7 @@ def lower_atomics(draft: Draft) -> None:
         if " = atomicrmw " in line:
             match = _OPERATION.match(line)
             if not match:
-                raise UnsupportedError(f"an atomic operation ({line.strip()})")
+                raise UnsupportedError(f"an atomic operation ({line.strip()})", "atomicrmw ")
             target, operation, pointer, space, address, type_, value = match.groups()
             if type_ in _NATIVE and not operation.startswith("f"):
                 continue
@@ -41,7 +41,7 @@ def lower_atomics(draft: Draft) -> None:
         elif " = cmpxchg " in line:
             match = _EXCHANGE.match(line)
             if not match:
-                raise UnsupportedError(f"an atomic exchange ({line.strip()})")
+                raise UnsupportedError(f"an atomic exchange ({line.strip()})", "cmpxchg ")
             target, pointer, space, address, type_, expected, value = match.groups()
             if type_ in _NATIVE:
                 continue

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NoReturn
 
 import triton
@@ -17,16 +19,22 @@ from triton.backends.driver import DriverBase
 
 from ..._errors import CompileError
 from . import lowering
-from .client import worker
+from .capabilities import check_capabilities
+from .client import UnsupportedCodeError, worker
+from .diagnose import Stage, reason
+from .float8 import convert_fp8e4b15
 from .irtext import Layout
+from .places import place_of
 from .sources import digest
-from .versions import check
+from .versions import check, llvmlite_version
 
-__all__ = ["NAME", "Options", "SpirvBackend", "register"]
+__all__ = ["NAME", "Options", "SpirvBackend", "checked_backend", "register"]
 
 #: The back end's name among Triton's, and the first part of its targets.
 NAME = "spirv"
 _POINTERS = ("real", "integer")
+_CAPABILITIES = ("fp64", "fp16", "int64_atomics")
+_LANES = ("threads", "vectors")
 _registering = threading.Lock()
 
 
@@ -38,6 +46,10 @@ class Options:
     Attributes:
         warp_size: threads of a warp, the sub-group size in SPIR-V's words.
         pointers: `real`, or `integer`: the entry takes addresses as 64-bit integers.
+        fp64, fp16, int64_atomics: the device has these. A kernel that wants one it has not is
+            refused with the line.
+        kernel_clock: the device has the extension SPV_KHR_shader_clock.
+        lanes: `threads`, or `vectors`: a block of one warp becomes one thread, if it can be.
     """
 
     num_warps: int = 4
@@ -45,11 +57,22 @@ class Options:
     num_ctas: int = 1
     warp_size: int = 16
     pointers: str = "real"
+    fp64: bool = True
+    fp16: bool = True
+    int64_atomics: bool = True
+    kernel_clock: bool = False
+    lanes: str = "threads"
     enable_fp_fusion: bool = True
     debug: bool = False
     sanitize_overflow: bool = True
     arch: str = "spirv64"
-    supported_fp8_dtypes: tuple[str, ...] = ("fp8e4b8", "fp8e4nv", "fp8e5", "fp8e5b16")
+    supported_fp8_dtypes: tuple[str, ...] = (
+        "fp8e4b15",
+        "fp8e4b8",
+        "fp8e4nv",
+        "fp8e5",
+        "fp8e5b16",
+    )
     deprecated_fp8_dot_operand_dtypes: tuple[str, ...] = ()
     default_dot_input_precision: str = "ieee"
     allowed_dot_input_precisions: tuple[str, ...] = ("ieee", "tf32", "tf32x3", "bf16x3", "bf16x6")
@@ -69,6 +92,11 @@ class Options:
             raise ValueError(f"num_ctas is {self.num_ctas}; SPIR-V has no clusters of blocks.")
         if self.pointers not in _POINTERS:
             raise ValueError(f"pointers is {self.pointers!r}; it must be one of {_POINTERS}.")
+        for name in (*_CAPABILITIES, "kernel_clock"):
+            if not isinstance(getattr(self, name), bool):
+                raise ValueError(f"{name} is {getattr(self, name)!r}; it must be True or False.")
+        if self.lanes not in _LANES:
+            raise ValueError(f"lanes is {self.lanes!r}; it must be one of {_LANES}.")
 
     def hash(self) -> str:
         """Triton's key of these options."""
@@ -78,6 +106,8 @@ class Options:
 class SpirvBackend(BaseBackend):  # type: ignore[misc]
     """Triton's way through `lowering` and the child process."""
 
+    #: Tells xtarget's back ends from others of the name; `xtarget_triton` has one too.
+    OWNER = "xtarget"
     supports_native_tensor_specialization = False
     binary_ext = "spirv"
 
@@ -85,12 +115,8 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
     def supports_target(target: Any) -> bool:
         return bool(target.backend == NAME)
 
-    def __init__(self, target: Any) -> None:
-        super().__init__(target)
-        worker.start()  # it loads LLVM while Triton works
-
     def hash(self) -> str:
-        return f"{NAME}-{digest()}"
+        return f"{NAME}-{digest()}-llvmlite-{llvmlite_version()}"
 
     def parse_options(self, options: dict[str, Any]) -> Options:
         known = {
@@ -100,13 +126,22 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
         }
         known["warp_size"] = self.target.warp_size
         known["arch"] = str(self.target.arch)
+        language = triton.knobs.language
+        fusion = known.get("enable_fp_fusion", language.default_fp_fusion)
+        # the second switch exists from Triton 3.9 on
+        known["enable_fp_fusion"] = fusion and not getattr(
+            language, "force_disable_fp_fusion", False
+        )
         return Options(**known)
 
     def pack_metadata(self, metadata: Any) -> tuple[int, int, int]:
         return (metadata.num_warps, metadata.num_ctas, metadata.shared)
 
     def get_codegen_implementation(self, options: Options) -> dict[str, Any]:
-        return {"min_dot_size": lambda lhs, rhs: (1, 1, 1)}
+        return {
+            "min_dot_size": lambda lhs, rhs: (1, 1, 1),
+            "convert_custom_types": convert_fp8e4b15,
+        }
 
     def get_module_map(self) -> dict[str, Any]:
         from triton.language.extra.hip import libdevice  # AMD's names are what `libdevice` knows
@@ -125,45 +160,92 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
             raise CompileError(
                 "Gluon kernels cannot be compiled for SPIR-V: they name a GPU's own."
             )
+        worker.start()  # it loads LLVM while Triton works
 
         def ttir(module: Any, metadata: dict[str, Any]) -> Any:
-            return lowering.optimize_ttir(module)
+            with _explained("ttir", module, options, options.warp_size):
+                return lowering.optimize_ttir(module, debug=options.debug)
 
         def ttgir(module: Any, metadata: dict[str, Any]) -> Any:
             metadata["tensordesc_meta"] = []
-            return lowering.lower_to_ttgir(
-                module, num_warps=options.num_warps, warp_size=options.warp_size
-            )
+            warp_size = metadata["warp_size"] = lowering.warp_size(module, options.warp_size)
+            with _explained("ttgir", module, options, warp_size) as before:
+                source.append(before)
+                return lowering.lower_to_ttgir(
+                    module, num_warps=options.num_warps, warp_size=warp_size
+                )
 
+        def spirv(text: str, metadata: dict[str, Any]) -> bytes:
+            binary = made.pop(text, b"") or worker.emit(text)
+            has = {name: getattr(options, name) for name in _CAPABILITIES}
+            check_capabilities(binary, has, "".join(source))
+            return binary
+
+        source: list[str] = []  # Triton's IR with locations, for messages
         stages["ttir"] = ttir
         stages["ttgir"] = ttgir
-        stages["llir"] = lambda module, metadata: self._llir(module, metadata, options)
-        stages["spirv"] = lambda text, metadata: worker.emit(text)
+        made: dict[str, bytes] = {}
+        stages["llir"] = lambda module, metadata: self._llir(module, metadata, options, made)
+        stages["spirv"] = spirv
 
-    def _llir(self, module: Any, metadata: dict[str, Any], options: Options) -> str:
+    def _llir(
+        self, module: Any, metadata: dict[str, Any], options: Options, made: dict[str, bytes]
+    ) -> str:
         entry = module.get_entry_func_name()
-        lowered = lowering.lower_to_llvm(
-            module, num_warps=options.num_warps, fp_fusion=options.enable_fp_fusion
-        )
+        with _explained("llir", module, options, metadata["warp_size"]):
+            lowered = lowering.lower_to_llvm(
+                module, num_warps=options.num_warps, fp_fusion=options.enable_fp_fusion
+            )
         layout = Layout(
             num_warps=lowered.num_warps,
-            warp_size=options.warp_size,
+            warp_size=metadata["warp_size"],
             shared_bytes=lowered.shared_bytes,
             integer_pointers=options.pointers == "integer",
             fp_fusion=options.enable_fp_fusion,
+            fp64=options.fp64,
+            kernel_clock=options.kernel_clock,
+            vectors=options.lanes == "vectors",
         )
-        text, parameters = worker.prepare(lowered.text, lowered.bitcode, entry, layout)
+        try:
+            text, kernel = worker.prepare(lowered.text, lowered.bitcode, entry, layout)
+        except UnsupportedCodeError as error:
+            place = place_of(error.symbol, lowering.with_lines(module))
+            raise UnsupportedCodeError(error.what, error.symbol, place) from error
+        if kernel.warp_size != layout.warp_size:
+            try:
+                made[text] = worker.emit(text)
+            except CompileError:  # LLVM 22 ends on some operations of vectors: without, then
+                layout = replace(layout, vectors=False)
+                text, kernel = worker.prepare(lowered.text, lowered.bitcode, entry, layout)
         metadata.update(
             name=entry,
             shared=lowered.shared_bytes,
             num_warps=lowered.num_warps,
+            warp_size=kernel.warp_size,
             global_scratch_size=lowered.scratch_bytes,
             global_scratch_align=lowered.scratch_align,
             profile_scratch_size=0,
             profile_scratch_align=1,
-            entry_parameters=parameters,
+            entry_parameters=kernel.parameters,
+            asserts=kernel.asserts,
         )
         return text
+
+
+@contextmanager
+def _explained(name: str, module: Any, options: Options, warp_size: int) -> Iterator[str]:
+    """Give a failure of Triton's passes, which say nothing in the exception, its reason. Gives the
+    module's text before them.
+    """
+    before = module.str()
+    try:
+        yield before
+    except RuntimeError as error:
+        stage = Stage(
+            name, before, options.num_warps, warp_size, options.enable_fp_fusion, options.debug
+        )
+        why = reason(stage) or "Triton gave no reason"
+        raise CompileError(f"Triton's passes cannot lower the kernel to {name}: {why}.") from error
 
 
 class _NoDriver(DriverBase):  # type: ignore[misc]
@@ -180,6 +262,16 @@ class _NoDriver(DriverBase):  # type: ignore[misc]
     get_device_interface = get_empty_cache_for_benchmark = get_current_target
 
 
+def checked_backend(target: Any) -> SpirvBackend:
+    """A back end for Triton's own compiling and launching (`xtarget_triton`).
+
+    Raises:
+        CompileError: this Triton and llvmlite were not tested together.
+    """
+    check(triton.__version__)
+    return SpirvBackend(target)
+
+
 def register() -> None:
     """Make Triton know the back end. May be called again, and from any thread.
 
@@ -190,7 +282,8 @@ def register() -> None:
     check(triton.__version__)
     with _registering:
         present = backends.setdefault(NAME, Backend(compiler=SpirvBackend, driver=_NoDriver))
-    if present.compiler is not SpirvBackend:
+    ours = getattr(present.compiler, "OWNER", None) == SpirvBackend.OWNER
+    if not ours:
         raise CompileError(
             f"Triton already has a back end named {NAME!r} ({present.compiler.__module__}), so "
             "xtarget cannot add its own. Uninstall the package it comes from."

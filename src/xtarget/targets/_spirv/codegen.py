@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -9,9 +11,11 @@ import llvmlite.binding as llvm
 
 from . import library
 from .arithmetic import NEEDS_DEFINITION
-from .irtext import Draft, Layout, UnsupportedError
+from .irtext import Draft, Entry, Layout, UnsupportedError
 from .literals import in_old_style
-from .retarget import Entry, retarget
+from .retarget import CLOCK, retarget
+from .vector_code import LANES
+from .vectors import NotVectorizableError, vectorize
 
 __all__ = ["emit", "prepare", "warm_up"]
 
@@ -65,19 +69,35 @@ def prepare(text: str, bitcode: bytes, entry: str, layout: Layout) -> tuple[str,
             function.add_function_attribute("alwaysinline")
     _link_library(module, layout.warp_size)
     module.verify()
-    _optimise(module)
+    _optimise(module, layout)
     if _rename_intrinsics(module):  # those that the optimiser has made
         _link_library(module, layout.warp_size)
         _run(module, "always_inliner", "instruction_combine", "global_dead_code_eliminate")
     if any(_undefined(module)):
         _link_library(module, layout.warp_size, late=True)
         _run(module, "always_inliner", "global_dead_code_eliminate")
+    _refuse_foreign(module)
+    if layout.vectors and layout.num_warps == 1 and layout.warp_size == LANES:
+        with contextlib.suppress(NotVectorizableError):  # it stays one of many lanes then
+            module = _vectorized(module, entry)
+            kernel = replace(kernel, warp_size=1)
     # SPIR-V cannot say "or disjoint"; as a sum it stays visible to the device as address arithmetic
     return str(module).replace(" = or disjoint ", " = add nuw nsw "), kernel
 
 
+def _vectorized(module: Any, entry: str) -> Any:
+    _run(module, "instruction_namer")
+    module = llvm.parse_assembly(vectorize(str(module), entry))
+    module.verify()
+    clean = ("instruction_combine", "simplify_cfg", "new_gvn", "sinking", "simplify_cfg")
+    _run(module, *clean, "dead_code_elimination")
+    return module
+
+
 def emit(text: str) -> bytes:
     """SPIR-V of what `prepare` gave. LLVM ends the process where it cannot."""
+    if CLOCK in text:
+        llvm.set_option("", "--spirv-ext=+SPV_KHR_shader_clock")
     machine = _machine()
     module = llvm.parse_assembly(text)
     module.verify()
@@ -117,21 +137,31 @@ def _undefined(module: Any) -> list[str]:
     return [f.name for f in module.functions if f.is_declaration and library.is_ours(f.name)]
 
 
+def _refuse_foreign(module: Any) -> None:
+    """A function that nobody defines would be found out, or crash, when the module is loaded."""
+    for function in module.functions:
+        name = function.name
+        if function.is_declaration and not name.startswith(("_Z", "llvm.")) and name != "printf":
+            raise UnsupportedError(f"the external function {name}", name)
+
+
 def _link_library(module: Any, warp_size: int, *, late: bool = False) -> None:
     names = [name for name in _undefined(module) if late or not name.startswith("xt.late.")]
     text, unknown = library.assemble(names, warp_size, late=late)
     if unknown:
-        raise UnsupportedError(", ".join(library.original_name(name) for name in unknown))
+        names = [library.original_name(name) for name in unknown]
+        raise UnsupportedError(", ".join(names), names[0])
     definitions = llvm.parse_assembly(text)
     definitions.triple, definitions.data_layout = TRIPLE, DATA_LAYOUT
     module.link_in(definitions)
 
 
-def _optimise(module: Any) -> None:
+def _optimise(module: Any, layout: Layout) -> None:
     """LLVM's O3, but no vectors: a SPIR-V vector has at most 16 elements, and a device makes its
-    vectors across the lanes of a sub-group.
+    vectors across the lanes of a sub-group. Where lanes become vectors here it is O2: O3 also makes
+    two loops of one with a condition inside, and lanes would go through different ones.
     """
-    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    options = llvm.create_pipeline_tuning_options(speed_level=2 if layout.vectors else 3)
     options.loop_vectorization = False
     options.slp_vectorization = False
     builder = llvm.create_pass_builder(_machine(), options)

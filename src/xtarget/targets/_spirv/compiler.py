@@ -5,9 +5,11 @@ from __future__ import annotations
 import shutil
 import subprocess
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ..._errors import CompileError, UnknownTargetError
-from ..._types import Artifact, CompileRequest, Parameter, Resources, Target
+from ..._types import Artifact, CompileRequest, Constant, Parameter, Resources, Target
+from .._asserts import ASSERT_MEMORY
 from .._triton import Compiled, compile_with_triton, make_artifact
 from .._triton import fingerprint as triton_fingerprint
 from .sources import digest
@@ -16,7 +18,7 @@ from .versions import llvmlite_version
 __all__ = ["SpirvCompiler"]
 
 ARCH = "spirv64"
-_WARP_SIZES = (8, 16, 32)
+_ALLOWED = {"warp_size": (8, 16, 32), "num_warps": tuple(1 << bit for bit in range(11))}
 _STAGES = ("ttir", "ttgir", "llir")
 
 #: LLVM types of parameters by Triton's, as the host hands them over.
@@ -42,17 +44,22 @@ _HOST_TYPES = {
 class SpirvCompiler:
     """Compiles for `vendor`.
 
-    Options of a request: `warp_size` (8, 16 or 32: the sub-group size), and `pointers`: `real`, or
-    `integer` for a run time that cannot pass addresses it did not allocate; the artifact then
-    lists those parameters as `u64`.
+    Options of a request: `warp_size` (8, 16 or 32: the sub-group size); `lanes`: `threads`, or
+    `vectors` to make one thread of a block of one warp where that can be done (the artifact then
+    has warps of 1); `pointers`: `real`, or `integer` for a run time that cannot pass addresses it
+    did not allocate; the artifact then lists those parameters as `u64`; `fp64`, `fp16`,
+    `int64_atomics` and `kernel_clock`: what the device has.
 
     Attributes:
         vendor: first half of the targets.
-        warp_size: of requests that do not say it.
+        warp_size, lanes: of requests that say neither.
+        options: further options of requests that do not say them.
     """
 
     vendor: str
     warp_size: int
+    lanes: str = "threads"
+    options: tuple[tuple[str, Constant], ...] = ()
 
     @property
     def fingerprint(self) -> str:
@@ -69,13 +76,11 @@ class SpirvCompiler:
                 f"{target} cannot be compiled for: one portable form serves all devices of "
                 f"{self.vendor}. Write {self.vendor}:{ARCH}."
             )
-        options = dict(request.options)
-        warp_size = options.get("warp_size", self.warp_size)
-        if not isinstance(warp_size, int) or warp_size not in _WARP_SIZES:
-            raise CompileError(
-                f"kernel {request.source.name}: the option warp_size is {warp_size!r}; for "
-                f"{target} it must be one of {', '.join(map(str, _WARP_SIZES))}."
-            )
+        warp_size = _one_of(
+            request, target, "warp_size", dict(request.options).get("warp_size", self.warp_size)
+        )
+        _one_of(request, target, "num_warps", request.num_warps)
+        lanes = "threads" if "warp_size" in dict(request.options) else self.lanes
         try:
             from .backend import register
         except ModuleNotFoundError as error:
@@ -83,8 +88,15 @@ class SpirvCompiler:
                 raise
         else:
             register()
+            _refuse_gluon(request, target)
         compiled = compile_with_triton(
-            request, target, backend="spirv", arch=ARCH, warp_size=warp_size, options={}
+            request,
+            target,
+            backend="spirv",
+            arch=ARCH,
+            warp_size=warp_size,
+            options={"lanes": lanes, **dict(self.options)},
+            locations=True,
         )
         artifact = make_artifact(
             compiled,
@@ -93,10 +105,34 @@ class SpirvCompiler:
             keep=_STAGES if keep_stages else (),
             resources=Resources(static_shared_bytes=compiled.metadata["shared"]),
         )
+        if compiled.metadata["asserts"]:
+            message = Parameter(ASSERT_MEMORY, "*i8", hidden=ASSERT_MEMORY)
+            artifact = replace(artifact, parameters=(*artifact.parameters, message))
         artifact = replace(artifact, parameters=_checked(artifact, compiled))
         if keep_stages and (assembly := disassemble(artifact.binary)):
             artifact = replace(artifact, texts={**artifact.texts, "spvasm": assembly})
         return artifact
+
+
+def _refuse_gluon(request: CompileRequest, target: Target) -> None:
+    fn = request.source.load()
+    if getattr(fn, "is_gluon", lambda: False)():
+        raise CompileError(
+            f"kernel {request.source.name} ({request.source.path}) is written in Gluon, which "
+            "names a GPU's own layouts and instructions, so it cannot be compiled for "
+            f"{target}. Write it in Triton."
+        )
+
+
+def _one_of(request: CompileRequest, target: Target, name: str, value: Any) -> int:
+    """The value of an option, if it is one of those there are."""
+    allowed = _ALLOWED[name]
+    if type(value) is not int or value not in allowed:
+        raise CompileError(
+            f"kernel {request.source.name}: the option {name} is {value!r}; for {target} it must "
+            f"be one of {', '.join(map(str, allowed))}."
+        )
+    return value
 
 
 def _checked(artifact: Artifact, compiled: Compiled) -> tuple[Parameter, ...]:

@@ -133,7 +133,7 @@ def _dpp(
     elif kind == 0x16:  # row_xmask
         source = f"%source = xor i32 %lane, {n}"
     else:
-        raise UnsupportedError(f"llvm.amdgcn.update.dpp with control {control:#x}")
+        raise UnsupportedError(f"llvm.amdgcn.update.dpp with control {control:#x}", "update.dpp")
     result = "%moved"
     lines = [
         _LANE,

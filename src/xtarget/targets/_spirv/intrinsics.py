@@ -41,6 +41,26 @@ _TABLE: dict[str, tuple[str, str, str]] = {
         %cut = call half @llvm.minnum.f16(half %high, half %c)
         %r = call half @llvm.maxnum.f16(half %low, half %cut)""",
     ),
+    "cvt.pkrtz": (
+        "<2 x half>",
+        "float %a, float %b",
+        # towards zero: one step back where rounding to nearest went away from it
+        "\n".join(
+            f"""%near{x} = fptrunc float %{x} to half
+            %back{x} = fpext half %near{x} to float
+            %size{x} = call float @llvm.fabs.f32(float %{x})
+            %far{x} = call float @llvm.fabs.f32(float %back{x})
+            %away{x} = fcmp ogt float %far{x}, %size{x}
+            %step{x} = sext i1 %away{x} to i16
+            %bits{x} = bitcast half %near{x} to i16
+            %cut{x} = add i16 %bits{x}, %step{x}
+            %half{x} = bitcast i16 %cut{x} to half"""
+            for x in "ab"
+        )
+        + """
+        %one = insertelement <2 x half> poison, half %halfa, i32 0
+        %r = insertelement <2 x half> %one, half %halfb, i32 1""",
+    ),
     # --- dot products of short vectors ---------------------------------------------------------
     "fdot2": (
         "float",

@@ -10,14 +10,23 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-__all__ = ["VALUE", "Draft", "Layout", "UnsupportedError", "split_list", "type_of"]
+__all__ = ["VALUE", "Draft", "Entry", "Layout", "UnsupportedError", "split_list", "type_of"]
 
 #: A local value's name.
 VALUE = r"%[\w.$-]+"
 
 
 class UnsupportedError(Exception):
-    """The kernel uses something that has no counterpart in SPIR-V here; the text names it."""
+    """The kernel uses something that has no counterpart in SPIR-V here; the text names it.
+
+    Args:
+        text: what it is.
+        symbol: what to look for in Triton's LLVM IR to find the line of the kernel.
+    """
+
+    def __init__(self, text: str, symbol: str = "") -> None:
+        super().__init__(text)
+        self.symbol = symbol
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +38,9 @@ class Layout:
         shared_bytes: shared memory (workgroup storage) of a block.
         integer_pointers: the entry takes addresses as 64-bit integers.
         fp_fusion: the device may fuse a multiplication and an addition.
+        fp64: the device has doubles.
+        kernel_clock: the device has SPV_KHR_shader_clock.
+        vectors: make the block's only warp one thread, if the kernel allows it (see `vectors`).
     """
 
     num_warps: int
@@ -36,6 +48,26 @@ class Layout:
     shared_bytes: int
     integer_pointers: bool = False
     fp_fusion: bool = True
+    fp64: bool = True
+    kernel_clock: bool = False
+    vectors: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The kernel of a module.
+
+    Attributes:
+        name: its name.
+        parameters: their LLVM types, as the host gives them.
+        asserts: the last parameter is memory for the message of a failed device_assert.
+        warp_size: its threads in a warp: 1 where lanes became vectors.
+    """
+
+    name: str
+    parameters: tuple[str, ...]
+    asserts: bool
+    warp_size: int
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-from . import arithmetic, atomics, bfloat, crosslane, intrinsics, libdevice
+from . import arithmetic, asserts, atomics, bfloat, crosslane, intrinsics, libdevice, special
 from .irtext import split_list, type_of
 
 __all__ = ["assemble", "is_ours", "original_name"]
@@ -22,6 +22,8 @@ _FAMILIES: tuple[Callable[[str, int], str | None], ...] = (
     arithmetic.define,
     bfloat.define,
     atomics.define,
+    asserts.define,
+    special.define,
 )
 
 _CALL = re.compile(r"\bcall (spir_func )?(?:range\([^)]*\) )?([^@=\n]+?) @([\w.$]+)\((.*)\)$", re.M)

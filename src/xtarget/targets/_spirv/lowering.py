@@ -8,12 +8,23 @@ the LLVM IR is a few dozen `llvm.amdgcn.*` intrinsics and calls of AMD's device 
 
 from __future__ import annotations
 
+import re
+import tempfile
 from dataclasses import dataclass
 from typing import Any
 
 from ..._errors import CompileError
+from .asserts import mark_in_regions
+from .places import place_of_operation
 
-__all__ = ["Lowered", "lower_to_llvm", "lower_to_ttgir", "optimize_ttir"]
+__all__ = [
+    "Lowered",
+    "lower_to_llvm",
+    "lower_to_ttgir",
+    "optimize_ttir",
+    "warp_size",
+    "with_lines",
+]
 
 #: Given to AMD's accelerate-matmul pass: an arch without matrix cores, so that the pass does no
 #: more than widen the operands of dots to what plain multiply-add takes.
@@ -57,8 +68,8 @@ def _arch() -> str:
     return "gfx1201" if _version() == (3, 8) else "gfx1100"
 
 
-def optimize_ttir(module: Any) -> Any:
-    """The target-independent clean-up of Triton's IR, in place."""
+def optimize_ttir(module: Any, *, debug: bool) -> Any:
+    """The target-independent clean-up of Triton's IR; with `debug` there may be assertions."""
     from triton._C.libtriton import ir, passes
 
     pm = ir.pass_manager(module.context)
@@ -74,7 +85,24 @@ def optimize_ttir(module: Any) -> Any:
     passes.common.add_symbol_dce(pm)
     passes.ttir.add_loop_unroll(pm)
     pm.run(module, "optimize_ttir")
+    return _parsed(mark_in_regions(module.str()), module) if debug else module
+
+
+def _parsed(text: str, like: Any) -> Any:
+    """A module of this text in the context of another."""
+    from triton._C.libtriton import ir
+
+    with tempfile.NamedTemporaryFile("w", suffix=".ttir", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        module = ir.parse_mlir_module(file.name, like.context)
+    module.context = like.context
     return module
+
+
+def warp_size(module: Any, wanted: int) -> int:
+    """The warp that the kernel gets: Triton's `tl.histogram` asserts on less than 32."""
+    return 32 if wanted < 32 and "tt.histogram" in str(module) else wanted
 
 
 def lower_to_ttgir(module: Any, *, num_warps: int, warp_size: int) -> Any:
@@ -83,19 +111,18 @@ def lower_to_ttgir(module: Any, *, num_warps: int, warp_size: int) -> Any:
     Triton's `coalesce` pass is left out: it gives each thread several neighbouring elements, which
     suits a GPU's wide loads, while a CPU run time makes vectors across threads and wants neighbours
     in neighbouring threads (add on 16 M floats: 9.2 GB/s without it, 3.7 with it).
-
-    Raises:
-        CompileError: the kernel needs larger warps.
     """
     from triton._C.libtriton import amd, ir, passes
 
     # The pass that takes scaled dots apart looks at the module's target. Integer dots must not see
     # it: it would widen their operands to floats.
     text = str(module)
-    if "tt.histogram" in text and warp_size < 32:  # where Triton's lowering asserts
+    if "tt.dot_scaled" in text and _version() < (3, 8):
+        place = place_of_operation(re.compile(r"tt\.dot_scaled"), module.str())
         raise CompileError(
-            f"tl.histogram cannot be compiled for warps of {warp_size}. Compile this kernel with "
-            "the option warp_size=32."
+            f"tl.dot_scaled{place} needs Triton 3.8 or newer for SPIR-V: the pass that takes it "
+            "apart is tied to tensor cores in older ones. Install a newer Triton, or scale the "
+            "operands in the kernel and use tl.dot."
         )
     scaled = "tt.dot_scaled" in text or ("tt.dot " in text and "xi8" not in text)
     scaled = scaled and _version() >= (3, 8)
@@ -176,3 +203,14 @@ def lower_to_llvm(module: Any, *, num_warps: int, fp_fusion: bool) -> Lowered:
         scratch_bytes=attribute("ttg.global_scratch_memory_size", 0),
         scratch_align=attribute("ttg.global_scratch_memory_alignment", 1),
     )
+
+
+def with_lines(module: Any) -> str:
+    """LLVM IR with the kernel's source lines, of a module that `lower_to_llvm` lowered."""
+    from triton._C.libtriton import ir, llvm, passes
+
+    pm = ir.pass_manager(module.context)
+    passes.llvmir.add_di_scope(pm)
+    pm.run(module, "with_lines")
+    llvm.init_targets()
+    return str(llvm.to_module(module, llvm.context()))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from .irtext import VALUE, Draft, UnsupportedError, split_list
 
-__all__ = ["lower_printf"]
+__all__ = ["lower_printf", "quoted", "strings"]
 
 _STRING = re.compile(r'(@[\w.$]+) = .*constant \[\d+ x i8\] c"((?:[^"\\]|\\[0-9A-F]{2})*)"')
 _BEGIN = re.compile(rf"\s*({VALUE}) = (?:tail )?call i64 @__ockl_(?:f?printf_(?:stderr_)?begin)\(")
@@ -29,7 +29,7 @@ def lower_printf(draft: Draft) -> None:
     """Replace the calls; formats become constants of their own."""
     if not any("@__ockl_printf" in line for line in draft.lines):
         return
-    strings = {m[1]: _unescape(m[2]) for line in draft.lines if (m := _STRING.match(line))}
+    texts = strings(draft.lines)
     messages: dict[str, _Message] = {}
     formats: dict[str, str] = {}
     result = []
@@ -41,10 +41,12 @@ def lower_printf(draft: Draft) -> None:
             message = messages[match[1]] = messages[handle]
             if match[2] == "args":
                 message.arguments += given[1 : 1 + int(given[0])]
-            elif given[0] in strings:
-                message.format += strings[given[0]].rstrip("\0")
+            elif given[0] in texts:
+                message.format += texts[given[0]].rstrip("\0")
             else:
-                raise UnsupportedError("device_print of a string that is no constant")
+                raise UnsupportedError(
+                    "device_print of a string that is no constant", "append_string_n"
+                )
             if given[-1] == "1":  # the last part
                 result += _call(draft, message, formats)
         elif not (line.startswith("declare ") and "@__ockl_" in line and "printf" in line):
@@ -53,17 +55,27 @@ def lower_printf(draft: Draft) -> None:
     draft.declarations["printf"] = "declare spir_func i32 @printf(ptr addrspace(2), ...)"
 
 
+def strings(lines: list[str]) -> dict[str, str]:
+    """The module's constant strings, their final zero byte included, by name."""
+    return {m[1]: _unescape(m[2]) for line in lines if (m := _STRING.match(line))}
+
+
+def quoted(data: bytes) -> str:
+    """Type and value of a constant with these bytes."""
+    text = "".join(
+        chr(byte) if 32 <= byte < 127 and chr(byte) not in '"\\' else f"\\{byte:02X}"
+        for byte in data
+    )
+    return f'[{len(data)} x i8] c"{text}"'
+
+
 def _unescape(text: str) -> str:
     return re.sub(r"\\([0-9A-F]{2})", lambda m: chr(int(m[1], 16)), text)
 
 
 def _constant(name: str, text: str) -> str:
     data = text.encode("latin-1") + b"\0"
-    quoted = "".join(
-        chr(byte) if 32 <= byte < 127 and chr(byte) not in '"\\' else f"\\{byte:02X}"
-        for byte in data
-    )
-    return f'{name} = internal addrspace(2) constant [{len(data)} x i8] c"{quoted}", align 1'
+    return f"{name} = internal addrspace(2) constant {quoted(data)}, align 1"
 
 
 def _call(draft: Draft, message: _Message, formats: dict[str, str]) -> list[str]:
@@ -83,7 +95,11 @@ def _call(draft: Draft, message: _Message, formats: dict[str, str]) -> list[str]
         if conversion in "fFeEgGaA":
             number = draft.temporary()
             lines.append(f"  {number} = bitcast i64 {value} to double")
-            given.append(f"double {number}")
+            if draft.layout.fp64:
+                given.append(f"double {number}")
+            else:  # it was widened from a float, which the optimiser sees
+                given.append(f"float {draft.temporary()}")
+                lines.append(f"  {given[-1][6:]} = fptrunc double {number} to float")
             return text
         given.append(f"i64 {value}")
         if conversion == "p":

@@ -6,24 +6,20 @@ What a function call can express is not rewritten here but linked (see `library`
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import replace
 
 from .aggregates import scalarize_vectors_of_one, split_struct_phis, use_multiply_high
+from .asserts import lower_asserts
 from .atomics import lower_atomics
 from .bfloat import lower_bfloat
 from .crosslane import specialize_dpp
-from .irtext import Draft, UnsupportedError, split_list
+from .irtext import VALUE, Draft, Entry, UnsupportedError, split_list
 from .printf import lower_printf
 
-__all__ = ["Entry", "retarget"]
+__all__ = ["CLOCK", "retarget"]
 
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """The kernel of a module: its name, and LLVM types of its parameters as the host gives them."""
-
-    name: str
-    parameters: tuple[str, ...]
+#: OpenCL's clock_read_device (cl_khr_kernel_clock).
+CLOCK = "_Z17clock_read_devicev"
 
 
 def retarget(draft: Draft, entry: str) -> Entry:
@@ -32,13 +28,14 @@ def retarget(draft: Draft, entry: str) -> Entry:
     use_multiply_high(draft)
     split_struct_phis(draft)
     scalarize_vectors_of_one(draft)
+    asserts = lower_asserts(draft, entry)
     drop_inline_assembly(draft)
     lower_printf(draft)
     specialize_dpp(draft)
     rename_address_spaces(draft)
     lower_bfloat(draft)
     lower_atomics(draft)
-    return make_kernel(draft, entry)
+    return replace(make_kernel(draft, entry), asserts=asserts)
 
 
 _DROPPED = re.compile(r"(?:source_filename|target |;|!|declare .*@llvm\.dbg)")
@@ -105,27 +102,36 @@ def _scope(match: re.Match[str]) -> str:
     if scope in ("one-as", "system"):
         return ""
     if scope not in _SCOPES:
-        raise UnsupportedError(f"the synchronisation scope {match[1]!r}")
+        raise UnsupportedError(f"the synchronisation scope {match[1]!r}", match[0].strip())
     return f'syncscope("{_SCOPES[scope]}") '
 
 
 _ASSEMBLY = re.compile(r'\basm (?:sideeffect |alignstack )*"([^"]*)"')
+_CLOCK = re.compile(r"s_memrealtime |s_memtime |s_sendmsg_rtn_b64 .*REALTIME|%globaltimer|%clock64")
+_RESULT = re.compile(rf"(\s*{VALUE} = )(?:tail )?call i64 asm ")
 _NO_EFFECT = re.compile(r"(?:s_waitcnt\w* .*|s_nop .*|;.*|\s*)")
 
 
 def drop_inline_assembly(draft: Draft) -> None:
-    """AMD's waits and hints mean nothing here; every other assembly is an error, and so is a trap:
-    a device would go on, or wait for ever at a barrier.
+    """AMD's waits and hints mean nothing here, its and NVIDIA's clocks are the device's; every
+    other assembly is an error.
     """
     result = []
     for line in draft.lines:
         match = _ASSEMBLY.search(line)
-        if "@llvm.trap()" in line or (match and match[1].strip().startswith("s_trap")):
-            raise UnsupportedError("a trap (device_assert in a kernel compiled with debug=True)")
         if not match:
             result.append(line)
+        elif _CLOCK.search(match[1]) and (given := _RESULT.match(line)):
+            if not draft.layout.kernel_clock:
+                raise UnsupportedError(
+                    "a clock (SPIR-V has one with the extension SPV_KHR_shader_clock only; the "
+                    "option kernel_clock=True says that the device has it)",
+                    match[1],
+                )
+            draft.declarations[CLOCK] = f"declare spir_func i64 @{CLOCK}()"
+            result.append(f"{given[1]}call spir_func i64 @{CLOCK}()")
         elif not _NO_EFFECT.fullmatch(match[1]):
-            raise UnsupportedError(f"inline assembly {match[1]!r}")
+            raise UnsupportedError(f"inline assembly {match[1]!r}", match[1])
     draft.lines = result
 
 
@@ -166,4 +172,4 @@ def make_kernel(draft: Draft, entry: str) -> Entry:
     ]
     if layout.fp_fusion:
         draft.lines.append("!opencl.enable.FP_CONTRACT = !{}")
-    return Entry(entry, tuple(types))
+    return Entry(entry, tuple(types), asserts=False, warp_size=layout.warp_size)

@@ -4,50 +4,22 @@ It loads LLVM once and forks for every request, for two reasons. LLVM's SPIR-V b
 process on input that it does not know. And it keeps state: the second module of a process may come
 out invalid (LLVM 22: ids defined twice), while in a fresh copy the same input gives the same bytes.
 
-Frames on both pipes: 4 bytes length of the header, the header (JSON), then the parts whose lengths
-the header lists. Imports neither Triton nor NumPy.
+Imports neither Triton nor NumPy.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import select
 import signal
-import struct
-import sys
 import time
 from typing import Any
 
-__all__ = ["HEADER_LENGTH", "main", "pack", "unpack_header"]
+from .._child_process import limit_memory, take_standard_output
+from .._frames import pack, read_frame
 
-HEADER_LENGTH = struct.Struct("<I")
-
-
-def pack(header: dict[str, Any], parts: list[bytes]) -> bytes:
-    """A frame."""
-    data = json.dumps({**header, "parts": [len(part) for part in parts]}).encode()
-    return b"".join([HEADER_LENGTH.pack(len(data)), data, *parts])
-
-
-def unpack_header(data: bytes) -> tuple[dict[str, Any], list[int]]:
-    """The header of a frame, and the lengths of its parts."""
-    header = json.loads(data)
-    return header, [int(length) for length in header.pop("parts")]
-
-
-def _read(length: int) -> bytes:
-    """Exactly `length` bytes of standard input, unbuffered, so that `select` sees what is left. Its
-    end means that the parent is gone, and so is the reason to go on.
-    """
-    data = bytearray()
-    while len(data) < length:
-        chunk = os.read(0, length - len(data))
-        if not chunk:
-            sys.exit(0)
-        data += chunk
-    return bytes(data)
+__all__ = ["main"]
 
 
 def _answer(header: dict[str, Any], parts: list[bytes]) -> bytes:
@@ -59,10 +31,15 @@ def _answer(header: dict[str, Any], parts: list[bytes]) -> bytes:
             text, kernel = codegen.prepare(
                 parts[0].decode(), parts[1], header["entry"], Layout(**header["layout"])
             )
-            return pack({"parameters": kernel.parameters}, [text.encode()])
+            answer = {
+                "parameters": kernel.parameters,
+                "asserts": kernel.asserts,
+                "warp_size": kernel.warp_size,
+            }
+            return pack(answer, [text.encode()])
         return pack({}, [codegen.emit(parts[0].decode())])
     except UnsupportedError as error:
-        return pack({"unsupported": str(error)}, [])
+        return pack({"unsupported": str(error), "symbol": error.symbol}, [])
     except Exception as error:  # whatever it is, the parent shall say it
         return pack({"error": f"{type(error).__name__}: {error}"}, [])
 
@@ -75,6 +52,7 @@ def _serve(header: dict[str, Any], parts: list[bytes]) -> bytes:
         status = 1
         try:
             os.close(source)
+            limit_memory(header["memory_limit"])
             with os.fdopen(sink, "wb") as stream:
                 stream.write(_answer(header, parts))
             status = 0
@@ -112,17 +90,13 @@ def _collect(source: int, deadline: float) -> bytes | None:
 
 def main() -> None:
     """Answer requests from standard input until it ends."""
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what LLVM prints must not get between the frames
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt ends
+    answers = take_standard_output()
     from . import codegen
 
     codegen.warm_up()
     with contextlib.suppress(BrokenPipeError):  # the parent is gone
         while True:
-            size = HEADER_LENGTH.unpack(_read(HEADER_LENGTH.size))[0]
-            header, lengths = unpack_header(_read(size))
-            answers.write(_serve(header, [_read(length) for length in lengths]))
+            answers.write(_serve(*read_frame()))
             answers.flush()
 
 

@@ -13,4 +13,6 @@ class CpuCompiler(SpirvCompiler):
     __slots__ = ()
 
     def __init__(self) -> None:
-        super().__init__(vendor="cpu", warp_size=16)
+        super().__init__(
+            vendor="cpu", warp_size=16, lanes="vectors", options=(("kernel_clock", True),)
+        )

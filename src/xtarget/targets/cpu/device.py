@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from hashlib import sha256
-from pathlib import Path
+import ctypes
 from typing import Any
 
 import pyopencl as cl
@@ -17,22 +15,10 @@ from .discover import spirv_version
 from .errors import check
 from .memory import CpuBuffer, allocate
 from .module import CpuModule, build
+from .program import native_key
 from .stream import CpuStream, borrowed_stream, new_stream
 
 __all__ = ["CpuDevice"]
-
-
-def _machine() -> str:
-    """The instruction sets of this machine: machine code for one CPU may not run on another that
-    the run time calls by the same name.
-    """
-    try:
-        with Path("/proc/cpuinfo").open(encoding="utf-8") as file:
-            flags = next((line for line in file if line.startswith(("flags", "Features"))), "")
-    except OSError:
-        flags = ""
-    switches = [f"{k}={v}" for k, v in sorted(os.environ.items()) if k.startswith("CL_CONFIG_")]
-    return sha256("\n".join([flags, *switches]).encode()).hexdigest()[:16]
 
 
 class CpuDevice(QueueDevice):
@@ -46,21 +32,24 @@ class CpuDevice(QueueDevice):
         super().__init__(context, info, default, retired, int(device.max_mem_alloc_size))
         self._device = device
         self._spirv = spirv_version(device)
-        platform = device.platform
-        self.native_key = " | ".join(
-            (platform.name, platform.version, device.name, device.driver_version, _machine())
-        )
+        self.native_key: str = native_key(device)
 
     def load(self, artifact: Artifact, native: bytes | None = None) -> CpuModule:
         context = self.live()
-        entry = check_spirv(artifact, self.info.target, self.where, self._spirv)
-        return build(context, self._device, artifact, entry, self.info, native)
+        info = self.info
+        entry = check_spirv(artifact, info.target, self.where, self._spirv, fp64=info.fp64)
+        asserts = self._asserts(artifact)
+        return build(context, self._device, artifact, entry, info, self.native_key, native, asserts)
 
     def stream(self, handle: Any = None) -> CpuStream:
         context = self.live()
         if handle is None:
             return new_stream(context, self._device, self.where, self._retired)
         return borrowed_stream(handle, context, self._device, self.where, self._retired)
+
+    def _shared_bytes(self, raw: cl.Context, nbytes: int) -> tuple[memoryview, int]:
+        memory = (ctypes.c_char * nbytes)()
+        return memoryview(memory).cast("B"), ctypes.addressof(memory)
 
     def _allocate(self, raw: cl.Context, nbytes: int) -> CpuBuffer:
         return allocate(raw, nbytes, self.where, self._retired)

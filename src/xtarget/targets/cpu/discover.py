@@ -50,6 +50,8 @@ def _unfit(device: cl.Device) -> str | None:
         memory = int(device.svm_capabilities)
     except cl.Error:
         version, memory = (0, 0), 0
+    if version == (0, 0):
+        return "takes no SPIR-V (this build of the run time lacks it)"
     if version < _MIN_SPIRV:
         return f"takes SPIR-V {version[0]}.{version[1]}, needed is {_MIN_SPIRV[0]}.{_MIN_SPIRV[1]}"
     if not memory:
@@ -80,8 +82,19 @@ def _describe(device: cl.Device, platform: cl.Platform) -> DeviceInfo:
     )
 
 
+def _with_others(
+    entry: tuple[cl.Device, DeviceInfo], unfit: list[str]
+) -> tuple[cl.Device, DeviceInfo]:
+    """The device, with what was passed over in its details."""
+    if not unfit:
+        return entry
+    device, info = entry
+    return device, replace(info, details={**info.details, "not used": "; ".join(unfit)})
+
+
 def discover() -> Found:
-    """Ask the OpenCL loader. Intel's platform comes first: the compiler is tuned for it.
+    """Ask the OpenCL loader. Every run time's CPU is a device of its own; Intel's comes first, so
+    it is the default: the compiler is tuned for it.
 
     Raises:
         XTargetError: the loader or a run time failed with a status of its own.
@@ -114,7 +127,7 @@ def discover() -> Found:
                 info = replace(_describe(device, platform), name=f"cpu:{len(found)}")
                 found.append((device, info))
     if found:
-        return Found(found, None)
+        return Found([_with_others(entry, unfit) for entry in found], None)
     names = ", ".join(platform.name.strip() for platform in platforms)
     why = f" ({'; '.join(unfit)})" if unfit else ""
     return Found(

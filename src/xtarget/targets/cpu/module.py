@@ -1,10 +1,8 @@
-"""Modules and functions: programs built from SPIR-V, or from machine code of an earlier build."""
+"""Modules and functions: programs from machine code, of an earlier build or of a child's."""
 
 from __future__ import annotations
 
-import hashlib
 import threading
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,6 +10,8 @@ import pyopencl as cl
 
 from ..._errors import LaunchError, LoadError, XTargetError
 from ..._types import Artifact, DeviceInfo, LaunchConfig
+from .._asserts import Asserts
+from .._jit import Jit
 from .._launch_limits import check_block
 from .._module import FunctionBase, ModuleBase, refuse
 from .._scalars import PACK
@@ -19,35 +19,14 @@ from .._spirv_binary import EntryPoint, check_local_size
 from ..base import PreparedLaunch, Value
 from .errors import check, failure
 from .memory import pointer
+from .program import from_machine_code, machine_code, with_header
 
 __all__ = ["CpuFunction", "CpuModule", "build"]
 
-_NATIVE_MAGIC = b"XTCLBIN1"
-
-# Intel's CPU compiler has crashed in processes that build much (facts/spirv.md, 9.2), and pyopencl
-# reports build logs through the process-wide warnings: one build at a time.
-_build_lock = threading.Lock()
-
-
-def _native_header(spirv: bytes, machine_code: bytes) -> bytes:
-    """What proves that machine code is whole and was built from this SPIR-V."""
-    return _NATIVE_MAGIC + hashlib.sha256(spirv).digest() + hashlib.sha256(machine_code).digest()
-
-
-_HEADER_BYTES = len(_native_header(b"", b""))
-
-
-def _built(program: cl.Program, device: cl.Device, what: str) -> cl.Program:
-    with _build_lock, warnings.catch_warnings():
-        warnings.simplefilter("ignore", cl.CompilerWarning)  # "there is a log" is no news
-        try:
-            return program.build(devices=[device])
-        except cl.Error as error:
-            try:
-                log = program.get_build_info(device, cl.program_build_info.LOG)
-            except cl.Error:
-                log = str(error)
-            raise failure(error, what, LoadError, log) from error
+#: Addresses that one parameter of a prepared launch remembers before it starts again.
+_REMEMBERED = 256
+#: Intel's CPU compiler crashes and hangs on some modules (facts/spirv.md, 9.2).
+_jit = Jit("xtarget.targets.cpu.jit")
 
 
 def build(
@@ -56,26 +35,31 @@ def build(
     artifact: Artifact,
     entry: EntryPoint,
     info: DeviceInfo,
+    key: str,
     native: bytes | None,
+    asserts: Asserts | None = None,
 ) -> CpuModule:
-    """Load an artifact whose SPIR-V was checked.
+    """Load an artifact whose SPIR-V was checked. This process never compiles it: a child does.
+
+    Args:
+        key: the device's `native_key`.
+        native: machine code of an earlier build.
 
     Raises:
         LoadError: the run time refuses it; its log is in the message.
     """
     what = f"{artifact.entry} cannot be loaded on {info.name} ({info.product})"
-    if native is not None:
-        code = native[_HEADER_BYTES:]
-        if native[:_HEADER_BYTES] == _native_header(artifact.binary, code):
-            try:
-                with check(what, LoadError):
-                    program = cl.Program(context, [device], [code])
-                return CpuModule(_built(program, device, what), device, artifact, entry, info)
-            except XTargetError:
-                pass  # another run time's code: the contract says to build the SPIR-V instead
-    with check(what, LoadError):
-        program = cl.Program(context, artifact.binary)
-    return CpuModule(_built(program, device, what), device, artifact, entry, info)
+    code = machine_code(artifact.binary, native)
+    if code is not None:
+        try:
+            program = from_machine_code(context, device, code, what)
+        except XTargetError:
+            pass  # another run time's code: the contract says to build the SPIR-V instead
+        else:
+            return CpuModule(program, device, artifact, entry, info, asserts)
+    code = _jit.build(what, key, artifact.binary, artifact.entry)
+    program = from_machine_code(context, device, code, what)
+    return CpuModule(program, device, artifact, entry, info, asserts)
 
 
 class CpuModule(ModuleBase):
@@ -88,8 +72,10 @@ class CpuModule(ModuleBase):
         artifact: Artifact,
         entry: EntryPoint,
         info: DeviceInfo,
+        asserts: Asserts | None = None,
     ) -> None:
         super().__init__(program, artifact, info, [entry.name])
+        self.asserts = asserts
         self._device = device
         self._entry = entry
 
@@ -101,7 +87,7 @@ class CpuModule(ModuleBase):
         program = self.live()
         with check(f"reading the machine code of {self.artifact.entry} failed"):
             code = bytes(program.get_info(cl.program_info.BINARIES)[0])
-        return _native_header(self.artifact.binary, code) + code if code else None
+        return with_header(self.artifact.binary, code)
 
 
 class CpuFunction(FunctionBase):
@@ -110,6 +96,7 @@ class CpuFunction(FunctionBase):
     def __init__(self, module: CpuModule, device: cl.Device, entry: EntryPoint) -> None:
         super().__init__(module)
         self._entry = entry
+        self._asserts = module.asserts
         kernel = self._new_kernel()
         with check(f"reading the limits of {module.where} failed", LoadError):
             self._threads = int(
@@ -133,6 +120,8 @@ class CpuFunction(FunctionBase):
     def prepare(self, config: LaunchConfig, args: Sequence[Value | None]) -> PreparedLaunch:
         artifact, module = self.artifact, self._module
         self._check_values(args)
+        if self._asserts is not None:
+            args = self._asserts.fill_in(artifact, args)
         check_block(artifact, module.info, most_threads=self._threads)
         check_local_size(artifact, self._entry)
         kernel = self._kernel()
@@ -155,11 +144,29 @@ def _setter(
     """What sets one argument."""
     type_ = artifact.parameters[index].type
     if entry.parameters[index] == "pointer":
-        return lambda address: kernel.set_arg(index, pointer(int(address)))
+        return _pointer_setter(kernel, index)
     pack = PACK["u64" if type_.startswith("*") else type_]
     # the public set_arg tries memory objects first and takes 7 µs for bytes (pyopencl 2026.1)
     set_bytes = getattr(kernel, "_set_arg_buf", kernel.set_arg)
     return lambda value: set_bytes(index, pack(value))
+
+
+def _pointer_setter(kernel: cl.Kernel, index: int) -> Callable[[Value], None]:
+    """Remembers pyopencl's objects for addresses: making one takes longer than setting it. They
+    refer to memory and hold none.
+    """
+    known: dict[Value, cl.SVM] = {}
+    set_arg = kernel.set_arg
+
+    def set_address(address: Value) -> None:
+        found = known.get(address)
+        if found is None:
+            if len(known) >= _REMEMBERED:
+                known.clear()
+            found = known[address] = pointer(int(address))
+        set_arg(index, found)
+
+    return set_address
 
 
 def _prepared(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
 import dpctl
@@ -13,7 +13,7 @@ from ..._types import DeviceInfo, Target
 from .._opencl_icd import SYSTEM_VENDORS, icd_file_names
 from .errors import check
 
-__all__ = ["discover", "sycl_device"]
+__all__ = ["discover", "loaders", "sycl_device"]
 
 TARGET = Target("intel", "spirv64")
 _GPUS = "level_zero:gpu,opencl:gpu"
@@ -80,6 +80,13 @@ def _merged(devices: list[dpctl.SyclDevice]) -> list[tuple[dpctl.SyclDevice, Dev
     return found
 
 
+def loaders(wanted: str) -> AbstractContextManager[None]:
+    """Around the first call of SYCL: its OpenCL loader finds the run times that `wanted` is on."""
+    # a GPU needs no CPU run time beside it, unless there is no other OpenCL at all
+    add_cpu = "cpu" in wanted or not any(SYSTEM_VENDORS.glob("*.icd"))
+    return icd_file_names() if add_cpu else nullcontext()
+
+
 def discover(wanted: str | None = None) -> list[tuple[dpctl.SyclDevice, DeviceInfo]]:
     """Devices in the order of their ordinals.
 
@@ -91,9 +98,7 @@ def discover(wanted: str | None = None) -> list[tuple[dpctl.SyclDevice, DeviceIn
         NoDeviceError: `wanted` names no device.
     """
     terms = (wanted or _GPUS).split(",")
-    # a GPU needs no CPU run time beside it, unless there is no other OpenCL at all
-    add_cpu = "cpu" in (wanted or "") or not any(SYSTEM_VENDORS.glob("*.icd"))
-    with _lock, icd_file_names() if add_cpu else nullcontext():
+    with _lock, loaders(wanted or ""):
         with check("asking SYCL for devices failed"):
             devices = dpctl.get_devices()
         here = [device for device in devices if any(_matches(device, term) for term in terms)]

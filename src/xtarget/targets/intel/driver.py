@@ -63,6 +63,9 @@ class IntelDriver:
 
     vendor = "intel"
 
+    def __init__(self) -> None:
+        self._located: dict[object, str] = {}
+
     def absent(self) -> str | None:
         """Why there can be no device, told without loading anything; None: there may be one."""
         return missing_binding("dpctl", "dpctl", self.vendor) or (None if _wanted() else _no_gpu())
@@ -111,9 +114,13 @@ class IntelDriver:
         from .discover import discover, sycl_device
 
         device = sycl_device(syclobj)
+        known = self._located.get((device, _wanted()))
+        if known is not None:
+            return known
         found = discover(_wanted())
         for candidate, info in found:
             if candidate == device:
+                self._located[device, _wanted()] = info.name
                 return info.name
         there = ", ".join(info.name for _, info in found) or "none"
         raise NoDeviceError(

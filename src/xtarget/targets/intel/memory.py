@@ -16,7 +16,7 @@ from ..base import Stream
 from .errors import ERRORS, check
 from .stream import queue_of
 
-__all__ = ["Addresses", "IntelBuffer", "allocate"]
+__all__ = ["Addresses", "IntelBuffer", "allocate", "shared_bytes"]
 
 _ALIGN = 256
 
@@ -117,3 +117,15 @@ def allocate(
     with check(f"allocating {nbytes} bytes on {where} failed", OutOfMemoryError):
         memory = dpctl.memory.MemoryUSMDevice(max(nbytes, 1), alignment=_ALIGN, queue=queue)
     return IntelBuffer(memory, nbytes, where, retired, addresses.add(memory))
+
+
+def shared_bytes(
+    queue: dpctl.SyclQueue, nbytes: int, where: str, addresses: Addresses
+) -> tuple[memoryview, int]:
+    """Zeroed USM shared memory, and its address; it lives as long as the device."""
+    with check(f"allocating {nbytes} bytes of shared memory on {where} failed", OutOfMemoryError):
+        memory = dpctl.memory.MemoryUSMShared(nbytes, queue=queue)
+    addresses.add(memory)
+    view = memoryview(memory).cast("B")
+    view[:] = bytes(nbytes)
+    return view, int(memory._pointer)

@@ -10,6 +10,7 @@ import dpctl.program
 
 from ..._errors import LaunchError, LoadError
 from ..._types import Artifact, DeviceInfo, LaunchConfig
+from .._asserts import Asserts
 from .._launch_limits import check_block
 from .._module import FunctionBase, ModuleBase, refuse
 from .._scalars import ctypes_maker
@@ -17,6 +18,7 @@ from .._spirv_binary import EntryPoint, check_local_size
 from ..base import PreparedLaunch, Value
 from .errors import ERRORS, check, failure
 from .memory import Addresses
+from .program import build_kernel, proof_of
 
 __all__ = ["IntelFunction", "IntelModule", "build"]
 
@@ -30,8 +32,10 @@ def build(
     entry: EntryPoint,
     info: DeviceInfo,
     addresses: Addresses,
+    options: str,
+    asserts: Asserts | None = None,
 ) -> IntelModule:
-    """Load an artifact whose SPIR-V was checked.
+    """Load an artifact whose SPIR-V was checked; `options` are those of the device's compiler.
 
     Raises:
         LoadError: the run time refuses it.
@@ -44,13 +48,12 @@ def build(
             f"{', '.join(map(str, widths))}. Compile it with the option warp_size={max(widths)}."
         )
     with check(what, LoadError):
-        program = dpctl.program.create_program_from_spirv(queue, artifact.binary, "")
-        kernel = program.get_sycl_kernel(entry.name)
-    return IntelModule(kernel, artifact, entry, info, addresses)
+        kernel = build_kernel(queue, artifact.binary, entry.name, options)
+    return IntelModule(kernel, artifact, entry, info, addresses, options, asserts)
 
 
 class IntelModule(ModuleBase):
-    """A built kernel bundle. dpctl gives no machine code out."""
+    """A built kernel bundle. dpctl gives no machine code out: kept is that it builds."""
 
     def __init__(
         self,
@@ -59,10 +62,18 @@ class IntelModule(ModuleBase):
         entry: EntryPoint,
         info: DeviceInfo,
         addresses: Addresses,
+        options: str,
+        asserts: Asserts | None = None,
     ) -> None:
         super().__init__(kernel, artifact, info, [entry.name])
+        self._options = options
         self._entry = entry
         self._addresses = addresses
+        self.asserts = asserts
+
+    def native(self) -> bytes:
+        self.live()
+        return proof_of(self.artifact.binary, self._options)
 
     def function(self, name: str | None = None) -> IntelFunction:
         kernel = self.described(name)
@@ -79,10 +90,13 @@ class IntelFunction(FunctionBase):
         self._entry = entry
         self._threads = threads
         self._addresses = addresses
+        self._asserts = module.asserts
 
     def prepare(self, config: LaunchConfig, args: Sequence[Value | None]) -> PreparedLaunch:
         artifact, module = self.artifact, self._module
         self._check_values(args)
+        if self._asserts is not None:
+            args = self._asserts.fill_in(artifact, args)
         check_block(artifact, module.info, most_threads=self._threads)
         check_local_size(artifact, self._entry)
         fixed: list[Any] = [None] * len(args)

@@ -1,0 +1,265 @@
+"""What a kernel is called with, as the values that its entry takes.
+
+Triton's JIT takes objects with `data_ptr` and `dtype`. Torch's tensors have both; NumPy and USM
+arrays get them here, by a wrapper round each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Any
+
+from .._arrays import Kind, is_scalar, kind_of
+from .._errors import ArgumentError
+from .._types import Parameter
+from ..targets.base import Value
+
+__all__ = [
+    "HOST",
+    "ArrayArgument",
+    "Reader",
+    "accept_arrays",
+    "owner_of",
+    "parameters_of",
+    "place_of",
+]
+
+#: The place of host memory.
+HOST = ""
+#: Types of parameters in Triton's IR (a kernel that was given as a file), by their usual names.
+_TYPES = {"f16": "fp16", "f32": "fp32", "f64": "fp64"}
+
+
+#: dtype and place of arrays, by all that `Kind.describe` tells of their layouts and by alignment.
+_layouts: dict[Hashable, tuple[str, str]] = {}
+_MOST_LAYOUTS = 4096
+#: Whether values of a type are arrays that Triton's JIT cannot take, and we can.
+_array_types: dict[type, bool] = {}
+
+
+class ArrayArgument:
+    """An array of a library that Triton does not know.
+
+    Raises:
+        ArgumentError: it is no array, or one that kernels cannot use.
+    """
+
+    __slots__ = ("_address", "array", "dtype", "place")
+
+    def __init__(self, array: Any) -> None:
+        kind = kind_of(array)
+        self.array = array
+        self._address, layout = kind.describe(array)
+        key = (type(array), layout, self._address & 15)
+        known = _layouts.get(key)
+        if known is None:
+            view = kind.view(array)
+            known = (view.type.dtype, HOST if view.place is None else view.place)
+            if len(_layouts) >= _MOST_LAYOUTS:
+                _layouts.clear()
+            _layouts[key] = known
+        self.dtype, self.place = known
+
+    def data_ptr(self) -> int:
+        return self._address
+
+
+def _is_array(value: Any) -> bool:
+    cls = type(value)
+    known = _array_types.get(cls)
+    if known is None:
+        offers = hasattr(cls, "__array_interface__") or hasattr(cls, "__sycl_usm_array_interface__")
+        known = offers and not hasattr(cls, "data_ptr") and not is_scalar(value)
+        _array_types[cls] = known
+    return known
+
+
+def _wrapped(value: Any) -> Any:
+    if isinstance(value, tuple):
+        made = [_wrapped(element) for element in value]
+        return type(value)(*made) if hasattr(value, "_fields") else tuple(made)
+    return ArrayArgument(value) if _is_array(value) else value
+
+
+def _has_arrays(values: Any) -> bool:
+    return any(_has_arrays(v) if isinstance(v, tuple) else _is_array(v) for v in values)
+
+
+def accept_arrays(jit: Any) -> None:
+    """Let Triton's JIT functions take arrays, in this process: where a call's arguments are bound,
+    arrays are wrapped first. A call with tensors only pays nothing: Triton itself refuses an array.
+
+    Args:
+        jit: the module `triton.runtime.jit`. Functions make their binders late, through a global of
+            that module, so that this serves functions that exist already.
+    """
+    original = jit.create_function_from_signature
+    if getattr(original, "takes_arrays", False):
+        return
+
+    def create_function_from_signature(signature: Any, parameters: Any, backend: Any) -> Any:
+        binder = original(signature, parameters, backend)
+        return _array_binder(binder) if backend.target.backend == "spirv" else binder
+
+    create_function_from_signature.takes_arrays = True  # type: ignore[attr-defined]
+    jit.create_function_from_signature = create_function_from_signature
+
+
+def _array_binder(binder: Callable[..., Any]) -> Callable[..., Any]:
+    wrap_first = False
+
+    def bind(*args: Any, **kwargs: Any) -> Any:
+        nonlocal wrap_first
+        if not wrap_first:
+            try:
+                return binder(*args, **kwargs)
+            except (TypeError, AttributeError):
+                if not (_has_arrays(args) or _has_arrays(kwargs.values())):
+                    raise
+                wrap_first = True
+        return binder(*map(_wrapped, args), **{k: _wrapped(v) for k, v in kwargs.items()})
+
+    return bind
+
+
+# ------------------------------------------------------------------------------------- signatures
+
+
+def _flat(
+    path: tuple[int, ...], name: str, type_: Any
+) -> Iterator[tuple[tuple[int, ...], str, Any]]:
+    """Path, name and type of every scalar, pointer and descriptor of a parameter."""
+    if isinstance(type_, tuple | list):
+        for index, element in enumerate(type_):
+            yield from _flat((*path, index), f"{name}.{index}", element)
+    elif type_ != "constexpr":
+        yield path, name, type_
+
+
+def _rank(descriptor: str) -> int:
+    """Dimensions of `tensordesc<fp16[64,64]>`."""
+    return descriptor.partition("[")[2].partition("]")[0].count(",") + 1
+
+
+def _of_descriptor(name: str, type_: str, *, rounds: bool) -> Iterator[Parameter]:
+    """The parameters that Triton makes of a tensor descriptor, which it takes apart twice: base,
+    shape, strides, what is read outside, (from Triton 3.7 on) rounding; shape and strides again.
+    """
+    rank = _rank(type_)
+    yield Parameter(f"{name}.base", "*" + type_.partition("<")[2].partition("[")[0])
+    for group in ("shape", "strides"):
+        for index in range(rank):
+            yield Parameter(f"{name}.{group}.{index}", "i64")
+    yield Parameter(f"{name}.padding", "i1")
+    if rounds:
+        yield Parameter(f"{name}.round_f32_to_tf32", "i1")
+    for index in range(rank):
+        yield Parameter(f"{name}.shape.{index}.again", "i32")
+    for index in range(rank):
+        yield Parameter(f"{name}.strides.{index}.again", "i64")
+
+
+def parameters_of(signature: dict[Any, Any], *, rounds: bool) -> tuple[Parameter, ...]:
+    """The entry's parameters, without the hidden ones.
+
+    Args:
+        signature: Triton's, types by parameter.
+        rounds: this Triton's tensor descriptors have `round_f32_to_tf32`.
+    """
+    listed: list[Parameter] = []
+    for index, (name, type_) in enumerate(signature.items()):
+        for _, part, scalar in _flat((index,), str(name), type_):
+            if scalar.startswith("tensordesc"):
+                listed += _of_descriptor(part, scalar, rounds=rounds)
+            else:
+                listed.append(Parameter(part, _TYPES.get(scalar, scalar)))
+    return tuple(listed)
+
+
+class Reader:
+    """Reads the values of one signature out of a call's arguments."""
+
+    __slots__ = ("_rounds", "_steps")
+
+    def __init__(self, signature: dict[Any, Any], *, rounds: bool) -> None:
+        self._rounds = rounds
+        self._steps = [
+            (path[0], path[1:], scalar)
+            for index, (name, type_) in enumerate(signature.items())
+            for path, _, scalar in _flat((index,), str(name), type_)
+        ]
+
+    def read(self, args: Sequence[Any]) -> tuple[list[Value], list[Any]]:
+        """Values in the entry's order, and the arrays among the arguments."""
+        values: list[Value] = []
+        arrays: list[Any] = []
+        for index, path, type_ in self._steps:
+            value = args[index]
+            for step in path:
+                value = value[step]
+            if type_[0] == "*":
+                values.append(_address(value, arrays))
+            elif type_.startswith("tensordesc"):
+                self._descriptor(value, values, arrays)
+            else:
+                values.append(value)
+        return values, arrays
+
+    def _descriptor(self, given: Any, values: list[Value], arrays: list[Any]) -> None:
+        values.append(_address(given.base, arrays))
+        sizes = (*given.shape, *given.strides)
+        values += sizes
+        values.append(given.padding == "nan")
+        if self._rounds:
+            values.append(given.round_f32_to_tf32)
+        values += sizes
+
+
+def _address(value: Any, arrays: list[Any]) -> int:
+    """Where an argument's memory lies; a pointer may also be given as an integer or None."""
+    try:
+        address = value.data_ptr()
+    except AttributeError:
+        if value is None:
+            return 0
+        if isinstance(value, int):
+            return value
+        value = ArrayArgument(value)
+        address = value.data_ptr()
+    arrays.append(value)
+    return int(address)
+
+
+# ----------------------------------------------------------------------------------------- places
+
+
+def place_of(value: Any) -> str:
+    """The device that an argument's memory lies on, `HOST` for the host's.
+
+    Raises:
+        ArgumentError: kernels of this back end cannot use it.
+    """
+    try:
+        if value.is_cpu:  # a torch tensor, in less than 0.1 µs
+            return HOST
+    except AttributeError:
+        place = getattr(value, "place", None)
+        if place is not None:
+            return str(place)
+        return place_of(value.base)  # Triton's reinterpreted tensor
+    device = value.device
+    if device.type == "xpu":
+        return f"intel:{device.index or 0}"
+    raise ArgumentError(
+        f"a tensor on {device} cannot be used with TRITON_DEFAULT_BACKEND=spirv, which runs on "
+        "host memory and on Intel GPUs (xpu). Move it with .to('cpu'), or unset the variable."
+    )
+
+
+def owner_of(value: Any) -> tuple[Kind, Any]:
+    """The library's own array behind an argument, and its kind."""
+    if isinstance(value, ArrayArgument):
+        array = value.array
+    else:
+        array = value if hasattr(value, "is_cpu") else value.base
+    return kind_of(array), array

@@ -1,0 +1,69 @@
+"""Which device stands for what Triton calls the current one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from .. import _env, _registry
+from .._errors import NoDeviceError
+from .._types import Artifact, DeviceInfo
+from ..targets.base import Device
+
+__all__ = ["has_torch_xpu", "home", "host_device", "out_of_resources"]
+
+_CPU, _INTEL = "cpu:0", "intel:0"
+
+
+def _chosen(vendor: str, otherwise: str) -> str:
+    """`XTARGET_DEVICE`, where it names a device of this vendor."""
+    wanted = _env.default_device() or ""
+    return wanted if wanted.startswith(f"{vendor}:") else otherwise
+
+
+def host_device() -> Device:
+    """The device for arguments in host memory.
+
+    Raises:
+        NoDeviceError: no OpenCL CPU run time is here; the message says how to get one.
+    """
+    return _registry.open_device(_chosen("cpu", _CPU))
+
+
+def has_torch_xpu() -> bool:
+    """Is there an Intel GPU for torch? Does not import torch."""
+    torch = sys.modules.get("torch")
+    xpu = getattr(torch, "xpu", None)
+    return xpu is not None and bool(xpu.is_available())
+
+
+def home() -> Device:
+    """The device whose limits Triton is told, before it is known where a kernel's arrays lie.
+
+    Raises:
+        NoDeviceError: there is neither an Intel GPU nor an OpenCL CPU run time.
+    """
+    first = _chosen("intel", _INTEL) if has_torch_xpu() else _chosen("cpu", _CPU)
+    reasons = []
+    for name in dict.fromkeys((first, _CPU, _INTEL)):
+        try:
+            return _registry.open_device(name)
+        except NoDeviceError as error:
+            reasons.append(error)
+    raise reasons[0]
+
+
+@contextmanager
+def out_of_resources(artifact: Artifact, info: DeviceInfo) -> Iterator[None]:
+    """Before loading: what the device is too small for is Triton's error, which makes its autotuner
+    go on to the next configuration.
+    """
+    from triton.runtime.errors import OutOfResources
+
+    threads = artifact.block[0]
+    if threads > info.max_threads_per_block:
+        raise OutOfResources(threads, info.max_threads_per_block, "threads")
+    if artifact.shared_bytes > info.max_shared_bytes:
+        raise OutOfResources(artifact.shared_bytes, info.max_shared_bytes, "shared memory")
+    yield

@@ -1,0 +1,102 @@
+"""Programs of pyopencl: built from SPIR-V in a child process, from machine code in the user's."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+import warnings
+from hashlib import sha256
+from pathlib import Path
+
+import pyopencl as cl
+
+from ..._errors import LoadError
+from .errors import check, failure
+
+__all__ = ["build_native", "from_machine_code", "machine_code", "native_key", "with_header"]
+
+_MAGIC = b"XTCLBIN1"
+# pyopencl reports build logs through the process-wide warnings
+_warnings_lock = threading.Lock()
+
+
+def native_key(device: cl.Device) -> str:
+    """Identity of a CPU and its run time, for machine code."""
+    platform = device.platform
+    return " | ".join(
+        (platform.name, platform.version, device.name, device.driver_version, _machine())
+    )
+
+
+def _machine() -> str:
+    """The instruction sets of this machine: machine code for one CPU may not run on another that
+    the run time calls by the same name.
+    """
+    try:
+        with Path("/proc/cpuinfo").open(encoding="utf-8") as file:
+            flags = next((line for line in file if line.startswith(("flags", "Features"))), "")
+    except OSError:
+        flags = ""
+    switches = [f"{k}={v}" for k, v in sorted(os.environ.items()) if k.startswith("CL_CONFIG_")]
+    return sha256("\n".join([flags, *switches]).encode()).hexdigest()[:16]
+
+
+def _header(spirv: bytes, code: bytes) -> bytes:
+    """What proves that machine code is whole and was built from this SPIR-V."""
+    return _MAGIC + hashlib.sha256(spirv).digest() + hashlib.sha256(code).digest()
+
+
+_HEADER_BYTES = len(_header(b"", b""))
+
+
+def with_header(spirv: bytes, code: bytes) -> bytes:
+    """Machine code as it is kept."""
+    return _header(spirv, code) + code
+
+
+def machine_code(spirv: bytes, native: bytes | None) -> bytes | None:
+    """The machine code in what was kept, if it is whole and was built from this SPIR-V."""
+    if native is None:
+        return None
+    code = native[_HEADER_BYTES:]
+    return code if native[:_HEADER_BYTES] == _header(spirv, code) else None
+
+
+def from_machine_code(context: cl.Context, device: cl.Device, code: bytes, what: str) -> cl.Program:
+    """Load machine code: a few milliseconds, and nothing is compiled.
+
+    Raises:
+        LoadError: the run time refuses it.
+    """
+    with check(what, LoadError):
+        program = cl.Program(context, [device], [code])
+    return _built(program, device, what)
+
+
+def build_native(
+    context: cl.Context, device: cl.Device, spirv: bytes, options: str, what: str
+) -> bytes:
+    """Machine code of a SPIR-V module. For the child process: the compiler may crash or hang.
+
+    Raises:
+        LoadError: the run time refuses it; its log is in the message.
+    """
+    with check(what, LoadError):
+        program = cl.Program(context, spirv)
+    program = _built(program, device, what, options)
+    with check(what, LoadError):
+        return bytes(program.get_info(cl.program_info.BINARIES)[0])
+
+
+def _built(program: cl.Program, device: cl.Device, what: str, options: str = "") -> cl.Program:
+    with _warnings_lock, warnings.catch_warnings():
+        warnings.simplefilter("ignore", cl.CompilerWarning)  # "there is a log" is no news
+        try:
+            return program.build(options, devices=[device])
+        except cl.Error as error:
+            try:
+                log = program.get_build_info(device, cl.program_build_info.LOG)
+            except cl.Error:
+                log = str(error)
+            raise failure(error, what, LoadError, log) from error

@@ -1,0 +1,38 @@
+"""The child process that tries modules on SYCL devices: `python -m xtarget.targets.intel.jit`."""
+
+from __future__ import annotations
+
+import dpctl
+
+from ..._errors import LoadError, NoDeviceError
+from .._jit_process import Build, serve
+from .discover import loaders
+from .errors import check
+from .program import build_kernel, native_key, proof_of
+
+__all__ = ["open_device"]
+
+
+def open_device(key: str) -> Build:
+    """Raises NoDeviceError where SYCL's device of that name is not the one of this `native_key`."""
+    wanted = key.partition(" | ")[0]
+    with loaders(wanted), check(f"opening {wanted} failed", NoDeviceError):
+        device = dpctl.SyclDevice(wanted)
+    if native_key(device) != key:
+        raise NoDeviceError(
+            f"the process that tries modules finds {native_key(device)!r} instead of {key!r}. Set "
+            "variables of the SYCL run time before the first use of the device, and do not change "
+            "them afterwards."
+        )
+    queue = dpctl.SyclQueue(device)
+
+    def build(spirv: bytes, entry: str, options: str) -> bytes:
+        with check(f"building {entry} failed", LoadError):
+            build_kernel(queue, spirv, entry, options)
+        return proof_of(spirv, options)
+
+    return build
+
+
+if __name__ == "__main__":
+    serve(open_device)

@@ -1,0 +1,110 @@
+"""Intel's offline compiler: SPIR-V to a GPU's machine code, with no GPU and no driver.
+
+`ocloc` comes with Intel's OpenCL driver (Debian: intel-opencl-icd); `ci/unpack_debs.sh` gets it
+without root. `XTARGET_OCLOC` names it where it is not on the PATH.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..._env import jit_seconds, ocloc
+from ..._errors import CompileError, NoCompilerError, UnknownTargetError
+from .._library_files import find_library_file
+
+__all__ = ["ARCHS", "LARGE_REGISTERS", "Built", "build", "find", "identity"]
+
+#: What ocloc calls its devices, those of Debian 12 and of newer releases: for messages, no limit.
+ARCHS = ("pvc", "dg2", "tgllp", "adl-p", "mtl", "lnl", "bmg")
+#: Build option: 256 registers for a hardware thread instead of 128, and half as many threads.
+LARGE_REGISTERS = "-ze-opt-large-register-file"
+
+_SPILLS = re.compile(r"kernel +(\S+) +compiled SIMD\d+ allocated \d+ regs and spilled around (\d+)")
+_LOG_BYTES = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A zebin with its SPIR-V in it, and the registers that IGC says it spilled."""
+
+    zebin: bytes
+    spilled: int
+
+
+def find() -> str | None:
+    """Path of the compiler."""
+    return shutil.which(ocloc() or "ocloc")
+
+
+def identity() -> str:
+    """What changes with the compiler; empty where there is none. Reads no more than names and
+    sizes.
+    """
+    tool = find()
+    if tool is None:
+        return ""
+    parts = []
+    for path in (tool, find_library_file("libocloc.so"), find_library_file("libigc.so.1")):
+        if path is not None:
+            real = Path(path).resolve()  # libigc.so.1.0.12504.6: the name has the version
+            parts.append(f"{real.name} {real.stat().st_size}")
+    return ", ".join(parts)
+
+
+def build(spirv: bytes, entry: str, device: str, options: str) -> Built:
+    """Compile for one device, in ocloc's words (`pvc`).
+
+    Raises:
+        NoCompilerError: there is no ocloc.
+        UnknownTargetError: it does not know the device.
+        CompileError: it fails.
+    """
+    tool = find()
+    what = f"{entry} for intel:{device}"
+    if tool is None:
+        raise NoCompilerError(
+            f"{what} needs Intel's offline compiler ocloc, which is not on the PATH. Install it "
+            "with: apt install intel-opencl-icd, or name it by XTARGET_OCLOC; the target "
+            "intel:spirv64 needs none."
+        )
+    with tempfile.TemporaryDirectory(prefix="xtarget-ocloc-") as folder:
+        place = Path(folder)
+        # a fixed name: it is written into the binary
+        (place / "kernel.spv").write_bytes(spirv)
+        command = [tool, "compile", "-spirv_input", "-file", "kernel.spv", "-device", device]
+        command += ["--format", "zebin", "-output", "kernel", "-output_no_suffix"]
+        command += ["-options", options] if options else []
+        seconds = jit_seconds()
+        try:
+            done = subprocess.run(
+                command,
+                cwd=place,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                timeout=seconds,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise CompileError(
+                f"{what}: ocloc did not finish within {seconds:g} s. Make the kernel's blocks "
+                "smaller, or give it more time with XTARGET_JIT_SECONDS."
+            ) from error
+        except OSError as error:
+            raise CompileError(f"{what}: {tool} cannot be started ({error}).") from error
+        log = done.stdout[-_LOG_BYTES:].decode(errors="replace").strip()
+        if "Cannot get HW Info" in log:
+            raise UnknownTargetError(
+                f"intel:{device} is not known to this ocloc ({tool}). It knows devices such as "
+                f"{', '.join(ARCHS)}, depending on its version: `ocloc compile --help` lists them."
+            )
+        file = place / "kernel"
+        if done.returncode or not file.is_file():
+            raise CompileError(f"{what}: ocloc ended with status {done.returncode}:\n{log}")
+        spilled = {name: int(count) for name, count in _SPILLS.findall(log)}
+        return Built(file.read_bytes(), spilled.get(entry, 0))

@@ -1,0 +1,30 @@
+"""What Triton asks which targets xtarget compiles for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from triton.backends.compiler import BaseBackend
+
+__all__ = ["SpirvBackend"]
+
+
+class SpirvBackend(BaseBackend):  # type: ignore[misc]
+    """Stands for `xtarget.targets._spirv.backend.SpirvBackend`; calling it makes one of those."""
+
+    #: How xtarget knows its own when it looks at Triton's table of back ends.
+    OWNER = "xtarget"
+
+    def __new__(cls, target: Any) -> Any:
+        from xtarget.targets._spirv.backend import checked_backend
+
+        return checked_backend(target)
+
+    @staticmethod
+    def supports_target(target: Any) -> bool:
+        return bool(target.backend == "spirv")
+
+
+# Triton looks for a class without abstract methods and fails at import when there is none. Nothing
+# is ever an instance of this class, so it shall not matter which methods a later Triton adds.
+SpirvBackend.__abstractmethods__ = frozenset()

@@ -1,0 +1,118 @@
+"""What a user of SPIR-V devices may get wrong, through the public face: an error that says it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+triton = pytest.importorskip("triton")
+
+import triton.language as tl  # noqa: E402
+
+import xtarget  # noqa: E402
+from xtarget import _registry  # noqa: E402
+from xtarget.spec import cdiv  # noqa: E402
+
+
+@triton.jit
+def bad_input_twice(x, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    m = i < n
+    tl.store(out + i, tl.load(x + i, mask=m) * 2, mask=m)
+
+
+@triton.jit
+def bad_input_cubed(x, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    m = i < n
+    value = tl.load(x + i, mask=m).to(tl.float64)
+    tl.store(out + i, (value * value * value).to(tl.float32), mask=m)
+
+
+def _register(function: Any, name: str, **settings: Any) -> str:
+    name = f"test.bad_input.{name}"
+    xtarget.kernel(
+        inputs=("x",),
+        outputs={"out": "x"},
+        sizes={"n": lambda c: c.x.size},
+        constants={"BLOCK": 256},
+        grid=lambda c: (cdiv(c.n, c.BLOCK),),
+        name=name,
+        **settings,
+    )(function)
+    return name
+
+
+@pytest.fixture
+def cpu() -> str:
+    report = _registry.probe("cpu")
+    if not report.devices:
+        pytest.skip(str(report.reason))
+    return report.devices[0].name
+
+
+X = np.ones(100, np.float32)
+
+
+def test_a_block_larger_than_the_devices(cpu: str) -> None:
+    name = _register(bad_input_twice, "block", num_warps=1024)
+    limit = xtarget.device(cpu).info.max_threads_per_block
+    with pytest.raises(
+        xtarget.OutOfResourcesError,
+        match=rf"needs 16384 threads a block .* takes {limit} .* smaller num_warps",
+    ):
+        xtarget.run(name, X, device=cpu)
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"num_warps": 3}, r"num_warps is 3; .* one of 1, 2, 4"),
+        ({"num_warps": 0}, r"num_warps is 0; .* one of 1, 2, 4"),
+        ({"options": {"warp_size": 7}}, r"warp_size is 7; .* one of 8, 16, 32"),
+        ({"options": {"pointers": "fat"}}, r"pointers is 'fat'; .*'real', 'integer'"),
+        ({"options": {"num_ctas": 2}}, r"num_ctas is 2; SPIR-V has no clusters"),
+    ],
+)
+def test_an_option_out_of_range(cpu: str, settings: dict[str, Any], says: str) -> None:
+    name = _register(bad_input_twice, str(sorted(settings.items())), **settings)
+    with pytest.raises(xtarget.CompileError, match=rf"bad_input_twice.*{says}"):
+        xtarget.run(name, X, device=cpu)
+
+
+def test_the_wrong_number_and_kinds_of_arguments(cpu: str) -> None:
+    with pytest.raises(xtarget.ArgumentError, match="add"):
+        xtarget.run("add", X, device=cpu)
+    with pytest.raises(xtarget.ArgumentError, match="add"):
+        xtarget.run("add", X, X, X, device=cpu)
+    with pytest.raises(xtarget.ArgumentError, match=r"str is not an array"):
+        xtarget.run("add", X, "two", device=cpu)
+
+
+def test_float64_on_a_device_without_it(cpu: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the arrays, and inside of a kernel whose arrays are float32."""
+    device = xtarget.device(cpu)
+    monkeypatch.setattr(device, "info", replace(device.info, fp64=False))
+    with pytest.raises(xtarget.ArgumentError, match=r"float64.*float32"):
+        xtarget.run("mul", np.ones(77), np.ones(77), device=cpu)
+    name = _register(bad_input_cubed, "cubed")
+    with pytest.raises(xtarget.LoadError, match=r"bad_input_cubed .*computes in float64.*float32"):
+        xtarget.run(name, X, device=cpu)
+
+
+def test_a_compiler_that_takes_too_long_is_said(
+    cpu: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    """And the same call works when there is time."""
+    monkeypatch.setenv("XTARGET_CACHE_DIR", str(tmp_path))
+    name = _register(bad_input_twice, "late", num_warps=2)
+    monkeypatch.setenv("XTARGET_JIT_SECONDS", "0.001")
+    with pytest.raises(
+        xtarget.LoadError, match=r"did not finish within 0.001 s.*XTARGET_JIT_SECONDS"
+    ):
+        xtarget.run(name, X, device=cpu)
+    monkeypatch.delenv("XTARGET_JIT_SECONDS")
+    assert (xtarget.run(name, X, device=cpu) == 2).all()

@@ -1,0 +1,177 @@
+"""What Triton sees of an installed xtarget: nothing, unless it is asked for."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("triton", reason="Triton is not installed here")
+
+ROOT = Path(__file__).resolve().parents[2]
+DOOR = ROOT / "tests" / "triton_door"
+#: Microseconds of `import triton` that xtarget may take.
+MOST_IMPORT_US = 5000
+
+ADD = """
+import numpy as np, triton, triton.language as tl
+from triton_backend_kernels import add
+x = np.arange(100, dtype=np.float32)
+out = np.empty_like(x)
+add[(1,)](x, x, out, 100, BLOCK=128)
+assert (out == 2 * x).all()
+"""
+
+Python = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def python(tmp_path: Path) -> Python:
+    """Runs code in a fresh interpreter, where xtarget is an installed package."""
+
+    def run(code: str, *options: str, spirv: bool, first: Path | None = None) -> object:
+        paths = [*([first] if first else []), DOOR, ROOT / "src", Path(__file__).parent]
+        env = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path / "triton")}
+        env["PYTHONPATH"] = os.pathsep.join(map(str, paths))
+        env["XTARGET_CACHE_DIR"] = str(tmp_path / "xtarget")
+        env.pop("TRITON_DEFAULT_BACKEND", None)
+        if spirv:
+            env["TRITON_DEFAULT_BACKEND"] = "spirv"
+        return subprocess.run(
+            [sys.executable, *options, "-c", code],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            env=env,
+            check=False,
+        )
+
+    return run
+
+
+def broken(folder: Path, package: str) -> Path:
+    """A folder with a package of that name that cannot be imported."""
+    (folder / package).mkdir(parents=True)
+    (folder / package / "__init__.py").write_text("raise RuntimeError('this one is broken')\n")
+    return folder
+
+
+def test_the_wheel_has_the_entry_point_that_these_tests_use() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    declared = project["project"]["entry-points"]["triton.backends"]
+    text = (DOOR / "xtarget-0.1.0.dist-info" / "entry_points.txt").read_text(encoding="utf-8")
+    assert text == "[triton.backends]\n" + "".join(f"{k} = {v}\n" for k, v in declared.items())
+    packages = project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    assert f"src/{declared['spirv']}" in packages
+
+
+def test_without_the_variable_triton_does_not_even_import_xtarget(python: Python) -> None:
+    code = (
+        "import sys, triton\n"
+        "from triton.backends import backends\n"
+        "assert not backends['spirv'].driver.is_active()\n"
+        "others = [n for n, b in backends.items() if n != 'spirv' and b.driver.is_active()]\n"
+        "try:\n"
+        "    chosen = type(triton.runtime.driver.active).__module__\n"
+        "except RuntimeError as error:\n"
+        "    assert '0 active drivers' in str(error) and not others\n"
+        "else:\n"
+        "    assert others and 'xtarget' not in chosen\n"
+        "assert 'xtarget' not in sys.modules and 'pyopencl' not in sys.modules\n"
+    )
+    done = python(code, spirv=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_it_takes_less_than_5_ms_of_import_triton(python: Python) -> None:
+    # `-X importtime` does not see modules that are imported by name, as these are
+    code = (
+        "import sys, time, importlib, triton\n"
+        "names = ['xtarget_triton', 'xtarget_triton.compiler', 'xtarget_triton.driver']\n"
+        "took = []\n"
+        "for _ in range(5):\n"
+        "    for name in names: del sys.modules[name]\n"
+        "    before = set(sys.modules)\n"
+        "    start = time.perf_counter_ns()\n"
+        "    for name in names: importlib.import_module(name)\n"
+        "    took.append((time.perf_counter_ns() - start) // 1000)\n"
+        "    assert set(sys.modules) - before == set(names)\n"
+        "print(min(took))\n"  # the least is what it costs; more is what else the machine did
+    )
+    done = python(code, spirv=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < MOST_IMPORT_US
+
+
+def test_an_xtarget_that_cannot_be_imported_does_not_break_triton(
+    python: Python, tmp_path: Path
+) -> None:
+    folder = broken(tmp_path / "first", "xtarget")
+    done = python("import triton", spirv=False, first=folder)
+    assert done.returncode == 0, done.stderr
+    done = python(ADD, spirv=True, first=folder)
+    assert "this one is broken" in done.stderr  # said when it is used, not hidden
+
+
+@pytest.mark.parametrize("package", ["pyopencl", "llvmlite"])
+def test_a_broken_dependency_does_not_break_triton(
+    python: Python, tmp_path: Path, package: str
+) -> None:
+    done = python("import triton", spirv=False, first=broken(tmp_path / "first", package))
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_missing_llvmlite_is_told_when_something_is_compiled(python: Python) -> None:
+    code = (
+        "import importlib.metadata as m, sys\n"
+        "sys.modules['llvmlite'] = None\n"
+        "real = m.version\n"
+        "def version(name):\n"
+        "    if name == 'llvmlite': raise m.PackageNotFoundError(name)\n"
+        "    return real(name)\n"
+        "m.version = version\n"
+    )
+    assert python(code + "import triton", spirv=True).returncode == 0
+    done = python(code + ADD, spirv=True)
+    assert done.returncode == 1
+    assert re.search(
+        r"CompileError: compiling for SPIR-V needs llvmlite, .*pip install", done.stderr
+    )
+
+
+def test_a_missing_run_time_is_told_at_the_launch(python: Python, tmp_path: Path) -> None:
+    code = "import sys; sys.modules['pyopencl'] = sys.modules['dpctl'] = None\n" + ADD
+    done = python(code, spirv=True)
+    assert done.returncode == 1
+    last = done.stderr[done.stderr.index("xtarget._errors.NoDeviceError") :]
+    assert "'cpu:0' does not exist" in last
+    assert "pip install" in last
+
+
+def test_a_later_triton_with_more_abstract_methods_still_imports(python: Python) -> None:
+    code = (
+        "import abc, sys, types\n"
+        "import triton.backends.compiler as c, triton.backends.driver as d\n"
+        "for cls in (c.BaseBackend, d.DriverBase):\n"
+        "    cls.of_a_later_triton = abc.abstractmethod(lambda self: None)\n"
+        "    cls.__abstractmethods__ = cls.__abstractmethods__ | {'of_a_later_triton'}\n"
+        "for name in ('xtarget_triton.compiler', 'xtarget_triton.driver'): del sys.modules[name]\n"
+        "found = __import__('triton').backends._discover_backends()\n"
+        "assert found['spirv'].compiler.__name__ == 'SpirvBackend'\n"
+    )
+    # Triton's own back ends lack the method too: they are looked for in the door's modules only
+    code = code.replace(
+        "found =",
+        "import triton.backends as b\n"
+        "b.entry_points = lambda: types.SimpleNamespace(select=lambda group: "
+        "[types.SimpleNamespace(name='spirv', value='xtarget_triton')])\n"
+        "found =",
+    )
+    done = python(code, spirv=False)
+    assert done.returncode == 0, done.stderr

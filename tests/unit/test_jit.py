@@ -1,0 +1,247 @@
+"""The children that run times' compilers work in: they may die, hang or be left, and the user's
+process goes on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from xtarget._errors import LoadError, XTargetError
+from xtarget.targets import _jit, _jit_process
+from xtarget.targets._jit import Jit
+
+STANDIN = str(Path(__file__).parents[1] / "jit_standin")
+
+
+@pytest.fixture(autouse=True)
+def _standin(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = os.environ.get("PYTHONPATH")
+    monkeypatch.setenv("PYTHONPATH", STANDIN + (os.pathsep + given if given else ""))
+
+
+@pytest.fixture
+def jit() -> Iterator[Jit]:
+    made = Jit("standin_builder")
+    yield made
+    made.close()
+
+
+def build(jit: Jit, what: str, device: str = "device") -> tuple[int, str]:
+    """The child that built, and what it made."""
+    pid, _, made = jit.build("k cannot be loaded", device, what.encode(), "k").partition(b" ")
+    return int(pid), made.decode()
+
+
+def gone(pid: int, seconds: float = 10.0) -> bool:
+    """Whether a process ends within the time."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except FileNotFoundError:
+            return True
+        if state == "Z":
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def test_nothing_is_started_before_it_is_needed(jit: Jit) -> None:
+    assert jit.pids == []
+
+
+def test_one_child_builds_many(jit: Jit) -> None:
+    first = build(jit, "one")
+    assert first[1] == "one"
+    assert build(jit, "two") == (first[0], "two")
+    assert jit.pids == [first[0]]
+
+
+@pytest.mark.parametrize(
+    ("what", "says"),
+    [
+        ("crash", r"(?s)k cannot be loaded: .*compiler died of SIGSEGV.*It said:\nabout to crash"),
+        ("exit", "ended with status 14 .*XTARGET_BUILD_MEMORY"),
+        ("refuse", "^k cannot be loaded: building k failed: the log.$"),
+        ("wrong", "k cannot be loaded: RuntimeError: unforeseen"),
+    ],
+)
+def test_what_fails_is_an_error_and_the_next_build_works(jit: Jit, what: str, says: str) -> None:
+    with pytest.raises(LoadError, match=says):
+        build(jit, what)
+    assert build(jit, "next")[1] == "next"
+
+
+@pytest.mark.parametrize("what", ["hang", "deaf hang"])
+def test_a_build_that_does_not_end(jit: Jit, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pid, _ = build(jit, "first")
+    monkeypatch.setenv("XTARGET_JIT_SECONDS", "0.3")
+    start = time.monotonic()
+    with pytest.raises(LoadError, match=r"did not finish within 0.3 s.*XTARGET_JIT_SECONDS"):
+        build(jit, what)
+    assert time.monotonic() - start < 10
+    assert gone(pid)
+    monkeypatch.delenv("XTARGET_JIT_SECONDS")
+    assert build(jit, "next")[1] == "next"
+
+
+def test_a_child_that_stands_still(jit: Jit, monkeypatch: pytest.MonkeyPatch) -> None:
+    pid, _ = build(jit, "first")
+    monkeypatch.setattr(_jit, "_GRACE", 0.2)
+    monkeypatch.setenv("XTARGET_JIT_SECONDS", "0.3")
+    with pytest.raises(LoadError, match="did not finish"):
+        build(jit, "stand still")
+    assert gone(pid)
+
+
+def test_a_build_that_wants_too_much_memory(jit: Jit, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XTARGET_BUILD_MEMORY", "1G")
+    with pytest.raises(LoadError, match="MemoryError"):
+        build(jit, "memory")
+    assert build(jit, "next")[1] == "next"
+
+
+@pytest.mark.parametrize("name", ["XTARGET_JIT_SECONDS", "XTARGET_BUILD_MEMORY"])
+def test_a_limit_that_means_nothing(jit: Jit, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, "plenty")
+    with pytest.raises(XTargetError, match=name):
+        build(jit, "any")
+
+
+def test_a_device_that_is_not_there(jit: Jit) -> None:
+    with pytest.raises(LoadError, match=r"k cannot be loaded: there is no other\."):
+        build(jit, "one", device="other")
+    assert build(jit, "two")[1] == "two"
+
+
+def test_what_a_library_prints_is_no_answer(jit: Jit) -> None:
+    assert build(jit, "print")[1] == "print"
+    assert build(jit, "next")[1] == "next"
+
+
+def test_a_child_that_ended_while_idle_is_replaced(jit: Jit) -> None:
+    pid, _ = build(jit, "first")
+    os.kill(pid, signal.SIGKILL)
+    assert gone(pid)
+    assert build(jit, "second")[1] == "second"
+
+
+def test_a_child_that_an_earlier_build_damaged_gets_one_more_try(jit: Jit) -> None:
+    pid, _ = build(jit, "damage")
+    after = build(jit, "crash once damaged")
+    assert after[1] == "crash once damaged"
+    assert after[0] != pid
+
+
+def test_a_child_is_replaced_after_many_builds(jit: Jit, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_jit, "_BUILDS", 2)
+    pids = [build(jit, "any")[0] for _ in range(4)]
+    assert pids[0] == pids[1] != pids[2] == pids[3]
+    assert gone(pids[0])
+
+
+def test_threads_build_at_the_same_time(jit: Jit, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+
+    def work(number: int) -> None:
+        made.extend(build(jit, f"{number}.{i}")[1] for i in range(3))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(made) == sorted(f"{number}.{i}" for number in range(8) for i in range(3))
+    assert 1 <= len(jit.pids) <= _jit._CHILDREN
+
+
+def test_an_interpreter_that_does_not_know_itself(
+    jit: Jit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", "")
+    with pytest.raises(LoadError, match=r"child process.*sys\.executable"):
+        build(jit, "any")
+
+
+def test_an_interpreter_that_cannot_be_started(jit: Jit, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/no/such/python")
+    with pytest.raises(LoadError, match=r"/no/such/python .* cannot be started"):
+        build(jit, "any")
+
+
+def _in_a_process(code: str) -> list[int]:
+    """What a script prints that has built once: process ids."""
+    script = (
+        "import os, sys, threading\nfrom xtarget.targets._jit import Jit\n"
+        "jit = Jit('standin_builder')\n"
+        "pid = int(jit.build('what', 'device', b'one', 'k').split()[0])\n"
+        f"print(pid, flush=True)\n{code}"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout, done.stderr
+    return [int(line) for line in done.stdout.split()]
+
+
+@pytest.mark.parametrize("how", ["", "os._exit(0)", "os.kill(os.getpid(), 9)"])
+def test_no_child_stays_after_its_parent(how: str) -> None:
+    for pid in _in_a_process(how):
+        assert gone(pid)
+
+
+@pytest.mark.parametrize("what", ["hang", "deaf hang"])
+def test_no_child_stays_that_is_in_the_middle_of_a_build(what: str) -> None:
+    # the build goes on in a thread; the parent is killed while it does
+    code = f"""
+import time
+threading.Thread(target=jit.build, args=('what', 'device', {what!r}.encode(), 'k'),
+                 daemon=True).start()
+time.sleep(0.3)
+os.kill(os.getpid(), 9)"""
+    for pid in _in_a_process(code):
+        assert gone(pid)
+
+
+def test_a_forked_process_has_children_of_its_own() -> None:
+    code = """
+child = os.fork()
+if child == 0:
+    print(int(jit.build('what', 'device', b'two', 'k').split()[0]), flush=True)
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+assert int(jit.build('what', 'device', b'three', 'k').split()[0]) == pid"""
+    first, second = _in_a_process(code)
+    assert first != second
+    assert gone(first)
+    assert gone(second)
+
+
+def test_a_child_without_work_ends_by_itself(
+    jit: Jit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = (
+        Path(STANDIN, "standin_builder.py")
+        .read_text()
+        .replace(
+            "    serve(open_device)",
+            "    from xtarget.targets import _jit_process\n    _jit_process._IDLE = 0.2\n"
+            "    serve(open_device)",
+        )
+    )
+    (tmp_path / "brief_builder.py").write_text(source)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ['PYTHONPATH']}")
+    assert _jit_process._IDLE > 10
+    brief = Jit("brief_builder")
+    pid, _ = build(brief, "one")
+    assert gone(pid)
+    assert build(brief, "two")[1] == "two"
+    brief.close()
