@@ -338,6 +338,13 @@ def test_too_many_threads_are_tritons_error_which_its_autotuner_knows() -> None:
         kernels.add[(1,)](x, x, x, 16, BLOCK=16, num_warps=warps)
 
 
+@pytest.mark.parametrize("kind", [AssertionError, ValueError])
+def test_an_option_out_of_range_is_refused_as_triton_does(kind: type[Exception]) -> None:
+    x = np.zeros(16, np.float32)
+    with pytest.raises(kind, match="num_warps is 3; it must be a power of 2"):
+        kernels.add[(1,)](x, x, x, 16, BLOCK=16, num_warps=3)
+
+
 def test_another_current_device_is_refused_in_a_sentence() -> None:
     with pytest.raises(ArgumentError, match="device 1 cannot be made current"):
         triton.runtime.driver.active.set_current_device(1)
