@@ -55,6 +55,30 @@ def test_numpy_arrays_are_used_in_place() -> None:
     np.testing.assert_array_equal(out, x + y)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda x: x[::1],
+        lambda x: x[:0],
+        lambda x: np.lib.stride_tricks.as_strided(x, (300,), (0,)),
+        lambda x: x.astype(bfloat16()),
+    ],
+    ids=["a view", "nothing", "not contiguous", "bfloat16"],
+)
+def test_every_launch_finds_an_array_where_it_is(change: Any) -> None:
+    """The first launch of a dtype takes another way than those after it."""
+    for _ in range(3):
+        x = change(np.arange(300, dtype=np.float32))
+        out = np.zeros(x.shape, x.dtype)
+        x.flags.writeable = False
+        kernels.add[(3,)](x, x, out, len(x), BLOCK=128)
+        np.testing.assert_array_equal(out, 2 * np.arange(len(x)).astype(x.dtype))
+
+
+def bfloat16() -> Any:
+    return pytest.importorskip("ml_dtypes", reason="ml_dtypes is not installed here").bfloat16
+
+
 def test_torch_tensors_are_used_in_place() -> None:
     torch = torch_or_skip()
     x, y = torch.randn(300), torch.randn(300)
