@@ -100,20 +100,21 @@ def run_file(
     def start() -> Worker:
         return Worker(options.tests / file, options.tests, folder, env)
 
+    def matches(case: str) -> bool:
+        return options.match is None or re.search(options.match, case) is not None
+
     worker: Worker | None = None
     try:
         worker = start()
         applicable = []
         for case in worker.cases:
             reason = reason_for(rules, case)
-            if options.match and not re.search(options.match, case):
-                continue
             if reason is None:
                 applicable.append(case)
-            else:
+            elif case not in done and matches(case):
                 yield Result(case, "not applicable", 0.0, 0.0, reason)
         for case in choose(applicable, options):
-            if case in done:
+            if case in done or not matches(case):
                 continue
             worker = worker or start()
             began, cpu = time.monotonic(), worker.cpu_seconds()
@@ -174,7 +175,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--sample", type=int, default=0, help="at most so many cases of each file")
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument("--shard", type=shard, default=(1, 1), help="i/n: the i-th of n parts")
-    parser.add_argument("--match", help="only cases whose id matches this regular expression")
+    parser.add_argument("--match", help="of the sample, only cases whose id matches this pattern")
     parser.add_argument("--seconds", type=float, default=40.0, help="limit of one case")
     parser.add_argument("--cache", type=Path, help="keep compiled code here (otherwise: nowhere)")
     parser.add_argument("--rules", type=Path, default=RULES, help="what does not apply")
