@@ -205,6 +205,12 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     return options
 
 
+def stop(number: int, frame: object) -> None:
+    """End the run. What is still to do, the report above all, is not to be interrupted again."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
 def run(options: argparse.Namespace, report: Report) -> None:
     """Run all that is chosen, into the report."""
     rules = read_rules(options.rules)
@@ -235,9 +241,11 @@ def main(arguments: list[str] | None = None) -> int:
                 print(result)
         else:
             report = begin(options)
-            signal.signal(signal.SIGTERM, signal.default_int_handler)  # the report is written then
+            signal.signal(signal.SIGTERM, stop)
             try:
                 run(options, report)
+            except KeyboardInterrupt:
+                print("The run was ended; --resume goes on from its report.", file=sys.stderr)
             finally:
                 if options.output:
                     report.write(options.output)

@@ -170,6 +170,32 @@ def test_a_run_goes_on_where_another_was_ended(tests: Path) -> None:
     assert third["cases"][-1][0] == "test_all.py::test_fails"
 
 
+@pytest.mark.long
+def test_a_run_that_is_ended_leaves_its_report(tests: Path) -> None:
+    report = tests.parent / "report.json"
+    process = subprocess.Popen(
+        [
+            *(sys.executable, str(SCRIPT), "--tests", str(tests), "--files", "test_all.py", "-v"),
+            *("--rules", str(tests / "rules.toml"), "-o", str(report)),
+            *("--match", "::test_(passes|sleeps)", "--seconds", "100"),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    if not process.stdout.readline().startswith("passed"):  # the order is random, but fixed
+        pytest.fail("the case that sleeps came first: take another seed")
+    process.terminate()
+    process.terminate()
+    _, errors = process.communicate(timeout=60)
+    assert "--resume goes on" in errors
+    assert "Traceback" not in errors
+    assert [case[0] for case in json.loads(report.read_text())["cases"]] == [
+        "test_all.py::test_passes"
+    ]
+
+
 def report_of(reports: Any, path: Path, cases: dict[str, str], **other: Any) -> Path:
     made = reports.Report(
         **{"seed": 1, "limit": 40.0, "versions": {"triton": "3.9.0", "commits": ["a"]}, **other}
