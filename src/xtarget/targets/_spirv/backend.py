@@ -49,6 +49,8 @@ class Options:
         fp64, fp16, int64_atomics: the device has these. A kernel that wants one it has not is
             refused with the line.
         kernel_clock: the device has the extension SPV_KHR_shader_clock.
+        dot_bytes: shared memory that large dots may take to be loops (see `dots`), for devices
+            where all memory is one; zero leaves every dot unrolled.
         lanes: `threads`, or `vectors`: a block of one warp becomes one thread, if it can be.
     """
 
@@ -61,6 +63,7 @@ class Options:
     fp16: bool = True
     int64_atomics: bool = True
     kernel_clock: bool = False
+    dot_bytes: int = 0
     lanes: str = "threads"
     enable_fp_fusion: bool = True
     debug: bool = False
@@ -171,9 +174,13 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
             warp_size = metadata["warp_size"] = lowering.warp_size(module, options.warp_size)
             with _explained("ttgir", module, options, warp_size) as before:
                 source.append(before)
-                return lowering.lower_to_ttgir(
-                    module, num_warps=options.num_warps, warp_size=warp_size
+                module, metadata["operand_bytes"] = lowering.lower_to_ttgir(
+                    module,
+                    num_warps=options.num_warps,
+                    warp_size=warp_size,
+                    dot_bytes=options.dot_bytes,
                 )
+            return module
 
         def spirv(text: str, metadata: dict[str, Any]) -> bytes:
             binary = worker.emit(text)
@@ -197,6 +204,7 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
             num_warps=lowered.num_warps,
             warp_size=metadata["warp_size"],
             shared_bytes=lowered.shared_bytes,
+            operand_bytes=metadata["operand_bytes"],
             integer_pointers=options.pointers == "integer",
             fp_fusion=options.enable_fp_fusion,
             fp64=options.fp64,
@@ -210,7 +218,7 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
             raise UnsupportedCodeError(error.what, error.symbol, place) from error
         metadata.update(
             name=entry,
-            shared=lowered.shared_bytes,
+            shared=layout.all_shared_bytes,
             num_warps=lowered.num_warps,
             warp_size=kernel.warp_size,
             global_scratch_size=lowered.scratch_bytes,

@@ -6,6 +6,9 @@ from .._spirv.compiler import SpirvCompiler
 
 __all__ = ["CpuCompiler"]
 
+#: Most of the 256 KiB of shared memory that Intel's CPU run time gives a block.
+_DOT_BYTES = 192 << 10
+
 
 class CpuCompiler(SpirvCompiler):
     """SPIR-V for `cpu:spirv64`."""
@@ -14,5 +17,8 @@ class CpuCompiler(SpirvCompiler):
 
     def __init__(self) -> None:
         super().__init__(
-            vendor="cpu", warp_size=16, lanes="vectors", options=(("kernel_clock", True),)
+            vendor="cpu",
+            warp_size=16,
+            lanes="vectors",
+            options=(("kernel_clock", True), ("dot_bytes", _DOT_BYTES)),
         )

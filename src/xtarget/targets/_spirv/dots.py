@@ -1,0 +1,351 @@
+"""Large dots as loops over tiles and over K.
+
+Triton's lowering of a dot to multiply-adds writes out every one of them: 128 x 128 x 64 by 64
+threads is 16,384 a thread, and the time that a CPU run time's JIT takes grows with the square of
+that. So the operands and the sum are stored in shared memory, row by row, and the block's threads
+walk over tiles of the sum that fit into registers: for each tile one loop over K, whose step is one
+column times one row. Every element is still a chain of fused multiply-adds in the order of K.
+
+Rewritten is the text of Triton's GPU IR, because its Python bindings cannot build a loop. No
+operation of that IR gives the address of shared memory as a pointer that `tt.load` takes, so the IR
+calls a function for it, and `place_operands` defines that function in LLVM IR. It makes a global
+pointer of a shared address, which is right where all memory is one, as for a CPU.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from math import prod
+
+__all__ = ["ADDRESS", "Loops", "loop_over_dots", "place_operands"]
+
+#: The function that gives the address of a byte of the memory for operands.
+ADDRESS = "xt_operand_address"
+#: Multiply-adds of one thread up to which a dot is left alone.
+_SMALL = 1024
+#: Elements of the sum that one thread holds: rows, and all.
+_ROWS, _HELD = 8, 16
+
+_DOT = re.compile(
+    r"^\s+(?P<result>%[\w#]+) = tt\.dot (?P<a>%[\w#]+), (?P<b>%[\w#]+), (?P<c>%[\w#]+).*?"
+    r" : tensor<(?P<ta>[\dx]+x\w+), (?P<la>.*)> \* tensor<(?P<tb>[\dx]+x\w+), (?P<lb>.*)> -> "
+    r"tensor<(?P<tc>[\dx]+x\w+), (?P<lc>#\w+)>(?: loc.*)?$"
+)
+_CONVERSION = r"^\s+{} = ttg\.convert_layout (%[\w#]+) : tensor<[^,]+, (.*)> -> tensor<"
+#: Element types of operands, of the sum, and of the sum while it is made.
+_TYPES = {
+    ("f32", "f32"): "f32",
+    ("f64", "f64"): "f64",
+    ("f16", "f16"): "f32",
+    ("f32", "f16"): "f32",
+    ("i8", "i32"): "i32",
+}
+_BYTES = {"f32": 4, "f64": 8, "i32": 4}
+
+
+@dataclass(frozen=True, slots=True)
+class Loops:
+    """What there is for the loops.
+
+    Attributes:
+        num_warps, warp_size: the block.
+        most_bytes: of shared memory.
+        barrier: the operation by which the block's threads meet, in this Triton's words.
+    """
+
+    num_warps: int
+    warp_size: int
+    most_bytes: int
+    barrier: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Dot:
+    """A dot of `batch` matrices: names of values, their layouts and element types."""
+
+    number: int
+    a: tuple[str, str, str]
+    b: tuple[str, str, str]
+    c: tuple[str, str, str]
+    result: str
+    inner: str
+    batch: tuple[int, ...]
+    m: int
+    n: int
+    k: int
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Of the two operands and the sum."""
+        m, n, k = self.m, self.n, self.k
+        return (*self.batch, m, k), (*self.batch, k, n), (*self.batch, m, n)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(map(prod, self.shapes)) * _BYTES[self.inner]
+
+
+@dataclass(frozen=True, slots=True)
+class _Tile:
+    """A part of the sum, and how the block's threads share it.
+
+    Attributes:
+        m, n: its shape.
+        layout: of Triton's GPU IR.
+    """
+
+    m: int
+    n: int
+    layout: str
+
+
+@dataclass(slots=True)
+class _Writer:
+    """Operations of Triton's GPU IR that are being written."""
+
+    prefix: str
+    lines: list[str] = field(default_factory=list)
+
+    def do(self, operation: str) -> None:
+        self.lines.append("    " + operation)
+
+    def let(self, operation: str) -> str:
+        name = f"{self.prefix}{len(self.lines)}"
+        self.do(f"{name} = {operation}")
+        return name
+
+    def number(self, value: int) -> str:
+        return self.let(f"arith.constant {value} : i32")
+
+    def scaled(self, value: str, factor: int) -> str:
+        return self.let(f"arith.muli {value}, {self.number(factor)} : i32")
+
+    def indices(self, shape: tuple[int, ...], axis: int, layout: str, stride: int) -> str:
+        """A tensor of the index along `axis` times `stride`."""
+        layouts, rank = [layout], len(shape)
+        others = [a for a in range(rank) if a != axis]
+        for a in reversed(others):
+            layouts.append(_slice(a, layouts[-1]))
+        size = shape[axis]
+        inner = f"tensor<{size}xi32, {layouts[-1]}>"
+        value = self.let(f"tt.make_range {{end = {size} : i32, start = 0 : i32}} : {inner}")
+        if stride != 1:
+            factor = self.let(f"arith.constant dense<{stride}> : {inner}")
+            value = self.let(f"arith.muli {value}, {factor} : {inner}")
+        shown = [size]
+        for a, new in zip(others, layouts[-2::-1], strict=True):
+            shown.insert(a, 1)
+            wider = _tensor(shown, "i32", new)
+            value = self.let(f"tt.expand_dims {value} {{axis = {a} : i32}} : {inner} -> {wider}")
+            inner = wider
+        if tuple(shown) != shape:
+            value = self.let(f"tt.broadcast {value} : {inner} -> {_tensor(shape, 'i32', layout)}")
+        return value
+
+    def places(self, base: str, of: str, shape: tuple[int, ...], layout: str, row: int) -> str:
+        """Pointers to all elements of a tensor whose last axis has neighbours side by side, and the
+        one before it rows `row` elements apart; a tensor with one axis has only these rows.
+        """
+        indices = _tensor(shape, "i32", layout)
+        strides = [row, 1] if len(shape) > 1 else [row]
+        for axis in range(len(shape) - 3, -1, -1):
+            strides.insert(0, strides[0] * shape[axis + 1])
+        offsets = ""
+        for axis, stride in enumerate(strides):
+            term = self.indices(shape, axis, layout, stride)
+            offsets = self.let(f"arith.addi {offsets}, {term} : {indices}") if offsets else term
+        pointers = _tensor(shape, f"!tt.ptr<{of}>", layout)
+        many = self.let(f"tt.splat {base} : !tt.ptr<{of}> -> {pointers}")
+        return self.let(f"tt.addptr {many}, {offsets} : {pointers}, {indices}")
+
+    def converted(self, value: str, shape: tuple[int, ...], layout: str, old: str, new: str) -> str:
+        """Elements of another type."""
+        if old == new:
+            return value
+        operation = {"i8": "arith.extsi", "f16": "arith.extf", "f32": "arith.truncf"}[old]
+        types = f"{_tensor(shape, old, layout)} to {_tensor(shape, new, layout)}"
+        return self.let(f"{operation} {value} : {types}")
+
+
+def _slice(axis: int, layout: str) -> str:
+    return f"#ttg.slice<{{dim = {axis}, parent = {layout}}}>"
+
+
+def _tensor(shape: tuple[int, ...] | list[int], element: str, layout: str) -> str:
+    return f"tensor<{'x'.join(map(str, shape))}x{element}, {layout}>"
+
+
+def loop_over_dots(text: str, loops: Loops) -> tuple[str, int]:
+    """Triton's GPU IR with loops for its large dots, and the bytes of shared memory for operands,
+    zero where no dot was large.
+
+    Args:
+        text: after layouts were chosen and operands widened.
+        loops: what there is for them.
+    """
+    lines, most = text.split("\n"), 0
+    for number, line in enumerate(lines):
+        match = _DOT.match(line)
+        dot = _described(match, number, text) if match else None
+        if dot is None or dot.nbytes > loops.most_bytes:
+            continue
+        work = prod(dot.shapes[2]) * dot.k
+        tile = _tile(dot, loops)
+        if tile is not None and work > _SMALL * loops.num_warps * loops.warp_size:
+            lines[number] = "\n".join(_loop(dot, tile, loops.barrier))
+            most = max(most, dot.nbytes)
+    return "\n".join(lines), most
+
+
+def _described(match: re.Match[str], number: int, text: str) -> _Dot | None:
+    """The dot of a line; None where its types have no loop."""
+    (*batch, m, k), type_a = _parted(match["ta"])
+    (*_, n), type_b = _parted(match["tb"])
+    _, type_c = _parted(match["tc"])
+    inner = _TYPES.get((type_a, type_c))
+    if inner is None or type_a != type_b:
+        return None
+    values = []
+    for name, type_ in (("a", type_a), ("b", type_b)):
+        value, layout = match[name], match["l" + name]
+        before = re.search(_CONVERSION.format(re.escape(value)), text, re.M)
+        if before:  # what brings it to the threads for the dot alone is dead then
+            value, layout = before[1], before[2]
+        values.append((value, layout, type_))
+    total = (match["c"], match["lc"], type_c)
+    return _Dot(number, *values, total, match["result"], inner, tuple(batch), m, n, k)
+
+
+def _parted(type_: str) -> tuple[list[int], str]:
+    *shape, element = type_.split("x")
+    return [int(size) for size in shape], element
+
+
+def _tile(dot: _Dot, loops: Loops) -> _Tile | None:
+    """The tile; None where there are more threads than elements of the sum: two threads that share
+    an element would both add to it.
+    """
+    lanes_n = min(loops.warp_size, dot.n)
+    lanes_m = loops.warp_size // lanes_n
+    warps_m = max(1, min(loops.num_warps, dot.m // lanes_m))
+    warps_n = loops.num_warps // warps_m
+    if lanes_m * warps_m > dot.m or lanes_n * warps_n > dot.n:
+        return None
+    rows = min(_ROWS, dot.m // (lanes_m * warps_m))
+    columns = min(_HELD // rows, dot.n // (lanes_n * warps_n))
+    return _Tile(
+        rows * lanes_m * warps_m,
+        columns * lanes_n * warps_n,
+        f"#ttg.blocked<{{sizePerThread = [1, 1], threadsPerWarp = [{lanes_m}, {lanes_n}], "
+        f"warpsPerCTA = [{warps_m}, {warps_n}], order = [1, 0]}}>",
+    )
+
+
+def _loop(dot: _Dot, tile: _Tile, barrier: str) -> list[str]:
+    """The operations in place of a dot."""
+    write = _Writer(f"%xt_dot{dot.number}_")
+    m, n, k, inner = dot.m, dot.n, dot.k, dot.inner
+    pointer = f"!tt.ptr<{inner}>"
+    bases, at = [], 0
+    for (value, layout, type_), shape in zip((dot.a, dot.b, dot.c), dot.shapes, strict=True):
+        base = _base(write, at, pointer)
+        # widened here and not in the loop, where a CPU's JIT takes seconds for it
+        value = write.converted(value, shape, layout, type_, inner)
+        places = write.places(base, inner, shape, layout, shape[-1])
+        write.do(f"tt.store {places}, {value} : {_tensor(shape, pointer, layout)}")
+        bases.append(base)
+        at += prod(shape) * _BYTES[inner]
+    write.do(barrier)
+
+    down, across = m // tile.m, n // tile.n
+    zero, one = write.number(0), write.number(1)
+    count, end = write.number(prod(dot.batch) * down * across), write.number(k)
+    index, step, total = (f"{write.prefix}{name}" for name in ("tile", "k", "sum"))
+    write.do(f"scf.for {index} = {zero} to {count} step {one}  : i32 {{")
+    rows = write.let(f"arith.divui {index}, {write.number(across)} : i32")
+    column = write.let(f"arith.remui {index}, {write.number(across)} : i32")
+    matrix = write.let(f"arith.divui {rows}, {write.number(down)} : i32")
+    row = write.let(f"arith.remui {rows}, {write.number(down)} : i32")
+
+    def start(base: str, *offsets: tuple[str, int]) -> str:
+        for value, factor in offsets:
+            offset = write.scaled(value, factor)
+            base = write.let(f"tt.addptr {base}, {offset} : {pointer}, i32")
+        return base
+
+    start_a = start(bases[0], (matrix, m * k), (row, tile.m * k))
+    start_b = start(bases[1], (matrix, k * n), (column, tile.n))
+    start_c = start(bases[2], (matrix, m * n), (row, tile.m * n), (column, tile.n))
+    shape = (tile.m, tile.n)
+    sums, pointers = (_tensor(shape, element, tile.layout) for element in (inner, pointer))
+    place = write.places(start_c, inner, shape, tile.layout, n)
+    before = write.let(f"tt.load {place} : {pointers}")
+    after = f"{write.prefix}after"
+    write.do(
+        f"{after} = scf.for {step} = {zero} to {end} step {one} iter_args({total} = {before}) -> "
+        f"({sums})  : i32 {{"
+    )
+    column_a = _broadcast(write, start(start_a, (step, 1)), inner, tile, 1, k)
+    row_b = _broadcast(write, start(start_b, (step, n)), inner, tile, 0, 1)
+    if inner.startswith("i"):
+        product = write.let(f"arith.muli {column_a}, {row_b} : {sums}")
+        next_ = write.let(f"arith.addi {total}, {product} : {sums}")
+    else:
+        next_ = write.let(f"math.fma {column_a}, {row_b}, {total} : {sums}")
+    write.do(f"scf.yield {next_} : {sums}")
+    write.do("}")
+    write.do(f"tt.store {place}, {after} : {pointers}")
+    write.do("}")
+    write.do(barrier)
+    _, layout, type_ = dot.c
+    places = write.places(bases[2], inner, dot.shapes[2], layout, n)
+    loaded = dot.result if type_ == inner else f"{write.prefix}loaded"
+    write.do(f"{loaded} = tt.load {places} : {_tensor(dot.shapes[2], pointer, layout)}")
+    if type_ != inner:
+        types = (_tensor(dot.shapes[2], element, layout) for element in (inner, type_))
+        write.do(f"{dot.result} = arith.truncf {loaded} : {' to '.join(types)}")
+    write.do(barrier)  # before the next dot stores its operands
+    return write.lines
+
+
+def _base(write: _Writer, at: int, pointer: str) -> str:
+    offset = write.let(f"arith.constant {at} : i64")
+    address = write.let(
+        f'tt.extern_elementwise {offset} {{libname = "", libpath = "", pure = true, '
+        f'symbol = "{ADDRESS}"}} : (i64) -> i64'
+    )
+    aligned = "{tt.divisibility = dense<16> : tensor<1xi32>}"
+    return write.let(f"tt.int_to_ptr {address} {aligned} : i64 -> {pointer}")
+
+
+def _broadcast(
+    write: _Writer, base: str, inner: str, tile: _Tile, axis: int, distance: int
+) -> str:
+    """A column (axis 1) or a row (axis 0) of an operand, for every element of the tile."""
+    size, layout = (tile.m, tile.n)[1 - axis], _slice(axis, tile.layout)
+    places = write.places(base, inner, (size,), layout, distance)
+    line = _tensor((size,), inner, layout)
+    value = write.let(f"tt.load {places} : {_tensor((size,), f'!tt.ptr<{inner}>', layout)}")
+    thin = _tensor((size, 1) if axis else (1, size), inner, tile.layout)
+    value = write.let(f"tt.expand_dims {value} {{axis = {axis} : i32}} : {line} -> {thin}")
+    whole = _tensor((tile.m, tile.n), inner, tile.layout)
+    return value if thin == whole else write.let(f"tt.broadcast {value} : {thin} -> {whole}")
+
+
+_ADDRESS_CALL = re.compile(rf"\s*(%[\w.$-]+) = (?:tail )?call i64 @{ADDRESS}\(i64 (?:\w+ )*(\d+)\)")
+
+
+def place_operands(lines: list[str], start: int) -> list[str]:
+    """LLVM IR in which `ADDRESS` gives addresses of shared memory, from byte `start` of it on."""
+    result = []
+    for line in lines:
+        if match := _ADDRESS_CALL.match(line):
+            place = start + int(match[2])
+            result += [
+                f"  {match[1]}.at = getelementptr i8, ptr addrspace(3) @global_smem, i64 {place}",
+                f"  {match[1]} = ptrtoint ptr addrspace(3) {match[1]}.at to i64",
+            ]
+        elif f"@{ADDRESS}(" not in line:  # its declaration
+            result.append(line)
+    return result
