@@ -193,7 +193,7 @@ def loop_over_dots(text: str, loops: Loops) -> tuple[str, int]:
         work = prod(dot.shapes[2]) * dot.k
         tile = _tile(dot, loops)
         if tile is not None and work > _SMALL * loops.num_warps * loops.warp_size:
-            lines[number] = "\n".join(_loop(dot, tile, loops.barrier))
+            lines[number] = "\n".join(_loop(dot, tile, loops))
             most = max(most, dot.nbytes)
     return "\n".join(lines), most
 
@@ -242,13 +242,15 @@ def _tile(dot: _Dot, loops: Loops) -> _Tile | None:
     )
 
 
-def _loop(dot: _Dot, tile: _Tile, barrier: str) -> list[str]:
+def _loop(dot: _Dot, tile: _Tile, loops: Loops) -> list[str]:
     """The operations in place of a dot."""
     write = _Writer(f"%xt_dot{dot.number}_")
     m, n, k, inner = dot.m, dot.n, dot.k, dot.inner
     pointer = f"!tt.ptr<{inner}>"
     bases, at = [], 0
-    for (value, layout, type_), shape in zip((dot.a, dot.b, dot.c), dot.shapes, strict=True):
+    rows_layout = _by_rows(dot.shapes[2], loops)
+    total = _in_layout(write, dot, rows_layout)
+    for (value, layout, type_), shape in zip((dot.a, dot.b, total), dot.shapes, strict=True):
         base = _base(write, at, pointer)
         # widened here and not in the loop, where a CPU's JIT takes seconds for it
         value = write.converted(value, shape, layout, type_, inner)
@@ -256,7 +258,7 @@ def _loop(dot: _Dot, tile: _Tile, barrier: str) -> list[str]:
         write.do(f"tt.store {places}, {value} : {_tensor(shape, pointer, layout)}")
         bases.append(base)
         at += prod(shape) * _BYTES[inner]
-    write.do(barrier)
+    write.do(loops.barrier)
 
     down, across = m // tile.m, n // tile.n
     zero, one = write.number(0), write.number(1)
@@ -297,16 +299,40 @@ def _loop(dot: _Dot, tile: _Tile, barrier: str) -> list[str]:
     write.do("}")
     write.do(f"tt.store {place}, {after} : {pointers}")
     write.do("}")
-    write.do(barrier)
+    write.do(loops.barrier)
+    places = write.places(bases[2], inner, dot.shapes[2], rows_layout, n)
+    value = write.let(f"tt.load {places} : {_tensor(dot.shapes[2], pointer, rows_layout)}")
+    write.do(loops.barrier)  # before the next dot stores its operands
     _, layout, type_ = dot.c
-    places = write.places(bases[2], inner, dot.shapes[2], layout, n)
-    loaded = dot.result if type_ == inner else f"{write.prefix}loaded"
-    write.do(f"{loaded} = tt.load {places} : {_tensor(dot.shapes[2], pointer, layout)}")
-    if type_ != inner:
-        types = (_tensor(dot.shapes[2], element, layout) for element in (inner, type_))
-        write.do(f"{dot.result} = arith.truncf {loaded} : {' to '.join(types)}")
-    write.do(barrier)  # before the next dot stores its operands
+    value = write.converted(value, dot.shapes[2], rows_layout, inner, type_)
+    types = (_tensor(dot.shapes[2], type_, at) for at in (rows_layout, layout))
+    write.do(f"{dot.result} = ttg.convert_layout {value} : {' -> '.join(types)}")
     return write.lines
+
+
+def _in_layout(write: _Writer, dot: _Dot, layout: str) -> tuple[str, str, str]:
+    """The sum before the dot, in another layout: with that of the dot, each thread has a square, and
+    a CPU's JIT cannot store in one piece what a row of threads has.
+    """
+    value, old, type_ = dot.c
+    types = (_tensor(dot.shapes[2], type_, at) for at in (old, layout))
+    return write.let(f"ttg.convert_layout {value} : {' -> '.join(types)}"), layout, type_
+
+
+def _by_rows(shape: tuple[int, ...], loops: Loops) -> str:
+    """The layout in which Triton loads and stores a tensor: neighbours in neighbouring threads."""
+    lanes, warps = loops.warp_size, loops.num_warps
+    all_lanes, all_warps = [], []
+    for size in shape[:0:-1]:
+        all_lanes.insert(0, min(lanes, size))
+        lanes //= all_lanes[0]
+        all_warps.insert(0, min(warps, size // all_lanes[0]))
+        warps //= all_warps[0]
+    rank = len(shape)
+    return (
+        f"#ttg.blocked<{{sizePerThread = {[1] * rank}, threadsPerWarp = {[lanes, *all_lanes]}, "
+        f"warpsPerCTA = {[warps, *all_warps]}, order = {list(range(rank))[::-1]}}}>"
+    )
 
 
 def _base(write: _Writer, at: int, pointer: str) -> str:
