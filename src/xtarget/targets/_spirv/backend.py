@@ -49,8 +49,8 @@ class Options:
         fp64, fp16, int64_atomics: the device has these. A kernel that wants one it has not is
             refused with the line.
         kernel_clock: the device has the extension SPV_KHR_shader_clock.
-        dot_bytes: shared memory that large dots may take to be loops (see `dots`), for devices
-            where all memory is one; zero leaves every dot unrolled.
+        dot_bytes: shared memory that large dots may take to be loops (see `dots`); with zero, every
+            dot is unrolled.
         lanes: `threads`, or `vectors`: a block of one warp becomes one thread, if it can be.
     """
 

@@ -6,10 +6,9 @@ that. So the operands and the sum are stored in shared memory, row by row, and t
 walk over tiles of the sum that fit into registers: for each tile one loop over K, whose step is one
 column times one row. Every element is still a chain of fused multiply-adds in the order of K.
 
-Rewritten is the text of Triton's GPU IR, because its Python bindings cannot build a loop. No
-operation of that IR gives the address of shared memory as a pointer that `tt.load` takes, so the IR
-calls a function for it, and `place_operands` defines that function in LLVM IR. It makes a global
-pointer of a shared address, which is right where all memory is one, as for a CPU.
+Rewritten is the text of Triton's GPU IR, because its Python bindings cannot build a loop. That IR
+has global pointers only, so it calls a function for the addresses in shared memory, and
+`place_operands` makes in LLVM IR what they are.
 """
 
 from __future__ import annotations
@@ -359,19 +358,36 @@ def _broadcast(
     return value if thin == whole else write.let(f"tt.broadcast {value} : {thin} -> {whole}")
 
 
-_ADDRESS_CALL = re.compile(rf"\s*(%[\w.$-]+) = (?:tail )?call i64 @{ADDRESS}\(i64 (?:\w+ )*(\d+)\)")
+_CALL = re.compile(rf"\s*(%[\w.$-]+) = (?:tail )?call i64 @{ADDRESS}\(i64 (?:\w+ )*(\d+)\)")
+_POINTER = re.compile(r"\s*(%[\w.$-]+) = inttoptr i64 (%[\w.$-]+) to ptr addrspace\(1\)")
+_DERIVED = re.compile(r"\s*(%[\w.$-]+) = getelementptr .*?ptr addrspace\(1\) (%[\w.$-]+)")
+_USE = re.compile(r"ptr addrspace\(1\) (%[\w.$-]+)")
 
 
 def place_operands(lines: list[str], start: int) -> list[str]:
-    """LLVM IR in which `ADDRESS` gives addresses of shared memory, from byte `start` of it on."""
-    result = []
+    """LLVM IR in which the addresses that `ADDRESS` gives, and all that is derived from them, are
+    places in shared memory, from byte `start` of it on.
+    """
+    result: list[str] = []
+    places: dict[str, int] = {}
+    derived: set[str] = set()
+
+    def retyped(match: re.Match[str]) -> str:
+        return f"ptr addrspace(3) {match[1]}" if match[1] in derived else match[0]
+
     for line in lines:
-        if match := _ADDRESS_CALL.match(line):
-            place = start + int(match[2])
-            result += [
-                f"  {match[1]}.at = getelementptr i8, ptr addrspace(3) @global_smem, i64 {place}",
-                f"  {match[1]} = ptrtoint ptr addrspace(3) {match[1]}.at to i64",
-            ]
-        elif f"@{ADDRESS}(" not in line:  # its declaration
-            result.append(line)
+        if line.startswith("define "):  # each function has its own names
+            places, derived = {}, set()
+        if match := _CALL.match(line):
+            places[match[1]] = start + int(match[2])
+        elif f"@{ADDRESS}(" in line:
+            continue  # its declaration
+        elif (match := _POINTER.match(line)) and match[2] in places:
+            derived.add(match[1])
+            shared = f"ptr addrspace(3) @global_smem, i64 {places[match[2]]}"
+            result.append(f"  {match[1]} = getelementptr i8, {shared}")
+        else:
+            if (match := _DERIVED.match(line)) and match[2] in derived:
+                derived.add(match[1])
+            result.append(_USE.sub(retyped, line) if derived else line)
     return result
