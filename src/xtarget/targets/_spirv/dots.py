@@ -31,13 +31,18 @@ _DOT = re.compile(
     r" : tensor<(?P<ta>[\dx]+x\w+), (?P<la>.*)> \* tensor<(?P<tb>[\dx]+x\w+), (?P<lb>.*)> -> "
     r"tensor<(?P<tc>[\dx]+x\w+), (?P<lc>#\w+)>(?: loc.*)?$"
 )
-_CONVERSION = r"^\s+{} = ttg\.convert_layout (%[\w#]+) : tensor<[^,]+, (.*)> -> tensor<"
+#: What comes before a dot: operands are brought to its threads, and then widened.
+_BROUGHT = r"^\s+{} = ttg\.convert_layout (%[\w#]+) : tensor<[\dx]+x(\w+), (.*)> -> tensor<"
+_WIDENED = r"^\s+{} = (arith\.extf|arith\.extsi|tt\.fp_to_fp) (%[\w#]+) : tensor<[^>]*dot_op"
 #: Element types of operands, of the sum, and of the sum while it is made.
 _TYPES = {
     ("f32", "f32"): "f32",
     ("f64", "f64"): "f64",
     ("f16", "f16"): "f32",
     ("f32", "f16"): "f32",
+    ("bf16", "f32"): "f32",
+    ("bf16", "bf16"): "f32",
+    ("f32", "bf16"): "f32",
     ("i8", "i32"): "i32",
 }
 _BYTES = {"f32": 4, "f64": 8, "i32": 4}
@@ -162,9 +167,11 @@ class _Writer:
         """Elements of another type."""
         if old == new:
             return value
-        operation = {"i8": "arith.extsi", "f16": "arith.extf", "f32": "arith.truncf"}[old]
-        types = f"{_tensor(shape, old, layout)} to {_tensor(shape, new, layout)}"
-        return self.let(f"{operation} {value} : {types}")
+        types = _tensor(shape, old, layout), _tensor(shape, new, layout)
+        if old.startswith("f8"):
+            return self.let(f"tt.fp_to_fp {value} : {' -> '.join(types)}")
+        kind = {"i8": "extsi", "f32": "truncf"}.get(old, "extf")
+        return self.let(f"arith.{kind} {value} : {' to '.join(types)}")
 
 
 def _slice(axis: int, layout: str) -> str:
@@ -207,13 +214,19 @@ def _described(match: re.Match[str], number: int, text: str) -> _Dot | None:
         return None
     values = []
     for name, type_ in (("a", type_a), ("b", type_b)):
-        value, layout = match[name], match["l" + name]
-        before = re.search(_CONVERSION.format(re.escape(value)), text, re.M)
-        if before:  # what brings it to the threads for the dot alone is dead then
-            value, layout = before[1], before[2]
-        values.append((value, layout, type_))
+        values.append(_source(match[name], match["l" + name], type_, text))
     total = (match["c"], match["lc"], type_c)
     return _Dot(number, *values, total, match["result"], inner, tuple(batch), m, n, k)
+
+
+def _source(value: str, layout: str, type_: str, text: str) -> tuple[str, str, str]:
+    """An operand's value, layout and element type before it was widened and brought to the threads
+    that need it, which is then dead code.
+    """
+    widened = re.search(_WIDENED.format(re.escape(value)), text, re.M)
+    name = widened[2] if widened else value
+    brought = re.search(_BROUGHT.format(re.escape(name)), text, re.M)
+    return (brought[1], brought[3], brought[2]) if brought else (value, layout, type_)
 
 
 def _parted(type_: str) -> tuple[list[int], str]:
