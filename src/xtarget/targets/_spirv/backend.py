@@ -113,6 +113,8 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
     OWNER = "xtarget"
     supports_native_tensor_specialization = False
     binary_ext = "spirv"
+    #: Of compilations that do not say the option of this name.
+    dot_bytes = 0
 
     @staticmethod
     def supports_target(target: Any) -> bool:
@@ -129,6 +131,7 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
         }
         known["warp_size"] = self.target.warp_size
         known["arch"] = str(self.target.arch)
+        known.setdefault("dot_bytes", self.dot_bytes)
         language = triton.knobs.language
         fusion = known.get("enable_fp_fusion", language.default_fp_fusion)
         # the second switch exists from Triton 3.9 on
@@ -261,14 +264,17 @@ class _NoDriver(DriverBase):  # type: ignore[misc]
     get_device_interface = get_empty_cache_for_benchmark = get_current_target
 
 
-def checked_backend(target: Any) -> SpirvBackend:
-    """A back end for Triton's own compiling and launching (`xtarget_triton`).
+def checked_backend(target: Any, dot_bytes: int) -> SpirvBackend:
+    """A back end for Triton's own compiling and launching (`xtarget_triton`), where `dot_bytes` is
+    the option's default.
 
     Raises:
         CompileError: this Triton and llvmlite were not tested together.
     """
     check(triton.__version__)
-    return SpirvBackend(target)
+    backend = SpirvBackend(target)
+    backend.dot_bytes = dot_bytes
+    return backend
 
 
 def register() -> None:

@@ -17,10 +17,13 @@ import re
 from dataclasses import dataclass, field
 from math import prod
 
-__all__ = ["ADDRESS", "Loops", "loop_over_dots", "place_operands"]
+__all__ = ["ADDRESS", "CPU_BYTES", "Loops", "loop_over_dots", "place_operands"]
 
 #: The function that gives the address of a byte of the memory for operands.
 ADDRESS = "xt_operand_address"
+#: Most of the 256 KiB of shared memory that Intel's CPU run time gives a block; the rest is for
+#: what Triton itself wants in such a kernel.
+CPU_BYTES = 192 << 10
 #: Multiply-adds of one thread up to which a dot is left alone.
 _SMALL = 1024
 #: Elements of the sum that one thread holds: rows, and all.
@@ -323,8 +326,8 @@ def _loop(dot: _Dot, tile: _Tile, loops: Loops) -> list[str]:
 
 
 def _in_layout(write: _Writer, dot: _Dot, layout: str) -> tuple[str, str, str]:
-    """The sum before the dot, in another layout: with that of the dot, each thread has a square, and
-    a CPU's JIT cannot store in one piece what a row of threads has.
+    """The sum before the dot, in another layout: with that of the dot, each thread has a square,
+    and a CPU's JIT cannot store in one piece what a row of threads has.
     """
     value, old, type_ = dot.c
     types = (_tensor(dot.shapes[2], type_, at) for at in (old, layout))
@@ -357,9 +360,7 @@ def _base(write: _Writer, at: int, pointer: str) -> str:
     return write.let(f"tt.int_to_ptr {address} {aligned} : i64 -> {pointer}")
 
 
-def _broadcast(
-    write: _Writer, base: str, inner: str, tile: _Tile, axis: int, distance: int
-) -> str:
+def _broadcast(write: _Writer, base: str, inner: str, tile: _Tile, axis: int, distance: int) -> str:
     """A column (axis 1) or a row (axis 0) of an operand, for every element of the tile."""
     size, layout = (tile.m, tile.n)[1 - axis], _slice(axis, tile.layout)
     places = write.places(base, inner, (size,), layout, distance)

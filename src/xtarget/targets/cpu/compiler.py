@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from .._spirv.compiler import SpirvCompiler
+from .._spirv.dots import CPU_BYTES
 
 __all__ = ["CpuCompiler"]
-
-#: Most of the 256 KiB of shared memory that Intel's CPU run time gives a block.
-_DOT_BYTES = 192 << 10
 
 
 class CpuCompiler(SpirvCompiler):
@@ -20,5 +18,5 @@ class CpuCompiler(SpirvCompiler):
             vendor="cpu",
             warp_size=16,
             lanes="vectors",
-            options=(("kernel_clock", True), ("dot_bytes", _DOT_BYTES)),
+            options=(("kernel_clock", True), ("dot_bytes", CPU_BYTES)),
         )
