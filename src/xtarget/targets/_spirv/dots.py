@@ -277,13 +277,13 @@ def _loop(dot: _Dot, tile: _Tile, loops: Loops) -> list[str]:
 
     down, across = m // tile.m, n // tile.n
     zero, one = write.number(0), write.number(1)
-    count, end = write.number(prod(dot.batch) * down * across), write.number(k)
-    index, step, total = (f"{write.prefix}{name}" for name in ("tile", "k", "sum"))
-    write.do(f"scf.for {index} = {zero} to {count} step {one}  : i32 {{")
-    rows = write.let(f"arith.divui {index}, {write.number(across)} : i32")
-    column = write.let(f"arith.remui {index}, {write.number(across)} : i32")
-    matrix = write.let(f"arith.divui {rows}, {write.number(down)} : i32")
-    row = write.let(f"arith.remui {rows}, {write.number(down)} : i32")
+    matrix, row, column, step, total = (
+        f"{write.prefix}{name}" for name in ("matrix", "row", "column", "k", "sum")
+    )
+    for index, count in ((matrix, prod(dot.batch)), (row, down), (column, across)):
+        end = write.number(count)
+        write.do(f"scf.for {index} = {zero} to {end} step {one}  : i32 {{")
+    end = write.number(k)
 
     def start(base: str, *offsets: tuple[str, int]) -> str:
         for value, factor in offsets:
@@ -313,7 +313,7 @@ def _loop(dot: _Dot, tile: _Tile, loops: Loops) -> list[str]:
     write.do(f"scf.yield {next_} : {sums}")
     write.do("}")
     write.do(f"tt.store {place}, {after} : {pointers}")
-    write.do("}")
+    write.lines += ["    }"] * 3
     write.do(loops.barrier)
     places = write.places(bases[2], inner, dot.shapes[2], rows_layout, n)
     value = write.let(f"tt.load {places} : {_tensor(dot.shapes[2], pointer, rows_layout)}")
