@@ -94,6 +94,9 @@ def measure(names: list[str], over: float) -> None:
                 continue  # the kernel does not take this dtype
             except XTargetError as error:
                 print(f"  {what}: {error}")
+        mine = [entry for entry in cold if entry[1].startswith(f"{name} ")]
+        slowest = max(mine, default=(0.0, "nothing", 1))
+        print(f"{name}: {len(mine)} loads, slowest {slowest[0]:.2f} s {slowest[1]}", flush=True)
     seconds = sorted(cold, reverse=True)
     print(
         f"cold: {len(cold)} loads, median {statistics.median(t for t, *_ in cold):.3f} s, slowest:"

@@ -136,13 +136,15 @@ def cpu_cases(device: str) -> Iterator[Case]:
         lambda: norm(z, w, w),
     )
     a, b = randn(1024, 1024), randn(1024, 1024)
-    yield (
-        "matmul fp32 1024^3",
-        2 * 1024**3 / 1e9,
-        "GFLOP",
-        lambda: run("matmul", a, b),
-        lambda: a @ b,
-    )
+    half_a, half_b = a.astype(np.float16), b.astype(np.float16)
+    for kind, left, right in (("fp32", a, b), ("fp16 (NumPy fp32)", half_a, half_b)):
+        yield (
+            f"matmul {kind} 1024^3",
+            2 * 1024**3 / 1e9,
+            "GFLOP",
+            lambda left=left, right=right: run("matmul", left, right),
+            lambda: a @ b,
+        )
 
 
 def gpu_seconds(ways: list[Callable[[], Any]]) -> list[float]:

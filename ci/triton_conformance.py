@@ -376,6 +376,8 @@ def main(arguments: list[str] | None = None) -> int:
         folder = Path(name)
         cache = options.cache.resolve() if options.cache else folder / "cache"
         with environment(folder, cache) as env:
+            # the case's limit is the one that counts, not that of one kernel
+            env["XTARGET_JIT_SECONDS"] = str(PATIENCE * options.seconds)
             try:
                 for file in options.files:
                     cases = results.setdefault(file, [])

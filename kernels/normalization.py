@@ -6,6 +6,7 @@ Each comes twice: a row in one piece (BLOCK_N >= n), and `_long`, which walks th
 
 import triton
 import triton.language as tl
+from triton.language.extra import libdevice
 
 from .arithmetic import divide, exp
 from .indexing import offset, positions, span
@@ -80,7 +81,7 @@ def softmax_walk(
         column, column_mask = span(start, n, BLOCK_N)
         mask = row_mask[:, None] & column_mask[None, :]
         value = tl.load(rows + (column * cx)[None, :], mask=mask, other=float("-inf")).to(T)
-        power = exp(value - top[:, None])
+        power = libdevice.exp(value - top[:, None])
         total += tl.where(mask, power, tl.zeros_like(power))
         if out.dtype.element_ty == T:  # nothing is lost by keeping it there
             tl.store(target + (column * co)[None, :], power, mask=mask)
@@ -93,7 +94,7 @@ def softmax_walk(
             power = tl.load(p, mask=mask)
         else:
             value = tl.load(rows + (column * cx)[None, :], mask=mask).to(T)
-            power = exp(value - top[:, None])
+            power = libdevice.exp(value - top[:, None])
         tl.store(p, divide(power, total_row[:, None]).to(out.dtype.element_ty), mask=mask)
 
 

@@ -3,8 +3,9 @@
 Nothing here changes a result, only its speed (and, on a sum, the order of rounding). A vendor that
 is not listed gets `other`, which is small enough for 32 KiB of shared memory.
 
-Why the CPU's are so small: a block is one sub-group of 16 lanes, every lane's share is unrolled
-code, and the run time's JIT takes seconds over large bodies.
+Why the CPU's are so small: a block is one thread that computes with vectors of 16, every vector of
+a tile is unrolled code, and the run time's JIT takes seconds over large bodies. A matmul's tile is
+what 16 of its 32 vector registers hold.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ _FLAT: Final = {
     "nvidia": Flat(1024, 1024, 4),
     "amd": Flat(1024, 1024, 4),
     "intel": Flat(1024, 512, 4),
-    "cpu": Flat(1024, 256, 1),
+    "cpu": Flat(512, 256, 1),
     "other": Flat(1024, 512, 4),
 }
 
@@ -107,7 +108,7 @@ _ROWS: Final = {
     "nvidia": Rows(16384, 4096, 1024, 512, 16),
     "amd": Rows(8192, 4096, 1024, 512, 8),
     "intel": Rows(2048, 1024, 512, 256, 8),
-    "cpu": Rows(512, 128, 256, 512, 1, True),
+    "cpu": Rows(512, 64, 256, 512, 1, True),
     "other": Rows(2048, 1024, 512, 256, 8),
 }
 

@@ -19,13 +19,13 @@ CASES: dict[str, Case] = {}
 
 @triton.jit
 def dot(a, b, c, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, P: tl.constexpr,
-        I: tl.constexpr, D: tl.constexpr):  # fmt: skip
+        A: tl.constexpr, D: tl.constexpr):  # fmt: skip
     m = tl.arange(0, M)
     n = tl.arange(0, N)
     k = tl.arange(0, K)
     x = tl.load(a + m[:, None] * K + k[None, :])
     y = tl.load(b + k[:, None] * N + n[None, :])
-    total = tl.dot(x, y, input_precision=P, max_num_imprecise_acc=I, out_dtype=D)
+    total = tl.dot(x, y, input_precision=P, max_num_imprecise_acc=A, out_dtype=D)
     tl.store(c + m[:, None] * N + n[None, :], total)
 
 
@@ -46,7 +46,7 @@ for _name, _type, _out, _precision, _imprecise, _acc, _dtype, _odtype, _toleranc
     CASES[f"dot_{_name}"] = Case(
         dot,
         {"a": "*" + _type, "b": "*" + _type, "c": "*" + _out},
-        {"M": 16, "N": 16, "K": 32, "P": _precision, "I": _imprecise, "D": _acc},
+        {"M": 16, "N": 16, "K": 32, "P": _precision, "A": _imprecise, "D": _acc},
         lambda d=_dtype, e=_odtype: [np.abs(normal(16, 32) * 5).astype(d),
                                      np.abs(normal(32, 16) * 5).astype(d), empty(16, 16, dtype=e)],
         lambda a, b, c: [(2, a.astype(np.float64) @ b.astype(np.float64))],

@@ -126,7 +126,8 @@ def test_a_failed_assertion_is_told_and_its_block_stops(
         launch(artifact, arguments, made.grid)
     said = str(caught.value)
     found = {b for b in range(4) if f"block ({b}, 0, 0)" in said}
-    assert found <= blocks and len(found) == 1
+    assert found <= blocks
+    assert len(found) == 1
     where = f"{Path(__file__).name}:{line_of(repr(text)[1:-1])}"
     assert f"device_assert failed in {fn.fn.__name__} ({where}): {text}" in said
     for block in blocks:

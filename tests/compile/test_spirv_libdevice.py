@@ -180,7 +180,8 @@ def test_ends_of_bessel_functions(dtype: Any) -> None:
     i0, i1 = values(modified, x)
     assert np.abs(np.array([j0[0] - 1, j1[0], i0[0] - 1, i1[0]])).max() < 4 * np.finfo(dtype).eps
     assert (y0[0], y1[0]) == (-np.inf, -np.inf)
-    assert (j0[1], j1[1]) == (j0[5], -j1[5]) and (i0[1], i1[1]) == (i0[5], -i1[5])
+    assert (j0[1], j1[1]) == (j0[5], -j1[5])
+    assert (i0[1], i1[1]) == (i0[5], -i1[5])
     assert np.isnan([y0[1], y1[1], y0[3], y1[3]]).all()
     assert (j0[2], j1[2], y0[2], y1[2], j0[3], j1[3]) == (0,) * 6
     assert (i0[2], i1[2], i0[3], i1[3]) == (np.inf, np.inf, np.inf, -np.inf)
@@ -204,6 +205,7 @@ def test_modified_bessel_functions(dtype: Any, tolerance: float) -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_ends_of_the_error_integral(dtype: Any) -> None:
     ends = values(errors, np.array([np.inf, -np.inf, np.nan, 1, -1, 1.5, 0], dtype))
-    assert (ends[0][0], ends[0][1]) == (0, np.inf) and np.isnan(ends[0][2])
+    assert (ends[0][0], ends[0][1]) == (0, np.inf)
+    assert np.isnan(ends[0][2])
     assert (ends[1][3], ends[1][4], ends[1][6]) == (np.inf, -np.inf, 0)
     assert np.isnan(ends[1][[0, 1, 2, 5]]).all()

@@ -125,7 +125,7 @@ def test_options_are_true_or_false(option: str) -> None:
 
 
 def test_gluon() -> None:
-    with pytest.raises(CompileError, match="in_gluon .* is written in Gluon"):
+    with pytest.raises(CompileError, match=r"in_gluon .* is written in Gluon"):
         compiled(case(in_gluon))
 
 

@@ -106,7 +106,7 @@ def _reduction(name: str, launch: Launch, p: _Launched) -> None:
 
 def _rows(name: str, launch: Launch, p: _Launched, spec: KernelSpec) -> None:
     assert launch.grid[0] * p.BLOCK_M >= p.m
-    assert name.endswith("_long") or p.n <= p.BLOCK_N
+    assert name.endswith(("_long", "_walk")) or p.n <= p.BLOCK_N
     rows, columns = np.arange(p.m), np.arange(p.n)
     x = p.x.read(offset(rows, p.shape, p.sx)[:, None] + columns * p.cx)
     vectors = [
@@ -130,12 +130,32 @@ def _matmul(launch: Launch, p: _Launched) -> None:
     for y in range(launch.grid[1]):
         first = y * p.chunk
         k = np.arange(first, first + min(p.chunk, p.K - first))
-        assert not p.EVEN_K or len(k) % p.BLOCK_K == 0
-        for a, b, o in zip(*starts, strict=True):
+        outer = launch.source == "linear:matmul_outer"
+        assert outer or not p.EVEN_K or len(k) % p.BLOCK_K == 0
+        for i, (a, b, o) in enumerate(zip(*starts, strict=True)):
             left_matrix = p.a.read(a + (m * p.am)[:, None] + k * p.ak)
-            right_matrix = p.b.read(b + (k * p.bk)[:, None] + n * p.bn)
+            columns = b + (k * p.bk)[:, None] + n * p.bn
+            if outer and p.PANELS:
+                panel = i * -(-p.N // p.BLOCK_N) + n // p.BLOCK_N
+                columns = (panel * p.K + k[:, None]) * p.BLOCK_N + n % p.BLOCK_N
+            right_matrix = p.b.read(columns)
             place = y * p.part + o + (m * p.om)[:, None] + n * p.on
             p.out.write(place, left_matrix @ right_matrix)
+
+
+def _panels(launch: Launch, p: _Launched) -> None:
+    width = p.WIDTH
+    assert launch.grid[0] * width >= p.count > (launch.grid[0] - 1) * width
+    assert launch.grid[2] * p.BLOCK_K >= p.K
+    k, column = np.arange(p.K)[:, None], np.arange(p.count)
+    starts = offset(np.arange(launch.grid[1]), p.shape, p.sx)
+    for i, start in enumerate(starts):
+        target = i * p.to_matrix + k * p.to_k
+        value = p.x.read(start + k * p.xk + column * p.step)
+        p.out.write(target + column // width * p.to_panel + column % width, value)
+        if p.FILL:
+            left = np.arange(p.count, launch.grid[0] * width)
+            p.out.write(target + left // width * p.to_panel + left % width, 0)
 
 
 def emulate(
@@ -184,8 +204,10 @@ def emulate(
             _reduction(name, launch, parameters)
         elif family == "normalization":
             _rows(name, launch, parameters, spec)
+        elif launch.source == "linear:panels":
+            _panels(launch, parameters)
         else:
-            assert launch.source == "linear:matmul"
+            assert launch.source in ("linear:matmul", "linear:matmul_outer")
             _matmul(launch, parameters)
     if result.size:
         assert output.writes.sum() == result.size

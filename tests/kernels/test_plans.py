@@ -209,6 +209,19 @@ def test_a_cut_sum_is_right(catalog: Any, rules: Any) -> None:
         np.testing.assert_array_equal(result, view.sum(axis))
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float16"])
+def test_a_large_matmul_on_a_cpu_goes_through_panels(catalog: Any, rules: Any, dtype: str) -> None:
+    """Panels of b, and where the operands are multiplied in another type, a in that type."""
+    rng = np.random.default_rng(0)
+    a = rng.integers(-3, 3, (2, 3, 40, 70)).astype(dtype)
+    b = rng.integers(-3, 3, (3, 70, 50)).astype(dtype)
+    few = 2 if dtype == "float64" else 3
+    for left, right in ((a, b), (a[0, 0], b[0]), (a[:, :, ::-1], b[..., ::-1]), (a[1, 2], b[2:])):
+        result, plan = emulate(catalog["matmul"], [left, right], rules, vendor="cpu")
+        assert len(plan.launches) == few
+        np.testing.assert_array_equal(result, left @ right)
+
+
 def test_a_matmul_of_long_k_is_cut(catalog: Any, rules: Any) -> None:
     rng = np.random.default_rng(0)
     a = rng.integers(-3, 3, (2, 3, 4, 3000)).astype(float)

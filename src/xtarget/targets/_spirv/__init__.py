@@ -11,6 +11,9 @@ In the order of the data:
     literals    floating-point literals of newer LLVMs
     retarget    the rewrites in their order: AMD's flavour of LLVM IR to OpenCL's;
                 `aggregates`, `printf`, `crosslane`, `bfloat`, `atomics` are the larger ones
+    diagnose    runs a failed pass again to read its reason; `places` finds lines of the kernel
+    capabilities  compares what a module wants with what the target's options say there is
     library     defines, in LLVM IR, what a kernel calls and OpenCL does not have; its families are
-                `intrinsics`, `crosslane`, `libdevice`, `arithmetic`, `bfloat`, `atomics`
+                `intrinsics`, `crosslane`, `libdevice`, `special`, `arithmetic`, `bfloat`,
+                `atomics`, `asserts`
 """

@@ -9,7 +9,7 @@ import hashlib
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NoReturn
 
 import triton
@@ -186,7 +186,7 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
             return module
 
         def spirv(text: str, metadata: dict[str, Any]) -> bytes:
-            binary = worker.emit(text)
+            binary = made.pop(text, b"") or worker.emit(text)
             has = {name: getattr(options, name) for name in _CAPABILITIES}
             check_capabilities(binary, has, "".join(source))
             return binary
@@ -194,10 +194,13 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
         source: list[str] = []  # Triton's IR with locations, for messages
         stages["ttir"] = ttir
         stages["ttgir"] = ttgir
-        stages["llir"] = lambda module, metadata: self._llir(module, metadata, options)
+        made: dict[str, bytes] = {}
+        stages["llir"] = lambda module, metadata: self._llir(module, metadata, options, made)
         stages["spirv"] = spirv
 
-    def _llir(self, module: Any, metadata: dict[str, Any], options: Options) -> str:
+    def _llir(
+        self, module: Any, metadata: dict[str, Any], options: Options, made: dict[str, bytes]
+    ) -> str:
         entry = module.get_entry_func_name()
         with _explained("llir", module, options, metadata["warp_size"]):
             lowered = lowering.lower_to_llvm(
@@ -219,6 +222,12 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
         except UnsupportedCodeError as error:
             place = place_of(error.symbol, lowering.with_lines(module))
             raise UnsupportedCodeError(error.what, error.symbol, place) from error
+        if kernel.warp_size != layout.warp_size:
+            try:
+                made[text] = worker.emit(text)
+            except CompileError:  # LLVM 22 ends on some operations of vectors: without, then
+                layout = replace(layout, vectors=False)
+                text, kernel = worker.prepare(lowered.text, lowered.bitcode, entry, layout)
         metadata.update(
             name=entry,
             shared=layout.all_shared_bytes,

@@ -14,7 +14,7 @@ from .arithmetic import NEEDS_DEFINITION
 from .irtext import Draft, Entry, Layout, UnsupportedError
 from .literals import in_old_style
 from .retarget import CLOCK, retarget
-from .vector_shapes import LANES
+from .vector_code import LANES
 from .vectors import NotVectorizableError, vectorize
 
 __all__ = ["emit", "prepare", "warm_up"]

@@ -115,8 +115,8 @@ _NO_EFFECT = re.compile(r"(?:s_waitcnt\w* .*|s_nop .*|;.*|\s*)")
 
 
 def drop_inline_assembly(draft: Draft) -> None:
-    """AMD's waits and hints mean nothing here, its and NVIDIA's clocks are the device's; every other
-    assembly is an error.
+    """AMD's waits and hints mean nothing here, its and NVIDIA's clocks are the device's; every
+    other assembly is an error.
     """
     result = []
     for line in draft.lines:

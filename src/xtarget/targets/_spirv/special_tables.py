@@ -1,8 +1,8 @@
 """Chebyshev coefficients of special functions, each on the interval that its comment names.
 
-Interpolation in 80 Chebyshev nodes with mpmath 1.3 at 60 digits, rounded to doubles, cut where terms
-no longer reach a double's last bit. tests/compile/test_spirv_libdevice.py checks what comes of them
-against integrals and a table.
+Interpolation in 80 Chebyshev nodes with mpmath 1.3 at 60 digits, rounded to doubles, cut where
+terms no longer reach a double's last bit. tests/compile/test_spirv_libdevice.py checks what comes
+of them against integrals and a table.
 """
 
 from __future__ import annotations

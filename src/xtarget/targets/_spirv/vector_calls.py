@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 
-from .vector_shapes import LANES, Instruction, NotVectorizableError, Shapes
+from .vector_code import LANES, Instruction, NotVectorizableError
+from .vector_shapes import Shapes
 from .vector_text import Text
 
 __all__ = ["is_barrier", "vector_call"]
 
+_SHUFFLE = re.compile(r"_Z17sub_group_shuffle[a-zD]+j")
 _BUILTIN = re.compile(r"_Z(\d+)(\w+)")
 _CODES = {"half": ("Dh",), "float": ("f",), "double": ("d",), "i8": ("c", "h"), "i16": ("s", "t"),
           "i32": ("i", "j"), "i64": ("l", "m")}  # fmt: skip
@@ -25,6 +27,23 @@ _NOT_NUMERIC = re.compile(
 )
 
 
+#: Built-in functions that give the same to all lanes.
+_PLACES = ("_Z12get_group_idj", "_Z14get_num_groupsj")
+
+
+def is_shuffle(name: str) -> bool:
+    """Whether lanes exchange values."""
+    return _SHUFFLE.fullmatch(name) is not None
+
+
+def may_be_repeated(one: Instruction) -> bool:
+    """Whether it makes no difference how many lanes call it, and whether in vain."""
+    name = one.extra
+    if name in _PLACES or is_shuffle(name) or _NUMERIC.fullmatch(name):
+        return True
+    return _BUILTIN.fullmatch(name) is not None and bool(_mangled(one))
+
+
 def is_barrier(name: str) -> bool:
     """A single thread waits for nobody."""
     return name in ("_Z7barrierj", "_Z17sub_group_barrierj")
@@ -37,7 +56,7 @@ def vector_call(text: Text, one: Instruction, shapes: Shapes) -> None:
         NotVectorizableError: there is no such function of vectors.
     """
     name = one.extra
-    if re.fullmatch(r"_Z17sub_group_shuffle[a-zD]+j", name):
+    if is_shuffle(name):
         _shuffle(text, one, shapes)
         return
     if _NUMERIC.fullmatch(name):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .vector_shapes import Block, NotVectorizableError, Shapes
+from .vector_code import Block, Instruction, NotVectorizableError
+from .vector_shapes import Shapes
 
-__all__ = ["Region", "reverse_postorder", "split_regions"]
+__all__ = ["Region", "doubtful_blocks", "reverse_postorder", "split_regions"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,3 +117,44 @@ def split_regions(blocks: Sequence[Block], shapes: Shapes) -> list[Region]:
         inside |= found
         regions.append(Region(label, tuple(sorted(found, key=number.__getitem__)), join))
     return regions
+
+
+def doubtful_blocks(blocks: Sequence[Block], regions: Sequence[Region], shapes: Shapes) -> set[str]:
+    """Blocks that some lanes may go through without the first one.
+
+    An instruction may say that it does not overflow, but that is said of the lanes that execute it.
+    Where those are the first so many lanes, or none, it holds for lane 0 and all up to the last.
+    """
+    by_label = {block.label: block for block in blocks}
+    definitions = {one.name: one for block in blocks for one in block.code if one.name}
+    doubtful: set[str] = set()
+    for region in regions:
+        for label in region.blocks:
+            before = by_label[label].before
+            end = by_label[before[0]].end
+            conditional = len(end.labels) == 2
+            if (
+                len(before) > 1
+                or before[0] in doubtful
+                or (conditional and end.labels[0] != label)
+                or (conditional and not _of_first_lanes(end.operands[0], definitions, shapes))
+            ):
+                doubtful.add(label)
+    return doubtful
+
+
+def _of_first_lanes(mask: str, definitions: dict[str, Instruction], shapes: Shapes) -> bool:
+    """Whether a mask, if it is true for a lane, is true for all lanes before it."""
+    one = definitions.get(mask)
+    if shapes.get(mask, "i1").step == 0 or one is None:
+        return True
+    if one.op == "and" or (one.op == "select" and one.operands[2] == "false"):
+        return all(_of_first_lanes(part, definitions, shapes) for part in one.operands[:2])
+    if one.op != "icmp":
+        return False
+    left, right = (shapes.get(value, one.types[0]) for value in one.operands)
+    growing, fixed = (left, right) if right.step == 0 else (right, left)
+    below = ("slt", "sle", "ult", "ule") if growing is left else ("sgt", "sge", "ugt", "uge")
+    exact = growing.signed if one.extra[0] == "s" else growing.unsigned
+    step = growing.step or 0
+    return one.extra in below and fixed.step == 0 and step > 0 and exact

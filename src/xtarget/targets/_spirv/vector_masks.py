@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .vector_shapes import LANES, Block, Instruction, NotVectorizableError, Shapes
+from .vector_code import LANES, Block, Instruction, NotVectorizableError
+from .vector_shapes import Shapes
 from .vector_text import Text
 
 __all__ = ["Masks"]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from .vector_code import LANES, Instruction, NotVectorizableError, size_of
 from .vector_masks import Masks
-from .vector_shapes import LANES, Instruction, NotVectorizableError, Shapes, size_of
+from .vector_shapes import Shapes
 from .vector_text import Text
 
 __all__ = ["Memory"]
@@ -107,9 +108,8 @@ class Memory:
 
     def _store_lane(self, one: Instruction, lane: int, address: str) -> None:
         text, value = self._text, self._text.resolved(one.operands[0])
-        element = text.scalar_here(
-            f"extractelement {text.vector_type(one.type)} {text.vector(value, one.type)}, i32 {lane}"
-        )
+        vector = f"{text.vector_type(one.type)} {text.vector(value, one.type)}"
+        element = text.scalar_here(f"extractelement {vector}, i32 {lane}")
         text.emit(f"store {one.type} {element}, {one.types[1]} {address}{_align(one)}")
 
     def _at(self, one: Instruction, pointer: str, lane: str) -> str:

@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
-from .vector_shapes import LANES, Block, NotVectorizableError, Shapes
+from .vector_code import LANES, Block, NotVectorizableError
+from .vector_shapes import Shapes
 
 __all__ = ["Text"]
 

@@ -1,35 +1,38 @@
 """A block of one warp as one thread that computes with vectors, for CPU run times.
 
 A CPU's OpenCL compiler makes vectors of lanes too, but has to find out what is known here: that a
-mask is full, that neighbours lie side by side, that a value is the same in all lanes. It also writes
-all code twice, for whole and for cut vectors. Here the 16 lanes of the block's only warp become
-vectors of 16; what is the same in all lanes stays a scalar; where a mask is full, as a comparison of
-its last lane tells, memory is read and written in one piece; values that lanes exchange are
-shuffles of a register.
+mask is full, that neighbours lie side by side, that a value is the same in all lanes. It also
+writes all code twice, for whole and for cut vectors. Here the 16 lanes of the block's only warp
+become vectors of 16; what is the same in all lanes stays a scalar; where a mask is full, as a
+comparison of its last lane tells, memory is read and written in one piece; values that lanes
+exchange are shuffles of a register.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 
-from .vector_calls import is_barrier, vector_call
-from .vector_flow import Region, reverse_postorder, split_regions
-from .vector_masks import Masks
-from .vector_memory import Memory
-from .vector_shapes import (
+from .vector_calls import is_barrier, is_shuffle, may_be_repeated, vector_call
+from .vector_code import (
+    FLOAT_FLAGS,
+    LANE_CALL,
+    LANES,
     WARP_CALL,
     Block,
     Instruction,
     NotVectorizableError,
-    analyse,
     parse,
 )
+from .vector_flow import Region, doubtful_blocks, reverse_postorder, split_regions
+from .vector_masks import Masks
+from .vector_memory import Memory
+from .vector_shapes import Shapes
 from .vector_text import Text
 
 __all__ = ["NotVectorizableError", "vectorize"]
 
-_DEFINE = re.compile(r"define .*@([\w.$]+)\(")
 _DIVISIONS = ("sdiv", "udiv", "srem", "urem")
 
 
@@ -41,7 +44,7 @@ def vectorize(text: str, entry: str) -> str:
     """
     lines = text.splitlines()
     starts = [i for i, line in enumerate(lines) if line.startswith("define ")]
-    if len(starts) != 1 or _DEFINE.match(lines[starts[0]])[1] != entry:  # type: ignore[index]
+    if len(starts) != 1 or f"@{entry}(" not in lines[starts[0]]:
         raise NotVectorizableError("functions beside the kernel")
     start = starts[0]
     end = next(i for i in range(start, len(lines)) if lines[i] == "}")
@@ -72,20 +75,22 @@ class _Kernel:
         self._blocks = {block.label: block for block in blocks}
         self._order = reverse_postorder(blocks)
         reachable = [self._blocks[label] for label in self._order]
-        joins: set[str] = set()
-        apart: frozenset[str] = frozenset()
+        self.shapes = Shapes(reachable)
+        known: tuple[set[str], set[str], set[str]] | None = None
         while True:
-            self.shapes = analyse(reachable, joins, apart)
             self._regions = split_regions(reachable, self.shapes)
             inside = {label for region in self._regions for label in region.blocks}
-            now = {label for label in inside if len(self._blocks[label].before) > 1}
-            now |= {region.join for region in self._regions}
-            away = frozenset(
-                one.name for label in inside for one in self._blocks[label].code if one.op == "load"
-            )
-            if now == joins and away == apart:
+            joins = {label for label in inside if len(self._blocks[label].before) > 1}
+            joins |= {region.join for region in self._regions}
+            found = (joins, inside, doubtful_blocks(reachable, self._regions, self.shapes))
+            if found == known:
                 break
-            joins, apart = joins | now, apart | away
+            if known:  # what varied once is not looked at anew, so that this comes to an end
+                found = (known[0] | joins, known[1] | inside, known[2] | found[2])
+                if found == known:
+                    break
+            known = found
+            self.shapes = Shapes(reachable, *known)
         self._text = Text(reachable, self.shapes)
         self._masks = Masks(self._text, reachable, self.shapes)
         self._memory = Memory(self._text, self._masks, self.shapes)
@@ -196,7 +201,8 @@ class _Kernel:
         result = self._text.vector(values[sources[0]], one.type)
         for source in sources[1:]:
             mask = edges[source, label]
-            assert mask is not None
+            if mask is None:
+                raise NotVectorizableError("two ways that all lanes go")
             result = self._text.assign(
                 f"select {self._text.vector_type('i1')} {self._text.vector(mask, 'i1')}, "
                 f"{type_} {self._text.vector(values[source], one.type)}, {type_} {result}",
@@ -215,7 +221,7 @@ class _Kernel:
                 raise NotVectorizableError("addresses that vary from lane to lane in a loop")
             varying = shape.step is None
             type_ = self._text.vector_type(one.type) if varying else one.type
-            self._text.emit(lambda one=one, type_=type_: self._phi(one, type_, origin))
+            self._text.emit(partial(self._phi, one, type_, origin))
         self._text.place_behind(*(one.name for one in self._phi_list(block)))
 
     def _phi(self, one: Instruction, type_: str, origin: Mapping[str, Region]) -> str:
@@ -238,28 +244,17 @@ class _Kernel:
                 self._instruction(one, mask)
 
     def _instruction(self, one: Instruction, mask: str | None) -> None:
-        text, shape = self._text, self.shapes.get(one.name) if one.name else None
+        text, shape = self._text, self.shapes.get(one.name)
         if one.op == "load":
             self._memory.load(one, mask)
         elif one.op == "store":
             self._memory.store(one, mask)
-        elif one.op == "call" and is_barrier(one.extra):
-            if mask is not None:
-                raise NotVectorizableError("a barrier that not all lanes reach")
-        elif one.op == "call" and one.extra == WARP_CALL:
-            text.alias(one.name, "0")
-        elif shape is None and one.op != "call":
-            raise NotVectorizableError(one.op)
-        elif shape is not None and shape.known is not None:
-            pass  # a constant wherever it is used
-        elif shape is not None and shape.step is not None:
-            self._scalar(one, mask)
         elif one.op == "call":
-            if mask is not None and "shuffle" in one.extra:
-                raise NotVectorizableError("lanes that exchange values while others are away")
-            if shape is None:
-                raise NotVectorizableError(f"a call of {one.extra}")
-            vector_call(text, one, self.shapes)
+            self._call(one, mask)
+        elif shape.known is not None:
+            pass  # a constant wherever it is used
+        elif shape.step is not None:
+            self._scalar(one, mask)
         elif one.op == "getelementptr":
             self._memory.address(one)
         elif one.type.startswith("ptr"):
@@ -269,12 +264,32 @@ class _Kernel:
         if one.name:
             text.place_behind(one.name)
 
+    def _call(self, one: Instruction, mask: str | None) -> None:
+        text, shape = self._text, self.shapes.get(one.name)
+        if is_barrier(one.extra):
+            if mask is not None:
+                raise NotVectorizableError("a barrier that not all lanes reach")
+        elif one.extra == WARP_CALL:
+            text.alias(one.name, "0")
+        elif one.extra == LANE_CALL:
+            pass  # a constant
+        elif not one.name or not may_be_repeated(one):
+            raise NotVectorizableError(f"a call of {one.extra}")
+        elif is_shuffle(one.extra) and mask is not None:
+            raise NotVectorizableError("lanes that exchange values while others are away")
+        elif is_shuffle(one.extra) and shape.step == 0:
+            text.alias(one.name, one.operands[0])
+        elif shape.step == 0:
+            self._scalar(one, mask)
+        else:
+            vector_call(text, one, self.shapes)
+
     def _scalar(self, one: Instruction, mask: str | None) -> None:
         """As it was, for the first lane: that stands for all."""
         values = [self._text.scalar(v) for v in one.operands]
         if one.op in _DIVISIONS and mask is not None and one.operands[1].startswith("%"):
             raise NotVectorizableError("a division that not all lanes execute")
-        self._text.emit(_line(one, values, one.types, one.type, one.name))
+        self._text.emit(_line(one, values, one.types, one.type, mask))
 
     def _vector(self, one: Instruction, mask: str | None) -> None:
         text = self._text
@@ -288,20 +303,23 @@ class _Kernel:
             text.vector(v, t) for v, t in list(zip(one.operands, one.types, strict=True))[1:]
         ]
         if one.op in _DIVISIONS and mask is not None and one.operands[1].startswith("%"):
-            ones = text.constant([1] * 16, one.type)
+            ones = text.constant([1] * LANES, one.type)
             values[1] = text.assign(
                 f"select {text.vector_type('i1')} {text.vector(mask, 'i1')}, "
                 f"{types[1]} {values[1]}, {types[1]} {ones}",
                 one.type,
             )
-        text.emit(_line(one, values, types, text.vector_type(one.type), one.name))
+        text.emit(_line(one, values, types, text.vector_type(one.type), mask))
 
 
 def _line(
-    one: Instruction, values: Sequence[str], types: Sequence[str], type_: str, name: str
+    one: Instruction, values: Sequence[str], types: Sequence[str], type_: str, mask: str | None
 ) -> str:
-    """An instruction's text with other operands and types."""
-    flags = "".join(f"{flag} " for flag in one.flags)
+    """An instruction's text with other operands and types.
+
+    What it says of overflows holds for the lanes that execute it: under a mask it is left out.
+    """
+    flags = "".join(f"{flag} " for flag in one.flags if mask is None or flag in FLOAT_FLAGS)
     pairs = [f"{t} {v}" for t, v in zip(types, values, strict=True)]
     if one.op in ("icmp", "fcmp"):
         rest = f"{flags}{one.extra} {pairs[0]}, {values[1]}"
@@ -311,14 +329,11 @@ def _line(
         rest = f"{flags}{one.extra}, {', '.join(pairs)}"
     elif one.op == "call":
         prefix = "spir_func " if one.extra.startswith("_Z") else ""
-        assigned = f"{name} = " if name else ""
-        return f"{assigned}call {prefix}{type_} @{one.extra}({', '.join(pairs)})"
-    elif one.op == "load":
-        rest = f"{type_}, {pairs[0]}, {one.align}"
+        return f"{one.name} = call {prefix}{type_} @{one.extra}({', '.join(pairs)})"
     elif len(values) == 2:
         rest = f"{flags}{pairs[0]}, {values[1]}"
     elif one.op in ("fneg", "freeze"):
         rest = flags + pairs[0]
     else:
         rest = f"{flags}{pairs[0]} to {type_}"
-    return f"{name} = {one.op} {rest}"
+    return f"{one.name} = {one.op} {rest}"

@@ -1,0 +1,96 @@
+"""Blocks of one warp as one thread of vectors: right results, and the same as of many threads."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xtarget._types import Artifact, Target
+from xtarget.targets import cpu, intel
+from xtarget.targets._spirv_binary import read_entry_points
+
+pytest.importorskip("triton", reason="Triton is not installed, and it is what compiles")
+pytest.importorskip("llvmlite", reason="llvmlite is not installed, and it writes SPIR-V")
+
+sys.path.insert(0, str(Path(__file__).parent))
+import spirv_kernels
+import test_spirv
+import vector_kernels
+from spirv_requests import request
+
+import xtarget
+
+CPU, INTEL = Target("cpu", "spirv64"), Target("intel", "spirv64")
+#: Those of Triton's language, at one warp of 16.
+LANGUAGE = {
+    name: replace(case, num_warps=1, warp_size=16)
+    for name, case in spirv_kernels.CASES.items()
+    if case.expect and case.warp_size == 16
+}
+#: What every run looks at; the others of the language are long tests.
+QUICK = ("add_fp32", "rounded_right", "denormal_product")
+
+
+def compiled(case: Any, **options: Any) -> Artifact:
+    return cpu.create_compiler().compile(request(case, **options), CPU)
+
+
+def run(case: Any, artifact: Artifact) -> list[Any]:
+    arguments = case.arguments()
+    test_spirv.launch(artifact, arguments, case.grid)
+    return arguments
+
+
+@pytest.mark.parametrize("name", vector_kernels.CASES)
+def test_lanes_that_part_or_lie_apart(name: str) -> None:
+    case = replace(vector_kernels.CASES[name], num_warps=1)
+    artifact = compiled(case, lanes="vectors")
+    assert artifact.warp_size == 1, "it stayed a block of many threads"
+    test_spirv.check_result(case, artifact, name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if name in QUICK else pytest.mark.long) for name in LANGUAGE],
+)
+def test_the_language_as_vectors(name: str) -> None:
+    artifact = compiled(LANGUAGE[name], lanes="vectors")
+    test_spirv.check_result(LANGUAGE[name], artifact, name)
+
+
+def test_a_block_is_one_thread_for_the_cpu_alone() -> None:
+    case = replace(vector_kernels.CASES["row_sums"], num_warps=1)
+    plain = replace(request(case), options=())
+    artifact = cpu.create_compiler().compile(plain, CPU)
+    (entry,) = read_entry_points(artifact.binary, (1, 4))
+    assert entry.local_size == artifact.block == (1, 1, 1)
+    assert entry.subgroup_size is None
+    assert intel.create_compiler().compile(plain, INTEL).block == (32, 1, 1)
+
+
+def test_a_warp_size_that_is_asked_for_is_kept() -> None:
+    case = replace(vector_kernels.CASES["row_sums"], num_warps=1)
+    assert compiled(case).block == (16, 1, 1)
+
+
+def test_more_than_one_warp_stays_threads() -> None:
+    case = replace(vector_kernels.CASES["row_sums"], num_warps=2)
+    artifact = compiled(case, lanes="vectors")
+    assert artifact.block == (32, 1, 1)
+    test_spirv.check_result(case, artifact, "row_sums")
+
+
+def test_a_matmul_has_the_same_bits_with_and_without_panels() -> None:
+    test_spirv.device()
+    rng = np.random.default_rng(3)
+    a, b = (rng.standard_normal(shape, dtype=np.float32) for shape in ((70, 93), (93, 75)))
+    whole = xtarget.run("matmul", a, b, device="cpu:0")
+    few_rows = xtarget.run("matmul", a[:9], b, device="cpu:0")
+    few_columns = xtarget.run("matmul", a, np.ascontiguousarray(b[:, :11]), device="cpu:0")
+    assert np.array_equal(whole[:9], few_rows)
+    assert np.array_equal(whole[:, :11], few_columns)
