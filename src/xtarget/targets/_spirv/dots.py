@@ -215,11 +215,10 @@ def _described(match: re.Match[str], number: int, text: str) -> _Dot | None:
     inner = _TYPES.get((type_a, type_c))
     if inner is None or type_a != type_b:
         return None
-    values = []
-    for name, type_ in (("a", type_a), ("b", type_b)):
-        values.append(_source(match[name], match["l" + name], type_, text))
+    operand_a = _source(match["a"], match["la"], type_a, text)
+    operand_b = _source(match["b"], match["lb"], type_b, text)
     total = (match["c"], match["lc"], type_c)
-    return _Dot(number, *values, total, match["result"], inner, tuple(batch), m, n, k)
+    return _Dot(number, operand_a, operand_b, total, match["result"], inner, tuple(batch), m, n, k)
 
 
 def _source(value: str, layout: str, type_: str, text: str) -> tuple[str, str, str]:
@@ -264,8 +263,8 @@ def _loop(dot: _Dot, tile: _Tile, loops: Loops) -> list[str]:
     pointer = f"!tt.ptr<{inner}>"
     bases, at = [], 0
     rows_layout = _by_rows(dot.shapes[2], loops)
-    total = _in_layout(write, dot, rows_layout)
-    for (value, layout, type_), shape in zip((dot.a, dot.b, total), dot.shapes, strict=True):
+    brought = _in_layout(write, dot, rows_layout)
+    for (value, layout, type_), shape in zip((dot.a, dot.b, brought), dot.shapes, strict=True):
         base = _base(write, at, pointer)
         # widened here and not in the loop, where a CPU's JIT takes seconds for it
         value = write.converted(value, shape, layout, type_, inner)
@@ -337,7 +336,8 @@ def _in_layout(write: _Writer, dot: _Dot, layout: str) -> tuple[str, str, str]:
 def _by_rows(shape: tuple[int, ...], loops: Loops) -> str:
     """The layout in which Triton loads and stores a tensor: neighbours in neighbouring threads."""
     lanes, warps = loops.warp_size, loops.num_warps
-    all_lanes, all_warps = [], []
+    all_lanes: list[int] = []
+    all_warps: list[int] = []
     for size in shape[:0:-1]:
         all_lanes.insert(0, min(lanes, size))
         lanes //= all_lanes[0]
