@@ -77,14 +77,15 @@ def measure(compiler: Any, target: Target, requests: list[tuple[str, CompileRequ
     compiler.compile(requests[0][1], target)
     took = []
     for what, request in requests:
-        clock, processor = time.perf_counter(), processor_seconds()
+        start, before = time.perf_counter(), processor_seconds()
         compiler.compile(request, target)
-        took.append(Took(what, time.perf_counter() - clock, processor_seconds() - processor))
+        took.append(Took(what, time.perf_counter() - start, processor_seconds() - before))
     worst = max(took, key=lambda t: t.clock)
+    clock = statistics.median(t.clock for t in took) * 1e3
+    processor = statistics.median(t.processor for t in took) * 1e3
     print(
-        f"{target}: {len(took)} kernels, median {statistics.median(t.clock for t in took) * 1e3:.0f}"
-        f" ms, worst {worst.clock * 1e3:.0f} ms ({worst.what}); processor: median "
-        f"{statistics.median(t.processor for t in took) * 1e3:.0f} ms, in all "
+        f"{target}: {len(took)} kernels, median {clock:.0f} ms, worst {worst.clock * 1e3:.0f} ms "
+        f"({worst.what}); processor: median {processor:.0f} ms, in all "
         f"{sum(t.processor for t in took):.1f} s",
         flush=True,
     )

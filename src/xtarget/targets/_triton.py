@@ -219,9 +219,7 @@ def compile_with_triton(
         **options,
         **dict(request.options),
     }
-    from . import (
-        _triton_files,
-    )  # with tempfile: not for the start of a process that compiles nothing
+    from . import _triton_files  # it takes tempfile: nothing for who compiles nothing
 
     knobs = triton.knobs
     with _lock, ExitStack() as stack:

@@ -15,7 +15,8 @@ from typing import Any
 
 __all__ = ["folder", "manager"]
 
-_MEMORY = "/dev/shm"  # noqa: S108, Linux's file system in memory
+#: Linux's file system in memory.
+_MEMORY = "/dev/shm"
 #: Free bytes that are enough for the stages of a large kernel; a container may have as little as 64
 #: MiB in all.
 _ENOUGH = 32 << 20
