@@ -21,13 +21,13 @@ from xtarget import _bind, _run
 pytest.importorskip("triton", reason="Triton is not installed, and it is what compiles")
 pytest.importorskip("llvmlite", reason="llvmlite is not installed, and it writes SPIR-V")
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
+sys.path.insert(0, str(Path(__file__).parent))
 import spirv_kernels as kernels
 import spirv_language as language
 import test_spirv
 from spirv_run import check, compiled, device, launch
 
+HERE = Path(__file__).parent
 WARPS, SIZES = (1, 4, 8), (16, 32)
 CASES = {**kernels.CASES, **language.CASES}
 #: Sums whose lanes meet in another order as vectors.
