@@ -119,9 +119,11 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
         return f"{NAME}-{digest()}-llvmlite-{llvmlite_version()}"
 
     def parse_options(self, options: dict[str, Any]) -> Options:
+        # `xtarget._triton_backend` knows the device; triton.compile is given a plain target
+        device = getattr(self.target, "compile_options", {})
         known = {
             name: value
-            for name, value in options.items()
+            for name, value in {**device, **options}.items()
             if name in Options.__dataclass_fields__ and value is not None
         }
         known["warp_size"] = self.target.warp_size
