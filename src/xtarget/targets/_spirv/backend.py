@@ -18,7 +18,7 @@ from triton.backends.compiler import BaseBackend, Language
 from triton.backends.driver import DriverBase
 
 from ..._errors import CompileError
-from . import lowering
+from . import libdevice_nv, lowering
 from .capabilities import check_capabilities
 from .client import EmitError, UnsupportedCodeError, worker
 from .diagnose import Stage, optimized, reason
@@ -146,9 +146,7 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
         }
 
     def get_module_map(self) -> dict[str, Any]:
-        from triton.language.extra.hip import libdevice  # AMD's names are what `libdevice` knows
-
-        return {"triton.language.extra.libdevice": libdevice}
+        return {"triton.language.extra.libdevice": libdevice_nv.module()}
 
     def load_dialects(self, context: Any) -> None:
         from triton._C.libtriton import amd
