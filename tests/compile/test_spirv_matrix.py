@@ -32,6 +32,8 @@ WARPS, SIZES = (1, 4, 8), (16, 32)
 CASES = {**kernels.CASES, **language.CASES}
 #: Sums whose lanes meet in another order as vectors.
 REASSOCIATED = ("reductions_", "product_", "dot", "scans_", "descriptor_sums")
+#: Unrolled for the one warp, its code takes Intel's JIT over a minute: compiled only.
+ENDLESS = ("dot_fp16_out",)
 
 
 def short(name: str, chosen: str) -> Any:
@@ -63,7 +65,7 @@ def test_language_as_vectors(name: str, mark_ran_on: Any) -> None:
     case = replace(CASES[name], num_warps=1, warp_size=16)
     artifact = compiled(case, lanes="vectors")
     assert_valid(artifact.binary)
-    if not case.expect:
+    if not case.expect or name in ENDLESS:
         return
     info = device().info
     mark_ran_on("cpu", info.runs_on, info.product)
