@@ -38,6 +38,12 @@ _LANES = ("threads", "vectors")
 _registering = threading.Lock()
 
 
+class OptionError(ValueError, AssertionError):
+    """An option out of range. Triton's own back ends assert on options, and code that uses Triton
+    expects that.
+    """
+
+
 @dataclass(frozen=True)
 class Options:
     """Options of one compilation. Those after `pointers` are what Triton's front end asks of any
@@ -80,7 +86,7 @@ class Options:
     default_dot_input_precision: str = "ieee"
     allowed_dot_input_precisions: tuple[str, ...] = ("ieee", "tf32", "tf32x3", "bf16x3", "bf16x6")
     max_num_imprecise_acc_default: int = 0
-    extern_libs: None = None
+    extern_libs: tuple[tuple[str, str], ...] = ()
     launch_cooperative_grid: bool = False
     backend_name: str = NAME
     instrumentation_mode: str = ""
@@ -90,16 +96,21 @@ class Options:
         for name in ("num_warps", "warp_size"):
             value = getattr(self, name)
             if value < 1 or value & (value - 1):
-                raise ValueError(f"{name} is {value}; it must be a power of two.")
+                raise OptionError(f"{name} is {value}; it must be a power of 2.")
         if self.num_ctas != 1:
-            raise ValueError(f"num_ctas is {self.num_ctas}; SPIR-V has no clusters of blocks.")
+            raise OptionError(f"num_ctas is {self.num_ctas}; SPIR-V has no clusters of blocks.")
+        if self.extern_libs:
+            raise OptionError(
+                f"extern_libs is {dict(self.extern_libs)}; bitcode of other libraries is made for "
+                "one GPU and cannot become SPIR-V. Leave it out: libdevice is built in."
+            )
         if self.pointers not in _POINTERS:
-            raise ValueError(f"pointers is {self.pointers!r}; it must be one of {_POINTERS}.")
+            raise OptionError(f"pointers is {self.pointers!r}; it must be one of {_POINTERS}.")
         for name in (*_CAPABILITIES, "kernel_clock"):
             if not isinstance(getattr(self, name), bool):
-                raise ValueError(f"{name} is {getattr(self, name)!r}; it must be True or False.")
+                raise OptionError(f"{name} is {getattr(self, name)!r}; it must be True or False.")
         if self.lanes not in _LANES:
-            raise ValueError(f"lanes is {self.lanes!r}; it must be one of {_LANES}.")
+            raise OptionError(f"lanes is {self.lanes!r}; it must be one of {_LANES}.")
 
     def hash(self) -> str:
         """Triton's key of these options."""
@@ -134,6 +145,7 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
         known["warp_size"] = self.target.warp_size
         known["arch"] = str(self.target.arch)
         known.setdefault("dot_bytes", self.dot_bytes)
+        known["extern_libs"] = tuple(dict(known.get("extern_libs", {})).items())
         language = triton.knobs.language
         fusion = known.get("enable_fp_fusion", language.default_fp_fusion)
         # the second switch exists from Triton 3.9 on
