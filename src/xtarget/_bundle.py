@@ -127,7 +127,10 @@ class Bundle:
         if record is None:
             if request.source.digest not in known["sources"]:
                 return None, f"its {name} was built from another source text"
-            return None, f"it has no such specialization of {name} (types, layout, tile sizes)"
+            return None, (
+                f"it has no such specialization of {name} (types, layout, tile sizes)"
+                f"{_mixed(request)}"
+            )
         true = set(request.aligned)
         fitting = [v for v in record["variants"] if true.issuperset(v["aligned"])]
         if not fitting:
@@ -160,6 +163,22 @@ class Bundle:
                 f"the bundle {self.path} is refused: a record for {target} is not of the form that "
                 f"format version 1 has ({error}). Build it again."
             ) from error
+
+
+def _mixed(request: CompileRequest) -> str:
+    """What to know of a call on arrays of several dtypes, which no build covers."""
+    types = [
+        str(type_)[1:]
+        for name, type_ in request.signature
+        if str(type_).startswith("*") and name != "out"
+    ]
+    several = dict.fromkeys(type_ for type_ in types if type_ != "i1")  # masks go with all
+    if len(several) < 2:
+        return ""
+    return (
+        f"; its arrays are of {' and '.join(several)}, and a bundle is built for calls on arrays "
+        "of one dtype: convert one of them first"
+    )
 
 
 def _newest_first(target: Target) -> tuple[str, int, str]:

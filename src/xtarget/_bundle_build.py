@@ -244,10 +244,10 @@ def _make(
         if isinstance(result, CompileError):
             report.errors.append(str(result))
         else:
-            made[index] = result
+            made[index] = result.artifact
             report.compiled += 1
-            name = job.request.source.name
-            cache.put(name, _cache.key_of(parts[index]), parts[index], result)
+            name, key = job.request.source.name, _cache.key_of(parts[index])
+            cache.put(name, key, parts[index], result.artifact, seconds=result.seconds)
         done = report.from_cache + report.compiled + len(report.errors)
         progress(done, total, f"{job.request.source.name} for {job.target}")
     by_target = {target: _Made() for target in order.targets}

@@ -105,8 +105,8 @@ def _binary(record: Mapping[str, Any], aligned: Sequence[str], made: Artifact) -
     unknown = set(aligned) - {name for name, _, _ in parameters}
     if unknown:
         raise LoadError(
-            f"a record of {record['source']} for {made.target} takes {', '.join(sorted(unknown))} for "
-            "multiples of 16, and its binary has no such parameters. Build the bundle again."
+            f"a record of {record['source']} for {made.target} takes {', '.join(sorted(unknown))} "
+            "for multiples of 16, and its binary has no such parameters. Build the bundle again."
         )
     name = f"xt_{made.entry}_{record['key'][:12]}_{'_'.join(aligned).replace('.', '_') or 'any'}"
     return Binary(name, record["source"], made.entry, parameters, tuple(aligned), constants, ())
