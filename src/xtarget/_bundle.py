@@ -15,6 +15,7 @@ from typing import Any
 
 from . import _bundle_sign, _cache, _env
 from ._bundle_format import BundleFile
+from ._cache.entry import check_types
 from ._errors import LoadError
 from ._types import Artifact, CompileRequest, Parameter, Resources, Scratch, Target
 from .targets._variants import FORMS, fit, portable_fit
@@ -145,10 +146,10 @@ class Bundle:
         Raises:
             LoadError: the file is damaged.
         """
-        binary = self.file.binary(target, variant["portable" if portable else "binary"])
+        binary = self.file.binary(target, variant.get("portable" if portable else "binary"))
         fields = dict(variant["artifact"])
         try:
-            return Artifact(
+            made = Artifact(
                 target=target,
                 binary=binary,
                 format=variant["portable_format"] if portable else fields.pop("format"),
@@ -158,7 +159,9 @@ class Bundle:
                 resources=Resources(**fields.pop("resources")),
                 **{name: value for name, value in fields.items() if name != "format"},
             )
-        except (KeyError, TypeError, AttributeError) as error:
+            check_types(made)
+            return made
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise LoadError(
                 f"the bundle {self.path} is refused: a record for {target} is not of the form that "
                 f"format version 1 has ({error}). Build it again."

@@ -120,10 +120,14 @@ class Usage:
 
     def reset(self, nbytes: int, mark: int) -> None:
         """Write the exact sum in place of the notes up to `mark`, keeping those made since."""
-        try:
-            since = self.path.read_bytes()[mark:]
-        except FileNotFoundError:
-            since = b""
+        since = b""
+        with contextlib.suppress(FileNotFoundError):
+            descriptor, status = files.open_file(self.path)
+            try:
+                if mark < status.st_size <= _MOST_NOTES:
+                    since = os.pread(descriptor, status.st_size - mark, mark)
+            finally:
+                files.close(descriptor)
         files.write(self.path, nbytes.to_bytes(8, "little", signed=True) + since)
 
 

@@ -165,9 +165,6 @@ def clear(cache: Cache, chosen: Chosen) -> dict[str, int]:
             # behind a link are somebody's files
             for file in () if (base / QUARANTINE).is_symlink() else (base / QUARANTINE).iterdir():
                 file.unlink(missing_ok=True)
-        for folder in sorted(base.glob("*/*/*"), reverse=True):
-            with contextlib.suppress(OSError):  # not empty: something is in use
-                folder.rmdir()
     with lock.try_hold(evict.lock_path(base, "sweep")) as alone, contextlib.suppress(OSError):
         if alone and base.is_dir():
             mark = cache.own.usage.mark()
