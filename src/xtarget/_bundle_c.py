@@ -111,14 +111,21 @@ def emit_c(bundle: Bundle, folder: Path, kernels: Sequence[str], driver: str) ->
                 left_out[f"{spec.name} ({dtype})"] = str(error)
     if left_out and (kernels or not functions):
         raise XTargetError("\n".join(left_out.values()))
-    folder.mkdir(parents=True, exist_ok=True)
     header, source = folder / "xtarget_kernels.h", folder / "xtarget_kernels.c"
     names = ", ".join(map(str, targets))
-    header.write_text(_header(functions, names, driver, left_out))
-    source.write_text(_source(functions, tables, data, names, driver))
+    text = _source(functions, tables, data, names, driver)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        header.write_text(_header(functions, names, driver, left_out))
+        source.write_text(text)
+    except OSError as error:
+        raise XTargetError(
+            f"the C code cannot be written to {folder}: {error.strerror or error}. Give a folder "
+            "that can be written, with room for it."
+        ) from error
     files = (
         (header, f"{len(functions)} functions for {names}"),
-        (source, f"{source.stat().st_size} bytes"),
+        (source, f"{len(text)} bytes"),
     )
     return Emitted(files, left_out)
 
