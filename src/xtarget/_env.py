@@ -20,6 +20,7 @@ __all__ = [
     "emulator_budget",
     "emulator_checks",
     "emulator_library",
+    "emulator_processes",
     "jit_seconds",
     "kernel_folders",
     "ocloc",
@@ -127,6 +128,20 @@ def emulator_budget() -> int:
         return int(os.environ.get("XTARGET_EMULATOR_BUDGET", _EMULATOR_BUDGET))
     except ValueError:
         return _EMULATOR_BUDGET
+
+
+def emulator_processes() -> int:
+    """`XTARGET_EMULATOR_PROCESSES`: how many processes may share a large launch of the emulator.
+
+    Raises:
+        XTargetError: it is no such number.
+    """
+    given = os.environ.get("XTARGET_EMULATOR_PROCESSES", "").strip() or "1"
+    if not given.isascii() or not given.isdigit() or not 1 <= int(given) <= 256:
+        raise XTargetError(
+            f"XTARGET_EMULATOR_PROCESSES={given} is no number of processes. Write 1 to 256."
+        )
+    return int(given)
 
 
 def emulator_library() -> bool:

@@ -192,3 +192,23 @@ def part_of_a_barrier(x, o, block: tl.constexpr):
         pack=1,
     )
     tl.store(o + i, value)
+
+
+@triton.jit
+def pairs(x, o, block: tl.constexpr):
+    """Two neighbours add to one place each, and to another one together."""
+    i = tl.arange(0, block)
+    tl.atomic_add(o + i // 2, tl.load(x + i))
+
+
+@triton.jit
+def many_values(x, o, n, m: tl.constexpr, k: tl.constexpr):
+    """More values at once than one warp has registers for."""
+    place = tl.arange(0, m)[:, None] * k + tl.arange(0, k)[None, :]
+    a, b = tl.load(x + place), tl.load(x + m * k + place)
+    s = tl.zeros((m,), tl.float32)
+    for _ in range(n):
+        a = a * 1.5 + b
+        b = b * 0.25 + a
+        s += tl.sum(a * b, 1)
+    tl.store(o + place, a + b + s[:, None])

@@ -142,6 +142,7 @@ def _product(arch: str, text: str, dtype: Any, kind: str, size: int = 32) -> Non
     import triton.language as tl
 
     m, n, k = size, size, 64
+    stored: Any = dtype if text not in _EIGHT else np.uint8  # NumPy's own have no other way in
     if text == "i8":
         a, b = (_rng().integers(-128, 128, s).astype(dtype) for s in ((m, k), (k, n)))
     else:
@@ -153,7 +154,7 @@ def _product(arch: str, text: str, dtype: Any, kind: str, size: int = 32) -> Non
         constants=(("m", m), ("n", n), ("k", k), ("kind", getattr(tl, _LONG[kind]))),
     )
     out_type = {"i32": np.int32, "fp32": np.float32, "fp64": np.float64, "fp16": np.float16}[kind]
-    out = run(code, (1,), a, b, np.zeros((m, n), out_type))[2]
+    out = run(code, (1,), a.view(stored), b.view(stored), np.zeros((m, n), out_type))[2]
     right = a.astype(np.float64) @ b.astype(np.float64)
     tolerance = {"i32": 0, "fp64": 1e-12, "fp32": 2e-4, "fp16": 5e-2}[kind]
     np.testing.assert_allclose(out.astype(np.float64), right, atol=tolerance, rtol=0)
@@ -186,6 +187,45 @@ def product_fp64(arch: str) -> None:
     _product(arch, "fp64", np.float64, "fp64")
 
 
+#: Triton's 8-bit floats. gfx942 multiplies the last two, gfx950 and gfx1201 the first two; the
+#: others are converted first.
+_EIGHT = {
+    "fp8e4nv": ml_dtypes.float8_e4m3fn,
+    "fp8e5": ml_dtypes.float8_e5m2,
+    "fp8e4b8": ml_dtypes.float8_e4m3fnuz,
+    "fp8e5b16": ml_dtypes.float8_e5m2fnuz,
+}
+
+
+def products_fp8(arch: str) -> None:
+    for text, dtype in _EIGHT.items():
+        _product(arch, text, dtype, "fp32")
+
+
+def atomics_of_halves(arch: str) -> None:
+    for text, dtype in (("fp16", np.float16), ("bf16", ml_dtypes.bfloat16)):
+        x = _rng().integers(-5, 5, 256).astype(dtype)
+        code = compiled("pairs", f"x:*{text} o:*{text}", arch, constants=_BLOCK)
+        out = run(code, (1,), x, np.zeros(128, dtype))[1]
+        right = x.astype(np.float64).reshape(-1, 2).sum(1)
+        np.testing.assert_array_equal(out.astype(np.float64), right)
+
+
+def spills(arch: str) -> None:
+    m = k = 128 if arch.startswith("gfx9") else 64  # those have twice the lanes and the registers
+    x = _floats(2 * m, k) * np.float32(0.1)
+    code = compiled("many_values", "x:*fp32 o:*fp32 n:i32", arch, 1, (("m", m), ("k", k)))
+    assert code.resources.spilled_registers > 100
+    assert code.resources.local_bytes > 200
+    out = run(code, (1,), x, np.zeros((m, k), np.float32), 3)[1]
+    a, b, s = x[:m].astype(np.float64), x[m:].astype(np.float64), np.zeros(m)
+    for _ in range(3):
+        a = a * 1.5 + b
+        b = b * 0.25 + a
+        s = s + (a * b).sum(1)
+    np.testing.assert_allclose(out, a + b + s[:, None], rtol=1e-6)
+
+
 CASES = (
     attention_fp32,
     attention_fp16,
@@ -205,6 +245,9 @@ CASES = (
     product_int8,
     product_fp32,
     product_fp64,
+    products_fp8,
+    atomics_of_halves,
+    spills,
 )
 
 

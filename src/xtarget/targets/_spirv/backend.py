@@ -49,6 +49,8 @@ class Options:
         fp64, fp16, int64_atomics: the device has these. A kernel that wants one it has not is
             refused with the line.
         kernel_clock: the device has the extension SPV_KHR_shader_clock.
+        dot_bytes: shared memory that large dots may take to be loops (see `dots`); with zero, every
+            dot is unrolled.
         lanes: `threads`, or `vectors`: a block of one warp becomes one thread, if it can be.
     """
 
@@ -61,6 +63,7 @@ class Options:
     fp16: bool = True
     int64_atomics: bool = True
     kernel_clock: bool = False
+    dot_bytes: int = 0
     lanes: str = "threads"
     enable_fp_fusion: bool = True
     debug: bool = False
@@ -110,6 +113,8 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
     OWNER = "xtarget"
     supports_native_tensor_specialization = False
     binary_ext = "spirv"
+    #: Of compilations that do not say the option of this name.
+    dot_bytes = 0
 
     @staticmethod
     def supports_target(target: Any) -> bool:
@@ -126,6 +131,7 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
         }
         known["warp_size"] = self.target.warp_size
         known["arch"] = str(self.target.arch)
+        known.setdefault("dot_bytes", self.dot_bytes)
         language = triton.knobs.language
         fusion = known.get("enable_fp_fusion", language.default_fp_fusion)
         # the second switch exists from Triton 3.9 on
@@ -171,9 +177,13 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
             warp_size = metadata["warp_size"] = lowering.warp_size(module, options.warp_size)
             with _explained("ttgir", module, options, warp_size) as before:
                 source.append(before)
-                return lowering.lower_to_ttgir(
-                    module, num_warps=options.num_warps, warp_size=warp_size
+                module, metadata["operand_bytes"] = lowering.lower_to_ttgir(
+                    module,
+                    num_warps=options.num_warps,
+                    warp_size=warp_size,
+                    dot_bytes=options.dot_bytes,
                 )
+            return module
 
         def spirv(text: str, metadata: dict[str, Any]) -> bytes:
             binary = made.pop(text, b"") or worker.emit(text)
@@ -200,6 +210,7 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
             num_warps=lowered.num_warps,
             warp_size=metadata["warp_size"],
             shared_bytes=lowered.shared_bytes,
+            operand_bytes=metadata["operand_bytes"],
             integer_pointers=options.pointers == "integer",
             fp_fusion=options.enable_fp_fusion,
             fp64=options.fp64,
@@ -219,7 +230,7 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
                 text, kernel = worker.prepare(lowered.text, lowered.bitcode, entry, layout)
         metadata.update(
             name=entry,
-            shared=lowered.shared_bytes,
+            shared=layout.all_shared_bytes,
             num_warps=lowered.num_warps,
             warp_size=kernel.warp_size,
             global_scratch_size=lowered.scratch_bytes,
@@ -262,14 +273,17 @@ class _NoDriver(DriverBase):  # type: ignore[misc]
     get_device_interface = get_empty_cache_for_benchmark = get_current_target
 
 
-def checked_backend(target: Any) -> SpirvBackend:
-    """A back end for Triton's own compiling and launching (`xtarget_triton`).
+def checked_backend(target: Any, dot_bytes: int) -> SpirvBackend:
+    """A back end for Triton's own compiling and launching (`xtarget_triton`), where `dot_bytes` is
+    the option's default.
 
     Raises:
         CompileError: this Triton and llvmlite were not tested together.
     """
     check(triton.__version__)
-    return SpirvBackend(target)
+    backend = SpirvBackend(target)
+    backend.dot_bytes = dot_bytes
+    return backend
 
 
 def register() -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 from ..._errors import CompileError
 from .asserts import mark_in_regions
+from .dots import Loops, loop_over_dots
 from .places import place_of_operation
 
 __all__ = [
@@ -105,8 +106,11 @@ def warp_size(module: Any, wanted: int) -> int:
     return 32 if wanted < 32 and "tt.histogram" in str(module) else wanted
 
 
-def lower_to_ttgir(module: Any, *, num_warps: int, warp_size: int) -> Any:
-    """Give every tensor a layout over the threads of the block, in place.
+def lower_to_ttgir(
+    module: Any, *, num_warps: int, warp_size: int, dot_bytes: int = 0
+) -> tuple[Any, int]:
+    """Give every tensor a layout over the threads of the block; with it, the bytes of shared memory
+    for dots that are loops, which may be `dot_bytes` (see `dots`).
 
     Triton's `coalesce` pass is left out: it gives each thread several neighbouring elements, which
     suits a GPU's wide loads, while a CPU run time makes vectors across threads and wants neighbours
@@ -138,6 +142,17 @@ def lower_to_ttgir(module: Any, *, num_warps: int, warp_size: int) -> Any:
     if scaled:
         passes.ttgpuir.add_accelerate_matmul(pm)
     amd.passes.ttgpuir.add_accelerate_matmul(pm, _ARCH_WITHOUT_MATRIX_CORES, 0, 1)
+    operand_bytes = 0
+    if dot_bytes and "tt.dot" in text:
+        pm.run(module, "optimize_ttgir")
+        barrier = "ttg.barrier all" if _version() >= (3, 7) else "gpu.barrier"
+        before = module.str()
+        after, operand_bytes = loop_over_dots(
+            before, Loops(num_warps, warp_size, dot_bytes, barrier)
+        )
+        if operand_bytes:
+            module = _parsed(after, module)
+        pm = ir.pass_manager(module.context)
     passes.ttgpuir.add_remove_layout_conversions(pm)
     passes.ttgpuir.add_fuse_nested_loops(pm)
     passes.common.add_canonicalizer(pm)
@@ -149,7 +164,7 @@ def lower_to_ttgir(module: Any, *, num_warps: int, warp_size: int) -> Any:
     passes.common.add_cse(pm)
     passes.common.add_symbol_dce(pm)
     pm.run(module, "optimize_ttgir")
-    return module
+    return module, operand_bytes
 
 
 def lower_to_llvm(module: Any, *, num_warps: int, fp_fusion: bool) -> Lowered:

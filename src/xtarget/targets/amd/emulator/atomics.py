@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from .decode import Instruction
@@ -15,7 +16,18 @@ from .waves import ACC, Waves
 
 __all__ = ["OPERATIONS", "atomic", "perform"]
 
-_NAME = re.compile(r"^(?:global|flat|buffer)_atomic_([a-z_]+?)_(pk_)?([uibf]+\d+)$")
+_NAME = re.compile(r"^(?:global|flat|buffer)_atomic_([a-z_]+?)_([uibf]+\d+)$")
+
+
+def _pair(dtype: Any) -> Callable[[Any, Any], Any]:
+    """The sums of two halves of a word each."""
+
+    def add(old: Any, x: Any) -> Any:
+        halves = np.array([old, x], np.uint32).view(dtype).reshape(2, 2)
+        return (halves[0] + halves[1]).view(np.uint32)[0]
+
+    return add
+
 
 #: new = f(old, data), by name.
 OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
@@ -28,6 +40,8 @@ OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "xor": lambda old, x: old ^ x,
     "swap": lambda old, x: x,
     "inc": lambda old, x: type(old)(0) if old >= x else old + type(old)(1),
+    "pk_add_f16": _pair(np.float16),
+    "pk_add_bf16": _pair(ml_dtypes.bfloat16),
     "dec": lambda old, x: x if old == 0 or old > x else old - type(old)(1),
 }
 _DTYPES = {
@@ -106,9 +120,11 @@ def atomic(ins: Instruction, address: Any) -> Callable[[Waves], None]:
 
 def _parse(ins: Instruction) -> tuple[str, Any]:
     match = _NAME.match(ins.mnemonic)
-    if match is None or match[2]:
+    if match is None:
         raise unsupported(ins)
-    name, dtype = match[1], _DTYPES.get(match[3])
+    name, dtype = match[1], _DTYPES.get(match[2])
+    if name == "pk_add":
+        name, dtype = f"{name}_{match[2]}", np.uint32
     if dtype is None or (name not in OPERATIONS and name != "cmpswap"):
         raise unsupported(ins)
     return name, dtype

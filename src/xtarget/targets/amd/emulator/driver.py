@@ -96,7 +96,8 @@ def _new(arch: str, ordinal: int) -> EmulatedHip:
     from .hip import EmulatedHip
     from .launch import Limits
 
-    limits = Limits(_env.emulator_budget(), "race" in _env.emulator_checks())
+    races = "race" in _env.emulator_checks()
+    limits = Limits(_env.emulator_budget(), races, _env.emulator_processes())
     return EmulatedHip(arch, limits, ordinal)
 
 

@@ -18,6 +18,8 @@ from ..code_object import CodeObject, Kernel
 from .decode import decode
 from .global_races import GlobalRaces
 from .memory import Arena, Array, Block
+from .private import SWIZZLED
+from .processes import share
 from .program import Program
 from .races import Races
 from .waves import SGPR, Group, Waves
@@ -31,6 +33,8 @@ _RELOCATIONS = (4, 9)
 #: How many lanes are stepped together: enough to make NumPy's cost of a call small.
 _LANES_TOGETHER = 2048
 _PRELOAD_SKIPS = 256
+#: How many times that a launch has to be, before several processes are started for it.
+_WORTH_A_FORK = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +42,12 @@ class Limits:
     """Attributes:
     budget: lane-instructions of a launch.
     races: look for data races.
+    processes: how many may share a launch.
     """
 
     budget: int
     races: bool
+    processes: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,10 +224,16 @@ class Loaded:
         together = max(1, _LANES_TOGETHER // (waves_per_block * self._lanes))
         lds = shared + (self.kernel.resources.static_shared_bytes or 0)
         private = self.kernel.resources.local_bytes or 0
-        spent = 0
         memory = GlobalRaces(self.image.arena, waves_per_block, grid) if limits.races else None
-        for first in range(0, total, together):
-            index = np.arange(first, min(first + together, total))
+
+        def part(start: int, end: int) -> int:
+            spent = 0
+            for first in range(start, end, together):
+                spent += batch(first, min(first + together, end), limits.budget - spent)
+            return spent
+
+        def batch(first: int, last: int, budget: int) -> int:
+            index = np.arange(first, last)
             blocks = np.stack(
                 [index % grid[0], index // grid[0] % grid[1], index // (grid[0] * grid[1])], 1
             )
@@ -232,8 +244,13 @@ class Loaded:
                 memory.begin(first, len(index))
                 group.races = Races(group, memory)
             waves = self._waves(group, blocks, waves_per_block, kernarg_at, kernarg)
-            spent += self.program.run(waves, limits.budget - spent)
-        return spent
+            return self.program.run(waves, budget)
+
+        # atomic operations are whole within one process only, and so is the record of races
+        alone = limits.races or self.program.atomic or total < _WORTH_A_FORK * together
+        if limits.processes > 1 and not alone:
+            return share(total, together, limits.processes, part)
+        return part(0, total)
 
     def _waves(
         self, group: Group, blocks: Array, waves_per_block: int, kernarg_at: int, kernarg: bytes
@@ -265,6 +282,12 @@ class Loaded:
         for bit, size in ((0, 4), (1, 2), (2, 2), (3, 2), (4, 2), (5, 2), (6, 1)):
             if not d.bit(bit):
                 continue
+            if bit == 0:  # all lanes' private memory, for buffer instructions (gfx90a)
+                for i, word in enumerate((0, SWIZZLED, 0xFFFFFFFF, 0)):
+                    put(place + i, word)
+            if bit == 5:  # the private memory's size and place, which nothing here needs
+                put(place, 0)
+                put(place + 1, 0)
             if bit == 3:
                 put(place, kernarg_at & 0xFFFFFFFF)
                 put(place + 1, kernarg_at >> 32)
@@ -287,4 +310,7 @@ class Loaded:
             if d.rsrc2 >> (7 + axis) & 1:
                 put(place, blocks[:, axis])
                 place += 1
+        place += d.rsrc2 >> 10 & 1
+        if d.rsrc2 & 1:  # this wave's place in the private memory of all of them
+            put(place, 0)
         return entry

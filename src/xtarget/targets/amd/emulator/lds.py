@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from .access import SIZES, load_part, store_part
 from .atomics import OPERATIONS, perform
 from .decode import Instruction
 from .memory import Array, Fault
 from .operands import unsupported
 from .valu import Step
-from .vmem import SIZES, load_part, store_part
 from .waves import ACC, Waves
 
 __all__ = ["build"]

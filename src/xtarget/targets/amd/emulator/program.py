@@ -66,12 +66,14 @@ class Program:
 
     Attributes:
         blocks: in the order of their addresses.
+        atomic: there are atomic operations on global memory.
     """
 
     def __init__(self, name: str, arch: str, instructions: list[Instruction]) -> None:
         self.name, self.arch = name, arch
         self.blocks: list[Block] = []
         self._by_address: dict[int, int] = {}
+        self.atomic = any("_atomic_" in i.mnemonic for i in instructions)
         self._split(instructions)
 
     def _split(self, instructions: list[Instruction]) -> None:

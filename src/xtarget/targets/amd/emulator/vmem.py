@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from . import private
+from .access import NAME, SIZES, load_part, store_part
 from .atomics import atomic
 from .decode import Instruction
 from .memory import Array, Fault
@@ -14,24 +16,8 @@ from .operands import plain, unsupported
 from .valu import Step
 from .waves import ACC, M0, SGPR, Waves
 
-__all__ = ["SIZES", "build", "load_part", "store_part"]
+__all__ = ["build"]
 
-#: Access by suffix: bytes, and how a part of a register extends to the whole one.
-SIZES = {
-    "u8": (1, np.uint8),
-    "i8": (1, np.int8),
-    "b8": (1, np.uint8),
-    "u16": (2, np.uint16),
-    "i16": (2, np.int16),
-    "b16": (2, np.uint16),
-    "b32": (4, np.uint32),
-    "b64": (8, np.uint32),
-    "b96": (12, np.uint32),
-    "b128": (16, np.uint32),
-    "b256": (32, np.uint32),
-    "b512": (64, np.uint32),
-}
-_NAME = re.compile(r"^(?:global|flat|buffer|scratch)_(load|store)_(lds_)?(d16_)?(hi_)?([uib]\d+)$")
 _OFF = {"cdna": 127, "rdna": 124}
 _NOTHING = ("buffer_gl0_inv", "buffer_gl1_inv", "global_inv", "global_wb", "global_wbinv",
             "buffer_wbl2", "buffer_inv", "buffer_wbinvl1", "buffer_wbinvl1_vol")  # fmt: skip
@@ -51,13 +37,33 @@ def build(ins: Instruction) -> Step | None:
     if ins.mnemonic in _NOTHING:
         return lambda w: None
     if ins.format == "scratch":
-        return _private(ins)
+        return private.build(ins)
     address = _buffer_address(ins) if ins.format == "mubuf" else _flat_address(ins)
     if "_atomic_" in ins.mnemonic:
         return atomic(ins, address)
-    match = _NAME.match(ins.mnemonic)
+    match = NAME.match(ins.mnemonic)
     if match is None:
         return None
+    if ins.format == "mubuf" and ins.arch == "gfx90a" and not match[2]:
+        return _either(ins, private.buffer(ins), _global(ins, match, address))
+    return _global(ins, match, address)
+
+
+def _either(ins: Instruction, private_step: Step | None, global_step: Step | None) -> Step | None:
+    """gfx90a reaches private memory by a buffer, which only its description tells."""
+    if private_step is None or global_step is None:
+        return global_step
+    high = plain(ins, ins.fields["srsrc"] * 4 + 1, "u32")
+
+    def step(w: Waves) -> None:
+        w.demand(high.reads, "as a buffer's description", everywhere=True)
+        swizzled = bool((high.get(w) & np.uint32(private.SWIZZLED)).any())
+        (private_step if swizzled else global_step)(w)
+
+    return step
+
+
+def _global(ins: Instruction, match: re.Match[str], address: Address) -> Step | None:
     way, lds, _d16, high, suffix = match.groups()
     if lds or ins.fields.get("lds"):
         return _to_lds(ins, address, SIZES[suffix][0]) if way == "load" else None
@@ -132,22 +138,6 @@ def _access_bytes(ins: Instruction) -> int:
     if suffix in SIZES:
         return SIZES[suffix][0]
     return 8 if suffix.endswith("64") else 4
-
-
-def load_part(values: Array, row: Array, d16: bool, high: bool) -> Array:
-    """A byte or half word as a register's new value."""
-    if not d16:
-        return values.astype(np.int32).view(np.uint32)
-    half = values.astype(np.int16).view(np.uint16).astype(np.uint32)
-    if high:
-        return half << 16 | row & np.uint32(0xFFFF)
-    return half | row & np.uint32(0xFFFF0000)
-
-
-def store_part(row: Array, high: bool, nbytes: int) -> Array:
-    """The byte or half word of a register that is stored."""
-    value = row >> 16 if high else row
-    return value.astype(np.uint8 if nbytes == 1 else np.uint16)
 
 
 def _load(ins: Instruction, address: Address, suffix: str, d16: bool, high: bool) -> Step:
@@ -324,65 +314,5 @@ def _scalar(ins: Instruction) -> Step | None:
                 w.undefined.pop(SGPR + register + i, None)
             else:
                 w.undefined[SGPR + register + i] = ~np.asarray(seen)[:, None]
-
-    return step
-
-
-def _private(ins: Instruction) -> Step | None:
-    """Scratch: each lane's own memory."""
-    match = _NAME.match(ins.mnemonic)
-    if match is None or match[2]:
-        return None
-    way, _lds, d16, high, suffix = match.groups()
-    nbytes, dtype = SIZES[suffix]
-    fields = ins.fields
-    off = _OFF["cdna" if ins.cdna else "rdna"]
-    scalar = None if fields["saddr"] == off else plain(ins, fields["saddr"], "u32")
-    vector = plain(ins, 256 + fields["addr"], "u32") if fields.get("sve") else None
-    offset = fields["offset"]
-    register = _register(ins, "vdst" if way == "load" else "data")
-    words = max(1, nbytes // 4)
-
-    def step(w: Waves) -> None:
-        memory, unseen = w.group.scratch, w.group.scratch_blank
-        place = np.full((w.count, w.lanes), offset, np.int64)
-        for part in (scalar, vector):
-            if part is not None:
-                w.demand(part.reads, "as a place in private memory")
-                place = place + part.get(w)
-        wrong = ((place < 0) | (place + nbytes > memory.shape[2])) & w.mask
-        if wrong.any():
-            lane = int(np.argmax(wrong))
-            raise Fault(
-                f"accesses private memory at {place.reshape(-1)[lane]}, beyond its "
-                f"{memory.shape[2]} bytes",
-                lane,
-            )
-        place = np.where(w.mask, place, 0)
-        wave, lane_index = w.numbers[:, None], w.lane
-        for i in range(words):
-            row, size = w.vu[register + i], min(nbytes, 4)
-            if way == "load":
-                raw = np.zeros((w.count, w.lanes, size), np.uint8)
-                blank = np.zeros((w.count, w.lanes), bool)
-                for b in range(size):
-                    raw[..., b] = memory[wave, lane_index, place + 4 * i + b]
-                    blank |= unseen[wave, lane_index, place + 4 * i + b]
-                if size < 4:
-                    part_value = raw.view(dtype)[..., 0]
-                    value = load_part(part_value, row, bool(d16), bool(high))
-                else:
-                    value = raw.view(np.uint32)[..., 0]
-                np.copyto(row, value, where=w.mask)
-                w.mark(blank, (register + i,))
-            else:
-                word = np.array(row >> 16 if high else row)
-                raw = word.view(np.uint8).reshape(w.count, w.lanes, 4)
-                none = w.undefined.get(register + i)
-                waves, lanes = np.nonzero(w.mask)
-                for b in range(size):
-                    where = (w.numbers[waves], lanes, place[waves, lanes] + 4 * i + b)
-                    memory[where] = raw[waves, lanes, b]
-                    unseen[where] = False if none is None else none[waves, lanes]
 
     return step
