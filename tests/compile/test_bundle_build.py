@@ -293,7 +293,7 @@ def test_a_file_that_cannot_be_written_is_said_before_anything_is_compiled(
     order = Order(("fine",), ("float32",), (SM_90,))
     (tmp_path / "file").touch()
     for path in (tmp_path / "file" / "a.xtb", tmp_path):
-        with pytest.raises(xtarget.XTargetError, match=r"cannot be written: (File exists|Is a dir)"):
+        with pytest.raises(xtarget.XTargetError, match=r"be written: (File exists|Is a dir)"):
             build(order, path, workers=1, seconds=100)
     assert not entries(tmp_path, "*")
 
