@@ -155,9 +155,10 @@ def _say_compile(mode: str, request: CompileRequest, target: Target) -> None:
         f"{request.num_warps}, num_stages={request.num_stages}"
     )
     if mode == "error":
+        why = _bundle.why_not(request, target)
         raise FrozenError(
             f"{what}; XTARGET_COMPILE=error forbids to compile it. Run the call once with "
-            "XTARGET_COMPILE=allow to put it there, or see `xtarget cache why`."
+            f"XTARGET_COMPILE=allow to put it there, or see `xtarget cache why`. {why}".rstrip()
         )
     import logging
 
