@@ -138,12 +138,12 @@ def libdevice_functions(x, o, block: tl.constexpr):
     tl.store(o + 4 * block + i, libdevice.expm1(a))
     tl.store(o + 5 * block + i, libdevice.tan(a))
     tl.store(o + 6 * block + i, libdevice.asin(a / 8))
-    tl.store(o + 7 * block + i, libdevice.cbrt(a))
+    tl.store(o + 7 * block + i, libdevice.atan(a))
     tl.store(o + 8 * block + i, libdevice.trunc(a) + libdevice.rint(a))
-    tl.store(o + 9 * block + i, libdevice.fmod(a, 0.7))
+    tl.store(o + 9 * block + i, libdevice.fmod(a, tl.full((block,), 0.75, a.dtype)))
     tl.store(o + 10 * block + i, libdevice.erfc(a))
     tl.store(o + 11 * block + i, libdevice.lgamma(tl.abs(a) + 0.5))
-    tl.store(o + 12 * block + i, libdevice.hypot(a, 2.0 + a))
+    tl.store(o + 12 * block + i, libdevice.hypot(a, a + 2))
     tl.store(o + 13 * block + i, libdevice.sinh(a))
 
 
@@ -241,7 +241,7 @@ def atomic_answers(x, o, old, block: tl.constexpr):
     tl.store(old + i, before, mask=i % 2 == 0)
     seen = tl.atomic_cas(o + block + i, tl.full((block,), 5, tl.int32), tl.load(x + i))
     tl.store(old + block + i, seen)
-    ticket = tl.atomic_add(o + 2 * block, tl.full((block,), 1, tl.int32) + 0 * i)
+    ticket = tl.atomic_add(o + 2 * block + 0 * i, tl.full((block,), 1, tl.int32))
     tl.store(old + 2 * block + i, ticket)
 
 
@@ -328,17 +328,6 @@ def welford(x, o, n, block: tl.constexpr):
     spread = tl.sum(square + count * (mean - total) * (mean - total), 0) / n
     tl.store(o, total)
     tl.store(o + 1, spread)
-
-
-@triton.jit
-def block_pointers(x, o, m, n, bm: tl.constexpr, bn: tl.constexpr):
-    source = tl.make_block_ptr(x, (m, n), (n, 1), (tl.program_id(0) * bm, 0), (bm, bn), (1, 0))
-    goal = tl.make_block_ptr(o, (n, m), (m, 1), (0, tl.program_id(0) * bm), (bn, bm), (1, 0))
-    for _ in range(tl.cdiv(n, bn)):
-        tl.store(goal, tl.trans(tl.load(source, boundary_check=(0, 1), padding_option="zero")),
-                 boundary_check=(0, 1))  # fmt: skip
-        source = tl.advance(source, (0, bn))
-        goal = tl.advance(goal, (bn, 0))
 
 
 @triton.jit

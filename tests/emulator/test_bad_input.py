@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from harness import ARCHS, compiled, device, put, run
 
+import xtarget
 from xtarget import DeviceLostError, KernelFault, LoadError, OutOfResourcesError
 from xtarget._types import Artifact, LaunchConfig
 from xtarget.targets.amd.emulator.launch import Limits
@@ -149,3 +150,21 @@ def test_a_fault_loses_the_device_until_it_is_opened_again() -> None:
     again = device("gfx942")
     assert again is not there
     np.testing.assert_array_equal(run(code, (1,), _X, _X * 0, 256)[1], _X)
+
+
+def test_after_a_fault_the_next_call_by_name_finds_the_device_again() -> None:
+    """As in a notebook: the cell is corrected, and run again in the same process."""
+    name = "emu:gfx1201"
+    np.testing.assert_array_equal(xtarget.run("add", _X, _X, device=name), 2 * _X)
+    there, code = xtarget.device(name), _copy("gfx1201")
+    on_it = xtarget.asarray(_X, device=name)
+    function = there.load(code).function()
+    function.launch(LaunchConfig((1, 1, 1)), [16, 16, 256, 0, 0], there.default_stream)
+    with pytest.raises(KernelFault, match=r"copy on gfx1201, .* at 0x10,"):
+        there.synchronize()
+    np.testing.assert_array_equal(xtarget.run("add", _X, _X, device=name), 2 * _X)
+    assert xtarget.device(name) is not there
+    again = xtarget.asarray(_X, device=name)
+    np.testing.assert_array_equal(xtarget.run("add", again, again).numpy(), 2 * _X)
+    with pytest.raises(DeviceLostError, match=r"a kernel failed before: copy on gfx1201"):
+        on_it.numpy()

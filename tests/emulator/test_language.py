@@ -174,28 +174,23 @@ def functions(arch: str) -> None:
 
 def libdevice_functions(arch: str) -> None:
     n = 256
-    names = ("tanh", "pow", "atan2", "log1p", "expm1", "tan", "asin", "cbrt", "trunc+rint", "fmod",
+    names = ("tanh", "pow", "atan2", "log1p", "expm1", "tan", "asin", "atan", "trunc+rint", "fmod",
              "erfc", "lgamma", "hypot", "sinh")  # fmt: skip
     for text, dtype, off in (("fp32", np.float32, 2e-6), ("fp64", np.float64, 1e-13)):
         x = np.clip(_rng().standard_normal(n) * 2, -6, 6).astype(dtype)
         code = _compiled("libdevice_functions", f"x:*{text} o:*{text}", arch, block=n)
         out = run(code, (1,), x, np.zeros((14, n), dtype))[1]
         w = x.astype(np.float64)
-        each = np.array(0.7, np.float32).astype(np.float64)  # a constant of fp32
         right = [
             np.tanh(w), (abs(w) + 0.5) ** w, np.arctan2(w, (x + dtype(3)).astype(np.float64)),
-            np.log1p(abs(w)), np.expm1(w), np.tan(w), np.arcsin(w / 8), np.cbrt(w),
-            np.trunc(w) + np.rint(w), None,
+            np.log1p(abs(w)), np.expm1(w), np.tan(w), np.arcsin(w / 8), np.arctan(w),
+            np.trunc(w) + np.rint(w), np.fmod(w, 0.75),
             [math.erfc(v) for v in w], [math.lgamma(abs(v) + 0.5) for v in w], np.hypot(w, 2 + w),
             np.sinh(w),
         ]  # fmt: skip
         for name, found, expected in zip(names, out, right, strict=True):
             try:
-                if expected is None:
-                    off_by = np.minimum.reduce([abs(found - np.fmod(w, c)) for c in (0.7, each)])
-                    assert off_by.max() < 1e-6
-                else:
-                    _near(found, expected, off * 8, off * 4)
+                _near(found, expected, off * 8, off * 4)
             except AssertionError as error:
                 raise AssertionError(f"{name} of {text}: {error}") from error
 
@@ -393,14 +388,6 @@ def welford(arch: str) -> None:
     _near(out, [x.mean(dtype=np.float64), x.var(dtype=np.float64)], 1e-4, 1e-4)
 
 
-def block_pointers(arch: str) -> None:
-    m, n = 37, 50
-    x = _floats(m, n)
-    code = _compiled("block_pointers", "x:*fp32 o:*fp32 m:i32 n:i32", arch, bm=16, bn=32)
-    out = run(code, (3,), x, np.zeros((n, m), np.float32), m, n)[1]
-    np.testing.assert_array_equal(out, x.T)
-
-
 def descriptors(arch: str) -> None:
     m, n = 40, 64
     x = _floats(m, n)
@@ -437,7 +424,7 @@ CASES = (
     long_integers, unsigned_integers, small_integers, functions, libdevice_functions, shuffles,
     gathers, orders, loops, atomics_of_all_kinds, atomic_answers, atomics_of_floats,
     random_numbers, attention_backward, staged_products, precise_products, row_softmax, welford,
-    block_pointers, descriptors, conversions,
+    descriptors, conversions,
 )  # fmt: skip
 
 

@@ -138,7 +138,8 @@ class Program:
                 if spent > budget:
                     raise KernelFault(
                         f"{self.name} on {self.arch} was stopped after {spent:,} lane-instructions,"
-                        f" at 0x{block.address:x}: it does not end, or needs a larger budget "
+                        f" at 0x{block.address:x}: it does not end, or waits for another block (no "
+                        "two of a grid need to run at the same time), or needs a larger budget "
                         "(XTARGET_EMULATOR_BUDGET)."
                     )
                 self._after(w, block, running, waiting)
