@@ -87,7 +87,9 @@ def batched_product(arch: str) -> None:
     s, m, n, k = 2, 32, 16, 32
     signature = "a:*{0} b:*{0} o:*fp32"
     for text, dtype, off in (("fp16", np.float16, 1e-5), ("fp32", np.float32, 1e-4)):
-        a, b = (_rng(i).standard_normal((s, *t)).astype(dtype) for i, t in ((1, (m, k)), (2, (k, n))))
+        a, b = (
+            _rng(i).standard_normal((s, *t)).astype(dtype) for i, t in ((1, (m, k)), (2, (k, n)))
+        )
         code = _compiled("batched_product", signature.format(text), arch, s=s, m=m, n=n, k=k)
         out = run(code, (1,), a, b, np.zeros((s, m, n), np.float32))[2]
         _near(out, a.astype(np.float64) @ b.astype(np.float64), off, off)
@@ -197,7 +199,12 @@ def libdevice_functions(arch: str) -> None:
 
 def shuffles(arch: str) -> None:
     n = 256
-    for text, dtype in (("fp32", np.float32), ("fp16", np.float16), ("i64", np.int64), ("i8", np.int8)):
+    for text, dtype in (
+        ("fp32", np.float32),
+        ("fp16", np.float16),
+        ("i64", np.int64),
+        ("i8", np.int8),
+    ):
         x = _rng().integers(-3, 3, 2 * n).astype(dtype)
         a, b = x[:n], x[n:]
         code = _compiled("shuffles", f"x:*{text} o:*{text}", arch, block=n)
@@ -330,10 +337,17 @@ def attention_backward(arch: str) -> None:
     m, n, d = 32, 64, 32
     scale = np.float32(0.2)
     for text, dtype, off in (("fp32", np.float32, 2e-5), ("fp16", np.float16, 2e-2)):
-        q, do, k, v = (_rng(i).standard_normal((r, d)).astype(dtype) for i, r in enumerate((m, m, n, n)))
+        q, do, k, v = (
+            _rng(i).standard_normal((r, d)).astype(dtype) for i, r in enumerate((m, m, n, n))
+        )
         arrays = " ".join(f"{a}:*{text}" for a in ("q", "k", "v", "do"))
         code = _compiled(
-            "attention_backward", f"{arrays} dq:*fp32 dk:*fp32 dv:*fp32 scale:fp32", arch, m=m, n=n, d=d
+            "attention_backward",
+            f"{arrays} dq:*fp32 dk:*fp32 dv:*fp32 scale:fp32",
+            arch,
+            m=m,
+            n=n,
+            d=d,
         )
         empty = [np.zeros((r, d), np.float32) for r in (m, n, n)]
         found = run(code, (1,), q, k, v, do, *empty, scale)[4:]

@@ -160,7 +160,7 @@ def lower_to_ttgir(
         )
         if operand_bytes:
             module = _parsed(after, module)
-        pm = ir.pass_manager(module.context)
+        pm = _pass_manager(module)
     passes.ttgpuir.add_remove_layout_conversions(pm)
     passes.ttgpuir.add_fuse_nested_loops(pm)
     passes.common.add_canonicalizer(pm)
