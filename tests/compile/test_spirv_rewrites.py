@@ -475,20 +475,23 @@ def test_an_unknown_dpp_control_is_refused() -> None:
         crosslane.define("xt.dpp.322.15.15.1.i32", 16)
 
 
-def test_printf() -> None:
-    given = draft(r"""
+@pytest.mark.parametrize(("width", "said"), [("4", "%4lu"), ("%n", "%lu")])
+def test_printf(width: str, said: str) -> None:
+    given = draft(
+        r"""
 @f = internal constant [13 x i8] c"x %f %*u %%\0A\00"
 define void @k(i64 %x, i64 %n, ptr %q) {
 e:
   %a = call i64 @__ockl_printf_begin(i64 0)
   %b = call i64 @__ockl_printf_append_string_n(i64 %a, ptr @f, i64 13, i32 0)
-  %c = call i64 @__ockl_printf_append_args(i64 %b, i32 3, i64 %x, i64 4, i64 %n, i32 1)
+  %c = call i64 @__ockl_printf_append_args(i64 %b, i32 3, i64 %x, i64 WIDTH, i64 %n, i32 1)
   ret void
 }
-declare i64 @__ockl_printf_begin(i64)""")
+declare i64 @__ockl_printf_begin(i64)""".replace("WIDTH", width)
+    )
     lower_printf(given)
     printed = verified(given.text())
-    assert 'c"x %f %lu %%\\0A\\00"' in printed
+    assert f'c"x %f {said} %%\\0A\\00"' in printed
     assert "double %" in printed.partition("@printf(")[2]
 
 

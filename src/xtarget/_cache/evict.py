@@ -13,6 +13,7 @@ import contextlib
 import fcntl
 import gc
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -42,6 +43,13 @@ _ORPHANED: Final = 3600.0
 #: Up to so many entries a sweep measures them all; above, it goes by the notes, which the next
 #: `xtarget cache prune` makes exact.
 _EXACT: Final = 20_000
+#: Bytes of notes; more are no notes of ours, or nobody has swept for a million writes.
+_MOST_NOTES: Final = 8 << 20
+#: Names that entries, their files while they are written, and nothing else in a folder have.
+_OURS: Final = re.compile(
+    r"\w{1,80}-(?:[a-z]{1,10}-)?[0-9a-f]{24}|\.[\w-]{1,130}\.[A-Za-z0-9]{1,16}\.[0-9a-f]{12}",
+    re.ASCII,
+)
 _SWEEP_LOCK: Final = "sweep"
 #: Seconds for which entries are removed while nobody writes, and how long that is waited for.
 _SLICE: Final = 0.02
@@ -87,6 +95,10 @@ class Usage:
                 if nbytes:
                     os.write(descriptor, nbytes.to_bytes(8, "little", signed=True))
                 status = os.fstat(descriptor)
+                if status.st_size > _MOST_NOTES:
+                    os.ftruncate(descriptor, 0)
+                    os.write(descriptor, nbytes.to_bytes(8, "little", signed=True))
+                    status, self._seen = os.fstat(descriptor), (0, 0)
                 if status.st_size <= 8 and nbytes:  # the first: count what lay there before it
                     before = sum(entry.nbytes for entry in scan(self.path.parent))
                     os.write(descriptor, before.to_bytes(8, "little", signed=True))
@@ -99,7 +111,7 @@ class Usage:
                 self._total += sum(array.array("q", new))
                 self._seen = status.st_ino, length + len(new)
             finally:
-                os.close(descriptor)
+                files.close(descriptor)
             return self._total, status.st_ino
 
     def mark(self) -> int:
@@ -111,10 +123,14 @@ class Usage:
 
     def reset(self, nbytes: int, mark: int) -> None:
         """Write the exact sum in place of the notes up to `mark`, keeping those made since."""
-        try:
-            since = self.path.read_bytes()[mark:]
-        except FileNotFoundError:
-            since = b""
+        since = b""
+        with contextlib.suppress(FileNotFoundError):
+            descriptor, status = files.open_file(self.path)
+            try:
+                if mark < status.st_size <= _MOST_NOTES:
+                    since = os.pread(descriptor, status.st_size - mark, mark)
+            finally:
+                files.close(descriptor)
         files.write(self.path, nbytes.to_bytes(8, "little", signed=True) + since)
 
 
@@ -156,7 +172,10 @@ class Found:
 
 
 def scan(base: Path) -> Iterator[Found]:
-    """All entries below a folder, and files that belong to none. What vanishes is left out."""
+    """All entries below a folder, and files that belong to none. What vanishes is left out, and
+    nothing is looked for behind a link."""
+    if os.path.islink(base):
+        return
     for vendor in _folders(str(base)):
         for arch in _folders(vendor):
             yield from _scan_folder(arch)
@@ -190,7 +209,7 @@ def _scan_folder(folder: str) -> Iterator[Found]:
                     else:
                         others.append(name)
         finally:
-            os.close(descriptor)
+            files.close(descriptor)
     for name in others:
         stem = name.partition(".")[0] or name  # a temporary file stands for itself
         entry = found.get(stem)
@@ -348,6 +367,8 @@ def remove(base: Path, entry: Found, *, alone: bool = False) -> int | None:
 
 
 def _unlink(entry: Found) -> int | None:
+    if not _OURS.fullmatch(entry.stem):  # the folder is somebody else's too
+        return None
     descriptor = None
     try:
         if entry.stamp:
@@ -365,7 +386,7 @@ def _unlink(entry: Found) -> int | None:
         return None
     finally:
         if descriptor is not None:
-            os.close(descriptor)
+            files.close(descriptor, locked=True)
     return nbytes
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -10,7 +12,7 @@ from triton.backends.driver import DriverBase
 from triton.runtime import jit
 from triton.runtime.autotuner import Autotuner
 
-from .._errors import ArgumentError
+from .._errors import ArgumentError, NoDeviceError
 from .arguments import accept_arrays
 from .autotuning import restore_arrays
 from .devices import has_torch_xpu, home
@@ -31,6 +33,13 @@ _C_TYPES = {
     **{f"u{bits}": f"uint{bits}_t" for bits in (8, 16, 32, 64)},
     **dict.fromkeys(("fp16", "bf16", "fp32", "f32", "fp64"), "double"),
 }
+
+
+@dataclass(frozen=True)
+class DeviceTarget(GPUTarget):  # type: ignore[misc]
+    """The target, and what code for the current device is compiled with (see `DeviceInfo`)."""
+
+    compile_options: Mapping[str, bool] = field(default_factory=dict, hash=False, compare=False)
 
 
 class _Utilities:
@@ -81,7 +90,11 @@ class SpirvDriver(DriverBase):  # type: ignore[misc]
         return True
 
     def get_current_target(self) -> GPUTarget:
-        return GPUTarget("spirv", "spirv64", _WARP_SIZE)
+        try:
+            options = home().info.compile_options
+        except NoDeviceError:  # compiling needs none, and a launch says it
+            options = {}
+        return DeviceTarget("spirv", "spirv64", _WARP_SIZE, options)
 
     def get_current_device(self) -> int:
         return 0
