@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -236,6 +237,17 @@ def test_warmup_compiles_and_launches_nothing() -> None:
     made = kernels.add.warmup(pointer, pointer, pointer, 100, BLOCK=32, grid=(1,))
     assert made.metadata.name == "add"
     assert made.asm["spirv"][:4] == b"\x03\x02\x23\x07"
+
+
+def test_sums_of_bfloat16_are_rounded_once() -> None:
+    """Triton 3.9 adds them in bfloat16: a running sum of ones would stay at 256."""
+    x = np.ones(512, bfloat16())
+    total, running = np.zeros(1, x.dtype), np.zeros_like(x)
+    made = kernels.sums[(1,)](x, total, running, N=512)
+    assert total[0] == 512
+    np.testing.assert_array_equal(running, np.cumsum(x, dtype=np.float32).astype(x.dtype))
+    assert "arith.addf" in made.asm["ttir"]
+    assert not re.search(r"arith\.addf.*: bf16", made.asm["ttir"])
 
 
 def test_num_warps_is_the_size_of_the_block() -> None:
