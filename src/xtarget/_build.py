@@ -40,6 +40,14 @@ def _in_forked_child() -> None:
 _registry.after_fork.append(_in_forked_child)
 
 
+def _drop_functions(device: str) -> None:
+    for key in [k for k in list(_functions) if k[0] == device]:
+        _functions.pop(key, None)
+
+
+_registry.on_lost.append(_drop_functions)
+
+
 def key_parts(request: CompileRequest, target: Target, toolchain: str) -> list[tuple[str, str]]:
     """All that decides the binary, as labelled text. Whatever changes the binary changes this."""
     return [
@@ -155,9 +163,10 @@ def _say_compile(mode: str, request: CompileRequest, target: Target) -> None:
         f"{request.num_warps}, num_stages={request.num_stages}"
     )
     if mode == "error":
+        why = _bundle.why_not(request, target)
         raise FrozenError(
             f"{what}; XTARGET_COMPILE=error forbids to compile it. Run the call once with "
-            "XTARGET_COMPILE=allow to put it there, or see `xtarget cache why`."
+            f"XTARGET_COMPILE=allow to put it there, or see `xtarget cache why`. {why}".rstrip()
         )
     import logging
 

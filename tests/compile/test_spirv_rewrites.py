@@ -86,6 +86,7 @@ NAMES = [
     *(f"xt.bf16.{n}" for n in ("extend", "extend64", "truncate", "truncate64")),
     *(f"xt.bf16.{n}.v4" for n in ("extend", "extend64", "truncate", "truncate64")),
     "xt.fabs.bf16",
+    "xt.is.fpclass.bf16",
     *(f"xt.{n}.bf16" for n in bfloat._COUNTS),
     *(
         f"xt.atomic.{operation}.{type_}.{space}"
@@ -122,7 +123,7 @@ def test_each_definition_brings_what_it_calls() -> None:
     [
         "xt.amdgcn.s.memrealtime",
         "__ocml_erfinv_f16",
-        "xt.is.fpclass.bf16",
+        "xt.is.fpclass.f16",
         "xt.atomic.fadd.v2f16.1",
         "xt.atomic.cas.i128.1",
         "xt.amdgcn.mfma.f32.32x32x8f16",
@@ -209,6 +210,20 @@ def _neighbours(value: float) -> list[int]:
         else:
             high = middle
     return [low, high]
+
+
+def test_the_class_of_every_kind_of_bfloat() -> None:
+    name = "xt.is.fpclass.bf16"
+    is_of = _evaluate(name, _caller(name, "i1", "i16", "i32"))
+    # in the order of LLVM's bits: the smallest and the largest pattern of each class
+    patterns = [(0x7F81, 0x7FBF), (0x7FC0, 0x7FFF), (0xFF80, 0xFF80), (0x8080, 0xFF7F)]
+    patterns += [(0x8001, 0x807F), (0x8000, 0x8000), (0, 0), (1, 0x7F), (0x80, 0x7F7F)]
+    patterns += [(0x7F80, 0x7F80)]
+    for bit, ends in enumerate(patterns):
+        for pattern in ends:
+            found = [n for n in range(10) if is_of(pattern, 1 << n)]
+            assert found == [bit], hex(pattern)
+            assert is_of(pattern | 0x8000 if bit < 2 else pattern, 0x3FF)
 
 
 @cache

@@ -10,9 +10,11 @@ from typing import Any
 from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
 from triton.runtime import jit
+from triton.runtime.autotuner import Autotuner
 
 from .._errors import ArgumentError, NoDeviceError
 from .arguments import accept_arrays
+from .autotuning import restore_arrays
 from .devices import has_torch_xpu, home
 from .launcher import Binary, Launcher
 from .timing import DeviceInterface
@@ -79,6 +81,7 @@ class SpirvDriver(DriverBase):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
         accept_arrays(jit)
+        restore_arrays(Autotuner)
         self.utils = _Utilities()
         self.launcher_cls = Launcher
 

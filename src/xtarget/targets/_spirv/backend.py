@@ -38,6 +38,12 @@ _LANES = ("threads", "vectors")
 _registering = threading.Lock()
 
 
+class OptionError(ValueError, AssertionError):
+    """An option out of range. Triton's own back ends assert on options, and code that uses Triton
+    expects that.
+    """
+
+
 @dataclass(frozen=True)
 class Options:
     """Options of one compilation. Those after `pointers` are what Triton's front end asks of any
@@ -49,6 +55,8 @@ class Options:
         fp64, fp16, int64_atomics: the device has these. A kernel that wants one it has not is
             refused with the line.
         kernel_clock: the device has the extension SPV_KHR_shader_clock.
+        dot_bytes: shared memory that large dots may take to be loops (see `dots`); with zero, every
+            dot is unrolled.
         lanes: `threads`, or `vectors`: a block of one warp becomes one thread, if it can be.
     """
 
@@ -61,6 +69,7 @@ class Options:
     fp16: bool = True
     int64_atomics: bool = True
     kernel_clock: bool = False
+    dot_bytes: int = 0
     lanes: str = "threads"
     enable_fp_fusion: bool = True
     debug: bool = False
@@ -77,7 +86,7 @@ class Options:
     default_dot_input_precision: str = "ieee"
     allowed_dot_input_precisions: tuple[str, ...] = ("ieee", "tf32", "tf32x3", "bf16x3", "bf16x6")
     max_num_imprecise_acc_default: int = 0
-    extern_libs: None = None
+    extern_libs: tuple[tuple[str, str], ...] = ()
     launch_cooperative_grid: bool = False
     backend_name: str = NAME
     instrumentation_mode: str = ""
@@ -87,16 +96,21 @@ class Options:
         for name in ("num_warps", "warp_size"):
             value = getattr(self, name)
             if value < 1 or value & (value - 1):
-                raise ValueError(f"{name} is {value}; it must be a power of two.")
+                raise OptionError(f"{name} is {value}; it must be a power of 2.")
         if self.num_ctas != 1:
-            raise ValueError(f"num_ctas is {self.num_ctas}; SPIR-V has no clusters of blocks.")
+            raise OptionError(f"num_ctas is {self.num_ctas}; SPIR-V has no clusters of blocks.")
+        if self.extern_libs:
+            raise OptionError(
+                f"extern_libs is {dict(self.extern_libs)}; bitcode of other libraries is made for "
+                "one GPU and cannot become SPIR-V. Leave it out: libdevice is built in."
+            )
         if self.pointers not in _POINTERS:
-            raise ValueError(f"pointers is {self.pointers!r}; it must be one of {_POINTERS}.")
+            raise OptionError(f"pointers is {self.pointers!r}; it must be one of {_POINTERS}.")
         for name in (*_CAPABILITIES, "kernel_clock"):
             if not isinstance(getattr(self, name), bool):
-                raise ValueError(f"{name} is {getattr(self, name)!r}; it must be True or False.")
+                raise OptionError(f"{name} is {getattr(self, name)!r}; it must be True or False.")
         if self.lanes not in _LANES:
-            raise ValueError(f"lanes is {self.lanes!r}; it must be one of {_LANES}.")
+            raise OptionError(f"lanes is {self.lanes!r}; it must be one of {_LANES}.")
 
     def hash(self) -> str:
         """Triton's key of these options."""
@@ -110,6 +124,8 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
     OWNER = "xtarget"
     supports_native_tensor_specialization = False
     binary_ext = "spirv"
+    #: Of compilations that do not say the option of this name.
+    dot_bytes = 0
 
     @staticmethod
     def supports_target(target: Any) -> bool:
@@ -128,6 +144,8 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
         }
         known["warp_size"] = self.target.warp_size
         known["arch"] = str(self.target.arch)
+        known.setdefault("dot_bytes", self.dot_bytes)
+        known["extern_libs"] = tuple(dict(known.get("extern_libs", {})).items())
         language = triton.knobs.language
         fusion = known.get("enable_fp_fusion", language.default_fp_fusion)
         # the second switch exists from Triton 3.9 on
@@ -171,9 +189,13 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
             metadata["tensordesc_meta"] = []
             warp_size = metadata["warp_size"] = lowering.warp_size(module, options.warp_size)
             with _explained("ttgir", source, options):
-                return lowering.lower_to_ttgir(
-                    module, num_warps=options.num_warps, warp_size=warp_size
+                module, metadata["operand_bytes"] = lowering.lower_to_ttgir(
+                    module,
+                    num_warps=options.num_warps,
+                    warp_size=warp_size,
+                    dot_bytes=options.dot_bytes,
                 )
+            return module
 
         def spirv(text: str, metadata: dict[str, Any]) -> bytes:
             binary = made.pop(text, b"") or worker.emit(text)
@@ -211,6 +233,7 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
             num_warps=lowered.num_warps,
             warp_size=metadata["warp_size"],
             shared_bytes=lowered.shared_bytes,
+            operand_bytes=metadata["operand_bytes"],
             integer_pointers=options.pointers == "integer",
             fp_fusion=options.enable_fp_fusion,
             fp64=options.fp64,
@@ -231,7 +254,7 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
             raise UnsupportedCodeError(error.what, error.symbol, place) from error
         metadata.update(
             name=entry,
-            shared=lowered.shared_bytes,
+            shared=layout.all_shared_bytes,
             num_warps=lowered.num_warps,
             warp_size=kernel.warp_size,
             global_scratch_size=lowered.scratch_bytes,
@@ -255,6 +278,7 @@ def _explained(name: str, source: list[str], options: Options) -> Iterator[None]
             "".join(source),
             options.num_warps,
             options.warp_size,
+            options.dot_bytes,
             options.enable_fp_fusion,
             options.debug,
         )
@@ -276,14 +300,17 @@ class _NoDriver(DriverBase):  # type: ignore[misc]
     get_device_interface = get_empty_cache_for_benchmark = get_current_target
 
 
-def checked_backend(target: Any) -> SpirvBackend:
-    """A back end for Triton's own compiling and launching (`xtarget_triton`).
+def checked_backend(target: Any, dot_bytes: int) -> SpirvBackend:
+    """A back end for Triton's own compiling and launching (`xtarget_triton`), where `dot_bytes` is
+    the option's default.
 
     Raises:
         CompileError: this Triton and llvmlite were not tested together.
     """
     check(triton.__version__)
-    return SpirvBackend(target)
+    backend = SpirvBackend(target)
+    backend.dot_bytes = dot_bytes
+    return backend
 
 
 def register() -> None:

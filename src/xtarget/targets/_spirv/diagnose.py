@@ -36,13 +36,14 @@ class Stage:
     Attributes:
         name: `ttir`, `ttgir` or `llir`.
         text: the front end's module, with locations.
-        num_warps, warp_size, fp_fusion, debug: of the compilation.
+        num_warps, warp_size, dot_bytes, fp_fusion, debug: of the compilation.
     """
 
     name: str
     text: str
     num_warps: int
     warp_size: int
+    dot_bytes: int
     fp_fusion: bool
     debug: bool
 
@@ -110,7 +111,9 @@ def main() -> None:
     if stage.name == "ttir":
         return
     warp_size = lowering.warp_size(module, stage.warp_size)
-    module = lowering.lower_to_ttgir(module, num_warps=stage.num_warps, warp_size=warp_size)
+    module, _ = lowering.lower_to_ttgir(
+        module, num_warps=stage.num_warps, warp_size=warp_size, dot_bytes=stage.dot_bytes
+    )
     if stage.name == "llir":
         lowering.lower_to_llvm(module, num_warps=stage.num_warps, fp_fusion=stage.fp_fusion)
 
