@@ -388,6 +388,7 @@ def test_another_current_device_is_refused_in_a_sentence() -> None:
 
 def test_a_failed_device_assert_is_raised_by_the_launch() -> None:
     x = np.full(16, 11, np.float32)
-    with pytest.raises(LaunchError, match="a value is too large"):
+    with pytest.raises(RuntimeError, match="a value is too large") as caught:
         kernels.checked[(1,)](x, 16, BLOCK=16, debug=True)
+    assert isinstance(caught.value, LaunchError)
     kernels.checked[(1,)](np.zeros(16, np.float32), 16, BLOCK=16, debug=True)
