@@ -11,7 +11,7 @@ import importlib
 import os
 import threading
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from . import _env
@@ -43,6 +43,9 @@ _devices: dict[str, Device] = {}
 _forked = False
 #: Called in the child of a fork, to drop what belongs to the parent's devices.
 after_fork: list[Callable[[], None]] = []
+#: Called with the name of a device that was lost and will be opened again when it is next named,
+#: to drop what belongs to it.
+on_lost: list[Callable[[str], None]] = []
 
 
 @cache
@@ -236,7 +239,8 @@ def _choices() -> str:
 
 
 def open_device(name: str) -> Device:
-    """The device of that name, opened once per process.
+    """The device of that name, opened once per process; an emulated one again after a kernel that
+    failed, which loses all that was on it.
 
     Raises:
         NoDeviceError: no such device; the message lists those there are, or the reason for none.
@@ -263,7 +267,16 @@ def open_device(name: str) -> Device:
                     f"device {name!r} does not exist: {error} {_choices()}"
                 ) from error
             _devices[name] = device
+            if vendor in _NAMED_ONLY:
+                device.when_lost(partial(_forget, name))  # type: ignore[attr-defined]
     return device
+
+
+def _forget(name: str) -> None:
+    with _lock:
+        _devices.pop(name, None)
+    for drop in on_lost:
+        drop(name)
 
 
 def _in_forked_child() -> None:

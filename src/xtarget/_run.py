@@ -173,6 +173,14 @@ def _in_forked_child() -> None:
 _registry.after_fork.append(_in_forked_child)
 
 
+def _drop_calls(device: str) -> None:
+    for key in [k for k, call in list(_calls.items()) if call.device.info.name == device]:
+        _calls.pop(key, None)
+
+
+_registry.on_lost.append(_drop_calls)
+
+
 def compile(
     kernel: str,
     /,

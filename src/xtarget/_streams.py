@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from . import _registry
 from ._errors import ArgumentError
 from .targets.base import Device, Stream
 
@@ -12,6 +13,14 @@ __all__ = ["borrow", "resolve"]
 # One Stream object for each borrowed handle of a device: equal handles are the same object.
 _borrowed: dict[tuple[str, int], Stream] = {}
 _MOST = 4096
+
+
+def _drop_streams(device: str) -> None:
+    for key in [k for k in list(_borrowed) if k[0] == device]:
+        _borrowed.pop(key, None)
+
+
+_registry.on_lost.append(_drop_streams)
 
 
 def borrow(device: Device, handle: int) -> Stream:

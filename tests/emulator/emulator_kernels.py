@@ -195,6 +195,23 @@ def part_of_a_barrier(x, o, block: tl.constexpr):
 
 
 @triton.jit
+def part_of_a_split_barrier(x, o, block: tl.constexpr):
+    """The same on gfx12, where a barrier is two instructions."""
+    i = tl.arange(0, block)
+    value = tl.inline_asm_elementwise(
+        "v_readfirstlane_b32 s20, $1\ns_cmp_lt_u32 s20, 32\ns_cbranch_scc1 2\n"
+        "s_barrier_signal -1\ns_barrier_wait -1\n"
+        "v_mov_b32 $0, $1",
+        "=v,v,~{s20},~{scc}",
+        [tl.load(x + i)],
+        dtype=tl.int32,
+        is_pure=False,
+        pack=1,
+    )
+    tl.store(o + i, value)
+
+
+@triton.jit
 def pairs(x, o, block: tl.constexpr):
     """Two neighbours add to one place each, and to another one together."""
     i = tl.arange(0, block)
@@ -212,3 +229,35 @@ def many_values(x, o, n, m: tl.constexpr, k: tl.constexpr):
         b = b * 0.25 + a
         s += tl.sum(a * b, 1)
     tl.store(o + place, a + b + s[:, None])
+
+
+@triton.jit
+def prints(x, o, block: tl.constexpr):
+    i = tl.arange(0, block)
+    value = tl.load(x + i)
+    tl.device_print("value", value)
+    tl.store(o + i, value)
+
+
+@triton.jit
+def scaled_product(a, a_scale, b, b_scale, o, m: tl.constexpr, n: tl.constexpr, k: tl.constexpr):
+    """Operands of 4 bits, two in a byte, and a power of two for each 32 of them."""
+    rows, columns, groups = tl.arange(0, m), tl.arange(0, n), tl.arange(0, k // 32)
+    x = tl.load(a + rows[:, None] * (k // 2) + tl.arange(0, k // 2)[None, :])
+    y = tl.load(b + tl.arange(0, k // 2)[:, None] * n + columns[None, :])
+    x_scale = tl.load(a_scale + rows[:, None] * (k // 32) + groups[None, :])
+    y_scale = tl.load(b_scale + columns[:, None] * (k // 32) + groups[None, :])
+    total = tl.dot_scaled(x, x_scale, "e2m1", y, y_scale, "e2m1")
+    tl.store(o + rows[:, None] * n + columns[None, :], total)
+
+
+@triton.jit
+def waits_for_another(flag, o):
+    """The first program waits for what the last one writes."""
+    if tl.program_id(0) == 0:
+        while tl.atomic_add(flag, 0) == 0:
+            pass
+        tl.store(o, 1)
+    else:
+        if tl.program_id(0) == tl.num_programs(0) - 1:
+            tl.atomic_add(flag, 1)

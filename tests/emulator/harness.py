@@ -18,8 +18,8 @@ _KERNELS = Path(__file__).with_name("emulator_kernels.py")
 
 
 @cache
-def _module() -> Any:
-    spec = importlib.util.spec_from_file_location("emulator_kernels", _KERNELS)
+def _module(path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -34,14 +34,17 @@ def compiled(
     arch: str,
     num_warps: int = 4,
     constants: tuple[tuple[str, Any], ...] = (),
+    num_stages: int = 2,
+    path: Path = _KERNELS,
 ) -> Artifact:
     """`signature` is `name:type` for each parameter that is no constant, in order."""
     pairs = [tuple(pair.split(":")) for pair in signature.split()]
     request = CompileRequest(
-        source=KernelSource(name, name, str(_KERNELS), lambda: getattr(_module(), name)),
+        source=KernelSource(name, name, str(path), lambda: getattr(_module(path), name)),
         signature=(*pairs, *((key, "constexpr") for key, _ in constants)),
         constants=constants,
         num_warps=num_warps,
+        num_stages=num_stages,
     )
     return _registry.compiler("amd").compile(request, Target("amd", arch))
 

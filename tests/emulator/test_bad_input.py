@@ -10,7 +10,14 @@ import numpy as np
 import pytest
 from harness import ARCHS, compiled, device, put, run
 
-from xtarget import DeviceLostError, KernelFault, LoadError, OutOfResourcesError
+import xtarget
+from xtarget import (
+    DeviceLostError,
+    KernelFault,
+    LoadError,
+    OutOfResourcesError,
+    UnsupportedInstruction,
+)
 from xtarget._types import Artifact, LaunchConfig
 from xtarget.targets.amd.emulator.launch import Limits
 
@@ -111,13 +118,49 @@ def test_an_endless_kernel_is_stopped_and_its_place_told(monkeypatch: pytest.Mon
         run(code, (1,), np.zeros(1, np.int32), np.zeros(1, np.int32), 5)
 
 
-@pytest.mark.parametrize("arch", ["gfx1100", "gfx90a", "gfx942", "gfx950"])
+def test_a_block_that_waits_for_another_one_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    code = compiled("waits_for_another", "flag:*i32 o:*i32", "gfx1100")
+    hip = device("gfx1100").hip  # type: ignore[attr-defined]
+    monkeypatch.setattr(hip, "limits", Limits(1_000_000, False))
+    with pytest.raises(
+        KernelFault, match=r"waits_for_another on gfx1100 was stopped .* or waits for another block"
+    ):
+        run(code, (100_000,), np.zeros(1, np.int32), np.zeros(1, np.int32))
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_a_print_has_nobody_to_print_it(arch: str) -> None:
+    code = compiled("prints", "x:*i32 o:*i32", arch, constants=(("block", 256),))
+    x = np.arange(256, dtype=np.int32)
+    with pytest.raises(KernelFault, match=r"prints on .*calls the host, for tl\.device_print"):
+        run(code, (1,), x, x * 0)
+
+
+def test_a_product_of_scaled_operands_is_not_executed() -> None:
+    """gfx950's own instruction for it: told, and not skipped."""
+    m, n, k = 32, 32, 64
+    code = compiled(
+        "scaled_product",
+        "a:*u8 a_scale:*u8 b:*u8 b_scale:*u8 o:*fp32",
+        "gfx950",
+        constants=(("m", m), ("n", n), ("k", k)),
+    )
+    a, b, scale = (np.ones(s, np.uint8) for s in ((m, k // 2), (k // 2, n), (m, k // 32)))
+    with pytest.raises(
+        UnsupportedInstruction,
+        match=r"does not execute v_mfma_scale_f32_\w+ at 0x[0-9a-f]+.* of gfx950",
+    ):
+        run(code, (1,), a, scale, b, scale, np.zeros((m, n), np.float32))
+
+
+@pytest.mark.parametrize("arch", ARCHS)
 def test_a_barrier_that_one_warp_goes_around(arch: str) -> None:
-    size = 128 if arch == "gfx1100" else 256  # one element for each thread
-    code = compiled("part_of_a_barrier", "x:*i32 o:*i32", arch, constants=(("block", size),))
+    size = 128 if arch.startswith("gfx1") else 256  # one element for each thread
+    kernel = "part_of_a_split_barrier" if arch == "gfx1201" else "part_of_a_barrier"
+    code = compiled(kernel, "x:*i32 o:*i32", arch, constants=(("block", size),))
     with pytest.raises(
         KernelFault,
-        match=rf"part_of_a_barrier on {arch}, block \(0, 0, 0\): \d+ of \d+ warps wait at the "
+        match=rf"part_of_a_\w+ on {arch}, block \(0, 0, 0\): \d+ of \d+ warps wait at the "
         r"barrier at 0x[0-9a-f]+, and the others have ended",
     ):
         run(code, (1,), np.arange(size, dtype=np.int32), np.zeros(size, np.int32))
@@ -149,3 +192,21 @@ def test_a_fault_loses_the_device_until_it_is_opened_again() -> None:
     again = device("gfx942")
     assert again is not there
     np.testing.assert_array_equal(run(code, (1,), _X, _X * 0, 256)[1], _X)
+
+
+def test_after_a_fault_the_next_call_by_name_finds_the_device_again() -> None:
+    """As in a notebook: the cell is corrected, and run again in the same process."""
+    name = "emu:gfx1201"
+    np.testing.assert_array_equal(xtarget.run("add", _X, _X, device=name), 2 * _X)
+    there, code = xtarget.device(name), _copy("gfx1201")
+    on_it = xtarget.asarray(_X, device=name)
+    function = there.load(code).function()
+    function.launch(LaunchConfig((1, 1, 1)), [16, 16, 256, 0, 0], there.default_stream)
+    with pytest.raises(KernelFault, match=r"copy on gfx1201, .* at 0x10,"):
+        there.synchronize()
+    np.testing.assert_array_equal(xtarget.run("add", _X, _X, device=name), 2 * _X)
+    assert xtarget.device(name) is not there
+    again = xtarget.asarray(_X, device=name)
+    np.testing.assert_array_equal(xtarget.run("add", again, again).numpy(), 2 * _X)
+    with pytest.raises(DeviceLostError, match=r"a kernel failed before: copy on gfx1201"):
+        on_it.numpy()

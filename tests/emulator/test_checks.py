@@ -86,30 +86,29 @@ def test_the_right_launch_is_not_complained_about() -> None:
     assert not _noticed()
 
 
-@pytest.mark.parametrize(
-    "misuse",
-    [
-        {"block": 64},
-        {"block": 256},
-        {"block": 2048},
-        {"grid": 1},
-        {"grid": 0},
-        {"swapped": True},
-        {"x": 0},
-        {"o": 0},
-        {"n": _N + 1, "grid": 3},
-        {"kernarg": bytes(32)},
-        {"kernarg": bytes(64)},
-        {"stream": 0xDEAD0},
-        {"freed": True},
-        {"shared": 1 << 20},
-    ],
-    ids=lambda m: "-".join(
-        f"{k}={v if not isinstance(v, bytes) else len(v)}" for k, v in m.items()
-    ),
-)
-def test_misuse_of_a_launch_is_noticed(misuse: dict[str, Any]) -> None:
-    assert _noticed(**misuse)
+#: What a careless caller gets wrong, by name.
+_MISUSES: dict[str, dict[str, Any]] = {
+    "half the block": {"block": 64},
+    "twice the block": {"block": 256},
+    "a block over the limit": {"block": 2048},
+    "a grid with one block less": {"grid": 1},
+    "a grid with one block more": {"grid": 3, "n": 3 * _BLOCK},
+    "an empty grid": {"grid": 0},
+    "swapped pointers": {"swapped": True},
+    "a null pointer to read": {"x": 0},
+    "a null pointer to write": {"o": 0},
+    "n + 1": {"n": _N + 1, "grid": 3},
+    "too few arguments": {"kernarg": bytes(32)},
+    "too many arguments": {"kernarg": bytes(64)},
+    "a foreign stream handle": {"stream": 0xDEAD0},
+    "a freed buffer": {"freed": True},
+    "more LDS than there is": {"shared": 1 << 20},
+}
+
+
+@pytest.mark.parametrize("name", list(_MISUSES))
+def test_misuse_of_a_launch_is_noticed(name: str) -> None:
+    assert _noticed(**_MISUSES[name])
 
 
 def test_lds_that_the_launch_does_not_ask_for_is_noticed() -> None:

@@ -4,9 +4,9 @@ vendor's libraries nor a GPU."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from .._errors import CompileError, LoadError, UnknownTargetError
 from .._types import Artifact, CompileRequest, Resources, Target
@@ -30,13 +30,13 @@ class GpuCompiler(ABC):
     #: Text stages that stay in the artifact: always, and with `keep_stages`.
     KEEP: ClassVar[Sequence[str]] = ()
     STAGES: ClassVar[Sequence[str]]
-    #: Triton's options on top of the request's.
-    OPTIONS: ClassVar[Mapping[str, Any]] = {}
+    #: What an fp32 tl.dot is made of that does not say; empty: what Triton takes.
+    FP32_DOT: ClassVar[str] = ""
 
     @property
     def fingerprint(self) -> str:
-        options = f" options {sorted(self.OPTIONS.items())}" if self.OPTIONS else ""
-        return _triton.fingerprint() + options
+        products = f" fp32 dots {self.FP32_DOT}" if self.FP32_DOT else ""
+        return _triton.fingerprint() + products
 
     def archs(self) -> tuple[str, ...]:
         return self.ARCHS
@@ -68,7 +68,8 @@ class GpuCompiler(ABC):
             backend=self.BACKEND,
             arch=arch,
             warp_size=warp_size,
-            options=self.OPTIONS,
+            options={},
+            fp32_dot=self.FP32_DOT,
         )
         artifact = _triton.make_artifact(
             compiled,

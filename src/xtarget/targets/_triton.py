@@ -170,6 +170,7 @@ def compile_with_triton(
     warp_size: int,
     options: Mapping[str, Any],
     locations: bool = False,
+    fp32_dot: str = "",
 ) -> Compiled:
     """Run `triton.compile` for one specialization.
 
@@ -180,6 +181,8 @@ def compile_with_triton(
         options: options of Triton's back end, on top of the request's.
         locations: Triton's IR knows source lines in any case; the back end keeps them out of the
             binary.
+        fp32_dot: the input precision of an fp32 `tl.dot` that names none, where the user's
+            environment (TRITON_F32_DEFAULT) names none either; empty for Triton's own choice.
 
     Raises:
         CompileError: no usable Triton, or it refuses the kernel; the message has Triton's text and
@@ -219,15 +222,18 @@ def compile_with_triton(
         **options,
         **dict(request.options),
     }
-    import tempfile
+    from . import _triton_files  # it takes tempfile: nothing for who compiles nothing
 
     knobs = triton.knobs
     with _lock, ExitStack() as stack:
-        for scope in (knobs.cache, knobs.compilation, knobs.runtime):
+        for scope in (knobs.cache, knobs.compilation, knobs.runtime, knobs.language):
             stack.enter_context(scope.scope())
         # our cache is the only one; line info would put paths into the binary
-        knobs.cache.dir = stack.enter_context(tempfile.TemporaryDirectory(prefix="xtarget-"))
+        knobs.cache.dir = stack.enter_context(_triton_files.folder())
+        knobs.cache.manager_class = _triton_files.manager()
         knobs.compilation.disable_line_info = not (request.line_info or locations)
+        if fp32_dot and not knobs.language.fp32_default:
+            knobs.language.fp32_default = fp32_dot
         try:
             kernel = triton.compile(
                 source, target=GPUTarget(backend, arch, warp_size), options=chosen

@@ -15,6 +15,6 @@ In the order of the data:
     diagnose    runs a failed pass again to read its reason; `places` finds lines of the kernel
     capabilities  compares what a module wants with what the target's options say there is
     library     defines, in LLVM IR, what a kernel calls and OpenCL does not have; its families are
-                `intrinsics`, `crosslane`, `libdevice`, `special`, `arithmetic`, `bfloat`,
-                `atomics`, `asserts`
+                `intrinsics`, `crosslane`, `libdevice` (AMD's), `libdevice_nv`, `special`,
+                `arithmetic`, `bfloat`, `atomics`, `asserts`
 """

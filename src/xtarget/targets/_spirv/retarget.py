@@ -86,12 +86,13 @@ def rename_address_spaces(draft: Draft) -> None:
     constants = set()
     result = []
     for line in draft.lines:
+        line, quote, literal = line.partition(' c"')  # a kernel's own words may be "ptr", too
         line = _GENERIC.sub("ptr addrspace(4)", line)
         line = line.replace(", addrspace(5)", "").replace(" addrspace(5)", "")
         if match := _CONSTANT.match(line):
             constants.add(match[1])
             line = f"{match[1]} = {match[2]}addrspace(1) constant {line[match.end() :]}"
-        result.append(_SCOPE.sub(_scope, line))
+        result.append(_SCOPE.sub(_scope, line) + quote + literal)
     for name in constants:
         use = re.compile(rf"ptr addrspace\(4\) {re.escape(name)}\b")
         cast = f"ptr addrspace(4) addrspacecast (ptr addrspace(1) {name} to ptr addrspace(4))"

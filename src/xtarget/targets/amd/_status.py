@@ -19,7 +19,7 @@ def _lost(why: str = "") -> Meaning:
     return Meaning(
         DeviceLostError,
         f"{why}The device cannot be used any more in this process: find the fault, then start "
-        "again.",
+        "again (an emulated device: open it again, as every call by its name does).",
     )
 
 

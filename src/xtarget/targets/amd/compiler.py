@@ -32,9 +32,9 @@ class HsacoCompiler(GpuCompiler):
         "gfx1250",
     )
     STAGES = ("ttir", "ttgir", "llir", "amdgcn")
-    #: Triton's list for every arch but gfx942, where "tf32" joins it and becomes the default of an
-    #: fp32 tl.dot: an error of 1e-2 on that arch alone. A kernel that wants it gives the option.
-    OPTIONS = {"allowed_dot_input_precisions": ("ieee", "bf16x3", "bf16x6")}  # noqa: RUF012
+    #: Triton's own is "tf32" on gfx942 alone: an error of 1e-2 on that arch only. A kernel that
+    #: wants it says tl.dot(..., input_precision="tf32").
+    FP32_DOT = "ieee"
 
     def _triton_target(self, arch: str) -> tuple[str, int]:
         return arch, 64 if arch.startswith("gfx9") else 32

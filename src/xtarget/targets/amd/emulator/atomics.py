@@ -98,7 +98,7 @@ def atomic(ins: Instruction, address: Any) -> Callable[[Waves], None]:
         place, full = arena.locate(addresses, size, active, True, size)
         mask = w.mask if active is None else active
         if w.undefined:
-            w.demand(reads, "in an atomic operation")
+            w.demand(reads, "in an atomic operation", those=mask)
         if w.group.races is not None:
             w.group.races.memory.atomic(w, place, mask, size)
         places = place[mask]

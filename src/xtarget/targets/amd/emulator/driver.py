@@ -7,7 +7,7 @@ GPU: the same checks, the same argument bytes, the same code object.
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
@@ -28,6 +28,16 @@ __all__ = ["ARCHS", "EmulatorDriver"]
 #: In the order of their ordinals.
 ARCHS = ("gfx1100", "gfx1201", "gfx90a", "gfx942", "gfx950")
 _GRID = (2**31 - 1, 65_536, 65_536)
+
+
+class EmulatedDevice(HipDevice):
+    """A device of this process."""
+
+    def when_lost(self, action: Callable[[], None]) -> None:
+        """Have `action` called when a kernel fails: what is opened then is as good as new. (Those
+        of the library are lost for good, as GPUs are.)"""
+        if self.alone:
+            self.hip.when_lost = action
 
 
 class EmulatorDriver:
@@ -65,7 +75,7 @@ class EmulatorDriver:
         if _env.emulator_library():
             return self._through_the_library(ordinal)
         hip = _new(arch, 0)
-        return HipDevice(
+        return EmulatedDevice(
             hip,
             _named(describe(hip, 0), arch),
             count=1,
@@ -79,7 +89,7 @@ class EmulatorDriver:
         from .library import load
 
         library = load(_devices())
-        return HipDevice(
+        return EmulatedDevice(
             library,
             _named(describe(library, ordinal), ARCHS[ordinal]),
             count=len(ARCHS),

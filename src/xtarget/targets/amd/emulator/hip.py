@@ -42,6 +42,7 @@ class EmulatedHip:
     Attributes:
         executed: lane-instructions since the start.
         lost: what a kernel did wrong, after which the device is of no use.
+        when_lost: called then.
     """
 
     hipDeviceAttribute_t = Attribute
@@ -55,6 +56,7 @@ class EmulatedHip:
         self._lock = threading.RLock()
         self._last = ""
         self.lost = ""
+        self.when_lost: Callable[[], None] = lambda: None
         self._queues: dict[int, list[Callable[[], None]]] = {0: []}
         self._events: dict[int, float | None] = {}
         self._handles = (ordinal + 1) * HANDLES
@@ -249,6 +251,7 @@ class EmulatedHip:
                 self.executed += loaded.run((gx, gy, gz), bx, shared, kernarg, self.limits)
             except KernelFault as fault:
                 self.lost = str(fault)
+                self.when_lost()
                 raise
 
         with self._lock:

@@ -17,7 +17,7 @@ from ..._elf import Elf
 from ..code_object import CodeObject, Kernel
 from .decode import decode
 from .global_races import GlobalRaces
-from .memory import Arena, Array, Block
+from .memory import HOST_CALLS, Arena, Array, Block
 from .private import SWIZZLED
 from .processes import share
 from .program import Program
@@ -194,7 +194,7 @@ class Loaded:
     ) -> tuple[bytes, list[tuple[int, int]]]:
         """The arguments with those that the run time fills in, and the places (offset, size) of the
         ones that it has nothing for: their use is noticed as that of uninitialised memory."""
-        values = {"hidden_grid_dims": 3}
+        values = {"hidden_grid_dims": 3, "hidden_hostcall_buffer": HOST_CALLS}
         for axis, blocks, threads in zip("xyz", grid, (block, 1, 1), strict=True):
             values[f"hidden_block_count_{axis}"] = blocks
             values[f"hidden_group_size_{axis}"] = threads

@@ -69,7 +69,8 @@ def _places(w: Waves, register: int, offset: int, nbytes: int, verb: str) -> Arr
     group = w.group
     if w.undefined:
         w.demand((register,), "as an address in LDS")
-    place = w.vu[register].astype(np.int64) + offset
+    # 32 bits: LLVM puts what is below zero in the register, and the rest in the offset
+    place = (w.vu[register] + np.uint32(offset)).astype(np.int64)
     wrong = place + nbytes > group.lds_bytes
     if not w.full:
         wrong &= w.mask

@@ -13,13 +13,15 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Arena", "Array", "Block", "Fault"]
+__all__ = ["HOST_CALLS", "Arena", "Array", "Block", "Fault"]
 
 Array = Any
 
 #: Where the first device's arena begins: an address that no process uses, so that a host access
 #: fails at once. Each device has its own.
 _BASE, _APART = 0x7E00_0000_0000, 1 << 36
+#: Below the arenas: what a kernel finds as the place of the host's ear, where nothing is.
+HOST_CALLS, _CALLS_ROOM = 0x7D00_0000_0000, 1 << 32
 _ALIGN = 4096
 _GAP = 65536
 #: From here on the host gets a freed buffer's pages back.
@@ -136,6 +138,11 @@ class Arena:
 
     def near(self, address: int) -> str:
         """Where an address is that lies in no buffer."""
+        if 0 <= address - HOST_CALLS < _CALLS_ROOM:
+            return (
+                "which is where a kernel calls the host, for tl.device_print or a tl.device_assert "
+                "that fails, and the emulator takes no such calls: store the values in an array"
+            )
         index = bisect.bisect_right(self._starts, address) - 1
         if index >= 0:
             block = self._blocks[self._starts[index]]

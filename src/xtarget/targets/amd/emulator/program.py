@@ -6,6 +6,7 @@ waves that a branch parted meet again where their ways join.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -35,6 +36,14 @@ _NOTHING = {
 _BRANCHES = {"s_branch", "s_cbranch_scc0", "s_cbranch_scc1", "s_cbranch_vccz", "s_cbranch_vccnz",
              "s_cbranch_execz", "s_cbranch_execnz"}  # fmt: skip
 _ENDS = {"s_endpgm", "s_endpgm_saved", "s_barrier", "s_barrier_wait", *_BRANCHES}
+_MODES = ("s_setreg_b32", "s_setreg_imm32_b32")
+#: hwreg(HW_REG_MODE, 23, 1), FP16_OVFL: register in bits 5:0, first bit in 10:6, bits - 1 above.
+_OVERFLOW_MODE = 1 | 23 << 6
+#: What has a result of half precision or less.
+_NARROW = re.compile(
+    r"^v_(?!cmp|cvt|mfma|wmma_f32|dot2_f32)\w*_f16$|^v_cvt_(pk_|pkrtz_)?f16_|"
+    r"^v_cvt_\w*(pk|sr)_(fp8|bf8)_f|^v_wmma_f16"
+)
 #: The place behind the last block.
 _END = -1
 
@@ -74,6 +83,7 @@ class Program:
         self.blocks: list[Block] = []
         self._by_address: dict[int, int] = {}
         self.atomic = any("_atomic_" in i.mnemonic for i in instructions)
+        self._clamps = any(i.mnemonic in _MODES for i in instructions)
         self._split(instructions)
 
     def _split(self, instructions: list[Instruction]) -> None:
@@ -138,7 +148,8 @@ class Program:
                 if spent > budget:
                     raise KernelFault(
                         f"{self.name} on {self.arch} was stopped after {spent:,} lane-instructions,"
-                        f" at 0x{block.address:x}: it does not end, or needs a larger budget "
+                        f" at 0x{block.address:x}: it does not end, or waits for another block (no "
+                        "two of a grid need to run at the same time), or needs a larger budget "
                         "(XTARGET_EMULATOR_BUDGET)."
                     )
                 self._after(w, block, running, waiting)
@@ -148,7 +159,8 @@ class Program:
         index = 0
         steps = block.steps
         if steps is None:
-            steps = block.steps = [_step(i) for i in block.instructions if i.mnemonic not in _ENDS]
+            kept = [i for i in block.instructions if i.mnemonic not in _ENDS]
+            steps = block.steps = [_step(i, self._clamps) for i in kept]
         try:
             for index, step in enumerate(steps):  # noqa: B007
                 step(w)
@@ -239,13 +251,20 @@ def _target(ins: Instruction) -> int:
     return ins.address + 4 + 4 * (offset - (offset >> 15 << 16))
 
 
-def _step(ins: Instruction) -> Step:
-    """The step; for what is not supported, one that says so when it is reached."""
+def _step(ins: Instruction, clamps: bool) -> Step:
+    """The step; for what is not supported, one that says so when it is reached.
+
+    Args:
+        clamps: the kernel sets the mode in which an overflow to half or less gives the largest
+            number.
+    """
     if ins.mnemonic in _NOTHING:
         return lambda w: None
     try:
-        if ins.mnemonic in ("s_barrier_signal", "s_setreg_b32", "s_setreg_imm32_b32"):
+        if ins.mnemonic in ("s_barrier_signal", *_MODES):
             return _state(ins)
+        if clamps and _NARROW.search(ins.mnemonic):
+            raise unsupported(ins, "after a change of the overflow mode")
         for build in _BUILDERS:
             step = build(ins)
             if step is not None:
@@ -272,6 +291,8 @@ def _state(ins: Instruction) -> Step:
             w.signalled = True
 
         return signal
+    if ins.fields["simm16"] == _OVERFLOW_MODE:
+        return lambda w: None  # `_step` refuses what it has an effect on
     raise unsupported(ins, "a change of the rounding or denormal mode")
 
 

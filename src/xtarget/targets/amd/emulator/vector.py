@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from . import floats
+from . import floats, trig
 from .memory import Array
 
 __all__ = ["ALU", "COMPARE", "KEEPS_HALF", "Rule"]
@@ -102,14 +102,24 @@ def _align(bits: bool) -> Callable[..., Array]:
 
 
 def _leading(a: Array) -> Array:
-    """Leading zeros, or -1 for none set (v_clz_i32_u32, v_ffbh_u32)."""
+    """Leading zeros, or -1 for none set (v_clz_i32_u32, v_ffbh_u32; s_clz_i32_u64)."""
+    if a.dtype == np.uint64:
+        low, high = _leading(a.astype(np.uint32)), _leading((a >> 32).astype(np.uint32))
+        return np.where(a >> 32 != 0, high, np.where(a != 0, low + np.uint32(32), low))
     exponent = np.frexp(a.astype(np.float64))[1]
     return np.where(a == 0, 0xFFFFFFFF, 32 - exponent).astype(np.uint32)
 
 
+def _leading_signs(a: Array) -> Array:
+    """How many bits from the top are alike, or -1 where all are (v_cls_i32, v_ffbh_i32)."""
+    bits = 8 * a.itemsize
+    return _leading((a ^ a >> bits - 1).view(f"u{a.itemsize}"))
+
+
 def _trailing(a: Array) -> Array:
-    low = a & (~a + np.uint32(1))
-    exponent = np.frexp(low.astype(np.float64))[1]
+    """The place of the lowest bit that is set, or -1 for none, of 32 or 64."""
+    low = a & (~a + _c(1, a))
+    exponent = np.frexp(low.astype(np.float64))[1]  # exact: it is a power of two
     return np.where(a == 0, 0xFFFFFFFF, exponent - 1).astype(np.uint32)
 
 
@@ -247,6 +257,7 @@ _rule("exp_f32 s_exp_f32", "f32", "f32", floats.flushing(np.exp2))
 _rule("log_f32 s_log_f32", "f32", "f32", floats.flushing(np.log2))
 _rule("sin_f32", "f32", "f32", floats.flushing(lambda x: np.sin(_TAU * (x - np.trunc(x)))))
 _rule("cos_f32", "f32", "f32", floats.flushing(lambda x: np.cos(_TAU * (x - np.trunc(x)))))
+_rule("trig_preop_f64", "f64", "f64 u32", trig.segment)
 _rule("rcp_f64", "f64", "f64", lambda x: 1 / x)
 _rule("rsq_f64", "f64", "f64", lambda x: 1 / np.sqrt(x))
 _rule("sqrt_f64", "f64", "f64", np.sqrt)
@@ -280,7 +291,7 @@ _rule("cvt_i32_f32", "i32", "f32", floats.to_int(np.int32))
 _rule("cvt_u32_f32", "u32", "f32", floats.to_int(np.uint32))
 _rule("cvt_i32_f64", "i32", "f64", floats.to_int(np.int32))
 _rule("cvt_u32_f64", "u32", "f64", floats.to_int(np.uint32))
-_rule("cvt_nearest_i32_f32", "i32", "f32",
+_rule("cvt_nearest_i32_f32 cvt_rpi_i32_f32", "i32", "f32",
       lambda x: floats.to_int(np.int32)(np.floor(x + np.float32(0.5))))  # fmt: skip
 _rule("cvt_floor_i32_f32 cvt_flr_i32_f32", "i32", "f32",
       lambda x: floats.to_int(np.int32)(np.floor(x)))  # fmt: skip
@@ -299,6 +310,7 @@ _rule("pack_b32_f16", "u32", "f16 f16", _words)
 
 _rule("bfrev_b32", "u32", "u32", _reverse_bits)
 _rule("ffbh_u32 clz_i32_u32", "u32", "u32", _leading)
+_rule("ffbh_i32 cls_i32", "u32", "i32", _leading_signs)
 _rule("ffbl_b32 ctz_i32_b32", "u32", "u32", _trailing)
 _rule("bcnt_u32_b32", "u32", "u32 u32", lambda a, b: np.bitwise_count(a).astype(np.uint32) + b)
 _rule("bfe_u32", "u32", "u32 u32 u32", _bits(np.uint32, False))

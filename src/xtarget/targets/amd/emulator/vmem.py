@@ -210,7 +210,8 @@ def _store(ins: Instruction, address: Address, suffix: str, high: bool) -> Step:
         addresses, active = address(w)
         place, full = arena.locate(addresses, nbytes, active, True, min(nbytes, 4))
         if w.undefined:
-            w.demand(reads, "to write it to global memory")
+            # a buffer's bounds mask lanes as well as EXEC does
+            w.demand(reads, "to write it to global memory", those=active)
         if w.group.races is not None:
             w.group.races.memory.store(w, place, active, nbytes)
         if active is not None:

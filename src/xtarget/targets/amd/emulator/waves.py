@@ -203,12 +203,19 @@ class Waves:
             )[order]
         return joined
 
-    def demand(self, registers: tuple[int, ...], doing: str, everywhere: bool = False) -> None:
+    def demand(
+        self,
+        registers: tuple[int, ...],
+        doing: str,
+        everywhere: bool = False,
+        those: Array | None = None,
+    ) -> None:
         """Raise Fault where an active lane would use a register that holds nothing.
 
         Args:
             doing: the end of "uses vN, which was never written, …".
             everywhere: inactive lanes count too.
+            those: which lanes count, where not all active ones do.
         """
         for register in registers:
             lanes = self.undefined.get(register)
@@ -216,7 +223,7 @@ class Waves:
                 continue
             wrong = np.broadcast_to(lanes, self.mask.shape)
             if not everywhere:
-                wrong = wrong & self.mask
+                wrong = wrong & (self.mask if those is None else those)
             if wrong.any():
                 name = f"s{register - SGPR}" if register >= SGPR else f"v{register}"
                 if ACC <= register < SGPR:
