@@ -291,7 +291,11 @@ def staged_product(a, b, o, m, n, k, bm: tl.constexpr, bn: tl.constexpr, bk: tl.
     pid = tl.program_id(0)
     across = tl.cdiv(n, bn)
     down, right = tl.swizzle2d(pid // across, pid % across, tl.cdiv(m, bm), across, 2)
-    rows, columns, inner = down * bm + tl.arange(0, bm), right * bn + tl.arange(0, bn), tl.arange(0, bk)
+    rows, columns, inner = (
+        down * bm + tl.arange(0, bm),
+        right * bn + tl.arange(0, bn),
+        tl.arange(0, bk),
+    )
     total = tl.zeros((bm, bn), tl.float32)
     for start in range(0, k, bk):
         at = start + inner
@@ -335,7 +339,9 @@ def descriptors(x, o, m, n, bm: tl.constexpr, bn: tl.constexpr):
     source = tl.make_tensor_descriptor(x, (m, n), (n, 1), (bm, bn))
     goal = tl.make_tensor_descriptor(o, (m, n), (n, 1), (bm, bn))
     for column in range(0, n, bn):
-        goal.store([tl.program_id(0) * bm, column], source.load([tl.program_id(0) * bm, column]) * 2)
+        goal.store(
+            [tl.program_id(0) * bm, column], source.load([tl.program_id(0) * bm, column]) * 2
+        )
 
 
 @triton.jit

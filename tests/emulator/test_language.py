@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from harness import ARCHS, run
 
+import xtarget
+
 _FILE = Path(__file__).with_name("language_kernels.py")
 _WHOLE = {np.int32: "i32", np.int64: "i64", np.int8: "i8", np.int16: "i16", np.uint32: "u32"}
 
@@ -87,7 +89,9 @@ def batched_product(arch: str) -> None:
     s, m, n, k = 2, 32, 16, 32
     signature = "a:*{0} b:*{0} o:*fp32"
     for text, dtype, off in (("fp16", np.float16, 1e-5), ("fp32", np.float32, 1e-4)):
-        a, b = (_rng(i).standard_normal((s, *t)).astype(dtype) for i, t in ((1, (m, k)), (2, (k, n))))
+        a, b = (
+            _rng(i).standard_normal((s, *t)).astype(dtype) for i, t in ((1, (m, k)), (2, (k, n)))
+        )
         code = _compiled("batched_product", signature.format(text), arch, s=s, m=m, n=n, k=k)
         out = run(code, (1,), a, b, np.zeros((s, m, n), np.float32))[2]
         _near(out, a.astype(np.float64) @ b.astype(np.float64), off, off)
@@ -197,7 +201,12 @@ def libdevice_functions(arch: str) -> None:
 
 def shuffles(arch: str) -> None:
     n = 256
-    for text, dtype in (("fp32", np.float32), ("fp16", np.float16), ("i64", np.int64), ("i8", np.int8)):
+    for text, dtype in (
+        ("fp32", np.float32),
+        ("fp16", np.float16),
+        ("i64", np.int64),
+        ("i8", np.int8),
+    ):
         x = _rng().integers(-3, 3, 2 * n).astype(dtype)
         a, b = x[:n], x[n:]
         code = _compiled("shuffles", f"x:*{text} o:*{text}", arch, block=n)
@@ -330,10 +339,17 @@ def attention_backward(arch: str) -> None:
     m, n, d = 32, 64, 32
     scale = np.float32(0.2)
     for text, dtype, off in (("fp32", np.float32, 2e-5), ("fp16", np.float16, 2e-2)):
-        q, do, k, v = (_rng(i).standard_normal((r, d)).astype(dtype) for i, r in enumerate((m, m, n, n)))
+        q, do, k, v = (
+            _rng(i).standard_normal((r, d)).astype(dtype) for i, r in enumerate((m, m, n, n))
+        )
         arrays = " ".join(f"{a}:*{text}" for a in ("q", "k", "v", "do"))
         code = _compiled(
-            "attention_backward", f"{arrays} dq:*fp32 dk:*fp32 dv:*fp32 scale:fp32", arch, m=m, n=n, d=d
+            "attention_backward",
+            f"{arrays} dq:*fp32 dk:*fp32 dv:*fp32 scale:fp32",
+            arch,
+            m=m,
+            n=n,
+            d=d,
         )
         empty = [np.zeros((r, d), np.float32) for r in (m, n, n)]
         found = run(code, (1,), q, k, v, do, *empty, scale)[4:]
@@ -408,6 +424,8 @@ def conversions(arch: str) -> None:
         ("fp8e4nv", tl.float8e4nv, ml_dtypes.float8_e4m3fn), ("i32", tl.int32, np.int32),
         ("i16", tl.int16, np.int16), ("i64", tl.int64, np.int64),
     ):  # fmt: skip
+        if arch == "gfx950" and text.startswith("fp8"):
+            continue  # an instruction of its own, below
         size = np.dtype(dtype).itemsize
         code = _compiled("conversions", f"x:*fp32 o:*fp32 small:*{text}", arch, block=n, kind=kind)
         data = np.zeros(n * size, np.uint8)
@@ -428,7 +446,53 @@ CASES = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("arch", ARCHS)
-@pytest.mark.parametrize("case", CASES, ids=lambda c: c.__name__)
+#: What takes seconds for each arch.
+_LARGE = {staged_products, precise_products, attention_backward, orders, row_softmax,
+          reductions_by_one_and_by_sixteen_warps, shuffles}  # fmt: skip
+
+
+def _cases() -> list[Any]:
+    """The short tier has one arch of RDNA and one of CDNA."""
+    return [
+        pytest.param(
+            case,
+            arch,
+            id=f"{case.__name__}-{arch}",
+            marks=() if arch in ("gfx1100", "gfx942") and case not in _LARGE else pytest.mark.long,
+        )
+        for case in CASES
+        for arch in ARCHS
+    ]
+
+
+@pytest.mark.parametrize(("case", "arch"), _cases())
 def test_a_kernel_gives_numpys_result(case: Any, arch: str) -> None:
     case(arch)
+
+
+def test_gfx950s_scaled_conversion_to_8_bits_is_not_executed() -> None:
+    import triton.language as tl
+
+    x = _floats(256)
+    signature = "x:*fp32 o:*fp32 small:*fp8e5"
+    code = _compiled("conversions", signature, "gfx950", block=256, kind=tl.float8e5)
+    with pytest.raises(
+        xtarget.UnsupportedInstruction,
+        match=r"does not execute v_cvt_scalef32_pk_bf8_f32 at 0x[0-9a-f]+ .*of gfx950",
+    ):
+        run(code, (1,), x, x * 0, np.zeros(256, np.uint8))
+
+
+@pytest.mark.parametrize("precision", ["tf32", "ieee"])
+def test_gfx942_rounds_the_operands_of_a_tf32_product(precision: str) -> None:
+    """xf32: 10 bits of mantissa, where the kernel asks for it and nowhere else."""
+    m, n, k = 70, 50, 90
+    a, b = (_rng(i).standard_normal(s).astype(np.float32) for i, s in enumerate(((m, k), (k, n))))
+    code = _compiled(
+        "staged_product", "a:*fp32 b:*fp32 o:*fp32 m:i32 n:i32 k:i32", "gfx942",
+        bm=32, bn=32, bk=32, precision=precision,
+    )  # fmt: skip
+    out = run(code, (6,), a, b, np.zeros((m, n), np.float32), m, n, k)[2]
+    off = np.abs(out - a.astype(np.float64) @ b.astype(np.float64)).max()
+    low, high = (1e-3, 5e-2) if precision == "tf32" else (0, 1e-4)
+    assert low < off < high
