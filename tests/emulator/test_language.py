@@ -107,15 +107,13 @@ def long_integers(arch: str) -> None:
     x[50:60] = rng.integers(-100, 100, 10)
     code = _compiled("long_integers", "x:*i64 y:*i64 o:*i64 n:i32", arch, block=256)
     out = run(code, (1,), x, y, np.zeros((10, n), np.int64), n)[2]
-    quotient = [int(math.copysign(abs(int(a)) // abs(int(b)), int(a) * int(b))) if abs(int(a)) < 2**52
-                else (abs(int(a)) // abs(int(b))) * (1 if (a > 0) == (b > 0) else -1)
-                for a, b in zip(x, y, strict=True)]  # fmt: skip
-    quotient = np.array(quotient, np.int64)
+    pairs = [(int(a), int(b)) for a, b in zip(x, y, strict=True)]
+    quotient = [abs(a) // abs(b) * (1 if (a > 0) == (b > 0) else -1) for a, b in pairs]  # as C
     with np.errstate(over="ignore"):
         right = [
-            x * y, quotient, x - quotient * y, (x >> (y & 63)) ^ (x << (y & 31)),
+            x * y, quotient, x - np.array(quotient) * y, (x >> (y & 63)) ^ (x << (y & 31)),
             np.maximum(x, y) - np.minimum(x, y), x.astype(np.float64).astype(np.int64),
-            [(int(a) % 2**64 * (int(b) % 2**64)) >> 64 for a, b in zip(x, y, strict=True)],
+            [(a % 2**64 * (b % 2**64)) >> 64 for a, b in pairs],
             x.astype(np.float32).astype(np.int64), np.cumsum(x),
             (x.sum() + 56) + (x < y),
         ]  # fmt: skip
