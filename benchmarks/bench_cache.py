@@ -5,7 +5,8 @@
 Entries are 10 kB binaries with a 5 kB text beside them, of 64 kernels. A hit is everything from the
 key to the checked artifact; its time is the median of 2,000 different entries in random order, in
 turns with a cache of 100 entries. Evicting is a whole sweep, as a writer above the cap does it; in
-a second one another process reads and writes meanwhile.
+a second one another process reads and writes meanwhile. The last lines are the figures that are
+wanted. Most of the time goes into writing the files.
 """
 
 from __future__ import annotations
@@ -34,7 +35,14 @@ from xtarget._types import Parameter
 
 TARGET = Target("nvidia", "sm_90")
 KERNELS = 64
-WANTED_HIT_S, WANTED_FLAT, WANTED_EVICT_S, WANTED_LOCK_S = 1e-3, 1.3, 2.0, 0.05
+#: Name of the figure, what it is, and how much it may be.
+WANTED = (
+    ("hit_ms_100", "a hit at 100 entries, ms", 1.0),
+    ("hit_ms", "a hit at {entries} entries, ms", 1.0),
+    ("flat", "the second by the first", 1.3),
+    ("evict_s", "evicting {evicted} of {entries}, s", 2.0),
+    ("longest_lock_ms", "longest that a lock was held meanwhile, ms", 50.0),
+)
 
 
 def parts_of(number: int) -> list[tuple[str, str]]:
@@ -193,14 +201,14 @@ def main() -> None:
         figures = measure(Path(folder), options.entries)
         figures["all_s"] = time.perf_counter() - start
     for name, value in figures.items():
-        print(f"  {name:18} {value:10.3f}" if isinstance(value, float) else f"  {name:18} {value}")
-    ok = (
-        figures["hit_ms"] <= WANTED_HIT_S * 1e3
-        and figures["flat"] <= WANTED_FLAT
-        and figures["evict_s"] <= WANTED_EVICT_S
-        and figures["longest_lock_ms"] <= WANTED_LOCK_S * 1e3
-    )
-    print("as wanted" if ok else "NOT as wanted")
+        print(f"  {name:26} {value:10.3f}" if isinstance(value, float) else f"  {name:26} {value}")
+    ok = True
+    print(f"{'figure':44} {'reached':>9} {'wanted':>9}")
+    for name, what, most in WANTED:
+        what = what.format(**figures)
+        reached = figures[name] <= most
+        ok &= reached
+        print(f"{what:44} {figures[name]:9.3f} {most:9.3f}{'' if reached else '  NOT as wanted'}")
     if options.json:
         options.json.write_text(json.dumps(figures, indent=1))
     raise SystemExit(not ok)

@@ -42,7 +42,7 @@ step_c_abi() {
   for targets in nvidia:sm_80,nvidia:sm_90 nvidia:sm_80; do
     echo "--- $targets"
     "$python" -m xtarget bundle build -o "$folder/kernels.xtb" --target "$targets" \
-      --kernel add,softmax,sum,matmul &&
+      --kernel add,gelu,softmax,sum,matmul &&
       "$python" -m xtarget bundle emit-c "$folder/kernels.xtb" -o "$folder" &&
       gcc -std=c11 -O2 -Wall -Wextra -Werror -o "$folder/main" -I"$folder" tests/c_abi/main.c \
         "$folder/xtarget_kernels.c" -ldl -lpthread -lm &&

@@ -14,7 +14,8 @@
 #   binaries     every kernel for every target of ci/matrix.toml, and a check of each binary
 #   emulated     conformance and kernels on emulated AMD GPUs, as `conformance,kernels emu` does
 #   hip          the driver on each supported hip-python (ci/hip_matrix.sh; installs them)
-#   all          all of them but hip
+#   tritons      the Triton back end on each older Triton (ci/triton_matrix.sh; installs them)
+#   all          all of them but hip and tritons
 #
 # VENDOR (nvidia, amd, intel, cpu) restricts the tests to one vendor's devices; emu to emulated AMD
 # GPUs (gfx1100 and gfx942, all five with the long tests); `none` to no device at all. Without it:
@@ -56,7 +57,7 @@ esac
 python=${PYTHON:-}
 [ -n "$python" ] || { [ -x .venv/bin/python ] && python=.venv/bin/python; } || python=python3
 
-lint= binaries= emulated= hip= paths=()
+lint= binaries= emulated= hip= tritons= paths=()
 for tier in ${tiers//,/ }; do
   case "$tier" in
     lint) lint=1 ;;
@@ -66,10 +67,11 @@ for tier in ${tiers//,/ }; do
     kernels) paths+=(tests/kernels) ;;
     emulated) emulated=1 ;;
     hip) hip=1 ;;
+    tritons) tritons=1 ;;
     all) lint=1 binaries=1 emulated=1 paths+=(tests) ;;
     *)
       echo "ci/test.sh: $tier is no tier; there are lint, unit, compile, conformance, kernels," \
-        "emulator, emulated, interop, docs, binaries, hip and all." >&2
+        "emulator, emulated, interop, docs, binaries, hip, tritons and all." >&2
       exit 2
       ;;
   esac
@@ -87,6 +89,7 @@ if [ -n "$binaries" ]; then
   run "$python" ci/check_binaries.py ${XTARGET_REQUIRE_TOOLS:+--require-spirv-val} "$out"
 fi
 [ -z "$hip" ] || run ci/hip_matrix.sh
+[ -z "$tritons" ] || run ci/triton_matrix.sh
 [ ${#paths[@]} -gt 0 ] || [ -n "$emulated" ] || exit 0
 
 jobs=${XTARGET_TEST_JOBS:-}

@@ -4,32 +4,39 @@
     ci/triton_conformance.py --tests DIR/python/test/unit --sample 1500 -o report.json
 
 Each file has a worker process, which is replaced when a case crashes it or takes too long, so that
-no case hides another. ci/triton_conformance.toml lists what does not apply, with the reasons.
+no case hides another. ci/triton_conformance.toml lists what does not apply, with the reasons. The
+report is written as the run goes on; `--resume` goes on from one, `--summary` adds several up.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import json
-import os
 import random
 import re
-import select
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 import tomllib
-from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent
+from triton_conformance_process import HERE, PATIENCE, LostError, Worker, environment
+from triton_conformance_report import (
+    BAD,
+    Report,
+    ReportError,
+    Result,
+    check_same,
+    joined,
+    merged_versions,
+    read,
+)
+
 RULES = HERE / "triton_conformance.toml"
 FILES = (
     "language/test_core.py",
@@ -45,38 +52,8 @@ FILES = (
     "language/test_module.py",
     "language/test_mxfp.py",
 )
-#: Outcomes that say something of the back end, and of these the bad ones.
-JUDGED = ("passed", "failed", "crashed", "timed out")
-BAD = JUDGED[1:]
-OUTCOMES = (*JUDGED, "skipped", "xfailed", "not applicable")
-#: A machine that does other work at the same time gets this many times the limit on the clock.
-PATIENCE = 5
-COLLECT_SECONDS = 600
-POLL_SECONDS = 0.5
-
-
-@dataclass
-class Result:
-    """One case.
-
-    Attributes:
-        seconds: on the clock.
-        cause: of a failure or a skip, or why the case does not apply.
-    """
-
-    id: str
-    outcome: str
-    seconds: float
-    cause: str
-
-
-class LostError(Exception):
-    """The worker died or had to be killed; the outcome of its case, and the cause."""
-
-    def __init__(self, outcome: str, cause: str) -> None:
-        super().__init__(cause)
-        self.outcome = outcome
-        self.cause = cause
+#: Seconds between two states of the report on disk.
+SAVE_SECONDS = 20.0
 
 
 @dataclass(frozen=True)
@@ -100,157 +77,6 @@ def reason_for(rules: list[Rule], case: str) -> str | None:
     return next((rule.reason for rule in rules if rule.pattern.search(case)), None)
 
 
-# ----------------------------------------------------------------------------------------- workers
-
-
-@contextlib.contextmanager
-def environment(folder: Path, cache: Path) -> Iterator[dict[str, str]]:
-    """What a worker needs to find this checkout as an installed back end of Triton."""
-    door = folder / "door"
-    info = door / "xtarget-0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: xtarget\nVersion: 0\n")
-    (info / "entry_points.txt").write_text("[triton.backends]\nspirv = xtarget_triton\n")
-    given = os.environ.get("PYTHONPATH")
-    paths = [str(door), str(ROOT / "src"), str(HERE), *([given] if given else [])]
-    yield {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(paths),
-        "TRITON_DEFAULT_BACKEND": "spirv",
-        "TRITON_CACHE_DIR": str(cache / "triton"),
-        "XTARGET_CACHE_DIR": str(cache / "xtarget"),
-    }
-
-
-def cpu_seconds(process: int) -> float:
-    """Processor time of a process and of all below it, the dead ones that were waited for too."""
-    parents, ticks = {}, {}
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            fields = (entry / "stat").read_text().rpartition(")")[2].split()
-        except OSError:  # it has ended meanwhile
-            continue
-        parents[int(entry.name)] = int(fields[1])
-        ticks[int(entry.name)] = sum(map(int, fields[11:15]))
-    total, family = 0, [process]
-    while family:
-        member = family.pop()
-        total += ticks.get(member, 0)
-        family += [child for child, parent in parents.items() if parent == member]
-    return total / os.sysconf("SC_CLK_TCK")
-
-
-class Worker:
-    """A process that has collected one file and runs its cases on demand.
-
-    Attributes:
-        cases: ids of all that it collected.
-    """
-
-    def __init__(self, file: Path, tests: Path, folder: Path, env: dict[str, str]) -> None:
-        take_orders, give_orders = os.pipe()
-        take_answers, give_answers = os.pipe()
-        self._orders, self._answers = give_orders, take_answers
-        self._buffer = b""
-        self._log = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115, closed by `close`
-        self._process = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "pytest", str(file), f"--rootdir={tests}"),
-                *("-c", os.devnull, "--noconftest", "-p", "triton_conformance_worker"),
-                *("-p", "no:cacheprovider", "-W", "ignore", "-q", f"--basetemp={folder / 'tmp'}"),
-            ],
-            cwd=folder,
-            env={**env, "XTARGET_CONFORMANCE": f"{take_orders},{give_answers}"},
-            pass_fds=(take_orders, give_answers),
-            stdin=subprocess.DEVNULL,
-            stdout=self._log,
-            stderr=self._log,
-            start_new_session=True,
-        )
-        os.close(take_orders)
-        os.close(give_answers)
-        first = self._answer(COLLECT_SECONDS)
-        if "uncollected" in first:
-            self._end()
-            raise LostError("crashed", f"cannot be collected: {first['uncollected']}")
-        self.cases: list[str] = first["collected"]
-
-    def run(self, case: str, limit: float) -> tuple[str, str]:
-        """Outcome and cause of one case.
-
-        Raises:
-            LostError: the process is gone; a new worker has to go on.
-        """
-        with contextlib.suppress(BrokenPipeError):  # the answer that does not come says why
-            os.write(self._orders, f"{case}\n".encode())
-        answer = self._answer(limit)
-        return answer["outcome"], answer["cause"]
-
-    def _answer(self, limit: float) -> dict[str, Any]:
-        """The next line, within `limit` seconds of the processor and `PATIENCE` times as much on
-        the clock: what else the machine does must not fail a case.
-        """
-        began, cpu = time.monotonic(), cpu_seconds(self._process.pid)
-        while b"\n" not in self._buffer:
-            ready, _, _ = select.select([self._answers], [], [], POLL_SECONDS)
-            if ready:
-                chunk = os.read(self._answers, 1 << 20)
-                if not chunk:
-                    raise LostError("crashed", self._end())
-                self._buffer += chunk
-                continue
-            clock = time.monotonic() - began
-            if clock <= limit:
-                continue
-            used = cpu_seconds(self._process.pid) - cpu
-            if used > limit or clock > PATIENCE * limit:
-                self._end()
-                raise LostError(
-                    "timed out", f"{used:.0f} s of the processor, {clock:.0f} s on the clock"
-                )
-        line, _, self._buffer = self._buffer.partition(b"\n")
-        answer: dict[str, Any] = json.loads(line)
-        return answer
-
-    def _end(self) -> str:
-        """Kill the worker and what it started; how it ended and its last words."""
-        try:
-            status: int | None = self._process.wait(timeout=2)
-        except subprocess.TimeoutExpired:
-            status = None
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        self._log.seek(0)
-        text = self._log.read().decode(errors="replace").strip()
-        self.close()
-        if status is None:
-            how = "was killed"
-        else:
-            how = f"died of {signal.Signals(-status).name}" if status < 0 else f"ended: {status}"
-        start = text.rfind("Fatal Python error")  # then the place comes first, and modules last
-        return f"{how}: {text[start : start + 600] if start >= 0 else text[-400:]}"
-
-    def close(self) -> None:
-        for descriptor in (self._orders, self._answers):
-            with contextlib.suppress(OSError):
-                os.close(descriptor)
-        self._orders = self._answers = -1
-        try:
-            self._process.wait(timeout=10)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        with contextlib.suppress(ProcessLookupError):  # what it started
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._log.close()
-
-
-# ----------------------------------------------------------------------------------------- running
-
-
 def choose(cases: list[str], options: argparse.Namespace) -> list[str]:
     """This shard's part of a random sample, in random order: a run that is cut short is one too."""
     picked = list(cases)
@@ -262,12 +88,20 @@ def choose(cases: list[str], options: argparse.Namespace) -> list[str]:
 
 
 def run_file(
-    file: str, options: argparse.Namespace, folder: Path, env: dict[str, str], rules: list[Rule]
+    file: str,
+    options: argparse.Namespace,
+    folder: Path,
+    env: dict[str, str],
+    rules: list[Rule],
+    done: set[str],
 ) -> Iterator[Result]:
-    """Results of one file, as they come."""
+    """Results of one file, as they come, without those that are `done`."""
 
     def start() -> Worker:
         return Worker(options.tests / file, options.tests, folder, env)
+
+    def matches(case: str) -> bool:
+        return options.match is None or re.search(options.match, case) is not None
 
     worker: Worker | None = None
     try:
@@ -275,65 +109,56 @@ def run_file(
         applicable = []
         for case in worker.cases:
             reason = reason_for(rules, case)
-            if options.match and not re.search(options.match, case):
-                continue
             if reason is None:
                 applicable.append(case)
-            else:
-                yield Result(case, "not applicable", 0.0, reason)
+            elif case not in done and matches(case):
+                yield Result(case, "not applicable", 0.0, 0.0, reason)
         for case in choose(applicable, options):
+            if case in done or not matches(case):
+                continue
             worker = worker or start()
-            began = time.monotonic()
+            began, cpu = time.monotonic(), worker.cpu_seconds()
             try:
                 outcome, cause = worker.run(case, options.seconds)
+                cpu = worker.cpu_seconds() - cpu
             except LostError as lost:
-                worker, outcome, cause = None, lost.outcome, lost.cause
-            yield Result(case, outcome, round(time.monotonic() - began, 2), cause)
+                worker, outcome, cause, cpu = None, lost.outcome, lost.cause, lost.cpu_seconds
+            yield Result(case, outcome, round(time.monotonic() - began, 2), round(cpu, 2), cause)
     except LostError as lost:  # by a worker that could not start
-        yield Result(file, "crashed", 0.0, str(lost))
+        yield Result(file, "crashed", 0.0, 0.0, str(lost))
     finally:
         if worker is not None:
             worker.close()
 
 
-def summary(results: dict[str, list[Result]]) -> dict[str, dict[str, Any]]:
-    """Counts of each file, and the share of judged cases that passed."""
-    lines: dict[str, dict[str, Any]] = {}
-    for file, cases in results.items():
-        counts = Counter(case.outcome for case in cases)
-        judged = sum(counts[outcome] for outcome in JUDGED)
-        lines[file] = {outcome: counts[outcome] for outcome in OUTCOMES}
-        lines[file]["share"] = round(counts["passed"] / judged, 4) if judged else None
-    return lines
-
-
-def write_report(path: Path | None, options: argparse.Namespace, results: Any) -> None:
-    if path is None:
-        return
-    from importlib.metadata import version
-
-    report = {
-        "versions": {name: version(name) for name in ("triton", "llvmlite", "torch", "pyopencl")},
-        "seed": options.seed,
-        "sample": options.sample,
-        "shard": list(options.shard),
-        "seconds": options.seconds,
-        "files": summary(results),
-        "failures": [
-            asdict(case) for cases in results.values() for case in cases if case.outcome in BAD
-        ],
-        "cases": [
-            [case.id, case.outcome, case.seconds] for cases in results.values() for case in cases
-        ],
+def versions() -> dict[str, Any]:
+    done = subprocess.run(
+        ["git", "-C", str(HERE), "describe", "--always", "--dirty"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return {
+        **{name: version(name) for name in ("triton", "llvmlite", "torch", "pyopencl")},
+        "commits": [done.stdout.strip() or "no checkout"],
     }
-    path.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
 
 
-def print_table(results: dict[str, list[Result]]) -> None:
-    print(f"\n{'file':42}" + "".join(f"{outcome:>15}" for outcome in OUTCOMES) + f"{'share':>9}")
-    for file, line in summary(results).items():
-        share = "-" if line["share"] is None else f"{100 * line['share']:.2f} %"
-        print(f"{file:42}" + "".join(f"{line[o]:>15}" for o in OUTCOMES) + f"{share:>9}")
+def begin(options: argparse.Namespace) -> Report:
+    """An empty report, or the one to go on with.
+
+    Raises:
+        ReportError: that one is of another sample or of other versions.
+    """
+    report = Report(options.seed, options.seconds, versions())
+    if options.resume is not None:
+        earlier = read(options.resume)
+        check_same(earlier, options.seed, options.seconds)
+        report.versions = merged_versions(earlier.versions, report.versions)
+        for result in earlier.results.values():
+            if "::" in result.id and not (options.retry and result.outcome in BAD):
+                report.add(result)
+    return report
 
 
 def shard(text: str) -> tuple[int, int]:
@@ -345,18 +170,31 @@ def shard(text: str) -> tuple[int, int]:
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--tests", type=Path, required=True, help="the folder python/test/unit")
+    parser.add_argument("--tests", type=Path, help="the folder python/test/unit")
     parser.add_argument("--files", nargs="+", default=FILES, help="relative to --tests")
     parser.add_argument("--sample", type=int, default=0, help="at most so many cases of each file")
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument("--shard", type=shard, default=(1, 1), help="i/n: the i-th of n parts")
-    parser.add_argument("--match", help="only cases whose id matches this regular expression")
+    parser.add_argument("--match", help="of the sample, only cases whose id matches this pattern")
     parser.add_argument("--seconds", type=float, default=40.0, help="limit of one case")
     parser.add_argument("--cache", type=Path, help="keep compiled code here (otherwise: nowhere)")
     parser.add_argument("--rules", type=Path, default=RULES, help="what does not apply")
+    parser.add_argument("--resume", type=Path, help="leave out what this report has, and keep it")
+    parser.add_argument(
+        "--retry", action="store_true", help="with --resume: run its failures again"
+    )
+    parser.add_argument(
+        "--summary", type=Path, nargs="+", metavar="REPORT", help="add reports up, and run nothing"
+    )
     parser.add_argument("-v", "--verbose", action="store_true", help="print every case")
     parser.add_argument("-o", "--output", type=Path, help="a report as JSON")
     options = parser.parse_args(arguments)
+    if options.summary:
+        return options
+    if options.tests is None:
+        parser.error("--tests is missing: the folder python/test/unit of a checkout.")
+    if options.retry and options.resume is None:
+        parser.error("--retry is for --resume REPORT, whose failures it runs again.")
     options.tests = options.tests.resolve()
     missing = [file for file in options.files if not (options.tests / file).is_file()]
     if missing:
@@ -367,33 +205,55 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     return options
 
 
-def main(arguments: list[str] | None = None) -> int:
-    options = parse(arguments)
+def stop(number: int, frame: object) -> None:
+    """End the run. What is still to do, the report above all, is not to be interrupted again."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+def run(options: argparse.Namespace, report: Report) -> None:
+    """Run all that is chosen, into the report."""
     rules = read_rules(options.rules)
-    results: dict[str, list[Result]] = {}
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the report is written then too
+    done = set(report.results)
+    saved = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="triton-conformance-") as name:
         folder = Path(name)
         cache = options.cache.resolve() if options.cache else folder / "cache"
         with environment(folder, cache) as env:
             # the case's limit is the one that counts, not that of one kernel
             env["XTARGET_JIT_SECONDS"] = str(PATIENCE * options.seconds)
+            for file in options.files:
+                for result in run_file(file, options, folder, env, rules, done):
+                    report.add(result)
+                    if result.outcome in BAD or options.verbose:
+                        print(result, flush=True)
+                    if options.output and time.monotonic() - saved > SAVE_SECONDS:
+                        report.write(options.output)
+                        saved = time.monotonic()
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = parse(arguments)
+    try:
+        if options.summary:
+            report = joined(options.summary)
+            for result in report.failures():
+                print(result)
+        else:
+            report = begin(options)
+            signal.signal(signal.SIGTERM, stop)
             try:
-                for file in options.files:
-                    cases = results.setdefault(file, [])
-                    for result in run_file(file, options, folder, env, rules):
-                        cases.append(result)
-                        if result.outcome in BAD:
-                            cause = " ".join(result.cause.split())[:400]
-                            print(f"{result.outcome}: {result.id}: {cause}", flush=True)
-                        elif options.verbose:
-                            print(f"{result.outcome}: {result.id} ({result.seconds} s)", flush=True)
-                        elif len(cases) % 100 == 0:
-                            print(f"... {file}: {len(cases)}", file=sys.stderr, flush=True)
+                run(options, report)
+            except KeyboardInterrupt:
+                print("The run was ended; --resume goes on from its report.", file=sys.stderr)
             finally:
-                write_report(options.output, options, results)
-    print_table(results)
-    return int(any(case.outcome in BAD for cases in results.values() for case in cases))
+                if options.output:
+                    report.write(options.output)
+    except ReportError as error:
+        print(error, file=sys.stderr)
+        return 2
+    report.print()
+    return int(bool(report.failures()))
 
 
 if __name__ == "__main__":

@@ -5,23 +5,40 @@ A formula may name the function's sizes and the integer constants of a binary (`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from xtarget.spec import CInterface, CVariant
 
 __all__ = ["elementwise", "matmul", "reduction", "rows"]
 
 
-def elementwise(source: str, count: int, masks: tuple[str, ...] = ()) -> CInterface:
-    """`n` elements of each array."""
-    variant = CVariant(f"elementwise:{source}", {"n": "n"}, ("XT_CDIV(n, BLOCK)", "1", "1"))
+def elementwise(
+    source: str,
+    count: int,
+    masks: tuple[str, ...] = (),
+    flags: Mapping[str, str] | None = None,
+) -> CInterface:
+    """`n` elements of each array.
+
+    Args:
+        flags: boolean constants of the kernel that the caller chooses, with what they do.
+    """
+    chosen = {name: f"use_{name.lower()}" for name in flags or ()}
+    variant = CVariant(
+        f"elementwise:{source}",
+        {"n": "n"},
+        ("XT_CDIV(n, BLOCK)", "1", "1"),
+        requires=" && ".join(f"!{c} == !{name}" for name, c in chosen.items()) or "1",
+    )
     return CInterface(
         arrays=(*"abcdefgh"[:count], "out"),
-        sizes=("n",),
+        sizes=("n", *chosen.values()),
         variants=(variant,),
         empty="n == 0",
         extents=(("n",),),
-        summary="n elements each",
+        summary="; ".join(
+            ["n elements each", *(f"{chosen[n]}: {what}" for n, what in (flags or {}).items())]
+        ),
         masks=masks,
     )
 

@@ -175,6 +175,7 @@ def _elementwise(
     weak: Callable[[str], str] | None = None,
     built: Sequence[dict[str, Any]] = ({},),
     masks: tuple[str, ...] = (),
+    flags: Mapping[str, str] | None = None,
 ) -> KernelSpec:
     names = tuple(inputs.split())
     return KernelSpec(
@@ -190,8 +191,7 @@ def _elementwise(
         reference=reference,
         examples=_alike(len(names)),
         ahead=ahead.elementwise(len(names), *built),
-        # an option would be a constant of the binary, of which the C function knows nothing
-        c=None if options else c_interfaces.elementwise(name, len(names), masks),
+        c=c_interfaces.elementwise(name, len(names), masks, flags),
     )
 
 
@@ -236,6 +236,7 @@ KERNELS: tuple[KernelSpec, ...] = (
         options={"approximate": "none"},
         constants=_gelu_constants,
         built=({"approximate": "none"}, {"approximate": "tanh"}),
+        flags={"TANH": "1 for the form with tanh, 0 for that with erf"},
     ),
     _elementwise("exp", "x", "e ** x", _numpy("exp"), result=_floating),
     _elementwise(

@@ -5,18 +5,21 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from types import MappingProxyType
 
 from . import _bundle, _cache, _env, _registry
 from ._cache.counters import count
 from ._errors import FrozenError, LoadError, NoCompilerError
-from ._types import Artifact, CompileRequest, Target
+from ._types import Artifact, CompileRequest, Constant, Target
 from .targets.base import Compiler, Device, Function
 
 __all__ = ["artifact", "function", "key_parts", "load"]
 
 #: Key part that names the toolchain; a machine without a compiler takes any toolchain's binary.
 TOOLCHAIN = "toolchain"
+_NO_OPTIONS: Mapping[str, Constant] = MappingProxyType({})
 
 #: Functions of devices, by request; a fork's child keeps them alive and unused.
 _functions: dict[tuple[str, CompileRequest], Function] = {}
@@ -80,7 +83,12 @@ def _single_flight(key: object) -> Iterator[None]:
 
 
 def artifact(
-    request: CompileRequest, target: Target, *, keep_stages: bool = False, bundled: bool = False
+    request: CompileRequest,
+    target: Target,
+    *,
+    keep_stages: bool = False,
+    bundled: bool = False,
+    options: Mapping[str, Constant] = _NO_OPTIONS,
 ) -> Artifact:
     """The compiled kernel, from the cache or from the compiler.
 
@@ -88,6 +96,7 @@ def artifact(
         bundled: ask the loaded bundles first. What they give may be for an older arch of the same
             family, or PTX, and may assume less than the request: right to run, but not what
             compiling gives.
+        options: of the compiler, of requests that do not say them.
 
     Raises:
         CompileError: it does not compile, or there is neither a binary nor a compiler.
@@ -98,6 +107,9 @@ def artifact(
         offered = _bundle.find(request, target)
         if offered is not None:
             return offered
+    if options:
+        merged = {**options, **dict(request.options)}
+        request = replace(request, options=tuple(sorted(merged.items())))
     compiler = _registry.compiler(target.vendor)
     if keep_stages:  # stages are not cached; the binary is the same
         return _compile(compiler, request, target, keep_stages=True)[0]
@@ -151,9 +163,10 @@ def _say_compile(mode: str, request: CompileRequest, target: Target) -> None:
         f"{request.num_warps}, num_stages={request.num_stages}"
     )
     if mode == "error":
+        why = _bundle.why_not(request, target)
         raise FrozenError(
             f"{what}; XTARGET_COMPILE=error forbids to compile it. Run the call once with "
-            "XTARGET_COMPILE=allow to put it there, or see `xtarget cache why`."
+            f"XTARGET_COMPILE=allow to put it there, or see `xtarget cache why`. {why}".rstrip()
         )
     import logging
 
@@ -181,7 +194,9 @@ def function(device: Device, request: CompileRequest) -> Function:
 
 
 def _load(device: Device, request: CompileRequest) -> Function:
-    return load(device, artifact(request, device.info.target, bundled=True), request.source.name)
+    info = device.info
+    made = artifact(request, info.target, bundled=True, options=info.compile_options)
+    return load(device, made, request.source.name)
 
 
 def load(device: Device, made: Artifact, name: str) -> Function:

@@ -15,6 +15,7 @@ from typing import Any
 
 from . import _bundle_sign, _cache, _env
 from ._bundle_format import BundleFile
+from ._cache.entry import check_types
 from ._errors import LoadError
 from ._types import Artifact, CompileRequest, Parameter, Resources, Scratch, Target
 from .targets._variants import FORMS, fit, portable_fit
@@ -127,7 +128,10 @@ class Bundle:
         if record is None:
             if request.source.digest not in known["sources"]:
                 return None, f"its {name} was built from another source text"
-            return None, f"it has no such specialization of {name} (types, layout, tile sizes)"
+            return None, (
+                f"it has no such specialization of {name} (types, layout, tile sizes)"
+                f"{_mixed(request)}"
+            )
         true = set(request.aligned)
         fitting = [v for v in record["variants"] if true.issuperset(v["aligned"])]
         if not fitting:
@@ -142,10 +146,10 @@ class Bundle:
         Raises:
             LoadError: the file is damaged.
         """
-        binary = self.file.binary(target, variant["portable" if portable else "binary"])
+        binary = self.file.binary(target, variant.get("portable" if portable else "binary"))
         fields = dict(variant["artifact"])
         try:
-            return Artifact(
+            made = Artifact(
                 target=target,
                 binary=binary,
                 format=variant["portable_format"] if portable else fields.pop("format"),
@@ -155,11 +159,29 @@ class Bundle:
                 resources=Resources(**fields.pop("resources")),
                 **{name: value for name, value in fields.items() if name != "format"},
             )
-        except (KeyError, TypeError, AttributeError) as error:
+            check_types(made)
+            return made
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise LoadError(
                 f"the bundle {self.path} is refused: a record for {target} is not of the form that "
                 f"format version 1 has ({error}). Build it again."
             ) from error
+
+
+def _mixed(request: CompileRequest) -> str:
+    """What to know of a call on arrays of several dtypes, which no build covers."""
+    types = [
+        str(type_)[1:]
+        for name, type_ in request.signature
+        if str(type_).startswith("*") and name != "out"
+    ]
+    several = dict.fromkeys(type_ for type_ in types if type_ != "i1")  # masks go with all
+    if len(several) < 2:
+        return ""
+    return (
+        f"; its arrays are of {' and '.join(several)}, and a bundle is built for calls on arrays "
+        "of one dtype: convert one of them first"
+    )
 
 
 def _newest_first(target: Target) -> tuple[str, int, str]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import hashlib
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +25,7 @@ from ._bundle_format import BundleFile
 from ._bundle_worker import Job, compile_all, plain
 from ._bundle_write import PACKING, Entry, Packed, pack_section, write_bundle
 from ._cache.entry import describe
-from ._errors import CompileError, LoadError, UnknownTargetError
+from ._errors import CompileError, LoadError, UnknownTargetError, XTargetError
 from ._types import Artifact, CompileRequest, Target
 from .targets._variants import portable_arch
 
@@ -154,7 +156,7 @@ def build(
 
     Raises:
         CompileError: nothing at all could be compiled, or the order asks for nothing.
-        OSError: the file cannot be written.
+        XTargetError: the file cannot be written; said before anything is compiled.
     """
     sign = None if key is None else _bundle_sign.signer(key)
     keys = _inputs(order)
@@ -163,6 +165,47 @@ def build(
     if _is_up_to_date(output, inputs, b"" if sign is None else sign(b"")[:32]):
         report.up_to_date, report.nbytes = True, output.stat().st_size
         return report
+    with _in_place_of(output) as temporary:
+        content = _content(order, keys, report, inputs, sign, workers, seconds, made_by, progress)
+        temporary.write_bytes(content)
+    report.nbytes = len(content)
+    report.errors.sort()
+    return report
+
+
+@contextlib.contextmanager
+def _in_place_of(output: Path) -> Iterator[Path]:
+    """A file that takes its place in the end."""
+    temporary = output.with_name(f".{output.name}.{os.getpid()}")
+    try:
+        if output.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        output.parent.mkdir(parents=True, exist_ok=True)
+        temporary.touch()
+        try:
+            yield temporary
+            temporary.replace(output)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise XTargetError(
+            f"the bundle {output} cannot be written: {error.strerror or error}. Give the path of a "
+            "file that can be written, with room for it."
+        ) from error
+
+
+def _content(
+    order: Order,
+    keys: Mapping[Target, str],
+    report: Report,
+    inputs: str,
+    sign: Callable[[bytes], bytes] | None,
+    workers: int,
+    seconds: float,
+    made_by: str,
+    progress: Callable[[int, int, str], None],
+) -> bytes:
+    """The bundle's bytes, from the cache or compiled."""
     sections = {target: kept for target, key in keys.items() if (kept := _kept(target, key))}
     for section in sections.values():
         report.from_cache += sum(k["variants"] for k in section.listed["kernels"].values())
@@ -184,17 +227,7 @@ def build(
         "depth": "full" if order.full else "common",
         "dtypes": list(order.dtypes),
     }
-    content = write_bundle(facts, sections.values(), sign)
-    report.nbytes = len(content)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    temporary = output.with_name(f".{output.name}.{os.getpid()}")
-    try:
-        temporary.write_bytes(content)
-        temporary.replace(output)
-    finally:
-        temporary.unlink(missing_ok=True)
-    report.errors.sort()
-    return report
+    return write_bundle(facts, sections.values(), sign)
 
 
 def _kept(target: Target, key: str) -> Packed | None:
@@ -244,10 +277,10 @@ def _make(
         if isinstance(result, CompileError):
             report.errors.append(str(result))
         else:
-            made[index] = result
+            made[index] = result.artifact
             report.compiled += 1
-            name = job.request.source.name
-            cache.put(name, _cache.key_of(parts[index]), parts[index], result)
+            name, key = job.request.source.name, _cache.key_of(parts[index])
+            cache.put(name, key, parts[index], result.artifact, seconds=result.seconds)
         done = report.from_cache + report.compiled + len(report.errors)
         progress(done, total, f"{job.request.source.name} for {job.target}")
     by_target = {target: _Made() for target in order.targets}

@@ -7,29 +7,23 @@ table of binaries, and for each kernel and dtype a function that tries binaries 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from . import _kernels
 from ._bundle import Bundle
-from ._bundle_c_binaries import Binary, Data, binaries, table, takes
-from ._errors import LoadError, UnknownKernelError, XTargetError
-from ._types import DTYPES
+from ._bundle_c_binaries import C_TYPES, Binary, Data, binaries, table, takes
+from ._errors import LoadError, XTargetError
+from ._types import DTYPES, Target
 from .spec import CInterface, CVariant, KernelSpec
 
-__all__ = ["emit_c"]
+__all__ = ["Emitted", "emit_c"]
 
 _TEMPLATES: Final = Path(__file__).parent / "_c"
 #: Vendor and forms of binaries that a driver loads.
 _DRIVERS: Final = {"cuda": "nvidia", "hip": "amd"}
-_C_TYPES: Final = {
-    "i32": "int32_t",
-    "i64": "int64_t",
-    "fp32": "float",
-    "fp64": "double",
-}
 _HEADER: Final = """\
 /* {functions} kernels for {targets}, by `xtarget bundle emit-c`. Do not edit.
  *
@@ -66,17 +60,25 @@ int xt_load(void);
 """
 
 
-def emit_c(
-    bundle: Bundle, folder: Path, kernels: Sequence[str], driver: str
-) -> list[tuple[Path, str]]:
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    """What was written.
+
+    Attributes:
+        files: each file, and what is in it.
+        left_out: kernels, or `kernel (dtype)`, of the bundle that have no function, and why.
+    """
+
+    files: tuple[tuple[Path, str], ...]
+    left_out: Mapping[str, str]
+
+
+def emit_c(bundle: Bundle, folder: Path, kernels: Sequence[str], driver: str) -> Emitted:
     """Write `xtarget_kernels.h` and `.c`.
 
     Args:
         kernels: those to write functions for; all that have a C form when empty.
         driver: `cuda` or `hip`.
-
-    Returns:
-        the files, and what is in each.
 
     Raises:
         XTargetError: nothing of the bundle can be written; a kernel that was asked for has no C
@@ -90,57 +92,77 @@ def emit_c(
             f"the bundle {bundle.path} has no binaries for {vendor}; it has {has}. Build it for "
             f"an arch of {vendor}, or choose the driver with --driver."
         )
-    specs = _specs(bundle, kernels)
+    built = _built(bundle, targets)
     data = Data()
     functions, tables = [], []
-    refused: dict[str, str] = {}
-    for spec in specs:
+    left_out = {} if kernels else _unknown(built)
+    for spec in _specs(bundle, built, kernels):
         try:
             interface = _interface(spec)
-            for dtype in spec.dtypes:
-                found = binaries(bundle, targets, spec, interface, dtype, data)
-                if found:
-                    functions.append(_function(spec, interface, dtype, found))
-                    tables += [line for binary in found for line in table(binary)]
         except XTargetError as error:
-            refused[spec.name] = str(error)
-    if refused and (kernels or not functions):
-        raise XTargetError("\n".join(refused.values()))
-    if not functions:
-        raise XTargetError(
-            f"the bundle {bundle.path} has no kernel for {vendor} that has a C form. `xtarget "
-            "bundle ls` lists what it has."
-        )
-    folder.mkdir(parents=True, exist_ok=True)
+            left_out[spec.name] = str(error)
+            continue
+        for dtype in (dtype for dtype in spec.dtypes if dtype in built[spec.name]):
+            try:
+                found = binaries(bundle, targets, spec, interface, dtype, data)
+                functions.append(_function(spec, interface, dtype, found))
+                tables += [line for binary in found for line in table(binary)]
+            except XTargetError as error:
+                left_out[f"{spec.name} ({dtype})"] = str(error)
+    if left_out and (kernels or not functions):
+        raise XTargetError("\n".join(left_out.values()))
     header, source = folder / "xtarget_kernels.h", folder / "xtarget_kernels.c"
     names = ", ".join(map(str, targets))
-    header.write_text(_header(functions, names, driver, refused))
-    source.write_text(_source(functions, tables, data, names, driver))
-    return [
+    text = _source(functions, tables, data, names, driver)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        header.write_text(_header(functions, names, driver, left_out))
+        source.write_text(text)
+    except OSError as error:
+        raise XTargetError(
+            f"the C code cannot be written to {folder}: {error.strerror or error}. Give a folder "
+            "that can be written, with room for it."
+        ) from error
+    files = (
         (header, f"{len(functions)} functions for {names}"),
-        (source, f"{source.stat().st_size} bytes"),
-    ]
+        (source, f"{len(text)} bytes"),
+    )
+    return Emitted(files, left_out)
 
 
-def _specs(bundle: Bundle, kernels: Sequence[str]) -> list[KernelSpec]:
+def _built(bundle: Bundle, targets: Sequence[Target]) -> dict[str, set[str]]:
+    """The kernels that the bundle has for these targets, each with its dtypes."""
+    found: dict[str, set[str]] = {}
+    for target in targets:
+        for record in bundle.file.records(target):
+            for name, dtype in record["kernels"]:
+                found.setdefault(name, set()).add(dtype)
+    return found
+
+
+def _unknown(built: Iterable[str]) -> dict[str, str]:
+    """Kernels of a library that is not loaded here."""
     catalog = _kernels.catalog()
-    unknown = [name for name in kernels if name not in catalog]
-    if unknown:
-        _kernels.find(unknown[0])  # says which there are
-        raise UnknownKernelError(f"there is no kernel {unknown[0]!r}.")
-    listed = {
-        pair[0]
-        for target in bundle.targets
-        for record in bundle.file.records(target)
-        for pair in record["kernels"]
+    return {
+        name: f"{name} is in the bundle and in no library that is loaded here, so nobody knows its "
+        "C interface. Name its library in XTARGET_KERNELS."
+        for name in sorted(built)
+        if name not in catalog
     }
-    missing = [name for name in kernels if name not in listed]
-    if missing:
-        raise LoadError(
-            f"the bundle {bundle.path} has no {missing[0]}; it has {', '.join(sorted(listed))}. "
-            "Build it with that kernel."
-        )
-    return [catalog[name] for name in sorted(kernels or listed) if name in catalog]
+
+
+def _specs(
+    bundle: Bundle, built: Mapping[str, set[str]], kernels: Sequence[str]
+) -> list[KernelSpec]:
+    catalog = _kernels.catalog()
+    for name in kernels:
+        _kernels.find(name)  # says which there are
+        if name not in built:
+            raise LoadError(
+                f"the bundle {bundle.path} has no {name} for this driver; it has "
+                f"{', '.join(sorted(built)) or 'nothing'}. Build it with that kernel."
+            )
+    return [catalog[name] for name in sorted(set(kernels) or built) if name in catalog]
 
 
 def _interface(spec: KernelSpec) -> CInterface:
@@ -173,6 +195,11 @@ def _function(
     short = "bool" if dtype == "bool" else DTYPES[dtype].triton.replace("fp", "f")
     name = f"xt_{spec.name}_{short}"
     *inputs, out = interface.arrays
+    if not found:
+        raise XTargetError(
+            f"{spec.name} cannot be written as a C function: none of the bundle's binaries for "
+            f"{dtype} has the parameters that its C interface gives."
+        )
     arguments = [
         "void *stream",
         *(f"const void *{array}" for array in inputs),
@@ -181,8 +208,7 @@ def _function(
         *(f"double {scalar}" for scalar in interface.scalars),
     ]
     prototype = f"int {name}({', '.join(arguments)})"
-    result = next(t for n, t, _ in found[0].parameters if n == out).removeprefix("*")
-    result = next(d.name for d in DTYPES.values() if d.triton == result)
+    result = _result(found, out)
     masks = f"; {', '.join(interface.masks)}: bool" if interface.masks else ""
     comment = f"{spec.summary}. {interface.summary}. Arrays of {dtype}{masks}; {out} of {result}."
     body = [f"{prototype} {{"]
@@ -215,12 +241,14 @@ def _function(
             for binary in fitting:
                 body += _attempt(interface, variant, binary, also)
     body += [f'  return xt_nothing("{name}");', "}"]
-    if not used:
-        raise XTargetError(
-            f"{spec.name} cannot be written as a C function: none of the bundle's binaries for "
-            f"{dtype} has the parameters that its C interface gives."
-        )
     return _Function(comment, prototype, "\n".join(body), tuple(dict.fromkeys(used)))
+
+
+def _result(found: Sequence[Binary], out: str) -> str:
+    """The dtype of the result."""
+    element = next(t for n, t, _ in found[0].parameters if n == out).removeprefix("*")
+    names = [d.name for d in DTYPES.values() if d.triton == element]
+    return names[0] if names else element
 
 
 def _rank(binary: Binary, variant: CVariant) -> tuple[Any, ...]:
@@ -266,9 +294,9 @@ def _attempt(
             value = "NULL" if hidden else name
             yield f"    const void *v{number} = {value};"
         elif name in interface.scalars:
-            yield f"    {_C_TYPES[type_]} v{number} = ({_C_TYPES[type_]}){name};"
+            yield f"    {C_TYPES[type_]} v{number} = ({C_TYPES[type_]}){name};"
         else:
-            c_type = _C_TYPES[type_]
+            c_type = C_TYPES[type_]
             yield f"    {c_type} v{number} = ({c_type})({formula(variant.values[name])});"
         places.append(f"(void *)&v{number}")
     yield f"    void *values[] = {{{', '.join(places)}}};"
@@ -281,15 +309,18 @@ def _attempt(
 # ----------------------------------------------------------------------------------------- files
 
 
+def _comment(text: str) -> str:
+    return f"/* {text.replace('*/', '* /')} */"
+
+
 def _header(
-    functions: Sequence[_Function], targets: str, driver: str, refused: Mapping[str, str]
+    functions: Sequence[_Function], targets: str, driver: str, left_out: Mapping[str, str]
 ) -> str:
     stream = {"cuda": "a CUstream or cudaStream_t", "hip": "a hipStream_t"}[driver]
     parts = [_HEADER.format(functions=len(functions), targets=targets, stream=stream)]
     for function in functions:
-        parts.append(f"/* {function.comment} */\n{function.prototype};\n\n")
-    for why in refused.values():
-        parts.append(f"/* left out: {why} */\n")
+        parts.append(f"{_comment(function.comment)}\n{function.prototype};\n\n")
+    parts += [f"{_comment(f'left out: {why}')}\n" for why in left_out.values()]
     parts.append("#ifdef __cplusplus\n}\n#endif\n#endif\n")
     return "".join(parts)
 

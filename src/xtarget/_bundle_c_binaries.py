@@ -8,11 +8,19 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from ._bundle import Bundle
+from ._errors import LoadError
 from ._types import DTYPES, Artifact, DtypeConstant, Target
 from .spec import CInterface, CVariant, KernelSpec
 
-__all__ = ["Binary", "Data", "binaries", "table", "takes"]
+__all__ = ["C_TYPES", "Binary", "Data", "binaries", "table", "takes"]
 
+#: What a value is passed as.
+C_TYPES: Final = {
+    "i32": "int32_t",
+    "i64": "int64_t",
+    "fp32": "float",
+    "fp64": "double",
+}
 #: Above the rank of any arch's own binary.
 _LAST: Final = 10**6
 
@@ -94,6 +102,12 @@ def _binary(record: Mapping[str, Any], aligned: Sequence[str], made: Artifact) -
         for name, value in record["constants"].items()
     }
     parameters = tuple((p.name, p.type, p.hidden is not None) for p in made.parameters)
+    unknown = set(aligned) - {name for name, _, _ in parameters}
+    if unknown:
+        raise LoadError(
+            f"a record of {record['source']} for {made.target} takes {', '.join(sorted(unknown))} "
+            "for multiples of 16, and its binary has no such parameters. Build the bundle again."
+        )
     name = f"xt_{made.entry}_{record['key'][:12]}_{'_'.join(aligned).replace('.', '_') or 'any'}"
     return Binary(name, record["source"], made.entry, parameters, tuple(aligned), constants, ())
 
@@ -115,6 +129,8 @@ def takes(interface: CInterface, variant: CVariant, binary: Binary, dtype: str) 
         if shown[name] != f"*{wanted}":
             return False
     if not shown[interface.arrays[-1]].startswith("*"):
+        return False
+    if any(shown[name] not in C_TYPES for name in (*interface.scalars, *variant.values)):
         return False
     constants = binary.constants
     return all(name in constants and constants[name] == v for name, v in variant.fixed.items())

@@ -150,6 +150,8 @@ class BundleFile:
                     int(part["count"]),
                     dict(part["kernels"]),
                 )
+                if not all(map(_is_kernel, section.kernels.values())):
+                    raise ValueError("what it says of a kernel is not of the form that it has")
                 self._inside(section, section.dictionary)
                 self._inside(section, section.table)
                 if section.table.size != section.count * ROW.size or section.target in sections:
@@ -244,10 +246,12 @@ class BundleFile:
         text = self._bytes(target, mark, dictionary, f"a record for {target}")
         try:
             record = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             self._refuse(f"a record for {target} cannot be read ({error})")
         if not isinstance(record, dict) or record.get("key") != key.hex():
             self._refuse(f"a record for {target} stands in the place of another one")
+        if not _is_record(record):
+            self._refuse(f"a record for {target} is not of the form that version {VERSION} has")
         return record
 
     def binary(self, target: Target, mark: Any) -> bytes:
@@ -261,3 +265,35 @@ class BundleFile:
 
     def close(self) -> None:
         self._data.close()
+
+
+def _texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(text, str) for text in value)
+
+
+def _is_kernel(value: Any) -> bool:
+    """Whether it is what a manifest says of one kernel."""
+    return (
+        isinstance(value, dict)
+        and all(_texts(value.get(name)) for name in ("sources", "dtypes"))
+        and all(type(value.get(name)) is int for name in ("variants", "bytes"))
+    )
+
+
+def _is_record(record: Mapping[str, Any]) -> bool:
+    """Whether its members have their types; what is in `artifact` is looked at when it is used."""
+    pairs = [record.get(name) for name in ("parts", "kernels")]
+    variants = record.get("variants")
+    return (
+        all(isinstance(p, list) and all(_texts(t) and len(t) == 2 for t in p) for p in pairs)
+        and isinstance(record.get("source"), str)
+        and isinstance(record.get("constants"), dict)
+        and isinstance(variants, list)
+        and all(
+            isinstance(v, dict)
+            and _texts(v.get("aligned"))
+            and isinstance(v.get("artifact"), dict)
+            and isinstance(v.get("binary"), dict)
+            for v in variants
+        )
+    )

@@ -35,7 +35,7 @@ from ._types import (
     Target,
 )
 
-__all__ = ["Job", "compile_all", "plain"]
+__all__ = ["Compiled", "Job", "compile_all", "plain"]
 
 _START_SECONDS = 60.0  # to import Triton, beside the time for the first compilation
 _SHOWN = 300  # characters of what a crashed compiler printed last
@@ -51,20 +51,28 @@ class Job:
     request: CompileRequest
 
 
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """An artifact, and the seconds that its compiler took."""
+
+    artifact: Artifact
+    seconds: float
+
+
 class _Gone(Exception):
     """The worker ended, or was ended, before it answered."""
 
 
 def compile_all(
     jobs: Sequence[Job], workers: int, seconds: float
-) -> Iterator[tuple[int, Artifact | CompileError]]:
+) -> Iterator[tuple[int, Compiled | CompileError]]:
     """Compile in `workers` processes; gives (index of the job, result) in the order of their ends.
 
     Args:
         seconds: limit for one compilation.
     """
     todo: queue.SimpleQueue[int] = queue.SimpleQueue()
-    done: queue.SimpleQueue[tuple[int, Artifact | CompileError]] = queue.SimpleQueue()
+    done: queue.SimpleQueue[tuple[int, Compiled | CompileError]] = queue.SimpleQueue()
     for index in range(len(jobs)):
         todo.put(index)
     stop = threading.Event()
@@ -119,7 +127,7 @@ class _Worker:
                     pipe.close()
         return process.returncode if code is None else code
 
-    def compile(self, job: Job, seconds: float, stop: threading.Event) -> Artifact | CompileError:
+    def compile(self, job: Job, seconds: float, stop: threading.Event) -> Compiled | CompileError:
         """The artifact, or the error that the build lists."""
         what = f"{job.request.source.name} for {job.target}"
         allowed = seconds if self._process is not None else seconds + _START_SECONDS
@@ -142,7 +150,7 @@ class _Worker:
             )
         if "error" in answer:
             return CompileError(answer["error"])
-        return _artifact(job.target, answer)
+        return Compiled(_artifact(job.target, answer), float(answer["seconds"]))
 
     def _ask(self, question: bytes, seconds: float, stop: threading.Event) -> dict[str, Any]:
         process = self._process
@@ -247,13 +255,16 @@ def _answer(question: dict[str, Any]) -> dict[str, Any]:
         request = CompileRequest(
             source=source, **{k: _tuples(v) for k, v in question["request"].items()}
         )
+        start = time.perf_counter()
         made = _registry.compiler(target.vendor).compile(request, target)
+        seconds = time.perf_counter() - start
     except XTargetError as error:
         return {"error": str(error)}
     return {
         "artifact": describe(made),
         "binary": base64.b64encode(made.binary).decode(),
         "texts": dict(made.texts),
+        "seconds": seconds,
     }
 
 

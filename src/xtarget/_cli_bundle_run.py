@@ -274,8 +274,11 @@ def emit_code(file: str, folder: str, kernels: Sequence[str], driver: str) -> No
     """Write C code and say what was written."""
     from ._bundle_c import emit_c
 
-    for path, count in emit_c(Bundle(Path(file)), Path(folder), kernels, driver):
-        click.echo(f"{path}  {count}")
+    done = emit_c(Bundle(Path(file)), Path(folder), kernels, driver)
+    for path, content in done.files:
+        click.echo(f"{path}  {content}")
+    for name, why in done.left_out.items():
+        click.echo(f"left out  {name}: {why}")
 
 
 def explain_call(

@@ -357,6 +357,8 @@ class DeviceInfo:
         host_memory: kernels can use the host's pageable memory in place (NumPy arrays need no
             copy).
         fp64: has float64.
+        compile_options: of the vendor's compiler, that code for this very device is compiled with:
+            `{"fp64": False}`. The request's own go first.
         runs_on: `silicon`, `CPU runtime`, `emulator` or `fake`; never one called the other.
         details: further facts for `xtarget devices --json`.
     """
@@ -372,6 +374,7 @@ class DeviceInfo:
     max_shared_bytes: int
     host_memory: bool = False
     fp64: bool = True
+    compile_options: Mapping[str, bool] = field(default_factory=dict, hash=False)
     runs_on: str = "silicon"
     details: Mapping[str, str] = field(default_factory=dict, hash=False)
 

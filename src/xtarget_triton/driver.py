@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import triton
 from triton.backends.driver import DriverBase
 
 __all__ = ["SpirvDriver"]
@@ -20,10 +21,27 @@ class SpirvDriver(DriverBase):  # type: ignore[misc]
 
     @staticmethod
     def is_active() -> bool:
-        """Only when asked for: a machine's GPU stays Triton's device. Triton 3.6 does not read the
-        variable itself, and takes the one driver that is active.
+        """Only when asked for: a machine's GPU stays Triton's device.
+
+        Raises:
+            RuntimeError: this Triton takes the one driver that is active, and there is another.
         """
-        return os.environ.get("TRITON_DEFAULT_BACKEND") == "spirv"
+        if os.environ.get("TRITON_DEFAULT_BACKEND") != "spirv":
+            return False
+        if triton.__version__.startswith("3.6."):  # later ones read the variable themselves
+            others = [
+                name
+                for name, backend in triton.backends.backends.items()
+                if name != "spirv" and backend.driver.is_active()
+            ]
+            if others:
+                raise RuntimeError(
+                    f"Triton {triton.__version__} cannot choose between its back end "
+                    f"{others[0]!r} and 'spirv', which TRITON_DEFAULT_BACKEND asks for. Install "
+                    "Triton 3.7 or newer, or call triton.runtime.driver.set_active("
+                    "xtarget_triton.driver.SpirvDriver()) before the first kernel."
+                )
+        return True
 
 
 SpirvDriver.__abstractmethods__ = frozenset()  # as in `compiler`

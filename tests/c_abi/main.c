@@ -98,6 +98,21 @@ static void test_rows(int64_t m, int64_t n) {
   release(in), release(out), free(x), free(soft), free(sum);
 }
 
+static void test_gelu(int64_t n) {
+  float *x = numbers((size_t)n), *exact = numbers((size_t)n), *tanh_form = numbers((size_t)n);
+  for (int64_t i = 0; i < n; i++) {
+    double v = x[i] = 3 * x[i];
+    exact[i] = (float)(v * erfc(-v * 0.70710678118654752) / 2);
+    tanh_form[i] = (float)(v * (1 + tanh(0.79788456080286536 * (v + 0.044715 * v * v * v))) / 2);
+  }
+  void *in = device(x, (size_t)n), *out = device(NULL, (size_t)n);
+  check(xt_gelu_f32(NULL, in, out, n, 0));
+  compare("gelu", out, exact, (size_t)n);
+  check(xt_gelu_f32(NULL, in, out, n, 1));
+  compare("gelu with tanh", out, tanh_form, (size_t)n);
+  release(in), release(out), free(x), free(exact), free(tanh_form);
+}
+
 static void test_matmul(int64_t m, int64_t n, int64_t k) {
   char what[64];
   float *a = numbers((size_t)(m * k)), *b = numbers((size_t)(k * n)), *c = numbers((size_t)(m * n));
@@ -137,6 +152,7 @@ int main(void) {
   test_add(1 << 20, 0);
   test_add(1000003, 0);
   test_add(1000003, 4);
+  test_gelu(100003);
   test_rows(1024, 256);
   test_rows(777, 1000);
   test_rows(3, 7);

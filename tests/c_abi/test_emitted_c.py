@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,10 +18,11 @@ from typing import Any
 import pytest
 
 import xtarget
-from xtarget import Target, _bind, _kernels
-from xtarget._bundle import Bundle
+from xtarget import Target, _bind, _bundle_classes, _kernels
+from xtarget._bundle import Bundle, class_key
 from xtarget._bundle_build import Order, build
 from xtarget._bundle_c import emit_c
+from xtarget._bundle_format import BundleFile
 from xtarget.spec import ArrayType, Example, contiguous_strides
 
 HERE = Path(__file__).parent
@@ -34,30 +37,55 @@ EXAMPLES: dict[str, list[Example]] = {
     "rms_norm": [Example(((1024, 256), (256,)))],
     "layer_norm": [Example(((1024, 256), (256,), (256,)))],
     "where": [Example(((4096,),) * 3)],
+    "gelu": [Example(((4096,),), {"approximate": form}) for form in ("none", "tanh")],
     "matmul": [Example(((1024, 64), (64, 1024))), Example(((15, 63), (63, 17)))],
 }
 
 
+#: Those that are built for two archs, for the choice between them.
+FAMILY = ("relu", "softmax")
+
+
+def _few_layouts(types: Any, views: bool) -> Any:
+    """One array in every layout: binaries that a C function has to pass over. Several as C has
+    them."""
+    return _LAYOUTS(types, views) if len(types) == 1 else [(types, "C")]
+
+
+_LAYOUTS = _bundle_classes._layouts
+
+
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+    """Every kernel for one arch. Beside it `family.xtb` and `hip.xtb`."""
     folder = tmp_path_factory.mktemp("bundle")
     xtarget.catalog()
     before = dict(_kernels._kernels)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XTARGET_CACHE_DIR", str(folder / "cache"))
+        patch.setattr(_bundle_classes, "_COMPUTE_UNITS", (64,))
+        patch.setattr(_bundle_classes, "_layouts", _few_layouts)
         for name, examples in EXAMPLES.items():
             kernel = before[name]
             spec = replace(kernel.spec, ahead=lambda full, examples=examples: examples)
             _kernels._kernels[name] = replace(kernel, spec=spec)
         try:
-            order = Order(tuple(EXAMPLES), ("float32",), NVIDIA)
-            report = build(order, folder / "a.xtb", workers=2, seconds=100)
-            assert not report.errors
-            hip = Order(("relu",), ("float32",), (Target("amd", "gfx942"),))
-            assert not build(hip, folder / "hip.xtb", workers=1, seconds=100).errors
+            for name, kernels, targets in (
+                ("all", tuple(EXAMPLES), NVIDIA[:1]),
+                ("family", FAMILY, NVIDIA),
+                ("hip", ("relu",), (Target("amd", "gfx942"),)),
+            ):
+                order = Order(kernels, ("float32",), targets)
+                report = build(order, folder / f"{name}.xtb", workers=2, seconds=100)
+                assert not report.errors
         finally:
             _kernels._kernels.update(before)
-    return Bundle(folder / "a.xtb")
+    return Bundle(folder / "all.xtb")
+
+
+@pytest.fixture(scope="module")
+def family(bundle: Bundle) -> Bundle:
+    return Bundle(bundle.path.parent / "family.xtb")
 
 
 def compiled(source: Path, to: Path, *options: str) -> Path:
@@ -70,26 +98,40 @@ def compiled(source: Path, to: Path, *options: str) -> Path:
 
 
 @pytest.fixture(scope="module")
-def libraries(bundle: Bundle, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """The emitted code and the stand-in, as shared libraries."""
+def libraries(
+    bundle: Bundle, family: Bundle, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, Path, Path]:
+    """The emitted code of both bundles, and the stand-in, as shared libraries."""
     folder = tmp_path_factory.mktemp("c")
-    emit_c(bundle, folder, (), "cuda")
-    code = compiled(folder / "xtarget_kernels.c", folder / "libkernels.so")
+    made = []
+    for of in (bundle, family):
+        assert not emit_c(of, folder / of.path.stem, (), "cuda").left_out
+        made.append(compiled(folder / of.path.stem / "xtarget_kernels.c", folder / f"{len(made)}"))
     standin = compiled(STANDIN, folder / "libcuda.so.1", "-Wno-pointer-to-int-cast")
-    return code, standin
+    os.environ["XT_CUDA_LIBRARY"] = str(standin)
+    return made[0], made[1], standin
 
 
-@pytest.fixture(scope="module")
-def code(libraries: tuple[Path, Path]) -> Any:
-    os.environ["XT_CUDA_LIBRARY"] = str(libraries[1])
-    library = ctypes.CDLL(str(libraries[0]))
+def loaded(path: Path) -> Any:
+    library = ctypes.CDLL(str(path))
     library.xt_message.restype = ctypes.c_char_p
     return library
 
 
 @pytest.fixture(scope="module")
-def standin(libraries: tuple[Path, Path]) -> Any:
-    library = ctypes.CDLL(str(libraries[1]))
+def all_code(libraries: tuple[Path, Path, Path]) -> Any:
+    return loaded(libraries[0])
+
+
+@pytest.fixture(scope="module")
+def code(libraries: tuple[Path, Path, Path]) -> Any:
+    """The functions that have binaries for two archs."""
+    return loaded(libraries[1])
+
+
+@pytest.fixture(scope="module")
+def standin(libraries: tuple[Path, Path, Path]) -> Any:
+    library = ctypes.CDLL(str(libraries[2]))
     library.standin_last.restype = ctypes.c_char_p
     return library
 
@@ -128,14 +170,20 @@ CALLS = [
     ("where", [(4096,)] * 3, {}, [4096], []),
     ("matmul", [(1024, 64), (64, 1024)], {}, [1024, 1024, 64], []),
     ("matmul", [(15, 63), (63, 17)], {}, [15, 17, 63], []),
+    ("gelu", [(4096,)], {"approximate": "none"}, [4096, 0], []),
+    ("gelu", [(4095,)], {"approximate": "tanh"}, [4095, 1], []),
 ]
 
 
-@pytest.mark.parametrize("arch", [80, 90])
 @pytest.mark.parametrize("offset", [0, 4])
-@pytest.mark.parametrize(("kernel", "shapes", "options", "sizes", "scalars"), CALLS)
+@pytest.mark.parametrize(
+    ("kernel", "shapes", "options", "sizes", "scalars", "arch"),
+    [(*call, 80) for call in CALLS] + [(*call, 90) for call in CALLS if call[0] in FAMILY],
+)
 def test_c_launches_what_python_launches(
     bundle: Bundle,
+    family: Bundle,
+    all_code: Any,
     code: Any,
     standin: Any,
     kernel: str,
@@ -158,7 +206,9 @@ def test_c_launches_what_python_launches(
     ((launch, request, slots),) = _bind.requests(
         registered, plan, types, [offset == 0] * len(types), offset == 0
     )
-    best = next(iter(sorted(bundle.candidates(request, target), key=lambda c: c.form != "exact")))
+    if kernel not in FAMILY:
+        family, code = bundle, all_code
+    best = next(iter(sorted(family.candidates(request, target), key=lambda c: c.form != "exact")))
     assert best.form == "exact", best.reason
     artifact = best.artifact()
     addresses = [0x1000 * (i + 1) + offset for i in range(len(shapes) + 1)]
@@ -189,10 +239,10 @@ def test_c_launches_what_python_launches(
     assert list(map(int, words[9:])) == expected
 
 
-def test_other_sizes_find_a_binary_that_is_right_for_them(code: Any, standin: Any) -> None:
+def test_other_sizes_find_a_binary_that_is_right_for_them(all_code: Any, standin: Any) -> None:
     standin.standin_context(1, 80)
     standin.standin_layout(b"")
-    made = [0x1000, 0x2000, 0x3000]
+    made, code = [0x1000, 0x2000, 0x3000], all_code
     for m, n in ((1, 1), (3, 100), (7, 256), (5, 3000), (100000, 17)):
         assert call(code, "xt_softmax_f32", made[:2], [m, n]) == 0, message(code, 3)
         assert call(code, "xt_sum_f32", made[:2], [m, n]) == 0
@@ -280,7 +330,7 @@ def test_everything_can_be_loaded_before_a_capture(code: Any, standin: Any) -> N
     ],
 )
 def test_a_driver_that_cannot_be_used_is_said(
-    libraries: tuple[Path, Path], variables: dict[str, str], words: str
+    libraries: tuple[Path, Path, Path], variables: dict[str, str], words: str
 ) -> None:
     script = (
         "import ctypes, sys; c = ctypes.CDLL(sys.argv[1]); c.xt_message.restype = ctypes.c_char_p\n"
@@ -288,12 +338,12 @@ def test_a_driver_that_cannot_be_used_is_said(
         "print(s, c.xt_message(s).decode())"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script, str(libraries[0])],
+        [sys.executable, "-c", script, str(libraries[1])],
         capture_output=True,
         text=True,
         check=True,
         timeout=60,
-        env={**os.environ, "XT_CUDA_LIBRARY": str(libraries[1]), **variables},
+        env={**os.environ, "XT_CUDA_LIBRARY": str(libraries[2]), **variables},
     )
     assert words in done.stdout
 
@@ -321,10 +371,86 @@ def test_what_cannot_be_written_is_said(bundle: Bundle, tmp_path: Path) -> None:
         emit_c(bundle, tmp_path, ("exp",), "cuda")
     with pytest.raises(xtarget.UnknownKernelError):
         emit_c(bundle, tmp_path, ("nothing",), "cuda")
-    before = _kernels._kernels["relu"]
-    try:
-        _kernels._kernels["relu"] = replace(before, spec=replace(before.spec, c=None))
-        with pytest.raises(xtarget.XTargetError, match="gives no C interface"):
-            emit_c(bundle, tmp_path, ("relu",), "cuda")
-    finally:
-        _kernels._kernels["relu"] = before
+
+
+@pytest.fixture
+def changed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    def change(kernel: str, **to: Any) -> None:
+        before = _kernels._kernels[kernel]
+        after = replace(before, spec=replace(before.spec, **to))
+        monkeypatch.setitem(_kernels._kernels, kernel, after)
+
+    return change
+
+
+def test_a_kernel_without_a_c_form_is_left_out_with_the_reason(
+    family: Bundle, tmp_path: Path, changed: Callable[..., None]
+) -> None:
+    changed("relu", c=None)
+    with pytest.raises(xtarget.XTargetError, match="gives no C interface"):
+        emit_c(family, tmp_path, ("relu",), "cuda")
+    done = emit_c(family, tmp_path, (), "cuda")
+    assert list(done.left_out) == ["relu"]
+    assert "gives no C interface" in (tmp_path / "xtarget_kernels.h").read_text()
+    assert done.files[0][1].startswith("1 functions")
+
+
+def test_binaries_that_do_not_fit_the_c_form_leave_one_dtype_out(
+    family: Bundle, tmp_path: Path, changed: Callable[..., None]
+) -> None:
+    interface = _kernels.find("relu").spec.c
+    assert interface is not None
+    changed("relu", c=replace(interface, arrays=("a", "b", "out")))
+    done = emit_c(family, tmp_path, (), "cuda")
+    assert list(done.left_out) == ["relu (float32)"]
+    assert "has the parameters that its C interface gives" in done.left_out["relu (float32)"]
+    with pytest.raises(xtarget.XTargetError, match="has the parameters"):
+        emit_c(family, tmp_path, ("relu", "softmax"), "cuda")
+
+
+def test_kernels_of_a_library_that_is_not_there_are_left_out(
+    family: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(_kernels._kernels, "relu")
+    done = emit_c(family, tmp_path, (), "cuda")
+    assert "XTARGET_KERNELS" in done.left_out["relu"]
+
+
+def test_a_record_that_contradicts_its_binary_is_no_traceback(
+    family: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records = BundleFile.records
+
+    def wrong(self: BundleFile, target: Target) -> Any:
+        for record in records(self, target):
+            if record["source"] == "elementwise:relu":
+                record = {
+                    **record,
+                    "variants": [{**v, "aligned": ["shape.0"]} for v in record["variants"]],
+                }
+            yield record
+
+    monkeypatch.setattr(BundleFile, "records", wrong)
+    done = emit_c(family, tmp_path, (), "cuda")
+    assert "takes shape.0 for multiples of 16" in done.left_out["relu (float32)"]
+
+
+@pytest.mark.parametrize(("approximate", "flag"), [("none", 0), ("tanh", 1)])
+def test_a_flag_chooses_among_a_kernels_binaries(
+    bundle: Bundle, tmp_path: Path, approximate: str, flag: int
+) -> None:
+    emit_c(bundle, tmp_path, ("gelu",), "cuda")
+    text = (tmp_path / "xtarget_kernels.c").read_text()
+    launched = set(
+        re.findall(
+            rf"if \(.*!use_tanh == !INT64_C\({flag}\).*\{{\n(?:.*;\n)+?.*xt_launch\(&(\w+)", text
+        )
+    )
+    types = [ArrayType("float32", (4096,), (1,))]
+    options = {"approximate": approximate}
+    registered = _kernels.find("gelu")
+    plan = _bind.make_plan(registered, types, options, None, NVIDIA[0], 64)
+    ((_, request, _),) = _bind.requests(registered, plan, types, [True])
+    key = class_key(request).hex()[:12]
+    assert launched
+    assert all(f"_{key}_" in name for name in launched)

@@ -285,3 +285,21 @@ def test_bad_orders_are_said(library: Path, tmp_path: Path) -> None:
     kernel = replace(_kernels.find("fine"), spec=spec)
     with pytest.raises(xtarget.CompileError, match="`ahead`"):
         _bundle_classes.classes(kernel, "float32", SM_90, views=False, full=False)
+
+
+def test_a_file_that_cannot_be_written_is_said_before_anything_is_compiled(
+    library: Path, tmp_path: Path
+) -> None:
+    order = Order(("fine",), ("float32",), (SM_90,))
+    (tmp_path / "file").touch()
+    for path in (tmp_path / "file" / "a.xtb", tmp_path):
+        with pytest.raises(xtarget.XTargetError, match=r"be written: (File exists|Is a dir)"):
+            build(order, path, workers=1, seconds=100)
+    assert not entries(tmp_path, "*")
+
+
+def test_what_compiling_took_is_saved_by_who_finds_it(library: Path, tmp_path: Path) -> None:
+    order = Order(("fine",), ("float32",), (SM_90,))
+    build(order, tmp_path / "a.xtb", workers=1, seconds=100)
+    marks = entries(tmp_path, "fine-*.json")
+    assert all(json.loads(p.read_text())["entry"]["compile_seconds"] > 0 for p in marks)

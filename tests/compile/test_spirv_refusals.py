@@ -147,7 +147,9 @@ def test_the_clock_where_there_is_none() -> None:
 def test_the_reason_of_a_pass_that_fails() -> None:
     """What Triton's passes write to standard error becomes part of the message."""
     broken = "module { tt.func @f() { %0 = tt.load %1 : !tt.ptr<f32> tt.return } }"
-    assert "use of undeclared SSA value name" in reason(Stage("ttir", broken, 4, 16, True, False))
+    assert "use of undeclared SSA value name" in reason(
+        Stage("ttir", broken, 4, 16, 0, True, False)
+    )
     log = (
         '/tmp/kernel.py:12:8: error: failed to legalize operation "tt.foo"\n    x = tl.foo(y)\n'
         "/tmp/kernel.py:12:8: error: Failures have been detected while processing\n"

@@ -86,6 +86,7 @@ NAMES = [
     *(f"xt.bf16.{n}" for n in ("extend", "extend64", "truncate", "truncate64")),
     *(f"xt.bf16.{n}.v4" for n in ("extend", "extend64", "truncate", "truncate64")),
     "xt.fabs.bf16",
+    "xt.is.fpclass.bf16",
     *(f"xt.{n}.bf16" for n in bfloat._COUNTS),
     *(
         f"xt.atomic.{operation}.{type_}.{space}"
@@ -122,7 +123,7 @@ def test_each_definition_brings_what_it_calls() -> None:
     [
         "xt.amdgcn.s.memrealtime",
         "__ocml_erfinv_f16",
-        "xt.is.fpclass.bf16",
+        "xt.is.fpclass.f16",
         "xt.atomic.fadd.v2f16.1",
         "xt.atomic.cas.i128.1",
         "xt.amdgcn.mfma.f32.32x32x8f16",
@@ -209,6 +210,20 @@ def _neighbours(value: float) -> list[int]:
         else:
             high = middle
     return [low, high]
+
+
+def test_the_class_of_every_kind_of_bfloat() -> None:
+    name = "xt.is.fpclass.bf16"
+    is_of = _evaluate(name, _caller(name, "i1", "i16", "i32"))
+    # in the order of LLVM's bits: the smallest and the largest pattern of each class
+    patterns = [(0x7F81, 0x7FBF), (0x7FC0, 0x7FFF), (0xFF80, 0xFF80), (0x8080, 0xFF7F)]
+    patterns += [(0x8001, 0x807F), (0x8000, 0x8000), (0, 0), (1, 0x7F), (0x80, 0x7F7F)]
+    patterns += [(0x7F80, 0x7F80)]
+    for bit, ends in enumerate(patterns):
+        for pattern in ends:
+            found = [n for n in range(10) if is_of(pattern, 1 << n)]
+            assert found == [bit], hex(pattern)
+            assert is_of(pattern | 0x8000 if bit < 2 else pattern, 0x3FF)
 
 
 @cache
@@ -460,20 +475,23 @@ def test_an_unknown_dpp_control_is_refused() -> None:
         crosslane.define("xt.dpp.322.15.15.1.i32", 16)
 
 
-def test_printf() -> None:
-    given = draft(r"""
+@pytest.mark.parametrize(("width", "said"), [("4", "%4lu"), ("%n", "%lu")])
+def test_printf(width: str, said: str) -> None:
+    given = draft(
+        r"""
 @f = internal constant [13 x i8] c"x %f %*u %%\0A\00"
 define void @k(i64 %x, i64 %n, ptr %q) {
 e:
   %a = call i64 @__ockl_printf_begin(i64 0)
   %b = call i64 @__ockl_printf_append_string_n(i64 %a, ptr @f, i64 13, i32 0)
-  %c = call i64 @__ockl_printf_append_args(i64 %b, i32 3, i64 %x, i64 4, i64 %n, i32 1)
+  %c = call i64 @__ockl_printf_append_args(i64 %b, i32 3, i64 %x, i64 WIDTH, i64 %n, i32 1)
   ret void
 }
-declare i64 @__ockl_printf_begin(i64)""")
+declare i64 @__ockl_printf_begin(i64)""".replace("WIDTH", width)
+    )
     lower_printf(given)
     printed = verified(given.text())
-    assert 'c"x %f %lu %%\\0A\\00"' in printed
+    assert f'c"x %f {said} %%\\0A\\00"' in printed
     assert "double %" in printed.partition("@printf(")[2]
 
 

@@ -19,8 +19,10 @@ pytest.importorskip("llvmlite", reason="llvmlite is not installed, and it writes
 
 sys.path.insert(0, str(Path(__file__).parent))
 import spirv_kernels
+import spirv_run
 import test_spirv
 import vector_kernels
+import vector_torture
 from spirv_requests import request
 
 import xtarget
@@ -42,7 +44,7 @@ def compiled(case: Any, **options: Any) -> Artifact:
 
 def run(case: Any, artifact: Artifact) -> list[Any]:
     arguments = case.arguments()
-    test_spirv.launch(artifact, arguments, case.grid)
+    spirv_run.launch(artifact, arguments, case.grid)
     return arguments
 
 
@@ -61,6 +63,26 @@ def test_lanes_that_part_or_lie_apart(name: str) -> None:
 def test_the_language_as_vectors(name: str) -> None:
     artifact = compiled(LANGUAGE[name], lanes="vectors")
     test_spirv.check_result(LANGUAGE[name], artifact, name)
+
+
+@pytest.mark.parametrize("name", vector_torture.CASES)
+def test_the_same_as_with_threads(name: str) -> None:
+    case = replace(vector_torture.CASES[name], num_warps=1, warp_size=16)
+    arguments = case.arguments()  # type: ignore[misc]
+    found = []
+    for lanes in ("threads", "vectors"):
+        artifact = compiled(case, lanes=lanes)
+        given = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
+        spirv_run.launch(artifact, given, case.grid)
+        found.append(given)
+        for index, expected in case.expect(*arguments) if case.expect else ():
+            spirv_run.assert_close(given[index], expected, case.tolerance, f"{name} {lanes}")
+    for index, (threads, vectors) in enumerate(zip(*found, strict=True)):
+        assert same_bits(threads, vectors), f"{name}, argument {index}"
+
+
+def same_bits(a: Any, b: Any) -> bool:
+    return bool(np.asarray(a).tobytes() == np.asarray(b).tobytes())
 
 
 def test_a_block_is_one_thread_for_the_cpu_alone() -> None:

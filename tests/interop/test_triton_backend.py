@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -52,6 +53,30 @@ def test_numpy_arrays_are_used_in_place() -> None:
     out = np.zeros_like(x)
     kernels.add[(3,)](x, y, out, 300, BLOCK=128)
     np.testing.assert_array_equal(out, x + y)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda x: x[::1],
+        lambda x: x[:0],
+        lambda x: np.lib.stride_tricks.as_strided(x, (300,), (0,)),
+        lambda x: x.astype(bfloat16()),
+    ],
+    ids=["a view", "nothing", "not contiguous", "bfloat16"],
+)
+def test_every_launch_finds_an_array_where_it_is(change: Any) -> None:
+    """The first launch of a dtype takes another way than those after it."""
+    for _ in range(3):
+        x = change(np.arange(300, dtype=np.float32))
+        out = np.zeros(x.shape, x.dtype)
+        x.flags.writeable = False
+        kernels.add[(3,)](x, x, out, len(x), BLOCK=128)
+        np.testing.assert_array_equal(out, 2 * np.arange(len(x)).astype(x.dtype))
+
+
+def bfloat16() -> Any:
+    return pytest.importorskip("ml_dtypes", reason="ml_dtypes is not installed here").bfloat16
 
 
 def test_torch_tensors_are_used_in_place() -> None:
@@ -125,12 +150,53 @@ def test_tensor_descriptors() -> None:
     assert target.sum() == target[16:32, 16:32].sum()
 
 
+def test_tensor_descriptors_made_in_a_kernel_over_numpy_arrays() -> None:
+    source, target = np.random.default_rng(1).random((40, 24)), np.zeros((40, 24))
+    kernels.copy_described[(3, 2)](source, target, 40, 24, BLOCK=16)
+    np.testing.assert_array_equal(target, source + 1)
+
+
 def test_autotuning_runs_every_configuration_and_keeps_one() -> None:
     x, out = np.ones(256, np.float32), np.zeros(256, np.float32)
     kernels.tuned_add[lambda given: (triton.cdiv(256, given["BLOCK"]),)](x, x, out, 256)
     assert (out == 2).all()
     assert len(kernels.tuned_add.configs_timings) == 4
     assert all(min(times) > 0 for times in kernels.tuned_add.configs_timings.values())
+
+
+def test_autotuning_resets_and_restores_arrays() -> None:
+    x, total = np.arange(100, dtype=np.int32), np.zeros(1, np.int32)
+    kernels.tuned_count[lambda given: (triton.cdiv(100, given["BLOCK"]),)](x, total, 100)
+    assert len(kernels.tuned_count.configs_timings) == 2
+    np.testing.assert_array_equal(x, np.arange(1, 101))
+    assert total[0] == 5050
+
+
+def test_autotuning_resets_and_restores_tensors() -> None:
+    torch = torch_or_skip()
+    x, total = torch.arange(90, dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
+    kernels.tuned_count[lambda given: (triton.cdiv(90, given["BLOCK"]),)](x, total, 90)
+    assert torch.equal(x, torch.arange(1, 91, dtype=torch.int32))
+    assert total[0] == 4095
+
+
+def test_a_configurations_hook_gets_the_callers_arrays() -> None:
+    out = np.zeros(16, np.int32)
+    kernels.tuned_prepared[(1,)](out, 16)
+    assert (out == kernels.tuned_prepared.best_config.kwargs["BLOCK"] + 1).all()
+
+
+def test_a_hook_of_the_users_own_gets_the_callers_arrays() -> None:
+    seen: list[Any] = []
+    tuned = triton.autotune(
+        [triton.Config({"BLOCK": block}) for block in (128, 256)],
+        key=["n"],
+        pre_hook=lambda given, reset_only=False: seen.append(given["out"]),
+    )(kernels.add)
+    x, out = np.ones(100, np.float32), np.zeros(100, np.float32)
+    tuned[(1,)](x, x, out, 100)
+    assert seen
+    assert all(array is out for array in seen)
 
 
 def test_do_bench_measures_milliseconds() -> None:
@@ -232,7 +298,35 @@ def test_a_second_process_neither_compiles_nor_builds(tmp_path: Path) -> None:
     assert said == ["llvm True jit True\n", "llvm False jit False\n"]
 
 
+def test_a_kernels_own_words_are_printed_as_they_are(capfd: pytest.CaptureFixture[str]) -> None:
+    x = np.zeros(1, np.int32)
+    kernels.printing_pointer[(1,)](x, num_warps=1, debug=True)
+    ctypes.CDLL(None).fflush(None)  # the run time prints through C
+    printed = capfd.readouterr().out
+    assert f"a ptr, constant syncscope(: 0x{x.ctypes.data:x}" in printed
+    x[0] = 200
+    with pytest.raises(LaunchError, match="the value at ptr is too large"):
+        kernels.printing_pointer[(1,)](x, num_warps=1, debug=True)
+
+
+def test_tritons_own_dump_of_its_passes(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLIR_ENABLE_DUMP", "set_if_given")
+    kernels.set_if_given.warmup(None, MockTensor(triton.language.int64), grid=(1,))
+    printed = capfd.readouterr().err
+    assert "IR Dump Before ConvertTritonToTritonGPU" in printed
+    assert "tt.func public @set_if_given" in printed
+
+
 # ------------------------------------------------------------------------------------ bad input
+
+
+def test_bitcode_of_other_libraries_is_refused_in_a_sentence() -> None:
+    x = np.zeros(16, np.float32)
+    with pytest.raises(ValueError, match=r"\{'ocml': '/a.bc'\}; bitcode .* libdevice is built in"):
+        kernels.add[(1,)](x, x, x, 16, BLOCK=16, extern_libs={"ocml": "/a.bc"})
+    kernels.add[(1,)](x, x, x, 16, BLOCK=16, extern_libs={})
 
 
 def test_a_tensor_of_another_device_is_refused_in_a_sentence() -> None:
@@ -266,6 +360,13 @@ def test_too_many_threads_are_tritons_error_which_its_autotuner_knows() -> None:
     warps = 2 * limit // 16
     with pytest.raises(triton.OutOfResources, match="threads"):
         kernels.add[(1,)](x, x, x, 16, BLOCK=16, num_warps=warps)
+
+
+@pytest.mark.parametrize("kind", [AssertionError, ValueError])
+def test_an_option_out_of_range_is_refused_as_triton_does(kind: type[Exception]) -> None:
+    x = np.zeros(16, np.float32)
+    with pytest.raises(kind, match="num_warps is 3; it must be a power of 2"):
+        kernels.add[(1,)](x, x, x, 16, BLOCK=16, num_warps=3)
 
 
 def test_another_current_device_is_refused_in_a_sentence() -> None:

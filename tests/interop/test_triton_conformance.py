@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
+import importlib
 import json
 import subprocess
 import sys
@@ -15,7 +15,8 @@ import pytest
 pytest.importorskip("triton", reason="Triton is not installed here")
 pytest.importorskip("torch", reason="torch is not installed here")
 
-SCRIPT = Path(__file__).resolve().parents[2] / "ci" / "triton_conformance.py"
+CI = Path(__file__).resolve().parents[2] / "ci"
+SCRIPT = CI / "triton_conformance.py"
 
 CASES = """
 import os, signal, time
@@ -51,17 +52,19 @@ def tests(tmp_path: Path) -> Path:
     return folder
 
 
-def load_script() -> Any:
-    spec = importlib.util.spec_from_file_location("triton_conformance", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["triton_conformance"] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(CI))
+    return importlib.import_module("triton_conformance")
 
 
-def run(tests: Path, *options: str) -> tuple[int, dict[str, object], str]:
+@pytest.fixture
+def reports(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(CI))
+    return importlib.import_module("triton_conformance_report")
+
+
+def run(tests: Path, *options: str) -> tuple[int, dict[str, Any], str]:
     report = tests.parent / "report.json"
     done = subprocess.run(
         [
@@ -81,7 +84,7 @@ def run(tests: Path, *options: str) -> tuple[int, dict[str, object], str]:
 def test_every_outcome_is_told_and_none_hides_another(tests: Path) -> None:
     status, report, output = run(tests, "--files", "test_all.py", "--match", "::test_(?!many)")
     assert status == 1
-    outcomes = {case.partition("::")[2]: outcome for case, outcome, _ in report["cases"]}
+    outcomes = {case.partition("::")[2]: outcome for case, outcome, *_ in report["cases"]}
     assert outcomes == {
         "test_passes": "passed",
         "test_fails": "failed",
@@ -94,17 +97,18 @@ def test_every_outcome_is_told_and_none_hides_another(tests: Path) -> None:
         "test_after_all_that": "passed",
     }
     assert report["files"]["test_all.py"]["share"] == round(2 / 6, 4)
-    causes = {case["id"].partition("::")[2]: case["cause"] for case in report["failures"]}
+    causes = {case.partition("::")[2]: cause for case, *_, cause in report["failures"]}
     assert "42 == 41" in causes["test_fails"] or "6 * 7" in causes["test_fails"]
     assert "SIGSEGV" in causes["test_crashes"]
     assert "Segmentation fault" in causes["test_crashes"]
     assert "test_all.py" in causes["test_crashes"]
     assert "s of the processor" in causes["test_spins"]
+    cpu = {case.partition("::")[2]: seconds for case, _, _, seconds, _ in report["cases"]}
+    assert cpu["test_spins"] > 1 > cpu["test_sleeps"]
     assert "33.33 %" in output
 
 
-def test_a_sample_is_random_repeatable_and_shards_are_its_parts() -> None:
-    script = load_script()
+def test_a_sample_is_random_repeatable_and_shards_are_its_parts(script: Any) -> None:
     cases = [f"case {number}" for number in range(100)]
 
     def chosen(sample: int, seed: int, shard: tuple[int, int] = (1, 1)) -> list[str]:
@@ -120,8 +124,7 @@ def test_a_sample_is_random_repeatable_and_shards_are_its_parts() -> None:
     assert set(parts) == set(chosen(20, 3))
 
 
-def test_every_rule_has_a_reason_and_names_a_test() -> None:
-    script = load_script()
+def test_every_rule_has_a_reason_and_names_a_test(script: Any) -> None:
     for rule in script.read_rules(script.RULES):
         assert len(rule.reason) > 20
         assert "test_" in rule.pattern.pattern
@@ -131,8 +134,9 @@ def test_every_rule_has_a_reason_and_names_a_test() -> None:
 def test_a_file_that_cannot_be_collected_is_a_failure_with_its_reason(tests: Path) -> None:
     status, report, _ = run(tests, "--files", "test_broken.py")
     assert status == 1
-    assert report["failures"][0]["outcome"] == "crashed"
-    assert "a_module_that_is_not_there" in report["failures"][0]["cause"]
+    ((_, outcome, *_, cause),) = report["failures"]
+    assert outcome == "crashed"
+    assert "a_module_that_is_not_there" in cause
 
 
 def test_a_folder_without_the_tests_is_refused_in_a_sentence(tests: Path) -> None:
@@ -145,3 +149,109 @@ def test_a_folder_without_the_tests_is_refused_in_a_sentence(tests: Path) -> Non
     )
     assert done.returncode == 2
     assert "has no language/test_core.py" in done.stderr
+
+
+@pytest.mark.long
+def test_a_run_goes_on_where_another_was_ended(tests: Path) -> None:
+    only = ("--files", "test_all.py", "--match", "::test_(many|fails)")
+    _, first, _ = run(tests, *only, "--sample", "8")
+    earlier = tests.parent / "earlier.json"
+    (tests.parent / "report.json").rename(earlier)
+    status, second, _ = run(tests, *only, "--resume", str(earlier))
+    assert status == 1
+    assert second["cases"][: len(first["cases"])] == first["cases"]
+    assert second["files"]["test_all.py"]["passed"] == 20
+    # what passed is kept, what failed is run again and then stands after it
+    (tests / "test_all.py").write_text(CASES.replace("== 41", "== 42"))
+    earlier.write_text(json.dumps(second))
+    status, third, _ = run(tests, *only, "--resume", str(earlier), "--retry")
+    assert status == 0
+    assert third["files"]["test_all.py"]["passed"] == 21
+    assert third["cases"][-1][0] == "test_all.py::test_fails"
+
+
+@pytest.mark.long
+def test_a_run_that_is_ended_leaves_its_report(tests: Path) -> None:
+    report = tests.parent / "report.json"
+    process = subprocess.Popen(
+        [
+            *(sys.executable, str(SCRIPT), "--tests", str(tests), "--files", "test_all.py", "-v"),
+            *("--rules", str(tests / "rules.toml"), "-o", str(report)),
+            *("--match", "::test_(passes|sleeps)", "--seconds", "100"),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    if not process.stdout.readline().startswith("passed"):  # the order is random, but fixed
+        pytest.fail("the case that sleeps came first: take another seed")
+    process.terminate()
+    process.terminate()
+    _, errors = process.communicate(timeout=60)
+    assert "--resume goes on" in errors
+    assert "Traceback" not in errors
+    assert [case[0] for case in json.loads(report.read_text())["cases"]] == [
+        "test_all.py::test_passes"
+    ]
+
+
+def report_of(reports: Any, path: Path, cases: dict[str, str], **other: Any) -> Path:
+    made = reports.Report(
+        **{"seed": 1, "limit": 40.0, "versions": {"triton": "3.9.0", "commits": ["a"]}, **other}
+    )
+    for case, outcome in cases.items():
+        made.add(reports.Result(case, outcome, 50.0, 30.0, "why" if outcome != "passed" else ""))
+    made.write(path)
+    return path
+
+
+def test_reports_of_shards_are_added_up(
+    script: Any, reports: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = report_of(reports, tmp_path / "1", {"f.py::a": "passed", "f.py::b": "timed out"})
+    second = report_of(
+        reports,
+        tmp_path / "2",
+        {"f.py::b": "passed", "f.py::c": "failed", "g.py::d": "skipped"},
+        versions={"triton": "3.9.0", "commits": ["b"]},
+    )
+    assert script.main(["--summary", str(first), str(second)]) == 1
+    output = capsys.readouterr().out
+    assert "failed: f.py::c: why" in output
+    assert "66.67 %" in output
+    whole = reports.joined([first, second])
+    assert whole.versions["commits"] == ["a", "b"]
+    assert whole.table()["f.py"]["passed"] == whole.table()["f.py"]["slow"] == 2
+    assert whole.table()["g.py"]["share"] is None
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        ({"seed": 2}, "no random sample"),
+        ({"limit": 80.0}, "no random sample"),
+        ({"versions": {"triton": "3.8.0", "commits": ["a"]}}, "other versions of triton"),
+    ],
+)
+def test_reports_of_different_samples_are_not_added_up(
+    script: Any,
+    reports: Any,
+    tmp_path: Path,
+    other: dict[str, Any],
+    words: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    first = report_of(reports, tmp_path / "1", {"f.py::a": "passed"})
+    second = report_of(reports, tmp_path / "2", {"f.py::b": "passed"}, **other)
+    assert script.main(["--summary", str(first), str(second)]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_what_is_no_report_is_refused_in_a_sentence(
+    script: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for text in ("{", "[]", '{"seed": 1}'):
+        (tmp_path / "report").write_text(text)
+        assert script.main(["--summary", str(tmp_path / "report")]) == 2
+        assert "is no report of this program" in capsys.readouterr().err

@@ -89,6 +89,28 @@ def test_without_the_variable_triton_does_not_even_import_xtarget(python: Python
     assert done.returncode == 0, done.stderr
 
 
+def test_a_triton_that_cannot_choose_is_told_of_in_a_sentence(python: Python) -> None:
+    """Triton 3.6, on a machine whose GPU has a driver of Triton's."""
+    code = (
+        "import triton\n"
+        "from triton.backends import backends\n"
+        "from triton.runtime import driver\n"
+        "triton.__version__ = '3.6.0'\n"
+        "others = [b.driver for name, b in backends.items() if name != 'spirv']\n"
+        "for other in others: other.is_active = staticmethod(lambda: False)\n"
+        "assert backends['spirv'].driver.is_active()\n"
+        "others[0].is_active = staticmethod(lambda: True)\n"
+        "try: backends['spirv'].driver.is_active()\n"
+        "except RuntimeError as error: assert 'set_active(xtarget_triton.driver.' in str(error)\n"
+        "else: raise AssertionError('not told')\n"
+        "from xtarget_triton.driver import SpirvDriver\n"
+        "triton.runtime.driver.set_active(SpirvDriver())\n"
+        "assert driver.active.get_current_target().backend == 'spirv'\n"
+    )
+    done = python(code, spirv=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_it_takes_less_than_5_ms_of_import_triton(python: Python) -> None:
     # `-X importtime` does not see modules that are imported by name, as these are
     code = (

@@ -64,3 +64,44 @@ def set_if_given(maybe, out):
 def checked(x, n, BLOCK: tl.constexpr):
     i = tl.arange(0, BLOCK)
     tl.device_assert(tl.load(x + i, i < n, other=0.0) < 10.0, "a value is too large")
+
+
+@triton.autotune(
+    [triton.Config({"BLOCK": block}, num_warps=1) for block in (32, 64)],
+    key=["n"],
+    reset_to_zero=["total"],
+    restore_value=["x"],
+)
+@triton.jit
+def tuned_count(x, total, n, BLOCK: tl.constexpr):
+    """Wrong if it runs twice on the same memory."""
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    values = tl.load(x + i, i < n, other=0) + 1
+    tl.store(x + i, values, i < n)
+    tl.atomic_add(total, tl.sum(tl.where(i < n, values, 0)))
+
+
+def _fill(given):
+    given["out"][...] = given["BLOCK"]
+
+
+@triton.autotune([triton.Config({"BLOCK": block}, pre_hook=_fill) for block in (16, 32)], key=["n"])
+@triton.jit
+def tuned_prepared(out, n, BLOCK: tl.constexpr):
+    """Its configurations' pre-hook fills `out` before every launch."""
+    i = tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(out + i, i < n) + 1, i < n)
+
+
+@triton.jit
+def copy_described(source, target, rows, columns, BLOCK: tl.constexpr):
+    here = tl.make_tensor_descriptor(source, [rows, columns], [columns, 1], [BLOCK, BLOCK])
+    there = tl.make_tensor_descriptor(target, [rows, columns], [columns, 1], [BLOCK, BLOCK])
+    place = [tl.program_id(0) * BLOCK, tl.program_id(1) * BLOCK]
+    there.store(place, here.load(place) + 1)
+
+
+@triton.jit
+def printing_pointer(x):
+    tl.device_print("a ptr, constant syncscope(", x)
+    tl.device_assert(tl.load(x) < 100, "the value at ptr is too large")

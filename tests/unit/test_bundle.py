@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from xtarget._bundle_build import _section
 from xtarget._bundle_classes import Class
 from xtarget._bundle_worker import Job
 from xtarget._bundle_write import write_bundle
-from xtarget._errors import NoCompilerError
+from xtarget._errors import FrozenError, NoCompilerError
 from xtarget._types import CompileRequest, KernelSource, Parameter, Resources, Scratch
 from xtarget.targets._variants import fit, portable_arch, portable_fit
 
@@ -127,6 +128,7 @@ def test_what_assumes_more_than_is_true_never_serves(tmp_path: Path) -> None:
         ({"source": replace(REQUEST.source, digest="cd" * 32)}, "another source"),
         ({"source": replace(REQUEST.source, name="sub")}, "has no sub"),
         ({"signature": (("a", "*fp64"),)}, "no such specialization"),
+        ({"signature": (("a", "*fp16"), ("b", "*fp32"))}, "of fp16 and fp32.* convert one"),
         ({"constants": (("BLOCK", 256),)}, "no such specialization"),
         ({"num_warps": 8}, "no such specialization"),
         ({"num_stages": 5}, "no such specialization"),
@@ -141,7 +143,19 @@ def test_whatever_changes_the_binary_is_another_one(
     request = replace(REQUEST, **changes)
     assert found("nvidia:sm_90", request) is None
     (only,) = _bundle.candidates(request, Target("nvidia", "sm_90"))
-    assert reason in only.reason
+    assert re.search(reason, only.reason)
+
+
+def test_a_frozen_process_says_why_the_bundle_does_not_serve(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _bundle.load_bundle(make(tmp_path / "a.xtb", ("nvidia:sm_90", REQUEST, None)))
+    monkeypatch.setenv("XTARGET_COMPILE", "error")
+    monkeypatch.setenv("XTARGET_CACHE_DIR", str(tmp_path / "cache"))
+    with pytest.raises(FrozenError, match=r"BLOCK=7.*a\.xtb does not serve it .*no such special"):
+        _build.artifact(
+            replace(REQUEST, constants=(("BLOCK", 7),)), Target("nvidia", "sm_90"), bundled=True
+        )
 
 
 @pytest.mark.parametrize(

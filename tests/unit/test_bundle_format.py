@@ -3,6 +3,7 @@ byte is taken for what was written."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import random
@@ -13,12 +14,16 @@ from typing import Any
 
 import pytest
 
-from xtarget import LoadError, Target
+from xtarget import LoadError, Target, _bundle
 from xtarget._bundle_format import HEADER, VERSION, BundleFile
 from xtarget._bundle_write import Entry, pack_section, write_bundle
+from xtarget._types import CompileRequest, KernelSource
 
 SM_90, GFX = Target("nvidia", "sm_90"), Target("amd", "gfx942")
 ROOT = Path(__file__).resolve().parents[2]
+
+
+RECORD: dict[str, Any] = {"kernels": [["k", "float32"]], "source": "f:k", "constants": {}}
 
 
 def key(text: str) -> bytes:
@@ -28,8 +33,8 @@ def key(text: str) -> bytes:
 def entry(name: str, *sizes: int) -> Entry:
     made = random.Random(name)
     binaries = [{"binary": made.randbytes(size)} for size in sizes]
-    variants = [{"aligned": ["a"] * i} for i in range(len(sizes))]
-    return Entry(key(name), {"parts": [["kernel", name]], "variants": variants}, binaries)
+    variants = [{"aligned": ["a"] * i, "artifact": {}} for i in range(len(sizes))]
+    return Entry(key(name), {**RECORD, "parts": [["kernel", name]], "variants": variants}, binaries)
 
 
 def write(
@@ -252,7 +257,8 @@ def test_a_manifest_of_another_shape_is_refused(path: Path, targets: Any) -> Non
 
 
 def test_a_packed_part_cannot_grow_beyond_what_it_says(path: Path) -> None:
-    bomb = Entry(key("a"), {"variants": [{"aligned": []}]}, [{"binary": bytes(1 << 20)}])
+    record = {**RECORD, "parts": [], "variants": [{"aligned": [], "artifact": {}}]}
+    bomb = Entry(key("a"), record, [{"binary": bytes(1 << 20)}])
     data = write({}, {SM_90: [bomb]})
     path.write_bytes(data)
     file = BundleFile(path)
@@ -264,3 +270,40 @@ def test_a_packed_part_cannot_grow_beyond_what_it_says(path: Path) -> None:
     for raw in (10, 2**40):
         with pytest.raises(LoadError):
             file.binary(SM_90, {**mark, "raw": raw})
+
+
+ODD = [None, True, 1.5, 10**30, float("nan"), "text", [], [[]], {}, {"a": 1}]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=repr)
+def test_members_of_other_types_are_refused_when_their_digests_are_right(
+    tmp_path: Path, odd: Any
+) -> None:
+    """What somebody makes who knows the format."""
+    path, request = tmp_path / "a.xtb", _request()
+    good = {**RECORD, "parts": [["kernel", "k"]]}
+    variant = {"aligned": ["a"], "artifact": {}}
+    for name in ("parts", "kernels", "source", "constants", "aligned", "artifact", "variant"):
+        changed = {**variant, name: odd} if name in variant else variant
+        variants = [odd if name == "variant" and isinstance(odd, dict) else changed]
+        record = {**good, **({name: odd} if name in good else {}), "variants": variants}
+        entries = [Entry(_bundle.class_key(request), record, [{"binary": b"1"}])]
+        listed = {"k": {"sources": [], "dtypes": [], "variants": 1, "bytes": 1}}
+        path.write_bytes(write({}, {SM_90: entries}, listed))
+        with contextlib.suppress(LoadError):
+            loaded = _bundle.Bundle(path)
+            list(loaded.file.records(SM_90))
+            for one in loaded.candidates(request, SM_90):
+                if one.form is not None:
+                    one.artifact()
+    for member in ("sources", "dtypes", "variants", "bytes"):
+        listed = {"k": {"sources": [], "dtypes": [], "variants": 1, "bytes": 1, member: odd}}
+        path.write_bytes(write({}, {SM_90: []}, listed))
+        if type(odd) is not type([] if member in ("sources", "dtypes") else 1) or odd == [[]]:
+            with pytest.raises(LoadError, match="manifest"):
+                BundleFile(path)
+
+
+def _request() -> CompileRequest:
+    source = KernelSource("k", "ab" * 32, "k.py", lambda: None)
+    return CompileRequest(source, (("a", "*fp32"),), (), aligned=("a",))

@@ -203,6 +203,31 @@ def test_a_folder_that_cannot_be_written_costs_one_warning(
     assert "XTARGET_CACHE_DIR" in written[0].getMessage()
 
 
+def test_a_cache_path_that_is_a_file_costs_one_warning_with_the_way_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("no folder")
+    cache = Cache(tmp_path / "file")
+    for _ in range(3):
+        assert cache.get(TARGET, "add", KEY) is None
+        cache.put("add", KEY, PARTS, ARTIFACT)
+    (record,) = caplog.records
+    assert f"{tmp_path / 'file'} cannot be read (Not a directory)" in record.getMessage()
+    assert "XTARGET_CACHE_DIR" in record.getMessage()
+    assert "XTARGET_CACHE_SHARED" not in record.getMessage()
+
+
+def test_a_cap_smaller_than_every_entry_costs_one_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    cache = Cache(tmp_path, CacheSettings(tmp_path, max_bytes=100))
+    for size in (300, 400):
+        cache.put("add", KEY, PARTS, replace(ARTIFACT, binary=bytes(size)))
+        assert cache.get(TARGET, "add", KEY) is None
+    (record,) = caplog.records
+    assert "XTARGET_CACHE_SIZE" in record.getMessage()
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_read_only_folder_costs_one_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture

@@ -193,6 +193,7 @@ def test_a_sweep_lets_writers_in_between_its_slices(
     for n in range(5):
         put(cache, n)
     monkeypatch.setattr(evict, "_SLICE", -1.0)  # each is over at once
+    monkeypatch.setattr(evict, "_REMOVERS", 1)
 
     def write(freed: int) -> None:
         with lock.brief(evict.writers_path(cache.own.base), fcntl.LOCK_SH, 0) as writing:
@@ -223,7 +224,8 @@ def test_what_a_killed_writer_left_goes_in_time(tmp_path: Path) -> None:
     put(cache, 1)
     cache.own.mark_path(_place(0)).unlink()
     folder = cache.own.folder(_place(0))
-    (folder / ".k-1.cubin.0123").write_bytes(b"half")
+    half = f".{cache.own.mark_path(_place(1)).stem}.cubin.0123456789ab"
+    (folder / half).write_bytes(b"half")
     evict.sweep(cache.own.base, cache.own.usage)
     assert len(list(folder.iterdir())) == 4, "it may be a writer at work"
     for path in folder.iterdir():

@@ -111,3 +111,4 @@ def test_float64_is_told(offer: Any) -> None:
     offer(_platform("A platform", "somebody", _device("A CPU", double_fp_config=0)))
     ((_, info),) = discover().devices
     assert not info.fp64
+    assert info.compile_options == {"fp64": False}

@@ -24,9 +24,13 @@ def _device(backend: str, kind: str, number: int, name: str, **more: Any) -> Any
         driver_version="1.6",
         max_work_group_size=1024,
         local_mem_size=65536,
-        has_aspect_fp64=True,
-        has_aspect_fp16=True,
-        **{"sub_group_sizes": (16, 32), **more},
+        **{
+            "sub_group_sizes": (16, 32),
+            "has_aspect_fp16": True,
+            "has_aspect_fp64": True,
+            "has_aspect_atomic64": True,
+            **more,
+        },
     )
 
 
@@ -89,3 +93,12 @@ def test_what_it_runs_on_is_not_glossed_over() -> None:
 def test_warp_is_one_that_the_device_has() -> None:
     assert [info.warp_size for _, info in discover("opencl:cpu")] == [16]
     assert [info.warp_size for _, info in discover("opencl:gpu:0")] == [32]
+
+
+def test_code_is_compiled_for_what_the_device_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    small = _device("level_zero", "gpu", 0, ARC, has_aspect_fp64=False, has_aspect_atomic64=False)
+    monkeypatch.setattr(module.dpctl, "get_devices", lambda: [small, DEVICES[4]])
+    without, full = (info for _, info in discover())
+    assert (without.fp64, full.fp64) == (False, True)
+    assert without.compile_options == {"fp64": False, "int64_atomics": False}
+    assert full.compile_options == {}

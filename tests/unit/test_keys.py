@@ -102,3 +102,21 @@ def test_a_kernels_digest_covers_nothing_else(tmp_path: Path) -> None:
     other = library(tmp_path / "b")
     (other.folder / "unrelated.py").write_text("x = 2\n")
     assert other.source("mine:add").digest == before
+
+
+def test_options_of_a_device_are_part_of_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def stopped(request: CompileRequest, target: Target, toolchain: str) -> list[tuple[str, str]]:
+        asked.append(request)
+        raise InterruptedError
+
+    monkeypatch.setattr(_build, "key_parts", stopped)
+    for options in ({}, {"fp64": False}, {"maxnreg": 8}):
+        with pytest.raises(InterruptedError):
+            _build.artifact(replace(REQUEST, options=(("maxnreg", 64),)), TARGET, options=options)
+    assert [request.options for request in asked] == [
+        (("maxnreg", 64),),
+        (("fp64", False), ("maxnreg", 64)),
+        (("maxnreg", 64),),
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -13,7 +14,7 @@ from ..spec import ArrayType
 from ..targets.base import Device, Stream
 from . import View
 
-__all__ = ["KIND", "array_type", "element_strides"]
+__all__ = ["KIND", "address_of", "array_type", "element_strides"]
 
 _ALIGNMENT = 64
 
@@ -38,6 +39,21 @@ def array_type(array: np.ndarray[Any, Any]) -> ArrayType:
     return ArrayType(name_of(array.dtype), array.shape, element_strides(array))
 
 
+_first_byte = ctypes.c_char.from_buffer
+
+
+def address_of(array: Any) -> int:
+    """Where an array's first element lies. The buffer protocol tells it in a quarter of the time
+    that NumPy takes to make its dictionary, but only for what is contiguous, may be written and
+    has a dtype of C's.
+    """
+    try:
+        return ctypes.addressof(_first_byte(array))
+    except (TypeError, ValueError, BufferError):
+        address: int = array.__array_interface__["data"][0]
+        return address
+
+
 class HostKind:
     """NumPy arrays, and what offers NumPy's `__array_interface__`."""
 
@@ -46,7 +62,7 @@ class HostKind:
 
     def describe(self, array: Any) -> tuple[int, Hashable]:
         array = np.asarray(array)
-        address = array.__array_interface__["data"][0]
+        address = address_of(array)
         return address, (
             array.dtype,
             array.shape,
@@ -65,7 +81,7 @@ class HostKind:
                 "an array whose elements are not aligned cannot be passed to a kernel. "
                 "Pass numpy.require(array, requirements='A')."
             )
-        address = array.__array_interface__["data"][0]
+        address = address_of(array)
         return View(self, array, address, array_type(array), None, array.flags.writeable)
 
     def current_stream(self, device: Device, array: Any) -> Stream | None:

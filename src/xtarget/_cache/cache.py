@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Cache", "default_cache"]
 
+_LONGEST_COMPILE = 86400.0  # seconds; an entry that says more would spoil a whole process's sum
 _SECTIONS_SHARE = 8  # a part of a bundle may take an eighth of the cap
 
 
@@ -209,7 +210,7 @@ class Cache:
 
 def _hit(entry: Entry) -> Artifact:
     seconds = entry.body.get("compile_seconds")
-    if isinstance(seconds, int | float):
+    if isinstance(seconds, int | float) and 0 <= seconds <= _LONGEST_COMPILE:
         count(compile_seconds_saved=seconds)
     return entry.artifact()
 

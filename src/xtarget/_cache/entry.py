@@ -30,6 +30,7 @@ __all__ = [
     "artifact_fields",
     "check_file",
     "check_mark",
+    "check_types",
     "describe",
     "file_name",
     "is_key",
@@ -138,7 +139,7 @@ class Entry:
 
     def artifact(self) -> Artifact:
         fields = dict(self.body["artifact"])
-        return Artifact(
+        made = Artifact(
             target=Target.parse(self.body["target"]),
             binary=self.files[fields["format"]],
             texts={s: data.decode() for s, data in self.files.items() if s != fields["format"]},
@@ -148,6 +149,8 @@ class Entry:
             resources=Resources(**fields.pop("resources")),
             **fields,
         )
+        check_types(made)
+        return made
 
 
 def artifact_fields(a: Artifact) -> tuple[dict[str, bytes], dict[str, Any]]:
@@ -164,6 +167,23 @@ def describe(artifact: Artifact) -> dict[str, Any]:
         facts[name] = _flat(facts[name])
     facts["parameters"] = [_flat(parameter) for parameter in artifact.parameters]
     return facts
+
+
+def check_types(made: Artifact) -> None:
+    """Raises:
+    ValueError: it has facts of types that no compiler gives: launching believes them.
+    """
+    resources = [n for n in _flat(made.resources).values() if n is not None]
+    scratch = [*_flat(made.global_scratch).values(), *_flat(made.profile_scratch).values()]
+    numbers = [made.num_warps, made.warp_size, made.shared_bytes, made.cluster, *scratch]
+    if any(type(n) is not int or not 0 <= n < 1 << 31 for n in numbers + resources):
+        raise ValueError("one of its numbers is none")
+    words = [made.format, made.entry]
+    for parameter in made.parameters:
+        words += [parameter.name, parameter.type]
+        words += [] if parameter.hidden is None else [parameter.hidden]
+    if any(type(word) is not str for word in words) or type(made.cooperative) is not bool:
+        raise ValueError("one of its words is none")
 
 
 def _flat(value: Any) -> dict[str, Any]:

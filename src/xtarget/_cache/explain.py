@@ -106,10 +106,11 @@ def totals(cache: Cache) -> dict[str, Any]:
 
 def _fault(root: Path, shared: bool) -> str | None:
     """Why nothing can be kept in a folder, or believed that lies there."""
+    if os.path.exists(root) and not os.path.isdir(root):
+        return f"{root} is no folder"
     try:
-        if shared:
-            return None if root.is_dir() or not root.exists() else f"{root} is no folder"
-        files.check_folders(root, ())
+        if not shared:
+            files.check_folders(root, ())
     except FileNotFoundError:
         return None  # it is made by the first entry
     except (OSError, files.FolderError) as error:
@@ -161,11 +162,9 @@ def clear(cache: Cache, chosen: Chosen) -> dict[str, int]:
     left = len(there) - removed
     if chosen.all:
         with contextlib.suppress(OSError):
-            for file in (base / QUARANTINE).iterdir():
+            # behind a link are somebody's files
+            for file in () if (base / QUARANTINE).is_symlink() else (base / QUARANTINE).iterdir():
                 file.unlink(missing_ok=True)
-        for folder in sorted(base.glob("*/*/*"), reverse=True):
-            with contextlib.suppress(OSError):  # not empty: something is in use
-                folder.rmdir()
     with lock.try_hold(evict.lock_path(base, "sweep")) as alone, contextlib.suppress(OSError):
         if alone and base.is_dir():
             mark = cache.own.usage.mark()

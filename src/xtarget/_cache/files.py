@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import fcntl
 import os
 import stat
 import time
@@ -13,6 +15,7 @@ from typing import Any, Final, TypeVar
 __all__ = [
     "FolderError",
     "check_folders",
+    "close",
     "make_folders",
     "open_file",
     "patiently",
@@ -28,7 +31,7 @@ _PAUSES: Final = (0.005, 0.02, 0.1)
 
 
 class FolderError(Exception):
-    """A folder that others may write, or that is no folder; says which and how to go on."""
+    """A folder in which others may have written; says which and how to go on."""
 
 
 def patiently(call: Callable[..., _T], *args: Any, **named: Any) -> _T:
@@ -56,9 +59,22 @@ def open_file(path: Path) -> tuple[int, os.stat_result]:
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "not a plain file", str(path))
     except BaseException:
-        os.close(descriptor)
+        close(descriptor)
         raise
     return descriptor, status
+
+
+def close(descriptor: int, *, locked: bool = False) -> None:
+    """Close what was only read or locked: whatever that answers, it is closed.
+
+    Args:
+        locked: give the lock back first: a child that was forked meanwhile has the file open too.
+    """
+    if locked:
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+    with contextlib.suppress(OSError):
+        os.close(descriptor)
 
 
 def read(descriptor: int, size: int) -> bytes:
@@ -89,7 +105,8 @@ def write(path: Path, data: bytes, *, shared: bool = False) -> None:
             os.fsync(file.fileno())
         patiently(os.replace, temporary, path)
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink()
         raise
 
 
@@ -102,7 +119,9 @@ def make_folders(root: Path, names: tuple[str, ...], *, shared: bool = False) ->
         try:
             os.mkdir(folder, mode)
         except FileExistsError:
-            if not folder.is_dir():
+            # below the root a link leads out of the cache, and files are removed there
+            status = os.lstat(folder) if name else os.stat(folder)
+            if not stat.S_ISDIR(status.st_mode):
                 raise NotADirectoryError(errno.ENOTDIR, "Not a directory", str(folder)) from None
     return folder
 
@@ -111,7 +130,7 @@ def check_folders(root: Path, names: tuple[str, ...]) -> None:
     """That nobody else could have put an entry there.
 
     Raises:
-        FileNotFoundError: there is no such folder.
+        OSError: there is no such folder, or none that can be looked at.
         FolderError: somebody could.
     """
     path, user = os.fspath(root), os.geteuid()
@@ -120,8 +139,10 @@ def check_folders(root: Path, names: tuple[str, ...]) -> None:
         if name is not None:
             path = f"{path}/{name}"
             status = os.lstat(path)
+        if stat.S_ISLNK(status.st_mode):
+            raise FolderError(f"{path} is a symbolic link")
         if not stat.S_ISDIR(status.st_mode):
-            raise FolderError(f"{path} is no folder")
+            raise NotADirectoryError(errno.ENOTDIR, "Not a directory", path)
         if status.st_mode & 0o022:
             raise FolderError(f"others may write in {path}: run chmod go-w on it")
         if status.st_uid not in (user, 0):

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from . import files
 from .counters import count
 
 __all__ = ["brief", "hold", "try_hold"]
@@ -49,8 +50,9 @@ def hold(path: Path, patience: float, ready: Callable[[], bool]) -> Iterator[Non
             if current != owner:
                 since, owner = time.monotonic(), current
             elif time.monotonic() - since > patience:
+                if not _removed(path):
+                    break
                 count(takeovers=1)
-                path.unlink(missing_ok=True)
                 since, owner = time.monotonic(), None
         except (OSError, NotImplementedError):
             break  # no locks there (read-only, full, ENOLCK): compile, at worst twice
@@ -62,9 +64,18 @@ def hold(path: Path, patience: float, ready: Callable[[], bool]) -> Iterator[Non
             # unlinked while it is held, so that nobody locks a file without a name (filelock looks
             # at the link count); not when somebody took over and the name is theirs now
             if _owner(path) == mine:
-                with contextlib.suppress(OSError):
-                    path.unlink()
-            lock.release()
+                _removed(path)
+            with contextlib.suppress(OSError):
+                lock.release()
+
+
+def _removed(path: Path) -> bool:
+    """Whether no lock has that name any more."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError:
+        return False
+    return True
 
 
 def _owner(path: Path) -> tuple[int, int, int] | None:
@@ -100,9 +111,9 @@ def try_hold(path: Path) -> Iterator[bool]:
             yield held
         finally:
             if held:
-                path.unlink(missing_ok=True)
+                _removed(path)
     finally:
-        os.close(descriptor)
+        files.close(descriptor, locked=True)
 
 
 @contextlib.contextmanager
@@ -132,4 +143,4 @@ def brief(path: Path, how: int, patience: float) -> Iterator[bool]:
                 break
         yield held
     finally:
-        os.close(descriptor)
+        files.close(descriptor, locked=True)

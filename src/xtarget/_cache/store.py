@@ -34,6 +34,8 @@ LOCKS: Final = ".locks"
 _FOR_SWEEP: Final = (
     0.5  # seconds; a slice of a sweep takes far less, unless its process was stopped
 )
+#: What opening answers when the file is not there or is none; all else says nothing of the entry.
+_WRONG_FILE: Final = (errno.ENOENT, errno.ELOOP, errno.EINVAL)
 _MOST_QUARANTINED: Final = 32  # files; enough to see what happens, too few to fill a disk
 
 _said: set[str] = set()
@@ -132,15 +134,24 @@ class Store:
         except OSError as error:
             if error.errno == errno.ELOOP:
                 raise ValueError("it is a symbolic link") from error
-            warn(f"the cache folder {self.root} cannot be read ({error.strerror})")
-            return "unreadable"
+            return self._unreadable(error)
         try:
             return self._read_open(path, place, descriptor, status)
         except UntrustedError as error:
             warn(f"the cache entry {path} is refused: {error}", once=f"{path} {error}")
             return "refused"
+        except OSError as error:
+            return self._unreadable(error)
         finally:
-            os.close(descriptor)
+            files.close(descriptor, locked=True)
+
+    def _unreadable(self, error: OSError) -> Cause:
+        warn(
+            f"the cache folder {self.root} cannot be read ({error.strerror or error}); it is "
+            "passed over. Name one that can be read in XTARGET_CACHE_DIR or XTARGET_CACHE_PATH",
+            once=f"{self.root} {error.errno}",
+        )
+        return "unreadable"
 
     def _read_open(
         self, path: Path, place: Place, descriptor: int, status: os.stat_result
@@ -164,6 +175,8 @@ class Store:
             except OSError as error:
                 if os.fstat(descriptor).st_nlink == 0:
                     return "absent"  # removed by hand between the two
+                if error.errno not in _WRONG_FILE:
+                    raise
                 raise ValueError(f".{suffix} cannot be read ({error.strerror})") from error
             format_.check_file(suffix, data, size, digest)
             content[suffix] = data
@@ -182,7 +195,9 @@ class Store:
         wanted = [list(part) for part in parts if part[0] != ignore]
         for _, body in self.bodies(place):
             have = body.get("key_parts")
-            if not isinstance(have, list) or [p for p in have if p[:1] != [ignore]] != wanted:
+            if not isinstance(have, list) or not all(isinstance(p, list) for p in have):
+                continue
+            if [p for p in have if p[:1] != [ignore]] != wanted:
                 continue
             key = body.get("key")
             if not format_.is_key(key):
@@ -218,7 +233,7 @@ class Store:
         try:
             text = files.read(descriptor, min(status.st_size, MAX_MARK_BYTES))
         finally:
-            os.close(descriptor)
+            files.close(descriptor)
         return format_.read_mark(text, self.trust)
 
     # ------------------------------------------------------------------------------------ writing
@@ -231,8 +246,9 @@ class Store:
         if cap is not None and entry.nbytes > cap:
             warn(
                 f"an entry of {entry.nbytes} bytes ({place.kernel} for {place.target}) is larger "
-                f"than the whole cache may be ({cap} bytes); it is not kept. Set "
-                "XTARGET_CACHE_SIZE to more"
+                f"than the whole cache may be ({cap} bytes); nothing of that size is kept. Set "
+                "XTARGET_CACHE_SIZE to more",
+                once=f"{self.root} cap",
             )
             return False
         try:
@@ -260,7 +276,8 @@ class Store:
             warn(
                 f"the cache folder {self.root} cannot be written ({error.strerror or error}); "
                 "kernels are compiled again in every process. Set XTARGET_CACHE_DIR to a folder "
-                "that can be written"
+                "that can be written",
+                once=f"{self.root} {error.errno}",
             )
             return False
         count(writes=1)
@@ -275,7 +292,7 @@ class Store:
         with contextlib.suppress(OSError):
             files.make_folders(self.root, (SCHEMA, LOCKS), shared=self.shared)
         mark = self.mark_path(place)
-        with lock.hold(path, patience, mark.exists):
+        with lock.hold(path, patience, lambda: os.path.exists(mark)):
             yield
 
     # --------------------------------------------------------------------------------- quarantine
@@ -324,4 +341,4 @@ def _content(path: Path, suffix: str, size: int) -> bytes:
             raise ValueError(f".{suffix} has {status.st_size} bytes, not {size}")
         return files.read(descriptor, size)
     finally:
-        os.close(descriptor)
+        files.close(descriptor)

@@ -2,5 +2,6 @@
 
 Triton comes in by `xtarget_triton`, which it knows from the entry-point group `triton.backends`.
 `driver` is what it asks for devices, `launcher` one compiled kernel, `arguments` what a kernel is
-called with, `timing` the clock of `triton.testing.do_bench`. The compiler is `targets._spirv`.
+called with, `autotuning` what its autotuner does to arrays, `timing` the clock of
+`triton.testing.do_bench`. The compiler is `targets._spirv`.
 """

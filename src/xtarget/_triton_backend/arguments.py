@@ -6,6 +6,7 @@ arrays get them here, by a wrapper round each.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ __all__ = [
     "ArrayArgument",
     "Reader",
     "accept_arrays",
+    "is_array",
     "owner_of",
     "parameters_of",
     "place_of",
@@ -33,6 +35,10 @@ _TYPES = {"f16": "fp16", "f32": "fp32", "f64": "fp64"}
 #: dtype and place of arrays, by all that `Kind.describe` tells of their layouts and by alignment.
 _layouts: dict[Hashable, tuple[str, str]] = {}
 _MOST_LAYOUTS = 4096
+#: dtypes of NumPy arrays by NumPy's: all there is to find out about an ordinary one.
+_numpy_dtypes: dict[Any, str] = {}
+#: As in `_arrays.host.address_of`, which has more to expect.
+_first_byte = ctypes.c_char.from_buffer
 #: Whether values of a type are arrays that Triton's JIT cannot take, and we can.
 _array_types: dict[type, bool] = {}
 
@@ -47,8 +53,17 @@ class ArrayArgument:
     __slots__ = ("_address", "array", "dtype", "place")
 
     def __init__(self, array: Any) -> None:
-        kind = kind_of(array)
         self.array = array
+        numpys = _is_numpy(type(array)) and array.flags.carray
+        if numpys and array.dtype in _numpy_dtypes:
+            try:
+                self._address = ctypes.addressof(_first_byte(array))
+            except ValueError:  # it is empty, or its dtype is none of C's
+                pass
+            else:
+                self.dtype, self.place = _numpy_dtypes[array.dtype], HOST
+                return
+        kind = kind_of(array)
         self._address, layout = kind.describe(array)
         key = (type(array), layout, self._address & 15)
         known = _layouts.get(key)
@@ -59,12 +74,20 @@ class ArrayArgument:
                 _layouts.clear()
             _layouts[key] = known
         self.dtype, self.place = known
+        if numpys:
+            _numpy_dtypes[array.dtype] = self.dtype
 
     def data_ptr(self) -> int:
         return self._address
 
 
-def _is_array(value: Any) -> bool:
+def _is_numpy(cls: type) -> bool:
+    """Is it NumPy's own array, and no subclass? NumPy may not be installed."""
+    return cls.__name__ == "ndarray" and cls.__module__ == "numpy"
+
+
+def is_array(value: Any) -> bool:
+    """Is it an array that Triton cannot take as it is?"""
     cls = type(value)
     known = _array_types.get(cls)
     if known is None:
@@ -78,11 +101,11 @@ def _wrapped(value: Any) -> Any:
     if isinstance(value, tuple):
         made = [_wrapped(element) for element in value]
         return type(value)(*made) if hasattr(value, "_fields") else tuple(made)
-    return ArrayArgument(value) if _is_array(value) else value
+    return ArrayArgument(value) if is_array(value) else value
 
 
 def _has_arrays(values: Any) -> bool:
-    return any(_has_arrays(v) if isinstance(v, tuple) else _is_array(v) for v in values)
+    return any(_has_arrays(v) if isinstance(v, tuple) else is_array(v) for v in values)
 
 
 def accept_arrays(jit: Any) -> None:
@@ -239,13 +262,12 @@ def place_of(value: Any) -> str:
     Raises:
         ArgumentError: kernels of this back end cannot use it.
     """
+    if type(value) is ArrayArgument:
+        return value.place
     try:
         if value.is_cpu:  # a torch tensor, in less than 0.1 µs
             return HOST
     except AttributeError:
-        place = getattr(value, "place", None)
-        if place is not None:
-            return str(place)
         return place_of(value.base)  # Triton's reinterpreted tensor
     device = value.device
     if device.type == "xpu":

@@ -9,9 +9,10 @@ from contextlib import contextmanager
 from .. import _env, _registry
 from .._errors import NoDeviceError
 from .._types import Artifact, DeviceInfo
+from ..targets._spirv.dots import CPU_BYTES
 from ..targets.base import Device
 
-__all__ = ["has_torch_xpu", "home", "host_device", "out_of_resources"]
+__all__ = ["dot_bytes", "has_torch_xpu", "home", "host_device", "out_of_resources"]
 
 _CPU, _INTEL = "cpu:0", "intel:0"
 
@@ -36,6 +37,13 @@ def has_torch_xpu() -> bool:
     torch = sys.modules.get("torch")
     xpu = getattr(torch, "xpu", None)
     return xpu is not None and bool(xpu.is_available())
+
+
+def dot_bytes() -> int:
+    """Shared memory for large dots (an option of `targets._spirv`). Code is the same for all
+    devices, and an Intel GPU has less of it than a CPU: with one, dots stay unrolled.
+    """
+    return 0 if has_torch_xpu() else CPU_BYTES
 
 
 def home() -> Device:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
 from triton.runtime import jit
+from triton.runtime.autotuner import Autotuner
 
-from .._errors import ArgumentError
+from .._errors import ArgumentError, NoDeviceError
 from .arguments import accept_arrays
+from .autotuning import restore_arrays
 from .devices import has_torch_xpu, home
 from .launcher import Binary, Launcher
 from .timing import DeviceInterface
@@ -29,6 +33,13 @@ _C_TYPES = {
     **{f"u{bits}": f"uint{bits}_t" for bits in (8, 16, 32, 64)},
     **dict.fromkeys(("fp16", "bf16", "fp32", "f32", "fp64"), "double"),
 }
+
+
+@dataclass(frozen=True)
+class DeviceTarget(GPUTarget):  # type: ignore[misc]
+    """The target, and what code for the current device is compiled with (see `DeviceInfo`)."""
+
+    compile_options: Mapping[str, bool] = field(default_factory=dict, hash=False, compare=False)
 
 
 class _Utilities:
@@ -70,6 +81,7 @@ class SpirvDriver(DriverBase):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
         accept_arrays(jit)
+        restore_arrays(Autotuner)
         self.utils = _Utilities()
         self.launcher_cls = Launcher
 
@@ -78,7 +90,11 @@ class SpirvDriver(DriverBase):  # type: ignore[misc]
         return True
 
     def get_current_target(self) -> GPUTarget:
-        return GPUTarget("spirv", "spirv64", _WARP_SIZE)
+        try:
+            options = home().info.compile_options
+        except NoDeviceError:  # compiling needs none, and a launch says it
+            options = {}
+        return DeviceTarget("spirv", "spirv64", _WARP_SIZE, options)
 
     def get_current_device(self) -> int:
         return 0

@@ -150,7 +150,7 @@ class Launcher:
         """
         values, arrays = self._reader.read(args)
         place = place_of(arrays[0]) if arrays else HOST
-        for array in arrays:
+        for array in arrays[1:]:
             if place_of(array) != place:
                 raise _apart(self._metadata.name, arrays)
         loaded = binary.loaded.get(place)

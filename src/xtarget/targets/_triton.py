@@ -222,14 +222,15 @@ def compile_with_triton(
         **options,
         **dict(request.options),
     }
-    import tempfile
+    from . import _triton_files  # it takes tempfile: nothing for who compiles nothing
 
     knobs = triton.knobs
     with _lock, ExitStack() as stack:
         for scope in (knobs.cache, knobs.compilation, knobs.runtime, knobs.language):
             stack.enter_context(scope.scope())
         # our cache is the only one; line info would put paths into the binary
-        knobs.cache.dir = stack.enter_context(tempfile.TemporaryDirectory(prefix="xtarget-"))
+        knobs.cache.dir = stack.enter_context(_triton_files.folder())
+        knobs.cache.manager_class = _triton_files.manager()
         knobs.compilation.disable_line_info = not (request.line_info or locations)
         if fp32_dot and not knobs.language.fp32_default:
             knobs.language.fp32_default = fp32_dot

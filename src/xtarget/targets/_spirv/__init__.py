@@ -5,6 +5,7 @@ In the order of the data:
     compiler    the contract's `Compiler`; checks the result's parameters
     backend     what Triton sees: options and stages; `versions` says with which llvmlite
     lowering    Triton's passes, down to LLVM IR with AMD's intrinsics
+    dots        large dots as loops, in Triton's GPU IR
     client      hands LLVM IR to a child process
     worker      the child: a fork for every request, because LLVM may end the process or keep state
     codegen     reads, renames, rewrites, links, optimises, emits (llvmlite)
@@ -14,6 +15,6 @@ In the order of the data:
     diagnose    runs a failed pass again to read its reason; `places` finds lines of the kernel
     capabilities  compares what a module wants with what the target's options say there is
     library     defines, in LLVM IR, what a kernel calls and OpenCL does not have; its families are
-                `intrinsics`, `crosslane`, `libdevice`, `special`, `arithmetic`, `bfloat`,
-                `atomics`, `asserts`
+                `intrinsics`, `crosslane`, `libdevice` (AMD's), `libdevice_nv`, `special`,
+                `arithmetic`, `bfloat`, `atomics`, `asserts`
 """

@@ -18,10 +18,10 @@ from triton.backends.compiler import BaseBackend, Language
 from triton.backends.driver import DriverBase
 
 from ..._errors import CompileError
-from . import lowering
+from . import libdevice_nv, lowering
 from .capabilities import check_capabilities
-from .client import UnsupportedCodeError, worker
-from .diagnose import Stage, reason
+from .client import EmitError, UnsupportedCodeError, worker
+from .diagnose import Stage, optimized, reason
 from .float8 import convert_fp8e4b15
 from .irtext import Layout
 from .places import place_of
@@ -38,6 +38,12 @@ _LANES = ("threads", "vectors")
 _registering = threading.Lock()
 
 
+class OptionError(ValueError, AssertionError):
+    """An option out of range. Triton's own back ends assert on options, and code that uses Triton
+    expects that.
+    """
+
+
 @dataclass(frozen=True)
 class Options:
     """Options of one compilation. Those after `pointers` are what Triton's front end asks of any
@@ -49,6 +55,8 @@ class Options:
         fp64, fp16, int64_atomics: the device has these. A kernel that wants one it has not is
             refused with the line.
         kernel_clock: the device has the extension SPV_KHR_shader_clock.
+        dot_bytes: shared memory that large dots may take to be loops (see `dots`); with zero, every
+            dot is unrolled.
         lanes: `threads`, or `vectors`: a block of one warp becomes one thread, if it can be.
     """
 
@@ -61,6 +69,7 @@ class Options:
     fp16: bool = True
     int64_atomics: bool = True
     kernel_clock: bool = False
+    dot_bytes: int = 0
     lanes: str = "threads"
     enable_fp_fusion: bool = True
     debug: bool = False
@@ -77,7 +86,7 @@ class Options:
     default_dot_input_precision: str = "ieee"
     allowed_dot_input_precisions: tuple[str, ...] = ("ieee", "tf32", "tf32x3", "bf16x3", "bf16x6")
     max_num_imprecise_acc_default: int = 0
-    extern_libs: None = None
+    extern_libs: tuple[tuple[str, str], ...] = ()
     launch_cooperative_grid: bool = False
     backend_name: str = NAME
     instrumentation_mode: str = ""
@@ -87,16 +96,21 @@ class Options:
         for name in ("num_warps", "warp_size"):
             value = getattr(self, name)
             if value < 1 or value & (value - 1):
-                raise ValueError(f"{name} is {value}; it must be a power of two.")
+                raise OptionError(f"{name} is {value}; it must be a power of 2.")
         if self.num_ctas != 1:
-            raise ValueError(f"num_ctas is {self.num_ctas}; SPIR-V has no clusters of blocks.")
+            raise OptionError(f"num_ctas is {self.num_ctas}; SPIR-V has no clusters of blocks.")
+        if self.extern_libs:
+            raise OptionError(
+                f"extern_libs is {dict(self.extern_libs)}; bitcode of other libraries is made for "
+                "one GPU and cannot become SPIR-V. Leave it out: libdevice is built in."
+            )
         if self.pointers not in _POINTERS:
-            raise ValueError(f"pointers is {self.pointers!r}; it must be one of {_POINTERS}.")
+            raise OptionError(f"pointers is {self.pointers!r}; it must be one of {_POINTERS}.")
         for name in (*_CAPABILITIES, "kernel_clock"):
             if not isinstance(getattr(self, name), bool):
-                raise ValueError(f"{name} is {getattr(self, name)!r}; it must be True or False.")
+                raise OptionError(f"{name} is {getattr(self, name)!r}; it must be True or False.")
         if self.lanes not in _LANES:
-            raise ValueError(f"lanes is {self.lanes!r}; it must be one of {_LANES}.")
+            raise OptionError(f"lanes is {self.lanes!r}; it must be one of {_LANES}.")
 
     def hash(self) -> str:
         """Triton's key of these options."""
@@ -110,6 +124,8 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
     OWNER = "xtarget"
     supports_native_tensor_specialization = False
     binary_ext = "spirv"
+    #: Of compilations that do not say the option of this name.
+    dot_bytes = 0
 
     @staticmethod
     def supports_target(target: Any) -> bool:
@@ -119,13 +135,17 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
         return f"{NAME}-{digest()}-llvmlite-{llvmlite_version()}"
 
     def parse_options(self, options: dict[str, Any]) -> Options:
+        # `xtarget._triton_backend` knows the device; triton.compile is given a plain target
+        device = getattr(self.target, "compile_options", {})
         known = {
             name: value
-            for name, value in options.items()
+            for name, value in {**device, **options}.items()
             if name in Options.__dataclass_fields__ and value is not None
         }
         known["warp_size"] = self.target.warp_size
         known["arch"] = str(self.target.arch)
+        known.setdefault("dot_bytes", self.dot_bytes)
+        known["extern_libs"] = tuple(dict(known.get("extern_libs", {})).items())
         language = triton.knobs.language
         fusion = known.get("enable_fp_fusion", language.default_fp_fusion)
         # the second switch exists from Triton 3.9 on
@@ -144,9 +164,7 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
         }
 
     def get_module_map(self) -> dict[str, Any]:
-        from triton.language.extra.hip import libdevice  # AMD's names are what `libdevice` knows
-
-        return {"triton.language.extra.libdevice": libdevice}
+        return {"triton.language.extra.libdevice": libdevice_nv.module()}
 
     def load_dialects(self, context: Any) -> None:
         from triton._C.libtriton import amd
@@ -163,43 +181,59 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
         worker.start()  # it loads LLVM while Triton works
 
         def ttir(module: Any, metadata: dict[str, Any]) -> Any:
-            with _explained("ttir", module, options, options.warp_size):
+            source.append(module.str())
+            with _explained("ttir", source, options):
                 return lowering.optimize_ttir(module, debug=options.debug)
 
         def ttgir(module: Any, metadata: dict[str, Any]) -> Any:
             metadata["tensordesc_meta"] = []
             warp_size = metadata["warp_size"] = lowering.warp_size(module, options.warp_size)
-            with _explained("ttgir", module, options, warp_size) as before:
-                source.append(before)
-                return lowering.lower_to_ttgir(
-                    module, num_warps=options.num_warps, warp_size=warp_size
+            with _explained("ttgir", source, options):
+                module, metadata["operand_bytes"] = lowering.lower_to_ttgir(
+                    module,
+                    num_warps=options.num_warps,
+                    warp_size=warp_size,
+                    dot_bytes=options.dot_bytes,
                 )
+            return module
 
         def spirv(text: str, metadata: dict[str, Any]) -> bytes:
             binary = made.pop(text, b"") or worker.emit(text)
             has = {name: getattr(options, name) for name in _CAPABILITIES}
-            check_capabilities(binary, has, "".join(source))
+            check_capabilities(binary, has, lambda: optimized("".join(source), options.debug))
             return binary
 
-        source: list[str] = []  # Triton's IR with locations, for messages
+        source: list[str] = []  # the front end's IR with locations, for messages
         stages["ttir"] = ttir
         stages["ttgir"] = ttgir
         made: dict[str, bytes] = {}
-        stages["llir"] = lambda module, metadata: self._llir(module, metadata, options, made)
+
+        def llir(module: Any, metadata: dict[str, Any]) -> str:
+            with _explained("llir", source, options):
+                entry = module.get_entry_func_name()
+                lowered = lowering.lower_to_llvm(
+                    module, num_warps=options.num_warps, fp_fusion=options.enable_fp_fusion
+                )
+            text, binary = self._llir(module, entry, lowered, metadata, options)
+            made[text] = binary
+            return text
+
+        stages["llir"] = llir
         stages["spirv"] = spirv
 
     def _llir(
-        self, module: Any, metadata: dict[str, Any], options: Options, made: dict[str, bytes]
-    ) -> str:
-        entry = module.get_entry_func_name()
-        with _explained("llir", module, options, metadata["warp_size"]):
-            lowered = lowering.lower_to_llvm(
-                module, num_warps=options.num_warps, fp_fusion=options.enable_fp_fusion
-            )
+        self,
+        module: Any,
+        entry: str,
+        lowered: lowering.Lowered,
+        metadata: dict[str, Any],
+        options: Options,
+    ) -> tuple[str, bytes]:
         layout = Layout(
             num_warps=lowered.num_warps,
             warp_size=metadata["warp_size"],
             shared_bytes=lowered.shared_bytes,
+            operand_bytes=metadata["operand_bytes"],
             integer_pointers=options.pointers == "integer",
             fp_fusion=options.enable_fp_fusion,
             fp64=options.fp64,
@@ -207,19 +241,20 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
             vectors=options.lanes == "vectors",
         )
         try:
-            text, kernel = worker.prepare(lowered.text, lowered.bitcode, entry, layout)
+            try:
+                text, kernel, binary = worker.build(lowered.text, lowered.bitcode, entry, layout)
+            except EmitError:
+                if not (layout.vectors and layout.num_warps == 1):
+                    raise
+                # LLVM 22 ends on some operations of vectors: without, then
+                layout = replace(layout, vectors=False)
+                text, kernel, binary = worker.build(lowered.text, lowered.bitcode, entry, layout)
         except UnsupportedCodeError as error:
             place = place_of(error.symbol, lowering.with_lines(module))
             raise UnsupportedCodeError(error.what, error.symbol, place) from error
-        if kernel.warp_size != layout.warp_size:
-            try:
-                made[text] = worker.emit(text)
-            except CompileError:  # LLVM 22 ends on some operations of vectors: without, then
-                layout = replace(layout, vectors=False)
-                text, kernel = worker.prepare(lowered.text, lowered.bitcode, entry, layout)
         metadata.update(
             name=entry,
-            shared=lowered.shared_bytes,
+            shared=layout.all_shared_bytes,
             num_warps=lowered.num_warps,
             warp_size=kernel.warp_size,
             global_scratch_size=lowered.scratch_bytes,
@@ -229,20 +264,23 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
             entry_parameters=kernel.parameters,
             asserts=kernel.asserts,
         )
-        return text
+        return text, binary
 
 
 @contextmanager
-def _explained(name: str, module: Any, options: Options, warp_size: int) -> Iterator[str]:
-    """Give a failure of Triton's passes, which say nothing in the exception, its reason. Gives the
-    module's text before them.
-    """
-    before = module.str()
+def _explained(name: str, source: list[str], options: Options) -> Iterator[None]:
+    """Give a failure of Triton's passes, which say nothing in the exception, its reason."""
     try:
-        yield before
+        yield
     except RuntimeError as error:
         stage = Stage(
-            name, before, options.num_warps, warp_size, options.enable_fp_fusion, options.debug
+            name,
+            "".join(source),
+            options.num_warps,
+            options.warp_size,
+            options.dot_bytes,
+            options.enable_fp_fusion,
+            options.debug,
         )
         why = reason(stage) or "Triton gave no reason"
         raise CompileError(f"Triton's passes cannot lower the kernel to {name}: {why}.") from error
@@ -262,14 +300,17 @@ class _NoDriver(DriverBase):  # type: ignore[misc]
     get_device_interface = get_empty_cache_for_benchmark = get_current_target
 
 
-def checked_backend(target: Any) -> SpirvBackend:
-    """A back end for Triton's own compiling and launching (`xtarget_triton`).
+def checked_backend(target: Any, dot_bytes: int) -> SpirvBackend:
+    """A back end for Triton's own compiling and launching (`xtarget_triton`), where `dot_bytes` is
+    the option's default.
 
     Raises:
         CompileError: this Triton and llvmlite were not tested together.
     """
     check(triton.__version__)
-    return SpirvBackend(target)
+    backend = SpirvBackend(target)
+    backend.dot_bytes = dot_bytes
+    return backend
 
 
 def register() -> None:

@@ -135,6 +135,8 @@ def define(name: str, _warp_size: int) -> str | None:
     short = match[1]
     if short == "fabs":
         return function(name, "i16", "i16 %a", "%r = and i16 %a, 32767", "ret i16 %r")
+    if short == "is.fpclass":
+        return _class_test(name)
     if short not in _COUNTS:
         return None
     letters = "abc"[: _COUNTS[short]]
@@ -147,6 +149,37 @@ def define(name: str, _warp_size: int) -> str | None:
         f"%v = call float @{prefix}.{short}.f32({', '.join(f'float %w{x}' for x in letters)})",
         "%r = call i16 @xt.bf16.truncate(float %v)",
         "ret i16 %r",
+    )
+
+
+def _class_test(name: str) -> str:
+    """`llvm.is.fpclass`: is the number of one of the classes whose bits are set? From bit 0 on:
+    signalling and quiet NaN; negative infinity, normal, subnormal, zero; positive the other way.
+    """
+    return function(
+        name,
+        "i1",
+        "i16 %x, i32 %classes",
+        """%size = and i16 %x, 32767
+        %nan = icmp ugt i16 %size, 32640
+        %quiet = icmp uge i16 %size, 32704
+        %nanbit = zext i1 %quiet to i32
+        %above0 = icmp ne i16 %size, 0
+        %normal = icmp uge i16 %size, 128
+        %infinite = icmp eq i16 %size, 32640
+        %a = zext i1 %above0 to i32
+        %b = zext i1 %normal to i32
+        %c = zext i1 %infinite to i32
+        %ab = add i32 %a, %b
+        %steps = add i32 %ab, %c
+        %up = add i32 %steps, 6
+        %down = sub i32 5, %steps
+        %negative = icmp slt i16 %x, 0
+        %bit = select i1 %negative, i32 %down, i32 %up
+        %which = select i1 %nan, i32 %nanbit, i32 %bit
+        %moved = lshr i32 %classes, %which
+        %r = trunc i32 %moved to i1
+        ret i1 %r""",
     )
 
 

@@ -6,7 +6,7 @@ Source: SPIR-V Specification 1.6, section 3.31 (capabilities).
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from ..._errors import CompileError
 from .places import place_of_operation
@@ -24,13 +24,13 @@ _OPTIONAL = {
 }
 
 
-def check_capabilities(binary: bytes, options: Mapping[str, bool], ttir: str) -> None:
+def check_capabilities(binary: bytes, options: Mapping[str, bool], ttir: Callable[[], str]) -> None:
     """Refuse a module that wants what the options exclude.
 
     Args:
         binary: SPIR-V.
         options: by name.
-        ttir: Triton's IR of the kernel, with locations.
+        ttir: gives Triton's IR of the kernel, with locations.
 
     Raises:
         CompileError: it wants it; the message has the line.
@@ -42,7 +42,7 @@ def check_capabilities(binary: bytes, options: Mapping[str, bool], ttir: str) ->
         if option and not options[option]:
             assert pattern is not None
             raise CompileError(
-                f"the kernel uses {what}{place_of_operation(pattern, ttir)}, and the option "
+                f"the kernel uses {what}{place_of_operation(pattern, ttir())}, and the option "
                 f"{option}=False says that the device has none. Use narrower types, or compile "
                 f"for a device that has them with {option}=True."
             )

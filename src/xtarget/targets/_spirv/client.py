@@ -20,7 +20,7 @@ from .._child_process import memory_text
 from .._frames import Frame, pack
 from .irtext import Entry, Layout
 
-__all__ = ["UnsupportedCodeError", "Worker", "worker"]
+__all__ = ["EmitError", "UnsupportedCodeError", "Worker", "worker"]
 
 _MODULE = "xtarget.targets._spirv.worker"
 #: Seconds that the child gets for its own work, on top of a request's time limit.
@@ -53,6 +53,14 @@ class UnsupportedCodeError(CompileError):
         self.symbol = symbol
 
 
+class EmitError(CompileError):
+    """LLVM's SPIR-V back end failed, ended its process or took too long."""
+
+
+#: What LLVM's process does in a step, for messages.
+_DOING = {"prepare": "rewriting LLVM IR for SPIR-V", "emit": "generating SPIR-V"}
+
+
 class Worker:
     """LLVM in a child process. Calls from several threads wait for each other.
 
@@ -73,20 +81,36 @@ class Worker:
         Raises:
             CompileError: something has no counterpart in SPIR-V, or LLVM failed.
         """
-        request = {"step": "prepare", "entry": entry, "layout": asdict(layout)}
-        header, parts = self._call(
-            "rewriting LLVM IR for SPIR-V", request, [text.encode(), bitcode]
-        )
-        kernel = Entry(entry, tuple(header["parameters"]), header["asserts"], header["warp_size"])
+        kernel, parts = self._prepared(("prepare",), text, bitcode, entry, layout)
         return parts[0].decode(), kernel
+
+    def build(
+        self, text: str, bitcode: bytes, entry: str, layout: Layout
+    ) -> tuple[str, Entry, bytes]:
+        """`prepare` and `emit` in one request, which is faster than two.
+
+        Raises:
+            EmitError: the second failed.
+            CompileError: the first failed.
+        """
+        kernel, parts = self._prepared(("prepare", "emit"), text, bitcode, entry, layout)
+        return parts[0].decode(), kernel, parts[1]
 
     def emit(self, text: str) -> bytes:
         """`codegen.emit`: SPIR-V.
 
         Raises:
-            CompileError: LLVM failed.
+            EmitError: LLVM failed.
         """
-        return self._call("generating SPIR-V", {"step": "emit"}, [text.encode()])[1][0]
+        return self._call({"steps": ("emit",)}, [text.encode()])[1][0]
+
+    def _prepared(
+        self, steps: tuple[str, ...], text: str, bitcode: bytes, entry: str, layout: Layout
+    ) -> tuple[Entry, list[bytes]]:
+        request = {"steps": steps, "entry": entry, "layout": asdict(layout)}
+        header, parts = self._call(request, [text.encode(), bitcode])
+        kernel = Entry(entry, tuple(header["parameters"]), header["asserts"], header["warp_size"])
+        return kernel, parts
 
     def start(self) -> None:
         """Start the child if there is none; it loads LLVM while the caller goes on."""
@@ -108,7 +132,7 @@ class Worker:
         self._lock = threading.Lock()
         self._child.forget()
 
-    def _call(self, doing: str, header: dict[str, Any], parts: list[bytes]) -> Frame:
+    def _call(self, header: dict[str, Any], parts: list[bytes]) -> Frame:
         header = {**header, "time_limit": self.time_limit, "memory_limit": self.memory_limit}
         with self._lock, _startable():
             try:
@@ -116,6 +140,8 @@ class Worker:
                 log = self._child.log() if "lost" in answer else ""
             except ChildLostError as lost:
                 answer, data, log = {"lost": str(lost)}, [], lost.log
+        step = answer.get("step", header["steps"][0])
+        error = EmitError if step == "emit" else CompileError
         if "lost" in answer:
             hint = (
                 "Make the kernel's blocks smaller, or give it more time with XTARGET_SPIRV_SECONDS."
@@ -123,14 +149,14 @@ class Worker:
                 else "LLVM's SPIR-V back end does so on code that it does not know, and where "
                 f"{memory_text(self.memory_limit)}."
             )
-            raise CompileError(
-                f"{doing}: LLVM's process {answer['lost']}. {hint}"
+            raise error(
+                f"{_DOING[step]}: LLVM's process {answer['lost']}. {hint}"
                 + (f" It said:\n{log}" if log else "")
             )
         if "unsupported" in answer:
             raise UnsupportedCodeError(answer["unsupported"], answer["symbol"])
         if "error" in answer:
-            raise CompileError(f"{doing} failed: {answer['error']}")
+            raise error(f"{_DOING[step]} failed: {answer['error']}")
         return answer, data
 
 

@@ -1,5 +1,6 @@
 """Why Triton's passes failed: they say it on standard error only, and raise "PassManager::run
-failed". So the stage is run again in a child process whose standard error is read.
+failed". So the stages are run again, from the front end's IR up to the one that failed, in a child
+process whose standard error is read.
 
 `python -m xtarget.targets._spirv.diagnose` is that child; a failure here leaves the message poorer,
 never the compilation different.
@@ -14,10 +15,11 @@ import sys
 import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from .._child import child_environment
 
-__all__ = ["Stage", "reason"]
+__all__ = ["Stage", "optimized", "reason"]
 
 _SECONDS = 60.0
 _ERROR = re.compile(r'^(?:loc\(")?(?P<where>[^\n]*?)"?\)?: error: (?P<said>.*)$', re.M)
@@ -29,18 +31,19 @@ _NO_NEWS = re.compile(r"Failures have been detected|A signal was caught")
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A stage of `lowering`, and its input as text with locations.
+    """A stage of `lowering`.
 
     Attributes:
         name: `ttir`, `ttgir` or `llir`.
-        text: the module before it.
-        num_warps, warp_size, fp_fusion, debug: of the compilation.
+        text: the front end's module, with locations.
+        num_warps, warp_size, dot_bytes, fp_fusion, debug: of the compilation.
     """
 
     name: str
     text: str
     num_warps: int
     warp_size: int
+    dot_bytes: int
     fp_fusion: bool
     debug: bool
 
@@ -77,26 +80,41 @@ def told(log: str) -> str:
     return "; ".join(found)
 
 
-def main() -> None:
-    """Run the stage that standard input describes."""
-    stage = Stage(**json.load(sys.stdin))
-    from triton._C.libtriton import amd, ir
-
+def optimized(text: str, debug: bool) -> str:
+    """Triton's IR with locations after its first stage; `text` is the front end's."""
     from . import lowering
+
+    return str(lowering.optimize_ttir(_read(text), debug=debug).str())
+
+
+def _read(text: str) -> Any:
+    """The module, in a context of its own."""
+    from triton._C.libtriton import amd, ir
 
     context = ir.context()
     ir.load_dialects(context)
     amd.load_dialects(context)
     with tempfile.NamedTemporaryFile("w", suffix=".mlir", encoding="utf-8") as file:
-        file.write(stage.text)
+        file.write(text)
         file.flush()
         module = ir.parse_mlir_module(file.name, context)
     module.context = context
+    return module
+
+
+def main() -> None:
+    """Run the stages up to the one that standard input describes."""
+    stage = Stage(**json.load(sys.stdin))
+    from . import lowering
+
+    module = lowering.optimize_ttir(_read(stage.text), debug=stage.debug)
     if stage.name == "ttir":
-        lowering.optimize_ttir(module, debug=stage.debug)
-    elif stage.name == "ttgir":
-        lowering.lower_to_ttgir(module, num_warps=stage.num_warps, warp_size=stage.warp_size)
-    else:
+        return
+    warp_size = lowering.warp_size(module, stage.warp_size)
+    module, _ = lowering.lower_to_ttgir(
+        module, num_warps=stage.num_warps, warp_size=warp_size, dot_bytes=stage.dot_bytes
+    )
+    if stage.name == "llir":
         lowering.lower_to_llvm(module, num_warps=stage.num_warps, fp_fusion=stage.fp_fusion)
 
 

@@ -36,6 +36,7 @@ class Layout:
     Attributes:
         num_warps, warp_size: the block is their product; a warp is a sub-group in SPIR-V.
         shared_bytes: shared memory (workgroup storage) of a block.
+        operand_bytes: further shared memory behind it, for dots that are loops.
         integer_pointers: the entry takes addresses as 64-bit integers.
         fp_fusion: the device may fuse a multiplication and an addition.
         fp64: the device has doubles.
@@ -51,6 +52,16 @@ class Layout:
     fp64: bool = True
     kernel_clock: bool = False
     vectors: bool = False
+    operand_bytes: int = 0
+
+    @property
+    def operands_at(self) -> int:
+        """Where the operands begin in shared memory: on a cache line."""
+        return -(-self.shared_bytes // 64) * 64
+
+    @property
+    def all_shared_bytes(self) -> int:
+        return self.operands_at + self.operand_bytes if self.operand_bytes else self.shared_bytes
 
 
 @dataclass(frozen=True, slots=True)

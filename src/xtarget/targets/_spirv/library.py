@@ -10,7 +10,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-from . import arithmetic, asserts, atomics, bfloat, crosslane, intrinsics, libdevice, special
+from . import (
+    arithmetic,
+    asserts,
+    atomics,
+    bfloat,
+    crosslane,
+    intrinsics,
+    libdevice,
+    libdevice_nv,
+    special,
+)
 from .irtext import split_list, type_of
 
 __all__ = ["assemble", "is_ours", "original_name"]
@@ -19,6 +29,7 @@ _FAMILIES: tuple[Callable[[str, int], str | None], ...] = (
     intrinsics.define,
     crosslane.define,
     libdevice.define,
+    libdevice_nv.define,
     arithmetic.define,
     bfloat.define,
     atomics.define,
@@ -33,7 +44,7 @@ _CONVERGENT = ("barrier", "shuffle", "broadcast")
 
 def is_ours(name: str) -> bool:
     """Whether the function of that name has to be defined here."""
-    return name.startswith(("xt.", "__ocml_", "__ockl_", "llvm.amdgcn."))
+    return name.startswith(("xt.", "__ocml_", "__ockl_", "__nv_", "llvm.amdgcn."))
 
 
 def original_name(name: str) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 
 from ..._errors import CompileError
 from .asserts import mark_in_regions
+from .dots import Loops, loop_over_dots
 from .places import place_of_operation
 
 __all__ = [
@@ -68,11 +69,19 @@ def _arch() -> str:
     return "gfx1201" if _version() == (3, 8) else "gfx1100"
 
 
-def optimize_ttir(module: Any, *, debug: bool) -> Any:
-    """The target-independent clean-up of Triton's IR; with `debug` there may be assertions."""
-    from triton._C.libtriton import ir, passes
+def _pass_manager(module: Any) -> Any:
+    from triton._C.libtriton import ir
 
     pm = ir.pass_manager(module.context)
+    pm.enable_debug()  # as Triton's own back ends do: MLIR_ENABLE_DUMP and its like work
+    return pm
+
+
+def optimize_ttir(module: Any, *, debug: bool) -> Any:
+    """The target-independent clean-up of Triton's IR; with `debug` there may be assertions."""
+    from triton._C.libtriton import passes
+
+    pm = _pass_manager(module)
     passes.common.add_inliner(pm)
     if _version() < (3, 8):
         passes.ttir.add_rewrite_tensor_pointer(pm)
@@ -105,14 +114,17 @@ def warp_size(module: Any, wanted: int) -> int:
     return 32 if wanted < 32 and "tt.histogram" in str(module) else wanted
 
 
-def lower_to_ttgir(module: Any, *, num_warps: int, warp_size: int) -> Any:
-    """Give every tensor a layout over the threads of the block, in place.
+def lower_to_ttgir(
+    module: Any, *, num_warps: int, warp_size: int, dot_bytes: int = 0
+) -> tuple[Any, int]:
+    """Give every tensor a layout over the threads of the block; with it, the bytes of shared memory
+    for dots that are loops, which may be `dot_bytes` (see `dots`).
 
     Triton's `coalesce` pass is left out: it gives each thread several neighbouring elements, which
     suits a GPU's wide loads, while a CPU run time makes vectors across threads and wants neighbours
     in neighbouring threads (add on 16 M floats: 9.2 GB/s without it, 3.7 with it).
     """
-    from triton._C.libtriton import amd, ir, passes
+    from triton._C.libtriton import amd, passes
 
     # The pass that takes scaled dots apart looks at the module's target. Integer dots must not see
     # it: it would widen their operands to floats.
@@ -126,18 +138,29 @@ def lower_to_ttgir(module: Any, *, num_warps: int, warp_size: int) -> Any:
         )
     scaled = "tt.dot_scaled" in text or ("tt.dot " in text and "xi8" not in text)
     scaled = scaled and _version() >= (3, 8)
-    pm = ir.pass_manager(module.context)
+    pm = _pass_manager(module)
     target = _TARGET_WITHOUT_TENSOR_CORES if scaled else f"hip:{_arch()}"
     passes.ttir.add_convert_to_ttgpuir(pm, target, num_warps, warp_size, 1)
     pm.run(module, "convert_to_ttgir")
 
-    pm = ir.pass_manager(module.context)
+    pm = _pass_manager(module)
     passes.ttgpuir.add_f32_dot_tc(pm, False)
     passes.ttgpuir.add_remove_layout_conversions(pm)
     passes.ttgpuir.add_optimize_thread_locality(pm)
     if scaled:
         passes.ttgpuir.add_accelerate_matmul(pm)
     amd.passes.ttgpuir.add_accelerate_matmul(pm, _ARCH_WITHOUT_MATRIX_CORES, 0, 1)
+    operand_bytes = 0
+    if dot_bytes and "tt.dot" in text:
+        pm.run(module, "optimize_ttgir")
+        barrier = "ttg.barrier all" if _version() >= (3, 7) else "gpu.barrier"
+        before = module.str()
+        after, operand_bytes = loop_over_dots(
+            before, Loops(num_warps, warp_size, dot_bytes, barrier)
+        )
+        if operand_bytes:
+            module = _parsed(after, module)
+        pm = _pass_manager(module)
     passes.ttgpuir.add_remove_layout_conversions(pm)
     passes.ttgpuir.add_fuse_nested_loops(pm)
     passes.common.add_canonicalizer(pm)
@@ -149,16 +172,16 @@ def lower_to_ttgir(module: Any, *, num_warps: int, warp_size: int) -> Any:
     passes.common.add_cse(pm)
     passes.common.add_symbol_dce(pm)
     pm.run(module, "optimize_ttgir")
-    return module
+    return module, operand_bytes
 
 
 def lower_to_llvm(module: Any, *, num_warps: int, fp_fusion: bool) -> Lowered:
     """LLVM IR, not yet optimised (Triton's own LLVM would make vectors that SPIR-V cannot have)."""
-    from triton._C.libtriton import amd, ir, llvm, passes
+    from triton._C.libtriton import amd, llvm, passes
 
     version, arch = _version(), _arch()
     gpu = amd.passes.ttgpuir
-    pm = ir.pass_manager(module.context)
+    pm = _pass_manager(module)
     passes.convert.add_scf_to_cf(pm)
     passes.gluon.add_inliner(pm)
     passes.convert.add_index_to_llvmir(pm)
@@ -207,9 +230,9 @@ def lower_to_llvm(module: Any, *, num_warps: int, fp_fusion: bool) -> Lowered:
 
 def with_lines(module: Any) -> str:
     """LLVM IR with the kernel's source lines, of a module that `lower_to_llvm` lowered."""
-    from triton._C.libtriton import ir, llvm, passes
+    from triton._C.libtriton import llvm, passes
 
-    pm = ir.pass_manager(module.context)
+    pm = _pass_manager(module)
     passes.llvmir.add_di_scope(pm)
     pm.run(module, "with_lines")
     llvm.init_targets()

@@ -88,9 +88,9 @@ def _call(draft: Draft, message: _Message, formats: dict[str, str]) -> list[str]
         text, width, conversion = match[0], match[1], match[2]
         if conversion == "%":
             return text
-        if width == "*":
-            next(arguments)  # OpenCL's printf takes no width from an argument
-            text = text.replace("*", "")
+        if width == "*":  # OpenCL's printf takes no width from an argument; Triton's are constants
+            given_width = next(arguments)
+            text = text.replace("*", given_width if given_width.isdigit() else "")
         value = next(arguments)
         if conversion in "fFeEgGaA":
             number = draft.temporary()

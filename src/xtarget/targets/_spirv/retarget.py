@@ -13,6 +13,7 @@ from .asserts import lower_asserts
 from .atomics import lower_atomics
 from .bfloat import lower_bfloat
 from .crosslane import specialize_dpp
+from .dots import place_operands
 from .irtext import VALUE, Draft, Entry, UnsupportedError, split_list
 from .printf import lower_printf
 
@@ -44,19 +45,20 @@ _ATTACHMENTS = re.compile(r"(?:, ![\w.]+ !\d+)+$")
 
 def strip_target(draft: Draft) -> None:
     """Remove what speaks of AMD or of debugging, and give shared memory its size."""
-    size = max(draft.layout.shared_bytes, 16)
+    size = max(draft.layout.all_shared_bytes, 16)
     result = []
     for line in draft.lines:
         if _DROPPED.match(line):
             continue
         line = _ATTACHMENTS.sub("", line)
         if line.startswith("@global_smem ="):
-            line = f"@global_smem = internal addrspace(3) global [{size} x i8] undef, align 16"
+            line = f"@global_smem = internal addrspace(3) global [{size} x i8] undef, align 64"
         elif line.startswith("attributes #"):
             # Intel's CPU run time hangs on a call out of a kernel, so everything is inlined
             line = re.sub(r"\bnoinline\b", "alwaysinline", line)
         result.append(line.replace(" fastcc ", " ").replace(" amdgpu_kernel ", " "))
     draft.lines = _without_fences_of_barriers(result)
+    draft.lines = place_operands(draft.lines, draft.layout.operands_at)
 
 
 def _without_fences_of_barriers(lines: list[str]) -> list[str]:
@@ -84,12 +86,13 @@ def rename_address_spaces(draft: Draft) -> None:
     constants = set()
     result = []
     for line in draft.lines:
+        line, quote, literal = line.partition(' c"')  # a kernel's own words may be "ptr", too
         line = _GENERIC.sub("ptr addrspace(4)", line)
         line = line.replace(", addrspace(5)", "").replace(" addrspace(5)", "")
         if match := _CONSTANT.match(line):
             constants.add(match[1])
             line = f"{match[1]} = {match[2]}addrspace(1) constant {line[match.end() :]}"
-        result.append(_SCOPE.sub(_scope, line))
+        result.append(_SCOPE.sub(_scope, line) + quote + literal)
     for name in constants:
         use = re.compile(rf"ptr addrspace\(4\) {re.escape(name)}\b")
         cast = f"ptr addrspace(4) addrspacecast (ptr addrspace(1) {name} to ptr addrspace(4))"

@@ -14,7 +14,7 @@ import os
 import select
 import signal
 import time
-from typing import Any
+from typing import IO, Any
 
 from .._child_process import limit_memory, take_standard_output
 from .._frames import pack, read_frame
@@ -22,26 +22,39 @@ from .._frames import pack, read_frame
 __all__ = ["main"]
 
 
-def _answer(header: dict[str, Any], parts: list[bytes]) -> bytes:
+#: What a fork writes before it goes on from rewriting to emitting.
+_PREPARED = b"P"
+
+
+def _answer(header: dict[str, Any], parts: list[bytes], stream: IO[bytes]) -> bytes:
     from . import codegen
     from .irtext import Layout, UnsupportedError
 
+    steps, step = header["steps"], header["steps"][0]
+    answer: dict[str, Any] = {}
+    results: list[bytes] = []
     try:
-        if header["step"] == "prepare":
+        text = parts[0].decode()
+        if "prepare" in steps:
             text, kernel = codegen.prepare(
-                parts[0].decode(), parts[1], header["entry"], Layout(**header["layout"])
+                text, parts[1], header["entry"], Layout(**header["layout"])
             )
             answer = {
                 "parameters": kernel.parameters,
                 "asserts": kernel.asserts,
                 "warp_size": kernel.warp_size,
             }
-            return pack(answer, [text.encode()])
-        return pack({}, [codegen.emit(parts[0].decode())])
+            results.append(text.encode())
+        if "emit" in steps:
+            step = "emit"
+            stream.write(_PREPARED)
+            stream.flush()
+            results.append(codegen.emit(text))
+        return pack(answer, results)
     except UnsupportedError as error:
         return pack({"unsupported": str(error), "symbol": error.symbol}, [])
     except Exception as error:  # whatever it is, the parent shall say it
-        return pack({"error": f"{type(error).__name__}: {error}"}, [])
+        return pack({"error": f"{type(error).__name__}: {error}", "step": step}, [])
 
 
 def _serve(header: dict[str, Any], parts: list[bytes]) -> bytes:
@@ -54,26 +67,28 @@ def _serve(header: dict[str, Any], parts: list[bytes]) -> bytes:
             os.close(source)
             limit_memory(header["memory_limit"])
             with os.fdopen(sink, "wb") as stream:
-                stream.write(_answer(header, parts))
+                stream.write(_answer(header, parts, stream))
             status = 0
         finally:
             os._exit(status)
     os.close(sink)
-    answer = _collect(source, time.monotonic() + header["time_limit"])
+    answer, late = _collect(source, time.monotonic() + header["time_limit"])
     os.close(source)
-    if answer is None:
+    if late:
         os.kill(pid, signal.SIGKILL)
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    if answer is None:
-        return pack({"lost": f"did not finish within {header['time_limit']:g} s"}, [])
+    step = "emit" if answer.startswith(_PREPARED) else header["steps"][0]
+    if late:
+        how = f"did not finish within {header['time_limit']:g} s"
+        return pack({"lost": how, "step": step}, [])
     if status:
         how = f"died of {signal.Signals(-status).name}" if status < 0 else f"ended with {status}"
-        return pack({"lost": how}, [])
-    return answer
+        return pack({"lost": how, "step": step}, [])
+    return answer.removeprefix(_PREPARED)
 
 
-def _collect(source: int, deadline: float) -> bytes | None:
-    """All that the fork writes; None if it takes too long, or if the parent is gone meanwhile."""
+def _collect(source: int, deadline: float) -> tuple[bytes, bool]:
+    """What the fork writes, and whether it takes too long, or the parent is gone meanwhile."""
     watch = select.poll()
     watch.register(source, select.POLLIN)
     watch.register(0, 0)  # asks for nothing but the end of the pipe, which is always told
@@ -81,10 +96,10 @@ def _collect(source: int, deadline: float) -> bytes | None:
     while True:
         ready = watch.poll(max(0.0, deadline - time.monotonic()) * 1000)
         if source not in (descriptor for descriptor, _ in ready):
-            return None
+            return bytes(answer), True
         chunk = os.read(source, 1 << 20)
         if not chunk:
-            return bytes(answer)
+            return bytes(answer), False
         answer += chunk
 
 

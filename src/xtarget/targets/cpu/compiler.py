@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .._spirv.compiler import SpirvCompiler
+from .._spirv.dots import CPU_BYTES
 
 __all__ = ["CpuCompiler"]
 
@@ -14,5 +15,8 @@ class CpuCompiler(SpirvCompiler):
 
     def __init__(self) -> None:
         super().__init__(
-            vendor="cpu", warp_size=16, lanes="vectors", options=(("kernel_clock", True),)
+            vendor="cpu",
+            warp_size=16,
+            lanes="vectors",
+            options=(("kernel_clock", True), ("dot_bytes", CPU_BYTES)),
         )

@@ -73,6 +73,7 @@ def _describe(device: cl.Device, platform: cl.Platform) -> DeviceInfo:
         max_shared_bytes=int(device.local_mem_size),
         host_memory=bool(device.svm_capabilities & system),
         fp64=bool(device.double_fp_config),
+        compile_options={} if device.double_fp_config else {"fp64": False},
         runs_on="CPU runtime",
         details={
             "platform": platform.name.strip(),

@@ -18,6 +18,12 @@ __all__ = ["discover", "loaders", "sycl_device"]
 TARGET = Target("intel", "spirv64")
 _GPUS = "level_zero:gpu,opencl:gpu"
 _WARP_SIZE = 32  # what the compiler uses for this target unless told otherwise
+#: Options of the compiler, and the aspect that tells what the device has.
+_ASPECTS = {
+    "fp64": "has_aspect_fp64",
+    "fp16": "has_aspect_fp16",
+    "int64_atomics": "has_aspect_atomic64",
+}
 _RUNS_ON = {"gpu": "silicon", "cpu": "CPU runtime"}
 
 _lock = threading.Lock()
@@ -48,6 +54,7 @@ def _describe(device: dpctl.SyclDevice) -> DeviceInfo:
         max_shared_bytes=int(device.local_mem_size),
         host_memory=False,  # dpctl passes USM allocations to kernels and nothing else
         fp64=bool(device.has_aspect_fp64),
+        compile_options={name: False for name, has in _ASPECTS.items() if not getattr(device, has)},
         runs_on=_RUNS_ON.get(kind, "emulator"),
         details={
             "sycl": device.filter_string,

@@ -1,0 +1,158 @@
+"""Large dots are loops: small code, with the results of the unrolled form."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+pytest.importorskip("triton", reason="Triton is not installed, and it is what compiles")
+pytest.importorskip("llvmlite", reason="llvmlite is not installed, and it writes SPIR-V")
+sys.path.insert(0, str(Path(__file__).parent))
+import triton
+import triton.language as tl
+from spirv_kernels import Case, empty, normal
+from spirv_language import CASES, dot3d
+from spirv_run import check, compiled, device, launch
+
+from xtarget.targets._spirv.dots import ADDRESS, CPU_BYTES, Loops, loop_over_dots, place_operands
+
+#: Types of the operands, the sum and their NumPy types, and the tolerance.
+KINDS: dict[str, Any] = {
+    "fp32": ("fp32", "fp32", tl.float32, np.float32, np.float32, 5e-5),
+    "fp16": ("fp16", "fp16", tl.float16, np.float16, np.float16, 2e-2),
+    "bf16": ("bf16", "fp32", tl.float32, ml_dtypes.bfloat16, np.float32, 5e-5),
+    "fp8": ("fp8e5", "fp32", tl.float32, ml_dtypes.float8_e5m2, np.float32, 5e-5),
+    "i8": ("i8", "i32", tl.int32, np.int8, np.int32, 0.0),
+    "fp64": ("fp64", "fp64", tl.float64, np.float64, np.float64, 1e-12),
+}
+
+
+@triton.jit
+def dot(a, b, c, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, D: tl.constexpr):
+    m = tl.arange(0, M)[:, None]
+    n = tl.arange(0, N)[None, :]
+    x = tl.load(a + m * K + tl.arange(0, K)[None, :])
+    y = tl.load(b + tl.arange(0, K)[:, None] * N + n)
+    tl.store(c + m * N + n, tl.dot(x, y, input_precision="ieee", out_dtype=D))
+
+
+def case(kind: str, m: int, n: int, k: int, num_warps: int) -> Case:
+    type_, out, total, dtype, odtype, tolerance = KINDS[kind]
+    return Case(
+        dot,
+        {"a": "*" + type_, "b": "*" + type_, "c": "*" + out},
+        {"M": m, "N": n, "K": k, "D": total},
+        lambda: [np.abs(normal(m, k) * 5).astype(dtype), np.abs(normal(k, n) * 5).astype(dtype),
+                 empty(m, n, dtype=odtype)],
+        lambda a, b, c: [(2, a.astype(np.float64) @ b.astype(np.float64))],
+        tolerance,
+        num_warps=num_warps,
+    )  # fmt: skip
+
+
+@triton.jit
+def dot_after_dot(a, b, c, M: tl.constexpr):
+    i = tl.arange(0, M)[:, None] * M + tl.arange(0, M)[None, :]
+    x = tl.load(a + i)
+    y = tl.load(b + i)
+    total = tl.zeros((M, M), tl.float32)
+    for k in range(2):
+        total = tl.dot(x + k, tl.trans(y), total)
+    tl.store(c + i, tl.dot(total, y))
+
+
+LARGE = {
+    **{kind: case(kind, 32, 64, 64, 4) for kind in KINDS},
+    "tiles_both_ways": case("fp32", 64, 128, 32, 8),
+    "one_row_of_tiles": case("fp32", 16, 128, 64, 2),
+    "dot3d": Case(
+        dot3d,
+        {"a": "*fp16", "b": "*fp16", "c": "*fp32"},
+        {"P": 2, "M": 32, "K": 32},
+        lambda: [normal(2, 32, 32, dtype=np.float16), normal(2, 32, 32, dtype=np.float16),
+                 empty(2, 32, 32)],
+        lambda a, b, c: [(2, a.astype(np.float64) @ b.astype(np.float64))],
+        5e-5,
+    ),
+    "dot_after_dot": Case(
+        dot_after_dot,
+        {"a": "*fp32", "b": "*fp32", "c": "*fp32"},
+        {"M": 32},
+        lambda: [np.abs(normal(32, 32)), np.abs(normal(32, 32)), empty(32, 32)],
+        lambda a, b, c: [(2, (a @ b.T + (a + 1) @ b.T) @ b)],
+        1e-4,
+        num_warps=1,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_result_of_a_large_dot(name: str, mark_ran_on: Any) -> None:
+    artifact = compiled(LARGE[name], dot_bytes=CPU_BYTES)
+    assert artifact.resources.static_shared_bytes
+    info = device().info
+    mark_ran_on("cpu", info.runs_on, info.product)
+    check(LARGE[name], artifact, name)
+
+
+def test_a_loop_is_less_code() -> None:
+    large = LARGE["fp32"]
+    sizes = [len(compiled(large, dot_bytes=nbytes).binary) for nbytes in (CPU_BYTES, 0)]
+    assert sizes[0] < 0.5 * sizes[1]
+
+
+@pytest.mark.long
+def test_a_loop_gives_the_bits_of_the_unrolled_dot() -> None:
+    one = case("fp32", 16, 32, 64, 1)
+    results = []
+    given = one.arguments()  # type: ignore[misc]
+    for nbytes in (0, CPU_BYTES):
+        arguments = [each.copy() for each in given]
+        launch(compiled(one, dot_bytes=nbytes), arguments, (1, 1, 1))
+        results.append(arguments[2])
+    assert results[0].tobytes() == results[1].tobytes()
+
+
+def test_a_small_dot_and_one_without_room_stay_unrolled() -> None:
+    small = CASES["dot_fp8e5"]
+    assert compiled(small, dot_bytes=CPU_BYTES).binary == compiled(small, dot_bytes=0).binary
+    large = case("fp32", 32, 64, 64, 4)
+    assert compiled(large, dot_bytes=32 * 64 * 4).binary == compiled(large, dot_bytes=0).binary
+
+
+def test_a_sum_with_fewer_elements_than_threads_stays_unrolled() -> None:
+    line = (
+        "    %d = tt.dot %a, %b, %c : tensor<16x4096xf32, #a> * tensor<4096x16xf32, #b> -> "
+        "tensor<16x16xf32, #c>"
+    )
+    few, many = (Loops(warps, 16, 1 << 20, "gpu.barrier") for warps in (1, 32))
+    assert loop_over_dots(line, many) == (line, 0)
+    assert "scf.for" in loop_over_dots(line, few)[0]
+
+
+def test_places_are_those_of_each_function() -> None:
+    given = f"""
+declare i64 @{ADDRESS}(i64)
+define void @f(ptr addrspace(1) %p) {{
+  %a = call i64 @{ADDRESS}(i64 32)
+  %b = inttoptr i64 %a to ptr addrspace(1)
+  %c = getelementptr float, ptr addrspace(1) %b, i32 1
+  %d = getelementptr float, ptr addrspace(1) %p, i32 1
+  store float 0.0, ptr addrspace(1) %c
+  store float 0.0, ptr addrspace(1) %d
+}}
+define void @g(ptr addrspace(1) %c) {{
+  store float 0.0, ptr addrspace(1) %c
+}}"""
+    text = "\n".join(place_operands(given.splitlines(), 64))
+    assert "%b = getelementptr i8, ptr addrspace(3) @global_smem, i64 96" in text
+    assert "%c = getelementptr float, ptr addrspace(3) %b, i32 1" in text
+    assert text.count("store float 0.0, ptr addrspace(3) %c") == 1
+    assert text.count("store float 0.0, ptr addrspace(1) %c") == 1
+    assert "%d = getelementptr float, ptr addrspace(1) %p, i32 1" in text
+    assert ADDRESS not in text

@@ -1,0 +1,274 @@
+"""The functions of libdevice that AMD's module does not have, against NumPy."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+import sys
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xtarget._errors import CompileError
+
+pytest.importorskip("triton", reason="Triton is not installed, and it is what compiles")
+pytest.importorskip("llvmlite", reason="llvmlite is not installed, and it writes SPIR-V")
+sys.path.insert(0, str(Path(__file__).parent))
+import triton
+import triton.language as tl
+from spirv_kernels import Case, empty
+from spirv_run import assert_close, compiled, run
+from triton.language.extra import libdevice
+
+from xtarget.targets._spirv import libdevice_nv
+
+#: What is refused by name: no counterpart that gives the same.
+REFUSED = re.compile(
+    r"(fma|div|rcp|sqrt|add|sub|mul|double2float|(u?int|u?ll)2(float|double))_r[zdu]"
+    r"|rcp64h|rsqrt_rn|jn|yn|erfcinv|normcdfinv"
+)
+COUNT = 64
+
+
+@triton.jit
+def floating(x, y, o, B: tl.constexpr):
+    i = tl.arange(0, B)
+    a = tl.load(x + i)
+    b = tl.load(y + i)
+    c = libdevice.abs(b)
+    tl.store(o + i, libdevice.fma_rn(a, b, a))
+    tl.store(o + B + i, libdevice.add_rn(a, b))
+    tl.store(o + 2 * B + i, libdevice.sub_rn(a, b))
+    tl.store(o + 3 * B + i, libdevice.mul_rn(a, b))
+    tl.store(o + 4 * B + i, libdevice.div_rn(a, b))
+    tl.store(o + 5 * B + i, libdevice.rcp_rn(b))
+    tl.store(o + 6 * B + i, libdevice.sqrt_rn(c))
+    tl.store(o + 7 * B + i, libdevice.sinpi(a))
+    tl.store(o + 8 * B + i, libdevice.cospi(a))
+    tl.store(o + 9 * B + i, libdevice.exp10(a))
+    tl.store(o + 10 * B + i, libdevice.cbrt(a))
+    tl.store(o + 11 * B + i, libdevice.rcbrt(a))
+    tl.store(o + 12 * B + i, libdevice.rhypot(a, b))
+    tl.store(o + 13 * B + i, libdevice.norm3d(a, b, c))
+    tl.store(o + 14 * B + i, libdevice.rnorm3d(a, b, c))
+    tl.store(o + 15 * B + i, libdevice.norm4d(a, b, c, a))
+    tl.store(o + 16 * B + i, libdevice.rnorm4d(a, b, c, a))
+    tl.store(o + 17 * B + i, libdevice.normcdf(a))
+    tl.store(o + 18 * B + i, libdevice.tgamma(c + 1))
+    tl.store(o + 19 * B + i, libdevice.logb(a))
+    tl.store(o + 20 * B + i, libdevice.fdim(a, b))
+    tl.store(o + 21 * B + i, libdevice.remainder(a, b))
+    tl.store(o + 22 * B + i, libdevice.scalbn(a, i % 9 - 4))
+
+
+def floating_by_numpy(a: Any, b: Any, i: Any) -> list[Any]:
+    c, exact = np.abs(b), np.array([Fraction(float(p)) for p in a])
+    fused = np.array([float(p * Fraction(float(q)) + p) for p, q in zip(exact, b, strict=True)])
+    quotient = [math.remainder(p, q) for p, q in zip(a.tolist(), b.tolist(), strict=True)]
+    three, four = np.sqrt(a * a + 2 * b * b), np.sqrt(2 * a * a + 2 * b * b)
+    return [
+        fused, a + b, a - b, a * b, a / b, 1 / b, np.sqrt(c),
+        np.sin(np.pi * a), np.cos(np.pi * a), 10.0**a, np.cbrt(a), 1 / np.cbrt(a),
+        1 / np.hypot(a, b), three, 1 / three, four, 1 / four,
+        [math.erfc(-v / math.sqrt(2)) / 2 for v in a], [math.gamma(v + 1) for v in c],
+        np.floor(np.log2(np.abs(a))), np.maximum(a - b, 0), quotient, np.ldexp(a, i % 9 - 4),
+    ]  # fmt: skip
+
+
+#: Those that are rounded once, so have NumPy's bits.
+ROUNDED = (0, 1, 2, 3, 4, 5, 6, 19, 20, 21, 22)
+
+
+@pytest.mark.parametrize(
+    ("type_", "dtype", "tolerance"), [("fp32", np.float32, 4e-6), ("fp64", np.float64, 1e-13)]
+)
+def test_floating(type_: str, dtype: Any, tolerance: float) -> None:
+    rng = np.random.default_rng(5)
+    x = (rng.standard_normal(COUNT) * 2).astype(dtype)
+    y = (rng.standard_normal(COUNT) + 0.125).astype(dtype)
+    out = empty(23 * COUNT, dtype=dtype)
+    signature = dict.fromkeys("xyo", "*" + type_)
+    run(Case(floating, signature, {"B": COUNT}, lambda: [x, y, out], num_warps=1))
+    wide = floating_by_numpy(x.astype(np.float64), y.astype(np.float64), np.arange(COUNT))
+    for row, (got, expected) in enumerate(zip(out.reshape(23, COUNT), wide, strict=True)):
+        limit = 0 if row in ROUNDED else tolerance
+        assert_close(got, np.asarray(expected).astype(dtype), limit, f"row {row}")
+
+
+@triton.jit
+def whole(x, y, o, w, B: tl.constexpr):
+    i = tl.arange(0, B)
+    a = tl.load(x + i)
+    b = tl.load(y + i)
+    u = a.to(tl.uint32, bitcast=True)
+    v = b.to(tl.uint32, bitcast=True)
+    tl.store(o + i, libdevice.mulhi(a, b))
+    tl.store(o + B + i, libdevice.mulhi(u, v).to(tl.int32, bitcast=True))
+    tl.store(o + 2 * B + i, libdevice.mul24(a, b))
+    tl.store(o + 3 * B + i, libdevice.mul24(u, v).to(tl.int32, bitcast=True))
+    tl.store(o + 4 * B + i, libdevice.brev(a))
+    tl.store(o + 5 * B + i, libdevice.sad(a, b, u))
+    tl.store(o + 6 * B + i, libdevice.sad(u, v, u).to(tl.int32, bitcast=True))
+    tl.store(o + 7 * B + i, libdevice.hadd(a, b))
+    tl.store(o + 8 * B + i, libdevice.hadd(u, v).to(tl.int32, bitcast=True))
+    tl.store(o + 9 * B + i, libdevice.rhadd(a, b))
+    tl.store(o + 10 * B + i, libdevice.rhadd(u, v).to(tl.int32, bitcast=True))
+    tl.store(o + 11 * B + i, libdevice.ffs(a & (a - 1)))
+    tl.store(o + 12 * B + i, libdevice.byte_perm(a, b, u.to(tl.int32, bitcast=True) >> 3))
+    tl.store(o + 13 * B + i, libdevice.ffs(a.to(tl.int64) << 32))
+    wide = (a.to(tl.int64) << 32) + b
+    tl.store(w + i, libdevice.mulhi(wide, wide + 1))
+    tl.store(w + B + i, libdevice.brev(wide))
+
+
+def test_whole_numbers() -> None:
+    rng = np.random.default_rng(6)
+    x, y = (rng.integers(-(2**31), 2**31, COUNT).astype(np.int32) for _ in range(2))
+    x[:3] = (0, 1, -1)
+    out, wide = empty(14 * COUNT, dtype=np.int32), empty(2 * COUNT, dtype=np.int64)
+    signature = {"x": "*i32", "y": "*i32", "o": "*i32", "w": "*i64"}
+    run(Case(whole, signature, {"B": COUNT}, lambda: [x, y, out, wide], num_warps=1))
+    for k in range(COUNT):
+        a, b = int(x[k]), int(y[k])
+        u, v = a % 2**32, b % 2**32
+        expected = [
+            a * b >> 32, u * v >> 32, signed24(u) * signed24(v), (u % 2**24) * (v % 2**24),
+            reverse(u, 32), abs(a - b) + u, abs(u - v) + u, a + b >> 1, u + v >> 1,
+            a + b + 1 >> 1, u + v + 1 >> 1, first(u & u - 1), permuted(u, v, a >> 3),
+            first(u << 32),
+        ]  # fmt: skip
+        got = [n % 2**32 for n in out[k::COUNT].tolist()]
+        assert got == [n % 2**32 for n in expected], k
+        long = (a << 32) + b
+        long = (long + 2**63) % 2**64 - 2**63
+        assert int(wide[k]) == long * (long + 1) >> 64
+        assert int(wide[COUNT + k]) % 2**64 == reverse(long % 2**64, 64)
+
+
+def signed24(value: int) -> int:
+    return (value + 2**23) % 2**24 - 2**23
+
+
+def reverse(value: int, width: int) -> int:
+    return int(f"{value:0{width}b}"[::-1], 2)
+
+
+def first(value: int) -> int:
+    return (value & -value).bit_length()
+
+
+def permuted(u: int, v: int, selector: int) -> int:
+    data = (u | v << 32).to_bytes(8, "little")
+    return int.from_bytes([data[selector >> 4 * i & 7] for i in range(4)], "little")
+
+
+@triton.jit
+def converted(x, o, w, r, B: tl.constexpr, WIDE: tl.constexpr):
+    i = tl.arange(0, B)
+    a = tl.load(x + i)
+    if WIDE:
+        tl.store(o + i, libdevice.double2int_rn(a))
+        tl.store(o + B + i, libdevice.double2int_rz(a))
+        tl.store(o + 2 * B + i, libdevice.double2uint_rd(a))
+        tl.store(o + 3 * B + i, libdevice.double2uint_ru(a))
+        tl.store(w + i, libdevice.double2ll_rn(a))
+        tl.store(w + B + i, libdevice.double2ll_ru(a))
+        tl.store(w + 2 * B + i, libdevice.double2ull_rz(a))
+        tl.store(w + 3 * B + i, libdevice.llround(a))
+        high = libdevice.double2hiint(a)
+        low = libdevice.double2loint(a)
+        tl.store(r + i, libdevice.hiloint2double(high, low))
+        bits = libdevice.double_as_longlong(a)
+        tl.store(r + B + i, libdevice.longlong_as_double(bits))
+        tl.store(r + 2 * B + i, libdevice.ll2double_rn(bits))
+        tl.store(r + 3 * B + i, libdevice.double2float_rn(a).to(tl.float64))
+    else:
+        tl.store(o + i, libdevice.float2int_rn(a))
+        tl.store(o + B + i, libdevice.float2int_rz(a))
+        tl.store(o + 2 * B + i, libdevice.float2uint_rd(a))
+        tl.store(o + 3 * B + i, libdevice.float2uint_ru(a))
+        tl.store(w + i, libdevice.float2ll_rn(a))
+        tl.store(w + B + i, libdevice.float2ll_ru(a))
+        tl.store(w + 2 * B + i, libdevice.float2ull_rz(a))
+        tl.store(w + 3 * B + i, libdevice.llround(a))
+        bits = libdevice.float_as_int(a)
+        tl.store(r + i, libdevice.int_as_float(bits))
+        tl.store(r + B + i, libdevice.saturatef(a))
+        tl.store(r + 2 * B + i, libdevice.int2float_rn(bits))
+        tl.store(r + 3 * B + i, libdevice.fast_powf(libdevice.fast_sinf(a), a - a + 2))
+
+
+@pytest.mark.parametrize(("type_", "dtype"), [("fp32", np.float32), ("fp64", np.float64)])
+def test_conversions(type_: str, dtype: Any) -> None:
+    numbers = [0.5, 1.5, 2.5, -0.5, -1.5, -2.75, 1e9, 3e9, 5e9, -3e9, 1e19, 2e19, -1e19, np.nan]
+    x = np.resize(np.array([*numbers, np.inf, -np.inf, 0.25, 7.0], dtype), COUNT)
+    out, wide = empty(4 * COUNT, dtype=np.int32), empty(4 * COUNT, dtype=np.int64)
+    real = empty(4 * COUNT, dtype=dtype)
+    signature = {"x": "*" + type_, "o": "*i32", "w": "*i64", "r": "*" + type_}
+    constants = {"B": COUNT, "WIDE": type_ == "fp64"}
+    run(Case(converted, signature, constants, lambda: [x, out, wide, real], num_warps=1))
+    away = [math.copysign(math.floor(abs(v) + 0.5), v) if np.isfinite(v) else v for v in x.tolist()]
+    into = [
+        (np.rint(x), 32, True), (np.trunc(x), 32, True), (np.floor(x), 32, False),
+        (np.ceil(x), 32, False), (np.rint(x), 64, True), (np.ceil(x), 64, True),
+        (np.trunc(x), 64, False), (away, 64, True),
+    ]  # fmt: skip
+    found = [*out.reshape(4, COUNT), *wide.reshape(4, COUNT)]
+    for row, (values, width, is_signed) in enumerate(into):
+        expected = [nearest(v, width, is_signed) % 2**width for v in values]
+        assert [int(n) % 2**width for n in found[row]] == expected, row
+    rows = real.reshape(4, COUNT)
+    integers = x.view(np.int64 if type_ == "fp64" else np.int32)
+    assert np.array_equal(rows[0], x, equal_nan=True)
+    assert np.array_equal(rows[2], integers.astype(dtype))
+    if type_ == "fp64":
+        assert np.array_equal(rows[1], x, equal_nan=True)
+        with np.errstate(over="ignore"):
+            assert np.array_equal(rows[3], x.astype(np.float32), equal_nan=True)
+    else:
+        assert np.array_equal(rows[1], np.clip(np.nan_to_num(x, nan=0.0), 0, 1))
+        small = np.abs(x) < 8
+        assert_close(rows[3][small], np.sin(x[small]) ** 2, 1e-5, "powers")
+
+
+def nearest(value: float, width: int, is_signed: bool) -> int:
+    if np.isnan(value):
+        return 0
+    low, high = (-(2 ** (width - 1)), 2 ** (width - 1)) if is_signed else (0, 2**width)
+    return low if value < low else high - 1 if value >= high else int(value)
+
+
+def test_every_other_function_is_refused_by_its_name() -> None:
+    from triton.language.extra.cuda import libdevice as nvidia
+    from triton.language.extra.hip import libdevice as amd
+
+    source = inspect.getsource(nvidia)
+    bodies = dict(re.findall(r"^def (\w+)\((.*?)(?=^@core.extern|\Z)", source, re.M | re.S))
+    undefined = {
+        name
+        for name, body in bodies.items()
+        if not hasattr(amd, name)
+        and not all(
+            libdevice_nv.define(symbol, 16) for symbol in set(re.findall(r'"(__nv_\w+)"', body))
+        )
+    }
+    assert all(REFUSED.fullmatch(name) for name in undefined), undefined
+    assert {"rcp64h", "jn", "erfcinv", "add_rz"} <= undefined
+    module = libdevice_nv.module()
+    assert all(hasattr(module, name) for name in bodies)
+
+
+@triton.jit
+def towards_zero(x, o, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(o + i, libdevice.add_rz(tl.load(x + i), 1.0))
+
+
+def test_what_is_refused_names_the_line() -> None:
+    case = Case(towards_zero, {"x": "*fp32", "o": "*fp32"}, {"B": 16})
+    with pytest.raises(CompileError, match=r"__nv_fadd_rz \(test_spirv_libdevice_nv\.py:\d+: "):
+        compiled(case)
