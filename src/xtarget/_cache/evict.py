@@ -58,6 +58,7 @@ _WAIT_FOR_ROOM: Final = 3.0
 #: Threads that remove entries: a disk's waits for its journal overlap (10,000 of 100,000 entries on
 #: ext4: 2.1 s with one thread, 1.5 with four).
 _REMOVERS: Final = 4
+_FEW: Final = 100
 
 
 def lock_path(base: Path, stem: str) -> Path:
@@ -321,7 +322,10 @@ def remove_all(
     """
     from concurrent.futures import ThreadPoolExecutor, wait  # a start without evictions goes on
 
-    rest, removed, freed = iter(entries), 0, 0
+    chosen = list(entries)
+    rest, removed, freed = iter(chosen), 0, 0
+    # of few entries, not one goes that need not
+    removers = _REMOVERS if len(chosen) > _FEW else 1
 
     def some(end: float, alone: bool) -> bool:
         """Remove one, and more until then; False when nothing is left to do. What is freed above
@@ -342,11 +346,11 @@ def remove_all(
         return False
 
     counting, more = threading.Lock(), True
-    with ThreadPoolExecutor(_REMOVERS, "xtarget-evict") as threads:
+    with ThreadPoolExecutor(removers, "xtarget-evict") as threads:
         while more:
             with lock.brief(writers_path(base), fcntl.LOCK_EX, _FOR_WRITERS) as alone:
                 end = time.monotonic() + _SLICE
-                slices = [threads.submit(some, end, alone) for _ in range(_REMOVERS)]
+                slices = [threads.submit(some, end, alone) for _ in range(removers)]
                 wait(slices)  # all of them, before writers go on
                 more = all(each.result() for each in slices)
             tell(freed)

@@ -50,6 +50,10 @@ class SpirvCompiler:
     did not allocate; the artifact then lists those parameters as `u64`; `fp64`, `fp16`,
     `int64_atomics` and `kernel_clock`: what the device has.
 
+    `line_info` adds nothing to the binary: LLVM 22's SPIR-V back end writes no OpLine, whatever the
+    debug metadata (with `--spv-emit-nonsemantic-debug-info` no more than the file's name). Lines
+    are in the errors, and in the stage `ttgir`.
+
     Attributes:
         vendor: first half of the targets.
         warp_size, lanes: of requests that say neither.

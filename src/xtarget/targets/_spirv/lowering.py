@@ -17,6 +17,7 @@ from ..._errors import CompileError
 from .asserts import mark_in_regions
 from .dots import Loops, loop_over_dots
 from .places import place_of_operation
+from .replicas import order_stores
 
 __all__ = [
     "Lowered",
@@ -151,9 +152,9 @@ def lower_to_ttgir(
         passes.ttgpuir.add_accelerate_matmul(pm)
     amd.passes.ttgpuir.add_accelerate_matmul(pm, _ARCH_WITHOUT_MATRIX_CORES, 0, 1)
     operand_bytes = 0
+    barrier = "ttg.barrier all" if _version() >= (3, 7) else "gpu.barrier"
     if dot_bytes and "tt.dot" in text:
         pm.run(module, "optimize_ttgir")
-        barrier = "ttg.barrier all" if _version() >= (3, 7) else "gpu.barrier"
         before = module.str()
         after, operand_bytes = loop_over_dots(
             before, Loops(num_warps, warp_size, dot_bytes, barrier)
@@ -172,6 +173,10 @@ def lower_to_ttgir(
     passes.common.add_cse(pm)
     passes.common.add_symbol_dce(pm)
     pm.run(module, "optimize_ttgir")
+    before = module.str()
+    after = order_stores(before, barrier)
+    if after != before:
+        module = _parsed(after, module)
     return module, operand_bytes
 
 
