@@ -73,9 +73,11 @@ class LaunchError(XTargetError):
     """A launch was refused or failed."""
 
 
-class DeviceAssertError(LaunchError):
+class DeviceAssertError(LaunchError, RuntimeError):
     """A `device_assert` of a kernel failed; the message has the kernel's file, line and text. The
     blocks concerned stopped there, so results are incomplete. The device can be used on.
+
+    A `RuntimeError`, too, which code for Triton catches.
     """
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import Any
 
-import triton
 from triton.backends.driver import DriverBase
 
 __all__ = ["SpirvDriver"]
@@ -28,6 +28,7 @@ class SpirvDriver(DriverBase):  # type: ignore[misc]
         """
         if os.environ.get("TRITON_DEFAULT_BACKEND") != "spirv":
             return False
+        triton = sys.modules["triton"]  # complete by now, as it is not while it imports this
         if triton.__version__.startswith("3.6."):  # later ones read the variable themselves
             others = [
                 name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -238,6 +239,17 @@ def test_warmup_compiles_and_launches_nothing() -> None:
     assert made.asm["spirv"][:4] == b"\x03\x02\x23\x07"
 
 
+def test_sums_of_bfloat16_are_rounded_once() -> None:
+    """Triton 3.9 adds them in bfloat16: a running sum of ones would stay at 256."""
+    x = np.ones(512, bfloat16())
+    total, running = np.zeros(1, x.dtype), np.zeros_like(x)
+    made = kernels.sums[(1,)](x, total, running, N=512)
+    assert total[0] == 512
+    np.testing.assert_array_equal(running, np.cumsum(x, dtype=np.float32).astype(x.dtype))
+    assert "arith.addf" in made.asm["ttir"]
+    assert not re.search(r"arith\.addf.*: bf16", made.asm["ttir"])
+
+
 def test_num_warps_is_the_size_of_the_block() -> None:
     x, out = np.ones(64, np.float32), np.zeros(64, np.float32)
     for warps in (1, 2, 8):
@@ -376,6 +388,7 @@ def test_another_current_device_is_refused_in_a_sentence() -> None:
 
 def test_a_failed_device_assert_is_raised_by_the_launch() -> None:
     x = np.full(16, 11, np.float32)
-    with pytest.raises(LaunchError, match="a value is too large"):
+    with pytest.raises(RuntimeError, match="a value is too large") as caught:
         kernels.checked[(1,)](x, 16, BLOCK=16, debug=True)
+    assert isinstance(caught.value, LaunchError)
     kernels.checked[(1,)](np.zeros(16, np.float32), 16, BLOCK=16, debug=True)

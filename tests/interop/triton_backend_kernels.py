@@ -105,3 +105,11 @@ def copy_described(source, target, rows, columns, BLOCK: tl.constexpr):
 def printing_pointer(x):
     tl.device_print("a ptr, constant syncscope(", x)
     tl.device_assert(tl.load(x) < 100, "the value at ptr is too large")
+
+
+@triton.jit
+def sums(x, total, running, N: tl.constexpr):
+    i = tl.arange(0, N)
+    values = tl.load(x + i)
+    tl.store(total, tl.sum(values))
+    tl.store(running + i, tl.cumsum(values))

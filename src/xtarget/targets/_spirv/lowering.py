@@ -18,6 +18,7 @@ from .asserts import mark_in_regions
 from .dots import Loops, loop_over_dots
 from .places import place_of_operation
 from .replicas import order_stores
+from .wide_sums import widen_sums
 
 __all__ = [
     "Lowered",
@@ -95,7 +96,11 @@ def optimize_ttir(module: Any, *, debug: bool) -> Any:
     passes.common.add_symbol_dce(pm)
     passes.ttir.add_loop_unroll(pm)
     pm.run(module, "optimize_ttir")
-    return _parsed(mark_in_regions(module.str()), module) if debug else module
+    before = module.str()
+    text = widen_sums(before)
+    if debug:
+        text = mark_in_regions(text)
+    return module if text == before else _parsed(text, module)
 
 
 def _parsed(text: str, like: Any) -> Any:
