@@ -81,6 +81,11 @@ def product(dtype, size=32, **how):
     return request("product", signature, (("size", size),), **how)
 
 
+def product_as_tf32():
+    signature = (("a", "*fp32"), ("b", "*fp32"), ("o", "*fp32"), ("size", "constexpr"))
+    return request("product_as_tf32", signature, (("size", 32),))
+
+
 def softmax(**how):
     signature = (
         ("x", "*bf16"),
@@ -189,8 +194,18 @@ def test_fp32_products_are_fp32_everywhere(arch):
 
 
 def test_a_kernel_may_still_ask_for_tf32():
-    wanted = product("fp32", options=(("allowed_dot_input_precisions", ("ieee", "tf32")),))
-    assert "tf32" in build(wanted, keep_stages=True).texts["ttir"]
+    texts = build(product_as_tf32(), keep_stages=True).texts
+    assert "tf32" in texts["ttir"]
+    assert "v_mfma_f32_32x32x4_xf32" in texts["amdgcn"]
+    with pytest.raises(CompileError, match=r"input_precision must be one of .*Got tf32"):
+        build(product_as_tf32(), "gfx90a")
+
+
+def test_the_environment_may_make_tf32_the_default(monkeypatch):
+    monkeypatch.setenv("TRITON_F32_DEFAULT", "tf32")
+    assert "tf32" in build(product("fp32"), keep_stages=True).texts["ttir"]
+    monkeypatch.delenv("TRITON_F32_DEFAULT")
+    assert "tf32" not in build(product("fp32"), keep_stages=True).texts["ttir"]
 
 
 def in_a_fresh_process(code, **how):

@@ -20,7 +20,7 @@
 enum { MAX = 4096, NAME = 64, PROPERTIES = 1472, SHARED = 65536, THREADS = 1024 };
 enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_CONFIGURATION = 9, NO_DEVICE = 100,
        INVALID_DEVICE = 101, INVALID_IMAGE = 200, CONTEXT_DESTROYED = 709, INVALID_HANDLE = 400,
-       NOT_FOUND = 500 };
+       NOT_FOUND = 500, CAPTURE_UNSUPPORTED = 900 };
 
 typedef int (*launch_t)(const char *name, const unsigned *dims, unsigned shared, uint64_t stream,
                         const void *bytes, uint64_t count);
@@ -44,6 +44,8 @@ static int warp = 64;
 static size_t total = 1 << 28, used;
 static launch_t on_launch;
 static long calls;
+static uint64_t capturing; /* the stream that is captured into a graph, 0 for none */
+static int captured;
 static __thread int current;
 
 __attribute__((constructor)) static void start(void) {
@@ -68,11 +70,25 @@ const char *standin_complaint(void) { return complaint; }
 int standin_live_buffers(void) { int n = 0; for (int i = 0; i < MAX; i++) n += !!memory[i].start; return n; }
 int standin_queued(void) { return queued; }
 long standin_calls(void) { return calls; }
+int standin_captured(void) { return captured; }
 
 static int refuse(int status, const char *why) { snprintf(complaint, sizeof complaint, "%s", why); return status; }
+/* What HIP allows during a capture in its strictest mode, hipStreamCaptureModeGlobal. */
+static int capturable(const char *function) {
+  static const char *const all[] = {
+      "hipModuleLaunchKernel", "hipGetDevice", "hipSetDevice", "hipStreamBeginCapture",
+      "hipStreamEndCapture", "hipEventCreateWithFlags", "hipEventRecord", "hipStreamWaitEvent",
+      "hipMallocAsync", "hipFreeAsync"};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) if (!strcmp(all[i], function)) return 1;
+  return 0;
+}
 static int enter(const char *function) {
   calls++;
   if (sticky) return sticky;
+  if (capturing && !capturable(function)) {
+    snprintf(complaint, sizeof complaint, "%s during a capture", function);
+    return CAPTURE_UNSUPPORTED;
+  }
   if (failure.status && !strcmp(failure.function, function) && failure.after-- <= 0) {
     int status = failure.status;
     failure.status = 0;
@@ -224,6 +240,19 @@ int hipStreamWaitEvent(uint64_t s, event_t *e, unsigned flags) {
   ENTER(); (void)flags;
   LEAVE(known_stream(s) && e && e->alive ? OK : refuse(INVALID_HANDLE, "waiting for an unknown event"));
 }
+int hipStreamBeginCapture(uint64_t s, int mode) {
+  ENTER(); (void)mode;
+  if (!s || !known_stream(s) || capturing) LEAVE(refuse(CAPTURE_UNSUPPORTED, "no such stream to capture"));
+  capturing = s;
+  LEAVE(OK);
+}
+int hipStreamEndCapture(uint64_t s, uint64_t *graph) {
+  ENTER();
+  if (s != capturing) LEAVE(refuse(INVALID_HANDLE, "this stream is not captured"));
+  capturing = 0;
+  *graph = s;
+  LEAVE(OK);
+}
 int hipEventCreateWithFlags(event_t **e, unsigned flags) {
   ENTER(); (void)flags;
   *e = &events[event_count++ % MAX];
@@ -305,6 +334,11 @@ int hipModuleLaunchKernel(kernel_t *f, unsigned gx, unsigned gy, unsigned gz, un
   if (!gx || !gy || !gz || (uint64_t)gx * bx >> 32) LEAVE(refuse(INVALID_VALUE, "bad grid"));
   if (!bx || !by || !bz) LEAVE(refuse(INVALID_CONFIGURATION, "bad block"));
   if (bx * by * bz > THREADS || shared + f->group > SHARED) LEAVE(refuse(INVALID_VALUE, "too large a block"));
+  if (capturing) {
+    if (stream != capturing) LEAVE(refuse(CAPTURE_UNSUPPORTED, "launching beside a capture"));
+    captured++; /* a node of the graph: nothing runs */
+    LEAVE(OK);
+  }
   work_t *w = enqueue(LAUNCH);
   w->kernel = *f;
   memcpy(w->dims, (unsigned[]){gx, gy, gz, bx, by, bz}, sizeof w->dims);

@@ -88,6 +88,11 @@ class StandIn:
     def calls(self) -> int:
         return self._library.standin_calls()
 
+    @property
+    def captured(self) -> int:
+        """Launches that became nodes of a graph."""
+        return self._library.standin_captured()
+
     def _launched(self, name, dims, shared, stream, data, count) -> int:
         data = ctypes.string_at(data, count)
         self.launches.append((name.decode(), tuple(dims.contents), shared, stream, data))

@@ -11,6 +11,9 @@ import sys
 from pathlib import Path
 
 import pytest
+
+pytest.importorskip("pyopencl", reason="pyopencl is not installed, and it runs the CPU")
+
 from guarded import cases
 
 import xtarget

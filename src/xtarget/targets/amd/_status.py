@@ -23,6 +23,9 @@ def _lost(why: str = "") -> Meaning:
     )
 
 
+_CAPTURE = Meaning(
+    LaunchError, "This cannot be done while a stream is captured into a graph. Do it before."
+)
 _MEANINGS: dict[str, Meaning] = {
     "hipErrorOutOfMemory": OUT_OF_MEMORY,
     "hipErrorNoDevice": NO_DEVICE,
@@ -35,6 +38,10 @@ _MEANINGS: dict[str, Meaning] = {
     "hipErrorInvalidDeviceFunction": WRONG_ARCH,
     "hipErrorLaunchOutOfResources": TOO_LARGE,
     "hipErrorCooperativeLaunchTooLarge": Meaning(TOO_LARGE.kind, "Launch fewer blocks."),
+    "hipErrorStreamCaptureUnsupported": _CAPTURE,
+    "hipErrorStreamCaptureImplicit": _CAPTURE,
+    "hipErrorStreamCaptureInvalidated": _CAPTURE,
+    "hipErrorStreamCaptureIsolation": _CAPTURE,
     "hipErrorLaunchTimeOut": _lost(),
     "hipErrorIllegalAddress": _lost(
         "A kernel read or wrote memory that is not its own: check shapes, strides and masks. "

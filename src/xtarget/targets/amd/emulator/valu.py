@@ -170,7 +170,7 @@ def _output(ins: Instruction, kind: str, function: Callable[..., Array]) -> Call
         function = lambda *a: inner(*a) * inner(*a).dtype.type(factor)  # noqa: E731
     if clamp:
         if kind[0] != "f":
-            if ins.mnemonic.startswith(("v_add_nc_u", "v_sub_nc_u")):
+            if ins.mnemonic.startswith(("v_add_nc_u", "v_sub_nc_u", "v_subrev_nc_u")):
                 return _saturated(ins.mnemonic)
             if ins.mnemonic.startswith(("v_max", "v_min")):
                 return function
@@ -181,6 +181,8 @@ def _output(ins: Instruction, kind: str, function: Callable[..., Array]) -> Call
 
 
 def _saturated(name: str) -> Callable[..., Array]:
+    if name.startswith("v_subrev"):
+        return lambda a, b: np.where(b > a, b - a, a.dtype.type(0))
     if name.startswith("v_sub"):
         return lambda a, b: np.where(a > b, a - b, a.dtype.type(0))
     return lambda a, b: np.where(
