@@ -20,6 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import xtarget
 from xtarget import _bundle_format
 from xtarget._bundle import Bundle
 
@@ -115,6 +116,9 @@ def main() -> None:
             f"  built again: up to date {again:.2f} s, file gone, from the cache {elsewhere:.2f} s"
         )
         opening(Path(path))
+        if not any(info.vendor == "cpu" for info in xtarget.devices()):
+            print("  process that runs add: not measured, there is no OpenCL CPU run time here")
+            return
         seconds([*build, "--kernel", "add", "--target", "cpu"], XTARGET_CACHE_DIR=cache)
         ways = {
             "bundle, no Triton" if given.python != sys.executable else "bundle": [given.python],
