@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from . import floats
+from . import scalar_floats
 from .decode import Instruction
 from .memory import Array
 from .operands import plain, scalar_put, unsupported
@@ -126,20 +126,7 @@ _rule("pack_lh_b32_b16", "u32", "u32 u32",
       lambda a, b: a & np.uint32(0xFFFF) | b & np.uint32(0xFFFF0000))  # fmt: skip
 _rule("pack_hh_b32_b16", "u32", "u32 u32", lambda a, b: a >> 16 | b & np.uint32(0xFFFF0000))
 _rule("pack_hl_b32_b16", "u32", "u32 u32", lambda a, b: a >> 16 | b << 16)
-# gfx11.5 and gfx12: floats on the scalar unit
-_rule("add_f32", "f32", "f32 f32", np.add)
-_rule("sub_f32", "f32", "f32 f32", np.subtract)
-_rule("mul_f32", "f32", "f32 f32", np.multiply)
-_rule("min_f32 min_num_f32", "f32", "f32 f32", np.fmin)
-_rule("max_f32 max_num_f32", "f32", "f32 f32", np.fmax)
-_rule("cvt_f32_i32", "f32", "i32", lambda a: a.astype(np.float32))
-_rule("cvt_f32_u32", "f32", "u32", lambda a: a.astype(np.float32))
-_rule("cvt_i32_f32", "i32", "f32", floats.to_int(np.int32))
-_rule("cvt_u32_f32", "u32", "f32", floats.to_int(np.uint32))
-_rule("trunc_f32", "f32", "f32", np.trunc)
-_rule("floor_f32", "f32", "f32", np.floor)
-_rule("ceil_f32", "f32", "f32", np.ceil)
-_rule("rndne_f32", "f32", "f32", np.rint)
+_RULES |= scalar_floats.RULES
 
 _RELATIONS: dict[str, Callable[[Array, Array], Array]] = {
     "eq": np.equal,
@@ -175,7 +162,8 @@ def build(ins: Instruction) -> Step | None:
 
 
 def _operands(ins: Instruction, kinds: tuple[str, ...]) -> tuple[list[Any], tuple[int, ...]]:
-    found = [plain(ins, ins.fields[f"ssrc{i}"], kind) for i, kind in enumerate(kinds)]
+    codes = scalar_floats.codes(ins)
+    found = [plain(ins, code, kind) for code, kind in zip(codes, kinds, strict=False)]
     return [s.get for s in found], tuple(r for s in found for r in s.reads)
 
 
@@ -233,16 +221,15 @@ def _general(ins: Instruction, rule: _Rule) -> Step:
 
 def _compare(ins: Instruction) -> Step:
     _, _, relation, kind = ins.mnemonic.split("_", 3)
-    negated = relation.startswith("n") and relation[1:] in _RELATIONS
-    function = _RELATIONS.get(relation[1:] if negated else relation)
-    if function is None or kind not in ("i32", "u32", "u64", "f32"):
+    relations = scalar_floats.RELATIONS if kind in ("f16", "f32") else _RELATIONS
+    function = relations.get(relation)
+    if function is None or kind not in ("i32", "u32", "u64", "f16", "f32"):
         raise unsupported(ins)
     (a, b), reads = _operands(ins, (kind, kind))
 
     def step(w: Waves) -> None:
         w.demand(reads, "to compare it", everywhere=True)
-        result = _flags(w, function(a(w), b(w)))
-        w.scc = ~result if negated else result
+        w.scc = _flags(w, function(a(w), b(w)))
 
     return step
 
