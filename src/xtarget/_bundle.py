@@ -15,9 +15,9 @@ from typing import Any
 
 from . import _bundle_sign, _cache, _env
 from ._bundle_format import BundleFile
-from ._cache.entry import check_types
+from ._cache.entry import artifact_of
 from ._errors import LoadError
-from ._types import Artifact, CompileRequest, Parameter, Resources, Scratch, Target
+from ._types import Artifact, CompileRequest, Target
 from .targets._variants import FORMS, fit, portable_fit
 
 __all__ = [
@@ -147,20 +147,9 @@ class Bundle:
             LoadError: the file is damaged.
         """
         binary = self.file.binary(target, variant.get("portable" if portable else "binary"))
-        fields = dict(variant["artifact"])
+        form = {"format": variant["portable_format"]} if portable else {}
         try:
-            made = Artifact(
-                target=target,
-                binary=binary,
-                format=variant["portable_format"] if portable else fields.pop("format"),
-                parameters=tuple(Parameter(**p) for p in fields.pop("parameters")),
-                global_scratch=Scratch(**fields.pop("global_scratch")),
-                profile_scratch=Scratch(**fields.pop("profile_scratch")),
-                resources=Resources(**fields.pop("resources")),
-                **{name: value for name, value in fields.items() if name != "format"},
-            )
-            check_types(made)
-            return made
+            return artifact_of(variant["artifact"], target=target, binary=binary, **form)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise LoadError(
                 f"the bundle {self.path} is refused: a record for {target} is not of the form that "

@@ -17,7 +17,7 @@ from typing import Any
 from . import _env
 from ._errors import DriverError, NoDeviceError, UnknownTargetError
 from ._types import VENDOR_ALIASES, ProbeReport
-from .targets.base import Compiler, Device, Driver, Locator
+from .targets.base import Compiler, Device, Driver, Locator, NamesDevices, Replaceable
 
 __all__ = [
     "compiler",
@@ -226,7 +226,9 @@ def find_device(wanted: object) -> str:
 
 def _words(vendor: str) -> tuple[str, ...]:
     """What a vendor that names its devices by words calls them."""
-    return tuple(driver(vendor).names())  # type: ignore[attr-defined]
+    found = driver(vendor)
+    assert isinstance(found, NamesDevices), f"the driver of {vendor} has no names()"
+    return tuple(found.names())
 
 
 def _choices() -> str:
@@ -267,8 +269,8 @@ def open_device(name: str) -> Device:
                     f"device {name!r} does not exist: {error} {_choices()}"
                 ) from error
             _devices[name] = device
-            if vendor in _NAMED_ONLY:
-                device.when_lost(partial(_forget, name))  # type: ignore[attr-defined]
+            if isinstance(device, Replaceable):
+                device.when_lost(partial(_forget, name))
     return device
 
 

@@ -6,11 +6,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
+from processes import gone
 
 from xtarget._errors import CompileError
 from xtarget.targets import _child
@@ -55,20 +54,6 @@ def assert_works(worker: Worker) -> None:
     assert (kernel.parameters, kernel.asserts) == (("ptr",), False)
     assert "get_sub_group_local_id" in text
     assert worker.emit(text)[:4] == b"\x03\x02\x23\x07"
-
-
-def gone(pid: int, seconds: float = 10.0) -> bool:
-    """Whether a process that is not our child ends within the time."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        try:
-            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        except FileNotFoundError:
-            return True
-        if state == "Z":
-            return True
-        time.sleep(0.02)
-    return False
 
 
 def test_one_child_serves_many_requests(worker: Worker) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from processes import gone
 
 from xtarget._errors import LoadError, XTargetError
 from xtarget.targets import _jit, _jit_process
@@ -38,20 +39,6 @@ def build(jit: Jit, what: str, device: str = "device") -> tuple[int, str]:
     """The child that built, and what it made."""
     pid, _, made = jit.build("k cannot be loaded", device, what.encode(), "k").partition(b" ")
     return int(pid), made.decode()
-
-
-def gone(pid: int, seconds: float = 10.0) -> bool:
-    """Whether a process ends within the time."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        try:
-            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        except FileNotFoundError:
-            return True
-        if state == "Z":
-            return True
-        time.sleep(0.02)
-    return False
 
 
 def test_nothing_is_started_before_it_is_needed(jit: Jit) -> None:

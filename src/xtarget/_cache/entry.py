@@ -28,9 +28,9 @@ __all__ = [
     "Entry",
     "Place",
     "artifact_fields",
+    "artifact_of",
     "check_file",
     "check_mark",
-    "check_types",
     "describe",
     "file_name",
     "is_key",
@@ -138,19 +138,13 @@ class Entry:
         return len(self.mark) + sum(map(len, self.files.values()))
 
     def artifact(self) -> Artifact:
-        fields = dict(self.body["artifact"])
-        made = Artifact(
+        fields = self.body["artifact"]
+        return artifact_of(
+            fields,
             target=Target.parse(self.body["target"]),
             binary=self.files[fields["format"]],
             texts={s: data.decode() for s, data in self.files.items() if s != fields["format"]},
-            parameters=tuple(Parameter(**p) for p in fields.pop("parameters")),
-            global_scratch=Scratch(**fields.pop("global_scratch")),
-            profile_scratch=Scratch(**fields.pop("profile_scratch")),
-            resources=Resources(**fields.pop("resources")),
-            **fields,
         )
-        check_types(made)
-        return made
 
 
 def artifact_fields(a: Artifact) -> tuple[dict[str, bytes], dict[str, Any]]:
@@ -169,10 +163,30 @@ def describe(artifact: Artifact) -> dict[str, Any]:
     return facts
 
 
-def check_types(made: Artifact) -> None:
-    """Raises:
-    ValueError: it has facts of types that no compiler gives: launching believes them.
+def artifact_of(fields: Mapping[str, Any], **given: Any) -> Artifact:
+    """The artifact that `artifact_fields` took apart.
+
+    Args:
+        fields: its facts, from a file that nobody vouches for.
+        given: what is not among them, or stands above them.
+
+    Raises:
+        KeyError, TypeError, AttributeError, ValueError: it has not all facts, or ones of types that
+            no compiler gives: launching believes them.
     """
+    facts = dict(fields)
+    made = Artifact(
+        parameters=tuple(Parameter(**p) for p in facts.pop("parameters")),
+        global_scratch=Scratch(**facts.pop("global_scratch")),
+        profile_scratch=Scratch(**facts.pop("profile_scratch")),
+        resources=Resources(**facts.pop("resources")),
+        **{**facts, **given},
+    )
+    _check_types(made)
+    return made
+
+
+def _check_types(made: Artifact) -> None:
     resources = [n for n in _flat(made.resources).values() if n is not None]
     scratch = [*_flat(made.global_scratch).values(), *_flat(made.profile_scratch).values()]
     numbers = [made.num_warps, made.warp_size, made.shared_bytes, made.cluster, *scratch]

@@ -20,7 +20,9 @@ __all__ = [
     "Function",
     "Locator",
     "Module",
+    "NamesDevices",
     "PreparedLaunch",
+    "Replaceable",
     "Stream",
     "Value",
 ]
@@ -252,6 +254,24 @@ class Driver(Protocol):
             NoDeviceError: there is no such device; the message says what there is or why there is
                 none.
         """
+        ...
+
+
+@runtime_checkable
+class NamesDevices(Protocol):
+    """What a driver adds whose devices have words for numbers (`emu:gfx942`)."""
+
+    def names(self) -> Sequence[str]:
+        """What comes after the vendor in a device's name, by ordinal."""
+        ...
+
+
+@runtime_checkable
+class Replaceable(Protocol):
+    """What a device adds that can be opened anew after a kernel has failed on it."""
+
+    def when_lost(self, action: Callable[[], None]) -> None:
+        """Have `action` called when that happens."""
         ...
 
 
