@@ -7,6 +7,19 @@ from .indexing import memory, offset, span
 
 
 @triton.jit
+def _tile(block, tiles_m, tiles_n, GROUP_M: tl.constexpr):
+    """Which matrix of the batch, and which tile of its result, a block makes."""
+    i = block // (tiles_m * tiles_n)
+    tile = block % (tiles_m * tiles_n)
+    # GROUP_M rows of tiles go together, column by column, so that what they share stays in L2
+    group = tile // (GROUP_M * tiles_n)
+    height = tl.minimum(tiles_m - group * GROUP_M, GROUP_M)
+    tile_m = group * GROUP_M + tile % (GROUP_M * tiles_n) % height
+    tile_n = tile % (GROUP_M * tiles_n) // height
+    return i, tile_m, tile_n
+
+
+@triton.jit
 def matmul(
     a, b, out, M, N, K, chunk, part, batch_shape, sa, sb, so, am, ak, bk, bn, om, on,
     DOT: tl.constexpr, T: tl.constexpr, EVEN_K: tl.constexpr, GROUP_M: tl.constexpr,
@@ -17,16 +30,8 @@ def matmul(
     Grid x is batch * tiles. Grid y cuts K into parts of `chunk` (a multiple of BLOCK_K), each of
     which writes its own result, `part` elements after the one before.
     """
-    tiles_m = tl.cdiv(M, BLOCK_M)
     tiles_n = tl.cdiv(N, BLOCK_N)
-    block = tl.program_id(0).to(K.dtype)
-    i = block // (tiles_m * tiles_n)
-    tile = block % (tiles_m * tiles_n)
-    # GROUP_M rows of tiles go together, column by column, so that what they share stays in L2
-    group = tile // (GROUP_M * tiles_n)
-    height = tl.minimum(tiles_m - group * GROUP_M, GROUP_M)
-    tile_m = group * GROUP_M + tile % (GROUP_M * tiles_n) % height
-    tile_n = tile % (GROUP_M * tiles_n) // height
+    i, tile_m, tile_n = _tile(tl.program_id(0).to(K.dtype), tl.cdiv(M, BLOCK_M), tiles_n, GROUP_M)
 
     rm = tile_m * BLOCK_M + tl.arange(0, BLOCK_M).to(K.dtype)
     rn = tile_n * BLOCK_N + tl.arange(0, BLOCK_N).to(K.dtype)
@@ -79,16 +84,8 @@ def matmul_outer(
 
     PANELS: `b` comes from `panels`, in pieces of BLOCK_N columns; its strides mean nothing then.
     """
-    tiles_m = tl.cdiv(M, BLOCK_M)
     tiles_n = tl.cdiv(N, BLOCK_N)
-    block = tl.program_id(0).to(K.dtype)
-    i = block // (tiles_m * tiles_n)
-    tile = block % (tiles_m * tiles_n)
-    # GROUP_M rows of tiles go together, column by column, so that what they share stays in L2
-    group = tile // (GROUP_M * tiles_n)
-    height = tl.minimum(tiles_m - group * GROUP_M, GROUP_M)
-    tile_m = group * GROUP_M + tile % (GROUP_M * tiles_n) % height
-    tile_n = tile % (GROUP_M * tiles_n) // height
+    i, tile_m, tile_n = _tile(tl.program_id(0).to(K.dtype), tl.cdiv(M, BLOCK_M), tiles_n, GROUP_M)
 
     rm = tile_m * BLOCK_M + tl.arange(0, BLOCK_M).to(K.dtype)
     rn, n_mask = span(tile_n * BLOCK_N, N, BLOCK_N)
