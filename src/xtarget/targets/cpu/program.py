@@ -12,11 +12,14 @@ from pathlib import Path
 import pyopencl as cl
 
 from ..._errors import LoadError
+from . import pocl
 from .errors import check, failure
 
 __all__ = ["build_native", "from_machine_code", "machine_code", "native_key", "with_header"]
 
 _MAGIC = b"XTCLBIN1"
+#: Environment variables of the run times, Intel's and PoCL's.
+_SWITCHES = ("CL_CONFIG_", "POCL_")
 # pyopencl reports build logs through the process-wide warnings
 _warnings_lock = threading.Lock()
 
@@ -38,7 +41,11 @@ def _machine() -> str:
             flags = next((line for line in file if line.startswith(("flags", "Features"))), "")
     except OSError:
         flags = ""
-    switches = [f"{k}={v}" for k, v in sorted(os.environ.items()) if k.startswith("CL_CONFIG_")]
+    switches = [
+        f"{name}={value}"
+        for name, value in sorted(os.environ.items())
+        if name.startswith(_SWITCHES) and name not in pocl.ENVIRONMENT
+    ]
     return sha256("\n".join([flags, *switches]).encode()).hexdigest()[:16]
 
 
