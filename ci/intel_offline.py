@@ -109,6 +109,7 @@ def main() -> int:
     parser.add_argument("--device", default="pvc", help="in ocloc's words; default pvc")
     parser.add_argument("--kernel", action="append", default=[], help="only this; repeatable")
     parser.add_argument("--dtype", action="append", default=[], help="only this; repeatable")
+    parser.add_argument("--own", action="store_true", help="the kernels' own num_warps only")
     given = parser.parse_args()
     if ocloc.find() is None:
         print("ocloc is not on the PATH: see the first lines of this file.", file=sys.stderr)
@@ -118,7 +119,7 @@ def main() -> int:
     print(f"| kernel | dtype | num_warps | {' | '.join(map(str, SIZES))} | 16 large |")
     print("| --- | --- | --- | --- | --- | --- |", flush=True)
     for name, dtype, request in requests(target, given.kernel, given.dtype):
-        for num_warps in dict.fromkeys((request.num_warps, *WARPS)):
+        for num_warps in dict.fromkeys((request.num_warps, *(() if given.own else WARPS))):
             own = " (its own)" if num_warps == request.num_warps else ""
             sized = replace(request, num_warps=num_warps)
             if sized in seen:

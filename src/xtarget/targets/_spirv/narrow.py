@@ -119,8 +119,13 @@ class _Writer:
                     for a in split_list(arguments)]  # fmt: skip
         types, values = [t for t, _ in operands], [v for _, v in operands]
         lines: list[str] = []
-        wide, outcome, given_type = "", result, type_
-        if not self._half_math and any("half" in t for t in (type_, *types)):
+        outcome, given_type = result, type_
+        halves = not self._half_math and any("half" in t for t in (type_, *types))
+        size = max([_split(t)[0] for t in types], default=0)
+        if not halves and self._part(size, types) == size:
+            self.called[name] = ""  # declared as it was
+            return [match[0]]
+        if halves:
             wide = "double" if name.startswith(_FUSED) else "float"
             for index, operand in enumerate(types):
                 if "half" in operand:
