@@ -17,14 +17,14 @@ CPU = Target("cpu", "spirv64")
 
 
 @cache
-def _of_the_device() -> dict[str, Any]:
+def device_options() -> dict[str, Any]:
     """What the CPU's run time has to be compiled for; nothing where there is none."""
     report = cpu.create_driver().probe()
     return dict(report.devices[0].compile_options) if report.devices else {}
 
 
 def compiled(case: Case, **options: Any) -> Artifact:
-    return cpu.create_compiler().compile(request(case, **_of_the_device() | options), CPU)
+    return cpu.create_compiler().compile(request(case, **device_options() | options), CPU)
 
 
 @cache
