@@ -193,8 +193,14 @@ def _check(routine: str, status: int, log: str = "") -> None:
 class Route:
     """From machine code to dpctl's programs, for one queue's device."""
 
-    def __init__(self, driver: _Driver, bundle: Any, context: int) -> None:
-        """`bundle`: makes a new kernel bundle of (module, context), as dpctl takes it."""
+    def __init__(self, driver: _Driver, bundle: Any, context: Any) -> None:
+        """Keeps `context`, the queue's, alive.
+
+        Args:
+            driver: of the device.
+            bundle: makes dpctl's SyclProgram of a module, an address of a context, and a backend.
+            context: dpctl's.
+        """
         self._driver = driver
         self._bundle = bundle
         self._context = context
@@ -218,7 +224,7 @@ class Route:
             LoadError: the driver refuses it: it is another driver's or device's.
         """
         module = self._driver.from_code(code, options)  # the bundle's from here on
-        program = self._bundle(module, self._context, self._driver.backend)
+        program = self._bundle(module, self._context.addressof_ref(), self._driver.backend)
         return program.get_sycl_kernel(entry)
 
 
@@ -236,9 +242,10 @@ def find_route(queue: dpctl.SyclQueue) -> Route | None:
         context_of = _function(sycl, _NAMES["context"], handle, _Pointer)
         device_of = _function(sycl, _NAMES["device"], handle, _Pointer)
         bundle = _bundle_maker(sycl)
-        context = queue.sycl_context.addressof_ref()
-        device = queue.sycl_device.addressof_ref()
-        driver = kind(library, context_of(context), device_of(device))
+        context, device = queue.sycl_context, queue.sycl_device
+        driver = kind(
+            library, context_of(context.addressof_ref()), device_of(device.addressof_ref())
+        )
     except (OSError, AttributeError, KeyError):
         return None
     return Route(driver, bundle, context)
