@@ -54,6 +54,8 @@ class Options:
         pointers: `real`, or `integer`: the entry takes addresses as 64-bit integers.
         fp64, fp16, int64_atomics: the device has these. A kernel that wants one it has not is
             refused with the line.
+        half_math: the device has functions of halves; without, they go through floats.
+        function_bytes: the widest vector that a function of the device takes; 0: any.
         kernel_clock: the device has the extension SPV_KHR_shader_clock.
         dot_bytes: shared memory that large dots may take to be loops (see `dots`); with zero, every
             dot is unrolled.
@@ -68,6 +70,8 @@ class Options:
     fp64: bool = True
     fp16: bool = True
     int64_atomics: bool = True
+    half_math: bool = True
+    function_bytes: int = 0
     kernel_clock: bool = False
     dot_bytes: int = 0
     lanes: str = "threads"
@@ -106,9 +110,13 @@ class Options:
             )
         if self.pointers not in _POINTERS:
             raise OptionError(f"pointers is {self.pointers!r}; it must be one of {_POINTERS}.")
-        for name in (*_CAPABILITIES, "kernel_clock"):
+        for name in (*_CAPABILITIES, "half_math", "kernel_clock"):
             if not isinstance(getattr(self, name), bool):
                 raise OptionError(f"{name} is {getattr(self, name)!r}; it must be True or False.")
+        if self.function_bytes and self.function_bytes < 16:
+            raise OptionError(
+                f"function_bytes is {self.function_bytes}; it must be 0, or 16 at least."
+            )
         if self.lanes not in _LANES:
             raise OptionError(f"lanes is {self.lanes!r}; it must be one of {_LANES}.")
 
@@ -237,6 +245,8 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
             integer_pointers=options.pointers == "integer",
             fp_fusion=options.enable_fp_fusion,
             fp64=options.fp64,
+            half_math=options.half_math,
+            function_bytes=options.function_bytes,
             kernel_clock=options.kernel_clock,
             vectors=options.lanes == "vectors",
         )

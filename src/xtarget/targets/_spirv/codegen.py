@@ -13,6 +13,7 @@ from . import library
 from .arithmetic import NEEDS_DEFINITION
 from .irtext import Draft, Entry, Layout, UnsupportedError
 from .literals import in_old_style
+from .narrow import narrowed
 from .retarget import CLOCK, retarget
 from .vector_code import LANES
 from .vectors import NotVectorizableError, vectorize
@@ -96,7 +97,10 @@ def prepare(text: str, bitcode: bytes, entry: str, layout: Layout) -> tuple[str,
             module = _vectorized(module, entry)
             kernel = replace(kernel, warp_size=1)
     # SPIR-V cannot say "or disjoint"; as a sum it stays visible to the device as address arithmetic
-    return str(module).replace(" = or disjoint ", " = add nuw nsw "), kernel
+    text = str(module).replace(" = or disjoint ", " = add nuw nsw ")
+    if not layout.half_math or layout.function_bytes:
+        text = narrowed(text, half_math=layout.half_math, function_bytes=layout.function_bytes)
+    return text, kernel
 
 
 def _vectorized(module: Any, entry: str) -> Any:

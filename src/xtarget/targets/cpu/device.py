@@ -15,6 +15,7 @@ from .discover import spirv_version
 from .errors import check
 from .memory import CpuBuffer, allocate
 from .module import CpuModule, build
+from .pocl import is_pocl, use_machine_code
 from .program import native_key
 from .stream import CpuStream, borrowed_stream, new_stream
 
@@ -26,6 +27,8 @@ class CpuDevice(QueueDevice):
 
     def __init__(self, device: cl.Device, info: DeviceInfo) -> None:
         retired = Retired()
+        if is_pocl(device):
+            use_machine_code()
         with check(f"opening {info.name} ({info.product}) failed"):
             context = cl.Context([device])
         default = new_stream(context, device, info.name, retired, is_default=True)
