@@ -3,7 +3,7 @@ products."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -47,12 +47,14 @@ def _signs(ins: Instruction, number: int) -> tuple[int, int]:
     return ins.fields["neg"] >> number & 1, ins.fields["neg_hi"] >> number & 1
 
 
-def _step(
-    ins: Instruction, reads: list[int], words: int, compute: Callable[[Waves], list[Array]]
-) -> Step:
+def _step(ins: Instruction, compute: Callable[[Waves], list[Array]], *reads: Iterable[int]) -> Step:
+    """A step that puts its results to registers from the destination on.
+
+    Args:
+        reads: the registers of each one's operands.
+    """
     register = ins.fields["vdst"]
-    writes = tuple(range(register, register + words))
-    registers = tuple(reads)
+    made = tuple((tuple(r), (register + i,)) for i, r in enumerate(reads))
 
     def step(w: Waves) -> None:
         for i, value in enumerate(compute(w)):
@@ -60,8 +62,7 @@ def _step(
                 w.vu[register + i][...] = value
             else:
                 np.copyto(w.vu[register + i], value, where=w.mask)
-        if w.undefined:
-            w.defined(registers, writes)
+        w.flowed(made)
 
     return step
 
@@ -74,18 +75,20 @@ def _pair(ins: Instruction) -> Step:
         raise unsupported(ins, "clamp")
     count = 3 if "fma" in name else 2
     gets: list[list[Callable[[Waves], Array]]] = []
-    reads: list[int] = []
+    reads: tuple[list[int], list[int]] = ([], [])
     for number in range(count):
         code = ins.fields[f"src{number}"]
         halves = []
-        for pick, negate in zip(_selects(ins, number), _signs(ins, number), strict=True):
+        for pick, negate, used in zip(
+            _selects(ins, number), _signs(ins, number), reads, strict=True
+        ):
             found = plain(ins, code + pick if code < 128 or code >= 256 else code, kind)
             if pick and 128 <= code < 256:  # a constant has nothing but zeros above its 32 bits
                 zero = np.zeros((1, 1), found.get(None).dtype)  # type: ignore[arg-type]
                 halves.append(_negated(lambda w, zero=zero: zero, negate))  # type: ignore[misc]
             else:
                 halves.append(_negated(found.get, negate))
-                reads.extend(found.reads)
+                used.extend(found.reads)
         gets.append(halves)
     if kind == "u32":
         # the low result is of the first operand, the high one of the second, each as op_sel says
@@ -95,7 +98,7 @@ def _pair(ins: Instruction) -> Step:
         def move(w: Waves) -> list[Array]:
             return [np.array(first.get(w)), np.array(second.get(w))]
 
-        return _step(ins, [*first.reads, *second.reads], 2, move)
+        return _step(ins, move, first.reads, second.reads)
     functions: dict[str, Callable[..., Array]] = {
         "v_pk_fma_f32": floats.fma32,
         "v_pk_mul_f32": np.multiply,
@@ -107,7 +110,7 @@ def _pair(ins: Instruction) -> Step:
         values = [function(*(g[half](w) for g in gets)) for half in (0, 1)]
         return [v.view(np.uint32) for v in values]
 
-    return _step(ins, reads, 2, compute)
+    return _step(ins, compute, *reads)
 
 
 def _shifted(code: int, pick: int) -> int:
@@ -154,7 +157,7 @@ def _halves(ins: Instruction) -> Step:
         both = low.view(np.uint16).astype(np.uint32)
         return [both | high.view(np.uint16).astype(np.uint32) << 16]
 
-    return _step(ins, reads, 1, compute)
+    return _step(ins, compute, reads)
 
 
 def _mixed(ins: Instruction) -> Step:
@@ -183,7 +186,7 @@ def _mixed(ins: Instruction) -> Step:
             return [half << 16 | row & np.uint32(0xFFFF)]
         return [half | row & np.uint32(0xFFFF0000)]
 
-    return _step(ins, reads, 1, compute)
+    return _step(ins, compute, reads)
 
 
 def _as_float(
@@ -228,7 +231,7 @@ def _dot(ins: Instruction) -> Step:
     if name not in ("v_dot2_f32_f16", "v_dot2_f32_bf16", "v_dot4_i32_i8", "v_dot4_u32_u8",
                     "v_dot4_i32_iu8"):  # fmt: skip
         raise unsupported(ins)
-    return _step(ins, [*a.reads, *b.reads, *c.reads], 1, compute)
+    return _step(ins, compute, (*a.reads, *b.reads, *c.reads))
 
 
 def _dot2(name: str, a: Array, b: Array, c: Array) -> Array:

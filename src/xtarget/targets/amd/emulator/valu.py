@@ -13,6 +13,7 @@ from .memory import Array
 from .operands import Put, Source, plain, scalar_put, source, unsupported, vector_put
 from .vector import ALU, COMPARE, KEEPS_HALF, bitop3
 from .waves import EXEC, SGPR, VCC, Waves
+from .words import flow
 
 __all__ = ["Step", "build", "sources", "written"]
 
@@ -86,7 +87,7 @@ def _alu(
     else:
         put = vector_put(ins, register, result, ins.mnemonic in KEEPS_HALF)
         writes = written(ins, register, result)
-    return step_of(found, put, writes, function)
+    return _step_of(ins, found, put, writes, function)
 
 
 def written(ins: Instruction, register: int, kind: str) -> tuple[int, ...]:
@@ -98,22 +99,25 @@ def written(ins: Instruction, register: int, kind: str) -> tuple[int, ...]:
     return (register,)
 
 
-def step_of(
-    found: list[Source], put: Put, writes: tuple[int, ...], function: Callable[..., Array]
+def _step_of(
+    ins: Instruction,
+    found: list[Source],
+    put: Put,
+    writes: tuple[int, ...],
+    function: Callable[..., Array],
 ) -> Step:
     """A step that puts the function of the operands."""
-    reads = tuple(r for s in found for r in s.reads)
     gets = [s.get for s in found]
     first = found[0]
     if first.lanes is not None or first.blank is not None:
         return _moved_step(found, put, writes, function)
+    made = flow(ins.mnemonic, [s.reads for s in found], writes)
     if len(gets) == 1:
         (a,) = gets
 
         def one(w: Waves) -> None:
             put(w, function(a(w)))
-            if w.undefined:
-                w.defined(reads, writes)
+            w.flowed(made)
 
         return one
     if len(gets) == 2:
@@ -121,16 +125,14 @@ def step_of(
 
         def two(w: Waves) -> None:
             put(w, function(a(w), b(w)))
-            if w.undefined:
-                w.defined(reads, writes)
+            w.flowed(made)
 
         return two
     a, b, c = gets
 
     def three(w: Waves) -> None:
         put(w, function(a(w), b(w), c(w)))
-        if w.undefined:
-            w.defined(reads, writes)
+        w.flowed(made)
 
     return three
 
