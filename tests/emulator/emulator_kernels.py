@@ -261,3 +261,28 @@ def waits_for_another(flag, o):
     else:
         if tl.program_id(0) == tl.num_programs(0) - 1:
             tl.atomic_add(flag, 1)
+
+
+@triton.jit
+def all_sums(x, partial, count, o, n: tl.constexpr, block: tl.constexpr):
+    """Each program sums its own part, waits for all others, and adds up what all of them left."""
+    pid = tl.program_id(0)
+    tl.store(partial + pid, tl.sum(tl.load(x + pid * block + tl.arange(0, block)), 0))
+    tl.debug_barrier()
+    tl.atomic_add(count, 1)
+    while tl.atomic_add(count, 0) < n:
+        pass
+    tl.debug_barrier()
+    tl.store(o + pid, tl.sum(tl.load(partial + tl.arange(0, n)), 0))
+
+
+@triton.jit
+def one_after_the_other(lock, o, block: tl.constexpr):
+    """Each program adds to what all share, while it holds the lock."""
+    i = tl.arange(0, block)
+    while tl.atomic_cas(lock, 0, 1) == 1:
+        pass
+    tl.debug_barrier()
+    tl.store(o + i, tl.load(o + i) + 1)
+    tl.debug_barrier()
+    tl.atomic_xchg(lock, 0)

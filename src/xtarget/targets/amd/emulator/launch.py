@@ -147,9 +147,18 @@ class Loaded:
         self._lanes = kernel.wavefront_size
 
     def run(
-        self, grid: tuple[int, int, int], block: int, shared: int, kernarg: bytes, limits: Limits
+        self,
+        grid: tuple[int, int, int],
+        block: int,
+        shared: int,
+        kernarg: bytes,
+        limits: Limits,
+        together: bool = False,
     ) -> int:
         """Run a whole grid; returns the number of lane-instructions.
+
+        Args:
+            together: all blocks at the same time, so that they can wait for each other.
 
         Raises:
             KernelFault: what the kernel did wrong, where.
@@ -173,7 +182,9 @@ class Loaded:
                 arena.blank(segment.start + first, size)
             segment.writable = False
             arena.labels = self._labels(kernarg)
-            return self._grid(grid, waves_per_block, shared, segment.start, kernarg, limits)
+            return self._grid(
+                grid, waves_per_block, shared, segment.start, kernarg, limits, together
+            )
         finally:
             arena.free(segment.start)
 
@@ -219,9 +230,10 @@ class Loaded:
         kernarg_at: int,
         kernarg: bytes,
         limits: Limits,
+        at_once: bool,
     ) -> int:
         total = grid[0] * grid[1] * grid[2]
-        together = max(1, _LANES_TOGETHER // (waves_per_block * self._lanes))
+        together = total if at_once else max(1, _LANES_TOGETHER // (waves_per_block * self._lanes))
         lds = shared + (self.kernel.resources.static_shared_bytes or 0)
         private = self.kernel.resources.local_bytes or 0
         memory = GlobalRaces(self.image.arena, waves_per_block, grid) if limits.races else None
@@ -247,7 +259,7 @@ class Loaded:
             return self.program.run(waves, budget)
 
         # atomic operations are whole within one process only, and so is the record of races
-        alone = limits.races or self.program.atomic or total < _WORTH_A_FORK * together
+        alone = limits.races or at_once or self.program.atomic or total < _WORTH_A_FORK * together
         if limits.processes > 1 and not alone:
             return share(total, together, limits.processes, part)
         return part(0, total)

@@ -1,7 +1,8 @@
 """A kernel as basic blocks of steps, and the way of waves through them.
 
 Waves that stand at the same block are stepped together. The ones furthest behind go first, so
-waves that a branch parted meet again where their ways join.
+waves that a branch parted meet again where their ways join; others have their turn where that leads
+nowhere.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from .decode import Instruction
 from .memory import Array, Fault
 from .operands import unsupported
 from .valu import Step
-from .waves import EXEC, VCC, Waves
+from .waves import EXEC, VCC, Group, Waves
 
 __all__ = ["Program"]
 
@@ -46,6 +47,9 @@ _NARROW = re.compile(
 )
 #: The place behind the last block.
 _END = -1
+#: After so many basic blocks without waves that met, ended or came to a barrier, the ones behind
+#: may be waiting for others (for a lock, or at a barrier of the grid): then all have their turns.
+_PATIENCE = 256
 
 #: Which of the waves go to the branch's target.
 Condition: TypeAlias = Callable[[Waves], Array]
@@ -129,19 +133,24 @@ class Program:
         """
         running: list[Waves] = [waves]
         waiting: list[Waves] = []
-        spent = 0
+        spent = calm = 0
         lanes = waves.lanes
         with np.errstate(all="ignore"):
             while running or waiting:
-                if not running:
-                    running, waiting = self._release(waiting)
-                    continue
-                here = min(range(len(running)), key=lambda i: running[i].pc)
+                if not running or (waiting and calm % _PATIENCE == _PATIENCE - 1):
+                    waiting = self._release(waiting, running)
+                calm += 1
+                if calm > _PATIENCE and calm % 2:
+                    here = 0  # the one that waited longest
+                else:
+                    here = min(range(len(running)), key=lambda i: running[i].pc)
                 w = running.pop(here)
+                others = len(running)
                 same = [r for r in running if r.pc == w.pc and r.signalled == w.signalled]
                 if same:
                     running = [r for r in running if not any(r is s for s in same)]
                     w = Waves.join([w, *same])
+                    others, calm = len(running), 0
                 block = self.blocks[w.pc]
                 self._block(w, block)
                 spent += len(block.instructions) * w.count * lanes
@@ -149,10 +158,12 @@ class Program:
                     raise KernelFault(
                         f"{self.name} on {self.arch} was stopped after {spent:,} lane-instructions,"
                         f" at 0x{block.address:x}: it does not end, or waits for another block (no "
-                        "two of a grid need to run at the same time), or needs a larger budget "
-                        "(XTARGET_EMULATOR_BUDGET)."
+                        "two of a grid need to run at the same time, unless it is launched "
+                        "cooperatively), or needs a larger budget (XTARGET_EMULATOR_BUDGET)."
                     )
                 self._after(w, block, running, waiting)
+                if len(running) == others:  # they ended, or wait at a barrier
+                    calm = 0
         return spent
 
     def _block(self, w: Waves, block: Block) -> None:
@@ -217,8 +228,13 @@ class Program:
             )
         return w
 
-    def _release(self, waiting: list[Waves]) -> tuple[list[Waves], list[Waves]]:
-        """Let blocks go on whose waves all stand at one barrier."""
+    def _release(self, waiting: list[Waves], running: list[Waves]) -> list[Waves]:
+        """Let blocks go on, which puts them into `running`, whose waves all stand at one barrier.
+        Returns those that still wait.
+
+        Raises:
+            KernelFault: nothing else runs, and a block's waves can never meet.
+        """
         group = waiting[0].group
         place: dict[int, set[int]] = {}
         count: dict[int, int] = {}
@@ -226,24 +242,39 @@ class Program:
             for block in w.block.tolist():
                 place.setdefault(block, set()).add(w.at_barrier)
                 count[block] = count.get(block, 0) + 1
+        ready = np.zeros(len(group.blocks), bool)
         for block, places in place.items():
-            x, y, z = (int(c) for c in group.blocks[block])
-            where = sorted(f"0x{self.blocks[p].instructions[-1].address:x}" for p in places)
-            if len(places) > 1:
-                raise KernelFault(
-                    f"{self.name} on {self.arch}, block ({x}, {y}, {z}): its warps wait at "
-                    f"different barriers, {' and '.join(where)}."
-                )
-            if count[block] != group.waves_per_block:
-                raise KernelFault(
-                    f"{self.name} on {self.arch}, block ({x}, {y}, {z}): {count[block]} of "
-                    f"{group.waves_per_block} warps wait at the barrier at {where[0]}, and the "
-                    "others have ended."
-                )
+            ready[block] = len(places) == 1 and count[block] == group.waves_per_block
+            if not ready[block] and not running:
+                raise self._never(group, block, places, count[block])
+        rest = []
+        for w in waiting:
+            here = ready[w.block]
+            if here.all():
+                running.append(w)
+            elif here.any():
+                running.append(w.take(here))
+                rest.append(w.take(~here))
+            else:
+                rest.append(w)
         if group.races is not None:
-            group.races.barrier()
+            group.races.barrier(np.flatnonzero(ready))
         group.lds_blank_left = bool(group.lds_blank.any())
-        return waiting, []
+        return rest
+
+    def _never(self, group: Group, block: int, places: set[int], count: int) -> KernelFault:
+        """The error for a block whose waves do not all come to one barrier."""
+        x, y, z = (int(c) for c in group.blocks[block])
+        where = sorted(f"0x{self.blocks[p].instructions[-1].address:x}" for p in places)
+        who = f"{self.name} on {self.arch}, block ({x}, {y}, {z})"
+        if len(places) > 1:
+            return KernelFault(
+                f"{who}: its warps wait at different barriers, {' and '.join(where)}."
+            )
+        return KernelFault(
+            f"{who}: {count} of {group.waves_per_block} warps wait at the barrier at {where[0]}, "
+            "and the others have ended."
+        )
 
 
 def _target(ins: Instruction) -> int:
