@@ -65,7 +65,7 @@ class HipStream(Owned, StreamBase):
 
     def capturing(self) -> bool:
         handle = self.live()
-        if handle == 0:
+        if self.is_default:
             return False  # HIP cannot capture the null stream
         device, doing = self._device, f"asking whether a stream of {self.where} is captured"
         with device.current():

@@ -68,6 +68,8 @@ class CudaStream(StreamBase):
 
     def capturing(self) -> bool:
         handle = self.handle
+        if self.is_default:
+            return False  # CUDA cannot capture the legacy stream
         with self._device.current():
             what = f"asking whether a stream of {self.where} is captured"
             return bool(int(check(driver.cuStreamIsCapturing(handle), what)))
