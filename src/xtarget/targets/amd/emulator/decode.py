@@ -226,9 +226,12 @@ def _search(forms: tuple[Any, ...], head: bytes) -> tuple[Any, str] | None:
             raw = int.from_bytes(head, "little")
             found = object.__new__(form)
             found._raw = raw
-            if hasattr(form, "opx"):
+            if not hasattr(form, "opx"):
+                return form, found.op.name
+            try:
                 return form, f"{found.opx.name}+{found.opy.name}"
-            return form, found.op.name
+            except ValueError:  # a number that no operation has
+                return None
     return None
 
 

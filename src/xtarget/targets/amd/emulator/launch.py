@@ -33,6 +33,8 @@ _RELOCATIONS = (4, 9)
 #: How many lanes are stepped together: enough to make NumPy's cost of a call small.
 _LANES_TOGETHER = 2048
 _PRELOAD_SKIPS = 256
+#: Vector registers of a thread on gfx90a and later, accumulators included.
+_MOST_REGISTERS = 512
 #: How many times that a launch has to be, before several processes are started for it.
 _WORTH_A_FORK = 8
 
@@ -118,11 +120,16 @@ class Image:
         if start != symbols[name].value:
             raise LoadError(f"the descriptor of {name} leads to another place than its code.")
         descriptor = _Descriptor(entry, rsrc1, rsrc2, rsrc3, properties, preload)
+        counts = (kernel.resources.registers or 0, kernel.resources.accumulator_registers or 0)
+        if max(counts) > _MOST_REGISTERS:
+            raise LoadError(f"{name} asks for {max(counts):,} vector registers.")
         if (rsrc1 >> 12 & 0xFF) != 0xF0:
             raise LoadError(
                 f"{name} asks for a float mode (0x{rsrc1 >> 12 & 0xFF:02x}) other than IEEE's "
                 "rounding with subnormals, which the emulator does not have."
             )
+        if not code:
+            raise LoadError(f"{name} has no code.")
         program = Program(name, self.arch, decode(code, self.arch))
         return Loaded(self, kernel, descriptor, program)
 
