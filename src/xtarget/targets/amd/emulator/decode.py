@@ -29,6 +29,8 @@ _PIP = 'pip install "xtarget[emulate]"'
 _LITERAL, _DPP16, _DPP8, _DPP8FI = 255, 250, 233, 234
 _SOURCES = ("src0", "src1", "src2", "ssrc0", "ssrc1", "srcx0", "srcy0")
 _WITH_LITERAL = ("fmamk", "fmaak", "madmk", "madak", "s_setreg_imm32")
+#: The format of a product with scales, and the upper half of its first word (v_mfma_ld_scale_b32).
+_SCALED, _LOADS_SCALES = "VOP3PX2", bytes((0xAC, 0xD3))
 _SUFFIXES = re.compile(r"(_SDST|_LIT|_DPP16|_DPP8|_MFMA)+$")
 _FORMATS = {"vflat": "flat", "vglobal": "global", "vscratch": "scratch", "vbuffer": "mubuf"}
 #: Fields whose names differ between the generations.
@@ -149,6 +151,8 @@ class Instruction:
         fields: the encoding's fields as stored.
         literal: the 32-bit constant behind the instruction.
         second: the other half's mnemonic (`vopd`).
+        saturates: what overflows half precision or less becomes the largest number (the mode
+            FP16_OVFL, which a kernel sets while it runs).
     """
 
     address: int
@@ -161,6 +165,7 @@ class Instruction:
     dpp: Dpp | None = None
     sdwa: bool = False
     second: str = ""
+    saturates: bool = False
 
     @property
     def cdna(self) -> bool:
@@ -196,7 +201,9 @@ def _match(generation: str, data: bytes) -> tuple[Any, str] | None:
     long = _long_forms(generation)
     if long:
         found = _search(long, data)
-        if found is not None:
+        # its second half is an instruction of its own, which may stand behind any other
+        scales = found is None or found[0].__name__ != _SCALED or data[2:4] == _LOADS_SCALES
+        if found is not None and scales:
             return found
     return _match_word(generation, data[:4])
 
@@ -285,7 +292,9 @@ def _one(data: bytes, address: int, arch: str) -> Instruction:
         for key, field in form._fields
         if key not in ("encoding", "seg")
     }
-    if (kind.startswith("VOP3P_") and "_MFMA" in kind) or "mfma" in mnemonic:
+    if kind == _SCALED:
+        base = "mfma"
+    elif (kind.startswith("VOP3P_") and "_MFMA" in kind) or "mfma" in mnemonic:
         base = "mfma"
         fields.update(acc=raw >> 59 & 3, acc_cd=raw >> 15 & 1, cbsz=raw >> 8 & 7)
         fields.update(abid=raw >> 11 & 15, blgp=raw >> 61 & 7)
@@ -294,6 +303,8 @@ def _one(data: bytes, address: int, arch: str) -> Instruction:
         sign = (field.mask + 1) >> 1
         fields["offset"] = (fields["offset"] ^ sign) - sign
     size = 8 if base.startswith(("vop3", "vopd", "mfma")) else form._base_size
+    if kind == _SCALED:
+        size = 16
     if base in ("vop1", "vop2", "vopc", "sop1", "sop2", "sopc", "sopk", "sopp"):
         size = 4
     literal, dpp = None, None

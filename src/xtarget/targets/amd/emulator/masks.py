@@ -11,7 +11,7 @@ from . import floats
 from .decode import Instruction
 from .memory import Array
 from .operands import plain, reads_vcc, unsupported, vector_put
-from .valu import Step, sources, written
+from .valu import Step, low_reads, sources, written
 from .waves import SGPR, VCC, Waves
 
 __all__ = ["build"]
@@ -145,6 +145,7 @@ def _multiply_wide(ins: Instruction) -> Step:
     found = sources(ins, (narrow, narrow, wide))
     put = vector_put(ins, ins.fields["vdst"], wide)
     reads = tuple(r for s in found for r in s.reads)
+    low = low_reads(found)
     writes = written(ins, ins.fields["vdst"], wide)
     flag = ins.fields["sdst"]
     dtype = np.int64 if signed else np.uint64
@@ -157,7 +158,7 @@ def _multiply_wide(ins: Instruction) -> Step:
         put(w, total)
         w.write_mask(flag, np.broadcast_to(over, w.mask.shape) & w.mask)
         if w.undefined:
-            w.defined(reads, writes)
+            w.defined_by_halves(low, reads, writes)
 
     return step
 

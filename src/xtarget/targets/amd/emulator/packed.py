@@ -10,8 +10,8 @@ import numpy as np
 from . import floats
 from .decode import Instruction
 from .memory import Array
-from .operands import plain, unsupported, vector_put
-from .valu import Step, sources
+from .operands import FLOATS, KINDS, constant, plain, unsupported, vector_put
+from .valu import Step, saturating, sources
 from .vector import ALU
 from .waves import Waves
 
@@ -122,7 +122,12 @@ def _half(
     ins: Instruction, number: int, kind: str, pick: int, negate: int
 ) -> tuple[Callable[[Waves], Array], tuple[int, ...]]:
     """A half of an operand."""
-    found = plain(ins, ins.fields[f"src{number}"], kind, bool(pick))
+    code = ins.fields[f"src{number}"]
+    if kind[0] != "f" and code in FLOATS:  # to integers it is the float32, of which this is a half
+        word = constant(code, "u32", None) >> np.uint32(16 * pick)
+        half = word.astype(np.uint16).view(KINDS[kind])
+        return (lambda w: half), ()
+    found = plain(ins, code, kind, bool(pick))
     return _negated(found.get, negate if kind[0] == "f" else 0), found.reads
 
 
@@ -140,6 +145,8 @@ def _halves(ins: Instruction) -> Step:
             function = lambda a, b: np.where(a > b, a - b, np.uint16(0))  # noqa: E731
         else:
             raise unsupported(ins, "clamp")
+    if ins.saturates and rule[0] == "f16":
+        function = saturating(function)
     gets: list[list[Callable[[Waves], Array]]] = [[], []]
     reads: list[int] = []
     for number, kind in enumerate(kinds):
@@ -177,7 +184,10 @@ def _mixed(ins: Instruction) -> Step:
             value = np.clip(np.nan_to_num(value), 0, 1)
         if name == "v_fma_mix_f32":
             return [value.view(np.uint32)]
-        half = value.astype(np.float16).view(np.uint16).astype(np.uint32)
+        short = value.astype(np.float16)
+        if ins.saturates:
+            short = floats.bounded(short, value)
+        half = short.view(np.uint16).astype(np.uint32)
         row = w.vu[register]
         if high:
             return [half << 16 | row & np.uint32(0xFFFF)]

@@ -1,19 +1,33 @@
 """A kernel as basic blocks of steps, and the way of waves through them.
 
 Waves that stand at the same block are stepped together. The ones furthest behind go first, so
-waves that a branch parted meet again where their ways join.
+waves that a branch parted meet again where their ways join; now and then the ones that have waited
+longest do, so that one which waits for a lock does not keep its holder from giving it back.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
 
 from ...._errors import KernelFault, UnsupportedInstruction
-from . import lds, masks, matrix, moves, packed, pairs, scalar, valu, vmem
+from . import (
+    conversions,
+    lds,
+    masks,
+    matrix,
+    moves,
+    operands,
+    packed,
+    pairs,
+    scalar,
+    valu,
+    vmem,
+)
 from .decode import Instruction
 from .memory import Array, Fault
 from .operands import unsupported
@@ -22,7 +36,7 @@ from .waves import EXEC, VCC, Waves
 
 __all__ = ["Program"]
 
-_BUILDERS = (pairs.build, masks.build, valu.build, scalar.build, vmem.build, lds.build, moves.build,
+_BUILDERS = (pairs.build, masks.build, valu.build, conversions.build, scalar.build, vmem.build, lds.build, moves.build,
              packed.build, matrix.build)  # fmt: skip
 #: What has no effect where instructions complete at once.
 _NOTHING = {
@@ -42,8 +56,12 @@ _OVERFLOW_MODE = 1 | 23 << 6
 #: What has a result of half precision or less.
 _NARROW = re.compile(
     r"^v_(?!cmp|cvt|mfma|wmma_f32|dot2_f32)\w*_f16$|^v_cvt_(pk_|pkrtz_)?f16_|"
-    r"^v_cvt_\w*(pk|sr)_(fp8|bf8)_f|^v_wmma_f16"
+    r"^v_cvt_\w*(fp8|bf8|fp6|bf6|fp4)_\w*f(32|16)$|^v_cvt_scalef32_\w*f16_|^v_wmma_f16|"
+    r"^v_fma_mix(lo|hi)_f16$"
 )
+_SCALAR_HALF = re.compile(r"^s_\w*_f16$|^s_cvt_(pk_rtz_)?f16_|^v_s_\w*_f16$")
+#: Every so many turns the waves that have stood longest get one.
+_FAIR = 32
 #: The place behind the last block.
 _END = -1
 
@@ -129,16 +147,19 @@ class Program:
         """
         running: list[Waves] = [waves]
         waiting: list[Waves] = []
-        spent = 0
+        spent = turns = 0
         lanes = waves.lanes
         with np.errstate(all="ignore"):
             while running or waiting:
                 if not running:
                     running, waiting = self._release(waiting)
                     continue
-                here = min(range(len(running)), key=lambda i: running[i].pc)
+                turns += 1
+                # a wave that waits for another one's lock is always furthest behind
+                fair = turns % _FAIR == 0
+                here = 0 if fair else min(range(len(running)), key=lambda i: running[i].pc)
                 w = running.pop(here)
-                same = [r for r in running if r.pc == w.pc and r.signalled == w.signalled]
+                same = [r for r in running if r.pc == w.pc and r.state == w.state]
                 if same:
                     running = [r for r in running if not any(r is s for s in same)]
                     w = Waves.join([w, *same])
@@ -255,20 +276,20 @@ def _step(ins: Instruction, clamps: bool) -> Step:
     """The step; for what is not supported, one that says so when it is reached.
 
     Args:
-        clamps: the kernel sets the mode in which an overflow to half or less gives the largest
-            number.
+        clamps: the kernel sets modes, so that `Waves.saturates` may be on.
     """
     if ins.mnemonic in _NOTHING:
         return lambda w: None
     try:
         if ins.mnemonic in ("s_barrier_signal", *_MODES):
             return _state(ins)
-        if clamps and _NARROW.search(ins.mnemonic):
-            raise unsupported(ins, "after a change of the overflow mode")
-        for build in _BUILDERS:
-            step = build(ins)
-            if step is not None:
-                return step
+        step = _built(ins)
+        if step is not None and clamps and _SCALAR_HALF.search(ins.mnemonic):
+            raise unsupported(ins, "where an overflow mode is set")
+        if step is not None and clamps and _NARROW.search(ins.mnemonic):
+            return _by_mode(step, _built(replace(ins, saturates=True)))
+        if step is not None:
+            return step
         error = unsupported(ins)
     except UnsupportedInstruction as refused:
         error = refused
@@ -281,6 +302,15 @@ def _step(ins: Instruction, clamps: bool) -> Step:
     return refuse
 
 
+def _built(ins: Instruction) -> Step | None:
+    return next((step for build in _BUILDERS if (step := build(ins)) is not None), None)
+
+
+def _by_mode(plain: Step, saturating: Step | None) -> Step:
+    assert saturating is not None
+    return lambda w: (saturating if w.saturates else plain)(w)
+
+
 def _state(ins: Instruction) -> Step:
     if ins.mnemonic == "s_barrier_signal":
         # the workgroup's barrier, -1
@@ -291,9 +321,26 @@ def _state(ins: Instruction) -> Step:
             w.signalled = True
 
         return signal
-    if ins.fields["simm16"] == _OVERFLOW_MODE:
-        return lambda w: None  # `_step` refuses what it has an effect on
-    raise unsupported(ins, "a change of the rounding or denormal mode")
+    if ins.fields["simm16"] != _OVERFLOW_MODE:
+        raise unsupported(ins, "a change of the rounding or denormal mode")
+    if ins.mnemonic == "s_setreg_imm32_b32":
+        assert ins.literal is not None
+        on = bool(ins.literal & 1)
+
+        def switch(w: Waves) -> None:
+            w.saturates = on
+
+        return switch
+    found = operands.plain(ins, ins.fields["sdst"], "u32")
+
+    def switch_to(w: Waves) -> None:
+        w.demand(found.reads, "as a mode", everywhere=True)
+        bits = found.get(w) & np.uint32(1)
+        if (bits != bits[0]).any():
+            raise unsupported(ins, "to modes that differ between warps")
+        w.saturates = bool(bits[0, 0])
+
+    return switch_to
 
 
 def _condition(ins: Instruction) -> Condition | None:

@@ -31,6 +31,10 @@ def _rule(
         _RULES["s_" + name] = (result, tuple(sources.split()), function, scc)
 
 
+#: Of 64 bits, with halves that have nothing to do with each other.
+_BY_HALVES = {"s_mov_b64", "s_not_b64", "s_and_b64", "s_or_b64", "s_xor_b64", "s_and_not1_b64"}
+
+
 def _carry(a: Array, b: Array, r: Array) -> Array:
     return r < a
 
@@ -197,6 +201,7 @@ def _general(ins: Instruction, rule: _Rule) -> Step:
     register = ins.fields["sdst"]
     put = scalar_put(ins, register, result)
     writes = _written(register, result)
+    by_halves = ins.mnemonic in _BY_HALVES and len(reads) % 2 == 0
 
     def step(w: Waves) -> None:
         values = [g(w) for g in gets]
@@ -214,9 +219,23 @@ def _general(ins: Instruction, rule: _Rule) -> Step:
         else:
             put(w, value)
         if w.undefined:
-            _defined(w, reads, writes)
+            if by_halves:
+                _each_half_defined(w, reads, writes)
+            else:
+                _defined(w, reads, writes)
 
     return step
+
+
+def _each_half_defined(w: Waves, reads: tuple[int, ...], writes: tuple[int, ...]) -> None:
+    """`_defined` for operations on 64 bits, bit by bit."""
+    known = {register: w.undefined.get(register) for register in reads}
+    for half in (0, 1):
+        bad = [known[register] for register in reads[half::2] if known[register] is not None]
+        if bad:
+            w.undefined[writes[half]] = np.logical_or.reduce(np.broadcast_arrays(*bad))
+        else:
+            w.undefined.pop(writes[half], None)
 
 
 def _compare(ins: Instruction) -> Step:

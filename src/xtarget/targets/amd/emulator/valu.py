@@ -11,13 +11,15 @@ from . import floats
 from .decode import Instruction
 from .memory import Array
 from .operands import Put, Source, plain, scalar_put, source, unsupported, vector_put
-from .vector import ALU, COMPARE, KEEPS_HALF, bitop3
+from .vector import ALU, COMPARE, KEEPS_HALF, bitop3, packed_halves
 from .waves import EXEC, SGPR, VCC, Waves
 
-__all__ = ["Step", "build", "sources", "written"]
+__all__ = ["Step", "build", "low_reads", "saturating", "sources", "written"]
 
 Step: TypeAlias = Callable[[Waves], None]
 
+#: Of 64 bits, with a lower half of the result that needs the operands' lower halves alone.
+_UPWARD = {"v_lshl_add_u64", "v_lshlrev_b64", "v_add_nc_u64", "v_sub_nc_u64", "v_mul_lo_u64"}
 _FORMATS = ("vop1", "vop2", "vop3", "vop3sd", "vopc")
 
 
@@ -80,13 +82,44 @@ def _alu(
     found = sources(ins, kinds)
     register = ins.fields["vdst"]
     function = _output(ins, result, function)
+    if ins.saturates and result == "f16" and not ins.mnemonic.startswith("v_div_fixup"):
+        function = saturating(function)
+    if ins.saturates and ins.mnemonic == "v_cvt_pk_f16_f32":
+        function = packed_halves
     if ins.mnemonic.startswith("v_s_"):  # gfx12: a scalar unit's transcendental
         put = scalar_put(ins, register, result)
         writes: tuple[int, ...] = (SGPR + register,)
     else:
         put = vector_put(ins, register, result, ins.mnemonic in KEEPS_HALF)
         writes = written(ins, register, result)
-    return step_of(found, put, writes, function)
+    step = step_of(found, put, writes, function)
+    return _upward(step, found, writes) if ins.mnemonic in _UPWARD else step
+
+
+def saturating(function: Callable[..., Array]) -> Callable[..., Array]:
+    """The function with `floats.bounded` results."""
+    return lambda *operands: floats.bounded(function(*operands), *operands)
+
+
+def low_reads(found: list[Source]) -> tuple[int, ...]:
+    """The registers of operands, without the upper halves of 64 bits."""
+    return tuple(s.reads[0] for s in found if s.reads)
+
+
+def _upward(step: Step, found: list[Source], writes: tuple[int, ...]) -> Step:
+    """A step that also knows what its lower half is made of."""
+    low, reads = low_reads(found), tuple(r for s in found for r in s.reads)
+
+    def run(w: Waves) -> None:
+        if not w.undefined:
+            step(w)
+            return
+        before = w.undefined.copy()
+        step(w)
+        w.undefined = before
+        w.defined_by_halves(low, reads, writes)
+
+    return run
 
 
 def written(ins: Instruction, register: int, kind: str) -> tuple[int, ...]:

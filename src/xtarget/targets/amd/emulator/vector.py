@@ -10,7 +10,7 @@ import numpy as np
 from . import floats, trig
 from .memory import Array
 
-__all__ = ["ALU", "COMPARE", "KEEPS_HALF", "Rule"]
+__all__ = ["ALU", "COMPARE", "KEEPS_HALF", "Rule", "bitop3", "packed_halves"]
 
 #: Kind of the result, kinds of the sources, function of the sources.
 Rule: TypeAlias = tuple[str, tuple[str, ...], Callable[..., Array]]
@@ -73,6 +73,12 @@ def _bits(dtype: Any, sign: bool) -> Callable[..., Array]:
 
 def _median(a: Array, b: Array, c: Array) -> Array:
     return np.maximum(np.minimum(a, b), np.minimum(np.maximum(a, b), c))
+
+
+def _median_number(a: Array, b: Array, c: Array) -> Array:
+    """The median; with a NaN, the least of the others (v_med3_f32)."""
+    middle = _median(a, b, c)
+    return np.where(np.isnan(middle), np.fmin(np.fmin(a, b), c), middle)
 
 
 def _permute(a: Array, b: Array, select: Array) -> Array:
@@ -158,6 +164,11 @@ def _words(low: Array, high: Array) -> Array:
     return low.view(np.uint16).astype(np.uint32) | high.view(np.uint16).astype(np.uint32) << 16
 
 
+def packed_halves(low: Array, high: Array) -> Array:
+    """v_cvt_pk_f16_f32 where an overflow gives the largest number."""
+    return _words(*(floats.bounded(x.astype(np.float16), x) for x in (low, high)))
+
+
 def _any_bits(control: int) -> Callable[..., Array]:
     """The three-input function with that truth table (v_bitop3)."""
 
@@ -231,7 +242,7 @@ for _w in ("16", "32", "64"):
     _rule(f"max3_{_k}", _k, f"{_k} {_k} {_k}", lambda a, b, c: np.fmax(np.fmax(a, b), c))
     _rule(f"minimum3_{_k}", _k, f"{_k} {_k} {_k}", lambda a, b, c: np.minimum(np.minimum(a, b), c))
     _rule(f"maximum3_{_k}", _k, f"{_k} {_k} {_k}", lambda a, b, c: np.maximum(np.maximum(a, b), c))
-    _rule(f"med3_{_k}", _k, f"{_k} {_k} {_k}", _median)
+    _rule(f"med3_{_k}", _k, f"{_k} {_k} {_k}", _median_number)
     _rule(f"trunc_{_k}", _k, _k, np.trunc)
     _rule(f"ceil_{_k}", _k, _k, np.ceil)
     _rule(f"floor_{_k}", _k, _k, np.floor)

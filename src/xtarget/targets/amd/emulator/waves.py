@@ -12,7 +12,7 @@ import numpy as np
 
 from .memory import Arena, Array, Fault
 
-__all__ = ["ACC", "EXEC", "M0", "SGPR", "VCC", "Group", "Waves"]
+__all__ = ["ACC", "EXEC", "M0", "SGPR", "VCC", "Group", "Waves", "spread"]
 
 #: Place of AGPR 0 among the vector registers.
 ACC = 256
@@ -70,6 +70,8 @@ class Waves:
             int32, float32.
         s: scalar registers, registers x waves; `su` are its rows as waves x 1.
         mask: active lanes, waves x lanes; `full` when all are.
+        signalled: they have signalled their barrier.
+        saturates: the mode FP16_OVFL is on (see `Instruction.saturates`).
         undefined: register to the lanes that hold nothing yet, for registers with such lanes.
     """
 
@@ -90,10 +92,20 @@ class Waves:
         self.undefined: dict[int, Array] = {}
         self.at_barrier = -1
         self.signalled = False
+        self.saturates = False
         self.full = True
         self.mask: Array = None
         self.lane: Array = np.arange(self.lanes)[None, :]
         self.set_exec()
+
+    @property
+    def state(self) -> tuple[bool, bool]:
+        """What waves that are stepped together have in common, beside their place."""
+        return self.signalled, self.saturates
+
+    @state.setter
+    def state(self, state: tuple[bool, bool]) -> None:
+        self.signalled, self.saturates = state
 
     @classmethod
     def fresh(
@@ -171,7 +183,7 @@ class Waves:
             np.ascontiguousarray(self.s[:, which]),
             self.scc[which],
         )
-        picked.pc, picked.signalled = self.pc, self.signalled
+        picked.pc, picked.state = self.pc, self.state
         for register, lanes in self.undefined.items():
             left = lanes[which]
             if left.any():
@@ -191,7 +203,7 @@ class Waves:
             np.concatenate([p.s for p in parts], axis=1)[:, order],
             np.concatenate([p.scc for p in parts])[order],
         )
-        joined.pc, joined.signalled = parts[0].pc, parts[0].signalled
+        joined.pc, joined.state = parts[0].pc, parts[0].state
         for register in set().union(*(p.undefined for p in parts)):
             width = 1 if register >= SGPR else joined.lanes
             pieces = [p.undefined.get(register, np.zeros((p.count, width), bool)) for p in parts]
@@ -261,6 +273,20 @@ class Waves:
             return
         self.mark(np.broadcast_to(bad, self.mask.shape), writes, lanes)
 
+    def defined_by_halves(
+        self, low: tuple[int, ...], high: tuple[int, ...], writes: tuple[int, ...]
+    ) -> None:
+        """Note that the first of `writes` was made of `low`, and the second of `high`: the lower
+        half of a sum says nothing of its operands' upper ones, which LLVM may leave unwritten."""
+        bad = [np.zeros((1, 1), bool), np.zeros((1, 1), bool)]
+        for half, reads in enumerate((low, high)):
+            for register in reads:
+                found = self.undefined.get(register)
+                if found is not None:
+                    bad[half] = bad[half] | found
+        for of_half, register in zip(bad, writes, strict=True):
+            self.mark(np.broadcast_to(of_half, self.mask.shape), (register,))
+
     def mark(self, bad: Array, writes: tuple[int, ...], lanes: Array | None = None) -> None:
         """Note that active lanes of `writes` hold nothing where `bad`."""
         mask = self.mask if lanes is None else lanes
@@ -271,6 +297,17 @@ class Waves:
                 self.undefined[register] = new
             else:
                 self.undefined.pop(register, None)
+
+
+def spread(w: Waves, reads: list[int], writes: tuple[int, ...]) -> None:
+    """Note that every element of `writes` was made of many lanes' values of `reads`."""
+    bad = [w.undefined[r] for r in reads if r in w.undefined]
+    if bad:
+        some = np.any(np.broadcast_arrays(*bad, w.mask)[:-1], axis=(0, 2))
+        w.mark(np.broadcast_to(some[:, None], w.mask.shape), writes, np.ones(w.mask.shape, bool))
+    else:
+        for register in writes:
+            w.undefined.pop(register, None)
 
 
 _full: dict[tuple[int, int], Array] = {}
