@@ -95,7 +95,7 @@ def atomic(ins: Instruction, address: Any) -> Callable[[Waves], None]:
     def step(w: Waves) -> None:
         arena = w.group.arena
         addresses, active = address(w)
-        place, full = arena.locate(addresses, size, active, True, size)
+        place, full = arena.locate(addresses, size, active, True, size, name == "cmpswap")
         mask = w.mask if active is None else active
         if w.undefined:
             w.demand(reads, "in an atomic operation", those=mask)

@@ -92,7 +92,7 @@ _ALIASES = tuple(
         (r"_ushort$", "_u16"),
         (r"_sshort$", "_i16"),
         (r"^v_(add|sub|subrev)_(u32|u16)$", r"v_\1_nc_\2"),
-        (r"^v_(sub)_i16$", r"v_\1_nc_u16"),
+        (r"^v_(add|sub)_(i16|i32)$", r"v_\1_nc_\2"),
         (r"^v_addc_co_u32$", "v_add_co_ci_u32"),
         (r"^v_subb_co_u32$", "v_sub_co_ci_u32"),
         (r"^v_subbrev_co_u32$", "v_subrev_co_ci_u32"),
@@ -153,6 +153,8 @@ class Instruction:
         second: the other half's mnemonic (`vopd`).
         saturates: what overflows half precision or less becomes the largest number (the mode
             FP16_OVFL, which a kernel sets while it runs).
+        whole_words: a load of a word may reach beyond a buffer that ends within it, for an atomic
+            operation on a part of the word.
     """
 
     address: int
@@ -166,6 +168,7 @@ class Instruction:
     sdwa: bool = False
     second: str = ""
     saturates: bool = False
+    whole_words: bool = False
 
     @property
     def cdna(self) -> bool:
@@ -247,8 +250,11 @@ def _name(name: str) -> str:
     return name
 
 
-def decode(code: bytes, arch: str) -> list[Instruction]:
+def decode(code: bytes, arch: str, first: int = 0) -> list[Instruction]:
     """All instructions of a kernel.
+
+    Args:
+        first: address of the first one.
 
     Raises:
         UnsupportedInstruction: bytes that are no instruction of this arch.
@@ -257,7 +263,7 @@ def decode(code: bytes, arch: str) -> list[Instruction]:
     found, position = [], 0
     padded = code + bytes(16)
     while position < len(code):
-        instruction = _one(padded[position : position + 16], position, arch)
+        instruction = _one(padded[position : position + 16], first + position, arch)
         found.append(instruction)
         position += instruction.size
     return found

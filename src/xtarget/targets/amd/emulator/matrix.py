@@ -35,6 +35,17 @@ _OCP: dict[str, Any] = {"fp8": ml_dtypes.float8_e4m3fn, "bf8": ml_dtypes.float8_
 _FNUZ: dict[str, Any] = {"fp8": ml_dtypes.float8_e4m3fnuz, "bf8": ml_dtypes.float8_e5m2fnuz}
 
 
+_LANE = np.arange(64)
+#: By the number in blgp: the lane whose second operand each lane takes.
+_LANES_OF_B = (
+    _LANE,
+    _LANE % 32,
+    _LANE % 32 + 32,
+    (_LANE + 16) % 64,
+    *(_LANE % 16 + 16 * i for i in range(4)),
+)
+
+
 def build(ins: Instruction) -> Step | None:
     """The step of a matrix instruction; None when it is none of these."""
     if "_f8f6f4" in ins.mnemonic:
@@ -67,9 +78,10 @@ def _mfma(ins: Instruction, match: re.Match[str]) -> Step:
     m, n, k = int(m_text), int(n_text), int(k_text)
     kind_b = kind_b or kind_a
     blocks = int(blocks_text or 1)
-    fields = ins.fields
-    if fields["cbsz"] or fields["abid"] or fields["blgp"]:
-        raise unsupported(ins, "broadcast or permuted operands")
+    fields, blgp = ins.fields, ins.fields["blgp"]
+    double = result == "f64"
+    if double and (fields["cbsz"] or fields["abid"] or blgp):
+        raise unsupported(ins, "a sign modifier")
     if (
         m != n
         or kind_a not in _BITS
@@ -88,7 +100,6 @@ def _mfma(ins: Instruction, match: re.Match[str]) -> Step:
         padded = False
     a_register = fields["src0"] - 256 + (ACC if fields["acc"] & 1 else 0)
     b_register = fields["src1"] - 256 + (ACC if fields["acc"] & 2 else 0)
-    double = result == "f64"
     per_result = m * n * blocks // 64
     words_out = per_result * (2 if double else 1)
     target = fields["vdst"] + (ACC if fields["acc_cd"] else 0)
@@ -104,8 +115,14 @@ def _mfma(ins: Instruction, match: re.Match[str]) -> Step:
     writes = tuple(range(target, target + words_out))
     arch = ins.arch
 
-    def operand(w: Waves, register: int, kind: str) -> Array:
+    origin = _LANES_OF_B[blgp]
+    every = 1 << fields["cbsz"]  # so many blocks share one of them as their first operand
+    shared = np.arange(blocks) // every * every + fields["abid"]
+
+    def operand(w: Waves, register: int, kind: str, permuted: bool) -> Array:
         found = _elements(w, register, words_in, kind, arch, True)
+        if permuted:
+            found = found[:, origin]
         if padded:
             found = found[..., :per_lane]
         # lanes are (group of k, block, row): waves x groups x blocks x rows x per_lane
@@ -113,7 +130,9 @@ def _mfma(ins: Instruction, match: re.Match[str]) -> Step:
         return shaped.transpose(0, 2, 3, 1, 4).reshape(w.count, blocks, m, k)
 
     def step(w: Waves) -> None:
-        a, b = operand(w, a_register, kind_a), operand(w, b_register, kind_b)
+        a, b = operand(w, a_register, kind_a, False), operand(w, b_register, kind_b, bool(blgp))
+        if every > 1:
+            a = a[:, shared]
         product = np.matmul(a, b.transpose(0, 1, 3, 2))
         found = product[:, block, row, column]  # waves x lanes x per_result
         if c_register is None:

@@ -3,6 +3,7 @@ products."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -11,7 +12,7 @@ from . import floats
 from .decode import Instruction
 from .memory import Array
 from .operands import FLOATS, KINDS, constant, plain, unsupported, vector_put
-from .valu import Step, saturating, sources
+from .valu import Step, clamped, saturating, sources
 from .vector import ALU
 from .waves import Waves
 
@@ -134,16 +135,14 @@ def _half(
 def _halves(ins: Instruction) -> Step:
     """The 16-bit operation of that name on both halves."""
     base = ins.mnemonic.removeprefix("v_pk_")
-    name = "v_" + base.replace("add_u16", "add_nc_u16").replace("sub_u16", "sub_nc_u16")
-    name = name.replace("add_i16", "add_nc_u16").replace("sub_i16", "sub_nc_u16")
+    name = "v_" + re.sub(r"^(add|sub)_([ui]16)$", r"\1_nc_\2", base)
     rule = ALU.get(name)
     if rule is None or any(k[1:] != "16" for k in (rule[0], *rule[1])):
         raise unsupported(ins)
     _, kinds, function = rule
     if ins.fields["clmp"]:
-        if base.startswith("sub_u16"):
-            function = lambda a, b: np.where(a > b, a - b, np.uint16(0))  # noqa: E731
-        else:
+        function = clamped(name) or (_unit(function) if rule[0] == "f16" else None)
+        if function is None:
             raise unsupported(ins, "clamp")
     if ins.saturates and rule[0] == "f16":
         function = saturating(function)
@@ -162,6 +161,11 @@ def _halves(ins: Instruction) -> Step:
         return [both | high.view(np.uint16).astype(np.uint32) << 16]
 
     return _step(ins, reads, 1, compute)
+
+
+def _unit(function: Callable[..., Array]) -> Callable[..., Array]:
+    """The function, brought to 0 to 1 (clamp on floats)."""
+    return lambda *operands: np.clip(np.nan_to_num(function(*operands)), 0, 1).astype(np.float16)
 
 
 def _mixed(ins: Instruction) -> Step:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -14,12 +15,13 @@ from .operands import Put, Source, plain, scalar_put, source, unsupported, vecto
 from .vector import ALU, COMPARE, KEEPS_HALF, bitop3, packed_halves
 from .waves import EXEC, SGPR, VCC, Waves
 
-__all__ = ["Step", "build", "low_reads", "saturating", "sources", "written"]
+__all__ = ["Step", "build", "clamped", "low_reads", "saturating", "sources", "written"]
 
 Step: TypeAlias = Callable[[Waves], None]
 
 #: Of 64 bits, with a lower half of the result that needs the operands' lower halves alone.
 _UPWARD = {"v_lshl_add_u64", "v_lshlrev_b64", "v_add_nc_u64", "v_sub_nc_u64", "v_mul_lo_u64"}
+_INTEGER_SUM = re.compile(r"^v_(add|sub|subrev)_nc_[ui](16|32)$")
 _FORMATS = ("vop1", "vop2", "vop3", "vop3sd", "vopc")
 
 
@@ -203,8 +205,9 @@ def _output(ins: Instruction, kind: str, function: Callable[..., Array]) -> Call
         function = lambda *a: inner(*a) * inner(*a).dtype.type(factor)  # noqa: E731
     if clamp:
         if kind[0] != "f":
-            if ins.mnemonic.startswith(("v_add_nc_u", "v_sub_nc_u", "v_subrev_nc_u")):
-                return _saturated(ins.mnemonic)
+            found = clamped(ins.mnemonic)
+            if found is not None:
+                return found
             if ins.mnemonic.startswith(("v_max", "v_min")):
                 return function
             raise unsupported(ins, "clamp on an integer")
@@ -213,14 +216,21 @@ def _output(ins: Instruction, kind: str, function: Callable[..., Array]) -> Call
     return function
 
 
-def _saturated(name: str) -> Callable[..., Array]:
-    if name.startswith("v_subrev"):
-        return lambda a, b: np.where(b > a, b - a, a.dtype.type(0))
-    if name.startswith("v_sub"):
-        return lambda a, b: np.where(a > b, a - b, a.dtype.type(0))
-    return lambda a, b: np.where(
-        a + b < a, a.dtype.type(-1 & (1 << a.dtype.itemsize * 8) - 1), a + b
-    )
+def clamped(name: str) -> Callable[..., Array] | None:
+    """The sum or difference of integers that stays in their range; None for other instructions."""
+    match = _INTEGER_SUM.match(name)
+    if match is None:
+        return None
+    subtracts, reverses = match[1] != "add", match[1] == "subrev"
+
+    def run(a: Array, b: Array) -> Array:
+        if reverses:
+            a, b = b, a
+        info = np.iinfo(a.dtype)
+        x, y = a.astype(np.int64), b.astype(np.int64)
+        return np.clip(x - y if subtracts else x + y, info.min, info.max).astype(a.dtype)
+
+    return run
 
 
 # ------------------------------------------------------------------------------------- comparisons

@@ -217,8 +217,10 @@ for _w, _u in _I.items():
     _rule(f"ashrrev_i{_w}", "i" + _w, f"{_s} i{_w}", _reversed(_shift_right))
 for _w in ("16", "32"):
     _u, _i = "u" + _w, "i" + _w
-    _rule(f"add_nc_{_u} add_nc_{_i}", _u, f"{_u} {_u}", np.add)
-    _rule(f"sub_nc_{_u} sub_nc_{_i}", _u, f"{_u} {_u}", np.subtract)
+    _rule(f"add_nc_{_u}", _u, f"{_u} {_u}", np.add)
+    _rule(f"sub_nc_{_u}", _u, f"{_u} {_u}", np.subtract)
+    _rule(f"add_nc_{_i}", _i, f"{_i} {_i}", np.add)
+    _rule(f"sub_nc_{_i}", _i, f"{_i} {_i}", np.subtract)
     _rule(f"subrev_nc_{_u}", _u, f"{_u} {_u}", _reversed(np.subtract))
     _rule(f"mul_lo_{_u}", _u, f"{_u} {_u}", np.multiply)
     for _k in (_u, _i):
