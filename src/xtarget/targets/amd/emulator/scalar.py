@@ -9,6 +9,7 @@ import numpy as np
 
 from . import scalar_floats
 from .decode import Instruction
+from .mask_logic import MaskLogic
 from .memory import Array
 from .operands import plain, scalar_put, unsupported
 from .valu import Step
@@ -29,10 +30,6 @@ def _rule(
 ) -> None:
     for name in names.split():
         _RULES["s_" + name] = (result, tuple(sources.split()), function, scc)
-
-
-#: Of 64 bits, with halves that have nothing to do with each other.
-_BY_HALVES = {"s_mov_b64", "s_not_b64", "s_and_b64", "s_or_b64", "s_xor_b64", "s_and_not1_b64"}
 
 
 def _carry(a: Array, b: Array, r: Array) -> Array:
@@ -201,9 +198,10 @@ def _general(ins: Instruction, rule: _Rule) -> Step:
     register = ins.fields["sdst"]
     put = scalar_put(ins, register, result)
     writes = _written(register, result)
-    by_halves = ins.mnemonic in _BY_HALVES and len(reads) % 2 == 0
+    logic = MaskLogic.of(ins)
 
     def step(w: Waves) -> None:
+        unknown = logic.unknown(w) if logic is not None and w.undefined else None
         values = [g(w) for g in gets]
         if scc is not None and scc is not _NONZERO:
             # the destination may be a source, and the operands are views of registers
@@ -218,24 +216,12 @@ def _general(ins: Instruction, rule: _Rule) -> Step:
             w.scc = _flags(w, scc(*values, value))
         else:
             put(w, value)
-        if w.undefined:
-            if by_halves:
-                _each_half_defined(w, reads, writes)
-            else:
-                _defined(w, reads, writes)
+        if logic is not None and unknown is not None:
+            logic.note(w, unknown)
+        elif w.undefined:
+            _defined(w, reads, writes)
 
     return step
-
-
-def _each_half_defined(w: Waves, reads: tuple[int, ...], writes: tuple[int, ...]) -> None:
-    """`_defined` for operations on 64 bits, bit by bit."""
-    known = {register: w.undefined.get(register) for register in reads}
-    for half in (0, 1):
-        bad = [known[register] for register in reads[half::2] if known[register] is not None]
-        if bad:
-            w.undefined[writes[half]] = np.logical_or.reduce(np.broadcast_arrays(*bad))
-        else:
-            w.undefined.pop(writes[half], None)
 
 
 def _compare(ins: Instruction) -> Step:
