@@ -97,6 +97,7 @@ _ALIASES = tuple(
         (r"^v_subb_co_u32$", "v_sub_co_ci_u32"),
         (r"^v_subbrev_co_u32$", "v_subrev_co_ci_u32"),
         (r"^v_(max|min|med|maxmin|minmax)(3?)_num_", r"v_\1\2_"),
+        (r"^(ds|v_pk)_(min|max)_num_", r"\1_\2_"),
         (r"^v_mad_co_([ui]64)", r"v_mad_\1"),
         (r"^v_mad_mix", "v_fma_mix"),
         (r"^(s_and|s_or)n2_", r"\1_not1_"),

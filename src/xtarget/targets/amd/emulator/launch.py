@@ -127,9 +127,7 @@ class Image:
             )
         instructions = decode(code, self.arch)
         if any(i.mnemonic == "s_swappc_b64" for i in instructions):
-            instructions = sorted(
-                (*instructions, *self._functions(start)), key=lambda i: i.address
-            )
+            instructions = sorted((*instructions, *self._functions(start)), key=lambda i: i.address)
         program = Program(name, self.arch, instructions, self.block.start + start)
         return Loaded(self, kernel, descriptor, program)
 
@@ -138,7 +136,9 @@ class Image:
         return [
             instruction
             for symbol in self._elf.symbols()
-            if symbol.info & 15 == _FUNCTION and symbol.size and symbol.name not in self.code.kernels
+            if symbol.info & 15 == _FUNCTION
+            and symbol.size
+            and symbol.name not in self.code.kernels
             for instruction in decode(
                 self._slice(symbol.value, symbol.size), self.arch, symbol.value - start
             )

@@ -38,8 +38,7 @@ class MaskLogic:
         slots = ("ssrc0", "ssrc1") if "ssrc1" in ins.fields else ("ssrc0",)
         self._codes = [ins.fields[slot] for slot in slots]
         self._parts = [
-            [plain(ins, _word_code(code, i), "u32") for code in self._codes]
-            for i in range(words)
+            [plain(ins, _word_code(code, i), "u32") for code in self._codes] for i in range(words)
         ]
 
     @classmethod

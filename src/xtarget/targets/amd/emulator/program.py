@@ -7,62 +7,27 @@ longest do, so that one which waits for a lock does not keep its holder from giv
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
 
-from ...._errors import KernelFault, UnsupportedInstruction
-from . import (
-    clocks,
-    conversions,
-    lds,
-    masks,
-    matrix,
-    moves,
-    operands,
-    packed,
-    pairs,
-    scalar,
-    valu,
-    vmem,
-)
+from ...._errors import KernelFault
 from .decode import Instruction
 from .memory import Array, Fault
-from .operands import unsupported
+from .operands import scalar_put
+from .steps import MODES, step_of
 from .valu import Step
 from .waves import EXEC, SGPR, VCC, Group, Waves
 
 __all__ = ["Program"]
 
-_BUILDERS = (pairs.build, masks.build, valu.build, clocks.build, conversions.build, scalar.build, vmem.build, lds.build, moves.build,
-             packed.build, matrix.build)  # fmt: skip
-#: What has no effect where instructions complete at once.
-_NOTHING = {
-    "s_nop", "s_clause", "s_delay_alu", "s_waitcnt", "s_waitcnt_depctr", "s_wait_alu",
-    "s_wait_dscnt", "s_wait_kmcnt", "s_wait_loadcnt", "s_wait_loadcnt_dscnt", "s_wait_storecnt",
-    "s_wait_storecnt_dscnt", "s_wait_samplecnt", "s_wait_bvhcnt", "s_wait_expcnt", "s_wait_idle",
-    "s_sleep", "s_setprio", "s_sendmsg", "s_sethalt", "s_inst_prefetch",
-    "s_set_inst_prefetch_distance", "s_icache_inv", "s_ttracedata", "s_ttracedata_imm",
-    "s_incperflevel", "s_decperflevel", "s_wakeup", "s_code_end",
-}  # fmt: skip
 _BRANCHES = {"s_branch", "s_cbranch_scc0", "s_cbranch_scc1", "s_cbranch_vccz", "s_cbranch_vccnz",
              "s_cbranch_execz", "s_cbranch_execnz"}  # fmt: skip
 #: Leads to an address in a register.
 _JUMPS = ("s_swappc_b64", "s_setpc_b64")
 _ENDS = {"s_endpgm", "s_endpgm_saved", "s_barrier", "s_barrier_wait", *_BRANCHES, *_JUMPS}
-_MODES = ("s_setreg_b32", "s_setreg_imm32_b32")
-#: hwreg(HW_REG_MODE, 23, 1), FP16_OVFL: register in bits 5:0, first bit in 10:6, bits - 1 above.
-_OVERFLOW_MODE = 1 | 23 << 6
-#: What has a result of half precision or less.
-_NARROW = re.compile(
-    r"^v_(?!cmp|cvt|mfma|wmma_f32|dot2_f32)\w*_f16$|^v_cvt_(pk_|pkrtz_)?f16_|"
-    r"^v_cvt_\w*(fp8|bf8|fp6|bf6|fp4)_\w*f(32|16)$|^v_cvt_scalef32_\w*f16_|^v_wmma_f16|"
-    r"^v_fma_mix(lo|hi)_f16$"
-)
-_SCALAR_HALF = re.compile(r"^s_\w*_f16$|^s_cvt_(pk_rtz_)?f16_|^v_s_\w*_f16$")
 #: Every so many turns the waves that have stood longest get one.
 _FAIR = 32
 #: In a kernel with locks they get one after so many turns around a loop, and go on as long as they
@@ -122,9 +87,9 @@ class Program:
         self.blocks: list[Block] = []
         self._by_address: dict[int, int] = {}
         self.atomic = any("_atomic_" in i.mnemonic for i in instructions)
-        self._clamps = any(i.mnemonic in _MODES for i in instructions)
+        self._clamps = any(i.mnemonic in MODES for i in instructions)
         self.waits = _loops_over(instructions)
-        # Triton gives half the warps a head start of one barrier ("ping-pong"), by way of priorities
+        # Triton's "ping-pong" schedule, which sets priorities, has half the warps one barrier ahead
         self._staggered = any(i.mnemonic == "s_setprio" for i in instructions)
         self._split(instructions)
 
@@ -202,9 +167,7 @@ class Program:
                     here = min(range(len(running)), key=lambda i: running[i].pc)
                 w = running.pop(here)
                 same = [
-                    r
-                    for r in running
-                    if r.pc == w.pc and r.state == w.state and r.group is w.group
+                    r for r in running if r.pc == w.pc and r.state == w.state and r.group is w.group
                 ]
                 if same:
                     running = [r for r in running if not any(r is s for s in same)]
@@ -247,8 +210,8 @@ class Program:
 
     def _step(self, ins: Instruction) -> Step:
         if ins.mnemonic != "s_getpc_b64":
-            return _step(ins, self._clamps)
-        put = operands.scalar_put(ins, ins.fields["sdst"], "u64")
+            return step_of(ins, self._clamps)
+        put = scalar_put(ins, ins.fields["sdst"], "u64")
         here = np.array([[self._base + ins.address + ins.size]], np.uint64)
         writes = (SGPR + ins.fields["sdst"], SGPR + ins.fields["sdst"] + 1)
 
@@ -332,7 +295,8 @@ class Program:
 
     def _complete(self, waiting: list[Waves]) -> tuple[list[Waves], list[Waves]]:
         """Waves that may go on, as all of their blocks stand at a barrier, and the others."""
-        ready, left = [], []
+        ready: list[Waves] = []
+        left: list[Waves] = []
         for group in {id(w.group): w.group for w in waiting}.values():
             here = [w for w in waiting if w.group is group]
             blocks, count = np.unique(np.concatenate([w.block for w in here]), return_counts=True)
@@ -406,77 +370,6 @@ def _passes_caches(load: Instruction) -> bool:
 def _target(ins: Instruction) -> int:
     offset = ins.fields["simm16"]
     return ins.address + 4 + 4 * (offset - (offset >> 15 << 16))
-
-
-def _step(ins: Instruction, clamps: bool) -> Step:
-    """The step; for what is not supported, one that says so when it is reached.
-
-    Args:
-        clamps: the kernel sets modes, so that `Waves.saturates` may be on.
-    """
-    if ins.mnemonic in _NOTHING:
-        return lambda w: None
-    try:
-        if ins.mnemonic in ("s_barrier_signal", *_MODES):
-            return _state(ins)
-        step = _built(ins)
-        if step is not None and clamps and _SCALAR_HALF.search(ins.mnemonic):
-            raise unsupported(ins, "where an overflow mode is set")
-        if step is not None and clamps and _NARROW.search(ins.mnemonic):
-            return _by_mode(step, _built(replace(ins, saturates=True)))
-        if step is not None:
-            return step
-        error = unsupported(ins)
-    except UnsupportedInstruction as refused:
-        error = refused
-    except KeyError as missing:
-        error = unsupported(ins, f"a form without {missing}")
-
-    def refuse(w: Waves) -> None:
-        raise error
-
-    return refuse
-
-
-def _built(ins: Instruction) -> Step | None:
-    return next((step for build in _BUILDERS if (step := build(ins)) is not None), None)
-
-
-def _by_mode(plain: Step, saturating: Step | None) -> Step:
-    assert saturating is not None
-    return lambda w: (saturating if w.saturates else plain)(w)
-
-
-def _state(ins: Instruction) -> Step:
-    if ins.mnemonic == "s_barrier_signal":
-        # the workgroup's barrier, -1
-        if ins.fields["ssrc0"] != 193:
-            raise unsupported(ins, "a named barrier")
-
-        def signal(w: Waves) -> None:
-            w.signalled = True
-
-        return signal
-    if ins.fields["simm16"] != _OVERFLOW_MODE:
-        raise unsupported(ins, "a change of the rounding or denormal mode")
-    if ins.mnemonic == "s_setreg_imm32_b32":
-        assert ins.literal is not None
-        on = bool(ins.literal & 1)
-
-        def switch(w: Waves) -> None:
-            w.saturates = on
-
-        return switch
-    found = operands.plain(ins, ins.fields["sdst"], "u32")
-
-    def switch_to(w: Waves) -> None:
-        w.demand(found.reads, "as a mode", everywhere=True)
-        bits = found.get(w) & np.uint32(1)
-        if (bits != bits[0]).any():
-            raise unsupported(ins, "to modes that differ between warps")
-        w.saturates = bool(bits[0, 0])
-
-    return switch_to
 
 
 def _condition(ins: Instruction) -> Condition | None:

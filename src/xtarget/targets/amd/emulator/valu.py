@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from . import floats
+from . import floats, vector_rare  # noqa: F401 - completes the table
 from .decode import Instruction
 from .memory import Array
 from .operands import Put, Source, plain, scalar_put, source, unsupported, vector_put

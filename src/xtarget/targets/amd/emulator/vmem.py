@@ -300,9 +300,7 @@ def _scalar(ins: Instruction) -> Step | None:
         addresses = base.get(w) + offset
         if extra is not None:
             addresses = addresses + extra.get(w)
-        place, full = arena.locate(
-            addresses, nbytes, None, False, min(nbytes, 4), ins.whole_words
-        )
+        place, full = arena.locate(addresses, nbytes, None, False, min(nbytes, 4), ins.whole_words)
         if w.group.races is not None:
             first = np.broadcast_to(w.lane == 0, w.mask.shape)
             w.group.races.memory.load(w, place, first, nbytes)
