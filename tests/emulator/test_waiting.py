@@ -9,21 +9,20 @@ import numpy as np
 import pytest
 from harness import ARCHS, compiled, device, run
 
-from xtarget import KernelFault, OutOfResourcesError
+from xtarget import OutOfResourcesError
 from xtarget._types import Artifact
 from xtarget.targets.amd.emulator.launch import Limits
 
 _BLOCK = 256
 
 
-def _all_sums(arch: str, n: int, *, cooperative: bool = True) -> Artifact:
-    options = (("launch_cooperative_grid", True),) if cooperative else ()
+def _all_sums(arch: str, n: int) -> Artifact:
     return compiled(
         "all_sums",
         "x:*fp32 partial:*fp32 count:*i32 o:*fp32",
         arch,
         constants=(("n", n), ("block", _BLOCK)),
-        options=options,
+        options=(("launch_cooperative_grid", True),),
     )
 
 
@@ -52,14 +51,6 @@ def test_all_blocks_of_a_cooperative_launch_run_at_the_same_time(arch: str) -> N
 def test_a_barrier_of_the_grid_is_no_race() -> None:
     with _limits("gfx942", Limits(10**9, True)):
         _sums(_all_sums("gfx942", 16), 16)
-
-
-def test_an_ordinary_launch_gives_no_such_promise() -> None:
-    with (
-        _limits("gfx942", Limits(3_000_000, False)),
-        pytest.raises(KernelFault, match=r"all_sums on gfx942 was stopped .* waits for another"),
-    ):
-        _sums(_all_sums("gfx942", 64, cooperative=False), 64)
 
 
 def test_more_blocks_than_can_run_at_the_same_time_are_refused() -> None:

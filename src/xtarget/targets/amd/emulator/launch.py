@@ -15,7 +15,7 @@ import numpy as np
 from ...._errors import KernelFault, LoadError
 from ..._elf import Elf
 from ..code_object import CodeObject, Kernel
-from .decode import decode
+from .decode import Instruction, decode
 from .global_races import GlobalRaces
 from .memory import HOST_CALLS, Arena, Array, Block
 from .private import SWIZZLED
@@ -28,6 +28,8 @@ __all__ = ["Image", "Limits", "Loaded"]
 
 _DESCRIPTOR = struct.Struct("<IIIIq20xIIIHH4x")
 _ALLOCATED = 2
+#: STT_FUNC.
+_FUNCTION = 2
 #: SHT_RELA, SHT_REL.
 _RELOCATIONS = (4, 9)
 #: How many lanes are stepped together: enough to make NumPy's cost of a call small.
@@ -130,8 +132,24 @@ class Image:
             )
         if not code:
             raise LoadError(f"{name} has no code.")
-        program = Program(name, self.arch, decode(code, self.arch))
+        instructions = decode(code, self.arch)
+        if any(i.mnemonic == "s_swappc_b64" for i in instructions):
+            instructions = sorted((*instructions, *self._functions(start)), key=lambda i: i.address)
+        program = Program(name, self.arch, instructions, self.block.start + start)
         return Loaded(self, kernel, descriptor, program)
+
+    def _functions(self, start: int) -> list[Instruction]:
+        """The functions that are no kernels, at their distances from a kernel's start."""
+        return [
+            instruction
+            for symbol in self._elf.symbols()
+            if symbol.info & 15 == _FUNCTION
+            and symbol.size
+            and symbol.name not in self.code.kernels
+            for instruction in decode(
+                self._slice(symbol.value, symbol.size), self.arch, symbol.value - start
+            )
+        ]
 
     def _slice(self, address: int, size: int) -> bytes:
         for section in self._elf.sections:
@@ -246,27 +264,34 @@ class Loaded:
         memory = GlobalRaces(self.image.arena, waves_per_block, grid) if limits.races else None
 
         def part(start: int, end: int) -> int:
-            spent = 0
-            for first in range(start, end, together):
-                spent += batch(first, min(first + together, end), limits.budget - spent)
+            spent, place = 0, start
+
+            def batch() -> Waves | None:
+                nonlocal place
+                first, place = place, min(place + together, end)
+                if first == place:
+                    return None
+                index = np.arange(first, place)
+                blocks = np.stack(
+                    [index % grid[0], index // grid[0] % grid[1], index // (grid[0] * grid[1])], 1
+                )
+                count = len(index) * waves_per_block
+                scratch = np.full((count, self._lanes, private), 0x5A, np.uint8)
+                group = Group(self.image.arena, blocks, waves_per_block, lds, scratch)
+                if memory is not None:
+                    memory.begin(first, len(index))
+                    group.races = Races(group, memory)
+                return self._waves(group, blocks, waves_per_block, kernarg_at, kernarg)
+
+            # the record of races is of one batch at a time
+            more = batch if memory is None else lambda: None
+            while (waves := batch()) is not None:
+                spent += self.program.run(waves, limits.budget - spent, more)
             return spent
 
-        def batch(first: int, last: int, budget: int) -> int:
-            index = np.arange(first, last)
-            blocks = np.stack(
-                [index % grid[0], index // grid[0] % grid[1], index // (grid[0] * grid[1])], 1
-            )
-            count = len(index) * waves_per_block
-            scratch = np.full((count, self._lanes, private), 0x5A, np.uint8)
-            group = Group(self.image.arena, blocks, waves_per_block, lds, scratch)
-            if memory is not None:
-                memory.begin(first, len(index))
-                group.races = Races(group, memory)
-            waves = self._waves(group, blocks, waves_per_block, kernarg_at, kernarg)
-            return self.program.run(waves, budget)
-
         # atomic operations are whole within one process only, and so is the record of races
-        alone = limits.races or at_once or self.program.atomic or total < _WORTH_A_FORK * together
+        shares = at_once or self.program.atomic or self.program.waits
+        alone = limits.races or shares or total < _WORTH_A_FORK * together
         if limits.processes > 1 and not alone:
             return share(total, together, limits.processes, part)
         return part(0, total)

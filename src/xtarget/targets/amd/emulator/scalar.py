@@ -7,8 +7,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from . import scalar_floats
+from . import scalar_floats, scalar_rare
 from .decode import Instruction
+from .mask_logic import MaskLogic
 from .memory import Array
 from .operands import Source, plain, scalar_put, unsupported
 from .valu import Step
@@ -89,13 +90,11 @@ for _w in ("32", "64"):
     _rule(f"bfe_u{_w}", _u, f"{_u} u32", _field, _NONZERO)
     _rule(f"bfe_i{_w}", _i, f"{_i} u32", _field, _NONZERO)
     _rule(f"bcnt1_i32_b{_w}", "u32", _u, lambda a: np.bitwise_count(a).astype(np.uint32), _NONZERO)
-    _rule(f"bfm_b{_w}", _u, "u32 u32", lambda a, b: np.array(0))
 _one = np.uint32(1)
 _RULES["s_bfm_b32"] = (
     "u32", ("u32", "u32"),
     lambda a, b: ((_one << (a & np.uint32(31))) - _one) << (b & np.uint32(31)), None,
 )  # fmt: skip
-del _RULES["s_bfm_b64"]
 _rule("add_u32", "u32", "u32 u32", np.add, _carry)
 _rule("sub_u32", "u32", "u32 u32", np.subtract, lambda a, b, r: b > a)
 _rule("add_i32", "i32", "i32 i32", np.add, _overflow)
@@ -127,7 +126,7 @@ _rule("pack_lh_b32_b16", "u32", "u32 u32",
       lambda a, b: a & np.uint32(0xFFFF) | b & np.uint32(0xFFFF0000))  # fmt: skip
 _rule("pack_hh_b32_b16", "u32", "u32 u32", lambda a, b: a >> 16 | b & np.uint32(0xFFFF0000))
 _rule("pack_hl_b32_b16", "u32", "u32 u32", lambda a, b: a >> 16 | b << 16)
-_RULES |= scalar_floats.RULES
+_RULES |= scalar_floats.RULES | scalar_rare.RULES
 
 _RELATIONS: dict[str, Callable[[Array, Array], Array]] = {
     "eq": np.equal,
@@ -152,7 +151,7 @@ def build(ins: Instruction) -> Step | None:
         return _bit(ins)
     if name.startswith(("s_cselect_", "s_cmov_")):
         return _choose(ins)
-    if "_saveexec_" in name:
+    if "_saveexec_" in name or "_wrexec_" in name:
         return _save_exec(ins)
     if name in ("s_addc_u32", "s_subb_u32"):
         return _with_carry(ins)
@@ -192,8 +191,10 @@ def _general(ins: Instruction, rule: _Rule) -> Step:
     gets = [s.get for s in found]
     put = scalar_put(ins, ins.fields["sdst"], result)
     made = _made(ins, found, result)
+    logic = MaskLogic.of(ins)
 
     def step(w: Waves) -> None:
+        unknown = logic.unknown(w) if logic is not None and w.undefined else None
         values = [g(w) for g in gets]
         if scc is not None and scc is not _NONZERO:
             # the destination may be a source, and the operands are views of registers
@@ -208,7 +209,10 @@ def _general(ins: Instruction, rule: _Rule) -> Step:
             w.scc = _flags(w, scc(*values, value))
         else:
             put(w, value)
-        w.flowed(made)
+        if logic is not None and unknown is not None:
+            logic.note(w, unknown)
+        else:
+            w.flowed(made)
 
     return step
 
@@ -270,6 +274,7 @@ _SAVED: dict[str, Callable[[Array, Array], Array]] = {
     "and_not0": lambda s, e: ~s & e,
     "or_not0": lambda s, e: ~s | e,
     "andn1": lambda s, e: ~s & e,
+    "orn1": lambda s, e: ~s | e,
     "nand": lambda s, e: ~(s & e),
     "nor": lambda s, e: ~(s | e),
     "xnor": lambda s, e: ~(s ^ e),
@@ -277,7 +282,10 @@ _SAVED: dict[str, Callable[[Array, Array], Array]] = {
 
 
 def _save_exec(ins: Instruction) -> Step:
-    operation, _, width = ins.mnemonic[2:].partition("_saveexec_b")
+    writes_new = "_wrexec_" in ins.mnemonic  # the register gets the new mask, not the old one
+    operation, _, width = (
+        ins.mnemonic[2:].replace("_wrexec_", "_saveexec_").partition("_saveexec_b")
+    )
     function = _SAVED.get(operation)
     if function is None:
         raise unsupported(ins)
@@ -292,7 +300,7 @@ def _save_exec(ins: Instruction) -> Step:
         w.demand(reads, "as the mask of active lanes", everywhere=True)
         saved = np.array(exec_now(w))
         new = function(np.array(a(w)), saved)
-        put(w, saved)
+        put(w, new if writes_new else saved)
         put_exec(w, new)
         w.scc = _flags(w, new != 0)
         w.defined((), writes)
@@ -325,12 +333,13 @@ def _short(ins: Instruction) -> Step | None:
     old = plain(ins, register, "i32").get
     if name in ("s_version", "s_waitcnt_vscnt", "s_waitcnt_vmcnt"):
         return lambda w: None
-    if name == "s_movk_i32":
+    if name in ("s_movk_i32", "s_cmovk_i32"):
         put = scalar_put(ins, register, "i32")
+        always = name == "s_movk_i32"
 
         def move(w: Waves) -> None:
-            put(w, signed)
-            w.defined((), (SGPR + register,))
+            put(w, signed if always else np.where(w.scc[:, None], signed, old(w)))
+            w.defined(() if always else (SGPR + register,), (SGPR + register,))
 
         return move
     if name in ("s_addk_i32", "s_mulk_i32"):

@@ -13,7 +13,7 @@ import numpy as np
 
 from .memory import Arena, Array, Fault
 
-__all__ = ["ACC", "EXEC", "M0", "SGPR", "VCC", "Flow", "Group", "Waves"]
+__all__ = ["ACC", "EXEC", "M0", "SGPR", "VCC", "Flow", "Group", "Waves", "spread"]
 
 #: Registers that were read, and those whose value came of them; for each part of a result.
 Flow: TypeAlias = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
@@ -74,6 +74,8 @@ class Waves:
             int32, float32.
         s: scalar registers, registers x waves; `su` are its rows as waves x 1.
         mask: active lanes, waves x lanes; `full` when all are.
+        signalled: they have signalled their barrier.
+        saturates: the mode FP16_OVFL is on (see `Instruction.saturates`).
         undefined: register to the lanes that hold nothing yet, for registers with such lanes.
     """
 
@@ -94,10 +96,20 @@ class Waves:
         self.undefined: dict[int, Array] = {}
         self.at_barrier = -1
         self.signalled = False
+        self.saturates = False
         self.full = True
         self.mask: Array = None
         self.lane: Array = np.arange(self.lanes)[None, :]
         self.set_exec()
+
+    @property
+    def state(self) -> tuple[bool, bool]:
+        """What waves that are stepped together have in common, beside their place."""
+        return self.signalled, self.saturates
+
+    @state.setter
+    def state(self, state: tuple[bool, bool]) -> None:
+        self.signalled, self.saturates = state
 
     @classmethod
     def fresh(
@@ -175,7 +187,7 @@ class Waves:
             np.ascontiguousarray(self.s[:, which]),
             self.scc[which],
         )
-        picked.pc, picked.signalled, picked.at_barrier = self.pc, self.signalled, self.at_barrier
+        picked.pc, picked.state, picked.at_barrier = self.pc, self.state, self.at_barrier
         for register, lanes in self.undefined.items():
             left = lanes[which]
             if left.any():
@@ -195,7 +207,7 @@ class Waves:
             np.concatenate([p.s for p in parts], axis=1)[:, order],
             np.concatenate([p.scc for p in parts])[order],
         )
-        joined.pc, joined.signalled = parts[0].pc, parts[0].signalled
+        joined.pc, joined.state = parts[0].pc, parts[0].state
         for register in set().union(*(p.undefined for p in parts)):
             width = 1 if register >= SGPR else joined.lanes
             pieces = [p.undefined.get(register, np.zeros((p.count, width), bool)) for p in parts]
@@ -282,6 +294,17 @@ class Waves:
 
 def _of_lanes(bits: Array, mask: Array) -> Array:
     return bits if bits.shape == mask.shape else np.broadcast_to(bits, mask.shape)
+
+
+def spread(w: Waves, reads: list[int], writes: tuple[int, ...]) -> None:
+    """Note that every element of `writes` was made of many lanes' values of `reads`."""
+    bad = [w.undefined[r] for r in reads if r in w.undefined]
+    if bad:
+        some = np.any(np.broadcast_arrays(*bad, w.mask)[:-1], axis=(0, 2))
+        w.mark(np.broadcast_to(some[:, None], w.mask.shape), writes, np.ones(w.mask.shape, bool))
+    else:
+        for register in writes:
+            w.undefined.pop(register, None)
 
 
 _full: dict[tuple[int, int], Array] = {}
