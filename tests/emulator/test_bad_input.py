@@ -198,23 +198,6 @@ def test_a_print_has_nobody_to_print_it(arch: str) -> None:
         run(code, (1,), x, x * 0)
 
 
-def test_a_product_of_scaled_operands_is_not_executed() -> None:
-    """gfx950's own instruction for it: told, and not skipped."""
-    m, n, k = 32, 32, 64
-    code = compiled(
-        "scaled_product",
-        "a:*u8 a_scale:*u8 b:*u8 b_scale:*u8 o:*fp32",
-        "gfx950",
-        constants=(("m", m), ("n", n), ("k", k)),
-    )
-    a, b, scale = (np.ones(s, np.uint8) for s in ((m, k // 2), (k // 2, n), (m, k // 32)))
-    with pytest.raises(
-        UnsupportedInstruction,
-        match=r"does not execute v_mfma_scale_f32_\w+ at 0x[0-9a-f]+.* of gfx950",
-    ):
-        run(code, (1,), a, scale, b, scale, np.zeros((m, n), np.float32))
-
-
 @pytest.mark.parametrize("arch", ARCHS)
 def test_a_barrier_that_one_warp_goes_around(arch: str) -> None:
     size = 128 if arch.startswith("gfx1") else 256  # one element for each thread

@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-import numpy as np
-
 from ...._errors import UnsupportedInstruction
 from . import (
     clocks,
@@ -47,8 +45,8 @@ _NOTHING = {
     "s_ttracedata_imm", "s_incperflevel", "s_decperflevel", "s_wakeup", "s_code_end",
 }  # fmt: skip
 MODES = ("s_setreg_b32", "s_setreg_imm32_b32")
-#: hwreg(HW_REG_MODE, 23, 1), FP16_OVFL: register in bits 5:0, first bit in 10:6, bits - 1 above.
-_OVERFLOW_MODE = 1 | 23 << 6
+#: HW_REG_MODE, and its bits: rounding (0 is to nearest even), subnormals (1 keeps them), FP16_OVFL.
+_MODE, _ROUNDING, _SUBNORMALS, _OVERFLOW = 1, range(4), range(4, 8), 23
 #: What has a result of half precision or less.
 _NARROW = re.compile(
     r"^v_(?!cmp|cvt|mfma|wmma_f32|dot2_f32)\w*_f16$|^v_cvt_(pk_|pkrtz_)?f16_|"
@@ -107,23 +105,36 @@ def _state(ins: Instruction) -> Step:
             w.signalled = True
 
         return signal
-    if ins.fields["simm16"] != _OVERFLOW_MODE:
-        raise unsupported(ins, "a change of the rounding or denormal mode")
+    register, first = ins.fields["simm16"] & 63, ins.fields["simm16"] >> 6 & 31
+    bits = range(first, first + (ins.fields["simm16"] >> 11) + 1)
+    if register != _MODE or not set(bits) <= {*_ROUNDING, *_SUBNORMALS, _OVERFLOW}:
+        raise unsupported(ins, "a change of another mode")
     if ins.mnemonic == "s_setreg_imm32_b32":
         assert ins.literal is not None
-        on = bool(ins.literal & 1)
-
-        def switch(w: Waves) -> None:
-            w.saturates = on
-
-        return switch
+        literal = ins.literal
+        _check_modes(ins, literal, bits)
+        return lambda w: _switch(w, literal, bits)
     found = operands.plain(ins, ins.fields["sdst"], "u32")
 
     def switch_to(w: Waves) -> None:
         w.demand(found.reads, "as a mode", everywhere=True)
-        bits = found.get(w) & np.uint32(1)
-        if (bits != bits[0]).any():
+        value = found.get(w)
+        if (value != value[0]).any():
             raise unsupported(ins, "to modes that differ between warps")
-        w.saturates = bool(bits[0, 0])
+        _check_modes(ins, int(value[0, 0]), bits)
+        _switch(w, int(value[0, 0]), bits)
 
     return switch_to
+
+
+def _check_modes(ins: Instruction, value: int, bits: range) -> None:
+    """The modes that are always on here may be set again, as LLVM does."""
+    for place, bit in enumerate(bits):
+        on = value >> place & 1
+        if (bit in _ROUNDING and on) or (bit in _SUBNORMALS and not on):
+            raise unsupported(ins, "a change of the rounding or denormal mode")
+
+
+def _switch(w: Waves, value: int, bits: range) -> None:
+    if _OVERFLOW in bits:
+        w.saturates = bool(value >> bits.index(_OVERFLOW) & 1)
