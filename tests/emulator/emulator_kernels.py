@@ -262,15 +262,3 @@ def all_sums(x, partial, count, o, n: tl.constexpr, block: tl.constexpr):
         pass
     tl.debug_barrier()
     tl.store(o + pid, tl.sum(tl.load(partial + tl.arange(0, n)), 0))
-
-
-@triton.jit
-def one_after_the_other(lock, o, block: tl.constexpr):
-    """Each program adds to what all share, while it holds the lock."""
-    i = tl.arange(0, block)
-    while tl.atomic_cas(lock, 0, 1) == 1:
-        pass
-    tl.debug_barrier()
-    tl.store(o + i, tl.load(o + i) + 1)
-    tl.debug_barrier()
-    tl.atomic_xchg(lock, 0)

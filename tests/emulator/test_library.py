@@ -100,7 +100,7 @@ def test_a_kernels_fault_comes_out_of_the_call_and_the_device_stays_lost(tmp_pat
 def test_blocks_of_a_cooperative_launch_wait_for_each_other(tmp_path: Path) -> None:
     out = _right(
         """
-        from test_waiting import _all_sums, _sums
+        from test_cooperative import _all_sums, _sums
         from xtarget import OutOfResourcesError, _registry
         print(_sums(_all_sums("gfx942", 32), 32)[0])
         try:

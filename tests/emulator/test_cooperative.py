@@ -1,4 +1,4 @@
-"""Programs that wait for each other: at a barrier of the whole grid, and for a lock."""
+"""Cooperative launches, whose blocks wait for each other at a barrier of the whole grid."""
 
 from __future__ import annotations
 
@@ -58,14 +58,3 @@ def test_more_blocks_than_can_run_at_the_same_time_are_refused() -> None:
     with pytest.raises(OutOfResourcesError, match=r"all_sums is launched cooperatively with 512 .*"
                        r"emu:gfx942 \(.*\) holds 256: 256 on each of 1 compute units"):  # fmt: skip
         _sums(code, 512)
-
-
-@pytest.mark.parametrize(
-    ("arch", "warps"), [(arch, 1) for arch in ARCHS] + [("gfx1201", 4), ("gfx942", 4)]
-)
-def test_who_waits_for_a_lock_does_not_keep_its_owner_from_running(arch: str, warps: int) -> None:
-    constants = (("block", 64 * warps),)
-    code = compiled("one_after_the_other", "lock:*i32 o:*i32", arch, warps, constants)
-    result = run(code, (12,), np.zeros(1, np.int32), np.zeros(64 * warps, np.int32))
-    assert result[0] == 0
-    np.testing.assert_array_equal(result[1], np.full(64 * warps, 12))
