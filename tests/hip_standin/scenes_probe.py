@@ -177,6 +177,10 @@ def peer_devices():
     standin.devices(3)
     found = [info.details["peers"] for info in create_driver().probe().devices]
     assert found == ["amd:1 amd:2", "amd:0", "amd:0"]
+    standin.fail("hipDeviceCanAccessPeer", 999)
+    told = create_driver().probe().devices[0].details["peers"]
+    assert told.startswith("unknown: asking which devices amd:0 can reach")
+    assert "hipErrorUnknown (999)" in told
     standin.devices(1)
     (alone,) = create_driver().probe().devices
     assert "peers" not in alone.details

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ..._errors import NoDeviceError, XTargetError
+from ..._errors import DriverError, NoDeviceError, XTargetError
 from ..._types import DeviceInfo, ProbeReport, Target
 from .. import base
 from .._absence import no_such_device
@@ -83,8 +83,17 @@ def _peers(hip: Any, ordinal: int, count: int) -> dict[str, str]:
     """The devices whose memory this one can reach, where there is more than one device at all."""
     doing = f"asking which devices amd:{ordinal} can reach"
     others = [i for i in range(count) if i != ordinal]
-    reached = [i for i in others if call(hip, "hipDeviceCanAccessPeer", ordinal, i, doing=doing)]
-    return {"peers": " ".join(f"amd:{i}" for i in reached)} if others else {}
+    if not others:
+        return {}
+    try:
+        reached = [
+            f"amd:{i}"
+            for i in others
+            if call(hip, "hipDeviceCanAccessPeer", ordinal, i, doing=doing)
+        ]
+    except DriverError as error:  # the device is of use without that
+        return {"peers": f"unknown: {error}"}
+    return {"peers": " ".join(reached)}
 
 
 def describe(hip: Any, ordinal: int, count: int = 1) -> DeviceInfo:

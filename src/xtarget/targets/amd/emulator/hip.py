@@ -6,7 +6,8 @@ something waits for it, as on a GPU, so that a missing synchronisation shows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -189,47 +190,25 @@ class EmulatedHip(Queues):
             image.close()
         return OK
 
-    def hipModuleLaunchKernel(
-        self,
-        function: int,
-        gx: int,
-        gy: int,
-        gz: int,
-        bx: int,
-        by: int,
-        bz: int,
-        shared: int,
-        stream: int,
-        parameters: Any,
-        extra: Any,
-    ) -> tuple[Any, ...]:
-        sizes = (gx, gy, gz, bx, by, bz, shared)
+    def hipModuleLaunchKernel(self, function: int, *given: Any) -> tuple[Any, ...]:
+        """`given`: grid, block, dynamic LDS, stream, kernelParams and extra."""
+        *sizes, stream, _, extra = given
         return self._launch(function, sizes, stream, lambda loaded: kernarg_of(extra))
 
-    def hipModuleLaunchCooperativeKernel(
-        self,
-        function: int,
-        gx: int,
-        gy: int,
-        gz: int,
-        bx: int,
-        by: int,
-        bz: int,
-        shared: int,
-        stream: int,
-        parameters: Any,
-    ) -> tuple[Any, ...]:
-        most = _THREADS_TOGETHER // max(bx * by * bz, 1)
-        if gx * gy * gz > most:
+    def hipModuleLaunchCooperativeKernel(self, function: int, *given: Any) -> tuple[Any, ...]:
+        """`given`: grid, block, dynamic LDS, stream and kernelParams."""
+        *sizes, stream, parameters = given
+        blocks, threads = math.prod(sizes[:3]), math.prod(sizes[3:6])
+        most = _THREADS_TOGETHER // max(threads, 1)
+        if blocks > most:
             return self._no(
                 "hipErrorCooperativeLaunchTooLarge",
-                f"{gx * gy * gz:,} blocks that have to run at the same time; {most:,} can",
+                f"{blocks:,} blocks that have to run at the same time; {most:,} can",
             )
 
         def kernarg(loaded: Loaded) -> bytes | None:
             return kernarg_behind(parameters, loaded.kernel.arguments, loaded.kernel.kernarg_bytes)
 
-        sizes = (gx, gy, gz, bx, by, bz, shared)
         return self._launch(function, sizes, stream, kernarg, together=True)
 
     def hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(
@@ -242,7 +221,7 @@ class EmulatedHip(Queues):
     def _launch(
         self,
         function: int,
-        sizes: tuple[int, ...],
+        sizes: Sequence[int],
         stream: int,
         kernarg_for: Callable[[Loaded], bytes | None],
         together: bool = False,
