@@ -76,19 +76,17 @@ class _Kernel:
         self._order = reverse_postorder(blocks)
         reachable = [self._blocks[label] for label in self._order]
         self.shapes = Shapes(reachable)
-        known: tuple[set[str], set[str], set[str]] | None = None
+        known: tuple[set[str], set[str], set[str]] = (set(), set(), set())
         while True:
             self._regions = split_regions(reachable, self.shapes)
             inside = {label for region in self._regions for label in region.blocks}
             joins = {label for label in inside if len(self._blocks[label].before) > 1}
             joins |= {region.join for region in self._regions}
             found = (joins, inside, doubtful_blocks(reachable, self._regions, self.shapes))
+            # what varied once is not looked at anew, so that this comes to an end
+            found = (known[0] | joins, known[1] | inside, known[2] | found[2])
             if found == known:
                 break
-            if known:  # what varied once is not looked at anew, so that this comes to an end
-                found = (known[0] | joins, known[1] | inside, known[2] | found[2])
-                if found == known:
-                    break
             known = found
             self.shapes = Shapes(reachable, *known)
         self._text = Text(reachable, self.shapes)
