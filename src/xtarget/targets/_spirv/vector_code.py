@@ -38,9 +38,7 @@ CASTS = frozenset({
     "inttoptr", "ptrtoint", "addrspacecast",
 })  # fmt: skip
 _SCALAR = re.compile(r"(?:i(?:16|1|8|32|64)|half|float|double|ptr(?: addrspace\(\d+\))?)(?!\w)")
-_ATTRIBUTE = re.compile(
-    r"(?:noundef|nonnull|readonly|captures\(none\)|align \d+|signext|zeroext) "
-)
+_ATTRIBUTE = re.compile(r"(?:noundef|nonnull|readonly|captures\(none\)|align \d+|signext|zeroext) ")
 _ATTACHMENTS = re.compile(r"(?:, ![\w.]+ !\d+)+$")
 _ASSIGNED = re.compile(rf"  ({VALUE}) = (\w+) (.*)")
 _LABEL = re.compile(r'("?[\w.$-]+"?):')
