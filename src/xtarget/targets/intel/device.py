@@ -14,7 +14,7 @@ from .._retire import Retired
 from .._spirv_binary import check_spirv
 from .memory import Addresses, IntelBuffer, allocate, shared_bytes
 from .module import IntelModule, build
-from .program import native_key, proof_of, try_in_child
+from .program import expect_build, native_key, proof_of, try_in_child
 from .stream import IntelStream, borrowed_stream, new_stream
 from .zebin import options_of, spirv_of
 
@@ -64,6 +64,9 @@ class IntelDevice(QueueDevice):
             self._proven.add(proof)
         asserts = self._asserts(artifact)
         return build(queue, artifact, entry, info, self._addresses, options, asserts)
+
+    def expect_load(self) -> None:
+        expect_build()
 
     def stream(self, handle: Any = None) -> IntelStream:
         queue = self.live()

@@ -16,7 +16,7 @@ import dpctl.program
 from ..._types import Artifact, DeviceInfo
 from .._jit import Jit
 
-__all__ = ["build_kernel", "native_key", "proof_of", "try_in_child"]
+__all__ = ["build_kernel", "expect_build", "native_key", "proof_of", "try_in_child"]
 
 _MAGIC = b"XTSYCLOK"
 
@@ -39,6 +39,11 @@ def build_kernel(
     """Compile SPIR-V to the device's machine code."""
     program = dpctl.program.create_program_from_spirv(queue, spirv, options)
     return program.get_sycl_kernel(entry)
+
+
+def expect_build() -> None:
+    """Have the child load the run time while the caller goes on."""
+    _jit.start()
 
 
 def try_in_child(key: str, artifact: Artifact, info: DeviceInfo, options: str) -> None:
