@@ -15,6 +15,7 @@ __all__ = [
     "Buffer",
     "Capturable",
     "Compiler",
+    "CompilesAtLoad",
     "Device",
     "Driver",
     "Event",
@@ -264,6 +265,15 @@ class NamesDevices(Protocol):
 
     def names(self) -> Sequence[str]:
         """What comes after the vendor in a device's name, by ordinal."""
+        ...
+
+
+@runtime_checkable
+class CompilesAtLoad(Protocol):
+    """What a device adds whose run time compiles what is loaded, in a process of its own."""
+
+    def expect_load(self) -> None:
+        """Start that process, if there is none: something is compiled now that will be loaded."""
         ...
 
 

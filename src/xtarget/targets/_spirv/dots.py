@@ -384,6 +384,8 @@ def place_operands(lines: list[str], start: int) -> list[str]:
     """LLVM IR in which the addresses that `ADDRESS` gives, and all that is derived from them, are
     places in shared memory, from byte `start` of it on.
     """
+    if not any(f"@{ADDRESS}(" in line for line in lines):
+        return lines
     result: list[str] = []
     places: dict[str, int] = {}
     derived: set[str] = set()

@@ -126,8 +126,14 @@ def type_of(argument: str) -> str:
     return argument.strip().rsplit(" ", 1)[0]
 
 
+#: Those that may have commas inside; an address space's have none.
+_BRACKETS = re.compile(r"[<\[{]|\((?!\d+\))")
+
+
 def split_list(text: str) -> list[str]:
     """The parts of a comma-separated list, leaving commas inside brackets alone."""
+    if not _BRACKETS.search(text):
+        return [part for part in map(str.strip, text.split(",")) if part]
     parts, depth, start = [], 0, 0
     for match in re.finditer(r"[(<\[{)>\]},]", text):
         mark = match[0]

@@ -50,7 +50,8 @@ def strip_target(draft: Draft) -> None:
     for line in draft.lines:
         if _DROPPED.match(line):
             continue
-        line = _ATTACHMENTS.sub("", line)
+        if ", !" in line:
+            line = _ATTACHMENTS.sub("", line)
         if line.startswith("@global_smem ="):
             line = f"@global_smem = internal addrspace(3) global [{size} x i8] undef, align 64"
         elif line.startswith("attributes #"):
@@ -87,12 +88,15 @@ def rename_address_spaces(draft: Draft) -> None:
     result = []
     for line in draft.lines:
         line, quote, literal = line.partition(' c"')  # a kernel's own words may be "ptr", too
-        line = _GENERIC.sub("ptr addrspace(4)", line)
+        if "ptr" in line:
+            line = _GENERIC.sub("ptr addrspace(4)", line)
         line = line.replace(", addrspace(5)", "").replace(" addrspace(5)", "")
-        if match := _CONSTANT.match(line):
+        if line[:1] == "@" and (match := _CONSTANT.match(line)):
             constants.add(match[1])
             line = f"{match[1]} = {match[2]}addrspace(1) constant {line[match.end() :]}"
-        result.append(_SCOPE.sub(_scope, line) + quote + literal)
+        if "syncscope" in line:
+            line = _SCOPE.sub(_scope, line)
+        result.append(line + quote + literal)
     for name in constants:
         use = re.compile(rf"ptr addrspace\(4\) {re.escape(name)}\b")
         cast = f"ptr addrspace(4) addrspacecast (ptr addrspace(1) {name} to ptr addrspace(4))"
@@ -121,7 +125,7 @@ def drop_inline_assembly(draft: Draft) -> None:
     """
     result = []
     for line in draft.lines:
-        match = _ASSEMBLY.search(line)
+        match = _ASSEMBLY.search(line) if "asm " in line else None
         if not match:
             result.append(line)
         elif _CLOCK.search(match[1]) and (given := _RESULT.match(line)):

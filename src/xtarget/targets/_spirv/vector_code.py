@@ -38,6 +38,8 @@ CASTS = frozenset({
     "inttoptr", "ptrtoint", "addrspacecast",
 })  # fmt: skip
 _SCALAR = re.compile(r"(?:i(?:16|1|8|32|64)|half|float|double|ptr(?: addrspace\(\d+\))?)(?!\w)")
+_ATTRIBUTE = re.compile(r"(?:noundef|nonnull|readonly|captures\(none\)|align \d+|signext|zeroext) ")
+_ATTACHMENTS = re.compile(r"(?:, ![\w.]+ !\d+)+$")
 _ASSIGNED = re.compile(rf"  ({VALUE}) = (\w+) (.*)")
 _LABEL = re.compile(r'("?[\w.$-]+"?):')
 _CALL = re.compile(
@@ -101,15 +103,14 @@ def _typed(text: str) -> tuple[str, str]:
     if not match:
         raise NotVectorizableError(f"an operand of another type: {text}")
     value = text[match.end() :].strip()
-    while word := re.match(
-        r"(?:noundef|nonnull|readonly|captures\(none\)|align \d+|signext|zeroext) ", value
-    ):
+    while " " in value and (word := _ATTRIBUTE.match(value)):
         value = value[word.end() :]
     return match[0], value
 
 
 def _instruction(line: str) -> Instruction:
-    line = re.sub(r"(?:, ![\w.]+ !\d+)+$", "", line)
+    if ", !" in line:
+        line = _ATTACHMENTS.sub("", line)
     match = _ASSIGNED.match(line)
     name, text = (match[1], f"{match[2]} {match[3]}") if match else ("", line.strip())
     op, _, rest = text.partition(" ")
@@ -120,8 +121,9 @@ def _instruction(line: str) -> Instruction:
     if op in ("tail", "notail"):
         op, _, rest = rest.partition(" ")
     if op in _BINARY or op == "fneg":
-        type_, first = _typed(split_list(rest)[0])
-        values = [first, *split_list(rest)[1:]]
+        given, *others = split_list(rest)
+        type_, first = _typed(given)
+        values = [first, *others]
         return Instruction(name, op, type_, values, [type_] * len(values), flags)
     if op in ("icmp", "fcmp"):
         while (word := rest.partition(" ")[0]) in _FLAGS:
