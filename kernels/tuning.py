@@ -33,11 +33,21 @@ _T = TypeVar("_T")
 
 
 class Flat(NamedTuple):
-    """Elementwise kernels: elements of a block, and fewer where addresses need a division."""
+    """Elementwise kernels.
+
+    Attributes:
+        block: elements at once.
+        strided: the same, where addresses need a division.
+        chunk: elements that one block of the grid takes, one `block` after the other; less than
+            `block` is one.
+        stream: bytes of a result that the caches have no room for beside its operands; 0 is never.
+    """
 
     block: int
     strided: int
     num_warps: int
+    chunk: int = 0
+    stream: int = 0
 
 
 class Reduction(NamedTuple):
@@ -92,7 +102,7 @@ _FLAT: Final = {
     "nvidia": Flat(1024, 1024, 4),
     "amd": Flat(1024, 1024, 4),
     "intel": Flat(1024, 512, 4),
-    "cpu": Flat(512, 256, 1),
+    "cpu": Flat(64, 64, 1, chunk=4096, stream=1 << 24),
     "other": Flat(1024, 512, 4),
 }
 

@@ -239,6 +239,7 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
             fp64=options.fp64,
             kernel_clock=options.kernel_clock,
             vectors=options.lanes == "vectors",
+            aligned=lowering.alignments(module, entry) if "!nontemporal" in lowered.text else (),
         )
         try:
             try:

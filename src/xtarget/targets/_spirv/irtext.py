@@ -42,6 +42,7 @@ class Layout:
         fp64: the device has doubles.
         kernel_clock: the device has SPV_KHR_shader_clock.
         vectors: make the block's only warp one thread, if the kernel allows it (see `vectors`).
+        aligned: bytes to which the entry's first parameters are aligned, 1 for what is no address.
     """
 
     num_warps: int
@@ -53,6 +54,7 @@ class Layout:
     kernel_clock: bool = False
     vectors: bool = False
     operand_bytes: int = 0
+    aligned: tuple[int, ...] = ()
 
     @property
     def operands_at(self) -> int:
