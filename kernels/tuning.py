@@ -78,6 +78,7 @@ class Rows(NamedTuple):
         per_warp: elements of a tile that one warp takes.
         max_warps: upper limit.
         walks: whether a row is near enough to read it once more instead of computing more.
+        together: longer rows that a block takes, so that it reads their weights once for all.
     """
 
     piece: int
@@ -86,6 +87,7 @@ class Rows(NamedTuple):
     per_warp: int
     max_warps: int
     walks: bool = False
+    together: int = 1
 
 
 class MatmulTile(NamedTuple):
@@ -118,7 +120,7 @@ _ROWS: Final = {
     "nvidia": Rows(16384, 4096, 1024, 512, 16),
     "amd": Rows(8192, 4096, 1024, 512, 8),
     "intel": Rows(2048, 1024, 512, 256, 8),
-    "cpu": Rows(512, 64, 256, 512, 1, True),
+    "cpu": Rows(512, 32, 256, 512, 1, walks=True, together=4),
     "other": Rows(2048, 1024, 512, 256, 8),
 }
 
