@@ -249,6 +249,7 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
             function_bytes=options.function_bytes,
             kernel_clock=options.kernel_clock,
             vectors=options.lanes == "vectors",
+            aligned=lowering.alignments(module, entry) if "!nontemporal" in lowered.text else (),
         )
         try:
             try:

@@ -44,6 +44,7 @@ class Layout:
         function_bytes: the widest vector that a function of the device takes; 0: any.
         kernel_clock: the device has SPV_KHR_shader_clock.
         vectors: make the block's only warp one thread, if the kernel allows it (see `vectors`).
+        aligned: bytes to which the entry's first parameters are aligned, 1 for what is no address.
     """
 
     num_warps: int
@@ -57,6 +58,7 @@ class Layout:
     kernel_clock: bool = False
     vectors: bool = False
     operand_bytes: int = 0
+    aligned: tuple[int, ...] = ()
 
     @property
     def operands_at(self) -> int:

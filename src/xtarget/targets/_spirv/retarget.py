@@ -21,6 +21,8 @@ __all__ = ["CLOCK", "retarget"]
 
 #: OpenCL's clock_read_device (cl_khr_kernel_clock).
 CLOCK = "_Z17clock_read_devicev"
+#: Number of the metadata that `!nontemporal` refers to.
+_STREAMING = 2
 
 
 def retarget(draft: Draft, entry: str) -> Entry:
@@ -41,6 +43,8 @@ def retarget(draft: Draft, entry: str) -> Entry:
 
 _DROPPED = re.compile(r"(?:source_filename|target |;|!|declare .*@llvm\.dbg)")
 _ATTACHMENTS = re.compile(r"(?:, ![\w.]+ !\d+)+$")
+#: What `.cs` of a store or load becomes: the device shall keep no room for it in its caches.
+_NONTEMPORAL = re.compile(r", !nontemporal !\d+")
 
 
 def strip_target(draft: Draft) -> None:
@@ -51,7 +55,7 @@ def strip_target(draft: Draft) -> None:
         if _DROPPED.match(line):
             continue
         if ", !" in line:
-            line = _ATTACHMENTS.sub("", line)
+            line = _ATTACHMENTS.sub(_attachments, line)
         if line.startswith("@global_smem ="):
             line = f"@global_smem = internal addrspace(3) global [{size} x i8] undef, align 64"
         elif line.startswith("attributes #"):
@@ -60,6 +64,10 @@ def strip_target(draft: Draft) -> None:
         result.append(line.replace(" fastcc ", " ").replace(" amdgpu_kernel ", " "))
     draft.lines = _without_fences_of_barriers(result)
     draft.lines = place_operands(draft.lines, draft.layout.operands_at)
+
+
+def _attachments(match: re.Match[str]) -> str:
+    return f", !nontemporal !{_STREAMING}" if _NONTEMPORAL.search(match[0]) else ""
 
 
 def _without_fences_of_barriers(lines: list[str]) -> list[str]:
@@ -152,6 +160,7 @@ def make_kernel(draft: Draft, entry: str) -> Entry:
     line = draft.lines[number]
     start = line.index(opening) + len(opening)
     given, types, conversions = [], [], []
+    aligned = dict(enumerate(layout.aligned))
     for parameter in split_list(line[start : line.rindex(")")]):
         name = parameter.split()[-1]
         pointer = re.match(r"ptr addrspace\((\d)\)", parameter)
@@ -165,8 +174,12 @@ def make_kernel(draft: Draft, entry: str) -> Entry:
             conversions.append(f"  {name} = trunc i8 {name}.given to i1")
         else:
             type_ = parameter.split()[0]
-        same = parameter.startswith(type_ + " ")
-        given.append(f"{type_} {name}" if same else f"{type_} {name}.given")
+        if not parameter.startswith(type_ + " "):
+            given.append(f"{type_} {name}.given")
+        elif pointer and (nbytes := aligned.get(len(given), 1)) > 1:
+            given.append(f"{type_} align {nbytes} {name}")
+        else:
+            given.append(f"{type_} {name}")
         types.append("ptr" if type_.startswith("ptr") else type_)
     draft.lines[number] = (
         f"define spir_kernel void @{entry}({', '.join(given)}) convergent nounwind "
@@ -176,6 +189,7 @@ def make_kernel(draft: Draft, entry: str) -> Entry:
     draft.lines += [
         f"!0 = !{{i32 {layout.num_warps * layout.warp_size}, i32 1, i32 1}}",
         f"!1 = !{{i32 {layout.warp_size}}}",
+        f"!{_STREAMING} = !{{i32 1}}",
     ]
     if layout.fp_fusion:
         draft.lines.append("!opencl.enable.FP_CONTRACT = !{}")
