@@ -13,6 +13,7 @@ from . import library
 from .arithmetic import NEEDS_DEFINITION
 from .irtext import Draft, Entry, Layout, UnsupportedError
 from .literals import in_old_style
+from .odd_vectors import widen_odd_vectors
 from .retarget import CLOCK, retarget
 from .vector_code import LANES
 from .vectors import NotVectorizableError, vectorize
@@ -96,12 +97,13 @@ def prepare(text: str, bitcode: bytes, entry: str, layout: Layout) -> tuple[str,
             module = _vectorized(module, entry)
             kernel = replace(kernel, warp_size=1)
     # SPIR-V cannot say "or disjoint"; as a sum it stays visible to the device as address arithmetic
-    return str(module).replace(" = or disjoint ", " = add nuw nsw "), kernel
+    text = widen_odd_vectors(str(module)).replace(" = or disjoint ", " = add nuw nsw ")
+    return text, kernel
 
 
 def _vectorized(module: Any, entry: str) -> Any:
     _run(module, "instruction_namer")
-    module = llvm.parse_assembly(vectorize(str(module), entry))
+    module = llvm.parse_assembly(vectorize(widen_odd_vectors(str(module)), entry))
     module.verify()
     clean = ("instruction_combine", "simplify_cfg", "new_gvn", "sinking", "simplify_cfg")
     _run(module, *clean, "dead_code_elimination")
