@@ -1,4 +1,4 @@
-"""Kernels over tensors of bits, whose values LLVM's optimiser packs. Cases as in `spirv_kernels`."""
+"""Kernels over tensors of bits, which LLVM's optimiser packs. Cases as in `spirv_kernels`."""
 
 from __future__ import annotations
 

@@ -17,6 +17,8 @@ from .odd_vectors import widen_odd_vectors
 from .retarget import CLOCK, retarget
 from .vector_code import LANES
 from .vectors import NotVectorizableError, vectorize
+from .wide_indices import widen_indices
+from .word_gathers import gather_words
 
 __all__ = ["emit", "prepare", "warm_up"]
 
@@ -98,6 +100,8 @@ def prepare(text: str, bitcode: bytes, entry: str, layout: Layout) -> tuple[str,
             kernel = replace(kernel, warp_size=1)
     # SPIR-V cannot say "or disjoint"; as a sum it stays visible to the device as address arithmetic
     text = widen_odd_vectors(str(module)).replace(" = or disjoint ", " = add nuw nsw ")
+    if layout.cpu_accesses and kernel.warp_size > 1:
+        text = widen_indices(gather_words(text))
     return text, kernel
 
 

@@ -41,6 +41,7 @@ class Layout:
         fp_fusion: the device may fuse a multiplication and an addition.
         fp64: the device has doubles.
         kernel_clock: the device has SPV_KHR_shader_clock.
+        cpu_accesses: write loads and addresses as a CPU's run time wants them.
         vectors: make the block's only warp one thread, if the kernel allows it (see `vectors`).
     """
 
@@ -52,6 +53,7 @@ class Layout:
     fp64: bool = True
     kernel_clock: bool = False
     vectors: bool = False
+    cpu_accesses: bool = False
     operand_bytes: int = 0
 
     @property

@@ -1,9 +1,9 @@
 """Vectors that LLVM's optimiser makes and SPIR-V cannot have, such as `<128 x i1>` in memory.
 
-Where a kernel keeps the lowest bit of each byte of a loaded `<16 x i8>`, LLVM loads `<128 x i1>` and
-extracts every eighth element. The bits are the same, so such a value is carried in wider elements,
-and what is extracted is cut out of these. A vector of bits that a comparison makes is another thing:
-SPIR-V has it.
+Where a kernel keeps the lowest bit of each byte of a loaded `<16 x i8>`, LLVM loads `<128 x i1>`
+and extracts every eighth element. The bits are the same, so such a value is carried in wider
+elements, and what is extracted is cut out of these. A vector of bits that a comparison makes is
+another thing: SPIR-V has it.
 """
 
 from __future__ import annotations
