@@ -18,8 +18,13 @@ import triton.language as tl
 sys.path.insert(0, str(Path(__file__).parent))
 from spirv_bools import CASES
 from spirv_kernels import Case, rng
+from spirv_requests import request
 from spirv_run import check, compiled, device
 
+from xtarget._types import Target
+from xtarget.targets import intel
+from xtarget.targets._spirv.backend import SpirvBackend
+from xtarget.targets._spirv.cpu_options import CPU_OPTIONS
 from xtarget.targets._spirv.lanes import Lanes
 from xtarget.targets._spirv.wide_indices import widen_indices
 from xtarget.targets._spirv.word_gathers import gather_words
@@ -171,3 +176,12 @@ def test_without_branches_for_lanes_a_transpose_is_small(mark_ran_on: Any) -> No
         sizes.append(len(code))
         module.close()
     assert sizes[0] < 0.5 * sizes[1]
+
+
+def test_only_code_for_cpus_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the back end of an installed xtarget, Triton's own launching is made for, says."""
+    case = replace(CASES["transposed_0_16x16"], num_warps=4)
+    plain = intel.create_compiler().compile(request(case), Target("intel", "spirv64"))
+    monkeypatch.setattr(SpirvBackend, "defaults", CPU_OPTIONS)
+    again = intel.create_compiler().compile(request(case), Target("intel", "spirv64"))
+    assert again.binary == plain.binary != compiled(case).binary

@@ -18,5 +18,5 @@ class CpuCompiler(SpirvCompiler):
             vendor="cpu",
             warp_size=16,
             lanes="vectors",
-            options=(("kernel_clock", True), *CPU_OPTIONS.items()),
+            options=tuple(CPU_OPTIONS.items()),
         )
