@@ -27,7 +27,7 @@ from xtarget.targets._spirv.backend import SpirvBackend
 from xtarget.targets._spirv.cpu_options import CPU_OPTIONS
 from xtarget.targets._spirv.lanes import Lanes
 from xtarget.targets._spirv.wide_indices import widen_indices
-from xtarget.targets._spirv.word_gathers import gather_words
+from xtarget.targets._spirv.word_accesses import access_words
 
 LANE = "%lane = tail call spir_func range(i32 0, 16) i32 @_Z22get_sub_group_local_idv()"
 
@@ -108,11 +108,11 @@ def test_a_loop_that_moves_a_pointer_keeps_its_step() -> None:
 def test_neighbours_are_not_gathered() -> None:
     lines = [LANE, "%p = getelementptr half, ptr addrspace(1) %a, i32 %lane",
              "%v = load half, ptr addrspace(1) %p, align 2"]  # fmt: skip
-    assert gather_words(in_function(*lines)) == in_function(*lines)
+    assert access_words(in_function(*lines)) == in_function(*lines)
 
 
 def test_bytes_far_apart_are_cut_out_of_words() -> None:
-    text = gather_words(
+    text = access_words(
         in_function(
             LANE,
             "%i = shl i32 %lane, 7",
@@ -123,6 +123,29 @@ def test_bytes_far_apart_are_cut_out_of_words() -> None:
     assert "load i8" not in text
     assert "load i32, ptr addrspace(3)" in text
     assert "%v = bitcast i8 " in text
+
+
+def test_vectors_of_small_elements_are_words() -> None:
+    text = access_words(
+        in_function(
+            "%v = load <8 x i8>, ptr addrspace(3) %p, align 8",
+            "store <2 x half> %w, ptr addrspace(1) %q, align 4",
+            "store <2 x i8> %x, ptr addrspace(1) %q, align 2",
+        )
+    )
+    assert body(text) == [
+        "%xt.word.1.at0 = getelementptr i8, ptr addrspace(3) %p, i64 0",
+        "%xt.word.1.0 = load i32, ptr addrspace(3) %xt.word.1.at0, align 4",
+        "%xt.word.1.to0 = insertelement <2 x i32> poison, i32 %xt.word.1.0, i64 0",
+        "%xt.word.1.at1 = getelementptr i8, ptr addrspace(3) %p, i64 4",
+        "%xt.word.1.1 = load i32, ptr addrspace(3) %xt.word.1.at1, align 4",
+        "%xt.word.1.to1 = insertelement <2 x i32> %xt.word.1.to0, i32 %xt.word.1.1, i64 1",
+        "%v = bitcast <2 x i32> %xt.word.1.to1 to <8 x i8>",
+        "%xt.word.2 = bitcast <2 x half> %w to i32",
+        "%xt.word.2.at0 = getelementptr i8, ptr addrspace(1) %q, i64 0",
+        "store i32 %xt.word.2, ptr addrspace(1) %xt.word.2.at0, align 4",
+        "store <2 x i8> %x, ptr addrspace(1) %q, align 2",
+    ]
 
 
 @triton.jit

@@ -59,7 +59,7 @@ class Options:
         dot_bytes: shared memory that large dots may take to be loops (see `dots`); with zero, every
             dot is unrolled.
         cpu_accesses: loads and addresses are written as a CPU's run time handles them best (see
-            `word_gathers` and `wide_indices`).
+            `word_accesses` and `wide_indices`).
         lanes: `threads`, or `vectors`: a block of one warp becomes one thread, if it can be.
     """
 

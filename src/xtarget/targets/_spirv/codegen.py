@@ -18,7 +18,7 @@ from .retarget import CLOCK, retarget
 from .vector_code import LANES
 from .vectors import NotVectorizableError, vectorize
 from .wide_indices import widen_indices
-from .word_gathers import gather_words
+from .word_accesses import access_words
 
 __all__ = ["emit", "prepare", "warm_up"]
 
@@ -101,7 +101,7 @@ def prepare(text: str, bitcode: bytes, entry: str, layout: Layout) -> tuple[str,
     # SPIR-V cannot say "or disjoint"; as a sum it stays visible to the device as address arithmetic
     text = widen_odd_vectors(str(module)).replace(" = or disjoint ", " = add nuw nsw ")
     if layout.cpu_accesses and kernel.warp_size > 1:
-        text = widen_indices(gather_words(text))
+        text = widen_indices(access_words(text))
     return text, kernel
 
 

@@ -46,7 +46,7 @@ _ATTACHMENTS = re.compile(r"(?:, ![\w.]+ !\d+)+$")
 
 def strip_target(draft: Draft) -> None:
     """Remove what speaks of AMD or of debugging, and give shared memory its size."""
-    size = max(-(-draft.layout.all_shared_bytes // 4) * 4, 16)  # `word_gathers` reads whole words
+    size = max(-(-draft.layout.all_shared_bytes // 4) * 4, 16)  # `word_accesses` reads whole words
     result = []
     for line in draft.lines:
         if _DROPPED.match(line):
