@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 import triton
@@ -59,6 +60,8 @@ class Options:
         kernel_clock: the device has the extension SPV_KHR_shader_clock.
         dot_bytes: shared memory that large dots may take to be loops (see `dots`); with zero, every
             dot is unrolled.
+        cpu_accesses: loads and addresses are written as a CPU's run time handles them best (see
+            `word_accesses` and `wide_indices`).
         lanes: `threads`, or `vectors`: a block of one warp becomes one thread, if it can be.
     """
 
@@ -74,6 +77,7 @@ class Options:
     function_bytes: int = 0
     kernel_clock: bool = False
     dot_bytes: int = 0
+    cpu_accesses: bool = False
     lanes: str = "threads"
     enable_fp_fusion: bool = True
     debug: bool = False
@@ -110,7 +114,7 @@ class Options:
             )
         if self.pointers not in _POINTERS:
             raise OptionError(f"pointers is {self.pointers!r}; it must be one of {_POINTERS}.")
-        for name in (*_CAPABILITIES, "half_math", "kernel_clock"):
+        for name in (*_CAPABILITIES, "half_math", "kernel_clock", "cpu_accesses"):
             if not isinstance(getattr(self, name), bool):
                 raise OptionError(f"{name} is {getattr(self, name)!r}; it must be True or False.")
         if self.function_bytes and self.function_bytes < 16:
@@ -132,8 +136,8 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
     OWNER = "xtarget"
     supports_native_tensor_specialization = False
     binary_ext = "spirv"
-    #: Of compilations that do not say the option of this name.
-    dot_bytes = 0
+    #: Options of compilations that do not say them.
+    defaults: Mapping[str, Any] = MappingProxyType({})
 
     @staticmethod
     def supports_target(target: Any) -> bool:
@@ -147,12 +151,11 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
         device = getattr(self.target, "compile_options", {})
         known = {
             name: value
-            for name, value in {**device, **options}.items()
+            for name, value in {**self.defaults, **device, **options}.items()
             if name in Options.__dataclass_fields__ and value is not None
         }
         known["warp_size"] = self.target.warp_size
         known["arch"] = str(self.target.arch)
-        known.setdefault("dot_bytes", self.dot_bytes)
         known["extern_libs"] = tuple(dict(known.get("extern_libs", {})).items())
         language = triton.knobs.language
         fusion = known.get("enable_fp_fusion", language.default_fp_fusion)
@@ -250,6 +253,7 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
             kernel_clock=options.kernel_clock,
             vectors=options.lanes == "vectors",
             aligned=lowering.alignments(module, entry) if "!nontemporal" in lowered.text else (),
+            cpu_accesses=options.cpu_accesses,
         )
         try:
             try:
@@ -311,16 +315,16 @@ class _NoDriver(DriverBase):  # type: ignore[misc]
     get_device_interface = get_empty_cache_for_benchmark = get_current_target
 
 
-def checked_backend(target: Any, dot_bytes: int) -> SpirvBackend:
-    """A back end for Triton's own compiling and launching (`xtarget_triton`), where `dot_bytes` is
-    the option's default.
+def checked_backend(target: Any, defaults: Mapping[str, Any]) -> SpirvBackend:
+    """A back end for Triton's own compiling and launching (`xtarget_triton`), with these options
+    where a kernel does not say them.
 
     Raises:
         CompileError: this Triton and llvmlite were not tested together.
     """
     check(triton.__version__)
     backend = SpirvBackend(target)
-    backend.dot_bytes = dot_bytes
+    backend.defaults = defaults
     return backend
 
 

@@ -43,6 +43,7 @@ class Layout:
         half_math: the device has functions of halves (see `narrow`).
         function_bytes: the widest vector that a function of the device takes; 0: any.
         kernel_clock: the device has SPV_KHR_shader_clock.
+        cpu_accesses: write loads and addresses as a CPU's run time wants them.
         vectors: make the block's only warp one thread, if the kernel allows it (see `vectors`).
         aligned: bytes to which the entry's first parameters are aligned, 1 for what is no address.
     """
@@ -57,6 +58,7 @@ class Layout:
     function_bytes: int = 0
     kernel_clock: bool = False
     vectors: bool = False
+    cpu_accesses: bool = False
     operand_bytes: int = 0
     aligned: tuple[int, ...] = ()
 
