@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
@@ -17,7 +18,7 @@ from ...._errors import KernelFault
 from .decode import Instruction
 from .memory import Array, Fault
 from .operands import scalar_put
-from .steps import MODES, step_of
+from .steps import MODES, NOTHING, step_of
 from .valu import Step
 from .waves import EXEC, SGPR, VCC, Group, Waves
 
@@ -89,9 +90,8 @@ class Program:
         self.atomic = any("_atomic_" in i.mnemonic for i in instructions)
         self._clamps = any(i.mnemonic in MODES for i in instructions)
         self.waits = _loops_over(instructions)
-        # Triton's "ping-pong" schedule, which sets priorities, has half the warps one barrier ahead
-        self._staggered = any(i.mnemonic == "s_setprio" for i in instructions)
         self._split(instructions)
+        self._staggered = self._has_extra_barrier()
 
     def _split(self, instructions: list[Instruction]) -> None:
         starts = {instructions[0].address}
@@ -124,6 +124,17 @@ class Program:
                 block.target = self._by_address.get(_target(last), _END)
             if block.last == "" and number + 1 == len(self.blocks):
                 block.next = _END
+
+    def _has_extra_barrier(self) -> bool:
+        """Does a branch lead around nothing but a barrier? So Triton gives some warps a head start
+        of one ("ping-pong"), and the others the same number in the end."""
+        return any(
+            before.test is not None
+            and before.target == number + 2
+            and block.last == "s_barrier"
+            and all(i.mnemonic in NOTHING for i in block.instructions[:-1])
+            for number, (before, block) in enumerate(pairwise(self.blocks))
+        )
 
     def start(self, address: int) -> int:
         """The block at an address."""

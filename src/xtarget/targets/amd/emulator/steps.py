@@ -29,14 +29,14 @@ from .operands import unsupported
 from .valu import Step
 from .waves import Waves
 
-__all__ = ["MODES", "step_of"]
+__all__ = ["MODES", "NOTHING", "step_of"]
 
 _BUILDERS = (
     pairs.build, masks.build, valu.build, clocks.build, conversions.build, scalar.build, vmem.build,
     lds.build, moves.build, packed.build, matrix.build,
 )  # fmt: skip
 #: What has no effect where instructions complete at once.
-_NOTHING = {
+NOTHING = {
     "s_nop", "s_clause", "s_delay_alu", "s_waitcnt", "s_waitcnt_depctr", "s_wait_alu",
     "s_wait_dscnt", "s_wait_kmcnt", "s_wait_loadcnt", "s_wait_loadcnt_dscnt", "s_wait_storecnt",
     "s_wait_storecnt_dscnt", "s_wait_samplecnt", "s_wait_bvhcnt", "s_wait_expcnt", "s_wait_idle",
@@ -62,7 +62,7 @@ def step_of(ins: Instruction, clamps: bool) -> Step:
     Args:
         clamps: the kernel sets modes, so that `Waves.saturates` may be on.
     """
-    if ins.mnemonic in _NOTHING:
+    if ins.mnemonic in NOTHING:
         return lambda w: None
     try:
         if ins.mnemonic in ("s_barrier_signal", *MODES):
