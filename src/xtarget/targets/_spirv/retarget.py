@@ -148,7 +148,7 @@ def read_clocks(draft: Draft) -> None:
     """AMD's and NVIDIA's clocks are the device's, which counts nanoseconds."""
     result = []
     for line in draft.lines:
-        match = _ASSEMBLY.search(line)
+        match = _ASSEMBLY.search(line) if "asm " in line else None
         if match and (given := _RESULT.match(line)):
             result.append(f"{given[1]}{_clock(draft, match[1])}")
         elif counter := _COUNTER.match(line):
