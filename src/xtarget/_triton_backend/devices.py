@@ -9,10 +9,11 @@ from contextlib import contextmanager
 from .. import _env, _registry
 from .._errors import NoDeviceError
 from .._types import Artifact, DeviceInfo
+from ..targets._spirv.blocks import CPU_ELEMENTS
 from ..targets._spirv.dots import CPU_BYTES
 from ..targets.base import Device
 
-__all__ = ["dot_bytes", "has_torch_xpu", "home", "host_device", "out_of_resources"]
+__all__ = ["has_torch_xpu", "home", "host_device", "options", "out_of_resources"]
 
 _CPU, _INTEL = "cpu:0", "intel:0"
 
@@ -39,11 +40,12 @@ def has_torch_xpu() -> bool:
     return xpu is not None and bool(xpu.is_available())
 
 
-def dot_bytes() -> int:
-    """Shared memory for large dots (an option of `targets._spirv`). Code is the same for all
-    devices, and an Intel GPU has less of it than a CPU: with one, dots stay unrolled.
+def options() -> dict[str, int]:
+    """Options of `targets._spirv` for every kernel. Code is the same for all devices, and an Intel
+    GPU has less shared memory and smaller blocks than a CPU: with one, dots stay unrolled and
+    blocks are as large as asked for.
     """
-    return 0 if has_torch_xpu() else CPU_BYTES
+    return {} if has_torch_xpu() else {"dot_bytes": CPU_BYTES, "thread_elements": CPU_ELEMENTS}
 
 
 def home() -> Device:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .._spirv.blocks import CPU_ELEMENTS
 from .._spirv.compiler import SpirvCompiler
 from .._spirv.dots import CPU_BYTES
 
@@ -18,5 +19,9 @@ class CpuCompiler(SpirvCompiler):
             vendor="cpu",
             warp_size=16,
             lanes="vectors",
-            options=(("kernel_clock", True), ("dot_bytes", CPU_BYTES)),
+            options=(
+                ("kernel_clock", True),
+                ("dot_bytes", CPU_BYTES),
+                ("thread_elements", CPU_ELEMENTS),
+            ),
         )
