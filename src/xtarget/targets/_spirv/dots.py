@@ -23,9 +23,9 @@ __all__ = ["ADDRESS", "CPU_BYTES", "Loops", "loop_over_dots", "place_operands"]
 ADDRESS = "xt_operand_address"
 #: Most of the 256 KiB of shared memory that Intel's CPU run time gives a block; the rest is for
 #: what Triton itself wants in such a kernel.
-CPU_BYTES = 192 << 10
+CPU_BYTES = 960 << 10
 #: Multiply-adds of one thread up to which a dot is left alone.
-_SMALL = 1024
+_SMALL = 256
 #: Elements of the sum that one thread holds: rows, and all.
 _ROWS, _HELD = 8, 16
 
@@ -42,6 +42,7 @@ _TYPES = {
     ("f32", "f32"): "f32",
     ("f64", "f64"): "f64",
     ("f16", "f16"): "f32",
+    ("f16", "f32"): "f32",
     ("f32", "f16"): "f32",
     ("bf16", "f32"): "f32",
     ("bf16", "bf16"): "f32",
