@@ -41,8 +41,8 @@ def has_torch_xpu() -> bool:
 
 def default_options() -> dict[str, int | bool]:
     """Options of `targets._spirv`. Code is the same for all devices, and an Intel GPU has less
-    shared memory for large dots than a CPU and other ways to memory: with one, it is compiled for
-    both.
+    shared memory for large dots than a CPU, smaller blocks, and other ways to memory: with one, it
+    is compiled for both.
     """
     return {} if has_torch_xpu() else CPU_OPTIONS
 

@@ -19,7 +19,7 @@ from triton.backends.compiler import BaseBackend, Language
 from triton.backends.driver import DriverBase
 
 from ..._errors import CompileError
-from . import libdevice_nv, lowering
+from . import blocks, libdevice_nv, lowering
 from .capabilities import check_capabilities
 from .client import EmitError, UnsupportedCodeError, worker
 from .diagnose import Stage, optimized, reason
@@ -60,6 +60,8 @@ class Options:
         kernel_clock: the device has the extension SPV_KHR_shader_clock.
         dot_bytes: shared memory that large dots may take to be loops (see `dots`); with zero, every
             dot is unrolled.
+        thread_elements: of a tensor that one thread shall have at most: the block gets more warps
+            than `num_warps` then (see `blocks`). Zero: as many as asked for.
         cpu_accesses: loads and addresses are written as a CPU's run time handles them best (see
             `word_accesses` and `wide_indices`).
         lanes: `threads`, or `vectors`: a block of one warp becomes one thread, if it can be.
@@ -77,6 +79,7 @@ class Options:
     function_bytes: int = 0
     kernel_clock: bool = False
     dot_bytes: int = 0
+    thread_elements: int = 0
     cpu_accesses: bool = False
     lanes: str = "threads"
     enable_fp_fusion: bool = True
@@ -193,17 +196,17 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
 
         def ttir(module: Any, metadata: dict[str, Any]) -> Any:
             source.append(module.str())
-            with _explained("ttir", source, options):
+            with _explained("ttir", source, options, options.num_warps, options.warp_size):
                 return lowering.optimize_ttir(module, debug=options.debug)
 
         def ttgir(module: Any, metadata: dict[str, Any]) -> Any:
             metadata["tensordesc_meta"] = []
-            warp_size = metadata["warp_size"] = lowering.warp_size(module, options.warp_size)
-            with _explained("ttgir", source, options):
+            block = metadata["num_warps"], metadata["warp_size"] = _block(module, options)
+            with _explained("ttgir", source, options, *block):
                 module, metadata["operand_bytes"] = lowering.lower_to_ttgir(
                     module,
-                    num_warps=options.num_warps,
-                    warp_size=warp_size,
+                    num_warps=block[0],
+                    warp_size=block[1],
                     dot_bytes=options.dot_bytes,
                 )
             return module
@@ -220,10 +223,11 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
         made: dict[str, bytes] = {}
 
         def llir(module: Any, metadata: dict[str, Any]) -> str:
-            with _explained("llir", source, options):
+            num_warps = metadata["num_warps"]
+            with _explained("llir", source, options, num_warps, metadata["warp_size"]):
                 entry = module.get_entry_func_name()
                 lowered = lowering.lower_to_llvm(
-                    module, num_warps=options.num_warps, fp_fusion=options.enable_fp_fusion
+                    module, num_warps=num_warps, fp_fusion=options.enable_fp_fusion
                 )
             text, binary = self._llir(module, entry, lowered, metadata, options)
             made[text] = binary
@@ -282,8 +286,21 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
         return text, binary
 
 
+def _block(module: Any, options: Options) -> tuple[int, int]:
+    """Warps of the block and threads of a warp."""
+    warp_size = blocks.warp_size(module, options.warp_size)
+    if options.lanes == "vectors" and options.num_warps == 1:
+        return 1, warp_size  # or it would not be one thread
+    elements = options.thread_elements
+    return blocks.num_warps(
+        module, options.num_warps, warp_size=warp_size, thread_elements=elements
+    ), warp_size
+
+
 @contextmanager
-def _explained(name: str, source: list[str], options: Options) -> Iterator[None]:
+def _explained(
+    name: str, source: list[str], options: Options, num_warps: int, warp_size: int
+) -> Iterator[None]:
     """Give a failure of Triton's passes, which say nothing in the exception, its reason."""
     try:
         yield
@@ -291,8 +308,8 @@ def _explained(name: str, source: list[str], options: Options) -> Iterator[None]
         stage = Stage(
             name,
             "".join(source),
-            options.num_warps,
-            options.warp_size,
+            num_warps,
+            warp_size,
             options.dot_bytes,
             options.enable_fp_fusion,
             options.debug,
