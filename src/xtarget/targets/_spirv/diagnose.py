@@ -111,7 +111,7 @@ def main() -> None:
     if stage.name == "ttir":
         return
     warp_size = lowering.warp_size(module, stage.warp_size)
-    module, _ = lowering.lower_to_ttgir(
+    module = lowering.lower_to_ttgir(
         module, num_warps=stage.num_warps, warp_size=warp_size, dot_bytes=stage.dot_bytes
     )
     if stage.name == "llir":
