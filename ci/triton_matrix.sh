@@ -21,5 +21,5 @@ for version in "$@"; do
     --editable ".[cpu,compile,test]"
   echo "Triton $("$python" -c 'from importlib.metadata import version; print(version("triton"))')"
   "$python" -m pytest -q -m "not long" --vendor cpu \
-    tests/interop/test_triton_backend.py tests/interop/test_triton_door.py
+    tests/interop/test_triton_{backend,door,programs}.py
 done

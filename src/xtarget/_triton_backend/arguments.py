@@ -150,14 +150,20 @@ def _array_binder(binder: Callable[..., Any]) -> Callable[..., Any]:
 
     def bind(*args: Any, **kwargs: Any) -> Any:
         nonlocal wrap_first
-        if not wrap_first:
-            try:
-                return binder(*args, **kwargs)
-            except (TypeError, AttributeError):
-                if not (_are_ours(args) or _are_ours(kwargs.values())):
-                    raise
-                wrap_first = True
-        return binder(*map(_wrapped, args), **{k: _wrapped(v) for k, v in kwargs.items()})
+        try:
+            if not wrap_first:
+                try:
+                    return binder(*args, **kwargs)
+                except (TypeError, AttributeError):
+                    if not (_are_ours(args) or _are_ours(kwargs.values())):
+                        raise
+                    wrap_first = True
+            return binder(*map(_wrapped, args), **{k: _wrapped(v) for k, v in kwargs.items()})
+        except KeyError as error:  # all that Triton says of a dtype that it does not know
+            raise ArgumentError(
+                f"Triton has no dtype {error.args[0]}: kernels take booleans, integers and real "
+                "floats. Convert the tensor with .to(), or pass a .view() of it as one of those."
+            ) from error
 
     return bind
 
@@ -267,7 +273,17 @@ def _address(value: Any, arrays: list[Any]) -> int:
         value = ArrayArgument(value)
         address = value.data_ptr()
     arrays.append(value)
+    if not address and _lacks_memory(value):
+        raise ArgumentError(
+            f"a {type(value).__name__} of shape {tuple(value.shape)} has no memory that a kernel "
+            "could use. Pass a tensor with values in it."
+        )
     return int(address)
+
+
+def _lacks_memory(value: Any) -> bool:
+    """Is it one of torch's tensors that stand for others, as in tracing, and not just empty?"""
+    return bool(getattr(value, "is_cpu", False)) and value.numel() > 0
 
 
 # ----------------------------------------------------------------------------------------- places

@@ -108,8 +108,8 @@ class Options:
     def __post_init__(self) -> None:
         for name in ("num_warps", "warp_size"):
             value = getattr(self, name)
-            if value < 1 or value & (value - 1):
-                raise OptionError(f"{name} is {value}; it must be a power of 2.")
+            if not isinstance(value, int) or value < 1 or value & (value - 1):
+                raise OptionError(f"{name} is {value!r}; it must be a power of 2.")
         if self.num_ctas != 1:
             raise OptionError(f"num_ctas is {self.num_ctas}; SPIR-V has no clusters of blocks.")
         if self.extern_libs:
