@@ -13,6 +13,7 @@ from .._types import Artifact, CompileRequest, DeviceInfo, LaunchConfig, ProbeRe
 
 __all__ = [
     "Buffer",
+    "Capturable",
     "Compiler",
     "CompilesAtLoad",
     "Device",
@@ -282,6 +283,16 @@ class Replaceable(Protocol):
 
     def when_lost(self, action: Callable[[], None]) -> None:
         """Have `action` called when that happens."""
+        ...
+
+
+@runtime_checkable
+class Capturable(Protocol):
+    """What a stream adds whose work can be captured into a graph."""
+
+    def capturing(self) -> bool:
+        """Its work is being captured, so it may not be made to wait for what is not, and nothing
+        else may be made to wait for it."""
         ...
 
 

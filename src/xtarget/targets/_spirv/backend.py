@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 import triton
@@ -54,9 +55,13 @@ class Options:
         pointers: `real`, or `integer`: the entry takes addresses as 64-bit integers.
         fp64, fp16, int64_atomics: the device has these. A kernel that wants one it has not is
             refused with the line.
+        half_math: the device has functions of halves; without, they go through floats.
+        function_bytes: the widest vector that a function of the device takes; 0: any.
         kernel_clock: the device has the extension SPV_KHR_shader_clock.
         dot_bytes: shared memory that large dots may take to be loops (see `dots`); with zero, every
             dot is unrolled.
+        cpu_accesses: loads and addresses are written as a CPU's run time handles them best (see
+            `word_accesses` and `wide_indices`).
         lanes: `threads`, or `vectors`: a block of one warp becomes one thread, if it can be.
     """
 
@@ -68,8 +73,11 @@ class Options:
     fp64: bool = True
     fp16: bool = True
     int64_atomics: bool = True
+    half_math: bool = True
+    function_bytes: int = 0
     kernel_clock: bool = False
     dot_bytes: int = 0
+    cpu_accesses: bool = False
     lanes: str = "threads"
     enable_fp_fusion: bool = True
     debug: bool = False
@@ -106,9 +114,13 @@ class Options:
             )
         if self.pointers not in _POINTERS:
             raise OptionError(f"pointers is {self.pointers!r}; it must be one of {_POINTERS}.")
-        for name in (*_CAPABILITIES, "kernel_clock"):
+        for name in (*_CAPABILITIES, "half_math", "kernel_clock", "cpu_accesses"):
             if not isinstance(getattr(self, name), bool):
                 raise OptionError(f"{name} is {getattr(self, name)!r}; it must be True or False.")
+        if self.function_bytes and self.function_bytes < 16:
+            raise OptionError(
+                f"function_bytes is {self.function_bytes}; it must be 0, or 16 at least."
+            )
         if self.lanes not in _LANES:
             raise OptionError(f"lanes is {self.lanes!r}; it must be one of {_LANES}.")
 
@@ -124,8 +136,8 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
     OWNER = "xtarget"
     supports_native_tensor_specialization = False
     binary_ext = "spirv"
-    #: Of compilations that do not say the option of this name.
-    dot_bytes = 0
+    #: Options of compilations that do not say them.
+    defaults: Mapping[str, Any] = MappingProxyType({})
 
     @staticmethod
     def supports_target(target: Any) -> bool:
@@ -139,12 +151,11 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
         device = getattr(self.target, "compile_options", {})
         known = {
             name: value
-            for name, value in {**device, **options}.items()
+            for name, value in {**self.defaults, **device, **options}.items()
             if name in Options.__dataclass_fields__ and value is not None
         }
         known["warp_size"] = self.target.warp_size
         known["arch"] = str(self.target.arch)
-        known.setdefault("dot_bytes", self.dot_bytes)
         known["extern_libs"] = tuple(dict(known.get("extern_libs", {})).items())
         language = triton.knobs.language
         fusion = known.get("enable_fp_fusion", language.default_fp_fusion)
@@ -237,8 +248,12 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
             integer_pointers=options.pointers == "integer",
             fp_fusion=options.enable_fp_fusion,
             fp64=options.fp64,
+            half_math=options.half_math,
+            function_bytes=options.function_bytes,
             kernel_clock=options.kernel_clock,
             vectors=options.lanes == "vectors",
+            aligned=lowering.alignments(module, entry) if "!nontemporal" in lowered.text else (),
+            cpu_accesses=options.cpu_accesses,
         )
         try:
             try:
@@ -300,16 +315,16 @@ class _NoDriver(DriverBase):  # type: ignore[misc]
     get_device_interface = get_empty_cache_for_benchmark = get_current_target
 
 
-def checked_backend(target: Any, dot_bytes: int) -> SpirvBackend:
-    """A back end for Triton's own compiling and launching (`xtarget_triton`), where `dot_bytes` is
-    the option's default.
+def checked_backend(target: Any, defaults: Mapping[str, Any]) -> SpirvBackend:
+    """A back end for Triton's own compiling and launching (`xtarget_triton`), with these options
+    where a kernel does not say them.
 
     Raises:
         CompileError: this Triton and llvmlite were not tested together.
     """
     check(triton.__version__)
     backend = SpirvBackend(target)
-    backend.dot_bytes = dot_bytes
+    backend.defaults = defaults
     return backend
 
 

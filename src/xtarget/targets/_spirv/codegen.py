@@ -12,9 +12,13 @@ from . import library
 from .arithmetic import NEEDS_DEFINITION
 from .irtext import Draft, Entry, Layout, UnsupportedError
 from .literals import in_old_style
+from .narrow import narrowed
+from .odd_vectors import widen_odd_vectors
 from .retarget import CLOCK, retarget
 from .vector_code import LANES
 from .vectors import NotVectorizableError, vectorize
+from .wide_indices import widen_indices
+from .word_accesses import access_words
 
 __all__ = ["emit", "prepare", "warm_up"]
 
@@ -99,12 +103,17 @@ def prepare(text: str, bitcode: bytes, entry: str, layout: Layout) -> tuple[str,
         else:
             kernel = replace(kernel, warp_size=1)
     # SPIR-V cannot say "or disjoint"; as a sum it stays visible to the device as address arithmetic
-    return str(module).replace(" = or disjoint ", " = add nuw nsw "), kernel
+    text = widen_odd_vectors(str(module)).replace(" = or disjoint ", " = add nuw nsw ")
+    if layout.cpu_accesses and kernel.warp_size > 1:
+        text = widen_indices(access_words(text))
+    if not layout.half_math or layout.function_bytes:
+        text = narrowed(text, half_math=layout.half_math, function_bytes=layout.function_bytes)
+    return text, kernel
 
 
 def _vectorized(module: Any, entry: str) -> Any:
     _run(module, "instruction_namer")
-    module = llvm.parse_assembly(vectorize(str(module), entry))
+    module = llvm.parse_assembly(vectorize(widen_odd_vectors(str(module)), entry))
     module.verify()
     clean = ("instruction_combine", "simplify_cfg", "sinking", "simplify_cfg")
     _run(module, *clean, "dead_code_elimination")

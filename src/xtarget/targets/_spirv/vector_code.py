@@ -39,8 +39,9 @@ CASTS = frozenset({
 })  # fmt: skip
 _SCALAR = re.compile(r"(?:i(?:16|1|8|32|64)|half|float|double|ptr(?: addrspace\(\d+\))?)(?!\w)")
 _ATTRIBUTE = re.compile(r"(?:noundef|nonnull|readonly|captures\(none\)|align \d+|signext|zeroext) ")
-_ATTACHMENTS = re.compile(r"(?:, ![\w.]+ !\d+)+$")
 _ASSIGNED = re.compile(rf"  ({VALUE}) = (\w+) (.*)")
+_ATTACHMENTS = re.compile(r"(?:, ![\w.]+ !\d+)+$")
+_NONTEMPORAL = re.compile(r", !nontemporal !\d+")
 _LABEL = re.compile(r'("?[\w.$-]+"?):')
 _CALL = re.compile(
     r"((?:[\w() ,]|<\d+ x \w+>)*?)(\S+(?: addrspace\(\d+\))?) @([\w.$]+)\((.*?)\)(?: #\d+)?$"
@@ -67,6 +68,7 @@ class Instruction:
         extra: predicate, callee, or element type of a getelementptr.
         labels: of a phi's or a branch's blocks.
         align: of memory operations, as text.
+        hint: that memory is not needed again soon, as text.
     """
 
     name: str
@@ -78,6 +80,7 @@ class Instruction:
     extra: str = ""
     labels: list[str] = field(default_factory=list)
     align: str = ""
+    hint: str = ""
 
 
 @dataclass(slots=True)
@@ -109,8 +112,10 @@ def _typed(text: str) -> tuple[str, str]:
 
 
 def _instruction(line: str) -> Instruction:
-    if ", !" in line:
-        line = _ATTACHMENTS.sub("", line)
+    hint = ""
+    if ", !" in line and (attachments := _ATTACHMENTS.search(line)):
+        hint = "".join(_NONTEMPORAL.findall(attachments[0]))
+        line = line[: attachments.start()]
     match = _ASSIGNED.match(line)
     name, text = (match[1], f"{match[2]} {match[3]}") if match else ("", line.strip())
     op, _, rest = text.partition(" ")
@@ -165,7 +170,9 @@ def _instruction(line: str) -> Instruction:
             type_, value = _typed(second)
             return Instruction(name, op, first, [value], [type_], flags, align=align)
         (type_, value), (pointer, address) = _typed(first), _typed(second)
-        return Instruction(name, op, type_, [value, address], [type_, pointer], flags, align=align)
+        return Instruction(
+            name, op, type_, [value, address], [type_, pointer], flags, align=align, hint=hint
+        )
     if op == "phi":
         match = _SCALAR.match(rest)
         if not match:

@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from .vector_alignment import Alignments, of_parameters
 from .vector_calls import is_barrier, is_shuffle, may_be_repeated, vector_call
 from .vector_code import (
     FLOAT_FLAGS,
@@ -48,7 +49,7 @@ def vectorize(text: str, entry: str) -> str:
         raise NotVectorizableError("functions beside the kernel")
     start = starts[0]
     end = next(i for i in range(start, len(lines)) if lines[i] == "}")
-    body, declarations = _Kernel(parse(lines[start + 1 : end])).write()
+    body, declarations = _Kernel(parse(lines[start + 1 : end]), of_parameters(lines[start])).write()
     given = {line.split("(")[0] for line in lines if line.startswith("declare ")}
     head = re.sub(
         r"!reqd_work_group_size !\d+ !intel_reqd_sub_group_size !\d+",
@@ -71,7 +72,7 @@ def vectorize(text: str, entry: str) -> str:
 class _Kernel:
     """The kernel while it is rewritten."""
 
-    def __init__(self, blocks: Sequence[Block]) -> None:
+    def __init__(self, blocks: Sequence[Block], aligned: Mapping[str, int]) -> None:
         self._blocks = {block.label: block for block in blocks}
         flow = Flow(blocks)
         reachable = flow.blocks
@@ -92,7 +93,8 @@ class _Kernel:
             self.shapes = Shapes(reachable, *known)
         self._text = Text(reachable, self.shapes)
         self._masks = Masks(self._text, reachable, self.shapes)
-        self._memory = Memory(self._text, self._masks, self.shapes)
+        alignments = Alignments(reachable, aligned)
+        self._memory = Memory(self._text, self._masks, self.shapes, alignments)
         self._joined: dict[tuple[str, str], str] = {}
 
     def write(self) -> tuple[list[str], list[str]]:

@@ -11,6 +11,7 @@ import pyopencl as cl
 from ..._types import DeviceInfo, Target
 from .._opencl_icd import icd_vendors, intel_runtime
 from .errors import failure
+from .pocl import compile_options, newest_spirv
 
 __all__ = ["Found", "discover", "spirv_version"]
 
@@ -36,7 +37,7 @@ def spirv_version(device: cl.Device) -> tuple[int, int]:
     """The newest SPIR-V that the device takes; (0, 0) for none."""
     text = str(device.il_version)
     versions = [(int(a), int(b)) for a, b in re.findall(r"SPIR-V_(\d+)\.(\d+)", text)]
-    return max(versions, default=(0, 0))
+    return newest_spirv(device, max(versions, default=(0, 0)))
 
 
 def _unfit(device: cl.Device) -> str | None:
@@ -73,7 +74,8 @@ def _describe(device: cl.Device, platform: cl.Platform) -> DeviceInfo:
         max_shared_bytes=int(device.local_mem_size),
         host_memory=bool(device.svm_capabilities & system),
         fp64=bool(device.double_fp_config),
-        compile_options={} if device.double_fp_config else {"fp64": False},
+        compile_options=compile_options(device)
+        | ({} if device.double_fp_config else {"fp64": False}),
         runs_on="CPU runtime",
         details={
             "platform": platform.name.strip(),
