@@ -188,6 +188,21 @@ _MATMUL: Final[Mapping[str, Mapping[str, tuple[MatmulTile, ...]]]] = {
         "double": (MatmulTile(8, 16, 4, 1, 1), MatmulTile(1, 16, 4, 1, 1)),
         "integer": (MatmulTile(8, 16, 4, 1, 1), MatmulTile(1, 16, 4, 1, 1)),
     },
+    # at a sub-group of 16 a Xe HPC spills none of its registers, a Xe HPG of half as many up to 12
+    "intel": {
+        "half": (
+            MatmulTile(32, 32, 16, 8, 1),
+            MatmulTile(16, 32, 16, 8, 1),
+            MatmulTile(16, 16, 16, 8, 1),
+        ),
+        "single": (
+            MatmulTile(32, 32, 16, 8, 1),
+            MatmulTile(16, 32, 16, 8, 1),
+            MatmulTile(16, 16, 16, 8, 1),
+        ),
+        "double": (MatmulTile(16, 32, 16, 8, 1), MatmulTile(16, 16, 16, 8, 1)),
+        "integer": (MatmulTile(16, 16, 8, 4, 1),),
+    },
     "other": {
         "half": (MatmulTile(32, 64, 16, 4, 1), MatmulTile(16, 16, 16, 1, 1)),
         "single": (MatmulTile(32, 64, 16, 4, 1), MatmulTile(16, 16, 16, 1, 1)),
@@ -199,8 +214,8 @@ _MATMUL: Final[Mapping[str, Mapping[str, tuple[MatmulTile, ...]]]] = {
 #: Vendors whose matrix units take fp16 and bf16; the others multiply them as fp32, which is exact.
 MATRIX_UNITS: Final = frozenset({"nvidia", "amd"})
 
-#: Options of the vendors' compilers for a matmul. Intel's GPUs: at a sub-group of 32 its tile
-#: spills about 350 registers of a Xe HPC, at 16 about 30 (`ci/intel_offline.py`).
+#: Options of the vendors' compilers for a matmul. Intel's GPUs: at a sub-group of 32 a tile of
+#: 32 x 32 spills 400 registers of a Xe HPG, at 16 none (`ci/intel_offline.py`).
 _MATMUL_OPTIONS: Final[Mapping[str, Mapping[str, int]]] = {"intel": {"warp_size": 16}, "other": {}}
 #: A matmul's K is cut into pieces no shorter than this.
 _SPLIT_K: Final = {"cpu": 4096, "other": 512}

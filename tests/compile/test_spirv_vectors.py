@@ -26,6 +26,7 @@ import vector_kernels
 import vector_torture
 from spirv_kernels import Case
 from spirv_requests import request
+from spirv_run import compiled
 
 import xtarget
 
@@ -38,10 +39,6 @@ LANGUAGE = {
 }
 #: What every run looks at; the others of the language are long tests.
 QUICK = ("add_fp32", "rounded_right", "denormal_product")
-
-
-def compiled(case: Any, **options: Any) -> Artifact:
-    return cpu.create_compiler().compile(request(case, **options), CPU)
 
 
 def run(case: Any, artifact: Artifact) -> list[Any]:

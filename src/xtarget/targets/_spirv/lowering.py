@@ -26,7 +26,6 @@ __all__ = [
     "lower_to_llvm",
     "lower_to_ttgir",
     "optimize_ttir",
-    "warp_size",
     "with_lines",
 ]
 
@@ -114,11 +113,6 @@ def _parsed(text: str, like: Any) -> Any:
         module = ir.parse_mlir_module(file.name, like.context)
     module.context = like.context
     return module
-
-
-def warp_size(module: Any, wanted: int) -> int:
-    """The warp that the kernel gets: Triton's `tl.histogram` asserts on less than 32."""
-    return 32 if wanted < 32 and "tt.histogram" in str(module) else wanted
 
 
 def lower_to_ttgir(

@@ -33,6 +33,7 @@ def retarget(draft: Draft, entry: str) -> Entry:
     scalarize_vectors_of_one(draft)
     asserts = lower_asserts(draft, entry)
     drop_inline_assembly(draft)
+    read_clocks(draft)
     lower_printf(draft)
     specialize_dpp(draft)
     rename_address_spaces(draft)
@@ -49,12 +50,13 @@ _NONTEMPORAL = re.compile(r", !nontemporal !\d+")
 
 def strip_target(draft: Draft) -> None:
     """Remove what speaks of AMD or of debugging, and give shared memory its size."""
-    size = max(draft.layout.all_shared_bytes, 16)
+    size = max(-(-draft.layout.all_shared_bytes // 4) * 4, 16)  # `word_accesses` reads whole words
     result = []
     for line in draft.lines:
         if _DROPPED.match(line):
             continue
-        line = _ATTACHMENTS.sub(_attachments, line)
+        if ", !" in line:
+            line = _ATTACHMENTS.sub(_attachments, line)
         if line.startswith("@global_smem ="):
             line = f"@global_smem = internal addrspace(3) global [{size} x i8] undef, align 64"
         elif line.startswith("attributes #"):
@@ -95,12 +97,15 @@ def rename_address_spaces(draft: Draft) -> None:
     result = []
     for line in draft.lines:
         line, quote, literal = line.partition(' c"')  # a kernel's own words may be "ptr", too
-        line = _GENERIC.sub("ptr addrspace(4)", line)
+        if "ptr" in line:
+            line = _GENERIC.sub("ptr addrspace(4)", line)
         line = line.replace(", addrspace(5)", "").replace(" addrspace(5)", "")
-        if match := _CONSTANT.match(line):
+        if line[:1] == "@" and (match := _CONSTANT.match(line)):
             constants.add(match[1])
             line = f"{match[1]} = {match[2]}addrspace(1) constant {line[match.end() :]}"
-        result.append(_SCOPE.sub(_scope, line) + quote + literal)
+        if "syncscope" in line:
+            line = _SCOPE.sub(_scope, line)
+        result.append(line + quote + literal)
     for name in constants:
         use = re.compile(rf"ptr addrspace\(4\) {re.escape(name)}\b")
         cast = f"ptr addrspace(4) addrspacecast (ptr addrspace(1) {name} to ptr addrspace(4))"
@@ -121,29 +126,53 @@ _ASSEMBLY = re.compile(r'\basm (?:sideeffect |alignstack )*"([^"]*)"')
 _CLOCK = re.compile(r"s_memrealtime |s_memtime |s_sendmsg_rtn_b64 .*REALTIME|%globaltimer|%clock64")
 _RESULT = re.compile(rf"(\s*{VALUE} = )(?:tail )?call i64 asm ")
 _NO_EFFECT = re.compile(r"(?:s_waitcnt\w* .*|s_nop .*|;.*|\s*)")
+#: AMD's message 131 asks for a counter of 100 MHz, which Triton multiplies by 10 for nanoseconds.
+_MESSAGE = "amdgcn.s.sendmsg.rtn.i64"
+_COUNTER = re.compile(rf"(\s*{VALUE} = )(?:tail )?call i64 @xt\.{re.escape(_MESSAGE)}\(i32 131\)")
 
 
 def drop_inline_assembly(draft: Draft) -> None:
-    """AMD's waits and hints mean nothing here, its and NVIDIA's clocks are the device's; every
-    other assembly is an error.
-    """
+    """AMD's waits and hints mean nothing here; every other assembly but a clock's is an error."""
     result = []
     for line in draft.lines:
-        match = _ASSEMBLY.search(line)
-        if not match:
+        match = _ASSEMBLY.search(line) if "asm " in line else None
+        if match and not _CLOCK.search(match[1]):
+            if not _NO_EFFECT.fullmatch(match[1]):
+                raise UnsupportedError(f"inline assembly {match[1]!r}", match[1])
+        else:
             result.append(line)
-        elif _CLOCK.search(match[1]) and (given := _RESULT.match(line)):
-            if not draft.layout.kernel_clock:
-                raise UnsupportedError(
-                    "a clock (SPIR-V has one with the extension SPV_KHR_shader_clock only; the "
-                    "option kernel_clock=True says that the device has it)",
-                    match[1],
-                )
-            draft.declarations[CLOCK] = f"declare spir_func i64 @{CLOCK}()"
-            result.append(f"{given[1]}call spir_func i64 @{CLOCK}()")
-        elif not _NO_EFFECT.fullmatch(match[1]):
-            raise UnsupportedError(f"inline assembly {match[1]!r}", match[1])
     draft.lines = result
+
+
+def read_clocks(draft: Draft) -> None:
+    """AMD's and NVIDIA's clocks are the device's, which counts nanoseconds."""
+    result = []
+    for line in draft.lines:
+        match = _ASSEMBLY.search(line) if "asm " in line else None
+        if match and (given := _RESULT.match(line)):
+            result.append(f"{given[1]}{_clock(draft, match[1])}")
+        elif counter := _COUNTER.match(line):
+            time = draft.temporary()
+            result.append(f"  {time} = {_clock(draft, f'llvm.{_MESSAGE}')}")
+            result.append(f"{counter[1]}udiv i64 {time}, 10")
+        else:
+            result.append(line)
+    named = [line for line in result if f"@xt.{_MESSAGE}(" in line]
+    if all(line.startswith("declare ") for line in named):  # or it counts as called
+        result = [line for line in result if line not in named]
+    draft.lines = result
+
+
+def _clock(draft: Draft, symbol: str) -> str:
+    """The call that reads the clock, in place of `symbol`."""
+    if not draft.layout.kernel_clock:
+        raise UnsupportedError(
+            "a clock (SPIR-V has one with the extension SPV_KHR_shader_clock only; the "
+            "option kernel_clock=True says that the device has it)",
+            symbol,
+        )
+    draft.declarations[CLOCK] = f"declare spir_func i64 @{CLOCK}()"
+    return f"call spir_func i64 @{CLOCK}()"
 
 
 def make_kernel(draft: Draft, entry: str) -> Entry:
