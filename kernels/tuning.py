@@ -33,11 +33,21 @@ _T = TypeVar("_T")
 
 
 class Flat(NamedTuple):
-    """Elementwise kernels: elements of a block, and fewer where addresses need a division."""
+    """Elementwise kernels.
+
+    Attributes:
+        block: elements at once.
+        strided: the same, where addresses need a division.
+        chunk: elements that one block of the grid takes, one `block` after the other; less than
+            `block` is one.
+        stream: bytes of a result that the caches have no room for beside its operands; 0 is never.
+    """
 
     block: int
     strided: int
     num_warps: int
+    chunk: int = 0
+    stream: int = 0
 
 
 class Reduction(NamedTuple):
@@ -68,6 +78,7 @@ class Rows(NamedTuple):
         per_warp: elements of a tile that one warp takes.
         max_warps: upper limit.
         walks: whether a row is near enough to read it once more instead of computing more.
+        together: longer rows that a block takes, so that it reads their weights once for all.
     """
 
     piece: int
@@ -76,6 +87,7 @@ class Rows(NamedTuple):
     per_warp: int
     max_warps: int
     walks: bool = False
+    together: int = 1
 
 
 class MatmulTile(NamedTuple):
@@ -92,7 +104,7 @@ _FLAT: Final = {
     "nvidia": Flat(1024, 1024, 4),
     "amd": Flat(1024, 1024, 4),
     "intel": Flat(1024, 512, 4),
-    "cpu": Flat(512, 256, 1),
+    "cpu": Flat(64, 64, 1, chunk=4096, stream=1 << 24),
     "other": Flat(1024, 512, 4),
 }
 
@@ -108,7 +120,7 @@ _ROWS: Final = {
     "nvidia": Rows(16384, 4096, 1024, 512, 16),
     "amd": Rows(8192, 4096, 1024, 512, 8),
     "intel": Rows(2048, 1024, 512, 256, 8),
-    "cpu": Rows(512, 64, 256, 512, 1, True),
+    "cpu": Rows(512, 32, 256, 512, 1, walks=True, together=4),
     "other": Rows(2048, 1024, 512, 256, 8),
 }
 

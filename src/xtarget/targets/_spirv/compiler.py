@@ -12,6 +12,7 @@ from ..._types import Artifact, CompileRequest, Constant, Parameter, Resources, 
 from .._asserts import ASSERT_MEMORY
 from .._triton import Compiled, compile_with_triton, make_artifact
 from .._triton import fingerprint as triton_fingerprint
+from .cpu_options import PLAIN_OPTIONS
 from .sources import digest
 from .versions import llvmlite_version
 
@@ -85,6 +86,10 @@ class SpirvCompiler:
         )
         _one_of(request, target, "num_warps", request.num_warps)
         lanes = "threads" if "warp_size" in dict(request.options) else self.lanes
+        if llvmlite_version() and triton_fingerprint():  # else there is a sentence to come
+            from .client import worker
+
+            worker.start()  # it loads LLVM while this process imports Triton
         try:
             from .backend import register
         except ModuleNotFoundError as error:
@@ -99,7 +104,7 @@ class SpirvCompiler:
             backend="spirv",
             arch=ARCH,
             warp_size=warp_size,
-            options={"lanes": lanes, **dict(self.options)},
+            options={"lanes": lanes, **PLAIN_OPTIONS, **dict(self.options)},
             locations=True,
         )
         artifact = make_artifact(

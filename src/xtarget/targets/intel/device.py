@@ -14,7 +14,7 @@ from .._retire import Retired
 from .._spirv_binary import check_spirv
 from .memory import Addresses, IntelBuffer, allocate, shared_bytes
 from .module import IntelModule, check_warps
-from .program import Loader, native_key
+from .program import Loader, expect_build, native_key
 from .stream import IntelStream, borrowed_stream, new_stream
 from .zebin import options_of, spirv_of
 
@@ -59,6 +59,9 @@ class IntelDevice(QueueDevice):
         kernel, kept = self._loader.load(portable, zebin, options, native)
         asserts = self._asserts(portable)
         return IntelModule(kernel, portable, entry, info, self._addresses, kept, asserts)
+
+    def expect_load(self) -> None:
+        expect_build()
 
     def stream(self, handle: Any = None) -> IntelStream:
         queue = self.live()

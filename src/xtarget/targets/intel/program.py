@@ -19,7 +19,7 @@ from .._machine import cpu_identity
 from .errors import check
 from .machine_code import find_route
 
-__all__ = ["CODE", "Loader", "build_kernel", "is_zebin", "native_key", "proof_of"]
+__all__ = ["CODE", "Loader", "build_kernel", "expect_build", "is_zebin", "native_key", "proof_of"]
 
 #: Behind a device's `native_key`, for the child: make machine code, and load it.
 CODE = " | machine code"
@@ -68,6 +68,11 @@ def build_kernel(
     """Compile SPIR-V to the device's machine code."""
     program = dpctl.program.create_program_from_spirv(queue, spirv, options)
     return program.get_sycl_kernel(entry)
+
+
+def expect_build() -> None:
+    """Have the child load the run time while the caller goes on."""
+    _jit.start()
 
 
 class Loader:
