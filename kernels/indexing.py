@@ -23,6 +23,14 @@ def positions(n, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def part(n, BLOCK: tl.constexpr, STEPS: tl.constexpr, step):
+    """`positions`, where a block takes `STEPS` parts that lie side by side: those of one part."""
+    start = (tl.program_id(0).to(n.dtype) * STEPS + step) * BLOCK
+    lane = tl.arange(0, BLOCK).to(n.dtype)
+    return start + lane, lane < n - start
+
+
+@triton.jit
 def span(start, end, BLOCK: tl.constexpr):
     """The indices start... start + BLOCK and the mask of those below `end`."""
     lane = tl.arange(0, BLOCK).to(end.dtype)
@@ -77,6 +85,12 @@ def load(p, i, mask, shape, strides, T: tl.constexpr):
 
 
 @triton.jit
-def store(p, value, i, mask, shape, strides):
-    """Store `value` as elements `i` of `p`, converted to its type."""
-    tl.store(p + offset(i, shape, strides), value.to(p.dtype.element_ty), mask=mask)
+def store(p, value, i, mask, shape, strides, STREAM: tl.constexpr):
+    """Store `value` as elements `i` of `p`, converted to its type; `STREAM`: past the caches."""
+    modifier: tl.constexpr = ".cs" if STREAM else ""
+    tl.store(
+        p + offset(i, shape, strides),
+        value.to(p.dtype.element_ty),
+        mask=mask,
+        cache_modifier=modifier,
+    )

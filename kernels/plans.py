@@ -78,7 +78,7 @@ def elementwise(
     constants: Callable[[Call], Mapping[str, Any]] | None = None,
 ) -> Callable[[Call], Plan]:
     """The plan of an elementwise kernel with parameters `a`, `b`, `c`..., `out`, `n`, `shape`,
-    `sa`, `sb`..., `so`, `T`, `BLOCK`.
+    `sa`, `sb`..., `so`, `T`, `BLOCK`, `STEPS`, `STREAM`.
 
     Args:
         source: function in `elementwise.py`.
@@ -119,6 +119,8 @@ def elementwise(
         }
         sizes = tuning.flat(call.vendor)
         block = sizes.strided if any(space.strides) else sizes.block
+        steps = max(1, sizes.chunk // block)
+        stream = 0 < sizes.stream <= out.size * out.itemsize and not space.strides[0]
         launch = Launch(
             f"elementwise:{source}",
             {
@@ -129,8 +131,15 @@ def elementwise(
                 **{f"s{name}": own for name, own in strides.items()},
                 "so": space.strides[0],
             },
-            {**more, **scalars, "T": dtype_constant(computed), "BLOCK": block},
-            (cdiv(space.size, block), 1, 1),
+            {
+                **more,
+                **scalars,
+                "T": dtype_constant(computed),
+                "BLOCK": block,
+                "STEPS": steps,
+                "STREAM": stream,
+            },
+            (cdiv(space.size, block * steps), 1, 1),
             num_warps=sizes.num_warps,
         )
         return Plan((out,), (launch,))

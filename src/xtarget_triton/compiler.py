@@ -16,10 +16,10 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
     OWNER = "xtarget"
 
     def __new__(cls, target: Any) -> Any:
-        from xtarget._triton_backend.devices import dot_bytes
+        from xtarget._triton_backend.devices import default_options
         from xtarget.targets._spirv.backend import checked_backend
 
-        return checked_backend(target, dot_bytes())
+        return checked_backend(target, default_options())
 
     @staticmethod
     def supports_target(target: Any) -> bool:

@@ -249,3 +249,16 @@ def waits_for_another(flag, o):
     else:
         if tl.program_id(0) == tl.num_programs(0) - 1:
             tl.atomic_add(flag, 1)
+
+
+@triton.jit
+def all_sums(x, partial, count, o, n: tl.constexpr, block: tl.constexpr):
+    """Each program sums its own part, waits for all others, and adds up what all of them left."""
+    pid = tl.program_id(0)
+    tl.store(partial + pid, tl.sum(tl.load(x + pid * block + tl.arange(0, block)), 0))
+    tl.debug_barrier()
+    tl.atomic_add(count, 1)
+    while tl.atomic_add(count, 0) < n:
+        pass
+    tl.debug_barrier()
+    tl.store(o + pid, tl.sum(tl.load(partial + tl.arange(0, n)), 0))

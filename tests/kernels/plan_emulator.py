@@ -82,7 +82,8 @@ class _Launched:
 
 
 def _elementwise(name: str, launch: Launch, p: _Launched) -> None:
-    assert launch.grid[0] * p.BLOCK >= p.n > (launch.grid[0] - 1) * p.BLOCK
+    chunk = p.BLOCK * p.STEPS
+    assert launch.grid[0] * chunk >= p.n > (launch.grid[0] - 1) * chunk
     i = np.arange(p.n)
     values = []
     for operand in "abc":

@@ -98,6 +98,21 @@ def test_large_odd_size(device: str, name: str) -> None:
 
 
 @pytest.mark.large
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_results_that_the_caches_have_no_room_for(device: str, dtype: str) -> None:
+    size = (16 << 20) // np.dtype(dtype).itemsize  # of results, `tuning.Flat.stream`
+    for n in (size - 1, size, size + 77):
+        x = sample(dtype, n)
+        whole = xtarget.run("add", x, x[:1], device=device)
+        np.testing.assert_array_equal(whole, x + x[:1])
+        out = np.zeros(n + 3, dtype)
+        xtarget.run("add", x, x, out=out[1 : n + 1], device=device)  # aligned to nothing
+        np.testing.assert_array_equal(out[1 : n + 1], x + x)
+        assert not out[0]
+        assert not out[n + 1 :].any()
+
+
+@pytest.mark.large
 @pytest.mark.parametrize("name", ["sum", "max"])
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
 def test_reduction_of_everything(device: str, name: str, dtype: str) -> None:

@@ -59,6 +59,17 @@ _GFX90A: Mapping[tuple[str, int], str] = {
     ("VOP3P", 0x6D): "v_mfma_f32_16x16x8_bf16",
 }
 
+#: Accesses of less than a register.
+_PARTS = tuple(
+    (rf"^((?:global|flat|buffer|scratch)_{way})_{part}((?:_d16(?:_hi)?)?)$", rf"\1\2_{new}")
+    for way, part, new in (
+        ("load", "ubyte", "u8"),
+        ("load", "sbyte", "i8"),
+        ("load", "short", "b16"),
+        ("store", "byte", "b8"),
+        ("store", "short", "b16"),
+    )
+)
 #: One name for each meaning: pattern to replacement, tried in this order.
 _ALIASES = tuple(
     (re.compile(pattern), new)
@@ -77,16 +88,7 @@ _ALIASES = tuple(
         (r"_dwordx8$", "_b256"),
         (r"_dwordx16$", "_b512"),
         (r"_dword$", "_b32"),
-        (r"^((?:global|flat|buffer|scratch)_load)_ubyte_d16_hi$", r"\1_d16_hi_u8"),
-        (r"^((?:global|flat|buffer|scratch)_load)_sbyte_d16_hi$", r"\1_d16_hi_i8"),
-        (r"^((?:global|flat|buffer|scratch)_load)_short_d16_hi$", r"\1_d16_hi_b16"),
-        (r"^((?:global|flat|buffer|scratch)_load)_ubyte_d16$", r"\1_d16_u8"),
-        (r"^((?:global|flat|buffer|scratch)_load)_sbyte_d16$", r"\1_d16_i8"),
-        (r"^((?:global|flat|buffer|scratch)_load)_short_d16$", r"\1_d16_b16"),
-        (r"^((?:global|flat|buffer|scratch)_store)_byte_d16_hi$", r"\1_d16_hi_b8"),
-        (r"^((?:global|flat|buffer|scratch)_store)_short_d16_hi$", r"\1_d16_hi_b16"),
-        (r"^((?:global|flat|buffer|scratch)_store)_byte$", r"\1_b8"),
-        (r"^((?:global|flat|buffer|scratch)_store)_short$", r"\1_b16"),
+        *_PARTS,
         (r"_ubyte$", "_u8"),
         (r"_sbyte$", "_i8"),
         (r"_ushort$", "_u16"),
@@ -237,9 +239,12 @@ def _search(forms: tuple[Any, ...], head: bytes) -> tuple[Any, str] | None:
             raw = int.from_bytes(head, "little")
             found = object.__new__(form)
             found._raw = raw
-            if hasattr(form, "opx"):
+            if not hasattr(form, "opx"):
+                return form, found.op.name
+            try:
                 return form, f"{found.opx.name}+{found.opy.name}"
-            return form, found.op.name
+            except ValueError:  # a number that no operation has
+                return None
     return None
 
 

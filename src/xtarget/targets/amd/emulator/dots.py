@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -20,11 +20,15 @@ _INTEGER = re.compile(r"^v_dot(2|4|8)(c?)_([iu])32_([iu]|iu)(16|8|4)$")
 
 
 def packed_step(
-    ins: Instruction, reads: list[int], words: int, compute: Callable[[Waves], list[Array]]
+    ins: Instruction, compute: Callable[[Waves], list[Array]], *reads: Iterable[int]
 ) -> Step:
+    """A step that puts its results to registers from the destination on.
+
+    Args:
+        reads: the registers of each one's operands.
+    """
     register = ins.fields["vdst"]
-    writes = tuple(range(register, register + words))
-    registers = tuple(reads)
+    made = tuple((tuple(r), (register + i,)) for i, r in enumerate(reads))
 
     def step(w: Waves) -> None:
         for i, value in enumerate(compute(w)):
@@ -32,8 +36,7 @@ def packed_step(
                 w.vu[register + i][...] = value
             else:
                 np.copyto(w.vu[register + i], value, where=w.mask)
-        if w.undefined:
-            w.defined(registers, writes)
+        w.flowed(made)
 
     return step
 
@@ -86,7 +89,7 @@ def _integers(ins: Instruction, match: re.Match[str]) -> Step:
             total = np.clip(total, limits.min, limits.max)
         return [total.astype(np.uint32)]
 
-    return packed_step(ins, [*a.reads, *b.reads, *c.reads], 1, compute)
+    return packed_step(ins, compute, (*a.reads, *b.reads, *c.reads))
 
 
 def _two(ins: Instruction) -> tuple[Source, Source]:
@@ -110,7 +113,7 @@ def _floats(ins: Instruction) -> Step:
     def compute(w: Waves) -> list[Array]:
         return [_dot2(ins.mnemonic, a.get(w), b.get(w), c.get(w)).view(np.uint32)]
 
-    return packed_step(ins, [*a.reads, *b.reads, *c.reads], 1, compute)
+    return packed_step(ins, compute, (*a.reads, *b.reads, *c.reads))
 
 
 def _dot2(name: str, a: Array, b: Array, c: Array) -> Array:

@@ -35,6 +35,8 @@ _RELOCATIONS = (4, 9)
 #: How many lanes are stepped together: enough to make NumPy's cost of a call small.
 _LANES_TOGETHER = 2048
 _PRELOAD_SKIPS = 256
+#: Vector registers of a thread on gfx90a and later, accumulators included.
+_MOST_REGISTERS = 512
 #: How many times that a launch has to be, before several processes are started for it.
 _WORTH_A_FORK = 8
 
@@ -120,11 +122,16 @@ class Image:
         if start != symbols[name].value:
             raise LoadError(f"the descriptor of {name} leads to another place than its code.")
         descriptor = _Descriptor(entry, rsrc1, rsrc2, rsrc3, properties, preload)
+        counts = (kernel.resources.registers or 0, kernel.resources.accumulator_registers or 0)
+        if max(counts) > _MOST_REGISTERS:
+            raise LoadError(f"{name} asks for {max(counts):,} vector registers.")
         if (rsrc1 >> 12 & 0xFF) != 0xF0:
             raise LoadError(
                 f"{name} asks for a float mode (0x{rsrc1 >> 12 & 0xFF:02x}) other than IEEE's "
                 "rounding with subnormals, which the emulator does not have."
             )
+        if not code:
+            raise LoadError(f"{name} has no code.")
         instructions = decode(code, self.arch)
         if any(i.mnemonic == "s_swappc_b64" for i in instructions):
             instructions = sorted((*instructions, *self._functions(start)), key=lambda i: i.address)
@@ -165,9 +172,18 @@ class Loaded:
         self._lanes = kernel.wavefront_size
 
     def run(
-        self, grid: tuple[int, int, int], block: int, shared: int, kernarg: bytes, limits: Limits
+        self,
+        grid: tuple[int, int, int],
+        block: int,
+        shared: int,
+        kernarg: bytes,
+        limits: Limits,
+        together: bool = False,
     ) -> int:
         """Run a whole grid; returns the number of lane-instructions.
+
+        Args:
+            together: all blocks at the same time, so that they can wait for each other.
 
         Raises:
             KernelFault: what the kernel did wrong, where.
@@ -191,7 +207,9 @@ class Loaded:
                 arena.blank(segment.start + first, size)
             segment.writable = False
             arena.labels = self._labels(kernarg)
-            return self._grid(grid, waves_per_block, shared, segment.start, kernarg, limits)
+            return self._grid(
+                grid, waves_per_block, shared, segment.start, kernarg, limits, together
+            )
         finally:
             arena.free(segment.start)
 
@@ -237,9 +255,10 @@ class Loaded:
         kernarg_at: int,
         kernarg: bytes,
         limits: Limits,
+        at_once: bool,
     ) -> int:
         total = grid[0] * grid[1] * grid[2]
-        together = max(1, _LANES_TOGETHER // (waves_per_block * self._lanes))
+        together = total if at_once else max(1, _LANES_TOGETHER // (waves_per_block * self._lanes))
         lds = shared + (self.kernel.resources.static_shared_bytes or 0)
         private = self.kernel.resources.local_bytes or 0
         memory = GlobalRaces(self.image.arena, waves_per_block, grid) if limits.races else None
@@ -271,7 +290,7 @@ class Loaded:
             return spent
 
         # atomic operations are whole within one process only, and so is the record of races
-        shares = self.program.atomic or self.program.waits
+        shares = at_once or self.program.atomic or self.program.waits
         alone = limits.races or shares or total < _WORTH_A_FORK * together
         if limits.processes > 1 and not alone:
             return share(total, together, limits.processes, part)

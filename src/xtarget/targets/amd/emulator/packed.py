@@ -57,18 +57,20 @@ def _pair(ins: Instruction) -> Step:
         raise unsupported(ins, "clamp")
     count = 3 if "fma" in name else 2
     gets: list[list[Callable[[Waves], Array]]] = []
-    reads: list[int] = []
+    reads: tuple[list[int], list[int]] = ([], [])
     for number in range(count):
         code = ins.fields[f"src{number}"]
         halves = []
-        for pick, negate in zip(_selects(ins, number), _signs(ins, number), strict=True):
+        for pick, negate, used in zip(
+            _selects(ins, number), _signs(ins, number), reads, strict=True
+        ):
             found = plain(ins, code + pick if code < 128 or code >= 256 else code, kind)
             if pick and 128 <= code < 256:  # a constant has nothing but zeros above its 32 bits
                 zero = np.zeros((1, 1), found.get(None).dtype)  # type: ignore[arg-type]
                 halves.append(_negated(lambda w, zero=zero: zero, negate))  # type: ignore[misc]
             else:
                 halves.append(_negated(found.get, negate))
-                reads.extend(found.reads)
+                used.extend(found.reads)
         gets.append(halves)
     if kind == "u32":
         # the low result is of the first operand, the high one of the second, each as op_sel says
@@ -78,7 +80,7 @@ def _pair(ins: Instruction) -> Step:
         def move(w: Waves) -> list[Array]:
             return [np.array(first.get(w)), np.array(second.get(w))]
 
-        return packed_step(ins, [*first.reads, *second.reads], 2, move)
+        return packed_step(ins, move, first.reads, second.reads)
     functions: dict[str, Callable[..., Array]] = {
         "v_pk_fma_f32": floats.fma32,
         "v_pk_mul_f32": np.multiply,
@@ -90,7 +92,7 @@ def _pair(ins: Instruction) -> Step:
         values = [function(*(g[half](w) for g in gets)) for half in (0, 1)]
         return [v.view(np.uint32) for v in values]
 
-    return packed_step(ins, reads, 2, compute)
+    return packed_step(ins, compute, *reads)
 
 
 def _shifted(code: int, pick: int) -> int:
@@ -143,7 +145,7 @@ def _halves(ins: Instruction) -> Step:
         both = low.view(np.uint16).astype(np.uint32)
         return [both | high.view(np.uint16).astype(np.uint32) << 16]
 
-    return packed_step(ins, reads, 1, compute)
+    return packed_step(ins, compute, reads)
 
 
 def _accumulated_halves(ins: Instruction) -> Step:
@@ -163,7 +165,7 @@ def _accumulated_halves(ins: Instruction) -> Step:
         )
         return [low.astype(np.uint32) | high.astype(np.uint32) << np.uint32(16)]
 
-    return packed_step(ins, [*a.reads, *b.reads, register], 1, compute)
+    return packed_step(ins, compute, (*a.reads, *b.reads, register))
 
 
 def _unit(function: Callable[..., Array]) -> Callable[..., Array]:
@@ -200,7 +202,7 @@ def _mixed(ins: Instruction) -> Step:
             return [half << 16 | row & np.uint32(0xFFFF)]
         return [half | row & np.uint32(0xFFFF0000)]
 
-    return packed_step(ins, reads, 1, compute)
+    return packed_step(ins, compute, reads)
 
 
 def _as_float(

@@ -191,8 +191,8 @@ class Program:
                     raise KernelFault(
                         f"{self.name} on {self.arch} was stopped after {spent:,} lane-instructions,"
                         f" at 0x{block.address:x}: it does not end, or waits for another block (no "
-                        "two of a grid need to run at the same time), or needs a larger budget "
-                        "(XTARGET_EMULATOR_BUDGET)."
+                        "two of a grid need to run at the same time, unless it is launched "
+                        "cooperatively), or needs a larger budget (XTARGET_EMULATOR_BUDGET)."
                     )
                 self._after(w, block, running, waiting)
                 goes_back = any(r.pc <= place for r in running[others:])
@@ -318,9 +318,7 @@ class Program:
                     (ready if go.all() else left).append(w)
                     continue
                 for those, to in ((go, ready), (~go, left)):
-                    part = w.take(those)
-                    part.at_barrier = w.at_barrier
-                    to.append(part)
+                    to.append(w.take(those))
         if ready:
             self._release(ready)
         return ready, left
@@ -353,7 +351,7 @@ class Program:
                     "others have ended."
                 )
         if group.races is not None:
-            group.races.barrier()
+            group.races.barrier(np.fromiter(place, int))
         group.lds_blank_left = bool(group.lds_blank.any())
 
 

@@ -11,10 +11,11 @@ from . import scalar_floats, scalar_rare
 from .decode import Instruction
 from .mask_logic import MaskLogic
 from .memory import Array
-from .operands import plain, scalar_put, unsupported
+from .operands import Source, plain, scalar_put, unsupported
 from .valu import Step
 from .vector import ALU
-from .waves import EXEC, SGPR, Waves
+from .waves import EXEC, SGPR, Flow, Waves
+from .words import flow
 
 __all__ = ["build"]
 
@@ -148,10 +149,8 @@ def build(ins: Instruction) -> Step | None:
         return _compare(ins)
     if name.startswith("s_bitcmp"):
         return _bit(ins)
-    if name.startswith("s_cselect_"):
+    if name.startswith(("s_cselect_", "s_cmov_")):
         return _choose(ins)
-    if name.startswith("s_cmov_"):
-        return _conditional_move(ins)
     if "_saveexec_" in name or "_wrexec_" in name:
         return _save_exec(ins)
     if name in ("s_addc_u32", "s_subb_u32"):
@@ -160,28 +159,24 @@ def build(ins: Instruction) -> Step | None:
     return None if rule is None else _general(ins, rule)
 
 
-def _operands(ins: Instruction, kinds: tuple[str, ...]) -> tuple[list[Any], tuple[int, ...]]:
+def _sources(ins: Instruction, kinds: tuple[str, ...]) -> list[Source]:
     codes = scalar_floats.codes(ins)
-    found = [plain(ins, code, kind) for code, kind in zip(codes, kinds, strict=False)]
+    return [plain(ins, code, kind) for code, kind in zip(codes, kinds, strict=False)]
+
+
+def _operands(ins: Instruction, kinds: tuple[str, ...]) -> tuple[list[Any], tuple[int, ...]]:
+    found = _sources(ins, kinds)
     return [s.get for s in found], tuple(r for s in found for r in s.reads)
+
+
+def _made(ins: Instruction, found: list[Source], kind: str) -> Flow:
+    """What the destination, of that kind, comes of."""
+    operands = [s.reads for s in found]
+    return flow(ins.mnemonic, operands, _written(ins.fields["sdst"], kind))
 
 
 def _written(register: int, kind: str) -> tuple[int, ...]:
     return (SGPR + register, SGPR + register + 1) if kind[1:] == "64" else (SGPR + register,)
-
-
-def _defined(w: Waves, reads: tuple[int, ...], writes: tuple[int, ...]) -> None:
-    """`Waves.defined` for scalar registers, on which EXEC has no effect."""
-    bad = None
-    for register in reads:
-        found = w.undefined.get(register)
-        if found is not None:
-            bad = found if bad is None else bad | found
-    for register in writes:
-        if bad is None:
-            w.undefined.pop(register, None)
-        else:
-            w.undefined[register] = bad
 
 
 def _flags(w: Waves, flag: Array) -> Array:
@@ -192,10 +187,10 @@ def _flags(w: Waves, flag: Array) -> Array:
 
 def _general(ins: Instruction, rule: _Rule) -> Step:
     result, kinds, function, scc = rule
-    gets, reads = _operands(ins, kinds)
-    register = ins.fields["sdst"]
-    put = scalar_put(ins, register, result)
-    writes = _written(register, result)
+    found = _sources(ins, kinds)
+    gets = [s.get for s in found]
+    put = scalar_put(ins, ins.fields["sdst"], result)
+    made = _made(ins, found, result)
     logic = MaskLogic.of(ins)
 
     def step(w: Waves) -> None:
@@ -216,8 +211,8 @@ def _general(ins: Instruction, rule: _Rule) -> Step:
             put(w, value)
         if logic is not None and unknown is not None:
             logic.note(w, unknown)
-        elif w.undefined:
-            _defined(w, reads, writes)
+        else:
+            w.flowed(made)
 
     return step
 
@@ -254,30 +249,18 @@ def _bit(ins: Instruction) -> Step:
 
 
 def _choose(ins: Instruction) -> Step:
+    """s_cselect, and s_cmov, which chooses between the operand and the destination as it is."""
     kind = "u" + ins.mnemonic[-2:]
-    (a, b), reads = _operands(ins, (kind, kind))
     register = ins.fields["sdst"]
-    put, writes = scalar_put(ins, register, kind), _written(register, kind)
+    found = _sources(ins, (kind, kind))
+    if len(found) < 2:
+        found.append(plain(ins, register, kind))
+    a, b = found[0].get, found[1].get
+    put, made = scalar_put(ins, register, kind), _made(ins, found, kind)
 
     def step(w: Waves) -> None:
         put(w, np.where(w.scc[:, None], a(w), b(w)))
-        if w.undefined:
-            _defined(w, reads, writes)
-
-    return step
-
-
-def _conditional_move(ins: Instruction) -> Step:
-    kind = "u" + ins.mnemonic[-2:]
-    (a,), reads = _operands(ins, (kind,))
-    register = ins.fields["sdst"]
-    put, writes = scalar_put(ins, register, kind), _written(register, kind)
-    old = plain(ins, register, kind).get
-
-    def step(w: Waves) -> None:
-        put(w, np.where(w.scc[:, None], a(w), old(w)))
-        if w.undefined:
-            _defined(w, (*reads, *writes), writes)
+        w.flowed(made)
 
     return step
 
@@ -320,8 +303,7 @@ def _save_exec(ins: Instruction) -> Step:
         put(w, new if writes_new else saved)
         put_exec(w, new)
         w.scc = _flags(w, new != 0)
-        if w.undefined:
-            _defined(w, (), writes)
+        w.defined((), writes)
 
     return step
 
@@ -338,8 +320,7 @@ def _with_carry(ins: Instruction) -> Step:
         total = x - y - carry if subtract else x + y + carry
         put(w, total.astype(np.uint32))
         w.scc = _flags(w, (total < 0) | (total >> 32 != 0))
-        if w.undefined:
-            _defined(w, reads, writes)
+        w.defined(reads, writes)
 
     return step
 
@@ -358,7 +339,7 @@ def _short(ins: Instruction) -> Step | None:
 
         def move(w: Waves) -> None:
             put(w, signed if always else np.where(w.scc[:, None], signed, old(w)))
-            _defined(w, () if always else (SGPR + register,), (SGPR + register,))
+            w.defined(() if always else (SGPR + register,), (SGPR + register,))
 
         return move
     if name in ("s_addk_i32", "s_mulk_i32"):

@@ -14,13 +14,12 @@ from .memory import Array
 from .operands import Put, Source, plain, scalar_put, source, unsupported, vector_put
 from .vector import ALU, COMPARE, KEEPS_HALF, bitop3, packed_halves
 from .waves import EXEC, SGPR, VCC, Waves
+from .words import flow
 
-__all__ = ["Step", "build", "clamped", "low_reads", "saturating", "sources", "written"]
+__all__ = ["Step", "build", "clamped", "saturating", "sources", "written"]
 
 Step: TypeAlias = Callable[[Waves], None]
 
-#: Of 64 bits, with a lower half of the result that needs the operands' lower halves alone.
-_UPWARD = {"v_lshl_add_u64", "v_lshlrev_b64", "v_add_nc_u64", "v_sub_nc_u64", "v_mul_lo_u64"}
 _INTEGER_SUM = re.compile(r"^v_(add|sub|subrev)_nc_[ui](16|32)$")
 _FORMATS = ("vop1", "vop2", "vop3", "vop3sd", "vopc")
 
@@ -94,34 +93,12 @@ def _alu(
     else:
         put = vector_put(ins, register, result, ins.mnemonic in KEEPS_HALF)
         writes = written(ins, register, result)
-    step = step_of(found, put, writes, function)
-    return _upward(step, found, writes) if ins.mnemonic in _UPWARD else step
+    return _step_of(ins, found, put, writes, function)
 
 
 def saturating(function: Callable[..., Array]) -> Callable[..., Array]:
     """The function with `floats.bounded` results."""
     return lambda *operands: floats.bounded(function(*operands), *operands)
-
-
-def low_reads(found: list[Source]) -> tuple[int, ...]:
-    """The registers of operands, without the upper halves of 64 bits."""
-    return tuple(s.reads[0] for s in found if s.reads)
-
-
-def _upward(step: Step, found: list[Source], writes: tuple[int, ...]) -> Step:
-    """A step that also knows what its lower half is made of."""
-    low, reads = low_reads(found), tuple(r for s in found for r in s.reads)
-
-    def run(w: Waves) -> None:
-        if not w.undefined:
-            step(w)
-            return
-        before = w.undefined.copy()
-        step(w)
-        w.undefined = before
-        w.defined_by_halves(low, reads, writes)
-
-    return run
 
 
 def written(ins: Instruction, register: int, kind: str) -> tuple[int, ...]:
@@ -133,22 +110,25 @@ def written(ins: Instruction, register: int, kind: str) -> tuple[int, ...]:
     return (register,)
 
 
-def step_of(
-    found: list[Source], put: Put, writes: tuple[int, ...], function: Callable[..., Array]
+def _step_of(
+    ins: Instruction,
+    found: list[Source],
+    put: Put,
+    writes: tuple[int, ...],
+    function: Callable[..., Array],
 ) -> Step:
     """A step that puts the function of the operands."""
-    reads = tuple(r for s in found for r in s.reads)
     gets = [s.get for s in found]
     first = found[0]
     if first.lanes is not None or first.blank is not None:
         return _moved_step(found, put, writes, function)
+    made = flow(ins.mnemonic, [s.reads for s in found], writes)
     if len(gets) == 1:
         (a,) = gets
 
         def one(w: Waves) -> None:
             put(w, function(a(w)))
-            if w.undefined:
-                w.defined(reads, writes)
+            w.flowed(made)
 
         return one
     if len(gets) == 2:
@@ -156,16 +136,14 @@ def step_of(
 
         def two(w: Waves) -> None:
             put(w, function(a(w), b(w)))
-            if w.undefined:
-                w.defined(reads, writes)
+            w.flowed(made)
 
         return two
     a, b, c = gets
 
     def three(w: Waves) -> None:
         put(w, function(a(w), b(w), c(w)))
-        if w.undefined:
-            w.defined(reads, writes)
+        w.flowed(made)
 
     return three
 

@@ -6,13 +6,17 @@ one, and `join` makes one of two that meet again.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from .memory import Arena, Array, Fault
 
-__all__ = ["ACC", "EXEC", "M0", "SGPR", "VCC", "Group", "Waves", "spread"]
+__all__ = ["ACC", "EXEC", "M0", "SGPR", "VCC", "Flow", "Group", "Waves", "spread"]
+
+#: Registers that were read, and those whose value came of them; for each part of a result.
+Flow: TypeAlias = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
 
 #: Place of AGPR 0 among the vector registers.
 ACC = 256
@@ -183,7 +187,7 @@ class Waves:
             np.ascontiguousarray(self.s[:, which]),
             self.scc[which],
         )
-        picked.pc, picked.state = self.pc, self.state
+        picked.pc, picked.state, picked.at_barrier = self.pc, self.state, self.at_barrier
         for register, lanes in self.undefined.items():
             left = lanes[which]
             if left.any():
@@ -246,57 +250,50 @@ class Waves:
                     int(np.argmax(wrong)),
                 )
 
+    def blank(self, reads: Sequence[int]) -> Array | None:
+        """Lanes in which one of the registers holds nothing; None where there are none."""
+        bad = None
+        for register in reads:
+            found = self.undefined.get(register)
+            if found is not None:
+                bad = found if bad is None else bad | found
+        return bad
+
     def defined(
         self, reads: tuple[int, ...], writes: tuple[int, ...], lanes: Array | None = None
     ) -> None:
         """Note that `writes` were made of `reads`, in active lanes (or in `lanes`)."""
+        if self.undefined:
+            self.mark(self.blank(reads), writes, lanes)
+
+    def flowed(self, flow: Flow, lanes: Array | None = None) -> None:
+        """The same for results that were made at once, each of other registers."""
+        if self.undefined:
+            bad = [self.blank(reads) for reads, _ in flow]
+            for blank, (_, writes) in zip(bad, flow, strict=True):
+                self.mark(blank, writes, lanes)
+
+    def mark(self, bad: Array | None, writes: tuple[int, ...], lanes: Array | None = None) -> None:
+        """Note that active lanes of `writes` hold nothing where `bad`, and something elsewhere.
+        EXEC has no effect on scalar registers."""
         undefined = self.undefined
-        if not undefined:
-            return
-        bad = None
-        for register in reads:
-            found = undefined.get(register)
-            if found is not None:
-                bad = found if bad is None else bad | found
-        if bad is None:
-            for register in writes:
-                old = undefined.get(register)
-                if old is not None:
-                    if self.full and lanes is None:
-                        del undefined[register]
-                        continue
-                    left = old & ~(self.mask if lanes is None else lanes)
-                    if left.any():
-                        undefined[register] = left
-                    else:
-                        del undefined[register]
-            return
-        self.mark(np.broadcast_to(bad, self.mask.shape), writes, lanes)
-
-    def defined_by_halves(
-        self, low: tuple[int, ...], high: tuple[int, ...], writes: tuple[int, ...]
-    ) -> None:
-        """Note that the first of `writes` was made of `low`, and the second of `high`: the lower
-        half of a sum says nothing of its operands' upper ones, which LLVM may leave unwritten."""
-        bad = [np.zeros((1, 1), bool), np.zeros((1, 1), bool)]
-        for half, reads in enumerate((low, high)):
-            for register in reads:
-                found = self.undefined.get(register)
-                if found is not None:
-                    bad[half] = bad[half] | found
-        for of_half, register in zip(bad, writes, strict=True):
-            self.mark(np.broadcast_to(of_half, self.mask.shape), (register,))
-
-    def mark(self, bad: Array, writes: tuple[int, ...], lanes: Array | None = None) -> None:
-        """Note that active lanes of `writes` hold nothing where `bad`."""
         mask = self.mask if lanes is None else lanes
         for register in writes:
-            old = self.undefined.get(register)
-            new = np.where(mask, bad, False if old is None else old)
-            if new.any():
-                self.undefined[register] = new
+            old = undefined.get(register)
+            if bad is None and old is None:
+                continue
+            if register >= SGPR or (lanes is None and self.full):
+                new = bad
             else:
-                self.undefined.pop(register, None)
+                new = np.where(mask, False if bad is None else bad, False if old is None else old)
+            if new is not None and new.any():
+                undefined[register] = new if register >= SGPR else _of_lanes(new, self.mask)
+            else:
+                undefined.pop(register, None)
+
+
+def _of_lanes(bits: Array, mask: Array) -> Array:
+    return bits if bits.shape == mask.shape else np.broadcast_to(bits, mask.shape)
 
 
 def spread(w: Waves, reads: list[int], writes: tuple[int, ...]) -> None:
