@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -120,7 +121,7 @@ def sparse_rows(arch: str) -> None:
     )
     out = run(code, (len(lengths),), start, column, value, x, np.zeros(len(lengths), np.float32))[4]
     products = value.astype(np.float64) * x[column]
-    _near(out, [products[a:b].sum() for a, b in zip(start, start[1:], strict=False)])
+    _near(out, [products[a:b].sum() for a, b in pairwise(start)])
 
 
 def scatter_rows(arch: str) -> None:
