@@ -32,7 +32,7 @@ def _device(name: str, **more: Any) -> Any:
             "max_compute_units": 8,
             "driver_version": "1",
             "max_work_group_size": 4096,
-            "local_mem_size": 1 << 18,
+            "local_mem_size": 1 << 20,
             "double_fp_config": 63,
             **more,
         }
@@ -123,6 +123,12 @@ def test_float64_is_told(offer: Any) -> None:
     ((_, info),) = discover().devices
     assert not info.fp64
     assert info.compile_options == {"fp64": False}
+
+
+def test_operands_of_large_dots_take_no_more_shared_memory_than_there_is(offer: Any) -> None:
+    offer(_platform("A platform", "somebody", _device("A CPU", local_mem_size=256 << 10)))
+    ((_, info),) = discover().devices
+    assert info.compile_options == {"dot_bytes": 192 << 10}
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
 import triton
 from triton.backends import Backend, backends
@@ -19,7 +19,7 @@ from triton.backends.compiler import BaseBackend, Language
 from triton.backends.driver import DriverBase
 
 from ..._errors import CompileError
-from . import libdevice_nv, lowering
+from . import blocks, libdevice_nv, lowering
 from .capabilities import check_capabilities
 from .client import EmitError, UnsupportedCodeError, worker
 from .diagnose import Stage, optimized, reason
@@ -29,13 +29,24 @@ from .places import place_of
 from .sources import digest
 from .versions import check, llvmlite_version
 
-__all__ = ["NAME", "Options", "SpirvBackend", "checked_backend", "register"]
+__all__ = ["NAME", "Options", "SpirvBackend", "register"]
 
 #: The back end's name among Triton's, and the first part of its targets.
 NAME = "spirv"
 _POINTERS = ("real", "integer")
 _CAPABILITIES = ("fp64", "fp16", "int64_atomics")
 _LANES = ("threads", "vectors")
+#: Options by which other back ends fit code to their GPUs: how fast it is, not what it computes.
+#: Code that gives them is meant to run here as well, so they are taken and change nothing.
+_HINTS = frozenset(
+    {
+        *("enable_reflect_ftz", "launch_pdl", "maxnreg", "min_shared_mem"),  # NVIDIA
+        *("ptx_options", "ptx_version", "sched4reg"),
+        *("allow_flush_denorm", "kpack", "llvm_fn_attrs", "matrix_instr_nonkdim"),  # AMD
+        *("schedule_hint", "waves_per_eu", "wgp_cu_mode"),
+        *("generate_native_code", "grf_mode"),  # Intel's fork of Triton
+    }
+)
 _registering = threading.Lock()
 
 
@@ -60,9 +71,12 @@ class Options:
         kernel_clock: the device has the extension SPV_KHR_shader_clock.
         dot_bytes: shared memory that large dots may take to be loops (see `dots`); with zero, every
             dot is unrolled.
+        thread_elements: of a tensor that one thread shall have at most: the block gets more warps
+            than `num_warps` then (see `blocks`). Zero: as many as asked for.
         cpu_accesses: loads and addresses are written as a CPU's run time handles them best (see
             `word_accesses` and `wide_indices`).
         lanes: `threads`, or `vectors`: a block of one warp becomes one thread, if it can be.
+        ir_override: a file that Triton takes in place of the stage that its suffix names.
     """
 
     num_warps: int = 4
@@ -77,6 +91,7 @@ class Options:
     function_bytes: int = 0
     kernel_clock: bool = False
     dot_bytes: int = 0
+    thread_elements: int = 0
     cpu_accesses: bool = False
     lanes: str = "threads"
     enable_fp_fusion: bool = True
@@ -96,6 +111,7 @@ class Options:
     max_num_imprecise_acc_default: int = 0
     extern_libs: tuple[tuple[str, str], ...] = ()
     launch_cooperative_grid: bool = False
+    ir_override: str | None = None
     backend_name: str = NAME
     instrumentation_mode: str = ""
     fpsan_homomorphic_casts: bool = False
@@ -103,8 +119,8 @@ class Options:
     def __post_init__(self) -> None:
         for name in ("num_warps", "warp_size"):
             value = getattr(self, name)
-            if value < 1 or value & (value - 1):
-                raise OptionError(f"{name} is {value}; it must be a power of 2.")
+            if not isinstance(value, int) or value < 1 or value & (value - 1):
+                raise OptionError(f"{name} is {value!r}; it must be a power of 2.")
         if self.num_ctas != 1:
             raise OptionError(f"num_ctas is {self.num_ctas}; SPIR-V has no clusters of blocks.")
         if self.extern_libs:
@@ -139,6 +155,19 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
     #: Options of compilations that do not say them.
     defaults: Mapping[str, Any] = MappingProxyType({})
 
+    @classmethod
+    def checked(cls, target: Any, defaults: Mapping[str, Any]) -> Self:
+        """A back end for Triton's own compiling and launching (`xtarget_triton`), with these
+        options where a kernel does not say them.
+
+        Raises:
+            CompileError: this Triton and llvmlite were not tested together.
+        """
+        check(triton.__version__)
+        backend = cls(target)
+        backend.defaults = defaults
+        return backend
+
     @staticmethod
     def supports_target(target: Any) -> bool:
         return bool(target.backend == NAME)
@@ -163,7 +192,10 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
         known["enable_fp_fusion"] = fusion and not getattr(
             language, "force_disable_fp_fusion", False
         )
-        return Options(**known)
+        made = Options(**known)
+        # Triton refuses a keyword that no attribute is named after
+        vars(made).update({name: options[name] for name in options.keys() & _HINTS})
+        return made
 
     def pack_metadata(self, metadata: Any) -> tuple[int, int, int]:
         return (metadata.num_warps, metadata.num_ctas, metadata.shared)
@@ -189,24 +221,27 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
             raise CompileError(
                 "Gluon kernels cannot be compiled for SPIR-V: they name a GPU's own."
             )
+        if triton.knobs.compilation.store_binary_only:
+            raise CompileError(
+                "TRITON_STORE_BINARY_ONLY cannot be used for SPIR-V: of the files of a kernel it "
+                "keeps those named cubin, hsaco or json, and the SPIR-V would be lost. Unset it."
+            )
         worker.start()  # it loads LLVM while Triton works
 
         def ttir(module: Any, metadata: dict[str, Any]) -> Any:
             source.append(module.str())
-            with _explained("ttir", source, options):
+            with _explained("ttir", source, options, options.num_warps, options.warp_size):
                 return lowering.optimize_ttir(module, debug=options.debug)
 
         def ttgir(module: Any, metadata: dict[str, Any]) -> Any:
-            metadata["tensordesc_meta"] = []
-            warp_size = metadata["warp_size"] = lowering.warp_size(module, options.warp_size)
-            with _explained("ttgir", source, options):
-                module, metadata["operand_bytes"] = lowering.lower_to_ttgir(
+            block = metadata["num_warps"], metadata["warp_size"] = _block(module, options)
+            with _explained("ttgir", source, options, *block):
+                return lowering.lower_to_ttgir(
                     module,
-                    num_warps=options.num_warps,
-                    warp_size=warp_size,
+                    num_warps=block[0],
+                    warp_size=block[1],
                     dot_bytes=options.dot_bytes,
                 )
-            return module
 
         def spirv(text: str, metadata: dict[str, Any]) -> bytes:
             binary = made.pop(text, b"") or worker.emit(text)
@@ -220,10 +255,11 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
         made: dict[str, bytes] = {}
 
         def llir(module: Any, metadata: dict[str, Any]) -> str:
-            with _explained("llir", source, options):
+            num_warps = metadata["num_warps"]
+            with _explained("llir", source, options, num_warps, metadata["warp_size"]):
                 entry = module.get_entry_func_name()
                 lowered = lowering.lower_to_llvm(
-                    module, num_warps=options.num_warps, fp_fusion=options.enable_fp_fusion
+                    module, num_warps=num_warps, fp_fusion=options.enable_fp_fusion
                 )
             text, binary = self._llir(module, entry, lowered, metadata, options)
             made[text] = binary
@@ -242,9 +278,9 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
     ) -> tuple[str, bytes]:
         layout = Layout(
             num_warps=lowered.num_warps,
-            warp_size=metadata["warp_size"],
+            warp_size=lowered.warp_size,
             shared_bytes=lowered.shared_bytes,
-            operand_bytes=metadata["operand_bytes"],
+            operand_bytes=lowered.operand_bytes,
             integer_pointers=options.pointers == "integer",
             fp_fusion=options.enable_fp_fusion,
             fp64=options.fp64,
@@ -272,6 +308,7 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
             shared=layout.all_shared_bytes,
             num_warps=lowered.num_warps,
             warp_size=kernel.warp_size,
+            tensordesc_meta=[],
             global_scratch_size=lowered.scratch_bytes,
             global_scratch_align=lowered.scratch_align,
             profile_scratch_size=0,
@@ -282,8 +319,21 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
         return text, binary
 
 
+def _block(module: Any, options: Options) -> tuple[int, int]:
+    """Warps of the block and threads of a warp."""
+    warp_size = blocks.warp_size(module, options.warp_size)
+    if options.lanes == "vectors" and options.num_warps == 1:
+        return 1, warp_size  # or it would not be one thread
+    elements = options.thread_elements
+    return blocks.num_warps(
+        module, options.num_warps, warp_size=warp_size, thread_elements=elements
+    ), warp_size
+
+
 @contextmanager
-def _explained(name: str, source: list[str], options: Options) -> Iterator[None]:
+def _explained(
+    name: str, source: list[str], options: Options, num_warps: int, warp_size: int
+) -> Iterator[None]:
     """Give a failure of Triton's passes, which say nothing in the exception, its reason."""
     try:
         yield
@@ -291,8 +341,8 @@ def _explained(name: str, source: list[str], options: Options) -> Iterator[None]
         stage = Stage(
             name,
             "".join(source),
-            options.num_warps,
-            options.warp_size,
+            num_warps,
+            warp_size,
             options.dot_bytes,
             options.enable_fp_fusion,
             options.debug,
@@ -313,19 +363,6 @@ class _NoDriver(DriverBase):  # type: ignore[misc]
 
     get_active_torch_device = map_python_to_cpp_type = get_benchmarker = get_current_target
     get_device_interface = get_empty_cache_for_benchmark = get_current_target
-
-
-def checked_backend(target: Any, defaults: Mapping[str, Any]) -> SpirvBackend:
-    """A back end for Triton's own compiling and launching (`xtarget_triton`), with these options
-    where a kernel does not say them.
-
-    Raises:
-        CompileError: this Triton and llvmlite were not tested together.
-    """
-    check(triton.__version__)
-    backend = SpirvBackend(target)
-    backend.defaults = defaults
-    return backend
 
 
 def register() -> None:

@@ -10,6 +10,7 @@ import pyopencl as cl
 
 from ..._types import DeviceInfo, Target
 from .._opencl_icd import icd_vendors, intel_runtime
+from .._spirv.dots import CPU_BYTES, OTHER_BYTES
 from .errors import failure
 from .pocl import compile_options, newest_spirv
 
@@ -74,8 +75,7 @@ def _describe(device: cl.Device, platform: cl.Platform) -> DeviceInfo:
         max_shared_bytes=int(device.local_mem_size),
         host_memory=bool(device.svm_capabilities & system),
         fp64=bool(device.double_fp_config),
-        compile_options=compile_options(device)
-        | ({} if device.double_fp_config else {"fp64": False}),
+        compile_options=_compile_options(device),
         runs_on="CPU runtime",
         details={
             "platform": platform.name.strip(),
@@ -83,6 +83,17 @@ def _describe(device: cl.Device, platform: cl.Platform) -> DeviceInfo:
             "spirv": "{}.{}".format(*spirv_version(device)),
         },
     )
+
+
+def _compile_options(device: cl.Device) -> dict[str, bool | int]:
+    """What the compiler has to know of a device that is not as the target says."""
+    options = compile_options(device)
+    if not device.double_fp_config:
+        options["fp64"] = False
+    room = int(device.local_mem_size) - OTHER_BYTES
+    if room < CPU_BYTES:
+        options["dot_bytes"] = max(room, 0)
+    return options
 
 
 def _with_others(
