@@ -116,11 +116,33 @@ def cpu_cases(device: str) -> Iterator[Case]:
         lambda: run("add", x, y, out=o),
         lambda: np.add(x, y, out=o),
     )
+    yield (
+        "add fp32 2^24, new result",
+        3 * x.nbytes / 1e9,
+        "GB",
+        lambda: run("add", x, y),
+        lambda: np.add(x, y),
+    )
     z = randn(4096, 4096)
     softmax, norm = (xtarget.catalog()[n].reference for n in ("softmax", "layer_norm"))
     assert softmax is not None
     assert norm is not None
     w = np.ones(4096, np.float32)
+    p = o.reshape(z.shape)
+
+    def softmax_in_place() -> None:
+        """NumPy without new memory but for a number a row."""
+        np.subtract(z, z.max(axis=-1, keepdims=True), out=p)
+        np.exp(p, out=p)
+        np.divide(p, p.sum(axis=-1, keepdims=True), out=p)
+
+    yield (
+        "softmax fp32 4096^2, out=",
+        2 * z.nbytes / 1e9,
+        "GB",
+        lambda: run("softmax", z, out=p),
+        softmax_in_place,
+    )
     yield (
         "softmax fp32 4096^2",
         2 * z.nbytes / 1e9,

@@ -8,21 +8,21 @@
 # executes the kernels. Needs a C compiler and the package registry.
 #
 # XTARGET_HIP_VENVS=FOLDER   where the environments are kept (default: build/hip)
+# XTARGET_HIP_KERNELS=ARCHS  archs for the kernels' results (default: gfx942; all that the `kernels`
+#                            tier has: "gfx1100 gfx942")
 # PYTHON                     the interpreter that makes them (default: python3)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+. ci/_venv.sh
 [ $# -gt 0 ] || set -- 6.4 7.2 10.0
-folder=${XTARGET_HIP_VENVS:-build/hip}
-unset PYTHONPATH PYTHONHOME
 
 for version in "$@"; do
-  venv=$folder/$version
-  python=$venv/bin/python
-  [ -x "$python" ] || "${PYTHON:-python3}" -m venv "$venv"
-  "$python" -m pip install --quiet --disable-pip-version-check "hip-python==$version.*" \
-    --editable ".[amd,emulate,compile,test]"
-  echo "hip-python $("$python" -c 'from importlib.metadata import version; print(version("hip-python"))')"
+  environment "${XTARGET_HIP_VENVS:-build/hip}" hip-python "$version" amd,emulate,compile,test
   "$python" -m pytest -q -m "not long" tests/unit/test_amd_driver.py
   XTARGET_EMULATOR_HIP=library "$python" -m pytest -q -m "not long" --vendor emu \
     tests/conformance tests/emulator/test_library.py
+  for arch in ${XTARGET_HIP_KERNELS:-gfx942}; do
+    XTARGET_EMULATOR_HIP=library XTARGET_DEVICE=emu:$arch "$python" -m pytest -q -m "not long" \
+      tests/kernels/test_results.py tests/kernels/test_cli_run.py
+  done
 done

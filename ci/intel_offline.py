@@ -32,7 +32,6 @@ from xtarget.targets._spirv.compiler import SpirvCompiler
 from xtarget.targets.intel import ocloc
 from xtarget.targets.intel.compiler import LADDER
 
-SHAPE = (1024, 1024)
 WARPS = (1, 4, 8)
 SIZES = (32, 16)
 #: What NumPy has no answer for although the kernel takes the dtype beside others.
@@ -52,7 +51,7 @@ class Counts:
 
 
 def requests(
-    target: Target, wanted: list[str], dtypes: list[str]
+    target: Target, wanted: list[str], dtypes: list[str], shape: tuple[int, ...]
 ) -> Iterator[tuple[str, str, CompileRequest]]:
     """(kernel, dtype, request) of the catalog, one for each launch of a call."""
     for name, spec in xtarget.catalog().items():
@@ -61,7 +60,7 @@ def requests(
         for dtype in spec.dtypes:
             if (name, dtype) in REFUSED or (dtypes and dtype not in dtypes):
                 continue
-            inputs = choose_inputs(name, [SHAPE], dtype, {}, {})
+            inputs = choose_inputs(name, [shape], dtype, {}, {})
             kernel = _kernels.find(name)
             for request in _bind.compile_requests(kernel, inputs.args, {}, target):
                 yield name, dtype, request
@@ -109,6 +108,8 @@ def main() -> int:
     parser.add_argument("--device", default="pvc", help="in ocloc's words; default pvc")
     parser.add_argument("--kernel", action="append", default=[], help="only this; repeatable")
     parser.add_argument("--dtype", action="append", default=[], help="only this; repeatable")
+    parser.add_argument("--shape", default="1024x1024", help="of the arrays; default 1024x1024")
+    parser.add_argument("--own", action="store_true", help="the kernels' own num_warps only")
     given = parser.parse_args()
     if ocloc.find() is None:
         print("ocloc is not on the PATH: see the first lines of this file.", file=sys.stderr)
@@ -117,8 +118,9 @@ def main() -> int:
     counts, started, seen = Counts(), time.monotonic(), set()
     print(f"| kernel | dtype | num_warps | {' | '.join(map(str, SIZES))} | 16 large |")
     print("| --- | --- | --- | --- | --- | --- |", flush=True)
-    for name, dtype, request in requests(target, given.kernel, given.dtype):
-        for num_warps in dict.fromkeys((request.num_warps, *WARPS)):
+    shape = tuple(map(int, given.shape.split("x")))
+    for name, dtype, request in requests(target, given.kernel, given.dtype, shape):
+        for num_warps in dict.fromkeys((request.num_warps, *(() if given.own else WARPS))):
             own = " (its own)" if num_warps == request.num_warps else ""
             sized = replace(request, num_warps=num_warps)
             if sized in seen:

@@ -15,7 +15,8 @@
 #   emulated     conformance and kernels on emulated AMD GPUs, as `conformance,kernels emu` does
 #   hip          the driver on each supported hip-python (ci/hip_matrix.sh; installs them)
 #   tritons      the Triton back end on each older Triton (ci/triton_matrix.sh; installs them)
-#   all          all of them but hip and tritons
+#   pocl         conformance, kernels and the SPIR-V compiler on PoCL (ci/pocl.sh; makes a Debian 13)
+#   all          all of them but hip, tritons and pocl
 #
 # VENDOR (nvidia, amd, intel, cpu) restricts the tests to one vendor's devices; emu to emulated AMD
 # GPUs (gfx1100 and gfx942, all five with the long tests); `none` to no device at all. Without it:
@@ -57,7 +58,7 @@ esac
 python=${PYTHON:-}
 [ -n "$python" ] || { [ -x .venv/bin/python ] && python=.venv/bin/python; } || python=python3
 
-lint= binaries= emulated= hip= tritons= paths=()
+lint= binaries= emulated= hip= tritons= pocl= paths=()
 for tier in ${tiers//,/ }; do
   case "$tier" in
     lint) lint=1 ;;
@@ -68,10 +69,11 @@ for tier in ${tiers//,/ }; do
     emulated) emulated=1 ;;
     hip) hip=1 ;;
     tritons) tritons=1 ;;
+    pocl) pocl=1 ;;
     all) lint=1 binaries=1 emulated=1 paths+=(tests) ;;
     *)
       echo "ci/test.sh: $tier is no tier; there are lint, unit, compile, conformance, kernels," \
-        "emulator, emulated, interop, docs, binaries, hip, tritons and all." >&2
+        "emulator, emulated, interop, docs, binaries, hip, tritons, pocl and all." >&2
       exit 2
       ;;
   esac
@@ -90,6 +92,7 @@ if [ -n "$binaries" ]; then
 fi
 [ -z "$hip" ] || run ci/hip_matrix.sh
 [ -z "$tritons" ] || run ci/triton_matrix.sh
+[ -z "$pocl" ] || run ci/pocl.sh
 [ ${#paths[@]} -gt 0 ] || [ -n "$emulated" ] || exit 0
 
 jobs=${XTARGET_TEST_JOBS:-}

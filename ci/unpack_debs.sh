@@ -4,7 +4,6 @@
 #   ci/unpack_debs.sh FOLDER PACKAGE...
 #
 #   intel-opencl-icd   ocloc, Intel's offline compiler for GPUs
-#   pocl-opencl-icd    PoCL, an OpenCL run time for CPUs
 #   oclgrind           an OpenCL device that checks every access to memory
 #
 # Prints the variables that make the unpacked programs and libraries work. For OpenCL run times the

@@ -3,7 +3,8 @@
 What decides a specialization is which lengths and strides are multiples of 16, how many of them
 there are once shapes were made simple (`layouts`), and the tile sizes that a plan takes from the
 lengths. So lengths come as powers of two (multiples of 16 from 16 on) and as numbers just below
-(no multiples), first alone in front, then everywhere; a length of 2**32 stands for 64-bit indices.
+(no multiples), first alone in front, then everywhere; a length of 2**32 stands for 64-bit indices,
+one of 2**26 for results that go past the caches.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ __all__ = ["elementwise", "matmul", "reduction", "rows"]
 
 _Ahead = Callable[[bool], Iterable[Example]]
 _HUGE = 2**32
+#: Longer than any vendor's caches (`tuning.Flat.stream`), in elements of whatever size.
+_STREAMED = 2**26
 #: Longest axis whose own tile size is built; longer ones share theirs with it.
 _LONGEST = 32768
 
@@ -30,12 +33,12 @@ def elementwise(count: int, *options: dict[str, Any]) -> _Ahead:
 
     def ahead(full: bool) -> Iterator[Example]:
         for given in options or ({},):
-            for n in (4096, 4095, _HUGE, _HUGE - 1):
+            for n in (4096, 4095, _STREAMED, _STREAMED - 1, _HUGE, _HUGE - 1):
                 yield Example(((n,),) * count, given)
                 for place in range(count):
                     if count > 1:
                         yield Example((*((n,),) * place, None, *((n,),) * (count - 1 - place)))
-            lengths = [(256, 512), (255, 512), (255, 511)]
+            lengths = [(256, 512), (255, 512), (255, 511), (256, 8), (255, 7)]
             lengths += [(_HUGE, 512), (_HUGE - 1, 511)] if full else []
             for m, n in lengths if count > 1 else ():
                 for place in range(count):

@@ -27,7 +27,7 @@ def elementwise(
     variant = CVariant(
         f"elementwise:{source}",
         {"n": "n"},
-        ("XT_CDIV(n, BLOCK)", "1", "1"),
+        ("XT_CDIV(n, BLOCK * STEPS)", "1", "1"),
         requires=" && ".join(f"!{c} == !{name}" for name, c in chosen.items()) or "1",
     )
     return CInterface(

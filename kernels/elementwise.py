@@ -1,8 +1,10 @@
 """One output element from one element of each input.
 
 Parameters: inputs `a`, `b`, `c` (pointer, or scalar by value), `out`, number of elements `n`, the
-common shape, each array's strides (see `layouts`), and the type `T` to compute in. bool is computed
-in int8 and stored as `!= 0`: so + is or, * is and.
+common shape, each array's strides (see `layouts`), and the type `T` to compute in; a block of the
+grid takes `STEPS` times `BLOCK` elements, with `ROWS` so that each `BLOCK` lies in one row;
+`STREAM`: the result goes past the caches. bool is computed in int8 and stored as `!= 0`: so + is
+or, * is and.
 """
 
 import triton
@@ -12,80 +14,125 @@ from triton.language.extra import libdevice
 from .arithmetic import divide
 from .arithmetic import exp as _exp
 from .arithmetic import maximum as _maximum
-from .indexing import load, positions, store
+from .indexing import load, part, store
 
 
 @triton.jit
-def add(a, b, out, n, shape, sa, sb, so, T: tl.constexpr, BLOCK: tl.constexpr):
-    i, mask = positions(n, BLOCK)
-    x = load(a, i, mask, shape, sa, T)
-    y = load(b, i, mask, shape, sb, T)
-    store(out, x + y, i, mask, shape, so)
+def add(
+    a, b, out, n, shape, sa, sb, so,
+    T: tl.constexpr, BLOCK: tl.constexpr, STEPS: tl.constexpr,
+    ROWS: tl.constexpr, STREAM: tl.constexpr,
+):  # fmt: skip
+    for step in range(STEPS):
+        i, mask = part(n, shape, step, BLOCK, STEPS, ROWS)
+        x = load(a, i, mask, shape, sa, T)
+        y = load(b, i, mask, shape, sb, T)
+        store(out, x + y, i, mask, shape, so, STREAM)
 
 
 @triton.jit
-def sub(a, b, out, n, shape, sa, sb, so, T: tl.constexpr, BLOCK: tl.constexpr):
-    i, mask = positions(n, BLOCK)
-    x = load(a, i, mask, shape, sa, T)
-    y = load(b, i, mask, shape, sb, T)
-    store(out, x - y, i, mask, shape, so)
+def sub(
+    a, b, out, n, shape, sa, sb, so,
+    T: tl.constexpr, BLOCK: tl.constexpr, STEPS: tl.constexpr,
+    ROWS: tl.constexpr, STREAM: tl.constexpr,
+):  # fmt: skip
+    for step in range(STEPS):
+        i, mask = part(n, shape, step, BLOCK, STEPS, ROWS)
+        x = load(a, i, mask, shape, sa, T)
+        y = load(b, i, mask, shape, sb, T)
+        store(out, x - y, i, mask, shape, so, STREAM)
 
 
 @triton.jit
-def mul(a, b, out, n, shape, sa, sb, so, T: tl.constexpr, BLOCK: tl.constexpr):
-    i, mask = positions(n, BLOCK)
-    x = load(a, i, mask, shape, sa, T)
-    y = load(b, i, mask, shape, sb, T)
-    store(out, x * y, i, mask, shape, so)
+def mul(
+    a, b, out, n, shape, sa, sb, so,
+    T: tl.constexpr, BLOCK: tl.constexpr, STEPS: tl.constexpr,
+    ROWS: tl.constexpr, STREAM: tl.constexpr,
+):  # fmt: skip
+    for step in range(STEPS):
+        i, mask = part(n, shape, step, BLOCK, STEPS, ROWS)
+        x = load(a, i, mask, shape, sa, T)
+        y = load(b, i, mask, shape, sb, T)
+        store(out, x * y, i, mask, shape, so, STREAM)
 
 
 @triton.jit
-def div(a, b, out, n, shape, sa, sb, so, T: tl.constexpr, BLOCK: tl.constexpr):
-    i, mask = positions(n, BLOCK)
-    x = load(a, i, mask, shape, sa, T)
-    y = load(b, i, mask, shape, sb, T)
-    store(out, divide(x, y), i, mask, shape, so)
+def div(
+    a, b, out, n, shape, sa, sb, so,
+    T: tl.constexpr, BLOCK: tl.constexpr, STEPS: tl.constexpr,
+    ROWS: tl.constexpr, STREAM: tl.constexpr,
+):  # fmt: skip
+    for step in range(STEPS):
+        i, mask = part(n, shape, step, BLOCK, STEPS, ROWS)
+        x = load(a, i, mask, shape, sa, T)
+        y = load(b, i, mask, shape, sb, T)
+        store(out, divide(x, y), i, mask, shape, so, STREAM)
 
 
 @triton.jit
-def maximum(a, b, out, n, shape, sa, sb, so, T: tl.constexpr, BLOCK: tl.constexpr):
-    i, mask = positions(n, BLOCK)
-    x = load(a, i, mask, shape, sa, T)
-    y = load(b, i, mask, shape, sb, T)
-    store(out, _maximum(x, y), i, mask, shape, so)
+def maximum(
+    a, b, out, n, shape, sa, sb, so,
+    T: tl.constexpr, BLOCK: tl.constexpr, STEPS: tl.constexpr,
+    ROWS: tl.constexpr, STREAM: tl.constexpr,
+):  # fmt: skip
+    for step in range(STEPS):
+        i, mask = part(n, shape, step, BLOCK, STEPS, ROWS)
+        x = load(a, i, mask, shape, sa, T)
+        y = load(b, i, mask, shape, sb, T)
+        store(out, _maximum(x, y), i, mask, shape, so, STREAM)
 
 
 @triton.jit
-def relu(a, out, n, shape, sa, so, T: tl.constexpr, BLOCK: tl.constexpr):
-    i, mask = positions(n, BLOCK)
-    x = load(a, i, mask, shape, sa, T)
-    store(out, tl.where(x < 0, tl.zeros_like(x), x), i, mask, shape, so)
+def relu(
+    a, out, n, shape, sa, so,
+    T: tl.constexpr, BLOCK: tl.constexpr, STEPS: tl.constexpr,
+    ROWS: tl.constexpr, STREAM: tl.constexpr,
+):  # fmt: skip
+    for step in range(STEPS):
+        i, mask = part(n, shape, step, BLOCK, STEPS, ROWS)
+        x = load(a, i, mask, shape, sa, T)
+        store(out, tl.where(x < 0, tl.zeros_like(x), x), i, mask, shape, so, STREAM)
 
 
 @triton.jit
-def gelu(a, out, n, shape, sa, so, TANH: tl.constexpr, T: tl.constexpr, BLOCK: tl.constexpr):
-    i, mask = positions(n, BLOCK)
-    x = load(a, i, mask, shape, sa, T)
-    if TANH:  # 0.5 * (1 + tanh(u)) is 1 / (1 + exp(-2u)), which does not cancel for u << 0
-        u = 0.7978845608028654 * (x + 0.044715 * x * x * x)
-        y = divide(x, 1.0 + _exp(-2.0 * u))
-    else:
-        # erfc(-u) is 1 + erf(u), which cancels for u << 0
-        y = 0.5 * x * libdevice.erfc(x * -0.7071067811865476)
-    store(out, y, i, mask, shape, so)
+def gelu(
+    a, out, n, shape, sa, so, TANH: tl.constexpr,
+    T: tl.constexpr, BLOCK: tl.constexpr, STEPS: tl.constexpr,
+    ROWS: tl.constexpr, STREAM: tl.constexpr,
+):  # fmt: skip
+    for step in range(STEPS):
+        i, mask = part(n, shape, step, BLOCK, STEPS, ROWS)
+        x = load(a, i, mask, shape, sa, T)
+        if TANH:  # 0.5 * (1 + tanh(u)) is 1 / (1 + exp(-2u)), which does not cancel for u << 0
+            u = 0.7978845608028654 * (x + 0.044715 * x * x * x)
+            y = divide(x, 1.0 + _exp(-2.0 * u))
+        else:
+            # erfc(-u) is 1 + erf(u), which cancels for u << 0
+            y = 0.5 * x * libdevice.erfc(x * -0.7071067811865476)
+        store(out, y, i, mask, shape, so, STREAM)
 
 
 @triton.jit
-def exp(a, out, n, shape, sa, so, T: tl.constexpr, BLOCK: tl.constexpr):
-    i, mask = positions(n, BLOCK)
-    x = load(a, i, mask, shape, sa, T)
-    store(out, _exp(x), i, mask, shape, so)
+def exp(
+    a, out, n, shape, sa, so,
+    T: tl.constexpr, BLOCK: tl.constexpr, STEPS: tl.constexpr,
+    ROWS: tl.constexpr, STREAM: tl.constexpr,
+):  # fmt: skip
+    for step in range(STEPS):
+        i, mask = part(n, shape, step, BLOCK, STEPS, ROWS)
+        x = load(a, i, mask, shape, sa, T)
+        store(out, _exp(x), i, mask, shape, so, STREAM)
 
 
 @triton.jit
-def where(a, b, c, out, n, shape, sa, sb, sc, so, T: tl.constexpr, BLOCK: tl.constexpr):
-    i, mask = positions(n, BLOCK)
-    condition = load(a, i, mask, shape, sa, tl.int1)
-    x = load(b, i, mask, shape, sb, T)
-    y = load(c, i, mask, shape, sc, T)
-    store(out, tl.where(condition, x, y), i, mask, shape, so)
+def where(
+    a, b, c, out, n, shape, sa, sb, sc, so,
+    T: tl.constexpr, BLOCK: tl.constexpr, STEPS: tl.constexpr,
+    ROWS: tl.constexpr, STREAM: tl.constexpr,
+):  # fmt: skip
+    for step in range(STEPS):
+        i, mask = part(n, shape, step, BLOCK, STEPS, ROWS)
+        condition = load(a, i, mask, shape, sa, tl.int1)
+        x = load(b, i, mask, shape, sb, T)
+        y = load(c, i, mask, shape, sc, T)
+        store(out, tl.where(condition, x, y), i, mask, shape, so, STREAM)

@@ -50,11 +50,12 @@ def _launch(
     block_n = min(sizes.step // wide, next_power_of_2(n)) if long else next_power_of_2(n)
     # where rows are closer to each other than the elements of a row, lanes go across rows
     across = abs(cx) != 1 and len(sx) == len(rows.lengths) and rows.size > 1
-    want_m = max(sizes.tile // wide // block_n, 16 if across and not long else 1)
-    block_m = min(next_power_of_2(rows.size), want_m)
+    want_m = max(sizes.tile // wide // block_n, 16 if across else 1)
+    block_m = min(next_power_of_2(rows.size), sizes.together if long else want_m)
     if across and long:
         block_m = min(next_power_of_2(rows.size), 16)
-        block_n = max(1, block_n // block_m)
+        wanted = max(sizes.step, sizes.tile) // wide
+        block_n = max(1, min(wanted, next_power_of_2(n)) // block_m)
     tile = block_m * block_n * wide
     while tile > sizes.piece and block_m > 1:
         block_m, tile = block_m // 2, tile // 2

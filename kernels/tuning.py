@@ -33,11 +33,25 @@ _T = TypeVar("_T")
 
 
 class Flat(NamedTuple):
-    """Elementwise kernels: elements of a block, and fewer where addresses need a division."""
+    """Elementwise kernels.
+
+    Attributes:
+        block: elements at once.
+        strided: the same, where addresses need a division.
+        chunk: elements that one block of the grid takes, one `block` after the other; less than
+            `block` is one.
+        row: least length of an innermost axis that is walked row by row, at a division for each
+            `block`: neighbours are then seen to lie side by side, whatever the other axes; 0 is
+            never.
+        stream: bytes of a result that the caches have no room for beside its operands; 0 is never.
+    """
 
     block: int
     strided: int
     num_warps: int
+    chunk: int = 0
+    row: int = 0
+    stream: int = 0
 
 
 class Reduction(NamedTuple):
@@ -68,6 +82,7 @@ class Rows(NamedTuple):
         per_warp: elements of a tile that one warp takes.
         max_warps: upper limit.
         walks: whether a row is near enough to read it once more instead of computing more.
+        together: longer rows that a block takes, so that it reads their weights once for all.
     """
 
     piece: int
@@ -76,6 +91,7 @@ class Rows(NamedTuple):
     per_warp: int
     max_warps: int
     walks: bool = False
+    together: int = 1
 
 
 class MatmulTile(NamedTuple):
@@ -92,7 +108,7 @@ _FLAT: Final = {
     "nvidia": Flat(1024, 1024, 4),
     "amd": Flat(1024, 1024, 4),
     "intel": Flat(1024, 512, 4),
-    "cpu": Flat(512, 256, 1),
+    "cpu": Flat(64, 64, 1, chunk=4096, row=16, stream=1 << 24),
     "other": Flat(1024, 512, 4),
 }
 
@@ -108,7 +124,7 @@ _ROWS: Final = {
     "nvidia": Rows(16384, 4096, 1024, 512, 16),
     "amd": Rows(8192, 4096, 1024, 512, 8),
     "intel": Rows(2048, 1024, 512, 256, 8),
-    "cpu": Rows(512, 64, 256, 512, 1, True),
+    "cpu": Rows(512, 32, 256, 512, 1, walks=True, together=4),
     "other": Rows(2048, 1024, 512, 256, 8),
 }
 
@@ -172,6 +188,21 @@ _MATMUL: Final[Mapping[str, Mapping[str, tuple[MatmulTile, ...]]]] = {
         "double": (MatmulTile(8, 16, 4, 1, 1), MatmulTile(1, 16, 4, 1, 1)),
         "integer": (MatmulTile(8, 16, 4, 1, 1), MatmulTile(1, 16, 4, 1, 1)),
     },
+    # at a sub-group of 16 a Xe HPC spills none of its registers, a Xe HPG of half as many up to 12
+    "intel": {
+        "half": (
+            MatmulTile(32, 32, 16, 8, 1),
+            MatmulTile(16, 32, 16, 8, 1),
+            MatmulTile(16, 16, 16, 8, 1),
+        ),
+        "single": (
+            MatmulTile(32, 32, 16, 8, 1),
+            MatmulTile(16, 32, 16, 8, 1),
+            MatmulTile(16, 16, 16, 8, 1),
+        ),
+        "double": (MatmulTile(16, 32, 16, 8, 1), MatmulTile(16, 16, 16, 8, 1)),
+        "integer": (MatmulTile(16, 16, 8, 4, 1),),
+    },
     "other": {
         "half": (MatmulTile(32, 64, 16, 4, 1), MatmulTile(16, 16, 16, 1, 1)),
         "single": (MatmulTile(32, 64, 16, 4, 1), MatmulTile(16, 16, 16, 1, 1)),
@@ -183,8 +214,8 @@ _MATMUL: Final[Mapping[str, Mapping[str, tuple[MatmulTile, ...]]]] = {
 #: Vendors whose matrix units take fp16 and bf16; the others multiply them as fp32, which is exact.
 MATRIX_UNITS: Final = frozenset({"nvidia", "amd"})
 
-#: Options of the vendors' compilers for a matmul. Intel's GPUs: at a sub-group of 32 its tile
-#: spills about 350 registers of a Xe HPC, at 16 about 30 (`ci/intel_offline.py`).
+#: Options of the vendors' compilers for a matmul. Intel's GPUs: at a sub-group of 32 a tile of
+#: 32 x 32 spills 400 registers of a Xe HPG, at 16 none (`ci/intel_offline.py`).
 _MATMUL_OPTIONS: Final[Mapping[str, Mapping[str, int]]] = {"intel": {"warp_size": 16}, "other": {}}
 #: A matmul's K is cut into pieces no shorter than this.
 _SPLIT_K: Final = {"cpu": 4096, "other": 512}

@@ -13,7 +13,7 @@ from . import _bundle, _cache, _env, _registry
 from ._cache.counters import count
 from ._errors import FrozenError, LoadError, NoCompilerError
 from ._types import Artifact, CompileRequest, Constant, Target
-from .targets.base import Compiler, Device, Function
+from .targets.base import Compiler, CompilesAtLoad, Device, Function
 
 __all__ = ["artifact", "function", "key_parts", "load"]
 
@@ -89,6 +89,7 @@ def artifact(
     keep_stages: bool = False,
     bundled: bool = False,
     options: Mapping[str, Constant] = _NO_OPTIONS,
+    device: Device | None = None,
 ) -> Artifact:
     """The compiled kernel, from the cache or from the compiler.
 
@@ -97,6 +98,7 @@ def artifact(
             family, or PTX, and may assume less than the request: right to run, but not what
             compiling gives.
         options: of the compiler, of requests that do not say them.
+        device: that will load it; it is told when something is compiled.
 
     Raises:
         CompileError: it does not compile, or there is neither a binary nor a compiler.
@@ -126,7 +128,7 @@ def artifact(
             if found is not None:
                 return found
             try:
-                made, seconds = _compile(compiler, request, target)
+                made, seconds = _compile(compiler, request, target, device=device)
             except NoCompilerError as error:
                 found = cache.find(target, name, parts, ignore=TOOLCHAIN)
                 if found is not None:
@@ -138,12 +140,19 @@ def artifact(
 
 
 def _compile(
-    compiler: Compiler, request: CompileRequest, target: Target, *, keep_stages: bool = False
+    compiler: Compiler,
+    request: CompileRequest,
+    target: Target,
+    *,
+    keep_stages: bool = False,
+    device: Device | None = None,
 ) -> tuple[Artifact, float]:
     """The artifact and the seconds it took, where `XTARGET_COMPILE` allows it."""
     mode = _env.compile_mode()
     if mode != "allow":
         _say_compile(mode, request, target)
+    if isinstance(device, CompilesAtLoad):
+        device.expect_load()
     start = time.perf_counter()
     made = compiler.compile(request, target, keep_stages=keep_stages)
     seconds = time.perf_counter() - start
@@ -195,7 +204,8 @@ def function(device: Device, request: CompileRequest) -> Function:
 
 def _load(device: Device, request: CompileRequest) -> Function:
     info = device.info
-    made = artifact(request, info.target, bundled=True, options=info.compile_options)
+    options = info.compile_options
+    made = artifact(request, info.target, bundled=True, options=options, device=device)
     return load(device, made, request.source.name)
 
 

@@ -17,7 +17,7 @@ from ._arrays.host import KIND as HOST
 from ._device_array import host_view
 from ._errors import ArgumentError
 from .spec import ArrayType, Plan, ScalarType
-from .targets.base import Buffer, Device, PreparedLaunch, Stream, Value
+from .targets.base import Buffer, Capturable, Device, PreparedLaunch, Stream, Value
 
 __all__ = ["BoundCall", "BoundLaunch", "Staging"]
 
@@ -227,11 +227,12 @@ class BoundCall:
 class _Order:
     """Order a launch after the caller's work, and the caller's later work after the launch."""
 
-    __slots__ = ("call", "explicit", "launch", "others")
+    __slots__ = ("_captured", "call", "explicit", "launch", "others")
 
     def __init__(self, call: BoundCall, args: Sequence[Any], stream: Stream | None) -> None:
         self.call, self.explicit = call, stream is not None
         self.others: list[Stream] = []
+        self._captured: bool | None = None
         current = self._streams([args[index] for index in call._arrays])
         if stream is not None:
             self.launch = stream
@@ -253,9 +254,16 @@ class _Order:
 
     def _wait_for(self, streams: Sequence[Stream]) -> None:
         for other in streams:
-            if other is not self.launch and other not in self.others:
+            if other is not self.launch and other not in self.others and not self._in_capture():
                 self.launch.wait(other.record())
                 self.others.append(other)
+
+    def _in_capture(self) -> bool:
+        """The launch becomes part of a graph, which no stream outside of it can be in order with:
+        when the graph runs is the caller's to decide."""
+        if self._captured is None:
+            self._captured = isinstance(self.launch, Capturable) and self.launch.capturing()
+        return self._captured
 
     def allocated(self, outputs: Sequence[Any]) -> None:
         """The launch writes these; their memory is ready where their kind allocated it."""

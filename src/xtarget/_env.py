@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -21,6 +22,7 @@ __all__ = [
     "emulator_checks",
     "emulator_library",
     "emulator_processes",
+    "host_memory",
     "jit_seconds",
     "kernel_folders",
     "ocloc",
@@ -36,6 +38,7 @@ _PROBE_SECONDS: Final = 5.0
 _SPIRV_SECONDS: Final = 60.0
 _JIT_SECONDS: Final = 60.0
 _BUILD_MEMORY: Final = 8 << 30
+_HOST_MEMORY: Final = 1 << 30
 _EMULATOR_BUDGET: Final = 20_000_000_000
 _CACHE_BYTES: Final = 2 << 30
 _CACHE_WAIT: Final = 120.0
@@ -120,6 +123,17 @@ def build_memory() -> int | None:
         XTargetError: it is no size.
     """
     return _nbytes("XTARGET_BUILD_MEMORY", _BUILD_MEMORY)
+
+
+def host_memory() -> int:
+    """`XTARGET_HOST_MEMORY`: bytes of results' memory that are kept for later results; `none` is no
+    limit.
+
+    Raises:
+        XTargetError: it is no size.
+    """
+    given = _nbytes("XTARGET_HOST_MEMORY", _HOST_MEMORY)
+    return sys.maxsize if given is None else given
 
 
 def emulator_budget() -> int:

@@ -75,7 +75,8 @@ def run(
             device object; None is `XTARGET_DEVICE`, else the first GPU, else the CPU.
         stream: where to launch: a stream object of torch, CuPy, cuda.core, dpctl, pyopencl or
             xtarget, or an integer handle. None is the stream that the caller's own work on the
-            arrays goes to.
+            arrays goes to. While it is captured into a graph, give `out` as well, and have the
+            arrays ready before: the launch waits for nothing outside of the graph.
         options: the kernel's options (`axis=0`).
 
     Returns:

@@ -374,7 +374,7 @@ class DeviceInfo:
     max_shared_bytes: int
     host_memory: bool = False
     fp64: bool = True
-    compile_options: Mapping[str, bool] = field(default_factory=dict, hash=False)
+    compile_options: Mapping[str, bool | int] = field(default_factory=dict, hash=False)
     runs_on: str = "silicon"
     details: Mapping[str, str] = field(default_factory=dict, hash=False)
 

@@ -16,10 +16,10 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
     OWNER = "xtarget"
 
     def __new__(cls, target: Any) -> Any:
-        from xtarget._triton_backend.devices import dot_bytes
+        from xtarget._triton_backend.devices import default_options
         from xtarget._triton_backend.tuning import TunableBackend
 
-        return TunableBackend.checked(target, dot_bytes())
+        return TunableBackend.checked(target, default_options())
 
     @staticmethod
     def supports_target(target: Any) -> bool:

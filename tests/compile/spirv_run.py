@@ -16,8 +16,15 @@ from xtarget.targets import cpu
 CPU = Target("cpu", "spirv64")
 
 
+@cache
+def device_options() -> dict[str, Any]:
+    """What the CPU's run time has to be compiled for; nothing where there is none."""
+    report = cpu.create_driver().probe()
+    return dict(report.devices[0].compile_options) if report.devices else {}
+
+
 def compiled(case: Case, **options: Any) -> Artifact:
-    return cpu.create_compiler().compile(request(case, **options), CPU)
+    return cpu.create_compiler().compile(request(case, **device_options() | options), CPU)
 
 
 @cache

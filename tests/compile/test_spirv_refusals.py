@@ -5,6 +5,8 @@ options that say what a device has.
 from __future__ import annotations
 
 import sys
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ import triton
 import triton.language as tl
 from spirv_kernels import Case, empty
 from spirv_requests import request
-from spirv_run import compiled, device, run
+from spirv_run import compiled, device, launch, run
 from triton.experimental import gluon
 from triton.language.extra import hip
 
@@ -68,6 +70,12 @@ def clock(x, o, B: tl.constexpr):
     tl.store(o, total)
     after = hip.memrealtime()
     tl.store(o + 1, (after - before).to(tl.float32))
+
+
+@triton.jit
+def polling(x, o, B: tl.constexpr):
+    matched = tl.atomic_poll(x.to(tl.pointer_type(tl.int32)), 1, timeout_ns=50_000_000)
+    tl.store(o, matched.to(tl.float32))
 
 
 def case(fn: Any) -> Case:
@@ -142,6 +150,29 @@ def test_the_clock_where_there_is_none() -> None:
     with pytest.raises(CompileError, match="SPV_KHR_shader_clock only") as caught:
         intel.create_compiler().compile(request(case(clock)), Target("intel", "spirv64"))
     assert "before = hip.memrealtime()" in str(caught.value)
+
+
+@pytest.mark.skipif(kernels.VERSION < (3, 9), reason="this Triton has no tl.atomic_poll")
+@pytest.mark.parametrize("lanes", ["threads", "vectors"])
+@pytest.mark.parametrize("num_warps", [1, 4])
+def test_polling_ends_after_its_time(num_warps: int, lanes: str, mark_ran_on: Any) -> None:
+    info = device().info
+    if "Intel" not in info.details.get("platform", "Intel"):
+        pytest.skip("this run time was not seen to have cl_khr_kernel_clock")
+    mark_ran_on("cpu", info.runs_on, info.product)
+    artifact = compiled(replace(case(polling), num_warps=num_warps), lanes=lanes)
+    for value, expected in ((1, 1.0), (0, 0.0)):
+        out = np.full(2, 7, np.float32)
+        started = time.monotonic_ns()
+        launch(artifact, [np.full(1, value, np.int32), out], (1, 1, 1))
+        assert out.tolist() == [expected, 7.0]
+        assert expected or time.monotonic_ns() - started >= 50_000_000
+
+
+@pytest.mark.skipif(kernels.VERSION < (3, 9), reason="this Triton has no tl.atomic_poll")
+def test_polling_without_a_clock() -> None:
+    with pytest.raises(CompileError, match="SPV_KHR_shader_clock only"):
+        compiled(case(polling), kernel_clock=False)
 
 
 def test_the_reason_of_a_pass_that_fails() -> None:

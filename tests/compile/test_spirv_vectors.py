@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +24,9 @@ import spirv_run
 import test_spirv
 import vector_kernels
 import vector_torture
+from spirv_kernels import Case
 from spirv_requests import request
+from spirv_run import compiled
 
 import xtarget
 
@@ -36,10 +39,6 @@ LANGUAGE = {
 }
 #: What every run looks at; the others of the language are long tests.
 QUICK = ("add_fp32", "rounded_right", "denormal_product")
-
-
-def compiled(case: Any, **options: Any) -> Artifact:
-    return cpu.create_compiler().compile(request(case, **options), CPU)
 
 
 def run(case: Any, artifact: Artifact) -> list[Any]:
@@ -79,6 +78,34 @@ def test_the_same_as_with_threads(name: str) -> None:
             spirv_run.assert_close(given[index], expected, case.tolerance, f"{name} {lanes}")
     for index, (threads, vectors) in enumerate(zip(*found, strict=True)):
         assert same_bits(threads, vectors), f"{name}, argument {index}"
+
+
+@pytest.mark.parametrize(
+    ("first", "block", "aligned"), [(0, 64, 16), (8, 64, 16), (2, 64, 8), (0, 2, 4), (1, 64, 4)]
+)
+def test_stores_past_the_caches_say_how_they_are_aligned(
+    first: int, block: int, aligned: int
+) -> None:
+    case = Case(
+        vector_kernels.past_the_caches_at,
+        {"x": "*fp32", "o": "*fp32", "n": "i32"},
+        {"FIRST": first, "B": block},
+        num_warps=1,
+    )
+    plain = replace(request(case, lanes="vectors"), aligned=("x", "o"))
+    artifact = cpu.create_compiler().compile(plain, CPU, keep_stages=True)
+    found = re.findall(r"store <16 x .*align (\d+), !nontemporal", artifact.texts["llir"])
+    assert {int(number) for number in found} == ({aligned} if block >= 16 else set())
+    assert ("Nontemporal" in artifact.texts["spvasm"]) == bool(found)
+    unaligned = replace(plain, aligned=())
+    texts = cpu.create_compiler().compile(unaligned, CPU, keep_stages=True).texts
+    assert re.findall(r"align (\d+), !nontemporal", texts["llir"]) == ["4"] * len(found)
+
+
+def test_stores_of_single_elements_stay_in_the_caches() -> None:
+    case = replace(vector_kernels.CASES["every_second_past_the_caches"], num_warps=1)
+    artifact = cpu.create_compiler().compile(request(case, lanes="vectors"), CPU, keep_stages=True)
+    assert "nontemporal" not in artifact.texts["llir"]
 
 
 def same_bits(a: Any, b: Any) -> bool:

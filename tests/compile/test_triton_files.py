@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -53,3 +55,27 @@ def test_dumps_that_the_user_asks_for(tmp_path: Path, monkeypatch: pytest.Monkey
     compiled(CASES["add_fp32"])
     names = {path.suffix for path in tmp_path.rglob("add_masked.*")}
     assert {".ttir", ".ttgir", ".llir", ".spirv"} <= names
+
+
+def test_triton_does_not_hash_all_of_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused() -> str:
+        raise AssertionError("it reads and hashes libtriton")
+
+    monkeypatch.setattr(triton.runtime.cache, "triton_key", refused)
+    compiled(CASES["add_fp32"])
+
+
+def test_keys_of_others_stay_tritons() -> None:
+    """Of the same thread afterwards, and of others meanwhile."""
+    from triton.compiler import compiler
+
+    made = SimpleNamespace(hash=lambda: "some kernel")
+    expected = triton.runtime.cache.get_cache_key(made, made, made, env_vars={})
+
+    def key() -> str:
+        return compiler.get_cache_key(made, made, made, env_vars={})
+
+    with ThreadPoolExecutor(1) as other, _triton_files.no_key():
+        assert key() != expected
+        assert other.submit(key).result() == expected
+    assert key() == expected

@@ -112,3 +112,46 @@ CASES["row_sums"] = Case(
     lambda x, o, rows, n: [(1, x.astype(np.float64).sum(1))],
     tolerance=1e-5,
 )
+
+
+@triton.jit
+def past_the_caches(x, o, first, n, B: tl.constexpr):
+    for start in range(0, n, B):
+        i = start + tl.arange(0, B)
+        value = tl.load(x + i, mask=i < n) + 1.0
+        tl.store(o + first + i, value, mask=i < n, cache_modifier=".cs")
+
+
+def _past_the_caches(x: Any, o: Any, first: int, n: int) -> list[tuple[int, Any]]:
+    return [(1, np.concatenate([o[:first], x + np.float32(1), o[first + n :]]))]
+
+
+for _first in (0, 1, 16):
+    CASES[f"past_the_caches_from_{_first}"] = Case(
+        past_the_caches,
+        {"x": "*fp32", "o": "*fp32", "first": "i32", "n": "i32"},
+        {"B": 64},
+        lambda first=_first: [normal(300), empty(330), first, 300],
+        _past_the_caches,
+    )
+
+
+@triton.jit
+def past_the_caches_at(x, o, FIRST: tl.constexpr, n, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(o + FIRST + i, tl.load(x + i, mask=i < n), mask=i < n, cache_modifier=".cs")
+
+
+@triton.jit
+def every_second_past_the_caches(x, o, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(o + 2 * i, tl.load(x + i, mask=i < n), mask=i < n, cache_modifier=".cs")
+
+
+CASES["every_second_past_the_caches"] = Case(
+    every_second_past_the_caches,
+    {"x": "*fp32", "o": "*fp32", "n": "i32"},
+    {"B": 64},
+    lambda: [normal(64), empty(128), 50],
+    lambda x, o, n: [(1, np.concatenate([np.stack([x, o[1::2]], 1).reshape(-1)[:100], o[100:]]))],
+)

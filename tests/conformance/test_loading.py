@@ -99,10 +99,14 @@ def _changed(binary: bytes, opcode: int, word: int, value: int) -> bytes:
 def test_module_that_ends_the_run_times_compiler(
     vendor: Any, change: tuple[int, int, int], memory: Any, stream: Any, hidden: Any
 ) -> None:
-    """Intel's CPU compiler exits or crashes on these; the process that asked for it does not."""
+    """Intel's CPU compiler exits or crashes on these; the process that asked for it does not.
+
+    PoCL's refuses them.
+    """
     artifact = vendor.vector_add()
     damaged = replace(artifact, binary=_changed(artifact.binary, *change))
-    with pytest.raises(LoadError, match=r"(?s)vector_add cannot be loaded.*compiler (died|ended)"):
+    says = r"(?s)vector_add cannot be loaded.*(compiler (died|ended)|BUILD_PROGRAM_FAILURE.*log:)"
+    with pytest.raises(LoadError, match=says):
         _load(vendor.device, damaged)
     function = _load(vendor.device, artifact)
     out = memory.empty(10)
@@ -222,3 +226,27 @@ def test_many_modules_at_once(vendor: Any) -> None:
     for module in modules:
         with pytest.raises(XTargetError, match="closed"):
             module.function()
+
+
+@pytest.mark.only_vendor("intel")
+def test_machine_code_that_was_kept_needs_no_compiler(
+    vendor: Any, memory: Any, stream: Any, hidden: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """dpctl builds SPIR-V only; its programs are made of a driver's module of machine code."""
+    from xtarget.targets.intel import program
+
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise AssertionError("it was built again")
+
+    artifact = vendor.vector_add()
+    native = vendor.device.load(artifact).native()
+    assert len(native) > 2 * len(program.proof_of(artifact.binary, ""))
+    monkeypatch.setattr(program, "build_kernel", refuse)
+    monkeypatch.setattr(program._jit, "build", refuse)
+    module = vendor.device.load(artifact, native)
+    a, out = memory.put(np.ones(10, np.float32)), memory.empty(10)
+    function = module.function()
+    args = [a.address, a.address, out.address, 10, *hidden(function)]
+    function.launch(LaunchConfig((1, 1, 1)), args, stream)
+    assert (memory.get(out) == 2).all()
+    assert module.native() == native

@@ -240,18 +240,6 @@ def prints(x, o, block: tl.constexpr):
 
 
 @triton.jit
-def scaled_product(a, a_scale, b, b_scale, o, m: tl.constexpr, n: tl.constexpr, k: tl.constexpr):
-    """Operands of 4 bits, two in a byte, and a power of two for each 32 of them."""
-    rows, columns, groups = tl.arange(0, m), tl.arange(0, n), tl.arange(0, k // 32)
-    x = tl.load(a + rows[:, None] * (k // 2) + tl.arange(0, k // 2)[None, :])
-    y = tl.load(b + tl.arange(0, k // 2)[:, None] * n + columns[None, :])
-    x_scale = tl.load(a_scale + rows[:, None] * (k // 32) + groups[None, :])
-    y_scale = tl.load(b_scale + columns[:, None] * (k // 32) + groups[None, :])
-    total = tl.dot_scaled(x, x_scale, "e2m1", y, y_scale, "e2m1")
-    tl.store(o + rows[:, None] * n + columns[None, :], total)
-
-
-@triton.jit
 def waits_for_another(flag, o):
     """The first program waits for what the last one writes."""
     if tl.program_id(0) == 0:
@@ -261,3 +249,16 @@ def waits_for_another(flag, o):
     else:
         if tl.program_id(0) == tl.num_programs(0) - 1:
             tl.atomic_add(flag, 1)
+
+
+@triton.jit
+def all_sums(x, partial, count, o, n: tl.constexpr, block: tl.constexpr):
+    """Each program sums its own part, waits for all others, and adds up what all of them left."""
+    pid = tl.program_id(0)
+    tl.store(partial + pid, tl.sum(tl.load(x + pid * block + tl.arange(0, block)), 0))
+    tl.debug_barrier()
+    tl.atomic_add(count, 1)
+    while tl.atomic_add(count, 0) < n:
+        pass
+    tl.debug_barrier()
+    tl.store(o + pid, tl.sum(tl.load(partial + tl.arange(0, n)), 0))

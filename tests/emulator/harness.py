@@ -36,6 +36,7 @@ def compiled(
     constants: tuple[tuple[str, Any], ...] = (),
     num_stages: int = 2,
     path: Path = _KERNELS,
+    options: tuple[tuple[str, Any], ...] = (),
 ) -> Artifact:
     """`signature` is `name:type` for each parameter that is no constant, in order."""
     pairs = [tuple(pair.split(":")) for pair in signature.split()]
@@ -45,6 +46,7 @@ def compiled(
         constants=constants,
         num_warps=num_warps,
         num_stages=num_stages,
+        options=options,
     )
     return _registry.compiler("amd").compile(request, Target("amd", arch))
 

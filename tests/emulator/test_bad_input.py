@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import struct
 from dataclasses import replace
 from typing import Any
@@ -17,9 +18,12 @@ from xtarget import (
     LoadError,
     OutOfResourcesError,
     UnsupportedInstruction,
+    XTargetError,
 )
 from xtarget._types import Artifact, LaunchConfig
-from xtarget.targets.amd.emulator.launch import Limits
+from xtarget.targets.amd.emulator.decode import decode
+from xtarget.targets.amd.emulator.launch import Image, Limits
+from xtarget.targets.amd.emulator.memory import Arena
 
 _X = np.arange(256, dtype=np.float32)
 
@@ -55,6 +59,64 @@ def test_code_that_is_cut_off_anywhere(arch: str) -> None:
     for size in range(0, len(code.binary), 97):
         with pytest.raises(LoadError, match="copy cannot be loaded on emu:"):
             there.load(replace(code, binary=code.binary[:size]))
+
+
+def _damaged(code: bytes, rng: random.Random) -> bytes:
+    """The file with some bits turned over, an end missing, or nonsense in its section table."""
+    data = bytearray(code)
+    way = rng.randrange(4)
+    if way == 0:
+        for _ in range(rng.choice((1, 2, 50))):
+            data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+    elif way == 1:
+        del data[rng.randrange(len(data)) :]
+    elif way == 2:
+        (table,) = struct.unpack_from("<Q", data, 40)
+        for _ in range(rng.randrange(1, 6)):
+            at = table + 4 * rng.randrange((len(data) - table) // 4)
+            value = rng.choice((0, 1, rng.randrange(len(data)), 0xFFFFFFFF, rng.getrandbits(32)))
+            struct.pack_into("<I", data, at, value)
+    else:
+        note = data.index(b"amdhsa.kernels")
+        for _ in range(rng.randrange(1, 5)):
+            data[rng.randrange(note, note + 900)] = rng.randrange(256)
+    return bytes(data)
+
+
+@pytest.mark.parametrize("count", [100, pytest.param(20_000, marks=pytest.mark.long)])
+def test_damaged_code_is_refused_or_read(count: int) -> None:
+    """Whatever the damage: our errors and no others, quickly."""
+    rng, arena = random.Random(count), Arena(1 << 26)
+    codes = [_copy(arch) for arch in ARCHS]
+    messages = []
+    for number in range(count):
+        code = codes[number % len(codes)]
+        try:
+            image = Image(_damaged(code.binary, rng), code.target.arch, arena)
+            for name in image.code.kernels:
+                image.load(name)
+            image.close()
+        except XTargetError as error:
+            messages.append(str(error))
+    assert count / 3 < len(messages) < count
+    assert {message[-1] for message in messages} <= set(".…)")
+
+
+def test_more_registers_than_there_are() -> None:
+    image = Image(_copy("gfx1100").binary, "gfx1100", Arena(1 << 20))
+    kernel = image.code.kernels["copy"]
+    resources = replace(kernel.resources, registers=1 << 30)
+    image.code = replace(image.code, kernels={"copy": replace(kernel, resources=resources)})
+    with pytest.raises(LoadError, match="copy asks for 1,073,741,824 vector registers"):
+        image.load("copy")
+
+
+@pytest.mark.parametrize("arch", ["gfx1100", "gfx1201"])
+def test_a_dual_instruction_of_operations_that_there_are_not(arch: str) -> None:
+    # v_dual_mov_b32 with the other half's operation, bits 21:17, of a number that none has
+    word = 0b110010 << 26 | 8 << 22 | 31 << 17
+    with pytest.raises(UnsupportedInstruction, match=rf"0x{word:08x} at 0x0 is no instruction"):
+        decode(struct.pack("<II", word, 0), arch)
 
 
 def test_code_with_relocations() -> None:
@@ -134,23 +196,6 @@ def test_a_print_has_nobody_to_print_it(arch: str) -> None:
     x = np.arange(256, dtype=np.int32)
     with pytest.raises(KernelFault, match=r"prints on .*calls the host, for tl\.device_print"):
         run(code, (1,), x, x * 0)
-
-
-def test_a_product_of_scaled_operands_is_not_executed() -> None:
-    """gfx950's own instruction for it: told, and not skipped."""
-    m, n, k = 32, 32, 64
-    code = compiled(
-        "scaled_product",
-        "a:*u8 a_scale:*u8 b:*u8 b_scale:*u8 o:*fp32",
-        "gfx950",
-        constants=(("m", m), ("n", n), ("k", k)),
-    )
-    a, b, scale = (np.ones(s, np.uint8) for s in ((m, k // 2), (k // 2, n), (m, k // 32)))
-    with pytest.raises(
-        UnsupportedInstruction,
-        match=r"does not execute v_mfma_scale_f32_\w+ at 0x[0-9a-f]+.* of gfx950",
-    ):
-        run(code, (1,), a, scale, b, scale, np.zeros((m, n), np.float32))
 
 
 @pytest.mark.parametrize("arch", ARCHS)

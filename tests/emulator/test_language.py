@@ -12,8 +12,6 @@ import numpy as np
 import pytest
 from harness import ARCHS, run
 
-import xtarget
-
 _FILE = Path(__file__).with_name("language_kernels.py")
 _WHOLE = {np.int32: "i32", np.int64: "i64", np.int8: "i8", np.int16: "i16", np.uint32: "u32"}
 
@@ -422,8 +420,6 @@ def conversions(arch: str) -> None:
         ("fp8e4nv", tl.float8e4nv, ml_dtypes.float8_e4m3fn), ("i32", tl.int32, np.int32),
         ("i16", tl.int16, np.int16), ("i64", tl.int64, np.int64),
     ):  # fmt: skip
-        if arch == "gfx950" and text.startswith("fp8"):
-            continue  # an instruction of its own, below
         size = np.dtype(dtype).itemsize
         code = _compiled("conversions", f"x:*fp32 o:*fp32 small:*{text}", arch, block=n, kind=kind)
         data = np.zeros(n * size, np.uint8)
@@ -466,19 +462,6 @@ def _cases() -> list[Any]:
 @pytest.mark.parametrize(("case", "arch"), _cases())
 def test_a_kernel_gives_numpys_result(case: Any, arch: str) -> None:
     case(arch)
-
-
-def test_gfx950s_scaled_conversion_to_8_bits_is_not_executed() -> None:
-    import triton.language as tl
-
-    x = _floats(256)
-    signature = "x:*fp32 o:*fp32 small:*fp8e5"
-    code = _compiled("conversions", signature, "gfx950", block=256, kind=tl.float8e5)
-    with pytest.raises(
-        xtarget.UnsupportedInstruction,
-        match=r"does not execute v_cvt_scalef32_pk_bf8_f32 at 0x[0-9a-f]+ .*of gfx950",
-    ):
-        run(code, (1,), x, x * 0, np.zeros(256, np.uint8))
 
 
 @pytest.mark.parametrize("precision", ["tf32", "ieee"])

@@ -13,6 +13,7 @@ import sys
 import textwrap
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 needs_hip = pytest.mark.skipif(
@@ -92,6 +93,24 @@ def test_a_kernels_fault_comes_out_of_the_call_and_the_device_stays_lost(tmp_pat
         tmp_path,
     )
     assert out == "beyond on gfx942, block (2, 0, 0), warp 0, lane 0\nTrue\n"
+
+
+@needs_hip
+@needs_cc
+def test_blocks_of_a_cooperative_launch_wait_for_each_other(tmp_path: Path) -> None:
+    out = _right(
+        """
+        from test_cooperative import _all_sums, _sums
+        from xtarget import OutOfResourcesError, _registry
+        print(_sums(_all_sums("gfx942", 32), 32)[0])
+        try:
+            _sums(_all_sums("gfx942", 512), 512)
+        except OutOfResourcesError as error:
+            print("holds 256" in str(error))
+        """,
+        tmp_path,
+    )
+    assert out.split() == [str(float((np.arange(32 * 256) % 7).sum())), "True"]
 
 
 @needs_hip

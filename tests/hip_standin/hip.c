@@ -20,7 +20,9 @@
 enum { MAX = 4096, NAME = 64, PROPERTIES = 1472, SHARED = 65536, THREADS = 1024 };
 enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_CONFIGURATION = 9, NO_DEVICE = 100,
        INVALID_DEVICE = 101, INVALID_IMAGE = 200, CONTEXT_DESTROYED = 709, INVALID_HANDLE = 400,
-       NOT_FOUND = 500, CAPTURE_UNSUPPORTED = 900 };
+       NOT_FOUND = 500, TOO_MANY_BLOCKS = 720, CAPTURE_UNSUPPORTED = 900, CAPTURE_ISOLATION = 905,
+       CAPTURE_IMPLICIT = 906 };
+enum { COMPUTE_UNITS = 8 };
 
 typedef int (*launch_t)(const char *name, const unsigned *dims, unsigned shared, uint64_t stream,
                         const void *bytes, uint64_t count);
@@ -28,7 +30,7 @@ typedef struct { char name[256]; uint32_t kernarg, group; } kernel_t;
 typedef struct { int alive; kernel_t kernels[16]; int count; } module_t;
 typedef struct { int kind; kernel_t kernel; unsigned dims[6], shared; uint64_t stream; void *data;
                  uint64_t count; } work_t;
-typedef struct { int alive, recorded; double ms; } event_t;
+typedef struct { int alive, recorded, captured; double ms; } event_t;
 typedef struct { int alive; unsigned flags; int device; } stream_t;
 enum { LAUNCH, FREE, RECORD };
 
@@ -39,6 +41,8 @@ static work_t queue[MAX];
 static event_t events[MAX];
 static stream_t streams[MAX];
 static int queued, event_count, stream_count, devices = 1, version = 70253211, pools = 1, sticky;
+static int cooperative = 1, resident = 2; /* blocks of a cooperative launch on a compute unit */
+static struct { int count; unsigned offset[32], size[32]; } arguments; /* of those kernels */
 static char arch[256] = "gfx942:sramecc+:xnack-", complaint[512];
 static int warp = 64;
 static size_t total = 1 << 28, used;
@@ -61,6 +65,11 @@ void standin_devices(int n, const char *gcn, int warp_size) {
 }
 void standin_version(int v) { version = v; }
 void standin_pools(int yes) { pools = yes; }
+void standin_cooperative(int yes, int blocks) { cooperative = yes; resident = blocks; }
+void standin_argument(unsigned offset, unsigned size) {
+  arguments.offset[arguments.count] = offset;
+  arguments.size[arguments.count++] = size;
+}
 void standin_fail(const char *function, int status, int after) {
   snprintf(failure.function, NAME, "%s", function);
   failure.status = status; failure.after = after;
@@ -77,8 +86,8 @@ static int refuse(int status, const char *why) { snprintf(complaint, sizeof comp
 static int capturable(const char *function) {
   static const char *const all[] = {
       "hipModuleLaunchKernel", "hipGetDevice", "hipSetDevice", "hipStreamBeginCapture",
-      "hipStreamEndCapture", "hipEventCreateWithFlags", "hipEventRecord", "hipStreamWaitEvent",
-      "hipMallocAsync", "hipFreeAsync"};
+      "hipStreamEndCapture", "hipStreamIsCapturing", "hipEventCreateWithFlags", "hipEventRecord",
+      "hipStreamWaitEvent", "hipMallocAsync", "hipFreeAsync"};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) if (!strcmp(all[i], function)) return 1;
   return 0;
 }
@@ -155,8 +164,15 @@ int hipSetDevice(int d) { ENTER(); if (d < 0 || d >= devices) LEAVE(INVALID_DEVI
 int hipDeviceSynchronize(void) { ENTER(); LEAVE(run()); }
 int hipDeviceGetAttribute(int *value, int attribute, int device) {
   ENTER(); (void)device;
-  if (attribute != 88) LEAVE(refuse(INVALID_VALUE, "an attribute that the stand-in does not have"));
-  *value = pools; /* hipDeviceAttributeMemoryPoolsSupported */
+  if (attribute == 88) *value = pools; /* hipDeviceAttributeMemoryPoolsSupported */
+  else if (attribute == 10) *value = cooperative; /* hipDeviceAttributeCooperativeLaunch */
+  else LEAVE(refuse(INVALID_VALUE, "an attribute that the stand-in does not have"));
+  LEAVE(OK);
+}
+int hipDeviceCanAccessPeer(int *can, int device, int peer) {
+  ENTER();
+  if (device < 0 || peer < 0 || device >= devices || peer >= devices) LEAVE(INVALID_DEVICE);
+  *can = device != peer && device + peer != 3; /* of three or more, not 1 and 2 */
   LEAVE(OK);
 }
 int hipMemGetInfo(size_t *left, size_t *all) { ENTER(); *left = total - used; *all = total; LEAVE(OK); }
@@ -174,7 +190,7 @@ int hipGetDevicePropertiesR0600(char *p, int device) {
     ((int *)(p + 324))[i] = THREADS;
     ((int *)(p + 336))[i] = i ? 65536 : 2147483647;
   }
-  *(int *)(p + 388) = 8;
+  *(int *)(p + 388) = COMPUTE_UNITS;
   strcpy(p + 1160, arch);
   LEAVE(OK);
 }
@@ -201,12 +217,14 @@ int hipFree(void *p) { ENTER(); int s = run(); LEAVE(s ? s : release(p)); }
 int hipMallocAsync(void **p, size_t n, uint64_t s) {
   ENTER();
   if (!pools) LEAVE(801);
+  if (capturing && !s) LEAVE(refuse(CAPTURE_IMPLICIT, "allocating on the null stream during a capture"));
   LEAVE(known_stream(s) ? allocate(p, n) : refuse(CONTEXT_DESTROYED, "allocating on an unknown stream"));
 }
 int hipFreeAsync(void *p, uint64_t s) {
   ENTER();
   if (!known_stream(s)) LEAVE(refuse(CONTEXT_DESTROYED, "freeing on an unknown stream"));
   if (owner(p, 0) < 0) LEAVE(refuse(INVALID_VALUE, "freeing memory that was not allocated"));
+  if (capturing && !s) LEAVE(refuse(CAPTURE_IMPLICIT, "freeing on the null stream during a capture"));
   enqueue(FREE)->data = p;
   LEAVE(OK);
 }
@@ -238,7 +256,18 @@ int hipStreamDestroy(uint64_t s) {
 int hipStreamSynchronize(uint64_t s) { ENTER(); LEAVE(known_stream(s) ? run() : refuse(INVALID_HANDLE, "unknown stream")); }
 int hipStreamWaitEvent(uint64_t s, event_t *e, unsigned flags) {
   ENTER(); (void)flags;
-  LEAVE(known_stream(s) && e && e->alive ? OK : refuse(INVALID_HANDLE, "waiting for an unknown event"));
+  if (!known_stream(s) || !e || !e->alive) LEAVE(refuse(INVALID_HANDLE, "waiting for an unknown event"));
+  if (capturing && s == capturing && !e->captured)
+    LEAVE(refuse(CAPTURE_ISOLATION, "a captured stream waits for an event outside of the capture"));
+  if (capturing && !s) LEAVE(refuse(CAPTURE_IMPLICIT, "the null stream waits during a capture"));
+  LEAVE(OK);
+}
+int hipStreamIsCapturing(uint64_t s, int *status) {
+  ENTER();
+  if (!known_stream(s)) LEAVE(refuse(INVALID_HANDLE, "unknown stream"));
+  if (capturing && !s) LEAVE(refuse(CAPTURE_IMPLICIT, "asking for the null stream during a capture"));
+  *status = capturing && s == capturing;
+  LEAVE(OK);
 }
 int hipStreamBeginCapture(uint64_t s, int mode) {
   ENTER(); (void)mode;
@@ -256,12 +285,14 @@ int hipStreamEndCapture(uint64_t s, uint64_t *graph) {
 int hipEventCreateWithFlags(event_t **e, unsigned flags) {
   ENTER(); (void)flags;
   *e = &events[event_count++ % MAX];
-  **e = (event_t){1, 0, 0};
+  **e = (event_t){1, 0, 0, 0};
   LEAVE(OK);
 }
 int hipEventRecord(event_t *e, uint64_t s) {
   ENTER();
   if (!e || !e->alive || !known_stream(s)) LEAVE(refuse(INVALID_HANDLE, "recording an unknown event"));
+  if (capturing && !s) LEAVE(refuse(CAPTURE_IMPLICIT, "recording on the null stream during a capture"));
+  e->captured = capturing && s == capturing;
   enqueue(RECORD)->data = e;
   LEAVE(OK);
 }
@@ -317,6 +348,27 @@ int hipModuleGetFunction(kernel_t **f, module_t *m, const char *name) {
     if (!strcmp(m->kernels[i].name, name)) { *f = &m->kernels[i]; LEAVE(OK); }
   LEAVE(NOT_FOUND);
 }
+/* What both kinds of launch do once the argument bytes are known. */
+static int start_kernel(kernel_t *f, const unsigned *d, unsigned shared, uint64_t stream,
+                        const void *data, uint64_t size) {
+  if (!known_stream(stream)) return refuse(CONTEXT_DESTROYED, "launching on an unknown stream");
+  if (!d[0] || !d[1] || !d[2] || (uint64_t)d[0] * d[3] >> 32) return refuse(INVALID_VALUE, "bad grid");
+  if (!d[3] || !d[4] || !d[5]) return refuse(INVALID_CONFIGURATION, "bad block");
+  if (d[3] * d[4] * d[5] > THREADS || shared + f->group > SHARED)
+    return refuse(INVALID_VALUE, "too large a block");
+  if (capturing) {
+    if (stream != capturing) return refuse(CAPTURE_UNSUPPORTED, "launching beside a capture");
+    captured++; /* a node of the graph: nothing runs */
+    return OK;
+  }
+  work_t *w = enqueue(LAUNCH);
+  w->kernel = *f;
+  memcpy(w->dims, d, sizeof w->dims);
+  w->shared = shared; w->stream = stream; w->count = size;
+  w->data = malloc(size);
+  memcpy(w->data, data, size);
+  return OK;
+}
 int hipModuleLaunchKernel(kernel_t *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
                           unsigned by, unsigned bz, unsigned shared, uint64_t stream, void **params,
                           void **extra) {
@@ -330,20 +382,23 @@ int hipModuleLaunchKernel(kernel_t *f, unsigned gx, unsigned gy, unsigned gz, un
              f->kernarg, (unsigned long)size);
     LEAVE(INVALID_VALUE);
   }
-  if (!known_stream(stream)) LEAVE(refuse(CONTEXT_DESTROYED, "launching on an unknown stream"));
-  if (!gx || !gy || !gz || (uint64_t)gx * bx >> 32) LEAVE(refuse(INVALID_VALUE, "bad grid"));
-  if (!bx || !by || !bz) LEAVE(refuse(INVALID_CONFIGURATION, "bad block"));
-  if (bx * by * bz > THREADS || shared + f->group > SHARED) LEAVE(refuse(INVALID_VALUE, "too large a block"));
-  if (capturing) {
-    if (stream != capturing) LEAVE(refuse(CAPTURE_UNSUPPORTED, "launching beside a capture"));
-    captured++; /* a node of the graph: nothing runs */
-    LEAVE(OK);
-  }
-  work_t *w = enqueue(LAUNCH);
-  w->kernel = *f;
-  memcpy(w->dims, (unsigned[]){gx, gy, gz, bx, by, bz}, sizeof w->dims);
-  w->shared = shared; w->stream = stream; w->count = size;
-  w->data = malloc(size);
-  memcpy(w->data, (void *)e[1], size);
+  LEAVE(start_kernel(f, (unsigned[]){gx, gy, gz, bx, by, bz}, shared, stream, (void *)e[1], size));
+}
+int hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, kernel_t *f, int threads, size_t shared) {
+  ENTER(); (void)f;
+  *blocks = threads < 1 || threads > THREADS || shared > SHARED ? 0 : resident;
   LEAVE(OK);
+}
+int hipModuleLaunchCooperativeKernel(kernel_t *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                                     unsigned by, unsigned bz, unsigned shared, uint64_t stream,
+                                     void **params) {
+  ENTER();
+  if (!cooperative) LEAVE(801);
+  if (!params) LEAVE(refuse(INVALID_VALUE, "the launch has no arguments"));
+  if ((uint64_t)gx * gy * gz > (uint64_t)resident * COMPUTE_UNITS)
+    LEAVE(refuse(TOO_MANY_BLOCKS, "more blocks than fit at the same time"));
+  char data[4096] = {0};
+  for (int i = 0; i < arguments.count; i++)
+    memcpy(data + arguments.offset[i], params[i], arguments.size[i]);
+  LEAVE(start_kernel(f, (unsigned[]){gx, gy, gz, bx, by, bz}, shared, stream, data, f->kernarg));
 }

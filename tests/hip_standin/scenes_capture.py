@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
+from functools import partial
 
 import hsaco
-from scene import opened, refused
+from scene import LIBRARY, add, opened, refused
 
 from xtarget import _errors as errors
 from xtarget._types import LaunchConfig
@@ -72,3 +74,37 @@ def what_a_capture_does_not_allow():
         ):
             refused(errors.LaunchError, use, "hipErrorStreamCaptureUnsupported (900)", advice)
     stream.synchronize()
+
+
+def the_public_run_on_our_own_arrays():
+    """Nothing of the launch waits for what is outside of the graph, or is waited for there."""
+    os.environ["XTARGET_CACHE_DIR"] = str(LIBRARY.parent / "cache")
+    os.environ["LD_LIBRARY_PATH"] = str(LIBRARY.parent)
+    import numpy as np
+
+    import xtarget
+
+    standin, _ = opened()
+    standin.kernel("add", lambda dims, data: add((1000, 1, 1, 1), data))
+    a = xtarget.asarray(np.ones(1000, np.float32), device="amd:0")
+    out, foreign = xtarget.asarray(np.zeros(1000, np.float32), device="amd:0"), _foreign_stream()
+    stream = int(foreign)
+    # two launches and memory between them: an axis far longer than a block
+    long = xtarget.asarray(np.ones(1 << 20, np.float32), device="amd:0")
+    total = xtarget.asarray(np.zeros((), np.float32), device="amd:0")
+    run = partial(xtarget.run, stream=stream)
+    run("add", a, a, out=out)  # compiled and loaded before: a capture does not allow that
+    run("sum", long, out=total)
+    before, calls = standin.captured, standin.calls
+    with _captured(foreign):
+        run("add", a, a, out=out)
+        assert standin.captured == before + 1
+        assert standin.calls <= calls + 4  # begin, ask, launch; no event is made or destroyed
+        run("sum", long, out=total)
+    assert standin.captured >= before + 2
+    assert standin.complaint == ""
+    with _captured(foreign):
+        advice = "cannot be done while a stream is captured into a graph. Do it before."
+        refused(xtarget.LaunchError, lambda: run("add", a, a), advice)
+    run("add", a, a, out=out)  # in order with other streams again
+    assert (out.numpy() == 2).all()

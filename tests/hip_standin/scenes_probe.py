@@ -166,6 +166,21 @@ def devices():
     assert (first.memory_bytes, first.compute_units, first.warp_size) == (1 << 28, 8, 32)
     assert (first.max_threads_per_block, first.max_shared_bytes) == (1024, 65536)
     assert first.driver_version == "HIP 7.2.53211"
-    assert first.details["gcn_arch_name"] == "gfx1201"
+    assert first.details == {"gcn_arch_name": "gfx1201", "peers": "amd:1"}
+    assert create_driver().open(1).info == second
     refused(errors.NoDeviceError, lambda: create_driver().open(2), "no amd:2", "amd:0, amd:1")
     refused(errors.NoDeviceError, lambda: create_driver().open(-1), "no amd:-1")
+
+
+def peer_devices():
+    standin = StandIn(LIBRARY)
+    standin.devices(3)
+    found = [info.details["peers"] for info in create_driver().probe().devices]
+    assert found == ["amd:1 amd:2", "amd:0", "amd:0"]
+    standin.fail("hipDeviceCanAccessPeer", 999)
+    told = create_driver().probe().devices[0].details["peers"]
+    assert told.startswith("unknown: asking which devices amd:0 can reach")
+    assert "hipErrorUnknown (999)" in told
+    standin.devices(1)
+    (alone,) = create_driver().probe().devices
+    assert "peers" not in alone.details

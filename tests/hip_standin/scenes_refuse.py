@@ -81,11 +81,6 @@ def impossible_launches_are_refused():
     wrong = [0, 0, 0, 2**31, 0, 0]
     refused(errors.ArgumentError, lambda: prepare(values=wrong), "2147483648", "n of type i32")
     refused(errors.LaunchError, lambda: prepare(artifact_changes={"cluster": 2}), "num_ctas=1")
-    refused(
-        errors.LaunchError,
-        lambda: prepare(artifact_changes={"cooperative": True}),
-        "cooperative launch",
-    )
     needy = Scratch(128, 16)
     refused(errors.LaunchError, lambda: prepare(scratch=needy), "128 bytes of global_scratch")
     prepare(scratch=needy, values=[0, 0, 0, 0, 4096, 0])

@@ -64,6 +64,15 @@ class StandIn:
     def pools(self, yes: bool) -> None:
         self._library.standin_pools(int(yes))
 
+    def cooperative(self, yes: bool, blocks: int = 2) -> None:
+        """Whether there are cooperative launches, and how many blocks a compute unit takes."""
+        self._library.standin_cooperative(int(yes), blocks)
+
+    def arguments(self, *places: tuple[int, int]) -> None:
+        """(offset, size) of each argument of the kernels that are launched cooperatively."""
+        for offset, size in places:
+            self._library.standin_argument(offset, size)
+
     def fail(self, function: str, status: int, after: int = 0) -> None:
         """Let the call of `function` after `after` good ones return `status`, once."""
         self._library.standin_fail(function.encode(), status, after)

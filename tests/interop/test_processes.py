@@ -9,6 +9,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 SCRIPT = """
 import json, sys
 import numpy as np
@@ -103,6 +105,33 @@ def test_nothing_is_left_running(device: str, tmp_path: Path) -> None:
     while time.monotonic() < deadline and _group_lives(process.pid):
         time.sleep(0.05)
     assert not _group_lives(process.pid)
+
+
+BINDINGS = """
+import json, os, sys
+import numpy as np
+import xtarget
+a = np.arange(1 << 20, dtype=np.float32)
+for _ in range(10):
+    xtarget.run("add", a, a, device=sys.argv[1])
+print(json.dumps([len(os.sched_getaffinity(int(t))) for t in os.listdir("/proc/self/task")]))
+"""
+
+
+def test_no_thread_is_left_bound_to_one_cpu(device: str) -> None:
+    """The caller's thread, which works too, would take turns with it on that CPU."""
+    if len(os.sched_getaffinity(0)) == 1:
+        pytest.skip("on one CPU every thread is bound to it")
+    done = subprocess.run(
+        [sys.executable, "-c", BINDINGS, device],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+    )
+    assert done.returncode == 0, done.stderr
+    assert set(json.loads(done.stdout)) == {len(os.sched_getaffinity(0))}
 
 
 def _group_lives(group: int) -> bool:

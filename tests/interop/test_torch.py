@@ -191,6 +191,21 @@ def test_launches_can_be_captured_in_a_graph(gpu: str) -> None:
     assert torch.equal(out, a + 1)
 
 
+def test_launches_on_our_own_arrays_can_be_captured_too(gpu: str, device: str) -> None:
+    """Their stream is the default one, with which nothing in a graph can be put in order."""
+    a = xtarget.asarray(np.ones(1000, np.float32), device=device)
+    out = xtarget.asarray(np.zeros(1000, np.float32), device=a.device)
+    xtarget.run("add", a, a, out=out, stream=torch.cuda.current_stream())
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        xtarget.run("add", a, a, out=out, stream=torch.cuda.current_stream())
+    xtarget.run("mul", a, 0.0, out=out)
+    assert not out.numpy().any()
+    graph.replay()
+    torch.cuda.synchronize()
+    assert (out.numpy() == 2).all()
+
+
 def test_cupy_and_torch_in_one_call(gpu: str) -> None:
     cupy = pytest.importorskip("cupy", reason="CuPy is not installed here")
     a = torch.ones(1000, device=gpu)

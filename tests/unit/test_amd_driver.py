@@ -27,6 +27,7 @@ SCENES = [
 NEEDS = {
     "scenes_run.a_real_hsaco_of_triton": "triton",
     "scenes_run.the_public_run": "triton",
+    "scenes_capture.the_public_run_on_our_own_arrays": "triton",
 }
 WITHOUT_BINDING = {
     "scenes_probe.no_binding",

@@ -320,6 +320,29 @@ def test_a_folder_that_vanishes_is_made_again(compiler: Compiler, tmp_path: Path
     assert compiler.compiled == [0, 1, 2, 0]
 
 
+class Loading:
+    """A device whose run time compiles what is loaded."""
+
+    def __init__(self) -> None:
+        self.told = 0
+
+    def expect_load(self) -> None:
+        self.told += 1
+
+
+def test_a_device_is_told_of_what_is_compiled_for_it(
+    compiler: Compiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device: Any = Loading()
+    for _ in range(2):
+        _build.artifact(request(1), TARGET, device=device)
+    assert device.told == 1
+    monkeypatch.setenv("XTARGET_COMPILE", "error")
+    with pytest.raises(FrozenError):
+        _build.artifact(request(2), TARGET, device=device)
+    assert device.told == 1
+
+
 # ---------------------------------------------------------------------------------------- frozen
 
 

@@ -76,7 +76,11 @@ def test_scheduled_jobs_come_in_when_they_are_asked_for() -> None:
     more = [job for job in matrix("--scheduled") if job not in matrix()]
     assert all(job["scheduled"] for job in more)
     scripts = {job["tiers"]: dry_run(job["tiers"], job["vendor"]) for job in more}
-    assert scripts == {"hip": ["ci/hip_matrix.sh"], "tritons": ["ci/triton_matrix.sh"]}
+    assert scripts == {
+        "hip": ["ci/hip_matrix.sh"],
+        "tritons": ["ci/triton_matrix.sh"],
+        "pocl": ["ci/pocl.sh"],
+    }
 
 
 def test_jobs_name_extras_and_pythons_that_there_are() -> None:

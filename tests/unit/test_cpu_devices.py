@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +12,7 @@ pytest.importorskip("pyopencl")
 
 from xtarget import NoDeviceError
 from xtarget.targets.cpu import discover as module
+from xtarget.targets.cpu import pocl
 from xtarget.targets.cpu.discover import discover
 from xtarget.targets.cpu.driver import CpuDriver
 
@@ -30,21 +32,30 @@ def _device(name: str, **more: Any) -> Any:
             "max_compute_units": 8,
             "driver_version": "1",
             "max_work_group_size": 4096,
-            "local_mem_size": 1 << 18,
+            "local_mem_size": 1 << 20,
             "double_fp_config": 63,
             **more,
         }
     )
 
 
-def _platform(name: str, vendor: str, *devices: Any) -> Any:
-    return SimpleNamespace(
-        name=name, vendor=vendor, version="OpenCL 3.0", get_devices=lambda kind: list(devices)
+def _platform(name: str, vendor: str, *devices: Any, version: str = "OpenCL 3.0") -> Any:
+    platform = SimpleNamespace(
+        name=name, vendor=vendor, version=version, get_devices=lambda kind: list(devices)
     )
+    for device in devices:
+        device.platform = platform
+    return platform
+
+
+def _pocl(version: str, name: str, **more: Any) -> Any:
+    device = _device(name, il_version="SPIR-V_1.2 SPIR-V_1.1", extensions="cl_khr_fp64", **more)
+    version = f"OpenCL 3.0 PoCL {version}"
+    return _platform("Portable Computing Language", "The pocl project", device, version=version)
 
 
 INTEL = _platform("Intel(R) OpenCL", "Intel(R) Corporation", _device("AMD EPYC"))
-POCL = _platform("Portable Computing Language", "The pocl project", _device("cpu-skylake"))
+POCL = _pocl("6.0+debian  Linux, SPIR-V, LLVM 18.1.8, DISTRO", "cpu-skylake")
 OLD_POCL = _platform(
     "Portable Computing Language", "The pocl project", _device("pthread-skylake", il_version="")
 )
@@ -112,3 +123,51 @@ def test_float64_is_told(offer: Any) -> None:
     ((_, info),) = discover().devices
     assert not info.fp64
     assert info.compile_options == {"fp64": False}
+
+
+def test_operands_of_large_dots_take_no_more_shared_memory_than_there_is(offer: Any) -> None:
+    offer(_platform("A platform", "somebody", _device("A CPU", local_mem_size=256 << 10)))
+    ((_, info),) = discover().devices
+    assert info.compile_options == {"dot_bytes": 192 << 10}
+
+
+@pytest.mark.parametrize(
+    ("version", "name", "size"),
+    [
+        ("6.0+debian  Linux, SPIR-V, DISTRO, POCL_DEBUG", "cpu-skylake-avx512-AMD EPYC", 64),
+        ("6.0+debian  Linux, SPIR-V, DISTRO, POCL_DEBUG", "cpu-haswell-AMD EPYC", 32),
+        ("6.0+debian  Linux, SPIR-V, DISTRO, POCL_DEBUG", "cpu-x86-64-AMD EPYC", 16),
+        ("7.1  Linux, SPIR-V, LLVM 20", "cpu-znver4-AMD EPYC", 16),
+        ("4.0  Linux, SPIR-V, LLVM 15", "cpu-skylake-avx512-AMD EPYC", 16),
+    ],
+)
+def test_code_for_pocl_calls_only_what_it_has(
+    offer: Any, version: str, name: str, size: int
+) -> None:
+    """Vectors as wide as its library's registers, where that is known."""
+    offer(_pocl(version, name))
+    ((_, info),) = discover().devices
+    assert info.compile_options == {
+        "half_math": False,
+        "function_bytes": size,
+        "kernel_clock": False,
+    }
+    assert info.details["spirv"] == "1.5", "it tells 1.2 and takes more"
+
+
+def test_a_pocl_that_takes_no_newer_spirv_is_not_used(offer: Any) -> None:
+    offer(_pocl("3.1", "pthread-skylake"))
+    with pytest.raises(NoDeviceError, match=r"takes SPIR-V 1\.2, needed is 1\.4"):
+        CpuDriver().open(0)
+
+
+@pytest.mark.parametrize(("given", "after"), [(None, "0"), ("1", "1")])
+def test_pocl_compiles_nothing_in_the_users_process_unless_told_to(
+    monkeypatch: pytest.MonkeyPatch, given: str | None, after: str
+) -> None:
+    monkeypatch.delenv("POCL_WORK_GROUP_SPECIALIZATION", raising=False)
+    if given is not None:
+        monkeypatch.setenv("POCL_WORK_GROUP_SPECIALIZATION", given)
+    monkeypatch.setattr(os, "environ", os.environ.copy())
+    pocl.use_machine_code()
+    assert os.environ["POCL_WORK_GROUP_SPECIALIZATION"] == after

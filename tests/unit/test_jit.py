@@ -52,6 +52,25 @@ def test_one_child_builds_many(jit: Jit) -> None:
     assert jit.pids == [first[0]]
 
 
+def test_a_child_may_be_started_ahead_of_the_first_build(jit: Jit) -> None:
+    jit.start()
+    jit.start()
+    (pid,) = jit.pids
+    assert build(jit, "one") == (pid, "one")
+    jit.start()
+    assert jit.pids == [pid]
+
+
+def test_what_cannot_be_started_ahead_is_said_when_it_builds(
+    jit: Jit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", "")
+    jit.start()
+    with pytest.raises(LoadError, match=r"sys\.executable"):
+        build(jit, "one")
+    monkeypatch.undo()
+
+
 @pytest.mark.parametrize(
     ("what", "says"),
     [

@@ -140,6 +140,7 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> FakeCuda:
         "cuCtxSetCurrent": fake.enter,
         "cuCtxSynchronize": noted("wait"),
         "cuStreamSynchronize": lambda stream: None,
+        "cuStreamIsCapturing": lambda stream: driver.CUstreamCaptureStatus(stream % 2),
         "cuMemPoolCreate": lambda properties: "pool",
         "cuMemPoolSetAttribute": lambda pool, attribute, value: None,
         "cuMemPoolDestroy": noted("pool destroyed"),
@@ -342,3 +343,9 @@ def test_use_after_close(cuda: FakeCuda, device: Any) -> None:
             use()
     kept.close()  # memory outlives its device
     assert not cuda.memory
+
+
+def test_a_stream_knows_whether_it_is_captured(cuda: FakeCuda, device: Any) -> None:
+    assert device.stream(101).capturing()
+    assert not device.stream(102).capturing()
+    assert not device.default_stream.capturing()

@@ -48,6 +48,20 @@ def test_vendors_folder_has_the_wheel_and_the_system(
     assert "OCL_ICD_VENDORS" not in os.environ, "child processes would look into a lost folder"
 
 
+@pytest.mark.parametrize("users", [None, "512KB"])
+@pytest.mark.parametrize("around", [icd_vendors, icd_file_names])
+def test_blocks_get_shared_memory_for_large_dots_unless_told_otherwise(
+    users: str | None, around: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "CL_CONFIG_CPU_FORCE_LOCAL_MEM_SIZE"
+    monkeypatch.delenv(name, raising=False)
+    if users:
+        monkeypatch.setenv(name, users)
+    with around():
+        assert os.environ[name] == (users or "1MB")
+    assert os.environ.get(name) == users
+
+
 def test_the_users_own_setting_stays(wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OCL_ICD_VENDORS", "/mine")
     monkeypatch.setenv("OCL_ICD_FILENAMES", "/mine.so")

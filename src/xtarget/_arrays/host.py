@@ -13,6 +13,7 @@ from .._errors import ArgumentError, OutOfMemoryError
 from ..spec import ArrayType
 from ..targets.base import Device, Stream
 from . import View
+from .host_memory import SMALLEST, allocate
 
 __all__ = ["KIND", "address_of", "array_type", "element_strides"]
 
@@ -92,15 +93,18 @@ class HostKind:
 
     def empty(self, type: ArrayType, device: Device, like: Any) -> Any:
         dtype = numpy_dtype(type.dtype)
+        nbytes = type.size * dtype.itemsize
         try:
-            raw = np.empty(type.size * dtype.itemsize + _ALIGNMENT, np.uint8)
-        except (MemoryError, ValueError) as error:
+            if nbytes >= SMALLEST:
+                return allocate(nbytes).view(dtype).reshape(type.shape)
+            raw = np.empty(nbytes + _ALIGNMENT, np.uint8)
+        except (MemoryError, OSError, OverflowError, ValueError) as error:
             raise OutOfMemoryError(
                 f"the host has no memory for a result of shape {type.shape}, {type.dtype}: "
                 f"{error}. Use smaller arrays."
             ) from error
         start = -raw.__array_interface__["data"][0] % _ALIGNMENT
-        return raw[start : start + type.size * dtype.itemsize].view(dtype).reshape(type.shape)
+        return raw[start : start + nbytes].view(dtype).reshape(type.shape)
 
 
 KIND = HostKind()

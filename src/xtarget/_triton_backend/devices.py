@@ -6,10 +6,10 @@ import sys
 
 from .. import _env, _registry
 from .._errors import NoDeviceError
-from ..targets._spirv.dots import CPU_BYTES
+from ..targets._spirv.cpu_options import CPU_OPTIONS
 from ..targets.base import Device
 
-__all__ = ["dot_bytes", "has_torch_xpu", "home", "host_device"]
+__all__ = ["default_options", "has_torch_xpu", "home", "host_device"]
 
 _CPU, _INTEL = "cpu:0", "intel:0"
 
@@ -36,11 +36,12 @@ def has_torch_xpu() -> bool:
     return xpu is not None and bool(xpu.is_available())
 
 
-def dot_bytes() -> int:
-    """Shared memory for large dots (an option of `targets._spirv`). Code is the same for all
-    devices, and an Intel GPU has less of it than a CPU: with one, dots stay unrolled.
+def default_options() -> dict[str, int | bool]:
+    """Options of `targets._spirv`. Code is the same for all devices, and an Intel GPU has less
+    shared memory for large dots than a CPU, smaller blocks, and other ways to memory: with one, it
+    is compiled for both.
     """
-    return 0 if has_torch_xpu() else CPU_BYTES
+    return {} if has_torch_xpu() else CPU_OPTIONS
 
 
 def home() -> Device:

@@ -41,7 +41,9 @@ _C_TYPES = {
 class DeviceTarget(GPUTarget):  # type: ignore[misc]
     """The target, and what code for the current device is compiled with (see `DeviceInfo`)."""
 
-    compile_options: Mapping[str, bool] = field(default_factory=dict, hash=False, compare=False)
+    compile_options: Mapping[str, bool | int] = field(
+        default_factory=dict, hash=False, compare=False
+    )
 
 
 class _Utilities:

@@ -7,6 +7,7 @@ calls `_jit_process.serve`.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import threading
 import weakref
@@ -89,6 +90,20 @@ class Jit:
         if "failed" in answer:
             raise LoadError(f"{what}: {answer['failed']}")
         return parts[0]
+
+    def start(self) -> None:
+        """Start the first child; it loads the run time while the caller goes on. Where it cannot be
+        started, the build will say why.
+        """
+        with self._guard:
+            if self._builders:
+                return
+            builder = _Builder(self._module)
+            self._builders.add(builder)
+        with contextlib.suppress(NoChildError):
+            builder.child.start()
+        with self._guard:
+            self._idle.append(builder)
 
     def _ask(self, request: bytes, seconds: float) -> Frame:
         with self._free:

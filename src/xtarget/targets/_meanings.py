@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from .._errors import (
+    LaunchError,
     LoadError,
     NoDeviceError,
     OutOfMemoryError,
@@ -17,6 +18,7 @@ from .._errors import (
 )
 
 __all__ = [
+    "CAPTURED",
     "DAMAGED",
     "NO_DEVICE",
     "OUT_OF_MEMORY",
@@ -50,3 +52,6 @@ WRONG_ARCH: Final = Meaning(
     LoadError, "Compile the kernel for the device's own target (`xtarget devices` shows it)."
 )
 TOO_LARGE: Final = Meaning(OutOfResourcesError, "Use a smaller num_warps or smaller BLOCK sizes.")
+CAPTURED: Final = Meaning(
+    LaunchError, "This cannot be done while a stream is captured into a graph. Do it before."
+)

@@ -34,6 +34,10 @@ _NEEDED = (
     ("tbb", "libtbbmalloc.so.2"),
 )
 
+#: What Intel's run time for CPUs shall give a block as shared memory: it is memory like any other
+#: there, and 256 KiB by default. `_spirv.dots` counts on this.
+_SHARED_MEMORY = ("CL_CONFIG_CPU_FORCE_LOCAL_MEM_SIZE", "1MB")
+
 # The loaders read their variables on the first call; one thread at a time sets and clears them.
 _lock = threading.RLock()
 
@@ -102,6 +106,9 @@ def intel_runtime() -> IntelRuntime:
 def _variables(**values: str) -> Iterator[None]:
     """Set environment variables, and take them back: child processes must not inherit them."""
     with _lock:
+        name, nbytes = _SHARED_MEMORY
+        if name not in os.environ:
+            values[name] = nbytes
         os.environ.update(values)
         try:
             yield
@@ -114,11 +121,12 @@ def _variables(**values: str) -> Iterator[None]:
 def icd_vendors() -> Iterator[None]:
     """Around the first OpenCL call of pyopencl's own loader: the wheel's run time and the system's.
 
-    Does nothing when the user has set `OCL_ICD_VENDORS` or there is no wheel.
+    The loader finds what it finds when the user has set `OCL_ICD_VENDORS` or there is no wheel.
     """
     icd = intel_runtime().icd
     if icd is None or "OCL_ICD_VENDORS" in os.environ:
-        yield
+        with _variables():
+            yield
         return
     folder = Path(tempfile.mkdtemp(prefix="xtarget-icd-"))
     try:
@@ -138,11 +146,12 @@ def icd_vendors() -> Iterator[None]:
 def icd_file_names() -> Iterator[None]:
     """Around the first call of the Khronos loader that SYCL uses: adds the wheel's run time.
 
-    Does nothing when the user has set `OCL_ICD_FILENAMES` or there is no wheel.
+    The loader finds what it finds when the user has set `OCL_ICD_FILENAMES` or there is no wheel.
     """
     icd = intel_runtime().icd
     if icd is None or "OCL_ICD_FILENAMES" in os.environ:
-        yield
+        with _variables():
+            yield
         return
     with _variables(OCL_ICD_FILENAMES=str(icd)):
         yield

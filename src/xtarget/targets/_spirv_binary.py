@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from .._errors import LaunchError, LoadError
@@ -110,20 +110,8 @@ def read_entry_points(
     blocks: dict[int, tuple[int, int, int]] = {}
     subgroups: dict[int, int] = {}
     capabilities: set[int] = set()
-    at, end, opcode = _HEADER_WORDS, len(words), 0
-    while at < end:
-        count, opcode = words[at] >> 16, words[at] & 0xFFFF
-        if count == 0 or at + count > end:
-            raise LoadError(
-                f"the SPIR-V module is damaged: the instruction at byte {4 * at} of {4 * end} "
-                + ("has no length." if count == 0 else "goes past the end.")
-            )
-        body = words[at + 1 : at + count]
-        at += count
-        need = _LEAST_OPERANDS.get(opcode)
-        if need is None:
-            continue
-        if len(body) < need:
+    for opcode, body in _instructions_read(words):
+        if len(body) < _LEAST_OPERANDS[opcode]:
             raise LoadError(f"the SPIR-V module is damaged: instruction {opcode} is too short.")
         if opcode == _OP_ENTRY_POINT and body[0] == _KERNEL_MODEL:
             names[body[1]] = _text(body[2:])
@@ -143,8 +131,6 @@ def read_entry_points(
             signatures[body[0]] = tuple(body[2:])
         elif opcode == _OP_FUNCTION:
             functions[body[1]] = body[3]
-    if opcode != _OP_FUNCTION_END:
-        raise LoadError("the SPIR-V module is cut off: it does not end with the end of a function.")
     return tuple(
         EntryPoint(
             name,
@@ -169,6 +155,27 @@ _LEAST_OPERANDS = {
     _OP_FUNCTION: 4,
     _OP_FUNCTION_END: 0,
 }
+
+
+def _instructions_read(words: array[int]) -> Iterator[tuple[int, array[int]]]:
+    """(opcode, operands) of the instructions of `_LEAST_OPERANDS`. The others, thousands, are
+    stepped over.
+    """
+    at, end, read, opcode = _HEADER_WORDS, len(words), _LEAST_OPERANDS, 0
+    while at < end:
+        head = words[at]
+        following = at + (head >> 16)
+        if following == at or following > end:
+            raise LoadError(
+                f"the SPIR-V module is damaged: the instruction at byte {4 * at} of {4 * end} "
+                + ("has no length." if following == at else "goes past the end.")
+            )
+        opcode = head & 0xFFFF
+        if opcode in read:
+            yield opcode, words[at + 1 : following]
+        at = following
+    if opcode != _OP_FUNCTION_END:
+        raise LoadError("the SPIR-V module is cut off: it does not end with the end of a function.")
 
 
 def _same_size(found: str, type_: str) -> bool:

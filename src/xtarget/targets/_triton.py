@@ -231,6 +231,7 @@ def compile_with_triton(
         # our cache is the only one; line info would put paths into the binary
         knobs.cache.dir = stack.enter_context(_triton_files.folder())
         knobs.cache.manager_class = _triton_files.manager()
+        stack.enter_context(_triton_files.no_key())
         knobs.compilation.disable_line_info = not (request.line_info or locations)
         if fp32_dot and not knobs.language.fp32_default:
             knobs.language.fp32_default = fp32_dot

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import os
 import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-__all__ = ["folder", "manager"]
+__all__ = ["folder", "manager", "no_key"]
 
 #: Linux's file system in memory.
 _MEMORY = "/dev/shm"
@@ -55,3 +58,36 @@ def manager() -> Any:
             return str(path)
 
     return PlainWrites
+
+
+_here = threading.local()
+
+
+@contextmanager
+def no_key() -> Iterator[None]:
+    """Within it, `triton.compile` in this thread takes no key of its compilation: nothing is looked
+    up by it in a new folder, and for the first one of a process Triton reads and hashes all of
+    itself, libtriton too, in 0.3 s.
+    """
+    _let_keys_be_left_out()
+    _here.without = True
+    try:
+        yield
+    finally:
+        _here.without = False
+
+
+@cache
+def _let_keys_be_left_out() -> None:
+    from triton.compiler import compiler
+
+    of_triton = getattr(compiler, "get_cache_key", None)
+    if of_triton is None:  # a Triton that calls it otherwise: only the time is lost
+        return
+
+    def get_cache_key(*args: Any, **options: Any) -> str:
+        if getattr(_here, "without", False):
+            return "xtarget"
+        return str(of_triton(*args, **options))
+
+    compiler.get_cache_key = get_cache_key

@@ -13,7 +13,9 @@ from .._types import Artifact, CompileRequest, DeviceInfo, LaunchConfig, ProbeRe
 
 __all__ = [
     "Buffer",
+    "Capturable",
     "Compiler",
+    "CompilesAtLoad",
     "Device",
     "Driver",
     "Event",
@@ -267,11 +269,30 @@ class NamesDevices(Protocol):
 
 
 @runtime_checkable
+class CompilesAtLoad(Protocol):
+    """What a device adds whose run time compiles what is loaded, in a process of its own."""
+
+    def expect_load(self) -> None:
+        """Start that process, if there is none: something is compiled now that will be loaded."""
+        ...
+
+
+@runtime_checkable
 class Replaceable(Protocol):
     """What a device adds that can be opened anew after a kernel has failed on it."""
 
     def when_lost(self, action: Callable[[], None]) -> None:
         """Have `action` called when that happens."""
+        ...
+
+
+@runtime_checkable
+class Capturable(Protocol):
+    """What a stream adds whose work can be captured into a graph."""
+
+    def capturing(self) -> bool:
+        """Its work is being captured, so it may not be made to wait for what is not, and nothing
+        else may be made to wait for it."""
         ...
 
 

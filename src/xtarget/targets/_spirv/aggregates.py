@@ -159,16 +159,20 @@ _HIGH = re.compile(rf"\s*({VALUE}) = [al]shr (?:exact )?i128 (\S+), 64$")
 _NARROW = re.compile(rf"(\s*)({VALUE}) = trunc (?:n[us]w )*i128 (\S+) to i64$")
 
 
+def _is_wide(line: str) -> bool:
+    return "i128" in line and _WIDE.search(line) is not None
+
+
 def use_multiply_high(draft: Draft) -> None:
     """The high half of a 64-bit product as a call; SPIR-V has no 128-bit integers."""
-    if not any(_WIDE.search(line) for line in draft.lines):
+    if not any(map(_is_wide, draft.lines)):
         return
     wide: dict[str, tuple[str, str]] = {}
     product: dict[str, tuple[str, str]] = {}
     high: dict[str, str] = {}
     result = []
     for line in draft.lines:
-        if not _WIDE.search(line):
+        if not _is_wide(line):
             result.append(line)
         elif match := _WIDEN.match(line):
             wide[match[1]] = (match[2], match[3])

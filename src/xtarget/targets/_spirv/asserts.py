@@ -50,13 +50,17 @@ def mark_in_regions(ttir: str) -> str:
     return "\n".join(lines)
 
 
+def _is_trap(line: str) -> bool:
+    return "trap" in line and _TRAP.search(line) is not None
+
+
 def lower_asserts(draft: Draft, entry: str) -> bool:
     """Replace messages and traps; whether there were any.
 
     Raises:
         UnsupportedError: an assertion in a function that is no kernel: it cannot leave the kernel.
     """
-    if not any(_TRAP.search(line) and "declare " not in line for line in draft.lines):
+    if not any(_is_trap(line) and "declare " not in line for line in draft.lines):
         return False
     texts = strings(draft.lines)
     result: list[str] = []
@@ -70,13 +74,13 @@ def lower_asserts(draft: Draft, entry: str) -> bool:
             if name == entry:
                 result += _lowered(draft, [*body, line], texts, constants)
             elif name != "__triton_assert_fail":
-                if any(_TRAP.search(inner) for inner in body):
+                if any(map(_is_trap, body)):
                     raise UnsupportedError(f"device_assert in the noinline function {name}")
                 result += [*body, line]
             body = []
         elif body:
             body.append(line)
-        elif not (line.startswith("declare ") and _TRAP.search(line)):
+        elif not (line.startswith("declare ") and _is_trap(line)):
             result.append(line)
     draft.lines = [
         f"{_STOP} = internal addrspace(3) global i32 undef, align 4",
@@ -99,7 +103,7 @@ def _lowered(
     renamed: dict[str, str] = {}
     for label in order:
         block = blocks[label]
-        trap = next((n for n, line in enumerate(block) if _TRAP.search(line)), None)
+        trap = next((n for n, line in enumerate(block) if _is_trap(line)), None)
         if trap is None:
             continue
         report = [line for line in block[:trap] if _REPORT.search(line)]

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from types import MappingProxyType
 from typing import Any, NoReturn, Self
 
 import triton
@@ -18,7 +19,7 @@ from triton.backends.compiler import BaseBackend, Language
 from triton.backends.driver import DriverBase
 
 from ..._errors import CompileError
-from . import libdevice_nv, lowering
+from . import blocks, libdevice_nv, lowering
 from .capabilities import check_capabilities
 from .client import EmitError, UnsupportedCodeError, worker
 from .diagnose import Stage, optimized, reason
@@ -65,9 +66,15 @@ class Options:
         pointers: `real`, or `integer`: the entry takes addresses as 64-bit integers.
         fp64, fp16, int64_atomics: the device has these. A kernel that wants one it has not is
             refused with the line.
+        half_math: the device has functions of halves; without, they go through floats.
+        function_bytes: the widest vector that a function of the device takes; 0: any.
         kernel_clock: the device has the extension SPV_KHR_shader_clock.
         dot_bytes: shared memory that large dots may take to be loops (see `dots`); with zero, every
             dot is unrolled.
+        thread_elements: of a tensor that one thread shall have at most: the block gets more warps
+            than `num_warps` then (see `blocks`). Zero: as many as asked for.
+        cpu_accesses: loads and addresses are written as a CPU's run time handles them best (see
+            `word_accesses` and `wide_indices`).
         lanes: `threads`, or `vectors`: a block of one warp becomes one thread, if it can be.
         ir_override: a file that Triton takes in place of the stage that its suffix names.
     """
@@ -80,8 +87,12 @@ class Options:
     fp64: bool = True
     fp16: bool = True
     int64_atomics: bool = True
+    half_math: bool = True
+    function_bytes: int = 0
     kernel_clock: bool = False
     dot_bytes: int = 0
+    thread_elements: int = 0
+    cpu_accesses: bool = False
     lanes: str = "threads"
     enable_fp_fusion: bool = True
     debug: bool = False
@@ -119,9 +130,13 @@ class Options:
             )
         if self.pointers not in _POINTERS:
             raise OptionError(f"pointers is {self.pointers!r}; it must be one of {_POINTERS}.")
-        for name in (*_CAPABILITIES, "kernel_clock"):
+        for name in (*_CAPABILITIES, "half_math", "kernel_clock", "cpu_accesses"):
             if not isinstance(getattr(self, name), bool):
                 raise OptionError(f"{name} is {getattr(self, name)!r}; it must be True or False.")
+        if self.function_bytes and self.function_bytes < 16:
+            raise OptionError(
+                f"function_bytes is {self.function_bytes}; it must be 0, or 16 at least."
+            )
         if self.lanes not in _LANES:
             raise OptionError(f"lanes is {self.lanes!r}; it must be one of {_LANES}.")
 
@@ -137,20 +152,20 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
     OWNER = "xtarget"
     supports_native_tensor_specialization = False
     binary_ext = "spirv"
-    #: Of compilations that do not say the option of this name.
-    dot_bytes = 0
+    #: Options of compilations that do not say them.
+    defaults: Mapping[str, Any] = MappingProxyType({})
 
     @classmethod
-    def checked(cls, target: Any, dot_bytes: int) -> Self:
-        """A back end for Triton's own compiling and launching (`xtarget_triton`), where `dot_bytes`
-        is the option's default.
+    def checked(cls, target: Any, defaults: Mapping[str, Any]) -> Self:
+        """A back end for Triton's own compiling and launching (`xtarget_triton`), with these
+        options where a kernel does not say them.
 
         Raises:
             CompileError: this Triton and llvmlite were not tested together.
         """
         check(triton.__version__)
         backend = cls(target)
-        backend.dot_bytes = dot_bytes
+        backend.defaults = defaults
         return backend
 
     @staticmethod
@@ -165,12 +180,11 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
         device = getattr(self.target, "compile_options", {})
         known = {
             name: value
-            for name, value in {**device, **options}.items()
+            for name, value in {**self.defaults, **device, **options}.items()
             if name in Options.__dataclass_fields__ and value is not None
         }
         known["warp_size"] = self.target.warp_size
         known["arch"] = str(self.target.arch)
-        known.setdefault("dot_bytes", self.dot_bytes)
         known["extern_libs"] = tuple(dict(known.get("extern_libs", {})).items())
         language = triton.knobs.language
         fusion = known.get("enable_fp_fusion", language.default_fp_fusion)
@@ -216,15 +230,16 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
 
         def ttir(module: Any, metadata: dict[str, Any]) -> Any:
             source.append(module.str())
-            with _explained("ttir", source, options):
+            with _explained("ttir", source, options, options.num_warps, options.warp_size):
                 return lowering.optimize_ttir(module, debug=options.debug)
 
         def ttgir(module: Any, metadata: dict[str, Any]) -> Any:
-            with _explained("ttgir", source, options):
+            block = metadata["num_warps"], metadata["warp_size"] = _block(module, options)
+            with _explained("ttgir", source, options, *block):
                 return lowering.lower_to_ttgir(
                     module,
-                    num_warps=options.num_warps,
-                    warp_size=lowering.warp_size(module, options.warp_size),
+                    num_warps=block[0],
+                    warp_size=block[1],
                     dot_bytes=options.dot_bytes,
                 )
 
@@ -240,10 +255,11 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
         made: dict[str, bytes] = {}
 
         def llir(module: Any, metadata: dict[str, Any]) -> str:
-            with _explained("llir", source, options):
+            num_warps = metadata["num_warps"]
+            with _explained("llir", source, options, num_warps, metadata["warp_size"]):
                 entry = module.get_entry_func_name()
                 lowered = lowering.lower_to_llvm(
-                    module, num_warps=options.num_warps, fp_fusion=options.enable_fp_fusion
+                    module, num_warps=num_warps, fp_fusion=options.enable_fp_fusion
                 )
             text, binary = self._llir(module, entry, lowered, metadata, options)
             made[text] = binary
@@ -268,8 +284,12 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
             integer_pointers=options.pointers == "integer",
             fp_fusion=options.enable_fp_fusion,
             fp64=options.fp64,
+            half_math=options.half_math,
+            function_bytes=options.function_bytes,
             kernel_clock=options.kernel_clock,
             vectors=options.lanes == "vectors",
+            aligned=lowering.alignments(module, entry) if "!nontemporal" in lowered.text else (),
+            cpu_accesses=options.cpu_accesses,
         )
         try:
             try:
@@ -299,8 +319,21 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
         return text, binary
 
 
+def _block(module: Any, options: Options) -> tuple[int, int]:
+    """Warps of the block and threads of a warp."""
+    warp_size = blocks.warp_size(module, options.warp_size)
+    if options.lanes == "vectors" and options.num_warps == 1:
+        return 1, warp_size  # or it would not be one thread
+    elements = options.thread_elements
+    return blocks.num_warps(
+        module, options.num_warps, warp_size=warp_size, thread_elements=elements
+    ), warp_size
+
+
 @contextmanager
-def _explained(name: str, source: list[str], options: Options) -> Iterator[None]:
+def _explained(
+    name: str, source: list[str], options: Options, num_warps: int, warp_size: int
+) -> Iterator[None]:
     """Give a failure of Triton's passes, which say nothing in the exception, its reason."""
     try:
         yield
@@ -308,8 +341,8 @@ def _explained(name: str, source: list[str], options: Options) -> Iterator[None]
         stage = Stage(
             name,
             "".join(source),
-            options.num_warps,
-            options.warp_size,
+            num_warps,
+            warp_size,
             options.dot_bytes,
             options.enable_fp_fusion,
             options.debug,

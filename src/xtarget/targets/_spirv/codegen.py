@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -13,9 +12,13 @@ from . import library
 from .arithmetic import NEEDS_DEFINITION
 from .irtext import Draft, Entry, Layout, UnsupportedError
 from .literals import in_old_style
+from .narrow import narrowed
+from .odd_vectors import widen_odd_vectors
 from .retarget import CLOCK, retarget
 from .vector_code import LANES
 from .vectors import NotVectorizableError, vectorize
+from .wide_indices import widen_indices
+from .word_accesses import access_words
 
 __all__ = ["emit", "prepare", "warm_up"]
 
@@ -83,7 +86,8 @@ def prepare(text: str, bitcode: bytes, entry: str, layout: Layout) -> tuple[str,
             function.add_function_attribute("alwaysinline")
     _link_library(module, layout.warp_size)
     module.verify()
-    _optimise(module, layout)
+    one_thread = layout.vectors and layout.num_warps == 1 and layout.warp_size == LANES
+    _optimise(module, 1 if one_thread else 2 if layout.vectors else 3)
     if _rename_intrinsics(module):  # those that the optimiser has made
         _link_library(module, layout.warp_size)
         _run(module, "always_inliner", "instruction_combine", "global_dead_code_eliminate")
@@ -91,19 +95,27 @@ def prepare(text: str, bitcode: bytes, entry: str, layout: Layout) -> tuple[str,
         _link_library(module, layout.warp_size, late=True)
         _run(module, "always_inliner", "global_dead_code_eliminate")
     _refuse_foreign(module)
-    if layout.vectors and layout.num_warps == 1 and layout.warp_size == LANES:
-        with contextlib.suppress(NotVectorizableError):  # it stays one of many lanes then
+    if one_thread:
+        try:
             module = _vectorized(module, entry)
+        except NotVectorizableError:  # it stays one of many lanes
+            _optimise(module, 2)
+        else:
             kernel = replace(kernel, warp_size=1)
     # SPIR-V cannot say "or disjoint"; as a sum it stays visible to the device as address arithmetic
-    return str(module).replace(" = or disjoint ", " = add nuw nsw "), kernel
+    text = widen_odd_vectors(str(module)).replace(" = or disjoint ", " = add nuw nsw ")
+    if layout.cpu_accesses and kernel.warp_size > 1:
+        text = widen_indices(access_words(text))
+    if not layout.half_math or layout.function_bytes:
+        text = narrowed(text, half_math=layout.half_math, function_bytes=layout.function_bytes)
+    return text, kernel
 
 
 def _vectorized(module: Any, entry: str) -> Any:
     _run(module, "instruction_namer")
-    module = llvm.parse_assembly(vectorize(str(module), entry))
+    module = llvm.parse_assembly(vectorize(widen_odd_vectors(str(module)), entry))
     module.verify()
-    clean = ("instruction_combine", "simplify_cfg", "new_gvn", "sinking", "simplify_cfg")
+    clean = ("instruction_combine", "simplify_cfg", "sinking", "simplify_cfg")
     _run(module, *clean, "dead_code_elimination")
     return module
 
@@ -171,12 +183,15 @@ def _link_library(module: Any, warp_size: int, *, late: bool = False) -> None:
     module.link_in(definitions)
 
 
-def _optimise(module: Any, layout: Layout) -> None:
-    """LLVM's O3, but no vectors: a SPIR-V vector has at most 16 elements, and a device makes its
-    vectors across the lanes of a sub-group. Where lanes become vectors here it is O2: O3 also makes
-    two loops of one with a condition inside, and lanes would go through different ones.
+def _optimise(module: Any, level: int) -> None:
+    """LLVM's O1 to O3, but no vectors: a SPIR-V vector has at most 16 elements, and a device makes
+    its vectors across the lanes of a sub-group.
+
+    Where lanes become vectors here it is O1: O3 also makes two loops of one with a condition
+    inside, and lanes would go through different ones; O2 takes twice the time of O1, and the same
+    comes out of nearly all kernels.
     """
-    options = llvm.create_pipeline_tuning_options(speed_level=2 if layout.vectors else 3)
+    options = llvm.create_pipeline_tuning_options(speed_level=level)
     options.loop_vectorization = False
     options.slp_vectorization = False
     builder = llvm.create_pass_builder(_machine(), options)

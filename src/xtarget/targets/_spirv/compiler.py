@@ -12,6 +12,7 @@ from ..._types import Artifact, CompileRequest, Constant, Parameter, Resources, 
 from .._asserts import ASSERT_MEMORY
 from .._triton import Compiled, compile_with_triton, make_artifact
 from .._triton import fingerprint as triton_fingerprint
+from .cpu_options import PLAIN_OPTIONS
 from .sources import digest
 from .versions import llvmlite_version
 
@@ -48,7 +49,7 @@ class SpirvCompiler:
     `vectors` to make one thread of a block of one warp where that can be done (the artifact then
     has warps of 1); `pointers`: `real`, or `integer` for a run time that cannot pass addresses it
     did not allocate; the artifact then lists those parameters as `u64`; `fp64`, `fp16`,
-    `int64_atomics` and `kernel_clock`: what the device has.
+    `int64_atomics`, `half_math`, `function_bytes` and `kernel_clock`: what the device has.
 
     `line_info` adds nothing to the binary: LLVM 22's SPIR-V back end writes no OpLine, whatever the
     debug metadata (with `--spv-emit-nonsemantic-debug-info` no more than the file's name). Lines
@@ -86,6 +87,10 @@ class SpirvCompiler:
         _one_of(request, target, "num_warps", request.num_warps)
         lanes = "threads" if "warp_size" in dict(request.options) else self.lanes
         try:
+            if llvmlite_version() and triton_fingerprint():  # else there is a sentence to come
+                from .client import worker
+
+                worker.start()  # it loads LLVM while this process imports Triton
             from .backend import register
         except ModuleNotFoundError as error:
             if (error.name or "").partition(".")[0] != "triton":
@@ -99,7 +104,7 @@ class SpirvCompiler:
             backend="spirv",
             arch=ARCH,
             warp_size=warp_size,
-            options={"lanes": lanes, **dict(self.options)},
+            options={"lanes": lanes, **PLAIN_OPTIONS, **dict(self.options)},
             locations=True,
         )
         artifact = make_artifact(

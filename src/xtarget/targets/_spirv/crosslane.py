@@ -49,7 +49,7 @@ def specialize_dpp(draft: Draft) -> None:
         line for line in draft.lines if not (line.startswith("declare ") and intrinsic in line)
     ]
     for number, line in enumerate(draft.lines):
-        match = _DPP_CALL.match(line)
+        match = _DPP_CALL.match(line) if intrinsic in line else None
         if not match:
             continue
         old, value, *controls = split_list(match[4])

@@ -36,7 +36,8 @@ class Stage:
     Attributes:
         name: `ttir`, `ttgir` or `llir`.
         text: the front end's module, with locations.
-        num_warps, warp_size, dot_bytes, fp_fusion, debug: of the compilation.
+        num_warps, warp_size: of the block.
+        dot_bytes, fp_fusion, debug: of the compilation.
     """
 
     name: str
@@ -110,9 +111,8 @@ def main() -> None:
     module = lowering.optimize_ttir(_read(stage.text), debug=stage.debug)
     if stage.name == "ttir":
         return
-    warp_size = lowering.warp_size(module, stage.warp_size)
     module = lowering.lower_to_ttgir(
-        module, num_warps=stage.num_warps, warp_size=warp_size, dot_bytes=stage.dot_bytes
+        module, num_warps=stage.num_warps, warp_size=stage.warp_size, dot_bytes=stage.dot_bytes
     )
     if stage.name == "llir":
         lowering.lower_to_llvm(module, num_warps=stage.num_warps, fp_fusion=stage.fp_fusion)

@@ -17,15 +17,16 @@ import re
 from dataclasses import dataclass, field
 from math import prod
 
-__all__ = ["ADDRESS", "CPU_BYTES", "Loops", "loop_over_dots", "place_operands"]
+__all__ = ["ADDRESS", "CPU_BYTES", "OTHER_BYTES", "Loops", "loop_over_dots", "place_operands"]
 
 #: The function that gives the address of a byte of the memory for operands.
 ADDRESS = "xt_operand_address"
-#: Most of the 256 KiB of shared memory that Intel's CPU run time gives a block; the rest is for
-#: what Triton itself wants in such a kernel.
-CPU_BYTES = 192 << 10
+#: What Triton itself may want of shared memory in a kernel whose dots are loops.
+OTHER_BYTES = 64 << 10
+#: The rest of the 1 MiB that `_opencl_icd` asks of Intel's CPU run time.
+CPU_BYTES = (1 << 20) - OTHER_BYTES
 #: Multiply-adds of one thread up to which a dot is left alone.
-_SMALL = 1024
+_SMALL = 256
 #: Elements of the sum that one thread holds: rows, and all.
 _ROWS, _HELD = 8, 16
 
@@ -42,6 +43,7 @@ _TYPES = {
     ("f32", "f32"): "f32",
     ("f64", "f64"): "f64",
     ("f16", "f16"): "f32",
+    ("f16", "f32"): "f32",
     ("f32", "f16"): "f32",
     ("bf16", "f32"): "f32",
     ("bf16", "bf16"): "f32",
@@ -384,6 +386,8 @@ def place_operands(lines: list[str], start: int) -> list[str]:
     """LLVM IR in which the addresses that `ADDRESS` gives, and all that is derived from them, are
     places in shared memory, from byte `start` of it on.
     """
+    if not any(f"@{ADDRESS}(" in line for line in lines):
+        return lines
     result: list[str] = []
     places: dict[str, int] = {}
     derived: set[str] = set()

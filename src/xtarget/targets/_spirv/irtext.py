@@ -40,8 +40,12 @@ class Layout:
         integer_pointers: the entry takes addresses as 64-bit integers.
         fp_fusion: the device may fuse a multiplication and an addition.
         fp64: the device has doubles.
+        half_math: the device has functions of halves (see `narrow`).
+        function_bytes: the widest vector that a function of the device takes; 0: any.
         kernel_clock: the device has SPV_KHR_shader_clock.
+        cpu_accesses: write loads and addresses as a CPU's run time wants them.
         vectors: make the block's only warp one thread, if the kernel allows it (see `vectors`).
+        aligned: bytes to which the entry's first parameters are aligned, 1 for what is no address.
     """
 
     num_warps: int
@@ -50,9 +54,13 @@ class Layout:
     integer_pointers: bool = False
     fp_fusion: bool = True
     fp64: bool = True
+    half_math: bool = True
+    function_bytes: int = 0
     kernel_clock: bool = False
     vectors: bool = False
+    cpu_accesses: bool = False
     operand_bytes: int = 0
+    aligned: tuple[int, ...] = ()
 
     @property
     def operands_at(self) -> int:
@@ -122,8 +130,14 @@ def type_of(argument: str) -> str:
     return argument.strip().rsplit(" ", 1)[0]
 
 
+#: Those that may have commas inside; an address space's have none.
+_BRACKETS = re.compile(r"[<\[{]|\((?!\d+\))")
+
+
 def split_list(text: str) -> list[str]:
     """The parts of a comma-separated list, leaving commas inside brackets alone."""
+    if not _BRACKETS.search(text):
+        return [part for part in map(str.strip, text.split(",")) if part]
     parts, depth, start = [], 0, 0
     for match in re.finditer(r"[(<\[{)>\]},]", text):
         mark = match[0]

@@ -23,10 +23,10 @@ from .wide_sums import widen_sums
 
 __all__ = [
     "Lowered",
+    "alignments",
     "lower_to_llvm",
     "lower_to_ttgir",
     "optimize_ttir",
-    "warp_size",
     "with_lines",
 ]
 
@@ -121,11 +121,6 @@ def _parsed(text: str, like: Any) -> Any:
         module = ir.parse_mlir_module(file.name, like.context)
     module.context = like.context
     return module
-
-
-def warp_size(module: Any, wanted: int) -> int:
-    """The warp that the kernel gets: Triton's `tl.histogram` asserts on less than 32."""
-    return 32 if wanted < 32 and "tt.histogram" in str(module) else wanted
 
 
 def lower_to_ttgir(module: Any, *, num_warps: int, warp_size: int, dot_bytes: int = 0) -> Any:
@@ -251,6 +246,20 @@ def lower_to_llvm(module: Any, *, num_warps: int, fp_fusion: bool) -> Lowered:
         scratch_bytes=attribute("ttg.global_scratch_memory_size", 0),
         scratch_align=attribute("ttg.global_scratch_memory_alignment", 1),
     )
+
+
+_PARAMETER = re.compile(r"%[\w.]+: [^{,]*(?:\{([^}]*)\})?")
+
+
+def alignments(module: Any, entry: str) -> tuple[int, ...]:
+    """To how many bytes each parameter of a module that `lower_to_llvm` lowered is aligned."""
+    opening = f"llvm.func @{entry}("
+    line = next(line for line in module.str_nodebug().splitlines() if opening in line)
+    found = []
+    for attributes in _PARAMETER.findall(line[line.index(opening) + len(opening) :]):
+        match = re.search(r"tt\.divisibility = (\d+)", attributes)
+        found.append(int(match[1]) if match else 1)
+    return tuple(found)
 
 
 def with_lines(module: Any) -> str:

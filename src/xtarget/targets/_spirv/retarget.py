@@ -21,6 +21,8 @@ __all__ = ["CLOCK", "retarget"]
 
 #: OpenCL's clock_read_device (cl_khr_kernel_clock).
 CLOCK = "_Z17clock_read_devicev"
+#: Number of the metadata that `!nontemporal` refers to.
+_STREAMING = 2
 
 
 def retarget(draft: Draft, entry: str) -> Entry:
@@ -31,6 +33,7 @@ def retarget(draft: Draft, entry: str) -> Entry:
     scalarize_vectors_of_one(draft)
     asserts = lower_asserts(draft, entry)
     drop_inline_assembly(draft)
+    read_clocks(draft)
     lower_printf(draft)
     specialize_dpp(draft)
     rename_address_spaces(draft)
@@ -41,16 +44,19 @@ def retarget(draft: Draft, entry: str) -> Entry:
 
 _DROPPED = re.compile(r"(?:source_filename|target |;|!|declare .*@llvm\.dbg)")
 _ATTACHMENTS = re.compile(r"(?:, ![\w.]+ !\d+)+$")
+#: What `.cs` of a store or load becomes: the device shall keep no room for it in its caches.
+_NONTEMPORAL = re.compile(r", !nontemporal !\d+")
 
 
 def strip_target(draft: Draft) -> None:
     """Remove what speaks of AMD or of debugging, and give shared memory its size."""
-    size = max(draft.layout.all_shared_bytes, 16)
+    size = max(-(-draft.layout.all_shared_bytes // 4) * 4, 16)  # `word_accesses` reads whole words
     result = []
     for line in draft.lines:
         if _DROPPED.match(line):
             continue
-        line = _ATTACHMENTS.sub("", line)
+        if ", !" in line:
+            line = _ATTACHMENTS.sub(_attachments, line)
         if line.startswith("@global_smem ="):
             line = f"@global_smem = internal addrspace(3) global [{size} x i8] undef, align 64"
         elif line.startswith("attributes #"):
@@ -59,6 +65,10 @@ def strip_target(draft: Draft) -> None:
         result.append(line.replace(" fastcc ", " ").replace(" amdgpu_kernel ", " "))
     draft.lines = _without_fences_of_barriers(result)
     draft.lines = place_operands(draft.lines, draft.layout.operands_at)
+
+
+def _attachments(match: re.Match[str]) -> str:
+    return f", !nontemporal !{_STREAMING}" if _NONTEMPORAL.search(match[0]) else ""
 
 
 def _without_fences_of_barriers(lines: list[str]) -> list[str]:
@@ -87,12 +97,15 @@ def rename_address_spaces(draft: Draft) -> None:
     result = []
     for line in draft.lines:
         line, quote, literal = line.partition(' c"')  # a kernel's own words may be "ptr", too
-        line = _GENERIC.sub("ptr addrspace(4)", line)
+        if "ptr" in line:
+            line = _GENERIC.sub("ptr addrspace(4)", line)
         line = line.replace(", addrspace(5)", "").replace(" addrspace(5)", "")
-        if match := _CONSTANT.match(line):
+        if line[:1] == "@" and (match := _CONSTANT.match(line)):
             constants.add(match[1])
             line = f"{match[1]} = {match[2]}addrspace(1) constant {line[match.end() :]}"
-        result.append(_SCOPE.sub(_scope, line) + quote + literal)
+        if "syncscope" in line:
+            line = _SCOPE.sub(_scope, line)
+        result.append(line + quote + literal)
     for name in constants:
         use = re.compile(rf"ptr addrspace\(4\) {re.escape(name)}\b")
         cast = f"ptr addrspace(4) addrspacecast (ptr addrspace(1) {name} to ptr addrspace(4))"
@@ -113,29 +126,53 @@ _ASSEMBLY = re.compile(r'\basm (?:sideeffect |alignstack )*"([^"]*)"')
 _CLOCK = re.compile(r"s_memrealtime |s_memtime |s_sendmsg_rtn_b64 .*REALTIME|%globaltimer|%clock64")
 _RESULT = re.compile(rf"(\s*{VALUE} = )(?:tail )?call i64 asm ")
 _NO_EFFECT = re.compile(r"(?:s_waitcnt\w* .*|s_nop .*|;.*|\s*)")
+#: AMD's message 131 asks for a counter of 100 MHz, which Triton multiplies by 10 for nanoseconds.
+_MESSAGE = "amdgcn.s.sendmsg.rtn.i64"
+_COUNTER = re.compile(rf"(\s*{VALUE} = )(?:tail )?call i64 @xt\.{re.escape(_MESSAGE)}\(i32 131\)")
 
 
 def drop_inline_assembly(draft: Draft) -> None:
-    """AMD's waits and hints mean nothing here, its and NVIDIA's clocks are the device's; every
-    other assembly is an error.
-    """
+    """AMD's waits and hints mean nothing here; every other assembly but a clock's is an error."""
     result = []
     for line in draft.lines:
-        match = _ASSEMBLY.search(line)
-        if not match:
+        match = _ASSEMBLY.search(line) if "asm " in line else None
+        if match and not _CLOCK.search(match[1]):
+            if not _NO_EFFECT.fullmatch(match[1]):
+                raise UnsupportedError(f"inline assembly {match[1]!r}", match[1])
+        else:
             result.append(line)
-        elif _CLOCK.search(match[1]) and (given := _RESULT.match(line)):
-            if not draft.layout.kernel_clock:
-                raise UnsupportedError(
-                    "a clock (SPIR-V has one with the extension SPV_KHR_shader_clock only; the "
-                    "option kernel_clock=True says that the device has it)",
-                    match[1],
-                )
-            draft.declarations[CLOCK] = f"declare spir_func i64 @{CLOCK}()"
-            result.append(f"{given[1]}call spir_func i64 @{CLOCK}()")
-        elif not _NO_EFFECT.fullmatch(match[1]):
-            raise UnsupportedError(f"inline assembly {match[1]!r}", match[1])
     draft.lines = result
+
+
+def read_clocks(draft: Draft) -> None:
+    """AMD's and NVIDIA's clocks are the device's, which counts nanoseconds."""
+    result = []
+    for line in draft.lines:
+        match = _ASSEMBLY.search(line) if "asm " in line else None
+        if match and (given := _RESULT.match(line)):
+            result.append(f"{given[1]}{_clock(draft, match[1])}")
+        elif counter := _COUNTER.match(line):
+            time = draft.temporary()
+            result.append(f"  {time} = {_clock(draft, f'llvm.{_MESSAGE}')}")
+            result.append(f"{counter[1]}udiv i64 {time}, 10")
+        else:
+            result.append(line)
+    named = [line for line in result if f"@xt.{_MESSAGE}(" in line]
+    if all(line.startswith("declare ") for line in named):  # or it counts as called
+        result = [line for line in result if line not in named]
+    draft.lines = result
+
+
+def _clock(draft: Draft, symbol: str) -> str:
+    """The call that reads the clock, in place of `symbol`."""
+    if not draft.layout.kernel_clock:
+        raise UnsupportedError(
+            "a clock (SPIR-V has one with the extension SPV_KHR_shader_clock only; the "
+            "option kernel_clock=True says that the device has it)",
+            symbol,
+        )
+    draft.declarations[CLOCK] = f"declare spir_func i64 @{CLOCK}()"
+    return f"call spir_func i64 @{CLOCK}()"
 
 
 def make_kernel(draft: Draft, entry: str) -> Entry:
@@ -148,6 +185,7 @@ def make_kernel(draft: Draft, entry: str) -> Entry:
     line = draft.lines[number]
     start = line.index(opening) + len(opening)
     given, types, conversions = [], [], []
+    aligned = dict(enumerate(layout.aligned))
     for parameter in split_list(line[start : line.rindex(")")]):
         name = parameter.split()[-1]
         pointer = re.match(r"ptr addrspace\((\d)\)", parameter)
@@ -161,8 +199,12 @@ def make_kernel(draft: Draft, entry: str) -> Entry:
             conversions.append(f"  {name} = trunc i8 {name}.given to i1")
         else:
             type_ = parameter.split()[0]
-        same = parameter.startswith(type_ + " ")
-        given.append(f"{type_} {name}" if same else f"{type_} {name}.given")
+        if not parameter.startswith(type_ + " "):
+            given.append(f"{type_} {name}.given")
+        elif pointer and (nbytes := aligned.get(len(given), 1)) > 1:
+            given.append(f"{type_} align {nbytes} {name}")
+        else:
+            given.append(f"{type_} {name}")
         types.append("ptr" if type_.startswith("ptr") else type_)
     draft.lines[number] = (
         f"define spir_kernel void @{entry}({', '.join(given)}) convergent nounwind "
@@ -172,6 +214,7 @@ def make_kernel(draft: Draft, entry: str) -> Entry:
     draft.lines += [
         f"!0 = !{{i32 {layout.num_warps * layout.warp_size}, i32 1, i32 1}}",
         f"!1 = !{{i32 {layout.warp_size}}}",
+        f"!{_STREAMING} = !{{i32 1}}",
     ]
     if layout.fp_fusion:
         draft.lines.append("!opencl.enable.FP_CONTRACT = !{}")

@@ -38,7 +38,10 @@ CASTS = frozenset({
     "inttoptr", "ptrtoint", "addrspacecast",
 })  # fmt: skip
 _SCALAR = re.compile(r"(?:i(?:16|1|8|32|64)|half|float|double|ptr(?: addrspace\(\d+\))?)(?!\w)")
+_ATTRIBUTE = re.compile(r"(?:noundef|nonnull|readonly|captures\(none\)|align \d+|signext|zeroext) ")
 _ASSIGNED = re.compile(rf"  ({VALUE}) = (\w+) (.*)")
+_ATTACHMENTS = re.compile(r"(?:, ![\w.]+ !\d+)+$")
+_NONTEMPORAL = re.compile(r", !nontemporal !\d+")
 _LABEL = re.compile(r'("?[\w.$-]+"?):')
 _CALL = re.compile(
     r"((?:[\w() ,]|<\d+ x \w+>)*?)(\S+(?: addrspace\(\d+\))?) @([\w.$]+)\((.*?)\)(?: #\d+)?$"
@@ -65,6 +68,7 @@ class Instruction:
         extra: predicate, callee, or element type of a getelementptr.
         labels: of a phi's or a branch's blocks.
         align: of memory operations, as text.
+        hint: that memory is not needed again soon, as text.
     """
 
     name: str
@@ -76,6 +80,7 @@ class Instruction:
     extra: str = ""
     labels: list[str] = field(default_factory=list)
     align: str = ""
+    hint: str = ""
 
 
 @dataclass(slots=True)
@@ -101,15 +106,16 @@ def _typed(text: str) -> tuple[str, str]:
     if not match:
         raise NotVectorizableError(f"an operand of another type: {text}")
     value = text[match.end() :].strip()
-    while word := re.match(
-        r"(?:noundef|nonnull|readonly|captures\(none\)|align \d+|signext|zeroext) ", value
-    ):
+    while " " in value and (word := _ATTRIBUTE.match(value)):
         value = value[word.end() :]
     return match[0], value
 
 
 def _instruction(line: str) -> Instruction:
-    line = re.sub(r"(?:, ![\w.]+ !\d+)+$", "", line)
+    hint = ""
+    if ", !" in line and (attachments := _ATTACHMENTS.search(line)):
+        hint = "".join(_NONTEMPORAL.findall(attachments[0]))
+        line = line[: attachments.start()]
     match = _ASSIGNED.match(line)
     name, text = (match[1], f"{match[2]} {match[3]}") if match else ("", line.strip())
     op, _, rest = text.partition(" ")
@@ -120,8 +126,9 @@ def _instruction(line: str) -> Instruction:
     if op in ("tail", "notail"):
         op, _, rest = rest.partition(" ")
     if op in _BINARY or op == "fneg":
-        type_, first = _typed(split_list(rest)[0])
-        values = [first, *split_list(rest)[1:]]
+        given, *others = split_list(rest)
+        type_, first = _typed(given)
+        values = [first, *others]
         return Instruction(name, op, type_, values, [type_] * len(values), flags)
     if op in ("icmp", "fcmp"):
         while (word := rest.partition(" ")[0]) in _FLAGS:
@@ -163,7 +170,9 @@ def _instruction(line: str) -> Instruction:
             type_, value = _typed(second)
             return Instruction(name, op, first, [value], [type_], flags, align=align)
         (type_, value), (pointer, address) = _typed(first), _typed(second)
-        return Instruction(name, op, type_, [value, address], [type_, pointer], flags, align=align)
+        return Instruction(
+            name, op, type_, [value, address], [type_, pointer], flags, align=align, hint=hint
+        )
     if op == "phi":
         match = _SCALAR.match(rest)
         if not match:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from .vector_code import Block, Instruction, NotVectorizableError
 from .vector_shapes import Shapes
 
-__all__ = ["Region", "doubtful_blocks", "reverse_postorder", "split_regions"]
+__all__ = ["Flow", "Region"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +31,7 @@ class Region:
         return frozenset((self.head, *self.blocks))
 
 
-def reverse_postorder(blocks: Sequence[Block]) -> list[str]:
-    """Labels, each before those that follow it, but for the way back in a loop."""
+def _reverse_postorder(blocks: Sequence[Block]) -> list[str]:
     by_label = {block.label: block for block in blocks}
     done: list[str] = []
     seen = {blocks[0].label}
@@ -49,98 +49,111 @@ def reverse_postorder(blocks: Sequence[Block]) -> list[str]:
     return done[::-1]
 
 
-def _immediate_postdominators(blocks: Sequence[Block], order: Sequence[str]) -> dict[str, str]:
-    """The block through which all ways from a block lead first; none for the last."""
-    by_label = {block.label: block for block in blocks}
-    number = {label: index for index, label in enumerate(order)}
-    everything = (1 << len(order)) - 1
-    sets = {label: everything if by_label[label].after else 1 << number[label] for label in order}
-    changed = True
-    while changed:
-        changed = False
-        for label in reversed(order):
-            if not by_label[label].after:
-                continue
-            common = everything
-            for after in by_label[label].after:
-                common &= sets[after]
-            common |= 1 << number[label]
-            if common != sets[label]:
-                sets[label], changed = common, True
-    result = {}
-    for label in order:
-        own = sets[label] & ~(1 << number[label])
-        for candidate in order:  # the nearest one is postdominated by all the others
-            if own >> number[candidate] & 1 and sets[candidate] == own:
-                result[label] = candidate
-                break
-    return result
+class Flow:
+    """The ways through a kernel.
 
-
-def split_regions(blocks: Sequence[Block], shapes: Shapes) -> list[Region]:
-    """The outermost regions.
-
-    Raises:
-        NotVectorizableError: lanes part in a way that cannot be laid out one after the other, as in
-            a loop that they leave at different times.
+    Attributes:
+        blocks: those that can be reached, each before those that follow it, but for the way back
+            in a loop.
     """
-    by_label = {block.label: block for block in blocks}
-    order = reverse_postorder(blocks)
-    number = {label: index for index, label in enumerate(order)}
-    after: dict[str, str] | None = None
-    regions: list[Region] = []
-    inside: set[str] = set()
-    for label in order:
-        end = by_label[label].end
-        if label in inside or not end.operands or shapes.get(end.operands[0]).step == 0:
-            continue
-        if after is None:
-            after = _immediate_postdominators(blocks, order)
-        join = after.get(label)
-        if join is None:
-            raise NotVectorizableError("lanes that part for good")
-        found: set[str] = set()
-        stack = [one for one in end.labels if one != join]
-        while stack:
-            one = stack.pop()
-            if one in found:
+
+    def __init__(self, blocks: Sequence[Block]) -> None:
+        by_label = {block.label: block for block in blocks}
+        self._order = _reverse_postorder(blocks)
+        self.blocks = [by_label[label] for label in self._order]
+        self._number = {label: index for index, label in enumerate(self._order)}
+        self._before = {block.label: block.before for block in self.blocks}
+        self._ends = {block.label: block.end for block in self.blocks}
+
+    @cached_property
+    def _definitions(self) -> dict[str, Instruction]:
+        return {one.name: one for block in self.blocks for one in block.code if one.name}
+
+    @cached_property
+    def _postdominators(self) -> dict[str, str]:
+        """The block through which all ways from a block lead first; none for the last."""
+        ways = [
+            (index, [self._number[label] for label in self._ends[block.label].labels])
+            for index, block in enumerate(self.blocks)
+        ]
+        everything = (1 << len(ways)) - 1
+        sets = [everything if after else 1 << index for index, after in ways]
+        changed = True
+        while changed:
+            changed = False
+            for index, following in reversed(ways):
+                if not following:
+                    continue
+                common = everything
+                for after in following:
+                    common &= sets[after]
+                common |= 1 << index
+                if common != sets[index]:
+                    sets[index], changed = common, True
+        # the nearest one is postdominated by all the others
+        first = {one: self._order[index] for index, one in reversed(list(enumerate(sets)))}
+        nearest = {label: sets[index] & ~(1 << index) for index, label in enumerate(self._order)}
+        return {label: first[own] for label, own in nearest.items() if own in first}
+
+    def regions(self, shapes: Shapes) -> list[Region]:
+        """The outermost regions.
+
+        Raises:
+            NotVectorizableError: lanes part in a way that cannot be laid out one after the other,
+                as in a loop that they leave at different times.
+        """
+        number, ends = self._number, self._ends
+        regions: list[Region] = []
+        inside: set[str] = set()
+        for label, end in ends.items():
+            if label in inside or not end.operands or shapes.get(end.operands[0]).step == 0:
                 continue
-            found.add(one)
-            stack += [next_ for next_ in by_label[one].after if next_ != join]
-        if number[join] <= number[label] or any(
-            number[next_] <= number[one] for one in found for next_ in by_label[one].after
-        ):
-            raise NotVectorizableError("a loop that not all lanes go through alike")
-        for one in found:
-            if not set(by_label[one].before) <= found | {label}:
-                raise NotVectorizableError("lanes that part and meet in no simple order")
-        inside |= found
-        regions.append(Region(label, tuple(sorted(found, key=number.__getitem__)), join))
-    return regions
-
-
-def doubtful_blocks(blocks: Sequence[Block], regions: Sequence[Region], shapes: Shapes) -> set[str]:
-    """Blocks that some lanes may go through without the first one.
-
-    An instruction may say that it does not overflow, but that is said of the lanes that execute it.
-    Where those are the first so many lanes, or none, it holds for lane 0 and all up to the last.
-    """
-    by_label = {block.label: block for block in blocks}
-    definitions = {one.name: one for block in blocks for one in block.code if one.name}
-    doubtful: set[str] = set()
-    for region in regions:
-        for label in region.blocks:
-            before = by_label[label].before
-            end = by_label[before[0]].end
-            conditional = len(end.labels) == 2
-            if (
-                len(before) > 1
-                or before[0] in doubtful
-                or (conditional and end.labels[0] != label)
-                or (conditional and not _of_first_lanes(end.operands[0], definitions, shapes))
+            join = self._postdominators.get(label)
+            if join is None:
+                raise NotVectorizableError("lanes that part for good")
+            found: set[str] = set()
+            stack = [one for one in end.labels if one != join]
+            while stack:
+                one = stack.pop()
+                if one in found:
+                    continue
+                found.add(one)
+                stack += [next_ for next_ in ends[one].labels if next_ != join]
+            if number[join] <= number[label] or any(
+                number[next_] <= number[one] for one in found for next_ in ends[one].labels
             ):
-                doubtful.add(label)
-    return doubtful
+                raise NotVectorizableError("a loop that not all lanes go through alike")
+            for one in found:
+                if any(way != label and way not in found for way in self._before[one]):
+                    raise NotVectorizableError("lanes that part and meet in no simple order")
+            inside |= found
+            regions.append(Region(label, tuple(sorted(found, key=number.__getitem__)), join))
+        return regions
+
+    def doubtful_blocks(self, regions: Sequence[Region], shapes: Shapes) -> set[str]:
+        """Blocks that some lanes may go through without the first one.
+
+        An instruction may say that it does not overflow, but that is said of the lanes that execute
+        it. Where those are the first so many lanes, or none, it holds for lane 0 and all up to the
+        last.
+        """
+        doubtful: set[str] = set()
+        for region in regions:
+            for label in region.blocks:
+                before = self._before[label]
+                end = self._ends[before[0]]
+                conditional = len(end.labels) == 2
+                if (
+                    len(before) > 1
+                    or before[0] in doubtful
+                    or (conditional and end.labels[0] != label)
+                    or (
+                        conditional
+                        and not _of_first_lanes(end.operands[0], self._definitions, shapes)
+                    )
+                ):
+                    doubtful.add(label)
+        return doubtful
 
 
 def _of_first_lanes(mask: str, definitions: dict[str, Instruction], shapes: Shapes) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from .vector_alignment import Alignments
 from .vector_code import LANES, Instruction, NotVectorizableError, size_of
 from .vector_masks import Masks
 from .vector_shapes import Shapes
@@ -15,8 +16,9 @@ __all__ = ["Memory"]
 class Memory:
     """Addresses that grow by a step stay scalars; others are a scalar base and vector of bytes."""
 
-    def __init__(self, text: Text, masks: Masks, shapes: Shapes) -> None:
+    def __init__(self, text: Text, masks: Masks, shapes: Shapes, alignments: Alignments) -> None:
         self._text, self._masks, self._shapes = text, masks, shapes
+        self._alignments = alignments
         self._scattered: dict[str, tuple[str, str]] = {}
         self._opaque = ""
 
@@ -99,12 +101,19 @@ class Memory:
         if step == size_of(one.type) and not scattered and one.type != "i1":
             whole = lambda: text.emit(  # noqa: E731
                 f"store {text.vector_type(one.type)} {text.vector(value, one.type)}, "
-                f"{one.types[1]} {text.scalar(pointer)}{_align(one)}"
+                f"{one.types[1]} {text.scalar(pointer)}{self._whole_align(one)}"
             )
         if mask is None and whole:
             whole()
             return
         self._guarded(one, mask, whole, "")
+
+    def _whole_align(self, one: Instruction) -> str:
+        """Of a store in one piece; a hint is of no use to pieces."""
+        if not one.hint or not one.align:
+            return _align(one)
+        least = int(one.align.split()[1])
+        return f", align {max(least, self._alignments.get(one.operands[1]))}{one.hint}"
 
     def _store_lane(self, one: Instruction, lane: int, address: str) -> None:
         text, value = self._text, self._text.resolved(one.operands[0])

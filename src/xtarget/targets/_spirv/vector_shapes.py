@@ -6,9 +6,12 @@ by its first lane, and only the rest becomes a vector.
 
 from __future__ import annotations
 
+import heapq
+import operator
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 
 from .vector_code import CASTS, LANE_CALL, LANES, Block, Instruction, size_of
@@ -35,59 +38,78 @@ class Shape:
 UNIFORM, VARYING = Shape(0), Shape(None, False, False)
 
 
-def _wrapped(value: int, type_: str) -> int:
-    bits = int(type_[1:])
-    value &= (1 << bits) - 1
-    return value - (1 << bits) if bits > 1 and value >> (bits - 1) else value
+def _bits(type_: str) -> int:
+    return int(type_[1:])
 
 
-def _bits(value: int, type_: str) -> int:
-    return value & ((1 << int(type_[1:])) - 1)
+def _wrap(values: Iterable[int], bits: int) -> tuple[int, ...]:
+    """Numbers of so many bits, with a sign unless there is but one."""
+    mask = (1 << bits) - 1
+    if bits == 1:
+        return tuple(value & mask for value in values)
+    sign = 1 << (bits - 1)
+    return tuple(((value & mask) ^ sign) - sign for value in values)
 
 
 _COMPARE: dict[str, Callable[[int, int], bool]] = {
-    "eq": lambda a, b: a == b,
-    "ne": lambda a, b: a != b,
-    "lt": lambda a, b: a < b,
-    "le": lambda a, b: a <= b,
-    "gt": lambda a, b: a > b,
-    "ge": lambda a, b: a >= b,
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
 }
 
 
-#: From two numbers, and the same two without signs.
-_COMPUTE: dict[str, Callable[[int, int, int, int], int | None]] = {
-    "add": lambda a, b, ua, ub: a + b,
-    "sub": lambda a, b, ua, ub: a - b,
-    "mul": lambda a, b, ua, ub: a * b,
-    "and": lambda a, b, ua, ub: a & b,
-    "or": lambda a, b, ua, ub: a | b,
-    "xor": lambda a, b, ua, ub: a ^ b,
-    "shl": lambda a, b, ua, ub: ua << ub if ub < 64 else None,
-    "lshr": lambda a, b, ua, ub: ua >> ub,
-    "ashr": lambda a, b, ua, ub: a >> ub,
+#: From two numbers with signs.
+_SIGNED: dict[str, Callable[[int, int], int]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "and": operator.and_,
+    "or": operator.or_,
+    "xor": operator.xor,
+}
+#: From a number, and one without a sign: by how far to shift it.
+_SHIFT: dict[str, Callable[[int, int], int]] = {
+    "shl": operator.lshift,
+    "lshr": operator.rshift,
+    "ashr": operator.rshift,
 }
 
 
-def _evaluate(one: Instruction, values: Sequence[int]) -> int | None:
-    """What one lane computes, None for what is not evaluated here."""
-    a, type_ = values[0], one.types[0]
+def _evaluate(one: Instruction, values: Sequence[Sequence[int]]) -> tuple[int, ...] | None:
+    """What all lanes compute from what each of them has, None for what is not evaluated here."""
+    first, type_ = values[0], one.types[0]
     if one.op in CASTS or one.op == "freeze":
         if one.op == "zext":
-            return _wrapped(_bits(a, type_), one.type)
-        return _wrapped(-a if one.op == "sext" and type_ == "i1" else a, one.type)
+            first = _unsigned(first, type_)
+        elif one.op == "sext" and type_ == "i1":
+            first = [-value for value in first]
+        return _wrap(first, _bits(one.type))
     if one.op == "select":
-        return values[1] if a else values[2]
-    b = values[1]
-    ua, ub = _bits(a, type_), _bits(b, type_)
+        return tuple(b if a else c for a, b, c in zip(*values, strict=True))
+    second = values[1]
     if one.op == "icmp":
         kind = one.extra
-        if kind[0] == "u" and kind != "une":
-            return int(_COMPARE[kind[1:]](ua, ub))
-        return int(_COMPARE[kind if kind in _COMPARE else kind[1:]](a, b))
-    operation = _COMPUTE.get(one.op)
-    result = operation(a, b, ua, ub) if operation else None
-    return None if result is None else _wrapped(result, one.type)
+        if kind[0] == "u":
+            first, second = _unsigned(first, type_), _unsigned(second, type_)
+        compare = _COMPARE[kind if kind in _COMPARE else kind[1:]]
+        return tuple(int(compare(a, b)) for a, b in zip(first, second, strict=True))
+    operation = _SIGNED.get(one.op)
+    if operation is None:
+        operation = _SHIFT.get(one.op)
+        second = _unsigned(second, type_)
+        if operation is None or (one.op == "shl" and max(second) >= 64):
+            return None
+        if one.op != "ashr":
+            first = _unsigned(first, type_)
+    return _wrap(map(operation, first, second), _bits(one.type))
+
+
+def _unsigned(values: Iterable[int], type_: str) -> list[int]:
+    mask = (1 << _bits(type_)) - 1
+    return [value & mask for value in values]
 
 
 def _of_lanes(type_: str, known: tuple[int, ...]) -> Shape:
@@ -95,6 +117,17 @@ def _of_lanes(type_: str, known: tuple[int, ...]) -> Shape:
     step = steps.pop() if len(steps) == 1 else None
     exact = step is not None and min(known) >= 0
     return Shape(None if type_ == "i1" and step else step, exact, exact, known)
+
+
+@cache
+def _of_constant(value: str, type_: str) -> Shape:
+    if type_[:1] == "i":
+        number = {"true": 1, "false": 0}.get(value)
+        if number is None and re.fullmatch(r"-?\d+", value):
+            number = int(value)
+        if number is not None:
+            return Shape(0, known=(number,) * LANES)
+    return UNIFORM
 
 
 class Shapes:
@@ -117,28 +150,42 @@ class Shapes:
         """
         self._of: dict[str, Shape] = {}
         self._joins, self._apart, self._doubtful = joins, apart, doubtful
-        self._defined = {one.name for block in blocks for one in block.code if one.name}
-        changed = True
-        while changed:
-            changed = False
-            for block in blocks:
-                for one in block.code:
-                    shape = self._shape(block, one) if one.name else None
-                    if shape is not None and shape != self._of.get(one.name):
-                        self._of[one.name] = shape
-                        changed = True
+        values = [(block, one) for block in blocks for one in block.code if one.name]
+        self._defined = {one.name for _, one in values}
+        self._settle(values)
+
+    def _settle(self, values: Sequence[tuple[Block, Instruction]]) -> None:
+        """Go through all values in their order, then again through those that what changed since
+        is used in.
+        """
+        users: dict[str, list[int]] = {}
+        for index, (_, one) in enumerate(values):
+            for operand in one.operands:
+                if operand in self._defined:
+                    users.setdefault(operand, []).append(index)
+        following = set(range(len(values)))
+        while following:
+            now, following = sorted(following), set()  # sorted, it is a heap
+            waiting = set(now)
+            while now:
+                index = heapq.heappop(now)
+                block, one = values[index]
+                shape = self._shape(block, one)
+                if shape is None or shape == self._of.get(one.name):
+                    continue
+                self._of[one.name] = shape
+                for user in users.get(one.name, ()):
+                    if user <= index:
+                        following.add(user)
+                    elif user not in waiting:
+                        waiting.add(user)
+                        heapq.heappush(now, user)
 
     def get(self, value: str, type_: str = "") -> Shape:
         """The shape of an operand; what is no value of a block is the same in all lanes."""
         if value.startswith("%"):
             return self._of.get(value, UNIFORM)
-        if type_[:1] == "i":
-            number = {"true": 1, "false": 0}.get(value)
-            if number is None and re.fullmatch(r"-?\d+", value):
-                number = int(value)
-            if number is not None:
-                return Shape(0, known=(number,) * LANES)
-        return UNIFORM
+        return _of_constant(value, type_)
 
     def _shape(self, block: Block, one: Instruction) -> Shape | None:
         """None while it depends on a value not seen yet."""
@@ -146,15 +193,16 @@ class Shapes:
             return self._phi(block, one)
         if one.op == "call" and one.extra == LANE_CALL:
             return Shape(1, known=tuple(range(LANES)))
-        shapes = [self.get(v, t) for v, t in zip(one.operands, one.types, strict=True)]
+        shapes = list(map(self.get, one.operands, one.types))
         if one.op == "call" and "shuffle" in one.extra:
             return VARYING if shapes[0].step != 0 else UNIFORM
-        if all(shape.step == 0 for shape in shapes):
+        if not any(shape.step != 0 for shape in shapes):
             return VARYING if one.op == "load" and block.label in self._apart else UNIFORM
-        if one.type[:1] == "i" and all(s.known for s in shapes) and one.op not in ("call", "load"):
-            lanes = [_evaluate(one, [s.known[i] for s in shapes if s.known]) for i in range(LANES)]
-            if None not in lanes:
-                return _of_lanes(one.type, tuple(v for v in lanes if v is not None))
+        known = [shape.known for shape in shapes if shape.known]
+        if one.type[:1] == "i" and len(known) == len(shapes) and one.op not in ("call", "load"):
+            lanes = _evaluate(one, known)
+            if lanes is not None:
+                return _of_lanes(one.type, lanes)
         flags = [] if block.label in self._doubtful else one.flags
         return self._affine(one, shapes, flags)
 

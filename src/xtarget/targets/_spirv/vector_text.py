@@ -11,7 +11,7 @@ from .vector_shapes import Shapes
 
 __all__ = ["Text"]
 
-_Line: TypeAlias = "str | Callable[[], str] | list[_Line]"
+_Line: TypeAlias = "str | list[str]"
 _EMPTY = {"poison", "undef", "zeroinitializer"}
 
 
@@ -26,8 +26,9 @@ class Text:
         self._shapes = shapes
         self._types = {one.name: one.type for block in blocks for one in block.code if one.name}
         self._lines: list[_Line] = []
-        self._behind: dict[str, list[_Line]] = {}
-        self._first: list[_Line] = []
+        self._later: list[tuple[int, Callable[[], str]]] = []
+        self._behind: dict[str, list[str]] = {}
+        self._first: list[str] = []
         self._vectors: dict[tuple[str, str], str] = {}
         self._aliases: dict[str, str] = {}
         self._declarations: dict[str, str] = {}
@@ -58,11 +59,14 @@ class Text:
 
     def emit(self, line: str | Callable[[], str]) -> None:
         """A line; one that depends on code still to be written comes as a function."""
-        self._lines.append((lambda: f"  {line()}") if callable(line) else f"  {line}")
+        if callable(line):
+            self._later.append((len(self._lines), line))
+            line = ""
+        self._lines.append(f"  {line}")
 
     def place_behind(self, *names: str) -> None:
         """What is made of these values later goes here."""
-        place: list[_Line] = []
+        place: list[str] = []
         self._lines.append(place)
         for name in names:
             self._behind[name] = place
@@ -75,18 +79,16 @@ class Text:
 
     def lines(self) -> list[str]:
         """All text."""
-        while self._resolve(self._lines):
-            pass
-        return list(_flat(self._lines))
-
-    def _resolve(self, lines: list[_Line]) -> bool:
-        found = False
-        for index, line in enumerate(lines):
-            if isinstance(line, list):
-                found |= self._resolve(line)
-            elif callable(line):
-                lines[index], found = line(), True
-        return found
+        for index, line in self._later:  # it may add to what is behind other lines
+            self._lines[index] = f"  {line()}"
+        self._later.clear()
+        result: list[str] = []
+        for text in self._lines:
+            if isinstance(text, str):
+                result.append(text)
+            else:
+                result += text
+        return result
 
     # ------------------------------------------------------------------ values
 
@@ -125,7 +127,7 @@ class Text:
         self.place_behind(name)
         return name
 
-    def _place(self, value: str) -> list[_Line]:
+    def _place(self, value: str) -> list[str]:
         return self._behind.get(value, self._first)
 
     def scalar(self, value: str) -> str:
@@ -190,12 +192,3 @@ def _signed(value: int, type_: str) -> int:
     bits = int(re.sub(r"\D", "", type_))
     value &= (1 << bits) - 1
     return value - (1 << bits) if value >> (bits - 1) else value
-
-
-def _flat(lines: Iterable[_Line]) -> Iterable[str]:
-    for line in lines:
-        if isinstance(line, list):
-            yield from _flat(line)
-        else:
-            assert isinstance(line, str)
-            yield line

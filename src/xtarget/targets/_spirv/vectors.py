@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from .vector_alignment import Alignments, of_parameters
 from .vector_calls import is_barrier, is_shuffle, may_be_repeated, vector_call
 from .vector_code import (
     FLOAT_FLAGS,
@@ -25,7 +26,7 @@ from .vector_code import (
     NotVectorizableError,
     parse,
 )
-from .vector_flow import Region, doubtful_blocks, reverse_postorder, split_regions
+from .vector_flow import Flow, Region
 from .vector_masks import Masks
 from .vector_memory import Memory
 from .vector_shapes import Shapes
@@ -48,7 +49,7 @@ def vectorize(text: str, entry: str) -> str:
         raise NotVectorizableError("functions beside the kernel")
     start = starts[0]
     end = next(i for i in range(start, len(lines)) if lines[i] == "}")
-    body, declarations = _Kernel(parse(lines[start + 1 : end])).write()
+    body, declarations = _Kernel(parse(lines[start + 1 : end]), of_parameters(lines[start])).write()
     given = {line.split("(")[0] for line in lines if line.startswith("declare ")}
     head = re.sub(
         r"!reqd_work_group_size !\d+ !intel_reqd_sub_group_size !\d+",
@@ -71,29 +72,29 @@ def vectorize(text: str, entry: str) -> str:
 class _Kernel:
     """The kernel while it is rewritten."""
 
-    def __init__(self, blocks: Sequence[Block]) -> None:
+    def __init__(self, blocks: Sequence[Block], aligned: Mapping[str, int]) -> None:
         self._blocks = {block.label: block for block in blocks}
-        self._order = reverse_postorder(blocks)
-        reachable = [self._blocks[label] for label in self._order]
+        flow = Flow(blocks)
+        reachable = flow.blocks
+        self._order = [block.label for block in reachable]
         self.shapes = Shapes(reachable)
-        known: tuple[set[str], set[str], set[str]] | None = None
+        known: tuple[set[str], set[str], set[str]] = (set(), set(), set())
         while True:
-            self._regions = split_regions(reachable, self.shapes)
+            self._regions = flow.regions(self.shapes)
             inside = {label for region in self._regions for label in region.blocks}
             joins = {label for label in inside if len(self._blocks[label].before) > 1}
             joins |= {region.join for region in self._regions}
-            found = (joins, inside, doubtful_blocks(reachable, self._regions, self.shapes))
+            found = (joins, inside, flow.doubtful_blocks(self._regions, self.shapes))
+            # what varied once is not looked at anew, so that this comes to an end
+            found = (known[0] | joins, known[1] | inside, known[2] | found[2])
             if found == known:
                 break
-            if known:  # what varied once is not looked at anew, so that this comes to an end
-                found = (known[0] | joins, known[1] | inside, known[2] | found[2])
-                if found == known:
-                    break
             known = found
             self.shapes = Shapes(reachable, *known)
         self._text = Text(reachable, self.shapes)
         self._masks = Masks(self._text, reachable, self.shapes)
-        self._memory = Memory(self._text, self._masks, self.shapes)
+        alignments = Alignments(reachable, aligned)
+        self._memory = Memory(self._text, self._masks, self.shapes, alignments)
         self._joined: dict[tuple[str, str], str] = {}
 
     def write(self) -> tuple[list[str], list[str]]:

@@ -8,6 +8,7 @@ bitcode where Triton can write it (3.9), text with old-style literals otherwise.
 from __future__ import annotations
 
 import re
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 from ..._env import spirv_untested
@@ -21,6 +22,7 @@ _LLVMLITE = ((0, 48), (0, 49), (0, 50))
 TESTED = {(3, 6): _LLVMLITE, (3, 7): _LLVMLITE, (3, 8): _LLVMLITE, (3, 9): _LLVMLITE}
 
 
+@cache
 def llvmlite_version() -> str:
     """Empty when it is not installed. Does not import it."""
     try:

@@ -26,6 +26,7 @@ class HipDevice(OrderedDevice[HipStream, HipBuffer]):
 
     Attributes:
         hip: the binding.
+        ordinal: HIP's number for it.
         alone: HIP offers no other device, so that this one is always the current one.
         grid_limits: blocks in x, y, z.
         features: what gcnArchName says after the arch: `xnack`, `sramecc` to `on` or `off`.
@@ -47,7 +48,7 @@ class HipDevice(OrderedDevice[HipStream, HipBuffer]):
         ordinal: int | None = None,
     ) -> None:
         super().__init__(hip, info)
-        self._ordinal = info.ordinal if ordinal is None else ordinal
+        self.ordinal = info.ordinal if ordinal is None else ordinal
         self.hip = hip
         self.grid_limits = grid_limits
         self.features = features
@@ -55,9 +56,7 @@ class HipDevice(OrderedDevice[HipStream, HipBuffer]):
         self._default = HipStream(self, 0, owned=False, is_default=True)
         attribute = hip.hipDeviceAttribute_t.hipDeviceAttributeMemoryPoolsSupported
         doing = f"asking {info.name} for memory pools"
-        self.pooled = bool(
-            call(hip, "hipDeviceGetAttribute", attribute, self._ordinal, doing=doing)
-        )
+        self.pooled = bool(call(hip, "hipDeviceGetAttribute", attribute, self.ordinal, doing=doing))
 
     def entered(self) -> AbstractContextManager[None]:
         return nullcontext() if self.alone else self._switched()
@@ -66,10 +65,10 @@ class HipDevice(OrderedDevice[HipStream, HipBuffer]):
     def _switched(self) -> Iterator[None]:
         doing = f"switching to {self.info.name}"
         before = call(self.hip, "hipGetDevice", doing=doing)
-        if before == self._ordinal:
+        if before == self.ordinal:
             yield
             return
-        call(self.hip, "hipSetDevice", self._ordinal, doing=doing)
+        call(self.hip, "hipSetDevice", self.ordinal, doing=doing)
         try:
             yield
         finally:

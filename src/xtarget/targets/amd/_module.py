@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from ..._errors import ArgumentError, DriverError, LaunchError, LoadError
+from ..._errors import ArgumentError, DriverError, LaunchError, LoadError, OutOfResourcesError
 from ..._types import Artifact, LaunchConfig, Parameter
 from .. import base
 from .._launch_limits import check_block, check_grid
@@ -130,6 +130,8 @@ class HipFunction(FunctionBase):
     ) -> base.PreparedLaunch:
         self._check_values(args)
         self._check_limits(config)
+        if self.artifact.cooperative:
+            self._check_residency(config)
         parameters = self.artifact.parameters
         converters = [self._converter(p) for p in parameters]
         template: list[Any] = [
@@ -162,11 +164,10 @@ class HipFunction(FunctionBase):
         block = self.artifact.block
         dimensions = (*grid, *block, self.artifact.shared_bytes)
         storage_type = ctypes.c_char * packer.size
-        launch, pack_into, address_of = (
-            hip.hipModuleLaunchKernel,
-            packer.pack_into,
-            ctypes.addressof,
-        )
+        launch = hip.hipModuleLaunchKernel
+        if self.artifact.cooperative:
+            launch = self._cooperatively()
+        pack_into, address_of = packer.pack_into, ctypes.addressof
         nbytes, alone = packer.size - _HEAD_BYTES, device.alone
         # two extra picks (of the zero behind the words): itemgetter gives no tuple for one
         pick = itemgetter(*order, -1, -1)
@@ -217,13 +218,50 @@ class HipFunction(FunctionBase):
         check_grid(artifact, info, config.grid, (most_x, y, z))
         static = self._kernel.resources.static_shared_bytes or 0
         check_block(artifact, info, static_shared=static)
-        if artifact.cluster != 1 or artifact.cooperative:
+        if artifact.cluster != 1:
             raise LaunchError(
-                f"{self.name} was compiled for "
-                + ("blocks in clusters" if artifact.cluster != 1 else "a cooperative launch")
-                + ", which xtarget does not launch on AMD. Compile it with num_ctas=1 and without "
-                "launch_cooperative_grid."
+                f"{self.name} was compiled for blocks in clusters, which AMD GPUs do not have. "
+                "Compile it with num_ctas=1."
             )
+
+    def _check_residency(self, config: LaunchConfig) -> None:
+        """Refuse a grid whose blocks would wait for others that cannot start."""
+        artifact, device = self.artifact, self._device
+        info, hip = device.info, device.hip
+        doing = f"asking {info.name} how many blocks of {self.name} can run at the same time"
+        with device.current():
+            attribute = hip.hipDeviceAttribute_t.hipDeviceAttributeCooperativeLaunch
+            if not call(hip, "hipDeviceGetAttribute", attribute, device.ordinal, doing=doing):
+                raise LaunchError(
+                    f"{self.name} was compiled for a cooperative launch, which {info.name} "
+                    f"({info.product}) does not have. Compile it without launch_cooperative_grid."
+                )
+            ask = "hipModuleOccupancyMaxActiveBlocksPerMultiprocessor"
+            sizes = (artifact.block[0], artifact.shared_bytes)
+            each = call(hip, ask, self._handle, *sizes, doing=doing)
+        x, y, z = config.grid
+        if x * y * z > each * info.compute_units:
+            raise OutOfResourcesError(
+                f"{self.name} is launched cooperatively with {x * y * z} blocks, which all have to "
+                f"run at the same time; {info.name} ({info.product}) holds "
+                f"{each * info.compute_units}: {each} on each of {info.compute_units} compute "
+                "units. Launch fewer blocks, and let each of them do more."
+            )
+
+    def _cooperatively(self) -> Callable[..., tuple[Any, ...]]:
+        """HIP's cooperative launch, called like the other one; it wants the address of each value
+        instead of one buffer."""
+        places = [field.offset for field in _kernarg.layout(self.artifact.parameters)]
+        pointers = ctypes.c_void_p * len(places)
+        launch = self._device.hip.hipModuleLaunchCooperativeKernel
+
+        def start(*args: Any) -> tuple[Any, ...]:
+            *before, _, storage = args
+            first = ctypes.addressof(storage) + _HEAD_BYTES
+            result: tuple[Any, ...] = launch(*before, pointers(*[first + at for at in places]))
+            return result
+
+        return start
 
     def _converter(self, parameter: Parameter) -> Any:
         """What the value of a parameter goes through before it is packed, or None."""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..._errors import DeviceLostError, DriverError, LaunchError, XTargetError
-from .._meanings import DAMAGED, NO_DEVICE, OUT_OF_MEMORY, TOO_LARGE, WRONG_ARCH, Meaning
+from .._meanings import CAPTURED, DAMAGED, NO_DEVICE, OUT_OF_MEMORY, TOO_LARGE, WRONG_ARCH, Meaning
 
 __all__ = ["call", "check"]
 
@@ -23,9 +23,6 @@ def _lost(why: str = "") -> Meaning:
     )
 
 
-_CAPTURE = Meaning(
-    LaunchError, "This cannot be done while a stream is captured into a graph. Do it before."
-)
 _MEANINGS: dict[str, Meaning] = {
     "hipErrorOutOfMemory": OUT_OF_MEMORY,
     "hipErrorNoDevice": NO_DEVICE,
@@ -38,10 +35,10 @@ _MEANINGS: dict[str, Meaning] = {
     "hipErrorInvalidDeviceFunction": WRONG_ARCH,
     "hipErrorLaunchOutOfResources": TOO_LARGE,
     "hipErrorCooperativeLaunchTooLarge": Meaning(TOO_LARGE.kind, "Launch fewer blocks."),
-    "hipErrorStreamCaptureUnsupported": _CAPTURE,
-    "hipErrorStreamCaptureImplicit": _CAPTURE,
-    "hipErrorStreamCaptureInvalidated": _CAPTURE,
-    "hipErrorStreamCaptureIsolation": _CAPTURE,
+    "hipErrorStreamCaptureUnsupported": CAPTURED,
+    "hipErrorStreamCaptureImplicit": CAPTURED,
+    "hipErrorStreamCaptureInvalidated": CAPTURED,
+    "hipErrorStreamCaptureIsolation": CAPTURED,
     "hipErrorLaunchTimeOut": _lost(),
     "hipErrorIllegalAddress": _lost(
         "A kernel read or wrote memory that is not its own: check shapes, strides and masks. "

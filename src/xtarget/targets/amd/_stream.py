@@ -63,6 +63,14 @@ class HipStream(Owned, StreamBase):
         super().__init__(handle, device.info.name, is_default=is_default)
         self._device, self._owned, self._keep = device, owned, keep
 
+    def capturing(self) -> bool:
+        handle = self.live()
+        if self.is_default:
+            return False  # HIP cannot capture the null stream
+        device, doing = self._device, f"asking whether a stream of {self.where} is captured"
+        with device.current():
+            return bool(call(device.hip, "hipStreamIsCapturing", handle, doing=doing))
+
     def record(self) -> HipEvent:
         device, doing, handle = self._device, f"recording an event on {self.where}", self.live()
         with device.current():

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ..._errors import NoDeviceError, XTargetError
+from ..._errors import DriverError, NoDeviceError, XTargetError
 from ..._types import DeviceInfo, ProbeReport, Target
 from .. import base
 from .._absence import no_such_device
 from . import _binding
 from ._device import HipDevice
+from ._status import call
 
 __all__ = ["HipDriver", "describe"]
 
@@ -39,7 +40,8 @@ class HipDriver:
         try:
             hip = _binding.load()
             count = _binding.device_count(hip, self._dev)
-            return ProbeReport("amd", tuple(_real(describe(hip, i)) for i in range(count)))
+            found = tuple(_real(describe(hip, i, count)) for i in range(count))
+            return ProbeReport("amd", found)
         except XTargetError as error:
             return ProbeReport("amd", reason=str(error))
 
@@ -52,7 +54,7 @@ class HipDriver:
         x, y, z = properties.maxGridSize
         return HipDevice(
             hip,
-            _real(describe(hip, ordinal)),
+            _real(describe(hip, ordinal, count)),
             count=count,
             grid_limits=(int(x), int(y), int(z)),
             features=_features(_binding.text(properties.gcnArchName)),
@@ -77,8 +79,25 @@ def _features(gcn_arch_name: str) -> dict[str, str]:
     }
 
 
-def describe(hip: Any, ordinal: int) -> DeviceInfo:
-    """What HIP tells of a device."""
+def _peers(hip: Any, ordinal: int, count: int) -> dict[str, str]:
+    """The devices whose memory this one can reach, where there is more than one device at all."""
+    doing = f"asking which devices amd:{ordinal} can reach"
+    others = [i for i in range(count) if i != ordinal]
+    if not others:
+        return {}
+    try:
+        reached = [
+            f"amd:{i}"
+            for i in others
+            if call(hip, "hipDeviceCanAccessPeer", ordinal, i, doing=doing)
+        ]
+    except DriverError as error:  # the device is of use without that
+        return {"peers": f"unknown: {error}"}
+    return {"peers": " ".join(reached)}
+
+
+def describe(hip: Any, ordinal: int, count: int = 1) -> DeviceInfo:
+    """What HIP tells of a device, one of `count` that are of interest to each other."""
     properties = _binding.properties(hip, ordinal)
     gcn_arch_name = _binding.text(properties.gcnArchName)
     product = _binding.text(properties.name)
@@ -95,5 +114,5 @@ def describe(hip: Any, ordinal: int) -> DeviceInfo:
         runs_on=next(
             (kind for word, kind in _NOT_SILICON.items() if word in product.lower()), "silicon"
         ),
-        details={"gcn_arch_name": gcn_arch_name},
+        details={"gcn_arch_name": gcn_arch_name, **_peers(hip, ordinal, count)},
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .._spirv.compiler import SpirvCompiler
-from .._spirv.dots import CPU_BYTES
+from .._spirv.cpu_options import CPU_OPTIONS
 
 __all__ = ["CpuCompiler"]
 
@@ -18,5 +18,5 @@ class CpuCompiler(SpirvCompiler):
             vendor="cpu",
             warp_size=16,
             lanes="vectors",
-            options=(("kernel_clock", True), ("dot_bytes", CPU_BYTES)),
+            options=tuple(CPU_OPTIONS.items()),
         )

@@ -14,9 +14,11 @@ from .._spirv_binary import check_spirv
 from .discover import spirv_version
 from .errors import check
 from .memory import CpuBuffer, allocate
-from .module import CpuModule, build
+from .module import CpuModule, build, expect_build
+from .pocl import is_pocl, use_machine_code
 from .program import native_key
 from .stream import CpuStream, borrowed_stream, new_stream
+from .workers import Workers
 
 __all__ = ["CpuDevice"]
 
@@ -25,11 +27,15 @@ class CpuDevice(QueueDevice):
     """One opened CPU."""
 
     def __init__(self, device: cl.Device, info: DeviceInfo) -> None:
-        retired = Retired()
+        retired, workers = Retired(), Workers()
+        if is_pocl(device):
+            use_machine_code()
         with check(f"opening {info.name} ({info.product}) failed"):
             context = cl.Context([device])
         default = new_stream(context, device, info.name, retired, is_default=True)
         super().__init__(context, info, default, retired, int(device.max_mem_alloc_size))
+        workers.look()
+        retired.watch(workers.look)
         self._device = device
         self._spirv = spirv_version(device)
         self.native_key: str = native_key(device)
@@ -40,6 +46,9 @@ class CpuDevice(QueueDevice):
         entry = check_spirv(artifact, info.target, self.where, self._spirv, fp64=info.fp64)
         asserts = self._asserts(artifact)
         return build(context, self._device, artifact, entry, info, self.native_key, native, asserts)
+
+    def expect_load(self) -> None:
+        expect_build()
 
     def stream(self, handle: Any = None) -> CpuStream:
         context = self.live()

@@ -10,7 +10,9 @@ import pyopencl as cl
 
 from ..._types import DeviceInfo, Target
 from .._opencl_icd import icd_vendors, intel_runtime
+from .._spirv.dots import CPU_BYTES, OTHER_BYTES
 from .errors import failure
+from .pocl import compile_options, newest_spirv
 
 __all__ = ["Found", "discover", "spirv_version"]
 
@@ -36,7 +38,7 @@ def spirv_version(device: cl.Device) -> tuple[int, int]:
     """The newest SPIR-V that the device takes; (0, 0) for none."""
     text = str(device.il_version)
     versions = [(int(a), int(b)) for a, b in re.findall(r"SPIR-V_(\d+)\.(\d+)", text)]
-    return max(versions, default=(0, 0))
+    return newest_spirv(device, max(versions, default=(0, 0)))
 
 
 def _unfit(device: cl.Device) -> str | None:
@@ -73,7 +75,7 @@ def _describe(device: cl.Device, platform: cl.Platform) -> DeviceInfo:
         max_shared_bytes=int(device.local_mem_size),
         host_memory=bool(device.svm_capabilities & system),
         fp64=bool(device.double_fp_config),
-        compile_options={} if device.double_fp_config else {"fp64": False},
+        compile_options=_compile_options(device),
         runs_on="CPU runtime",
         details={
             "platform": platform.name.strip(),
@@ -81,6 +83,17 @@ def _describe(device: cl.Device, platform: cl.Platform) -> DeviceInfo:
             "spirv": "{}.{}".format(*spirv_version(device)),
         },
     )
+
+
+def _compile_options(device: cl.Device) -> dict[str, bool | int]:
+    """What the compiler has to know of a device that is not as the target says."""
+    options = compile_options(device)
+    if not device.double_fp_config:
+        options["fp64"] = False
+    room = int(device.local_mem_size) - OTHER_BYTES
+    if room < CPU_BYTES:
+        options["dot_bytes"] = max(room, 0)
+    return options
 
 
 def _with_others(

@@ -21,12 +21,17 @@ from .errors import check, failure
 from .memory import pointer
 from .program import from_machine_code, machine_code, with_header
 
-__all__ = ["CpuFunction", "CpuModule", "build"]
+__all__ = ["CpuFunction", "CpuModule", "build", "expect_build"]
 
 #: Addresses that one parameter of a prepared launch remembers before it starts again.
 _REMEMBERED = 256
 #: Intel's CPU compiler crashes and hangs on some modules (facts/spirv.md, 9.2).
 _jit = Jit("xtarget.targets.cpu.jit")
+
+
+def expect_build() -> None:
+    """Have the child load the run time while the caller goes on."""
+    _jit.start()
 
 
 def build(

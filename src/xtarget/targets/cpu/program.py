@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import threading
 import warnings
-from hashlib import sha256
-from pathlib import Path
 
 import pyopencl as cl
 
 from ..._errors import LoadError
+from .._machine import cpu_identity
+from . import pocl
 from .errors import check, failure
 
 __all__ = ["build_native", "from_machine_code", "machine_code", "native_key", "with_header"]
 
 _MAGIC = b"XTCLBIN1"
+#: Environment variables of the run times, Intel's and PoCL's.
+_SWITCHES = ("CL_CONFIG_", "POCL_")
 # pyopencl reports build logs through the process-wide warnings
 _warnings_lock = threading.Lock()
 
@@ -24,22 +25,10 @@ _warnings_lock = threading.Lock()
 def native_key(device: cl.Device) -> str:
     """Identity of a CPU and its run time, for machine code."""
     platform = device.platform
+    machine = cpu_identity(_SWITCHES, pocl.ENVIRONMENT)
     return " | ".join(
-        (platform.name, platform.version, device.name, device.driver_version, _machine())
+        (platform.name, platform.version, device.name, device.driver_version, machine)
     )
-
-
-def _machine() -> str:
-    """The instruction sets of this machine: machine code for one CPU may not run on another that
-    the run time calls by the same name.
-    """
-    try:
-        with Path("/proc/cpuinfo").open(encoding="utf-8") as file:
-            flags = next((line for line in file if line.startswith(("flags", "Features"))), "")
-    except OSError:
-        flags = ""
-    switches = [f"{k}={v}" for k, v in sorted(os.environ.items()) if k.startswith("CL_CONFIG_")]
-    return sha256("\n".join([flags, *switches]).encode()).hexdigest()[:16]
 
 
 def _header(spirv: bytes, code: bytes) -> bytes:

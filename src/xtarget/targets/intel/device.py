@@ -13,8 +13,8 @@ from .._queues import QueueDevice
 from .._retire import Retired
 from .._spirv_binary import check_spirv
 from .memory import Addresses, IntelBuffer, allocate, shared_bytes
-from .module import IntelModule, build
-from .program import native_key, proof_of, try_in_child
+from .module import IntelModule, check_warps
+from .program import Loader, expect_build, native_key
 from .stream import IntelStream, borrowed_stream, new_stream
 from .zebin import options_of, spirv_of
 
@@ -25,9 +25,7 @@ _MAX_SPIRV = (1, 6)
 
 
 def _portable(artifact: Artifact, where: str) -> tuple[Artifact, str]:
-    """The artifact as SPIR-V, and the options to build it with. dpctl has no way to load a zebin's
-    machine code.
-    """
+    """The artifact as SPIR-V, and the options to build it with."""
     if artifact.format != "zebin":
         return artifact, ""
     try:
@@ -38,9 +36,7 @@ def _portable(artifact: Artifact, where: str) -> tuple[Artifact, str]:
 
 
 class IntelDevice(QueueDevice):
-    """One opened device. dpctl gives no machine code out; what is kept of a module is that it was
-    built here before (see `program`).
-    """
+    """One opened device."""
 
     def __init__(self, device: dpctl.SyclDevice, info: DeviceInfo) -> None:
         retired = Retired()
@@ -49,21 +45,23 @@ class IntelDevice(QueueDevice):
         super().__init__(queue, info, default, retired, int(device.max_mem_alloc_size))
         self._device = device
         self.native_key: str = native_key(device)
-        self._proven: set[bytes] = set()
+        self._loader = Loader(queue, self.native_key, info)
         self._addresses = Addresses(queue, info.name)
 
     def load(self, artifact: Artifact, native: bytes | None = None) -> IntelModule:
-        queue, info = self.live(), self.info
-        artifact, options = _portable(artifact, self.where)
-        entry = check_spirv(artifact, info.target, self.where, _MAX_SPIRV, fp64=info.fp64)
-        proof = proof_of(artifact.binary, options)
-        if native == proof:
-            self._proven.add(proof)
-        if proof not in self._proven:
-            try_in_child(self.native_key, artifact, info, options)
-            self._proven.add(proof)
-        asserts = self._asserts(artifact)
-        return build(queue, artifact, entry, info, self._addresses, options, asserts)
+        self.live()
+        info = self.info
+        portable, options = _portable(artifact, self.where)
+        entry = check_spirv(portable, info.target, self.where, _MAX_SPIRV, fp64=info.fp64)
+        check_warps(portable, entry, info, self._device.sub_group_sizes)
+        # a run time for CPUs has no use for a GPU's machine code
+        zebin = artifact.binary if artifact is not portable and self._device.is_gpu else b""
+        kernel, kept = self._loader.load(portable, zebin, options, native)
+        asserts = self._asserts(portable)
+        return IntelModule(kernel, portable, entry, info, self._addresses, kept, asserts)
+
+    def expect_load(self) -> None:
+        expect_build()
 
     def stream(self, handle: Any = None) -> IntelStream:
         queue = self.live()

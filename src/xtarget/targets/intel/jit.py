@@ -8,13 +8,18 @@ from ..._errors import LoadError, NoDeviceError
 from .._jit_process import Build, serve
 from .discover import loaders
 from .errors import check
-from .program import build_kernel, native_key, proof_of
+from .machine_code import find_route
+from .program import CODE, build_kernel, is_zebin, native_key, proof_of
 
 __all__ = ["open_device"]
 
 
 def open_device(key: str) -> Build:
-    """Raises NoDeviceError where SYCL's device of that name is not the one of this `native_key`."""
+    """Raises NoDeviceError where SYCL's device of that name is not the one of this `native_key`.
+
+    With `CODE` behind it, machine code is made, or taken where that is given, and loaded.
+    """
+    makes_code, key = key.endswith(CODE), key.removesuffix(CODE)
     wanted = key.partition(" | ")[0]
     with loaders(wanted), check(f"opening {wanted} failed", NoDeviceError):
         device = dpctl.SyclDevice(wanted)
@@ -31,7 +36,17 @@ def open_device(key: str) -> Build:
             build_kernel(queue, spirv, entry, options)
         return proof_of(spirv, options)
 
-    return build
+    route = find_route(queue) if makes_code else None
+
+    def build_code(binary: bytes, entry: str, options: str) -> bytes:
+        if route is None:
+            raise LoadError(f"there is no way to machine code on {wanted}.")
+        code = binary if is_zebin(binary) else route.compile(binary, options)
+        with check(f"loading machine code of {entry} failed", LoadError):
+            route.load(code, entry, options)
+        return code
+
+    return build_code if makes_code else build
 
 
 if __name__ == "__main__":

@@ -16,44 +16,29 @@ from .._module import FunctionBase, ModuleBase, refuse
 from .._scalars import ctypes_maker
 from .._spirv_binary import EntryPoint, check_local_size
 from ..base import PreparedLaunch, Value
-from .errors import ERRORS, check, failure
+from .errors import ERRORS, failure
 from .memory import Addresses
-from .program import build_kernel, proof_of
 
-__all__ = ["IntelFunction", "IntelModule", "build"]
+__all__ = ["IntelFunction", "IntelModule", "check_warps"]
 
 #: Foreign addresses that one prepared launch remembers before it starts again.
 _REMEMBERED = 256
 
 
-def build(
-    queue: dpctl.SyclQueue,
-    artifact: Artifact,
-    entry: EntryPoint,
-    info: DeviceInfo,
-    addresses: Addresses,
-    options: str,
-    asserts: Asserts | None = None,
-) -> IntelModule:
-    """Load an artifact whose SPIR-V was checked; `options` are those of the device's compiler.
-
-    Raises:
-        LoadError: the run time refuses it.
-    """
-    what = f"{artifact.entry} cannot be loaded on {info.name} ({info.product})"
-    widths = queue.sycl_device.sub_group_sizes
+def check_warps(
+    artifact: Artifact, entry: EntryPoint, info: DeviceInfo, widths: Sequence[int]
+) -> None:
+    """Raises LoadError where the device has no warps as the module demands them."""
     if entry.subgroup_size is not None and entry.subgroup_size not in widths:
         raise LoadError(
-            f"{what}: it was compiled for warps of {entry.subgroup_size}, the device has warps of "
+            f"{artifact.entry} cannot be loaded on {info.name} ({info.product}): it was compiled "
+            f"for warps of {entry.subgroup_size}, the device has warps of "
             f"{', '.join(map(str, widths))}. Compile it with the option warp_size={max(widths)}."
         )
-    with check(what, LoadError):
-        kernel = build_kernel(queue, artifact.binary, entry.name, options)
-    return IntelModule(kernel, artifact, entry, info, addresses, options, asserts)
 
 
 class IntelModule(ModuleBase):
-    """A built kernel bundle. dpctl gives no machine code out: kept is that it builds."""
+    """A loaded kernel, and what is kept of its module."""
 
     def __init__(
         self,
@@ -62,18 +47,18 @@ class IntelModule(ModuleBase):
         entry: EntryPoint,
         info: DeviceInfo,
         addresses: Addresses,
-        options: str,
+        native: bytes,
         asserts: Asserts | None = None,
     ) -> None:
         super().__init__(kernel, artifact, info, [entry.name])
-        self._options = options
+        self._native = native
         self._entry = entry
         self._addresses = addresses
         self.asserts = asserts
 
     def native(self) -> bytes:
         self.live()
-        return proof_of(self.artifact.binary, self._options)
+        return self._native
 
     def function(self, name: str | None = None) -> IntelFunction:
         kernel = self.described(name)

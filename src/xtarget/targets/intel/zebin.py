@@ -66,7 +66,7 @@ def spirv_of(binary: bytes) -> bytes:
     spirv = _section(binary, _SPIRV)
     if not spirv:
         raise LoadError(
-            "the zebin has no SPIR-V in it, and dpctl loads nothing else. Compile it again."
+            "the zebin has no SPIR-V in it, which other devices load. Compile it again."
         )
     return spirv
 

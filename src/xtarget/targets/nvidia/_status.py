@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..._errors import DeviceLostError, DriverError, LaunchError, LoadError, XTargetError
-from .._meanings import DAMAGED, NO_DEVICE, OUT_OF_MEMORY, TOO_LARGE, WRONG_ARCH, Meaning
+from .._meanings import CAPTURED, DAMAGED, NO_DEVICE, OUT_OF_MEMORY, TOO_LARGE, WRONG_ARCH, Meaning
 
 __all__ = ["check", "checked", "text_of"]
 
@@ -20,9 +20,6 @@ _LOST_TEXT = (
     "arrays, most often). Restart the process; compute-sanitizer finds the access."
 )
 _LOST = Meaning(DeviceLostError, _LOST_TEXT)
-_CAPTURE = Meaning(
-    LaunchError, "This cannot be done while a stream is captured into a graph. Do it before."
-)
 _MEANINGS: dict[str, Meaning] = {
     "OUT_OF_MEMORY": OUT_OF_MEMORY,
     "NO_DEVICE": NO_DEVICE,
@@ -40,10 +37,10 @@ _MEANINGS: dict[str, Meaning] = {
     "INVALID_VALUE": Meaning(LaunchError, "A size, pointer or stream is not valid on this device."),
     "INVALID_HANDLE": Meaning(LaunchError, "The stream or event is closed or of another device."),
     "INVALID_CONTEXT": Meaning(LaunchError, "The stream or array belongs to another context."),
-    "STREAM_CAPTURE_UNSUPPORTED": _CAPTURE,
-    "STREAM_CAPTURE_IMPLICIT": _CAPTURE,
-    "STREAM_CAPTURE_INVALIDATED": _CAPTURE,
-    "STREAM_CAPTURE_ISOLATION": _CAPTURE,
+    "STREAM_CAPTURE_UNSUPPORTED": CAPTURED,
+    "STREAM_CAPTURE_IMPLICIT": CAPTURED,
+    "STREAM_CAPTURE_INVALIDATED": CAPTURED,
+    "STREAM_CAPTURE_ISOLATION": CAPTURED,
     "CONTEXT_IS_DESTROYED": _LOST,
     "ILLEGAL_ADDRESS": _LOST,
     "MISALIGNED_ADDRESS": _LOST,

@@ -66,6 +66,14 @@ class CudaStream(StreamBase):
         self.live()
         return self._number
 
+    def capturing(self) -> bool:
+        handle = self.handle
+        if self.is_default:
+            return False  # CUDA cannot capture the legacy stream
+        with self._device.current():
+            what = f"asking whether a stream of {self.where} is captured"
+            return bool(int(check(driver.cuStreamIsCapturing(handle), what)))
+
     def record(self) -> CudaEvent:
         stream = self.live()
         with self._device.current(), checked(f"recording an event on {self.where}"):

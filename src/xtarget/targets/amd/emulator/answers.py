@@ -100,7 +100,7 @@ class Answers:
         return int(device.hipDeviceSynchronize()[0])
 
     def _hipDeviceGetAttribute(self, device: EmulatedHip, a: Any) -> int:
-        # the driver asks for memory pools alone; the numbers of attributes differ between versions
+        # the driver asks for what there is (pools, cooperative launches), whatever its number is
         return self._out(a[0], (0, 1), "i")
 
     def _hipGetDevicePropertiesR0600(self, device: EmulatedHip, a: Any) -> int:
@@ -116,6 +116,9 @@ class Answers:
         data[_ARCH_AT : _ARCH_AT + len(told.gcnArchName)] = told.gcnArchName.encode()
         ctypes.memmove(a[0], bytes(data), _PROPERTIES)
         return 0
+
+    def _hipDeviceCanAccessPeer(self, device: EmulatedHip, a: Any) -> int:
+        return self._out(a[0], (0, 0), "i")
 
     # -------------------------------------------------------------------------------------- memory
 
@@ -155,6 +158,9 @@ class Answers:
 
     def _hipStreamSynchronize(self, device: EmulatedHip, a: Any) -> int:
         return int(self._of(a[0]).hipStreamSynchronize(a[0])[0])
+
+    def _hipStreamIsCapturing(self, device: EmulatedHip, a: Any) -> int:
+        return self._out(a[1], self._of(a[0]).hipStreamIsCapturing(a[0]), "i")
 
     def _hipStreamWaitEvent(self, device: EmulatedHip, a: Any) -> int:
         return int(self._of(a[1]).hipStreamWaitEvent(a[0], a[1], 0)[0])
@@ -199,3 +205,12 @@ class Answers:
             return int(Status.hipErrorInvalidValue)
         launch: Callable[..., tuple[Any, ...]] = self._of(a[0]).hipModuleLaunchKernel
         return int(launch(*a[0:9], None, ctypes.string_at(a[10], 40))[0])
+
+    def _hipModuleLaunchCooperativeKernel(self, device: EmulatedHip, a: Any) -> int:
+        return int(self._of(a[0]).hipModuleLaunchCooperativeKernel(*a[0:10])[0])
+
+    def _hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(
+        self, device: EmulatedHip, a: Any
+    ) -> int:
+        ask = self._of(a[1]).hipModuleOccupancyMaxActiveBlocksPerMultiprocessor
+        return self._out(a[0], ask(a[1], a[2], a[3]), "i")

@@ -35,6 +35,10 @@ OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "sub": lambda old, x: old - x,
     "min": lambda old, x: x if x < old or old != old else old,
     "max": lambda old, x: x if x > old or old != old else old,
+    "rsub": lambda old, x: x - old,
+    "sub_clamp": lambda old, x: old - x if old > x else type(old)(0),
+    "cond_sub": lambda old, x: old - x if old >= x else old,
+    "csub": lambda old, x: old - x if old > x else type(old)(0),
     "and": lambda old, x: old & x,
     "or": lambda old, x: old | x,
     "xor": lambda old, x: old ^ x,
@@ -95,7 +99,7 @@ def atomic(ins: Instruction, address: Any) -> Callable[[Waves], None]:
     def step(w: Waves) -> None:
         arena = w.group.arena
         addresses, active = address(w)
-        place, full = arena.locate(addresses, size, active, True, size)
+        place, full = arena.locate(addresses, size, active, True, size, name == "cmpswap")
         mask = w.mask if active is None else active
         if w.undefined:
             w.demand(reads, "in an atomic operation", those=mask)

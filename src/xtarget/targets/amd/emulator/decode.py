@@ -29,6 +29,8 @@ _PIP = 'pip install "xtarget[emulate]"'
 _LITERAL, _DPP16, _DPP8, _DPP8FI = 255, 250, 233, 234
 _SOURCES = ("src0", "src1", "src2", "ssrc0", "ssrc1", "srcx0", "srcy0")
 _WITH_LITERAL = ("fmamk", "fmaak", "madmk", "madak", "s_setreg_imm32")
+#: The format of a product with scales, and the upper half of its first word (v_mfma_ld_scale_b32).
+_SCALED, _LOADS_SCALES = "VOP3PX2", bytes((0xAC, 0xD3))
 _SUFFIXES = re.compile(r"(_SDST|_LIT|_DPP16|_DPP8|_MFMA)+$")
 _FORMATS = {"vflat": "flat", "vglobal": "global", "vscratch": "scratch", "vbuffer": "mubuf"}
 #: Fields whose names differ between the generations.
@@ -57,6 +59,17 @@ _GFX90A: Mapping[tuple[str, int], str] = {
     ("VOP3P", 0x6D): "v_mfma_f32_16x16x8_bf16",
 }
 
+#: Accesses of less than a register.
+_PARTS = tuple(
+    (rf"^((?:global|flat|buffer|scratch)_{way})_{part}((?:_d16(?:_hi)?)?)$", rf"\1\2_{new}")
+    for way, part, new in (
+        ("load", "ubyte", "u8"),
+        ("load", "sbyte", "i8"),
+        ("load", "short", "b16"),
+        ("store", "byte", "b8"),
+        ("store", "short", "b16"),
+    )
+)
 #: One name for each meaning: pattern to replacement, tried in this order.
 _ALIASES = tuple(
     (re.compile(pattern), new)
@@ -75,26 +88,18 @@ _ALIASES = tuple(
         (r"_dwordx8$", "_b256"),
         (r"_dwordx16$", "_b512"),
         (r"_dword$", "_b32"),
-        (r"^((?:global|flat|buffer|scratch)_load)_ubyte_d16_hi$", r"\1_d16_hi_u8"),
-        (r"^((?:global|flat|buffer|scratch)_load)_sbyte_d16_hi$", r"\1_d16_hi_i8"),
-        (r"^((?:global|flat|buffer|scratch)_load)_short_d16_hi$", r"\1_d16_hi_b16"),
-        (r"^((?:global|flat|buffer|scratch)_load)_ubyte_d16$", r"\1_d16_u8"),
-        (r"^((?:global|flat|buffer|scratch)_load)_sbyte_d16$", r"\1_d16_i8"),
-        (r"^((?:global|flat|buffer|scratch)_load)_short_d16$", r"\1_d16_b16"),
-        (r"^((?:global|flat|buffer|scratch)_store)_byte_d16_hi$", r"\1_d16_hi_b8"),
-        (r"^((?:global|flat|buffer|scratch)_store)_short_d16_hi$", r"\1_d16_hi_b16"),
-        (r"^((?:global|flat|buffer|scratch)_store)_byte$", r"\1_b8"),
-        (r"^((?:global|flat|buffer|scratch)_store)_short$", r"\1_b16"),
+        *_PARTS,
         (r"_ubyte$", "_u8"),
         (r"_sbyte$", "_i8"),
         (r"_ushort$", "_u16"),
         (r"_sshort$", "_i16"),
         (r"^v_(add|sub|subrev)_(u32|u16)$", r"v_\1_nc_\2"),
-        (r"^v_(sub)_i16$", r"v_\1_nc_u16"),
+        (r"^v_(add|sub)_(i16|i32)$", r"v_\1_nc_\2"),
         (r"^v_addc_co_u32$", "v_add_co_ci_u32"),
         (r"^v_subb_co_u32$", "v_sub_co_ci_u32"),
         (r"^v_subbrev_co_u32$", "v_subrev_co_ci_u32"),
         (r"^v_(max|min|med|maxmin|minmax)(3?)_num_", r"v_\1\2_"),
+        (r"^(ds|v_pk)_(min|max)_num_", r"\1_\2_"),
         (r"^v_mad_co_([ui]64)", r"v_mad_\1"),
         (r"^v_mad_mix", "v_fma_mix"),
         (r"^(s_and|s_or)n2_", r"\1_not1_"),
@@ -149,6 +154,10 @@ class Instruction:
         fields: the encoding's fields as stored.
         literal: the 32-bit constant behind the instruction.
         second: the other half's mnemonic (`vopd`).
+        saturates: what overflows half precision or less becomes the largest number (the mode
+            FP16_OVFL, which a kernel sets while it runs).
+        whole_words: a load of a word may reach beyond a buffer that ends within it, for an atomic
+            operation on a part of the word.
     """
 
     address: int
@@ -161,6 +170,8 @@ class Instruction:
     dpp: Dpp | None = None
     sdwa: bool = False
     second: str = ""
+    saturates: bool = False
+    whole_words: bool = False
 
     @property
     def cdna(self) -> bool:
@@ -196,7 +207,9 @@ def _match(generation: str, data: bytes) -> tuple[Any, str] | None:
     long = _long_forms(generation)
     if long:
         found = _search(long, data)
-        if found is not None:
+        # its second half is an instruction of its own, which may stand behind any other
+        scales = found is None or found[0].__name__ != _SCALED or data[2:4] == _LOADS_SCALES
+        if found is not None and scales:
             return found
     return _match_word(generation, data[:4])
 
@@ -226,9 +239,12 @@ def _search(forms: tuple[Any, ...], head: bytes) -> tuple[Any, str] | None:
             raw = int.from_bytes(head, "little")
             found = object.__new__(form)
             found._raw = raw
-            if hasattr(form, "opx"):
+            if not hasattr(form, "opx"):
+                return form, found.op.name
+            try:
                 return form, f"{found.opx.name}+{found.opy.name}"
-            return form, found.op.name
+            except ValueError:  # a number that no operation has
+                return None
     return None
 
 
@@ -240,8 +256,11 @@ def _name(name: str) -> str:
     return name
 
 
-def decode(code: bytes, arch: str) -> list[Instruction]:
+def decode(code: bytes, arch: str, first: int = 0) -> list[Instruction]:
     """All instructions of a kernel.
+
+    Args:
+        first: address of the first one.
 
     Raises:
         UnsupportedInstruction: bytes that are no instruction of this arch.
@@ -250,7 +269,7 @@ def decode(code: bytes, arch: str) -> list[Instruction]:
     found, position = [], 0
     padded = code + bytes(16)
     while position < len(code):
-        instruction = _one(padded[position : position + 16], position, arch)
+        instruction = _one(padded[position : position + 16], first + position, arch)
         found.append(instruction)
         position += instruction.size
     return found
@@ -285,7 +304,9 @@ def _one(data: bytes, address: int, arch: str) -> Instruction:
         for key, field in form._fields
         if key not in ("encoding", "seg")
     }
-    if (kind.startswith("VOP3P_") and "_MFMA" in kind) or "mfma" in mnemonic:
+    if kind == _SCALED:
+        base = "mfma"
+    elif (kind.startswith("VOP3P_") and "_MFMA" in kind) or "mfma" in mnemonic:
         base = "mfma"
         fields.update(acc=raw >> 59 & 3, acc_cd=raw >> 15 & 1, cbsz=raw >> 8 & 7)
         fields.update(abid=raw >> 11 & 15, blgp=raw >> 61 & 7)
@@ -294,6 +315,8 @@ def _one(data: bytes, address: int, arch: str) -> Instruction:
         sign = (field.mask + 1) >> 1
         fields["offset"] = (fields["offset"] ^ sign) - sign
     size = 8 if base.startswith(("vop3", "vopd", "mfma")) else form._base_size
+    if kind == _SCALED:
+        size = 16
     if base in ("vop1", "vop2", "vopc", "sop1", "sop2", "sopc", "sopk", "sopp"):
         size = 4
     literal, dpp = None, None

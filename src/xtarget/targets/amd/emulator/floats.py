@@ -17,6 +17,7 @@ from .memory import Array
 __all__ = [
     "bf16_bits",
     "bf16_value",
+    "bounded",
     "classify",
     "div_fixup",
     "div_scale",
@@ -176,6 +177,21 @@ def rtz16(x: Array) -> Array:
     near = x.astype(np.float16)
     over = np.abs(near.astype(np.float32)) > np.abs(x)
     return np.where(over, (near.view(np.uint16) - np.uint16(1)).view(np.float16), near)
+
+
+def bounded(half: Array, *operands: Array) -> Array:
+    """float16 results with the largest number in place of the infinities that were no operand's,
+    nor a pole's (of a function of one operand, at 0)."""
+    over = np.isinf(half)
+    if not over.any():
+        return half
+    if len(operands) == 1:
+        over = over & (operands[0] != 0)
+    for operand in operands:
+        if operand.dtype.kind == "f":
+            over = over & ~np.isinf(operand)
+    result: Array = np.where(over, np.copysign(np.float16(65504), half), half)
+    return result
 
 
 def bf16_bits(x: Array) -> Array:

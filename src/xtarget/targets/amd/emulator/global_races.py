@@ -64,10 +64,10 @@ class GlobalRaces:
         self._time = np.zeros(count, np.int32)
         self._barrier_at = self._time.copy()
 
-    def barrier(self) -> None:
-        """All blocks that are stepped together have passed one."""
-        self._time += 1
-        self._barrier_at = self._time.copy()
+    def barrier(self, blocks: Array) -> None:
+        """These of the blocks that are stepped together have passed one."""
+        self._time[blocks] += 1
+        self._barrier_at[blocks] = self._time[blocks]
 
     def load(self, w: Waves, place: Array, active: Array | None, nbytes: int) -> None:
         """A read of `nbytes` at each place (an offset in the arena)."""

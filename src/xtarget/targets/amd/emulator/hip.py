@@ -6,32 +6,31 @@ something waits for it, as on a GPU, so that a missing synchronisation shows.
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from ...._errors import KernelFault, LoadError
-from .hip_types import Attribute, Kind, Status, kernarg_of
+from .hip_types import Attribute, Kind, Status, kernarg_behind, kernarg_of
 from .launch import Image, Limits, Loaded
 from .memory import Arena
+from .queues import OK, Queues
 
 __all__ = ["HANDLES", "EmulatedHip"]
 
 _VERSION = 70_253_211
 _CAPACITY = 1 << 30
 _LDS = {"gfx950": 163_840}
+#: What a cooperative launch may have: the device has one "multiprocessor", which takes as many.
+_THREADS_TOGETHER = 1 << 16
 #: Handles of device n start at (n + 1) times this.
 HANDLES = 1 << 32
 
 
-_OK = (Status.hipSuccess,)
-
-
-class EmulatedHip:
+class EmulatedHip(Queues):
     """One emulated device.
 
     Args:
@@ -41,8 +40,7 @@ class EmulatedHip:
 
     Attributes:
         executed: lane-instructions since the start.
-        lost: what a kernel did wrong, after which the device is of no use.
-        when_lost: called then.
+        when_lost: called when a kernel fails, after which the device is of no use.
     """
 
     hipDeviceAttribute_t = Attribute
@@ -50,16 +48,11 @@ class EmulatedHip:
     hipError_t = Status
 
     def __init__(self, arch: str, limits: Limits, ordinal: int = 0) -> None:
+        super().__init__((ordinal + 1) * HANDLES)
         self.arch, self.limits = arch, limits
         self.arena = Arena(_CAPACITY, ordinal)
         self.executed = 0
-        self._lock = threading.RLock()
-        self._last = ""
-        self.lost = ""
         self.when_lost: Callable[[], None] = lambda: None
-        self._queues: dict[int, list[Callable[[], None]]] = {0: []}
-        self._events: dict[int, float | None] = {}
-        self._handles = (ordinal + 1) * HANDLES
         self._images: dict[int, Image] = {}
         self._functions: dict[int, Loaded] = {}
 
@@ -75,10 +68,10 @@ class EmulatedHip:
         return Status.hipSuccess, 0
 
     def hipSetDevice(self, ordinal: int) -> tuple[Any, ...]:
-        return _OK if ordinal == 0 else self._no("hipErrorInvalidDevice", f"device {ordinal}")
+        return OK if ordinal == 0 else self._no("hipErrorInvalidDevice", f"device {ordinal}")
 
     def hipDeviceGetAttribute(self, attribute: Any, ordinal: int) -> tuple[Any, ...]:
-        return Status.hipSuccess, int(attribute == 1)
+        return Status.hipSuccess, int(attribute in tuple(Attribute))
 
     def hipGetDeviceProperties(self, ordinal: int) -> tuple[Any, ...]:
         return Status.hipSuccess, SimpleNamespace(
@@ -94,15 +87,6 @@ class EmulatedHip:
 
     def hipGetErrorString(self, status: Any) -> tuple[Any, ...]:
         return Status.hipSuccess, self._last
-
-    def _no(self, status: str, why: str) -> tuple[Any, ...]:
-        self._last = why
-        return (Status[status],)
-
-    def _unusable(self) -> tuple[Any, ...]:
-        """The answer once a kernel has failed. As on a GPU that stays so, until the device is
-        opened again; giving things back still works."""
-        return self._no("hipErrorContextIsDestroyed", f"a kernel failed before: {self.lost}")
 
     # -------------------------------------------------------------------------------------- memory
 
@@ -124,7 +108,7 @@ class EmulatedHip:
         self._drain_all()
         with self._lock:
             if self.arena.free(address):
-                return _OK
+                return OK
         return self._no("hipErrorInvalidValue", f"0x{address:x} is no buffer that is in use")
 
     def hipFreeAsync(self, address: int, stream: int) -> tuple[Any, ...]:
@@ -140,7 +124,7 @@ class EmulatedHip:
                 self.arena.free(address)
 
             self._enqueue(stream, free)
-        return _OK
+        return OK
 
     def hipMemGetInfo(self) -> tuple[Any, ...]:
         return Status.hipSuccess, _CAPACITY - self.arena.used, _CAPACITY
@@ -165,7 +149,7 @@ class EmulatedHip:
                 self.arena.mark(address, nbytes)
             else:
                 np.frombuffer(to, np.uint8)[:nbytes] = span
-        return _OK
+        return OK
 
     # ------------------------------------------------------------------------------------- modules
 
@@ -204,22 +188,50 @@ class EmulatedHip:
             for handle in [h for h, f in self._functions.items() if f.image is image]:
                 del self._functions[handle]
             image.close()
-        return _OK
+        return OK
 
-    def hipModuleLaunchKernel(
+    def hipModuleLaunchKernel(self, function: int, *given: Any) -> tuple[Any, ...]:
+        """`given`: grid, block, dynamic LDS, stream, kernelParams and extra."""
+        *sizes, stream, _, extra = given
+        return self._launch(function, sizes, stream, lambda loaded: kernarg_of(extra))
+
+    def hipModuleLaunchCooperativeKernel(self, function: int, *given: Any) -> tuple[Any, ...]:
+        """`given`: grid, block, dynamic LDS, stream and kernelParams."""
+        *sizes, stream, parameters = given
+        blocks, threads = math.prod(sizes[:3]), math.prod(sizes[3:6])
+        most = _THREADS_TOGETHER // max(threads, 1)
+        if blocks > most:
+            return self._no(
+                "hipErrorCooperativeLaunchTooLarge",
+                f"{blocks:,} blocks that have to run at the same time; {most:,} can",
+            )
+
+        def kernarg(loaded: Loaded) -> bytes | None:
+            return kernarg_behind(parameters, loaded.kernel.arguments, loaded.kernel.kernarg_bytes)
+
+        return self._launch(function, sizes, stream, kernarg, together=True)
+
+    def hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(
+        self, function: int, threads: int, shared: int
+    ) -> tuple[Any, ...]:
+        if function not in self._functions:
+            return (*self._no("hipErrorInvalidHandle", "there is no such function"), 0)
+        return Status.hipSuccess, _THREADS_TOGETHER // max(threads, 1)
+
+    def _launch(
         self,
         function: int,
-        gx: int,
-        gy: int,
-        gz: int,
-        bx: int,
-        by: int,
-        bz: int,
-        shared: int,
+        sizes: Sequence[int],
         stream: int,
-        parameters: Any,
-        extra: Any,
+        kernarg_for: Callable[[Loaded], bytes | None],
+        together: bool = False,
     ) -> tuple[Any, ...]:
+        """Queue a launch.
+
+        Args:
+            sizes: grid, block and dynamic LDS.
+            together: all blocks at the same time.
+        """
         if self.lost:
             return self._unusable()
         loaded = self._functions.get(function)
@@ -227,6 +239,7 @@ class EmulatedHip:
             what = "function" if loaded is None else f"stream 0x{stream:x}"
             return self._no("hipErrorInvalidHandle", f"there is no such {what}")
         kernel = loaded.kernel
+        gx, gy, gz, bx, by, bz, shared = sizes
         if (bx, by, bz) != (kernel.max_threads, 1, 1):
             return self._no(
                 "hipErrorInvalidConfiguration",
@@ -238,7 +251,7 @@ class EmulatedHip:
             return self._no("hipErrorInvalidValue", f"{shared:,} bytes of LDS; there are {limit:,}")
         if min(gx, gy, gz) < 1 or gx * bx >= 1 << 32:
             return self._no("hipErrorInvalidValue", f"the grid {gx} x {gy} x {gz}")
-        kernarg = kernarg_of(extra)
+        kernarg = kernarg_for(loaded)
         if kernarg is None or len(kernarg) != kernel.kernarg_bytes:
             found = "none" if kernarg is None else f"{len(kernarg)} bytes"
             return self._no(
@@ -248,7 +261,8 @@ class EmulatedHip:
 
         def run() -> None:
             try:
-                self.executed += loaded.run((gx, gy, gz), bx, shared, kernarg, self.limits)
+                grid = (gx, gy, gz)
+                self.executed += loaded.run(grid, bx, shared, kernarg, self.limits, together)
             except KernelFault as fault:
                 self.lost = str(fault)
                 self.when_lost()
@@ -256,126 +270,4 @@ class EmulatedHip:
 
         with self._lock:
             self._enqueue(stream, run)
-        return _OK
-
-    # -------------------------------------------------------------------------- streams and events
-
-    def hipStreamCreateWithFlags(self, flags: int) -> tuple[Any, ...]:
-        if self.lost:
-            return (*self._unusable(), None)
-        handle = self._handle()
-        self._queues[handle] = []
-        return Status.hipSuccess, handle
-
-    def hipStreamDestroy(self, stream: int) -> tuple[Any, ...]:
-        if stream == 0 or stream not in self._queues:
-            return self._no("hipErrorInvalidHandle", f"no stream 0x{stream:x}")
-        self._drain(stream)
-        del self._queues[stream]
-        return _OK
-
-    def hipStreamSynchronize(self, stream: int) -> tuple[Any, ...]:
-        if self.lost:
-            return self._unusable()
-        if stream not in self._queues:
-            return self._no("hipErrorInvalidHandle", f"no stream 0x{stream:x}")
-        self._drain(stream)
-        return _OK
-
-    def hipDeviceSynchronize(self) -> tuple[Any, ...]:
-        if self.lost:
-            return self._unusable()
-        self._drain_all()
-        return _OK
-
-    def hipStreamWaitEvent(self, stream: int, event: int, flags: int) -> tuple[Any, ...]:
-        if self.lost:
-            return self._unusable()
-        if stream not in self._queues or event not in self._events:
-            return self._no("hipErrorInvalidHandle", "no such stream or event")
-        owner = self._owner(event)
-        if owner is not None:
-            self._enqueue(stream, lambda: self._drain_to(owner, event))
-        return _OK
-
-    def hipEventCreateWithFlags(self, flags: int) -> tuple[Any, ...]:
-        handle = self._handle()
-        self._events[handle] = None
-        return Status.hipSuccess, handle
-
-    def hipEventRecord(self, event: int, stream: int) -> tuple[Any, ...]:
-        if self.lost:
-            return self._unusable()
-        if stream not in self._queues or event not in self._events:
-            return self._no("hipErrorInvalidHandle", "no such stream or event")
-
-        def reach() -> None:
-            if event in self._events:
-                self._events[event] = time.perf_counter()
-
-        reach.__dict__["event"] = event
-        with self._lock:
-            self._enqueue(stream, reach)
-        return _OK
-
-    def hipEventSynchronize(self, event: int) -> tuple[Any, ...]:
-        if self.lost:
-            return self._unusable()
-        if event not in self._events:
-            return self._no("hipErrorInvalidHandle", "no such event")
-        owner = self._owner(event)
-        if owner is not None:
-            self._drain_to(owner, event)
-        return _OK
-
-    def hipEventElapsedTime(self, start: int, end: int) -> tuple[Any, ...]:
-        first, last = self._events.get(start), self._events.get(end)
-        if first is None or last is None:
-            return (*self._no("hipErrorNotReady", "an event was not reached yet"), 0.0)
-        return Status.hipSuccess, 1e3 * (last - first)
-
-    def hipEventDestroy(self, event: int) -> tuple[Any, ...]:
-        if event not in self._events:
-            return self._no("hipErrorInvalidHandle", "no such event")
-        del self._events[event]
-        return _OK
-
-    # --------------------------------------------------------------------------------------- queue
-
-    def _handle(self) -> int:
-        with self._lock:
-            self._handles += 16
-            return self._handles
-
-    def _enqueue(self, stream: int, work: Callable[[], None]) -> None:
-        """HIP's null stream is in order with all others: it runs them first, and is run first."""
-        if stream == 0:
-            for other, queue in self._queues.items():
-                if other and queue:
-                    self._queues[0].append(lambda other=other: self._drain(other))  # type: ignore[misc]
-        elif self._queues[0]:
-            self._queues[stream].append(lambda: self._drain(0))
-        self._queues[stream].append(work)
-
-    def _owner(self, event: int) -> int | None:
-        """The stream in which an event waits to be reached."""
-        for stream, queue in self._queues.items():
-            if any(getattr(work, "event", None) == event for work in queue):
-                return stream
-        return None
-
-    def _drain(self, stream: int) -> None:
-        with self._lock:
-            queue = self._queues.get(stream, [])
-            while queue:
-                queue.pop(0)()
-
-    def _drain_to(self, stream: int, event: int) -> None:
-        with self._lock:
-            queue = self._queues.get(stream, [])
-            while queue and any(getattr(work, "event", None) == event for work in queue):
-                queue.pop(0)()
-
-    def _drain_all(self) -> None:
-        for stream in list(self._queues):
-            self._drain(stream)
+        return OK

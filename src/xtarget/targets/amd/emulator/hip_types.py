@@ -5,9 +5,12 @@ from __future__ import annotations
 import ctypes
 import enum
 import struct
+from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["Attribute", "Kind", "Status", "kernarg_of"]
+from ..code_object import KernelArgument
+
+__all__ = ["Attribute", "Kind", "Status", "kernarg_behind", "kernarg_of"]
 
 _END, _POINTER, _SIZE = 3, 1, 2
 
@@ -28,11 +31,13 @@ class Status(enum.IntEnum):
     hipErrorNotReady = 600
     hipErrorContextIsDestroyed = 709
     hipErrorLaunchFailure = 719
+    hipErrorCooperativeLaunchTooLarge = 720
     hipErrorNotSupported = 801
 
 
 class Attribute(enum.IntEnum):
     hipDeviceAttributeMemoryPoolsSupported = 1
+    hipDeviceAttributeCooperativeLaunch = 2
 
 
 class Kind(enum.IntEnum):
@@ -52,3 +57,26 @@ def kernarg_of(extra: Any) -> bytes | None:
         return None
     size = ctypes.c_size_t.from_address(head[3]).value
     return ctypes.string_at(head[1], size)
+
+
+def kernarg_behind(
+    parameters: Any, arguments: Sequence[KernelArgument], nbytes: int
+) -> bytes | None:
+    """The argument bytes of a launch that gives the address of each value.
+
+    Args:
+        parameters: the addresses in C's form: an array, or where there is one.
+        arguments: of the kernel.
+        nbytes: size of all arguments.
+    """
+    if not parameters:
+        return None
+    at = parameters if isinstance(parameters, int) else ctypes.addressof(parameters)
+    given = [a for a in arguments if not a.hidden]
+    found, result = (ctypes.c_void_p * len(given)).from_address(at), bytearray(nbytes)
+    for argument, address in zip(given, found, strict=True):
+        if not address:
+            return None
+        value = ctypes.string_at(address, argument.size)
+        result[argument.offset : argument.offset + argument.size] = value
+    return bytes(result)

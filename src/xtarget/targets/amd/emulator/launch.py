@@ -15,7 +15,7 @@ import numpy as np
 from ...._errors import KernelFault, LoadError
 from ..._elf import Elf
 from ..code_object import CodeObject, Kernel
-from .decode import decode
+from .decode import Instruction, decode
 from .global_races import GlobalRaces
 from .memory import HOST_CALLS, Arena, Array, Block
 from .private import SWIZZLED
@@ -28,11 +28,15 @@ __all__ = ["Image", "Limits", "Loaded"]
 
 _DESCRIPTOR = struct.Struct("<IIIIq20xIIIHH4x")
 _ALLOCATED = 2
+#: STT_FUNC.
+_FUNCTION = 2
 #: SHT_RELA, SHT_REL.
 _RELOCATIONS = (4, 9)
 #: How many lanes are stepped together: enough to make NumPy's cost of a call small.
 _LANES_TOGETHER = 2048
 _PRELOAD_SKIPS = 256
+#: Vector registers of a thread on gfx90a and later, accumulators included.
+_MOST_REGISTERS = 512
 #: How many times that a launch has to be, before several processes are started for it.
 _WORTH_A_FORK = 8
 
@@ -118,13 +122,34 @@ class Image:
         if start != symbols[name].value:
             raise LoadError(f"the descriptor of {name} leads to another place than its code.")
         descriptor = _Descriptor(entry, rsrc1, rsrc2, rsrc3, properties, preload)
+        counts = (kernel.resources.registers or 0, kernel.resources.accumulator_registers or 0)
+        if max(counts) > _MOST_REGISTERS:
+            raise LoadError(f"{name} asks for {max(counts):,} vector registers.")
         if (rsrc1 >> 12 & 0xFF) != 0xF0:
             raise LoadError(
                 f"{name} asks for a float mode (0x{rsrc1 >> 12 & 0xFF:02x}) other than IEEE's "
                 "rounding with subnormals, which the emulator does not have."
             )
-        program = Program(name, self.arch, decode(code, self.arch))
+        if not code:
+            raise LoadError(f"{name} has no code.")
+        instructions = decode(code, self.arch)
+        if any(i.mnemonic == "s_swappc_b64" for i in instructions):
+            instructions = sorted((*instructions, *self._functions(start)), key=lambda i: i.address)
+        program = Program(name, self.arch, instructions, self.block.start + start)
         return Loaded(self, kernel, descriptor, program)
+
+    def _functions(self, start: int) -> list[Instruction]:
+        """The functions that are no kernels, at their distances from a kernel's start."""
+        return [
+            instruction
+            for symbol in self._elf.symbols()
+            if symbol.info & 15 == _FUNCTION
+            and symbol.size
+            and symbol.name not in self.code.kernels
+            for instruction in decode(
+                self._slice(symbol.value, symbol.size), self.arch, symbol.value - start
+            )
+        ]
 
     def _slice(self, address: int, size: int) -> bytes:
         for section in self._elf.sections:
@@ -147,9 +172,18 @@ class Loaded:
         self._lanes = kernel.wavefront_size
 
     def run(
-        self, grid: tuple[int, int, int], block: int, shared: int, kernarg: bytes, limits: Limits
+        self,
+        grid: tuple[int, int, int],
+        block: int,
+        shared: int,
+        kernarg: bytes,
+        limits: Limits,
+        together: bool = False,
     ) -> int:
         """Run a whole grid; returns the number of lane-instructions.
+
+        Args:
+            together: all blocks at the same time, so that they can wait for each other.
 
         Raises:
             KernelFault: what the kernel did wrong, where.
@@ -173,7 +207,9 @@ class Loaded:
                 arena.blank(segment.start + first, size)
             segment.writable = False
             arena.labels = self._labels(kernarg)
-            return self._grid(grid, waves_per_block, shared, segment.start, kernarg, limits)
+            return self._grid(
+                grid, waves_per_block, shared, segment.start, kernarg, limits, together
+            )
         finally:
             arena.free(segment.start)
 
@@ -219,35 +255,43 @@ class Loaded:
         kernarg_at: int,
         kernarg: bytes,
         limits: Limits,
+        at_once: bool,
     ) -> int:
         total = grid[0] * grid[1] * grid[2]
-        together = max(1, _LANES_TOGETHER // (waves_per_block * self._lanes))
+        together = total if at_once else max(1, _LANES_TOGETHER // (waves_per_block * self._lanes))
         lds = shared + (self.kernel.resources.static_shared_bytes or 0)
         private = self.kernel.resources.local_bytes or 0
         memory = GlobalRaces(self.image.arena, waves_per_block, grid) if limits.races else None
 
         def part(start: int, end: int) -> int:
-            spent = 0
-            for first in range(start, end, together):
-                spent += batch(first, min(first + together, end), limits.budget - spent)
+            spent, place = 0, start
+
+            def batch() -> Waves | None:
+                nonlocal place
+                first, place = place, min(place + together, end)
+                if first == place:
+                    return None
+                index = np.arange(first, place)
+                blocks = np.stack(
+                    [index % grid[0], index // grid[0] % grid[1], index // (grid[0] * grid[1])], 1
+                )
+                count = len(index) * waves_per_block
+                scratch = np.full((count, self._lanes, private), 0x5A, np.uint8)
+                group = Group(self.image.arena, blocks, waves_per_block, lds, scratch)
+                if memory is not None:
+                    memory.begin(first, len(index))
+                    group.races = Races(group, memory)
+                return self._waves(group, blocks, waves_per_block, kernarg_at, kernarg)
+
+            # the record of races is of one batch at a time
+            more = batch if memory is None else lambda: None
+            while (waves := batch()) is not None:
+                spent += self.program.run(waves, limits.budget - spent, more)
             return spent
 
-        def batch(first: int, last: int, budget: int) -> int:
-            index = np.arange(first, last)
-            blocks = np.stack(
-                [index % grid[0], index // grid[0] % grid[1], index // (grid[0] * grid[1])], 1
-            )
-            count = len(index) * waves_per_block
-            scratch = np.full((count, self._lanes, private), 0x5A, np.uint8)
-            group = Group(self.image.arena, blocks, waves_per_block, lds, scratch)
-            if memory is not None:
-                memory.begin(first, len(index))
-                group.races = Races(group, memory)
-            waves = self._waves(group, blocks, waves_per_block, kernarg_at, kernarg)
-            return self.program.run(waves, budget)
-
         # atomic operations are whole within one process only, and so is the record of races
-        alone = limits.races or self.program.atomic or total < _WORTH_A_FORK * together
+        shares = at_once or self.program.atomic or self.program.waits
+        alone = limits.races or shares or total < _WORTH_A_FORK * together
         if limits.processes > 1 and not alone:
             return share(total, together, limits.processes, part)
         return part(0, total)

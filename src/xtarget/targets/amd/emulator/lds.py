@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
+from . import lds_atomics
 from .access import SIZES, load_part, store_part
-from .atomics import OPERATIONS, perform
 from .decode import Instruction
-from .memory import Array, Fault
+from .lds_atomics import lds_places
+from .memory import Array
 from .operands import unsupported
 from .valu import Step
 from .waves import ACC, Waves
@@ -20,10 +20,7 @@ __all__ = ["build"]
 
 _NAME = re.compile(r"^ds_(load|store)_([uib]\d+)(_d16)?(_hi)?$")
 _TWO = re.compile(r"^ds_(load|store)_2addr_(stride64_)?b(32|64)$")
-_ATOMIC = re.compile(r"^ds_([a-z]+?)(_rtn)?_([uibf]\d+)$")
-_TRANSPOSED = re.compile(r"^ds_load_b64_tr_b(8|16)$")
-_DTYPES = {"u32": np.uint32, "i32": np.int32, "b32": np.uint32, "f32": np.float32,
-           "u64": np.uint64, "i64": np.int64, "b64": np.uint64, "f64": np.float64}  # fmt: skip
+_TRANSPOSED = re.compile(r"^ds_load_(?:b64|b96)_tr_b(4|6|8|16)$")
 
 
 def build(ins: Instruction) -> Step | None:
@@ -50,51 +47,11 @@ def build(ins: Instruction) -> Step | None:
         if way == "load":
             return _load(ins, suffix, bool(d16), bool(high))
         return _store(ins, suffix, bool(high))
-    match = _ATOMIC.match(ins.mnemonic)
-    if match and match[1] in OPERATIONS and match[3] in _DTYPES:
-        return _atomic(ins, match[1], bool(match[2]), _DTYPES[match[3]])
-    return None
+    return lds_atomics.build(ins)
 
 
 def _base(ins: Instruction) -> int:
     return ACC if ins.fields.get("acc") else 0
-
-
-def _places(w: Waves, register: int, offset: int, nbytes: int, verb: str) -> Array:
-    """Byte offsets in the group's LDS, with every active lane's access checked.
-
-    Raises:
-        Fault: beyond the launch's LDS, misaligned, or an address that was never written.
-    """
-    group = w.group
-    if w.undefined:
-        w.demand((register,), "as an address in LDS")
-    # 32 bits: LLVM puts what is below zero in the register, and the rest in the offset
-    place = (w.vu[register] + np.uint32(offset)).astype(np.int64)
-    wrong = place + nbytes > group.lds_bytes
-    if not w.full:
-        wrong &= w.mask
-    if wrong.any():
-        lane = int(np.argmax(wrong))
-        raise Fault(
-            f"{verb} {nbytes} bytes of LDS at {place.reshape(-1)[lane]}; the launch has "
-            f"{group.lds_bytes}",
-            lane,
-        )
-    align = min(nbytes, 4)
-    if align > 1:
-        wrong = (place & (align - 1)) != 0
-        if not w.full:
-            wrong &= w.mask
-        if wrong.any():
-            lane = int(np.argmax(wrong))
-            raise Fault(
-                f"{verb} LDS at {place.reshape(-1)[lane]}, which is not a multiple of {align} as "
-                "it has to be",
-                lane,
-            )
-    place = place + (w.block * group.room)[:, None]
-    return place if w.full else np.where(w.mask, place, (w.block * group.room)[:, None])
 
 
 def _read(w: Waves, place: Array, register: int, words: int) -> None:
@@ -143,7 +100,7 @@ def _load(ins: Instruction, suffix: str, d16: bool, high: bool) -> Step:
     offset = ins.fields["offset1"] << 8 | ins.fields["offset0"]
 
     def step(w: Waves) -> None:
-        place = _places(w, address, offset, nbytes, "reads")
+        place = lds_places(w, address, offset, nbytes, "reads")
         if nbytes >= 4:
             _read(w, place, register, nbytes // 4)
             return
@@ -167,7 +124,7 @@ def _store(ins: Instruction, suffix: str, high: bool) -> Step:
     offset = ins.fields["offset1"] << 8 | ins.fields["offset0"]
 
     def step(w: Waves) -> None:
-        place = _places(w, address, offset, nbytes, "writes")
+        place = lds_places(w, address, offset, nbytes, "writes")
         if nbytes >= 4:
             _write(w, place, register, nbytes // 4)
             return
@@ -197,7 +154,8 @@ def _two(ins: Instruction, load: bool, nbytes: int, stride: int) -> Step:
     def step(w: Waves) -> None:
         # both addresses first: the destination may be the address register
         places = [
-            _places(w, address, offset, nbytes, "reads" if load else "writes") for offset in offsets
+            lds_places(w, address, offset, nbytes, "reads" if load else "writes")
+            for offset in offsets
         ]
         for place, register in zip(places, registers, strict=True):
             (_read if load else _write)(w, place, register, words)
@@ -206,13 +164,15 @@ def _two(ins: Instruction, load: bool, nbytes: int, stride: int) -> Step:
 
 
 def _transposed(ins: Instruction, bits: int) -> Step:
-    """ds_read_b64_tr: each lane's 64 bits are a row's piece; 16 lanes together transpose them.
+    """ds_read_b64_tr and ds_read_b96_tr: what a lane reads is a row's piece; 16 lanes together
+    transpose them.
 
     A group of 16 lanes holds a tile of 16 columns; lane l ends with column l.
     """
     address, register = ins.fields["addr"], ins.fields["vdst"] + _base(ins)
     offset = ins.fields["offset1"] << 8 | ins.fields["offset0"]
-    count = 64 // bits
+    words = 3 if bits == 6 else 2
+    count = 32 * words // bits
     dtype = np.uint16 if bits == 16 else np.uint8
     lane, element = np.arange(16)[:, None], np.arange(count)[None, :]
     from_lane = element * (16 // count) + lane // count
@@ -221,46 +181,25 @@ def _transposed(ins: Instruction, bits: int) -> Step:
     def step(w: Waves) -> None:
         if not w.full:
             raise unsupported(ins, "with inactive lanes")
-        place = _places(w, address, offset, 8, "reads")
-        _read(w, place, register, 2)
-        both = np.stack([w.vu[register], w.vu[register + 1]], axis=-1)
-        tiles = both.view(dtype).reshape(w.count, w.lanes // 16, 16, count)
+        place = lds_places(w, address, offset, 4 * words, "reads")
+        _read(w, place, register, words)
+        raw = np.stack(w.vu[register : register + words], axis=-1)
+        if bits >= 8:
+            tiles = raw.view(dtype).reshape(w.count, w.lanes // 16, 16, count)
+        else:
+            bit = np.unpackbits(raw.view(np.uint8), axis=-1, bitorder="little")
+            tiles = bit.reshape(w.count, w.lanes // 16, 16, count, bits)
         turned = np.ascontiguousarray(tiles[:, :, from_lane, from_element])
-        words = turned.view(np.uint32).reshape(w.count, w.lanes, 2)
-        w.vu[register][...] = words[..., 0]
-        w.vu[register + 1][...] = words[..., 1]
-        for r in (register, register + 1):
+        if bits < 8:
+            shape = (w.count, w.lanes, count * bits)
+            turned = np.packbits(turned.reshape(shape), axis=-1, bitorder="little")
+        found = turned.view(np.uint32).reshape(w.count, w.lanes, words)
+        for i in range(words):
+            w.vu[register + i][...] = found[..., i]
+        for r in range(register, register + words):
             if r in w.undefined:  # where one of 16 lanes is undefined, take all of them so
                 rows = w.undefined[r].reshape(w.count, -1, 16).any(axis=-1)
                 w.undefined[r] = np.repeat(rows, 16, axis=1)
-
-    return step
-
-
-def _atomic(ins: Instruction, name: str, returns: bool, dtype: Any) -> Step:
-    size = np.dtype(dtype).itemsize
-    words = size // 4
-    fields = ins.fields
-    address, data, target = fields["addr"], fields["data0"], fields["vdst"]
-    offset = fields["offset1"] << 8 | fields["offset0"]
-    reads = tuple(range(data, data + words))
-
-    def step(w: Waves) -> None:
-        place = _places(w, address, offset, size, "changes")[w.mask]
-        w.demand(reads, "in an atomic operation on LDS")
-        group = w.group
-        if group.lds_blank[place].any():
-            raise Fault("changes LDS that was never written")
-        raw = np.stack([w.vu[data + i][w.mask] for i in range(words)], axis=-1)
-        values = np.ascontiguousarray(raw).view(dtype)[:, 0]
-        before = np.empty(len(place), dtype)
-        memory = group.lds_views[size].view(dtype)
-        perform(memory, place >> (2 if size == 4 else 3), name, [values], before)
-        if returns:
-            old = before.view(np.uint32).reshape(len(place), words)
-            for i in range(words):
-                w.vu[target + i][w.mask] = old[:, i]
-            w.defined((), tuple(range(target, target + words)))
 
     return step
 

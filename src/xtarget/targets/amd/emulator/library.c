@@ -36,6 +36,8 @@ int hipDeviceSynchronize(void) { ASK(0); }
 int hipDeviceGetAttribute(int *value, int attribute, int device) { ASK((u)value, (u)attribute, (u)device); }
 int hipGetDevicePropertiesR0600(void *properties, int device) { ASK((u)properties, (u)device); }
 
+int hipDeviceCanAccessPeer(int *can, int device, int peer) { ASK((u)can, (u)device, (u)peer); }
+
 int hipMalloc(void **p, u n) { ASK((u)p, n); }
 int hipMallocAsync(void **p, u n, u stream) { ASK((u)p, n, stream); }
 int hipFree(void *p) { ASK((u)p); }
@@ -48,6 +50,7 @@ int hipMemcpyWithStream(void *to, const void *from, u n, int kind, u stream) {
 int hipStreamCreateWithFlags(u *stream, unsigned flags) { ASK((u)stream, flags); }
 int hipStreamDestroy(u stream) { ASK(stream); }
 int hipStreamSynchronize(u stream) { ASK(stream); }
+int hipStreamIsCapturing(u stream, int *status) { ASK(stream, (u)status); }
 int hipStreamWaitEvent(u stream, u event, unsigned flags) { ASK(stream, event, flags); }
 int hipEventCreateWithFlags(u *event, unsigned flags) { ASK((u)event, flags); }
 int hipEventRecord(u event, u stream) { ASK(event, stream); }
@@ -61,4 +64,12 @@ int hipModuleGetFunction(u *function, u module, const char *name) { ASK((u)funct
 int hipModuleLaunchKernel(u function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                           unsigned bz, unsigned shared, u stream, void **parameters, void **extra) {
   ASK(function, gx, gy, gz, bx, by, bz, shared, stream, (u)parameters, (u)extra);
+}
+int hipModuleLaunchCooperativeKernel(u function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                                     unsigned by, unsigned bz, unsigned shared, u stream,
+                                     void **parameters) {
+  ASK(function, gx, gy, gz, bx, by, bz, shared, stream, (u)parameters);
+}
+int hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, u function, int threads, u shared) {
+  ASK((u)blocks, function, (u)threads, shared);
 }

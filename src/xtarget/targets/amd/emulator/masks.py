@@ -10,11 +10,14 @@ import numpy as np
 from . import floats
 from .decode import Instruction
 from .memory import Array
-from .operands import plain, reads_vcc, unsupported, vector_put
+from .operands import Source, plain, reads_vcc, unsupported, vector_put
 from .valu import Step, sources, written
 from .waves import SGPR, VCC, Waves
+from .words import flow
 
-__all__ = ["build"]
+__all__ = ["CHOOSES", "blank_choice", "build"]
+
+CHOOSES = "to choose between two values"
 
 
 def build(ins: Instruction) -> Step | None:
@@ -57,18 +60,24 @@ def _select(ins: Instruction) -> Step:
 
     def step(w: Waves) -> None:
         chosen = mask(w)
-        put(w, np.where(chosen, get_b(w), get_a(w)), a.lanes(w) if a.lanes else None)
+        lanes = a.lanes(w) if a.lanes else None
+        bad = blank_choice(w, a, b, chosen) if w.undefined else None
+        put(w, np.where(chosen, get_b(w), get_a(w)), lanes)
         if w.undefined:
-            w.demand(reads, "to choose between two values")
-            bad = np.zeros(w.mask.shape, bool)
-            for found, those in ((a, ~chosen), (b, chosen)):
-                for register in found.reads:
-                    lanes = w.undefined.get(register)
-                    if lanes is not None:
-                        bad |= lanes & those
-            w.mark(bad, writes)
+            w.demand(reads, CHOOSES)
+            w.mark(bad, writes, lanes)
 
     return step
+
+
+def blank_choice(w: Waves, a: Source, b: Source, chosen: Array) -> Array | None:
+    """The lanes for which the one of two operands that they take holds nothing."""
+    result = None
+    for found, those in ((a, ~chosen), (b, chosen)):
+        bad = found.blank(w) if found.blank is not None else w.blank(found.reads)
+        if bad is not None:
+            result = bad & those if result is None else result | bad & those
+    return result
 
 
 def _carry(ins: Instruction) -> Step:
@@ -104,37 +113,42 @@ def _carry(ins: Instruction) -> Step:
     return step
 
 
+def _operation(
+    ins: Instruction, kinds: tuple[str, ...], result: str
+) -> tuple[Callable[[Waves], list[Array]], Callable[[Waves, Array], None]]:
+    """How to get the operands, and to put the result, of an instruction without lane masks."""
+    found = sources(ins, kinds)
+    register = ins.fields["vdst"]
+    put = vector_put(ins, register, result)
+    made = flow(ins.mnemonic, [s.reads for s in found], written(ins, register, result))
+
+    def finish(w: Waves, value: Array) -> None:
+        put(w, value)
+        w.flowed(made)
+
+    return (lambda w: [s.get(w) for s in found]), finish
+
+
 def _div_scale(ins: Instruction) -> Step:
-    kind = ins.mnemonic[-3:]
-    found = sources(ins, (kind, kind, kind))
-    put = vector_put(ins, ins.fields["vdst"], kind)
-    reads = tuple(r for s in found for r in s.reads)
-    writes = written(ins, ins.fields["vdst"], kind)
-    flag = ins.fields["sdst"]
+    kind, flag = ins.mnemonic[-3:], ins.fields["sdst"]
+    operands, finish = _operation(ins, (kind, kind, kind), kind)
 
     def step(w: Waves) -> None:
-        scaled, back = floats.div_scale(*(s.get(w) for s in found))
-        put(w, scaled)
+        scaled, back = floats.div_scale(*operands(w))
+        finish(w, scaled)
         w.write_mask(flag, back & w.mask)
-        if w.undefined:
-            w.defined(reads, writes)
 
     return step
 
 
 def _div_fmas(ins: Instruction) -> Step:
     kind = ins.mnemonic[-3:]
-    found = sources(ins, (kind, kind, kind))
-    put = vector_put(ins, ins.fields["vdst"], kind)
-    reads = tuple(r for s in found for r in s.reads)
-    writes = written(ins, ins.fields["vdst"], kind)
+    operands, finish = _operation(ins, (kind, kind, kind), kind)
     fma, shift = (floats.fma64, 64) if kind == "f64" else (floats.fma32, 32)
 
     def step(w: Waves) -> None:
-        value = fma(*(s.get(w) for s in found))
-        put(w, np.where(w.read_mask(VCC), np.ldexp(value, shift), value))
-        if w.undefined:
-            w.defined(reads, writes)
+        value = fma(*operands(w))
+        finish(w, np.where(w.read_mask(VCC), np.ldexp(value, shift), value))
 
     return step
 
@@ -142,22 +156,16 @@ def _div_fmas(ins: Instruction) -> Step:
 def _multiply_wide(ins: Instruction) -> Step:
     signed = "_i64" in ins.mnemonic
     narrow, wide = ("i32", "i64") if signed else ("u32", "u64")
-    found = sources(ins, (narrow, narrow, wide))
-    put = vector_put(ins, ins.fields["vdst"], wide)
-    reads = tuple(r for s in found for r in s.reads)
-    writes = written(ins, ins.fields["vdst"], wide)
-    flag = ins.fields["sdst"]
-    dtype = np.int64 if signed else np.uint64
+    operands, finish = _operation(ins, (narrow, narrow, wide), wide)
+    dtype, flag = (np.int64 if signed else np.uint64), ins.fields["sdst"]
 
     def step(w: Waves) -> None:
-        a, b, c = (s.get(w) for s in found)
+        a, b, c = operands(w)
         product = a.astype(dtype) * b.astype(dtype)
         total = product + c
         over = ((c < 0) != (total < product)) if signed else total < product
-        put(w, total)
+        finish(w, total)
         w.write_mask(flag, np.broadcast_to(over, w.mask.shape) & w.mask)
-        if w.undefined:
-            w.defined(reads, writes)
 
     return step
 

@@ -14,12 +14,13 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from . import floats
+from . import floats, scaled
 from .decode import Instruction
 from .memory import Array, Fault
 from .operands import constant, unsupported
+from .scaled import places
 from .valu import Step
-from .waves import ACC, Waves
+from .waves import ACC, Waves, spread
 
 __all__ = ["build"]
 
@@ -29,15 +30,26 @@ _MFMA = re.compile(
 _WMMA = re.compile(r"^v_wmma_([a-z]+\d+)_16x16x16_([a-z0-9]+?)(?:_([a-z0-9]+))?$")
 _BITS = {"f16": 16, "bf16": 16, "f32": 32, "xf32": 32, "f64": 64, "i8": 8, "iu8": 8,
          "fp8": 8, "bf8": 8}  # fmt: skip
-#: gfx950's product of any two formats of 8, 6 and 4 bits, and the formats by number.
-_ANY_SMALL, _SMALL = "f8f6f4", ("fp8", "bf8")
 #: The 8-bit floats: CDNA3's have no negative zero and another bias; the others are OCP's.
 _OCP: dict[str, Any] = {"fp8": ml_dtypes.float8_e4m3fn, "bf8": ml_dtypes.float8_e5m2}
 _FNUZ: dict[str, Any] = {"fp8": ml_dtypes.float8_e4m3fnuz, "bf8": ml_dtypes.float8_e5m2fnuz}
 
 
+_LANE = np.arange(64)
+#: By the number in blgp: the lane whose second operand each lane takes.
+_LANES_OF_B = (
+    _LANE,
+    _LANE % 32,
+    _LANE % 32 + 32,
+    (_LANE + 16) % 64,
+    *(_LANE % 16 + 16 * i for i in range(4)),
+)
+
+
 def build(ins: Instruction) -> Step | None:
     """The step of a matrix instruction; None when it is none of these."""
+    if "_f8f6f4" in ins.mnemonic:
+        return scaled.build(ins)
     if match := _MFMA.match(ins.mnemonic):
         return _mfma(ins, match)
     if match := _WMMA.match(ins.mnemonic):
@@ -66,13 +78,10 @@ def _mfma(ins: Instruction, match: re.Match[str]) -> Step:
     m, n, k = int(m_text), int(n_text), int(k_text)
     kind_b = kind_b or kind_a
     blocks = int(blocks_text or 1)
-    fields = ins.fields
-    if kind_a == _ANY_SMALL:  # there, these fields say what the operands are
-        if fields["cbsz"] > 1 or fields["blgp"] > 1 or fields["abid"]:
-            raise unsupported(ins, "6-bit or 4-bit operands")
-        kind_a, kind_b = _SMALL[fields["cbsz"]], _SMALL[fields["blgp"]]
-    elif fields["cbsz"] or fields["abid"] or fields["blgp"]:
-        raise unsupported(ins, "broadcast or permuted operands")
+    fields, blgp = ins.fields, ins.fields["blgp"]
+    double = result == "f64"
+    if double and (fields["cbsz"] or fields["abid"] or blgp):
+        raise unsupported(ins, "a sign modifier")
     if (
         m != n
         or kind_a not in _BITS
@@ -91,7 +100,6 @@ def _mfma(ins: Instruction, match: re.Match[str]) -> Step:
         padded = False
     a_register = fields["src0"] - 256 + (ACC if fields["acc"] & 1 else 0)
     b_register = fields["src1"] - 256 + (ACC if fields["acc"] & 2 else 0)
-    double = result == "f64"
     per_result = m * n * blocks // 64
     words_out = per_result * (2 if double else 1)
     target = fields["vdst"] + (ACC if fields["acc_cd"] else 0)
@@ -100,15 +108,21 @@ def _mfma(ins: Instruction, match: re.Match[str]) -> Step:
     kind_c = "f64" if double else "i32" if result == "i32" else "f32"
     dtype = {"f64": np.float64, "i32": np.int32, "f32": np.float32}[kind_c]
     fixed: Array = None if c_register is not None else constant(code, kind_c, ins.literal)
-    row, column, block = _places(m, n, blocks, per_result, double)
+    row, column, block = places(m, n, blocks, per_result, double)
     reads = [*range(a_register, a_register + words_in), *range(b_register, b_register + words_in)]
     if c_register is not None:
         reads += range(c_register, c_register + words_out)
     writes = tuple(range(target, target + words_out))
     arch = ins.arch
 
-    def operand(w: Waves, register: int, kind: str) -> Array:
+    origin = _LANES_OF_B[blgp]
+    every = 1 << fields["cbsz"]  # so many blocks share one of them as their first operand
+    shared = np.arange(blocks) // every * every + fields["abid"]
+
+    def operand(w: Waves, register: int, kind: str, permuted: bool) -> Array:
         found = _elements(w, register, words_in, kind, arch, True)
+        if permuted:
+            found = found[:, origin]
         if padded:
             found = found[..., :per_lane]
         # lanes are (group of k, block, row): waves x groups x blocks x rows x per_lane
@@ -116,7 +130,9 @@ def _mfma(ins: Instruction, match: re.Match[str]) -> Step:
         return shaped.transpose(0, 2, 3, 1, 4).reshape(w.count, blocks, m, k)
 
     def step(w: Waves) -> None:
-        a, b = operand(w, a_register, kind_a), operand(w, b_register, kind_b)
+        a, b = operand(w, a_register, kind_a, False), operand(w, b_register, kind_b, bool(blgp))
+        if every > 1:
+            a = a[:, shared]
         product = np.matmul(a, b.transpose(0, 1, 3, 2))
         found = product[:, block, row, column]  # waves x lanes x per_result
         if c_register is None:
@@ -130,39 +146,14 @@ def _mfma(ins: Instruction, match: re.Match[str]) -> Step:
         for i in range(words_out):
             w.vu[target + i][...] = rounded[..., i]
         if w.undefined:
-            _spread(w, reads, writes)
+            spread(w, reads, writes)
 
     return step
 
 
-def _spread(w: Waves, reads: list[int], writes: tuple[int, ...]) -> None:
-    """Every element of a result is of many lanes' values."""
-    bad = [w.undefined[r] for r in reads if r in w.undefined]
-    if bad:
-        some = np.broadcast_to(np.any(bad, axis=(0, 2))[:, None], w.mask.shape)
-        w.mark(some, writes, np.ones(w.mask.shape, bool))
-    else:
-        for register in writes:
-            w.undefined.pop(register, None)
-
-
-def _places(
-    m: int, n: int, blocks: int, per_result: int, double: bool
-) -> tuple[Array, Array, Array]:
-    """Row, column and block of each lane's results, lanes x results."""
-    lane, r = np.arange(64)[:, None], np.arange(per_result)[None, :]
-    zero = np.zeros((64, per_result), int)
-    if m == 4:
-        return zero + r, zero + lane % 4, zero + lane // 4
-    each = per_result // blocks
-    block, r = r // each, r % each
-    if double:
-        row = 4 * r + lane // 16
-    elif m == 16:
-        row = 4 * (lane // 16) + r
-    else:
-        row = 8 * (r // 4) + 4 * (lane // 32) + r % 4
-    return zero + row, zero + lane % n, zero + block
+def _halves(total: Array, saturates: bool) -> Array:
+    half = total.astype(np.float16)
+    return floats.bounded(half, total) if saturates else half
 
 
 def _wmma(ins: Instruction, match: re.Match[str]) -> Step:
@@ -228,7 +219,7 @@ def _wmma(ins: Instruction, match: re.Match[str]) -> Step:
             narrow = (
                 floats.bf16_bits(total.astype(np.float32))
                 if result == "bf16"
-                else total.astype(np.float16).view(np.uint16)
+                else _halves(total, ins.saturates).view(np.uint16)
             )
             if new:
                 words = np.ascontiguousarray(narrow).view(np.uint32)
@@ -245,6 +236,6 @@ def _wmma(ins: Instruction, match: re.Match[str]) -> Step:
         for i in range(words_out):
             w.vu[target + i][...] = words[..., i]
         if w.undefined:
-            _spread(w, reads, writes)
+            spread(w, reads, writes)
 
     return step

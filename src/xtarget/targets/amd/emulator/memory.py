@@ -49,6 +49,11 @@ class Block:
     full: bool = False
 
 
+def _whole(end: int) -> int:
+    """The end of the last word that begins before `end`."""
+    return -(-end // 4) * 4
+
+
 class Arena:
     """Global memory of `capacity` bytes; pages are taken from the host when first touched.
 
@@ -93,6 +98,8 @@ class Arena:
                 bisect.insort(self._starts, start)
                 self._blocks[start] = block
                 self.used += nbytes
+                # 16-bit atomics are of whole words, the last one of which is never out of reach
+                self.written[block.end - self._base : _whole(block.end) - self._base] = 1
                 return block
         return None
 
@@ -104,7 +111,7 @@ class Arena:
         self._starts.remove(address)
         nbytes = block.end - block.start
         self.used -= nbytes
-        first, last = block.start - self._base, block.end - self._base
+        first, last = block.start - self._base, _whole(block.end) - self._base
         if nbytes >= _LARGE:  # whole pages go back to the host, and are zero when they come again
             whole = -(-nbytes // _ALIGN) * _ALIGN
             for pages in (self._pages, self._seen):
@@ -183,12 +190,19 @@ class Arena:
     # ---------------------------------------------------------------------------- kernel's access
 
     def locate(
-        self, addresses: Array, nbytes: int, active: Array | None, writing: bool, align: int
+        self,
+        addresses: Array,
+        nbytes: int,
+        active: Array | None,
+        writing: bool,
+        align: int,
+        words: bool = False,
     ) -> tuple[Array, bool]:
         """Offsets in the arena of `nbytes` at each address, and whether all of it is initialised.
 
         Args:
             addresses: uint64.
+            words: a buffer reaches to the end of the word that its last byte is in.
             active: which of them count (all when None); the others' offsets are meaningless but
                 within the arena.
 
@@ -208,7 +222,7 @@ class Arena:
             if found is not None and high + nbytes <= found.end:
                 block = self._last = found
             else:
-                return self._scattered(addresses, nbytes, active, writing, align)
+                return self._scattered(addresses, nbytes, active, writing, align, words)
         if writing and not block.writable:
             self._refuse(addresses, active, addresses >= block.start, "writes to", block)
         offsets = (addresses - np.uint64(self._base)).view(np.int64)
@@ -219,12 +233,18 @@ class Arena:
         return offsets, block.full
 
     def _scattered(
-        self, addresses: Array, nbytes: int, active: Array | None, writing: bool, align: int
+        self,
+        addresses: Array,
+        nbytes: int,
+        active: Array | None,
+        writing: bool,
+        align: int,
+        words: bool,
     ) -> tuple[Array, bool]:
         """`locate` for accesses to several buffers, or to none."""
         starts = np.array(self._starts or [0], np.uint64)
         blocks = [self._blocks[s] for s in self._starts]
-        ends = np.array([b.end for b in blocks] or [0], np.uint64)
+        ends = np.array([_whole(b.end) if words else b.end for b in blocks] or [0], np.uint64)
         index = np.searchsorted(starts, addresses, side="right") - 1
         inside = (index >= 0) & (addresses + np.uint64(nbytes) <= ends[index])
         wrong = ~inside if active is None else ~inside & active

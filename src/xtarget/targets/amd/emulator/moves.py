@@ -1,4 +1,4 @@
-"""Vector instructions that move values between lanes or between kinds of registers."""
+"""Vector instructions that move values between lanes or between kinds of registers; the trap."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from .decode import Instruction
-from .memory import Array
+from .memory import Array, Fault
 from .operands import plain, scalar_put, unsupported
 from .valu import Step
 from .waves import ACC, SGPR, Waves
@@ -197,6 +197,49 @@ def _swap(ins: Instruction) -> Step:
     return step
 
 
+def _swap_halves(ins: Instruction) -> Step:
+    """v_swap_b16: halves of registers 0 to 127; bit 7 is the upper one."""
+    places = [
+        (code & 127, 16 * (code >> 7 & 1)) for code in (ins.fields["vdst"], ins.fields["src0"])
+    ]
+
+    def step(w: Waves) -> None:
+        values = [w.vu[r] >> np.uint32(s) & np.uint32(0xFFFF) for r, s in places]
+        bad = [w.undefined.get(r) for r, _ in places]
+        for (register, shift), value in zip(places, reversed(values), strict=True):
+            rest = w.vu[register] & ~np.uint32(0xFFFF << shift)
+            np.copyto(w.vu[register], rest | value << np.uint32(shift), where=w.mask)
+        for (register, _), none in zip(places, reversed(bad), strict=True):
+            if none is not None:
+                w.mark(np.broadcast_to(none, w.mask.shape), (register,))
+
+    return step
+
+
+def _other_half(ins: Instruction) -> Step:
+    """v_permlane64: lanes of the lower and the upper 32 trade values; of 32, it does nothing."""
+    found = plain(ins, ins.fields["src0"], "u32")
+    register = ins.fields["vdst"]
+
+    def step(w: Waves) -> None:
+        value = np.broadcast_to(found.get(w), w.mask.shape)
+        if w.lanes == 64:
+            value = np.roll(value, 32, axis=1)
+        np.copyto(w.vu[register], value, where=w.mask)
+        if w.undefined:
+            w.defined(found.reads, (register,))
+
+    return step
+
+
+def _trap(ins: Instruction) -> Step:
+    def step(w: Waves) -> None:
+        if w.mask.any():
+            raise Fault("ends the kernel, as a tl.device_assert does", int(np.argmax(w.mask)))
+
+    return step
+
+
 _MOVES: dict[str, Callable[[Instruction], Step]] = {
     "v_readfirstlane_b32": _first_lane,
     "v_readlane_b32": _read_lane,
@@ -213,4 +256,7 @@ _MOVES: dict[str, Callable[[Instruction], Step]] = {
     "v_accvgpr_write_b32": _accumulator,
     "v_accvgpr_mov_b32": _accumulator,
     "v_swap_b32": _swap,
+    "v_swap_b16": _swap_halves,
+    "v_permlane64_b32": _other_half,
+    "s_trap": _trap,
 }

@@ -21,6 +21,7 @@ from .memory import Array
 from .waves import ACC, SGPR, VCC, Waves
 
 __all__ = [
+    "FLOATS",
     "KINDS",
     "Put",
     "Source",
@@ -46,8 +47,9 @@ KINDS: dict[str, Any] = {
     "i64": np.int64,
     "f64": np.float64,
 }
-_FLOATS = {240: 0.5, 241: -0.5, 242: 1.0, 243: -1.0, 244: 2.0, 245: -2.0, 246: 4.0, 247: -4.0}
-_FLOATS[248] = 0.15915494309189532  # 1 / (2 pi)
+#: Inline constants by their code.
+FLOATS = {240: 0.5, 241: -0.5, 242: 1.0, 243: -1.0, 244: 2.0, 245: -2.0, 246: 4.0, 247: -4.0}
+FLOATS[248] = 0.15915494309189532  # 1 / (2 pi)
 _SLOTS = {"src0": 0, "src1": 1, "vsrc1": 1, "src2": 2, "ssrc0": 0, "ssrc1": 1}
 _LITERAL = 255
 
@@ -93,9 +95,9 @@ def constant(code: int, kind: str, literal: int | None) -> Array:
                 value <<= 32
             elif kind == "i64":
                 value -= (value & 1 << 31) << 1
-    elif code in _FLOATS:
+    elif code in FLOATS:
         form = {16: "<e", 32: "<f", 64: "<d"}[width]
-        value = int.from_bytes(struct.pack(form, _FLOATS[code]), "little")
+        value = int.from_bytes(struct.pack(form, FLOATS[code]), "little")
     else:
         value = code - 128 if code <= 192 else 192 - code
     value &= (1 << width) - 1
@@ -165,7 +167,7 @@ def plain(ins: Instruction, code: int, kind: str, high: bool = False, acc: bool 
     if code == _LITERAL and high:
         assert ins.literal is not None
         value = constant(code, kind, ins.literal >> 16)
-    elif 128 <= code <= 208 or code in _FLOATS or code == _LITERAL:
+    elif 128 <= code <= 208 or code in FLOATS or code == _LITERAL:
         value = constant(code, kind, ins.literal)
         if high and code != _LITERAL:  # the upper half of a 32-bit constant
             fill = np.uint16(0xFFFF if 193 <= code <= 208 else 0)

@@ -1,17 +1,19 @@
-"""Packed instructions (VOP3P but matrices): two halves, or two floats, at a time; mixed FMA; dot
-products."""
+"""Packed instructions (VOP3P but matrices): two halves, or two floats, at a time; mixed FMA."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
-from . import floats
+from . import dots, floats
 from .decode import Instruction
+from .dots import packed_step
 from .memory import Array
-from .operands import plain, unsupported, vector_put
-from .valu import Step, sources
+from .operands import FLOATS, KINDS, constant, plain, unsupported
+from .valu import Step, clamped, saturating, sources
 from .vector import ALU
 from .waves import Waves
 
@@ -21,16 +23,16 @@ __all__ = ["build"]
 def build(ins: Instruction) -> Step | None:
     """The step; None when the instruction is none of these."""
     name = ins.mnemonic
-    if name.startswith(("v_dot2c_", "v_dot2acc_")):
-        return _dot_accumulate(ins)
+    if name.startswith("v_dot") and (step := dots.build(ins)) is not None:
+        return step
+    if name == "v_pk_fmac_f16":
+        return _accumulated_halves(ins)
     if ins.format != "vop3p":
         return None
     if name in ("v_pk_mov_b32", "v_pk_fma_f32", "v_pk_mul_f32", "v_pk_add_f32"):
         return _pair(ins)
     if name.startswith("v_fma_mix"):
         return _mixed(ins)
-    if name.startswith("v_dot"):
-        return _dot(ins)
     if name.startswith("v_pk_"):
         return _halves(ins)
     return None
@@ -47,25 +49,6 @@ def _signs(ins: Instruction, number: int) -> tuple[int, int]:
     return ins.fields["neg"] >> number & 1, ins.fields["neg_hi"] >> number & 1
 
 
-def _step(
-    ins: Instruction, reads: list[int], words: int, compute: Callable[[Waves], list[Array]]
-) -> Step:
-    register = ins.fields["vdst"]
-    writes = tuple(range(register, register + words))
-    registers = tuple(reads)
-
-    def step(w: Waves) -> None:
-        for i, value in enumerate(compute(w)):
-            if w.full:
-                w.vu[register + i][...] = value
-            else:
-                np.copyto(w.vu[register + i], value, where=w.mask)
-        if w.undefined:
-            w.defined(registers, writes)
-
-    return step
-
-
 def _pair(ins: Instruction) -> Step:
     """Two 32-bit operations on register pairs; op_sel picks each half's register."""
     name = ins.mnemonic
@@ -74,18 +57,20 @@ def _pair(ins: Instruction) -> Step:
         raise unsupported(ins, "clamp")
     count = 3 if "fma" in name else 2
     gets: list[list[Callable[[Waves], Array]]] = []
-    reads: list[int] = []
+    reads: tuple[list[int], list[int]] = ([], [])
     for number in range(count):
         code = ins.fields[f"src{number}"]
         halves = []
-        for pick, negate in zip(_selects(ins, number), _signs(ins, number), strict=True):
+        for pick, negate, used in zip(
+            _selects(ins, number), _signs(ins, number), reads, strict=True
+        ):
             found = plain(ins, code + pick if code < 128 or code >= 256 else code, kind)
             if pick and 128 <= code < 256:  # a constant has nothing but zeros above its 32 bits
                 zero = np.zeros((1, 1), found.get(None).dtype)  # type: ignore[arg-type]
                 halves.append(_negated(lambda w, zero=zero: zero, negate))  # type: ignore[misc]
             else:
                 halves.append(_negated(found.get, negate))
-                reads.extend(found.reads)
+                used.extend(found.reads)
         gets.append(halves)
     if kind == "u32":
         # the low result is of the first operand, the high one of the second, each as op_sel says
@@ -95,7 +80,7 @@ def _pair(ins: Instruction) -> Step:
         def move(w: Waves) -> list[Array]:
             return [np.array(first.get(w)), np.array(second.get(w))]
 
-        return _step(ins, [*first.reads, *second.reads], 2, move)
+        return packed_step(ins, move, first.reads, second.reads)
     functions: dict[str, Callable[..., Array]] = {
         "v_pk_fma_f32": floats.fma32,
         "v_pk_mul_f32": np.multiply,
@@ -107,7 +92,7 @@ def _pair(ins: Instruction) -> Step:
         values = [function(*(g[half](w) for g in gets)) for half in (0, 1)]
         return [v.view(np.uint32) for v in values]
 
-    return _step(ins, reads, 2, compute)
+    return packed_step(ins, compute, *reads)
 
 
 def _shifted(code: int, pick: int) -> int:
@@ -122,24 +107,30 @@ def _half(
     ins: Instruction, number: int, kind: str, pick: int, negate: int
 ) -> tuple[Callable[[Waves], Array], tuple[int, ...]]:
     """A half of an operand."""
-    found = plain(ins, ins.fields[f"src{number}"], kind, bool(pick))
+    code = ins.fields[f"src{number}"]
+    if kind[0] != "f" and code in FLOATS:  # to integers it is the float32, of which this is a half
+        word = constant(code, "u32", None) >> np.uint32(16 * pick)
+        half = word.astype(np.uint16).view(KINDS[kind])
+        return (lambda w: half), ()
+    found = plain(ins, code, kind, bool(pick))
     return _negated(found.get, negate if kind[0] == "f" else 0), found.reads
 
 
 def _halves(ins: Instruction) -> Step:
     """The 16-bit operation of that name on both halves."""
     base = ins.mnemonic.removeprefix("v_pk_")
-    name = "v_" + base.replace("add_u16", "add_nc_u16").replace("sub_u16", "sub_nc_u16")
-    name = name.replace("add_i16", "add_nc_u16").replace("sub_i16", "sub_nc_u16")
+    name = "v_" + re.sub(r"^(add|sub)_([ui]16)$", r"\1_nc_\2", base)
     rule = ALU.get(name)
     if rule is None or any(k[1:] != "16" for k in (rule[0], *rule[1])):
         raise unsupported(ins)
     _, kinds, function = rule
     if ins.fields["clmp"]:
-        if base.startswith("sub_u16"):
-            function = lambda a, b: np.where(a > b, a - b, np.uint16(0))  # noqa: E731
-        else:
+        limited = clamped(name) or (_unit(function) if rule[0] == "f16" else None)
+        if limited is None:
             raise unsupported(ins, "clamp")
+        function = limited
+    if ins.saturates and rule[0] == "f16":
+        function = saturating(function)
     gets: list[list[Callable[[Waves], Array]]] = [[], []]
     reads: list[int] = []
     for number, kind in enumerate(kinds):
@@ -154,7 +145,32 @@ def _halves(ins: Instruction) -> Step:
         both = low.view(np.uint16).astype(np.uint32)
         return [both | high.view(np.uint16).astype(np.uint32) << 16]
 
-    return _step(ins, reads, 1, compute)
+    return packed_step(ins, compute, reads)
+
+
+def _accumulated_halves(ins: Instruction) -> Step:
+    """v_pk_fmac_f16: both halves, with the destination as what is added to."""
+    if ins.dpp is not None or ins.sdwa:
+        raise unsupported(ins, "moved operands")
+    register = ins.fields["vdst"]
+    a, b = sources(replace(ins, mnemonic="v_pk_mul"), ("u32", "u32"))
+
+    def compute(w: Waves) -> list[Array]:
+        words = (a.get(w), b.get(w), w.vu[register])
+        low, high = (
+            floats.fma16(
+                *((x >> np.uint32(s)).astype(np.uint16).view(np.float16) for x in words)
+            ).view(np.uint16)
+            for s in (0, 16)
+        )
+        return [low.astype(np.uint32) | high.astype(np.uint32) << np.uint32(16)]
+
+    return packed_step(ins, compute, (*a.reads, *b.reads, register))
+
+
+def _unit(function: Callable[..., Array]) -> Callable[..., Array]:
+    """The function, brought to 0 to 1 (clamp on floats)."""
+    return lambda *operands: np.clip(np.nan_to_num(function(*operands)), 0, 1).astype(np.float16)
 
 
 def _mixed(ins: Instruction) -> Step:
@@ -177,13 +193,16 @@ def _mixed(ins: Instruction) -> Step:
             value = np.clip(np.nan_to_num(value), 0, 1)
         if name == "v_fma_mix_f32":
             return [value.view(np.uint32)]
-        half = value.astype(np.float16).view(np.uint16).astype(np.uint32)
+        short = value.astype(np.float16)
+        if ins.saturates:
+            short = floats.bounded(short, value)
+        half = short.view(np.uint16).astype(np.uint32)
         row = w.vu[register]
         if high:
             return [half << 16 | row & np.uint32(0xFFFF)]
         return [half | row & np.uint32(0xFFFF0000)]
 
-    return _step(ins, reads, 1, compute)
+    return packed_step(ins, compute, reads)
 
 
 def _as_float(
@@ -196,69 +215,3 @@ def _as_float(
         return -value if negate else value
 
     return run
-
-
-def _dot(ins: Instruction) -> Step:
-    """v_dot2_f32_f16, v_dot2_f32_bf16, v_dot4_i32_i8, v_dot4_u32_u8, v_dot4_i32_iu8."""
-    name = ins.mnemonic
-    fields = ins.fields
-    signed = (name == "v_dot4_i32_i8", name == "v_dot4_i32_i8")
-    if name == "v_dot4_i32_iu8":
-        signed = (bool(fields["neg"] & 1), bool(fields["neg"] & 2))
-    elif fields["neg"] or fields["neg_hi"]:
-        raise unsupported(ins, "a sign modifier")
-    if fields["clmp"] or fields["opsel"] or fields["opsel_hi"] != 3:
-        raise unsupported(ins, "modifiers")
-    a, b = (plain(ins, fields[f"src{i}"], "u32") for i in (0, 1))
-    integer = name.startswith("v_dot4_")
-    c = plain(ins, fields["src2"], "i32" if integer else "f32")
-
-    def compute(w: Waves) -> list[Array]:
-        if not integer:
-            return [_dot2(name, a.get(w), b.get(w), c.get(w)).view(np.uint32)]
-        total = c.get(w).astype(np.int64)
-        for i in range(4):
-            x, y = (
-                (v.get(w) >> np.uint32(8 * i)).astype(np.int8 if s else np.uint8).astype(np.int64)
-                for v, s in zip((a, b), signed, strict=True)
-            )
-            total = total + x * y
-        return [total.astype(np.uint32)]
-
-    if name not in ("v_dot2_f32_f16", "v_dot2_f32_bf16", "v_dot4_i32_i8", "v_dot4_u32_u8",
-                    "v_dot4_i32_iu8"):  # fmt: skip
-        raise unsupported(ins)
-    return _step(ins, [*a.reads, *b.reads, *c.reads], 1, compute)
-
-
-def _dot2(name: str, a: Array, b: Array, c: Array) -> Array:
-    def part(x: Array, shift: int) -> Array:
-        half = x >> np.uint32(shift) & np.uint32(0xFFFF)
-        if "bf16" in name:
-            return floats.bf16_value(half).astype(np.float64)
-        return half.astype(np.uint16).view(np.float16).astype(np.float64)
-
-    total = part(a, 0) * part(b, 0) + part(a, 16) * part(b, 16)
-    return (total + c).astype(np.float32)
-
-
-def _dot_accumulate(ins: Instruction) -> Step:
-    """v_dot2c_f32_f16 and v_dot2c_f32_bf16: the destination is the third operand."""
-    if ins.dpp is not None or ins.sdwa or ins.fields.get("neg") or ins.fields.get("abs"):
-        raise unsupported(ins, "modifiers")
-    name = ins.mnemonic
-    if not name.endswith(("f32_f16", "f32_bf16")):
-        raise unsupported(ins)
-    bare = {k: v for k, v in ins.fields.items() if k != "src2"}
-    plain_form = Instruction(ins.address, ins.size, name, ins.format, ins.arch, bare, ins.literal)
-    a, b = sources(plain_form, ("u32", "u32"))
-    register = ins.fields["vdst"]
-    put = vector_put(ins, register, "f32")
-    reads = (*a.reads, *b.reads, register)
-
-    def step(w: Waves) -> None:
-        put(w, _dot2(name, a.get(w), b.get(w), w.vf[register]))
-        if w.undefined:
-            w.defined(reads, (register,))
-
-    return step

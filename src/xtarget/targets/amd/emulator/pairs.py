@@ -7,8 +7,9 @@ from collections.abc import Callable
 import numpy as np
 
 from .decode import Instruction
+from .masks import CHOOSES, blank_choice
 from .memory import Array
-from .operands import Put, unsupported, vector_put
+from .operands import Put, reads_vcc, unsupported, vector_put
 from .valu import Step, sources
 from .vector import ALU
 from .waves import VCC, Waves
@@ -32,39 +33,37 @@ def build(ins: Instruction) -> Step | None:
         }
         one = Instruction(ins.address, ins.size, name, "vop2", ins.arch, fields, ins.literal)
         halves.append(_half_of_pair(one))
-    (compute_x, put_x, reads_x, write_x), (compute_y, put_y, reads_y, write_y) = halves
+    (compute_x, put_x, blank_x, write_x), (compute_y, put_y, blank_y, write_y) = halves
 
     def step(w: Waves) -> None:
         x, y = compute_x(w), compute_y(w)
+        bad_x, bad_y = blank_x(w), blank_y(w)
         put_x(w, x)
         put_y(w, y)
-        if w.undefined:
-            before = w.undefined.copy()
-            w.defined(reads_x, write_x)
-            after = w.undefined
-            w.undefined = before
-            w.defined(reads_y, write_y)
-            for register in write_x:
-                if register in after:
-                    w.undefined[register] = after[register]
-                else:
-                    w.undefined.pop(register, None)
+        w.mark(bad_x, write_x)
+        w.mark(bad_y, write_y)
 
     return step
 
 
 def _half_of_pair(
     ins: Instruction,
-) -> tuple[Callable[[Waves], Array], Put, tuple[int, ...], tuple[int, ...]]:
+) -> tuple[Callable[[Waves], Array], Put, Callable[[Waves], Array | None], tuple[int, ...]]:
+    """Its value, where that goes, the lanes that get nothing, and the register."""
     register = ins.fields["vdst"]
     if ins.mnemonic == "v_cndmask_b32":
         a, b = sources(ins, ("u32", "u32"))
         put = vector_put(ins, register, "u32")
+        mask_reads = reads_vcc(ins)
 
         def choose(w: Waves) -> Array:
             return np.where(w.read_mask(VCC), b.get(w), a.get(w))
 
-        return choose, put, (*a.reads, *b.reads), (register,)
+        def blank(w: Waves) -> Array | None:
+            w.demand(mask_reads, CHOOSES)
+            return blank_choice(w, a, b, w.read_mask(VCC))
+
+        return choose, put, blank, (register,)
     rule = ALU.get(ins.mnemonic)
     if rule is None:
         raise unsupported(ins, "as half of a dual instruction")
@@ -76,4 +75,5 @@ def _half_of_pair(
         # copied, as it may be a view of the register that the other half writes
         return np.array(function(*(s.get(w) for s in found)))
 
-    return compute, put, tuple(r for s in found for r in s.reads), (register,)
+    reads = tuple(r for s in found for r in s.reads)
+    return compute, put, lambda w: w.blank(reads), (register,)

@@ -26,15 +26,15 @@ class Races:
     """
 
     def __init__(self, group: Group, memory: GlobalRaces) -> None:
-        self.memory = memory
+        self.memory, self._room = memory, group.room
         self._writer: Array = np.full(group.lds.size, _NOBODY, np.int32)
         self._reader: Array = np.full(group.lds.size, _NOBODY, np.int32)
 
-    def barrier(self) -> None:
-        """What came before is in order with what comes after."""
-        self._writer.fill(_NOBODY)
-        self._reader.fill(_NOBODY)
-        self.memory.barrier()
+    def barrier(self, blocks: Array) -> None:
+        """For these blocks of the group, what came before is in order with what comes after."""
+        self._writer.reshape(-1, self._room)[blocks] = _NOBODY
+        self._reader.reshape(-1, self._room)[blocks] = _NOBODY
+        self.memory.barrier(blocks)
 
     def _bytes(self, w: Waves, place: Array, nbytes: int) -> tuple[Array, Array, Array]:
         lanes = np.flatnonzero(w.mask)

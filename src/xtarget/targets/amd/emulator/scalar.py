@@ -7,13 +7,15 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from . import scalar_floats
+from . import scalar_floats, scalar_rare
 from .decode import Instruction
+from .mask_logic import MaskLogic
 from .memory import Array
-from .operands import plain, scalar_put, unsupported
+from .operands import Source, plain, scalar_put, unsupported
 from .valu import Step
 from .vector import ALU
-from .waves import EXEC, SGPR, Waves
+from .waves import EXEC, SGPR, Flow, Waves
+from .words import flow
 
 __all__ = ["build"]
 
@@ -88,13 +90,11 @@ for _w in ("32", "64"):
     _rule(f"bfe_u{_w}", _u, f"{_u} u32", _field, _NONZERO)
     _rule(f"bfe_i{_w}", _i, f"{_i} u32", _field, _NONZERO)
     _rule(f"bcnt1_i32_b{_w}", "u32", _u, lambda a: np.bitwise_count(a).astype(np.uint32), _NONZERO)
-    _rule(f"bfm_b{_w}", _u, "u32 u32", lambda a, b: np.array(0))
 _one = np.uint32(1)
 _RULES["s_bfm_b32"] = (
     "u32", ("u32", "u32"),
     lambda a, b: ((_one << (a & np.uint32(31))) - _one) << (b & np.uint32(31)), None,
 )  # fmt: skip
-del _RULES["s_bfm_b64"]
 _rule("add_u32", "u32", "u32 u32", np.add, _carry)
 _rule("sub_u32", "u32", "u32 u32", np.subtract, lambda a, b, r: b > a)
 _rule("add_i32", "i32", "i32 i32", np.add, _overflow)
@@ -126,7 +126,7 @@ _rule("pack_lh_b32_b16", "u32", "u32 u32",
       lambda a, b: a & np.uint32(0xFFFF) | b & np.uint32(0xFFFF0000))  # fmt: skip
 _rule("pack_hh_b32_b16", "u32", "u32 u32", lambda a, b: a >> 16 | b & np.uint32(0xFFFF0000))
 _rule("pack_hl_b32_b16", "u32", "u32 u32", lambda a, b: a >> 16 | b << 16)
-_RULES |= scalar_floats.RULES
+_RULES |= scalar_floats.RULES | scalar_rare.RULES
 
 _RELATIONS: dict[str, Callable[[Array, Array], Array]] = {
     "eq": np.equal,
@@ -149,11 +149,9 @@ def build(ins: Instruction) -> Step | None:
         return _compare(ins)
     if name.startswith("s_bitcmp"):
         return _bit(ins)
-    if name.startswith("s_cselect_"):
+    if name.startswith(("s_cselect_", "s_cmov_")):
         return _choose(ins)
-    if name.startswith("s_cmov_"):
-        return _conditional_move(ins)
-    if "_saveexec_" in name:
+    if "_saveexec_" in name or "_wrexec_" in name:
         return _save_exec(ins)
     if name in ("s_addc_u32", "s_subb_u32"):
         return _with_carry(ins)
@@ -161,28 +159,24 @@ def build(ins: Instruction) -> Step | None:
     return None if rule is None else _general(ins, rule)
 
 
-def _operands(ins: Instruction, kinds: tuple[str, ...]) -> tuple[list[Any], tuple[int, ...]]:
+def _sources(ins: Instruction, kinds: tuple[str, ...]) -> list[Source]:
     codes = scalar_floats.codes(ins)
-    found = [plain(ins, code, kind) for code, kind in zip(codes, kinds, strict=False)]
+    return [plain(ins, code, kind) for code, kind in zip(codes, kinds, strict=False)]
+
+
+def _operands(ins: Instruction, kinds: tuple[str, ...]) -> tuple[list[Any], tuple[int, ...]]:
+    found = _sources(ins, kinds)
     return [s.get for s in found], tuple(r for s in found for r in s.reads)
+
+
+def _made(ins: Instruction, found: list[Source], kind: str) -> Flow:
+    """What the destination, of that kind, comes of."""
+    operands = [s.reads for s in found]
+    return flow(ins.mnemonic, operands, _written(ins.fields["sdst"], kind))
 
 
 def _written(register: int, kind: str) -> tuple[int, ...]:
     return (SGPR + register, SGPR + register + 1) if kind[1:] == "64" else (SGPR + register,)
-
-
-def _defined(w: Waves, reads: tuple[int, ...], writes: tuple[int, ...]) -> None:
-    """`Waves.defined` for scalar registers, on which EXEC has no effect."""
-    bad = None
-    for register in reads:
-        found = w.undefined.get(register)
-        if found is not None:
-            bad = found if bad is None else bad | found
-    for register in writes:
-        if bad is None:
-            w.undefined.pop(register, None)
-        else:
-            w.undefined[register] = bad
 
 
 def _flags(w: Waves, flag: Array) -> Array:
@@ -193,12 +187,14 @@ def _flags(w: Waves, flag: Array) -> Array:
 
 def _general(ins: Instruction, rule: _Rule) -> Step:
     result, kinds, function, scc = rule
-    gets, reads = _operands(ins, kinds)
-    register = ins.fields["sdst"]
-    put = scalar_put(ins, register, result)
-    writes = _written(register, result)
+    found = _sources(ins, kinds)
+    gets = [s.get for s in found]
+    put = scalar_put(ins, ins.fields["sdst"], result)
+    made = _made(ins, found, result)
+    logic = MaskLogic.of(ins)
 
     def step(w: Waves) -> None:
+        unknown = logic.unknown(w) if logic is not None and w.undefined else None
         values = [g(w) for g in gets]
         if scc is not None and scc is not _NONZERO:
             # the destination may be a source, and the operands are views of registers
@@ -213,8 +209,10 @@ def _general(ins: Instruction, rule: _Rule) -> Step:
             w.scc = _flags(w, scc(*values, value))
         else:
             put(w, value)
-        if w.undefined:
-            _defined(w, reads, writes)
+        if logic is not None and unknown is not None:
+            logic.note(w, unknown)
+        else:
+            w.flowed(made)
 
     return step
 
@@ -251,30 +249,18 @@ def _bit(ins: Instruction) -> Step:
 
 
 def _choose(ins: Instruction) -> Step:
+    """s_cselect, and s_cmov, which chooses between the operand and the destination as it is."""
     kind = "u" + ins.mnemonic[-2:]
-    (a, b), reads = _operands(ins, (kind, kind))
     register = ins.fields["sdst"]
-    put, writes = scalar_put(ins, register, kind), _written(register, kind)
+    found = _sources(ins, (kind, kind))
+    if len(found) < 2:
+        found.append(plain(ins, register, kind))
+    a, b = found[0].get, found[1].get
+    put, made = scalar_put(ins, register, kind), _made(ins, found, kind)
 
     def step(w: Waves) -> None:
         put(w, np.where(w.scc[:, None], a(w), b(w)))
-        if w.undefined:
-            _defined(w, reads, writes)
-
-    return step
-
-
-def _conditional_move(ins: Instruction) -> Step:
-    kind = "u" + ins.mnemonic[-2:]
-    (a,), reads = _operands(ins, (kind,))
-    register = ins.fields["sdst"]
-    put, writes = scalar_put(ins, register, kind), _written(register, kind)
-    old = plain(ins, register, kind).get
-
-    def step(w: Waves) -> None:
-        put(w, np.where(w.scc[:, None], a(w), old(w)))
-        if w.undefined:
-            _defined(w, (*reads, *writes), writes)
+        w.flowed(made)
 
     return step
 
@@ -288,6 +274,7 @@ _SAVED: dict[str, Callable[[Array, Array], Array]] = {
     "and_not0": lambda s, e: ~s & e,
     "or_not0": lambda s, e: ~s | e,
     "andn1": lambda s, e: ~s & e,
+    "orn1": lambda s, e: ~s | e,
     "nand": lambda s, e: ~(s & e),
     "nor": lambda s, e: ~(s | e),
     "xnor": lambda s, e: ~(s ^ e),
@@ -295,7 +282,10 @@ _SAVED: dict[str, Callable[[Array, Array], Array]] = {
 
 
 def _save_exec(ins: Instruction) -> Step:
-    operation, _, width = ins.mnemonic[2:].partition("_saveexec_b")
+    writes_new = "_wrexec_" in ins.mnemonic  # the register gets the new mask, not the old one
+    operation, _, width = (
+        ins.mnemonic[2:].replace("_wrexec_", "_saveexec_").partition("_saveexec_b")
+    )
     function = _SAVED.get(operation)
     if function is None:
         raise unsupported(ins)
@@ -310,11 +300,10 @@ def _save_exec(ins: Instruction) -> Step:
         w.demand(reads, "as the mask of active lanes", everywhere=True)
         saved = np.array(exec_now(w))
         new = function(np.array(a(w)), saved)
-        put(w, saved)
+        put(w, new if writes_new else saved)
         put_exec(w, new)
         w.scc = _flags(w, new != 0)
-        if w.undefined:
-            _defined(w, (), writes)
+        w.defined((), writes)
 
     return step
 
@@ -331,8 +320,7 @@ def _with_carry(ins: Instruction) -> Step:
         total = x - y - carry if subtract else x + y + carry
         put(w, total.astype(np.uint32))
         w.scc = _flags(w, (total < 0) | (total >> 32 != 0))
-        if w.undefined:
-            _defined(w, reads, writes)
+        w.defined(reads, writes)
 
     return step
 
@@ -345,12 +333,13 @@ def _short(ins: Instruction) -> Step | None:
     old = plain(ins, register, "i32").get
     if name in ("s_version", "s_waitcnt_vscnt", "s_waitcnt_vmcnt"):
         return lambda w: None
-    if name == "s_movk_i32":
+    if name in ("s_movk_i32", "s_cmovk_i32"):
         put = scalar_put(ins, register, "i32")
+        always = name == "s_movk_i32"
 
         def move(w: Waves) -> None:
-            put(w, signed)
-            _defined(w, (), (SGPR + register,))
+            put(w, signed if always else np.where(w.scc[:, None], signed, old(w)))
+            w.defined(() if always else (SGPR + register,), (SGPR + register,))
 
         return move
     if name in ("s_addk_i32", "s_mulk_i32"):

@@ -48,13 +48,15 @@ RELATIONS |= {f"n{name}": _not(RELATIONS[name]) for name in ("eq", "lg", "gt", "
 
 def codes(ins: Instruction) -> tuple[int, ...]:
     """The operands' codes in the order of the sources: a product's two factors, then what is added
-    to it."""
+    to it; a value and which bit of it to change."""
     fields, literal = ins.fields, 255
     first = fields["ssrc0"]
     if ins.mnemonic.startswith("s_fmaak"):
         return first, fields["ssrc1"], literal
     if ins.mnemonic.startswith("s_fmamk"):
         return first, literal, fields["ssrc1"]
+    if ins.mnemonic.startswith("s_bitset"):
+        return fields["sdst"], first
     if ins.mnemonic.startswith("s_fmac"):
         return first, fields["ssrc1"], fields["sdst"]
     return (first, fields["ssrc1"]) if "ssrc1" in fields else (first,)

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
 
-from . import floats
+from . import floats, vector_rare  # noqa: F401 - completes the table
 from .decode import Instruction
 from .memory import Array
 from .operands import Put, Source, plain, scalar_put, source, unsupported, vector_put
-from .vector import ALU, COMPARE, KEEPS_HALF, bitop3
+from .vector import ALU, COMPARE, KEEPS_HALF, bitop3, packed_halves
 from .waves import EXEC, SGPR, VCC, Waves
+from .words import flow
 
-__all__ = ["Step", "build", "sources", "written"]
+__all__ = ["Step", "build", "clamped", "saturating", "sources", "written"]
 
 Step: TypeAlias = Callable[[Waves], None]
 
+_INTEGER_SUM = re.compile(r"^v_(add|sub|subrev)_nc_[ui](16|32)$")
 _FORMATS = ("vop1", "vop2", "vop3", "vop3sd", "vopc")
 
 
@@ -80,13 +83,22 @@ def _alu(
     found = sources(ins, kinds)
     register = ins.fields["vdst"]
     function = _output(ins, result, function)
+    if ins.saturates and result == "f16" and not ins.mnemonic.startswith("v_div_fixup"):
+        function = saturating(function)
+    if ins.saturates and ins.mnemonic == "v_cvt_pk_f16_f32":
+        function = packed_halves
     if ins.mnemonic.startswith("v_s_"):  # gfx12: a scalar unit's transcendental
         put = scalar_put(ins, register, result)
         writes: tuple[int, ...] = (SGPR + register,)
     else:
         put = vector_put(ins, register, result, ins.mnemonic in KEEPS_HALF)
         writes = written(ins, register, result)
-    return step_of(found, put, writes, function)
+    return _step_of(ins, found, put, writes, function)
+
+
+def saturating(function: Callable[..., Array]) -> Callable[..., Array]:
+    """The function with `floats.bounded` results."""
+    return lambda *operands: floats.bounded(function(*operands), *operands)
 
 
 def written(ins: Instruction, register: int, kind: str) -> tuple[int, ...]:
@@ -98,22 +110,25 @@ def written(ins: Instruction, register: int, kind: str) -> tuple[int, ...]:
     return (register,)
 
 
-def step_of(
-    found: list[Source], put: Put, writes: tuple[int, ...], function: Callable[..., Array]
+def _step_of(
+    ins: Instruction,
+    found: list[Source],
+    put: Put,
+    writes: tuple[int, ...],
+    function: Callable[..., Array],
 ) -> Step:
     """A step that puts the function of the operands."""
-    reads = tuple(r for s in found for r in s.reads)
     gets = [s.get for s in found]
     first = found[0]
     if first.lanes is not None or first.blank is not None:
         return _moved_step(found, put, writes, function)
+    made = flow(ins.mnemonic, [s.reads for s in found], writes)
     if len(gets) == 1:
         (a,) = gets
 
         def one(w: Waves) -> None:
             put(w, function(a(w)))
-            if w.undefined:
-                w.defined(reads, writes)
+            w.flowed(made)
 
         return one
     if len(gets) == 2:
@@ -121,16 +136,14 @@ def step_of(
 
         def two(w: Waves) -> None:
             put(w, function(a(w), b(w)))
-            if w.undefined:
-                w.defined(reads, writes)
+            w.flowed(made)
 
         return two
     a, b, c = gets
 
     def three(w: Waves) -> None:
         put(w, function(a(w), b(w), c(w)))
-        if w.undefined:
-            w.defined(reads, writes)
+        w.flowed(made)
 
     return three
 
@@ -170,8 +183,9 @@ def _output(ins: Instruction, kind: str, function: Callable[..., Array]) -> Call
         function = lambda *a: inner(*a) * inner(*a).dtype.type(factor)  # noqa: E731
     if clamp:
         if kind[0] != "f":
-            if ins.mnemonic.startswith(("v_add_nc_u", "v_sub_nc_u", "v_subrev_nc_u")):
-                return _saturated(ins.mnemonic)
+            found = clamped(ins.mnemonic)
+            if found is not None:
+                return found
             if ins.mnemonic.startswith(("v_max", "v_min")):
                 return function
             raise unsupported(ins, "clamp on an integer")
@@ -180,14 +194,21 @@ def _output(ins: Instruction, kind: str, function: Callable[..., Array]) -> Call
     return function
 
 
-def _saturated(name: str) -> Callable[..., Array]:
-    if name.startswith("v_subrev"):
-        return lambda a, b: np.where(b > a, b - a, a.dtype.type(0))
-    if name.startswith("v_sub"):
-        return lambda a, b: np.where(a > b, a - b, a.dtype.type(0))
-    return lambda a, b: np.where(
-        a + b < a, a.dtype.type(-1 & (1 << a.dtype.itemsize * 8) - 1), a + b
-    )
+def clamped(name: str) -> Callable[..., Array] | None:
+    """The sum or difference of integers that stays in their range; None for other instructions."""
+    match = _INTEGER_SUM.match(name)
+    if match is None:
+        return None
+    subtracts, reverses = match[1] != "add", match[1] == "subrev"
+
+    def run(a: Array, b: Array) -> Array:
+        if reverses:
+            a, b = b, a
+        info = np.iinfo(a.dtype)
+        x, y = a.astype(np.int64), b.astype(np.int64)
+        return np.clip(x - y if subtracts else x + y, info.min, info.max).astype(a.dtype)
+
+    return run
 
 
 # ------------------------------------------------------------------------------------- comparisons

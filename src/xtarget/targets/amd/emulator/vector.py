@@ -10,7 +10,7 @@ import numpy as np
 from . import floats, trig
 from .memory import Array
 
-__all__ = ["ALU", "COMPARE", "KEEPS_HALF", "Rule"]
+__all__ = ["ALU", "COMPARE", "KEEPS_HALF", "TAU", "Rule", "bitop3", "packed_halves", "rule"]
 
 #: Kind of the result, kinds of the sources, function of the sources.
 Rule: TypeAlias = tuple[str, tuple[str, ...], Callable[..., Array]]
@@ -23,7 +23,9 @@ KEEPS_HALF = {"v_fma_f16", "v_mad_f16", "v_fmac_f16", "v_mad_u16", "v_mad_i16", 
 _I = {"16": "u16", "32": "u32", "64": "u64"}
 
 
-def _rule(names: str, result: str, sources: str, function: Callable[..., Array]) -> None:
+def rule(names: str, result: str, sources: str, function: Callable[..., Array]) -> None:
+    """Add instructions (without their `v_`) to the table: kind of the result, kinds of the
+    sources."""
     for name in names.split():
         ALU["v_" + name] = (result, tuple(sources.split()), function)
 
@@ -73,6 +75,12 @@ def _bits(dtype: Any, sign: bool) -> Callable[..., Array]:
 
 def _median(a: Array, b: Array, c: Array) -> Array:
     return np.maximum(np.minimum(a, b), np.minimum(np.maximum(a, b), c))
+
+
+def _median_number(a: Array, b: Array, c: Array) -> Array:
+    """The median; with a NaN, the least of the others (v_med3_f32)."""
+    middle = _median(a, b, c)
+    return np.where(np.isnan(middle), np.fmin(np.fmin(a, b), c), middle)
 
 
 def _permute(a: Array, b: Array, select: Array) -> Array:
@@ -158,6 +166,11 @@ def _words(low: Array, high: Array) -> Array:
     return low.view(np.uint16).astype(np.uint32) | high.view(np.uint16).astype(np.uint32) << 16
 
 
+def packed_halves(low: Array, high: Array) -> Array:
+    """v_cvt_pk_f16_f32 where an overflow gives the largest number."""
+    return _words(*(floats.bounded(x.astype(np.float16), x) for x in (low, high)))
+
+
 def _any_bits(control: int) -> Callable[..., Array]:
     """The three-input function with that truth table (v_bitop3)."""
 
@@ -191,76 +204,78 @@ def _field_mask(width: Array, offset: Array) -> Array:
     return ((np.uint32(1) << (width & np.uint32(31))) - np.uint32(1)) << (offset & np.uint32(31))
 
 
-_TAU = 2 * np.pi
+TAU = 2 * np.pi
 
 for _w, _u in _I.items():
-    _rule(f"mov_b{_w}", _u, _u, _identity)
-    _rule(f"not_b{_w}", _u, _u, np.invert)
-    _rule(f"and_b{_w}", _u, f"{_u} {_u}", np.bitwise_and)
-    _rule(f"or_b{_w}", _u, f"{_u} {_u}", np.bitwise_or)
-    _rule(f"xor_b{_w}", _u, f"{_u} {_u}", np.bitwise_xor)
-    _rule(f"xnor_b{_w}", _u, f"{_u} {_u}", lambda a, b: ~(a ^ b))
+    rule(f"mov_b{_w}", _u, _u, _identity)
+    rule(f"not_b{_w}", _u, _u, np.invert)
+    rule(f"and_b{_w}", _u, f"{_u} {_u}", np.bitwise_and)
+    rule(f"or_b{_w}", _u, f"{_u} {_u}", np.bitwise_or)
+    rule(f"xor_b{_w}", _u, f"{_u} {_u}", np.bitwise_xor)
+    rule(f"xnor_b{_w}", _u, f"{_u} {_u}", lambda a, b: ~(a ^ b))
     _s = "u32" if _w == "64" else _u
-    _rule(f"lshlrev_b{_w}", _u, f"{_s} {_u}", _reversed(_shift_left))
-    _rule(f"lshrrev_b{_w}", _u, f"{_s} {_u}", _reversed(_shift_right))
-    _rule(f"ashrrev_i{_w}", "i" + _w, f"{_s} i{_w}", _reversed(_shift_right))
+    rule(f"lshlrev_b{_w}", _u, f"{_s} {_u}", _reversed(_shift_left))
+    rule(f"lshrrev_b{_w}", _u, f"{_s} {_u}", _reversed(_shift_right))
+    rule(f"ashrrev_i{_w}", "i" + _w, f"{_s} i{_w}", _reversed(_shift_right))
 for _w in ("16", "32"):
     _u, _i = "u" + _w, "i" + _w
-    _rule(f"add_nc_{_u} add_nc_{_i}", _u, f"{_u} {_u}", np.add)
-    _rule(f"sub_nc_{_u} sub_nc_{_i}", _u, f"{_u} {_u}", np.subtract)
-    _rule(f"subrev_nc_{_u}", _u, f"{_u} {_u}", _reversed(np.subtract))
-    _rule(f"mul_lo_{_u}", _u, f"{_u} {_u}", np.multiply)
+    rule(f"add_nc_{_u}", _u, f"{_u} {_u}", np.add)
+    rule(f"sub_nc_{_u}", _u, f"{_u} {_u}", np.subtract)
+    rule(f"add_nc_{_i}", _i, f"{_i} {_i}", np.add)
+    rule(f"sub_nc_{_i}", _i, f"{_i} {_i}", np.subtract)
+    rule(f"subrev_nc_{_u}", _u, f"{_u} {_u}", _reversed(np.subtract))
+    rule(f"mul_lo_{_u}", _u, f"{_u} {_u}", np.multiply)
     for _k in (_u, _i):
-        _rule(f"min_{_k}", _k, f"{_k} {_k}", np.minimum)
-        _rule(f"max_{_k}", _k, f"{_k} {_k}", np.maximum)
-        _rule(f"min3_{_k}", _k, f"{_k} {_k} {_k}", lambda a, b, c: np.minimum(np.minimum(a, b), c))
-        _rule(f"max3_{_k}", _k, f"{_k} {_k} {_k}", lambda a, b, c: np.maximum(np.maximum(a, b), c))
-        _rule(f"med3_{_k}", _k, f"{_k} {_k} {_k}", _median)
-        _rule(f"mad_{_k}", _k, f"{_k} {_k} {_k}", lambda a, b, c: a * b + c)
+        rule(f"min_{_k}", _k, f"{_k} {_k}", np.minimum)
+        rule(f"max_{_k}", _k, f"{_k} {_k}", np.maximum)
+        rule(f"min3_{_k}", _k, f"{_k} {_k} {_k}", lambda a, b, c: np.minimum(np.minimum(a, b), c))
+        rule(f"max3_{_k}", _k, f"{_k} {_k} {_k}", lambda a, b, c: np.maximum(np.maximum(a, b), c))
+        rule(f"med3_{_k}", _k, f"{_k} {_k} {_k}", _median)
+        rule(f"mad_{_k}", _k, f"{_k} {_k} {_k}", lambda a, b, c: a * b + c)
 for _w in ("16", "32", "64"):
     _k = "f" + _w
-    _rule(f"add_{_k}", _k, f"{_k} {_k}", np.add)
-    _rule(f"sub_{_k}", _k, f"{_k} {_k}", np.subtract)
-    _rule(f"subrev_{_k}", _k, f"{_k} {_k}", _reversed(np.subtract))
-    _rule(f"mul_{_k}", _k, f"{_k} {_k}", np.multiply)
-    _rule(f"min_{_k}", _k, f"{_k} {_k}", np.fmin)
-    _rule(f"max_{_k}", _k, f"{_k} {_k}", np.fmax)
-    _rule(f"minimum_{_k}", _k, f"{_k} {_k}", np.minimum)
-    _rule(f"maximum_{_k}", _k, f"{_k} {_k}", np.maximum)
-    _rule(f"min3_{_k}", _k, f"{_k} {_k} {_k}", lambda a, b, c: np.fmin(np.fmin(a, b), c))
-    _rule(f"max3_{_k}", _k, f"{_k} {_k} {_k}", lambda a, b, c: np.fmax(np.fmax(a, b), c))
-    _rule(f"minimum3_{_k}", _k, f"{_k} {_k} {_k}", lambda a, b, c: np.minimum(np.minimum(a, b), c))
-    _rule(f"maximum3_{_k}", _k, f"{_k} {_k} {_k}", lambda a, b, c: np.maximum(np.maximum(a, b), c))
-    _rule(f"med3_{_k}", _k, f"{_k} {_k} {_k}", _median)
-    _rule(f"trunc_{_k}", _k, _k, np.trunc)
-    _rule(f"ceil_{_k}", _k, _k, np.ceil)
-    _rule(f"floor_{_k}", _k, _k, np.floor)
-    _rule(f"rndne_{_k}", _k, _k, np.rint)
-    _rule(f"fract_{_k}", _k, _k, _fraction)
-    _rule(f"frexp_mant_{_k}", _k, _k, _mantissa)
-    _rule(f"div_fixup_{_k}", _k, f"{_k} {_k} {_k}", floats.div_fixup)
+    rule(f"add_{_k}", _k, f"{_k} {_k}", np.add)
+    rule(f"sub_{_k}", _k, f"{_k} {_k}", np.subtract)
+    rule(f"subrev_{_k}", _k, f"{_k} {_k}", _reversed(np.subtract))
+    rule(f"mul_{_k}", _k, f"{_k} {_k}", np.multiply)
+    rule(f"min_{_k}", _k, f"{_k} {_k}", np.fmin)
+    rule(f"max_{_k}", _k, f"{_k} {_k}", np.fmax)
+    rule(f"minimum_{_k}", _k, f"{_k} {_k}", np.minimum)
+    rule(f"maximum_{_k}", _k, f"{_k} {_k}", np.maximum)
+    rule(f"min3_{_k}", _k, f"{_k} {_k} {_k}", lambda a, b, c: np.fmin(np.fmin(a, b), c))
+    rule(f"max3_{_k}", _k, f"{_k} {_k} {_k}", lambda a, b, c: np.fmax(np.fmax(a, b), c))
+    rule(f"minimum3_{_k}", _k, f"{_k} {_k} {_k}", lambda a, b, c: np.minimum(np.minimum(a, b), c))
+    rule(f"maximum3_{_k}", _k, f"{_k} {_k} {_k}", lambda a, b, c: np.maximum(np.maximum(a, b), c))
+    rule(f"med3_{_k}", _k, f"{_k} {_k} {_k}", _median_number)
+    rule(f"trunc_{_k}", _k, _k, np.trunc)
+    rule(f"ceil_{_k}", _k, _k, np.ceil)
+    rule(f"floor_{_k}", _k, _k, np.floor)
+    rule(f"rndne_{_k}", _k, _k, np.rint)
+    rule(f"fract_{_k}", _k, _k, _fraction)
+    rule(f"frexp_mant_{_k}", _k, _k, _mantissa)
+    rule(f"div_fixup_{_k}", _k, f"{_k} {_k} {_k}", floats.div_fixup)
     _fma = {"16": floats.fma16, "32": floats.fma32, "64": floats.fma64}[_w]
-    _rule(f"fma_{_k} fmac_{_k} fmamk_{_k} fmaak_{_k}", _k, f"{_k} {_k} {_k}", _fma)
+    rule(f"fma_{_k} fmac_{_k} fmamk_{_k} fmaak_{_k}", _k, f"{_k} {_k} {_k}", _fma)
 
-_rule("mad_f32 mac_f32 madmk_f32 madak_f32", "f32", "f32 f32 f32", floats.mad32)
-_rule("mul_legacy_f32 mul_dx9_zero_f32", "f32", "f32 f32",
+rule("mad_f32 mac_f32 madmk_f32 madak_f32", "f32", "f32 f32 f32", floats.mad32)
+rule("mul_legacy_f32 mul_dx9_zero_f32", "f32", "f32 f32",
       lambda a, b: np.where((a == 0) | (b == 0), np.float32(0), a * b))  # fmt: skip
-_rule("ldexp_f32", "f32", "f32 i32", _scale)
-_rule("ldexp_f64", "f64", "f64 i32", _scale)
-_rule("ldexp_f16", "f16", "f16 i16", _scale)
-_rule("frexp_exp_i32_f32", "i32", "f32", _exponent)
-_rule("frexp_exp_i32_f64", "i32", "f64", _exponent)
-_rule("rcp_f32 rcp_iflag_f32 s_rcp_f32", "f32", "f32", floats.flushing(lambda x: 1 / x))
-_rule("rsq_f32 s_rsq_f32", "f32", "f32", floats.flushing(lambda x: 1 / np.sqrt(x)))
-_rule("sqrt_f32 s_sqrt_f32", "f32", "f32", floats.flushing(np.sqrt))
-_rule("exp_f32 s_exp_f32", "f32", "f32", floats.flushing(np.exp2))
-_rule("log_f32 s_log_f32", "f32", "f32", floats.flushing(np.log2))
-_rule("sin_f32", "f32", "f32", floats.flushing(lambda x: np.sin(_TAU * (x - np.trunc(x)))))
-_rule("cos_f32", "f32", "f32", floats.flushing(lambda x: np.cos(_TAU * (x - np.trunc(x)))))
-_rule("trig_preop_f64", "f64", "f64 u32", trig.segment)
-_rule("rcp_f64", "f64", "f64", lambda x: 1 / x)
-_rule("rsq_f64", "f64", "f64", lambda x: 1 / np.sqrt(x))
-_rule("sqrt_f64", "f64", "f64", np.sqrt)
+rule("ldexp_f32", "f32", "f32 i32", _scale)
+rule("ldexp_f64", "f64", "f64 i32", _scale)
+rule("ldexp_f16", "f16", "f16 i16", _scale)
+rule("frexp_exp_i32_f32", "i32", "f32", _exponent)
+rule("frexp_exp_i32_f64", "i32", "f64", _exponent)
+rule("rcp_f32 rcp_iflag_f32 s_rcp_f32", "f32", "f32", floats.flushing(lambda x: 1 / x))
+rule("rsq_f32 s_rsq_f32", "f32", "f32", floats.flushing(lambda x: 1 / np.sqrt(x)))
+rule("sqrt_f32 s_sqrt_f32", "f32", "f32", floats.flushing(np.sqrt))
+rule("exp_f32 s_exp_f32", "f32", "f32", floats.flushing(np.exp2))
+rule("log_f32 s_log_f32", "f32", "f32", floats.flushing(np.log2))
+rule("sin_f32", "f32", "f32", floats.flushing(lambda x: np.sin(TAU * (x - np.trunc(x)))))
+rule("cos_f32", "f32", "f32", floats.flushing(lambda x: np.cos(TAU * (x - np.trunc(x)))))
+rule("trig_preop_f64", "f64", "f64 u32", trig.segment)
+rule("rcp_f64", "f64", "f64", lambda x: 1 / x)
+rule("rsq_f64", "f64", "f64", lambda x: 1 / np.sqrt(x))
+rule("sqrt_f64", "f64", "f64", np.sqrt)
 for _name, _function in {
     "rcp": lambda x: 1 / x,
     "rsq": lambda x: 1 / np.sqrt(x),
@@ -273,75 +288,75 @@ for _name, _function in {
         result: Array = function(x.astype(np.float64)).astype(np.float16)
         return result
 
-    _rule(f"{_name}_f16", "f16", "f16", _half)
+    rule(f"{_name}_f16", "f16", "f16", _half)
 
-_rule("cvt_f32_i32", "f32", "i32", _as(np.float32))
-_rule("cvt_f32_u32", "f32", "u32", _as(np.float32))
-_rule("cvt_f64_i32", "f64", "i32", _as(np.float64))
-_rule("cvt_f64_u32", "f64", "u32", _as(np.float64))
-_rule("cvt_f64_f32", "f64", "f32", _as(np.float64))
-_rule("cvt_f32_f64", "f32", "f64", _as(np.float32))
-_rule("cvt_f16_f32", "f16", "f32", _as(np.float16))
-_rule("cvt_f32_f16", "f32", "f16", _as(np.float32))
-_rule("cvt_f16_i16", "f16", "i16", _as(np.float16))
-_rule("cvt_f16_u16", "f16", "u16", _as(np.float16))
-_rule("cvt_i16_f16", "i16", "f16", floats.to_int(np.int16))
-_rule("cvt_u16_f16", "u16", "f16", floats.to_int(np.uint16))
-_rule("cvt_i32_f32", "i32", "f32", floats.to_int(np.int32))
-_rule("cvt_u32_f32", "u32", "f32", floats.to_int(np.uint32))
-_rule("cvt_i32_f64", "i32", "f64", floats.to_int(np.int32))
-_rule("cvt_u32_f64", "u32", "f64", floats.to_int(np.uint32))
-_rule("cvt_nearest_i32_f32 cvt_rpi_i32_f32", "i32", "f32",
+rule("cvt_f32_i32", "f32", "i32", _as(np.float32))
+rule("cvt_f32_u32", "f32", "u32", _as(np.float32))
+rule("cvt_f64_i32", "f64", "i32", _as(np.float64))
+rule("cvt_f64_u32", "f64", "u32", _as(np.float64))
+rule("cvt_f64_f32", "f64", "f32", _as(np.float64))
+rule("cvt_f32_f64", "f32", "f64", _as(np.float32))
+rule("cvt_f16_f32", "f16", "f32", _as(np.float16))
+rule("cvt_f32_f16", "f32", "f16", _as(np.float32))
+rule("cvt_f16_i16", "f16", "i16", _as(np.float16))
+rule("cvt_f16_u16", "f16", "u16", _as(np.float16))
+rule("cvt_i16_f16", "i16", "f16", floats.to_int(np.int16))
+rule("cvt_u16_f16", "u16", "f16", floats.to_int(np.uint16))
+rule("cvt_i32_f32", "i32", "f32", floats.to_int(np.int32))
+rule("cvt_u32_f32", "u32", "f32", floats.to_int(np.uint32))
+rule("cvt_i32_f64", "i32", "f64", floats.to_int(np.int32))
+rule("cvt_u32_f64", "u32", "f64", floats.to_int(np.uint32))
+rule("cvt_nearest_i32_f32 cvt_rpi_i32_f32", "i32", "f32",
       lambda x: floats.to_int(np.int32)(np.floor(x + np.float32(0.5))))  # fmt: skip
-_rule("cvt_floor_i32_f32 cvt_flr_i32_f32", "i32", "f32",
+rule("cvt_floor_i32_f32 cvt_flr_i32_f32", "i32", "f32",
       lambda x: floats.to_int(np.int32)(np.floor(x)))  # fmt: skip
-_rule("cvt_u32_u16", "u32", "u16", _as(np.uint32))
-_rule("cvt_i32_i16", "i32", "i16", _as(np.int32))
+rule("cvt_u32_u16", "u32", "u16", _as(np.uint32))
+rule("cvt_i32_i16", "i32", "i16", _as(np.int32))
 for _n in range(4):
-    _rule(f"cvt_f32_ubyte{_n}", "f32", "u32", _byte(_n))
-_rule("cvt_pkrtz_f16_f32 cvt_pk_rtz_f16_f32", "u32", "f32 f32",
+    rule(f"cvt_f32_ubyte{_n}", "f32", "u32", _byte(_n))
+rule("cvt_pkrtz_f16_f32 cvt_pk_rtz_f16_f32", "u32", "f32 f32",
       lambda a, b: _words(floats.rtz16(a), floats.rtz16(b)))  # fmt: skip
-_rule("cvt_pk_f16_f32", "u32", "f32 f32",
+rule("cvt_pk_f16_f32", "u32", "f32 f32",
       lambda a, b: _words(a.astype(np.float16), b.astype(np.float16)))  # fmt: skip
-_rule("cvt_pk_bf16_f32", "u32", "f32 f32",
+rule("cvt_pk_bf16_f32", "u32", "f32 f32",
       lambda a, b: _words(floats.bf16_bits(a), floats.bf16_bits(b)))  # fmt: skip
-_rule("cvt_pk_u16_u32", "u32", "u32 u32", _saturated_words)
-_rule("pack_b32_f16", "u32", "f16 f16", _words)
+rule("cvt_pk_u16_u32", "u32", "u32 u32", _saturated_words)
+rule("pack_b32_f16", "u32", "f16 f16", _words)
 
-_rule("bfrev_b32", "u32", "u32", _reverse_bits)
-_rule("ffbh_u32 clz_i32_u32", "u32", "u32", _leading)
-_rule("ffbh_i32 cls_i32", "u32", "i32", _leading_signs)
-_rule("ffbl_b32 ctz_i32_b32", "u32", "u32", _trailing)
-_rule("bcnt_u32_b32", "u32", "u32 u32", lambda a, b: np.bitwise_count(a).astype(np.uint32) + b)
-_rule("bfe_u32", "u32", "u32 u32 u32", _bits(np.uint32, False))
-_rule("bfe_i32", "i32", "i32 u32 u32", _bits(np.int32, True))
-_rule("bfi_b32", "u32", "u32 u32 u32", lambda a, b, c: (a & b) | (~a & c))
-_rule("bfm_b32", "u32", "u32 u32", _field_mask)
-_rule("perm_b32", "u32", "u32 u32 u32", _permute)
-_rule("alignbit_b32", "u32", "u32 u32 u32", _align(True))
-_rule("alignbyte_b32", "u32", "u32 u32 u32", _align(False))
-_rule("mul_hi_u32", "u32", "u32 u32", _high)
-_rule("mul_hi_i32", "i32", "i32 i32", _high)
-_rule("mul_u32_u24", "u32", "u32 u32",
+rule("bfrev_b32", "u32", "u32", _reverse_bits)
+rule("ffbh_u32 clz_i32_u32", "u32", "u32", _leading)
+rule("ffbh_i32 cls_i32", "u32", "i32", _leading_signs)
+rule("ffbl_b32 ctz_i32_b32", "u32", "u32", _trailing)
+rule("bcnt_u32_b32", "u32", "u32 u32", lambda a, b: np.bitwise_count(a).astype(np.uint32) + b)
+rule("bfe_u32", "u32", "u32 u32 u32", _bits(np.uint32, False))
+rule("bfe_i32", "i32", "i32 u32 u32", _bits(np.int32, True))
+rule("bfi_b32", "u32", "u32 u32 u32", lambda a, b, c: (a & b) | (~a & c))
+rule("bfm_b32", "u32", "u32 u32", _field_mask)
+rule("perm_b32", "u32", "u32 u32 u32", _permute)
+rule("alignbit_b32", "u32", "u32 u32 u32", _align(True))
+rule("alignbyte_b32", "u32", "u32 u32 u32", _align(False))
+rule("mul_hi_u32", "u32", "u32 u32", _high)
+rule("mul_hi_i32", "i32", "i32 i32", _high)
+rule("mul_u32_u24", "u32", "u32 u32",
       lambda a, b: (a & np.uint32(0xFFFFFF)) * (b & np.uint32(0xFFFFFF)))  # fmt: skip
-_rule("mul_i32_i24", "i32", "i32 i32", lambda a, b: (a << 8 >> 8) * (b << 8 >> 8))
-_rule("mad_u32_u24", "u32", "u32 u32 u32",
+rule("mul_i32_i24", "i32", "i32 i32", lambda a, b: (a << 8 >> 8) * (b << 8 >> 8))
+rule("mad_u32_u24", "u32", "u32 u32 u32",
       lambda a, b, c: (a & np.uint32(0xFFFFFF)) * (b & np.uint32(0xFFFFFF)) + c)  # fmt: skip
-_rule("mad_i32_i24", "i32", "i32 i32 i32", lambda a, b, c: (a << 8 >> 8) * (b << 8 >> 8) + c)
-_rule("mad_u32_u16", "u32", "u16 u16 u32", lambda a, b, c: a.astype(np.uint32) * b + c)
-_rule("mad_i32_i16", "i32", "i16 i16 i32", lambda a, b, c: a.astype(np.int32) * b + c)
-_rule("add3_u32", "u32", "u32 u32 u32", lambda a, b, c: a + b + c)
-_rule("lshl_add_u32", "u32", "u32 u32 u32", lambda a, b, c: _shift_left(a, b) + c)
-_rule("add_lshl_u32", "u32", "u32 u32 u32", lambda a, b, c: _shift_left(a + b, c))
-_rule("lshl_or_b32", "u32", "u32 u32 u32", lambda a, b, c: _shift_left(a, b) | c)
-_rule("and_or_b32", "u32", "u32 u32 u32", lambda a, b, c: a & b | c)
-_rule("or3_b32", "u32", "u32 u32 u32", lambda a, b, c: a | b | c)
-_rule("xor3_b32", "u32", "u32 u32 u32", lambda a, b, c: a ^ b ^ c)
-_rule("xad_u32", "u32", "u32 u32 u32", lambda a, b, c: (a ^ b) + c)
-_rule("sad_u32", "u32", "u32 u32 u32", _magnitudes)
-_rule("lshl_add_u64", "u64", "u64 u32 u64", lambda a, b, c: _shift_left(a, b) + c)
-_rule("add_nc_u64", "u64", "u64 u64", np.add)
-_rule("mul_lo_u64", "u64", "u64 u64", np.multiply)
+rule("mad_i32_i24", "i32", "i32 i32 i32", lambda a, b, c: (a << 8 >> 8) * (b << 8 >> 8) + c)
+rule("mad_u32_u16", "u32", "u16 u16 u32", lambda a, b, c: a.astype(np.uint32) * b + c)
+rule("mad_i32_i16", "i32", "i16 i16 i32", lambda a, b, c: a.astype(np.int32) * b + c)
+rule("add3_u32", "u32", "u32 u32 u32", lambda a, b, c: a + b + c)
+rule("lshl_add_u32", "u32", "u32 u32 u32", lambda a, b, c: _shift_left(a, b) + c)
+rule("add_lshl_u32", "u32", "u32 u32 u32", lambda a, b, c: _shift_left(a + b, c))
+rule("lshl_or_b32", "u32", "u32 u32 u32", lambda a, b, c: _shift_left(a, b) | c)
+rule("and_or_b32", "u32", "u32 u32 u32", lambda a, b, c: a & b | c)
+rule("or3_b32", "u32", "u32 u32 u32", lambda a, b, c: a | b | c)
+rule("xor3_b32", "u32", "u32 u32 u32", lambda a, b, c: a ^ b ^ c)
+rule("xad_u32", "u32", "u32 u32 u32", lambda a, b, c: (a ^ b) + c)
+rule("sad_u32", "u32", "u32 u32 u32", _magnitudes)
+rule("lshl_add_u64", "u64", "u64 u32 u64", lambda a, b, c: _shift_left(a, b) + c)
+rule("add_nc_u64", "u64", "u64 u64", np.add)
+rule("mul_lo_u64", "u64", "u64 u64", np.multiply)
 
 #: Comparisons: what follows `v_cmp_`, up to the kind.
 COMPARE: dict[str, Callable[[Array, Array], Array]] = {

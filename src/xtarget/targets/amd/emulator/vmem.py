@@ -150,7 +150,9 @@ def _load(ins: Instruction, address: Address, suffix: str, d16: bool, high: bool
     def step(w: Waves) -> None:
         arena = w.group.arena
         addresses, active = address(w)
-        place, full = arena.locate(addresses, nbytes, active, False, min(nbytes, 4))
+        place, full = arena.locate(
+            addresses, nbytes, active, False, min(nbytes, 4), ins.whole_words
+        )
         if w.group.races is not None:
             w.group.races.memory.load(w, place, active, nbytes)
         lanes = None if w.full else w.mask
@@ -298,7 +300,7 @@ def _scalar(ins: Instruction) -> Step | None:
         addresses = base.get(w) + offset
         if extra is not None:
             addresses = addresses + extra.get(w)
-        place, full = arena.locate(addresses, nbytes, None, False, min(nbytes, 4))
+        place, full = arena.locate(addresses, nbytes, None, False, min(nbytes, 4), ins.whole_words)
         if w.group.races is not None:
             first = np.broadcast_to(w.lane == 0, w.mask.shape)
             w.group.races.memory.load(w, place, first, nbytes)

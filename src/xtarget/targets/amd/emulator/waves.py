@@ -6,13 +6,17 @@ one, and `join` makes one of two that meet again.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from .memory import Arena, Array, Fault
 
-__all__ = ["ACC", "EXEC", "M0", "SGPR", "VCC", "Group", "Waves"]
+__all__ = ["ACC", "EXEC", "M0", "SGPR", "VCC", "Flow", "Group", "Waves", "spread"]
+
+#: Registers that were read, and those whose value came of them; for each part of a result.
+Flow: TypeAlias = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
 
 #: Place of AGPR 0 among the vector registers.
 ACC = 256
@@ -70,6 +74,8 @@ class Waves:
             int32, float32.
         s: scalar registers, registers x waves; `su` are its rows as waves x 1.
         mask: active lanes, waves x lanes; `full` when all are.
+        signalled: they have signalled their barrier.
+        saturates: the mode FP16_OVFL is on (see `Instruction.saturates`).
         undefined: register to the lanes that hold nothing yet, for registers with such lanes.
     """
 
@@ -90,10 +96,20 @@ class Waves:
         self.undefined: dict[int, Array] = {}
         self.at_barrier = -1
         self.signalled = False
+        self.saturates = False
         self.full = True
         self.mask: Array = None
         self.lane: Array = np.arange(self.lanes)[None, :]
         self.set_exec()
+
+    @property
+    def state(self) -> tuple[bool, bool]:
+        """What waves that are stepped together have in common, beside their place."""
+        return self.signalled, self.saturates
+
+    @state.setter
+    def state(self, state: tuple[bool, bool]) -> None:
+        self.signalled, self.saturates = state
 
     @classmethod
     def fresh(
@@ -171,7 +187,7 @@ class Waves:
             np.ascontiguousarray(self.s[:, which]),
             self.scc[which],
         )
-        picked.pc, picked.signalled = self.pc, self.signalled
+        picked.pc, picked.state, picked.at_barrier = self.pc, self.state, self.at_barrier
         for register, lanes in self.undefined.items():
             left = lanes[which]
             if left.any():
@@ -191,7 +207,7 @@ class Waves:
             np.concatenate([p.s for p in parts], axis=1)[:, order],
             np.concatenate([p.scc for p in parts])[order],
         )
-        joined.pc, joined.signalled = parts[0].pc, parts[0].signalled
+        joined.pc, joined.state = parts[0].pc, parts[0].state
         for register in set().union(*(p.undefined for p in parts)):
             width = 1 if register >= SGPR else joined.lanes
             pieces = [p.undefined.get(register, np.zeros((p.count, width), bool)) for p in parts]
@@ -234,43 +250,61 @@ class Waves:
                     int(np.argmax(wrong)),
                 )
 
+    def blank(self, reads: Sequence[int]) -> Array | None:
+        """Lanes in which one of the registers holds nothing; None where there are none."""
+        bad = None
+        for register in reads:
+            found = self.undefined.get(register)
+            if found is not None:
+                bad = found if bad is None else bad | found
+        return bad
+
     def defined(
         self, reads: tuple[int, ...], writes: tuple[int, ...], lanes: Array | None = None
     ) -> None:
         """Note that `writes` were made of `reads`, in active lanes (or in `lanes`)."""
-        undefined = self.undefined
-        if not undefined:
-            return
-        bad = None
-        for register in reads:
-            found = undefined.get(register)
-            if found is not None:
-                bad = found if bad is None else bad | found
-        if bad is None:
-            for register in writes:
-                old = undefined.get(register)
-                if old is not None:
-                    if self.full and lanes is None:
-                        del undefined[register]
-                        continue
-                    left = old & ~(self.mask if lanes is None else lanes)
-                    if left.any():
-                        undefined[register] = left
-                    else:
-                        del undefined[register]
-            return
-        self.mark(np.broadcast_to(bad, self.mask.shape), writes, lanes)
+        if self.undefined:
+            self.mark(self.blank(reads), writes, lanes)
 
-    def mark(self, bad: Array, writes: tuple[int, ...], lanes: Array | None = None) -> None:
-        """Note that active lanes of `writes` hold nothing where `bad`."""
+    def flowed(self, flow: Flow, lanes: Array | None = None) -> None:
+        """The same for results that were made at once, each of other registers."""
+        if self.undefined:
+            bad = [self.blank(reads) for reads, _ in flow]
+            for blank, (_, writes) in zip(bad, flow, strict=True):
+                self.mark(blank, writes, lanes)
+
+    def mark(self, bad: Array | None, writes: tuple[int, ...], lanes: Array | None = None) -> None:
+        """Note that active lanes of `writes` hold nothing where `bad`, and something elsewhere.
+        EXEC has no effect on scalar registers."""
+        undefined = self.undefined
         mask = self.mask if lanes is None else lanes
         for register in writes:
-            old = self.undefined.get(register)
-            new = np.where(mask, bad, False if old is None else old)
-            if new.any():
-                self.undefined[register] = new
+            old = undefined.get(register)
+            if bad is None and old is None:
+                continue
+            if register >= SGPR or (lanes is None and self.full):
+                new = bad
             else:
-                self.undefined.pop(register, None)
+                new = np.where(mask, False if bad is None else bad, False if old is None else old)
+            if new is not None and new.any():
+                undefined[register] = new if register >= SGPR else _of_lanes(new, self.mask)
+            else:
+                undefined.pop(register, None)
+
+
+def _of_lanes(bits: Array, mask: Array) -> Array:
+    return bits if bits.shape == mask.shape else np.broadcast_to(bits, mask.shape)
+
+
+def spread(w: Waves, reads: list[int], writes: tuple[int, ...]) -> None:
+    """Note that every element of `writes` was made of many lanes' values of `reads`."""
+    bad = [w.undefined[r] for r in reads if r in w.undefined]
+    if bad:
+        some = np.any(np.broadcast_arrays(*bad, w.mask)[:-1], axis=(0, 2))
+        w.mark(np.broadcast_to(some[:, None], w.mask.shape), writes, np.ones(w.mask.shape, bool))
+    else:
+        for register in writes:
+            w.undefined.pop(register, None)
 
 
 _full: dict[tuple[int, int], Array] = {}

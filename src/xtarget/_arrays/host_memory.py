@@ -1,0 +1,113 @@
+"""Memory of large results on the host, used again when the arrays on it are gone.
+
+The system clears each page of fresh memory when it is first written, which takes longer than adding
+two arrays of that size. So a block whose last array died is kept, up to a limit, for the next
+result of about its size. The system is told that what is kept may be taken when memory runs short.
+
+A block comes back in `__del__`, which may run in any thread at any moment, also within a call of
+this module. So there is no lock here: every step is one operation on a deque.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import mmap
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from .. import _env
+
+__all__ = ["SMALLEST", "allocate", "kept_bytes"]
+
+#: Bytes of a result from which on this pays; below, the C library keeps what is freed.
+SMALLEST: Final = 1 << 22
+_HUGE_PAGE: Final = 1 << 21
+
+#: Blocks that no array uses, longest unused first.
+_kept: deque[mmap.mmap] = deque()
+_most_bytes = 0
+
+
+def _keep(memory: mmap.mmap) -> None:
+    _advise(memory, "MADV_FREE")
+    _kept.append(memory)
+    _trim(_most_bytes)
+
+
+def _trim(most: int) -> None:
+    while kept_bytes() > most:
+        try:
+            _kept.popleft()
+        except IndexError:
+            return  # another thread was faster
+
+
+def kept_bytes() -> int:
+    """Bytes of blocks that no array uses."""
+    return sum(map(len, list(_kept)))
+
+
+def _advise(memory: mmap.mmap, name: str) -> None:
+    # a system without it: slower, or kept until the limit
+    with contextlib.suppress(AttributeError, OSError):
+        memory.madvise(getattr(mmap, name))
+
+
+class _Block:
+    """What the arrays on a block hold on to."""
+
+    __slots__ = ("__array_interface__", "_memory")
+
+    def __init__(self, memory: mmap.mmap, nbytes: int) -> None:
+        self._memory = memory
+        self.__array_interface__ = {
+            "version": 3,
+            "typestr": "|u1",
+            "shape": (nbytes,),
+            "data": (ctypes.addressof(ctypes.c_char.from_buffer(memory)), False),
+        }
+
+    def __del__(self, keep: Callable[[mmap.mmap], None] = _keep) -> None:
+        keep(self._memory)
+
+
+def allocate(nbytes: int) -> np.ndarray[Any, Any]:
+    """Uninitialised bytes on a page's boundary, `SMALLEST` or more.
+
+    Raises:
+        OSError, OverflowError: there is no memory.
+        XTargetError: `XTARGET_HOST_MEMORY` is no size.
+    """
+    global _most_bytes
+    _most_bytes = _env.host_memory()
+    size = -(-nbytes // _HUGE_PAGE) * _HUGE_PAGE
+    memory = _unused(size)
+    if memory is None:
+        try:
+            memory = _fresh(size)
+        except OSError:
+            _trim(0)
+            memory = _fresh(size)
+    return np.asarray(_Block(memory, nbytes))
+
+
+def _unused(size: int) -> mmap.mmap | None:
+    """A kept block of this size or a little more, the one that was used last."""
+    for memory in reversed(list(_kept)):
+        if size <= len(memory) <= size + size // 8:
+            try:
+                _kept.remove(memory)
+            except ValueError:
+                continue  # another thread was faster
+            return memory
+    return None
+
+
+def _fresh(size: int) -> mmap.mmap:
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    _advise(memory, "MADV_HUGEPAGE")
+    return memory

@@ -1,0 +1,97 @@
+"""Blocks on a CPU get more warps than asked for where a thread would have many elements."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("triton", reason="Triton is not installed, and it is what compiles")
+pytest.importorskip("llvmlite", reason="llvmlite is not installed, and it writes SPIR-V")
+sys.path.insert(0, str(Path(__file__).parent))
+import triton
+import triton.language as tl
+from spirv_kernels import Case, empty, normal
+from spirv_run import check, compiled, device
+
+from xtarget.targets._spirv.blocks import num_warps
+
+
+@triton.jit
+def softmax_of_sums(a, b, out, M: tl.constexpr, N: tl.constexpr):
+    at = tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :]
+    x = tl.load(a + at) + tl.trans(tl.load(b + tl.arange(0, N)[:, None] * M + tl.arange(0, M)))
+    e = tl.exp(x - tl.max(x, axis=1)[:, None])
+    tl.store(out + at, e / tl.sum(e, axis=1)[:, None])
+
+
+def _softmax(a: Any, b: Any) -> Any:
+    e = np.exp((a + b.T).astype(np.float64))
+    return e / e.sum(1, keepdims=True)
+
+
+TILE = Case(
+    softmax_of_sums,
+    {"a": "*fp32", "b": "*fp32", "out": "*fp32"},
+    {"M": 64, "N": 32},
+    lambda: [normal(64, 32), normal(32, 64), empty(64, 32)],
+    lambda a, b, out: [(2, _softmax(a, b))],
+    1e-5,
+    num_warps=1,
+)
+
+
+@triton.jit
+def doubled(a, out, N: tl.constexpr):
+    at = tl.arange(0, N)
+    tl.store(out + at, tl.load(a + at) * 2)
+
+
+ROW = Case(doubled, {"a": "*fp32", "out": "*fp32"}, {"N": 2048}, num_warps=1)
+
+
+def test_a_large_tile_is_less_code_and_right(mark_ran_on: Any) -> None:
+    asked, enlarged = (compiled(TILE, thread_elements=most) for most in (0, 32))
+    assert (asked.num_warps, enlarged.num_warps) == (1, 4)
+    assert enlarged.block[0] == 4 * enlarged.warp_size
+    assert len(enlarged.binary) < 0.5 * len(asked.binary)
+    info = device().info
+    mark_ran_on("cpu", info.runs_on, info.product)
+    check(TILE, enlarged, "softmax_of_sums")
+
+
+def test_a_block_of_one_warp_that_becomes_one_thread_stays_that() -> None:
+    assert compiled(ROW, lanes="vectors").block == (1, 1, 1)
+    assert compiled(ROW, lanes="threads").block == (64, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted", "expected"),
+    [
+        pytest.param("tt.return", 4, 4, id="no_tensor"),
+        pytest.param("tensor<128xf32>", 4, 4, id="few_elements"),
+        pytest.param("tensor<64x128x!tt.ptr<f32>>", 4, 16, id="many_elements"),
+        pytest.param("tensor<1048576xi8>", 4, 32, id="no_end_of_warps"),
+        pytest.param("tensor<1048576xi8>", 64, 64, id="never_fewer_than_asked_for"),
+        pytest.param(
+            "%3 = tt.dot %0, %1, %2 : tensor<16x2048xf32> * tensor<2048x16xf32> -> "
+            "tensor<16x16xf32> loc(#loc)",
+            1,
+            16,
+            id="no_more_threads_than_a_dot_has_sums",
+        ),
+        pytest.param(
+            "%3 = tt.dot %0, %1, %2 : tensor<8x16x512xf32> * tensor<8x512x8xf32> -> "
+            "tensor<8x16x8xf32>",
+            1,
+            8,
+            id="sums_of_one_matrix_of_a_batch",
+        ),
+    ],
+)
+def test_warps_of_a_block(text: str, wanted: int, expected: int) -> None:
+    assert num_warps(text, wanted, warp_size=16, thread_elements=32) == expected
+    assert num_warps(text, wanted, warp_size=16, thread_elements=0) == wanted
