@@ -246,8 +246,8 @@ class Reader:
         arrays: list[Any] = []
         if len(args) < self._fewest:
             raise ArgumentError(
-                f"the kernel was given {len(args)} arguments and takes {self._fewest}: one for each "
-                "parameter, up to the last one that is no constant."
+                f"the kernel was given {len(args)} arguments and takes {self._fewest}: one for "
+                "each parameter, up to the last one that is no constant."
             )
         for index, path, type_ in self._steps:
             value = args[index]
