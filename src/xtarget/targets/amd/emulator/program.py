@@ -10,25 +10,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
-from typing import TypeAlias
 
 import numpy as np
 
 from ...._errors import KernelFault
+from .branches import BRANCHES, Condition, condition, loops_over, target
 from .decode import Instruction
-from .memory import Array, Fault
+from .memory import Fault
 from .operands import scalar_put
 from .steps import MODES, NOTHING, step_of
 from .valu import Step
-from .waves import EXEC, SGPR, VCC, Group, Waves
+from .waves import SGPR, Group, Waves
 
 __all__ = ["Program"]
 
-_BRANCHES = {"s_branch", "s_cbranch_scc0", "s_cbranch_scc1", "s_cbranch_vccz", "s_cbranch_vccnz",
-             "s_cbranch_execz", "s_cbranch_execnz"}  # fmt: skip
 #: Leads to an address in a register.
 _JUMPS = ("s_swappc_b64", "s_setpc_b64")
-_ENDS = {"s_endpgm", "s_endpgm_saved", "s_barrier", "s_barrier_wait", *_BRANCHES, *_JUMPS}
+_ENDS = {"s_endpgm", "s_endpgm_saved", "s_barrier", "s_barrier_wait", *BRANCHES, *_JUMPS}
 #: Every so many turns the waves that have stood longest get one.
 _FAIR = 32
 #: In a kernel with locks they get one after so many turns around a loop, and go on as long as they
@@ -38,9 +36,6 @@ _PATIENCE = 4
 _STUCK = 500
 #: The place behind the last block.
 _END = -1
-
-#: Which of the waves go to the branch's target.
-Condition: TypeAlias = Callable[[Waves], Array]
 
 
 class Block:
@@ -72,7 +67,7 @@ class Program:
     Attributes:
         blocks: in the order of their addresses.
         atomic: there are atomic operations on global memory.
-        waits: it may wait for another block (see `_loops_over`).
+        waits: it may wait for another block (see `loops_over`).
     """
 
     def __init__(
@@ -89,7 +84,7 @@ class Program:
         self._by_address: dict[int, int] = {}
         self.atomic = any("_atomic_" in i.mnemonic for i in instructions)
         self._clamps = any(i.mnemonic in MODES for i in instructions)
-        self.waits = _loops_over(instructions)
+        self.waits = loops_over(instructions)
         self._split(instructions)
         self._staggered = self._has_extra_barrier()
 
@@ -99,8 +94,8 @@ class Program:
             after = ins.address + ins.size
             if ins.mnemonic in _ENDS:
                 starts.add(after)
-            if ins.mnemonic in _BRANCHES:
-                starts.add(_target(ins))
+            if ins.mnemonic in BRANCHES:
+                starts.add(target(ins))
         block: Block | None = None
         after = instructions[0].address
         for ins in instructions:
@@ -115,13 +110,13 @@ class Program:
                 self.blocks.append(block)
             if ins.mnemonic in _ENDS:
                 block.last = ins.mnemonic
-                block.test = _condition(ins)
+                block.test = condition(ins)
                 block.next = len(self.blocks)
             block.instructions.append(ins)
         for number, block in enumerate(self.blocks):
             last = block.instructions[-1]
-            if last.mnemonic in _BRANCHES:
-                block.target = self._by_address.get(_target(last), _END)
+            if last.mnemonic in BRANCHES:
+                block.target = self._by_address.get(target(last), _END)
             if block.last == "" and number + 1 == len(self.blocks):
                 block.next = _END
 
@@ -353,49 +348,3 @@ class Program:
         if group.races is not None:
             group.races.barrier(np.fromiter(place, int))
         group.lds_blank_left = bool(group.lds_blank.any())
-
-
-def _loops_over(instructions: list[Instruction]) -> bool:
-    """Does a loop have an instruction that sees what other blocks do meanwhile: an atomic operation
-    on global memory, or a load that passes by the caches?"""
-    seen = [
-        i.address
-        for i in instructions
-        if i.format in ("global", "flat", "mubuf")
-        and ("_atomic_" in i.mnemonic or ("_load_" in i.mnemonic and _passes_caches(i)))
-    ]
-    return any(
-        any(_target(branch) <= at < branch.address for at in seen)
-        for branch in instructions
-        if branch.mnemonic in _BRANCHES
-    )
-
-
-def _passes_caches(load: Instruction) -> bool:
-    fields = load.fields
-    return bool(fields.get("glc") or fields.get("sc1") or fields.get("scope", 0) > 1)
-
-
-def _target(ins: Instruction) -> int:
-    offset = ins.fields["simm16"]
-    return ins.address + 4 + 4 * (offset - (offset >> 15 << 16))
-
-
-def _condition(ins: Instruction) -> Condition | None:
-    name = ins.mnemonic
-    if name.startswith("s_cbranch_scc"):
-        wanted = name.endswith("1")
-        return lambda w: w.scc if wanted else ~w.scc
-    if name.startswith("s_cbranch_"):
-        register = EXEC if "exec" in name else VCC
-        zero = name.endswith(("ecz", "ccz"))
-
-        def test(w: Waves) -> Array:
-            value = w.s[register]
-            if w.lanes == 64:
-                value = value | w.s[register + 1]
-            empty: Array = value == 0
-            return empty if zero else ~empty
-
-        return test
-    return None
