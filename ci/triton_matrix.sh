@@ -15,5 +15,5 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 for version in "$@"; do
   environment "${XTARGET_TRITON_VENVS:-build/triton}" triton "$version" cpu,compile,test
   "$python" -m pytest -q -m "not long" --vendor cpu \
-    tests/interop/test_triton_backend.py tests/interop/test_triton_door.py
+    tests/interop/test_triton_{backend,door,programs}.py
 done

@@ -38,7 +38,7 @@ def elementwise(count: int, *options: dict[str, Any]) -> _Ahead:
                 for place in range(count):
                     if count > 1:
                         yield Example((*((n,),) * place, None, *((n,),) * (count - 1 - place)))
-            lengths = [(256, 512), (255, 512), (255, 511)]
+            lengths = [(256, 512), (255, 512), (255, 511), (256, 8), (255, 7)]
             lengths += [(_HUGE, 512), (_HUGE - 1, 511)] if full else []
             for m, n in lengths if count > 1 else ():
                 for place in range(count):

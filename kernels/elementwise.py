@@ -2,8 +2,9 @@
 
 Parameters: inputs `a`, `b`, `c` (pointer, or scalar by value), `out`, number of elements `n`, the
 common shape, each array's strides (see `layouts`), and the type `T` to compute in; a block of the
-grid takes `STEPS` times `BLOCK` elements; `STREAM`: the result goes past the caches. bool is
-computed in int8 and stored as `!= 0`: so + is or, * is and.
+grid takes `STEPS` times `BLOCK` elements, with `ROWS` so that each `BLOCK` lies in one row;
+`STREAM`: the result goes past the caches. bool is computed in int8 and stored as `!= 0`: so + is
+or, * is and.
 """
 
 import triton
@@ -19,10 +20,11 @@ from .indexing import load, part, store
 @triton.jit
 def add(
     a, b, out, n, shape, sa, sb, so,
-    T: tl.constexpr, BLOCK: tl.constexpr, STEPS: tl.constexpr, STREAM: tl.constexpr,
+    T: tl.constexpr, BLOCK: tl.constexpr, STEPS: tl.constexpr,
+    ROWS: tl.constexpr, STREAM: tl.constexpr,
 ):  # fmt: skip
     for step in range(STEPS):
-        i, mask = part(n, BLOCK, STEPS, step)
+        i, mask = part(n, shape, step, BLOCK, STEPS, ROWS)
         x = load(a, i, mask, shape, sa, T)
         y = load(b, i, mask, shape, sb, T)
         store(out, x + y, i, mask, shape, so, STREAM)
@@ -31,10 +33,11 @@ def add(
 @triton.jit
 def sub(
     a, b, out, n, shape, sa, sb, so,
-    T: tl.constexpr, BLOCK: tl.constexpr, STEPS: tl.constexpr, STREAM: tl.constexpr,
+    T: tl.constexpr, BLOCK: tl.constexpr, STEPS: tl.constexpr,
+    ROWS: tl.constexpr, STREAM: tl.constexpr,
 ):  # fmt: skip
     for step in range(STEPS):
-        i, mask = part(n, BLOCK, STEPS, step)
+        i, mask = part(n, shape, step, BLOCK, STEPS, ROWS)
         x = load(a, i, mask, shape, sa, T)
         y = load(b, i, mask, shape, sb, T)
         store(out, x - y, i, mask, shape, so, STREAM)
@@ -43,10 +46,11 @@ def sub(
 @triton.jit
 def mul(
     a, b, out, n, shape, sa, sb, so,
-    T: tl.constexpr, BLOCK: tl.constexpr, STEPS: tl.constexpr, STREAM: tl.constexpr,
+    T: tl.constexpr, BLOCK: tl.constexpr, STEPS: tl.constexpr,
+    ROWS: tl.constexpr, STREAM: tl.constexpr,
 ):  # fmt: skip
     for step in range(STEPS):
-        i, mask = part(n, BLOCK, STEPS, step)
+        i, mask = part(n, shape, step, BLOCK, STEPS, ROWS)
         x = load(a, i, mask, shape, sa, T)
         y = load(b, i, mask, shape, sb, T)
         store(out, x * y, i, mask, shape, so, STREAM)
@@ -55,10 +59,11 @@ def mul(
 @triton.jit
 def div(
     a, b, out, n, shape, sa, sb, so,
-    T: tl.constexpr, BLOCK: tl.constexpr, STEPS: tl.constexpr, STREAM: tl.constexpr,
+    T: tl.constexpr, BLOCK: tl.constexpr, STEPS: tl.constexpr,
+    ROWS: tl.constexpr, STREAM: tl.constexpr,
 ):  # fmt: skip
     for step in range(STEPS):
-        i, mask = part(n, BLOCK, STEPS, step)
+        i, mask = part(n, shape, step, BLOCK, STEPS, ROWS)
         x = load(a, i, mask, shape, sa, T)
         y = load(b, i, mask, shape, sb, T)
         store(out, divide(x, y), i, mask, shape, so, STREAM)
@@ -67,10 +72,11 @@ def div(
 @triton.jit
 def maximum(
     a, b, out, n, shape, sa, sb, so,
-    T: tl.constexpr, BLOCK: tl.constexpr, STEPS: tl.constexpr, STREAM: tl.constexpr,
+    T: tl.constexpr, BLOCK: tl.constexpr, STEPS: tl.constexpr,
+    ROWS: tl.constexpr, STREAM: tl.constexpr,
 ):  # fmt: skip
     for step in range(STEPS):
-        i, mask = part(n, BLOCK, STEPS, step)
+        i, mask = part(n, shape, step, BLOCK, STEPS, ROWS)
         x = load(a, i, mask, shape, sa, T)
         y = load(b, i, mask, shape, sb, T)
         store(out, _maximum(x, y), i, mask, shape, so, STREAM)
@@ -79,10 +85,11 @@ def maximum(
 @triton.jit
 def relu(
     a, out, n, shape, sa, so,
-    T: tl.constexpr, BLOCK: tl.constexpr, STEPS: tl.constexpr, STREAM: tl.constexpr,
+    T: tl.constexpr, BLOCK: tl.constexpr, STEPS: tl.constexpr,
+    ROWS: tl.constexpr, STREAM: tl.constexpr,
 ):  # fmt: skip
     for step in range(STEPS):
-        i, mask = part(n, BLOCK, STEPS, step)
+        i, mask = part(n, shape, step, BLOCK, STEPS, ROWS)
         x = load(a, i, mask, shape, sa, T)
         store(out, tl.where(x < 0, tl.zeros_like(x), x), i, mask, shape, so, STREAM)
 
@@ -90,10 +97,11 @@ def relu(
 @triton.jit
 def gelu(
     a, out, n, shape, sa, so, TANH: tl.constexpr,
-    T: tl.constexpr, BLOCK: tl.constexpr, STEPS: tl.constexpr, STREAM: tl.constexpr,
+    T: tl.constexpr, BLOCK: tl.constexpr, STEPS: tl.constexpr,
+    ROWS: tl.constexpr, STREAM: tl.constexpr,
 ):  # fmt: skip
     for step in range(STEPS):
-        i, mask = part(n, BLOCK, STEPS, step)
+        i, mask = part(n, shape, step, BLOCK, STEPS, ROWS)
         x = load(a, i, mask, shape, sa, T)
         if TANH:  # 0.5 * (1 + tanh(u)) is 1 / (1 + exp(-2u)), which does not cancel for u << 0
             u = 0.7978845608028654 * (x + 0.044715 * x * x * x)
@@ -107,10 +115,11 @@ def gelu(
 @triton.jit
 def exp(
     a, out, n, shape, sa, so,
-    T: tl.constexpr, BLOCK: tl.constexpr, STEPS: tl.constexpr, STREAM: tl.constexpr,
+    T: tl.constexpr, BLOCK: tl.constexpr, STEPS: tl.constexpr,
+    ROWS: tl.constexpr, STREAM: tl.constexpr,
 ):  # fmt: skip
     for step in range(STEPS):
-        i, mask = part(n, BLOCK, STEPS, step)
+        i, mask = part(n, shape, step, BLOCK, STEPS, ROWS)
         x = load(a, i, mask, shape, sa, T)
         store(out, _exp(x), i, mask, shape, so, STREAM)
 
@@ -118,10 +127,11 @@ def exp(
 @triton.jit
 def where(
     a, b, c, out, n, shape, sa, sb, sc, so,
-    T: tl.constexpr, BLOCK: tl.constexpr, STEPS: tl.constexpr, STREAM: tl.constexpr,
+    T: tl.constexpr, BLOCK: tl.constexpr, STEPS: tl.constexpr,
+    ROWS: tl.constexpr, STREAM: tl.constexpr,
 ):  # fmt: skip
     for step in range(STEPS):
-        i, mask = part(n, BLOCK, STEPS, step)
+        i, mask = part(n, shape, step, BLOCK, STEPS, ROWS)
         condition = load(a, i, mask, shape, sa, tl.int1)
         x = load(b, i, mask, shape, sb, T)
         y = load(c, i, mask, shape, sc, T)

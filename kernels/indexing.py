@@ -23,11 +23,25 @@ def positions(n, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def part(n, BLOCK: tl.constexpr, STEPS: tl.constexpr, step):
-    """`positions`, where a block takes `STEPS` parts that lie side by side: those of one part."""
-    start = (tl.program_id(0).to(n.dtype) * STEPS + step) * BLOCK
-    lane = tl.arange(0, BLOCK).to(n.dtype)
-    return start + lane, lane < n - start
+def part(n, shape, step, BLOCK: tl.constexpr, STEPS: tl.constexpr, ROWS: tl.constexpr):
+    """`positions`, where a block takes `STEPS` parts that follow each other: those of one part.
+
+    With `ROWS` a part lies in one row along the innermost axis, and its positions are the row's
+    number and those in the row.
+    """
+    number = tl.program_id(0).to(n.dtype) * STEPS + step
+    if ROWS:
+        lane = tl.arange(0, BLOCK).to(n.dtype)
+        length = shape[len(shape) - 1].to(n.dtype)
+        parts = (length + (BLOCK - 1)) // BLOCK
+        row = number // parts
+        start = (number - row * parts) * BLOCK
+        left = tl.where(row < n // length, length - start, 0)
+        return (row, start + lane), lane < left
+    else:
+        start = number * BLOCK
+        lane = tl.arange(0, BLOCK).to(n.dtype)
+        return start + lane, lane < n - start
 
 
 @triton.jit
@@ -60,6 +74,35 @@ def _strided(i, shape, strides):
 
 
 @triton.jit
+def at(p, i, shape, strides):
+    """The addresses of elements `i` of `p`.
+
+    `i` may be (row, columns), as of `part`; then a last stride of 0 comes twice.
+    """
+    if isinstance(i, tl.tuple):
+        return _in_row(p, i[0], i[1], shape, strides)
+    else:
+        return p + offset(i, shape, strides)
+
+
+@triton.jit
+def _in_row(p, row, columns, shape, strides):
+    """The row's first address by itself, so that columns are seen to lie side by side."""
+    rest = row
+    start = row * 0
+    for axis in tl.static_range(len(shape) - 1, 0, -1):
+        start += rest % shape[axis - 1] * strides[axis]
+        rest = rest // shape[axis - 1]
+    p += start + rest * strides[0]
+    if len(strides) == len(shape):
+        return p + columns
+    elif len(strides) == len(shape) + 1:
+        return p + columns * strides[len(shape)]
+    else:
+        return p + columns * 0
+
+
+@triton.jit
 def memory(p):
     """`p` to read from: bool as the int8 (0 or 1) that it is in memory.
 
@@ -79,7 +122,7 @@ def load(p, i, mask, shape, strides, T: tl.constexpr):
     the float16 next to 0.1.
     """
     if p.dtype.is_ptr():
-        return tl.load(memory(p) + offset(i, shape, strides), mask=mask).to(T)
+        return tl.load(at(memory(p), i, shape, strides), mask=mask).to(T)
     else:
         return p.to(strides).to(T)
 
@@ -89,7 +132,7 @@ def store(p, value, i, mask, shape, strides, STREAM: tl.constexpr):
     """Store `value` as elements `i` of `p`, converted to its type; `STREAM`: past the caches."""
     modifier: tl.constexpr = ".cs" if STREAM else ""
     tl.store(
-        p + offset(i, shape, strides),
+        at(p, i, shape, strides),
         value.to(p.dtype.element_ty),
         mask=mask,
         cache_modifier=modifier,

@@ -20,7 +20,7 @@ from xtarget.spec import (
 )
 
 from . import tuning
-from .layouts import broadcast_strides, collapse
+from .layouts import Space, broadcast_strides, collapse
 
 __all__ = ["compute_dtype", "elementwise", "normal_axes", "shape_of"]
 
@@ -69,6 +69,13 @@ def shape_of(call: Call, *shapes: Sequence[int]) -> tuple[int, ...]:
         raise ArgumentError(f"{call.kernel}: {error}") from None
 
 
+def _rows(space: Space) -> Space:
+    """The space in the form of `indexing.offset` within rows."""
+    axes = len(space.lengths) + 1
+    strides = tuple((*own, 0) if len(own) == axes and not own[-1] else own for own in space.strides)
+    return space._replace(strides=strides)
+
+
 def elementwise(
     source: str,
     result: Rule,
@@ -78,7 +85,7 @@ def elementwise(
     constants: Callable[[Call], Mapping[str, Any]] | None = None,
 ) -> Callable[[Call], Plan]:
     """The plan of an elementwise kernel with parameters `a`, `b`, `c`..., `out`, `n`, `shape`,
-    `sa`, `sb`..., `so`, `T`, `BLOCK`, `STEPS`, `STREAM`.
+    `sa`, `sb`..., `so`, `T`, `BLOCK`, `STEPS`, `ROWS`, `STREAM`.
 
     Args:
         source: function in `elementwise.py`.
@@ -111,16 +118,22 @@ def elementwise(
         )
         if space.size == 1:  # what is compiled for longer arrays does for one element too
             space = space._replace(strides=((),) * len(space.strides))
+        sizes = tuning.flat(call.vendor)
+        by_row = 0 < sizes.row <= (space.lengths or (0,))[-1]
+        if by_row:
+            space = _rows(space)
         strides = dict(zip(arrays, space.strides[1:], strict=True))
         scalars = {
             f"s{name}": dtype_constant(arg.dtype)
             for name, arg in zip(names, call.args, strict=True)
             if name not in arrays
         }
-        sizes = tuning.flat(call.vendor)
         block = sizes.strided if any(space.strides) else sizes.block
         steps = max(1, sizes.chunk // block)
-        stream = 0 < sizes.stream <= out.size * out.itemsize and not space.strides[0]
+        parts = cdiv(space.size, block)
+        if by_row:
+            parts = space.size // space.lengths[-1] * cdiv(space.lengths[-1], block)
+        stream = 0 < sizes.stream <= out.size * out.itemsize and out.contiguous
         launch = Launch(
             f"elementwise:{source}",
             {
@@ -137,9 +150,10 @@ def elementwise(
                 "T": dtype_constant(computed),
                 "BLOCK": block,
                 "STEPS": steps,
+                "ROWS": by_row,
                 "STREAM": stream,
             },
-            (cdiv(space.size, block * steps), 1, 1),
+            (cdiv(parts, steps), 1, 1),
             num_warps=sizes.num_warps,
         )
         return Plan((out,), (launch,))

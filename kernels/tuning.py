@@ -40,6 +40,9 @@ class Flat(NamedTuple):
         strided: the same, where addresses need a division.
         chunk: elements that one block of the grid takes, one `block` after the other; less than
             `block` is one.
+        row: least length of an innermost axis that is walked row by row, at a division for each
+            `block`: neighbours are then seen to lie side by side, whatever the other axes; 0 is
+            never.
         stream: bytes of a result that the caches have no room for beside its operands; 0 is never.
     """
 
@@ -47,6 +50,7 @@ class Flat(NamedTuple):
     strided: int
     num_warps: int
     chunk: int = 0
+    row: int = 0
     stream: int = 0
 
 
@@ -104,7 +108,7 @@ _FLAT: Final = {
     "nvidia": Flat(1024, 1024, 4),
     "amd": Flat(1024, 1024, 4),
     "intel": Flat(1024, 512, 4),
-    "cpu": Flat(64, 64, 1, chunk=4096, stream=1 << 24),
+    "cpu": Flat(64, 64, 1, chunk=4096, row=16, stream=1 << 24),
     "other": Flat(1024, 512, 4),
 }
 

@@ -17,9 +17,9 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
 
     def __new__(cls, target: Any) -> Any:
         from xtarget._triton_backend.devices import default_options
-        from xtarget.targets._spirv.backend import checked_backend
+        from xtarget._triton_backend.tuning import TunableBackend
 
-        return checked_backend(target, default_options())
+        return TunableBackend.checked(target, default_options())
 
     @staticmethod
     def supports_target(target: Any) -> bool:

@@ -74,6 +74,8 @@ def test_a_block_of_one_warp_that_becomes_one_thread_stays_that() -> None:
         pytest.param("tt.return", 4, 4, id="no_tensor"),
         pytest.param("tensor<128xf32>", 4, 4, id="few_elements"),
         pytest.param("tensor<64x128x!tt.ptr<f32>>", 4, 16, id="many_elements"),
+        pytest.param("tensor<64x64xf32>", 4, 4, id="some_elements"),
+        pytest.param("%1 = tt.dot -> tensor<64x64xf32>", 4, 8, id="some_elements_and_a_dot"),
         pytest.param("tensor<1048576xi8>", 4, 32, id="no_end_of_warps"),
         pytest.param("tensor<1048576xi8>", 64, 64, id="never_fewer_than_asked_for"),
         pytest.param(

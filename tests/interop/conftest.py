@@ -1,14 +1,19 @@
-"""The device that foreign arrays are tried on: the first one there is (of `--vendor`)."""
+"""The device that foreign arrays are tried on: the first one there is (of `--vendor`).
+
+And Triton on the CPU, for tests of its own launching.
+"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import xtarget
+from xtarget import NoDeviceError
 
 sys.path.insert(0, str(Path(__file__).parent))  # for the kernels of these tests
 
@@ -32,3 +37,35 @@ def _use_device(
         monkeypatch.setenv("XTARGET_DEVICE", name)
         info = xtarget.device(name).info
         mark_ran_on(info.vendor, info.runs_on, info.product)
+
+
+@pytest.fixture(scope="module")
+def triton_on_cpu(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Triton's launching on our cpu driver, for a module, as TRITON_DEFAULT_BACKEND=spirv has it in
+    a process where xtarget is installed.
+    """
+    import triton
+    from triton.backends import Backend, backends
+
+    try:
+        xtarget.device("cpu:0")
+    except NoDeviceError as error:
+        pytest.skip(str(error))
+    from xtarget_triton.compiler import SpirvBackend
+    from xtarget_triton.driver import SpirvDriver
+
+    config, known = triton.runtime.driver, dict(backends)
+    backends["spirv"] = Backend(compiler=SpirvBackend, driver=SpirvDriver)
+    before, config._active = config._active, SpirvDriver()
+    with triton.knobs.cache.scope():
+        triton.knobs.cache.dir = str(tmp_path_factory.mktemp("triton"))
+        yield
+    config._active = before
+    backends.clear()
+    backends.update(known)
+
+
+@pytest.fixture
+def ran_on_cpu(mark_ran_on: Any) -> None:
+    info = xtarget.device("cpu:0").info
+    mark_ran_on(info.vendor, info.runs_on, info.product)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,29 +19,7 @@ triton = pytest.importorskip("triton", reason="Triton is not installed here")
 import triton_backend_kernels as kernels  # noqa: E402
 from triton.runtime.jit import MockTensor  # noqa: E402
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _active(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """xtarget as Triton's driver, for this module."""
-    if not any(device.vendor == "cpu" for device in xtarget.devices()):
-        pytest.skip("; ".join(r.reason for r in xtarget.probe() if r.reason and r.vendor == "cpu"))
-    from xtarget._triton_backend.driver import SpirvDriver
-    from xtarget.targets._spirv.backend import register
-
-    register()
-    config = triton.runtime.driver
-    before, config._active = config._active, SpirvDriver()
-    folder = tmp_path_factory.mktemp("triton")
-    with triton.knobs.cache.scope():
-        triton.knobs.cache.dir = str(folder)
-        yield
-    config._active = before
-
-
-@pytest.fixture(autouse=True)
-def _ran_on(mark_ran_on: Any) -> None:
-    info = next(device for device in xtarget.devices() if device.vendor == "cpu")
-    mark_ran_on(info.vendor, info.runs_on, info.product)
+pytestmark = pytest.mark.usefixtures("triton_on_cpu", "ran_on_cpu")
 
 
 def torch_or_skip() -> Any:

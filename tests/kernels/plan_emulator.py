@@ -81,17 +81,30 @@ class _Launched:
         return self._memory(_value(self._launch, name))
 
 
+def _row_offset(i: np.ndarray, lengths: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray:
+    """`indexing.at` for a row and columns: a last stride of 0 comes twice."""
+    if len(strides) == len(lengths) + 2:
+        assert strides[-2:] == (0, 0)
+        strides = strides[:-1]
+    assert strides
+    return offset(i, lengths, strides)
+
+
 def _elementwise(name: str, launch: Launch, p: _Launched) -> None:
-    chunk = p.BLOCK * p.STEPS
-    assert launch.grid[0] * chunk >= p.n > (launch.grid[0] - 1) * chunk
+    parts = -(-p.n // p.BLOCK)
+    if p.ROWS:
+        assert p.n % p.shape[-1] == 0
+        parts = p.n // p.shape[-1] * -(-p.shape[-1] // p.BLOCK)
+    assert launch.grid[0] * p.STEPS >= parts > (launch.grid[0] - 1) * p.STEPS
+    offset_of = _row_offset if p.ROWS else offset
     i = np.arange(p.n)
     values = []
     for operand in "abc":
         if operand in launch.args:
             at = getattr(p, operand)
-            place = offset(i, p.shape, getattr(p, f"s{operand}"))
+            place = offset_of(i, p.shape, getattr(p, f"s{operand}"))
             values.append(at.read(place) if isinstance(at, Memory) else at)
-    p.out.write(offset(i, p.shape, p.so), ELEMENTWISE[name](*values))
+    p.out.write(offset_of(i, p.shape, p.so), ELEMENTWISE[name](*values))
 
 
 def _reduction(name: str, launch: Launch, p: _Launched) -> None:

@@ -97,6 +97,23 @@ def test_large_odd_size(device: str, name: str) -> None:
     check(name, *inputs(name, "float32", 2**20 + 1), device=device)
 
 
+@pytest.mark.parametrize("length", [15, 16, 63, 65, 4097])
+def test_rows_of_every_kind(device: str, length: int) -> None:
+    """Repeated rows and columns, gaps between rows, rows backwards, into a part of an array."""
+    for shape in ((1, length), (70, length), (3, 5, length)):
+        x = sample("float32", *shape)
+        column, row = x[..., :1], x[(0,) * (x.ndim - 1)]
+        operands = (row, column, x[..., ::-1], x[::-1], x[:1])
+        for other in operands:
+            np.testing.assert_array_equal(xtarget.run("add", x, other, device=device), x + other)
+            np.testing.assert_array_equal(xtarget.run("sub", other, x, device=device), other - x)
+        wide = np.full((*shape[:-1], length + 5), 7, np.float32)
+        xtarget.run("mul", x, row, out=wide[..., 2:-3], device=device)
+        np.testing.assert_array_equal(wide[..., 2:-3], x * row)
+        assert (wide[..., :2] == 7).all()
+        assert (wide[..., -3:] == 7).all()
+
+
 @pytest.mark.large
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
 def test_results_that_the_caches_have_no_room_for(device: str, dtype: str) -> None:

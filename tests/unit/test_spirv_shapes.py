@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xtarget.targets._spirv.irtext import split_list
@@ -57,6 +57,7 @@ def _cast(bits: int) -> str:
 
 
 @pytest.mark.parametrize("bits", BITS)
+@settings(deadline=None)
 @given(data=st.data())
 def test_arithmetic_wraps_around_as_in_registers(bits: int, data: st.DataObject) -> None:
     factor, other = _factor_and_number(bits, data)
@@ -72,6 +73,7 @@ def test_arithmetic_wraps_around_as_in_registers(bits: int, data: st.DataObject)
 
 
 @pytest.mark.parametrize("bits", BITS)
+@settings(deadline=None)
 @given(data=st.data())
 def test_comparisons_and_shifts_know_signs(bits: int, data: st.DataObject) -> None:
     factor, other = _factor_and_number(bits, data)

@@ -35,6 +35,8 @@ _TYPES = {"f16": "fp16", "f32": "fp32", "f64": "fp64"}
 #: dtype and place of arrays, by all that `Kind.describe` tells of their layouts and by alignment.
 _layouts: dict[Hashable, tuple[str, str]] = {}
 _MOST_LAYOUTS = 4096
+#: NumPy's dtypes of 8 bits from ml_dtypes, which only Triton has names for.
+_FLOAT8 = frozenset(f"float8_{kind}" for kind in ("e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz"))
 #: dtypes of NumPy arrays by NumPy's: all there is to find out about an ordinary one.
 _numpy_dtypes: dict[Any, str] = {}
 #: As in `_arrays.host.address_of`, which has more to expect.
@@ -54,8 +56,8 @@ class ArrayArgument:
 
     def __init__(self, array: Any) -> None:
         self.array = array
-        numpys = _is_numpy(type(array)) and array.flags.carray
-        if numpys and array.dtype in _numpy_dtypes:
+        numpys = _is_numpy(type(array))
+        if numpys and array.flags.carray and array.dtype in _numpy_dtypes:
             try:
                 self._address = ctypes.addressof(_first_byte(array))
             except ValueError:  # it is empty, or its dtype is none of C's
@@ -63,6 +65,9 @@ class ArrayArgument:
             else:
                 self.dtype, self.place = _numpy_dtypes[array.dtype], HOST
                 return
+        float8 = numpys and array.dtype.name in _FLOAT8
+        if float8:
+            array = array.view("uint8")
         kind = kind_of(array)
         self._address, layout = kind.describe(array)
         key = (type(array), layout, self._address & 15)
@@ -74,7 +79,9 @@ class ArrayArgument:
                 _layouts.clear()
             _layouts[key] = known
         self.dtype, self.place = known
-        if numpys:
+        if float8:
+            self.dtype = self.array.dtype.name
+        elif numpys and array.flags.carray:
             _numpy_dtypes[array.dtype] = self.dtype
 
     def data_ptr(self) -> int:
@@ -101,16 +108,26 @@ def _wrapped(value: Any) -> Any:
     if isinstance(value, tuple):
         made = [_wrapped(element) for element in value]
         return type(value)(*made) if hasattr(value, "_fields") else tuple(made)
-    return ArrayArgument(value) if is_array(value) else value
+    if is_array(value):
+        return ArrayArgument(value)
+    return value.item() if _is_numpy_scalar(value) else value
 
 
-def _has_arrays(values: Any) -> bool:
-    return any(_has_arrays(v) if isinstance(v, tuple) else is_array(v) for v in values)
+def _is_numpy_scalar(value: Any) -> bool:
+    return not isinstance(value, bool | int | float) and is_scalar(value)
+
+
+def _are_ours(values: Any) -> bool:
+    """Are there any that `_wrapped` changes?"""
+    return any(
+        _are_ours(v) if isinstance(v, tuple) else is_array(v) or _is_numpy_scalar(v) for v in values
+    )
 
 
 def accept_arrays(jit: Any) -> None:
     """Let Triton's JIT functions take arrays, in this process: where a call's arguments are bound,
-    arrays are wrapped first. A call with tensors only pays nothing: Triton itself refuses an array.
+    arrays are wrapped first, and NumPy's scalars become Python's. A call with tensors only pays
+    nothing: Triton itself refuses the others.
 
     Args:
         jit: the module `triton.runtime.jit`. Functions make their binders late, through a global of
@@ -133,14 +150,20 @@ def _array_binder(binder: Callable[..., Any]) -> Callable[..., Any]:
 
     def bind(*args: Any, **kwargs: Any) -> Any:
         nonlocal wrap_first
-        if not wrap_first:
-            try:
-                return binder(*args, **kwargs)
-            except (TypeError, AttributeError):
-                if not (_has_arrays(args) or _has_arrays(kwargs.values())):
-                    raise
-                wrap_first = True
-        return binder(*map(_wrapped, args), **{k: _wrapped(v) for k, v in kwargs.items()})
+        try:
+            if not wrap_first:
+                try:
+                    return binder(*args, **kwargs)
+                except (TypeError, AttributeError):
+                    if not (_are_ours(args) or _are_ours(kwargs.values())):
+                        raise
+                    wrap_first = True
+            return binder(*map(_wrapped, args), **{k: _wrapped(v) for k, v in kwargs.items()})
+        except KeyError as error:  # all that Triton says of a dtype that it does not know
+            raise ArgumentError(
+                f"Triton has no dtype {error.args[0]}: kernels take booleans, integers and real "
+                "floats. Convert the tensor with .to(), or pass a .view() of it as one of those."
+            ) from error
 
     return bind
 
@@ -250,7 +273,17 @@ def _address(value: Any, arrays: list[Any]) -> int:
         value = ArrayArgument(value)
         address = value.data_ptr()
     arrays.append(value)
+    if not address and _lacks_memory(value):
+        raise ArgumentError(
+            f"a {type(value).__name__} of shape {tuple(value.shape)} has no memory that a kernel "
+            "could use. Pass a tensor with values in it."
+        )
     return int(address)
+
+
+def _lacks_memory(value: Any) -> bool:
+    """Is it one of torch's tensors that stand for others, as in tracing, and not just empty?"""
+    return bool(getattr(value, "is_cpu", False)) and value.numel() > 0
 
 
 # ----------------------------------------------------------------------------------------- places

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from .. import _env, _registry
 from .._errors import NoDeviceError
-from .._types import Artifact, DeviceInfo
 from ..targets._spirv.cpu_options import CPU_OPTIONS
 from ..targets.base import Device
 
-__all__ = ["default_options", "has_torch_xpu", "home", "host_device", "out_of_resources"]
+__all__ = ["default_options", "has_torch_xpu", "home", "host_device"]
 
 _CPU, _INTEL = "cpu:0", "intel:0"
 
@@ -61,18 +58,3 @@ def home() -> Device:
         except NoDeviceError as error:
             reasons.append(error)
     raise reasons[0]
-
-
-@contextmanager
-def out_of_resources(artifact: Artifact, info: DeviceInfo) -> Iterator[None]:
-    """Before loading: what the device is too small for is Triton's error, which makes its autotuner
-    go on to the next configuration.
-    """
-    from triton.runtime.errors import OutOfResources
-
-    threads = artifact.block[0]
-    if threads > info.max_threads_per_block:
-        raise OutOfResources(threads, info.max_threads_per_block, "threads")
-    if artifact.shared_bytes > info.max_shared_bytes:
-        raise OutOfResources(artifact.shared_bytes, info.max_shared_bytes, "shared memory")
-    yield

@@ -23,6 +23,8 @@ __all__ = ["SpirvDriver"]
 
 #: Every Intel GPU has sub-groups of 16, and they are the fastest on a CPU.
 _WARP_SIZE = 16
+#: Of a thread, as far as anybody is told.
+_REGISTERS = 1
 #: What do_bench writes between two runs, so that none finds its data in a cache.
 _FLUSH_BYTES = 64 << 20
 
@@ -55,8 +57,10 @@ class _Utilities:
             "max_threads": info.max_threads_per_block,
             "multiprocessor_count": info.compute_units,
             "warpSize": _WARP_SIZE,
-            "max_num_regs": 0,  # from here on: what no OpenCL or SYCL tells
-            "sm_clock_rate": 0,
+            # No run time tells of registers, but programs divide by them to find out how many
+            # blocks fit: with one for each thread (`_REGISTERS`) only a block's threads count.
+            "max_num_regs": info.max_threads_per_block,
+            "sm_clock_rate": 0,  # from here on: what no OpenCL or SYCL tells
             "mem_clock_rate": 0,
             "mem_bus_width": 0,
         }
@@ -69,7 +73,7 @@ class _Utilities:
     ) -> tuple[Binary, Binary, int, int, int]:
         """Module, function, registers, spills, most threads of a block."""
         module = Binary(name, binary)
-        return module, module, 0, 0, self._properties["max_threads"]
+        return module, module, _REGISTERS, 0, self._properties["max_threads"]
 
     def unload_module(self, module: Binary) -> None:
         module.unload()

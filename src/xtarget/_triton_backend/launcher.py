@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import index
 from typing import Any
 
 from .. import _build, _registry
@@ -11,12 +12,15 @@ from .._types import Artifact, LaunchConfig, Parameter, Scratch, Target
 from ..targets._asserts import ASSERT_MEMORY
 from ..targets.base import Buffer, Device, Function, PreparedLaunch, Stream, Value
 from .arguments import HOST, Reader, owner_of, parameters_of, place_of
-from .devices import host_device, out_of_resources
+from .devices import host_device
+from .tuning import check_resources, not_built
 
 __all__ = ["Binary", "Launcher"]
 
 #: Grids that one kernel remembers on one device before it starts again.
 _MOST_GRIDS = 256
+#: What `tl.program_id` can count in one dimension.
+_MOST_BLOCKS = 2**31 - 1
 _HIDDEN = ("global_scratch", "profile_scratch")
 
 #: Kernels loaded on devices; a fork's child must not use its parent's.
@@ -79,8 +83,7 @@ class _Loaded:
     def launch(self, grid: tuple[int, int, int], values: list[Value], stream: Stream) -> None:
         prepared = self._launches.get(grid)
         if prepared is None:
-            config = LaunchConfig((int(grid[0]), int(grid[1]), int(grid[2])))
-            prepared = self.function.prepare(config, self._template)
+            prepared = self.function.prepare(self._config(grid), self._template)
             if len(self._launches) >= _MOST_GRIDS:
                 self._launches.clear()
             self._launches[grid] = prepared
@@ -96,6 +99,28 @@ class _Loaded:
         finally:
             for buffer in buffers:
                 buffer.close()
+
+    def _config(self, grid: tuple[int, int, int]) -> LaunchConfig:
+        """A new grid, looked at."""
+        what = f"{self.function.name} cannot be launched with the grid {grid}"
+        try:
+            x, y, z = map(index, grid)
+        except TypeError:
+            raise LaunchError(
+                f"{what}: it counts blocks. Give whole numbers, as triton.cdiv(n, BLOCK) does."
+            ) from None
+        if max(x, y, z) > _MOST_BLOCKS:
+            raise LaunchError(
+                f"{what}: tl.program_id counts in 32 bits, up to {_MOST_BLOCKS} blocks in each "
+                "dimension. Spread the blocks over two, or give each more to do."
+            )
+        if self.function.artifact.cooperative and x * y * z > 1:
+            raise LaunchError(
+                f"{what} and launch_cooperative_grid=True: no OpenCL or SYCL promises that blocks "
+                "run at the same time, and one that waits for another would hang. Launch one "
+                "block, or use one launch for each step."
+            )
+        return LaunchConfig((x, y, z))
 
 
 def _scratch(artifact: Artifact, parameter: Parameter) -> Scratch:
@@ -187,8 +212,10 @@ class Launcher:
             parameters=self._parameters,
             global_scratch=Scratch(data.global_scratch_size, data.global_scratch_align),
             profile_scratch=Scratch(data.profile_scratch_size, data.profile_scratch_align),
+            cooperative=bool(data.launch_cooperative_grid),
         )
-        with out_of_resources(artifact, device.info):
+        check_resources(artifact, device.info)
+        with not_built():
             return _Loaded(device, _build.load(device, artifact, data.name))
 
 

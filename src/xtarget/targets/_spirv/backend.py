@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
 import triton
 from triton.backends import Backend, backends
@@ -29,13 +29,24 @@ from .places import place_of
 from .sources import digest
 from .versions import check, llvmlite_version
 
-__all__ = ["NAME", "Options", "SpirvBackend", "checked_backend", "register"]
+__all__ = ["NAME", "Options", "SpirvBackend", "register"]
 
 #: The back end's name among Triton's, and the first part of its targets.
 NAME = "spirv"
 _POINTERS = ("real", "integer")
 _CAPABILITIES = ("fp64", "fp16", "int64_atomics")
 _LANES = ("threads", "vectors")
+#: Options by which other back ends fit code to their GPUs: how fast it is, not what it computes.
+#: Code that gives them is meant to run here as well, so they are taken and change nothing.
+_HINTS = frozenset(
+    {
+        *("enable_reflect_ftz", "launch_pdl", "maxnreg", "min_shared_mem"),  # NVIDIA
+        *("ptx_options", "ptx_version", "sched4reg"),
+        *("allow_flush_denorm", "kpack", "llvm_fn_attrs", "matrix_instr_nonkdim"),  # AMD
+        *("schedule_hint", "waves_per_eu", "wgp_cu_mode"),
+        *("generate_native_code", "grf_mode"),  # Intel's fork of Triton
+    }
+)
 _registering = threading.Lock()
 
 
@@ -65,6 +76,7 @@ class Options:
         cpu_accesses: loads and addresses are written as a CPU's run time handles them best (see
             `word_accesses` and `wide_indices`).
         lanes: `threads`, or `vectors`: a block of one warp becomes one thread, if it can be.
+        ir_override: a file that Triton takes in place of the stage that its suffix names.
     """
 
     num_warps: int = 4
@@ -99,6 +111,7 @@ class Options:
     max_num_imprecise_acc_default: int = 0
     extern_libs: tuple[tuple[str, str], ...] = ()
     launch_cooperative_grid: bool = False
+    ir_override: str | None = None
     backend_name: str = NAME
     instrumentation_mode: str = ""
     fpsan_homomorphic_casts: bool = False
@@ -106,8 +119,8 @@ class Options:
     def __post_init__(self) -> None:
         for name in ("num_warps", "warp_size"):
             value = getattr(self, name)
-            if value < 1 or value & (value - 1):
-                raise OptionError(f"{name} is {value}; it must be a power of 2.")
+            if not isinstance(value, int) or value < 1 or value & (value - 1):
+                raise OptionError(f"{name} is {value!r}; it must be a power of 2.")
         if self.num_ctas != 1:
             raise OptionError(f"num_ctas is {self.num_ctas}; SPIR-V has no clusters of blocks.")
         if self.extern_libs:
@@ -142,6 +155,19 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
     #: Options of compilations that do not say them.
     defaults: Mapping[str, Any] = MappingProxyType({})
 
+    @classmethod
+    def checked(cls, target: Any, defaults: Mapping[str, Any]) -> Self:
+        """A back end for Triton's own compiling and launching (`xtarget_triton`), with these
+        options where a kernel does not say them.
+
+        Raises:
+            CompileError: this Triton and llvmlite were not tested together.
+        """
+        check(triton.__version__)
+        backend = cls(target)
+        backend.defaults = defaults
+        return backend
+
     @staticmethod
     def supports_target(target: Any) -> bool:
         return bool(target.backend == NAME)
@@ -166,7 +192,10 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
         known["enable_fp_fusion"] = fusion and not getattr(
             language, "force_disable_fp_fusion", False
         )
-        return Options(**known)
+        made = Options(**known)
+        # Triton refuses a keyword that no attribute is named after
+        vars(made).update({name: options[name] for name in options.keys() & _HINTS})
+        return made
 
     def pack_metadata(self, metadata: Any) -> tuple[int, int, int]:
         return (metadata.num_warps, metadata.num_ctas, metadata.shared)
@@ -192,6 +221,11 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
             raise CompileError(
                 "Gluon kernels cannot be compiled for SPIR-V: they name a GPU's own."
             )
+        if triton.knobs.compilation.store_binary_only:
+            raise CompileError(
+                "TRITON_STORE_BINARY_ONLY cannot be used for SPIR-V: of the files of a kernel it "
+                "keeps those named cubin, hsaco or json, and the SPIR-V would be lost. Unset it."
+            )
         worker.start()  # it loads LLVM while Triton works
 
         def ttir(module: Any, metadata: dict[str, Any]) -> Any:
@@ -200,16 +234,14 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
                 return lowering.optimize_ttir(module, debug=options.debug)
 
         def ttgir(module: Any, metadata: dict[str, Any]) -> Any:
-            metadata["tensordesc_meta"] = []
             block = metadata["num_warps"], metadata["warp_size"] = _block(module, options)
             with _explained("ttgir", source, options, *block):
-                module, metadata["operand_bytes"] = lowering.lower_to_ttgir(
+                return lowering.lower_to_ttgir(
                     module,
                     num_warps=block[0],
                     warp_size=block[1],
                     dot_bytes=options.dot_bytes,
                 )
-            return module
 
         def spirv(text: str, metadata: dict[str, Any]) -> bytes:
             binary = made.pop(text, b"") or worker.emit(text)
@@ -246,9 +278,9 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
     ) -> tuple[str, bytes]:
         layout = Layout(
             num_warps=lowered.num_warps,
-            warp_size=metadata["warp_size"],
+            warp_size=lowered.warp_size,
             shared_bytes=lowered.shared_bytes,
-            operand_bytes=metadata["operand_bytes"],
+            operand_bytes=lowered.operand_bytes,
             integer_pointers=options.pointers == "integer",
             fp_fusion=options.enable_fp_fusion,
             fp64=options.fp64,
@@ -276,6 +308,7 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
             shared=layout.all_shared_bytes,
             num_warps=lowered.num_warps,
             warp_size=kernel.warp_size,
+            tensordesc_meta=[],
             global_scratch_size=lowered.scratch_bytes,
             global_scratch_align=lowered.scratch_align,
             profile_scratch_size=0,
@@ -330,19 +363,6 @@ class _NoDriver(DriverBase):  # type: ignore[misc]
 
     get_active_torch_device = map_python_to_cpp_type = get_benchmarker = get_current_target
     get_device_interface = get_empty_cache_for_benchmark = get_current_target
-
-
-def checked_backend(target: Any, defaults: Mapping[str, Any]) -> SpirvBackend:
-    """A back end for Triton's own compiling and launching (`xtarget_triton`), with these options
-    where a kernel does not say them.
-
-    Raises:
-        CompileError: this Triton and llvmlite were not tested together.
-    """
-    check(triton.__version__)
-    backend = SpirvBackend(target)
-    backend.defaults = defaults
-    return backend
 
 
 def register() -> None:

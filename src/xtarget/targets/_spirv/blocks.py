@@ -42,6 +42,10 @@ def num_warps(module: Any, wanted: int, *, warp_size: int, thread_elements: int)
         return wanted
     text = str(module)
     largest = max(map(_size, _TENSOR.findall(text)), default=1)
+    # without dots twice as many are quick to compile, and a thread may keep sums of its own
+    bearable = thread_elements if "tt.dot" in text else 2 * thread_elements
+    if largest <= wanted * warp_size * bearable:
+        return wanted
     # two threads that share an element of a dot's sum would keep it from being a loop (see `dots`)
     sums = min(map(_matrix, _DOT_RESULT.findall(text)), default=largest)
     count = wanted

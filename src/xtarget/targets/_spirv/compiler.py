@@ -86,11 +86,11 @@ class SpirvCompiler:
         )
         _one_of(request, target, "num_warps", request.num_warps)
         lanes = "threads" if "warp_size" in dict(request.options) else self.lanes
-        if llvmlite_version() and triton_fingerprint():  # else there is a sentence to come
-            from .client import worker
-
-            worker.start()  # it loads LLVM while this process imports Triton
         try:
+            if llvmlite_version() and triton_fingerprint():  # else there is a sentence to come
+                from .client import worker
+
+                worker.start()  # it loads LLVM while this process imports Triton
             from .backend import register
         except ModuleNotFoundError as error:
             if (error.name or "").partition(".")[0] != "triton":

@@ -111,7 +111,7 @@ def main() -> None:
     module = lowering.optimize_ttir(_read(stage.text), debug=stage.debug)
     if stage.name == "ttir":
         return
-    module, _ = lowering.lower_to_ttgir(
+    module = lowering.lower_to_ttgir(
         module, num_warps=stage.num_warps, warp_size=stage.warp_size, dot_bytes=stage.dot_bytes
     )
     if stage.name == "llir":

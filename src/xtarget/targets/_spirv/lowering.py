@@ -16,6 +16,7 @@ from typing import Any
 from ..._errors import CompileError
 from .asserts import mark_in_regions
 from .dots import Loops, loop_over_dots
+from .float8_casts import cast_by_float32
 from .places import place_of_operation
 from .replicas import order_stores
 from .wide_sums import widen_sums
@@ -35,6 +36,9 @@ _ARCH_WITHOUT_MATRIX_CORES = "gfx900"
 #: Given to the common accelerate-matmul pass: no tensor cores, so that it does no more than take
 #: scaled dots apart.
 _TARGET_WITHOUT_TENSOR_CORES = "cuda:60"
+#: Attribute of a module: shared memory for its dots that are loops. It stands in the module, so
+#: that IR which was dumped and is compiled again still has it.
+_OPERAND_BYTES = "ttg.operand-bytes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +49,18 @@ class Lowered:
         text: LLVM IR.
         bitcode: the same; empty where this Triton cannot write it (before 3.9).
         shared_bytes: shared memory of a block.
+        operand_bytes: further shared memory, for dots that are loops.
         num_warps: warps of a block.
+        warp_size: threads of a warp.
         scratch_bytes, scratch_align: global memory that the kernel wants for each block.
     """
 
     text: str
     bitcode: bytes
     shared_bytes: int
+    operand_bytes: int
     num_warps: int
+    warp_size: int
     scratch_bytes: int
     scratch_align: int
 
@@ -115,11 +123,11 @@ def _parsed(text: str, like: Any) -> Any:
     return module
 
 
-def lower_to_ttgir(
-    module: Any, *, num_warps: int, warp_size: int, dot_bytes: int = 0
-) -> tuple[Any, int]:
-    """Give every tensor a layout over the threads of the block; with it, the bytes of shared memory
-    for dots that are loops, which may be `dot_bytes` (see `dots`).
+def lower_to_ttgir(module: Any, *, num_warps: int, warp_size: int, dot_bytes: int = 0) -> Any:
+    """Give every tensor a layout over the threads of the block.
+
+    Args:
+        dot_bytes: shared memory that dots may take to be loops (see `dots`).
 
     Triton's `coalesce` pass is left out: it gives each thread several neighbouring elements, which
     suits a GPU's wide loads, while a CPU run time makes vectors across threads and wants neighbours
@@ -151,7 +159,6 @@ def lower_to_ttgir(
     if scaled:
         passes.ttgpuir.add_accelerate_matmul(pm)
     amd.passes.ttgpuir.add_accelerate_matmul(pm, _ARCH_WITHOUT_MATRIX_CORES, 0, 1)
-    operand_bytes = 0
     barrier = "ttg.barrier all" if _version() >= (3, 7) else "gpu.barrier"
     if dot_bytes and "tt.dot" in text:
         pm.run(module, "optimize_ttgir")
@@ -160,7 +167,7 @@ def lower_to_ttgir(
             before, Loops(num_warps, warp_size, dot_bytes, barrier)
         )
         if operand_bytes:
-            module = _parsed(after, module)
+            module = _parsed(_marked(after, operand_bytes), module)
         pm = _pass_manager(module)
     passes.ttgpuir.add_remove_layout_conversions(pm)
     passes.ttgpuir.add_fuse_nested_loops(pm)
@@ -174,10 +181,16 @@ def lower_to_ttgir(
     passes.common.add_symbol_dce(pm)
     pm.run(module, "optimize_ttgir")
     before = module.str()
-    after = order_stores(before, barrier)
+    after = cast_by_float32(order_stores(before, barrier))
     if after != before:
         module = _parsed(after, module)
-    return module, operand_bytes
+    return module
+
+
+def _marked(text: str, operand_bytes: int) -> str:
+    """A module's text with the attribute `_OPERAND_BYTES`."""
+    start = "module attributes {"
+    return text.replace(start, f'{start}"{_OPERAND_BYTES}" = {operand_bytes} : i32, ', 1)
 
 
 def lower_to_llvm(module: Any, *, num_warps: int, fp_fusion: bool) -> Lowered:
@@ -227,7 +240,9 @@ def lower_to_llvm(module: Any, *, num_warps: int, fp_fusion: bool) -> Lowered:
         text=text,
         bitcode=llvm.to_bitcode(text, fp_fusion) if version >= (3, 9) else b"",
         shared_bytes=attribute("ttg.shared", 0),
-        num_warps=attribute("ttg.total-num-warps", num_warps),
+        operand_bytes=attribute(_OPERAND_BYTES, 0),
+        num_warps=attribute("ttg.total-num-warps", attribute("ttg.num-warps", num_warps)),
+        warp_size=attribute("ttg.threads-per-warp", 32),
         scratch_bytes=attribute("ttg.global_scratch_memory_size", 0),
         scratch_align=attribute("ttg.global_scratch_memory_alignment", 1),
     )
