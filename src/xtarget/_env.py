@@ -107,7 +107,8 @@ def spirv_untested() -> bool:
 
 
 def jit_seconds() -> float:
-    """`XTARGET_JIT_SECONDS`: how long a run time may take to make machine code of one kernel.
+    """`XTARGET_JIT_SECONDS`: how long a run time may take to make machine code of one kernel,
+    in seconds of processor time; `ocloc`, on the clock.
 
     Raises:
         XTargetError: it is no time.

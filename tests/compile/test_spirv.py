@@ -62,7 +62,8 @@ def test_module_is_valid_and_says_what_the_artifact_says(name: str) -> None:
     case, artifact = kernels.CASES[name], compiled(name)
     (entry,) = read_entry_points(artifact.binary, (1, 4))
     assert entry.name == artifact.entry == case.fn.fn.__name__
-    assert entry.local_size == artifact.block == (case.num_warps * case.warp_size, 1, 1)
+    assert artifact.num_warps >= case.num_warps, "a CPU's block may have more (see blocks.py)"
+    assert entry.local_size == artifact.block == (artifact.num_warps * case.warp_size, 1, 1)
     assert entry.subgroup_size == artifact.warp_size == case.warp_size
     assert len(entry.parameters) == len(artifact.parameters)
     assert [kind == "pointer" for kind in entry.parameters] == [

@@ -186,8 +186,8 @@ class Child:
                     chunk = os.read(key.fd, _CHUNK)
                     if not chunk:
                         status = process.wait()
-                        # a child that limits its own time gets this from the kernel
-                        late = status == -signal.SIGALRM
+                        # a child that limits its own time gets one of these from the kernel
+                        late = status in (-signal.SIGALRM, -signal.SIGPROF)
                         raise ChildLostError(_ending(status), late=late)
                     received += chunk
                     answer = unpack(received)

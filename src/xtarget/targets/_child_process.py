@@ -10,9 +10,20 @@ import threading
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["end_after", "end_with_parent", "limit_memory", "memory_text", "take_standard_output"]
+__all__ = [
+    "CLOCK_TIMES",
+    "end_after",
+    "end_with_parent",
+    "limit_memory",
+    "memory_text",
+    "take_standard_output",
+]
 
 _STATM = Path("/proc/self/statm")
+
+#: A limit of processor time is this many times as long on the clock: other work may have the
+#: processors meanwhile, and a compiler that hangs may use none.
+CLOCK_TIMES = 5
 
 
 def take_standard_output() -> BinaryIO:
@@ -63,7 +74,13 @@ def end_with_parent() -> None:
 
 
 def end_after(seconds: float) -> None:
-    """Let the kernel end this process by SIGALRM, whatever holds its threads; 0 calls it off."""
-    if seconds:
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    """Let the kernel end this process by a signal, whatever holds its threads, after so much
+    processor time, or `CLOCK_TIMES` as much on the clock; 0 calls it off.
+    """
+    for number, timer, limit in (
+        (signal.SIGPROF, signal.ITIMER_PROF, seconds),
+        (signal.SIGALRM, signal.ITIMER_REAL, CLOCK_TIMES * seconds),
+    ):
+        if seconds:
+            signal.signal(number, signal.SIG_DFL)
+        signal.setitimer(timer, limit)

@@ -16,7 +16,7 @@ from typing import Any
 from .._env import build_memory, jit_seconds
 from .._errors import LoadError
 from ._child import Child, ChildLostError, NoChildError
-from ._child_process import memory_text
+from ._child_process import CLOCK_TIMES, memory_text
 from ._frames import Frame, pack
 
 __all__ = ["Jit"]
@@ -70,16 +70,16 @@ class Jit:
         header: dict[str, Any] = {"device": device, "entry": entry, "options": options}
         header |= {"seconds": seconds, "memory": memory}
         try:
-            answer, parts = self._ask(pack(header, [spirv]), seconds + _GRACE)
+            answer, parts = self._ask(pack(header, [spirv]), CLOCK_TIMES * seconds + _GRACE)
         except NoChildError as error:
             raise LoadError(f"{what}: machine code is made in a child process. {error}") from error
         except ChildLostError as lost:
             said = f" It said:\n{lost.log}" if lost.log else ""
             if lost.late:
                 raise LoadError(
-                    f"{what}: the run time's compiler did not finish within {seconds:g} s, and its "
-                    "process was ended. Make the kernel's blocks smaller, or give it more time "
-                    f"with XTARGET_JIT_SECONDS.{said}"
+                    f"{what}: the run time's compiler did not finish within {seconds:g} s of "
+                    "processor time, and its process was ended. Make the kernel's blocks smaller, "
+                    f"or give it more time with XTARGET_JIT_SECONDS.{said}"
                 ) from lost
             raise LoadError(
                 f"{what}: the process of the run time's compiler {lost} while it made machine code "
