@@ -5,8 +5,7 @@
 Without `--in-process` as the library does it: in children, which are replaced after 100 builds.
 With it the compiler works in this process, as it did when long-lived processes were seen to crash.
 The modules are those of the catalog that are quickest to build, each under several names of its
-entry, so that no run time has seen one before. Prints failures, and the memory of this process on
-the way.
+entry, so that no run time has seen one before. Prints failures, and this process's memory.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ exec "${sudo[@]}" env SYSTEM="$(readlink -f "$folder/system")" SOURCE="$PWD" \
     fi
     exec chroot "$SYSTEM" env -i HOME=/root PATH=/venv/bin:/usr/bin:/bin LANG=C.UTF-8 \
       PIP_CONFIG_FILE="$config" SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt \
-      PYTHONDONTWRITEBYTECODE=1 PYTEST_ADDOPTS="-p no:cacheprovider" bash -euc '\''
+      XTARGET_PROBE_SECONDS=60 PYTHONDONTWRITEBYTECODE=1 PYTEST_ADDOPTS="-p no:cacheprovider" bash -euc '\''
         cd /src
         if [ ! -e /venv/made ]; then
           python3 -m venv /venv

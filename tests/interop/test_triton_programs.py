@@ -240,3 +240,12 @@ def test_warps_that_are_no_power_of_2_are_refused(warps: Any) -> None:
     x = np.zeros(8, np.float32)
     with pytest.raises(ValueError, match=rf"num_warps is {warps!r}; it must be a power of 2"):
         kernels.scaled[(1,)](x, x, 2.0, N=8, num_warps=warps)
+
+
+def test_a_compiled_kernel_wants_all_that_is_no_constant() -> None:
+    x, out = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
+    made = kernels.scaled.warmup(x, out, 2.0, N=8, num_warps=1, grid=(1,))
+    with pytest.raises(ArgumentError, match="was given 2 arguments and takes 3"):
+        made[(1, 1, 1)](x, out)
+    made[(1, 1, 1)](x, out, 2.0)
+    np.testing.assert_array_equal(out, 2 * x)

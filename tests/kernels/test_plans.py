@@ -371,7 +371,7 @@ def test_an_out_of_another_shape_or_dtype_is_refused(catalog: Any, rules: Any, n
 
 def test_tiles_are_powers_of_two_and_fit_shared_memory(library: Any) -> None:
     tuning = library("tuning")
-    limits = {"nvidia": 99, "nvidia:sm_90": 227, "amd": 64, "cpu": 32, "other": 32}
+    limits = {"nvidia": 99, "nvidia:sm_90": 227, "amd": 64, "intel": 32, "cpu": 32, "other": 32}
     sizes = {"half": 2, "single": 4, "double": 8, "integer": 0}
     for vendor, kinds in tuning._MATMUL.items():
         assert set(kinds) == set(sizes) or ":" in vendor  # an arch may add to its vendor's

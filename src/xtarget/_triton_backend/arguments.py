@@ -225,7 +225,7 @@ def parameters_of(signature: dict[Any, Any], *, rounds: bool) -> tuple[Parameter
 class Reader:
     """Reads the values of one signature out of a call's arguments."""
 
-    __slots__ = ("_rounds", "_steps")
+    __slots__ = ("_fewest", "_rounds", "_steps")
 
     def __init__(self, signature: dict[Any, Any], *, rounds: bool) -> None:
         self._rounds = rounds
@@ -234,11 +234,21 @@ class Reader:
             for index, (name, type_) in enumerate(signature.items())
             for path, _, scalar in _flat((index,), str(name), type_)
         ]
+        self._fewest = max((index + 1 for index, _, _ in self._steps), default=0)
 
     def read(self, args: Sequence[Any]) -> tuple[list[Value], list[Any]]:
-        """Values in the entry's order, and the arrays among the arguments."""
+        """Values in the entry's order, and the arrays among the arguments.
+
+        Raises:
+            ArgumentError: there are too few; a compiled kernel is launched with any.
+        """
         values: list[Value] = []
         arrays: list[Any] = []
+        if len(args) < self._fewest:
+            raise ArgumentError(
+                f"the kernel was given {len(args)} arguments and takes {self._fewest}: one for "
+                "each parameter, up to the last one that is no constant."
+            )
         for index, path, type_ in self._steps:
             value = args[index]
             for step in path:

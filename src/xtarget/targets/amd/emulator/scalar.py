@@ -192,9 +192,12 @@ def _general(ins: Instruction, rule: _Rule) -> Step:
     put = scalar_put(ins, ins.fields["sdst"], result)
     made = _made(ins, found, result)
     logic = MaskLogic.of(ins)
+    reads = tuple(r for s in found for r in s.reads)
 
     def step(w: Waves) -> None:
-        unknown = logic.unknown(w) if logic is not None and w.undefined else None
+        unknown = None
+        if logic is not None and w.undefined and any(r in w.undefined for r in reads):
+            unknown = logic.unknown(w)
         values = [g(w) for g in gets]
         if scc is not None and scc is not _NONZERO:
             # the destination may be a source, and the operands are views of registers
