@@ -82,9 +82,9 @@ def _features(gcn_arch_name: str) -> dict[str, str]:
 def _peers(hip: Any, ordinal: int, count: int) -> dict[str, str]:
     """The devices whose memory this one can reach, where there is more than one device at all."""
     doing = f"asking which devices amd:{ordinal} can reach"
-    others = [i for i in range(count) if i != ordinal]
-    if not others:
+    if count == 1:
         return {}
+    others = (i for i in range(count) if i != ordinal)
     try:
         reached = [
             f"amd:{i}"
