@@ -126,6 +126,8 @@ def draw(number: int) -> Drawn:
         nbytes = wide * one.z * (one.m * one.k + one.k * one.n + one.m * one.n)
         if work > UNROLLED and (not one.loops or nbytes > CPU_OPTIONS["dot_bytes"]):
             continue
+        if types[1] == "fp16" and not one.loops:
+            continue  # unrolled sums in half precision take it minutes, however small
         if one.precision.startswith("bf16x") and work > 8 * UNROLLED:
             continue
         return one
