@@ -139,7 +139,7 @@ def libdevice_functions(x, o, block: tl.constexpr):
     tl.store(o + 5 * block + i, libdevice.tan(a))
     tl.store(o + 6 * block + i, libdevice.asin(a / 8))
     tl.store(o + 7 * block + i, libdevice.atan(a))
-    tl.store(o + 8 * block + i, libdevice.trunc(a) + libdevice.rint(a))
+    tl.store(o + 8 * block + i, libdevice.trunc(a) + libdevice.nearbyint(a))
     tl.store(o + 9 * block + i, libdevice.fmod(a, tl.full((block,), 0.75, a.dtype)))
     tl.store(o + 10 * block + i, libdevice.erfc(a))
     tl.store(o + 11 * block + i, libdevice.lgamma(tl.abs(a) + 0.5))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -174,8 +175,8 @@ def functions(arch: str) -> None:
 
 def libdevice_functions(arch: str) -> None:
     n = 256
-    names = ("tanh", "pow", "atan2", "log1p", "expm1", "tan", "asin", "atan", "trunc+rint", "fmod",
-             "erfc", "lgamma", "hypot", "sinh")  # fmt: skip
+    names = ("tanh", "pow", "atan2", "log1p", "expm1", "tan", "asin", "atan", "trunc+nearbyint",
+             "fmod", "erfc", "lgamma", "hypot", "sinh")  # fmt: skip
     for text, dtype, off in (("fp32", np.float32, 2e-6), ("fp64", np.float64, 1e-13)):
         x = np.clip(_rng().standard_normal(n) * 2, -6, 6).astype(dtype)
         code = _compiled("libdevice_functions", f"x:*{text} o:*{text}", arch, block=n)
@@ -285,6 +286,8 @@ def atomics_of_all_kinds(arch: str) -> None:
 
 
 def atomic_answers(arch: str) -> None:
+    if version("triton").startswith("3.6.") and arch in ("gfx942", "gfx950"):
+        pytest.skip("Triton 3.6 calls llvm.amdgcn.raw.ptr.buffer.atomic.exch, which no LLVM has")
     n = 128
     x = _rng().integers(10, 50, n).astype(np.int32)
     begin = np.concatenate([np.arange(n), np.where(np.arange(n) % 4 == 0, 5, 6), [100]])

@@ -39,7 +39,7 @@ def _first_zero(a: Array) -> Array:
     inverse = ~a
     low = inverse & (~inverse + a.dtype.type(1))
     exponent = np.frexp(low.astype(np.float64))[1]  # exact: it is a power of two
-    return np.where(inverse == 0, 0xFFFFFFFF, exponent - 1).astype(np.uint32)
+    return np.where(inverse == 0, -1, exponent - 1).astype(np.uint32)
 
 
 def _bit(value: int) -> Callable[[Array, Array], Array]:

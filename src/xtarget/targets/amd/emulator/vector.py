@@ -115,7 +115,7 @@ def _leading(a: Array) -> Array:
         low, high = _leading(a.astype(np.uint32)), _leading((a >> 32).astype(np.uint32))
         return np.where(a >> 32 != 0, high, np.where(a != 0, low + np.uint32(32), low))
     exponent = np.frexp(a.astype(np.float64))[1]
-    return np.where(a == 0, 0xFFFFFFFF, 32 - exponent).astype(np.uint32)
+    return np.where(a == 0, -1, 32 - exponent).astype(np.uint32)
 
 
 def _leading_signs(a: Array) -> Array:
@@ -128,7 +128,7 @@ def _trailing(a: Array) -> Array:
     """The place of the lowest bit that is set, or -1 for none, of 32 or 64."""
     low = a & (~a + _c(1, a))
     exponent = np.frexp(low.astype(np.float64))[1]  # exact: it is a power of two
-    return np.where(a == 0, 0xFFFFFFFF, exponent - 1).astype(np.uint32)
+    return np.where(a == 0, -1, exponent - 1).astype(np.uint32)
 
 
 def _reverse_bits(a: Array) -> Array:
