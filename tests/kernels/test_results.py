@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from oracle import DTYPES, FLOATS, INTEGERS, check, sample, specials
+from oracle import DTYPES, FLOATS, INTEGERS, check, compare, expected, sample, specials
 
 import xtarget
 from xtarget import ArgumentError
@@ -86,6 +86,19 @@ def test_large_matmul(device: str, dtype: str) -> None:
     """Large enough for the largest tiles."""
     for k in (70, 64):
         check("matmul", sample(dtype, 530, k), sample(dtype, k, 540, seed=1), device=device)
+
+
+@pytest.mark.large
+def test_calls_in_turn_that_want_memory_of_their_own(device: str) -> None:
+    """What one call gave back, the next gets in other sizes, and then the first one again."""
+    dtypes, n = ("float32", "float16"), 256
+    operands = {d: (sample(d, n, n), sample(d, n, n, seed=1)) for d in dtypes}
+    results = {d: np.empty((n, n), d) for d in dtypes}
+    for _ in range(4):
+        for dtype, pair in operands.items():
+            xtarget.run("matmul", *pair, out=results[dtype], device=device)
+    for dtype, pair in operands.items():
+        compare("matmul", results[dtype], expected("matmul", pair, {}))
 
 
 # ------------------------------------------------------------------------- sizes

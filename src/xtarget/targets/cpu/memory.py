@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 
 import numpy as np
 import pyopencl as cl
@@ -14,10 +15,20 @@ from ..base import Stream
 from .errors import check
 from .stream import queue_of
 
-__all__ = ["CpuBuffer", "allocate", "pointer"]
+__all__ = ["CpuBuffer", "allocate", "freed", "pointer"]
 
 _ALIGN = 256
 _Byte = ctypes.c_char * 1
+_freed = 0
+_counting = threading.Lock()
+
+
+def freed() -> int:
+    """How many allocations were given back. An argument of a kernel refers to the allocation that
+    its address lay in when it was set: when another one gets the same address, it has to be set
+    again, or the run time reads what is gone.
+    """
+    return _freed
 
 
 def pointer(address: int) -> cl.SVM:
@@ -59,4 +70,11 @@ def allocate(context: cl.Context, nbytes: int, where: str, retired: Retired) -> 
             context, max(nbytes, 1) + _ALIGN, 0, cl.svm_mem_flags.READ_WRITE
         )
     address = -(-int(allocation.svm_ptr) // _ALIGN) * _ALIGN
-    return CpuBuffer(address, nbytes, where, retired, allocation.release)
+
+    def release() -> None:
+        global _freed
+        with _counting:
+            _freed += 1  # before the address can be anybody's again
+        allocation.release()
+
+    return CpuBuffer(address, nbytes, where, retired, release)

@@ -18,7 +18,7 @@ from .._scalars import PACK
 from .._spirv_binary import EntryPoint, check_local_size
 from ..base import PreparedLaunch, Value
 from .errors import check, failure
-from .memory import pointer
+from .memory import freed, pointer
 from .program import from_machine_code, machine_code, with_header
 
 __all__ = ["CpuFunction", "CpuModule", "build", "expect_build"]
@@ -188,15 +188,19 @@ def _prepared(
     enqueue, lock = cl.enqueue_nd_range_kernel, threading.Lock()
     count = len(dynamic)
     last: tuple[Value, ...] | None = None
+    set_at = freed()
 
     def launch(values: Sequence[Value], stream: Any) -> None:
-        nonlocal last
+        nonlocal last, set_at
         given = tuple(values)
         queue = stream.raw
         if queue is None or module.raw is None or len(given) != count:
             refuse(module, stream, len(given), count)
         try:
             with lock:
+                now = freed()
+                if now != set_at:
+                    last = None
                 if given != last or not compare:
                     known, last = last, None  # a failure on the way leaves nothing to trust
                     if known is None or not compare:
@@ -206,7 +210,7 @@ def _prepared(
                         for set_value, value, old in zip(dynamic, given, known, strict=True):
                             if value != old:
                                 set_value(value)
-                    last = given
+                    last, set_at = given, now
                 enqueue(queue, kernel, global_size, local_size)
         except cl.Error as error:
             raise failure(error, f"{module.where} cannot be launched", LaunchError) from error
