@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -272,3 +273,30 @@ def test_two_prepared_launches_from_eight_threads(
             count = n if k % 2 == 0 else n // 2
             expected = thread + (thread + k) % 8
             assert (memory.get(outs[thread][slot])[:count] == expected).all()
+
+
+@pytest.mark.only_vendor("cpu")
+@pytest.mark.parametrize("host_memory", [True, False])
+def test_memory_that_comes_and_goes_under_one_launch(
+    vendor: Any, hidden: Any, host_memory: bool
+) -> None:
+    """What is freed between two launches comes back at the same address in other sizes; also on a
+    run time whose kernels use no memory but its own.
+    """
+    device = vendor.open()
+    device.info = replace(device.info, host_memory=host_memory)
+    function = device.load(vendor.vector_add()).function()
+    stream = device.default_stream
+    most = 3 << 20
+    launch = function.prepare(_grid(most), [None] * len(function.artifact.parameters))
+    for step, n in enumerate((700, 700, 700, most, most, 5, 1 << 20, 1 << 20, most, 700)):
+        x = np.arange(n, dtype=np.float32) + step
+        given, out = device.alloc(x.nbytes), device.alloc(x.nbytes)
+        given.write(memoryview(x).cast("B"), stream)
+        launch([given.address, given.address, out.address, n, *hidden(function)], stream)
+        got = np.empty_like(x)
+        out.read(memoryview(got).cast("B"), stream)
+        np.testing.assert_array_equal(got, x + x)
+        given.close()
+        out.close()
+    device.close()

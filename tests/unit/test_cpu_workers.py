@@ -1,10 +1,13 @@
-"""Threads that a run time binds to one CPU each are freed; nobody else's are touched."""
+"""Threads of a run time may run on every CPU but the one that their caller waits on; nobody else's
+are touched."""
 
 from __future__ import annotations
 
 import os
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TypeVar
 
 import pytest
 
@@ -15,8 +18,10 @@ ALL = os.sched_getaffinity(0)
 pytestmark = pytest.mark.skipif(len(ALL) < 2, reason="on one CPU every thread is bound to it")
 
 
-class Bound:
-    """A thread that binds itself to one CPU, as a worker does."""
+class Worker:
+    """A thread that runs on `CPUS`."""
+
+    CPUS = ALL
 
     def __init__(self) -> None:
         self._end, self._ready = threading.Event(), threading.Event()
@@ -25,7 +30,7 @@ class Bound:
         assert self._ready.wait(30)
 
     def _work(self) -> None:
-        os.sched_setaffinity(0, {max(ALL)})
+        os.sched_setaffinity(0, self.CPUS)
         self.id = threading.get_native_id()
         self._ready.set()
         self._end.wait()
@@ -39,11 +44,21 @@ class Bound:
         self._thread.join()
 
 
-@pytest.fixture
-def bound() -> Iterator[type[Bound]]:
-    made: list[Bound] = []
+class Bound(Worker):
+    """A thread that binds itself to one CPU, as a worker does."""
 
-    class Kept(Bound):
+    CPUS = {max(ALL)}  # noqa: RUF012
+
+
+_Thread = TypeVar("_Thread", bound=Worker)
+
+
+@contextmanager
+def ended(kind: type[_Thread]) -> Iterator[type[_Thread]]:
+    """The kind, whose threads are ended at the end."""
+    made: list[Worker] = []
+
+    class Kept(kind):  # type: ignore[valid-type,misc]
         def __init__(self) -> None:
             super().__init__()
             made.append(self)
@@ -51,6 +66,23 @@ def bound() -> Iterator[type[Bound]]:
     yield Kept
     for thread in made:
         thread.close()
+
+
+@pytest.fixture
+def bound() -> Iterator[type[Bound]]:
+    with ended(Bound) as kind:
+        yield kind
+
+
+@pytest.fixture
+def worker() -> Iterator[type[Worker]]:
+    with ended(Worker) as kind:
+        yield kind
+
+
+def on_cpu(workers: Workers, cpu: int) -> None:
+    """Let `workers` take the calling thread for one that runs on `cpu`."""
+    workers._cpu = lambda: cpu
 
 
 def test_a_worker_bound_to_one_cpu_may_run_on_all(bound: type[Bound]) -> None:
@@ -111,3 +143,82 @@ def test_a_thread_that_ends_meanwhile_is_no_error(bound: type[Bound]) -> None:
 
     workers._threads = gone  # type: ignore[method-assign]
     workers.look()
+
+
+# ------------------------------------------------------------------ out of the caller's way
+
+few = pytest.mark.skipif(len(ALL) > 8, reason="workers make way on machines of few CPUs")
+
+
+@few
+def test_the_c_library_says_on_which_cpu_the_caller_runs() -> None:
+    workers = Workers()
+    assert workers._cpu is not None
+    assert workers._cpu() in ALL
+
+
+@few
+@pytest.mark.parametrize("kind", ["bound", "worker"])
+def test_workers_stay_off_the_cpu_of_a_caller_that_waits(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
+    workers = Workers()
+    one = request.getfixturevalue(kind)()
+    workers.look()
+    assert one.cpus == ALL
+    for cpu in (min(ALL), max(ALL), max(ALL), min(ALL)):
+        on_cpu(workers, cpu)
+        workers.make_way()
+        assert one.cpus == ALL - {cpu}
+        workers.look()
+        assert one.cpus == ALL - {cpu}
+
+
+@few
+def test_a_worker_that_starts_with_the_first_work_makes_way(worker: type[Worker]) -> None:
+    workers = Workers()
+    workers.look()
+    on_cpu(workers, min(ALL))
+    workers.make_way()
+    one = worker()
+    workers.look()
+    workers.make_way()
+    assert one.cpus == ALL - {min(ALL)}
+
+
+@few
+def test_threads_that_users_start_between_calls_are_left_alone(worker: type[Worker]) -> None:
+    before = worker()
+    workers = Workers()
+    workers.look()
+    for cpu in (min(ALL), max(ALL), min(ALL)):
+        between = worker()
+        on_cpu(workers, cpu)
+        workers.make_way()
+        workers.look()
+        workers.make_way()
+        assert between.cpus == ALL
+    assert before.cpus == ALL
+
+
+@few
+def test_a_worker_that_has_ended_makes_way_without_an_error(worker: type[Worker]) -> None:
+    workers = Workers()
+    one, other = worker(), worker()
+    workers.look()
+    one.close()
+    on_cpu(workers, min(ALL))
+    workers.make_way()
+    assert other.cpus == ALL - {min(ALL)}
+
+
+@pytest.mark.parametrize("variable", ["SYCL_CPU_CU_AFFINITY", "DPCPP_CPU_CU_AFFINITY"])
+def test_workers_of_a_user_who_binds_them_do_not_move(
+    variable: str, worker: type[Worker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, "close")
+    workers = Workers()
+    one = worker()
+    workers.look()
+    workers.make_way()
+    assert one.cpus == ALL

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 from xtarget import OutOfMemoryError, XTargetError
-from xtarget._arrays import host_memory
 from xtarget._arrays.host import KIND
-from xtarget._arrays.host_memory import SMALLEST, kept_bytes
 from xtarget.spec import ArrayType, contiguous_strides
+from xtarget.targets import _host_memory
+from xtarget.targets._host_memory import SMALLEST, kept_bytes
 
 Array = np.ndarray[Any, Any]
 
@@ -36,9 +36,9 @@ def address(array: Array) -> int:
 @pytest.fixture(autouse=True)
 def nothing_kept() -> Iterator[None]:
     gc.collect()
-    host_memory._kept.clear()
+    _host_memory._kept.clear()
     yield
-    host_memory._kept.clear()
+    _host_memory._kept.clear()
 
 
 LARGE = (2048, 1024)  # 8 MiB of float32
@@ -157,7 +157,7 @@ def test_a_result_that_does_not_fit_is_out_of_memory() -> None:
 def test_kept_memory_is_given_up_before_a_result_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = result(*LARGE)
     del kept
-    fresh, asked = host_memory._fresh, []
+    fresh, asked = _host_memory._fresh, []
 
     def short_of_memory(size: int) -> Any:
         asked.append(kept_bytes())
@@ -165,7 +165,7 @@ def test_kept_memory_is_given_up_before_a_result_fails(monkeypatch: pytest.Monke
             raise OSError(12, "Cannot allocate memory")
         return fresh(size)
 
-    monkeypatch.setattr(host_memory, "_fresh", short_of_memory)
+    monkeypatch.setattr(_host_memory, "_fresh", short_of_memory)
     assert result(4096, 4096).size == 4096 * 4096
     assert asked == [8 << 20, 0]
 

@@ -11,9 +11,9 @@ import numpy as np
 from .._dtypes import name_of, numpy_dtype
 from .._errors import ArgumentError, OutOfMemoryError
 from ..spec import ArrayType
+from ..targets._host_memory import allocate
 from ..targets.base import Device, Stream
 from . import View
-from .host_memory import SMALLEST, allocate
 
 __all__ = ["KIND", "address_of", "array_type", "element_strides"]
 
@@ -95,16 +95,13 @@ class HostKind:
         dtype = numpy_dtype(type.dtype)
         nbytes = type.size * dtype.itemsize
         try:
-            if nbytes >= SMALLEST:
-                return allocate(nbytes).view(dtype).reshape(type.shape)
-            raw = np.empty(nbytes + _ALIGNMENT, np.uint8)
+            memory = allocate(nbytes, _ALIGNMENT)
         except (MemoryError, OSError, OverflowError, ValueError) as error:
             raise OutOfMemoryError(
                 f"the host has no memory for a result of shape {type.shape}, {type.dtype}: "
                 f"{error}. Use smaller arrays."
             ) from error
-        start = -raw.__array_interface__["data"][0] % _ALIGNMENT
-        return raw[start : start + nbytes].view(dtype).reshape(type.shape)
+        return memory.view(dtype).reshape(type.shape)
 
 
 KIND = HostKind()

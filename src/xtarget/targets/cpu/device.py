@@ -27,12 +27,13 @@ class CpuDevice(QueueDevice):
     """One opened CPU."""
 
     def __init__(self, device: cl.Device, info: DeviceInfo) -> None:
-        retired, workers = Retired(), Workers()
+        retired, self._workers = Retired(), Workers()
         if is_pocl(device):
             use_machine_code()
         with check(f"opening {info.name} ({info.product}) failed"):
             context = cl.Context([device])
-        default = new_stream(context, device, info.name, retired, is_default=True)
+        workers = self._workers
+        default = new_stream(context, device, info.name, retired, workers, is_default=True)
         super().__init__(context, info, default, retired, int(device.max_mem_alloc_size))
         workers.look()
         retired.watch(workers.look)
@@ -52,16 +53,17 @@ class CpuDevice(QueueDevice):
 
     def stream(self, handle: Any = None) -> CpuStream:
         context = self.live()
+        of_device = (context, self._device, self.where, self._retired, self._workers)
         if handle is None:
-            return new_stream(context, self._device, self.where, self._retired)
-        return borrowed_stream(handle, context, self._device, self.where, self._retired)
+            return new_stream(*of_device)
+        return borrowed_stream(handle, *of_device)
 
     def _shared_bytes(self, raw: cl.Context, nbytes: int) -> tuple[memoryview, int]:
         memory = (ctypes.c_char * nbytes)()
         return memoryview(memory).cast("B"), ctypes.addressof(memory)
 
     def _allocate(self, raw: cl.Context, nbytes: int) -> CpuBuffer:
-        return allocate(raw, nbytes, self.where, self._retired)
+        return allocate(raw, nbytes, self.where, self._retired, host_memory=self.info.host_memory)
 
     def borrow(self, address: int, nbytes: int) -> CpuBuffer:
         self.live()

@@ -1,4 +1,4 @@
-"""Global memory: shared virtual memory, so that an address is the same for host and kernels."""
+"""Global memory: an address is the same for host and kernels."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import numpy as np
 import pyopencl as cl
 
 from ..._errors import OutOfMemoryError
+from .. import _host_memory
+from .._meanings import OUT_OF_MEMORY
 from .._queues import QueueBuffer
 from .._retire import Retired
 from ..base import Stream
@@ -24,9 +26,9 @@ _counting = threading.Lock()
 
 
 def freed() -> int:
-    """How many allocations were given back. An argument of a kernel refers to the allocation that
-    its address lay in when it was set: when another one gets the same address, it has to be set
-    again, or the run time reads what is gone.
+    """How many allocations of the run time were given back. An argument of a kernel refers to the
+    allocation that its address lay in when it was set: when another one gets the same address, it
+    has to be set again, or the run time reads what is gone.
     """
     return _freed
 
@@ -63,7 +65,32 @@ class CpuBuffer(QueueBuffer):
             cl.enqueue_copy(queue, _range(to, nbytes), _range(source, nbytes), is_blocking=True)
 
 
-def allocate(context: cl.Context, nbytes: int, where: str, retired: Retired) -> CpuBuffer:
+def allocate(
+    context: cl.Context, nbytes: int, where: str, retired: Retired, *, host_memory: bool
+) -> CpuBuffer:
+    """Memory for kernels.
+
+    Args:
+        host_memory: the run time's kernels use any memory of the process (`DeviceInfo`), so it
+            need not be asked for some.
+    """
+    if host_memory:
+        return _of_host(nbytes, where, retired)
+    return _of_run_time(context, nbytes, where, retired)
+
+
+def _of_host(nbytes: int, where: str, retired: Retired) -> CpuBuffer:
+    """The process's memory, which the next call gets again without the system clearing it."""
+    try:
+        held = [_host_memory.allocate(max(nbytes, 1), _ALIGN)]
+    except (MemoryError, OSError, OverflowError, ValueError) as error:
+        what = f"allocating {nbytes} bytes on {where} failed"
+        raise OUT_OF_MEMORY.error(what, str(error) or "no memory") from error
+    address = int(held[0].__array_interface__["data"][0])
+    return CpuBuffer(address, nbytes, where, retired, held.clear)
+
+
+def _of_run_time(context: cl.Context, nbytes: int, where: str, retired: Retired) -> CpuBuffer:
     """Memory of `clSVMAlloc`, aligned by hand: it grants at most 128 bytes."""
     with check(f"allocating {nbytes} bytes on {where} failed", OutOfMemoryError):
         allocation = cl.SVMAllocation(

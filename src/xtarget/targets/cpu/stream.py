@@ -10,6 +10,7 @@ from .._queues import QueueEvent, QueueStream
 from .._retire import Retired
 from ..base import Stream
 from .errors import check
+from .workers import Workers
 
 __all__ = ["CpuEvent", "CpuStream", "borrowed_stream", "new_stream", "queue_of"]
 
@@ -29,10 +30,27 @@ class CpuEvent(QueueEvent):
 
 
 class CpuStream(QueueStream):
-    """An in-order command queue."""
+    """An in-order command queue.
+
+    Args:
+        workers: the threads that do its work.
+    """
 
     CHECK = staticmethod(check)
     EVENT = CpuEvent
+
+    def __init__(
+        self,
+        queue: cl.CommandQueue,
+        where: str,
+        retired: Retired,
+        workers: Workers,
+        *,
+        is_default: bool = False,
+    ) -> None:
+        timed = bool(queue.properties & cl.command_queue_properties.PROFILING_ENABLE)
+        super().__init__(queue, where, retired, timed=timed, is_default=is_default)
+        self._workers = workers
 
     def _mark(self, queue: cl.CommandQueue) -> cl.Event:
         event = cl.enqueue_marker(queue)
@@ -44,6 +62,7 @@ class CpuStream(QueueStream):
         cl.enqueue_barrier(queue, wait_for=[event])
 
     def _finish(self, queue: cl.CommandQueue) -> None:
+        self._workers.make_way()
         queue.finish()
 
 
@@ -52,6 +71,7 @@ def new_stream(
     device: cl.Device,
     where: str,
     retired: Retired,
+    workers: Workers,
     *,
     is_default: bool = False,
 ) -> CpuStream:
@@ -60,11 +80,16 @@ def new_stream(
         queue = cl.CommandQueue(
             context, device, properties=cl.command_queue_properties.PROFILING_ENABLE
         )
-    return CpuStream(queue, where, retired, timed=True, is_default=is_default)
+    return CpuStream(queue, where, retired, workers, is_default=is_default)
 
 
 def borrowed_stream(
-    handle: object, context: cl.Context, device: cl.Device, where: str, retired: Retired
+    handle: object,
+    context: cl.Context,
+    device: cl.Device,
+    where: str,
+    retired: Retired,
+    workers: Workers,
 ) -> CpuStream:
     """A caller's own queue.
 
@@ -83,8 +108,7 @@ def borrowed_stream(
         )
     if handle.properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE:
         raise DriverError(f"this queue on {where} is out of order; a stream must be in order.")
-    timed = bool(handle.properties & cl.command_queue_properties.PROFILING_ENABLE)
-    return CpuStream(handle, where, retired, timed=timed)
+    return CpuStream(handle, where, retired, workers)
 
 
 def queue_of(stream: Stream, where: str) -> cl.CommandQueue:

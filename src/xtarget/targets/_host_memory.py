@@ -1,8 +1,8 @@
-"""Memory of large results on the host, used again when the arrays on it are gone.
+"""Memory of the host: NumPy results, and what a CPU's kernels need for themselves.
 
 The system clears each page of fresh memory when it is first written, which takes longer than adding
-two arrays of that size. So a block whose last array died is kept, up to a limit, for the next
-result of about its size. The system is told that what is kept may be taken when memory runs short.
+two arrays of that size. So a large block whose last array died is kept, up to a limit, for the next
+of about its size. The system is told that what is kept may be taken when memory runs short.
 
 A block comes back in `__del__`, which may run in any thread at any moment, also within a call of
 this module. So there is no lock here: every step is one operation on a deque.
@@ -23,7 +23,7 @@ from .. import _env
 
 __all__ = ["SMALLEST", "allocate", "kept_bytes"]
 
-#: Bytes of a result from which on this pays; below, the C library keeps what is freed.
+#: Bytes from which on keeping a block pays; below, the C library keeps what is freed.
 SMALLEST: Final = 1 << 22
 _HUGE_PAGE: Final = 1 << 21
 
@@ -75,13 +75,25 @@ class _Block:
         keep(self._memory)
 
 
-def allocate(nbytes: int) -> np.ndarray[Any, Any]:
-    """Uninitialised bytes on a page's boundary, `SMALLEST` or more.
+def allocate(nbytes: int, alignment: int) -> np.ndarray[Any, Any]:
+    """Uninitialised bytes.
+
+    Args:
+        alignment: of their address, in bytes; at most a page.
 
     Raises:
-        OSError, OverflowError: there is no memory.
+        MemoryError, OSError, OverflowError, ValueError: there is no memory.
         XTargetError: `XTARGET_HOST_MEMORY` is no size.
     """
+    if nbytes >= SMALLEST:
+        return _block(nbytes)
+    raw = np.empty(nbytes + alignment, np.uint8)
+    start = -raw.__array_interface__["data"][0] % alignment
+    return raw[start : start + nbytes]
+
+
+def _block(nbytes: int) -> np.ndarray[Any, Any]:
+    """Bytes on a page's boundary, on a block that is kept when they are gone."""
     global _most_bytes
     _most_bytes = _env.host_memory()
     size = -(-nbytes // _HUGE_PAGE) * _HUGE_PAGE
