@@ -57,7 +57,7 @@ def _launch(
         wanted = max(sizes.step, sizes.tile) // wide
         block_n = max(1, min(wanted, next_power_of_2(n)) // block_m)
     tile = block_m * block_n * wide
-    while tile > sizes.piece and block_m > 1:
+    while tile > max(sizes.piece, sizes.tile) and block_m > 1:
         block_m, tile = block_m // 2, tile // 2
     # a stride of 1 is a constant, so that neighbours are seen to lie side by side
     steps = {"cx": cx, "co": co}

@@ -124,7 +124,7 @@ _ROWS: Final = {
     "nvidia": Rows(16384, 4096, 1024, 512, 16),
     "amd": Rows(8192, 4096, 1024, 512, 8),
     "intel": Rows(2048, 1024, 512, 256, 8),
-    "cpu": Rows(512, 32, 256, 512, 1, walks=True, together=4),
+    "cpu": Rows(128, 32, 256, 512, 1, walks=True, together=4),
     "other": Rows(2048, 1024, 512, 256, 8),
 }
 
