@@ -42,9 +42,8 @@ def shapes(
     """`1048576`, `4096x4096`, `8,16,32`, and `()` for a 0-d array."""
     found = []
     for text in value:
-        lengths = text.strip().removeprefix("(").removesuffix(")").replace(",", "x").split("x")
-        if len(lengths) > 1 and not lengths[-1].strip():
-            lengths.pop()  # (5,) as Python writes it
+        inner = text.strip().removeprefix("(").removesuffix(")").rstrip()
+        lengths = inner.removesuffix(",").replace(",", "x").split("x")  # (5,) is Python's
         if lengths == [""]:
             shape: tuple[int, ...] = ()
         elif all(n.strip().isascii() and n.strip().isdigit() for n in lengths):

@@ -19,7 +19,8 @@ from spirv_kernels import Case, empty, normal
 from spirv_language import CASES, dot3d
 from spirv_run import check, compiled, device, launch
 
-from xtarget.targets._spirv.dots import ADDRESS, CPU_BYTES, Loops, loop_over_dots, place_operands
+from xtarget.targets._spirv.dot_operands import ADDRESS, place_operands
+from xtarget.targets._spirv.dots import CPU_BYTES, Loops, loop_over_dots
 
 #: Types of the operands, the sum and their NumPy types, and the tolerance.
 KINDS: dict[str, Any] = {

@@ -259,6 +259,10 @@ def test_every_command_has_help(words: list[str], capsys: pytest.CaptureFixture[
         (["devises"], "No such command"),
         (["run"], "Missing argument"),
         (["run", "add", "--shape", "4xx"], "is not a shape"),
+        (["run", "add", "--shape", "10x"], "is not a shape"),
+        (["run", "add", "--shape", "4,x"], "is not a shape"),
+        (["run", "add", "--shape", "4,,"], "is not a shape"),
+        (["run", "add", "--shape", "x10"], "is not a shape"),
         (["run", "add", "--shape", "-4"], "is not a shape"),
         (["run", "add", "--shape", "()x"], "is not a shape"),
         (["run", "add", "--shape", "4", "--shape", "4", "--shape", "4"], "3 shapes for 2 arrays"),
@@ -384,7 +388,17 @@ def test_a_pipe_without_a_reader_is_told_as_shells_do() -> None:
 
 @pytest.mark.parametrize(
     ("text", "shape"),
-    [("5", (5,)), ("(5,)", (5,)), ("4x5", (4, 5)), ("4, 5", (4, 5)), ("()", ()), ("0", (0,))],
+    [
+        ("5", (5,)),
+        ("5,", (5,)),
+        ("(5,)", (5,)),
+        ("( 5, )", (5,)),
+        ("4x5", (4, 5)),
+        ("4, 5", (4, 5)),
+        ("(4, 5,)", (4, 5)),
+        ("()", ()),
+        ("0", (0,)),
+    ],
 )
 def test_shapes(text: str, shape: tuple[int, ...]) -> None:
     assert _cli_values.shapes(CONTEXT, click.Option(["--shape"]), (text,)) == (shape,)

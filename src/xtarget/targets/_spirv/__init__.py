@@ -5,7 +5,7 @@ In the order of the data:
     compiler    the contract's `Compiler`; checks the result's parameters
     backend     what Triton sees: options and stages; `versions` says with which llvmlite
     lowering    Triton's passes, down to LLVM IR with AMD's intrinsics
-    dots        large dots as loops, in Triton's GPU IR
+    dots        large dots as loops, in Triton's GPU IR; `dot_operands` places what they read
     client      hands LLVM IR to a child process
     worker      the child: a fork for every request, because LLVM may end the process or keep state
     codegen     reads, renames, rewrites, links, optimises, emits (llvmlite)

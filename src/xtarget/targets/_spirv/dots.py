@@ -8,7 +8,7 @@ column times one row. Every element is still a chain of fused multiply-adds in t
 
 Rewritten is the text of Triton's GPU IR, because its Python bindings cannot build a loop. That IR
 has global pointers only, so it calls a function for the addresses in shared memory, and
-`place_operands` makes in LLVM IR what they are.
+`dot_operands` makes in LLVM IR what they are.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import re
 from dataclasses import dataclass, field
 from math import prod
 
-__all__ = ["ADDRESS", "CPU_BYTES", "OTHER_BYTES", "Loops", "loop_over_dots", "place_operands"]
+from .dot_operands import ADDRESS
 
-#: The function that gives the address of a byte of the memory for operands.
-ADDRESS = "xt_operand_address"
+__all__ = ["CPU_BYTES", "OTHER_BYTES", "Loops", "loop_over_dots"]
+
 #: What Triton itself may want of shared memory in a kernel whose dots are loops.
 OTHER_BYTES = 64 << 10
 #: The rest of the 1 MiB that `_opencl_icd` asks of Intel's CPU run time.
@@ -374,40 +374,3 @@ def _broadcast(write: _Writer, base: str, inner: str, tile: _Tile, axis: int, di
     value = write.let(f"tt.expand_dims {value} {{axis = {axis} : i32}} : {line} -> {thin}")
     whole = _tensor((tile.m, tile.n), inner, tile.layout)
     return value if thin == whole else write.let(f"tt.broadcast {value} : {thin} -> {whole}")
-
-
-_CALL = re.compile(rf"\s*(%[\w.$-]+) = (?:tail )?call i64 @{ADDRESS}\(i64 (?:\w+ )*(\d+)\)")
-_POINTER = re.compile(r"\s*(%[\w.$-]+) = inttoptr i64 (%[\w.$-]+) to ptr addrspace\(1\)")
-_DERIVED = re.compile(r"\s*(%[\w.$-]+) = getelementptr .*?ptr addrspace\(1\) (%[\w.$-]+)")
-_USE = re.compile(r"ptr addrspace\(1\) (%[\w.$-]+)")
-
-
-def place_operands(lines: list[str], start: int) -> list[str]:
-    """LLVM IR in which the addresses that `ADDRESS` gives, and all that is derived from them, are
-    places in shared memory, from byte `start` of it on.
-    """
-    if not any(f"@{ADDRESS}(" in line for line in lines):
-        return lines
-    result: list[str] = []
-    places: dict[str, int] = {}
-    derived: set[str] = set()
-
-    def retyped(match: re.Match[str]) -> str:
-        return f"ptr addrspace(3) {match[1]}" if match[1] in derived else match[0]
-
-    for line in lines:
-        if line.startswith("define "):  # each function has its own names
-            places, derived = {}, set()
-        if match := _CALL.match(line):
-            places[match[1]] = start + int(match[2])
-        elif f"@{ADDRESS}(" in line:
-            continue  # its declaration
-        elif (match := _POINTER.match(line)) and match[2] in places:
-            derived.add(match[1])
-            shared = f"ptr addrspace(3) @global_smem, i64 {places[match[2]]}"
-            result.append(f"  {match[1]} = getelementptr i8, {shared}")
-        else:
-            if (match := _DERIVED.match(line)) and match[2] in derived:
-                derived.add(match[1])
-            result.append(_USE.sub(retyped, line) if derived else line)
-    return result

@@ -13,7 +13,7 @@ from .asserts import lower_asserts
 from .atomics import lower_atomics
 from .bfloat import lower_bfloat
 from .crosslane import specialize_dpp
-from .dots import place_operands
+from .dot_operands import place_operands
 from .irtext import VALUE, Draft, Entry, UnsupportedError, split_list
 from .printf import lower_printf
 

@@ -76,6 +76,10 @@ def _part(
     return lambda w: [w.vu[register] & ~mask | code(w) << np.uint32(shift)]
 
 
+def _no_scale(waves: Waves) -> Array:
+    return np.ones((1, 1))
+
+
 def _scale(ins: Instruction, slot: str) -> tuple[Callable[[Waves], Array], Source]:
     """The factor: the exponent of a float32."""
     found = source(ins, slot, "f32")
@@ -122,7 +126,7 @@ def _widen(ins: Instruction, scaled: str | None, pack: str | None, kind: str, na
         shift = picked * bits
     upper = bool(scaled and pack is None and opsel >> 3 & 1)
     used = [found]
-    scale: Callable[[Waves], Array] = lambda w: np.ones((1, 1))  # noqa: E731
+    scale: Callable[[Waves], Array] = _no_scale
     if scaled:
         scale, by = _scale(ins, "src1")
         used.append(by)
@@ -188,7 +192,7 @@ def _narrow(ins: Instruction, scaled: str | None, pack: str | None, name: str, k
         used = [plain(ins, fields[s] + i, "u32") for s in slots for i in range(words_in)]
     else:
         used = [source(ins, s, "f32" if kind == "f32" else "u32") for s in slots]
-    scale: Callable[[Waves], Array] = lambda w: np.ones((1, 1))  # noqa: E731
+    scale: Callable[[Waves], Array] = _no_scale
     reads = list(used)
     if scaled:
         scale, by = _scale(ins, "src2" if kind == "f32" else "src1")
