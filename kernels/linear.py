@@ -91,7 +91,7 @@ def matmul_outer(
     rn, n_mask = span(tile_n * BLOCK_N, N, BLOCK_N)
     y = tl.program_id(1).to(K.dtype)
     first = y * chunk
-    last = first + tl.minimum(chunk, K - first)
+    length = tl.minimum(chunk, K - first)
     pa = memory(a) + offset(i, batch_shape, sa) + first * ak + tl.minimum(rm, M - 1) * am
     if PANELS:
         pb = b + ((i * tiles_n + tile_n) * K + first) * BLOCK_N + tl.arange(0, BLOCK_N)
@@ -100,13 +100,18 @@ def matmul_outer(
         pb = memory(b) + offset(i, batch_shape, sb) + first * bk + rn * bn
         step = bk
     total = tl.zeros([BLOCK_M, BLOCK_N], T)
-    whole = first + (last - first) // BLOCK_K * BLOCK_K
-    for _ in range(first, whole, BLOCK_K):
+    whole = length // BLOCK_K * BLOCK_K
+    # from the first to the second loop go sums only: Triton 3.6 and 3.7 would take addresses from
+    # thread to thread through shared memory, step by step
+    xa, xb = pa, pb
+    for _ in range(0, whole, BLOCK_K):
         for j in tl.static_range(BLOCK_K):
-            total = _outer(total, pa + j * ak, pb + j * step, n_mask, DOT, PANELS)
-        pa += BLOCK_K * ak
-        pb += BLOCK_K * step
-    for _ in range(whole, last):
+            total = _outer(total, xa + j * ak, xb + j * step, n_mask, DOT, PANELS)
+        xa += BLOCK_K * ak
+        xb += BLOCK_K * step
+    pa += whole * ak
+    pb += whole * step
+    for _ in range(whole, length):
         total = _outer(total, pa, pb, n_mask, DOT, PANELS)
         pa += ak
         pb += step
