@@ -22,12 +22,11 @@ def sum(
     y = tl.program_id(1).to(reduced.dtype)
     first = y * chunk
     last = first + tl.minimum(chunk, reduced - first)
-    rows = memory(x) + offset(k, kept_shape, kx)[:, None]
+    rows = offset(k, kept_shape, kx)
     total = tl.zeros([BLOCK_K, BLOCK_R], T)
     for start in range(first, last, BLOCK_R):
-        r, r_mask = span(start, last, BLOCK_R)
-        mask = k_mask[:, None] & r_mask[None, :]
-        total += tl.load(rows + offset(r, reduced_shape, rx)[None, :], mask=mask, other=0).to(T)
+        p, r_mask = _elements(memory(x), rows, start, last, reduced_shape, rx, BLOCK_R)
+        total += tl.load(p, mask=k_mask[:, None] & r_mask[None, :], other=0).to(T)
     p = out + y * part + offset(k, kept_shape, ko)
     tl.store(p, tl.sum(total, 1).to(out.dtype.element_ty), mask=k_mask)
 
@@ -41,12 +40,29 @@ def max(
     y = tl.program_id(1).to(reduced.dtype)
     first = y * chunk
     last = first + tl.minimum(chunk, reduced - first)
-    rows = memory(x) + offset(k, kept_shape, kx)[:, None]
+    rows = offset(k, kept_shape, kx)
     largest = tl.zeros([BLOCK_K, BLOCK_R], T) + lowest(T)
     for start in range(first, last, BLOCK_R):
-        r, r_mask = span(start, last, BLOCK_R)
+        p, r_mask = _elements(memory(x), rows, start, last, reduced_shape, rx, BLOCK_R)
         mask = k_mask[:, None] & r_mask[None, :]
-        value = tl.load(rows + offset(r, reduced_shape, rx)[None, :], mask=mask, other=0).to(T)
+        value = tl.load(p, mask=mask, other=0).to(T)
         largest = _maximum(tl.where(mask, value, lowest(T)), largest)
     p = out + y * part + offset(k, kept_shape, ko)
     tl.store(p, tl.reduce(largest, 1, _maximum).to(out.dtype.element_ty), mask=k_mask)
+
+
+@triton.jit
+def _elements(x, rows, start, last, shape, strides, BLOCK: tl.constexpr):
+    """Addresses of the elements from `start` on in each of `rows`, and the mask of those below
+    `last`. Along one axis the first is reached by itself, so that neighbours are seen as such.
+    """
+    if len(shape) == 0:
+        lane = tl.arange(0, BLOCK).to(last.dtype)
+        step = 1
+        if len(strides) == 1:
+            step = strides[0]
+        p = (x + start * step) + rows[:, None]
+        return p + (lane * step)[None, :], lane < last - start
+    else:
+        r, mask = span(start, last, BLOCK)
+        return (x + rows[:, None]) + offset(r, shape, strides)[None, :], mask

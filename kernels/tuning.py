@@ -83,6 +83,8 @@ class Rows(NamedTuple):
         max_warps: upper limit.
         walks: whether a row is near enough to read it once more instead of computing more.
         together: longer rows that a block takes, so that it reads their weights once for all.
+        columns: of rows that lie side by side as columns do, so many a block, one element of each a
+            step; 0: a few, and several elements.
     """
 
     piece: int
@@ -92,6 +94,7 @@ class Rows(NamedTuple):
     max_warps: int
     walks: bool = False
     together: int = 1
+    columns: int = 0
 
 
 class MatmulTile(NamedTuple):
@@ -116,7 +119,7 @@ _REDUCTION: Final = {
     "nvidia": Reduction(4096, 128, 8, 4, 8192),
     "amd": Reduction(4096, 64, 4, 4, 8192),
     "intel": Reduction(1024, 32, 4, 4, 8192),
-    "cpu": Reduction(256, 64, 1, 4, 32768),
+    "cpu": Reduction(256, 256, 1, 4, 32768),
     "other": Reduction(1024, 32, 4, 4, 8192),
 }
 
@@ -124,7 +127,7 @@ _ROWS: Final = {
     "nvidia": Rows(16384, 4096, 1024, 512, 16),
     "amd": Rows(8192, 4096, 1024, 512, 8),
     "intel": Rows(2048, 1024, 512, 256, 8),
-    "cpu": Rows(128, 32, 256, 512, 1, walks=True, together=4),
+    "cpu": Rows(128, 32, 256, 512, 1, walks=True, together=4, columns=256),
     "other": Rows(2048, 1024, 512, 256, 8),
 }
 
