@@ -53,7 +53,7 @@ def elementwise(count: int, *options: dict[str, Any]) -> _Ahead:
 def _row_lengths(full: bool) -> Iterator[tuple[int, int]]:
     """(rows, length of a row)."""
     for n in _powers(1 if full else 16, _LONGEST):
-        for m in _powers(1, 1024) if full else (1, 1024):
+        for m in _powers(1, 1024) if full else (1, 16, 64, 1024):
             yield m, n
             if full and m > 1:
                 yield m - 1, n

@@ -135,6 +135,37 @@ def _outer(total, pa, pb, mask, DOT: tl.constexpr, PANELS: tl.constexpr):
 
 
 @triton.jit
+def matvec(
+    a, b, out, M, K, chunk, part, batch_shape, sa, sb, so, am, ak, bk, om,
+    DOT: tl.constexpr, T: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    """`matmul_outer` where `b` is one vector a matrix: rows of `a` times the vector. Elements of a
+    row are `ak` apart, of the vector `bk`.
+    """
+    block = tl.program_id(0).to(K.dtype)
+    tiles = tl.cdiv(M, BLOCK_M)
+    i = block // tiles
+    rm, m_mask = span((block - i * tiles) * BLOCK_M, M, BLOCK_M)
+    y = tl.program_id(1).to(K.dtype)
+    first = y * chunk
+    length = tl.minimum(chunk, K - first)
+    pa = memory(a) + offset(i, batch_shape, sa) + first * ak
+    pb = memory(b) + offset(i, batch_shape, sb) + first * bk
+    rows = rm * am
+    lane = tl.arange(0, BLOCK_K).to(K.dtype)
+    total = tl.zeros([BLOCK_M, BLOCK_K], T)
+    for start in range(0, length, BLOCK_K):
+        mask = lane < length - start
+        # a step's first element is reached by itself, so that neighbours are seen as such
+        p = (pa + start * ak) + rows[:, None]
+        x = tl.load(p + (lane * ak)[None, :], mask=m_mask[:, None] & mask[None, :], other=0)
+        z = tl.load(pb + start * bk + lane * bk, mask=mask, other=0)
+        total += (x.to(DOT) * z.to(DOT)[None, :]).to(T)
+    p = out + y * part + offset(i, batch_shape, so) + rm * om
+    tl.store(p, tl.sum(total, 1).to(out.dtype.element_ty), mask=m_mask)
+
+
+@triton.jit
 def panels(
     x, out, count, K, shape, sx, step, xk, to_panel, to_k, to_matrix,
     T: tl.constexpr, FILL: tl.constexpr, WIDTH: tl.constexpr, BLOCK_K: tl.constexpr,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 from xtarget.spec import (
@@ -111,8 +112,8 @@ def _problem(
 def _launch(
     call: Call,
     dtype: str,
-    problem: _Problem,
     tile: tuning.MatmulTile,
+    problem: _Problem,
     out: Output | Temporary,
     parts: int,
     *,
@@ -164,6 +165,57 @@ def _launch(
     )
 
 
+def _vector_launch(
+    call: Call, dtype: str, problem: _Problem, out: Output | Temporary, parts: int
+) -> Launch:
+    """`_launch` where `a` has one row, or `b` one column: that is the vector."""
+    operand, total, kind = _TYPES.get(dtype, _SMALL)
+    operand = "float32" if kind == "half" else operand
+    so, sa, sb = problem.batch.strides
+    if problem.n == 1:
+        rows, matrix, vector = problem.m, Input(0), Input(1)
+        (am, ak), bk, om = problem.a, problem.b[0], problem.out[0]
+    else:
+        rows, matrix, vector = problem.n, Input(1), Input(0)
+        (ak, am), bk, om = problem.b, problem.a[1], problem.out[1]
+        sa, sb = sb, sa
+    # lanes go along memory: along the rows, or from row to row
+    along_rows = abs(ak) <= abs(am) or rows == 1
+    block_m, block_k = tuning.vector_tile(rows, along_rows=along_rows)
+    chunk = cdiv(cdiv(problem.k, parts), block_k) * block_k
+    steps = {"am": am, "ak": ak, "bk": bk, "om": om}
+    return Launch(
+        "linear:matvec",
+        {
+            "a": matrix,
+            "b": vector,
+            "out": out,
+            "M": rows,
+            "K": problem.k,
+            "chunk": chunk,
+            "part": problem.batch.size * rows,
+            "batch_shape": problem.batch.lengths,
+            "sa": sa,
+            "sb": sb,
+            "so": so,
+            **{name: step for name, step in steps.items() if step != 1},
+        },
+        {
+            **{name: 1 for name, step in steps.items() if step == 1},
+            "DOT": dtype_constant(operand),
+            "T": dtype_constant(total),
+            "BLOCK_M": block_m,
+            "BLOCK_K": block_k,
+        },
+        (
+            cdiv(rows, block_m) * problem.batch.size,
+            cdiv(problem.k, chunk) if parts > 1 else 1,
+            1,
+        ),
+        num_warps=1,
+    )
+
+
 def _launches(call: Call, dtype: str, out: ArrayType, problem: _Problem) -> Plan:
     """One launch; or, where the result has too few tiles to fill the device and k is long, the
     products of pieces of k and their sum.
@@ -171,7 +223,11 @@ def _launches(call: Call, dtype: str, out: ArrayType, problem: _Problem) -> Plan
     _, total, kind = _TYPES.get(dtype, _SMALL)
     m, n, batch = problem.m, problem.n, problem.batch.size
     tile = tuning.matmul_tile(call.vendor, call.arch, kind, m, n, batch, call.compute_units)
-    whole = _launch(call, dtype, problem, tile, Output(), 1)
+    if tuning.outer_products(call.vendor) and 1 in (m, n):
+        launch = partial(_vector_launch, call, dtype)
+    else:
+        launch = partial(_launch, call, dtype, tile)
+    whole = launch(problem, Output(), 1)
     parts = tuning.splits(whole.grid[0], call.compute_units, problem.k, tuning.split_k(call.vendor))
     if parts == 1:
         if _worth_panels(call, problem):
@@ -181,7 +237,7 @@ def _launches(call: Call, dtype: str, out: ArrayType, problem: _Problem) -> Plan
     steps = tuple(m * n * step for step in contiguous_strides((1, *problem.batch.lengths)))
     strides = (device_strides(steps) if batch > 1 else (0,), *problem.batch.strides[1:])
     pieces = problem._replace(out=(n, 1), batch=problem.batch._replace(strides=strides))
-    first = _launch(call, dtype, pieces, tile, Temporary(), parts)
+    first = launch(pieces, Temporary(), parts)
     parts, size = first.grid[1], out.size
     kept = collapse(out.shape, contiguous_strides(out.shape), out.strides)
     second = reduction_launch(
@@ -234,7 +290,7 @@ def _in_panels(
             a=(k, 1), batch=batch._replace(strides=(batch.strides[0], strides, over_b))
         )
     a = Temporary(1) if len(launches) > 1 else Input(0)
-    product = _launch(call, dtype, problem, tile, Output(), 1, a=a, panels=True)
+    product = _launch(call, dtype, tile, problem, Output(), 1, a=a, panels=True)
     return Plan((out,), (*launches, product), tuple(temporaries))
 
 

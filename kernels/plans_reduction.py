@@ -52,7 +52,7 @@ def reduction_launch(
     # lanes lie side by side on whichever index runs along memory
     along_kept = _runs_along_memory(kept) and not _runs_along_memory(reduced)
     if along_kept:
-        block_k = min(next_power_of_2(kept.size), sizes.columns)
+        block_k = tuning.columns(kept.size, sizes.columns)
         block_r = min(next_power_of_2(reduced.size), sizes.tile // block_k)
     else:
         block_r = min(next_power_of_2(reduced.size), sizes.tile)

@@ -20,6 +20,7 @@ __all__ = [
     "MatmulTile",
     "Reduction",
     "Rows",
+    "columns",
     "flat",
     "matmul_options",
     "matmul_tile",
@@ -27,6 +28,7 @@ __all__ = [
     "rows",
     "split_k",
     "splits",
+    "vector_tile",
 ]
 
 _T = TypeVar("_T")
@@ -255,6 +257,23 @@ def split_k(vendor: str) -> int:
 def outer_products(vendor: str) -> bool:
     """Whether matrices are multiplied as a sum of outer products."""
     return vendor == "cpu"
+
+
+def columns(count: int, most: int) -> int:
+    """How many of `count` columns side by side a block takes, a power of two. Of a CPU's many (up
+    to 256) some are left out, so that few kernels stand for all.
+    """
+    taken = min(next_power_of_2(count), most)
+    return 2 * taken if most >= 256 and taken in (32, 128) else taken
+
+
+def vector_tile(rows: int, *, along_rows: bool) -> tuple[int, int]:
+    """Rows, and elements of each, that a block of a matrix times a vector takes at once on devices
+    that multiply by outer products: lanes along the rows, or from row to row.
+    """
+    if along_rows:
+        return (1, 256) if rows == 1 else (4, 64)
+    return columns(rows, 256), 1
 
 
 def splits(blocks: int, wanted: int, length: int, shortest: int) -> int:
