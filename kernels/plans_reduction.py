@@ -54,6 +54,8 @@ def reduction_launch(
     if along_kept:
         block_k = tuning.columns(kept.size, sizes.columns)
         block_r = min(next_power_of_2(reduced.size), sizes.tile // block_k)
+        if 0 < sizes.alone <= kept.size:
+            block_r = 1
     else:
         block_r = min(next_power_of_2(reduced.size), sizes.tile)
         block_k = min(next_power_of_2(kept.size), max(1, sizes.tile // 4 // block_r))

@@ -65,6 +65,8 @@ class Reduction(NamedTuple):
         blocks_per_unit: a launch with fewer blocks per multiprocessor than this is cut along the
             reduced axes.
         shortest: reduced elements that are worth a block of their own.
+        alone: from so many kept elements side by side on, a step takes one reduced one of each;
+            0 is never.
     """
 
     tile: int
@@ -72,6 +74,7 @@ class Reduction(NamedTuple):
     num_warps: int
     blocks_per_unit: int
     shortest: int
+    alone: int = 0
 
 
 class Rows(NamedTuple):
@@ -121,7 +124,7 @@ _REDUCTION: Final = {
     "nvidia": Reduction(4096, 128, 8, 4, 8192),
     "amd": Reduction(4096, 64, 4, 4, 8192),
     "intel": Reduction(1024, 32, 4, 4, 8192),
-    "cpu": Reduction(256, 256, 1, 4, 32768),
+    "cpu": Reduction(256, 256, 1, 4, 32768, alone=16),
     "other": Reduction(1024, 32, 4, 4, 8192),
 }
 

@@ -9,6 +9,8 @@ In the order of the data:
     client      hands LLVM IR to a child process
     worker      the child: a fork for every request, because LLVM may end the process or keep state
     codegen     reads, renames, rewrites, links, optimises, emits (llvmlite)
+    vectors     one thread with vectors of 16 instead of 16 lanes, for a CPU's blocks of one warp;
+                its parts are the files `vector_*`, and `odd_vectors` and `short_vectors` go before
     literals    floating-point literals of newer LLVMs
     retarget    the rewrites in their order: AMD's flavour of LLVM IR to OpenCL's;
                 `aggregates`, `printf`, `crosslane`, `bfloat`, `atomics` are the larger ones

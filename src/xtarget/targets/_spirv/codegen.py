@@ -15,6 +15,7 @@ from .literals import in_old_style
 from .narrow import narrowed
 from .odd_vectors import widen_odd_vectors
 from .retarget import CLOCK, retarget
+from .short_vectors import take_apart
 from .vector_code import LANES
 from .vectors import NotVectorizableError, vectorize
 from .wide_indices import widen_indices
@@ -113,7 +114,8 @@ def prepare(text: str, bitcode: bytes, entry: str, layout: Layout) -> tuple[str,
 
 def _vectorized(module: Any, entry: str) -> Any:
     _run(module, "instruction_namer")
-    module = llvm.parse_assembly(vectorize(widen_odd_vectors(str(module)), entry))
+    text = take_apart(widen_odd_vectors(str(module)))
+    module = llvm.parse_assembly(vectorize(text, entry))
     module.verify()
     clean = ("instruction_combine", "simplify_cfg", "sinking", "simplify_cfg")
     _run(module, *clean, "dead_code_elimination")

@@ -42,6 +42,8 @@ _ATTRIBUTE = re.compile(r"(?:noundef|nonnull|readonly|captures\(none\)|align \d+
 _ASSIGNED = re.compile(rf"  ({VALUE}) = (\w+) (.*)")
 _ATTACHMENTS = re.compile(r"(?:, ![\w.]+ !\d+)+$")
 _NONTEMPORAL = re.compile(r", !nontemporal !\d+")
+#: Between threads of a block, of which there is one.
+_FENCE = re.compile(r'  fence syncscope\("(?:subgroup|workgroup|wavefront|singlethread)')
 _LABEL = re.compile(r'("?[\w.$-]+"?):')
 _CALL = re.compile(
     r"((?:[\w() ,]|<\d+ x \w+>)*?)(\S+(?: addrspace\(\d+\))?) @([\w.$]+)\((.*?)\)(?: #\d+)?$"
@@ -204,7 +206,7 @@ def parse(lines: Sequence[str]) -> list[Block]:
     for line in lines:
         if match := _LABEL.match(line):
             blocks.append(Block(match[1]))
-        elif line.strip() and not line.lstrip().startswith(";"):
+        elif line.strip() and not line.lstrip().startswith(";") and not _FENCE.match(line):
             blocks[-1].code.append(_instruction(line))
     by_label = {block.label: block for block in blocks}
     for block in blocks:
