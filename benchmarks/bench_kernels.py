@@ -159,6 +159,28 @@ def cpu_cases(device: str) -> Iterator[Case]:
         lambda: run("layer_norm", z, w, w),
         lambda: norm(z, w, w),
     )
+    yield (
+        "softmax fp32 4096^2, columns",
+        2 * z.nbytes / 1e9,
+        "GB",
+        lambda: run("softmax", z, axis=0),
+        lambda: softmax(z, axis=0),
+    )
+    for axis, along in ((1, "rows"), (0, "columns")):
+        yield (
+            f"sum fp32 4096^2, {along}",
+            z.nbytes / 1e9,
+            "GB",
+            lambda axis=axis: run("sum", z, axis=axis),
+            lambda axis=axis: z.sum(axis),
+        )
+    yield (
+        "matrix 4096^2 times vector fp32",
+        z.nbytes / 1e9,
+        "GB",
+        lambda: run("matmul", z, w),
+        lambda: z @ w,
+    )
     a, b = randn(1024, 1024), randn(1024, 1024)
     half_a, half_b = a.astype(np.float16), b.astype(np.float16)
     for kind, left, right in (("fp32", a, b), ("fp16 (NumPy fp32)", half_a, half_b)):

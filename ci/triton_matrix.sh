@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The Triton back end on every supported Triton: one virtual environment for each, the same tests.
+# The Triton back end and the kernel library's CPU code on every supported Triton: one virtual
+# environment for each, the same tests.
 #
 #   ci/triton_matrix.sh [VERSION...]     default: 3.6 3.7 3.8
 #
@@ -15,5 +16,6 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 for version in "$@"; do
   environment "${XTARGET_TRITON_VENVS:-build/triton}" triton "$version" cpu,compile,test
   "$python" -m pytest -q -m "not long" --vendor cpu \
-    tests/interop/test_triton_{backend,door,programs}.py
+    tests/interop/test_triton_{backend,door,programs}.py \
+    tests/compile/test_spirv_vectors.py tests/kernels/test_results.py
 done

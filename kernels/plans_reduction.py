@@ -75,7 +75,12 @@ def reduction_launch(
             "reduced_shape": reduced.lengths,
             "rx": reduced.strides[0],
         },
-        {"T": dtype_constant(dtype), "BLOCK_K": block_k, "BLOCK_R": block_r},
+        {
+            "T": dtype_constant(dtype),
+            "BLOCK_K": block_k,
+            "BLOCK_R": block_r,
+            "STEPS": sizes.alone > 0,
+        },
         (cdiv(kept.size, block_k), cdiv(reduced.size, chunk) if parts > 1 else 1, 1),
         num_warps=min(sizes.num_warps, max(1, block_k * block_r // 512)),
     )

@@ -19,7 +19,7 @@ from .indexing import memory, offset, positions, span
 @triton.jit
 def sum(
     x, out, kept, reduced, chunk, part, kept_shape, kx, ko, reduced_shape, rx,
-    T: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_R: tl.constexpr,
+    T: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_R: tl.constexpr, STEPS: tl.constexpr,
 ):  # fmt: skip
     k, k_mask = positions(kept, BLOCK_K)
     y = tl.program_id(1).to(reduced.dtype)
@@ -28,7 +28,7 @@ def sum(
     rows = offset(k, kept_shape, kx)
     total = tl.zeros([BLOCK_K, BLOCK_R], T)
     for start in range(first, last, BLOCK_R):
-        p, r_mask = _elements(memory(x), rows, start, last, reduced_shape, rx, BLOCK_R)
+        p, r_mask = _elements(memory(x), rows, start, last, reduced_shape, rx, BLOCK_R, STEPS)
         total += tl.load(p, mask=k_mask[:, None] & r_mask[None, :], other=0).to(T)
     p = out + y * part + offset(k, kept_shape, ko)
     tl.store(p, tl.sum(total, 1).to(out.dtype.element_ty), mask=k_mask)
@@ -37,7 +37,7 @@ def sum(
 @triton.jit
 def max(
     x, out, kept, reduced, chunk, part, kept_shape, kx, ko, reduced_shape, rx,
-    T: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_R: tl.constexpr,
+    T: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_R: tl.constexpr, STEPS: tl.constexpr,
 ):  # fmt: skip
     k, k_mask = positions(kept, BLOCK_K)
     y = tl.program_id(1).to(reduced.dtype)
@@ -46,7 +46,7 @@ def max(
     rows = offset(k, kept_shape, kx)
     largest = tl.zeros([BLOCK_K, BLOCK_R], T) + lowest(T)
     for start in range(first, last, BLOCK_R):
-        p, r_mask = _elements(memory(x), rows, start, last, reduced_shape, rx, BLOCK_R)
+        p, r_mask = _elements(memory(x), rows, start, last, reduced_shape, rx, BLOCK_R, STEPS)
         mask = k_mask[:, None] & r_mask[None, :]
         value = tl.load(p, mask=mask, other=0).to(T)
         largest = _maximum(tl.where(mask, value, lowest(T)), largest)
@@ -55,17 +55,20 @@ def max(
 
 
 @triton.jit
-def _elements(x, rows, start, last, shape, strides, BLOCK: tl.constexpr):
+def _elements(
+    x, rows, start, last, shape, strides, BLOCK: tl.constexpr, STEPS: tl.constexpr
+):  # fmt: skip
     """Addresses of the elements from `start` on in each of `rows`, and the mask of those below
-    `last`. Along one axis the first is reached by itself, so that neighbours are seen as such.
+    `last`. With `STEPS` along one axis, a step's first element is reached by itself, so that
+    neighbours are seen as such: a CPU loads them at once then, and a GPU would only add more.
     """
-    if len(shape) == 0:
+    r, mask = span(start, last, BLOCK)
+    if STEPS and len(shape) == 0:
         lane = tl.arange(0, BLOCK).to(last.dtype)
         step = 1
         if len(strides) == 1:
             step = strides[0]
         p = (x + start * step) + rows[:, None]
-        return p + (lane * step)[None, :], lane < last - start
+        return p + (lane * step)[None, :], mask
     else:
-        r, mask = span(start, last, BLOCK)
         return (x + rows[:, None]) + offset(r, shape, strides)[None, :], mask

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-llvm = pytest.importorskip("llvmlite.binding", reason="llvmlite is not installed")
+pytest.importorskip("llvmlite", reason="llvmlite is not installed")
+
+import llvmlite.binding as llvm
 
 from xtarget.targets._spirv.short_vectors import take_apart
 
