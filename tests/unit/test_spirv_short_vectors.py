@@ -83,6 +83,7 @@ def test_an_element_of_an_element_is_found() -> None:
     [
         ("%v = load volatile <2 x float>, ptr addrspace(1) %out, align 8",),
         ("store <2 x float> zeroinitializer, ptr addrspace(1) %out, align 8",),
+        ("%v = load <8 x i1>, ptr addrspace(1) %out, align 1",),
         (
             "%v = bitcast i64 %i to <2 x float>",
             "%a = insertelement <2 x float> %v, float %x, i64 0",
@@ -90,7 +91,7 @@ def test_an_element_of_an_element_is_found() -> None:
         ),
         ("%c = fadd float %x, %y", "store float %c, ptr addrspace(1) %out, align 4"),
     ],
-    ids=["volatile", "a constant", "made by something else", "no vector"],
+    ids=["volatile", "a constant", "bits", "made by something else", "no vector"],
 )
 def test_what_is_no_such_vector_stays(lines: tuple[str, ...]) -> None:
     assert taken_apart(*lines) == function(*lines)

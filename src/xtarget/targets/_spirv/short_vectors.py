@@ -14,7 +14,8 @@ from .vector_code import size_of
 
 __all__ = ["take_apart"]
 
-_VECTOR = r"<(?P<count>\d+) x (?P<type>\w+)>"
+#: Bits lie closer in a vector than alone.
+_VECTOR = r"<(?P<count>\d+) x (?P<type>i(?:8|16|32|64)|half|float|double)>"
 _PLACE = (
     r"(?P<space>ptr(?: addrspace\(\d+\))?) (?P<place>.+?)(?:, align (?P<align>\d+))?(?:, !.*)?$"
 )
