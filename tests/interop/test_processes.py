@@ -114,12 +114,14 @@ import xtarget
 a = np.arange(1 << 20, dtype=np.float32)
 for _ in range(10):
     xtarget.run("add", a, a, device=sys.argv[1])
-print(json.dumps([len(os.sched_getaffinity(int(t))) for t in os.listdir("/proc/self/task")]))
+print(json.dumps([sorted(os.sched_getaffinity(int(t))) for t in os.listdir("/proc/self/task")]))
 """
 
 
-def test_no_thread_is_left_bound_to_one_cpu(device: str) -> None:
-    """The caller's thread, which works too, would take turns with it on that CPU."""
+def test_no_thread_is_left_bound_to_a_cpu_that_the_caller_may_be_on(device: str) -> None:
+    """The caller's thread, which works too, would take turns with it. So threads may run on every
+    CPU, or on all but the one where the caller waited last.
+    """
     if len(os.sched_getaffinity(0)) == 1:
         pytest.skip("on one CPU every thread is bound to it")
     done = subprocess.run(
@@ -131,7 +133,12 @@ def test_no_thread_is_left_bound_to_one_cpu(device: str) -> None:
         env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
     )
     assert done.returncode == 0, done.stderr
-    assert set(json.loads(done.stdout)) == {len(os.sched_getaffinity(0))}
+    everywhere = os.sched_getaffinity(0)
+    left_out = {frozenset(everywhere - set(cpus)) for cpus in json.loads(done.stdout)}
+    assert frozenset() in left_out, "the caller is bound"
+    others = left_out - {frozenset()}
+    assert len(others) <= 1, "threads keep off different CPUs"
+    assert all(len(cpus) == 1 for cpus in others), "threads are bound"
 
 
 def _group_lives(group: int) -> bool:
