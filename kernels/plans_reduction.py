@@ -137,6 +137,8 @@ def _launches(
     block_k = cdiv(kept.size, whole.grid[0])
     wanted = call.compute_units * sizes.blocks_per_unit
     parts = tuning.splits(whole.grid[0], wanted, reduced.size * block_k, sizes.shortest)
+    if whole.constants["BLOCK_R"] == 1:
+        parts = max(parts, min(cdiv(reduced.size, tuning.MOST_IN_TURN), 65535))
     if parts == 1:
         return Plan((out,), (whole,))
     # the pieces' results: one row per piece, in the order of the kept index

@@ -48,13 +48,15 @@ def _launch(
     wide = 2 if dtype == "float64" else 1
     # where rows are closer to each other than the elements of a row, lanes go across rows
     across = abs(cx) != 1 and len(sx) == len(rows.lengths) and rows.size > 1
-    columns = sizes.columns if across and rows.size >= 16 else 0  # a CPU's vector
+    # that adds one element after the other: exact enough for softmax, and for rows not too long
+    alone = across and source == "softmax" and rows.size >= 16 and n <= tuning.MOST_IN_TURN
+    columns = sizes.columns if alone else 0
     long = n * wide > sizes.piece or columns > 0
     block_n = min(sizes.step // wide, next_power_of_2(n)) if long else next_power_of_2(n)
     want_m = max(sizes.tile // wide // block_n, 16 if across else 1)
     block_m = min(next_power_of_2(rows.size), sizes.together if long else want_m)
     if columns:
-        block_m, block_n = tuning.columns(rows.size, columns) // wide, 1
+        block_m, block_n = max(16, tuning.columns(rows.size, columns) // wide), 1
     elif across and long:
         block_m = min(next_power_of_2(rows.size), 16)
         wanted = max(sizes.step, sizes.tile) // wide

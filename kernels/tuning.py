@@ -228,6 +228,9 @@ _MATMUL_OPTIONS: Final[Mapping[str, Mapping[str, int]]] = {"intel": {"warp_size"
 #: A matmul's K is cut into pieces no shorter than this.
 _SPLIT_K: Final = {"cpu": 4096, "other": 512}
 
+#: Elements that are added one after the other, where lanes lie across them: each addition rounds.
+MOST_IN_TURN: Final = 8192
+
 #: Elements along K that a block lays out as a panel.
 PANEL_K: Final = 16
 #: Rows of a matrix that are worth copying the other one as panels.

@@ -209,3 +209,34 @@ def test_a_forked_child_says_so_and_does_not_hang(device: str) -> None:
     assert "after DriverError" in done.stdout
     assert "spawn" in done.stdout
     assert done.stdout.count("exit code 0") == 2
+
+
+IN_FLIGHT = """
+import sys
+import numpy as np
+import xtarget
+x = xtarget.asarray(np.ones((700, 700), np.float32), device=sys.argv[1])
+for _ in range(20):
+    y = xtarget.run("matmul", x, x)
+"""
+FORKED = """
+import os
+child = os.fork()
+if not child:
+    sys.exit(7)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+"""
+
+
+@pytest.mark.parametrize("then", ["", FORKED], ids=["", "forked"])
+def test_a_program_may_end_while_its_work_is_in_flight(device: str, then: str) -> None:
+    """Its arrays are gone before the run time's threads are."""
+    done = subprocess.run(
+        [sys.executable, "-c", IN_FLIGHT + then, device],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+    )
+    assert (done.returncode, done.stderr) == (0, "")

@@ -3,10 +3,13 @@ are touched."""
 
 from __future__ import annotations
 
+import _thread
 import os
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TypeVar
 
 import pytest
@@ -19,14 +22,13 @@ pytestmark = pytest.mark.skipif(len(ALL) < 2, reason="on one CPU every thread is
 
 
 class Worker:
-    """A thread that runs on `CPUS`."""
+    """A thread that runs on `CPUS` and that Python does not know of, as a worker is."""
 
     CPUS = ALL
 
     def __init__(self) -> None:
         self._end, self._ready = threading.Event(), threading.Event()
-        self._thread = threading.Thread(target=self._work, daemon=True)
-        self._thread.start()
+        _thread.start_new_thread(self._work, ())
         assert self._ready.wait(30)
 
     def _work(self) -> None:
@@ -40,8 +42,11 @@ class Worker:
         return os.sched_getaffinity(self.id)
 
     def close(self) -> None:
+        """End the thread and wait until the system knows it no more."""
         self._end.set()
-        self._thread.join()
+        deadline = time.monotonic() + 30
+        while Path(f"/proc/self/task/{self.id}").exists() and time.monotonic() < deadline:
+            time.sleep(0.001)
 
 
 class Bound(Worker):
@@ -222,3 +227,66 @@ def test_workers_of_a_user_who_binds_them_do_not_move(
     workers.look()
     workers.make_way()
     assert one.cpus == ALL
+
+
+@few
+@pytest.mark.parametrize("cpus", [ALL, {max(ALL)}], ids=["free", "pinned"])
+def test_a_thread_of_the_users_program_runs_where_it_wants(cpus: set[int]) -> None:
+    """Whenever it starts, also in the middle of making the context or of a wait."""
+    workers = Workers()
+    end, started = threading.Event(), []
+
+    def start() -> None:
+        ready = threading.Event()
+
+        def work() -> None:
+            os.sched_setaffinity(0, cpus)
+            ready.set()
+            end.wait()
+
+        started.append(threading.Thread(target=work))
+        started[-1].start()
+        assert ready.wait(30)
+
+    try:
+        for cpu in (max(ALL), min(ALL), max(ALL), min(ALL)):
+            start()
+            workers.look()
+            on_cpu(workers, cpu)
+            workers.make_way()
+            start()
+        for thread in started:
+            assert thread.native_id is not None
+            assert os.sched_getaffinity(thread.native_id) == cpus
+    finally:
+        end.set()
+        for thread in started:
+            thread.join()
+
+
+@few
+def test_threads_that_wait_at_once_do_not_disturb_each_other(worker: type[Worker]) -> None:
+    workers = Workers()
+    some = [worker() for _ in range(4)]
+    failed: list[BaseException] = []
+
+    def wait() -> None:
+        try:
+            for cpu in (min(ALL), max(ALL)) * 50:
+                on_cpu(workers, cpu)
+                workers.make_way()
+                workers.look()
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=wait) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+    assert workers._looks_left == 0
+    on_cpu(workers, min(ALL))
+    workers._avoided = None
+    workers.make_way()
+    assert all(one.cpus == ALL - {min(ALL)} for one in some)

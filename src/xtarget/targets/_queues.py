@@ -4,7 +4,11 @@ freed in the order of a stream: it is kept until every queue has passed (`_retir
 
 from __future__ import annotations
 
+import atexit
+import contextlib
+import os
 import threading
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -168,6 +172,21 @@ class QueueBuffer(BufferBase):
             self._retired.dropped(release)
 
 
+#: Devices that may have work in flight.
+_open: weakref.WeakSet[QueueDevice] = weakref.WeakSet()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_open.clear)  # a child has the devices, not their threads
+
+
+@atexit.register
+def _wait_for_all() -> None:
+    """A process that ends frees the memory of its arrays, and work in flight would go on in it."""
+    for device in list(_open):
+        if device.raw is not None:
+            with contextlib.suppress(XTargetError):  # nobody waited for this work to hear of it
+                device.synchronize()
+
+
 class QueueDevice(DeviceBase[QueueStream]):
     """One opened device. `raw` is what new queues and memory are made with."""
 
@@ -180,6 +199,7 @@ class QueueDevice(DeviceBase[QueueStream]):
         self._max_alloc = max_alloc
         self._asserts_made: Asserts | None = None
         self._asserts_lock = threading.Lock()
+        _open.add(self)
 
     def alloc(self, nbytes: int, stream: Stream | None = None) -> QueueBuffer:
         # closing the buffer waits for every stream, so it does not matter which one it is for

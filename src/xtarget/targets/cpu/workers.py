@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -42,14 +43,16 @@ class Workers:
     """Made before the run time is asked for a context; `look` once it has one.
 
     Whose a thread is, nobody says. Taken for a worker is one that came while the context was made
-    or while the host first waited for work, and one bound to a single CPU that came later.
+    or while the host first waited for work, and one bound to a single CPU that came a little later;
+    never one that Python knows of.
     """
 
     def __init__(self) -> None:
         self._looks_left = 0
-        self._workers: set[int] = set()
+        self._workers: frozenset[int] = frozenset()
         self._avoided: int | None = None
         self._cpu: Callable[[], int] | None = None
+        self._lock = threading.Lock()
         if hasattr(os, "sched_setaffinity") and not any(os.environ.get(v) for v in _CHOSEN_BY):
             self._allowed = os.sched_getaffinity(0)
             if len(self._allowed) > 1:
@@ -70,9 +73,16 @@ class Workers:
         """The run time has done something: find its threads, and let them run on every CPU. After
         some calls, nothing.
         """
-        if not self._looks_left:
-            return
-        self._looks_left -= 1
+        if self._looks_left > 0:
+            with self._lock:
+                if self._looks_left > 0:
+                    self._looks_left -= 1
+                    self._find()
+
+    def _find(self) -> None:
+        pythons = {thread.native_id for thread in threading.enumerate()}
+        self._others = self._others | (self._threads() & pythons)
+        self._workers -= pythons  # one that was just starting
         for thread in self._threads() - self._others - self._workers:
             try:
                 if len(os.sched_getaffinity(thread)) == 1:
@@ -82,22 +92,26 @@ class Workers:
             except OSError:  # it has ended, or a sandbox forbids it: slower, not wrong
                 self._others = self._others | {thread}
             else:
-                self._workers.add(thread)
+                self._workers = self._workers | {thread}
                 self._avoided = None
         self._before = None
 
     def make_way(self) -> None:
         """The calling thread is about to wait, and to work meanwhile: keep workers off its CPU."""
         if self._looks_left == _LOOKS - 1:  # the first wait
-            self._before = self._threads()
+            with self._lock:
+                self._before = self._threads()
         if not self._workers or self._cpu is None:
             return
         here = self._cpu()
-        if here == self._avoided:
-            return
-        self._avoided = here
+        if here != self._avoided:
+            with self._lock:
+                self._avoid(here)
+
+    def _avoid(self, here: int) -> None:
         self._workers &= self._threads()  # a forked child has none of them
         for thread in self._workers:
             # it has ended, or a sandbox forbids it: slower, not wrong
             with contextlib.suppress(OSError):
                 os.sched_setaffinity(thread, self._allowed - {here})
+        self._avoided = here
