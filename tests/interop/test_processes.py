@@ -232,7 +232,8 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 def test_a_program_may_end_while_its_work_is_in_flight(device: str, then: str) -> None:
     """Its arrays are gone before the run time's threads are."""
     done = subprocess.run(
-        [sys.executable, "-c", IN_FLIGHT + then, device],
+        # Python 3.12 warns of every fork of a process with threads
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", IN_FLIGHT + then, device],
         capture_output=True,
         text=True,
         timeout=120,
