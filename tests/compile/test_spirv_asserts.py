@@ -18,7 +18,7 @@ import triton.language as tl
 from spirv_kernels import Case, empty
 from spirv_run import compiled, device, launch, run
 
-from xtarget._errors import CompileError, DeviceAssertError
+from xtarget._errors import DeviceAssertError
 
 
 @triton.jit
@@ -68,15 +68,38 @@ def out_of_range(x, o, B: tl.constexpr):
 
 
 @triton.jit(noinline=True)
-def _checked(v):
-    tl.device_assert(v < 5, "inner")
-    return v + 1
+def _checked(v, limit):
+    tl.device_assert(v < limit, "inner")
+    return v
+
+
+@triton.jit(noinline=True)
+def _checked_twice(v):
+    for k in range(2):
+        v = _checked(v, 3 + k)
+    return v
 
 
 @triton.jit
 def in_a_function(x, o, B: tl.constexpr):
-    i = tl.arange(0, B)
-    tl.store(o + i, tl.load(x + i) + _checked(tl.program_id(0)))
+    block = tl.program_id(0)
+    i = block * B + tl.arange(0, B)
+    tl.store(o + i, tl.load(x + i) + _checked_twice(block) - _checked(block, 5))
+
+
+@triton.jit(noinline=True)
+def _sum(a, b):
+    tl.device_assert(a + b < 100000, "in a sum")
+    return a + b
+
+
+@triton.jit
+def in_a_function_of_a_reduction(x, o, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    v = tl.load(x + i)
+    total = tl.reduce(v, 0, _sum)
+    tl.device_assert(total < 200000, "it stops here")
+    tl.store(o + i, v)
 
 
 def line_of(text: str) -> int:
@@ -113,6 +136,7 @@ def with_one(position: int, value: int) -> Any:
         (in_a_loop, with_one(3, 2000), "branch", {0}),
         (always, FINE, "small B", {0, 1, 2, 3}),
         (out_of_range, with_one(511, 1 << 30), "index", {3}),
+        (in_a_function, FINE, "inner", {3}),
     ],
 )
 def test_a_failed_assertion_is_told_and_its_block_stops(
@@ -183,10 +207,14 @@ def test_overflow_is_an_assertion_of_debug() -> None:
         run(big, debug=True)
 
 
-def test_an_assertion_that_cannot_leave_the_kernel_is_refused() -> None:
-    made = replace(case(in_a_function, FINE), grid=(1, 1, 1))
-    with pytest.raises(CompileError, match="device_assert in the noinline function"):
-        compiled(made, debug=True)
+@pytest.mark.parametrize("num_warps", [1, 4])
+def test_a_function_that_combines_values_may_assert(num_warps: int) -> None:
+    """It runs in some threads only, which cannot wait for the others."""
+    made = case(in_a_function_of_a_reduction, with_one(130, 1 << 20), num_warps)
+    with pytest.raises(DeviceAssertError, match="in a sum") as caught:
+        run(made, debug=True)
+    assert "block (1, 0, 0)" in str(caught.value)
+    assert (run(case(in_a_function_of_a_reduction, FINE, num_warps), debug=True)[1] == FINE).all()
 
 
 def test_the_sycl_driver_tells_too(monkeypatch: pytest.MonkeyPatch, mark_ran_on: Any) -> None:

@@ -57,6 +57,18 @@ def test_hints_for_other_gpus_change_nothing(hint: dict[str, Any]) -> None:
     assert plain.hash == hinted.hash
 
 
+@pytest.mark.parametrize("warps", [1, 4])
+def test_a_loop_may_keep_its_invariants(warps: int) -> None:
+    """The hint gets as far as LLVM's passes, and what is computed is the same."""
+    x = np.full(1, 0.5, np.float32)
+    for stay in (False, True):
+        out = np.zeros(1, np.float32)
+        made = kernels.power_series[(1,)](x, out, 9, STAY=stay, num_warps=warps)
+        assert out[0] == np.float32(sum(i * 0.5 ** (8 - i) for i in range(9)))
+        if warps > 1:  # where lanes become vectors, no pass that hoists comes after
+            assert ("llvm.licm.disable" in made.asm["llir"]) is stay
+
+
 def test_a_word_that_nobody_knows_stays_tritons_error() -> None:
     x = np.zeros(16, np.float32)
     with pytest.raises(KeyError, match="num_wraps"):

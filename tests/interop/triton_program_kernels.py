@@ -47,3 +47,11 @@ def maybe_refused(out, ASSEMBLY: tl.constexpr):
     if ASSEMBLY:
         value = tl.inline_asm_elementwise("nop;", "=r,r", [value], tl.int32, is_pure=True, pack=1)
     tl.store(out, value)
+
+
+@triton.jit
+def power_series(x, out, n, STAY: tl.constexpr):
+    total = 0.0
+    for i in tl.range(0, n, disable_licm=STAY):
+        total = total * tl.load(x) + i
+    tl.store(out, total)

@@ -13,7 +13,7 @@ from .helpers import builtin, function
 from .irtext import Draft, UnsupportedError
 from .printf import quoted, strings
 
-__all__ = ["FLAG_BYTES", "define", "lower_asserts", "mark_in_regions"]
+__all__ = ["FLAG_BYTES", "define", "inlined_where_asserting", "lower_asserts", "mark_in_regions"]
 
 #: Layout of the memory behind the hidden parameter: 32-bit words for "there is a message", its
 #: length, and the block's x, y, z; then the text. `targets/_asserts.py` reads it.
@@ -26,28 +26,59 @@ _TRAP = re.compile(r'@llvm\.trap\(\)|\basm [\w ]*"s_trap ')
 _REPORT = re.compile(r"@__ockl_f?printf|@__triton_assert_fail|@xt\.amdgcn\.s\.barrier|^\s+fence ")
 _CONSTANT = re.compile(r"ptr (@[\w.$]+)")
 _MESSAGE = re.compile(r"device assertion failed: '(.*)', in (.*) at (.*):(\d+)\s*$", re.S)
-_GOES_ON = re.compile(r"\s+br label %([\w.$-]+)$")
+_GOES_ON = re.compile(r"\s+br label %([\w.$-]+)(?:, !llvm\.loop !\d+)?$")
 _PHI = re.compile(r"\s+%[\w.$-]+ = phi ")
 _BARRIER = "  call void @xt.amdgcn.s.barrier()"
 
 #: Begins the message of an assertion that not all threads of a block may reach together.
 _ALONE = "xt.alone:"
 _REGION = re.compile(r'"tt\.(?:reduce|scan|map_elementwise)"\(.*\(\{(?: loc\(.*\))?$')
+_FUNCTION = re.compile(r'\s*tt\.func .*?@("[^"]+"|[\w.$-]+)\(')
+_CALL = re.compile(r'tt\.call @("[^"]+"|[\w.$-]+)\(')
+#: Where the message of a failed assertion is said, on Tritons that have a function for it.
+_TELLS = "__triton_assert_fail"
 
 
 def mark_in_regions(ttir: str) -> str:
-    """Triton's IR with a mark on assertions inside of reductions and scans: these combine values
-    where only some threads have one, so a block cannot meet at a barrier there.
+    """Triton's IR with a mark on assertions inside of reductions and scans, and of functions that
+    these call: they combine values where only some threads have one, so a block cannot meet at a
+    barrier there.
     """
-    lines, inside = ttir.split("\n"), False
+    lines, inside, name = ttir.split("\n"), False, ""
+    asserting: list[tuple[int, str, bool]] = []  # line, function, inside of a region
+    calls: list[tuple[str, str, bool]] = []  # to, from, inside of a region
     for number, line in enumerate(lines):
+        if function := _FUNCTION.match(line):
+            name = function[1]
         if _REGION.search(line):
             inside = True
         elif inside and line.lstrip().startswith("})"):
             inside = False
-        elif inside and "tt.assert " in line:
-            lines[number] = line.replace(', "', f', "{_ALONE}', 1)
+        elif "tt.assert " in line:
+            asserting.append((number, name, inside))
+        calls += ((call, name, inside) for call in _CALL.findall(line))
+    alone = {to for to, _, within in calls if within}
+    while more := {to for to, caller, _ in calls if caller in alone} - alone:
+        alone |= more
+    for number, function_name, within in asserting:
+        if within or function_name in alone:
+            lines[number] = lines[number].replace(', "', f', "{_ALONE}', 1)
     return "\n".join(lines)
+
+
+def inlined_where_asserting(ir: str, entry: str) -> str | None:
+    """LLVM IR whose functions, but for the kernel, shall be inlined: an assertion inside of one has
+    to leave the kernel. None where there is no such assertion.
+    """
+    lines, name, found = ir.splitlines(), "", False
+    for number, line in enumerate(lines):
+        if line.startswith("define "):
+            name = line.partition("@")[2].partition("(")[0]
+            if name not in (entry, _TELLS):
+                lines[number] = re.sub(r" #\d+ ", " alwaysinline convergent ", line)
+        elif name not in (entry, _TELLS) and _is_trap(line) and not line.startswith("declare "):
+            found = True
+    return "\n".join(lines) if found else None
 
 
 def _is_trap(line: str) -> bool:
@@ -55,11 +86,7 @@ def _is_trap(line: str) -> bool:
 
 
 def lower_asserts(draft: Draft, entry: str) -> bool:
-    """Replace messages and traps; whether there were any.
-
-    Raises:
-        UnsupportedError: an assertion in a function that is no kernel: it cannot leave the kernel.
-    """
+    """Replace messages and traps, which are in the kernel only; whether there were any."""
     if not any(_is_trap(line) and "declare " not in line for line in draft.lines):
         return False
     texts = strings(draft.lines)
@@ -73,9 +100,7 @@ def lower_asserts(draft: Draft, entry: str) -> bool:
             name = body[0].partition("@")[2].partition("(")[0]
             if name == entry:
                 result += _lowered(draft, [*body, line], texts, constants)
-            elif name != "__triton_assert_fail":
-                if any(map(_is_trap, body)):
-                    raise UnsupportedError(f"device_assert in the noinline function {name}")
+            elif name != _TELLS:
                 result += [*body, line]
             body = []
         elif body:

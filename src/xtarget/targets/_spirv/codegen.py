@@ -10,6 +10,7 @@ import llvmlite.binding as llvm
 
 from . import library
 from .arithmetic import NEEDS_DEFINITION
+from .asserts import inlined_where_asserting
 from .irtext import Draft, Entry, Layout, UnsupportedError
 from .literals import in_old_style
 from .narrow import narrowed
@@ -74,6 +75,9 @@ def prepare(text: str, bitcode: bytes, entry: str, layout: Layout) -> tuple[str,
         UnsupportedError: the kernel needs something that SPIR-V does not have here.
     """
     module = _read(text, bitcode)
+    if "trap" in text and (whole := inlined_where_asserting(str(module), entry)) is not None:
+        module = llvm.parse_assembly(whole)
+        _run(module, "always_inliner", "global_dead_code_eliminate")
     _rename_intrinsics(module)
     _run(module, "instruction_namer")
     draft = Draft(str(module).splitlines(), layout)

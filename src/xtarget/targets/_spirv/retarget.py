@@ -21,8 +21,9 @@ __all__ = ["CLOCK", "retarget"]
 
 #: OpenCL's clock_read_device (cl_khr_kernel_clock).
 CLOCK = "_Z17clock_read_devicev"
-#: Number of the metadata that `!nontemporal` refers to.
-_STREAMING = 2
+#: Numbers of our metadata: what `!nontemporal` refers to, and what says that invariants of a loop
+#: stay inside (`tl.range(disable_licm=True)`); loops that say it have the numbers from there on.
+_STREAMING, _NOT_HOISTED = 2, 3
 
 
 def retarget(draft: Draft, entry: str) -> Entry:
@@ -46,17 +47,21 @@ _DROPPED = re.compile(r"(?:source_filename|target |;|!|declare .*@llvm\.dbg)")
 _ATTACHMENTS = re.compile(r"(?:, ![\w.]+ !\d+)+$")
 #: What `.cs` of a store or load becomes: the device shall keep no room for it in its caches.
 _NONTEMPORAL = re.compile(r", !nontemporal !\d+")
+_LOOP = re.compile(r", !llvm\.loop !(\d+)")
+_NODE = re.compile(r"!(\d+) = (?:distinct )?!\{(.*)\}$")
+_LICM = '!"llvm.licm.disable"'
 
 
 def strip_target(draft: Draft) -> None:
     """Remove what speaks of AMD or of debugging, and give shared memory its size."""
     size = max(-(-draft.layout.all_shared_bytes // 4) * 4, 16)  # `word_accesses` reads whole words
+    loops = _loops_not_hoisted_from(draft.lines)
     result = []
     for line in draft.lines:
         if _DROPPED.match(line):
             continue
-        if ", !" in line:
-            line = _ATTACHMENTS.sub(_attachments, line)
+        if ", !" in line and (attachments := _ATTACHMENTS.search(line)):
+            line = line[: attachments.start()] + _kept(attachments[0], loops)
         if line.startswith("@global_smem ="):
             line = f"@global_smem = internal addrspace(3) global [{size} x i8] undef, align 64"
         elif line.startswith("attributes #"):
@@ -65,10 +70,25 @@ def strip_target(draft: Draft) -> None:
         result.append(line.replace(" fastcc ", " ").replace(" amdgpu_kernel ", " "))
     draft.lines = _without_fences_of_barriers(result)
     draft.lines = place_operands(draft.lines, draft.layout.operands_at)
+    if loops:
+        draft.lines.append(f"!{_NOT_HOISTED} = !{{{_LICM}}}")
+        draft.lines += (f"!{n} = distinct !{{!{n}, !{_NOT_HOISTED}}}" for n in loops.values())
 
 
-def _attachments(match: re.Match[str]) -> str:
-    return f", !nontemporal !{_STREAMING}" if _NONTEMPORAL.search(match[0]) else ""
+def _kept(attachments: str, loops: dict[str, int]) -> str:
+    """What stays of an instruction's metadata."""
+    if _NONTEMPORAL.search(attachments):
+        return f", !nontemporal !{_STREAMING}"
+    loop = _LOOP.search(attachments)
+    return f", !llvm.loop !{loops[loop[1]]}" if loop and loop[1] in loops else ""
+
+
+def _loops_not_hoisted_from(lines: list[str]) -> dict[str, int]:
+    """Our numbers of the loops whose invariants stay inside, by their numbers in `lines`."""
+    nodes = {match[1]: match[2] for line in lines if (match := _NODE.match(line))}
+    disabled = {f"!{number}" for number, content in nodes.items() if content == _LICM}
+    loops = [n for n, content in nodes.items() if disabled.intersection(content.split(", "))]
+    return {number: _NOT_HOISTED + 1 + i for i, number in enumerate(loops)}
 
 
 def _without_fences_of_barriers(lines: list[str]) -> list[str]:
