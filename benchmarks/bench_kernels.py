@@ -181,6 +181,15 @@ def cpu_cases(device: str) -> Iterator[Case]:
         lambda: run("matmul", z, w),
         lambda: z @ w,
     )
+    for rows in (1, 2, 4):
+        few = randn(rows, 4096)
+        yield (
+            f"{rows} x 4096 times matrix 4096^2 fp32",
+            z.nbytes / 1e9,
+            "GB",
+            lambda few=few: run("matmul", few, z),
+            lambda few=few: few @ z,
+        )
     a, b = randn(1024, 1024), randn(1024, 1024)
     half_a, half_b = a.astype(np.float16), b.astype(np.float16)
     for kind, left, right in (("fp32", a, b), ("fp16 (NumPy fp32)", half_a, half_b)):

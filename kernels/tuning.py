@@ -136,6 +136,24 @@ _ROWS: Final = {
     "other": Rows(2048, 1024, 512, 256, 8),
 }
 
+#: A CPU's registers hold 16 vectors of sums beside operands, whatever the tile's form. Few rows want
+#: wide ones: a line of memory is read once, and the matrix is all that takes time.
+_CPU_FLOATS: Final = (
+    MatmulTile(8, 32, 4, 1, 1),
+    MatmulTile(4, 64, 4, 1, 1),
+    MatmulTile(2, 128, 4, 1, 1),
+    MatmulTile(8, 16, 4, 1, 1),
+    MatmulTile(4, 16, 4, 1, 1),
+    MatmulTile(1, 16, 4, 1, 1),
+)
+_CPU_WORDS: Final = (
+    MatmulTile(8, 16, 4, 1, 1),
+    MatmulTile(4, 32, 4, 1, 1),
+    MatmulTile(2, 64, 4, 1, 1),
+    MatmulTile(4, 16, 4, 1, 1),
+    MatmulTile(1, 16, 4, 1, 1),
+)
+
 #: By vendor and by what the operands are: largest first. Bytes of shared memory are about
 #: (m + n) * k * itemsize * stages; 99 KiB is what every NVIDIA chip from sm_86 on has, AMD has 64.
 #: An entry for an arch comes before its vendor's: sm_90 has 227 KiB.
@@ -183,18 +201,10 @@ _MATMUL: Final[Mapping[str, Mapping[str, tuple[MatmulTile, ...]]]] = {
         "integer": (MatmulTile(16, 16, 16, 4, 1),),
     },
     "cpu": {
-        "half": (
-            MatmulTile(8, 32, 4, 1, 1),
-            MatmulTile(8, 16, 4, 1, 1),
-            MatmulTile(1, 16, 4, 1, 1),
-        ),
-        "single": (
-            MatmulTile(8, 32, 4, 1, 1),
-            MatmulTile(8, 16, 4, 1, 1),
-            MatmulTile(1, 16, 4, 1, 1),
-        ),
-        "double": (MatmulTile(8, 16, 4, 1, 1), MatmulTile(1, 16, 4, 1, 1)),
-        "integer": (MatmulTile(8, 16, 4, 1, 1), MatmulTile(1, 16, 4, 1, 1)),
+        "half": _CPU_FLOATS,
+        "single": _CPU_FLOATS,
+        "double": _CPU_WORDS,
+        "integer": _CPU_WORDS,
     },
     # at a sub-group of 16 a Xe HPC spills none of its registers, a Xe HPG of half as many up to 12
     "intel": {

@@ -252,6 +252,8 @@ def test_out_may_be_any_view(device: str) -> None:
         ((2, 1, 4, 9), (3, 9, 5)),
         ((9,), (3, 9, 5)),
         ((1, 9), (9, 1)),
+        ((3, 70), (70, 300)),  # few rows
+        ((300, 70), (70, 3)),
     ],
 )
 def test_matmul_shapes(device: str, a: tuple[int, ...], b: tuple[int, ...]) -> None:
