@@ -136,8 +136,8 @@ _ROWS: Final = {
     "other": Rows(2048, 1024, 512, 256, 8),
 }
 
-#: A CPU's registers hold 16 vectors of sums beside operands, whatever the tile's form. Few rows want
-#: wide ones: a line of memory is read once, and the matrix is all that takes time.
+#: A CPU's registers hold 16 vectors of sums beside operands, whatever the tile's form. For few rows
+#: it is wide: then the matrix, which is all that takes time, is read once and in long pieces.
 _CPU_FLOATS: Final = (
     MatmulTile(8, 32, 4, 1, 1),
     MatmulTile(4, 64, 4, 1, 1),
