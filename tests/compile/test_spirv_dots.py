@@ -67,8 +67,45 @@ def dot_after_dot(a, b, c, M: tl.constexpr):
     tl.store(c + i, tl.dot(total, y))
 
 
+@triton.jit
+def dots_side_by_side(a, b, c, K, S: tl.constexpr):
+    """What the loops load has the same names in Triton's IR, and is multiplied the other way."""
+    m = tl.arange(0, S)
+    total = tl.zeros((S, S), tl.float32)
+    for k in range(0, K, S):
+        x = tl.load(a + m[:, None] * K + (k + m)[None, :])
+        y = tl.load(b + (k + m)[:, None] * S + m[None, :])
+        total = tl.dot(x, y, total, input_precision="ieee")
+    for k in range(0, K, S):
+        x = tl.load(a + m[:, None] * K + (k + m)[None, :])
+        y = tl.load(b + (k + m)[:, None] * S + m[None, :])
+        total = tl.dot(y, x, total, input_precision="ieee")
+    tl.store(c + m[:, None] * S + m[None, :], total)
+
+
+def both_ways(a: Any, b: Any, c: Any) -> Any:
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    size = len(a)
+    pieces = [slice(k, k + size) for k in range(0, len(b), size)]
+    return [(2, a @ b + sum(b[piece] @ a[:, piece] for piece in pieces))]
+
+
+def side_by_side(type_: str, dtype: Any, num_warps: int) -> Case:
+    return Case(
+        dots_side_by_side,
+        {"a": "*" + type_, "b": "*" + type_, "c": "*fp32", "K": "i32"},
+        {"S": 32},
+        lambda: [normal(32, 64).astype(dtype), normal(64, 32).astype(dtype), empty(32, 32), 64],
+        lambda a, b, c, _: both_ways(a, b, c),
+        5e-5,
+        num_warps=num_warps,
+    )
+
+
 LARGE = {
     **{kind: case(kind, 32, 64, 64, 4) for kind in KINDS},
+    **{f"side_by_side_{warps}": side_by_side("fp32", np.float32, warps) for warps in (1, 4)},
+    "side_by_side_fp16": side_by_side("fp16", np.float16, 4),
     "tiles_both_ways": case("fp32", 64, 128, 32, 8),
     "one_row_of_tiles": case("fp32", 16, 128, 64, 2),
     "dot3d": Case(

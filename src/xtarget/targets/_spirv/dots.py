@@ -36,8 +36,8 @@ _DOT = re.compile(
     r"tensor<(?P<tc>[\dx]+x\w+), (?P<lc>#\w+)>(?: loc.*)?$"
 )
 #: What comes before a dot: operands are brought to its threads, and then widened.
-_BROUGHT = r"^\s+{} = ttg\.convert_layout (%[\w#]+) : tensor<[\dx]+x(\w+), (.*)> -> tensor<"
-_WIDENED = r"^\s+{} = (arith\.extf|arith\.extsi|tt\.fp_to_fp) (%[\w#]+) : tensor<[^>]*dot_op"
+_BROUGHT = re.compile(r"ttg\.convert_layout (%[\w#]+) : tensor<[\dx]+x(\w+), (.*)> -> tensor<")
+_WIDENED = re.compile(r"(?:arith\.extf|arith\.extsi|tt\.fp_to_fp) (%[\w#]+) : tensor<[^>]*dot_op")
 #: Element types of operands, of the sum, and of the sum while it is made.
 _TYPES = {
     ("f32", "f32"): "f32",
@@ -195,10 +195,11 @@ def loop_over_dots(text: str, loops: Loops) -> tuple[str, int]:
         text: after layouts were chosen and operands widened.
         loops: what there is for them.
     """
-    lines, most = text.split("\n"), 0
-    for number, line in enumerate(lines):
+    given, most = text.split("\n"), 0
+    lines = given.copy()
+    for number, line in enumerate(given):
         match = _DOT.match(line)
-        dot = _described(match, number, text) if match else None
+        dot = _described(match, number, given) if match else None
         if dot is None or dot.nbytes > loops.most_bytes:
             continue
         work = prod(dot.shapes[2]) * dot.k
@@ -211,28 +212,41 @@ def loop_over_dots(text: str, loops: Loops) -> tuple[str, int]:
     return "\n".join(lines), most
 
 
-def _described(match: re.Match[str], number: int, text: str) -> _Dot | None:
-    """The dot of a line; None where its types have no loop."""
+def _described(match: re.Match[str], number: int, lines: list[str]) -> _Dot | None:
+    """The dot of line `number`; None where its types have no loop."""
     (*batch, m, k), type_a = _parted(match["ta"])
     (*_, n), type_b = _parted(match["tb"])
     _, type_c = _parted(match["tc"])
     inner = _TYPES.get((type_a, type_c))
     if inner is None or type_a != type_b:
         return None
-    operand_a = _source(match["a"], match["la"], type_a, text)
-    operand_b = _source(match["b"], match["lb"], type_b, text)
+    before = lines[:number]
+    operand_a = _source(match["a"], match["la"], type_a, before)
+    operand_b = _source(match["b"], match["lb"], type_b, before)
     total = (match["c"], match["lc"], type_c)
     return _Dot(number, operand_a, operand_b, total, match["result"], inner, tuple(batch), m, n, k)
 
 
-def _source(value: str, layout: str, type_: str, text: str) -> tuple[str, str, str]:
+def _source(value: str, layout: str, type_: str, before: list[str]) -> tuple[str, str, str]:
     """An operand's value, layout and element type before it was widened and brought to the threads
     that need it, which is then dead code.
     """
-    widened = re.search(_WIDENED.format(re.escape(value)), text, re.M)
-    name = widened[2] if widened else value
-    brought = re.search(_BROUGHT.format(re.escape(name)), text, re.M)
+    widened = _WIDENED.match(_operation(value, before))
+    brought = _BROUGHT.match(_operation(widened[1] if widened else value, before))
     return (brought[1], brought[3], brought[2]) if brought else (value, layout, type_)
+
+
+def _operation(value: str, before: list[str]) -> str:
+    """What makes a value, of the lines before it is used; empty where that is no operation.
+
+    It is the last line that gives the name: loops side by side, and functions, have values of the
+    same names, but no name is given again where it can be seen.
+    """
+    name = value.partition("#")[0]
+    for line in reversed(before):
+        if (found := line.lstrip()).startswith((f"{name} = ", f"{name}:")):
+            return found.removeprefix(f"{value} = ")
+    return ""
 
 
 def _parted(type_: str) -> tuple[list[int], str]:
