@@ -102,9 +102,34 @@ def side_by_side(type_: str, dtype: Any, num_warps: int) -> Case:
     )
 
 
+@triton.jit
+def dot_on_both_ways(a, b, c, way, S: tl.constexpr):
+    """Behind the loops of its dot, each way does the same."""
+    i = tl.arange(0, S)[:, None] * S + tl.arange(0, S)[None, :]
+    x = tl.load(a + i)
+    y = tl.load(b + i)
+    if way > 0:
+        total = tl.dot(x, y, input_precision="ieee")
+    else:
+        total = tl.dot(y, x, input_precision="ieee")
+    tl.store(c + i, tl.dot(total, y, input_precision="ieee"))
+
+
+def one_way(way: int) -> Case:
+    return Case(
+        dot_on_both_ways,
+        {"a": "*fp32", "b": "*fp32", "c": "*fp32", "way": "i32"},
+        {"S": 32},
+        lambda: [normal(32, 32), normal(32, 32) + 1, empty(32, 32), way],
+        lambda a, b, c, w: [(2, (a @ b if w else b @ a).astype(np.float64) @ b)],
+        5e-4,
+    )
+
+
 LARGE = {
     **{kind: case(kind, 32, 64, 64, 4) for kind in KINDS},
     **{f"side_by_side_{warps}": side_by_side("fp32", np.float32, warps) for warps in (1, 4)},
+    **{f"way_{way}_of_a_branch": one_way(way) for way in (0, 1)},
     "side_by_side_fp16": side_by_side("fp16", np.float16, 4),
     "tiles_both_ways": case("fp32", 64, 128, 32, 8),
     "one_row_of_tiles": case("fp32", 16, 128, 64, 2),

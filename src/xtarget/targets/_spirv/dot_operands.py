@@ -6,10 +6,12 @@ import re
 
 __all__ = ["ADDRESS", "place_operands"]
 
-#: The function that gives the address of a byte of the memory for operands.
+#: The function that gives the address of a byte of the memory for operands; a number may follow.
 ADDRESS = "xt_operand_address"
 
-_CALL = re.compile(rf"\s*(%[\w.$-]+) = (?:tail )?call i64 @{ADDRESS}\(i64 (?:\w+ )*(\d+)\)")
+_CALL = re.compile(
+    rf"\s*(%[\w.$-]+) = (?:tail )?call i64 @{ADDRESS}(?:\.\d+)?\(i64 (?:\w+ )*(\d+)\)"
+)
 _POINTER = re.compile(r"\s*(%[\w.$-]+) = inttoptr i64 (%[\w.$-]+) to ptr addrspace\(1\)")
 _DERIVED = re.compile(r"\s*(%[\w.$-]+) = getelementptr .*?ptr addrspace\(1\) (%[\w.$-]+)")
 _USE = re.compile(r"ptr addrspace\(1\) (%[\w.$-]+)")
@@ -19,7 +21,7 @@ def place_operands(lines: list[str], start: int) -> list[str]:
     """LLVM IR in which the addresses that `ADDRESS` gives, and all that is derived from them, are
     places in shared memory, from byte `start` of it on.
     """
-    if not any(f"@{ADDRESS}(" in line for line in lines):
+    if not any(f"@{ADDRESS}" in line for line in lines):
         return lines
     result: list[str] = []
     places: dict[str, int] = {}
@@ -33,7 +35,7 @@ def place_operands(lines: list[str], start: int) -> list[str]:
             places, derived = {}, set()
         if match := _CALL.match(line):
             places[match[1]] = start + int(match[2])
-        elif f"@{ADDRESS}(" in line:
+        elif f"@{ADDRESS}" in line:
             continue  # its declaration
         elif (match := _POINTER.match(line)) and match[2] in places:
             derived.add(match[1])

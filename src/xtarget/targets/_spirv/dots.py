@@ -332,7 +332,10 @@ def _loop(dot: _Dot, tile: _Tile, loops: Loops) -> list[str]:
     write.do(f"tt.store {place}, {after} : {pointers}")
     write.lines += ["    }"] * 3
     write.do(loops.barrier)
-    places = write.places(bases[2], inner, dot.shapes[2], rows_layout, n)
+    # a function of its own, and not pure: or where both ways of a branch end with a dot, MLIR makes
+    # one block of what is behind the loops, and its addresses depend on where one comes from
+    base = _base(write, at - prod(dot.shapes[2]) * _BYTES[inner], pointer, dot.number)
+    places = write.places(base, inner, dot.shapes[2], rows_layout, n)
     value = write.let(f"tt.load {places} : {_tensor(dot.shapes[2], pointer, rows_layout)}")
     write.do(loops.barrier)  # before the next dot stores its operands
     _, layout, type_ = dot.c
@@ -368,11 +371,15 @@ def _by_rows(shape: tuple[int, ...], loops: Loops) -> str:
     )
 
 
-def _base(write: _Writer, at: int, pointer: str) -> str:
+def _base(write: _Writer, at: int, pointer: str, own: int | None = None) -> str:
+    """The address of a byte of the memory for operands; with `own` by an operation that is not
+    moved, nor taken for another one.
+    """
     offset = write.let(f"arith.constant {at} : i64")
+    pure, symbol = ("true", ADDRESS) if own is None else ("false", f"{ADDRESS}.{own}")
     address = write.let(
-        f'tt.extern_elementwise {offset} {{libname = "", libpath = "", pure = true, '
-        f'symbol = "{ADDRESS}"}} : (i64) -> i64'
+        f'tt.extern_elementwise {offset} {{libname = "", libpath = "", pure = {pure}, '
+        f'symbol = "{symbol}"}} : (i64) -> i64'
     )
     aligned = "{tt.divisibility = dense<16> : tensor<1xi32>}"
     return write.let(f"tt.int_to_ptr {address} {aligned} : i64 -> {pointer}")
