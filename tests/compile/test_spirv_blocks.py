@@ -68,6 +68,12 @@ def test_a_block_of_one_warp_that_becomes_one_thread_stays_that() -> None:
     assert compiled(ROW, lanes="threads").block == (64, 1, 1)
 
 
+def combined(count: int, shape: str, axis: int) -> str:
+    """Triton's IR of reductions."""
+    opening = f'%1 = "tt.reduce"(%0) <{{axis = {axis} : i32}}> ({{\n    ^bb0(%a: f32):\n'
+    return f"    {opening}    }}) : (tensor<{shape}xf32>) -> tensor<1xf32>\n" * count
+
+
 @pytest.mark.parametrize(
     ("text", "wanted", "expected"),
     [
@@ -78,6 +84,22 @@ def test_a_block_of_one_warp_that_becomes_one_thread_stays_that() -> None:
         pytest.param("%1 = tt.dot -> tensor<64x64xf32>", 4, 8, id="some_elements_and_a_dot"),
         pytest.param("tensor<1048576xi8>", 4, 32, id="no_end_of_warps"),
         pytest.param("tensor<1048576xi8>", 64, 64, id="never_fewer_than_asked_for"),
+        pytest.param(combined(1, "64x64", axis=1), 4, 4, id="one_reduction"),
+        pytest.param(combined(3, "64x64", axis=1), 4, 16, id="reductions"),
+        pytest.param(combined(3, "64x2", axis=1), 1, 1, id="reductions_of_few"),
+        pytest.param(combined(45, "2x2x2x2x2x2x2x2x2", axis=3), 1, 8, id="a_sort"),
+        pytest.param(
+            combined(1, "64x64", axis=1) + "%1 = tt.dot -> tensor<64x64xf32>",
+            8,
+            8,
+            id="a_reduction_and_a_dot",
+        ),
+        pytest.param(
+            combined(3, "64x64", axis=1) + "%1 = tt.dot -> tensor<64x64xf32>",
+            8,
+            32,
+            id="reductions_and_a_dot",
+        ),
         pytest.param(
             "%3 = tt.dot %0, %1, %2 : tensor<16x2048xf32> * tensor<2048x16xf32> -> "
             "tensor<16x16xf32> loc(#loc)",

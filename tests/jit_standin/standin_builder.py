@@ -28,6 +28,9 @@ def build(spirv: bytes, entry: str, options: str) -> bytes:
     elif what == "crash":
         print("about to crash", file=sys.stderr, flush=True)
         os.kill(os.getpid(), signal.SIGSEGV)
+    elif what == "hang in a crash":  # LLVM sets an alarm when it crashes
+        signal.alarm(1)
+        time.sleep(1000)
     elif what == "exit":
         os._exit(14)
     elif what == "memory":

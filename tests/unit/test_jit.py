@@ -74,6 +74,7 @@ def test_what_cannot_be_started_ahead_is_said_when_it_builds(
 @pytest.mark.parametrize(
     ("what", "says"),
     [
+        ("hang in a crash", "k cannot be loaded: .*compiler crashed while it made machine code"),
         ("crash", r"(?s)k cannot be loaded: .*compiler died of SIGSEGV.*It said:\nabout to crash"),
         ("exit", "ended with status 14 .*XTARGET_BUILD_MEMORY"),
         ("refuse", "^k cannot be loaded: building k failed: the log.$"),

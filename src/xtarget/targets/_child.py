@@ -5,6 +5,7 @@ with the parent, and given up when it does not answer.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import selectors
 import signal
@@ -97,8 +98,12 @@ class Child:
                 f"({error}). Free memory or processes, and try again."
             ) from error
 
-    def ask(self, request: bytes, seconds: float) -> Frame:
+    def ask(self, request: bytes, seconds: float, *, alarm: float = math.inf) -> Frame:
         """Send a frame and read one, both within the time. A child that is lost is ended.
+
+        Args:
+            alarm: seconds after which the child ends by its own alarm. LLVM sets another one, of 5
+                seconds, when it crashes, for it can hang in telling so.
 
         Raises:
             ChildLostError, NoChildError.
@@ -106,7 +111,7 @@ class Child:
         self.start()
         assert self._process is not None
         try:
-            return self._exchange(self._process, request, seconds)
+            return self._exchange(self._process, request, seconds, alarm)
         except ChildLostError as lost:
             lost.log = self.end(kill=lost.late)
             raise
@@ -160,10 +165,13 @@ class Child:
         return text
 
     @staticmethod
-    def _exchange(process: subprocess.Popen[bytes], request: bytes, seconds: float) -> Frame:
+    def _exchange(
+        process: subprocess.Popen[bytes], request: bytes, seconds: float, alarm: float
+    ) -> Frame:
         assert process.stdin is not None
         assert process.stdout is not None
-        deadline = time.monotonic() + seconds
+        began = time.monotonic()
+        deadline = began + seconds
         os.set_blocking(process.stdin.fileno(), False)
         os.set_blocking(process.stdout.fileno(), False)
         unsent, received = memoryview(request), bytearray()
@@ -187,7 +195,9 @@ class Child:
                     if not chunk:
                         status = process.wait()
                         # a child that limits its own time gets one of these from the kernel
-                        late = status in (-signal.SIGALRM, -signal.SIGPROF)
+                        late = status == -signal.SIGPROF or (
+                            status == -signal.SIGALRM and time.monotonic() - began >= alarm
+                        )
                         raise ChildLostError(_ending(status), late=late)
                     received += chunk
                     answer = unpack(received)
@@ -199,6 +209,8 @@ def _ending(status: int) -> str:
     """How a process ended, as the end of a sentence."""
     if status >= 0:
         return f"ended with status {status}"
+    if status == -signal.SIGALRM:
+        return "crashed"
     try:
         return f"died of {signal.Signals(-status).name}"
     except ValueError:  # a real-time signal

@@ -70,7 +70,7 @@ class Jit:
         header: dict[str, Any] = {"device": device, "entry": entry, "options": options}
         header |= {"seconds": seconds, "memory": memory}
         try:
-            answer, parts = self._ask(pack(header, [spirv]), CLOCK_TIMES * seconds + _GRACE)
+            answer, parts = self._ask(pack(header, [spirv]), CLOCK_TIMES * seconds)
         except NoChildError as error:
             raise LoadError(f"{what}: machine code is made in a child process. {error}") from error
         except ChildLostError as lost:
@@ -106,19 +106,20 @@ class Jit:
             self._idle.append(builder)
 
     def _ask(self, request: bytes, seconds: float) -> Frame:
+        """One of the children's answer, which ends by itself after `seconds` on the clock."""
         with self._free:
             with self._guard:
                 builder = self._idle.pop() if self._idle else _Builder(self._module)
                 self._builders.add(builder)
             try:
                 try:
-                    frame = builder.child.ask(request, seconds)
+                    frame = builder.child.ask(request, seconds + _GRACE, alarm=seconds)
                 except ChildLostError as lost:
                     if lost.late or not builder.built:
                         raise
                     # it went while it was idle, or an earlier module has damaged it
                     builder.built = 0
-                    frame = builder.child.ask(request, seconds)
+                    frame = builder.child.ask(request, seconds + _GRACE, alarm=seconds)
             except BaseException:
                 builder.child.end()
                 raise

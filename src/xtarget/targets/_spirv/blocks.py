@@ -2,8 +2,9 @@
 
 Triton's lowering writes out what a thread does with each of its elements of a tensor, and the time
 that a CPU run time's JIT takes grows faster than the length of that: a dot of 64 x 128 x 128 in
-half precision by one warp of 16 takes 86 seconds, by 32 warps one. On a CPU, a block is a loop over
-its threads whatever their number, so there it may have more of them.
+half precision by one warp of 16 takes 86 seconds, by 32 warps one. What lanes exchange is dearest,
+10 to 25 ms each time: three sorts of 512 numbers by one warp take 88 seconds, by 32 warps two. On a
+CPU, a block is a loop over its threads whatever their number, so there it may have more of them.
 """
 
 from __future__ import annotations
@@ -17,10 +18,16 @@ __all__ = ["CPU_ELEMENTS", "num_warps", "warp_size"]
 #: Elements of a tensor that one thread on a CPU has at most, while there are warps to be had. With
 #: half of it compiling is no faster, with twice of it the largest kernels take twice as long.
 CPU_ELEMENTS = 32
+#: Values that one thread exchanges with other lanes in a kernel's reductions and scans, by a rough
+#: count, while there are warps to be had.
+_MOST_EXCHANGES = 128
 #: Warps up to which a block is enlarged.
 _MOST_WARPS = 32
 
 _TENSOR = re.compile(r"tensor<((?:\d+x)+)")
+_COMBINED = re.compile(
+    r'"tt\.(?:reduce|scan)"\(.*?axis = (\d+).*?\}\) : \(tensor<((?:\d+x)+)', re.DOTALL
+)
 _DOT_RESULT = re.compile(r"tt\.dot(?:_scaled)? .*-> tensor<((?:\d+x)+)")
 
 
@@ -42,18 +49,23 @@ def num_warps(module: Any, wanted: int, *, warp_size: int, thread_elements: int)
         return wanted
     text = str(module)
     largest = max(map(_size, _TENSOR.findall(text)), default=1)
-    # without dots twice as many are quick to compile, and a thread may keep sums of its own
-    bearable = thread_elements if "tt.dot" in text else 2 * thread_elements
-    if largest <= wanted * warp_size * bearable:
-        return wanted
+    combined = [_steps(int(axis), shape, warp_size) for axis, shape in _COMBINED.findall(text)]
     # two threads that share an element of a dot's sum would keep it from being a loop (see `dots`)
     sums = min(map(_matrix, _DOT_RESULT.findall(text)), default=largest)
+    # without dots twice as much is quick to compile, and a thread may keep sums of its own
+    times = 1 if "tt.dot" in text else 2
+    bearable = times * thread_elements * wanted * warp_size
+    elements = thread_elements if largest > bearable else largest
+    exchanges = times * _MOST_EXCHANGES
+
+    def is_long(threads: int) -> bool:
+        return (
+            threads * elements < largest
+            or sum(max(1, size // threads) * steps for size, steps in combined) > exchanges
+        )
+
     count = wanted
-    while (
-        count < _MOST_WARPS
-        and count * warp_size * thread_elements < largest
-        and 2 * count * warp_size <= sums
-    ):
+    while count < _MOST_WARPS and 2 * count * warp_size <= sums and is_long(count * warp_size):
         count *= 2
     return count
 
@@ -64,6 +76,12 @@ def _sizes(shape: str) -> list[int]:
 
 def _size(shape: str) -> int:
     return prod(_sizes(shape))
+
+
+def _steps(axis: int, shape: str, warp_size: int) -> tuple[int, int]:
+    """Elements that are combined along an axis, and in how many steps from lane to lane."""
+    sizes = _sizes(shape)
+    return prod(sizes), min(sizes[axis], warp_size).bit_length() - 1
 
 
 def _matrix(shape: str) -> int:

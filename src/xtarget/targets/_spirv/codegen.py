@@ -15,6 +15,7 @@ from .irtext import Draft, Entry, Layout, UnsupportedError
 from .literals import in_old_style
 from .narrow import narrowed
 from .odd_vectors import widen_odd_vectors
+from .recurrences import separate_recurrences
 from .retarget import CLOCK, retarget
 from .short_vectors import take_apart
 from .vector_code import LANES
@@ -110,7 +111,7 @@ def prepare(text: str, bitcode: bytes, entry: str, layout: Layout) -> tuple[str,
     # SPIR-V cannot say "or disjoint"; as a sum it stays visible to the device as address arithmetic
     text = widen_odd_vectors(str(module)).replace(" = or disjoint ", " = add nuw nsw ")
     if layout.cpu_accesses and kernel.warp_size > 1:
-        text = widen_indices(access_words(text))
+        text = separate_recurrences(widen_indices(access_words(text)))
     if not layout.half_math or layout.function_bytes:
         text = narrowed(text, half_math=layout.half_math, function_bytes=layout.function_bytes)
     return text, kernel
