@@ -43,6 +43,14 @@ def pointers(x, B: tl.constexpr):
     tl.device_print("at: ", x + tl.arange(0, B))
 
 
+@triton.jit
+def no_formats(x, B: tl.constexpr):
+    v = tl.load(x + tl.arange(0, B))
+    tl.device_print("50% done ", v)
+    tl.device_print("%s %d %% {v} %n", v)
+    tl.device_print("C:\\dir 'q'", v)
+
+
 def printed(fn: Any, count: int, capfd: pytest.CaptureFixture[str]) -> tuple[set[str], Any]:
     x = np.arange(count, dtype=np.float32) / 2
     run(Case(fn, {"x": "*fp32"}, {"B": count}, lambda: [x], num_warps=1))
@@ -64,6 +72,14 @@ def test_every_format(capfd: pytest.CaptureFixture[str]) -> None:
 def test_indices_have_one_width(capfd: pytest.CaptureFixture[str]) -> None:
     lines, _ = printed(many, 128, capfd)
     assert lines == {f"pid (0, 0, 0) idx ({i:3}) v: {i // 2}" for i in range(128)}
+
+
+def test_words_are_no_formats(capfd: pytest.CaptureFixture[str]) -> None:
+    lines, _ = printed(no_formats, 4, capfd)
+    texts = ("50% done", "%s %d %% {v} %n", "C:\\dir 'q'")
+    assert lines == {
+        f"pid (0, 0, 0) idx ({i}) {text}: {i / 2:.6f}" for i in range(4) for text in texts
+    }
 
 
 def test_pointers(capfd: pytest.CaptureFixture[str]) -> None:

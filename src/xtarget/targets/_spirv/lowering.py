@@ -18,6 +18,7 @@ from .asserts import mark_in_regions
 from .dots import Loops, loop_over_dots
 from .float8_casts import cast_by_float32
 from .places import place_of_operation
+from .printf import plain_prefixes
 from .replicas import order_stores
 from .wide_sums import widen_sums
 
@@ -105,7 +106,7 @@ def optimize_ttir(module: Any, *, debug: bool) -> Any:
     passes.ttir.add_loop_unroll(pm)
     pm.run(module, "optimize_ttir")
     before = module.str()
-    text = widen_sums(before)
+    text = plain_prefixes(widen_sums(before))
     if debug:
         text = mark_in_regions(text)
     return module if text == before else _parsed(text, module)

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 from .irtext import VALUE, Draft, UnsupportedError, split_list
 
-__all__ = ["lower_printf", "quoted", "strings"]
+__all__ = ["lower_printf", "plain_prefixes", "quoted", "strings"]
 
-_STRING = re.compile(r'(@[\w.$]+) = .*constant \[\d+ x i8\] c"((?:[^"\\]|\\[0-9A-F]{2})*)"')
+_STRING = re.compile(r'(@[\w.$]+) = .*constant \[\d+ x i8\] c"((?:[^"\\]|\\\\|\\[0-9A-F]{2})*)"')
+_PREFIX = re.compile(r'(?<=tt\.print )"(?:[^"\\]|\\.)*"')
 _BEGIN = re.compile(rf"\s*({VALUE}) = (?:tail )?call i64 @__ockl_(?:f?printf_(?:stderr_)?begin)\(")
 _APPEND = re.compile(
     rf"\s*({VALUE}) = (?:tail )?call i64 @__ockl_printf_append_(string_n|args)\((.*)\)"
@@ -23,6 +24,13 @@ class _Message:
 
     format: str = ""
     arguments: list[str] = field(default_factory=list)
+
+
+def plain_prefixes(ttir: str) -> str:
+    """Triton's IR in which the words before printed values are no formats, as they become a part of
+    one: a percent sign is said twice.
+    """
+    return _PREFIX.sub(lambda match: match[0].replace("%", "%%"), ttir)
 
 
 def lower_printf(draft: Draft) -> None:
@@ -70,7 +78,9 @@ def quoted(data: bytes) -> str:
 
 
 def _unescape(text: str) -> str:
-    return re.sub(r"\\([0-9A-F]{2})", lambda m: chr(int(m[1], 16)), text)
+    return re.sub(
+        r"\\(?:\\|([0-9A-F]{2}))", lambda m: chr(int(m[1], 16)) if m[1] else "\\", text
+    )
 
 
 def _constant(name: str, text: str) -> str:
