@@ -94,11 +94,12 @@ def ocloc() -> str | None:
 
 
 def spirv_seconds() -> float:
-    """`XTARGET_SPIRV_SECONDS`: how long LLVM may take for one step of one kernel to SPIR-V."""
-    try:
-        return float(os.environ.get("XTARGET_SPIRV_SECONDS", _SPIRV_SECONDS))
-    except ValueError:
-        return _SPIRV_SECONDS
+    """`XTARGET_SPIRV_SECONDS`: how long LLVM may take for one step of one kernel to SPIR-V.
+
+    Raises:
+        XTargetError: it is no time.
+    """
+    return _seconds("XTARGET_SPIRV_SECONDS", _SPIRV_SECONDS)
 
 
 def spirv_untested() -> bool:

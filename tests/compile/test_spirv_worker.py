@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 from processes import gone
 
-from xtarget._errors import CompileError
+from xtarget._errors import CompileError, XTargetError
 from xtarget.targets import _child
 from xtarget.targets._spirv import client
 from xtarget.targets._spirv.client import Worker
@@ -99,8 +99,10 @@ def test_a_request_that_takes_too_much_memory(worker: Worker) -> None:
 def test_the_limit_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XTARGET_SPIRV_SECONDS", "2.5")
     assert Worker().time_limit == 2.5
-    monkeypatch.setenv("XTARGET_SPIRV_SECONDS", "soon")
-    assert Worker().time_limit == 60
+    for text in ("soon", "-1", "inf", "nan"):
+        monkeypatch.setenv("XTARGET_SPIRV_SECONDS", text)
+        with pytest.raises(XTargetError, match=f"XTARGET_SPIRV_SECONDS={text} is no time"):
+            Worker()
 
 
 def test_a_child_that_was_killed(worker: Worker) -> None:

@@ -156,7 +156,7 @@ def test_where_no_configuration_can_be_compiled_the_reason_is_told() -> None:
 # ------------------------------------------------------------------------------------------ grids
 
 
-@pytest.mark.parametrize("grid", [(1.5,), (2, 0.5)])
+@pytest.mark.parametrize("grid", [(1.5,), (2, 0.5), ("a",), (1, None)])
 def test_a_grid_of_fractions_is_refused(grid: tuple[Any, ...]) -> None:
     total = np.zeros(1, np.int32)
     with pytest.raises(LaunchError, match=r"whole numbers, as triton\.cdiv"):
@@ -233,6 +233,21 @@ def test_a_tensor_without_memory_is_refused() -> None:
         kernels.scaled[(1,)](fake, torch.empty(8), 2.0, N=8)
 
 
+@pytest.mark.parametrize("warps", [1, 4])
+def test_a_read_only_array_is_read_and_never_written(tmp_path: Path, warps: int) -> None:
+    np.save(tmp_path / "x.npy", np.arange(16, dtype=np.float32))
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    frozen = np.arange(16, dtype=np.float32)
+    frozen.flags.writeable = False
+    for x in (mapped, frozen):
+        out = np.zeros(16, np.float32)
+        kernels.scaled[(1,)](x, out, 3.0, N=16, num_warps=warps)
+        np.testing.assert_array_equal(out, 3 * np.arange(16))
+        with pytest.raises(ArgumentError, match=r"scaled writes to its argument out, .*read-only"):
+            kernels.scaled[(1,)](out, x, 3.0, N=16, num_warps=warps)
+        np.testing.assert_array_equal(x, np.arange(16))
+
+
 def test_an_empty_tensor_is_no_fault() -> None:
     torch = pytest.importorskip("torch", reason="torch is not installed here")
     kernels.rows_softmax[(1,)](torch.empty(0), torch.empty(0), 0, 0, 0, BLOCK=8)
@@ -252,6 +267,35 @@ def test_warps_that_are_no_power_of_2_are_refused(warps: Any) -> None:
     x = np.zeros(8, np.float32)
     with pytest.raises(ValueError, match=rf"num_warps is {warps!r}; it must be a power of 2"):
         kernels.scaled[(1,)](x, x, 2.0, N=8, num_warps=warps)
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"warp_size": 7},
+        {"warp_size": 64},
+        {"num_stages": -1},
+        {"num_stages": "x"},
+        {"dot_bytes": "a"},
+        {"thread_elements": -3},
+        {"debug": "yes"},
+        {"enable_fp_fusion": "no"},
+    ],
+    ids=str,
+)
+def test_options_out_of_range_are_refused(option: dict[str, Any]) -> None:
+    x = np.zeros(16, np.float32)
+    ((name, value),) = option.items()
+    with pytest.raises(ValueError, match=f"^{name} is {value!r}; it must be"):
+        kernels.scaled[(1,)](x, x, 3.0, N=16, **option)
+
+
+@pytest.mark.parametrize("size", [8, 16, 32])
+def test_the_warp_may_be_chosen(size: int) -> None:
+    x, out = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    made = kernels.scaled[(1,)](x, out, 3.0, N=64, num_warps=2, warp_size=size)
+    assert made.metadata.warp_size == size
+    np.testing.assert_array_equal(out, 3 * x)
 
 
 def test_a_compiled_kernel_wants_all_that_is_no_constant() -> None:

@@ -48,14 +48,18 @@ _array_types: dict[type, bool] = {}
 class ArrayArgument:
     """An array of a library that Triton does not know.
 
+    Attributes:
+        is_read_only: nobody shall write to it.
+
     Raises:
         ArgumentError: it is no array, or one that kernels cannot use.
     """
 
-    __slots__ = ("_address", "array", "dtype", "place")
+    __slots__ = ("_address", "array", "dtype", "is_read_only", "place")
 
     def __init__(self, array: Any) -> None:
         self.array = array
+        self.is_read_only = False
         numpys = _is_numpy(type(array))
         if numpys and array.flags.carray and array.dtype in _numpy_dtypes:
             try:
@@ -65,6 +69,8 @@ class ArrayArgument:
             else:
                 self.dtype, self.place = _numpy_dtypes[array.dtype], HOST
                 return
+        flags = getattr(array, "flags", None)  # of NumPy's arrays, memory maps too
+        self.is_read_only = not getattr(flags, "writeable", True)
         float8 = numpys and array.dtype.name in _FLOAT8
         if float8:
             array = array.view("uint8")

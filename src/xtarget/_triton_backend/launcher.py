@@ -11,7 +11,7 @@ from .._errors import ArgumentError, LaunchError
 from .._types import Artifact, LaunchConfig, Parameter, Scratch, Target
 from ..targets._asserts import ASSERT_MEMORY
 from ..targets.base import Buffer, Device, Function, PreparedLaunch, Stream, Value
-from .arguments import HOST, Reader, owner_of, parameters_of, place_of
+from .arguments import HOST, ArrayArgument, Reader, owner_of, parameters_of, place_of
 from .devices import host_device
 from .tuning import check_resources, not_built
 
@@ -106,9 +106,7 @@ class _Loaded:
         try:
             x, y, z = map(index, grid)
         except TypeError:
-            raise LaunchError(
-                f"{what}: it counts blocks. Give whole numbers, as triton.cdiv(n, BLOCK) does."
-            ) from None
+            raise _no_count(self.function.name, grid) from None
         if max(x, y, z) > _MOST_BLOCKS:
             raise LaunchError(
                 f"{what}: tl.program_id counts in 32 bits, up to {_MOST_BLOCKS} blocks in each "
@@ -121,6 +119,13 @@ class _Loaded:
                 "block, or use one launch for each step."
             )
         return LaunchConfig((x, y, z))
+
+
+def _no_count(name: str, grid: tuple[Any, Any, Any]) -> LaunchError:
+    return LaunchError(
+        f"{name} cannot be launched with the grid {grid}: it counts blocks. Give whole numbers, as "
+        "triton.cdiv(n, BLOCK) does."
+    )
 
 
 def _scratch(artifact: Artifact, parameter: Parameter) -> Scratch:
@@ -175,6 +180,9 @@ class Launcher:
         """
         values, arrays = self._reader.read(args)
         place = place_of(arrays[0]) if arrays else HOST
+        for array in arrays:
+            if type(array) is ArrayArgument and array.is_read_only:
+                self._check_not_written(array, values)
         for array in arrays[1:]:
             if place_of(array) != place:
                 raise _apart(self._metadata.name, arrays)
@@ -183,7 +191,11 @@ class Launcher:
             loaded = binary.loaded[place] = self._load(place, binary)
         if enter_hook is not None:
             enter_hook(launch_metadata)
-        if x > 0 and y > 0 and z > 0:
+        try:
+            is_empty = not (x > 0 and y > 0 and z > 0)
+        except TypeError:
+            raise _no_count(self._metadata.name, (x, y, z)) from None
+        if not is_empty:
             if place == HOST:
                 on = loaded.device.default_stream
                 loaded.launch((x, y, z), values, on)
@@ -197,6 +209,15 @@ class Launcher:
             )
         if exit_hook is not None:
             exit_hook(launch_metadata)
+
+    def _check_not_written(self, array: ArrayArgument, values: Sequence[Value]) -> None:
+        address, only_read = array.data_ptr(), self._metadata.only_read
+        for number, (value, parameter) in enumerate(zip(values, self._parameters, strict=False)):
+            if value == address and parameter.type[0] == "*" and number not in only_read:
+                raise ArgumentError(
+                    f"{self._metadata.name} writes to its argument {parameter.name}, and the array "
+                    "given for it is read-only. Pass a writable one, or a copy of it."
+                )
 
     def _load(self, place: str, binary: Binary) -> _Loaded:
         device = host_device() if place == HOST else _registry.open_device(place)

@@ -36,6 +36,16 @@ NAME = "spirv"
 _POINTERS = ("real", "integer")
 _CAPABILITIES = ("fp64", "fp16", "int64_atomics")
 _LANES = ("threads", "vectors")
+_WARP_SIZES = (8, 16, 32)
+#: Options that are true or false, beside the capabilities.
+_SWITCHES = (
+    "half_math",
+    "kernel_clock",
+    "cpu_accesses",
+    "debug",
+    "sanitize_overflow",
+    "enable_fp_fusion",
+)
 #: Options by which other back ends fit code to their GPUs: how fast it is, not what it computes.
 #: Code that gives them is meant to run here as well, so they are taken and change nothing.
 _HINTS = frozenset(
@@ -117,10 +127,15 @@ class Options:
     fpsan_homomorphic_casts: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("num_warps", "warp_size"):
+        value = self.num_warps
+        if not isinstance(value, int) or value < 1 or value & (value - 1):
+            raise OptionError(f"num_warps is {value!r}; it must be a power of 2.")
+        if self.warp_size not in _WARP_SIZES:
+            raise OptionError(f"warp_size is {self.warp_size!r}; it must be one of {_WARP_SIZES}.")
+        for name in ("num_stages", "dot_bytes", "thread_elements"):
             value = getattr(self, name)
-            if not isinstance(value, int) or value < 1 or value & (value - 1):
-                raise OptionError(f"{name} is {value!r}; it must be a power of 2.")
+            if not isinstance(value, int) or value < 0:
+                raise OptionError(f"{name} is {value!r}; it must be 0 or more.")
         if self.num_ctas != 1:
             raise OptionError(f"num_ctas is {self.num_ctas}; SPIR-V has no clusters of blocks.")
         if self.extern_libs:
@@ -130,8 +145,8 @@ class Options:
             )
         if self.pointers not in _POINTERS:
             raise OptionError(f"pointers is {self.pointers!r}; it must be one of {_POINTERS}.")
-        for name in (*_CAPABILITIES, "half_math", "kernel_clock", "cpu_accesses"):
-            if not isinstance(getattr(self, name), bool):
+        for name in (*_CAPABILITIES, *_SWITCHES):
+            if getattr(self, name) not in (True, False):
                 raise OptionError(f"{name} is {getattr(self, name)!r}; it must be True or False.")
         if self.function_bytes and self.function_bytes < 16:
             raise OptionError(
@@ -183,15 +198,13 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
             for name, value in {**self.defaults, **device, **options}.items()
             if name in Options.__dataclass_fields__ and value is not None
         }
-        known["warp_size"] = self.target.warp_size
+        known.setdefault("warp_size", self.target.warp_size)
         known["arch"] = str(self.target.arch)
         known["extern_libs"] = tuple(dict(known.get("extern_libs", {})).items())
         language = triton.knobs.language
-        fusion = known.get("enable_fp_fusion", language.default_fp_fusion)
-        # the second switch exists from Triton 3.9 on
-        known["enable_fp_fusion"] = fusion and not getattr(
-            language, "force_disable_fp_fusion", False
-        )
+        known.setdefault("enable_fp_fusion", language.default_fp_fusion)
+        if getattr(language, "force_disable_fp_fusion", False):  # from Triton 3.9 on
+            known["enable_fp_fusion"] = False
         made = Options(**known)
         # Triton refuses a keyword that no attribute is named after
         vars(made).update({name: options[name] for name in options.keys() & _HINTS})
@@ -315,6 +328,7 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
             profile_scratch_align=1,
             entry_parameters=kernel.parameters,
             asserts=kernel.asserts,
+            only_read=kernel.only_read,
         )
         return text, binary
 

@@ -109,7 +109,13 @@ class Worker:
     ) -> tuple[Entry, list[bytes]]:
         request = {"steps": steps, "entry": entry, "layout": asdict(layout)}
         header, parts = self._call(request, [text.encode(), bitcode])
-        kernel = Entry(entry, tuple(header["parameters"]), header["asserts"], header["warp_size"])
+        kernel = Entry(
+            entry,
+            tuple(header["parameters"]),
+            header["asserts"],
+            header["warp_size"],
+            tuple(header["only_read"]),
+        )
         return kernel, parts
 
     def start(self) -> None:

@@ -101,6 +101,7 @@ def prepare(text: str, bitcode: bytes, entry: str, layout: Layout) -> tuple[str,
         _link_library(module, layout.warp_size, late=True)
         _run(module, "always_inliner", "global_dead_code_eliminate")
     _refuse_foreign(module)
+    kernel = replace(kernel, only_read=_only_read(module.get_function(entry)))
     if one_thread:
         try:
             module = _vectorized(module, entry)
@@ -115,6 +116,16 @@ def prepare(text: str, bitcode: bytes, entry: str, layout: Layout) -> tuple[str,
     if not layout.half_math or layout.function_bytes:
         text = narrowed(text, half_math=layout.half_math, function_bytes=layout.function_bytes)
     return text, kernel
+
+
+def _only_read(function: Any) -> tuple[int, ...]:
+    """Numbers of the parameters whose memory the optimiser knows not to be written."""
+    known = (b"readonly", b"readnone")
+    return tuple(
+        number
+        for number, argument in enumerate(function.arguments)
+        if any(attribute in known for text in argument.attributes for attribute in text.split())
+    )
 
 
 def _vectorized(module: Any, entry: str) -> Any:

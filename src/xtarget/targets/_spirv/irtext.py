@@ -81,12 +81,14 @@ class Entry:
         parameters: their LLVM types, as the host gives them.
         asserts: the last parameter is memory for the message of a failed device_assert.
         warp_size: its threads in a warp: 1 where lanes became vectors.
+        only_read: which parameters point to memory that the kernel does not write.
     """
 
     name: str
     parameters: tuple[str, ...]
     asserts: bool
     warp_size: int
+    only_read: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)

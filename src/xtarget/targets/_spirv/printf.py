@@ -78,9 +78,7 @@ def quoted(data: bytes) -> str:
 
 
 def _unescape(text: str) -> str:
-    return re.sub(
-        r"\\(?:\\|([0-9A-F]{2}))", lambda m: chr(int(m[1], 16)) if m[1] else "\\", text
-    )
+    return re.sub(r"\\(?:\\|([0-9A-F]{2}))", lambda m: chr(int(m[1], 16)) if m[1] else "\\", text)
 
 
 def _constant(name: str, text: str) -> str:

@@ -43,6 +43,7 @@ def _answer(header: dict[str, Any], parts: list[bytes], stream: IO[bytes]) -> by
                 "parameters": kernel.parameters,
                 "asserts": kernel.asserts,
                 "warp_size": kernel.warp_size,
+                "only_read": kernel.only_read,
             }
             results.append(text.encode())
         if "emit" in steps:
