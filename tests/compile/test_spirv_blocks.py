@@ -50,6 +50,20 @@ def doubled(a, out, N: tl.constexpr):
     tl.store(out + at, tl.load(a + at) * 2)
 
 
+@triton.jit
+def counted(a, out, N: tl.constexpr):
+    at = tl.arange(0, N)
+    tl.atomic_add(out + tl.load(a + at) % 8, 1)
+
+
+COUNTS = Case(
+    counted,
+    {"a": "*i32", "out": "*i32"},
+    {"N": 2048},
+    lambda: [np.arange(2048, dtype=np.int32) ** 2 % 91, np.zeros(8, np.int32)],
+    lambda a, out: [(1, np.bincount(a % 8, minlength=8))],
+    num_warps=1,
+)
 ROW = Case(doubled, {"a": "*fp32", "out": "*fp32"}, {"N": 2048}, num_warps=1)
 
 
@@ -72,6 +86,16 @@ def combined(count: int, shape: str, axis: int) -> str:
     """Triton's IR of reductions."""
     opening = f'%1 = "tt.reduce"(%0) <{{axis = {axis} : i32}}> ({{\n    ^bb0(%a: f32):\n'
     return f"    {opening}    }}) : (tensor<{shape}xf32>) -> tensor<1xf32>\n" * count
+
+
+def test_a_block_of_one_warp_that_cannot_become_one_thread_gets_warps(mark_ran_on: Any) -> None:
+    """Its atomics are of single lanes."""
+    artifact = compiled(COUNTS, lanes="vectors", thread_elements=32)
+    assert artifact.num_warps == 4
+    assert artifact.block == (64, 1, 1)
+    info = device().info
+    mark_ran_on("cpu", info.runs_on, info.product)
+    check(COUNTS, artifact, "counted")
 
 
 @pytest.mark.parametrize(

@@ -246,8 +246,8 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
             with _explained("ttir", source, options, options.num_warps, options.warp_size):
                 return lowering.optimize_ttir(module, debug=options.debug)
 
-        def ttgir(module: Any, metadata: dict[str, Any]) -> Any:
-            block = metadata["num_warps"], metadata["warp_size"] = _block(module, options)
+        def with_layouts(module: Any, block: tuple[int, int], metadata: dict[str, Any]) -> Any:
+            metadata["num_warps"], metadata["warp_size"] = block
             with _explained("ttgir", source, options, *block):
                 return lowering.lower_to_ttgir(
                     module,
@@ -255,6 +255,14 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
                     warp_size=block[1],
                     dot_bytes=options.dot_bytes,
                 )
+
+        def ttgir(module: Any, metadata: dict[str, Any]) -> Any:
+            block = _block(module, options)
+            if options.lanes == "vectors" and options.num_warps == 1:
+                threads = _block(module, replace(options, lanes="threads"))
+                if threads != block:
+                    otherwise.append((module.str(), threads))
+            return with_layouts(module, block, metadata)
 
         def spirv(text: str, metadata: dict[str, Any]) -> bytes:
             binary = made.pop(text, b"") or worker.emit(text)
@@ -266,15 +274,24 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
         stages["ttir"] = ttir
         stages["ttgir"] = ttgir
         made: dict[str, bytes] = {}
+        #: Triton's IR, and the block that it gets if the one asked for stays one of many threads.
+        otherwise: list[tuple[str, tuple[int, int]]] = []
 
-        def llir(module: Any, metadata: dict[str, Any]) -> str:
+        def to_llvm(module: Any, metadata: dict[str, Any]) -> tuple[str, bytes]:
             num_warps = metadata["num_warps"]
             with _explained("llir", source, options, num_warps, metadata["warp_size"]):
                 entry = module.get_entry_func_name()
                 lowered = lowering.lower_to_llvm(
                     module, num_warps=num_warps, fp_fusion=options.enable_fp_fusion
                 )
-            text, binary = self._llir(module, entry, lowered, metadata, options)
+            return self._llir(module, entry, lowered, metadata, options)
+
+        def llir(module: Any, metadata: dict[str, Any]) -> str:
+            text, binary = to_llvm(module, metadata)
+            if otherwise and metadata["warp_size"] != 1:  # it could not become one thread
+                ttir_text, block = otherwise.pop()
+                again = with_layouts(lowering.parsed(ttir_text, module), block, metadata)
+                text, binary = to_llvm(again, metadata)
             made[text] = binary
             return text
 

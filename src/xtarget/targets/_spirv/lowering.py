@@ -28,6 +28,7 @@ __all__ = [
     "lower_to_llvm",
     "lower_to_ttgir",
     "optimize_ttir",
+    "parsed",
     "with_lines",
 ]
 
@@ -109,10 +110,10 @@ def optimize_ttir(module: Any, *, debug: bool) -> Any:
     text = plain_prefixes(widen_sums(before))
     if debug:
         text = mark_in_regions(text)
-    return module if text == before else _parsed(text, module)
+    return module if text == before else parsed(text, module)
 
 
-def _parsed(text: str, like: Any) -> Any:
+def parsed(text: str, like: Any) -> Any:
     """A module of this text in the context of another."""
     from triton._C.libtriton import ir
 
@@ -168,7 +169,7 @@ def lower_to_ttgir(module: Any, *, num_warps: int, warp_size: int, dot_bytes: in
             before, Loops(num_warps, warp_size, dot_bytes, barrier)
         )
         if operand_bytes:
-            module = _parsed(_marked(after, operand_bytes), module)
+            module = parsed(_marked(after, operand_bytes), module)
         pm = _pass_manager(module)
     passes.ttgpuir.add_remove_layout_conversions(pm)
     passes.ttgpuir.add_fuse_nested_loops(pm)
@@ -184,7 +185,7 @@ def lower_to_ttgir(module: Any, *, num_warps: int, warp_size: int, dot_bytes: in
     before = module.str()
     after = cast_by_float32(order_stores(before, barrier))
     if after != before:
-        module = _parsed(after, module)
+        module = parsed(after, module)
     return module
 
 

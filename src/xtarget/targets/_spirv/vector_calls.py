@@ -20,7 +20,7 @@ _IMMEDIATE = {"llvm.ctlz", "llvm.cttz", "llvm.abs"}
 _NUMERIC = re.compile(
     r"llvm\.(?:fma|fabs|sqrt|exp2?|log2?|log10|sin|cos|pow|floor|ceil|trunc|rint|nearbyint|round"
     r"|roundeven|copysign|minnum|maxnum|minimumnum|maximumnum|umin|umax|smin|smax|abs|ctpop|ctlz|cttz"
-    r"|fshl|fshr|canonicalize)\.\w+"
+    r"|fshl|fshr|canonicalize|[us](?:add|sub)\.sat)\.\w+"
 )
 _NOT_NUMERIC = re.compile(
     r"group|atomic|barrier|printf|get_|fence|lgamma_r|frexp|modf|remquo|sincos|fract"

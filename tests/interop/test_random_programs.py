@@ -1,0 +1,51 @@
+"""Random programs of dots, loops and branches, through Triton's own launching, against NumPy."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+triton = pytest.importorskip("triton", reason="Triton is not installed here")
+import triton.language as tl  # noqa: E402
+from random_programs import Program, reference, source  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("triton_on_cpu", "ran_on_cpu")
+
+#: What each value may be off, as a part of the largest.
+TOLERANCES = {"float32": 2e-4, "float16": 2e-2}
+#: Two, and those that found something once.
+SHORT = {0, 1, 7, 11, 30, 59}
+
+
+def kernel_of(program: Program, folder: Path) -> Any:
+    file = folder / f"random_program_{program.seed}.py"
+    file.write_text(source(program), encoding="utf-8")
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.kernel
+
+
+@pytest.mark.parametrize(
+    "seed", [pytest.param(n, marks=() if n in SHORT else pytest.mark.long) for n in range(60)]
+)
+def test_a_random_program_is_right(tmp_path: Path, seed: int) -> None:
+    program = Program(seed)
+    kernel, size = kernel_of(program, tmp_path), program.size
+    rng = np.random.default_rng(seed)
+    for dtype, tolerance in TOLERANCES.items():
+        tiles = [rng.standard_normal((3, size, size)).astype(dtype) for _ in range(3)]
+        out = np.zeros((2, 3, size, size), np.float32)
+        warps = int(rng.choice((1, 2, 4, 8)))
+        kernel[(2,)](*tiles, out, 2, 3, S=size, T=getattr(tl, dtype), num_warps=warps)
+        for block in range(2):
+            expected = reference(program, tiles, block, 2, 3)
+            for name, got, wanted in zip(program.outputs, out[block], expected, strict=True):
+                off = np.abs(got - wanted).max() / max(1.0, np.abs(wanted).max())
+                assert off < tolerance, f"{name}, {dtype}, {warps} warps:\n{source(program)}"
