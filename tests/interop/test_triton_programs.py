@@ -156,6 +156,14 @@ def test_where_no_configuration_can_be_compiled_the_reason_is_told() -> None:
 # ------------------------------------------------------------------------------------------ grids
 
 
+def test_a_dot_that_is_too_large_is_refused_at_once() -> None:
+    x = np.zeros((512, 512), np.float32)
+    with pytest.raises(
+        CompileError, match=r"tl.dot of 512 x 512 times 512 x 512 .*triton_program_kernels.py:.*KiB"
+    ):
+        kernels.product[(1,)](x, x, x, M=512, N=512, K=512)
+
+
 @pytest.mark.parametrize("grid", [(1.5,), (2, 0.5), ("a",), (1, None)])
 def test_a_grid_of_fractions_is_refused(grid: tuple[Any, ...]) -> None:
     total = np.zeros(1, np.int32)

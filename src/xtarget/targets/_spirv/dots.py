@@ -17,7 +17,9 @@ import re
 from dataclasses import dataclass, field
 from math import prod
 
+from ..._errors import CompileError
 from .dot_operands import ADDRESS
+from .places import place_of_operation
 
 __all__ = ["CPU_BYTES", "OTHER_BYTES", "Loops", "loop_over_dots"]
 
@@ -27,6 +29,9 @@ OTHER_BYTES = 64 << 10
 CPU_BYTES = (1 << 20) - OTHER_BYTES
 #: Multiply-adds of one thread up to which a dot is left alone.
 _SMALL = 256
+#: And up to which one may be written out: 32,768 of them are megabytes of code, for which Triton's
+#: passes and a JIT need minutes.
+_MOST_WRITTEN_OUT = 16384
 #: Elements of the sum that one thread holds: rows, and all.
 _ROWS, _HELD = 8, 16
 
@@ -194,15 +199,29 @@ def loop_over_dots(text: str, loops: Loops) -> tuple[str, int]:
     Args:
         text: after layouts were chosen and operands widened.
         loops: what there is for them.
+
+    Raises:
+        CompileError: there is no room for a dot, and it is too large to be written out.
     """
     given, most = text.split("\n"), 0
     lines = given.copy()
     for number, line in enumerate(given):
         match = _DOT.match(line)
         dot = _described(match, number, given) if match else None
-        if dot is None or dot.nbytes > loops.most_bytes:
+        if match is None or dot is None:
             continue
         work = prod(dot.shapes[2]) * dot.k
+        if dot.nbytes > loops.most_bytes:
+            if work > _MOST_WRITTEN_OUT * loops.num_warps * loops.warp_size:
+                place = place_of_operation(
+                    re.compile(re.escape(match["result"]) + " = tt.dot "), text
+                )
+                raise CompileError(
+                    f"tl.dot of {dot.m} x {dot.k} times {dot.k} x {dot.n}{place} is too large: its "
+                    f"operands and its sum take {dot.nbytes >> 10:,} KiB of shared memory, and "
+                    f"there are {loops.most_bytes >> 10:,} KiB. Make the kernel's blocks smaller."
+                )
+            continue
         tile = _tile(dot, loops)
         # a sum in half precision is slow to compile however small: 16 x 16 x 32 takes 25 seconds
         small = _SMALL if dot.inner == dot.c[2] else 0
