@@ -28,7 +28,8 @@ class UsmKind:
 
     def describe(self, array: Any) -> tuple[int, Hashable]:
         view = self.view(array)
-        return view.address, (view.type, view.place, type(array), view.address % 16 == 0)
+        layout = (view.type, view.place, view.writable, type(array), view.address % 16 == 0)
+        return view.address, layout
 
     def view(self, array: Any) -> View:
         interface = array.__sycl_usm_array_interface__

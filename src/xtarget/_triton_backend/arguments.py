@@ -32,8 +32,9 @@ HOST = ""
 _TYPES = {"f16": "fp16", "f32": "fp32", "f64": "fp64"}
 
 
-#: dtype and place of arrays, by all that `Kind.describe` tells of their layouts and by alignment.
-_layouts: dict[Hashable, tuple[str, str]] = {}
+#: dtype and place of arrays, and whether they are read-only, by all that `Kind.describe` tells of
+#: their layouts and by alignment.
+_layouts: dict[Hashable, tuple[str, str, bool]] = {}
 _MOST_LAYOUTS = 4096
 #: NumPy's dtypes of 8 bits from ml_dtypes, which only Triton has names for.
 _FLOAT8 = frozenset(f"float8_{kind}" for kind in ("e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz"))
@@ -69,8 +70,6 @@ class ArrayArgument:
             else:
                 self.dtype, self.place = _numpy_dtypes[array.dtype], HOST
                 return
-        flags = getattr(array, "flags", None)  # of NumPy's arrays, memory maps too
-        self.is_read_only = not getattr(flags, "writeable", True)
         float8 = numpys and array.dtype.name in _FLOAT8
         if float8:
             array = array.view("uint8")
@@ -80,11 +79,12 @@ class ArrayArgument:
         known = _layouts.get(key)
         if known is None:
             view = kind.view(array)
-            known = (view.type.dtype, HOST if view.place is None else view.place)
+            place = HOST if view.place is None else view.place
+            known = (view.type.dtype, place, not view.writable)
             if len(_layouts) >= _MOST_LAYOUTS:
                 _layouts.clear()
             _layouts[key] = known
-        self.dtype, self.place = known
+        self.dtype, self.place, self.is_read_only = known
         if float8:
             self.dtype = self.array.dtype.name
         elif numpys and array.flags.carray:

@@ -215,8 +215,8 @@ class Launcher:
         for number, (value, parameter) in enumerate(zip(values, self._parameters, strict=False)):
             if value == address and parameter.type[0] == "*" and number not in only_read:
                 raise ArgumentError(
-                    f"{self._metadata.name} writes to its argument {parameter.name}, and the array "
-                    "given for it is read-only. Pass a writable one, or a copy of it."
+                    f"{self._metadata.name} may write to its argument {parameter.name}, and the "
+                    "array given for it is read-only. Pass a writable one, or a copy of it."
                 )
 
     def _load(self, place: str, binary: Binary) -> _Loaded:

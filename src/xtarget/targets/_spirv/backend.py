@@ -261,7 +261,7 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
             if options.lanes == "vectors" and options.num_warps == 1:
                 threads = _block(module, replace(options, lanes="threads"))
                 if threads != block:
-                    otherwise.append((module.str(), threads))
+                    fallback.append((module.str(), threads))
             return with_layouts(module, block, metadata)
 
         def spirv(text: str, metadata: dict[str, Any]) -> bytes:
@@ -275,7 +275,7 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
         stages["ttgir"] = ttgir
         made: dict[str, bytes] = {}
         #: Triton's IR, and the block that it gets if the one asked for stays one of many threads.
-        otherwise: list[tuple[str, tuple[int, int]]] = []
+        fallback: list[tuple[str, tuple[int, int]]] = []
 
         def to_llvm(module: Any, metadata: dict[str, Any]) -> tuple[str, bytes]:
             num_warps = metadata["num_warps"]
@@ -288,8 +288,8 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]
 
         def llir(module: Any, metadata: dict[str, Any]) -> str:
             text, binary = to_llvm(module, metadata)
-            if otherwise and metadata["warp_size"] != 1:  # it could not become one thread
-                ttir_text, block = otherwise.pop()
+            if fallback and metadata["warp_size"] != 1:  # it could not become one thread
+                ttir_text, block = fallback.pop()
                 again = with_layouts(lowering.parsed(ttir_text, module), block, metadata)
                 text, binary = to_llvm(again, metadata)
             made[text] = binary

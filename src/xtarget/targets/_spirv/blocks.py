@@ -43,7 +43,8 @@ def num_warps(module: Any, wanted: int, *, warp_size: int, thread_elements: int)
         module: Triton's IR before tensors have layouts.
         wanted: what the caller asked for; it never becomes less.
         warp_size: threads of a warp.
-        thread_elements: of a tensor that one thread shall have at most. Zero: as wanted.
+        thread_elements: of a tensor that one thread shall have at most; what it exchanges with
+            others is limited, too. Zero: as wanted.
     """
     if not thread_elements:
         return wanted

@@ -302,7 +302,7 @@ def _loop(dot: _Dot, tile: _Tile, loops: Loops) -> list[str]:
     rows_layout = _by_rows(dot.shapes[2], loops)
     brought = _in_layout(write, dot, rows_layout)
     for (value, layout, type_), shape in zip((dot.a, dot.b, brought), dot.shapes, strict=True):
-        base = _base(write, at, pointer)
+        base, begin = _base(write, at, pointer), at
         # widened here and not in the loop, where a CPU's JIT takes seconds for it
         value = write.converted(value, shape, layout, type_, inner)
         places = write.places(base, inner, shape, layout, shape[-1])
@@ -353,7 +353,7 @@ def _loop(dot: _Dot, tile: _Tile, loops: Loops) -> list[str]:
     write.do(loops.barrier)
     # a function of its own, and not pure: or where both ways of a branch end with a dot, MLIR makes
     # one block of what is behind the loops, and its addresses depend on where one comes from
-    base = _base(write, at - prod(dot.shapes[2]) * _BYTES[inner], pointer, dot.number)
+    base = _base(write, begin, pointer, dot.number)
     places = write.places(base, inner, dot.shapes[2], rows_layout, n)
     value = write.let(f"tt.load {places} : {_tensor(dot.shapes[2], pointer, rows_layout)}")
     write.do(loops.barrier)  # before the next dot stores its operands

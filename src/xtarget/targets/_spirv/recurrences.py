@@ -20,7 +20,7 @@ _INCOMING = re.compile(rf"\[ ({VALUE}), ({VALUE}) \]")
 _TERMINATOR = re.compile(r"  (?:br|switch) ")
 _BARRIER = "@_Z7barrierj(i32 "  # a call, not the declaration
 #: The integer of a type's size.
-_WORDS = {"float": "i32", "double": "i64", "half": "i16", "bfloat": "i16"}
+_WORDS = {"float": "i32", "double": "i64", "half": "i16"}
 _INTEGERS = ("i1", "i8", "i16", "i32", "i64")
 #: A number of blocks has no sign.
 _ZERO = """\
@@ -78,12 +78,14 @@ def separate_recurrences(text: str) -> str:
 def _copied(copy: str, value: str, type_: str) -> list[str]:
     """Operations that make `copy` of a value."""
     word = _WORDS.get(type_, type_)
-    zero = f"{copy}.zero"
-    narrow = f"trunc i64 %xt.zero to {word}" if word != "i64" else "add i64 %xt.zero, 0"
+    zero, lines = "%xt.zero", []
+    if word != "i64":
+        zero = f"{copy}.zero"
+        lines.append(f"  {zero} = trunc i64 %xt.zero to {word}")
     if word == type_:
-        return [f"  {zero} = {narrow}", f"  {copy} = or {word} {value}, {zero}"]
+        return [*lines, f"  {copy} = or {word} {value}, {zero}"]
     return [
-        f"  {zero} = {narrow}",
+        *lines,
         f"  {copy}.bits = bitcast {type_} {value} to {word}",
         f"  {copy}.same = or {word} {copy}.bits, {zero}",
         f"  {copy} = bitcast {word} {copy}.same to {type_}",
