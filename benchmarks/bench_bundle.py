@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import xtarget
-from xtarget import _bundle_format
-from xtarget._bundle import Bundle
+from xtarget._bundle import format
+from xtarget._bundle.reader import Bundle
 
 TARGETS = "nvidia:sm_80,nvidia:sm_90,amd:gfx942,amd:gfx1100,intel:spirv64"
 START = """
@@ -95,7 +95,7 @@ def main() -> None:
     if given.bundle:
         opening(given.bundle)
         return
-    print(f"format version {_bundle_format.VERSION}, {os.cpu_count()} CPUs")
+    print(f"format version {format.VERSION}, {os.cpu_count()} CPUs")
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "kernels.xtb")
         build = [sys.executable, "-m", "xtarget", "bundle", "build", "-o", path]

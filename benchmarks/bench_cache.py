@@ -27,11 +27,11 @@ from pathlib import Path
 from typing import Any
 
 from xtarget import Artifact, Target
+from xtarget._artifacts.entry import Entry, Place, artifact_fields, make_entry
 from xtarget._cache import SCHEMA, Cache, evict, explain, key_of, lock
-from xtarget._cache.entry import Entry, Place, artifact_fields, make_entry
-from xtarget._cache.files import make_folders
-from xtarget._env import CacheSettings
-from xtarget._types import Parameter
+from xtarget._system.files import make_folders
+from xtarget._values.environment import CacheSettings
+from xtarget._values.types import Parameter
 
 TARGET = Target("nvidia", "sm_90")
 KERNELS = 64

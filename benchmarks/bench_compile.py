@@ -22,9 +22,12 @@ from pathlib import Path
 from typing import Any
 
 import xtarget
-from xtarget import _bind, _kernels, _registry
-from xtarget._cli_args import choose_inputs
-from xtarget._types import CompileRequest, Target
+from xtarget._cli.arguments import choose_inputs
+from xtarget._cli.values import CallOptions
+from xtarget._devices import registry
+from xtarget._kernels import libraries
+from xtarget._launch import planning
+from xtarget._values.types import CompileRequest, Target
 
 TARGETS = ("cpu:spirv64", "intel:spirv64", "nvidia:sm_90", "amd:gfx942")
 DTYPES = ("float32", "float16", "int32")
@@ -48,8 +51,8 @@ def catalog_requests(
         if kernels and name not in kernels:
             continue
         for dtype in (d for d in spec.dtypes if d in dtypes):
-            inputs = choose_inputs(name, [SHAPE], dtype, {}, {})
-            for request in _bind.compile_requests(_kernels.find(name), inputs.args, {}, target):
+            inputs = choose_inputs(name, CallOptions((SHAPE,), dtype))
+            for request in planning.compile_requests(libraries.find(name), inputs.args, {}, target):
                 yield f"{request.source.name} {dtype}", request
 
 
@@ -103,7 +106,7 @@ def main() -> None:
     for text in given.target or TARGETS:
         target = Target.parse(text)
         requests = list(catalog_requests(target, given.kernel, given.dtype or list(DTYPES)))
-        compiler = _registry.compiler(target.vendor)
+        compiler = registry.compiler(target.vendor)
         measure(compiler, target, requests)
         if given.language and target.arch == "spirv64":
             measure(compiler, target, list(language_requests(given.language)))

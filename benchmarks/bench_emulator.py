@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import xtarget
-from xtarget import _registry
+from xtarget._devices import registry
 
 CASES = {
     "add fp32 2^18": ("add", ((1 << 18,), (1 << 18,))),
@@ -28,7 +28,7 @@ CASES = {
 
 def measure(arch: str) -> dict[str, Any]:
     """Case to lane-instructions a second, in millions."""
-    device: Any = _registry.open_device(f"emu:{arch}")
+    device: Any = registry.open_device(f"emu:{arch}")
     hip = device.hip
     rng = np.random.default_rng(0)
     result = {}

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 import xtarget
-from xtarget import _run
-from xtarget._types import LaunchConfig
+from xtarget._launch import run
+from xtarget._values.types import LaunchConfig
 
 ROUNDS, LAUNCHES, N = 7, 2000, 4096
 #: Arrays whose addresses are launched with.
@@ -46,7 +46,7 @@ def measure(ways: dict[str, Callable[[], Any]], wait: Callable[[], Any]) -> dict
 
 def bound(kind: str) -> Any:
     """The bound call of `add` with out that was made last for an array library."""
-    calls = [c for k, c in _run._calls.items() if k[0] == "add" and k[-1] == "out"]
+    calls = [c for k, c in run._calls.items() if k[0] == "add" and k[-1] == "out"]
     return next(c for c in reversed(calls) if c.kind.name == kind)
 
 

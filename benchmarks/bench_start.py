@@ -76,9 +76,10 @@ def bare_arguments(cache: Path) -> list[str]:
     os.environ["XTARGET_CACHE_DIR"] = str(cache)
     target = xtarget.default_device().target
     (artifact,) = xtarget.compile("add", layout, layout, target=target)
-    from xtarget import _bind, _kernels
+    from xtarget._kernels import libraries
+    from xtarget._launch import planning
 
-    plan = _bind.make_plan(_kernels.find("add"), [layout, layout], {}, None, target, 132)
+    plan = planning.make_plan(libraries.find("add"), [layout, layout], {}, None, target, 132)
     path = cache / "add.cubin"
     path.write_bytes(artifact.binary)
     grid = plan.launches[0].grid[0]

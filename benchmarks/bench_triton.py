@@ -46,7 +46,7 @@ def choose_our_back_end() -> None:
     import triton
 
     from xtarget._triton_backend.driver import SpirvDriver
-    from xtarget.targets._spirv.backend import register
+    from xtarget.targets._spirv.frontend.backend import register
 
     register()
     triton.runtime.driver._active = SpirvDriver()

@@ -19,10 +19,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import xtarget
-from xtarget import _bind, _build, _kernels
-from xtarget._cli_args import choose_inputs
-from xtarget._errors import XTargetError
-from xtarget._types import Artifact
+from xtarget._cli.arguments import choose_inputs
+from xtarget._cli.values import CallOptions
+from xtarget._compile import functions
+from xtarget._kernels import libraries
+from xtarget._launch import planning
+from xtarget._values.errors import XTargetError
+from xtarget._values.types import Artifact
 
 _KERNELS = 60
 _SKIPPED = {("sub", "bool")}
@@ -36,10 +39,10 @@ def artifacts(device: str) -> list[Artifact]:
         for dtype in spec.dtypes:
             if (name, dtype) in _SKIPPED:
                 continue
-            inputs = choose_inputs(name, [(64, 64)], dtype, {}, {})
-            kernel = _kernels.find(name)
-            for request in _bind.compile_requests(kernel, inputs.args, {}, target):
-                made = _build.artifact(request, target)
+            inputs = choose_inputs(name, CallOptions(((64, 64),), dtype))
+            kernel = libraries.find(name)
+            for request in planning.compile_requests(kernel, inputs.args, {}, target):
+                made = functions.artifact(request, target)
                 found[made.binary] = made
     return sorted(found.values(), key=lambda artifact: len(artifact.binary))[:_KERNELS]
 

@@ -35,8 +35,10 @@ def content(constant: int) -> bytes:
 
 def work(kernels: int, log: Path, seed: int) -> None:
     """One process: ask for all kernels."""
-    from xtarget import Artifact, Target, _build, _registry
-    from xtarget._types import CompileRequest, KernelSource, Parameter
+    from xtarget import Artifact, Target
+    from xtarget._compile import functions
+    from xtarget._devices import registry
+    from xtarget._values.types import CompileRequest, KernelSource, Parameter
 
     out = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
@@ -67,14 +69,14 @@ def work(kernels: int, log: Path, seed: int) -> None:
             )
 
     compiler: Any = Compiler()
-    _registry.compiler = lambda vendor: compiler  # type: ignore[assignment]
+    registry.compiler = lambda vendor: compiler  # type: ignore[assignment]
     order = list(range(kernels))
     random.seed(seed)
     random.shuffle(order)
     source = KernelSource("add", "0" * 64, "", lambda: None)
     for constant in order:
         request = CompileRequest(source, (("N", "constexpr"),), (("N", constant),))
-        made = _build.artifact(request, Target.parse(TARGET))
+        made = functions.artifact(request, Target.parse(TARGET))
         if made.binary != content(constant) or made.texts != {"ptx": f"// {constant}\n"}:
             note("wrong", constant)
 

@@ -4,6 +4,7 @@
 Shares no code with the compilers, so that one mistake is not made twice. NVIDIA and AMD: ELF
 machine, arch in the flags, entry point. SPIR-V: header, instruction stream, capabilities, entry
 point, and spirv-val where it is installed. All: size, digest, and no path of this machine inside.
+And every AMD instruction is read by LLVM's disassembler and by the emulator's (`second_opinion`).
 """
 
 from __future__ import annotations
@@ -182,8 +183,11 @@ def main() -> int:
         print(f"{target:20}{count:5} right")
     if spirv_val is None:
         print("spirv-val is not installed: SPIR-V was checked for its structure only")
+    import second_opinion  # beside this file, which may be loaded by its path alone
+
+    agreed = second_opinion.report(sorted(given.folder.rglob("*.hsaco")))
     print(f"{good.total()} binaries right, {bad} wrong")
-    return 0 if good and not bad else 1
+    return 0 if good and not bad and agreed else 1
 
 
 if __name__ == "__main__":

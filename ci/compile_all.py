@@ -21,6 +21,8 @@ SHAPE = "64x96"
 SECONDS = 900
 #: What NumPy has no answer for although the kernel takes the dtype beside others.
 REFUSED = {("sub", "bool")}
+#: How often a line says how far it is.
+PROGRESS_SECONDS = 20
 
 
 def xtarget(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -65,11 +67,16 @@ def main() -> int:
         return xtarget("compile", name, "--dtype", dtype, "--shape", SHAPE, "-o", folder, *options)
 
     started, failed = time.monotonic(), 0
+    said = started
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         for (name, dtype), done in zip(jobs, pool.map(compile_one, jobs), strict=True):
             if done.returncode:
                 failed += 1
                 print(f"{name} {dtype}: {done.stderr.strip()}", file=sys.stderr)
+            if time.monotonic() - said > PROGRESS_SECONDS:
+                said = time.monotonic()
+                count = jobs.index((name, dtype)) + 1
+                print(f"compiled {count} of {len(jobs)}", file=sys.stderr, flush=True)
     seconds = time.monotonic() - started
     print(
         f"compiled {len(jobs) - failed} of {len(jobs)} kernel and dtype pairs for {len(targets)} "

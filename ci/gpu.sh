@@ -65,7 +65,7 @@ print("right, from PTX")
 step_demo() { XTARGET_DEVICE=nvidia:0 "$python" examples/demo.py; }
 step_benchmarks() { # those that have something to say of a GPU
   local bench
-  for bench in kernels launch start; do
+  for bench in kernels launch shapes start; do
     echo "--- benchmarks/bench_$bench.py"
     "$python" "benchmarks/bench_$bench.py" || return 1
   done

@@ -24,10 +24,12 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 import xtarget
-from xtarget import _bind, _kernels
-from xtarget._cli_args import choose_inputs
-from xtarget._errors import CompileError
-from xtarget._types import CompileRequest, Target
+from xtarget._cli.arguments import choose_inputs
+from xtarget._cli.values import CallOptions
+from xtarget._kernels import libraries
+from xtarget._launch import planning
+from xtarget._values.errors import CompileError
+from xtarget._values.types import CompileRequest, Target
 from xtarget.targets._spirv.compiler import SpirvCompiler
 from xtarget.targets.intel import ocloc
 from xtarget.targets.intel.compiler import LADDER
@@ -60,9 +62,9 @@ def requests(
         for dtype in spec.dtypes:
             if (name, dtype) in REFUSED or (dtypes and dtype not in dtypes):
                 continue
-            inputs = choose_inputs(name, [shape], dtype, {}, {})
-            kernel = _kernels.find(name)
-            for request in _bind.compile_requests(kernel, inputs.args, {}, target):
+            inputs = choose_inputs(name, CallOptions((shape,), dtype))
+            kernel = libraries.find(name)
+            for request in planning.compile_requests(kernel, inputs.args, {}, target):
                 yield name, dtype, request
 
 

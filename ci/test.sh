@@ -14,6 +14,7 @@
 #   binaries     every kernel for every target of ci/matrix.toml, and a check of each binary
 #   emulated     conformance and kernels on emulated AMD GPUs, as `conformance,kernels emu` does
 #   hip          the driver on each supported hip-python (ci/hip_matrix.sh; installs them)
+#   rocm         the AMD driver on AMD's own HIP and HSA run time, no GPU (ci/rocm.sh; unpacks ROCm)
 #   tritons      the Triton back end on each older Triton (ci/triton_matrix.sh; installs them)
 #   pocl         conformance, kernels and the SPIR-V compiler on PoCL (ci/pocl.sh; makes a Debian 13)
 #   all          all of them but hip, tritons and pocl
@@ -36,8 +37,20 @@ show() {
   printf -v line ' %q' "$@"
   printf '%s\n' "${line# }"
 }
+step=
 run() {
-  if [ -n "$dry" ]; then show "$@"; else show + "$@" >&2 && "$@"; fi
+  if [ -n "$dry" ]; then show "$@"; else
+    step=$(show "$@")
+    show + "$@" >&2
+    "$@"
+    step=
+  fi
+}
+# the last line: what happened, in words
+finish() {
+  local status=$?
+  "$python" ci/test_summary.py "$tiers" "$status" "$SECONDS" "$XTARGET_TEST_SUMMARY" "$step" || true
+  rm -rf "$work"
 }
 if [ "${1:-}" = -n ]; then
   dry=1
@@ -58,7 +71,7 @@ esac
 python=${PYTHON:-}
 [ -n "$python" ] || { [ -x .venv/bin/python ] && python=.venv/bin/python; } || python=python3
 
-lint= binaries= emulated= hip= tritons= pocl= paths=()
+lint= binaries= emulated= hip= rocm= tritons= pocl= paths=()
 for tier in ${tiers//,/ }; do
   case "$tier" in
     lint) lint=1 ;;
@@ -68,25 +81,33 @@ for tier in ${tiers//,/ }; do
     kernels) paths+=(tests/kernels) ;;
     emulated) emulated=1 ;;
     hip) hip=1 ;;
+    rocm) rocm=1 paths+=(tests/rocm) ;;
     tritons) tritons=1 ;;
     pocl) pocl=1 ;;
-    all) lint=1 binaries=1 emulated=1 paths+=(tests) ;;
+    all) lint=1 binaries=1 emulated=1 rocm=1 paths+=(tests) ;;
     *)
       echo "ci/test.sh: $tier is no tier; there are lint, unit, compile, conformance, kernels," \
-        "emulator, emulated, interop, docs, binaries, hip, tritons, pocl and all." >&2
+        "emulator, emulated, interop, docs, binaries, hip, rocm, tritons, pocl and all." >&2
       exit 2
       ;;
   esac
 done
 
+if [ -z "$dry" ]; then
+  work=$(mktemp -d)
+  export XTARGET_TEST_SUMMARY=$work/summary
+  trap finish EXIT
+fi
 if [ -n "$lint" ]; then
   run "$python" -m ruff check .
   run "$python" -m ruff format --check .
   run "$python" -m mypy
 fi
+# first, as what it unpacks has a disassembler for check_binaries.py
+[ -z "$rocm" ] || run ci/rocm.sh --prepare
 if [ -n "$binaries" ]; then
   out=OUT
-  [ -n "$dry" ] || { out=$(mktemp -d) && trap 'rm -rf "$out"' EXIT; }
+  [ -n "$dry" ] || out=$work/binaries
   run "$python" ci/compile_all.py ${XTARGET_TEST_LONG:+--long} -o "$out"
   run "$python" ci/check_binaries.py ${XTARGET_REQUIRE_TOOLS:+--require-spirv-val} "$out"
 fi
@@ -115,3 +136,4 @@ if [ -n "$emulated" ]; then # where it is "loadfile", one file would take one pr
   run env XTARGET_EMULATOR_HIP=library "$python" -m pytest -q "${arguments[@]/loadfile/worksteal}" \
     --vendor emu tests/conformance
 fi
+[ -z "$rocm" ] || run ci/rocm.sh --suites

@@ -99,6 +99,9 @@ class Report:
             "failures": [astuple(result) for result in self.failures()],
             "cases": [astuple(result) for result in self.results.values()],
         }
+        path = path.resolve()  # where a link leads to
+        if path.exists() and not path.is_file():
+            raise SystemExit(f"{path} is no regular file; name another one")
         beside = path.with_name(f"{path.name}.{os.getpid()}")
         beside.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
         beside.replace(path)

@@ -3,8 +3,8 @@
 What decides a specialization is which lengths and strides are multiples of 16, how many of them
 there are once shapes were made simple (`layouts`), and the tile sizes that a plan takes from the
 lengths. So lengths come as powers of two (multiples of 16 from 16 on) and as numbers just below
-(no multiples), first alone in front, then everywhere; a length of 2**32 stands for 64-bit indices,
-one of 2**26 for results that go past the caches.
+(no multiples), first alone in front, then everywhere; a length of 2**32 stands for 64-bit indices
+(and rows as many as a grid takes), one of 2**26 for results that go past the caches.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ __all__ = ["elementwise", "matmul", "reduction", "rows"]
 
 _Ahead = Callable[[bool], Iterable[Example]]
 _HUGE = 2**32
+#: The most rows that a grid takes with a block for each, as a multiple of 16.
+_MOST_ROWS = 2**31 - 16
 #: Longer than any vendor's caches (`tuning.Flat.stream`), in elements of whatever size.
 _STREAMED = 2**26
 #: Longest axis whose own tile size is built; longer ones share theirs with it.
@@ -61,7 +63,7 @@ def _row_lengths(full: bool) -> Iterator[tuple[int, int]]:
         yield 1023, n
         yield 1023, n - 1 or n
         if full or n == 4096:
-            yield _HUGE, n
+            yield _MOST_ROWS, n
 
 
 def rows(vectors: int) -> _Ahead:

@@ -190,8 +190,10 @@ def _elementwise(
         weak=weak,
         reference=reference,
         examples=_alike(len(names)),
+        complete=True,
         ahead=ahead.elementwise(len(names), *built),
         c=c_interfaces.elementwise(name, len(names), masks, flags),
+        elementwise=True,
     )
 
 
@@ -208,6 +210,7 @@ def _reduction(
         options={"axis": None, "keepdims": False},
         reference=_numpy(name),
         examples=_alike(1),
+        complete=True,
         ahead=ahead.reduction,
         c=c_interfaces.reduction(name, identity=identity),
     )
@@ -270,6 +273,7 @@ KERNELS: tuple[KernelSpec, ...] = (
         options={"axis": -1},
         reference=_softmax,
         examples=_alike(1),
+        complete=True,
         ahead=ahead.rows(0),
         c=c_interfaces.rows("softmax"),
     ),
@@ -283,6 +287,7 @@ KERNELS: tuple[KernelSpec, ...] = (
         options={"eps": 1e-5},
         reference=_layer_norm,
         examples=_with_last_axis(2),
+        complete=True,
         ahead=ahead.rows(2),
         c=c_interfaces.rows("layer_norm", ("weight", "bias"), ("eps",)),
     ),
@@ -296,6 +301,7 @@ KERNELS: tuple[KernelSpec, ...] = (
         options={"eps": 1e-6},
         reference=_rms_norm,
         examples=_with_last_axis(1),
+        complete=True,
         ahead=ahead.rows(1),
         c=c_interfaces.rows("rms_norm", ("weight",), ("eps",)),
     ),
@@ -308,6 +314,7 @@ KERNELS: tuple[KernelSpec, ...] = (
         dtypes=ALL,
         reference=_numpy("matmul"),
         examples=_matrices,
+        complete=True,
         ahead=ahead.matmul,
         c=c_interfaces.matmul(),
     ),

@@ -9,10 +9,10 @@ or, * is and.
 
 import triton
 import triton.language as tl
-from triton.language.extra import libdevice
 
-from .arithmetic import divide
+from .arithmetic import divide, gelu_tanh
 from .arithmetic import exp as _exp
+from .arithmetic import gelu as _gelu
 from .arithmetic import maximum as _maximum
 from .indexing import load, part, store
 
@@ -103,12 +103,10 @@ def gelu(
     for step in range(STEPS):
         i, mask = part(n, shape, step, BLOCK, STEPS, ROWS)
         x = load(a, i, mask, shape, sa, T)
-        if TANH:  # 0.5 * (1 + tanh(u)) is 1 / (1 + exp(-2u)), which does not cancel for u << 0
-            u = 0.7978845608028654 * (x + 0.044715 * x * x * x)
-            y = divide(x, 1.0 + _exp(-2.0 * u))
+        if TANH:
+            y = gelu_tanh(x)
         else:
-            # erfc(-u) is 1 + erf(u), which cancels for u << 0
-            y = 0.5 * x * libdevice.erfc(x * -0.7071067811865476)
+            y = _gelu(x)
         store(out, y, i, mask, shape, so, STREAM)
 
 

@@ -104,7 +104,7 @@ def _in_row(p, row, columns, shape, strides):
 
 @triton.jit
 def memory(p):
-    """`p` to read from: bool as the int8 (0 or 1) that it is in memory.
+    """`p` to read from: bool as the byte that it is in memory.
 
     LLVM's SPIR-V back end (22.1) cannot take the vectors of one-bit elements that appear else.
     """
@@ -115,6 +115,17 @@ def memory(p):
 
 
 @triton.jit
+def element(value, p, T: tl.constexpr):
+    """What was loaded from `memory(p)` as type `T`. A bool is true for every byte but 0: a view of
+    other memory as bool has more of them than 1.
+    """
+    if p.dtype.element_ty == tl.int1:
+        return (value != 0).to(T)
+    else:
+        return value.to(T)
+
+
+@triton.jit
 def load(p, i, mask, shape, strides, T: tl.constexpr):
     """Elements `i` of an operand, as type `T`.
 
@@ -122,7 +133,7 @@ def load(p, i, mask, shape, strides, T: tl.constexpr):
     the float16 next to 0.1.
     """
     if p.dtype.is_ptr():
-        return tl.load(at(memory(p), i, shape, strides), mask=mask).to(T)
+        return element(tl.load(at(memory(p), i, shape, strides), mask=mask), p, T)
     else:
         return p.to(strides).to(T)
 

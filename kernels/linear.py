@@ -3,7 +3,11 @@
 import triton
 import triton.language as tl
 
-from .indexing import memory, offset, span
+from .arithmetic import IN_TURN, accumulate, settled
+from .indexing import element, memory, offset, span
+
+#: Steps of BLOCK_K products that a sum of outer products adds one after the other.
+PRODUCTS: tl.constexpr = tl.constexpr(64)
 
 
 @triton.jit
@@ -22,13 +26,15 @@ def _tile(block, tiles_m, tiles_n, GROUP_M: tl.constexpr):
 @triton.jit
 def matmul(
     a, b, out, M, N, K, chunk, part, batch_shape, sa, sb, so, am, ak, bk, bn, om, on,
-    DOT: tl.constexpr, T: tl.constexpr, EVEN_K: tl.constexpr, GROUP_M: tl.constexpr,
+    DOT: tl.constexpr, T: tl.constexpr, EVEN_K: tl.constexpr, FOLD: tl.constexpr,
+    GROUP_M: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     """out[i] = a[i] @ b[i] for every i of the batch, operands taken as type DOT, summed in T.
 
     Grid x is batch * tiles. Grid y cuts K into parts of `chunk` (a multiple of BLOCK_K), each of
-    which writes its own result, `part` elements after the one before.
+    which writes its own result, `part` elements after the one before. FOLD: so many products are
+    added one after the other (a multiple of BLOCK_K), and what they give to the whole; 0 is all.
     """
     tiles_n = tl.cdiv(N, BLOCK_N)
     i, tile_m, tile_n = _tile(tl.program_id(0).to(K.dtype), tl.cdiv(M, BLOCK_M), tiles_n, GROUP_M)
@@ -53,23 +59,40 @@ def matmul(
         + (rn % N * bn)[None, :]
     )
     total = tl.zeros([BLOCK_M, BLOCK_N], T)
-    for k in range(first, last, BLOCK_K):
-        if EVEN_K:
-            x = tl.load(pa).to(DOT)
-            z = tl.load(pb).to(DOT)
-        else:
-            x = tl.load(pa, mask=(rk < last - k)[None, :], other=0).to(DOT)
-            z = tl.load(pb, mask=(rk < last - k)[:, None], other=0).to(DOT)
-        if DOT.is_floating():
-            total = tl.dot(x, z, total, input_precision="ieee", out_dtype=T)
-        else:
-            total += tl.sum(x[:, :, None] * z[None, :, :], 1).to(T)
-        pa += BLOCK_K * ak
-        pb += BLOCK_K * bk
+    if FOLD:
+        for begin in range(first, last, FOLD):
+            end = begin + tl.minimum(last - begin, FOLD)
+            partial = tl.zeros([BLOCK_M, BLOCK_N], T)
+            for k in range(begin, end, BLOCK_K):
+                partial = _product(partial, a, b, pa, pb, rk, last - k, DOT, EVEN_K)
+                pa += BLOCK_K * ak
+                pb += BLOCK_K * bk
+            total += partial
+    else:
+        for k in range(first, last, BLOCK_K):
+            total = _product(total, a, b, pa, pb, rk, last - k, DOT, EVEN_K)
+            pa += BLOCK_K * ak
+            pb += BLOCK_K * bk
     p = out + y * part + offset(i, batch_shape, so)
     p = p + (rm * om)[:, None] + (rn * on)[None, :]
     mask = (rm < M)[:, None] & (rn < N)[None, :]
     tl.store(p, total.to(out.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def _product(total, a, b, pa, pb, rk, left, DOT: tl.constexpr, EVEN_K: tl.constexpr):
+    """total + (tile of `a` at `pa`) @ (tile of `b` at `pb`), of which `left` elements count."""
+    if EVEN_K:
+        x = element(tl.load(pa), a, DOT)
+        z = element(tl.load(pb), b, DOT)
+    else:
+        x = element(tl.load(pa, mask=(rk < left)[None, :], other=0), a, DOT)
+        z = element(tl.load(pb, mask=(rk < left)[:, None], other=0), b, DOT)
+    if DOT.is_floating():
+        total = tl.dot(x, z, total, input_precision="ieee", out_dtype=total.dtype)
+    else:
+        total += tl.sum(x[:, :, None] * z[None, :, :], 1).to(total.dtype)
+    return total
 
 
 @triton.jit
@@ -100,21 +123,25 @@ def matmul_outer(
         pb = memory(b) + offset(i, batch_shape, sb) + first * bk + rn * bn
         step = bk
     total = tl.zeros([BLOCK_M, BLOCK_N], T)
+    lost = tl.zeros([BLOCK_M, BLOCK_N], T)
     whole = length // BLOCK_K * BLOCK_K
     # from the first to the second loop go sums only: Triton 3.6 and 3.7 would take addresses from
     # thread to thread through shared memory, step by step
-    xa, xb = pa, pb
-    for _ in range(0, whole, BLOCK_K):
-        for j in tl.static_range(BLOCK_K):
-            total = _outer(total, xa + j * ak, xb + j * step, n_mask, DOT, PANELS)
-        xa += BLOCK_K * ak
-        xb += BLOCK_K * step
+    for begin in range(0, whole, BLOCK_K * PRODUCTS):
+        end = begin + tl.minimum(BLOCK_K * PRODUCTS, whole - begin)
+        partial = tl.zeros([BLOCK_M, BLOCK_N], T)
+        for k in range(begin, end, BLOCK_K):
+            xa, xb = pa + k * ak, pb + k * step
+            for j in tl.static_range(BLOCK_K):
+                partial = _outer(partial, a, b, xa + j * ak, xb + j * step, n_mask, DOT, PANELS)
+        total, lost = accumulate(total, lost, partial)
     pa += whole * ak
     pb += whole * step
     for _ in range(whole, length):
-        total = _outer(total, pa, pb, n_mask, DOT, PANELS)
+        total = _outer(total, a, b, pa, pb, n_mask, DOT, PANELS)
         pa += ak
         pb += step
+    total = settled(total, lost)
     p = out + y * part + offset(i, batch_shape, so)
     p = p + (rm * om)[:, None] + (rn * on)[None, :]
     mask = (rm < M)[:, None] & n_mask[None, :]
@@ -122,13 +149,13 @@ def matmul_outer(
 
 
 @triton.jit
-def _outer(total, pa, pb, mask, DOT: tl.constexpr, PANELS: tl.constexpr):
-    """total + (column at `pa`) * (row at `pb`)."""
-    x = tl.load(pa).to(DOT)[:, None]
+def _outer(total, a, b, pa, pb, mask, DOT: tl.constexpr, PANELS: tl.constexpr):
+    """total + (column of `a` at `pa`) * (row of `b` at `pb`)."""
+    x = element(tl.load(pa), a, DOT)[:, None]
     if PANELS:
         z = tl.load(pb).to(DOT)[None, :]
     else:
-        z = tl.load(pb, mask=mask, other=0).to(DOT)[None, :]
+        z = element(tl.load(pb, mask=mask, other=0), b, DOT)[None, :]
     if DOT.is_floating():
         return tl.fma(tl.broadcast_to(x, total.shape), tl.broadcast_to(z, total.shape), total)
     return total + (x * z).to(total.dtype)
@@ -154,13 +181,19 @@ def matvec(
     rows = rm * am
     lane = tl.arange(0, BLOCK_K).to(K.dtype)
     total = tl.zeros([BLOCK_M, BLOCK_K], T)
-    for start in range(0, length, BLOCK_K):
-        mask = lane < length - start
-        # a step's first element is reached by itself, so that neighbours are seen as such
-        p = (pa + start * ak) + rows[:, None]
-        x = tl.load(p + (lane * ak)[None, :], mask=m_mask[:, None] & mask[None, :], other=0)
-        z = tl.load(pb + start * bk + lane * bk, mask=mask, other=0)
-        total += (x.to(DOT) * z.to(DOT)[None, :]).to(T)
+    lost = tl.zeros([BLOCK_M, BLOCK_K], T)
+    for begin in range(0, length, BLOCK_K * IN_TURN):
+        end = begin + tl.minimum(BLOCK_K * IN_TURN, length - begin)
+        partial = tl.zeros([BLOCK_M, BLOCK_K], T)
+        for start in range(begin, end, BLOCK_K):
+            mask = lane < length - start
+            # a step's first element is reached by itself, so that neighbours are seen as such
+            p = (pa + start * ak) + rows[:, None]
+            x = tl.load(p + (lane * ak)[None, :], mask=m_mask[:, None] & mask[None, :], other=0)
+            z = tl.load(pb + start * bk + lane * bk, mask=mask, other=0)
+            partial += (element(x, a, DOT) * element(z, b, DOT)[None, :]).to(T)
+        total, lost = accumulate(total, lost, partial)
+    total = settled(total, lost)
     p = out + y * part + offset(i, batch_shape, so) + rm * om
     tl.store(p, tl.sum(total, 1).to(out.dtype.element_ty), mask=m_mask)
 
@@ -182,7 +215,7 @@ def panels(
     k, k_mask = span(tl.program_id(2).to(K.dtype) * BLOCK_K, K, BLOCK_K)
     mask = k_mask[:, None] & column_mask[None, :]
     p = memory(x) + offset(i, shape, sx) + (k * xk)[:, None] + (column * step)[None, :]
-    value = tl.load(p, mask=mask, other=0).to(T)
+    value = element(tl.load(p, mask=mask, other=0), x, T)
     target = out + i * to_matrix + panel * to_panel
     target = target + (k * to_k)[:, None] + tl.arange(0, WIDTH)[None, :]
     tl.store(target, value, mask=k_mask[:, None] if FILL else mask)

@@ -130,11 +130,12 @@ def _launch(
     steps = {"am": am, "ak": ak, "bk": bk, "bn": bn, "om": om, "on": on}
     tiles = cdiv(problem.m, tile.m) * cdiv(problem.n, tile.n)
     outer = tuning.outer_products(call.vendor)
+    fold = tuning.FOLD if tuning.folds(kind, chunk) else 0
     constants: dict[str, Any] = {
         **{name: 1 for name, step in steps.items() if step == 1},
         "DOT": dtype_constant(operand),
         "T": dtype_constant(total),
-        **({"PANELS": panels} if outer else {"EVEN_K": problem.k % tile.k == 0}),
+        **({"PANELS": panels} if outer else {"EVEN_K": problem.k % tile.k == 0, "FOLD": fold}),
         "GROUP_M": tuning.GROUP_M,
         "BLOCK_M": tile.m,
         "BLOCK_N": tile.n,
@@ -222,7 +223,9 @@ def _launches(call: Call, dtype: str, out: ArrayType, problem: _Problem) -> Plan
     """
     _, total, kind = _TYPES.get(dtype, _SMALL)
     m, n, batch = problem.m, problem.n, problem.batch.size
-    tile = tuning.matmul_tile(call.vendor, call.arch, kind, m, n, batch, call.compute_units)
+    tile = tuning.matmul_tile(
+        call.vendor, call.arch, kind, m, n, batch, call.compute_units, problem.k
+    )
     if tuning.outer_products(call.vendor) and 1 in (m, n):
         launch = partial(_vector_launch, call, dtype)
     else:

@@ -60,6 +60,8 @@ def reduction_launch(
         block_r = min(next_power_of_2(reduced.size), sizes.tile)
         block_k = min(next_power_of_2(kept.size), max(1, sizes.tile // 4 // block_r))
     chunk = cdiv(cdiv(reduced.size, parts), block_r) * block_r
+    in_turn = tuning.in_turn(vendor) * (2 if block_r == 1 else 1)
+    long = in_turn if dtype.startswith("float") and chunk > in_turn * block_r else 0
     return Launch(
         f"reduction:{source}",
         {
@@ -80,6 +82,7 @@ def reduction_launch(
             "BLOCK_K": block_k,
             "BLOCK_R": block_r,
             "STEPS": sizes.alone > 0,
+            **({"LONG": long} if source == "sum" else {}),
         },
         (cdiv(kept.size, block_k), cdiv(reduced.size, chunk) if parts > 1 else 1, 1),
         num_warps=min(sizes.num_warps, max(1, block_k * block_r // 512)),
@@ -137,8 +140,6 @@ def _launches(
     block_k = cdiv(kept.size, whole.grid[0])
     wanted = call.compute_units * sizes.blocks_per_unit
     parts = tuning.splits(whole.grid[0], wanted, reduced.size * block_k, sizes.shortest)
-    if whole.constants["BLOCK_R"] == 1:
-        parts = max(parts, min(cdiv(reduced.size, tuning.MOST_IN_TURN), 65535))
     if parts == 1:
         return Plan((out,), (whole,))
     # the pieces' results: one row per piece, in the order of the kept index

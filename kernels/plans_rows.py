@@ -48,8 +48,8 @@ def _launch(
     wide = 2 if dtype == "float64" else 1
     # where rows are closer to each other than the elements of a row, lanes go across rows
     across = abs(cx) != 1 and len(sx) == len(rows.lengths) and rows.size > 1
-    # that adds one element after the other: exact enough for softmax, and for rows not too long
-    alone = across and source == "softmax" and rows.size >= 16 and n <= tuning.MOST_IN_TURN
+    # that adds one element after the other: exact enough for softmax
+    alone = across and source == "softmax" and rows.size >= 16
     columns = sizes.columns if alone else 0
     long = n * wide > sizes.piece or columns > 0
     block_n = min(sizes.step // wide, next_power_of_2(n)) if long else next_power_of_2(n)

@@ -238,8 +238,18 @@ _MATMUL_OPTIONS: Final[Mapping[str, Mapping[str, int]]] = {"intel": {"warp_size"
 #: A matmul's K is cut into pieces no shorter than this.
 _SPLIT_K: Final = {"cpu": 4096, "other": 512}
 
-#: Elements that are added one after the other, where lanes lie across them: each addition rounds.
-MOST_IN_TURN: Final = 8192
+#: Steps of a sum that are added one after the other, each rounding; the next ones begin at 0, and
+#: what both give is added without loss. GPUs spread a sum over so many threads that few have more
+#: steps than theirs, and the loop in a loop costs them bandwidth (sum of 2^28 on an H200: 2.4
+#: instead of 3.7 TB/s).
+_IN_TURN: Final = {"cpu": 64, "other": 1024}
+#: Products that a tile with a long K adds one after the other, before their sum goes to the whole.
+FOLD: Final = 1024
+#: Such a K, by what the operands are. The sums of halves are in float32, of which the result keeps
+#: so few digits that only those of very long ones are seen.
+_LONG_K: Final = {"half": 65536, "single": 4096, "double": 4096}
+#: Most elements of a tile that folds: it keeps two sums of each in registers.
+_FOLDED_TILE: Final = 128 * 128
 
 #: Elements along K that a block lays out as a panel.
 PANEL_K: Final = 16
@@ -304,13 +314,25 @@ def matmul_options(vendor: str) -> Mapping[str, int]:
     return _of(_MATMUL_OPTIONS, vendor)
 
 
+def in_turn(vendor: str) -> int:
+    """Steps of a sum that round one after the other."""
+    return _of(_IN_TURN, vendor)
+
+
+def folds(kind: str, k: int) -> bool:
+    """Whether a matmul adds the products of a K this long in pieces of `FOLD`."""
+    return k > _LONG_K.get(kind, k)
+
+
 def matmul_tile(
-    vendor: str, arch: str, kind: str, m: int, n: int, batch: int, compute_units: int
+    vendor: str, arch: str, kind: str, m: int, n: int, batch: int, compute_units: int, k: int = 0
 ) -> MatmulTile:
     """The largest tile that is not mostly padding and leaves no multiprocessor without one; for a
     problem too small for that, the smallest that covers it.
     """
     tiles = _MATMUL.get(f"{vendor}:{arch}", {}).get(kind, ()) + _of(_MATMUL, vendor)[kind]
+    if folds(kind, k):
+        tiles = tuple(tile for tile in tiles if tile.m * tile.n <= _FOLDED_TILE)
     fitting = [
         tile
         for tile in tiles

@@ -7,8 +7,11 @@ counts its results by what they ran on, and calls no CPU run time silicon.
 
 from __future__ import annotations
 
+import json
+import os
 import sys
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent / "fake_vendor"))
 sys.path.insert(0, str(Path(__file__).parent))  # for what several suites share
 
+#: Characters of a reason: the first words tell them apart.
+_MOST_OF_A_REASON = 150
 _RAN_ON = "xtarget_ran_on"
 #: Results by what they ran on. Reports of xdist's workers come here too.
 _counts: dict[str, Counter[str]] = defaultdict(Counter)
@@ -32,6 +37,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         choices=("nvidia", "amd", "intel", "cpu", "emu", "fake", "none"),
         help="only this vendor's devices (repeatable); none: no device at all",
     )
+
+
+@pytest.fixture(autouse=True)
+def _environment_is_restored() -> Iterator[None]:
+    """Setting one of Triton's knobs in Python sets its environment variable too, for good."""
+    before = dict(os.environ)
+    yield
+    current = {"PYTEST_CURRENT_TEST"}  # pytest's own
+    for name in os.environ.keys() - before.keys() - current:
+        del os.environ[name]
+    for name, value in before.items():
+        if name not in current and os.environ.get(name) != value:
+            os.environ[name] = value
 
 
 @pytest.fixture
@@ -57,9 +75,36 @@ def _setup_outcome(report: pytest.TestReport) -> str:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
+    stats = terminalreporter.stats
+    if not hasattr(terminalreporter.config, "workerinput"):  # xdist's workers have it
+        _keep_for_the_last_line(stats)
+    skipped = Counter(_reason(report) for report in stats.get("skipped", []))
+    if skipped:
+        terminalreporter.section("skipped, by reason")
+        for reason, count in sorted(skipped.items(), key=lambda pair: (-pair[1], pair[0])):
+            terminalreporter.line(f"{count:5}  {reason}")
     if not _counts:
         return
     terminalreporter.section("what the tests ran on")
     for place, results in sorted(_counts.items()):
         numbers = ", ".join(f"{count} {outcome}" for outcome, count in sorted(results.items()))
         terminalreporter.line(f"{place}: {numbers}")
+
+
+def _reason(report: Any) -> str:
+    """Why a test was skipped, in one short line."""
+    why = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    text = " ".join(why.removeprefix("Skipped: ").split())
+    return text if len(text) <= _MOST_OF_A_REASON else text[: _MOST_OF_A_REASON - 3] + "..."
+
+
+def _keep_for_the_last_line(stats: dict[str, Any]) -> None:
+    """What `ci/test.sh` says at its end, of all its runs of pytest."""
+    file = os.environ.get("XTARGET_TEST_SUMMARY")
+    if not file:
+        return
+    kinds = ("passed", "failed", "error", "skipped", "xfailed", "xpassed")
+    counts = {kind: len(stats.get(kind, [])) for kind in kinds}
+    failures = [report.nodeid for kind in ("failed", "error") for report in stats.get(kind, [])]
+    with open(file, "a", encoding="utf-8") as lines:
+        lines.write(json.dumps({"counts": counts, "failures": failures}) + "\n")

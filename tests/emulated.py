@@ -27,7 +27,7 @@ def emulated_devices(config: pytest.Config) -> list[tuple[str, bool]]:
         return [(name, False)] if not given or "emu" in given else []
     if "emu" not in given:
         return []
-    from xtarget import _registry
+    from xtarget._devices import registry
 
-    words = _registry.driver("emu").names()  # type: ignore[attr-defined]
+    words = registry.driver("emu").names()  # type: ignore[attr-defined]
     return [(_PREFIX + word, word not in _SHORT) for word in words]

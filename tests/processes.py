@@ -2,10 +2,40 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
-__all__ = ["gone"]
+__all__ = ["gone", "run_python"]
+
+
+def run_python(
+    *words: str | Path,
+    path: str | Path | None = None,
+    seconds: float = 120,
+    check: bool = False,
+    cwd: Path | None = None,
+    **environment: str | None,
+) -> subprocess.CompletedProcess[str]:
+    """Run Python with these arguments in a process of its own.
+
+    Args:
+        path: its `PYTHONPATH`; by default it finds the modules that this process finds.
+        environment: set on top of ours; None takes a variable away.
+    """
+    found = os.pathsep.join(p for p in sys.path if p) if path is None else str(path)
+    variables = {**os.environ, "PYTHONPATH": found, **environment}
+    return subprocess.run(
+        [sys.executable, *map(str, words)],
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=check,
+        cwd=cwd,
+        env={name: value for name, value in variables.items() if value is not None},
+    )
 
 
 def gone(pid: int, seconds: float = 10.0) -> bool:

@@ -11,18 +11,25 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from ._system import importing  # what it does at a fork holds from the first import on
+
 if TYPE_CHECKING:
     from . import spec
-    from ._bundle import Bundle, load_bundle
+    from ._arrays.device_array import Array, asarray
+    from ._bundle.reader import Bundle, load_bundle
     from ._cache import CacheStats, cache_stats
-    from ._device_array import Array, asarray
-    from ._env import cache_dir
-    from ._errors import (
+    from ._kernels.decorator import kernel
+    from ._kernels.libraries import catalog, load_library
+    from ._launch.run import compile as compile
+    from ._launch.run import default_device, device, devices, probe, run
+    from ._values.environment import cache_dir
+    from ._values.errors import (
         ArgumentError,
         CompileError,
         DeviceLostError,
         DriverError,
         FrozenError,
+        KernelFault,
         LaunchError,
         LoadError,
         NoCompilerError,
@@ -31,16 +38,15 @@ if TYPE_CHECKING:
         OutOfResourcesError,
         UnknownKernelError,
         UnknownTargetError,
+        UnsupportedInstruction,
         UntrustedError,
         XTargetError,
     )
-    from ._kernels import catalog, load_library
-    from ._run import compile, default_device, device, devices, probe, run
-    from ._types import Artifact, DeviceInfo, ProbeReport, Target
-    from ._user_kernels import kernel
+    from ._values.types import Artifact, DeviceInfo, ProbeReport, Target
 
 __version__ = "0.1.0"
 
+# without `compile`, which would hide Python's own after `from xtarget import *`
 __all__ = [
     "ArgumentError",
     "Array",
@@ -70,7 +76,6 @@ __all__ = [
     "cache_dir",
     "cache_stats",
     "catalog",
-    "compile",
     "default_device",
     "device",
     "devices",
@@ -83,33 +88,37 @@ __all__ = [
 ]
 
 _HOME = {
-    "_bundle": ("Bundle", "load_bundle"),
+    "_bundle.reader": ("Bundle", "load_bundle"),
     "_cache": ("CacheStats", "cache_stats"),
-    "_device_array": ("Array", "asarray"),
-    "_env": ("cache_dir",),
-    "_errors": (
+    "_arrays.device_array": ("Array", "asarray"),
+    "_values.environment": ("cache_dir",),
+    "_values.errors": (
         "KernelFault",
         "UnsupportedInstruction",
         *(name for name in __all__ if name.endswith("Error")),
     ),
-    "_kernels": ("catalog", "load_library"),
-    "_run": ("compile", "default_device", "device", "devices", "probe", "run"),
-    "_types": ("Artifact", "DeviceInfo", "ProbeReport", "Target"),
-    "_user_kernels": ("kernel",),
+    "_kernels.libraries": ("catalog", "load_library"),
+    "_launch.run": ("compile", "default_device", "device", "devices", "probe", "run"),
+    "_values.types": ("Artifact", "DeviceInfo", "ProbeReport", "Target"),
+    "_kernels.decorator": ("kernel",),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
 
-def __getattr__(name: str) -> Any:
-    if name == "spec":
-        value = importlib.import_module(f"{__name__}.spec")
-    elif name in _MODULE_OF:
-        value = getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
-    else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # for a type checker, the names above are all there are
+
+    def __getattr__(name: str) -> Any:
+        if name == "spec":
+            value = importlib.import_module(f"{__name__}.spec")
+        elif name in _MODULE_OF:
+            if _MODULE_OF[name] != "_values.errors":  # that is whole, and handlers catch by it
+                importing.check_imported()
+            value = getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+        else:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_MODULE_OF})

@@ -1,4 +1,4 @@
-"""How a kernel describes itself: what it takes, what it gives, and how to launch it for given
+"""Specifications of kernels: their arguments, their results, and their launches for given
 arguments.
 
 A catalog holds one `KernelSpec` per kernel. The spec's `plan` turns a `Call` (the layouts of the
@@ -6,7 +6,7 @@ actual arguments) into a `Plan` (the layouts of the outputs and the launches). P
 addresses nor devices nor Triton, so they are made once per combination of layouts and are replayed
 after that.
 
-This is all that a kernel library imports of xtarget.
+A kernel library imports nothing else from xtarget.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
-from ._ahead import CInterface, CVariant, Example
-from ._errors import ArgumentError
-from ._types import DTYPES, Constant, DtypeConstant
+from ._values.errors import ArgumentError
+from ._values.examples import CInterface, CVariant, Example
+from ._values.types import DTYPES, Constant, DtypeConstant
 
 __all__ = [
     "Argument",
@@ -31,6 +31,7 @@ __all__ = [
     "Input",
     "KernelSpec",
     "Launch",
+    "Out",
     "Output",
     "Plan",
     "Scalar",
@@ -73,7 +74,7 @@ class ArrayType:
         """C order without gaps (dimensions of length 1 have any stride)."""
         expected = 1
         for length, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
-            if length != 1 and stride != expected and self.size:
+            if stride != expected and length != 1 and self.size:
                 return False
             expected *= length
         return True
@@ -240,11 +241,36 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Outputs and launches of one call. Launches run one after another on the same stream."""
+    """Outputs and launches of one call. Launches run one after another on the same stream.
+
+    Attributes:
+        outputs: layouts of the results.
+        launches: in their order.
+        temporaries: layouts of memory for this call only.
+        init: by output, what each element of it is before the first launch; None, or none at all:
+            nothing is written there.
+    """
 
     outputs: tuple[ArrayType, ...]
     launches: tuple[Launch, ...]
     temporaries: tuple[ArrayType, ...] = ()
+    init: tuple[bool | int | float | None, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Out:
+    """An output of `@xtarget.kernel`, where more is to be said of it than its layout.
+
+    Attributes:
+        like: its layout: the name of an input (or earlier output) to be like, or a function that
+            gives (shape, dtype) from the call's layouts.
+        init: what each element is before the kernel starts (`0` for sums by atomics), in a new
+            array and in the caller's `out=`. None: nothing is written there; elements that the
+            kernel does not write keep what they were in `out=`, and are anything in a new array.
+    """
+
+    like: str | Callable[[Any], Any]
+    init: bool | int | float | None = None
 
 
 # ---------------------------------------------------------------------------------- the spec itself
@@ -275,6 +301,13 @@ class KernelSpec:
         ahead: calls that stand for all that is worth building ahead of time; fewer of them unless
             its argument `full` is True.
         c: the kernel as a C function; None where it has no such form.
+        updates: those of `inputs` that the kernel reads and writes in place. It may write to no
+            other input.
+        complete: each launch writes every element of its outputs, and reads none before; so a new
+            output is not set to zeros first, and an `out=` on the host is not copied to the device.
+        elementwise: each element of the output is made of the inputs' elements at its own place,
+            by the block that stores it, which loads all that it needs before. So `out` may be an
+            input of the same layout.
     """
 
     name: str
@@ -291,10 +324,13 @@ class KernelSpec:
     examples: Callable[[tuple[int, ...]], Sequence[tuple[int, ...]]] | None = None
     ahead: Callable[[bool], Iterable[Example]] | None = None
     c: CInterface | None = None
+    updates: tuple[str, ...] = ()
+    complete: bool = False
+    elementwise: bool = False
 
     @property
     def required(self) -> int:
-        """How many of `inputs` must be given."""
+        """The number of `inputs` that must be given."""
         return sum(not name.endswith("?") for name in self.inputs)
 
 
@@ -328,13 +364,19 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
     """
     result: list[int] = []
     for axis in range(1, max((len(s) for s in shapes), default=0) + 1):
-        lengths = {s[-axis] for s in shapes if len(s) >= axis} - {1}
-        if len(lengths) > 1:
-            raise ArgumentError(
-                f"shapes {', '.join(str(tuple(s)) for s in shapes)} do not broadcast: axis -{axis} "
-                f"has lengths {sorted(lengths)}. Lengths must be equal or 1."
-            )
-        result.append(lengths.pop() if lengths else 1)
+        length = 1
+        for shape in shapes:
+            own = shape[-axis] if len(shape) >= axis else 1
+            if own == length or own == 1:
+                continue
+            if length != 1:
+                lengths = sorted({int(s[-axis]) for s in shapes if len(s) >= axis} - {1})
+                raise ArgumentError(
+                    f"shapes {', '.join(str(tuple(s)) for s in shapes)} do not broadcast: axis "
+                    f"-{axis} has lengths {lengths}. Lengths must be equal or 1."
+                )
+            length = own
+        result.append(length)
     return tuple(reversed(result))
 
 

@@ -10,7 +10,7 @@ __all__ = ["SpirvBackend"]
 
 
 class SpirvBackend(BaseBackend):  # type: ignore[misc]
-    """Stands for `xtarget.targets._spirv.backend.SpirvBackend`; calling it makes one of those."""
+    """Stands for `SpirvBackend` of `xtarget.targets._spirv.frontend`; calling it makes one."""
 
     #: How xtarget knows its own when it looks at Triton's table of back ends.
     OWNER = "xtarget"

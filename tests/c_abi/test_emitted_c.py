@@ -9,20 +9,23 @@ import os
 import re
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from threads import in_threads
 
 import xtarget
-from xtarget import Target, _bind, _bundle_classes, _kernels
-from xtarget._bundle import Bundle, class_key
-from xtarget._bundle_build import Order, build
-from xtarget._bundle_c import emit_c
-from xtarget._bundle_format import BundleFile
+from xtarget import Target
+from xtarget._bundle.builder import classes
+from xtarget._bundle.builder.build import Order, build
+from xtarget._bundle.builder.c_source import emit_c
+from xtarget._bundle.format import BundleFile
+from xtarget._bundle.reader import Bundle, class_key
+from xtarget._kernels import libraries as _kernels
+from xtarget._launch import planning
 from xtarget.spec import ArrayType, Example, contiguous_strides
 
 HERE = Path(__file__).parent
@@ -52,7 +55,7 @@ def _few_layouts(types: Any, views: bool) -> Any:
     return _LAYOUTS(types, views) if len(types) == 1 else [(types, "C")]
 
 
-_LAYOUTS = _bundle_classes._layouts
+_LAYOUTS = classes._layouts
 
 
 @pytest.fixture(scope="module")
@@ -63,8 +66,8 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     before = dict(_kernels._kernels)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XTARGET_CACHE_DIR", str(folder / "cache"))
-        patch.setattr(_bundle_classes, "_COMPUTE_UNITS", (64,))
-        patch.setattr(_bundle_classes, "_layouts", _few_layouts)
+        patch.setattr(classes, "_COMPUTE_UNITS", (64,))
+        patch.setattr(classes, "_layouts", _few_layouts)
         for name, examples in EXAMPLES.items():
             kernel = before[name]
             spec = replace(kernel.spec, ahead=lambda full, examples=examples: examples)
@@ -200,10 +203,10 @@ def test_c_launches_what_python_launches(
         ArrayType("bool" if name == "condition" else "float32", shape, contiguous_strides(shape))
         for name, shape in zip(registered.spec.inputs, shapes, strict=True)
     ]
-    plan = _bind.make_plan(
+    plan = planning.make_plan(
         registered, types, options, None, target, 64 if kernel == "matmul" else 1
     )
-    ((launch, request, slots),) = _bind.requests(
+    ((launch, request, slots),) = planning.requests(
         registered, plan, types, [offset == 0] * len(types), offset == 0
     )
     if kernel not in FAMILY:
@@ -304,11 +307,7 @@ def test_threads_and_contexts_load_each_binary_once(code: Any, standin: Any) -> 
             if call(code, "xt_relu_f32", [0x1000, 0x2000], [n]):
                 failed.append(n)
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work, range(8))
     assert not failed
     assert standin.standin_loads() - before == 4  # two binaries in two contexts
 
@@ -371,6 +370,15 @@ def test_what_cannot_be_written_is_said(bundle: Bundle, tmp_path: Path) -> None:
         emit_c(bundle, tmp_path, ("exp",), "cuda")
     with pytest.raises(xtarget.UnknownKernelError):
         emit_c(bundle, tmp_path, ("nothing",), "cuda")
+
+
+def test_a_pipe_is_neither_replaced_nor_waited_for_and_nothing_is_half_written(
+    bundle: Bundle, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "xtarget_kernels.c")
+    with pytest.raises(xtarget.XTargetError, match=r"kernels\.c cannot be written: .+ pipe"):
+        emit_c(bundle, tmp_path, ("relu",), "cuda")
+    assert [path.name for path in tmp_path.iterdir()] == ["xtarget_kernels.c"]
 
 
 @pytest.fixture
@@ -449,8 +457,8 @@ def test_a_flag_chooses_among_a_kernels_binaries(
     types = [ArrayType("float32", (4096,), (1,))]
     options = {"approximate": approximate}
     registered = _kernels.find("gelu")
-    plan = _bind.make_plan(registered, types, options, None, NVIDIA[0], 64)
-    ((_, request, _),) = _bind.requests(registered, plan, types, [True])
+    plan = planning.make_plan(registered, types, options, None, NVIDIA[0], 64)
+    ((_, request, _),) = planning.requests(registered, plan, types, [True])
     key = class_key(request).hex()[:12]
     assert launched
     assert all(f"_{key}_" in name for name in launched)

@@ -41,3 +41,34 @@ def product(a, b, o, n, size: tl.constexpr):
         y = tl.load(b + (k + rows) * size + columns)
         total += tl.dot(x, y)
     tl.store(o + rows * size + columns, total)
+
+
+@triton.jit
+def product_that_prints(a, b, o, n, size: tl.constexpr):
+    rows, columns = tl.arange(0, size)[:, None], tl.arange(0, size)[None, :]
+    total = tl.zeros((size, size), tl.float32)
+    for k in range(0, n, size):
+        x = tl.load(a + rows * n + k + columns)
+        y = tl.load(b + (k + rows) * size + columns)
+        total += tl.dot(x, y)
+    tl.device_print("total", total)
+    tl.store(o + rows * size + columns, total)
+
+
+@triton.jit
+def waits_for_another_grid(o):
+    tl.extra.cuda.gdc_wait()
+    tl.store(o, 1.0)
+
+
+@triton.jit
+def words_of_no_assembler(o):
+    i = tl.arange(0, 64)
+    tl.store(
+        o + i, tl.inline_asm_elementwise("nonsense $0, $1", "=v,v", [i], tl.int32, True, pack=1)
+    )
+
+
+@triton.jit
+def clock_of_nvidia(o):
+    tl.store(o, tl.extra.cuda.globaltimer())

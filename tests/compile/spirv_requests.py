@@ -5,9 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from xtarget._types import CompileRequest, DtypeConstant, KernelSource
+from xtarget._values.types import CompileRequest, DtypeConstant, KernelSource
 
-_DTYPES = {"fp16": "float16", "fp32": "float32", "fp64": "float64", "int32": "int32"}
+_DTYPES = {
+    "fp16": "float16",
+    "fp32": "float32",
+    "fp64": "float64",
+    "int16": "int16",
+    "int32": "int32",
+    "int64": "int64",
+}
 
 
 def request(case: Any, **options: Any) -> CompileRequest:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
+from loading import load_file
 from spirv_kernels import Case
 from spirv_requests import request
 
-from xtarget._types import Artifact, LaunchConfig, Target
+from xtarget._values.types import Artifact, LaunchConfig, Target
 from xtarget.targets import cpu
 
 CPU = Target("cpu", "spirv64")
@@ -77,3 +80,9 @@ def run(case: Case, **options: Any) -> list[Any]:
     arguments = case.arguments()
     launch(artifact, arguments, case.grid)
     return arguments
+
+
+def imported(file: Path, text: str) -> ModuleType:
+    """A module of this text: Triton reads a kernel's text from its file."""
+    file.write_text(text + "\n", encoding="utf-8")
+    return load_file(file)

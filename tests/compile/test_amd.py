@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import struct
@@ -14,10 +13,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from loading import load_file
 
-from xtarget import _registry
-from xtarget._errors import CompileError, LoadError, UnknownTargetError
-from xtarget._types import CompileRequest, KernelSource, Target
+from xtarget._devices import registry
+from xtarget._values.errors import CompileError, LoadError, UnknownTargetError
+from xtarget._values.types import CompileRequest, KernelSource, Target
 from xtarget.targets.amd.code_object import MACHS, CodeObject, check_agreement
 
 pytest.importorskip("triton", reason="Triton is not installed, and it is what compiles")
@@ -52,11 +52,7 @@ VALUE = "by_value"
 
 @cache
 def library():
-    spec = importlib.util.spec_from_file_location("amd_kernels", KERNELS)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["amd_kernels"] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_file(KERNELS, register=True)
 
 
 def request(kernel, signature, constants=(), **how):
@@ -70,7 +66,7 @@ def add(dtype="fp32", **how):
     return request("add", signature, (("block", 256),), **how)
 
 
-def product(dtype, size=32, **how):
+def product(dtype, size=32, kernel="product", **how):
     signature = (
         ("a", f"*{dtype}"),
         ("b", f"*{dtype}"),
@@ -78,7 +74,7 @@ def product(dtype, size=32, **how):
         ("n", "i32"),
         ("size", "constexpr"),
     )
-    return request("product", signature, (("size", size),), **how)
+    return request(kernel, signature, (("size", size),), **how)
 
 
 def product_as_tf32():
@@ -98,7 +94,7 @@ def softmax(**how):
 
 
 def build(wanted, arch="gfx942", **how):
-    return _registry.compiler("amd").compile(wanted, Target("amd", arch), **how)
+    return registry.compiler("amd").compile(wanted, Target("amd", arch), **how)
 
 
 REQUESTS = {
@@ -162,7 +158,7 @@ def test_every_scalar_has_its_place():
     assert names[-4:] == ["shape.0", "shape.1", "global_scratch", "profile_scratch"]
 
 
-@pytest.mark.parametrize("arch", _registry.compiler("amd").archs())
+@pytest.mark.parametrize("arch", registry.compiler("amd").archs())
 def test_every_listed_arch_compiles(arch):
     assert CodeObject.parse(build(add("fp16"), arch).binary).arch == arch
     assert arch in MACHS.values()
@@ -183,6 +179,20 @@ def test_resources_are_those_of_the_assembly():
     spilled = said("vgpr_spill_count") + said("sgpr_spill_count")
     assert artifact.resources.spilled_registers == spilled
     assert artifact.resources.local_bytes == said("private_segment_fixed_size")
+
+
+def test_a_pipelined_kernel_has_no_arguments_that_it_does_not_read():
+    """LLVM took gfx950's asynchronous copies for calls, and the kernel had a host-call service."""
+    artifact = build(product("fp16", 64, num_stages=2), "gfx950")
+    kernel = CodeObject.parse(artifact.binary).kernels["product"]
+    assert not [argument.kind for argument in kernel.arguments if argument.hidden]
+    assert kernel.kernarg_bytes == 48
+
+
+def test_a_pipelined_kernel_that_prints_has_what_printing_needs():
+    artifact = build(product("fp16", 64, "product_that_prints", num_stages=2), "gfx950")
+    kernel = CodeObject.parse(artifact.binary).kernels["product_that_prints"]
+    assert "hidden_hostcall_buffer" in {argument.kind for argument in kernel.arguments}
 
 
 @pytest.mark.parametrize("arch", ["gfx90a", "gfx942", "gfx950", "gfx1201"])
@@ -211,7 +221,7 @@ def test_the_environment_may_make_tf32_the_default(monkeypatch):
 def in_a_fresh_process(code, **how):
     """The output of `code`, which finds this file as `test_amd`."""
     tests, source = Path(__file__).parent, Path(__file__).parents[2] / "src"
-    paths = [str(source), str(tests), os.environ.get("PYTHONPATH", "")]
+    paths = [str(source), str(tests), str(tests.parent), os.environ.get("PYTHONPATH", "")]
     done = subprocess.run(
         [sys.executable, "-c", "import sys, test_amd\n" + code],
         stdout=subprocess.PIPE,
@@ -255,6 +265,31 @@ def test_a_binary_for_another_arch_is_noticed(monkeypatch):
 def test_a_kernel_that_triton_refuses_names_its_file():
     with pytest.raises(CompileError, match=r"product did not compile for amd:gfx942.*amd_kernels"):
         build(product("fp32", 3))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "cause"),
+    [
+        (
+            "waits_for_another_grid",
+            r"(amd_kernels\.py:\d+: failed to legalize .*grid_dependency_wait|assembler refuses)",
+        ),
+        ("words_of_no_assembler", "invalid instruction|assembler refuses"),
+    ],
+)
+def test_what_triton_prints_is_in_the_message(kernel, cause):
+    """Its exceptions say that the passes, or an assembler, have failed, and no more."""
+    with pytest.raises(CompileError, match=f"{kernel} did not compile for amd:gfx942: .*({cause})"):
+        build(request(kernel, (("o", "*fp32"),)))
+
+
+def test_assembly_of_another_vendor_is_refused():
+    """LLVM printed an error and left it out: the kernel stored what nobody had computed."""
+    with pytest.raises(CompileError, match=r"clock_of_nvidia .*'mov\.u64 \$0, %globaltimer;'.*'l'"):
+        build(request("clock_of_nvidia", (("o", "*i64"),)))
+    wanted = request("words_of_no_assembler", (("o", "*i32"),))
+    with pytest.raises(CompileError, match=r"nonsense.*'v', which NVIDIA GPUs do not have"):
+        registry.compiler("nvidia").compile(wanted, Target("nvidia", "sm_90"))
 
 
 def test_compiling_loads_no_gpu_library():

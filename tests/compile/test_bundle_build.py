@@ -4,6 +4,7 @@ one kernel. Compiles for NVIDIA, without a GPU."""
 from __future__ import annotations
 
 import json
+import re
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -12,9 +13,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 import xtarget
-from xtarget import Target, _bundle, _bundle_classes, _kernels
-from xtarget._bundle_build import Order, build
-from xtarget._cli import cli
+from xtarget import Target
+from xtarget._bundle import reader
+from xtarget._bundle.builder import classes as _bundle_classes
+from xtarget._bundle.builder.build import Order, build
+from xtarget._cli.main import cli
+from xtarget._kernels import libraries
 
 SM_90 = Target("nvidia", "sm_90")
 
@@ -73,7 +77,7 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (folder / f"{name}.py").write_text(body)
     (folder / "catalog.py").write_text(CATALOG.format(names=tuple(special)))
     monkeypatch.setenv("XTARGET_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(_kernels, "_kernels", dict(_kernels._kernels))
+    monkeypatch.setattr(libraries, "_kernels", dict(libraries._kernels))
     xtarget.load_library(folder)
     return folder
 
@@ -105,7 +109,7 @@ def test_a_second_build_compiles_nothing_and_a_damaged_file_is_written_again(
     assert (report.compiled, report.from_cache, report.up_to_date) == (0, 3, False)
     assert path.read_bytes() == before
     (library / "fine.py").write_text((library / "fine.py").read_text() + "# changed\n")
-    _kernels._libraries.pop(library)
+    libraries._libraries.pop(library)
     xtarget.load_library(library)
     assert build(order, path, workers=1, seconds=100).compiled == 3
 
@@ -159,7 +163,7 @@ def test_a_section_that_lacks_a_kernel_is_not_kept(library: Path, tmp_path: Path
 def test_a_compiler_that_hangs_or_crashes_or_refuses_costs_its_kernel_alone(
     library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("xtarget._bundle_worker._START_SECONDS", 6.0)
+    monkeypatch.setattr("xtarget._compile.workers._START_SECONDS", 6.0)
     path = tmp_path / "a.xtb"
     order = Order(("fine", "wrong", "crashing", "hanging"), ("float32",), (SM_90,))
     started = time.monotonic()
@@ -169,11 +173,11 @@ def test_a_compiler_that_hangs_or_crashes_or_refuses_costs_its_kernel_alone(
     assert len(report.errors) == 6
     said = "\n".join(report.errors)
     assert "hanging for nvidia:sm_90 was given up" in said
-    assert "crashing for nvidia:sm_90: its compiler ended with signal SIGABRT" in said
+    assert "crashing for nvidia:sm_90: its compiler died of SIGABRT" in said
     assert "last words" in said
     assert "wrong.py" in said
     assert "unknown_name" in said
-    bundle = _bundle.Bundle(path)
+    bundle = reader.Bundle(path)
     assert bundle.kernels == ("fine",)
     assert not build(order, path, workers=1, seconds=0.5).up_to_date  # what failed is tried again
 
@@ -183,11 +187,11 @@ def test_every_variant_of_a_class_is_built_and_serves_what_it_may(
 ) -> None:
     path = tmp_path / "a.xtb"
     build(Order(("fine",), ("float32",), (SM_90,)), path, workers=1, seconds=100)
-    monkeypatch.setattr(_bundle, "_bundles", {})
-    monkeypatch.setattr(_bundle, "_of_environment", None)
-    _bundle.load_bundle(path)
+    monkeypatch.setattr(reader, "_bundles", {})
+    monkeypatch.setattr(reader, "_of_environment", None)
+    reader.load_bundle(path)
     (one,) = _bundle_classes.classes(
-        _kernels.find("fine"), "float32", SM_90, views=False, full=False
+        libraries.find("fine"), "float32", SM_90, views=False, full=False
     )
     assert one.variants == {(), ("x", "out"), ("x", "out", "n")}
     for aligned, serves in {
@@ -196,7 +200,7 @@ def test_every_variant_of_a_class_is_built_and_serves_what_it_may(
         ("out", "n"): (),
         (): (),
     }.items():
-        best = _bundle.candidates(replace(one.request, aligned=aligned), SM_90)[0]
+        best = reader.candidates(replace(one.request, aligned=aligned), SM_90)[0]
         assert best.aligned == serves
         assert best.artifact().binary[:4] == b"\x7fELF"
 
@@ -209,15 +213,15 @@ def test_the_catalogs_calls_have_their_class_in_what_a_bundle_holds(
     kernel: str, target: str
 ) -> None:
     """A sample of ordinary calls, none of them in `ahead`: each finds its class."""
-    from xtarget import _bind
+    from xtarget._launch import planning
     from xtarget.spec import ArrayType, contiguous_strides
 
     goal = Target.parse(target)
-    registered = _kernels.find(kernel)
+    registered = libraries.find(kernel)
     if "float32" not in registered.spec.dtypes:
         pytest.skip(f"{kernel} takes no float32")
     built = {
-        _bundle.class_key(one.request)
+        reader.class_key(one.request)
         for one in _bundle_classes.classes(registered, "float32", goal, views=False, full=True)
     }
     assert registered.spec.examples is not None
@@ -229,8 +233,8 @@ def test_the_catalogs_calls_have_their_class_in_what_a_bundle_holds(
             ArrayType("bool" if name in masks else "float32", s, contiguous_strides(s))
             for name, s in zip(registered.spec.inputs, registered.spec.examples(shape), strict=True)
         ]
-        for request in _bind.compile_requests(registered, args, {}, goal):
-            assert _bundle.class_key(request) in built, (shape, request)
+        for request in planning.compile_requests(registered, args, {}, goal):
+            assert reader.class_key(request) in built, (shape, request)
 
 
 # ----------------------------------------------------------------------------------- command line
@@ -250,7 +254,7 @@ def test_the_command_line_builds_lists_verifies_and_explains(
     assert [c["aligned"] for c in classes] == [[[], ["x", "out"], ["x", "out", "n"]]] * 2
     built = xtarget_cli("bundle", "build", "-o", path, *common, "--jobs", "1", "--json")
     assert built.exit_code == 0, built.output
-    assert json.loads(built.output)["compiled"] == 6
+    assert json.loads(built.stdout)["compiled"] == 6
     assert "up to date" in xtarget_cli("bundle", "build", "-o", path, *common).output
     assert "6 binaries are as they were written" in xtarget_cli("bundle", "verify", path).output
     contents = json.loads(xtarget_cli("bundle", "ls", path, "--json").output)["contents"]
@@ -258,8 +262,8 @@ def test_the_command_line_builds_lists_verifies_and_explains(
     variants = json.loads(xtarget_cli("bundle", "ls", path, "--variants", "--json").output)
     assert any("PTX from sm_80 on" in row["runs_on"] for row in variants["contents"])
     monkeypatch.setenv("XTARGET_BUNDLES", path)
-    monkeypatch.setattr(_bundle, "_bundles", {})
-    monkeypatch.setattr(_bundle, "_of_environment", None)
+    monkeypatch.setattr(reader, "_bundles", {})
+    monkeypatch.setattr(reader, "_of_environment", None)
     (launch,) = json.loads(
         xtarget_cli("explain", "fine", "--target", "nvidia:sm_86", "--json").output
     )
@@ -281,10 +285,24 @@ def test_bad_orders_are_said(library: Path, tmp_path: Path) -> None:
         done = xtarget_cli("bundle", "build", *out, *arguments)
         assert done.exit_code != 0
         assert words in f"{done.output} {done.exception}"
-    spec = replace(_kernels.find("fine").spec, ahead=None)
-    kernel = replace(_kernels.find("fine"), spec=spec)
+    spec = replace(libraries.find("fine").spec, ahead=None)
+    kernel = replace(libraries.find("fine"), spec=spec)
     with pytest.raises(xtarget.CompileError, match="`ahead`"):
         _bundle_classes.classes(kernel, "float32", SM_90, views=False, full=False)
+
+
+def test_a_build_tells_what_it_does_where_there_is_no_terminal(
+    library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the standard error, so that --json stays JSON; also while nothing ends."""
+    monkeypatch.setattr("xtarget._cli.bundle._EVERY", 0.01)
+    words = ("bundle", "build", "-o", str(tmp_path / "a.xtb"), "--target", "nvidia:sm_90")
+    done = xtarget_cli(*words, "--kernel", "fine", "--json")
+    assert json.loads(done.stdout)["errors"] == []
+    lines = done.stderr.splitlines()
+    assert lines[0].endswith("looking for what is there to build")
+    assert len(lines) > 3
+    assert re.fullmatch(r"bundle build, \d+ s: (\d+) of \1 variants, .+", lines[-1])
 
 
 def test_a_file_that_cannot_be_written_is_said_before_anything_is_compiled(
@@ -293,7 +311,7 @@ def test_a_file_that_cannot_be_written_is_said_before_anything_is_compiled(
     order = Order(("fine",), ("float32",), (SM_90,))
     (tmp_path / "file").touch()
     for path in (tmp_path / "file" / "a.xtb", tmp_path):
-        with pytest.raises(xtarget.XTargetError, match=r"be written: (File exists|Is a dir)"):
+        with pytest.raises(xtarget.XTargetError, match=r"written: (Not a dir|it is a folder)"):
             build(order, path, workers=1, seconds=100)
     assert not entries(tmp_path, "*")
 

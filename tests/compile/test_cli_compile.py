@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -10,19 +9,18 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from command_line import exit_code
+from loading import load_file
+from processes import run_python
 
-from xtarget import _cli
+from xtarget import probe
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGETS = ("nvidia:sm_90", "amd:gfx942", "intel:spirv64", "cpu:spirv64")
 
 
 def xtarget(*words: str) -> int:
-    with pytest.raises(SystemExit) as leave:
-        _cli.main(list(words))
-    code = leave.value.code
-    assert isinstance(code, int)
-    return code
+    return exit_code(*words)
 
 
 @pytest.fixture(scope="module")
@@ -36,13 +34,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def checker() -> ModuleType:
-    path = ROOT / "ci" / "check_binaries.py"
-    spec = importlib.util.spec_from_file_location("check_binaries", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_file(ROOT / "ci" / "check_binaries.py")
 
 
 def test_compile_writes_a_binary_and_a_manifest_for_each_target(written: Path) -> None:
@@ -189,7 +181,7 @@ def test_a_file_that_cannot_be_written_is_an_error(
     assert xtarget(*words, "-o", str(tmp_path)) == 1
     captured = capsys.readouterr()
     assert captured.err.startswith(f"error: {tmp_path / 'add-sm_90.cubin'} cannot be written: ")
-    assert captured.err.endswith("choose another with -o.\n")
+    assert captured.err.endswith("Choose another path with -o.\n")
     assert [path.name for path in tmp_path.iterdir()] == ["add-sm_90.cubin"]  # no rest of a write
 
 
@@ -200,3 +192,28 @@ def test_several_launches_are_numbered(tmp_path: Path, capsys: pytest.CaptureFix
     files = [facts["file"] for facts in json.loads(capsys.readouterr().out)]
     assert files == ["sum-sm_90.1.cubin", "sum-sm_90.2.cubin"]
     assert all((tmp_path / file).is_file() for file in files)
+
+
+def check_interpreter_is_refused(folder: Path, *words: str) -> None:
+    done = run_python(
+        *("-m", "xtarget", *words),
+        path=ROOT / "src",
+        cwd=folder,
+        TRITON_INTERPRET="1",
+        XTARGET_CACHE_DIR=str(folder),
+    )
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "TRITON_INTERPRET is set" in done.stderr
+
+
+def test_tritons_interpreter_is_a_sentence(tmp_path: Path) -> None:
+    words = ("compile", "add", "--target", "nvidia:sm_90", "-o", "out")
+    check_interpreter_is_refused(tmp_path, *words)
+
+
+def test_running_under_tritons_interpreter_is_one_sentence_too(tmp_path: Path) -> None:
+    report = next(r for r in probe() if r.vendor == "cpu")
+    if not report.devices:
+        pytest.skip(f"no CPU device: {report.reason}")
+    check_interpreter_is_refused(tmp_path, "run", "exp", "--device", report.devices[0].name)

@@ -15,7 +15,7 @@ pytest.importorskip("triton")
 import xtarget
 from xtarget import Artifact, DeviceInfo, LoadError, Target
 from xtarget.spec import ArrayType
-from xtarget.targets._elf import Elf
+from xtarget.targets._binaries.elf import Elf
 from xtarget.targets.nvidia import cubin
 
 X = ArrayType("float32", (1000,), (1,))
@@ -70,11 +70,13 @@ def test_stages_are_kept_when_asked_for() -> None:
 
 
 def test_the_same_request_gives_the_same_bytes_and_no_path() -> None:
-    from xtarget import _bind, _kernels, _registry
+    from xtarget._devices import registry
+    from xtarget._kernels import libraries
+    from xtarget._launch import planning
 
     target = Target.parse("nvidia:sm_90")
-    (request,) = _bind.compile_requests(_kernels.find("add"), [X, X], {}, target)
-    compiler = _registry.compiler("nvidia")
+    (request,) = planning.compile_requests(libraries.find("add"), [X, X], {}, target)
+    compiler = registry.compiler("nvidia")
     one, two = (compiler.compile(request, target) for _ in range(2))
     assert one == two
     for place in (b"/work", b"/home", b"/tmp", b"kernels/"):
@@ -145,3 +147,41 @@ def test_ptx_is_for_its_arch_and_later_ones() -> None:
         cubin.check_cubin(replace(portable, binary=b"nothing"), device("sm_90"))
     with pytest.raises(LoadError, match="no entry"):
         cubin.check_cubin(replace(portable, entry="sub"), device("sm_90"))
+
+
+#: Instructions that take subnormal numbers for 0, or round as they like, and why they are right:
+#: the range reduction of libdevice's exp, whose argument is subnormal only where the result is 1,
+#: and whose result is scaled by an ordinary product; and a quotient of numbers of ordinary size.
+_OF_EXP = {
+    "fma.rn.ftz.f32",
+    "fma.rm.ftz.f32",
+    "cvt.ftz.sat.f32.f32",
+    "ex2.approx.ftz.f32",
+    "abs.ftz.f32",
+}
+_ROUGH = {
+    "exp": _OF_EXP,
+    "gelu": _OF_EXP | {"div.full.f32"},
+    "softmax": _OF_EXP,
+}
+_LONG = [pytest.param(name, marks=pytest.mark.long) for name in ("float16", "bfloat16")]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", *_LONG])
+@pytest.mark.parametrize(
+    "name", [name for name, spec in sorted(xtarget.catalog().items()) if "float32" in spec.dtypes]
+)
+def test_no_kernel_takes_subnormal_numbers_for_0(name: str, dtype: str) -> None:
+    spec = xtarget.catalog()[name]
+    assert spec.examples is not None
+    kinds = ["bool" if label == "condition" else dtype for label in spec.inputs]
+    arrays = [
+        ArrayType(kind, shape, (shape[1], 1) if len(shape) == 2 else (1,))
+        for kind, shape in zip(kinds, spec.examples((64, 96)), strict=False)
+    ]
+    for options in [{"approximate": "tanh"}, {}] if name == "gelu" else [{}]:
+        for artifact in xtarget.compile(name, *arrays, target="nvidia:sm_90", **options):
+            used = re.findall(r"^\s+(?:@%p\d+ )?([a-z0-9.]+)\s", artifact.texts["ptx"], re.M)
+            assert len(used) > 20
+            rough = {i for i in used if re.search(r"\.(ftz|approx|full)\b", i)}
+            assert rough <= _ROUGH.get(name, set())

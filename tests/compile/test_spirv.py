@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from xtarget._errors import CompileError, UnknownTargetError
-from xtarget._types import Artifact, Parameter, Target
+from xtarget._values.errors import CompileError, UnknownTargetError
+from xtarget._values.types import Artifact, Parameter, Target
 from xtarget.targets import cpu, intel
+from xtarget.targets._binaries.spirv import read_entry_points
 from xtarget.targets._spirv import versions
 from xtarget.targets._spirv.compiler import SpirvCompiler
-from xtarget.targets._spirv_binary import read_entry_points
 
 pytest.importorskip("triton", reason="Triton is not installed, and it is what compiles")
 pytest.importorskip("llvmlite", reason="llvmlite is not installed, and it writes SPIR-V")
@@ -109,7 +109,8 @@ def test_same_bytes_again_and_in_another_process(name: str) -> None:
     assert compiler().compile(request(kernels.CASES[name]), CPU).binary == binary
     script = (
         "import sys; sys.path.insert(0, sys.argv[1]); import spirv_kernels, spirv_requests\n"
-        "from xtarget.targets.cpu import create_compiler\nfrom xtarget._types import Target\n"
+        "from xtarget.targets.cpu import create_compiler\n"
+        "from xtarget._values.types import Target\n"
         "request = spirv_requests.request(spirv_kernels.CASES[sys.argv[2]])\n"
         "artifact = create_compiler().compile(request, Target('cpu', 'spirv64'))\n"
         "sys.stdout.buffer.write(artifact.binary)"
@@ -200,7 +201,7 @@ def forbids_contraction(binary: bytes) -> bool:
 @pytest.mark.skipif(kernels.VERSION < (3, 9), reason="this Triton writes text only")
 @pytest.mark.parametrize("name", ["nan_of_pairs_bf16", "many_fields", "math_fp32"])
 def test_text_where_bitcode_cannot_be_read(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from xtarget.targets._spirv import lowering
+    from xtarget.targets._spirv.frontend import lowering
 
     lower = lowering.lower_to_llvm
 
@@ -284,8 +285,8 @@ class Absent:
         if name.partition(".")[0] == "triton":
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 sys.meta_path.insert(0, Absent())
-from xtarget._errors import CompileError
-from xtarget._types import CompileRequest, KernelSource, Target
+from xtarget._values.errors import CompileError
+from xtarget._values.types import CompileRequest, KernelSource, Target
 from xtarget.targets.cpu import create_compiler
 request = CompileRequest(KernelSource("k", "0" * 64, "k.py", lambda: None), ())
 try:
@@ -311,7 +312,8 @@ assert not {"triton", "llvmlite", "numpy"} & set(sys.modules), "loaded for a fin
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == compiler().fingerprint
-    assert f"llvmlite {versions.llvmlite_version()} spirv " in done.stdout
+    lines = {line.rsplit(" ", 1)[0] for line in done.stdout.splitlines()}
+    assert {f"llvmlite {versions.llvmlite_version()}", "xtarget"} <= lines
     assert compiler().archs() == ("spirv64",)
 
 
@@ -322,7 +324,7 @@ def test_triton_keeps_its_drivers() -> None:
     """Registering a back end must not claim the machine: with ours active there would be two."""
     from triton.backends import backends
 
-    from xtarget.targets._spirv.backend import register
+    from xtarget.targets._spirv.frontend.backend import register
 
     register()
     before = dict(backends)
@@ -334,7 +336,7 @@ def test_triton_keeps_its_drivers() -> None:
 def test_another_back_end_of_the_name_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     from triton.backends import backends
 
-    from xtarget.targets._spirv.backend import register
+    from xtarget.targets._spirv.frontend.backend import register
 
     monkeypatch.setitem(backends, "spirv", backends["nvidia"])
     with pytest.raises(CompileError, match=r"triton\.backends\.nvidia"):

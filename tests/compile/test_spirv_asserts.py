@@ -18,7 +18,7 @@ import triton.language as tl
 from spirv_kernels import Case, empty
 from spirv_run import compiled, device, launch, run
 
-from xtarget._errors import DeviceAssertError
+from xtarget._values.errors import DeviceAssertError
 
 
 @triton.jit
@@ -170,7 +170,7 @@ def test_nothing_is_said_when_assertions_hold(fn: Any) -> None:
 
 
 def test_an_event_and_the_device_tell_too() -> None:
-    from xtarget._types import LaunchConfig
+    from xtarget._values.types import LaunchConfig
 
     made = case(elements, with_one(0, 1000))
     artifact = compiled(made, debug=True)
@@ -219,7 +219,7 @@ def test_a_function_that_combines_values_may_assert(num_warps: int) -> None:
 
 def test_the_sycl_driver_tells_too(monkeypatch: pytest.MonkeyPatch, mark_ran_on: Any) -> None:
     pytest.importorskip("dpctl", reason="dpctl is not installed, which the intel driver stands on")
-    from xtarget._types import LaunchConfig
+    from xtarget._values.types import LaunchConfig
     from xtarget.targets import intel
 
     monkeypatch.setenv("XTARGET_INTEL_DEVICES", "opencl:cpu")

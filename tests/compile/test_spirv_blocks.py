@@ -16,8 +16,10 @@ import triton
 import triton.language as tl
 from spirv_kernels import Case, empty, normal
 from spirv_run import check, compiled, device
+from triton._C.libtriton import amd
 
-from xtarget.targets._spirv.blocks import num_warps
+from xtarget.targets._spirv.frontend.blocks import Work, num_warps, work_of
+from xtarget.targets._triton.reason import read_module
 
 
 @triton.jit
@@ -82,12 +84,6 @@ def test_a_block_of_one_warp_that_becomes_one_thread_stays_that() -> None:
     assert compiled(ROW, lanes="threads").block == (64, 1, 1)
 
 
-def combined(count: int, shape: str, axis: int) -> str:
-    """Triton's IR of reductions."""
-    opening = f'%1 = "tt.reduce"(%0) <{{axis = {axis} : i32}}> ({{\n    ^bb0(%a: f32):\n'
-    return f"    {opening}    }}) : (tensor<{shape}xf32>) -> tensor<1xf32>\n" * count
-
-
 def test_a_block_of_one_warp_that_cannot_become_one_thread_gets_warps(mark_ran_on: Any) -> None:
     """Its atomics are of single lanes."""
     artifact = compiled(COUNTS, lanes="vectors", thread_elements=32)
@@ -98,48 +94,61 @@ def test_a_block_of_one_warp_that_cannot_become_one_thread_gets_warps(mark_ran_o
     check(COUNTS, artifact, "counted")
 
 
+ROWS = (1, (64, 64))
+SUM = (64, 64)
+MANY, SOME = 64 * 128, 64 * 64
+
+
 @pytest.mark.parametrize(
-    ("text", "wanted", "expected"),
+    ("work", "wanted", "expected"),
     [
-        pytest.param("tt.return", 4, 4, id="no_tensor"),
-        pytest.param("tensor<128xf32>", 4, 4, id="few_elements"),
-        pytest.param("tensor<64x128x!tt.ptr<f32>>", 4, 16, id="many_elements"),
-        pytest.param("tensor<64x64xf32>", 4, 4, id="some_elements"),
-        pytest.param("%1 = tt.dot -> tensor<64x64xf32>", 4, 8, id="some_elements_and_a_dot"),
-        pytest.param("tensor<1048576xi8>", 4, 32, id="no_end_of_warps"),
-        pytest.param("tensor<1048576xi8>", 64, 64, id="never_fewer_than_asked_for"),
-        pytest.param(combined(1, "64x64", axis=1), 4, 4, id="one_reduction"),
-        pytest.param(combined(3, "64x64", axis=1), 4, 16, id="reductions"),
-        pytest.param(combined(3, "64x2", axis=1), 1, 1, id="reductions_of_few"),
-        pytest.param(combined(45, "2x2x2x2x2x2x2x2x2", axis=3), 1, 8, id="a_sort"),
+        pytest.param(Work(), 4, 4, id="no_tensor"),
+        pytest.param(Work(128), 4, 4, id="few_elements"),
+        pytest.param(Work(MANY), 4, 16, id="many_elements"),
+        pytest.param(Work(SOME), 4, 4, id="some_elements"),
+        pytest.param(Work(SOME, sums=[SUM]), 4, 8, id="some_elements_and_a_dot"),
+        pytest.param(Work(1 << 20), 4, 32, id="no_end_of_warps"),
+        pytest.param(Work(1 << 20), 64, 64, id="never_fewer_than_asked_for"),
+        pytest.param(Work(SOME, [ROWS]), 4, 4, id="one_reduction"),
+        pytest.param(Work(SOME, [ROWS] * 3), 4, 16, id="reductions"),
+        pytest.param(Work(128, [(1, (64, 2))] * 3), 1, 1, id="reductions_of_few"),
+        pytest.param(Work(512, [(3, (2,) * 9)] * 45), 1, 8, id="a_sort"),
+        pytest.param(Work(SOME, [ROWS], [SUM]), 8, 8, id="a_reduction_and_a_dot"),
+        pytest.param(Work(SOME, [ROWS] * 3, [SUM]), 8, 32, id="reductions_and_a_dot"),
         pytest.param(
-            combined(1, "64x64", axis=1) + "%1 = tt.dot -> tensor<64x64xf32>",
-            8,
-            8,
-            id="a_reduction_and_a_dot",
+            Work(2048 * 16, sums=[(16, 16)]), 1, 16, id="no_more_threads_than_a_dot_has_sums"
         ),
         pytest.param(
-            combined(3, "64x64", axis=1) + "%1 = tt.dot -> tensor<64x64xf32>",
-            8,
-            32,
-            id="reductions_and_a_dot",
-        ),
-        pytest.param(
-            "%3 = tt.dot %0, %1, %2 : tensor<16x2048xf32> * tensor<2048x16xf32> -> "
-            "tensor<16x16xf32> loc(#loc)",
-            1,
-            16,
-            id="no_more_threads_than_a_dot_has_sums",
-        ),
-        pytest.param(
-            "%3 = tt.dot %0, %1, %2 : tensor<8x16x512xf32> * tensor<8x512x8xf32> -> "
-            "tensor<8x16x8xf32>",
-            1,
-            8,
-            id="sums_of_one_matrix_of_a_batch",
+            Work(8 * 16 * 512, sums=[(8, 16, 8)]), 1, 8, id="sums_of_one_matrix_of_a_batch"
         ),
     ],
 )
-def test_warps_of_a_block(text: str, wanted: int, expected: int) -> None:
-    assert num_warps(text, wanted, warp_size=16, thread_elements=32) == expected
-    assert num_warps(text, wanted, warp_size=16, thread_elements=0) == wanted
+def test_warps_of_a_block(work: Work, wanted: int, expected: int) -> None:
+    assert num_warps(work, wanted, warp_size=16, thread_elements=32) == expected
+    assert num_warps(work, wanted, warp_size=16, thread_elements=0) == wanted
+
+
+def test_the_work_of_a_module() -> None:
+    text = """module {
+  tt.func public @f(%p: tensor<64x32x!tt.ptr<f32>>, %x: tensor<16x8xi32>) {
+    %0 = tt.load %p : tensor<64x32x!tt.ptr<f32>>
+    %1 = "tt.reduce"(%0) <{axis = 1 : i32}> ({
+    ^bb0(%a: f32, %b: f32):
+      %s = arith.addf %a, %b : f32
+      tt.reduce.return %s : f32
+    }) : (tensor<64x32xf32>) -> tensor<64xf32>
+    %2 = "tt.scan"(%0) <{axis = 0 : i32, reverse = false}> ({
+    ^bb0(%a: f32, %b: f32):
+      %s = arith.addf %a, %b : f32
+      tt.scan.return %s : f32
+    }) : (tensor<64x32xf32>) -> tensor<64x32xf32>
+    %3 = tt.trans %0 {order = array<i32: 1, 0>} : tensor<64x32xf32> -> tensor<32x64xf32>
+    %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+    %4 = tt.dot %0, %3, %zero : tensor<64x32xf32> * tensor<32x64xf32> -> tensor<64x64xf32>
+    tt.return
+  }
+}
+"""
+    work = work_of(read_module(text, amd.load_dialects))
+    shape = (64, 32)
+    assert work == Work(64 * 64, [(1, shape), (0, shape)], [(64, 64)], False)

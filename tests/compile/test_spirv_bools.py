@@ -14,9 +14,10 @@ pytest.importorskip("llvmlite", reason="llvmlite is not installed, and it writes
 
 sys.path.insert(0, str(Path(__file__).parent))
 from spirv_bools import CASES
+from spirv_passes import passed
 from spirv_run import check, compiled, device
 
-from xtarget.targets._spirv.odd_vectors import widen_odd_vectors
+from xtarget.targets._spirv.llvm.odd_vectors import widen_odd_vectors
 
 #: Threads, or the block's one warp as vectors.
 WAYS = {
@@ -54,7 +55,7 @@ def test_bits(name: str, way: str, mark_ran_on: Any) -> None:
 
 def rewritten(*lines: str) -> list[str]:
     text = "\n".join(["define void @k() {", *(f"  {line}" for line in lines), "}"])
-    return [line.strip() for line in widen_odd_vectors(text).split("\n")[1:-1]]
+    return [line.strip() for line in passed(text, widen_odd_vectors).split("\n")[1:-1]]
 
 
 def test_bits_in_memory_are_bytes() -> None:

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from xtarget import _build
-from xtarget._errors import CompileError
-from xtarget._types import LaunchConfig
+from xtarget._compile import functions
+from xtarget._values.errors import CompileError
+from xtarget._values.types import LaunchConfig
 
 pytest.importorskip("triton", reason="Triton is not installed, and it is what compiles")
 pytest.importorskip("llvmlite", reason="llvmlite is not installed, and it writes SPIR-V")
@@ -32,21 +32,23 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     info = replace(
         real.info, name="small:0", fp64=False, compile_options={"fp64": False, "fp16": False}
     )
-    return SimpleNamespace(info=info, native_key=None, load=real.load, real=real)
+    return SimpleNamespace(
+        info=info, native_key=None, load=real.load, real=real, default_stream=real.default_stream
+    )
 
 
 def test_what_it_has_not_is_refused_with_the_line(small: Any) -> None:
     wide = request(refusals.case(refusals.with_doubles))
     with pytest.raises(CompileError, match=r"64-bit floats \(.* in test_spirv_refusals\.py:\d+: "):
-        _build.function(small, wide)
-    _build.function(small.real, wide)
+        functions.function(small, wide)
+    functions.function(small.real, wide)
 
 
 def test_the_request_goes_first(small: Any) -> None:
     halves = refusals.case(refusals.with_halves)
     with pytest.raises(CompileError, match="16-bit floats"):
-        _build.function(small, request(halves))
-    _build.function(small, request(halves, fp16=True))
+        functions.function(small, request(halves))
+    functions.function(small, request(halves, fp16=True))
 
 
 def test_a_kernel_that_needs_little_runs(small: Any) -> None:
@@ -54,7 +56,7 @@ def test_a_kernel_that_needs_little_runs(small: Any) -> None:
     assert case.arguments is not None
     assert case.expect is not None
     given = case.arguments()
-    function = _build.function(small, request(case))
+    function = functions.function(small, request(case))
     values = [a.ctypes.data if isinstance(a, np.ndarray) else a for a in given]
     stream = small.real.default_stream
     function.launch(LaunchConfig(case.grid), [*values, 0, 0], stream)
@@ -64,9 +66,9 @@ def test_a_kernel_that_needs_little_runs(small: Any) -> None:
 
 
 def test_tritons_own_launching_knows_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    from xtarget._errors import NoDeviceError
     from xtarget._triton_backend import driver
-    from xtarget.targets._spirv.backend import SpirvBackend
+    from xtarget._values.errors import NoDeviceError
+    from xtarget.targets._spirv.frontend.backend import SpirvBackend
 
     def nobody() -> Any:
         raise NoDeviceError("there is none")

@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from spirv_kernels import Case
 from spirv_run import check, compiled, device
 
-from xtarget.targets._spirv.cpu_options import CPU_OPTIONS, PLAIN_OPTIONS
+from xtarget.targets._spirv.frontend.cpu_options import CPU_OPTIONS, PLAIN_OPTIONS
 
 SEED = int(os.environ.get("XTARGET_DOT_SEED", "1"))
 CASES = int(os.environ.get("XTARGET_DOT_CASES", "40"))

@@ -19,8 +19,13 @@ from spirv_kernels import Case, empty, normal
 from spirv_language import CASES, dot3d
 from spirv_run import check, compiled, device, launch
 
-from xtarget.targets._spirv.dot_operands import ADDRESS, place_operands
-from xtarget.targets._spirv.dots import CPU_BYTES, Loops, loop_over_dots
+from xtarget.targets._spirv.frontend.cpu_options import CPU_BYTES
+from xtarget.targets._spirv.frontend.dots import Dot, Loops, Operand, tile_of
+from xtarget.targets._spirv.frontend.types import Type
+from xtarget.targets._spirv.llvm.dot_operands import ADDRESS, place_operands
+from xtarget.targets._spirv.llvm.printer import printed
+from xtarget.targets._spirv.llvm.reader import read
+from xtarget.targets._spirv.llvm.text import Layout
 
 #: Types of the operands, the sum and their NumPy types, and the tolerance.
 KINDS: dict[str, Any] = {
@@ -189,13 +194,11 @@ def test_a_small_dot_and_one_without_room_stay_unrolled() -> None:
 
 
 def test_a_sum_with_fewer_elements_than_threads_stays_unrolled() -> None:
-    line = (
-        "    %d = tt.dot %a, %b, %c : tensor<16x4096xf32, #a> * tensor<4096x16xf32, #b> -> "
-        "tensor<16x16xf32, #c>"
-    )
-    few, many = (Loops(warps, 16, 1 << 20, "gpu.barrier") for warps in (1, 32))
-    assert loop_over_dots(line, many) == (line, 0)
-    assert "scf.for" in loop_over_dots(line, few)[0]
+    few, many = (Loops(warps, 16, 1 << 20) for warps in (1, 32))
+    operand = Operand(None, Type("f32", (16, 16)))
+    dot = Dot(0, operand, operand, operand, "f32", (), 16, 16, 4096)
+    assert tile_of(dot, many) is None
+    assert tile_of(dot, few) is not None
 
 
 def test_places_are_those_of_each_function() -> None:
@@ -208,11 +211,15 @@ define void @f(ptr addrspace(1) %p) {{
   %d = getelementptr float, ptr addrspace(1) %p, i32 1
   store float 0.0, ptr addrspace(1) %c
   store float 0.0, ptr addrspace(1) %d
+  ret void
 }}
 define void @g(ptr addrspace(1) %c) {{
   store float 0.0, ptr addrspace(1) %c
+  ret void
 }}"""
-    text = "\n".join(place_operands(given.splitlines(), 64))
+    module = read(given.lstrip(), "f", Layout(num_warps=1, warp_size=16, shared_bytes=64))
+    place_operands(module)
+    text = printed(module)
     assert "%b = getelementptr i8, ptr addrspace(3) @global_smem, i64 96" in text
     assert "%c = getelementptr float, ptr addrspace(3) %b, i32 1" in text
     assert text.count("store float 0.0, ptr addrspace(3) %c") == 1

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from loading import load_file
 
-from xtarget._errors import CompileError
+from xtarget._values.errors import CompileError
 
 pytest.importorskip("triton", reason="Triton is not installed, and it is what compiles")
 pytest.importorskip("llvmlite", reason="llvmlite is not installed, and it writes SPIR-V")
@@ -24,13 +25,10 @@ from spirv_kernels import Case, empty
 from spirv_run import assert_close, compiled, run
 from triton.language.extra import libdevice
 
-from xtarget.targets._spirv import libdevice_nv
+from xtarget.targets._spirv.library import definitions, libdevice_nvidia
 
-#: What is refused by name: no counterpart that gives the same.
-REFUSED = re.compile(
-    r"(fma|div|rcp|sqrt|add|sub|mul|double2float|(u?int|u?ll)2(float|double))_r[zdu]"
-    r"|rcp64h|rsqrt_rn|jn|yn|erfcinv|normcdfinv"
-)
+#: What is refused by name: an approximation by NVIDIA's hardware.
+REFUSED = {"rcp64h"}
 COUNT = 64
 
 
@@ -242,33 +240,130 @@ def nearest(value: float, width: int, is_signed: bool) -> int:
     return low if value < low else high - 1 if value >= high else int(value)
 
 
-def test_every_other_function_is_refused_by_its_name() -> None:
-    from triton.language.extra.cuda import libdevice as nvidia
-    from triton.language.extra.hip import libdevice as amd
-
-    source = inspect.getsource(nvidia)
-    bodies = dict(re.findall(r"^def (\w+)\((.*?)(?=^@core.extern|\Z)", source, re.M | re.S))
-    undefined = {
-        name
-        for name, body in bodies.items()
-        if not hasattr(amd, name)
-        and not all(
-            libdevice_nv.define(symbol, 16) for symbol in set(re.findall(r'"(__nv_\w+)"', body))
-        )
-    }
-    assert all(REFUSED.fullmatch(name) for name in undefined), undefined
-    assert {"rcp64h", "jn", "erfcinv", "add_rz"} <= undefined
-    module = libdevice_nv.module()
-    assert all(hasattr(module, name) for name in bodies)
-
-
 @triton.jit
-def towards_zero(x, o, B: tl.constexpr):
+def high_word(x, o, B: tl.constexpr):
     i = tl.arange(0, B)
-    tl.store(o + i, libdevice.add_rz(tl.load(x + i), 1.0))
+    tl.store(o + i, libdevice.rcp64h(tl.load(x + i)))
 
 
 def test_what_is_refused_names_the_line() -> None:
-    case = Case(towards_zero, {"x": "*fp32", "o": "*fp32"}, {"B": 16})
-    with pytest.raises(CompileError, match=r"__nv_fadd_rz \(test_spirv_libdevice_nv\.py:\d+: "):
+    case = Case(high_word, {"x": "*fp64", "o": "*fp64"}, {"B": 16})
+    with pytest.raises(CompileError, match=r"__nv_rcp64h \(test_spirv_libdevice_nv\.py:\d+: "):
         compiled(case)
+
+
+#: NVIDIA's functions that AMD's module has too, reached by `tl.extra.cuda.libdevice`, and the same
+#: in NumPy or Python.
+OF_ONE = {
+    "round": lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x),
+    **{name: getattr(np, name) for name in
+       ("floor", "ceil", "trunc", "rint", "abs", "sqrt", "exp2", "exp", "expm1", "sin", "cos",
+        "tan", "sinh", "cosh", "tanh", "log", "log2", "log10", "log1p")},
+    **{name: getattr(np, "arc" + name[1:]) for name in
+       ("asin", "acos", "atan", "asinh", "acosh", "atanh")},
+    "nearbyint": np.rint,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    **{name: np.vectorize(getattr(math, name)) for name in ("erf", "erfc", "lgamma")},
+    "isnan": np.isnan,
+    "isinf": np.isinf,
+    "signbit": np.signbit,
+    "llrint": np.rint,
+    "llround": lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x),
+}  # fmt: skip
+OF_TWO = {
+    "pow": lambda x, y: np.float_power(np.abs(x), y),
+    "atan2": np.arctan2,
+    "fmod": np.fmod,
+    "hypot": np.hypot,
+    "copysign": np.copysign,
+    "nextafter": np.nextafter,
+}
+#: What is as it is in NumPy to the bit, zeros' signs aside.
+SAME = "round floor ceil trunc rint abs nearbyint isnan isinf signbit llrint llround fmod"
+INSIDE = ("asin", "acos", "atanh")  # for what lies in [-1, 1]
+TIES = [0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 0.49999997, -0.49999997, 8388607.5, -0.0, 0.0, 1e30]
+ENDS = [np.nan, np.inf, -np.inf]
+
+
+def arguments(name: str, dtype: Any) -> Any:
+    rng = np.random.default_rng(3)
+    some = rng.standard_normal(COUNT) * (0.4 if name in INSIDE else 3)
+    if name in ("sqrt", "rsqrt", "acosh", "lgamma", "pow") or name.startswith("log"):
+        some = np.abs(some) + 1.0
+    if name in SAME.split():
+        ends = ENDS if not name.startswith(("ll", "fmod")) else []
+        some = np.concatenate([TIES, ends, some])[:COUNT]
+        some = np.where(np.abs(some) > 1e29, 1e9, some) if name.startswith(("ll", "fmod")) else some
+    if name in ("isnan", "isinf"):
+        some[:3] = ENDS
+    return some.astype(dtype)
+
+
+@pytest.mark.parametrize(("type_", "tolerance"), [("float32", 4e-6), ("float64", 1e-13)])
+def test_names_that_amd_has_too_by_nvidias_module(
+    tmp_path: Path, type_: str, tolerance: float
+) -> None:
+    """Inference servers write `tl.extra.cuda.libdevice.round`."""
+    dtype = np.dtype(type_)
+    file = tmp_path / "by_nvidias_module.py"
+    lines = ["import triton", "import triton.language as tl", "", "", "@triton.jit"]
+    lines += ["def kernel(x, y, o, B: tl.constexpr):", "    i = tl.arange(0, B)"]
+    names = [*OF_ONE, *OF_TWO]
+    for row, name in enumerate(names):
+        given = f"tl.load(x + {row} * B + i)" + f", tl.load(y + {row} * B + i)" * (name in OF_TWO)
+        lines.append(f"    v{row} = tl.extra.cuda.libdevice.{name}({given})")
+        lines.append(f"    tl.store(o + {row} * B + i, v{row})")
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    module = load_file(file)
+    x = np.stack([arguments(name, dtype) for name in names])
+    y = (np.random.default_rng(4).standard_normal(x.shape) + 0.125).astype(dtype)
+    out = empty(len(names), COUNT, dtype=dtype)
+    signature = dict.fromkeys("xyo", "*fp32" if dtype.itemsize == 4 else "*fp64")
+    run(Case(module.kernel, signature, {"B": COUNT}, lambda: [x, y, out], num_warps=1))
+    for name, a, b, got in zip(names, x, y, out, strict=True):
+        wide = a if name == "nextafter" else a.astype(np.float64)
+        other = b if name == "nextafter" else b.astype(np.float64)
+        with np.errstate(invalid="ignore"):
+            expected = OF_TWO[name](wide, other) if name in OF_TWO else OF_ONE[name](wide)
+        limit = 0 if name in SAME.split() or name == "nextafter" else tolerance
+        assert_close(got, np.asarray(expected).astype(dtype), limit, name)
+
+
+@triton.jit
+def integers_by_nvidia(x, o, B: tl.constexpr):
+    i = tl.arange(0, B)
+    a = tl.load(x + i)
+    tl.store(o + i, tl.extra.cuda.libdevice.clz(a))
+    tl.store(o + B + i, tl.extra.cuda.libdevice.popc(a))
+    tl.store(o + 2 * B + i, tl.extra.cuda.libdevice.abs(a))
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_integers_by_nvidias_module(dtype: Any) -> None:
+    bits = np.dtype(dtype).itemsize * 8
+    rng = np.random.default_rng(9)
+    x = rng.integers(-(2**31), 2**31, COUNT).astype(dtype) * 3
+    x[:4] = 0, -1, 1, np.iinfo(dtype).min + 1
+    out = empty(3, COUNT, dtype=dtype)
+    signature = dict.fromkeys("xo", f"*i{bits}")
+    run(Case(integers_by_nvidia, signature, {"B": COUNT}, lambda: [x, out], num_warps=1))
+    plain = [int(v) % 2**bits for v in x]
+    assert out[0].tolist() == [bits - v.bit_length() for v in plain]
+    assert out[1].tolist() == [v.bit_count() for v in plain]
+    assert out[2].tolist() == np.abs(x).tolist()
+
+
+def test_every_function_of_nvidias_module_is_defined_or_refused_for_a_reason() -> None:
+    from triton.language.extra.cuda import libdevice as nvidia
+
+    source = inspect.getsource(nvidia)
+    bodies = dict(re.findall(r"^def (\w+)\((.*?)(?=^@core.extern|\Z)", source, re.M | re.S))
+    missing = {
+        name
+        for name, body in bodies.items()
+        if definitions.assemble(re.findall(r'"(__nv_\w+)"', body), 16)[1]
+    }
+    assert len(bodies) > 150
+    assert missing == REFUSED
+    module = libdevice_nvidia.module()
+    assert all(hasattr(module, name) for name in bodies)

@@ -4,7 +4,6 @@ that spirv-val takes, and NumPy's result. Long tests, but for one of each.
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from dataclasses import replace
 from functools import cache
@@ -14,9 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from loading import load_file
 
 import xtarget
-from xtarget import _bind, _run
+from xtarget._launch import planning, run
+from xtarget._launch.classes import Classes
 
 pytest.importorskip("triton", reason="Triton is not installed, and it is what compiles")
 pytest.importorskip("llvmlite", reason="llvmlite is not installed, and it writes SPIR-V")
@@ -93,14 +94,7 @@ def bits(value: Any) -> bytes:
 @cache
 def oracle() -> Any:
     """tests/kernels/oracle.py."""
-    spec = importlib.util.spec_from_file_location(
-        "kernels_oracle", HERE.parent / "kernels" / "oracle.py"
-    )
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_file(HERE.parent / "kernels" / "oracle.py", name="kernels_oracle")
 
 
 def inputs(name: str) -> list[tuple[Any, dict[str, Any]]]:
@@ -127,7 +121,7 @@ def inputs(name: str) -> list[tuple[Any, dict[str, Any]]]:
 def test_catalog(
     name: str, num_warps: int, size: int, monkeypatch: pytest.MonkeyPatch, mark_ran_on: Any
 ) -> None:
-    request_of = _bind._request
+    request_of = planning._request
     sized_options = (("warp_size", size),)
 
     def sized(*given: Any) -> Any:
@@ -135,8 +129,9 @@ def test_catalog(
         options = (*request.options, *sized_options)
         return replace(request, num_warps=num_warps, options=options), slots
 
-    monkeypatch.setattr(_bind, "_request", sized)
-    monkeypatch.setattr(_run, "_calls", {})
+    monkeypatch.setattr(planning, "_request", sized)
+    monkeypatch.setattr(run, "_calls", {})
+    monkeypatch.setattr(run, "_classes", Classes())
     info = device().info
     mark_ran_on("cpu", info.runs_on, info.product)
     for args, options in inputs(name):

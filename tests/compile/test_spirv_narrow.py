@@ -19,12 +19,13 @@ import spirv_kernels
 import triton
 import triton.language as tl
 from spirv_kernels import Case, empty, normal
+from spirv_passes import passed
 from spirv_requests import request
 from spirv_run import CPU, check
 
-from xtarget._errors import CompileError
+from xtarget._values.errors import CompileError
 from xtarget.targets import cpu
-from xtarget.targets._spirv.narrow import narrowed
+from xtarget.targets._spirv.llvm.narrow import narrow
 
 _VECTOR = re.compile(r"<(\d+) x (half|float|double|i\d+)>")
 _BYTES = {"half": 2, "float": 4, "double": 8}
@@ -86,7 +87,7 @@ define void @k(ptr addrspace(1) %p, <16 x half> %h, <16 x i64> %l, <16 x i32> %i
 @pytest.mark.parametrize("most", WIDTHS)
 def test_what_is_left_is_within_the_width(most: int) -> None:
     assert len(refused(MODULE, most)) >= 7
-    text = narrowed(MODULE, half_math=False, function_bytes=most)
+    text = passed(MODULE, narrow, half_math=False, function_bytes=most)
     llvm.parse_assembly(text).verify()
     assert refused(text, most) == []
     assert "zext <16 x i1>" in text, "a selection of constants, which no function is needed for"
@@ -97,12 +98,12 @@ def test_what_is_left_is_within_the_width(most: int) -> None:
 
 def test_a_fused_product_of_halves_is_rounded_once() -> None:
     """In double: its sum of three halves, as a float, would be rounded before it becomes a half."""
-    text = narrowed(MODULE, half_math=False, function_bytes=64)
+    text = passed(MODULE, narrow, half_math=False, function_bytes=64)
     assert "@llvm.fma.v8f64(" in text
 
 
 def test_everything_stays_where_there_is_all() -> None:
-    text = narrowed(MODULE, half_math=True, function_bytes=0)
+    text = passed(MODULE, narrow, half_math=True, function_bytes=0)
     assert sorted(text.split("\n")) == sorted(MODULE.split("\n"))
 
 

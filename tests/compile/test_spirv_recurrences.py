@@ -17,13 +17,14 @@ import triton.language as tl
 
 sys.path.insert(0, str(Path(__file__).parent))
 from spirv_kernels import Case, empty, normal
+from spirv_passes import passed
 from spirv_run import check, compiled, device
 
-from xtarget.targets._spirv.cpu_options import CPU_OPTIONS
-from xtarget.targets._spirv.recurrences import separate_recurrences
+from xtarget.targets._spirv.frontend.cpu_options import CPU_OPTIONS
+from xtarget.targets._spirv.llvm.recurrences import separate_recurrences
 
 
-def loop(type_: str, barrier: str = "  call void @_Z7barrierj(i32 3)") -> str:
+def loop(type_: str, barrier: str = "  call void @_Z7barrierj(i32 3)\n") -> str:
     return f"""
 define {type_} @k({type_} %a, {type_} %b, i32 %n) {{
 entry:
@@ -33,8 +34,7 @@ loop:                                             ; preds = %loop, %entry
   %i = phi i32 [ 0, %entry ], [ %next, %loop ]
   %p = phi {type_} [ %a, %entry ], [ %q, %loop ]
   %q = phi {type_} [ %b, %entry ], [ %p, %loop ]
-{barrier}
-  %next = add i32 %i, 1
+{barrier}  %next = add i32 %i, 1
   %more = icmp slt i32 %next, %n
   br i1 %more, label %loop, label %end
 
@@ -47,7 +47,7 @@ declare void @_Z7barrierj(i32)"""
 
 @pytest.mark.parametrize("type_", ["float", "double", "half", "i1", "i8", "i32", "i64"])
 def test_a_loop_takes_no_phi_of_its_own(type_: str) -> None:
-    text = separate_recurrences(loop(type_))
+    text = passed(loop(type_), separate_recurrences)
     llvm.parse_assembly(text).verify()
     assert "[ %q, %loop ]" not in text
     assert "[ %p, %loop ]" not in text
@@ -65,7 +65,7 @@ def test_a_loop_takes_no_phi_of_its_own(type_: str) -> None:
     ],
 )  # fmt: skip
 def test_other_loops_stay_as_they_are(text: str) -> None:
-    assert separate_recurrences(text) == text
+    assert passed(text, separate_recurrences) == text
 
 
 @triton.jit

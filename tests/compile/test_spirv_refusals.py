@@ -25,10 +25,11 @@ from spirv_run import compiled, device, launch, run
 from triton.experimental import gluon
 from triton.language.extra import hip
 
-from xtarget._errors import CompileError
-from xtarget._types import Target
+from xtarget._values.errors import CompileError
+from xtarget._values.types import Target
 from xtarget.targets import intel
-from xtarget.targets._spirv.diagnose import Stage, reason, told
+from xtarget.targets._spirv.frontend.diagnose import Stage, reason
+from xtarget.targets._triton.reason import told
 
 
 @gluon.jit

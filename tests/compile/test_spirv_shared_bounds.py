@@ -23,9 +23,9 @@ from spirv_kernels import Case
 from spirv_requests import request
 from spirv_run import CPU, assert_close, device, device_options
 
-from xtarget._types import LaunchConfig
+from xtarget._values.types import LaunchConfig
 from xtarget.targets import cpu
-from xtarget.targets._spirv.client import worker
+from xtarget.targets._spirv.worker.client import worker
 
 BAND, PATTERN = 2048, 0x7FA5A5A5
 _SHARED = re.compile(

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from xtarget._types import Artifact, Target
+from xtarget._values.types import Artifact, Target
 from xtarget.targets import cpu, intel
-from xtarget.targets._spirv_binary import read_entry_points
+from xtarget.targets._binaries.spirv import read_entry_points
 
 pytest.importorskip("triton", reason="Triton is not installed, and it is what compiles")
 pytest.importorskip("llvmlite", reason="llvmlite is not installed, and it writes SPIR-V")

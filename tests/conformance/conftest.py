@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,9 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 from emulated import emulated_devices, only_emulated
+from loading import load_file
 
-from xtarget import _registry
-from xtarget._types import Artifact, CompileRequest, KernelSource, ProbeReport
+from xtarget._devices import registry
+from xtarget._values.types import Artifact, CompileRequest, KernelSource, ProbeReport
 from xtarget.targets.base import Buffer, Device, Driver, Function, Stream
 
 _KERNELS = Path(__file__).with_name("conformance_kernels.py")
@@ -49,7 +48,7 @@ class Vendor:
 
     @property
     def driver(self) -> Driver:
-        return _registry.driver(self.name)
+        return registry.driver(self.name)
 
     @property
     def rounds(self) -> int:
@@ -90,7 +89,7 @@ class Vendor:
                 aligned=tuple(aligned),
                 num_warps=num_warps,
             )
-            compiler = _registry.compiler(self.name)
+            compiler = registry.compiler(self.name)
             self.artifacts[key] = compiler.compile(request, self.device.info.target)
         return self.artifacts[key]
 
@@ -103,13 +102,7 @@ class Vendor:
 @cache
 def _kernels() -> Any:
     """The kernels' module; imports Triton."""
-    spec = importlib.util.spec_from_file_location("conformance_kernels", _KERNELS)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_file(_KERNELS, register=True)
 
 
 @contextmanager
@@ -128,11 +121,11 @@ def _open(id_: str, name: str, environment: Mapping[str, str]) -> Vendor | str:
     if id_ not in _opened:
         with _environment(environment):
             # a vendor whose library may block is asked in a child process first
-            report = _registry.driver(name).probe() if environment else _registry.probe(name)
+            report = registry.driver(name).probe() if environment else registry.probe(name)
             if report.devices:
                 names = [info.name for info in report.devices]
                 ordinal = names.index(id_) if id_ in names else 0
-                device = _registry.driver(name).open(ordinal)
+                device = registry.driver(name).open(ordinal)
                 _opened[id_] = Vendor(id_, name, environment, device, report, ordinal)
             else:
                 _opened[id_] = str(report.reason)

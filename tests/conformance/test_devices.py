@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from xtarget import NoDeviceError, OutOfMemoryError, XTargetError
-from xtarget._types import DeviceInfo, ProbeReport
+from xtarget._values.types import DeviceInfo, ProbeReport
 
 _RUNS_ON = ("silicon", "CPU runtime", "emulator", "stand-in", "fake")
 
@@ -46,7 +46,7 @@ def test_open_imports_neither_triton_nor_torch(vendor: Any) -> None:
     code = (
         "import sys\n"
         f"sys.path[:] = {sys.path!r}\n"
-        "from xtarget import _registry\n"
+        "from xtarget._devices import registry as _registry\n"
         f"_registry.driver({vendor.name!r}).open({vendor.ordinal}).close()\n"
         "assert 'triton' not in sys.modules and 'torch' not in sys.modules\n"
     )

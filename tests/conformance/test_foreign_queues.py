@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from xtarget import DriverError, LaunchError
-from xtarget._types import LaunchConfig
+from xtarget._values.types import LaunchConfig
 
 BLOCK = 1024
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from xtarget import XTargetError
-from xtarget._types import LaunchConfig
+from xtarget._values.types import LaunchConfig
 
 BLOCK = 1024
 _SCALARS = (

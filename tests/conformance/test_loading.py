@@ -11,7 +11,7 @@ import pytest
 from elf_writer import make_elf
 
 from xtarget import LoadError, OutOfResourcesError, XTargetError
-from xtarget._types import LaunchConfig, Target
+from xtarget._values.types import LaunchConfig, Target
 
 #: Vendors whose run time compiles SPIR-V at load.
 SPIRV_ONLY = pytest.mark.only_vendor("cpu", "intel")

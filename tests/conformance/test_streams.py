@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import gc
+import os
 from typing import Any
 
 import numpy as np
 import pytest
 
 from xtarget import DriverError
-from xtarget._types import LaunchConfig
+from xtarget._values.types import LaunchConfig
 
 BLOCK = 1024
 
@@ -145,7 +146,8 @@ def test_elapsed_time(vendor: Any, memory: Any, slow_fill: Any) -> None:
     assert start.elapsed_ms(start) == 0
     assert empty.elapsed_ms(start) >= 0
     assert 0 <= empty.elapsed_ms(start) <= end.elapsed_ms(start) < 60_000
-    if vendor.device.info.runs_on != "fake":  # which skips the rounds
+    # a fake device skips the rounds; AMD's run time on a model has no clock (tests/rocm_rig)
+    if vendor.device.info.runs_on != "fake" and "HSA_MODEL_LIB" not in os.environ:
         assert end.elapsed_ms(empty) > 0.1, "three million dependent steps take longer"
     for event in (start, empty, end):
         event.close()

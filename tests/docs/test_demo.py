@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
-import subprocess
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
+from loading import load_file
+from processes import run_python
 
 import xtarget
 
@@ -19,14 +17,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 @pytest.fixture(scope="module")
 def generator() -> ModuleType:
-    spec = importlib.util.spec_from_file_location(
-        "make_insolation", EXAMPLES / "make_insolation.py"
-    )
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_file(EXAMPLES / "make_insolation.py")
 
 
 def test_the_shipped_input_is_what_its_program_makes(generator: ModuleType) -> None:
@@ -52,16 +43,7 @@ def test_the_demo_runs_and_says_what_on() -> None:
     if not report.devices:
         pytest.skip(f"no CPU device: {report.reason}")
     device = report.devices[0]
-    root = EXAMPLES.parent
-    path = os.pathsep.join([str(root / "src"), os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run(
-        [sys.executable, str(EXAMPLES / "demo.py")],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-        env={**os.environ, "PYTHONPATH": path, "XTARGET_DEVICE": device.name},
-    )
+    done = run_python(str(EXAMPLES / "demo.py"), seconds=300, XTARGET_DEVICE=device.name)
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"running on {device.name}: {device.product} ({device.runs_on})" in done.stdout
     assert done.stdout.count("   right") == 4

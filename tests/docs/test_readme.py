@@ -7,9 +7,11 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+from processes import run_python
 
 import xtarget
 
@@ -91,15 +93,6 @@ def test_console_commands_are_commands() -> None:
         assert done.returncode == 0, (line, done.stderr)
 
 
-def test_every_environment_variable_is_described() -> None:
-    used = set()
-    for path in (ROOT / "src").rglob("*.py"):
-        used |= set(re.findall(r"XTARGET_[A-Z_]+[A-Z]", path.read_text(encoding="utf-8")))
-    assert used >= {"XTARGET_DEVICE", "XTARGET_CACHE_DIR"}
-    described = set(re.findall(r"^\| `(XTARGET_\w+)`", README, re.MULTILINE))
-    assert used == described
-
-
 def test_every_kernel_and_extra_is_named() -> None:
     listed = README.partition("today: ")[2].partition(".")[0]
     own = set(re.split(r"[,;\s]+", listed))
@@ -112,3 +105,63 @@ def test_links_lead_somewhere() -> None:
         for link in re.findall(r"\]\(([^)#]+)\)", prose):
             if "://" not in link:
                 assert (page.parent / link).exists(), f"{page.name} links to {link}"
+
+
+def test_the_readme_is_a_package_page_too() -> None:
+    """There, links have nothing to be relative to."""
+    prose = re.sub(r"`[^`\n]*`", "", README)
+    assert [link for link in re.findall(r"\]\(([^)]+)\)", prose) if "://" not in link] == []
+    for name in re.findall(r"`((?:[a-z_]+/)+[A-Za-z_.-]+\.(?:md|sh|py))`", README):
+        assert (ROOT / name).exists() or (ROOT / "tests" / name).exists(), name
+
+
+def test_a_source_package_has_the_files_that_the_readme_names() -> None:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        targets = tomllib.load(file)["tool"]["hatch"]["build"]["targets"]
+    packed = {folder.strip("/") for folder in targets["sdist"]["include"]}
+    named = re.findall(r"`((?:[a-z_]+/)+[A-Za-z_.-]+)", README)
+    folders = {name.partition("/")[0] for name in named if (ROOT / name).exists()}
+    assert {"docs", "ci", "kernels"} <= folders
+    assert folders <= packed
+
+
+def test_what_the_readme_installs_is_there() -> None:
+    """Nothing by a name that the index does not have; no extra that the project does not."""
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        project = tomllib.load(file)["project"]
+    extras = set(project["optional-dependencies"])
+    commands = re.findall(r'pip install "([^"]+)"', README)
+    assert len(commands) >= 7
+    for what in commands:
+        place, _, given = what.rstrip("]").partition("[")
+        assert place in (".", f"dist/xtarget-{project['version']}-py3-none-any.whl", "xtarget")
+        assert set(given.split(",")) <= extras
+    installed = README.partition("## Install")[2].partition("\n## ")[0]
+    assert installed.index('".[cpu,compile]"') < installed.index('"xtarget[')
+
+
+def test_the_figures_of_compiling_are_what_is_printed_today(tmp_path: Path) -> None:
+    pytest.importorskip("triton", reason="Triton is not installed, and it is what compiles")
+    command, _, rest = README.partition("$ xtarget compile add ")[2].partition("\n")
+    done = run_python(
+        "-m",
+        "xtarget",
+        "compile",
+        "add",
+        *command.split(),
+        path=ROOT / "src",
+        cwd=tmp_path,
+        check=True,
+    )
+    told = rest.partition("$ ")[0]
+    assert re.sub(r"[0-9]+ bytes", "", done.stdout) == re.sub(r"[0-9]+ bytes", "", told)
+    sizes = [[int(n) for n in re.findall(r"([0-9]+) bytes", text)] for text in (done.stdout, told)]
+    for now, then in zip(*sizes, strict=True):
+        assert then == pytest.approx(now, rel=0.15)  # a few bytes may come and go
+
+
+def test_the_explanation_is_what_is_printed_today() -> None:
+    pytest.importorskip("triton", reason="Triton is not installed, and its version is in the key")
+    told = README.partition("xtarget explain add --target nvidia:sm_86\n")[2].splitlines()
+    done = run(sys.executable, "-m", "xtarget", "explain", "add", "--target", "nvidia:sm_86")
+    assert done.stdout.splitlines()[:2] == told[:2], done.stderr

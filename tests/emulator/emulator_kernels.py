@@ -92,9 +92,15 @@ def atomics(x, o, block: tl.constexpr):
 
 
 @triton.jit
-def signed_max(x, o, block: tl.constexpr):
-    value = tl.load(x + tl.arange(0, block))
-    tl.atomic_max(o + tl.abs(value) % 8, value)
+def atomic_max_of_all(x, o, old, block: tl.constexpr):
+    i = tl.arange(0, block)
+    tl.store(old + i, tl.atomic_max(o + i % 8, tl.load(x + i)))
+
+
+@triton.jit
+def atomic_min_of_all(x, o, old, block: tl.constexpr):
+    i = tl.arange(0, block)
+    tl.store(old + i, tl.atomic_min(o + i % 8, tl.load(x + i)))
 
 
 @triton.jit
@@ -262,3 +268,25 @@ def all_sums(x, partial, count, o, n: tl.constexpr, block: tl.constexpr):
         pass
     tl.debug_barrier()
     tl.store(o + pid, tl.sum(tl.load(partial + tl.arange(0, n)), 0))
+
+
+@triton.jit
+def one_value_by_all(x, o, block: tl.constexpr):
+    """Lanes of all warps store the same value to a place, and read it back."""
+    i = tl.arange(0, block)
+    tl.store(o + i % 8, tl.load(x))
+    tl.store(o + 8 + i, tl.load(o + i % 8))
+
+
+@triton.jit
+def lanes_disagree(x, o, block: tl.constexpr):
+    """Two neighbours, of one warp, store different values to a place."""
+    i = tl.arange(0, block)
+    tl.store(o + i // 2, tl.load(x + i))
+
+
+@triton.jit
+def one_value_then_others(x, o, block: tl.constexpr):
+    i = tl.arange(0, block)
+    tl.store(o + i % 8, tl.load(x))
+    tl.store(o + i % 8, tl.load(x + i))

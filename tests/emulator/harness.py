@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
-import importlib.util
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
+from loading import load_file
 
-from xtarget import _registry
-from xtarget._types import Artifact, CompileRequest, KernelSource, LaunchConfig, Target
+from xtarget._devices import registry
+from xtarget._values.types import Artifact, CompileRequest, KernelSource, LaunchConfig, Target
 from xtarget.targets.base import Device
 
 ARCHS = ("gfx1100", "gfx1201", "gfx90a", "gfx942", "gfx950")
+SHORT_ARCHS = ("gfx1100", "gfx942")
 _KERNELS = Path(__file__).with_name("emulator_kernels.py")
 
 
-@cache
-def _module(path: Path) -> Any:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+_module = cache(load_file)
+
+
+def by_arch(cases: Iterable[Any], is_short: Callable[[Any, str], bool]) -> list[Any]:
+    """Each case on each arch, as pytest's parameters; those that are not short are the long tier's.
+    Most suites have one arch of RDNA and one of CDNA in the short tier (`SHORT_ARCHS`).
+    """
+    return [
+        pytest.param(
+            case,
+            arch,
+            id=f"{getattr(case, '__name__', case)}-{arch}",
+            marks=() if is_short(case, arch) else pytest.mark.long,
+        )
+        for case in cases
+        for arch in ARCHS
+    ]
 
 
 @cache
@@ -48,7 +60,7 @@ def compiled(
         num_stages=num_stages,
         options=options,
     )
-    return _registry.compiler("amd").compile(request, Target("amd", arch))
+    return registry.compiler("amd").compile(request, Target("amd", arch))
 
 
 _devices: dict[str, Device] = {}
@@ -58,7 +70,7 @@ def device(arch: str) -> Device:
     """This suite's own handle: a kernel that fails loses it, and then there is another one."""
     there = _devices.get(arch)
     if there is None or getattr(there.hip, "lost", ""):  # type: ignore[attr-defined]
-        there = _devices[arch] = _registry.driver("emu").open(ARCHS.index(arch))
+        there = _devices[arch] = registry.driver("emu").open(ARCHS.index(arch))
     return there
 
 

@@ -20,10 +20,10 @@ from xtarget import (
     UnsupportedInstruction,
     XTargetError,
 )
-from xtarget._types import Artifact, LaunchConfig
-from xtarget.targets.amd.emulator.decode import decode
-from xtarget.targets.amd.emulator.launch import Image, Limits
-from xtarget.targets.amd.emulator.memory import Arena
+from xtarget._values.types import Artifact, LaunchConfig
+from xtarget_emulator.decode import decode
+from xtarget_emulator.launch import Image, Limits
+from xtarget_emulator.memory import Arena
 
 _X = np.arange(256, dtype=np.float32)
 
@@ -132,6 +132,21 @@ def test_code_with_relocations() -> None:
     assert binary != code.binary
     with pytest.raises(LoadError, match=r"has relocations \(\.comment\), which the emulator"):
         device("gfx1100").load(replace(code, binary=bytes(binary)))
+
+
+def test_code_that_is_said_to_lie_far_away() -> None:
+    """Its memory would be taken in full: gigabytes for a file of kilobytes."""
+    binary = bytearray(_copy("gfx942").binary)
+    (table,) = struct.unpack_from("<Q", binary, 40)
+    (count,) = struct.unpack_from("<H", binary, 60)
+    for at in range(table, table + 64 * count, 64):
+        (flags,) = struct.unpack_from("<Q", binary, at + 8)
+        if flags & 4:  # executable
+            struct.pack_into("<Q", binary, at + 16, 3 << 30)
+    arena = Arena(4 << 30)
+    with pytest.raises(LoadError, match=r"asks for 3,22\d,\d+,\d+ bytes of the device's memory"):
+        Image(bytes(binary), "gfx942", arena)
+    assert arena.used == 0
 
 
 def test_a_kernel_that_is_not_there() -> None:

@@ -11,10 +11,10 @@ from harness import ARCHS, compiled, device, put, run
 
 import xtarget
 from xtarget import KernelFault, XTargetError
-from xtarget._types import Artifact, LaunchConfig
-from xtarget.targets.amd.emulator.hip import EmulatedHip
-from xtarget.targets.amd.emulator.launch import Image, Limits
-from xtarget.targets.amd.emulator.memory import Arena
+from xtarget._values.types import Artifact, LaunchConfig
+from xtarget_emulator.hip import EmulatedHip
+from xtarget_emulator.launch import Image, Limits
+from xtarget_emulator.memory import Arena
 
 _N, _BLOCK = 512, 256
 _SIGNATURE = "x:*fp32 o:*fp32 n:i32"
@@ -163,7 +163,7 @@ def test_an_instruction_that_is_not_executed_is_named() -> None:
 
 
 def _text(code: Artifact) -> bytes:
-    from xtarget.targets._elf import Elf
+    from xtarget.targets._binaries.elf import Elf
 
     section = Elf.parse(code.binary).section(".text")
     assert section is not None

@@ -10,8 +10,8 @@ import pytest
 from harness import ARCHS, compiled, device, run
 
 from xtarget import OutOfResourcesError
-from xtarget._types import Artifact
-from xtarget.targets.amd.emulator.launch import Limits
+from xtarget._values.types import Artifact
+from xtarget_emulator.launch import Limits
 
 _BLOCK = 256
 

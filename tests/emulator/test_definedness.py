@@ -8,10 +8,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from xtarget.targets.amd.emulator.decode import decode
-from xtarget.targets.amd.emulator.memory import Arena
-from xtarget.targets.amd.emulator.program import Program
-from xtarget.targets.amd.emulator.waves import SGPR, VCC, Group, Waves
+from xtarget_emulator.decode import decode
+from xtarget_emulator.memory import Arena
+from xtarget_emulator.program import Program
+from xtarget_emulator.waves import SCC, SGPR, VCC, Group, Waves
 
 #: Text to arch and code.
 _CODE = {
@@ -41,7 +41,7 @@ _CASES = [
     ("v_pk_add_f32", "v9", "v5 v9"),
     ("v_pk_mov_b32", "v7", "v4 v7"),
     ("v_mov_b64", "v6", "v4 v6"),
-    ("s_lshl_b64", "s7", "s5 s7"),
+    ("s_lshl_b64", "s7", "s5 s7 scc"),
     ("s_and_b64", "s8", "s4 s8"),
     ("s_mul_u64", "s9", "s5 s9"),
     ("s_mul_u64", "s6", "s4 s5 s6"),
@@ -68,7 +68,9 @@ def _run(arch: str, code: str, blank: str, mask: int = -1, vcc: int = 0) -> dict
     with np.errstate(all="ignore"):
         program._block(waves, program.blocks[0])
     return {
-        (f"s{r - SGPR}" if r >= SGPR else f"v{r}"): "".join("01"[int(b)] for b in bits[0, :4])
+        ("scc" if r == SCC else f"s{r - SGPR}" if r >= SGPR else f"v{r}"): "".join(
+            "01"[int(b)] for b in bits[0, :4]
+        )
         for r, bits in waves.undefined.items()
     }
 

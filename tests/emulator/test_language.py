@@ -11,7 +11,7 @@ import harness
 import ml_dtypes
 import numpy as np
 import pytest
-from harness import ARCHS, run
+from harness import SHORT_ARCHS, by_arch, run
 
 _FILE = Path(__file__).with_name("language_kernels.py")
 _WHOLE = {np.int32: "i32", np.int64: "i64", np.int8: "i8", np.int16: "i16", np.uint32: "u32"}
@@ -448,21 +448,11 @@ _LARGE = {staged_products, precise_products, attention_backward, orders, row_sof
           reductions_by_one_and_by_sixteen_warps, shuffles}  # fmt: skip
 
 
-def _cases() -> list[Any]:
-    """The short tier has one arch of RDNA and one of CDNA."""
-    return [
-        pytest.param(
-            case,
-            arch,
-            id=f"{case.__name__}-{arch}",
-            marks=() if arch in ("gfx1100", "gfx942") and case not in _LARGE else pytest.mark.long,
-        )
-        for case in CASES
-        for arch in ARCHS
-    ]
+def _is_short(case: Any, arch: str) -> bool:
+    return arch in SHORT_ARCHS and case not in _LARGE
 
 
-@pytest.mark.parametrize(("case", "arch"), _cases())
+@pytest.mark.parametrize(("case", "arch"), by_arch(CASES, _is_short))
 def test_a_kernel_gives_numpys_result(case: Any, arch: str) -> None:
     case(arch)
 

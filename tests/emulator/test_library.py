@@ -26,7 +26,8 @@ needs_cc = pytest.mark.skipif(
 
 def _python(code: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     given = {k: v for k, v in os.environ.items() if not k.startswith(("ROCM_", "HIP_"))}
-    paths = [str(Path(__file__).parents[2] / "src"), str(Path(__file__).parent)]
+    here = Path(__file__).parent
+    paths = [str(here.parents[1] / "src"), str(here.parent), str(here)]
     given["PYTHONPATH"] = os.pathsep.join([*paths, given.get("PYTHONPATH", "")])
     given |= {"XTARGET_EMULATOR_HIP": "library", "XTARGET_CACHE_DIR": str(folder), **environment}
     command = [sys.executable, "-c", textwrap.dedent(code)]
@@ -49,7 +50,7 @@ def test_several_archs_of_one_process_through_hip_python(tmp_path: Path) -> None
         import sys
         import numpy as np
         import xtarget
-        from xtarget import _registry
+        from xtarget._devices import registry as _registry
         x = np.arange(1000, dtype=np.float32)
         for arch in ("gfx942", "gfx1100", "gfx942"):
             assert (xtarget.run("add", x, x, device=f"emu:{arch}") == 2 * x).all()
@@ -74,7 +75,7 @@ def test_a_kernels_fault_comes_out_of_the_call_and_the_device_stays_lost(tmp_pat
         import numpy as np
         from harness import compiled, device, put
         from xtarget import DeviceLostError, KernelFault
-        from xtarget._types import LaunchConfig
+        from xtarget._values.types import LaunchConfig
         code = compiled("beyond", "x:*fp32 o:*fp32 n:i32", "gfx942", constants=(("block", 256),))
         there = device("gfx942")
         x, o = put(there, np.zeros(1024, np.float32)), there.alloc(2048)
@@ -101,7 +102,7 @@ def test_blocks_of_a_cooperative_launch_wait_for_each_other(tmp_path: Path) -> N
     out = _right(
         """
         from test_cooperative import _all_sums, _sums
-        from xtarget import OutOfResourcesError, _registry
+        from xtarget import OutOfResourcesError; from xtarget._devices import registry as _registry
         print(_sums(_all_sums("gfx942", 32), 32)[0])
         try:
             _sums(_all_sums("gfx942", 512), 512)
@@ -118,7 +119,7 @@ def test_blocks_of_a_cooperative_launch_wait_for_each_other(tmp_path: Path) -> N
 def test_the_library_is_no_amd_gpu_of_this_process(tmp_path: Path) -> None:
     out = _right(
         """
-        from xtarget import _registry
+        from xtarget._devices import registry as _registry
         from xtarget.targets.amd import create_driver
         _registry.open_device("emu:gfx942")
         print(create_driver().probe().reason)
@@ -132,7 +133,8 @@ def test_the_library_is_no_amd_gpu_of_this_process(tmp_path: Path) -> None:
 
 _OPEN = """
     import os
-    from xtarget import NoDeviceError, XTargetError, _registry
+    from xtarget import NoDeviceError, XTargetError
+    from xtarget._devices import registry as _registry
     there = os.path.exists
     os.path.exists = lambda path: path == os.environ.get("NODE") or there(path)
     try:
@@ -169,3 +171,43 @@ def test_a_way_that_there_is_not_is_refused(tmp_path: Path) -> None:
     done = _python("import xtarget\nxtarget.run('exp', 1.0, device='emu:gfx942')", tmp_path,
                    XTARGET_EMULATOR_HIP="libary")  # fmt: skip
     assert "XTARGET_EMULATOR_HIP=libary means nothing. Write object or library." in done.stderr
+
+
+_PLANT = """
+    #include <stdio.h>
+    __attribute__((constructor)) static void run(void) { puts("PLANTED"); fflush(stdout); }
+    """
+
+
+@needs_cc
+@pytest.mark.parametrize(
+    "how", ["a folder that others may write", "a file that others may write", "shared", "trust"]
+)
+def test_a_library_that_others_could_have_put_there_is_never_opened(
+    how: str, tmp_path: Path
+) -> None:
+    code = """
+    from xtarget_emulator import library
+    import ctypes
+    path = library._build()
+    ctypes.CDLL(str(path))
+    print(path)
+    """
+    folder = tmp_path / "cache"
+    kept = Path(_right(code, folder).strip())
+    assert kept.is_relative_to(folder)
+    assert _right(code, folder).strip() == str(kept), "built once"
+    (tmp_path / "plant.c").write_text(_PLANT)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", kept, tmp_path / "plant.c"], check=True)
+    assert "PLANTED" in _right(code, folder), "as the user's own it is believed"
+    environment = {}
+    if how == "a folder that others may write":
+        kept.parent.chmod(0o777)
+    elif how == "a file that others may write":
+        kept.chmod(0o777)
+    elif how == "shared":
+        environment["XTARGET_CACHE_SHARED"] = "1"
+    else:
+        (tmp_path / "keys").write_text("00" * 32)
+        environment["XTARGET_TRUST"] = str(tmp_path / "keys")
+    assert "PLANTED" not in _right(code, folder, **environment)

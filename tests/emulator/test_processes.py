@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from harness import ARCHS, compiled, device, run
 
-from xtarget import DriverError, KernelFault, XTargetError, _env
-from xtarget.targets.amd.emulator import launch, processes
-from xtarget.targets.amd.emulator.launch import Limits
+from xtarget import DriverError, KernelFault, XTargetError
+from xtarget._values import environment
+from xtarget_emulator import launch, processes
+from xtarget_emulator.launch import Limits
 
 _N, _BLOCK = 40_000, 256
 _X = np.arange(_N, dtype=np.float32)
@@ -90,4 +91,4 @@ def test_the_parts_make_up_the_whole(total: int, step: int) -> None:
 def test_what_is_no_number_of_processes(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XTARGET_EMULATOR_PROCESSES", text)
     with pytest.raises(XTargetError, match=f"XTARGET_EMULATOR_PROCESSES={text} is no number"):
-        _env.emulator_processes()
+        environment.emulator_processes()

@@ -12,8 +12,8 @@ import pytest
 from harness import ARCHS, compiled, device, run
 
 from xtarget import KernelFault
-from xtarget._types import Artifact
-from xtarget.targets.amd.emulator.launch import Limits
+from xtarget._values.types import Artifact
+from xtarget_emulator.launch import Limits
 
 _BLOCK = 256
 _CONSTANTS = (("block", _BLOCK),)
@@ -122,3 +122,27 @@ def test_the_librarys_kernels_have_no_races(name: str, arch: str) -> None:
     shapes, options = _QUIET[name]
     arrays = [oracle.sample("float32", *shape, seed=i) for i, shape in enumerate(shapes)]
     oracle.check(name, *arrays, device=f"emu:{arch}", **options)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_one_value_that_several_warps_write_is_no_race(arch: str) -> None:
+    code = compiled("one_value_by_all", _TWO, arch, constants=_CONSTANTS)
+    out = run(code, (1,), _X + 3, np.zeros(8 + _BLOCK, np.float32))[1]
+    assert (out == 3).all()
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_two_lanes_of_one_store_that_write_different_values(arch: str) -> None:
+    code = compiled("lanes_disagree", _TWO, arch, constants=_CONSTANTS)
+    with pytest.raises(KernelFault, match="another lane of this warp writes another value"):
+        run(code, (1,), _X, np.zeros(_BLOCK // 2, np.float32))
+    same = np.repeat(_X[: _BLOCK // 2], 2)
+    out = run(code, (1,), same, np.zeros(_BLOCK // 2, np.float32))[1]
+    np.testing.assert_array_equal(out, _X[: _BLOCK // 2])
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_other_values_after_one_that_several_warps_wrote(arch: str) -> None:
+    code = compiled("one_value_then_others", _TWO, arch, constants=_CONSTANTS)
+    with pytest.raises(KernelFault, match=r"writes byte .*a data race"):
+        run(code, (1,), _X, np.zeros(8, np.float32))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from xtarget.targets.amd.emulator.scalar_floats import RELATIONS, RULES
+from xtarget_emulator.scalar_floats import RELATIONS, RULES
 
 NAN = np.float32("nan")
 

@@ -50,6 +50,7 @@ static launch_t on_launch;
 static long calls;
 static uint64_t capturing; /* the stream that is captured into a graph, 0 for none */
 static int captured;
+static int modules; /* that are loaded */
 static __thread int current;
 
 __attribute__((constructor)) static void start(void) {
@@ -80,7 +81,9 @@ int standin_live_buffers(void) { int n = 0; for (int i = 0; i < MAX; i++) n += !
 int standin_queued(void) { return queued; }
 long standin_calls(void) { return calls; }
 int standin_captured(void) { return captured; }
+int standin_modules(void) { return modules; }
 
+static int last;
 static int refuse(int status, const char *why) { snprintf(complaint, sizeof complaint, "%s", why); return status; }
 /* What HIP allows during a capture in its strictest mode, hipStreamCaptureModeGlobal. */
 static int capturable(const char *function) {
@@ -195,6 +198,7 @@ int hipGetDevicePropertiesR0600(char *p, int device) {
   LEAVE(OK);
 }
 #endif
+int hipGetLastError(void) { int was = last; last = OK; return was; } /* of captures only */
 const char *hipGetErrorString(int status) { (void)status; return "a text of the stand-in"; }
 const char *hipGetErrorName(int status) { (void)status; return "hipErrorOfTheStandIn"; }
 
@@ -212,6 +216,7 @@ static int allocate(void **p, size_t n) {
   }
   return OUT_OF_MEMORY;
 }
+static uint64_t kept[MAX];
 int hipMalloc(void **p, size_t n) { ENTER(); LEAVE(allocate(p, n)); }
 int hipFree(void *p) { ENTER(); int s = run(); LEAVE(s ? s : release(p)); }
 int hipMallocAsync(void **p, size_t n, uint64_t s) {
@@ -220,6 +225,10 @@ int hipMallocAsync(void **p, size_t n, uint64_t s) {
   if (capturing && !s) LEAVE(refuse(CAPTURE_IMPLICIT, "allocating on the null stream during a capture"));
   LEAVE(known_stream(s) ? allocate(p, n) : refuse(CONTEXT_DESTROYED, "allocating on an unknown stream"));
 }
+int hipDeviceGetDefaultMemPool(uint64_t *pool, int device) { ENTER(); *pool = 1 + (uint64_t)device; LEAVE(OK); }
+int hipMemPoolSetAttribute(uint64_t pool, int what, uint64_t *value) { ENTER(); if (what == 4) kept[pool] = *value; LEAVE(OK); }
+int hipMemPoolGetAttribute(uint64_t pool, int what, uint64_t *value) { ENTER(); *value = what == 4 ? kept[pool] : 0; LEAVE(OK); }
+int hipMemPoolTrimTo(uint64_t pool, size_t least) { ENTER(); (void)pool, (void)least; LEAVE(OK); }
 int hipFreeAsync(void *p, uint64_t s) {
   ENTER();
   if (!known_stream(s)) LEAVE(refuse(CONTEXT_DESTROYED, "freeing on an unknown stream"));
@@ -265,7 +274,7 @@ int hipStreamWaitEvent(uint64_t s, event_t *e, unsigned flags) {
 int hipStreamIsCapturing(uint64_t s, int *status) {
   ENTER();
   if (!known_stream(s)) LEAVE(refuse(INVALID_HANDLE, "unknown stream"));
-  if (capturing && !s) LEAVE(refuse(CAPTURE_IMPLICIT, "asking for the null stream during a capture"));
+  if (capturing && !s) LEAVE(last = CAPTURE_IMPLICIT); /* as HIP 7.2.4: *status is left as it was */
   *status = capturing && s == capturing;
   LEAVE(OK);
 }
@@ -332,12 +341,14 @@ int hipModuleLoadData(module_t **m, const char *image) {
     }
   }
   *m = made;
+  modules++;
   LEAVE(OK);
 }
 int hipModuleUnload(module_t *m) {
   ENTER();
   if (!m || !m->alive) LEAVE(refuse(INVALID_HANDLE, "unloading a module that is not loaded"));
   int status = run();
+  modules--;
   m->alive = 0; /* its memory stays, so that a late launch is seen */
   LEAVE(status);
 }

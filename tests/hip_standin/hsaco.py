@@ -8,8 +8,8 @@ from __future__ import annotations
 import struct
 from dataclasses import replace
 
-from xtarget._types import Artifact, Parameter, Scratch, Target
-from xtarget.targets.amd import _kernarg
+from xtarget._values.types import Artifact, Parameter, Scratch, Target
+from xtarget.targets.amd import kernarg as _kernarg
 
 HIDDEN = tuple(Parameter(n, "*i8", hidden=n) for n in ("global_scratch", "profile_scratch"))
 ADD = (

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from standin import StandIn
 
-from xtarget import _errors as errors
+from xtarget._values import errors
 from xtarget.targets.amd import create_driver
 
 #: The built library, in a folder that the scenarios may write to.

@@ -5,16 +5,16 @@ from __future__ import annotations
 import hsaco
 from scene import add, floats, opened, refused
 
-from xtarget import _errors as errors
-from xtarget._types import LaunchConfig
-from xtarget.targets.amd import _kernarg
+from xtarget._values import errors
+from xtarget._values.types import LaunchConfig
+from xtarget.targets.amd import kernarg
 
 _COOPERATIVE = {"cooperative": True}
 
 
 def _opened():
     standin, device = opened()
-    fields = _kernarg.layout((*hsaco.ADD, *hsaco.HIDDEN))
+    fields = kernarg.layout((*hsaco.ADD, *hsaco.HIDDEN))
     standin.arguments(*((f.offset, f.size) for f in fields))
     return standin, device, device.load(hsaco.artifact(artifact_changes=_COOPERATIVE)).function()
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 from scene import LIBRARY, reason, refused
-from standin import StandIn, build
+from standin import StandIn, build, compiler
 
-from xtarget import _errors as errors
-from xtarget._types import Target
+from xtarget._values import errors
+from xtarget._values.types import Target
 from xtarget.targets.amd import create_driver
 from xtarget.targets.amd.driver import HipDriver
 
@@ -38,12 +39,18 @@ def no_library():
     assert "(failed to" in text or "(" in text
 
 
-def library_under_another_name():
-    other = LIBRARY.parent / "versioned" / "lib"
-    other.mkdir(parents=True, exist_ok=True)
-    (other / "libamdhip64.so.6").write_bytes(b"")
-    os.environ["ROCM_PATH"] = str(other.parent)
-    reason("was not found", f"There is {other}/libamdhip64.so.6", "LD_LIBRARY_PATH")
+def library_without_its_own_libraries():
+    folder = LIBRARY.parent / "alone" / "lib"
+    folder.mkdir(parents=True, exist_ok=True)
+    hsa, source = folder / "libhsa-runtime64.so.1", folder / "empty.c"
+    source.write_text("")
+    build = [compiler(), "-shared", "-o"]
+    subprocess.run([*build, hsa, source, f"-Wl,-soname,{hsa.name}"], check=True)
+    hip = folder / "libamdhip64.so"
+    subprocess.run([*build, hip, source, "-Wl,--no-as-needed", hsa], check=True)
+    hsa.unlink()
+    os.environ["ROCM_PATH"] = str(folder.parent)
+    reason(f"{hip} cannot be loaded", "libhsa-runtime64.so.1", "Install what it needs")
 
 
 def library_too_old():

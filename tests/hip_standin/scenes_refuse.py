@@ -7,8 +7,8 @@ import sys
 import hsaco
 from scene import opened, refused
 
-from xtarget import _errors as errors
-from xtarget._types import LaunchConfig, Parameter, Scratch, Target
+from xtarget._values import errors
+from xtarget._values.types import LaunchConfig, Parameter, Scratch, Target
 from xtarget.targets.amd import create_compiler, create_driver
 
 

@@ -102,6 +102,11 @@ class StandIn:
         """Launches that became nodes of a graph."""
         return self._library.standin_captured()
 
+    @property
+    def modules(self) -> int:
+        """How many are loaded."""
+        return self._library.standin_modules()
+
     def _launched(self, name, dims, shared, stream, data, count) -> int:
         data = ctypes.string_at(data, count)
         self.launches.append((name.decode(), tuple(dims.contents), shared, stream, data))

@@ -5,6 +5,7 @@ And Triton on the CPU, for tests of its own launching.
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,12 +29,26 @@ def device(pytestconfig: pytest.Config) -> str:
     return found[0].name
 
 
+@pytest.fixture
+def place(device: str) -> str:
+    """torch's name of the device that xtarget is tried on."""
+    import torch
+
+    vendor, _, ordinal = device.partition(":")
+    kind = {"nvidia": "cuda", "amd": "cuda", "intel": "xpu"}.get(vendor, "cpu")
+    if kind != "cpu" and not getattr(torch, kind).is_available():
+        kind = "cpu"
+    return "cpu" if kind == "cpu" else f"{kind}:{ordinal}"
+
+
 @pytest.fixture(autouse=True)
 def _use_device(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, mark_ran_on: Any
 ) -> None:
     if "device" in request.fixturenames:
         name = request.getfixturevalue("device")
+        if name.startswith("emu") and importlib.util.find_spec("tinygrad") is None:
+            pytest.skip("tinygrad is not installed, which the emulator reads instructions with")
         monkeypatch.setenv("XTARGET_DEVICE", name)
         info = xtarget.device(name).info
         mark_ran_on(info.vendor, info.runs_on, info.product)

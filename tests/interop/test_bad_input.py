@@ -13,7 +13,7 @@ triton = pytest.importorskip("triton")
 import triton.language as tl  # noqa: E402
 
 import xtarget  # noqa: E402
-from xtarget import _registry  # noqa: E402
+from xtarget._devices import registry  # noqa: E402
 from xtarget.spec import cdiv  # noqa: E402
 
 
@@ -48,7 +48,7 @@ def _register(function: Any, name: str, **settings: Any) -> str:
 
 @pytest.fixture
 def cpu() -> str:
-    report = _registry.probe("cpu")
+    report = registry.probe("cpu")
     if not report.devices:
         pytest.skip(str(report.reason))
     return report.devices[0].name
@@ -70,8 +70,6 @@ def test_a_block_larger_than_the_devices(cpu: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({"num_warps": 3}, r"num_warps is 3; .* one of 1, 2, 4"),
-        ({"num_warps": 0}, r"num_warps is 0; .* one of 1, 2, 4"),
         ({"options": {"warp_size": 7}}, r"warp_size is 7; .* one of 8, 16, 32"),
         ({"options": {"pointers": "fat"}}, r"pointers is 'fat'; .*'real', 'integer'"),
         ({"options": {"num_ctas": 2}}, r"num_ctas is 2; SPIR-V has no clusters"),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import pickle
+import weakref
 from typing import Any
 
 import ml_dtypes
@@ -10,8 +13,9 @@ import numpy as np
 import pytest
 
 import xtarget
-from xtarget import ArgumentError, _dlpack
-from xtarget._types import DTYPES
+from xtarget import ArgumentError
+from xtarget._arrays import capsules
+from xtarget._values.types import DTYPES
 
 DTYPE_NAMES = [n for n in DTYPES if n != "bfloat16"] + [ml_dtypes.bfloat16]
 
@@ -62,7 +66,7 @@ def test_out_is_used(device: str) -> None:
     assert xtarget.run("add", a, a, out=out) is out
     np.testing.assert_array_equal(out.numpy(), np.full(10, 2, np.float32))
     with pytest.raises(ArgumentError, match="overlaps"):
-        xtarget.run("add", a, a, out=a)
+        xtarget.run("add", a[1:], a[1:], out=a[:-1])
 
 
 def test_a_number_or_a_list_becomes_an_array(device: str) -> None:
@@ -115,22 +119,26 @@ def test_arrays_with_nothing_but_dlpack_go_in_and_out(device: str) -> None:
 
 
 def test_an_export_keeps_the_memory_until_the_consumer_is_done(device: str) -> None:
-    before = len(_dlpack._exported)
     array = xtarget.asarray(np.arange(10, dtype=np.float32))
+    kept = weakref.ref(array)
     capsule = array.__dlpack__()
-    assert len(_dlpack._exported) == before + 1
+    del array
+    gc.collect()
+    assert kept() is not None
     del capsule  # never consumed
     gc.collect()
-    assert len(_dlpack._exported) == before
+    assert kept() is None
+    array = xtarget.asarray(np.arange(10, dtype=np.float32))
     if array.__dlpack_device__()[0] == 1:  # host memory, which NumPy can take
         view = np.from_dlpack(array)
+        kept = weakref.ref(array)
         del array
         gc.collect()
         np.testing.assert_array_equal(view, np.arange(10))
-        assert len(_dlpack._exported) == before + 1
+        assert kept() is not None
         del view
         gc.collect()
-        assert len(_dlpack._exported) == before
+        assert kept() is None
 
 
 @pytest.mark.parametrize("dtype", DTYPE_NAMES, ids=str)
@@ -139,14 +147,14 @@ def test_a_capsule_reads_back_as_it_was_made(dtype: Any) -> None:
 
     values = np.zeros((3, 4), dtype)[:, ::2]
     address = values.__array_interface__["data"][0]
-    capsule = _dlpack.to_capsule(values, address, array_type(values), "cpu", 0)
-    back = _dlpack.from_capsule(capsule)
+    capsule = capsules.to_capsule(values, address, array_type(values), "cpu", 0)
+    back = capsules.from_capsule(capsule)
     assert (back.address, back.type, back.place) == (address, array_type(values), None)
 
 
 def test_a_numpy_array_of_a_dtype_kernels_do_not_take_is_refused_through_dlpack() -> None:
     with pytest.raises(ArgumentError, match="not supported"):
-        _dlpack.from_capsule(np.zeros(3, np.complex64).__dlpack__())
+        capsules.from_capsule(np.zeros(3, np.complex64).__dlpack__())
 
 
 def test_a_launch_on_a_stream_of_its_own_keeps_the_order(device: str) -> None:
@@ -159,6 +167,62 @@ def test_a_launch_on_a_stream_of_its_own_keeps_the_order(device: str) -> None:
     stream.close()
 
 
+def test_arrays_of_several_streams_are_waited_for_and_of_one_are_not(
+    device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = xtarget.device(device)
+    other = opened.stream()
+    monkeypatch.setenv("XTARGET_DEVICE", device)
+    waits = []
+    wait = type(other).wait
+    monkeypatch.setattr(
+        type(other), "wait", lambda self, event: (waits.append(self), wait(self, event))[1]
+    )
+    a, b, out = (xtarget.asarray(np.full(64, value, np.float32)) for value in (1, 2, 0))
+    run_add(a, b, out)  # bound
+    waits.clear()
+    run_add(a, b, out)
+    assert waits == []
+    for array in (out, b, a):  # each in its turn belongs to the other stream
+        array.stream = other
+        waits.clear()
+        run_add(a, b, out)
+        assert waits, "nobody waited for the other stream"
+        array.stream = opened.default_stream
+    for array in (a, b, out):
+        array.stream = other
+    waits.clear()
+    run_add(a, b, out)
+    assert waits == []
+    other.close()
+
+
+def run_add(a: Any, b: Any, out: Any) -> None:
+    assert xtarget.run("add", a, b, out=out) is out
+    np.testing.assert_array_equal(out.numpy(), np.full(64, 3, np.float32))
+
+
+def test_a_result_on_another_librarys_array_is_ordered_with_its_stream(
+    device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = xtarget.device(device)
+    if not opened.info.host_memory:
+        pytest.skip("NumPy's arrays are copied to this device and back")
+    other = opened.stream()
+    a, out = np.full(64, 1, np.float32), xtarget.asarray(np.zeros(64, np.float32))
+    xtarget.run("add", a, a, out=out)
+    out.stream = other
+    waits = []
+    wait = type(other).wait
+    monkeypatch.setattr(
+        type(other), "wait", lambda self, event: (waits.append(self), wait(self, event))[1]
+    )
+    xtarget.run("add", a, a, out=out)
+    assert waits, "the launch did not wait for what is before it on the result's stream"
+    np.testing.assert_array_equal(out.numpy(), a + a)
+    other.close()
+
+
 def test_an_index_is_no_bool_and_may_be_a_numpy_integer(device: str) -> None:
     values = np.arange(12, dtype=np.float32).reshape(3, 4)
     array = xtarget.asarray(values)
@@ -168,3 +232,97 @@ def test_an_index_is_no_bool_and_may_be_a_numpy_integer(device: str) -> None:
             array[index]
     with pytest.raises(IndexError):
         array[3]
+
+
+# ---------------------------------------------------------------------- what arrays are to Python
+
+
+def test_only_one_element_has_a_truth_value(device: str) -> None:
+    assert not xtarget.asarray([0.0])
+    assert xtarget.asarray([[2]])
+    assert not xtarget.asarray(False)
+    assert float(xtarget.asarray([1.5])) == 1.5
+    assert int(xtarget.asarray(7)) == 7
+    assert xtarget.asarray(2.5).item() == 2.5
+    for several in ([0.0, 0.0], []):
+        array = xtarget.asarray(np.array(several, np.float32))
+        for wrong in (bool, float, int, lambda a: a.item()):
+            with pytest.raises(ArgumentError, match=r"no single value.*numpy\(\)"):
+                wrong(array)
+
+
+def test_arrays_refuse_to_be_compared(device: str) -> None:
+    a, b = xtarget.asarray(np.zeros(3)), xtarget.asarray(np.zeros(3))
+    for wrong in (
+        lambda: a == 0,
+        lambda: a != 0,
+        lambda: a == b,
+        lambda: 0 == a,  # noqa: SIM300
+        lambda: a in [b],
+        lambda: 0 in a,
+        lambda: a == None,  # noqa: E711
+    ):
+        with pytest.raises(ArgumentError, match=r"a\.numpy\(\) == b"):
+            wrong()
+    assert a in [a]
+    assert {a: 1, b: 2}[b] == 2
+    np.testing.assert_array_equal(np.zeros(3) == a, [True] * 3)  # NumPy copies it
+
+
+def test_iteration_gives_the_rows(device: str) -> None:
+    values = np.arange(6, dtype=np.float32).reshape(3, 2)
+    np.testing.assert_array_equal([row.numpy() for row in xtarget.asarray(values)], values)
+    with pytest.raises(TypeError, match="0-dimensional"):
+        iter(xtarget.asarray(1.0))
+
+
+@pytest.mark.parametrize("dtype", DTYPE_NAMES, ids=str)
+def test_copies_have_memory_of_their_own(device: str, dtype: Any) -> None:
+    values = (np.arange(24) % 2).astype(dtype).reshape(4, 6)
+    array = xtarget.asarray(values)[::2, 1:]
+    ways = (
+        copy.copy,
+        copy.deepcopy,
+        lambda a: a.copy(),
+        lambda a: pickle.loads(pickle.dumps(a)),
+        lambda a: copy.deepcopy({"weights": [a, a]})["weights"][1],
+    )
+    for way in ways:
+        other = way(array)
+        assert (other.device, other.shape, other.dtype) == (device, (2, 5), values.dtype)
+        assert other.address != array.address
+        np.testing.assert_array_equal(other.numpy(), values[::2, 1:])
+
+
+def test_weak_references_see_an_array_go(device: str) -> None:
+    array = xtarget.asarray([1.0])
+    weak = weakref.ref(array)
+    assert weak() is array
+    del array
+    gc.collect()
+    assert weak() is None
+
+
+def test_numpys_import_of_bfloat16_fails_with_numpys_error(device: str) -> None:
+    array = xtarget.asarray(np.ones(4, ml_dtypes.bfloat16))
+    for _ in range(3):
+        with pytest.raises((BufferError, RuntimeError)):  # NumPy's, and no SystemError
+            np.from_dlpack(array)
+    np.testing.assert_array_equal(array.numpy(), np.ones(4))
+
+
+def test_a_closed_device_is_opened_again(device: str) -> None:
+    opened = xtarget.device(device)
+    values = np.arange(5, dtype=np.float32)
+    lost = xtarget.asarray(values)
+    np.testing.assert_array_equal(xtarget.run("relu", lost).numpy(), values)
+    opened.close()
+    opened.close()
+    assert xtarget.device(device) is not opened
+    np.testing.assert_array_equal(xtarget.run("relu", values), values)
+    np.testing.assert_array_equal(xtarget.run("relu", xtarget.asarray(values)).numpy(), values)
+    for known in (xtarget.run, xtarget.run):
+        with pytest.raises(ArgumentError, match="closed"):
+            known("relu", lost)
+    opened.close()  # the old one: the new one stays
+    np.testing.assert_array_equal(xtarget.run("relu", values), values)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import enum
 import math
-import threading
+import os
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
+from threads import in_threads
 
 import xtarget
 from xtarget import ArgumentError
@@ -110,11 +111,7 @@ def test_many_threads_at_once(device: str) -> None:
             if not np.array_equal(xtarget.run("add", a, float(seed)), a + np.float32(seed)):
                 wrong.append(f"thread {seed}")
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work, range(8))
     assert not wrong
 
 
@@ -140,7 +137,7 @@ A = arange(10)
         (lambda: xtarget.run("softmax", A.astype(int)), r"softmax does not take int64"),
         (lambda: xtarget.run("add", A, A, out=arange(9)), r"out has shape \(9,\)"),
         (lambda: xtarget.run("add", A, A, out=arange(10, dtype=np.float64)), r"out has dtype"),
-        (lambda: xtarget.run("add", A, A, out=A), r"out overlaps argument 1"),
+        (lambda: xtarget.run("add", A, A[::-1], out=A), r"out overlaps argument 2"),
         (lambda: xtarget.run("add", A, arange(10)[:9], out=A), r"do not broadcast"),
     ],
 )
@@ -191,8 +188,21 @@ def test_the_variable_chooses_the_device(device: str, monkeypatch: pytest.Monkey
     monkeypatch.setenv("XTARGET_DEVICE", "amd:77")
     with pytest.raises(xtarget.NoDeviceError, match="amd:77"):
         xtarget.run("add", A, A)
+    monkeypatch.setenv("XTARGET_DEVICE", "nothing")
+    with pytest.raises(xtarget.NoDeviceError, match=r"XTARGET_DEVICE .*nothing. is not a device"):
+        xtarget.run("add", A, A)
     monkeypatch.setenv("XTARGET_DEVICE", device.partition(":")[0])
     np.testing.assert_array_equal(xtarget.run("add", A, A), A + A)
+    for change in (  # each way that the environment can change in, after calls that were seen
+        lambda: os.environ.update(XTARGET_DEVICE="amd:77"),
+        lambda: os.environ.__setitem__("XTARGET_DEVICE", "amd:78"),
+        lambda: os.environb.__setitem__(b"XTARGET_DEVICE", b"amd:79"),
+    ):
+        change()
+        with pytest.raises(xtarget.NoDeviceError, match="amd:7"):
+            xtarget.run("add", A, A)
+        del os.environ["XTARGET_DEVICE"]
+        np.testing.assert_array_equal(xtarget.run("add", A, A, device=device), A + A)
 
 
 class Level(enum.IntEnum):

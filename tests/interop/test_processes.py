@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -10,34 +11,39 @@ import time
 from pathlib import Path
 
 import pytest
+from processes import run_python
+
+import xtarget
 
 SCRIPT = """
 import json, sys
 import numpy as np
 import xtarget
-from xtarget import _build
+from xtarget._compile import functions as _build
 a = np.arange(1000, dtype=np.float32)
 result = xtarget.run("add", a, a, device=sys.argv[1])
 assert (result == a + a).all()
-print(json.dumps(sorted({m.partition(".")[0] for m in sys.modules})))
+ours = {m for m in sys.modules if m.startswith("xtarget.")}
+print(json.dumps(sorted(ours | {m.partition(".")[0] for m in sys.modules})))
 """
+
+#: What only compiling, bundles, failures and our own arrays need. Each module of these costs a warm
+#: start a third of a millisecond and more.
+COLD = {
+    *("_arrays.capsules", "_arrays.device_array", "_bundle.reader", "_bundle.format"),
+    *("_compile.limited", "_kernels.decorator", "_system.progress", "targets._triton.accesses"),
+    *("targets._triton.compile", "targets._triton.frozen", "targets._spirv.frontend.blocks"),
+    *("targets._spirv.frontend.dots", "_children.child"),
+}
+
+PACKAGE = Path(xtarget.__file__).parent
+ALL = {".".join(p.relative_to(PACKAGE).with_suffix("").parts) for p in PACKAGE.rglob("*.py")}
 
 
 def run(device: str, cache: Path, *, hide: tuple[str, ...] = ()) -> tuple[set[str], str]:
     """Run `add` in a fresh process; the packages it loaded, and its standard error."""
     hidden = "".join(f"sys.modules[{name!r}] = None\n" for name in hide)
-    done = subprocess.run(
-        [sys.executable, "-c", f"import sys\n{hidden}{SCRIPT}", device],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        env={
-            **os.environ,
-            "XTARGET_CACHE_DIR": str(cache),
-            "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
-        },
-    )
+    done = run_python("-c", f"import sys\n{hidden}{SCRIPT}", device, XTARGET_CACHE_DIR=str(cache))
     if done.returncode:
         return set(), done.stderr
     return set(json.loads(done.stdout)), done.stderr
@@ -49,6 +55,10 @@ def test_the_second_process_imports_neither_torch_nor_triton(device: str, tmp_pa
     second, errors = run(device, tmp_path)
     assert second, errors
     assert not second & {"triton", "torch", "llvmlite"}
+    if not device.startswith("emu:"):
+        cold = {f"xtarget.{name}" for name in COLD}
+        assert cold <= {f"xtarget.{name}" for name in ALL}, "a name of COLD is of no module"
+        assert not second & cold
 
 
 def test_a_binary_serves_where_no_compiler_is_installed(device: str, tmp_path: Path) -> None:
@@ -89,22 +99,54 @@ def test_without_a_cache_folder_it_works_and_warns_once(device: str, tmp_path: P
     assert errors.count(f"the cache folder {blocker} cannot be") == 1, errors
 
 
-def test_nothing_is_left_running(device: str, tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, device],
-        stdout=subprocess.DEVNULL,
-        start_new_session=True,
+@pytest.mark.parametrize("command", [(), ("bash", "-c", "trap '' CHLD; exec \"$@\"", "bash")])
+def test_a_kernel_compiles_whatever_the_caller_does(
+    device: str, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    """In a folder of files with the names of modules, where the ends of children are not told."""
+    for name in ("json", "typing", "numpy", "triton", "llvmlite", "pyopencl", "sitecustomize"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nraise OSError")
+    done = subprocess.run(
+        [*command, sys.executable, "-P", "-c", SCRIPT, device],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        cwd=tmp_path,
         env={
             **os.environ,
+            "XTARGET_CACHE_DIR": str(tmp_path / "cache"),
+            "PYTHONPATH": os.pathsep.join(p for p in sys.path if p and p != str(Path.cwd())),
+        },
+    )
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "ran").exists()
+
+
+def test_nothing_is_left_running(device: str, tmp_path: Path) -> None:
+    mark = f"MARK_OF_A_TEST={tmp_path}"
+    code = f"{SCRIPT}\nprint('done', flush=True); sys.stdin.read()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, device],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={
+            **os.environ,
+            "MARK_OF_A_TEST": str(tmp_path),
             "XTARGET_CACHE_DIR": str(tmp_path),
             "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
         },
     )
-    assert process.wait(120) == 0
+    assert process.stdout is not None
+    process.stdout.readline()
+    if xtarget.device(device).info.vendor in ("cpu", "intel"):
+        assert len(_marked(mark)) > 1  # it has children, which compile
+    process.communicate(timeout=120)
+    assert process.returncode == 0
     deadline = time.monotonic() + 10
-    while time.monotonic() < deadline and _group_lives(process.pid):
+    while time.monotonic() < deadline and _marked(mark):
         time.sleep(0.05)
-    assert not _group_lives(process.pid)
+    assert not _marked(mark)
 
 
 BINDINGS = """
@@ -124,14 +166,7 @@ def test_no_thread_is_left_bound_to_a_cpu_that_the_caller_may_be_on(device: str)
     """
     if len(os.sched_getaffinity(0)) == 1:
         pytest.skip("on one CPU every thread is bound to it")
-    done = subprocess.run(
-        [sys.executable, "-c", BINDINGS, device],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
-    )
+    done = run_python("-c", BINDINGS, device)
     assert done.returncode == 0, done.stderr
     everywhere = os.sched_getaffinity(0)
     left_out = {frozenset(everywhere - set(cpus)) for cpus in json.loads(done.stdout)}
@@ -141,29 +176,20 @@ def test_no_thread_is_left_bound_to_a_cpu_that_the_caller_may_be_on(device: str)
     assert all(len(cpus) == 1 for cpus in others), "threads are bound"
 
 
-def _group_lives(group: int) -> bool:
-    try:
-        os.killpg(group, 0)
-    except ProcessLookupError:
-        return False
-    return True
+def _marked(mark: str) -> list[str]:
+    """Processes that have a variable of this value in their environment."""
+    found = []
+    for place in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if place.name.isdigit() and mark.encode() in (place / "environ").read_bytes():
+                found.append(place.name)
+    return found
 
 
 def test_without_any_device_every_vendors_reason_is_said(tmp_path: Path) -> None:
     hide = "".join(f"sys.modules[{m!r}] = None\n" for m in ("pyopencl", "cuda", "hip", "dpctl"))
     code = f"import sys\n{hide}import numpy, xtarget\nxtarget.run('add', numpy.ones(3), 1.0)"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        env={
-            **{k: v for k, v in os.environ.items() if k != "XTARGET_DEVICE"},
-            "XTARGET_CACHE_DIR": str(tmp_path),
-            "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
-        },
-    )
+    done = run_python("-c", code, XTARGET_DEVICE=None, XTARGET_CACHE_DIR=str(tmp_path))
     assert "NoDeviceError: no device was found" in done.stderr
     for vendor in ("nvidia", "amd", "intel", "cpu"):
         assert f"  {vendor}: " in done.stderr
@@ -196,14 +222,7 @@ work("parent")
 
 
 def test_a_forked_child_says_so_and_does_not_hang(device: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", FORK, device],
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
-    )
+    done = run_python("-c", FORK, device, seconds=180, check=True)
     assert done.stdout.count("parent [2. 2. 2.]") == 2, done.stdout + done.stderr
     assert "before [2. 2. 2.]" in done.stdout
     assert "after DriverError" in done.stdout
@@ -231,13 +250,6 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 @pytest.mark.parametrize("then", ["", FORKED], ids=["", "forked"])
 def test_a_program_may_end_while_its_work_is_in_flight(device: str, then: str) -> None:
     """Its arrays are gone before the run time's threads are."""
-    done = subprocess.run(
-        # Python 3.12 warns of every fork of a process with threads
-        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", IN_FLIGHT + then, device],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
-    )
+    # Python 3.12 warns of every fork of a process with threads
+    done = run_python("-W", "ignore::DeprecationWarning", "-c", IN_FLIGHT + then, device)
     assert (done.returncode, done.stderr) == (0, "")

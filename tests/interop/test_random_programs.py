@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from loading import load_file
 
 triton = pytest.importorskip("triton", reason="Triton is not installed here")
 import triton.language as tl  # noqa: E402
@@ -21,15 +21,10 @@ TOLERANCES = {"float32": 2e-4, "float16": 2e-2}
 SHORT = {0, 1, 7, 11, 30, 59}
 
 
-def kernel_of(program: Program, folder: Path) -> Any:
-    file = folder / f"random_program_{program.seed}.py"
-    file.write_text(source(program), encoding="utf-8")
-    spec = importlib.util.spec_from_file_location(file.stem, file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.kernel
+def kernel_of(text: str, seed: int, folder: Path) -> Any:
+    file = folder / f"random_program_{seed}.py"
+    file.write_text(text, encoding="utf-8")
+    return load_file(file).kernel
 
 
 @pytest.mark.parametrize(
@@ -37,7 +32,7 @@ def kernel_of(program: Program, folder: Path) -> Any:
 )
 def test_a_random_program_is_right(tmp_path: Path, seed: int) -> None:
     program = Program(seed)
-    kernel, size = kernel_of(program, tmp_path), program.size
+    kernel, size = kernel_of(source(program), seed, tmp_path), program.size
     rng = np.random.default_rng(seed)
     for dtype, tolerance in TOLERANCES.items():
         tiles = [rng.standard_normal((3, size, size)).astype(dtype) for _ in range(3)]

@@ -256,7 +256,7 @@ def test_a_second_process_neither_compiles_nor_builds(tmp_path: Path) -> None:
     code = (
         "import numpy as np, xtarget._cache.counters, sys\n"
         "from triton_backend_kernels import add\n"
-        "from xtarget.targets._spirv.client import worker\n"
+        "from xtarget.targets._spirv.worker.client import worker\n"
         "x = np.ones(100, np.float32)\n"
         "out = np.zeros(100, np.float32)\n"
         "add[(1,)](x, x, out, 100, BLOCK=128)\n"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from processes import run_python
 
 pytest.importorskip("triton", reason="Triton is not installed here")
 
@@ -37,19 +37,14 @@ def python(tmp_path: Path) -> Python:
 
     def run(code: str, *options: str, spirv: bool, first: Path | None = None) -> object:
         paths = [*([first] if first else []), DOOR, ROOT / "src", Path(__file__).parent]
-        env = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path / "triton")}
-        env["PYTHONPATH"] = os.pathsep.join(map(str, paths))
-        env["XTARGET_CACHE_DIR"] = str(tmp_path / "xtarget")
-        env.pop("TRITON_DEFAULT_BACKEND", None)
-        if spirv:
-            env["TRITON_DEFAULT_BACKEND"] = "spirv"
-        done = subprocess.run(
-            [sys.executable, *options, "-c", code],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            env=env,
-            check=False,
+        done = run_python(
+            *options,
+            "-c",
+            code,
+            path=os.pathsep.join(map(str, paths)),
+            TRITON_CACHE_DIR=str(tmp_path / "triton"),
+            XTARGET_CACHE_DIR=str(tmp_path / "xtarget"),
+            TRITON_DEFAULT_BACKEND="spirv" if spirv else None,
         )
         if spirv and "cannot choose between its back end" in done.stderr:
             pytest.skip("Triton 3.6 takes the one active driver, and this machine's GPU has one")
@@ -174,7 +169,7 @@ def test_a_missing_run_time_is_told_at_the_launch(python: Python, tmp_path: Path
     code = "import sys; sys.modules['pyopencl'] = sys.modules['dpctl'] = None\n" + ADD
     done = python(code, spirv=True)
     assert done.returncode == 1
-    last = done.stderr[done.stderr.index("xtarget._errors.NoDeviceError") :]
+    last = done.stderr[done.stderr.index("xtarget._values.errors.NoDeviceError") :]
     assert "'cpu:0' does not exist" in last
     assert "pip install" in last
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from processes import run_python
 
 pytest.importorskip("triton", reason="Triton is not installed here")
 if (
@@ -32,20 +31,14 @@ def array(values, dtype=np.float32):
 
 
 def run(code: str, folder: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", START + code],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        env={
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join(map(str, PATHS)),
-            "TRITON_DEFAULT_BACKEND": "spirv",
-            "TRITON_CACHE_DIR": str(folder / "triton"),
-            "XTARGET_CACHE_DIR": str(folder / "xtarget"),
-            "XTARGET_INTEL_DEVICES": "opencl:cpu",
-        },
+    done = run_python(
+        "-c",
+        START + code,
+        path=os.pathsep.join(map(str, PATHS)),
+        TRITON_DEFAULT_BACKEND="spirv",
+        TRITON_CACHE_DIR=str(folder / "triton"),
+        XTARGET_CACHE_DIR=str(folder / "xtarget"),
+        XTARGET_INTEL_DEVICES="opencl:cpu",
     )
     if "NoDeviceError" in done.stderr:
         pytest.skip(f"no SYCL device here: {done.stderr.splitlines()[-1]}")

@@ -77,6 +77,29 @@ def too_many_threads(x, out, N: tl.constexpr):
     tl.store(out + i, tl.load(x + i))
 
 
+@xtarget.kernel(
+    inputs=("x",),
+    outputs={"out": lambda c: (c.x.shape, "int32")},
+    constants={"BLOCK": 32},
+    grid=lambda c: (1,),
+    name="test.truth",
+)
+@triton.jit
+def truth(x, out, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    here, behind = tl.load(x + i), tl.load(x + (i + 1) % BLOCK)
+    value = here.to(tl.int32) + 2 * (here ^ behind).to(tl.int32) + 4 * tl.where(~here, 1, 0)
+    tl.store(out + i, value + 8 * tl.load(x + 3).to(tl.int32))
+
+
+def test_a_loaded_bool_is_whether_its_byte_is_not_zero(device: str) -> None:
+    """Triton's own meaning of a load of bits, on every target: a byte that is not 0, and no bit."""
+    x = np.tile(np.array([0, 1, 2, 255, 128, 0, 254, 64], np.uint8), 4).view(bool)
+    here = x.view(np.uint8) != 0
+    right = here + 2 * (here ^ np.roll(here, -1)) + 4 * ~here + 8
+    np.testing.assert_array_equal(xtarget.run("test.truth", x, device=device), right)
+
+
 def test_scalars_may_change_from_call_to_call(device: str) -> None:
     x, y = np.arange(1000, dtype=np.float32), np.ones(1000, np.float32)
     for alpha in (2.0, -1.5, 0.0):

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 import xtarget
-from xtarget import Target, _kernels
-from xtarget._bundle_build import Order, build
+from xtarget import Target
+from xtarget._bundle.builder.build import Order, build
+from xtarget._kernels import libraries
 from xtarget.spec import Example
 
 EXAMPLES = {
@@ -60,11 +61,11 @@ def test_a_bundle_runs_without_triton_llvm_or_a_c_compiler(
     xtarget.catalog()
     path = tmp_path / "kernels.xtb"
     monkeypatch.setenv("XTARGET_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(_kernels, "_kernels", dict(_kernels._kernels))
+    monkeypatch.setattr(libraries, "_kernels", dict(libraries._kernels))
     for name, examples in EXAMPLES.items():
-        kernel = _kernels._kernels[name]
+        kernel = libraries._kernels[name]
         spec = replace(kernel.spec, ahead=lambda full, examples=examples: examples)
-        _kernels._kernels[name] = replace(kernel, spec=spec)
+        libraries._kernels[name] = replace(kernel, spec=spec)
     order = Order(tuple(EXAMPLES), ("float32",), (Target.parse(target),))
     assert not build(order, path, workers=2, seconds=100).errors
     done = subprocess.run(

@@ -7,8 +7,8 @@ import signal
 import sys
 import time
 
-from xtarget._errors import LoadError, NoDeviceError
-from xtarget.targets._jit_process import Build, serve
+from xtarget._values.errors import LoadError, NoDeviceError
+from xtarget.targets._workers.jit_process import Build, serve
 
 
 def open_device(key: str) -> Build:
@@ -45,6 +45,8 @@ def build(spirv: bytes, entry: str, options: str) -> bytes:
         os.kill(os.getpid(), signal.SIGSTOP)
     elif what == "crash once damaged" and os.environ.get("DAMAGED"):
         os._exit(1)
+    elif what == "slow":
+        time.sleep(1)
     elif what == "damage":
         os.environ["DAMAGED"] = "1"
     return f"{os.getpid()} {what}".encode()

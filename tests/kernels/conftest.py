@@ -16,7 +16,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from emulated import emulated_devices, only_emulated
 
 import xtarget
-from xtarget import _kernels, _registry
+from xtarget._devices import registry
+from xtarget._kernels import libraries
 
 
 @cache
@@ -36,7 +37,7 @@ def pytest_generate_tests(metafunc: Any) -> None:
     names: list[Any] = []
     if not only_emulated():
         names = [n for n, info in _devices().items() if not vendors or info.vendor in vendors]
-    absent = _registry.driver("emu").absent()  # type: ignore[attr-defined]
+    absent = registry.driver("emu").absent()  # type: ignore[attr-defined]
     for name, long in emulated_devices(metafunc.config):
         marks = [pytest.mark.long] if long else []
         if absent is not None:
@@ -64,7 +65,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _report_device(request: pytest.FixtureRequest, mark_ran_on: Any) -> None:
     """The summary at the end says what the results are from."""
     if "device" in request.fixturenames:
-        info = _registry.open_device(request.getfixturevalue("device")).info
+        info = registry.open_device(request.getfixturevalue("device")).info
         mark_ran_on(info.vendor, info.runs_on, info.product)
 
 
@@ -75,7 +76,7 @@ def catalog() -> Any:
 
 @pytest.fixture(scope="session")
 def rules() -> Any:
-    from xtarget._dtypes import NumpyRules
+    from xtarget._arrays.dtypes import NumpyRules
 
     return NumpyRules()
 
@@ -84,7 +85,7 @@ def rules() -> Any:
 def library() -> Any:
     """`library("layouts")` is that file of the kernel library."""
 
-    folder = _kernels.Library(_kernels._own_folder())
+    folder = libraries.Library(libraries._own_folder())
 
     def load(name: str) -> ModuleType:
         return importlib.import_module(f"{folder.package}.{name}")

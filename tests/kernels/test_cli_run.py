@@ -10,16 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from command_line import here
 
-from xtarget import _cli, _cli_run, _kernels
+from xtarget._cli import run as _cli_run
+from xtarget._kernels import libraries
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as leave:
-        _cli.main(["run", *words])
-    captured = capsys.readouterr()
-    assert isinstance(leave.value.code, int)
-    return leave.value.code, captured.out, captured.err
+    return here(capsys, "run", *words)
 
 
 def test_a_right_result(device: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -96,10 +94,10 @@ def test_a_reference_that_fails_is_named(
 
 @contextlib.contextmanager
 def another_reference(reference: Any) -> Iterator[None]:
-    honest = _kernels.find("add")
-    _kernels.register(replace(honest.spec, reference=reference), honest.source, honest.origin)
+    honest = libraries.find("add")
+    libraries.register(replace(honest.spec, reference=reference), honest.source, honest.origin)
     yield
-    _kernels.register(honest.spec, honest.source, honest.origin)
+    libraries.register(honest.spec, honest.source, honest.origin)
 
 
 @pytest.fixture

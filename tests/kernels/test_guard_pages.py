@@ -5,12 +5,11 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from processes import run_python
 
 pytest.importorskip("pyopencl", reason="pyopencl is not installed, and it runs the CPU")
 
@@ -64,13 +63,7 @@ def _a_cpu_that_uses_host_memory() -> None:
 
 
 def _run(*command: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *command],
-        capture_output=True,
-        text=True,
-        timeout=3000,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
-    )
+    return run_python(*command, seconds=3000)
 
 
 def _check(wanted: list[str]) -> None:

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from loading import load_file
 
-from xtarget._errors import LoadError
-from xtarget._types import Parameter, Resources
-from xtarget.targets.amd import _kernarg
+from xtarget._values.errors import LoadError
+from xtarget._values.types import Parameter, Resources
+from xtarget.targets.amd import kernarg
 from xtarget.targets.amd.code_object import CodeObject, check_agreement
 
 _PATH = Path(__file__).parents[1] / "hip_standin" / "hsaco.py"
-_SPEC = importlib.util.spec_from_file_location("hip_standin_hsaco", _PATH)
-hsaco = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(hsaco)
+hsaco = load_file(_PATH, name="hip_standin_hsaco")
 
 C_TYPES = {
     "*fp32": ctypes.c_void_p,
@@ -46,12 +44,12 @@ def test_the_layout_is_that_of_a_c_struct(types):
     class Mirror(ctypes.Structure):
         _fields_ = tuple((p.name, C_TYPES[p.type]) for p in parameters)
 
-    fields = _kernarg.layout(parameters)
+    fields = kernarg.layout(parameters)
     for parameter, field in zip(parameters, fields, strict=True):
         mirror = getattr(Mirror, parameter.name)
         assert (field.offset, field.size) == (mirror.offset, mirror.size)
-    assert _kernarg.segment_bytes(fields) == ctypes.sizeof(Mirror)
-    assert _kernarg.packer(parameters, "6Q").size == 48 + ctypes.sizeof(Mirror)
+    assert kernarg.segment_bytes(fields) == ctypes.sizeof(Mirror)
+    assert kernarg.packer(parameters, "6Q").size == 48 + ctypes.sizeof(Mirror)
 
 
 def test_what_is_read():

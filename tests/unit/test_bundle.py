@@ -10,15 +10,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from artifacts import sample_artifact
 
-from xtarget import Artifact, LoadError, Target, UntrustedError, _build, _bundle
-from xtarget._bundle_build import _section
-from xtarget._bundle_classes import Class
-from xtarget._bundle_worker import Job
-from xtarget._bundle_write import write_bundle
-from xtarget._errors import FrozenError, NoCompilerError
-from xtarget._types import CompileRequest, KernelSource, Parameter, Resources, Scratch
-from xtarget.targets._variants import fit, portable_arch, portable_fit
+from xtarget import Artifact, LoadError, Target, UntrustedError
+from xtarget._artifacts.compatibility import fit, portable_fit
+from xtarget._bundle import reader
+from xtarget._bundle.builder.build import _section
+from xtarget._bundle.builder.classes import Class
+from xtarget._bundle.writer import write_bundle
+from xtarget._compile import functions
+from xtarget._compile.workers import Job
+from xtarget._values.errors import FrozenError, NoCompilerError
+from xtarget._values.types import CompileRequest, KernelSource
+from xtarget.targets.nvidia.compatibility import portable_arch
 
 ROOT = Path(__file__).resolve().parents[2]
 REQUEST = CompileRequest(
@@ -31,17 +35,9 @@ REQUEST = CompileRequest(
 
 def artifact(target: Target, request: CompileRequest, ptx: str | None) -> Artifact:
     text = f"{target} {request.aligned} {request.constants}"
-    return Artifact(
+    return sample_artifact(
+        text.encode() * 10,
         target=target,
-        format="cubin",
-        entry="add",
-        binary=text.encode() * 10,
-        num_warps=4,
-        warp_size=32,
-        shared_bytes=64,
-        parameters=(Parameter("a", "*fp32"), Parameter("g", "*i8", hidden="global_scratch")),
-        global_scratch=Scratch(128, 16),
-        resources=Resources(registers=33),
         texts={} if ptx is None else {"ptx": f".version 8.0\n.target {ptx}\n// {text}"},
     )
 
@@ -61,26 +57,26 @@ def make(path: Path, *made: tuple[str, CompileRequest, str | None]) -> Path:
 
 @pytest.fixture(autouse=True)
 def nothing_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_bundle, "_bundles", {})
-    monkeypatch.setattr(_bundle, "_of_environment", None)
+    monkeypatch.setattr(reader, "_bundles", {})
+    monkeypatch.setattr(reader, "_of_environment", None)
     monkeypatch.delenv("XTARGET_BUNDLES", raising=False)
     monkeypatch.delenv("XTARGET_TRUST", raising=False)
 
 
 def found(target: str, request: CompileRequest = REQUEST) -> tuple[str, str, bytes] | None:
-    best = _bundle.find(request, Target.parse(target))
+    best = reader.find(request, Target.parse(target))
     return None if best is None else (str(best.target), best.format, best.binary)
 
 
 def test_an_artifact_comes_back_as_it_was_built(tmp_path: Path) -> None:
-    _bundle.load_bundle(make(tmp_path / "a.xtb", ("nvidia:sm_90", REQUEST, None)))
-    back = _bundle.find(REQUEST, Target("nvidia", "sm_90"))
+    reader.load_bundle(make(tmp_path / "a.xtb", ("nvidia:sm_90", REQUEST, None)))
+    back = reader.find(REQUEST, Target("nvidia", "sm_90"))
     assert back == artifact(Target("nvidia", "sm_90"), REQUEST, None)
 
 
 def test_the_exact_arch_wins_then_the_family_then_the_portable_form(tmp_path: Path) -> None:
     every = [("nvidia:sm_80", "sm_80"), ("nvidia:sm_86", "sm_86"), ("nvidia:sm_90", "sm_90a")]
-    _bundle.load_bundle(make(tmp_path / "a.xtb", *((t, REQUEST, p) for t, p in every)))
+    reader.load_bundle(make(tmp_path / "a.xtb", *((t, REQUEST, p) for t, p in every)))
     forms = {
         target: (found(target) or ("", "", b""))[:2]
         for target in ("nvidia:sm_75", "nvidia:sm_80", "nvidia:sm_89", "nvidia:sm_90", "nvidia:100")
@@ -95,14 +91,14 @@ def test_the_exact_arch_wins_then_the_family_then_the_portable_form(tmp_path: Pa
 
 
 def test_the_portable_form_is_the_text_itself(tmp_path: Path) -> None:
-    _bundle.load_bundle(make(tmp_path / "a.xtb", ("nvidia:sm_80", REQUEST, "sm_80")))
+    reader.load_bundle(make(tmp_path / "a.xtb", ("nvidia:sm_80", REQUEST, "sm_80")))
     text = artifact(Target("nvidia", "sm_80"), REQUEST, "sm_80").texts["ptx"]
     assert found("nvidia:sm_120") == ("nvidia:sm_80", "ptx", text.encode())
 
 
 def test_the_variant_that_assumes_most_of_what_is_true_is_taken(tmp_path: Path) -> None:
     made = [replace(REQUEST, aligned=aligned) for aligned in ((), ("a",), ("a", "n"))]
-    _bundle.load_bundle(make(tmp_path / "a.xtb", *(("nvidia:sm_90", r, None) for r in made)))
+    reader.load_bundle(make(tmp_path / "a.xtb", *(("nvidia:sm_90", r, None) for r in made)))
     for true, assumed in {
         ("a", "n"): ("a", "n"),
         ("a",): ("a",),
@@ -110,15 +106,15 @@ def test_the_variant_that_assumes_most_of_what_is_true_is_taken(tmp_path: Path) 
         (): (),
     }.items():
         request = replace(REQUEST, aligned=true)
-        best = _bundle.candidates(request, Target("nvidia", "sm_90"))[0]
+        best = reader.candidates(request, Target("nvidia", "sm_90"))[0]
         assert best.aligned == assumed
         assert f"{assumed}".encode() in best.artifact().binary
 
 
 def test_what_assumes_more_than_is_true_never_serves(tmp_path: Path) -> None:
-    _bundle.load_bundle(make(tmp_path / "a.xtb", ("nvidia:sm_90", REQUEST, None)))
+    reader.load_bundle(make(tmp_path / "a.xtb", ("nvidia:sm_90", REQUEST, None)))
     assert found("nvidia:sm_90", replace(REQUEST, aligned=("n",))) is None
-    (only,) = _bundle.candidates(replace(REQUEST, aligned=("n",)), Target("nvidia", "sm_90"))
+    (only,) = reader.candidates(replace(REQUEST, aligned=("n",)), Target("nvidia", "sm_90"))
     assert "multiples of 16" in only.reason
 
 
@@ -139,21 +135,21 @@ def test_what_assumes_more_than_is_true_never_serves(tmp_path: Path) -> None:
 def test_whatever_changes_the_binary_is_another_one(
     tmp_path: Path, changes: dict[str, Any], reason: str
 ) -> None:
-    _bundle.load_bundle(make(tmp_path / "a.xtb", ("nvidia:sm_90", REQUEST, None)))
+    reader.load_bundle(make(tmp_path / "a.xtb", ("nvidia:sm_90", REQUEST, None)))
     request = replace(REQUEST, **changes)
     assert found("nvidia:sm_90", request) is None
-    (only,) = _bundle.candidates(request, Target("nvidia", "sm_90"))
+    (only,) = reader.candidates(request, Target("nvidia", "sm_90"))
     assert re.search(reason, only.reason)
 
 
 def test_a_frozen_process_says_why_the_bundle_does_not_serve(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _bundle.load_bundle(make(tmp_path / "a.xtb", ("nvidia:sm_90", REQUEST, None)))
+    reader.load_bundle(make(tmp_path / "a.xtb", ("nvidia:sm_90", REQUEST, None)))
     monkeypatch.setenv("XTARGET_COMPILE", "error")
     monkeypatch.setenv("XTARGET_CACHE_DIR", str(tmp_path / "cache"))
     with pytest.raises(FrozenError, match=r"BLOCK=7.*a\.xtb does not serve it .*no such special"):
-        _build.artifact(
+        functions.artifact(
             replace(REQUEST, constants=(("BLOCK", 7),)), Target("nvidia", "sm_90"), bundled=True
         )
 
@@ -197,7 +193,7 @@ def test_the_variable_names_bundles(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     first = make(tmp_path / "a.xtb", ("nvidia:sm_80", REQUEST, "sm_80"))
     second = make(tmp_path / "b.xtb", ("nvidia:sm_90", REQUEST, None))
     monkeypatch.setenv("XTARGET_BUNDLES", f"{first}:{second}")
-    assert [b.path for b in _bundle.loaded()] == [first, second]
+    assert [b.path for b in reader.loaded()] == [first, second]
     got = found("nvidia:sm_90")
     assert got is not None  # the exact one of the second, not the PTX of the first
     assert got[0] == "nvidia:sm_90"
@@ -217,21 +213,21 @@ def test_without_a_compiler_the_error_says_what_the_bundles_have(
         ) -> Artifact:
             raise NoCompilerError("no compiler is installed.")
 
-    monkeypatch.setattr("xtarget._registry.compiler", lambda vendor: NoCompiler())
+    monkeypatch.setattr("xtarget._devices.registry.compiler", lambda vendor: NoCompiler())
     monkeypatch.setenv("XTARGET_CACHE_DIR", str(tmp_path / "cache"))
-    _bundle.load_bundle(make(tmp_path / "a.xtb", ("nvidia:sm_90", REQUEST, None)))
-    assert _build.artifact(REQUEST, Target("nvidia", "sm_90"), bundled=True).entry == "add"
+    reader.load_bundle(make(tmp_path / "a.xtb", ("nvidia:sm_90", REQUEST, None)))
+    assert functions.artifact(REQUEST, Target("nvidia", "sm_90"), bundled=True).entry == "add"
     with pytest.raises(NoCompilerError):  # compiling is not running: no bundle stands in for it
-        _build.artifact(REQUEST, Target("nvidia", "sm_90"))
+        functions.artifact(REQUEST, Target("nvidia", "sm_90"))
     with pytest.raises(NoCompilerError, match=r"not for amd:gfx942: it has nvidia:sm_90"):
-        _build.artifact(REQUEST, Target("amd", "gfx942"), bundled=True)
+        functions.artifact(REQUEST, Target("amd", "gfx942"), bundled=True)
     with pytest.raises(NoCompilerError, match=r"no such specialization"):
-        _build.artifact(replace(REQUEST, num_warps=1), Target("nvidia", "sm_90"), bundled=True)
+        functions.artifact(replace(REQUEST, num_warps=1), Target("nvidia", "sm_90"), bundled=True)
 
 
 def test_a_damaged_binary_is_an_error_with_the_file_and_no_silent_compile(tmp_path: Path) -> None:
     path = make(tmp_path / "a.xtb", ("nvidia:sm_90", REQUEST, None))
-    bundle = _bundle.load_bundle(path)
+    bundle = reader.load_bundle(path)
     record = next(bundle.file.records(Target("nvidia", "sm_90")))
     mark = record["variants"][0]["binary"]
     data = bytearray(path.read_bytes())
@@ -245,7 +241,7 @@ def test_a_damaged_binary_is_an_error_with_the_file_and_no_silent_compile(tmp_pa
 def test_records_are_what_the_schema_says(tmp_path: Path) -> None:
     jsonschema = pytest.importorskip("jsonschema")
     schema = json.loads((ROOT / "docs" / "bundle-manifest.schema.json").read_text())
-    bundle = _bundle.Bundle(make(tmp_path / "a.xtb", ("nvidia:sm_80", REQUEST, "sm_80")))
+    bundle = reader.Bundle(make(tmp_path / "a.xtb", ("nvidia:sm_80", REQUEST, "sm_80")))
     record = next(bundle.file.records(Target("nvidia", "sm_80")))
     jsonschema.validate(record, {"$ref": "#/$defs/record", "$defs": schema["$defs"]})
 
@@ -261,7 +257,7 @@ def test_a_signature_is_asked_for_where_trust_is_set(
     trust.write_text("ab" * 32 + "  # somebody\n")
     monkeypatch.setenv("XTARGET_TRUST", str(trust))
     with pytest.raises(LoadError, match="not signed"):
-        _bundle.load_bundle(path)
+        reader.load_bundle(path)
 
 
 @pytest.mark.skipif(
@@ -278,7 +274,7 @@ def test_only_what_a_trusted_key_signed_is_taken(
         PublicFormat,
     )
 
-    from xtarget._bundle_sign import signer
+    from xtarget._bundle.signing import signer
 
     private = Ed25519PrivateKey.generate()
     pem = tmp_path / "key.pem"
@@ -289,18 +285,24 @@ def test_only_what_a_trusted_key_signed_is_taken(
     public = private.public_key().public_bytes_raw().hex()
     trust.write_text(f"# ours\n{public}\n")
     path.write_bytes(data)
-    assert _bundle.Bundle(path).signer == public
+    assert reader.Bundle(path).signer == public
     shown = private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     trust.write_bytes(shown)
-    assert _bundle.Bundle(path).signer == public
+    assert reader.Bundle(path).signer == public
     trust.write_text("ab" * 32)
     with pytest.raises(LoadError, match="does not name"):
-        _bundle.Bundle(path)
+        reader.Bundle(path)
     trust.write_text(public)
     for at in (len(data) - 1, len(data) - 40):
         path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
         with pytest.raises(LoadError, match="not one of its content"):
-            _bundle.Bundle(path)
+            reader.Bundle(path)
     trust.write_text("no key")
     with pytest.raises(UntrustedError, match="64 hexadecimal digits"):
-        _bundle.Bundle(path)
+        reader.Bundle(path)
+
+
+@pytest.mark.parametrize("path", [3, None, b"a.xtb", "a\0b"])
+def test_a_path_that_is_none_is_a_sentence(path: Any) -> None:
+    with pytest.raises(LoadError, match="a bundle is given by its path, not by"):
+        reader.load_bundle(path)

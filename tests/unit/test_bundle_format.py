@@ -14,10 +14,12 @@ from typing import Any
 
 import pytest
 
-from xtarget import LoadError, Target, _bundle
-from xtarget._bundle_format import HEADER, VERSION, BundleFile
-from xtarget._bundle_write import Entry, pack_section, write_bundle
-from xtarget._types import CompileRequest, KernelSource
+from xtarget import CompileError, LoadError, Target
+from xtarget._bundle import reader
+from xtarget._bundle.format import HEADER, VERSION, BundleFile
+from xtarget._bundle.manifest import MOST_VARIANTS
+from xtarget._bundle.writer import Entry, pack_section, write_bundle
+from xtarget._values.types import CompileRequest, KernelSource
 
 SM_90, GFX = Target("nvidia", "sm_90"), Target("amd", "gfx942")
 ROOT = Path(__file__).resolve().parents[2]
@@ -102,6 +104,19 @@ def test_equal_binaries_are_kept_once() -> None:
     record = {"variants": [{"aligned": []}, {"aligned": ["a"]}]}
     twice = Entry(key("a"), record, [{"binary": body}, {"binary": body}])
     assert len(write({}, {SM_90: [twice]})) < 80_000
+
+
+def test_no_bundle_is_written_that_no_reader_takes(path: Path) -> None:
+    def alike(count: int) -> Entry:
+        record = {**RECORD, "parts": [], "variants": [{"aligned": [], "artifact": {}}] * count}
+        return Entry(key("alike"), record, [{"binary": b"code"}] * count)
+
+    path.write_bytes(write({}, {SM_90: [alike(MOST_VARIANTS)]}))
+    record = BundleFile(path).record(SM_90, key("alike"))
+    assert record is not None
+    assert len(record["variants"]) == MOST_VARIANTS
+    with pytest.raises(CompileError, match=f"has {MOST_VARIANTS + 1} variants of one class"):
+        write({}, {SM_90: [alike(MOST_VARIANTS + 1)]})
 
 
 def test_the_manifest_is_what_its_schema_says(path: Path) -> None:
@@ -287,11 +302,11 @@ def test_members_of_other_types_are_refused_when_their_digests_are_right(
         changed = {**variant, name: odd} if name in variant else variant
         variants = [odd if name == "variant" and isinstance(odd, dict) else changed]
         record = {**good, **({name: odd} if name in good else {}), "variants": variants}
-        entries = [Entry(_bundle.class_key(request), record, [{"binary": b"1"}])]
+        entries = [Entry(reader.class_key(request), record, [{"binary": b"1"}])]
         listed = {"k": {"sources": [], "dtypes": [], "variants": 1, "bytes": 1}}
         path.write_bytes(write({}, {SM_90: entries}, listed))
         with contextlib.suppress(LoadError):
-            loaded = _bundle.Bundle(path)
+            loaded = reader.Bundle(path)
             list(loaded.file.records(SM_90))
             for one in loaded.candidates(request, SM_90):
                 if one.form is not None:

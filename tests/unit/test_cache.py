@@ -12,31 +12,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from artifacts import sample_artifact
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from xtarget import Artifact, Target, _cache
+from xtarget import Target, _cache
+from xtarget._artifacts.entry import DAMAGE, Place, artifact_fields, make_entry, pack, unpack
 from xtarget._cache import Cache, key_of
-from xtarget._cache.entry import DAMAGE, Place, artifact_fields, make_entry, pack, unpack
 from xtarget._cache.explain import Chosen, entries
-from xtarget._env import CacheSettings
-from xtarget._types import Parameter, Resources, Scratch
+from xtarget._values.environment import CacheSettings
 
 TARGET = Target("nvidia", "sm_90")
 PARTS = [("target", "nvidia:sm_90"), ("toolchain", "triton 3.9"), ("source", "abc")]
 KEY = key_of(PARTS)
-ARTIFACT = Artifact(
-    target=TARGET,
-    format="cubin",
-    entry="add",
-    binary=bytes(range(256)) * 4,
-    num_warps=4,
-    warp_size=32,
-    shared_bytes=2048,
-    parameters=(Parameter("a", "*fp32"), Parameter("g", "*i8", hidden="global_scratch")),
-    global_scratch=Scratch(128, 16),
-    resources=Resources(registers=33),
-    texts={"ptx": ".version 8.7\n"},
+ARTIFACT = sample_artifact(
+    bytes(range(256)) * 4, shared_bytes=2048, texts={"ptx": ".version 8.7\n"}
 )
 
 
@@ -150,7 +140,9 @@ def check_a_mutated_blob(data: st.DataObject) -> None:
     assert changed == blob
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(data=st.data())
 def test_no_mutation_of_an_entry_is_accepted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: st.DataObject
@@ -300,6 +292,7 @@ ZERO = {"size": 0, "sha256": hashlib.sha256(b"").hexdigest()}
         {"json": ZERO},
         {"cubin/../x": ZERO},
         {"cubin": {"size": 1 << 60, "sha256": "0" * 64}},
+        {f"f{i}": {"size": 400 << 20, "sha256": "0" * 64} for i in range(16)},
         {"cubin": {"size": -1, "sha256": "0" * 64}},
         {"cubin": {"size": True, "sha256": "0" * 64}},
         {"cubin": {"size": "9", "sha256": "0" * 64}},

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from xtarget import Artifact, Target
+from xtarget._artifacts.entry import Place, make_entry
 from xtarget._cache import Cache, evict, explain, key_of, lock
-from xtarget._cache.entry import Place, make_entry
 from xtarget._cache.explain import Chosen
-from xtarget._env import CacheSettings
+from xtarget._values.environment import CacheSettings
 
 TARGET = Target("nvidia", "sm_90")
 PARTS = [("n", "0")]

@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 
 from xtarget import Artifact, Target
-from xtarget._cache import Cache, files, key_of
-from xtarget._env import CacheSettings
+from xtarget._cache import Cache, key_of
+from xtarget._system import files
+from xtarget._values.environment import CacheSettings
 
 TARGET = Target("nvidia", "sm_90")
 PARTS = [("n", "0")]
@@ -25,7 +26,7 @@ KEY = key_of(PARTS)
 ARTIFACT = Artifact(TARGET, "cubin", "k", bytes(1000), 4, 32, 0, parameters=())
 CALLS = (
     *("open", "read", "write", "close", "fsync", "fdopen", "replace", "mkdir", "unlink", "utime"),
-    *("stat", "lstat", "fstat", "pread", "scandir", "listdir"),
+    *("stat", "lstat", "fstat", "pread", "scandir", "listdir", "chmod", "fchmod"),
 )
 
 
@@ -34,7 +35,7 @@ def opened(folder: Path) -> Cache:
 
 
 def use(folder: Path) -> Artifact:
-    """As `_build.artifact` does it, with a compiler that takes no time."""
+    """As `_compile.functions.artifact` does it, with a compiler that takes no time."""
     cache = opened(folder)
     found = cache.get(TARGET, "k", KEY)
     if found is None:

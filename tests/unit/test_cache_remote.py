@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
+import os
+import re
 import shutil
 import socket
+import stat
 import subprocess
 import threading
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,11 +20,15 @@ from typing import Any
 
 import pytest
 
-from xtarget import Artifact, Target, _build, _cache, _registry
-from xtarget._cache import Cache, entry, key_of
+from xtarget import Artifact, Target, _cache
+from xtarget._artifacts import entry
+from xtarget._cache import Cache, key_of
 from xtarget._cache.remote import Breaker, Remote
-from xtarget._env import CacheSettings
-from xtarget._types import CompileRequest, KernelSource, Parameter
+from xtarget._cli.main import main
+from xtarget._compile import functions
+from xtarget._devices import registry
+from xtarget._values.environment import CacheSettings
+from xtarget._values.types import CompileRequest, KernelSource, Parameter
 
 TARGET = Target("nvidia", "sm_90")
 PARTS = [("a", "b")]
@@ -145,7 +154,7 @@ def test_a_launch_asks_it_only_when_this_machine_has_nothing(
             return ARTIFACT
 
     compiler = Compiler()
-    monkeypatch.setattr(_registry, "compiler", lambda vendor: compiler)
+    monkeypatch.setattr(registry, "compiler", lambda vendor: compiler)
     monkeypatch.setenv("XTARGET_CACHE_REMOTE", redis_url)
     monkeypatch.setenv("XTARGET_CACHE_REMOTE_WRITE", "1")
     request = CompileRequest(KernelSource("k", "0" * 64, "", lambda: None), ())
@@ -153,7 +162,7 @@ def test_a_launch_asks_it_only_when_this_machine_has_nothing(
     for folder in ("one", "two", "two"):
         monkeypatch.setenv("XTARGET_CACHE_DIR", str(tmp_path / folder))
         before = _cache.cache_stats()
-        assert _build.artifact(request, TARGET) == ARTIFACT
+        assert functions.artifact(request, TARGET) == ARTIFACT
         asked.append(counted(before, "asked", "hits", "writes"))
     assert asked == [(2, 0, 1), (1, 1, 0), (0, 0, 0)]
     assert compiler.compiled == 1
@@ -267,10 +276,176 @@ def test_a_breaker_asks_again_and_pauses_longer_each_time() -> None:
     assert breaker.failed(hung=True) == 60
     for _ in range(10):
         assert (breaker.failed(hung=True) or 0) <= 600
-    breaker.succeeded()
+    for _ in range(3):
+        breaker.succeeded()
     assert breaker.failed(hung=False) is None
     assert breaker.failed(hung=False) is None
     assert breaker.failed(hung=False) == 30
+
+
+def test_a_folder_is_written_as_the_umask_says_and_rid_of_leftovers(tmp_path: Path) -> None:
+    url = f"file://{tmp_path / 'far'}"
+    folder = (tmp_path / "far" / NAME).parent
+    folder.mkdir(parents=True)
+    left = folder / f".k.xte.{'0' * 20}"
+    left.write_bytes(b"half")
+    os.utime(left, (1, 1))
+    before = os.umask(0o022)
+    try:
+        cache(tmp_path / "near", url, remote_write=True).put("k", KEY, PARTS, ARTIFACT)
+    finally:
+        os.umask(before)
+    (there,) = folder.iterdir()
+    assert stat.S_IMODE(there.stat().st_mode) == 0o644
+
+
+def test_a_store_that_is_slow_fails_and_has_nothing_by_turns_is_left_alone() -> None:
+    now = [0.0]
+    breaker, asked = Breaker(lambda: now[0]), 0
+    for kernel in range(100):
+        if not breaker.allows():
+            continue
+        asked += 1
+        match kernel % 3:
+            case 0:
+                now[0] += 1.9
+                breaker.succeeded(0.95, useful=False)
+            case 1:
+                breaker.failed(hung=False)
+            case 2:
+                now[0] += 0.02
+                breaker.succeeded(0.01, useful=False)
+    assert asked < 10
+    assert now[0] < 10
+
+
+@pytest.mark.parametrize(("share", "useful"), [(0.05, False), (0.9, True)])
+def test_a_store_that_is_quick_or_has_what_is_asked_for_is_asked_for_ever(
+    share: float, useful: bool
+) -> None:
+    breaker = Breaker(lambda: 0.0)
+    for number in range(1000):
+        assert breaker.succeeded(share, useful=useful) is None
+        if number % 50 == 0:
+            assert breaker.failed(hung=False) is None
+
+
+def test_the_remote_measures_what_its_answers_cost() -> None:
+    turn = iter(range(10**6))
+
+    def by_turns() -> bytes | None:
+        match next(turn) % 3:
+            case 0:
+                time.sleep(0.19)
+            case 1:
+                raise OSError("no route to host")
+        return None
+
+    backend = Backend(by_turns)
+    far = remote(backend, seconds=0.2)
+    for _ in range(100):
+        assert far.read(PLACE) is None
+    assert backend.asked < 10
+
+
+def stream_for_ever(begin: bytes) -> int:
+    """A server that says how its answer begins, and never ends it."""
+    server = socket.create_server(("127.0.0.1", 0))
+
+    def answer(connection: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                asked = connection.recv(65536)
+                if not asked:
+                    return
+                if asked.startswith(b"GET /"):
+                    stream(connection)
+                for command in re.findall(rb"\*\d+\r\n\$\d+\r\n(\w+)", asked):
+                    if command == b"GETRANGE":
+                        stream(connection)
+                    connection.sendall(replies.get(command, b"+OK\r\n"))
+
+    def stream(connection: socket.socket) -> None:
+        connection.sendall(begin)
+        while True:
+            connection.sendall(bytes(1 << 20))
+
+    hello = b"%2\r\n+server\r\n+redis\r\n+proto\r\n:3\r\n"
+    replies = {b"HELLO": hello, b"STRLEN": b":100\r\n"}
+
+    def work() -> None:
+        while True:
+            with contextlib.suppress(OSError):
+                connection, _ = server.accept()
+                threading.Thread(target=answer, args=(connection,), daemon=True).start()
+
+    threading.Thread(target=work, daemon=True).start()
+    port: int = server.getsockname()[1]
+    return port
+
+
+@pytest.mark.parametrize(
+    ("scheme", "begin"),
+    [
+        ("redis", b"$6300000000\r\n"),
+        ("http", b"HTTP/1.1 200 OK\r\nContent-Length: 100000000000\r\n\r\n"),
+        ("http", b"HTTP/1.1 200 OK\r\n\r\n"),
+    ],
+)
+def test_a_store_that_sends_more_than_it_said_costs_no_memory(
+    scheme: str, begin: bytes, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pytest.importorskip("redis", reason="redis-py is not installed")
+    monkeypatch.setattr("xtarget._cache.remote.MAX_BLOB_BYTES", 8 << 20)
+    url = f"{scheme}://127.0.0.1:{stream_for_ever(begin)}"
+    tracemalloc.start()
+    try:
+        far = Remote(url, seconds=30.0)
+        assert far.read(PLACE) is None
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 64 << 20
+    assert "sends more than" in caplog.text
+    assert far._hung == 0, "nothing goes on behind"
+
+
+SECRETS = (
+    "redis://:hunter2secret@127.0.0.1:1/0",
+    "redis://127.0.0.1:1/0?password=hunter2secret",
+    "redis://127.0.0.1:notaport/0?password=hunter2secret",
+    "redis://:hunter2%73ecret@127.0.0.1:1/0?db=hunter2secret",
+    "http://127.0.0.1:1/cache?sig=hunter2secret&se=2026",
+    "http://me:hunter2secret@127.0.0.1:1/cache#hunter2secret",
+    "http://me:hunter2/secret?hunter2secret@127.0.0.1:1/cache",
+    "nonsense://me:hunter2secret@x/y?token=hunter2secret",
+    "memory://me:hunter2secret@x/y?token=hunter2secret",
+    "simplecache::nonsense://key:hunter2secret@bucket?hunter2secret",
+)
+
+
+@pytest.mark.parametrize("url", SECRETS)
+def test_what_is_secret_in_a_url_is_never_shown(
+    url: str,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip("redis", reason="redis-py is not installed")
+    opened = cache(tmp_path, url, remote_seconds=2.0)
+    assert opened.fetch(TARGET, "k", KEY) is None
+    assert opened.remote_name is not None
+    shown = [caplog.text, opened.remote_name]
+    monkeypatch.setenv("XTARGET_CACHE_REMOTE", url)
+    monkeypatch.setenv("XTARGET_CACHE_DIR", str(tmp_path / "x"))
+    for words in (["cache", "stats"], ["cache", "stats", "--json"], ["info"], ["info", "--json"]):
+        with pytest.raises(SystemExit):
+            main(words)
+        captured = capsys.readouterr()
+        shown += [captured.out, captured.err]
+    for text in shown:
+        assert "hunter2" not in text
 
 
 def serve_once(answer: bytes, pause: float = 0.0) -> int:

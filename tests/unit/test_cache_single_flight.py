@@ -16,9 +16,12 @@ from typing import Any
 
 import pytest
 
-from xtarget import Artifact, FrozenError, Target, XTargetError, _build, _cache, _registry
-from xtarget._cache import counters, files, lock, store
-from xtarget._types import CompileRequest, KernelSource, Parameter
+from xtarget import Artifact, FrozenError, Target, XTargetError, _cache
+from xtarget._cache import counters, lock, store
+from xtarget._compile import functions
+from xtarget._devices import registry
+from xtarget._system import files
+from xtarget._values.types import CompileRequest, KernelSource, Parameter
 
 TARGET = Target("nvidia", "sm_90")
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,7 +57,7 @@ class Compiler:
 @pytest.fixture
 def compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Compiler:
     made = Compiler()
-    monkeypatch.setattr(_registry, "compiler", lambda vendor: made)
+    monkeypatch.setattr(registry, "compiler", lambda vendor: made)
     monkeypatch.setenv("XTARGET_CACHE_DIR", str(tmp_path / "cache"))
     return made
 
@@ -76,23 +79,23 @@ def changes(before: _cache.CacheStats) -> dict[str, Any]:
 
 def test_hits_misses_and_seconds_are_counted(compiler: Compiler) -> None:
     before = _cache.cache_stats()
-    _build.artifact(request(), TARGET)
+    functions.artifact(request(), TARGET)
     moved = changes(before)
     assert (moved["compiles"], moved["writes"], moved["misses"]) == (1, 1, {"absent": 1})
     assert moved["compile_seconds"] >= 0.02
     before = _cache.cache_stats()
-    _build.artifact(request(), TARGET)
+    functions.artifact(request(), TARGET)
     moved = changes(before)
     assert moved.pop("compile_seconds_saved") >= 0.015
     assert moved == {"hits": 1, "misses": {}}
 
 
 def test_a_damaged_entry_is_counted_as_such(compiler: Compiler, tmp_path: Path) -> None:
-    _build.artifact(request(), TARGET)
+    functions.artifact(request(), TARGET)
     (path,) = tmp_path.rglob("*.cubin")
     path.write_bytes(b"")
     before = _cache.cache_stats()
-    _build.artifact(request(), TARGET)
+    functions.artifact(request(), TARGET)
     moved = changes(before)
     assert moved["misses"] == {"damaged": 1}
     assert moved["quarantines"] == 1
@@ -105,7 +108,9 @@ def test_a_damaged_entry_is_counted_as_such(compiler: Compiler, tmp_path: Path) 
 def test_threads_that_want_the_same_kernel_compile_it_once(compiler: Compiler) -> None:
     results: list[Artifact] = []
     threads = [
-        threading.Thread(target=lambda n=n: results.append(_build.artifact(request(n % 3), TARGET)))
+        threading.Thread(
+            target=lambda n=n: results.append(functions.artifact(request(n % 3), TARGET))
+        )
         for n in range(24)
     ]
     for thread in threads:
@@ -114,20 +119,20 @@ def test_threads_that_want_the_same_kernel_compile_it_once(compiler: Compiler) -
         thread.join(30)
     assert len(results) == 24
     assert sorted(compiler.compiled) == [0, 1, 2]
-    assert not _build._locks, "locks of what is done are not kept"
+    assert not functions._locks, "locks of what is done are not kept"
 
 
 def test_a_forked_child_does_not_wait_for_threads_that_it_does_not_have(
     compiler: Compiler, tmp_path: Path
 ) -> None:
-    _build.artifact(request(), TARGET)
+    functions.artifact(request(), TARGET)
     with counters._lock, store._said_lock, _cache.default_cache().own.usage._lock:
         child = os.fork()
         if child == 0:
             signal.alarm(20)
             store.warn("said in a child")
-            _build.artifact(request(0), TARGET)
-            _build.artifact(request(1), TARGET)
+            functions.artifact(request(0), TARGET)
+            functions.artifact(request(1), TARGET)
             os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
 
@@ -136,10 +141,10 @@ def test_a_compile_that_fails_leaves_no_lock(compiler: Compiler, tmp_path: Path)
     compiler.error = ValueError("no")
     for _ in range(2):
         with pytest.raises(ValueError, match="no"):
-            _build.artifact(request(), TARGET)
+            functions.artifact(request(), TARGET)
     assert not list(tmp_path.rglob("*.lock"))
     compiler.error = None
-    assert _build.artifact(request(), TARGET).binary == bytes(100)
+    assert functions.artifact(request(), TARGET).binary == bytes(100)
 
 
 # ------------------------------------------------------------------------------------- processes
@@ -260,7 +265,7 @@ def test_a_file_system_that_asks_for_patience_gets_it(
         real(*args)
 
     monkeypatch.setattr(os, "replace", replace)
-    _build.artifact(request(), TARGET)
+    functions.artifact(request(), TARGET)
     monkeypatch.undo()
     assert failures == [0]
 
@@ -286,8 +291,8 @@ def test_whatever_a_write_answers_the_kernel_is_there(
     monkeypatch.setattr(files, "_PAUSES", (0.0,))
     with monkeypatch.context() as patch:
         patch.setattr(os, call, fails)
-        assert _build.artifact(request(), TARGET).binary == bytes(100)
-    assert _build.artifact(request(), TARGET).binary == bytes(100)
+        assert functions.artifact(request(), TARGET).binary == bytes(100)
+    assert functions.artifact(request(), TARGET).binary == bytes(100)
     assert not list(tmp_path.rglob("*.json.*")), "no temporary files stay"
 
 
@@ -295,7 +300,7 @@ def test_whatever_a_write_answers_the_kernel_is_there(
 def test_whatever_a_read_answers_the_kernel_is_there(
     compiler: Compiler, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
-    _build.artifact(request(), TARGET)
+    functions.artifact(request(), TARGET)
     real = os.open
 
     def fails(path: Any, flags: int, *more: Any, **named: Any) -> int:
@@ -306,17 +311,17 @@ def test_whatever_a_read_answers_the_kernel_is_there(
     monkeypatch.setattr(files, "_PAUSES", (0.0,))
     with monkeypatch.context() as patch:
         patch.setattr(os, "open", fails)
-        assert _build.artifact(request(), TARGET).binary == bytes(100)
+        assert functions.artifact(request(), TARGET).binary == bytes(100)
 
 
 def test_a_folder_that_vanishes_is_made_again(compiler: Compiler, tmp_path: Path) -> None:
     import shutil
 
     for n in range(3):
-        assert _build.artifact(request(n), TARGET).binary == bytes([n]) * 100
+        assert functions.artifact(request(n), TARGET).binary == bytes([n]) * 100
         shutil.rmtree(tmp_path / "cache")
-    _build.artifact(request(), TARGET)
-    _build.artifact(request(), TARGET)
+    functions.artifact(request(), TARGET)
+    functions.artifact(request(), TARGET)
     assert compiler.compiled == [0, 1, 2, 0]
 
 
@@ -335,11 +340,11 @@ def test_a_device_is_told_of_what_is_compiled_for_it(
 ) -> None:
     device: Any = Loading()
     for _ in range(2):
-        _build.artifact(request(1), TARGET, device=device)
+        functions.artifact(request(1), TARGET, device=device)
     assert device.told == 1
     monkeypatch.setenv("XTARGET_COMPILE", "error")
     with pytest.raises(FrozenError):
-        _build.artifact(request(2), TARGET, device=device)
+        functions.artifact(request(2), TARGET, device=device)
     assert device.told == 1
 
 
@@ -349,13 +354,13 @@ def test_a_device_is_told_of_what_is_compiled_for_it(
 def test_a_frozen_process_names_what_is_missing(
     compiler: Compiler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _build.artifact(request(1), TARGET)
+    functions.artifact(request(1), TARGET)
     monkeypatch.setenv("XTARGET_COMPILE", "error")
-    assert _build.artifact(request(1), TARGET).binary == b"\1" * 100
+    assert functions.artifact(request(1), TARGET).binary == b"\1" * 100
     with pytest.raises(FrozenError, match=r"kernel add for nvidia:sm_90 .*x: \*fp32, N=2.*x, num_"):
-        _build.artifact(request(2), TARGET)
+        functions.artifact(request(2), TARGET)
     with pytest.raises(FrozenError):
-        _build.artifact(request(1), TARGET, keep_stages=True)
+        functions.artifact(request(1), TARGET, keep_stages=True)
     assert compiler.compiled == [1]
 
 
@@ -363,10 +368,10 @@ def test_a_compilation_can_be_warned_of(
     compiler: Compiler, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("XTARGET_COMPILE", "warn")
-    _build.artifact(request(2), TARGET)
+    functions.artifact(request(2), TARGET)
     assert "N=2" in caplog.text
     caplog.clear()
-    _build.artifact(request(2), TARGET)
+    functions.artifact(request(2), TARGET)
     assert not caplog.text
 
 
@@ -375,4 +380,38 @@ def test_a_mode_that_means_nothing_is_said(
 ) -> None:
     monkeypatch.setenv("XTARGET_COMPILE", "never")
     with pytest.raises(XTargetError, match="XTARGET_COMPILE=never means nothing"):
-        _build.artifact(request(), TARGET)
+        functions.artifact(request(), TARGET)
+
+
+AT_THE_END = """
+import atexit, sys
+from pathlib import Path
+from xtarget._cache import lock
+
+
+class Finder:  # as newer versions of filelock do: they import what may not be imported then
+    def find_spec(self, name, path, target=None):
+        if name == "filelock":
+            import concurrent.futures.thread
+
+
+def late():
+    sys.meta_path.insert(0, Finder())
+    with lock.hold(Path(sys.argv[1]), 1.0, lambda: False):
+        print("held")
+
+
+atexit.register(late)
+"""
+
+
+def test_a_lock_in_the_last_moments_of_a_process(tmp_path: Path) -> None:
+    """filelock begins with a pool of threads, which Python does not allow there."""
+    done = subprocess.run(
+        [sys.executable, "-c", AT_THE_END, str(tmp_path / "a.lock")],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert (done.stdout, done.stderr) == ("held\n", "")

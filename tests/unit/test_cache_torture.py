@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from processes import run_python
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -20,13 +18,8 @@ def test_killed_processes_cost_neither_a_wrong_binary_nor_a_hang(
     processes: int, kernels: int, rounds: int
 ) -> None:
     words = ["--processes", processes, "--kernels", kernels, "--rounds", rounds, "--limit", 100]
-    done = subprocess.run(
-        [sys.executable, ROOT / "benchmarks" / "torture_cache.py", *map(str, words)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=400,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+    done = run_python(
+        ROOT / "benchmarks" / "torture_cache.py", *map(str, words), path=ROOT / "src", seconds=400
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "wrong 0, hangs 0" in done.stdout

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import subprocess
+import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from xtarget import Artifact, Target, UntrustedError, XTargetError, _cache, _env
-from xtarget._cache import Cache, key_of
-from xtarget._env import CacheSettings
-from xtarget._types import Parameter
+from xtarget import Artifact, Target, UntrustedError, XTargetError, _cache
+from xtarget._cache import Cache, evict, key_of
+from xtarget._values import environment
+from xtarget._values.environment import CacheSettings
+from xtarget._values.types import Parameter
 
 TARGET = Target("nvidia", "sm_90")
 KEY = key_of([("a", "b")])
@@ -66,6 +70,83 @@ def test_a_folder_of_another_user_is_refused(tmp_path: Path) -> None:
     os.chown(tmp_path / "v1" / "nvidia", 12345, 12345)
     assert get(cache(tmp_path)) is None
     assert get(cache(tmp_path, shared=True)) == ARTIFACT
+
+
+@pytest.mark.parametrize("suffix", ["json", "cubin"])
+@pytest.mark.parametrize("how", ["mode", "owner"])
+def test_a_file_that_others_could_have_written_is_refused(
+    tmp_path: Path, suffix: str, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A folder that is the user's alone now may have been another's before."""
+    put(cache(tmp_path))
+    (path,) = tmp_path.glob(f"v1/*/*/*.{suffix}")
+    if how == "mode":
+        path.chmod(0o666)
+    elif os.geteuid() != 0:
+        pytest.skip("only root may give files away")
+    else:
+        os.chown(path, 12345, 12345)
+    opened = cache(tmp_path)
+    assert get(opened) is None
+    assert str(path) in caplog.text
+    put(opened)
+    assert get(opened) == ARTIFACT, "the next compilation puts the user's own there"
+    path.chmod(0o666)
+    assert get(cache(tmp_path, shared=True)) == ARTIFACT
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o077, 0o000])
+def test_a_shared_cache_is_for_every_user_whatever_the_umask(tmp_path: Path, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        opened = cache(tmp_path / "cache", shared=True, max_bytes=1 << 20)
+        with opened.flight(TARGET, "k", KEY):
+            put(opened)
+            locks = list((tmp_path / "cache" / "v1" / ".locks").iterdir())
+            assert len(locks) == 2
+            assert all(path.stat().st_mode & 0o066 == 0o066 for path in locks)
+        evict.sweep(opened.own.base, opened.own.usage, 0)
+        put(opened)
+    finally:
+        os.umask(before)
+    for path in [tmp_path / "cache", *(tmp_path / "cache").rglob("*")]:
+        wanted = 0o777 if path.is_dir() else 0o666
+        assert stat.S_IMODE(path.stat().st_mode) == wanted, path
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
+def test_two_users_share_a_cache() -> None:
+    """Each writes, reads, and evicts what the other wrote."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    try:
+        opened = cache(folder / "cache", shared=True)
+        put(opened)
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                os.setgroups([])
+                os.setgid(65534)
+                os.setuid(65534)
+                theirs = cache(folder / "cache", shared=True)
+                assert get(theirs) == ARTIFACT
+                with theirs.flight(TARGET, "k", KEY):
+                    put(theirs, replace(ARTIFACT, binary=b"theirs"))
+                assert get(theirs) == replace(ARTIFACT, binary=b"theirs")
+                assert evict.sweep(theirs.own.base, theirs.own.usage, 0) == 1
+                assert get(theirs) is None
+                put(theirs, replace(ARTIFACT, binary=b"theirs"))
+                code = 0
+            finally:
+                os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert get(opened) == replace(ARTIFACT, binary=b"theirs")
+        assert evict.sweep(opened.own.base, opened.own.usage, 0) == 1
+        put(opened)
+        assert get(opened) == ARTIFACT
+    finally:
+        shutil.rmtree(folder)
 
 
 def test_a_folder_that_is_a_link_below_the_cache_is_refused(tmp_path: Path) -> None:
@@ -152,17 +233,17 @@ def test_off_is_off(tmp_path: Path) -> None:
 def test_variables_say_it_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XTARGET_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("XTARGET_CACHE", "readonly")
-    monkeypatch.setenv("XTARGET_CACHE_PATH", f"/a:{tmp_path}:")
+    monkeypatch.setenv("XTARGET_CACHE_PATH", f"/tmp:{tmp_path}:")
     monkeypatch.setenv("XTARGET_CACHE_SIZE", "1.5 GiB")
     monkeypatch.setenv("XTARGET_CACHE_SHARED", "1")
     monkeypatch.setenv("XTARGET_CACHE_WAIT", "7")
     monkeypatch.setenv("XTARGET_CACHE_REMOTE", "redis://host")
     monkeypatch.setenv("XTARGET_CACHE_REMOTE_WRITE", "0")
     monkeypatch.setenv("XTARGET_CACHE_REMOTE_SECONDS", "0.5")
-    assert _env.cache_settings() == CacheSettings(
+    assert environment.cache_settings() == CacheSettings(
         tmp_path,
         mode="readonly",
-        layers=(Path("/a"), tmp_path),
+        layers=(Path("/tmp"), tmp_path),
         max_bytes=3 << 29,
         shared=True,
         wait_seconds=7.0,
@@ -177,7 +258,7 @@ def test_variables_say_it_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     [("0", 0), ("4096", 4096), ("1K", 1024), ("2gib", 2 << 30), ("3 MB", 3 << 20), ("none", None)],
 )
 def test_sizes(text: str, nbytes: int | None) -> None:
-    assert _env.parse_bytes(text) == nbytes
+    assert environment.parse_bytes(text) == nbytes
 
 
 @pytest.mark.parametrize(
@@ -299,6 +380,21 @@ def test_key_files_that_are_none_are_said(tmp_path: Path, keys: Path) -> None:
     if other.returncode == 0:
         with pytest.raises(UntrustedError, match="not an Ed25519"):
             cache(tmp_path, sign=tmp_path / "rsa.pem")
+
+
+@pytest.mark.parametrize("which", ["trust", "sign"])
+def test_a_key_file_that_is_a_pipe_or_a_device_is_refused_and_not_waited_for(
+    tmp_path: Path, which: str
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero"), tmp_path):
+        with pytest.raises(UntrustedError, match="cannot be read: not a regular file"):
+            cache(tmp_path, **{which: path})
+
+
+def test_a_key_file_may_be_a_link(tmp_path: Path, keys: Path) -> None:
+    (tmp_path / "link").symlink_to(keys / "a.pub")
+    assert cache(tmp_path / "cache", trust=tmp_path / "link").get(TARGET, "k", KEY) is None
 
 
 def test_without_cryptography_it_is_said_what_to_install(

@@ -97,7 +97,7 @@ def test_jobs_name_tiers_that_test_sh_has() -> None:
 
 
 def test_every_target_of_the_tier_binaries_can_be_parsed() -> None:
-    from xtarget._types import Target
+    from xtarget._values.types import Target
 
     data = tomllib.loads((ROOT / "ci" / "matrix.toml").read_text(encoding="utf-8"))
     targets = data["binaries"]["targets"]
@@ -283,3 +283,51 @@ def test_setup_says_what_to_install_where_venv_is_missing(tmp_path: Path) -> Non
     assert "ensurepip is not available" in done.stderr
     assert f"apt install python{version}-venv" in done.stderr
     assert not (checkout / ".venv").exists()
+
+
+def test_the_last_line_says_what_happened(tmp_path: Path) -> None:
+    """Of all runs of pytest together, with the names of what failed."""
+    file = tmp_path / "summary"
+
+    def line(status: int, step: str = "") -> str:
+        words = ("all", str(status), "3723", str(file), step)
+        return command(sys.executable, "ci/test_summary.py", *words).stdout
+
+    assert line(1, "python -m mypy") == (
+        "ci/test.sh all: FAILED in 62 min 3 s; it failed at: python -m mypy\n"
+    )
+    good = {"counts": {"passed": 20, "failed": 0, "skipped": 3}, "failures": []}
+    bad = {
+        "counts": {"passed": 5, "failed": 12},
+        "failures": [f"t.py::test_{n}" for n in range(12)],
+    }
+    file.write_text(json.dumps(good) + "\n" + json.dumps(good) + "\n")
+    assert line(0) == "ci/test.sh all: all is right: 40 passed, 6 skipped in 62 min 3 s\n"
+    assert line(130) == "ci/test.sh all: interrupted after 62 min 3 s: 40 passed, 6 skipped\n"
+    file.write_text(json.dumps(good) + "\n" + json.dumps(bad) + "\n")
+    said = line(1, "pytest")
+    assert said.startswith("ci/test.sh all: FAILED: 25 passed, 12 failed, 3 skipped in 62 min 3 s")
+    assert "failing tests: t.py::test_0, t.py::test_1, " in said
+    assert said.endswith("t.py::test_9 and 2 more\n")
+
+
+def test_skips_are_grouped_by_their_reason(tmp_path: Path) -> None:
+    """194 lines of them hid what else there was to read."""
+    for number in range(3):
+        (tmp_path / f"test_{number}.py").write_text(
+            "import pytest\n@pytest.mark.parametrize('n', range(5))\n"
+            f"def test(n): pytest.skip('there is no GPU' if n else 'other {number}')\n"
+        )
+    (tmp_path / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text())
+    file = tmp_path / "summary"
+    for more in ([], ["-n", "2"]):
+        done = command(
+            *(sys.executable, "-m", "pytest", "-q", "-c", str(ROOT / "pyproject.toml"), *more),
+            *("--rootdir", str(tmp_path), "-p", "no:cacheprovider", str(tmp_path)),
+            XTARGET_TEST_SUMMARY=str(file),
+        )
+        assert "   12  there is no GPU\n" in done.stdout
+        assert done.stdout.count("there is no GPU") == 1
+        assert done.stdout.splitlines()[-1].startswith("15 skipped in ")
+        assert json.loads(file.read_text())["counts"]["skipped"] == 15
+        file.unlink()

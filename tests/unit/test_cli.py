@@ -12,10 +12,13 @@ from typing import Any
 import click
 import numpy as np
 import pytest
+from command_line import here
+from processes import run_python
 
 import xtarget
-from xtarget import _cli, _cli_run, _cli_values, _registry
-from xtarget._types import DeviceInfo, ProbeReport, Target
+from xtarget._cli import run, values
+from xtarget._devices import registry
+from xtarget._values.types import DeviceInfo, ProbeReport, Target
 
 ROOT = Path(__file__).resolve().parents[2]
 CONTEXT = click.Context(click.Command("run"))
@@ -27,24 +30,7 @@ def command(
     """The command line in a process of its own; modules in `before` hide installed ones."""
     folders = [str(before)] if before else []
     path = os.pathsep.join([*folders, str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
-    return subprocess.run(
-        [sys.executable, "-m", "xtarget", *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-        env={**os.environ, "PYTHONPATH": path, **environment},
-    )
-
-
-def here(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
-    """The command line in this process: exit code, output, errors."""
-    with pytest.raises(SystemExit) as leave:
-        _cli.main(list(words))
-    captured = capsys.readouterr()
-    code = leave.value.code
-    assert isinstance(code, int)
-    return code, captured.out, captured.err
+    return run_python("-m", "xtarget", *words, path=path, seconds=600, **environment)
 
 
 def device(name: str, product: str = "Acme One") -> DeviceInfo:
@@ -68,7 +54,7 @@ def two_devices(monkeypatch: pytest.MonkeyPatch) -> None:
         ProbeReport("nvidia", (), "the driver is older than CUDA 13. Update it."),
         ProbeReport("amd", (device("amd:0"), device("amd:1", "Acme Two"))),
     ]
-    monkeypatch.setattr(_registry, "probe_all", lambda wanted=None: reports)
+    monkeypatch.setattr(registry, "probe_all", lambda wanted=None: reports)
     monkeypatch.delenv("XTARGET_DEVICE", raising=False)
 
 
@@ -160,7 +146,7 @@ def test_run_without_a_device_is_exit_code_3(without_bindings: Path) -> None:
 def test_listings_load_neither_triton_nor_numpy() -> None:
     code = (
         "import sys\n"
-        "from xtarget._cli import main\n"
+        "from xtarget._cli.main import main\n"
         "try: main({0})\n"
         "except SystemExit: pass\n"
         "heavy = {{'numpy', 'triton', 'torch', 'pyopencl', 'dpctl', 'cuda.bindings', 'hip'}}\n"
@@ -168,15 +154,7 @@ def test_listings_load_neither_triton_nor_numpy() -> None:
     )
     path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
     for words in (["devices"], ["kernels"], ["info"], ["cache", "path"], ["ci", "matrix"]):
-        done = subprocess.run(
-            [sys.executable, "-c", code.format(words)],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": path},
-        )
+        done = run_python("-c", code.format(words), path=path, cwd=ROOT, seconds=600)
         assert done.stderr.splitlines()[-1] == "loaded []", (words, done.stderr)
 
 
@@ -307,8 +285,8 @@ def test_bad_usage_is_exit_code_2(
 def test_an_error_is_one_message_and_exit_code_1(
     words: list[str], message: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    if words[:3] == ["run", "add", "--device"] and not _registry.probe("cpu").devices:
-        pytest.skip(f"no CPU device: {_registry.probe('cpu').reason}")
+    if words[:3] == ["run", "add", "--device"] and not registry.probe("cpu").devices:
+        pytest.skip(f"no CPU device: {registry.probe('cpu').reason}")
     os.chdir(tmp_path)
     code, out, err = here(capsys, *words)
     assert (code, out) == (1, "")
@@ -345,10 +323,10 @@ def test_an_empty_device_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
 def test_memory_that_runs_out_is_one_message(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def no_memory(*_: object) -> bool:
+    def no_memory(*_: object, **__: object) -> bool:
         raise MemoryError
 
-    monkeypatch.setattr(_cli_run, "run_kernel", no_memory)
+    monkeypatch.setattr(run, "run_kernel", no_memory)
     code, out, err = here(capsys, "run", "add")
     assert (code, out) == (1, "")
     assert err.startswith("error: this machine has not enough memory")
@@ -362,7 +340,7 @@ def test_a_reader_that_leaves_is_no_traceback() -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=600,
         env={**os.environ, "PYTHONPATH": path},
     )
     assert (done.stdout, done.stderr) == ("[\n", "")
@@ -379,7 +357,7 @@ def test_a_pipe_without_a_reader_is_told_as_shells_do() -> None:
         stderr=subprocess.PIPE,
         text=True,
         check=False,
-        timeout=60,
+        timeout=600,
         env={**os.environ, "PYTHONPATH": path},
     )
     os.close(writer)
@@ -401,7 +379,7 @@ def test_a_pipe_without_a_reader_is_told_as_shells_do() -> None:
     ],
 )
 def test_shapes(text: str, shape: tuple[int, ...]) -> None:
-    assert _cli_values.shapes(CONTEXT, click.Option(["--shape"]), (text,)) == (shape,)
+    assert values.shapes(CONTEXT, click.Option(["--shape"]), (text,)) == (shape,)
 
 
 @pytest.mark.parametrize(
@@ -421,13 +399,13 @@ def test_shapes(text: str, shape: tuple[int, ...]) -> None:
     ],
 )
 def test_values_are_numbers_tuples_or_text(text: str, value: object) -> None:
-    given = _cli_values.pairs(CONTEXT, click.Option(["--option"]), (f"eps={text}",))
+    given = values.pairs(CONTEXT, click.Option(["--option"]), (f"eps={text}",))
     assert given == {"eps": value}
     assert type(given["eps"]) is type(value)
 
 
 def test_nan_is_a_number() -> None:
-    given = _cli_values.pairs(CONTEXT, click.Option(["--option"]), ("eps=nan",))
+    given = values.pairs(CONTEXT, click.Option(["--option"]), ("eps=nan",))
     assert np.isnan(given["eps"])
 
 
@@ -463,7 +441,7 @@ def test_random_input_covers_the_kinds() -> None:
 
     def make(dtype: str) -> np.ndarray[Any, Any]:
         layout = xtarget.spec.ArrayType(dtype, (40, 50), (50, 1))
-        return _cli_run.random_array(layout, rng)
+        return run.random_array(layout, rng)
 
     assert set(np.unique(make("bool"))) == {False, True}
     assert make("int8").min() < 0 < make("int8").max()
@@ -471,12 +449,12 @@ def test_random_input_covers_the_kinds() -> None:
     assert abs(float(make("float64").std()) - 1) < 0.1
     assert make("bfloat16").dtype.name == "bfloat16"
     layout = xtarget.spec.ArrayType("float32", (4,), (1,))
-    first, again = (_cli_run.random_array(layout, np.random.default_rng(7)) for _ in "ab")
+    first, again = (run.random_array(layout, np.random.default_rng(7)) for _ in "ab")
     np.testing.assert_array_equal(first, again)
 
 
 def wrong(result: Any, expected: Any) -> int:
-    return _cli_run.compare(np.asarray(result), np.asarray(expected, np.float64)).wrong
+    return run.compare(np.asarray(result), np.asarray(expected, np.float64)).wrong
 
 
 def test_comparison_sees_what_is_wrong() -> None:
@@ -507,4 +485,4 @@ def test_comparison_knows_nan_infinity_and_overflow() -> None:
 
 def test_comparison_refuses_another_shape() -> None:
     with pytest.raises(xtarget.ArgumentError, match="shape"):
-        _cli_run.compare(np.zeros(3, np.float32), np.zeros((3, 1)))
+        run.compare(np.zeros(3, np.float32), np.zeros((3, 1)))

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import here
 
 import xtarget
-from xtarget import Artifact, Target, _bind, _build, _cache, _cli, _kernels, _registry
-from xtarget._types import Parameter
+from xtarget import Artifact, Target, _cache
+from xtarget._artifacts.entry import Place
+from xtarget._cache import store
+from xtarget._compile import keys
+from xtarget._devices import registry
+from xtarget._kernels import libraries
+from xtarget._launch import planning
+from xtarget._values.types import Parameter
 
 SM_90, GFX942 = Target("nvidia", "sm_90"), Target("amd", "gfx942")
 
@@ -25,7 +33,7 @@ class Compiler:
 def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> _cache.Cache:
     """A cache with a binary of `add` and one of `sub` for two targets each."""
     monkeypatch.setenv("XTARGET_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(_registry, "compiler", lambda vendor: Compiler())
+    monkeypatch.setattr(registry, "compiler", lambda vendor: Compiler())
     filled = _cache.default_cache()
     for target in (SM_90, GFX942):
         for kernel in ("add", "sub"):
@@ -35,19 +43,16 @@ def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> _cache.Cache:
 
 def put(cache: _cache.Cache, target: Target, kernel: str, dtype: str = "float32") -> None:
     layout = xtarget.spec.ArrayType(dtype, (1024,), (1,))
-    requests = _bind.compile_requests(_kernels.find(kernel), [layout, layout], {}, target)
+    requests = planning.compile_requests(libraries.find(kernel), [layout, layout], {}, target)
     for request in requests:
         name = request.source.name
         artifact = Artifact(target, "bin", name, b"1" * 100, 4, 32, 0, (Parameter("x", "i32"),))
-        parts = _build.key_parts(request, target, Compiler.fingerprint)
+        parts = keys.key_parts(request, target, Compiler.fingerprint)
         cache.put(name, _cache.key_of(parts), parts, artifact)
 
 
 def command(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as exit_:
-        _cli.main(["cache", *words])
-    captured = capsys.readouterr()
-    return int(exit_.value.code or 0), captured.out, captured.err
+    return here(capsys, "cache", *words)
 
 
 def answer(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> Any:
@@ -189,7 +194,7 @@ def test_stats_say_why_a_cache_is_not_used(
     monkeypatch.setenv("XTARGET_CACHE_DIR", str(file))
     assert f"NOT USED    {file} is no folder" in command(capsys, "stats")[1]
     monkeypatch.setenv("XTARGET_CACHE_DIR", str(file / "below"))
-    assert "Not a directory" in answer(capsys, "stats")["fault"]
+    assert "Not a directory" in answer(capsys, "stats", code=1)["fault"]
     folder = tmp_path / "open"
     folder.mkdir()
     folder.chmod(0o777)
@@ -206,6 +211,79 @@ def test_an_empty_cache_is_no_error(
     for word in ("ls", "stats", "verify", "prune", "clear"):
         assert command(capsys, word)[0] == 0
     assert not (tmp_path / "nothing").exists()
+
+
+EVERY = (("ls",), ("stats",), ("verify",), ("prune",), ("clear",), ("ls", "--json"))
+
+
+@pytest.mark.parametrize("words", EVERY, ids=" ".join)
+@pytest.mark.parametrize("what", ["file", "folder", "vendor", "arch"])
+def test_a_cache_that_cannot_be_read_is_not_called_empty(
+    words: tuple[str, ...],
+    what: str,
+    cache: _cache.Cache,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    put(cache, Target("nvidia", "sm_90"), "add")
+    folder = cache.root
+    if what == "file":
+        folder = tmp_path / "file"
+        folder.write_text("")
+        monkeypatch.setenv("XTARGET_CACHE_DIR", str(folder))
+    else:
+        levels = {"folder": "", "vendor": "v1/nvidia", "arch": "v1/nvidia/sm_90"}
+        closed, scandir = folder / levels[what], os.scandir
+
+        def refused(path: Any) -> Any:  # root may read everything
+            if not isinstance(path, int) and Path(path) == closed:
+                raise PermissionError(13, "Permission denied", str(path))
+            return scandir(path)
+
+        monkeypatch.setattr(os, "scandir", refused)
+    code, out, err = command(capsys, *words)
+    assert code == 1
+    assert str(folder) in out + err
+    if words != ("stats",):
+        assert ("Permission denied" if what != "file" else "Not a directory") in err
+        assert "XTARGET_CACHE_DIR" in err
+    else:
+        assert "NOT USED" in out
+
+
+def test_no_cache_yet_is_said(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XTARGET_CACHE_DIR", str(tmp_path / "nothing"))
+    code, out, _ = command(capsys, "ls")
+    assert code == 0
+    assert f"There is no cache at {tmp_path / 'nothing'} yet" in out
+
+
+def test_what_is_evicted_or_written_anew_while_it_is_verified_is_not_wrong(
+    cache: _cache.Cache, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("add", "mul", "sub"):
+        put(cache, Target("nvidia", "sm_90"), name)
+    check, written = store.Store.check, []
+
+    def meanwhile(self: store.Store, place: Place) -> Any:
+        path = self.mark_path(place)
+        if place.kernel == "add":
+            for file in path.parent.glob(f"{path.stem}.*"):
+                file.unlink()
+        if place.kernel == "mul" and not written:
+            written.append(path)
+            shutil.copy(path, path.with_suffix(".new"))
+            path.with_suffix(".new").rename(path)
+            raise ValueError("half of the old one, half of the new one")
+        return check(self, place)
+
+    monkeypatch.setattr(store.Store, "check", meanwhile)
+    found = answer(capsys, "verify")
+    assert found == {"checked": 3, "wrong": []}
+    assert written
 
 
 WHY = ("why", "add", "--shape", "1024", "--target", "nvidia:sm_90")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
+from threads import in_threads
 
 from xtarget.targets.cpu.workers import Workers
 
@@ -270,7 +271,7 @@ def test_threads_that_wait_at_once_do_not_disturb_each_other(worker: type[Worker
     some = [worker() for _ in range(4)]
     failed: list[BaseException] = []
 
-    def wait() -> None:
+    def wait(_: int) -> None:
         try:
             for cpu in (min(ALL), max(ALL)) * 50:
                 on_cpu(workers, cpu)
@@ -279,11 +280,7 @@ def test_threads_that_wait_at_once_do_not_disturb_each_other(worker: type[Worker
         except BaseException as error:
             failed.append(error)
 
-    threads = [threading.Thread(target=wait) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(wait, range(4))
     assert not failed
     assert workers._looks_left == 0
     on_cpu(workers, min(ALL))

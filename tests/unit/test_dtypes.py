@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from xtarget import ArgumentError
-from xtarget._dtypes import NumpyRules, name_of, numpy_dtype, weak_scalar
-from xtarget._types import DTYPES
+from xtarget._arrays.dtypes import NumpyRules, name_of, numpy_dtype, weak_scalar
+from xtarget._values.types import DTYPES
 
 RULES = NumpyRules()
 

@@ -10,8 +10,9 @@ from elf_writer import make_elf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xtarget import _errors
-from xtarget.targets import _elf, _msgpack
+from xtarget._values import errors
+from xtarget.targets._binaries import elf as _elf
+from xtarget.targets._binaries import msgpack
 
 NOTE = struct.pack("<III", 7, 5, 32) + b"AMDGPU\0\0" + b"\x81\xa1a\x01\xc0\0\0\0"
 
@@ -23,7 +24,7 @@ def everything(data):
     elf = _elf.Elf.parse(data)
     elf.symbols()
     for note in elf.notes():
-        _msgpack.unpack(note.data)
+        msgpack.unpack(note.data)
     return elf
 
 
@@ -37,7 +38,7 @@ def test_a_good_file():
     assert text.info == 3
     assert elf.section(".nothing") is None
     (note,) = elf.notes()
-    assert (note.name, note.type, _msgpack.unpack(note.data)) == ("AMDGPU", 32, {"a": 1})
+    assert (note.name, note.type, msgpack.unpack(note.data)) == ("AMDGPU", 32, {"a": 1})
 
 
 def test_symbols():
@@ -62,12 +63,12 @@ def test_symbols():
     ],
 )
 def test_bad_files_say_what_is_wrong(data, sentence):
-    with pytest.raises(_errors.LoadError, match=sentence):
+    with pytest.raises(errors.LoadError, match=sentence):
         everything(data)
 
 
 def test_a_note_beyond_its_section():
-    with pytest.raises(_errors.LoadError, match=r"a note of section '\.note' needs bytes"):
+    with pytest.raises(errors.LoadError, match=r"a note of section '\.note' needs bytes"):
         everything(make_elf([(".note", 7, struct.pack("<III", 7, 1 << 31, 32) + b"AMDGPU\0\0")]))
 
 
@@ -75,7 +76,7 @@ def test_overlapping_notes_are_refused():
     data = bytearray(make_elf([("a", 7, NOTE), ("b", 7, NOTE)]))
     table = struct.unpack_from("<Q", data, 40)[0]
     struct.pack_into("<Q", data, table + 2 * 64 + 24, 68)
-    with pytest.raises(_errors.LoadError, match="'a' and 'b' overlap"):
+    with pytest.raises(errors.LoadError, match="'a' and 'b' overlap"):
         everything(bytes(data))
 
 
@@ -119,7 +120,7 @@ values = st.recursive(
 
 @given(values)
 def test_msgpack_round_trip(value):
-    assert _msgpack.unpack(packed(value) + b"\0\0") == value
+    assert msgpack.unpack(packed(value) + b"\0\0") == value
 
 
 @pytest.mark.parametrize(
@@ -139,7 +140,7 @@ def test_msgpack_round_trip(value):
     ],
 )
 def test_msgpack_short_forms(data, value):
-    assert _msgpack.unpack(data) == value
+    assert msgpack.unpack(data) == value
 
 
 @pytest.mark.parametrize(
@@ -154,8 +155,8 @@ def test_msgpack_short_forms(data, value):
     ],
 )
 def test_bad_metadata_says_what_is_wrong(data, sentence):
-    with pytest.raises(_errors.LoadError, match=sentence):
-        _msgpack.unpack(data)
+    with pytest.raises(errors.LoadError, match=sentence):
+        msgpack.unpack(data)
 
 
 @settings(max_examples=300, deadline=2000)
@@ -172,14 +173,14 @@ def test_damaged_files_never_crash(data):
 @settings(max_examples=200, deadline=2000)
 @given(st.binary(max_size=400), st.booleans())
 def test_garbage_never_crashes(garbage, with_magic):
-    for read in (everything, _msgpack.unpack):
+    for read in (everything, msgpack.unpack):
         refuse_or_read((GOOD[:16] if with_magic else b"") + garbage, read)
 
 
 def refuse_or_read(data, read=everything):
     try:
         read(data)
-    except _errors.LoadError as error:
+    except errors.LoadError as error:
         message = str(error)
     else:
         return

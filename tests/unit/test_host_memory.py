@@ -7,18 +7,18 @@ import os
 import pickle
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
+from threads import in_threads
 
 from xtarget import OutOfMemoryError, XTargetError
 from xtarget._arrays.host import KIND
 from xtarget.spec import ArrayType, contiguous_strides
-from xtarget.targets import _host_memory
-from xtarget.targets._host_memory import SMALLEST, kept_bytes
+from xtarget.targets._objects import host_memory
+from xtarget.targets._objects.host_memory import SMALLEST, kept_bytes
 
 Array = np.ndarray[Any, Any]
 
@@ -36,9 +36,9 @@ def address(array: Array) -> int:
 @pytest.fixture(autouse=True)
 def nothing_kept() -> Iterator[None]:
     gc.collect()
-    _host_memory._kept.clear()
+    host_memory._kept.clear()
     yield
-    _host_memory._kept.clear()
+    host_memory._kept.clear()
 
 
 LARGE = (2048, 1024)  # 8 MiB of float32
@@ -144,7 +144,7 @@ def test_zero_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_limit_that_is_no_size_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XTARGET_HOST_MEMORY", "plenty")
-    with pytest.raises(XTargetError, match="XTARGET_HOST_MEMORY: 'plenty' is no size"):
+    with pytest.raises(XTargetError, match="XTARGET_HOST_MEMORY=plenty is no size"):
         result(*LARGE)
 
 
@@ -157,7 +157,7 @@ def test_a_result_that_does_not_fit_is_out_of_memory() -> None:
 def test_kept_memory_is_given_up_before_a_result_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = result(*LARGE)
     del kept
-    fresh, asked = _host_memory._fresh, []
+    fresh, asked = host_memory._fresh, []
 
     def short_of_memory(size: int) -> Any:
         asked.append(kept_bytes())
@@ -165,7 +165,7 @@ def test_kept_memory_is_given_up_before_a_result_fails(monkeypatch: pytest.Monke
             raise OSError(12, "Cannot allocate memory")
         return fresh(size)
 
-    monkeypatch.setattr(_host_memory, "_fresh", short_of_memory)
+    monkeypatch.setattr(host_memory, "_fresh", short_of_memory)
     assert result(4096, 4096).size == 4096 * 4096
     assert asked == [8 << 20, 0]
 
@@ -182,11 +182,7 @@ def test_threads_never_share_a_block() -> None:
             if not (view == number * 1000 + step).all():
                 wrong.append(f"thread {number}, step {step}")
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work, range(6))
     assert not wrong
     assert kept_bytes() <= 2 * 6 << 22  # each had two at a time
 

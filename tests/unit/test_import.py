@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -44,7 +45,7 @@ def test_the_catalog_needs_no_compiler() -> None:
 
 def test_asking_for_drivers_and_compilers_loads_neither_side_of_them() -> None:
     loaded = loaded_after(
-        "from xtarget import _registry\n"
+        "from xtarget._devices import registry as _registry\n"
         "for vendor in ('nvidia', 'amd', 'intel', 'cpu'):\n"
         "    _registry.compiler(vendor).fingerprint\n"
         "    _registry.driver(vendor)"
@@ -62,3 +63,42 @@ def test_every_public_name_exists() -> None:
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no_such_name"):
         xtarget.no_such_name  # noqa: B018
+
+
+def test_a_star_import_hides_no_builtin() -> None:
+    script = "from xtarget import *\nprint(compile('1 + 1', '', 'eval').co_code is not None, run)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert callable(xtarget.compile)
+    assert "compile" in dir(xtarget)
+
+
+TYPED = """\
+import numpy as np
+import xtarget
+
+out = np.ones(3)
+result: np.ndarray = xtarget.run("relu", out, out=out)
+number: int = xtarget.run("relu", out, out=out)
+xtarget.compile("relu", out, target="cpu")
+xtarget.rnu("relu", out)
+try:
+    xtarget.asarray(out).item()
+except xtarget.KernelFault:
+    pass
+"""
+
+
+def test_a_type_checker_finds_a_misspelt_name(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(TYPED)
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path), str(program)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
+    wrong = [line.partition("error: ")[0] for line in done.stdout.splitlines() if "error:" in line]
+    lines = sorted({int(where.split(":")[-2]) for where in wrong if "program.py" in where})
+    assert lines == [6, 8], done.stdout
+    assert 'has no attribute "rnu"' in done.stdout

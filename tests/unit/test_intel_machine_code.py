@@ -10,8 +10,8 @@ import pytest
 
 pytest.importorskip("dpctl")
 
-from xtarget._errors import LoadError
-from xtarget._types import Artifact, Target
+from xtarget._values.errors import LoadError
+from xtarget._values.types import Artifact, Target
 from xtarget.targets.intel import program
 from xtarget.targets.intel.machine_code import LevelZero, Route
 from xtarget.targets.intel.program import CODE, Loader, proof_of

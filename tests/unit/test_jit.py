@@ -7,25 +7,25 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from processes import gone
+from threads import in_threads
 
-from xtarget._errors import LoadError, XTargetError
-from xtarget.targets import _jit, _jit_process
-from xtarget.targets._jit import Jit
+from xtarget._values.errors import LoadError, XTargetError
+from xtarget.targets._workers import jit as _jit
+from xtarget.targets._workers import jit_process
+from xtarget.targets._workers.jit import Jit
 
 STANDIN = str(Path(__file__).parents[1] / "jit_standin")
 
 
 @pytest.fixture(autouse=True)
 def _standin(monkeypatch: pytest.MonkeyPatch) -> None:
-    given = os.environ.get("PYTHONPATH")
-    monkeypatch.setenv("PYTHONPATH", STANDIN + (os.pathsep + given if given else ""))
+    monkeypatch.syspath_prepend(STANDIN)
 
 
 @pytest.fixture
@@ -111,9 +111,18 @@ def test_a_child_that_stands_still(jit: Jit, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_build_that_wants_too_much_memory(jit: Jit, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XTARGET_BUILD_MEMORY", "1G")
-    with pytest.raises(LoadError, match="MemoryError"):
+    with pytest.raises(LoadError, match=r"MemoryError.*had 1024 MiB.*XTARGET_BUILD_MEMORY"):
         build(jit, "memory")
     assert build(jit, "next")[1] == "next"
+
+
+def test_a_build_that_fails_with_little_memory_says_so(
+    jit: Jit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Intel's compiler says "Failed to build device program" and no more."""
+    monkeypatch.setenv("XTARGET_BUILD_MEMORY", "10M")
+    with pytest.raises(LoadError, match=r"(?s)the log\..It may have run out of memory: .* 10 MiB"):
+        build(jit, "refuse")
 
 
 @pytest.mark.parametrize("name", ["XTARGET_JIT_SECONDS", "XTARGET_BUILD_MEMORY"])
@@ -161,11 +170,7 @@ def test_threads_build_at_the_same_time(jit: Jit, monkeypatch: pytest.MonkeyPatc
     def work(number: int) -> None:
         made.extend(build(jit, f"{number}.{i}")[1] for i in range(3))
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work, range(8))
     assert sorted(made) == sorted(f"{number}.{i}" for number in range(8) for i in range(3))
     assert 1 <= len(jit.pids) <= _jit._CHILDREN
 
@@ -187,7 +192,8 @@ def test_an_interpreter_that_cannot_be_started(jit: Jit, monkeypatch: pytest.Mon
 def _in_a_process(code: str) -> list[int]:
     """What a script prints that has built once: process ids."""
     script = (
-        "import os, sys, threading\nfrom xtarget.targets._jit import Jit\n"
+        f"import os, sys, threading\nsys.path.append({STANDIN!r})\n"
+        "from xtarget.targets._workers.jit import Jit\n"
         "jit = Jit('standin_builder')\n"
         "pid = int(jit.build('what', 'device', b'one', 'k').split()[0])\n"
         f"print(pid, flush=True)\n{code}"
@@ -240,15 +246,53 @@ def test_a_child_without_work_ends_by_itself(
         .read_text()
         .replace(
             "    serve(open_device)",
-            "    from xtarget.targets import _jit_process\n    _jit_process._IDLE = 0.2\n"
+            "    from xtarget.targets._workers import jit_process\n    jit_process._IDLE = 0.2\n"
             "    serve(open_device)",
         )
     )
     (tmp_path / "brief_builder.py").write_text(source)
-    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ['PYTHONPATH']}")
-    assert _jit_process._IDLE > 10
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert jit_process._IDLE > 10
     brief = Jit("brief_builder")
     pid, _ = build(brief, "one")
     assert gone(pid)
     assert build(brief, "two")[1] == "two"
     brief.close()
+
+
+def test_a_build_that_a_signal_handler_makes_waits_for_no_turn_of_its_own_thread(jit: Jit) -> None:
+    """However many there are at one time: the handlers' builds end first."""
+    made: list[tuple[int, str]] = []
+    depth = _jit._CHILDREN + 1
+
+    def handler(*_: object) -> None:
+        if len(handlers) < depth:
+            handlers.append(None)
+            signal.setitimer(signal.ITIMER_REAL, 0.3)
+            made.append(build(jit, "slow"))
+
+    handlers: list[None] = []
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        made.append(build(jit, "slow"))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert len(made) == depth + 1
+    assert jit._free.qsize() == _jit._CHILDREN
+
+
+def test_an_exception_of_a_handler_gives_the_turn_back(jit: Jit) -> None:
+    def handler(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        with pytest.raises(KeyboardInterrupt):
+            build(jit, "slow")
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert jit._free.qsize() == _jit._CHILDREN
+    assert build(jit, "one")[1] == "one"

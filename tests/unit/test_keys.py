@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+import enum
+import importlib
+import sys
+from collections import defaultdict
+from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
-from xtarget import Target, _build, _cache, _kernels
-from xtarget._types import CompileRequest, DtypeConstant, KernelSource
-from xtarget.targets import _triton
+from xtarget import Target, _cache
+from xtarget._compile import functions, keys
+from xtarget._kernels import libraries, sources
+from xtarget._kernels.sources import read_kernel_file
+from xtarget._values.types import CompileRequest, DtypeConstant, KernelSource
+from xtarget.targets._triton import identity
+from xtarget.targets._triton import toolchain as _toolchain
 
 SOURCE = KernelSource("add", "0" * 64, "/somewhere/add.py", lambda: None)
 REQUEST = CompileRequest(
@@ -19,10 +29,11 @@ REQUEST = CompileRequest(
     aligned=("a",),
 )
 TARGET = Target("nvidia", "sm_90")
+KERNELS = Path(__file__).parents[2] / "kernels"
 
 
 def key(request: CompileRequest = REQUEST, target: Target = TARGET, toolchain: str = "t") -> str:
-    return _cache.key_of(_build.key_parts(request, target, toolchain))
+    return _cache.key_of(keys.key_parts(request, target, toolchain))
 
 
 CHANGES = {
@@ -37,7 +48,7 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("name", [f.name for f in fields(CompileRequest)])
+@pytest.mark.parametrize("name", [f.name for f in fields(CompileRequest) if f.compare])
 def test_each_field_of_a_request_is_part_of_the_key(name: str) -> None:
     assert key(replace(REQUEST, **{name: CHANGES[name]})) != key()
 
@@ -53,37 +64,48 @@ def test_the_place_of_the_file_is_not() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other"), [(True, 1), (1, 1.0), ("1", 1), (DtypeConstant("float32"), "float32")]
+    ("one", "other"),
+    [(True, 1), (1, 1.0), (0.0, -0.0), ("1", 1), (DtypeConstant("float32"), "float32")],
 )
 def test_constants_of_different_types_differ(one: object, other: object) -> None:
     first = replace(REQUEST, constants=(("BLOCK", one),))  # type: ignore[arg-type]
     second = replace(REQUEST, constants=(("BLOCK", other),))  # type: ignore[arg-type]
     assert key(first) != key(second)
+    assert first != second  # what a process has loaded is looked up by the request itself
+    options = [replace(REQUEST, options=(("maxnreg", value),)) for value in (one, other)]  # type: ignore[arg-type]
+    assert options[0] != options[1]
+
+
+@pytest.mark.parametrize("name", [f.name for f in fields(CompileRequest) if f.compare])
+def test_requests_that_differ_in_a_field_are_not_equal(name: str) -> None:
+    other = replace(REQUEST, **{name: CHANGES[name]})
+    assert other != REQUEST
+    assert replace(REQUEST) == REQUEST
+    assert hash(REQUEST) == hash(replace(REQUEST))
 
 
 def test_switches_of_the_compiler_change_the_fingerprint(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fingerprint() -> str:
-        _triton.fingerprint.cache_clear()
-        return _triton.fingerprint()
-
-    plain = fingerprint()
-    monkeypatch.setenv("DISABLE_LLVM_OPT", "1")
-    assert fingerprint() != plain
+    plain = _toolchain.fingerprint()
+    monkeypatch.setenv("DISABLE_LLVM_OPT", "1")  # in the middle of the process
+    assert _toolchain.fingerprint() != plain
     monkeypatch.delenv("DISABLE_LLVM_OPT")
     monkeypatch.setenv("TRITON_CACHE_DIR", "/elsewhere")
-    assert fingerprint() == plain
-    monkeypatch.undo()
-    _triton.fingerprint.cache_clear()
+    assert _toolchain.fingerprint() == plain
 
 
-def library(folder: Path) -> _kernels.Library:
+JIT = "@triton.jit\n"
+
+
+def library(folder: Path) -> libraries.Library:
     folder.mkdir()
     (folder / "catalog.py").write_text("KERNELS = ()\n")
-    (folder / "helpers.py").write_text("def f(): return 1\n")
+    (folder / "helpers.py").write_text("import triton\n\n" + JIT + "def f(): return 1\n")
     (folder / "deeper.py").write_text("from .helpers import f\n")
     (folder / "unrelated.py").write_text("x = 1\n")
-    (folder / "mine.py").write_text("import triton\nfrom .deeper import f\n\ndef add(): ...\n")
-    return _kernels.Library(folder)
+    (folder / "mine.py").write_text(
+        "import triton\nfrom .deeper import f\n\n" + JIT + "def add(): ...\n"
+    )
+    return libraries.Library(folder)
 
 
 @pytest.mark.parametrize("file", ["mine", "deeper", "helpers"])
@@ -111,12 +133,140 @@ def test_options_of_a_device_are_part_of_the_key(monkeypatch: pytest.MonkeyPatch
         asked.append(request)
         raise InterruptedError
 
-    monkeypatch.setattr(_build, "key_parts", stopped)
+    monkeypatch.setattr(functions, "key_parts", stopped)
     for options in ({}, {"fp64": False}, {"maxnreg": 8}):
         with pytest.raises(InterruptedError):
-            _build.artifact(replace(REQUEST, options=(("maxnreg", 64),)), TARGET, options=options)
+            functions.artifact(
+                replace(REQUEST, options=(("maxnreg", 64),)), TARGET, options=options
+            )
     assert [request.options for request in asked] == [
         (("maxnreg", 64),),
         (("fp64", False), ("maxnreg", 64)),
         (("maxnreg", 64),),
     ]
+
+
+def test_a_class_that_holds_itself_in_a_list_has_a_text() -> None:
+    class Node:
+        known: ClassVar[list[type]] = []
+
+    Node.known.append(Node)
+    first = identity.text_of_value(Node, "Node")
+    Node.known.append(int)
+    assert identity.text_of_value(Node, "Node") != first
+
+
+class Tagged(tuple):
+    """A subclass whose objects have attributes."""
+
+
+class Mode(enum.Enum):
+    FAST = 1
+
+    def __init__(self, value: int) -> None:
+        self.level = value
+
+
+@dataclass
+class Shape:
+    rows: int = 1
+
+    def __post_init__(self) -> None:
+        self.columns = 5
+
+
+def test_attributes_of_an_object_are_part_of_its_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    tagged, number, shape = Tagged((1,)), type("Number", (int,), {})(1), Shape()
+    for value, name in ((tagged, "k"), (number, "k"), (shape, "columns"), (Mode.FAST, "level")):
+        monkeypatch.setattr(value, name, 5, raising=False)
+        first = identity.text_of_value(value, "it")
+        monkeypatch.setattr(value, name, 7)
+        assert identity.text_of_value(value, "it") != first
+
+
+def test_what_a_defaultdict_gives_for_other_keys_is_part_of_its_value() -> None:
+    texts = {
+        identity.text_of_value(defaultdict(factory), "it")
+        for factory in (None, int, partial(int, 5), partial(int, 7))
+    }
+    assert len(texts) == 4
+
+
+def test_what_is_remembered_of_a_file_is_for_what_is_beside_it(tmp_path: Path) -> None:
+    made = library(tmp_path / "a").folder
+    (made / "deeper.py").write_text("from .sub import f\n")
+    (made / "sub").mkdir()
+    (made / "sub" / "__init__.py").write_text("import triton\n\n" + JIT + "def f(): return 1\n")
+    first = read_kernel_file(made, "mine")
+    assert read_kernel_file(made, "mine") == first
+    assert not first.dynamic
+    (made / "sub" / "f.py").write_text("import os\n\nS = os.environ['S']\n")
+    second = read_kernel_file(made, "mine")
+    assert "sub.f" in second.texts
+    assert second.dynamic
+
+
+@pytest.mark.parametrize("file", sorted(p.stem for p in KERNELS.glob("*.py")))
+def test_the_librarys_own_files_say_all_by_their_text(file: str) -> None:
+    """Or its binaries would not be found without Triton."""
+    if "@triton.jit" in (KERNELS / f"{file}.py").read_text(encoding="utf-8"):
+        assert read_kernel_file(KERNELS, file).dynamic == ""
+
+
+@pytest.mark.parametrize(
+    ("values", "static"),
+    [
+        ("(1.0, *(2.0, -3.0), *OWN)", True),
+        ("(1.0, *map(float, '23'))", False),
+        ("(*(2.0, time.time()),)", False),
+    ],
+)
+def test_a_tuple_of_tuples_that_are_written_out_is(
+    values: str, static: bool, tmp_path: Path
+) -> None:
+    made = library(tmp_path / "a").folder
+    (made / "mine.py").write_text(
+        "import time\nimport triton\nimport triton.language as tl\n\nOWN = (4.0, 5.0)\n"
+        f"S: tl.constexpr = tl.constexpr({values})\n\n" + JIT + "def add(): return S\n"
+    )
+    assert bool(read_kernel_file(made, "mine").dynamic) is not static
+
+
+def test_a_remembered_file_is_not_parsed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = library(tmp_path / "a").folder
+    first = read_kernel_file(made, "mine")
+    monkeypatch.delattr(sources.ast, "parse")
+    assert read_kernel_file(made, "mine") == first
+
+
+def test_an_import_below_a_function_counts_for_it(tmp_path: Path) -> None:
+    made = library(tmp_path / "a").folder
+    text = "import triton\n\n" + JIT + "def add(): return sys.maxsize\n\n\nimport sys\n"
+    (made / "mine.py").write_text(text)
+    assert "reads sys in add" in read_kernel_file(made, "mine").dynamic
+
+
+def test_a_file_with_the_name_of_a_module_of_pythons_is_not_that_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = library(tmp_path / "a").folder
+    (made / "mine.py").write_text(
+        "import numbers\nimport triton\n\nS = numbers.S\n\n" + JIT + "def add(): return S\n"
+    )
+    assert not read_kernel_file(made, "mine").dynamic
+    (tmp_path / "numbers.py").write_text("S = 5\n\n\ndef f():\n    return S\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "numbers", raising=False)
+    identity._is_pythons.cache_clear()
+    try:
+        assert "numbers" in read_kernel_file(made, "mine").dynamic
+        numbers = importlib.import_module("numbers")
+        identity._is_pythons.cache_clear()
+        first = identity.text_of_value(numbers.f, "f")
+        monkeypatch.setattr(numbers, "S", 7)
+        assert identity.text_of_value(numbers.f, "f") != first
+    finally:
+        monkeypatch.undo()
+        identity._is_pythons.cache_clear()

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import ast
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,16 +12,36 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from processes import run_python
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "xtarget"
 KERNELS = ROOT / "kernels"
 
+#: Our own vendor beside the package: it enters as a third party's does.
+EMULATOR = "xtarget_emulator"
 DOOR = "xtarget_triton"
 
-VALUES = {"_types", "_errors", "_env", "_ahead", "spec"}
-FACE = {"__init__", "_run"}
 LAYER_NAMES = ("values", "contract", "vendors", "services", "public face", "command line")
+#: The floors of layer 3, from the lowest: the rooms of a floor do not know each other.
+FLOORS = (
+    ("_devices", "_artifacts"),
+    ("_arrays", "_cache"),
+    ("_kernels", "_bundle"),
+    ("_compile",),
+    ("_launch",),
+    ("_triton_backend", "_bundle.builder"),
+)
+#: What may lie flat in the package.
+FLAT = {"__init__", "__main__", "spec"}
+
+#: Modules that reach each other, also through imports in functions: none.
+CIRCLES: list[list[str]] = []
+#: The same through imports that only the type checker makes.
+TYPE_CIRCLES = [
+    [f"targets.amd.{name}" for name in ("capture", "device", "memory", "module", "stream")],
+    [f"targets.nvidia.{name}" for name in ("code", "device", "memory", "module", "stream")],
+]
 
 TRITON = {"triton", "llvmlite"}
 GPU_BINDINGS = {"cuda", "hip", "rocm", "dpctl", "dpnp", "pyopencl", "torch", "cupy"}
@@ -52,7 +70,8 @@ def module_name(path: Path) -> str:
 
 @cache
 def modules() -> dict[str, Path]:
-    return {module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+    folders = (PACKAGE, PACKAGE.parent / EMULATOR)
+    return {module_name(path): path for f in folders for path in sorted(f.rglob("*.py"))}
 
 
 def is_module(name: str) -> bool:
@@ -99,23 +118,36 @@ def imports_in(module: str) -> tuple[Import, ...]:
     return tuple(imports_of(ast.parse(path.read_text(encoding="utf-8")), module, package))
 
 
-def layer(module: str) -> int:
-    """Layer of a module of xtarget, by its place."""
+def room(module: str) -> str:
+    """`_cache` for `xtarget._cache.store`; `_bundle.builder` is a room of its own."""
     parts = module.split(".")[1:]
-    if not parts:
-        return 4
-    head = parts[0]
+    return ".".join(parts[:2]) if parts[:2] == ["_bundle", "builder"] else parts[0] if parts else ""
+
+
+def layer(module: str) -> int:
+    """Layer of a module of xtarget, by its place; the emulator is a vendor."""
+    if root(module) == EMULATOR:
+        return 2
+    head, *below = [*module.split(".")[1:], ""]
     if head == "targets":
-        return 1 if parts[1:] in ([], ["base"]) else 2
-    if head.startswith("_cli") or head == "__main__":
+        return 1 if below[0] in ("", "base") else 2
+    if head in ("_cli", "__main__"):
         return 5
-    if head in FACE:
+    if not head:
         return 4
-    return 0 if head in VALUES else 3
+    return 0 if head in ("_values", "_system", "_children", "spec") else 3
+
+
+def floor(module: str) -> int:
+    """Its floor in layer 3."""
+    (found,) = [n for n, rooms in enumerate(FLOORS) if room(module) in rooms]
+    return found
 
 
 def vendor_of(module: str) -> str | None:
     """`nvidia` for `xtarget.targets.nvidia.driver`; None for what vendors share."""
+    if root(module) == EMULATOR:
+        return EMULATOR
     parts = module.split(".")
     if len(parts) < 3 or parts[1] != "targets" or parts[2] == "base" or parts[2].startswith("_"):
         return None
@@ -127,7 +159,7 @@ def root(name: str) -> str:
 
 
 def own(name: str) -> bool:
-    return root(name) == "xtarget"
+    return root(name) in ("xtarget", EMULATOR)
 
 
 def vendors() -> list[str]:
@@ -154,7 +186,9 @@ def failures(found: list[Import], why: str) -> str:
 
 
 def test_there_is_something_to_check() -> None:
-    assert {"xtarget", "xtarget._types", "xtarget.targets.base", "xtarget._cli"} <= set(modules())
+    assert {"xtarget", "xtarget._values.types", "xtarget.targets.base", "xtarget._cli.main"} <= set(
+        modules()
+    )
     assert len(vendors()) >= 4
 
 
@@ -172,6 +206,23 @@ def test_imports_go_down() -> None:
     )
 
 
+def test_imports_go_down_the_floors_of_the_services() -> None:
+    up = [
+        i
+        for module in modules()
+        if layer(module) == 3
+        for i in imports_in(module)
+        if is_module(i.name) and own(i.name) and layer(i.name) == 3
+        if room(i.name) != room(module) and floor(i.name) >= floor(module)
+    ]
+    assert not up, failures(up, f"imports from the same floor or a higher one ({FLOORS})")
+
+
+def test_every_module_has_its_room() -> None:
+    flat = {path.stem for path in PACKAGE.glob("*.py")}
+    assert flat == FLAT, "beside the rooms lie only what is public, and `__main__`"
+
+
 def test_values_need_the_standard_library_only() -> None:
     foreign = [
         i
@@ -180,7 +231,11 @@ def test_values_need_the_standard_library_only() -> None:
         for i in imports_in(module)
         if not own(i.name)
         and root(i.name) not in sys.stdlib_module_names
-        and not (module == "xtarget._env" and i.name == "platformdirs" and i.inside_function)
+        and not (
+            module == "xtarget._values.environment"
+            and i.name == "platformdirs"
+            and i.inside_function
+        )
     ]
     assert not foreign, failures(foreign, "layers 0 and 1 import the standard library only")
 
@@ -192,7 +247,10 @@ def test_vendors_stay_apart() -> None:
             if not own(i.name) or layer(module) != 2:
                 continue
             other = vendor_of(i.name)
-            if other is not None and other != vendor_of(module):
+            allowed = {vendor_of(module)}
+            if root(module) == EMULATOR:
+                allowed.add("amd")  # it executes AMD's code objects below AMD's own classes
+            if other is not None and other not in allowed:
                 wrong.append(i)  # a vendor imports another, or a shared way imports a vendor
             if layer(i.name) > 2:
                 wrong.append(i)
@@ -210,6 +268,38 @@ def test_nobody_above_names_a_vendors_module() -> None:
     assert not wrong, failures(wrong, "vendors are known as text, to _registry alone")
 
 
+def test_nothing_of_xtarget_imports_the_emulator() -> None:
+    wrong = [
+        i
+        for module in modules()
+        if root(module) != EMULATOR
+        for i in imports_in(module)
+        if root(i.name) == EMULATOR
+    ]
+    assert not wrong, failures(wrong, f"{EMULATOR} enters by its entry point, or by its name")
+
+
+def test_one_module_acts_at_forks_and_at_exit() -> None:
+    found = {
+        module
+        for module, path in modules().items()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if (isinstance(node, ast.Attribute) and node.attr == "register_at_fork")
+        or (isinstance(node, ast.Import) and any(a.name == "atexit" for a in node.names))
+    }
+    assert found == {"xtarget._system.life"}
+
+
+def test_python_is_started_in_one_module() -> None:
+    found = {
+        module
+        for module, path in modules().items()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and ast.unparse(node) == "sys.executable"
+    }
+    assert found == {"xtarget._children.start", "xtarget._cli.listing"}  # the second prints it
+
+
 def test_no_cycles_at_import_time() -> None:
     done: set[str] = set()
 
@@ -225,6 +315,55 @@ def test_no_cycles_at_import_time() -> None:
 
     for module in modules():
         visit(module, ())
+
+
+def circles(*, with_types: bool) -> set[frozenset[str]]:
+    """Modules that reach each other, imports in functions included.
+
+    Args:
+        with_types: those below `if TYPE_CHECKING` too.
+    """
+
+    def known_to(module: str) -> list[str]:
+        return [
+            i.name
+            for i in imports_in(module)
+            # the package itself is imported before any of its modules
+            if is_module(i.name)
+            and i.name not in ("xtarget", EMULATOR)
+            and (with_types or not i.for_types)
+        ]
+
+    below: dict[str, set[str]] = {}
+    for module in modules():
+        seen: set[str] = set()
+        todo = known_to(module)
+        while todo:
+            name = todo.pop()
+            if name not in seen:
+                seen.add(name)
+                todo += known_to(name)
+        below[module] = seen
+    return {
+        frozenset(other for other in below[module] if module in below[other])
+        for module in modules()
+        if len(below[module]) and module in below[module]
+    }
+
+
+def written(found: set[frozenset[str]]) -> list[list[str]]:
+    return sorted(sorted(name.removeprefix("xtarget.") for name in circle) for circle in found)
+
+
+def test_circles_of_imports_are_those_that_are_known() -> None:
+    """An import in a function hides a circle from Python, not from who reads."""
+    assert written(circles(with_types=False)) == CIRCLES
+
+
+def test_circles_of_types_are_those_that_are_known() -> None:
+    """The same with imports for the type checker: a device knows its streams and they know it.
+    The list may only become shorter; take out what is gone."""
+    assert written(circles(with_types=True)) == sorted(CIRCLES + TYPE_CIRCLES)
 
 
 @pytest.mark.parametrize("vendor", vendors())
@@ -291,14 +430,7 @@ def test_the_catalog_does_not_reach_triton() -> None:
 def loaded_by(statement: str) -> set[str]:
     """Top-level names of the modules that a fresh process has after `statement`."""
     code = f"{statement}\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
-    )
+    done = run_python("-c", code, path=ROOT / "src", seconds=60, check=True)
     return {root(name) for name in json.loads(done.stdout)}
 
 
@@ -307,7 +439,8 @@ def loaded_by(statement: str) -> set[str]:
     [
         "import xtarget",
         "import xtarget.spec",
-        "import xtarget._cli",
+        "import xtarget._cli.main",
+        f"import {EMULATOR}",
         *(f"import xtarget.targets.{vendor}" for vendor in vendors()),
         *(f"import xtarget.targets.{vendor}.driver" for vendor in vendors()),
         *(f"import xtarget.targets.{vendor}.compiler" for vendor in vendors()),

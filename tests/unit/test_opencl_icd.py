@@ -5,15 +5,21 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import run_python
 
-from xtarget.targets import _opencl_icd
-from xtarget.targets._opencl_icd import IntelRuntime, icd_file_names, icd_vendors, intel_runtime
+from xtarget.targets._host import opencl_icd
+from xtarget.targets._host.machine import cpu_identity
+from xtarget.targets._host.opencl_icd import (
+    IntelRuntime,
+    icd_file_names,
+    icd_vendors,
+    intel_runtime,
+)
 from xtarget.targets.cpu.driver import CpuDriver
 from xtarget.targets.intel import driver as intel_driver
 from xtarget.targets.intel.driver import IntelDriver
@@ -29,7 +35,7 @@ def _clean(monkeypatch: pytest.MonkeyPatch) -> None:
 def wheel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A run time at a made-up place."""
     icd = tmp_path / "lib" / "libintelocl.so"
-    monkeypatch.setattr(_opencl_icd, "intel_runtime", lambda: IntelRuntime(icd, None))
+    monkeypatch.setattr(opencl_icd, "intel_runtime", lambda: IntelRuntime(icd, None))
     return icd
 
 
@@ -39,7 +45,7 @@ def test_vendors_folder_has_the_wheel_and_the_system(
     system = tmp_path / "vendors"
     system.mkdir()
     (system / "pocl.icd").write_text("libpocl.so\n")
-    monkeypatch.setattr(_opencl_icd, "SYSTEM_VENDORS", system)
+    monkeypatch.setattr(opencl_icd, "SYSTEM_VENDORS", system)
     with icd_vendors():
         folder = Path(os.environ["OCL_ICD_VENDORS"])
         names = sorted(file.read_text().strip() for file in folder.iterdir())
@@ -80,7 +86,7 @@ def test_file_names_for_the_sycl_loader(wheel: Path) -> None:
 
 
 def test_no_wheel_sets_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_opencl_icd, "intel_runtime", lambda: IntelRuntime(None, None))
+    monkeypatch.setattr(opencl_icd, "intel_runtime", lambda: IntelRuntime(None, None))
     with icd_vendors(), icd_file_names():
         assert not {"OCL_ICD_VENDORS", "OCL_ICD_FILENAMES"} & set(os.environ)
 
@@ -145,19 +151,7 @@ def test_cpu_without_a_run_time(tmp_path: Path) -> None:
     """In a process of its own: a loader reads its folder once."""
     pytest.importorskip("pyopencl")
     code = "from xtarget.targets.cpu.driver import CpuDriver; print(CpuDriver().probe().reason)"
-    environment = {
-        **os.environ,
-        "OCL_ICD_VENDORS": str(tmp_path),
-        "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
-    }
-    result = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-        env=environment,
-    )
+    result = run_python("-c", code, check=True, OCL_ICD_VENDORS=str(tmp_path))
     assert "no OpenCL run time is installed" in result.stdout
     assert "pip install intel-opencl-rt" in result.stdout
     assert result.stderr == ""
@@ -230,3 +224,25 @@ def test_own_choice_of_devices_that_names_none(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("XTARGET_INTEL_DEVICES", "level_zero:npu")
     reason = str(IntelDriver().probe().reason)
     assert "XTARGET_INTEL_DEVICES=level_zero:npu names no device" in reason
+
+
+def test_another_compiler_of_the_same_version_is_another_one(
+    wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Machine code is kept by version, device and this."""
+    system, library = tmp_path / "vendors", tmp_path / "libother.so"
+    system.mkdir()
+    library.write_bytes(b"12")
+    (system / "other.icd").write_text(f"{library}\n")
+    (system / "gone.icd").write_text("/nowhere/libgone.so\n")
+    monkeypatch.setattr(opencl_icd, "SYSTEM_VENDORS", system)
+    wheel.parent.mkdir(parents=True, exist_ok=True)
+    built_in = wheel.parent / "clbltfnl9.rtl"
+    seen = []
+    for file in (wheel, built_in, library):
+        for content in (b"1", b"123"):
+            file.write_bytes(content)
+            seen.append(cpu_identity((), compilers=opencl_icd.compilers()))
+    assert len(set(seen)) == 6
+    (wheel.parent / "notes.txt").write_text("not a compiler")
+    assert cpu_identity((), compilers=opencl_icd.compilers()) == seen[-1]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from xtarget._errors import (
+from xtarget._values.errors import (
     ArgumentError,
     DeviceLostError,
     DriverError,
@@ -16,11 +16,11 @@ from xtarget._errors import (
     OutOfMemoryError,
     XTargetError,
 )
-from xtarget._types import DeviceInfo, Target
-from xtarget.targets import _opened
-from xtarget.targets._opened import Owned
-from xtarget.targets._queues import QueueBuffer, QueueDevice, QueueEvent, QueueStream
-from xtarget.targets._retire import Retired
+from xtarget._values.types import DeviceInfo, Target
+from xtarget.targets._objects import handles
+from xtarget.targets._objects.deferred_free import Retired
+from xtarget.targets._objects.handles import Owned
+from xtarget.targets._objects.queues import QueueBuffer, QueueDevice, QueueEvent, QueueStream
 
 INFO = DeviceInfo("q:0", Target("q", "q1"), "A queue in memory", 1 << 20, 1, "1", 4, 64, 1024)
 
@@ -50,7 +50,7 @@ def test_dropped_is_closed_once() -> None:
 def test_a_forked_child_gives_nothing_back(monkeypatch: pytest.MonkeyPatch) -> None:
     log: list[str] = []
     of_the_parent = Handle(log)
-    monkeypatch.setattr(_opened, "_generation", _opened._generation + 1)
+    monkeypatch.setattr(handles, "_generation", handles._generation + 1)
     del of_the_parent
     assert log == []
     Handle(log)
@@ -157,6 +157,13 @@ def test_failed_work_is_told_after_all_the_rest_was_waited_for(way: str) -> None
         device.close()
         with pytest.raises(DriverError, match="q:0 is closed"):
             device.synchronize()
+
+
+def test_failed_work_of_a_stream_is_told_as_a_launch_that_failed() -> None:
+    stream = FakeDevice().stream(Work(failing=True))
+    with pytest.raises(LaunchError, match="work on a stream of q:0 failed: status -14") as caught:
+        stream.synchronize()
+    assert isinstance(caught.value.__cause__, RuntimeError)
 
 
 def test_a_stream_that_is_gone_tells_of_its_work_once() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from xtarget.targets._retire import Retired
+import pytest
+
+from xtarget.targets._objects.deferred_free import Retired
 
 
 class _Fence:
@@ -98,8 +100,8 @@ def test_everything_after_the_device_was_waited_for() -> None:
 def test_what_was_forgotten_is_done_at_the_next_chance() -> None:
     log, retired = _log()
     tail = _Fence()
-    retired.dropped(lambda: retired.left(tail))
-    retired.dropped(lambda: retired.add(lambda: log.append("memory")))
+    retired.left(tail)
+    retired.dropped(lambda: log.append("memory"))
     retired.collect()
     assert log == []
     tail.reached = True
@@ -115,3 +117,52 @@ def test_a_stream_that_is_gone_is_no_longer_asked() -> None:
     assert retired.streams() == []
     retired.add(lambda: log.append("a"))
     assert log == ["a"]
+
+
+def test_thousands_that_are_forgotten_at_once() -> None:
+    log, retired = _log()
+    stream = _Stream()
+    retired.opened(stream)
+    for number in range(5000):
+        retired.dropped(lambda number=number: log.append(str(number)))  # type: ignore[misc]
+    retired.collect()
+    assert (log, len(stream.fences)) == ([], 1)  # they wait for the same point
+    stream.fences[0].reached = True
+    retired.collect()
+    assert len(log) == 5000
+
+
+def test_a_release_that_is_interrupted_leaves_the_others() -> None:
+    log, retired = _log()
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    retired.dropped(lambda: log.append("last"))
+    retired.dropped(interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        retired.collect()
+    retired.collect()
+    assert log == ["last"]
+
+
+def test_it_may_be_called_from_within_itself() -> None:
+    """As signal handlers and finalizers do, at any moment."""
+    log, retired = _log()
+
+    class Talkative(_Fence):
+        talks = True
+
+        def done(self) -> bool:
+            if self.talks:
+                self.talks = False
+                retired.add(lambda: log.append("inner"))
+            return self.reached
+
+    first = Talkative()
+    retired.left(first)
+    retired.add(lambda: log.append("outer"))
+    assert "outer" not in log
+    first.reached = True
+    retired.collect()
+    assert log.count("outer") == 1

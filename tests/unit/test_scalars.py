@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xtarget._types import DTYPES
-from xtarget.targets._scalars import PACK
+from xtarget._values.types import DTYPES
+from xtarget.targets._objects.scalars import PACK
 
 _DTYPES = {
     d.triton: np.dtype(ml_dtypes.bfloat16 if d.name == "bfloat16" else d.name)

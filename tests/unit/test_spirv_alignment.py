@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from xtarget.targets._spirv.vector_alignment import Alignments, of_parameters
-from xtarget.targets._spirv.vector_code import parse
+from xtarget.targets._spirv.llvm.reader import read
+from xtarget.targets._spirv.vectors.alignment import Alignments, of_parameters
+from xtarget.targets._spirv.vectors.code import parse
 
 HEAD = (
     "define spir_kernel void @f(ptr addrspace(1) readonly align 16 captures(none) %p, "
@@ -14,11 +15,13 @@ HEAD = (
 
 
 def aligned(body: str, value: str) -> int:
-    return Alignments(parse(["bb:", *body.splitlines()]), of_parameters(HEAD)).get(value)
+    function = read("\n".join([HEAD, "bb:", *body.splitlines(), "}"])).functions[0]
+    return Alignments(parse(function), of_parameters(function)).get(value)
 
 
 def test_parameters_have_what_the_caller_promised() -> None:
-    assert of_parameters(HEAD) == {"%p": 16, "%q": 64}
+    function = read(f"{HEAD}\n  ret void\n}}").functions[0]
+    assert of_parameters(function) == {"%p": 16, "%q": 64}
     assert [aligned("  ret void", name) for name in ("%p", "%q", "%r", "%n")] == [16, 64, 1, 1]
 
 

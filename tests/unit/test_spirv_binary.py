@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xtarget import LaunchError, LoadError, OutOfResourcesError
-from xtarget._types import Artifact, DeviceInfo, Parameter, Target
-from xtarget.targets._launch_limits import check_block
-from xtarget.targets._spirv_binary import (
+from xtarget._values.types import Artifact, DeviceInfo, Parameter, Target
+from xtarget.targets._binaries.spirv import (
     EntryPoint,
     check_local_size,
     check_spirv,
     read_entry_points,
 )
+from xtarget.targets._objects.launch_limits import check_block
 
 TARGET = Target("cpu", "spirv64")
 

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xtarget.targets._spirv.irtext import split_list
-from xtarget.targets._spirv.vector_code import LANE_CALL, LANES, parse
-from xtarget.targets._spirv.vector_shapes import Shapes
+from xtarget.targets._spirv.llvm.reader import read
+from xtarget.targets._spirv.llvm.words import split_list
+from xtarget.targets._spirv.vectors.code import LANE_CALL, LANES, Block, parse
+from xtarget.targets._spirv.vectors.shapes import Shapes
 
 BITS = (8, 16, 32, 64)
 ARITHMETIC: dict[str, Any] = {
@@ -32,10 +33,14 @@ COMPARISONS: dict[str, Any] = {
 }
 
 
+def _blocks(lines: list[str]) -> list[Block]:
+    return parse(read("\n".join(["define void @k(i32 %n) {", *lines, "}"])).functions[0])
+
+
 def _known(*lines: str) -> dict[str, tuple[int, ...] | None]:
     """The lanes' values of what these instructions compute from `%lane`."""
     text = ["bb:", f"  %lane = call i32 @{LANE_CALL}()", *(f"  {line}" for line in lines)]
-    blocks = parse([*text, "  ret void"])
+    blocks = _blocks([*text, "  ret void"])
     shapes = Shapes(blocks)
     return {one.name: shapes.get(one.name).known for one in blocks[0].code if one.name}
 
@@ -115,7 +120,7 @@ def test_what_grows_in_a_loop_is_looked_at_until_nothing_changes() -> None:
     """`%i` is the same in all lanes until the loop's end adds the lane to it, which `%a` in front
     of it, and `%b` behind that, learn late.
     """
-    blocks = parse(
+    blocks = _blocks(
         [
             "bb:",
             f"  %lane = call i32 @{LANE_CALL}()",

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,11 +15,20 @@ triton = pytest.importorskip("triton")
 import triton.language as tl  # noqa: E402
 
 import xtarget  # noqa: E402
-from xtarget import _dtypes, _kernels  # noqa: E402
+from xtarget._arrays import dtypes  # noqa: E402
+from xtarget._kernels import libraries  # noqa: E402
+from xtarget._launch.staging import pattern_of  # noqa: E402
 from xtarget.spec import (  # noqa: E402
     ArrayType,
     Call,
+    Example,
+    Input,
+    KernelSpec,
+    Launch,
+    Out,
+    Output,
     Plan,
+    Scalar,
     ScalarType,
     broadcast_shapes,
     cdiv,
@@ -63,7 +75,9 @@ def test_it_can_have_a_name_of_its_own() -> None:
 
 
 def test_a_name_that_is_no_parameter_is_refused() -> None:
-    with pytest.raises(xtarget.XTargetError, match=r"z of its spec .* x, y, alpha, out, n, BLOCK"):
+    with pytest.raises(
+        xtarget.XTargetError, match=r"z of its inputs .* x, y, alpha, out, n, BLOCK"
+    ):
         register(inputs=("x", "z"))
 
 
@@ -123,7 +137,7 @@ def test_an_output_may_be_like_one_before_it() -> None:
 
 def plan_of(name: str, *types: ArrayType | ScalarType) -> Plan:
     args = types or (X, X, ScalarType("float32"))
-    call = Call(name, args, {}, None, "cpu", 2, _dtypes.NumpyRules())
+    call = Call(name, args, {}, None, "cpu", 2, dtypes.NumpyRules())
     return xtarget.catalog()[name].plan(call)
 
 
@@ -185,6 +199,22 @@ def test_a_rules_own_error_of_xtarget_stays_as_it_is() -> None:
 def test_what_is_wrong_at_once_is_told_at_once(changes: dict[str, object], message: str) -> None:
     with pytest.raises(xtarget.ArgumentError, match=f"^axpy: its {message}"):
         register(**changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"options": 3}, "options are 3. Give a mapping"),
+        ({"name": 3}, "its name is 3. Give it as text of one line"),
+        ({"name": "a\nb"}, "Give it as text of one line"),
+        ({"summary": 3}, "its summary is 3. Give it as text of one line"),
+    ],
+)
+def test_what_is_no_text_or_mapping_is_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(xtarget.ArgumentError, match=message):
+        xtarget.kernel(
+            **{"inputs": ("x",), "outputs": {"out": "x"}, "grid": lambda c: (1,), **changes}
+        )
 
 
 def test_a_parameter_without_a_value_is_refused() -> None:
@@ -264,7 +294,7 @@ def test_a_folder_with_a_catalog_is_a_library(library: Path) -> None:
 
 def test_the_variable_names_libraries(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XTARGET_KERNELS", str(library))
-    monkeypatch.setattr(_kernels, "_ready", False)
+    monkeypatch.setattr(libraries, "_ready", False)
     assert "negate" in xtarget.catalog()
 
 
@@ -338,3 +368,273 @@ def test_an_unknown_kernel_suggests_near_ones() -> None:
         xtarget.run("zzzzzz", [1.0])
     with pytest.raises(xtarget.UnknownKernelError, match="by its name"):
         xtarget.run(test_an_unknown_kernel_suggests_near_ones, 1.0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"outputs": ["out"]}, "outputs are .* a mapping"),
+        ({"dtypes": "float32"}, "a tuple of names"),
+        ({"dtypes": ("float3",)}, "no dtype 'float3'"),
+        ({"inputs": "x"}, "a tuple of names"),
+        ({"constants": {"BLOCK": lambda c: 4}}, "its constant 'BLOCK' is .*sizes"),
+        ({"options": {"maxreg": 32}}, "an option 'maxreg'. Did you mean maxnreg"),
+        ({"updates": ("y",)}, "y of updates is none of its inputs"),
+    ],
+)
+def test_a_mistake_in_a_declaration_is_said_at_once(given: Any, message: str) -> None:
+    class Jitted:
+        arg_names = ("x", "out", "BLOCK")
+        cache_key = "0" * 64
+        __name__ = "mistaken"
+
+    declared = {"inputs": ("x",), "outputs": {"out": "x"}, "grid": lambda c: (1,), **given}
+    with pytest.raises(xtarget.XTargetError, match=message):
+        xtarget.kernel(**declared)(Jitted())
+
+
+#: Each kind of value, wrong and right; what fits a parameter is left out below.
+KINDS: dict[str, Any] = {
+    "none": None,
+    "text": "a",
+    "empty": "",
+    "bytes": b"x",
+    "3": 3,
+    "zero": 0,
+    "negative": -1,
+    "huge": 2**70,
+    "float": 1.5,
+    "nan": math.nan,
+    "inf": math.inf,
+    "true": True,
+    "false": False,
+    "()": (),
+    "(1,)": (1,),
+    "('a',)": ("a",),
+    "[]": [],
+    "{}": {},
+    "set": {"x"},
+    "generator": (name for name in ("x",)),
+    "object": object(),
+    "function": len,
+    "numpy": np.float32(2),
+    "array": np.array([1, 2]),
+}
+FLAG = {"true", "false"}
+NUMBERS = {"3", "zero", "negative", "huge", "float", "nan", "inf", "true", "false", "numpy", "none"}
+#: By parameter: what it takes of these, and a word of its own that the sentence has.
+TAKES: dict[str, tuple[set[str], str]] = {
+    "inputs": ({"()", "[]"}, "inputs"),
+    "updates": ({"()", "[]"}, "updates"),
+    "outputs": ({"{}"}, "outputs"),
+    "grid": ({"function"}, "grid"),
+    "sizes": ({"none", "{}"}, "sizes"),
+    "constants": ({"none", "{}"}, "constants"),
+    "options": ({"none", "{}"}, "options"),
+    "complete": (FLAG, "complete"),
+    "strided": (FLAG, "strided"),
+    "elementwise": (FLAG, "elementwise"),
+    "num_warps": (set(), "num_warps"),
+    "num_stages": ({"3", "zero"}, "num_stages"),
+    "dtypes": (set(), "dtypes"),
+    "reference": ({"none", "function"}, "reference"),
+    "name": ({"none", "text"}, "name"),
+    "summary": ({"none", "text", "empty"}, "summary"),
+    "init": (NUMBERS, "init"),
+    "maxnreg": ({"none", "3"}, "maxnreg"),
+    "enable_fp_fusion": (FLAG, "enable_fp_fusion"),
+    "lanes": ({"text", "empty"}, "lanes"),
+}
+
+
+class Mistaken:
+    arg_names = ("x", "out", "BLOCK")
+    cache_key = "0" * 64
+    __name__ = "mistaken"
+    __qualname__ = "mistaken"
+    fn = None
+
+
+def declared(**given: Any) -> Any:
+    known = {"inputs": ("x",), "outputs": {"out": "x"}, "grid": lambda c: (1,)}
+    return xtarget.kernel(**{**known, **given})(Mistaken())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("parameter", TAKES)
+def test_every_parameter_refuses_every_wrong_kind(
+    parameter: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(libraries, "register", lambda *_: None)
+    takes, word = TAKES[parameter]
+    value = KINDS[kind]
+    given = {parameter: value}
+    if parameter == "init":
+        given = {"outputs": {"out": Out("x", init=value)}}
+    elif parameter in ("maxnreg", "enable_fp_fusion", "lanes"):
+        given = {"options": {parameter: value}}
+    if kind in takes:
+        declared(**{"outputs": {}, **given} if parameter == "inputs" else given)
+        return
+    with pytest.raises(xtarget.XTargetError) as raised:
+        declared(**given)
+    said = str(raised.value)
+    assert word in said
+    assert said.endswith(".")
+    assert len(said) < 700
+
+
+@pytest.mark.parametrize("part", ["outputs", "sizes", "constants", "options"])
+@pytest.mark.parametrize("name", [None, 3, b"x", (), 1.5])
+def test_a_mapping_names_parameters_by_text(part: str, name: Any) -> None:
+    value: Any = {"outputs": "x", "sizes": len, "constants": 1, "options": 1}[part]
+    with pytest.raises(xtarget.XTargetError, match=r"which is no text|has an option"):
+        declared(**{part: {name: value}})
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"inputs": ("x", "x")}, "'x' is named twice in inputs"),
+        ({"outputs": {"x": "x"}}, "'x' is named in inputs and outputs"),
+        ({"constants": {"out": 1}}, "'out' is named in outputs and constants"),
+        ({"num_warps": 6}, "num_warps is 6"),
+        ({"num_warps": 2048}, "num_warps is 2048"),
+        ({"num_stages": 10**6}, "num_stages is 1000000"),
+        ({"options": {"num_ctas": 0}}, "num_ctas is 0. Give a whole number from 1"),
+    ],
+)
+def test_a_value_out_of_range_or_twice(given: Any, message: str) -> None:
+    with pytest.raises(xtarget.ArgumentError, match=message):
+        declared(**given)
+
+
+def test_a_list_of_names_is_taken_as_it_is_now() -> None:
+    names = ["x"]
+    decorate = xtarget.kernel(inputs=names, outputs={"out": "x"}, grid=lambda c: (1,))
+    names.append("y")
+    decorate(Mistaken())  # type: ignore[type-var]
+    assert libraries.find("mistaken").spec.inputs == ("x", "BLOCK")
+
+
+def test_an_autotuned_function_is_refused() -> None:
+    class Autotuner:
+        arg_names = ("x", "out")
+
+    with pytest.raises(xtarget.XTargetError, match=r"leave @triton.autotune"):
+        xtarget.kernel(inputs=("x",), outputs={"out": "x"}, grid=lambda c: 1)(Autotuner())
+
+
+_ARRAY = ArrayType("float32", (4,), (1,))
+_LAUNCH = Launch("kernels:negate", {"x": Input(0), "out": Output()}, {}, (1, 1, 1))
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        (None, "gave None"),
+        (Plan([_ARRAY], ()), "has outputs"),  # type: ignore[arg-type]
+        (Plan((ArrayType("float3", (4,), (1,)),), ()), "no known layout"),
+        (Plan((_ARRAY,), (replace(_LAUNCH, grid=(1, 1)),)), "three integers"),  # type: ignore[arg-type]
+        (Plan((_ARRAY,), (replace(_LAUNCH, args={"x": Input(3)}),)), "only 1 of these"),
+        (Plan((_ARRAY,), (replace(_LAUNCH, args={"x": "x"}),)), "no argument"),  # type: ignore[dict-item]
+        (Plan((_ARRAY,), (replace(_LAUNCH, grid=(1, 1, -1)),)), "three integers"),
+        (Plan((_ARRAY,), (replace(_LAUNCH, grid=(1, True, 1)),)), "three integers"),
+        (Plan((_ARRAY,), (replace(_LAUNCH, source=3),)), "no text"),  # type: ignore[arg-type]
+        (Plan((_ARRAY,), (replace(_LAUNCH, num_warps="4"),)), "num_warps is '4'"),  # type: ignore[arg-type]
+        (Plan((_ARRAY,), (replace(_LAUNCH, num_warps=3),)), "num_warps is 3"),
+        (Plan((_ARRAY,), (replace(_LAUNCH, num_stages=-1),)), "num_stages is -1"),
+        (Plan((_ARRAY,), (replace(_LAUNCH, options={"maxnreg": "a"}),)), "maxnreg is 'a'"),
+        (Plan((_ARRAY,), (replace(_LAUNCH, options={"maxreg": 3}),)), "Did you mean maxnreg"),
+        (Plan((_ARRAY,), (replace(_LAUNCH, options=None),)), "no mapping"),  # type: ignore[arg-type]
+        (Plan((_ARRAY,), (replace(_LAUNCH, constants={"B": len}),)), "the constant B"),  # type: ignore[dict-item]
+        (Plan((_ARRAY,), (replace(_LAUNCH, args={"x": Scalar(1, "float3")}),)), "of a dtype"),
+        (Plan((_ARRAY,), (_LAUNCH,), init=(0, 1)), "has init"),
+        (Plan((_ARRAY,), (_LAUNCH,), init=("0",)), "as init of output 0"),  # type: ignore[arg-type]
+        (Plan((ArrayType("float32", (-4,), (1,)),), ()), "no known layout"),
+        (Plan((ArrayType("float32", (1.5,), (1,)),), ()), "no known layout"),  # type: ignore[arg-type]
+        (KeyError("axis"), "cannot be planned"),
+        (ZeroDivisionError("n"), "cannot be planned"),
+    ],
+)
+def test_a_plan_that_is_wrong_is_named(plan: Any, message: str) -> None:
+    def wrong(call: Any) -> Any:
+        if isinstance(plan, Exception):
+            raise plan
+        return plan
+
+    libraries.register(KernelSpec("wrong.plan", ("x",), wrong), lambda text: None, "")  # type: ignore[arg-type,return-value]
+    with pytest.raises(xtarget.ArgumentError, match=f"wrong.plan.*{message}"):
+        xtarget.compile("wrong.plan", X, target="nvidia:sm_90")
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "message"),
+    [
+        ("inputs", "x", "a tuple of names"),
+        ("dtypes", "float32", "a tuple of names"),
+        ("plan", 5, "its plan is 5"),
+        ("options", ["axis"], "its options is"),
+        ("scalars", ("alpha",), "none of its inputs"),
+        ("name", 3, "has the name 3"),
+        ("name", " ", "has the name ' '"),
+        ("inputs", ("x", "x"), "named twice"),
+        ("dtypes", (), "takes no array at all"),
+        ("complete", 3, "its complete is 3"),
+        ("elementwise", "a", "its elementwise is 'a'"),
+        ("reference", 3, "its reference is 3"),
+        ("ahead", 3, "its ahead is 3"),
+        ("c", 3, "its c is 3"),
+        ("category", None, "its category is None"),
+        ("summary", 3, "its summary is 3"),
+    ],
+)
+def test_a_spec_that_is_wrong_is_named(part: str, value: Any, message: str) -> None:
+    from xtarget._kernels.checks import check_spec
+
+    spec = KernelSpec("wrong.spec", ("x",), lambda call: Plan((), ()))
+    with pytest.raises(xtarget.XTargetError, match=message):
+        check_spec(replace(spec, **{part: value}))
+
+
+@pytest.mark.parametrize(
+    ("calls", "message"),
+    [
+        (3, "no calls: TypeError"),
+        (None, "no calls: TypeError"),
+        ("ab", "no xtarget.spec.Example"),
+        ([None], "no xtarget.spec.Example"),
+        ([Example("ab")], "no tuple of shapes"),  # type: ignore[arg-type]
+        ([Example((3,))], "no tuple of shapes"),  # type: ignore[arg-type]
+        ([Example(((4.5,),))], "no tuple of shapes"),  # type: ignore[arg-type]
+        ([Example(((-4,),))], "no tuple of shapes"),
+        ([Example(((True,),))], "no tuple of shapes"),
+        ([Example(((2**70,),))], "no tuple of shapes"),
+        ([Example(())], "has 0 shapes"),
+        ([Example(((4,), (4,)))], "has 2 shapes"),
+        ([Example(((4,),), options=3)], "options are no mapping"),  # type: ignore[arg-type]
+        ([Example(((4,),), {"axes": 1})], "no option 'axes'"),
+        (ZeroDivisionError("n"), "no calls: ZeroDivisionError: n"),
+    ],
+)
+def test_calls_to_build_for_that_are_none_are_named(calls: Any, message: str) -> None:
+    from xtarget._bundle.builder.build import Order, wanted
+
+    def ahead(full: bool) -> Any:
+        if isinstance(calls, Exception):
+            raise calls
+        return calls
+
+    spec = KernelSpec("wrong.ahead", ("x",), lambda call: Plan((), ()), ahead=ahead)
+    libraries.register(spec, lambda text: None, "")  # type: ignore[arg-type,return-value]
+    order = Order(("wrong.ahead",), ("float32",), (xtarget.Target("nvidia", "sm_90"),))
+    with pytest.raises(xtarget.XTargetError, match=f"wrong.ahead: its ahead gave .*{message}"):
+        wanted(order)
+
+
+@pytest.mark.parametrize("init", [-1, 2, 1.5, math.nan, math.inf, 2**70])
+def test_a_bool_begins_as_one_of_two(init: float) -> None:
+    array = ArrayType("bool", (4,), (1,))
+    with pytest.raises(xtarget.ArgumentError, match="which is no bool"):
+        pattern_of("k", 0, init, array)
+    assert [pattern_of("k", 0, one, array) for one in (0, 1, False, True)] == [b"\0", b"\1"] * 2

@@ -14,8 +14,8 @@ from elf_writer import make_elf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xtarget._errors import CompileError, LoadError, NoCompilerError, UnknownTargetError
-from xtarget._types import Artifact, CompileRequest, KernelSource, Parameter, Target
+from xtarget._values.errors import CompileError, LoadError, NoCompilerError, UnknownTargetError
+from xtarget._values.types import Artifact, CompileRequest, KernelSource, Parameter, Target
 from xtarget.targets._spirv.compiler import SpirvCompiler
 from xtarget.targets.intel import create_compiler, ocloc
 from xtarget.targets.intel.ocloc import LARGE_REGISTERS

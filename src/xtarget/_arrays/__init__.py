@@ -2,20 +2,37 @@
 
 One `Kind` per library knows how to read its arrays and how to make new ones. A kind is imported
 when the first array of its library is seen, so nothing here imports an array library.
+
+Some arrays are read in place again and again: NumPy's, torch's, CuPy's, our own. Any other object
+is *adopted* for each call: read once, by the first protocol that it answers, into an object that
+keeps the memory alive for as long as the call needs it.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
-from .._errors import ArgumentError
+from .._values.errors import ArgumentError, XTargetError, shortened_text
 from ..spec import ArrayType
 from ..targets.base import Device, Stream
 
-__all__ = ["Kind", "View", "is_scalar", "kind_of"]
+__all__ = [
+    "Adopted",
+    "AdoptedKind",
+    "ChecksCalls",
+    "Kind",
+    "Traced",
+    "TracksWrites",
+    "View",
+    "adopt",
+    "is_scalar",
+    "kind_of",
+    "read_in_place",
+    "view_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +57,7 @@ class View:
 
 
 class Kind(Protocol):
-    """What xtarget has to know of an array library."""
+    """The properties of an array library that xtarget needs."""
 
     @property
     def name(self) -> str:
@@ -54,7 +71,23 @@ class Kind(Protocol):
 
     def describe(self, array: Any) -> tuple[int, Hashable]:
         """Address and a key: arrays with equal keys can use the same plan (dtype, shape, strides,
-        place, 16-byte alignment). On the launch path: as short as it can be."""
+        place, 16-byte alignment). On the launch path: as short as it can be.
+
+        The key holds all that `view` looks at, or this checks it for every array: what `view`
+        refuses is refused here too, whatever was seen before.
+
+        Raises:
+            ArgumentError: `view` would refuse the array.
+        """
+        ...
+
+    def layout(self, key: Any) -> tuple[Hashable, tuple[int, ...], tuple[int, ...] | None] | None:
+        """Take a key of `describe` apart.
+
+        Returns:
+            what is neither sizes nor strides, the shape, and the strides in elements: None for a
+            contiguous array. None alone where the strides are not of whole elements.
+        """
         ...
 
     def view(self, array: Any) -> View:
@@ -71,8 +104,9 @@ class Kind(Protocol):
         ...
 
     def stream_source(self, device: Device) -> Callable[[], Stream | None] | None:
-        """What gives the current stream of all arrays on a device, for the launch path; None
-        where each array has its own."""
+        """Return a function that gives the current stream of all arrays on a device.
+
+        It is for the launch path. Return None if each array has its own stream."""
         ...
 
     def empty(self, type: ArrayType, device: Device, like: Any) -> Any:
@@ -81,24 +115,106 @@ class Kind(Protocol):
         ...
 
 
-#: Root module of an array's type -> the module of its kind.
-_MODULES = {
-    "numpy": "host",
-    "ml_dtypes": "host",
-    "torch": "torch",
-    "cupy": "cupy",
-    "dpnp": "usm",
-    "dpctl": "usm",
-    "xtarget": "own",
+@runtime_checkable
+class ChecksCalls(Protocol):
+    """A kind whose library has a say in each launch."""
+
+    def check_call(self, args: Sequence[Any], out: Any) -> None:
+        """Before each launch, with the call's arguments (numbers included) and its `out` or None.
+
+        Raises:
+            ArgumentError: the library is recording what it computes, and would not see the launch.
+        """
+        ...
+
+
+@runtime_checkable
+class TracksWrites(Protocol):
+    """A kind whose library counts what is written to its arrays."""
+
+    def written(self, array: Any) -> None:
+        """A launch writes to the array, which is the caller's."""
+        ...
+
+
+@runtime_checkable
+class Traced(Protocol):
+    """A kind whose library traces Python code."""
+
+    def opaque(self, function: Any) -> None:
+        """Let it call a function as it is."""
+        ...
+
+
+@runtime_checkable
+class FinishesOutputs(Protocol):
+    """A kind whose library can only take arrays in: outputs are made as arrays of another kind."""
+
+    def finish(self, array: Any, like: Any) -> Any:
+        """Make of an output what the library of the argument `like` calls an array."""
+        ...
+
+
+@runtime_checkable
+class KeepsMemory(Protocol):
+    """A kind whose library can keep an array's memory for a stream that it does not know."""
+
+    def keep(self, array: Any, stream: Stream) -> bool:
+        """Keep it until the stream's work so far is done; False if the library cannot."""
+        ...
+
+
+class Adopted:
+    """An object of another library, read once. Each kind has a class of these for itself.
+
+    Attributes:
+        array: the caller's object.
+        view: what was read; its owner keeps the memory alive.
+        key: for `Kind.describe`.
+    """
+
+    __slots__ = ("array", "key", "view")
+
+    def __init__(self, array: Any, view: View) -> None:
+        self.array, self.view = array, view
+        aligned = view.address % 16 == 0
+        self.key = (view.type, view.place, view.writable, aligned, view.kind, type(array))
+
+
+class AdoptedKind:
+    """Base class of the kinds of adopted objects."""
+
+    tracks_streams = False
+
+    def describe(self, array: Any) -> tuple[int, Hashable]:
+        return array.view.address, array.key
+
+    def layout(self, key: Any) -> tuple[Hashable, tuple[int, ...], tuple[int, ...] | None]:
+        type_, *rest = key
+        return (type_.dtype, *rest), type_.shape, type_.strides
+
+    def view(self, array: Any) -> View:
+        view: View = array.view
+        return view
+
+    def stream_source(self, device: Device) -> Callable[[], Stream | None] | None:
+        return None
+
+
+#: Root module of a class -> the module that knows its arrays.
+_LIBRARIES = {"numpy": "host", "torch": "torch", "cupy": "cupy", "xtarget": "own"}
+#: Protocols of other libraries' arrays, best first, and the modules that know them.
+_PROTOCOLS = {
+    "__cuda_array_interface__": "cuda_interface",
+    "__sycl_usm_array_interface__": "usm",
+    "__dlpack__": "dlpack",
+    "__array_interface__": "host",
 }
-#: Protocols of other libraries' arrays, best first.
-_PROTOCOLS = (
-    ("__cuda_array_interface__", "cuda_interface"),
-    ("__sycl_usm_array_interface__", "usm"),
-    ("__dlpack__", "dlpack"),
-    ("__array_interface__", "host"),
-)
+#: Kinds by the exact class of what they read in place, adopted objects included.
 _kinds: dict[type, Kind] = {}
+#: The protocol that an object of a class answered last. Another object of it may answer another
+#: one: JAX has one class for the arrays of all devices.
+_answered: dict[type, str] = {}
 
 
 def is_scalar(value: Any) -> bool:
@@ -113,25 +229,93 @@ def is_scalar(value: Any) -> bool:
     )
 
 
+def read_in_place(cls: type) -> Kind | None:
+    """The kind of a class whose objects need not be adopted, or are what was adopted."""
+    return _kinds.get(cls)
+
+
 def kind_of(array: Any) -> Kind:
-    """The kind of an array.
+    """The kind of an array, or of what `adopt` gives for it."""
+    kind = _kinds.get(type(array))
+    return _kinds[type(adopt(array))] if kind is None else kind
+
+
+def view_of(array: Any) -> View:
+    """All about an array of any library, for whoever reads it once.
 
     Raises:
-        ArgumentError: it is no array of a library that offers its memory.
+        ArgumentError: it is not an array, or kernels cannot use it.
+    """
+    array = adopt(array)
+    return kind_of(array).view(array)
+
+
+def adopt(array: Any) -> Any:
+    """Return the object that represents an array during a call and keeps its memory alive.
+
+    This is the array itself if its kind reads it in place. Otherwise it is an object that holds
+    what was read from the array.
+
+    Raises:
+        ArgumentError: the object is not an array of a library that offers its memory, or kernels
+            cannot use the array.
     """
     cls = type(array)
-    kind = _kinds.get(cls)
-    if kind is None:
-        module = next(
-            (m for c in cls.__mro__ if (m := _MODULES.get(c.__module__.partition(".")[0]))), None
+    if cls in _kinds:
+        return array
+    adopted = _by_library(array, cls)
+    if adopted is None:
+        adopted = _by_protocol(array, cls)
+    if adopted is None:
+        raise ArgumentError(
+            f"{cls.__module__}.{cls.__qualname__} is not an array. Pass a NumPy array "
+            "(numpy.asarray), a torch tensor, a CuPy or USM array, xtarget.asarray(...), or "
+            "anything with DLPack or __cuda_array_interface__."
         )
-        module = module or next((m for name, m in _PROTOCOLS if hasattr(array, name)), None)
-        if module is None:
-            raise ArgumentError(
-                f"{cls.__module__}.{cls.__qualname__} is not an array. Pass a NumPy array "
-                "(numpy.asarray), a torch tensor, a CuPy or USM array, xtarget.asarray(...), or "
-                "anything with DLPack or __cuda_array_interface__."
-            )
-        kind = importlib.import_module(f"{__name__}.{module}").KIND
-        _kinds[cls] = kind
-    return kind
+    return adopted
+
+
+def _by_library(array: Any, cls: type) -> Any:
+    for base in cls.__mro__:
+        name = _LIBRARIES.get(base.__module__.partition(".")[0])
+        if name is not None:
+            module = importlib.import_module(f"{__name__}.{name}")
+            adopted = module.adopt(array)
+            if adopted is not None:
+                _kinds[type(adopted)] = module.KIND
+                return adopted
+    return None
+
+
+def _by_protocol(array: Any, cls: type) -> Any:
+    if isinstance(array, type):  # a class has the attributes of its objects
+        return None
+    last = _answered.get(cls)
+    for protocol in _PROTOCOLS if last is None else (last, *_PROTOCOLS):
+        try:
+            offered = getattr(array, protocol, None)
+        except Exception as error:
+            raise _refusal(array, protocol, error) from error
+        if offered is not None:
+            module = importlib.import_module(f"{__name__}.{_PROTOCOLS[protocol]}")
+            try:
+                adopted = module.adopt_offer(array, offered)
+            except XTargetError:
+                raise
+            except Exception as error:
+                raise _refusal(array, protocol, error) from error
+            _answered[cls] = protocol
+            _kinds[type(adopted)] = module.KIND
+            return adopted
+    return None
+
+
+def _refusal(array: Any, protocol: str, error: Exception) -> ArgumentError:
+    """Return an error that reports what another library raised when asked for its memory."""
+    cls = type(array)
+    reason = shortened_text(" ".join(str(error).split()))
+    return ArgumentError(
+        f"{cls.__module__}.{cls.__qualname__} does not give its memory by {protocol}: "
+        f"{type(error).__name__}: {reason}. Pass an array that holds its values, for instance "
+        "numpy.asarray(...) of it."
+    )

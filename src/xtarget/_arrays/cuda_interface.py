@@ -5,60 +5,93 @@ Source: CUDA Array Interface, version 3 (Numba documentation).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
 
-from .._dtypes import name_of
-from .._errors import ArgumentError
-from .._registry import locate
-from .._streams import borrow
+from .._devices.registry import locate
+from .._devices.streams import borrow
+from .._values.errors import ArgumentError, XTargetError
 from ..spec import ArrayType, contiguous_strides
 from ..targets.base import Device, Stream
-from . import View
+from . import Adopted, AdoptedKind, View
+from .dtypes import name_of
 from .own import KIND as OWN
 
-__all__ = ["KIND"]
+__all__ = ["KIND", "adopt_offer"]
 
 
-class CudaInterfaceKind:
-    """Any object with `__cuda_array_interface__`. Results are xtarget's own arrays, since the
-    interface has no way to make one of the caller's."""
+class CudaArray(Adopted):
+    """The data read from an object with `__cuda_array_interface__`."""
+
+    __slots__ = ("stream",)
+
+    def __init__(self, array: Any, view: View, stream: int | None) -> None:
+        super().__init__(array, view)
+        self.stream = stream
+
+
+class CudaInterfaceKind(AdoptedKind):
+    """Results are xtarget's own arrays, since the interface has no way to make one of the
+    caller's."""
 
     name = "__cuda_array_interface__"
-    tracks_streams = False
-
-    def describe(self, array: Any) -> tuple[int, Hashable]:
-        view = self.view(array)
-        return view.address, (view.type, view.place, view.address % 16 == 0)
-
-    def view(self, array: Any) -> View:
-        interface = array.__cuda_array_interface__
-        if interface.get("mask") is not None:
-            raise ArgumentError("a masked array cannot be passed to a kernel; fill it first.")
-        dtype = np.dtype(interface["typestr"])
-        address, readonly = interface["data"]
-        shape = tuple(interface["shape"])
-        strides = interface.get("strides")
-        if strides is None:
-            elements = contiguous_strides(shape)
-        else:
-            elements = tuple(stride // dtype.itemsize for stride in strides)
-        place = locate("nvidia", address) if address else "nvidia:0"
-        type_ = ArrayType(name_of(dtype), shape, elements)
-        return View(self, array, address or 0, type_, place, not readonly)
 
     def current_stream(self, device: Device, array: Any) -> Stream | None:
         # the producer's stream; None and 1 are the legacy default stream, which ours is
-        handle = array.__cuda_array_interface__.get("stream")
-        return device.default_stream if handle in (None, 1) else borrow(device, int(handle))
-
-    def stream_source(self, device: Device) -> Callable[[], Stream | None] | None:
-        return None
+        handle = array.stream
+        return device.default_stream if handle in (None, 1) else borrow(device, handle)
 
     def empty(self, type: ArrayType, device: Device, like: Any) -> Any:
         return OWN.empty(type, device, None)
 
 
 KIND = CudaInterfaceKind()
+
+
+def adopt_offer(array: Any, interface: Any) -> CudaArray:
+    """Read what an object offers.
+
+    Raises:
+        ArgumentError: a masked array, a dtype that kernels do not take, no CUDA memory.
+    """
+    if interface.get("mask") is not None:
+        raise ArgumentError("a masked array cannot be passed to a kernel; fill it first.")
+    dtype = np.dtype(interface["typestr"])
+    address, readonly = interface["data"]
+    address = int(address or 0)
+    shape = tuple(int(length) for length in interface["shape"])
+    strides = interface.get("strides")
+    if strides is None:
+        elements = contiguous_strides(shape)
+    elif any(stride % dtype.itemsize for stride in strides):
+        raise ArgumentError(
+            f"an array with strides {strides} bytes does not lie on its {dtype.itemsize}-byte "
+            "elements. Pass a contiguous copy."
+        )
+    else:
+        elements = tuple(int(stride) // dtype.itemsize for stride in strides)
+    type_ = ArrayType(name_of(dtype), shape, elements)
+    if not address and type_.size:
+        raise ArgumentError(f"{type(array).__qualname__} of shape {shape} has no memory.")
+    if address % dtype.itemsize:
+        raise ArgumentError(
+            "an array whose elements are not aligned cannot be passed to a kernel. Pass a copy."
+        )
+    view = View(KIND, (array, interface), address, type_, _place(address), not readonly)
+    stream = interface.get("stream")
+    return CudaArray(array, view, None if stream is None else int(stream))
+
+
+def _place(address: int) -> str:
+    if not address:
+        return "nvidia:0"
+    try:
+        return locate("nvidia", address)
+    except Exception as error:
+        reason = " ".join(str(error).split())
+        where = "" if isinstance(error, XTargetError) else f"{type(error).__name__}: "
+        raise ArgumentError(
+            f"an array with __cuda_array_interface__ lies in no CUDA memory that can be used here "
+            f"({where}{reason}). `xtarget devices` says what is there."
+        ) from error

@@ -8,13 +8,14 @@ from typing import Any
 
 import cupy
 
-from .._dtypes import name_of, numpy_dtype
-from .._streams import borrow
+from .._devices.streams import borrow
+from .._values.errors import ArgumentError
 from ..spec import ArrayType
 from ..targets.base import Device, Stream
 from . import View
+from .dtypes import name_of, numpy_dtype
 
-__all__ = ["KIND"]
+__all__ = ["KIND", "adopt"]
 
 
 @cache
@@ -35,11 +36,24 @@ class CupyKind:
             array.shape,
             array.strides,
             array.data.device_id,
-            address % 16 == 0,
+            address & 15,
         )
+
+    def layout(self, key: Any) -> tuple[Hashable, tuple[int, ...], tuple[int, ...] | None] | None:
+        dtype, shape, steps, device, low_bits = key
+        size = dtype.itemsize
+        if any(step % size for step in steps):
+            return None
+        strides = tuple(step // size for step in steps)
+        return (dtype, device, low_bits), shape, strides
 
     def view(self, array: Any) -> View:
         size = array.dtype.itemsize
+        if any(n % size for n in (*array.strides, array.data.ptr)):
+            raise ArgumentError(
+                f"an array with strides {array.strides} bytes does not lie on its {size}-byte "
+                "elements. Pass a contiguous copy."
+            )
         strides = tuple(stride // size for stride in array.strides)
         place = f"{_vendor()}:{array.data.device_id}"
         type_ = ArrayType(name_of(array.dtype), array.shape, strides)
@@ -58,3 +72,8 @@ class CupyKind:
 
 
 KIND = CupyKind()
+
+
+def adopt(array: Any) -> Any:
+    """CuPy's arrays are read in place."""
+    return array if isinstance(array, cupy.ndarray) else None

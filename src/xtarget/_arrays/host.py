@@ -3,28 +3,40 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 import numpy as np
 
-from .._dtypes import name_of, numpy_dtype
-from .._errors import ArgumentError, OutOfMemoryError
+from .._values.errors import ArgumentError, OutOfMemoryError
 from ..spec import ArrayType
-from ..targets._host_memory import allocate
+from ..targets._objects.host_memory import allocate
 from ..targets.base import Device, Stream
 from . import View
+from .dtypes import name_of, numpy_dtype
 
-__all__ = ["KIND", "address_of", "array_type", "element_strides"]
+__all__ = [
+    "KIND",
+    "address_of",
+    "adopt",
+    "adopt_offer",
+    "array_type",
+    "element_strides",
+    "host_view",
+]
 
 _ALIGNMENT = 64
+_CONTIGUOUS = 0x0001
+#: NPY_ARRAY_ALIGNED and NPY_ARRAY_WRITEABLE, which `view` looks at (ndarraytypes.h), and that.
+_CHECKED_FLAGS = 0x0100 | 0x0400 | _CONTIGUOUS
+_MOST_DIMENSIONS = 64 if int(np.__version__.partition(".")[0]) >= 2 else 32
 
 
 def element_strides(array: np.ndarray[Any, Any]) -> tuple[int, ...]:
     """Strides in elements.
 
     Raises:
-        ArgumentError: a stride is no multiple of the element's size (a field of a record array).
+        ArgumentError: a stride is not a multiple of the element's size (a field of a record array).
     """
     size = array.dtype.itemsize
     if any(stride % size for stride in array.strides):
@@ -44,15 +56,35 @@ _first_byte = ctypes.c_char.from_buffer
 
 
 def address_of(array: Any) -> int:
-    """Where an array's first element lies. The buffer protocol tells it in a quarter of the time
-    that NumPy takes to make its dictionary, but only for what is contiguous, may be written and
-    has a dtype of C's.
+    """Return the address of an array's first element.
+
+    The buffer protocol gives it in a quarter of the time that NumPy takes to make its dictionary.
+    But this works only for arrays that are contiguous and writable and have a dtype of C.
     """
     try:
         return ctypes.addressof(_first_byte(array))
     except (TypeError, ValueError, BufferError):
         address: int = array.__array_interface__["data"][0]
         return address
+
+
+def host_view(address: int, type: ArrayType, owner: Any) -> np.ndarray[Any, Any]:
+    """Host memory as a NumPy array of the same layout, without a copy."""
+    dtype = numpy_dtype(type.dtype)
+    low, high = type.span
+
+    class Memory:
+        __array_interface__ = {  # noqa: RUF012 (the protocol asks for a dict)
+            "shape": (max(high - low, 0) * dtype.itemsize,),
+            "typestr": "|u1",
+            "data": (address + low * dtype.itemsize, False),
+            "version": 3,
+        }
+        keep = owner
+
+    values = np.asarray(Memory()).view(dtype)
+    strides = tuple(stride * dtype.itemsize for stride in type.strides)
+    return np.lib.stride_tricks.as_strided(values[-low:], type.shape, strides)
 
 
 class HostKind:
@@ -62,21 +94,25 @@ class HostKind:
     tracks_streams = False
 
     def describe(self, array: Any) -> tuple[int, Hashable]:
-        array = np.asarray(array)
         address = address_of(array)
         return address, (
             array.dtype,
             array.shape,
             array.strides,
-            array.flags.writeable,  # so that a read-only out meets its check
+            array.flags.num & _CHECKED_FLAGS,
             address % 16 == 0,
         )
 
+    def layout(self, key: Any) -> tuple[Hashable, tuple[int, ...], tuple[int, ...] | None] | None:
+        dtype, shape, steps, flags, aligned = key
+        rest = (dtype, flags, aligned)
+        if flags & _CONTIGUOUS:
+            return rest, shape, None
+        size = dtype.itemsize
+        strides = tuple([step // size for step in steps])
+        return None if any(step % size for step in steps) else (rest, shape, strides)
+
     def view(self, array: Any) -> View:
-        # by name: numpy.ma is imported only by those who use it
-        if any(cls.__module__.startswith("numpy.ma") for cls in type(array).__mro__):
-            raise ArgumentError("a masked array cannot be passed to a kernel; fill it first.")
-        array = np.asarray(array)
         if not array.flags.aligned:
             raise ArgumentError(
                 "an array whose elements are not aligned cannot be passed to a kernel. "
@@ -93,6 +129,11 @@ class HostKind:
 
     def empty(self, type: ArrayType, device: Device, like: Any) -> Any:
         dtype = numpy_dtype(type.dtype)
+        if type.ndim > _MOST_DIMENSIONS:
+            raise ArgumentError(
+                f"a result of {type.ndim} dimensions is not possible: NumPy has at most "
+                f"{_MOST_DIMENSIONS}. Reshape the arrays."
+            )
         nbytes = type.size * dtype.itemsize
         try:
             memory = allocate(nbytes, _ALIGNMENT)
@@ -105,3 +146,36 @@ class HostKind:
 
 
 KIND = HostKind()
+
+
+class _Offer:
+    """An object's `__array_interface__` as it gave it, once: some make their memory on the way
+    (an image of Pillow's gives new bytes). An array of NumPy's that is made of this keeps both.
+    """
+
+    __slots__ = ("__array_interface__", "array")
+
+    def __init__(self, array: Any, interface: Any) -> None:
+        self.__array_interface__ = interface
+        self.array = array
+
+
+def adopt(array: Any) -> Any:
+    """NumPy's arrays are read in place, their subclasses too.
+
+    Raises:
+        ArgumentError: a masked array.
+    """
+    if not isinstance(array, np.ndarray):
+        return np.asarray(array) if isinstance(array, np.generic) else None
+    # by name: numpy.ma is imported only by those who use it
+    if any(cls.__module__.startswith("numpy.ma") for cls in type(array).__mro__):
+        raise ArgumentError("a masked array cannot be passed to a kernel; fill it first.")
+    return array
+
+
+def adopt_offer(array: Any, interface: Any) -> np.ndarray[Any, Any]:
+    """A NumPy array over memory that another object offers by `__array_interface__`."""
+    if isinstance(interface, Mapping) and interface.get("mask") is not None:
+        raise ArgumentError("a masked array cannot be passed to a kernel; fill it first.")
+    return np.asarray(_Offer(array, interface))

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .._artifacts.entry import SCHEMA, key_of
 from .cache import Cache, default_cache
-from .entry import SCHEMA, key_of
 
 if TYPE_CHECKING:
     from .stats import CacheStats, cache_stats

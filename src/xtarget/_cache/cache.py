@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .. import _env
-from .._env import CacheSettings
-from .._types import Artifact, Target
+from .._artifacts.entry import DAMAGE, Entry, Place, artifact_fields, make_entry
+from .._system.life import in_forked_child
+from .._values import environment
+from .._values.environment import CacheSettings
+from .._values.types import Artifact, Target
 from .counters import count, count_miss
-from .entry import DAMAGE, Entry, Place, artifact_fields, make_entry
 from .store import Cause, Store, warn
 
 if TYPE_CHECKING:
-    from .._trust import Signer, Trust
+    from .._artifacts.signatures import Signer, Trust
     from .remote import Remote
 
 __all__ = ["Cache", "default_cache"]
@@ -150,10 +150,14 @@ class Cache:
         if entry is not None and self._remote is not None:
             self._remote.write(place, entry)
 
+    def set_aside(self, target: Target, kernel: str, key: str, why: str) -> None:
+        """Put an entry of the own folder into quarantine, although it is whole."""
+        self.own.set_aside(Place(target, kernel, key), why)
+
     # --------------------------------------------------------------------- what is no artifact
 
     def get_native(self, target: Target, kernel: str, key: str) -> bytes | None:
-        """What a run time made of a portable binary, for one device."""
+        """Return the code that a run time made from a portable binary for one device."""
         found = self.look(Place(target, kernel, key, "native"))
         return None if isinstance(found, str) else found[1].files["bin"]
 
@@ -218,7 +222,7 @@ def _hit(entry: Entry) -> Artifact:
 def _keys(settings: CacheSettings) -> tuple[Trust | None, Signer | None]:
     if settings.trust is None and settings.sign is None:
         return None, None
-    from .._trust import Signer, Trust
+    from .._artifacts.signatures import Signer, Trust
 
     trust = None if settings.trust is None else Trust(settings.trust)
     return trust, None if settings.sign is None else Signer(settings.sign)
@@ -229,7 +233,7 @@ def _cache_of(settings: CacheSettings) -> Cache:
     return Cache(settings.folder, settings)
 
 
-os.register_at_fork(after_in_child=_cache_of.cache_clear)  # its locks may be held for ever
+in_forked_child(_cache_of.cache_clear)  # its locks may be held for ever
 
 
 def default_cache() -> Cache:
@@ -238,4 +242,4 @@ def default_cache() -> Cache:
     Raises:
         XTargetError: the environment does not describe one.
     """
-    return _cache_of(_env.cache_settings())
+    return _cache_of(environment.cache_settings())

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import threading
+from .._system.locks import Lock
 
 __all__ = ["count", "count_miss", "counted"]
 
-_lock = threading.Lock()
+_lock = Lock()
 _counters: dict[str, float] = {}
 _misses: dict[str, int] = {}
-
-
-def _in_forked_child() -> None:
-    """A thread that is gone may have held it."""
-    global _lock
-    _lock = threading.Lock()
-
-
-os.register_at_fork(after_in_child=_in_forked_child)
 
 
 def count(**amounts: float) -> None:

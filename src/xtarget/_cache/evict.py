@@ -18,11 +18,17 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from . import files, lock
+from .._system import files
+from .._system.locks import Lock
+from . import lock
 from .counters import count
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor, Future
 
 __all__ = [
     "Found",
@@ -31,23 +37,24 @@ __all__ = [
     "make_room",
     "remove",
     "remove_all",
+    "remove_leftovers",
+    "remove_orphans",
     "scan",
     "sweep",
+    "wait_for_sweeper",
     "writers_path",
 ]
 
 #: Down to this share of the cap, so that the next sweep is far away.
 _KEEP: Final = 0.8
-#: Files without a mark are what a killed writer left, once they are this old (seconds).
-_ORPHANED: Final = 3600.0
 #: Up to so many entries a sweep measures them all; above, it goes by the notes, which the next
 #: `xtarget cache prune` makes exact.
 _EXACT: Final = 20_000
 #: Bytes of notes; more are no notes of ours, or nobody has swept for a million writes.
 _MOST_NOTES: Final = 8 << 20
-#: Names that entries, their files while they are written, and nothing else in a folder have.
+#: Names that entries have, and nothing else in a folder.
 _OURS: Final = re.compile(
-    r"\w{1,80}-(?:[a-z]{1,10}-)?[0-9a-f]{24}|\.[\w-]{1,130}\.[A-Za-z0-9]{1,16}\.[0-9a-f]{12}",
+    r"\w{1,80}-(?:[a-z]{1,10}-)?[0-9a-f]{24}",
     re.ASCII,
 )
 _SWEEP_LOCK: Final = "sweep"
@@ -55,6 +62,10 @@ _SWEEP_LOCK: Final = "sweep"
 _SLICE: Final = 0.02
 _FOR_WRITERS: Final = 0.05
 _WAIT_FOR_ROOM: Final = 3.0
+#: Seconds without a sign of life after which a sweeper was stopped. It shows one at every slice and
+#: every few entries that it looks at.
+_STALLED: Final = 2.0
+_FEW_LOOKS: Final = 500
 #: Threads that remove entries: a disk's waits for its journal overlap (10,000 of 100,000 entries on
 #: ext4: 2.1 s with one thread, 1.5 with four).
 _REMOVERS: Final = 4
@@ -76,7 +87,7 @@ class Usage:
     def __init__(self, base: Path, max_bytes: int | None) -> None:
         self.path = base / ".usage"
         self.max_bytes = max_bytes
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._seen: tuple[int, int] = (0, 0)  # inode and length of what `_total` is the sum of
         self._total = 0
 
@@ -89,9 +100,8 @@ class Usage:
         Raises:
             OSError: it cannot be written.
         """
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         with self._lock:
-            descriptor = files.patiently(os.open, self.path, flags, 0o600)
+            descriptor = files.open_lock(self.path, os.O_APPEND)
             try:
                 if nbytes:
                     os.write(descriptor, nbytes.to_bytes(8, "little", signed=True))
@@ -116,7 +126,7 @@ class Usage:
             return self._total, status.st_ino
 
     def mark(self) -> int:
-        """How many bytes of notes there are now."""
+        """Return the size of the notes now, in bytes."""
         try:
             return os.stat(self.path).st_size
         except OSError:
@@ -132,7 +142,8 @@ class Usage:
                     since = os.pread(descriptor, status.st_size - mark, mark)
             finally:
                 files.close(descriptor)
-        files.write(self.path, nbytes.to_bytes(8, "little", signed=True) + since)
+        mode = files.mode_below(self.path.parent)
+        files.write(self.path, nbytes.to_bytes(8, "little", signed=True) + since, mode=mode)
 
 
 @dataclass(slots=True)
@@ -240,19 +251,15 @@ def sweep(base: Path, usage: Usage, max_bytes: int | None = None, room: int = 0)
         collects = gc.isenabled()
         gc.disable()  # it would walk through 100,000 new objects again and again: half of the time
         try:
-            entries = list(scan(base))
+            entries = list(_beating(scan(base), alone))
         finally:
             if collects:
                 gc.enable()
         now, removed, freed = time.time_ns(), 0, 0
-        marked = []
-        for entry in entries:
-            if entry.stamp:
-                marked.append(entry)
-            elif now - entry.measure()[1] > _ORPHANED * 1e9:
-                remove(base, entry)
+        marked = [entry for entry in entries if entry.stamp]
+        remove_leftovers(base, alone)
         if max_bytes is not None or len(entries) <= _EXACT:
-            total = sum(entry.nbytes for entry in scan(base))
+            total = sum(entry.nbytes for entry in _beating(scan(base), alone))
         else:
             mark = usage.mark()
             total = usage.add(0)[0]
@@ -260,7 +267,8 @@ def sweep(base: Path, usage: Usage, max_bytes: int | None = None, room: int = 0)
             usage.reset(total, mark)
             if len(entries) <= _EXACT:
                 # a writer that finished between the count and the new notes is in neither
-                missed = sum(entry.nbytes for entry in scan(base)) - usage.add(0)[0]
+                found = sum(entry.nbytes for entry in _beating(scan(base), alone))
+                missed = found - usage.add(0)[0]
                 if missed > 0:
                     total = usage.add(missed)[0]
         if goal is not None and total > goal:
@@ -268,14 +276,84 @@ def sweep(base: Path, usage: Usage, max_bytes: int | None = None, room: int = 0)
             marked.sort(key=lambda entry: min(entry.stamp, now))
             told = 0
 
-            def tell(freed: int) -> None:  # writers who wait for room go on
+            def tell(freed: int) -> bool:  # writers who wait for room go on
                 nonlocal told
                 with contextlib.suppress(OSError):
                     usage.add(told - freed)
                     told = freed
+                return alone.beat()
 
             removed, freed = remove_all(base, marked, total - goal, tell)
     count(evictions=removed, evicted_bytes=freed)
+    return removed
+
+
+def _beating(entries: Iterable[Found], held: lock.Held) -> Iterator[Found]:
+    """The entries, and signs of life while they are looked at."""
+    for number, entry in enumerate(entries):
+        if number % _FEW_LOOKS == 0:
+            held.beat()
+        yield entry
+
+
+#: Who is watched, by folder: a process waits once for a sweeper that was stopped, not each time.
+_watches: dict[Path, lock.Watch] = {}
+
+
+def wait_for_sweeper(base: Path) -> bool:
+    """A moment, for another process that sweeps; one that was stopped loses its lock. False, at
+    once, where there can be no locks.
+    """
+    path = lock_path(base, _SWEEP_LOCK)
+    if not lock.works(path):
+        return False
+    watch = _watches.setdefault(base, lock.Watch(path, _STALLED))
+    if not watch.take_over():
+        time.sleep(0.01)
+    return True
+
+
+def remove_leftovers(base: Path, held: lock.Held) -> list[str]:
+    """Remove what killed processes left below a folder: temporary files, files of entries that
+    have no mark, locks' files. What living ones are about stays: they hold locks on it.
+
+    Returns:
+        the names of what was removed.
+    """
+    removed = files.remove_leftovers(base)
+    for vendor in _folders(str(base)):
+        for folder in map(Path, _folders(vendor)):
+            held.beat()
+            removed += files.remove_leftovers(folder)
+            lost = {found.stem for found in _scan_folder(str(folder)) if not found.stamp}
+            for stem in sorted(stem for stem in lost if _OURS.fullmatch(stem)):
+                removed += remove_orphans(base, folder, stem)
+    with contextlib.suppress(OSError):
+        for name in os.listdir(base / ".locks"):
+            if name.endswith(".lock") and name != f"{_SWEEP_LOCK}.lock":
+                held.beat()
+                with lock.try_hold(base / ".locks" / name) as mine:
+                    removed += [name] if mine else []
+    return removed
+
+
+def remove_orphans(base: Path, folder: Path, stem: str) -> list[str]:
+    """Remove an entry's files when there is no mark and nobody is about to write one: a writer has
+    the entry's lock, or shares the writers', and makes the mark's temporary file first.
+    """
+    removed: list[str] = []
+    with (
+        lock.try_hold(lock_path(base, stem)) as mine,
+        lock.brief(writers_path(base), fcntl.LOCK_EX, _FOR_WRITERS) as alone,
+        contextlib.suppress(OSError),
+    ):
+        names, mark = os.listdir(folder) if mine or alone else [], f"{stem}.json"
+        if any(name == mark or name.startswith(f".{mark}.") for name in names):
+            return []
+        for name in names:
+            if name.partition(".")[0] == stem:
+                os.unlink(folder / name)
+                removed.append(name)
     return removed
 
 
@@ -295,10 +373,10 @@ def make_room(base: Path, usage: Usage, nbytes: int, cap: int) -> int | None:
         if sweeps == 2 or time.monotonic() > deadline:  # what is there is in use
             usage.add(-nbytes)
             return None
-        if sweep(base, usage, room=nbytes) is None:
-            time.sleep(0.01)
-        else:
+        if sweep(base, usage, room=nbytes) is not None:
             sweeps += 1
+        elif not wait_for_sweeper(base):
+            sweeps = 2
         total, current = usage.add(0)
         if current != generation:  # our note went with the old ones
             total, generation = usage.add(nbytes)
@@ -309,18 +387,18 @@ def remove_all(
     base: Path,
     entries: Iterable[Found],
     goal: int | None = None,
-    tell: Callable[[int], None] = lambda freed: None,
+    tell: Callable[[int], bool | None] = lambda freed: None,
 ) -> tuple[int, int]:
     """Remove entries, in slices between which others write.
 
     Args:
         goal: stop when so many bytes are free.
-        tell: called after each slice with the bytes that are free by then.
+        tell: called after each slice with the bytes that are free by then; False ends it.
 
     Returns:
         the number of entries removed, and their bytes.
     """
-    from concurrent.futures import ThreadPoolExecutor, wait  # a start without evictions goes on
+    from concurrent.futures import ThreadPoolExecutor  # a start without evictions goes on
 
     chosen = list(entries)
     rest, removed, freed = iter(chosen), 0, 0
@@ -350,11 +428,23 @@ def remove_all(
         while more:
             with lock.brief(writers_path(base), fcntl.LOCK_EX, _FOR_WRITERS) as alone:
                 end = time.monotonic() + _SLICE
-                slices = [threads.submit(some, end, alone) for _ in range(removers)]
-                wait(slices)  # all of them, before writers go on
-                more = all(each.result() for each in slices)
-            tell(freed)
+                # all of them, before writers go on
+                more = all(_at_once(threads, removers, partial(some, end, alone)))
+            if tell(freed) is False:  # another process does it now
+                break
     return removed, freed
+
+
+def _at_once(threads: Executor, count: int, job: Callable[[], bool]) -> list[bool]:
+    """Results of a job that so many threads do; of one, done here, where no thread can start."""
+    from concurrent.futures import wait
+
+    begun: list[Future[bool]] = []
+    with contextlib.suppress(RuntimeError):  # the interpreter ends, or there is no thread left
+        for _ in range(count):
+            begun.append(threads.submit(job))
+    wait(begun)
+    return [future.result() for future in begun] or [job()]
 
 
 def remove(base: Path, entry: Found, *, alone: bool = False) -> int | None:
@@ -376,8 +466,15 @@ def _unlink(entry: Found) -> int | None:
     descriptor = None
     try:
         if entry.stamp:
-            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-            descriptor = os.open(f"{entry.folder}/{entry.stem}.json", flags)
+            # for writing: NFS gives an exclusive lock to nobody else
+            flags, path = (
+                os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC,
+                f"{entry.folder}/{entry.stem}",
+            )
+            try:
+                descriptor = os.open(f"{path}.json", flags | os.O_RDWR)
+            except PermissionError:  # a mark that was copied here for reading
+                descriptor = os.open(f"{path}.json", flags | os.O_RDONLY)
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.fstat(descriptor).st_mtime_ns != entry.stamp:
                 return None

@@ -1,4 +1,4 @@
-"""What is in the cache, and why something is not: for the command line."""
+"""Report what the cache holds, and why it lacks an entry, for the command line."""
 
 from __future__ import annotations
 
@@ -10,19 +10,33 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .._errors import UntrustedError
-from .._types import Target
-from . import evict, files, lock
+from .._artifacts.entry import DAMAGE, KINDS, SCHEMA, Entry, Place
+from .._system import files
+from .._values.errors import XTargetError
+from .._values.types import Target
+from . import evict, lock
 from .cache import Cache
-from .entry import DAMAGE, KINDS, Entry, Place
 from .store import QUARANTINE, Store
 
-__all__ = ["Chosen", "Miss", "clear", "entries", "prune", "totals", "verify", "why"]
+_PATIENCE = 10.0  # seconds that another process may sweep before `prune` gives up
+
+__all__ = [
+    "Chosen",
+    "Miss",
+    "bodies",
+    "check_readable",
+    "clear",
+    "entries",
+    "prune",
+    "totals",
+    "verify",
+    "why",
+]
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Which entries a command is about.
+    """A selection of cache entries for a command.
 
     Attributes:
         target: `nvidia`, `nvidia:sm_90`, or None for all.
@@ -105,7 +119,7 @@ def totals(cache: Cache) -> dict[str, Any]:
 
 
 def _fault(root: Path, shared: bool) -> str | None:
-    """Why nothing can be kept in a folder, or believed that lies there."""
+    """Say why the cache cannot use or trust a folder; None if it can."""
     if os.path.exists(root) and not os.path.isdir(root):
         return f"{root} is no folder"
     try:
@@ -118,26 +132,82 @@ def _fault(root: Path, shared: bool) -> str | None:
     return None
 
 
+def check_readable(store: Store) -> bool:
+    """Check whether a cache exists.
+
+    Raises:
+        XTargetError: the cache exists but cannot be read, so its content is unknown.
+    """
+    folders = [store.root]
+    for level in range(4):  # the root, the layout's version, vendors, archs
+        below = []
+        for folder in folders:
+            try:
+                with os.scandir(folder) as there:
+                    for each in there:
+                        if each.name.startswith(".") or (level == 0 and each.name != SCHEMA):
+                            continue
+                        if each.is_dir(follow_symlinks=False):
+                            below.append(Path(each.path))
+            except FileNotFoundError:
+                if level == 0:
+                    return False
+            except OSError as error:
+                raise XTargetError(
+                    f"the cache {store.root} cannot be looked at: {folder}: "
+                    f"{error.strerror or error}. Make it a folder that you may read, or name "
+                    "another one in XTARGET_CACHE_DIR."
+                ) from error
+        folders = below
+    return True
+
+
 def verify(store: Store, chosen: Chosen) -> Iterator[dict[str, Any]]:
     """Read every entry as a process that needs it would; each with `fault`, None where it is
-    right. Changes nothing."""
+    right. Changes nothing. What is evicted meanwhile is left out."""
     reader = Store(store.root, writable=False, shared=store.shared, trust=store.trust)
     for found, shown in entries(store, chosen):
-        try:
-            body = reader.body(found.mark)
-            place = Place(
-                Target.parse(str(body["target"])),
-                str(body["kernel"]),
-                str(body["key"]),
-                str(body["kind"]),
-            )
-            if reader.mark_path(place) != found.mark:
-                raise ValueError("it lies where another entry belongs")
-            answer = reader.check(place)
-            fault = None if isinstance(answer, Entry) else str(answer)
-        except (OSError, UntrustedError, *DAMAGE) as error:
-            fault = f"{type(error).__name__}: {error}"
-        yield {**shown, "fault": fault}
+        seen: int | None = None
+        while True:
+            before = _inode(found.mark)
+            fault = _fault_of(reader, found.mark)
+            if fault is None or before is None or before == seen:
+                break
+            seen = before  # wrong twice is wrong; once, somebody may have removed or replaced it
+        if fault is None or before is not None:
+            yield {**shown, "fault": fault}
+
+
+def _inode(path: Path) -> int | None:
+    try:
+        return os.lstat(path).st_ino
+    except OSError:
+        return None
+
+
+def _fault_of(reader: Store, mark: Path) -> str | None:
+    """Say what is wrong with an entry; None if it is whole."""
+    try:
+        body = reader.body(mark)
+        place = Place(
+            Target.parse(str(body["target"])),
+            str(body["kernel"]),
+            str(body["key"]),
+            str(body["kind"]),
+        )
+        if reader.mark_path(place) != mark:
+            raise ValueError("it lies where another entry belongs")
+        answer = reader.check(place)
+        return None if isinstance(answer, Entry) else str(answer)
+    except (OSError, XTargetError, *DAMAGE) as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def bodies(store: Store, chosen: Chosen) -> Iterator[dict[str, Any]]:
+    """Yield the content of the marks of whole entries."""
+    for found, _ in entries(store, chosen):
+        with contextlib.suppress(OSError, XTargetError, *DAMAGE):
+            yield store.body(found.mark)
 
 
 def prune(cache: Cache, max_bytes: int | None, chosen: Chosen) -> dict[str, int]:
@@ -148,7 +218,12 @@ def prune(cache: Cache, max_bytes: int | None, chosen: Chosen) -> dict[str, int]
         removed, freed = evict.remove_all(base, [found for found, _ in entries(cache.own, chosen)])
     cap = max_bytes if max_bytes is not None else cache.settings.max_bytes
     before = sum(found.nbytes for found in evict.scan(base))
-    removed += evict.sweep(base, cache.own.usage, before if cap is None else cap) or 0
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        swept = evict.sweep(base, cache.own.usage, before if cap is None else cap)
+        if swept is not None or time.monotonic() > deadline or not evict.wait_for_sweeper(base):
+            break
+    removed += swept or 0
     after = sum(found.nbytes for found in evict.scan(base))
     return {"removed": removed, "freed_bytes": freed + max(0, before - after), "bytes": after}
 
@@ -167,6 +242,8 @@ def clear(cache: Cache, chosen: Chosen) -> dict[str, int]:
                 file.unlink(missing_ok=True)
     with lock.try_hold(evict.lock_path(base, "sweep")) as alone, contextlib.suppress(OSError):
         if alone and base.is_dir():
+            if chosen.all:
+                evict.remove_leftovers(base, alone)
             mark = cache.own.usage.mark()
             cache.own.usage.reset(sum(found.nbytes for found in evict.scan(base)), mark)
     return {"removed": removed, "freed_bytes": freed, "left": left}
@@ -174,13 +251,13 @@ def clear(cache: Cache, chosen: Chosen) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class Miss:
-    """Why there is no entry.
+    """The reason why the cache has no entry for a request.
 
     Attributes:
         cause: as `CacheStats.misses`.
         nearest: the mark of the entry with the fewest other key parts, None if the kernel has none
             for the target.
-        differs: (key part, what is wanted, what the nearest entry has).
+        differs: (key part, wanted value, value of the nearest entry).
     """
 
     cause: str

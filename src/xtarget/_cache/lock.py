@@ -1,9 +1,9 @@
-"""Who compiles: one process for each entry; the others wait, but not for ever.
+"""Locks so that one process compiles each entry; the others wait, but not for ever.
 
 The lock is the operating system's (flock, through filelock), so it ends with its owner. An owner on
-another host, or one that was stopped, may never end: who has seen the same owner for long enough
-unlinks the lock's file and takes a new one. That costs at most a second compilation: an entry is
-written whole, and two writers of one key write the same.
+another host, or one that was stopped, may never end. A process that has seen the same owner for
+long enough unlinks the lock's file and takes a new one. This costs at most a second compilation: an
+entry is written whole, and two writers of one key write the same.
 """
 
 from __future__ import annotations
@@ -15,26 +15,77 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from . import files
+from .._system import files
 from .counters import count
 
-__all__ = ["brief", "hold", "try_hold"]
+__all__ = ["Held", "Watch", "brief", "hold", "try_hold", "works"]
 
 _POLL = 0.01
 _LOOK = 0.2  # seconds between looks at the entry and at the owner
 
 
+class Held:
+    """A lock that this process holds."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def beat(self) -> bool:
+        """Show that this process is at work. False when another one took the lock over."""
+        with contextlib.suppress(OSError):
+            os.utime(self._descriptor)
+            return os.fstat(self._descriptor).st_nlink > 0
+        return True
+
+
+class Watch:
+    """Watch whether the holder of a lock still works. The holder calls `Held.beat` all the time.
+
+    Args:
+        patience: seconds without a beat after which the lock is taken over.
+    """
+
+    def __init__(self, path: Path, patience: float) -> None:
+        self._path = path
+        self._patience = patience
+        self._seen: tuple[int, ...] | None = None
+        self._since = 0.0
+
+    def take_over(self) -> bool:
+        """Look at the holder. Return whether the lock was taken from a holder that had stopped."""
+        try:
+            status = os.stat(self._path)
+        except OSError:
+            self._seen = None
+            return False
+        seen, now = (status.st_dev, status.st_ino, status.st_mtime_ns), time.monotonic()
+        if seen != self._seen:
+            self._seen, self._since = seen, now
+            return False
+        if now - self._since < self._patience or not _removed(self._path):
+            return False
+        self._seen = None
+        count(takeovers=1)
+        return True
+
+
 @contextlib.contextmanager
 def hold(path: Path, patience: float, ready: Callable[[], bool]) -> Iterator[None]:
-    """Hold the lock file `path`, or go on without it when `ready` (somebody else has done the work)
-    or where files cannot be locked.
+    """Hold the lock file `path`, or go on without it: when `ready` (somebody else has done the
+    work), where files cannot be locked, and in the last moments of the interpreter.
 
     Args:
         patience: seconds that one owner may keep it.
     """
-    from filelock import FileLock, Timeout
-
-    lock = FileLock(path, mode=0o600, thread_local=False)
+    try:
+        from filelock import FileLock, Timeout
+    except RuntimeError:  # it begins threads, which nobody can at the end of the interpreter
+        yield
+        return
+    mode = 0o600
+    with contextlib.suppress(OSError):
+        mode = files.mode_below(path.parent)
+    lock = FileLock(path, mode=mode, thread_local=False)
     waited, since, owner = False, time.monotonic(), _owner(path)
     while True:
         try:
@@ -70,7 +121,7 @@ def hold(path: Path, patience: float, ready: Callable[[], bool]) -> Iterator[Non
 
 
 def _removed(path: Path) -> bool:
-    """Whether no lock has that name any more."""
+    """Remove a lock's file. Return whether no lock has that name any more."""
     try:
         path.unlink(missing_ok=True)
     except OSError:
@@ -88,19 +139,20 @@ def _owner(path: Path) -> tuple[int, int, int] | None:
 
 
 @contextlib.contextmanager
-def try_hold(path: Path) -> Iterator[bool]:
-    """The same lock, at once or not at all: True if it is held. Without filelock, whose own
+def try_hold(path: Path) -> Iterator[Held | None]:
+    """The same lock, at once or not at all: None if it is not held. Without filelock, whose own
     bookkeeping takes 0.2 ms.
     """
-    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
         try:
-            descriptor = os.open(path, flags, 0o600)
+            descriptor = files.open_lock(path)
         except FileNotFoundError:
-            path.parent.mkdir(mode=0o700, exist_ok=True)
-            descriptor = os.open(path, flags, 0o600)
+            shared = bool(os.stat(path.parent.parent).st_mode & 0o002)
+            with contextlib.suppress(FileExistsError):
+                files.make_folder(path.parent, shared=shared)
+            descriptor = files.open_lock(path)
     except OSError:
-        yield False
+        yield None
         return
     try:
         held = False
@@ -108,23 +160,42 @@ def try_hold(path: Path) -> Iterator[bool]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             held = os.fstat(descriptor).st_nlink > 0
         try:
-            yield held
+            yield Held(descriptor) if held else None
         finally:
-            if held:
+            # not when somebody took over and the name is theirs now
+            if held and files.held_by_name(descriptor, path):
                 _removed(path)
     finally:
         files.close(descriptor, locked=True)
 
 
+def works(path: Path) -> bool:
+    """Check whether the file system supports locks; some do not."""
+    try:
+        descriptor = files.open_lock(path)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        pass
+    except OSError:
+        return False
+    finally:
+        files.close(descriptor, locked=True)
+    return True
+
+
 @contextlib.contextmanager
 def brief(path: Path, how: int, patience: float) -> Iterator[bool]:
-    """A lock that nobody holds for long, shared (`fcntl.LOCK_SH`) or alone (`LOCK_EX`); its file
-    stays. False, and nothing is held, when it cannot be had within `patience` seconds, or there
-    are no locks.
+    """Take a short lock, shared (`fcntl.LOCK_SH`) or exclusive (`LOCK_EX`). Its file stays.
+
+    Yield False, without the lock, if it is not free within `patience` seconds, or if the file
+    system has no locks. A caller that wants to share the lock and waited that long takes it from
+    its holder, which was stopped. So the next caller does not wait.
     """
-    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
-        descriptor = os.open(path, flags, 0o600)
+        descriptor = files.open_lock(path)
     except OSError:
         yield False
         return
@@ -137,6 +208,9 @@ def brief(path: Path, how: int, patience: float) -> Iterator[bool]:
                 break
             except BlockingIOError:
                 if time.monotonic() > deadline:
+                    if how == fcntl.LOCK_SH and files.held_by_name(descriptor, path):
+                        count(takeovers=1)
+                        _removed(path)
                     break
                 time.sleep(0.001)
             except OSError:  # ENOLCK: a file system without locks

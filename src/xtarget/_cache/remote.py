@@ -10,20 +10,27 @@ import urllib.parse
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from .. import _env
-from .._errors import UntrustedError, XTargetError
+from .._artifacts.entry import DAMAGE, MAX_BLOB_BYTES, SCHEMA, Entry, Place, pack, unpack
+from .._system.locks import Lock
+from .._values.errors import UntrustedError, XTargetError
+from .._values.text import hide_secrets, shown_url
 from .counters import count
-from .entry import DAMAGE, MAX_BLOB_BYTES, SCHEMA, Entry, Place, pack, unpack
 from .store import warn
 
 if TYPE_CHECKING:
-    from .._trust import Trust
+    from .._artifacts.signatures import Trust
 
 __all__ = ["Breaker", "Remote"]
 
 _T = TypeVar("_T")
-#: Errors in a row after which the store is left alone; one question without an answer is enough.
-_MOST_ERRORS: Final = 3
+#: What a store may owe before it is left alone. An error costs 1, no answer in time costs all of
+#: it, and every answer the share of the time limit that it took; an entry earns 1, and an answer
+#: that there is none a little. One that is quick and has nothing is asked for ever; one that is
+#: slow, fails and has nothing by turns is not.
+_CREDIT: Final = 3.0
+_EARNED, _EARNED_BY_NONE = 1.0, 0.1
+#: Owed when it is asked again after a pause.
+_ON_TRIAL: Final = 2.0
 #: Seconds that it is left alone, doubled each time up to the second number.
 _PAUSE: Final = (30.0, 600.0)
 _MOST_HUNG: Final = 4
@@ -40,12 +47,12 @@ class Backend(Protocol):
 
 
 class Breaker:
-    """Whether to ask at all."""
+    """A circuit breaker: it decides whether to ask the remote store at all."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._lock = threading.Lock()
-        self._errors = 0
+        self._lock = Lock()
+        self._owed = 0.0
         self._pause = _PAUSE[0]
         self._closed_until = -float("inf")
 
@@ -53,20 +60,35 @@ class Breaker:
         with self._lock:
             return self._clock() >= self._closed_until
 
-    def succeeded(self) -> None:
+    def succeeded(self, share: float = 0.0, *, useful: bool = True) -> float | None:
+        """Note an answer.
+
+        Args:
+            share: of the time limit, that it took.
+            useful: it was an entry.
+
+        Returns:
+            as `failed`.
+        """
         with self._lock:
-            self._errors, self._pause = 0, _PAUSE[0]
+            self._owed += share - (_EARNED if useful else _EARNED_BY_NONE)
+            if self._owed <= 0:
+                self._owed, self._pause = 0.0, _PAUSE[0]
+            return self._judge()
 
     def failed(self, *, hung: bool) -> float | None:
         """The seconds that the store is left alone from now on, None if it is asked again."""
         with self._lock:
-            self._errors += 1
-            if not hung and self._errors < _MOST_ERRORS:
-                return None
-            pause = self._pause
-            self._closed_until = self._clock() + pause
-            self._pause = min(2 * pause, _PAUSE[1])
-            return pause
+            self._owed += _CREDIT if hung else 1.0
+            return self._judge()
+
+    def _judge(self) -> float | None:
+        if self._owed < _CREDIT:
+            return None
+        pause, self._owed = self._pause, _ON_TRIAL
+        self._closed_until = self._clock() + pause
+        self._pause = min(2 * pause, _PAUSE[1])
+        return pause
 
 
 class Remote:
@@ -81,7 +103,7 @@ class Remote:
         trust: Trust | None = None,
         backend: Backend | None = None,
     ) -> None:
-        self.shown = _env.without_password(url)
+        self.shown = shown_url(url)
         self._url = url
         self._seconds = seconds
         self._writable = writable
@@ -89,7 +111,7 @@ class Remote:
         self._backend = backend
         self._unusable = False
         self._breaker = Breaker()
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._dropped: set[str] = set()  # names that gave something wrong: not asked again
         self._hung = 0
 
@@ -98,7 +120,7 @@ class Remote:
         name = _name(place)
         if name in self._dropped:
             return None
-        blob = self._ask(lambda backend: backend.get(name))
+        blob = self._ask(lambda backend: backend.get(name), waiting=True)
         if blob is None:
             return None
         try:
@@ -119,6 +141,9 @@ class Remote:
         if not self._writable:
             return
         blob = pack(entry)
+        if len(blob) > MAX_BLOB_BYTES:
+            warn(f"an entry of {len(blob)} bytes is too large for the remote cache {self.shown}")
+            return
 
         def put(backend: Backend) -> bool:
             backend.put(_name(place), blob)
@@ -127,8 +152,12 @@ class Remote:
         if self._ask(put):
             count(remote_writes=1)
 
-    def _ask(self, question: Callable[[Backend], _T]) -> _T | None:
-        """The answer, or None where there is none in time."""
+    def _ask(self, question: Callable[[Backend], _T], *, waiting: bool = False) -> _T | None:
+        """The answer, or None where there is none in time.
+
+        Args:
+            waiting: a kernel waits for the answer, and may have waited in vain.
+        """
         if self._unusable:
             return None
         if self._hung >= _MOST_HUNG or not self._breaker.allows():
@@ -140,7 +169,8 @@ class Remote:
                     self._backend = _backend(self._url, self._seconds)
         except (ImportError, ValueError, XTargetError) as error:
             self._unusable = True
-            warn(f"the remote cache {self.shown} is not used: {error}")
+            why = hide_secrets(str(error), self._url)
+            warn(f"the remote cache {self.shown} is not used: {why}")
             return None
         backend = self._backend
         count(remote_asked=1)
@@ -157,19 +187,27 @@ class Remote:
                 with self._lock:
                     self._hung -= 1
 
-        done = threading.Event()
+        done, start = threading.Event(), time.monotonic()
         with self._lock:
             self._hung += 1
         threading.Thread(target=work, name="xtarget remote cache", daemon=True).start()
         in_time = done.wait(self._seconds)
         if in_time and not errors:
-            self._breaker.succeeded()
+            share = (time.monotonic() - start) / max(self._seconds, 0.001) if waiting else 0.0
+            pause = self._breaker.succeeded(min(share, 1.0), useful=answers[0] is not None)
+            if pause is not None:
+                warn(
+                    f"the remote cache {self.shown} is slow or fails too often for what it has; "
+                    f"it is not asked for {pause:g} s",
+                    once=f"{self.shown} slow {pause}",
+                )
             return answers[0]
         what = (
             f"{type(errors[0]).__name__}: {errors[0]}"
             if errors
             else f"no answer in {self._seconds:g} s (XTARGET_CACHE_REMOTE_SECONDS)"
         )
+        what = hide_secrets(what, self._url)
         count(remote_errors=1)
         pause = self._breaker.failed(hung=not in_time)
         then = "" if pause is None else f"; it is not asked for {pause:g} s"
@@ -191,7 +229,80 @@ def _backend(url: str, seconds: float) -> Backend:
         return _Redis(url, seconds)
     if scheme in ("http", "https"):
         return _Http(url, seconds)
-    return _Fsspec(url)
+    return _Fsspec(url, seconds)
+
+
+_CHUNK: Final = 1 << 20
+#: What an answer may have beside an entry: lengths, line ends, the greeting of a connection.
+_BESIDE: Final = 1 << 20
+
+
+def _all_of(read: Callable[[int], bytes], seconds: float) -> bytes:
+    """Read a stream to its end, within limits: the end may never come.
+
+    Raises:
+        ValueError: the stream is longer than an entry can be.
+        TimeoutError: the stream does not end in time, and nobody waits for it any more.
+    """
+    parts, size, deadline = [], 0, time.monotonic() + seconds
+    while part := read(_CHUNK):
+        parts.append(part)
+        size += len(part)
+        if size > MAX_BLOB_BYTES:
+            raise ValueError(f"it sends more than {MAX_BLOB_BYTES} bytes")
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"its answer did not end in {seconds:g} s")
+    return b"".join(parts)
+
+
+class _Bounded:
+    """A socket that reads no more for one command than an entry has, and no longer than allowed:
+    redis-py reads what the server announces, however much that is.
+    """
+
+    def __init__(self, socket: Any, seconds: float) -> None:
+        self._socket = socket
+        self._seconds = seconds
+        self.begin()
+
+    def begin(self) -> None:
+        self._left = MAX_BLOB_BYTES + _BESIDE
+        self._deadline = time.monotonic() + self._seconds
+
+    def _count(self, size: int) -> None:
+        self._left -= size
+        if self._left < 0:
+            raise OSError(f"it sends more than {MAX_BLOB_BYTES} bytes")
+        if time.monotonic() > self._deadline:
+            raise OSError(f"its answer did not end in {self._seconds:g} s")
+
+    def recv(self, *args: Any) -> bytes:
+        data: bytes = self._socket.recv(*args)
+        self._count(len(data))
+        return data
+
+    def recv_into(self, *args: Any) -> int:
+        size: int = self._socket.recv_into(*args)
+        self._count(size)
+        return size
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._socket, name)
+
+
+def _bounded(connection: Any, seconds: float) -> Any:
+    """A class of redis-py's connections whose sockets are bounded."""
+
+    class Connection(connection):  # type: ignore[misc]  # whichever the URL asks for
+        def _connect(self) -> Any:
+            return _Bounded(super()._connect(), seconds)
+
+        def send_packed_command(self, *args: Any, **named: Any) -> Any:
+            if isinstance(self._sock, _Bounded):
+                self._sock.begin()
+            return super().send_packed_command(*args, **named)
+
+    return Connection
 
 
 class _Redis:
@@ -202,17 +313,22 @@ class _Redis:
             raise XTargetError(
                 'redis-py is not installed. Install it with pip install "xtarget[remote]"'
             ) from error
-        self._redis: Any = redis.Redis.from_url(
-            url, socket_timeout=seconds, socket_connect_timeout=seconds
+        from redis.backoff import NoBackoff
+        from redis.retry import Retry
+
+        pool: Any = redis.ConnectionPool.from_url(
+            url, socket_timeout=seconds, socket_connect_timeout=seconds, retry=Retry(NoBackoff(), 0)
         )
+        pool.connection_class = _bounded(pool.connection_class, seconds)
+        self._redis: Any = redis.Redis(connection_pool=pool)
 
     def get(self, name: str) -> bytes | None:
         key = f"xtarget/{name}"
         size = self._redis.strlen(key)
         if size > MAX_BLOB_BYTES:
             raise ValueError(f"{name} has {size} bytes")
-        data = self._redis.get(key) if size else None
-        return None if data is None else bytes(data)
+        data = self._redis.getrange(key, 0, MAX_BLOB_BYTES) if size else None
+        return bytes(data) if data else None
 
     def put(self, name: str, data: bytes) -> None:
         self._redis.set(f"xtarget/{name}", data)
@@ -238,7 +354,7 @@ class _Http:
 
         try:
             with self._open(name) as answer:
-                return bytes(answer.read(MAX_BLOB_BYTES + 1))
+                return _all_of(answer.read1, self._seconds)
         except urllib.error.HTTPError as error:
             if error.code in (404, 410):
                 return None
@@ -252,7 +368,9 @@ class _Http:
 class _Fsspec:
     """Any other URL: s3://, gs://, az://, file://, a folder."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, seconds: float) -> None:
+        self._seconds = seconds
+        self._tidied: set[Any] = set()  # folders without leftovers of killed writers
         try:
             import fsspec
         except ImportError as error:
@@ -265,7 +383,7 @@ class _Fsspec:
     def get(self, name: str) -> bytes | None:
         try:
             with self._files.open(f"{self._root}/{name}", "rb") as file:
-                return bytes(file.read(MAX_BLOB_BYTES + 1))
+                return _all_of(file.read, self._seconds)
         except FileNotFoundError:
             return None
 
@@ -274,9 +392,13 @@ class _Fsspec:
         if "file" in self._files.protocol:  # object stores write whole objects, folders do not
             from pathlib import Path
 
-            from . import files
+            from .._system import files
 
-            Path(path).parent.mkdir(parents=True, exist_ok=True)
-            files.write(Path(path), data, shared=True)
+            folder = Path(path).parent
+            folder.mkdir(parents=True, exist_ok=True)
+            if folder not in self._tidied:
+                self._tidied.add(folder)
+                files.remove_leftovers(folder)
+            files.write(Path(path), data, made=0o666)  # for whom the umask says
         else:
             self._files.pipe_file(path, data)

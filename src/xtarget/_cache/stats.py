@@ -1,4 +1,4 @@
-"""What the cache did in this process, in numbers."""
+"""Counters of the cache in this process."""
 
 from __future__ import annotations
 
@@ -54,6 +54,6 @@ class CacheStats:
 
 
 def cache_stats() -> CacheStats:
-    """What the cache of compiled kernels did in this process."""
+    """Return the counters of the cache of compiled kernels in this process."""
     counters, misses = counted()
     return replace(CacheStats(misses=misses), **counters)  # type: ignore[arg-type]  # own names

@@ -9,20 +9,20 @@ import contextlib
 import errno
 import fcntl
 import os
-import threading
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from .._errors import UntrustedError
-from . import entry as format_
-from . import files
+from .._artifacts import entry as format_
+from .._artifacts.entry import DAMAGE, MAX_MARK_BYTES, SCHEMA, Entry, Place
+from .._system import files
+from .._system.locks import Lock
+from .._values.errors import UntrustedError
 from .counters import count
-from .entry import DAMAGE, MAX_MARK_BYTES, SCHEMA, Entry, Place
 
 if TYPE_CHECKING:
-    from .._trust import Trust
+    from .._artifacts.signatures import Trust
     from .evict import Usage
 
 __all__ = ["Cause", "Store", "warn"]
@@ -39,15 +39,7 @@ _WRONG_FILE: Final = (errno.ENOENT, errno.ELOOP, errno.EINVAL)
 _MOST_QUARANTINED: Final = 32  # files; enough to see what happens, too few to fill a disk
 
 _said: set[str] = set()
-_said_lock = threading.Lock()
-
-
-def _in_forked_child() -> None:
-    global _said_lock
-    _said_lock = threading.Lock()
-
-
-os.register_at_fork(after_in_child=_in_forked_child)
+_said_lock = Lock()
 
 
 def warn(message: str, *, once: str | None = None) -> None:
@@ -62,7 +54,9 @@ def warn(message: str, *, once: str | None = None) -> None:
 def _say(message: str) -> None:
     import logging  # only a process with something to say pays for it
 
-    logging.getLogger("xtarget.cache").warning("%s.", message)
+    from .._values.text import printable
+
+    logging.getLogger("xtarget.cache").warning("%s.", printable(message))
 
 
 class Store:
@@ -90,6 +84,12 @@ class Store:
         self.shared = shared
         self.trust = trust
         self.max_bytes = max_bytes
+        self._tidied: set[Path] = set()
+
+    @property
+    def _anyone(self) -> bool:
+        """True if an entry may have any writer."""
+        return self.shared or self.trust is not None
 
     @cached_property
     def usage(self) -> Usage:
@@ -119,13 +119,18 @@ class Store:
             one of DAMAGE: it is not what was written.
         """
         path = self.mark_path(place)
+        descriptor = -1
         try:
-            if not self.shared and self.trust is None:
+            if not self._anyone:
                 files.check_folders(self.root, (SCHEMA, *place.folders))
             descriptor, status = files.open_file(path)
+            if not self._anyone:
+                files.check_owner(status, str(path))
         except FileNotFoundError:
             return "absent"
         except files.FolderError as error:
+            if descriptor >= 0:
+                files.close(descriptor)
             warn(
                 f"the cache {self.root} is not used: {error}. XTARGET_CACHE_SHARED=1 allows it; "
                 "XTARGET_TRUST=keyfile believes signed entries wherever they are"
@@ -137,7 +142,7 @@ class Store:
             return self._unreadable(error)
         try:
             return self._read_open(path, place, descriptor, status)
-        except UntrustedError as error:
+        except (UntrustedError, files.FolderError) as error:
             warn(f"the cache entry {path} is refused: {error}", once=f"{path} {error}")
             return "refused"
         except OSError as error:
@@ -171,7 +176,7 @@ class Store:
         content = {}
         for suffix, (size, digest) in format_.check_mark(body, place).items():
             try:
-                data = _content(path.with_suffix(f".{suffix}"), suffix, size)
+                data = self._content(path.with_suffix(f".{suffix}"), suffix, size)
             except OSError as error:
                 if os.fstat(descriptor).st_nlink == 0:
                     return "absent"  # removed by hand between the two
@@ -186,6 +191,17 @@ class Store:
         elif "bin" not in content:
             raise ValueError("it has no .bin")
         return found
+
+    def _content(self, path: Path, suffix: str, size: int) -> bytes:
+        descriptor, status = files.open_file(path)
+        try:
+            if not self._anyone:
+                files.check_owner(status, str(path))
+            if status.st_size != size:
+                raise ValueError(f".{suffix} has {status.st_size} bytes, not {size}")
+            return files.read(descriptor, size)
+        finally:
+            files.close(descriptor)
 
     def with_equal_parts(
         self, place: Place, parts: Sequence[tuple[str, str]], ignore: str
@@ -224,7 +240,7 @@ class Store:
                 yield path, self.body(path)
 
     def body(self, path: Path) -> dict[str, Any]:
-        """What a mark says.
+        """Return the content of a mark.
 
         Raises:
             OSError, UntrustedError, or one of DAMAGE.
@@ -259,13 +275,26 @@ class Store:
             else:
                 generation = evict.make_room(self.base, self.usage, entry.nbytes, cap)
             if generation is None:
+                warn(
+                    f"the cache {self.root} is full and nothing in it could be removed: its "
+                    "entries are in use, or its file system has no locks. What is compiled now is "
+                    "not kept. Set XTARGET_CACHE_SIZE to more",
+                    once=f"{self.root} full",
+                )
                 return False
             with contextlib.suppress(FileExistsError):
-                os.mkdir(self.base / LOCKS, 0o777 if self.shared else 0o700)
-            with lock.brief(evict.writers_path(self.base), fcntl.LOCK_SH, _FOR_SWEEP):
+                files.make_folder(self.base / LOCKS, shared=self.shared)
+            self._tidy(folder)
+            mark = folder / f"{place.stem}.json"
+            with (
+                lock.brief(evict.writers_path(self.base), fcntl.LOCK_SH, _FOR_SWEEP),
+                # first, so that nobody takes the entry's files for those of a killed writer
+                files.temporary(mark) as (descriptor, name),
+            ):
                 for suffix, data in entry.files.items():
                     files.write(folder / f"{place.stem}.{suffix}", data, shared=self.shared)
-                files.write(folder / f"{place.stem}.json", entry.mark, shared=self.shared)
+                files.fill(descriptor, entry.mark, 0o666 if self.shared else None)
+                files.patiently(os.replace, name, mark)
             if self.usage.add(0)[1] != generation:
                 # a sweep may have missed both note and files
                 total, _ = self.usage.add(entry.nbytes)
@@ -282,6 +311,18 @@ class Store:
             return False
         count(writes=1)
         return True
+
+    def _tidy(self, folder: Path) -> None:
+        """Remove what killed writers left in a folder, at the first write there."""
+        from . import evict
+
+        if folder in self._tidied:
+            return
+        self._tidied.add(folder)
+        for name in files.remove_leftovers(folder):
+            stem, mark, _ = name[1:].partition(".json.")
+            if mark:
+                evict.remove_orphans(self.base, folder, stem)
 
     @contextlib.contextmanager
     def flight(self, place: Place, patience: float) -> Iterator[None]:
@@ -315,6 +356,18 @@ class Store:
                 self._set_aside(path, said)
         return "damaged"
 
+    def set_aside(self, place: Place, why: str) -> None:
+        """Put an entry into quarantine, although its files are as they were written."""
+        from . import evict, lock
+
+        path = self.mark_path(place)
+        if not self.writable:
+            warn(f"the cache entry {path} is wrong ({why}); it cannot be set aside", once=str(path))
+            return
+        with lock.try_hold(evict.lock_path(self.base, place.stem)) as alone:
+            if alone and path.exists():
+                self._set_aside(path, f"({why})")
+
     def _set_aside(self, path: Path, said: str) -> None:
         aside = self.base / QUARANTINE
         _say(
@@ -332,13 +385,3 @@ class Store:
                 old.unlink(missing_ok=True)
         except OSError as error:
             warn(f"a damaged entry could not be set aside in {aside} ({error.strerror})")
-
-
-def _content(path: Path, suffix: str, size: int) -> bytes:
-    descriptor, status = files.open_file(path)
-    try:
-        if status.st_size != size:
-            raise ValueError(f".{suffix} has {status.st_size} bytes, not {size}")
-        return files.read(descriptor, size)
-    finally:
-        files.close(descriptor)

@@ -1,19 +1,20 @@
-"""What a kernel is called with, as the values that its entry takes.
+"""Convert the arguments of a kernel's call to the values that its entry takes.
 
-Triton's JIT takes objects with `data_ptr` and `dtype`. Torch's tensors have both; NumPy and USM
-arrays get them here, by a wrapper round each.
+Triton's JIT takes objects with `data_ptr` and `dtype`. Torch's tensors have both. NumPy and USM
+arrays get them here from a wrapper around each array.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
-from .._arrays import Kind, is_scalar, kind_of
-from .._errors import ArgumentError
-from .._types import Parameter
+from .._arrays import Kind, adopt, is_scalar, kind_of
+from .._values.errors import ArgumentError
+from .._values.types import Parameter
 from ..targets.base import Value
+from .constants import tell_apart
 
 __all__ = [
     "HOST",
@@ -53,10 +54,10 @@ class ArrayArgument:
         is_read_only: nobody shall write to it.
 
     Raises:
-        ArgumentError: it is no array, or one that kernels cannot use.
+        ArgumentError: it is not an array, or kernels cannot use it.
     """
 
-    __slots__ = ("_address", "array", "dtype", "is_read_only", "place")
+    __slots__ = ("_address", "_adopted", "array", "dtype", "is_read_only", "place")
 
     def __init__(self, array: Any) -> None:
         self.array = array
@@ -73,6 +74,7 @@ class ArrayArgument:
         float8 = numpys and array.dtype.name in _FLOAT8
         if float8:
             array = array.view("uint8")
+        array = self._adopted = adopt(array)
         kind = kind_of(array)
         self._address, layout = kind.describe(array)
         key = (type(array), layout, self._address & 15)
@@ -157,21 +159,31 @@ def _array_binder(binder: Callable[..., Any]) -> Callable[..., Any]:
     def bind(*args: Any, **kwargs: Any) -> Any:
         nonlocal wrap_first
         try:
-            if not wrap_first:
+            if wrap_first:
+                bound = _bound_wrapped(binder, args, kwargs)
+            else:
                 try:
-                    return binder(*args, **kwargs)
+                    bound = binder(*args, **kwargs)
                 except (TypeError, AttributeError):
                     if not (_are_ours(args) or _are_ours(kwargs.values())):
                         raise
                     wrap_first = True
-            return binder(*map(_wrapped, args), **{k: _wrapped(v) for k, v in kwargs.items()})
+                    bound = _bound_wrapped(binder, args, kwargs)
         except KeyError as error:  # all that Triton says of a dtype that it does not know
             raise ArgumentError(
                 f"Triton has no dtype {error.args[0]}: kernels take booleans, integers and real "
                 "floats. Convert the tensor with .to(), or pass a .view() of it as one of those."
             ) from error
+        tell_apart(bound[1])
+        return bound
 
     return bind
+
+
+def _bound_wrapped(
+    binder: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Any:
+    return binder(*map(_wrapped, args), **{k: _wrapped(v) for k, v in kwargs.items()})
 
 
 # ------------------------------------------------------------------------------------- signatures
@@ -278,7 +290,7 @@ class Reader:
 
 
 def _address(value: Any, arrays: list[Any]) -> int:
-    """Where an argument's memory lies; a pointer may also be given as an integer or None."""
+    """Return the address of an argument's memory; the pointer may also be an integer or None."""
     try:
         address = value.data_ptr()
     except AttributeError:
@@ -333,4 +345,5 @@ def owner_of(value: Any) -> tuple[Kind, Any]:
         array = value.array
     else:
         array = value if hasattr(value, "is_cpu") else value.base
+    array = adopt(array)
     return kind_of(array), array

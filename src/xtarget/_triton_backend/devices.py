@@ -1,12 +1,13 @@
-"""Which device stands for what Triton calls the current one."""
+"""Choose the device that Triton calls the current one."""
 
 from __future__ import annotations
 
 import sys
 
-from .. import _env, _registry
-from .._errors import NoDeviceError
-from ..targets._spirv.cpu_options import CPU_OPTIONS
+from .._devices import registry
+from .._values import environment
+from .._values.errors import NoDeviceError
+from ..targets._spirv.frontend.cpu_options import CPU_OPTIONS
 from ..targets.base import Device
 
 __all__ = ["default_options", "has_torch_xpu", "home", "host_device"]
@@ -16,7 +17,7 @@ _CPU, _INTEL = "cpu:0", "intel:0"
 
 def _chosen(vendor: str, otherwise: str) -> str:
     """`XTARGET_DEVICE`, where it names a device of this vendor."""
-    wanted = _env.default_device() or ""
+    wanted = environment.default_device() or ""
     return wanted if wanted.startswith(f"{vendor}:") else otherwise
 
 
@@ -26,7 +27,7 @@ def host_device() -> Device:
     Raises:
         NoDeviceError: no OpenCL CPU run time is here; the message says how to get one.
     """
-    return _registry.open_device(_chosen("cpu", _CPU))
+    return registry.open_device(_chosen("cpu", _CPU))
 
 
 def has_torch_xpu() -> bool:
@@ -54,7 +55,7 @@ def home() -> Device:
     reasons = []
     for name in dict.fromkeys((first, _CPU, _INTEL)):
         try:
-            return _registry.open_device(name)
+            return registry.open_device(name)
         except NoDeviceError as error:
             reasons.append(error)
     raise reasons[0]

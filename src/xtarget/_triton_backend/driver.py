@@ -1,4 +1,4 @@
-"""What Triton asks for devices. Imported when the back end is chosen, never earlier."""
+"""Triton's driver for the devices. It is imported when the back end is chosen, never earlier."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from triton import knobs
 from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
 from triton.runtime import jit
 from triton.runtime.autotuner import Autotuner
 
-from .._errors import ArgumentError, NoDeviceError
+from .._system.scratch import cache_of, make_room
+from .._values.errors import ArgumentError, NoDeviceError
+from ..targets._triton.cache_keys import complete_keys
 from .arguments import accept_arrays
 from .autotuning import restore_arrays
 from .devices import has_torch_xpu, home
@@ -88,8 +91,13 @@ class SpirvDriver(DriverBase):  # type: ignore[misc]
         super().__init__()
         accept_arrays(jit)
         restore_arrays(Autotuner)
+        complete_keys()
         self.utils = _Utilities()
         self.launcher_cls = Launcher
+        make_room()
+        instead = cache_of("triton", knobs.cache.dir)
+        if instead is not None:
+            knobs.cache.dir = instead
 
     @staticmethod
     def is_active() -> bool:

@@ -6,14 +6,17 @@ from collections.abc import Callable, Sequence
 from operator import index
 from typing import Any
 
-from .. import _build, _registry
-from .._errors import ArgumentError, LaunchError
-from .._types import Artifact, LaunchConfig, Parameter, Scratch, Target
-from ..targets._asserts import ASSERT_MEMORY
+from .._compile import functions
+from .._devices import registry
+from .._launch.interrupts import settle, unfinished
+from .._values.errors import ArgumentError, LaunchError
+from .._values.types import Artifact, LaunchConfig, Parameter, Scratch, Target
+from ..targets._objects.asserts import ASSERT_MEMORY
 from ..targets.base import Buffer, Device, Function, PreparedLaunch, Stream, Value
 from .arguments import HOST, ArrayArgument, Reader, owner_of, parameters_of, place_of
 from .devices import host_device
-from .tuning import check_resources, not_built
+from .tunable import not_built
+from .tuning import check_resources
 
 __all__ = ["Binary", "Launcher"]
 
@@ -28,10 +31,10 @@ _all_loaded: list[dict[str, _Loaded]] = []
 
 
 class Binary:
-    """What Triton takes for a loaded module: SPIR-V, which is loaded where its first launch is.
+    """A module of SPIR-V that Triton treats as loaded. A device loads it at its first launch.
 
     Attributes:
-        name: the entry's.
+        name: name of the entry.
         code: SPIR-V.
     """
 
@@ -56,7 +59,7 @@ def _in_forked_child() -> None:
 
 
 _kept: list[Any] = []
-_registry.after_fork.append(_in_forked_child)
+registry.after_fork.append(_in_forked_child)
 
 
 class _Loaded:
@@ -129,7 +132,7 @@ def _no_count(name: str, grid: tuple[Any, Any, Any]) -> LaunchError:
 
 
 def _scratch(artifact: Artifact, parameter: Parameter) -> Scratch:
-    """What the launch has to allocate for a hidden parameter."""
+    """Return the scratch memory that the launch has to allocate for a hidden parameter."""
     by_name = {
         "global_scratch": artifact.global_scratch,
         "profile_scratch": artifact.profile_scratch,
@@ -138,11 +141,11 @@ def _scratch(artifact: Artifact, parameter: Parameter) -> Scratch:
 
 
 class Launcher:
-    """What Triton calls to launch a kernel.
+    """The object that Triton calls to launch a kernel.
 
     Args:
         source: Triton's source object, for the signature.
-        metadata: what the compiler left.
+        metadata: the compiler's metadata.
     """
 
     def __init__(self, source: Any, metadata: Any) -> None:
@@ -198,8 +201,13 @@ class Launcher:
         if not is_empty:
             if place == HOST:
                 on = loaded.device.default_stream
-                loaded.launch((x, y, z), values, on)
-                on.synchronize()
+                try:
+                    loaded.launch((x, y, z), values, on)
+                    on.synchronize()
+                except BaseException:
+                    unfinished.append(entry := [on, args])
+                    settle(entry)
+                    raise
             else:
                 _in_order(loaded, (x, y, z), values, arrays)
         elif x < 0 or y < 0 or z < 0:
@@ -220,7 +228,7 @@ class Launcher:
                 )
 
     def _load(self, place: str, binary: Binary) -> _Loaded:
-        device = host_device() if place == HOST else _registry.open_device(place)
+        device = host_device() if place == HOST else registry.open_device(place)
         data = self._metadata
         artifact = Artifact(
             target=Target(device.info.target.vendor, data.arch),
@@ -237,7 +245,7 @@ class Launcher:
         )
         check_resources(artifact, device.info)
         with not_built():
-            return _Loaded(device, _build.load(device, artifact, data.name))
+            return _Loaded(device, functions.load(device, artifact, data.name))
 
 
 def _in_order(

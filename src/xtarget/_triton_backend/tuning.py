@@ -1,56 +1,55 @@
-"""Errors that make Triton's autotuner go on to the next configuration.
-
-It does so for three of Triton's own. One of them is that NVIDIA's assembler refuses a kernel; a
-configuration that LLVM or a run time's compiler cannot build here, or not in time, is the same.
-Where every configuration fails, the autotuner launches one of them, and its error is raised.
-"""
+"""The compiler and the check of resources for Triton's own launching, in whose errors Triton's
+autotuner sees that it has to go on."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from triton.runtime.errors import OutOfResources, PTXASError
+from triton.runtime.errors import OutOfResources
 
-from .._errors import CompileError, LoadError
-from .._types import Artifact, DeviceInfo
-from ..targets._spirv.backend import SpirvBackend
+from .._values.environment import compile_seconds
+from .._values.types import Artifact, DeviceInfo
+from ..targets._spirv.frontend.backend import SpirvBackend
+from ..targets._triton import files
+from ..targets._triton.frozen import check_compile
+from .tunable import not_built
 
-__all__ = ["TunableBackend", "check_resources", "not_built"]
-
-
-class _KnownError(PTXASError):  # type: ignore[misc]
-    def __str__(self) -> str:
-        return Exception.__str__(self)  # Triton's writes "PTXAS error" before it
-
-
-class TunableCompileError(CompileError, _KnownError):
-    """A `CompileError` that the autotuner knows."""
-
-
-class TunableLoadError(LoadError, _KnownError):
-    """A `LoadError` that the autotuner knows."""
-
-
-@contextmanager
-def not_built() -> Iterator[None]:
-    """Make the errors of compiling and loading such that the autotuner knows them."""
-    try:
-        yield
-    except CompileError as error:
-        raise TunableCompileError(str(error)) from error
-    except LoadError as error:
-        raise TunableLoadError(str(error)) from error
+__all__ = ["TunableBackend", "check_resources"]
 
 
 class TunableBackend(SpirvBackend):
     """The compiler, for Triton's own launching."""
 
-    def add_stages(self, stages: dict[str, Any], *args: Any, **kwargs: Any) -> None:
-        super().add_stages(stages, *args, **kwargs)
+    def add_stages(self, stages: dict[str, Any], options: Any, *args: Any, **kwargs: Any) -> None:
+        """Called where Triton's cache has no binary. The first stage is where it may end."""
+        inside = files.is_inside()  # `_compile.functions` has asked already, and keeps the limit
+        seconds = None if inside else compile_seconds()
+        self._starts_llvm = seconds is None
+        super().add_stages(stages, options, *args, **kwargs)
+        if seconds is not None:
+            from .limited import limit, limit_front_end
+
+            limit_front_end()
+            limit(stages, options, seconds)
         stages.update({name: _known(stage) for name, stage in stages.items()})
+        if not inside:
+            first = next(iter(stages))
+            stages[first] = _if_allowed(stages[first], options)
+
+
+def _if_allowed(stage: Callable[..., Any], options: Any) -> Callable[..., Any]:
+    @wraps(stage)
+    def build(module: Any, *args: Any) -> Any:
+        name = getattr(module, "get_entry_func_name", lambda: "a kernel")()
+        check_compile(
+            f"The kernel {name} for spirv is not in Triton's cache in this specialization (num_"
+            f"warps={options.num_warps}, num_stages={options.num_stages})"
+        )
+        return stage(module, *args)
+
+    return build
 
 
 def _known(stage: Callable[..., Any]) -> Callable[..., Any]:

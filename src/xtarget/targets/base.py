@@ -1,15 +1,18 @@
 """The contract between the shared code and a vendor: what a vendor's driver and compiler offer.
 
 Arguments were checked above this line; a vendor reports only what a caller could not foresee.
-Errors are those of `xtarget._errors`, made in the vendor's one `check()`.
+Errors are those of `xtarget._values.errors`, made in the vendor's one `check()`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
-from .._types import Artifact, CompileRequest, DeviceInfo, LaunchConfig, ProbeReport, Target
+from .._values.types import Artifact, CompileRequest, DeviceInfo, LaunchConfig, ProbeReport, Target
+
+if TYPE_CHECKING:
+    from .._values.vendor_traits import VendorTraits
 
 __all__ = [
     "Buffer",
@@ -19,14 +22,21 @@ __all__ = [
     "Device",
     "Driver",
     "Event",
+    "Fills",
     "Function",
+    "KnowsAbsence",
     "Locator",
     "Module",
     "NamesDevices",
+    "Pollable",
     "PreparedLaunch",
+    "Reopenable",
     "Replaceable",
+    "Settles",
+    "Stays",
     "Stream",
     "Value",
+    "VendorPackage",
 ]
 
 #: A launch argument: a device address or an integer, or a float. fp16 and bf16 parameters take the
@@ -63,6 +73,15 @@ class Compiler(Protocol):
             CompileError: Triton or the back end refuses the kernel, or no compiler is installed.
             UnknownTargetError: the installed compiler does not know `target.arch`.
         """
+        ...
+
+
+@runtime_checkable
+class Settles(Protocol):
+    """A compiler that can tell whether this process compiles with what `fingerprint` says."""
+
+    def unsettled(self) -> str:
+        """Return why it may compile with something else, as the rest of a sentence; else empty."""
         ...
 
 
@@ -261,25 +280,35 @@ class Driver(Protocol):
 
 @runtime_checkable
 class NamesDevices(Protocol):
-    """What a driver adds whose devices have words for numbers (`emu:gfx942`)."""
+    """A driver whose devices have words in place of numbers (`emu:gfx942`)."""
 
     def names(self) -> Sequence[str]:
-        """What comes after the vendor in a device's name, by ordinal."""
+        """Return the part after the vendor of each device's name, by ordinal."""
+        ...
+
+
+@runtime_checkable
+class KnowsAbsence(Protocol):
+    """A driver that can often say at once that it has no device."""
+
+    def absent(self) -> str | None:
+        """Return why there cannot be a device (no device node, no binding), within a millisecond
+        and without loading a library; None if it cannot tell. `probe` is then not called."""
         ...
 
 
 @runtime_checkable
 class CompilesAtLoad(Protocol):
-    """What a device adds whose run time compiles what is loaded, in a process of its own."""
+    """A device whose run time compiles loaded code, in a separate process."""
 
     def expect_load(self) -> None:
-        """Start that process, if there is none: something is compiled now that will be loaded."""
+        """Start that process if it does not run: code is being compiled that will be loaded."""
         ...
 
 
 @runtime_checkable
 class Replaceable(Protocol):
-    """What a device adds that can be opened anew after a kernel has failed on it."""
+    """A device that can be opened anew after a kernel has failed on it."""
 
     def when_lost(self, action: Callable[[], None]) -> None:
         """Have `action` called when that happens."""
@@ -287,18 +316,56 @@ class Replaceable(Protocol):
 
 
 @runtime_checkable
+class Reopenable(Protocol):
+    """A device that can be opened again after its `close`."""
+
+    def when_closed(self, action: Callable[[], None]) -> None:
+        """Have `action` called when that happens."""
+        ...
+
+
+@runtime_checkable
 class Capturable(Protocol):
-    """What a stream adds whose work can be captured into a graph."""
+    """A stream whose work can be captured into a graph."""
 
     def capturing(self) -> bool:
-        """Its work is being captured, so it may not be made to wait for what is not, and nothing
-        else may be made to wait for it."""
+        """Return whether the stream's work is being captured. If so, it must not wait for work that
+        is not captured, and nothing else may wait for it."""
+        ...
+
+
+@runtime_checkable
+class Pollable(Protocol):
+    """An event that can be asked without waiting."""
+
+    def done(self) -> bool:
+        """Return whether the point is reached; a failed command counts as reached."""
+        ...
+
+
+@runtime_checkable
+class Stays(Protocol):
+    """A function whose launches can be captured into a graph."""
+
+    @property
+    def stays(self) -> bool:
+        """A graph may hold its code, which therefore stays loaded when the function is dropped."""
+        ...
+
+
+@runtime_checkable
+class Fills(Protocol):
+    """A buffer whose device sets memory by itself."""
+
+    def fill(self, pattern: bytes, stream: Stream) -> None:
+        """Repeat a pattern of 1, 2, 4 or 8 bytes over all of the buffer, a multiple of it, in order
+        on `stream`."""
         ...
 
 
 @runtime_checkable
 class Locator(Protocol):
-    """What a driver adds whose vendor's arrays come from other libraries without their device."""
+    """A driver whose vendor's arrays come from other libraries without their device."""
 
     def locate(self, memory: Any) -> str:
         """The name of the device that foreign memory lies on.
@@ -309,6 +376,19 @@ class Locator(Protocol):
         Raises:
             XTargetError: it lies on none of the vendor's devices.
         """
+        ...
+
+
+@runtime_checkable
+class VendorPackage(Protocol):
+    """The module of a vendor: each function imports what it needs when it is called."""
+
+    def create_driver(self) -> Driver: ...
+
+    def create_compiler(self) -> Compiler: ...
+
+    def vendor_traits(self) -> VendorTraits:
+        """What shared code knows without driver and compiler. Optional: there are defaults."""
         ...
 
 

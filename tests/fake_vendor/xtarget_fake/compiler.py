@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from xtarget._errors import CompileError, UnknownTargetError
-from xtarget._types import Artifact, CompileRequest, Parameter, Target
+from xtarget._values.errors import CompileError, UnknownTargetError
+from xtarget._values.types import Artifact, CompileRequest, Parameter, Target
 
 from .format import encode
 from .kernels import KERNELS

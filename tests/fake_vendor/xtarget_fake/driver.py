@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from xtarget._errors import (
+from xtarget._values.errors import (
     DriverError,
     LaunchError,
     LoadError,
@@ -16,7 +16,7 @@ from xtarget._errors import (
     OutOfMemoryError,
     OutOfResourcesError,
 )
-from xtarget._types import Artifact, DeviceInfo, LaunchConfig, ProbeReport, Target
+from xtarget._values.types import Artifact, DeviceInfo, LaunchConfig, ProbeReport, Target
 from xtarget.targets.base import launch_once
 
 from .format import decode

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from xtarget._errors import DriverError
+from xtarget._values.errors import DriverError
 
 _order = threading.RLock()  # one thread at a time does the deferred work
 

@@ -1,36 +1,36 @@
-"""What a device must have for a module, compared with what the target's options say it has.
+"""Compare the capabilities that a module needs with those that the target's options name.
 
 Source: SPIR-V Specification 1.6, section 3.31 (capabilities).
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
+from typing import Any
 
-from ..._errors import CompileError
-from .places import place_of_operation
+from ..._values.errors import CompileError
+from .frontend.structure import place_of_first
 
 __all__ = ["check_capabilities"]
 
 _HEADER_WORDS = 5
 _OP_CAPABILITY = 17 | 2 << 16
-#: Capability: the option that says whether the device has it, what needs it, and how that looks in
-#: Triton's IR.
+#: Capability: the option that says whether the device has it, what needs it, and how the name of
+#: such an operation of Triton's IR begins, and which types it has.
 _OPTIONAL = {
-    10: ("fp64", "64-bit floats", re.compile(r"(?:\b|x)f64\b")),
-    9: ("fp16", "16-bit floats", re.compile(r"(?:\b|x)f16\b")),
-    12: ("int64_atomics", "64-bit atomic operations", re.compile(r"tt\.atomic_\w+ .*[<x][if]64\b")),
+    10: ("fp64", "64-bit floats", "", ("f64",)),
+    9: ("fp16", "16-bit floats", "", ("f16",)),
+    12: ("int64_atomics", "64-bit atomic operations", "tt.atomic_", ("i64", "f64")),
 }
 
 
-def check_capabilities(binary: bytes, options: Mapping[str, bool], ttir: Callable[[], str]) -> None:
+def check_capabilities(binary: bytes, options: Mapping[str, bool], ttir: Callable[[], Any]) -> None:
     """Refuse a module that wants what the options exclude.
 
     Args:
         binary: SPIR-V.
         options: by name.
-        ttir: gives Triton's IR of the kernel, with locations.
+        ttir: gives the kernel's module of Triton, with locations.
 
     Raises:
         CompileError: it wants it; the message has the line.
@@ -38,11 +38,11 @@ def check_capabilities(binary: bytes, options: Mapping[str, bool], ttir: Callabl
     words = memoryview(binary).cast("I")
     at = _HEADER_WORDS
     while at < len(words) and words[at] == _OP_CAPABILITY:
-        option, what, pattern = _OPTIONAL.get(words[at + 1], ("", "", None))
+        option, what, prefix, types = _OPTIONAL.get(words[at + 1], ("", "", "", ()))
         if option and not options[option]:
-            assert pattern is not None
+            place = place_of_first(ttir(), prefix, types)
             raise CompileError(
-                f"the kernel uses {what}{place_of_operation(pattern, ttir())}, and the option "
+                f"the kernel uses {what}{place}, and the option "
                 f"{option}=False says that the device has none. Use narrower types, or compile "
                 f"for a device that has them with {option}=True."
             )

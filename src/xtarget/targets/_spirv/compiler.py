@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..._errors import CompileError, UnknownTargetError
-from ..._types import Artifact, CompileRequest, Constant, Parameter, Resources, Target
-from .._asserts import ASSERT_MEMORY
-from .._triton import Compiled, compile_with_triton, make_artifact
-from .._triton import fingerprint as triton_fingerprint
-from .cpu_options import PLAIN_OPTIONS
-from .sources import digest
-from .versions import llvmlite_version
+from ..._values.errors import CompileError, UnknownTargetError
+from ..._values.types import Artifact, CompileRequest, Constant, Parameter, Resources, Target
+from .._objects.asserts import ASSERT_MEMORY
+from .._triton import toolchain
+from .frontend.cpu_options import PLAIN_OPTIONS
+from .versions import llvmlite_identity, llvmlite_version
+
+if TYPE_CHECKING:
+    from .._triton.compile import Compiled
 
 __all__ = ["SpirvCompiler"]
 
@@ -39,6 +38,9 @@ _HOST_TYPES = {
     "f32": "float",
     "fp64": "double",
 }
+
+#: Folders of this package: what a binary is made with is in all of them.
+_ROOMS = ("frontend", "library", "llvm", "vectors", "worker")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,22 @@ class SpirvCompiler:
 
     @property
     def fingerprint(self) -> str:
-        return f"{triton_fingerprint()} llvmlite {llvmlite_version()} spirv {digest()}"
+        triton = toolchain.fingerprint(own=self._own)
+        return f"{triton}\nllvmlite {llvmlite_identity()}" if triton else ""
+
+    @property
+    def _own(self) -> tuple[str, ...]:
+        """Files of xtarget that decide this compiler's output, besides those of `toolchain`."""
+        return (
+            "targets/_objects/asserts.py",
+            "targets/_spirv/*.py",
+            *(f"targets/_spirv/{room}/*.py" for room in _ROOMS),
+            "targets/_binaries/spirv.py",
+            f"targets/{self.vendor}/compiler.py",
+        )
+
+    def unsettled(self) -> str:
+        return toolchain.unsettled(own=self._own)
 
     def archs(self) -> tuple[str, ...]:
         return (ARCH,)
@@ -87,17 +104,19 @@ class SpirvCompiler:
         _one_of(request, target, "num_warps", request.num_warps)
         lanes = "threads" if "warp_size" in dict(request.options) else self.lanes
         try:
-            if llvmlite_version() and triton_fingerprint():  # else there is a sentence to come
-                from .client import worker
+            if llvmlite_version() and toolchain.is_installed():  # else there is a sentence to come
+                from .worker.client import worker
 
                 worker.start()  # it loads LLVM while this process imports Triton
-            from .backend import register
+            from .frontend.backend import register
         except ModuleNotFoundError as error:
             if (error.name or "").partition(".")[0] != "triton":
                 raise
         else:
             register()
             _refuse_gluon(request, target)
+        from .._triton.compile import compile_with_triton, make_artifact
+
         compiled = compile_with_triton(
             request,
             target,
@@ -165,7 +184,11 @@ def _checked(artifact: Artifact, compiled: Compiled) -> tuple[Parameter, ...]:
 
 def disassemble(binary: bytes) -> str:
     """SPIR-V assembly by `spirv-dis`; empty where that tool is not installed."""
-    tool = shutil.which("spirv-dis")
+    import subprocess
+
+    from ..._system.tools import find_tool
+
+    tool = find_tool("spirv-dis")
     if tool is None:
         return ""
     done = subprocess.run(

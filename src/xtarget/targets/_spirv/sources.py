@@ -13,7 +13,7 @@ __all__ = ["digest"]
 def digest() -> str:
     """sha256 over all files of this package, by name."""
     total = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
+    for path in sorted(Path(__file__).parent.rglob("*.py")):
         data = path.read_bytes()
         total.update(f"{path.name} {len(data)}\n".encode())
         total.update(data)

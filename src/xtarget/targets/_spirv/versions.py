@@ -1,4 +1,4 @@
-"""Which Triton goes with which llvmlite.
+"""The Triton versions and the llvmlite versions that work together.
 
 Triton's LLVM is newer than llvmlite's, and an LLVM promises to read older IR, not newer. Pairs in
 the table compiled all kernels of tests/compile/spirv_kernels.py; the way from one to the other is
@@ -7,12 +7,15 @@ bitcode where Triton can write it (3.9), text with old-style literals otherwise.
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
-from ..._env import spirv_untested
-from ..._errors import CompileError
+from ..._values.environment import spirv_untested
+from ..._values.errors import CompileError
+from .._host import contents
 
 __all__ = ["TESTED", "check", "llvmlite_version"]
 
@@ -29,6 +32,21 @@ def llvmlite_version() -> str:
         return version("llvmlite")
     except PackageNotFoundError:
         return ""
+
+
+def llvmlite_identity() -> str:
+    """Version and content of the library and of the Python files that drive it; empty when it is
+    not installed. Does not import it, nor importlib.metadata, which takes 10 ms.
+    """
+    found = importlib.util.find_spec("llvmlite")
+    if found is None or not found.submodule_search_locations:
+        return ""
+    root = Path(next(iter(found.submodule_search_locations)))
+    python = contents.python_files(root, frozenset(("tests",)))
+    library = next(iter(sorted(root.glob("binding/libllvmlite.*"))), root)
+    digest = contents.of_files(f"python {root}", python)
+    written = contents.written_version(root / "_version.py")
+    return f"{written} {digest[:16]}{contents.of_file(library)[:32]}"
 
 
 def check(triton: str) -> None:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ..base import Compiler, Driver
 
-__all__ = ["create_compiler", "create_driver"]
+if TYPE_CHECKING:
+    from ..._values.vendor_traits import VendorTraits
+
+__all__ = ["create_compiler", "create_driver", "vendor_traits"]
 
 
 def create_driver() -> Driver:
@@ -19,3 +24,10 @@ def create_compiler() -> Compiler:
     from .compiler import HsacoCompiler
 
     return HsacoCompiler()
+
+
+def vendor_traits() -> VendorTraits:
+    """What shared code knows of the vendor."""
+    from .traits import TRAITS
+
+    return TRAITS

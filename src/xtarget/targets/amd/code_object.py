@@ -1,4 +1,4 @@
-"""What an hsaco says about itself: arch, kernels, argument layout, resources.
+"""Read the description that an hsaco contains: arch, kernels, argument layout, resources.
 
 Source: LLVM, "User Guide for AMDGPU Backend", sections "ELF Code Object" (header flags) and "Code
 Object Metadata" (note records of version 4 and 5).
@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
-from ..._errors import LoadError
-from ..._types import Artifact, Resources
-from .._elf import Elf
-from .._msgpack import unpack
-from . import _kernarg
+from ..._values.errors import LoadError
+from ..._values.types import Artifact, Resources
+from .._binaries.elf import Elf
+from .._binaries.msgpack import unpack
+from . import kernarg
 
-__all__ = ["MACHS", "CodeObject", "Kernel", "KernelArgument", "check_agreement"]
+__all__ = ["MACHS", "CodeObject", "Kernel", "KernelArgument", "check_agreement", "read_kernels"]
 
 _EM_AMDGPU = 224
 _ABI_AMDHSA = 64
@@ -141,13 +141,11 @@ class CodeObject:
                 "this hsaco has no AMDGPU metadata note, so its kernels are unknown. Compile the "
                 "kernel again."
             )
-        table = _Table(unpack(notes[0].data), "the metadata")
-        kernels = [_kernel(_Table(k, "a kernel")) for k in table.list("amdhsa.kernels")]
         return cls(
             arch,
             _SETTINGS[elf.flags >> 8 & 3],
             _SETTINGS[elf.flags >> 10 & 3],
-            {k.name: k for k in kernels},
+            read_kernels(unpack(notes[0].data)),
         )
 
 
@@ -182,6 +180,13 @@ class _Table:
         if not isinstance(value, list):
             raise self._wrong(f"{key} of {self._what}", value, "a list")
         return value
+
+
+def read_kernels(metadata: Any) -> dict[str, Kernel]:
+    """The kernels of a metadata note's content, by name."""
+    table = _Table(metadata, "the metadata")
+    kernels = [_kernel(_Table(k, "a kernel")) for k in table.list("amdhsa.kernels")]
+    return {k.name: k for k in kernels}
 
 
 def _kernel(table: _Table) -> Kernel:
@@ -234,7 +239,7 @@ def check_agreement(artifact: Artifact, code: CodeObject) -> Kernel:
     if kernel.max_threads != artifact.block[0]:
         raise differ("threads per block", artifact.block[0], kernel.max_threads)
     try:
-        fields = _kernarg.layout(artifact.parameters)
+        fields = kernarg.layout(artifact.parameters)
     except KeyError as error:
         raise LoadError(
             f"a parameter of {artifact.entry} has the type {error.args[0]!r}, which cannot be "
@@ -248,7 +253,7 @@ def check_agreement(artifact: Artifact, code: CodeObject) -> Kernel:
             raise differ(f"{name} (offset, size, kind)", ours, theirs)
     # Hidden arguments lie behind ours, and HIP fills them in. Triton 3.9 kernels for gfx950 with
     # num_stages > 1 declare them without using them (LLVM takes llvm.amdgcn.asyncmark for a call).
-    least = _kernarg.segment_bytes(fields)
+    least = kernarg.segment_bytes(fields)
     most = least + _HIDDEN_BYTES if any(a.hidden for a in kernel.arguments) else least
     if not least <= kernel.kernarg_bytes <= most:
         raise differ("argument bytes", least, kernel.kernarg_bytes)

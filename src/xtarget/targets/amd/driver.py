@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
-from ..._errors import DriverError, NoDeviceError, XTargetError
-from ..._types import DeviceInfo, ProbeReport, Target
+from ..._values.errors import DriverError, NoDeviceError, XTargetError
+from ..._values.types import DeviceInfo, ProbeReport, Target
 from .. import base
-from .._absence import no_such_device
-from . import _binding
-from ._device import HipDevice
-from ._status import call
+from .._objects.unavailable import no_such_device
+from . import binding, library
+from .archs import unsuitable
+from .device import HipDevice
+from .patience import greet
+from .pool import Pool
+from .status import call
 
 __all__ = ["HipDriver", "describe"]
 
-#: Words of a product name by which a library that is no GPU's says so.
-_NOT_SILICON = {"emulator": "emulator", "stand-in": "fake"}
+_EMULATOR = "emulator"
+#: Words of a product name by which a library says that it does not drive a GPU.
+_NOT_SILICON = {_EMULATOR: "emulator", "stand-in": "fake"}
+#: With this AMD's HSA run time loads a functional model in place of the kernel driver.
+_MODEL = "HSA_MODEL_TOPOLOGY"
 
 
 class HipDriver:
@@ -34,36 +41,56 @@ class HipDriver:
         return "amd"
 
     def absent(self) -> str | None:
-        return _binding.absent(self._dev)
+        return binding.absent(self._dev)
 
     def probe(self) -> ProbeReport:
         try:
-            hip = _binding.load()
-            count = _binding.device_count(hip, self._dev)
+            hip = binding.load()
+            count = binding.device_count(hip, self._dev)
             found = tuple(_real(describe(hip, i, count)) for i in range(count))
             return ProbeReport("amd", found)
         except XTargetError as error:
             return ProbeReport("amd", reason=str(error))
 
+    def locate(self, address: int) -> str:
+        """The device that memory of another library lies on.
+
+        Raises:
+            XTargetError: on none that this copy of HIP knows of.
+        """
+        hip = binding.load()
+        binding.device_count(hip, self._dev)
+        library.check_alone("AMD's memory")
+        doing = f"finding the device of address {address:#x}"
+        found = binding.pointer_attributes(hip, address, doing)
+        if not int(found.type):  # hipMemoryTypeUnregistered
+            raise DriverError(f"{doing} failed: HIP knows no memory there.")
+        return f"amd:{found.device}"
+
     def open(self, ordinal: int) -> base.Device:
-        hip = _binding.load()
-        count = _binding.device_count(hip, self._dev)
+        hip = binding.load()
+        count = binding.device_count(hip, self._dev)
         if not 0 <= ordinal < count:
             raise no_such_device("amd", ordinal, [f"amd:{i}" for i in range(count)])
-        properties = _binding.properties(hip, ordinal)
+        properties = binding.properties(hip, ordinal)
         x, y, z = properties.maxGridSize
-        return HipDevice(
+        device = HipDevice(
             hip,
             _real(describe(hip, ordinal, count)),
             count=count,
             grid_limits=(int(x), int(y), int(z)),
-            features=_features(_binding.text(properties.gcnArchName)),
+            features=_features(binding.text(properties.gcnArchName)),
         )
+        device.asks = True
+        greet(device)
+        if device.pooled:
+            device.pool = Pool(hip, ordinal, device.info.name)
+        return device
 
 
 def _real(info: DeviceInfo) -> DeviceInfo:
     """The same, if it is not one of the emulator's, which have names of their own."""
-    if info.runs_on == "emulator":
+    if _EMULATOR in info.product.lower():
         raise NoDeviceError(
             "The HIP library of this process is the emulator's, so AMD GPUs cannot be seen here."
         )
@@ -96,23 +123,33 @@ def _peers(hip: Any, ordinal: int, count: int) -> dict[str, str]:
     return {"peers": " ".join(reached)}
 
 
+def _runs_on(product: str) -> str:
+    if os.environ.get(_MODEL):
+        return "emulator"
+    return next((kind for word, kind in _NOT_SILICON.items() if word in product.lower()), "silicon")
+
+
 def describe(hip: Any, ordinal: int, count: int = 1) -> DeviceInfo:
-    """What HIP tells of a device, one of `count` that are of interest to each other."""
-    properties = _binding.properties(hip, ordinal)
-    gcn_arch_name = _binding.text(properties.gcnArchName)
-    product = _binding.text(properties.name)
+    """Describe a device from HIP's data. It is one of `count` of interest to each other."""
+    properties = binding.properties(hip, ordinal)
+    gcn_arch_name = binding.text(properties.gcnArchName)
+    arch = gcn_arch_name.partition(":")[0]
+    # ROCm has the name from libdrm's amdgpu.ids, which may be missing or older than the GPU
+    product = binding.text(properties.name).strip() or f"AMD GPU {arch}"
     return DeviceInfo(
         name=f"amd:{ordinal}",
-        target=Target("amd", gcn_arch_name.partition(":")[0]),
+        target=Target("amd", arch),
         product=product,
         memory_bytes=properties.totalGlobalMem,
         compute_units=properties.multiProcessorCount,
-        driver_version=f"HIP {_binding.version(hip)}",
+        driver_version=f"HIP {binding.version(hip)}",
         warp_size=properties.warpSize,
         max_threads_per_block=properties.maxThreadsPerBlock,
         max_shared_bytes=properties.sharedMemPerBlock,
-        runs_on=next(
-            (kind for word, kind in _NOT_SILICON.items() if word in product.lower()), "silicon"
-        ),
-        details={"gcn_arch_name": gcn_arch_name, **_peers(hip, ordinal, count)},
+        runs_on=_runs_on(product),
+        details={
+            "gcn_arch_name": gcn_arch_name,
+            **({"unsuitable": why} if (why := unsuitable(arch)) else {}),
+            **_peers(hip, ordinal, count),
+        },
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .._spirv.compiler import SpirvCompiler
-from .._spirv.cpu_options import CPU_OPTIONS
+from .._spirv.frontend.cpu_options import CPU_OPTIONS
 
 __all__ = ["CpuCompiler"]
 

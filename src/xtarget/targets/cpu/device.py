@@ -7,16 +7,16 @@ from typing import Any
 
 import pyopencl as cl
 
-from ..._types import Artifact, DeviceInfo
-from .._queues import QueueDevice
-from .._retire import Retired
-from .._spirv_binary import check_spirv
+from ..._values.types import Artifact, DeviceInfo
+from .._binaries.spirv import check_spirv
+from .._objects.deferred_free import Retired
+from .._objects.queues import QueueDevice
 from .discover import spirv_version
-from .errors import check
 from .memory import CpuBuffer, allocate
 from .module import CpuModule, build, expect_build
 from .pocl import is_pocl, use_machine_code
 from .program import native_key
+from .status import check
 from .stream import CpuStream, borrowed_stream, new_stream
 from .workers import Workers
 

@@ -1,20 +1,23 @@
-"""Which OpenCL CPU devices there are, or why there is none."""
+"""Find the OpenCL CPU devices, or the reason why none is found."""
 
 from __future__ import annotations
 
+import contextlib
 import re
-import threading
+import sys
 from dataclasses import replace
 
 import pyopencl as cl
 
-from ..._types import DeviceInfo, Target
-from .._opencl_icd import icd_vendors, intel_runtime
-from .._spirv.dots import CPU_BYTES, OTHER_BYTES
-from .errors import failure
+from ..._system.locks import Lock
+from ..._system.scratch import can_write, make_room
+from ..._values.types import DeviceInfo, Target
+from .._host.opencl_icd import icd_vendors, intel_runtime
+from .._spirv.frontend.cpu_options import CPU_BYTES, OTHER_BYTES
 from .pocl import compile_options, newest_spirv
+from .status import failure
 
-__all__ = ["Found", "discover", "spirv_version"]
+__all__ = ["Found", "discover", "keep_no_files", "spirv_version"]
 
 TARGET = Target("cpu", "spirv64")
 _INSTALL = "pip install intel-opencl-rt intel-cmplr-lib-rt tbb"
@@ -23,7 +26,27 @@ _NO_PLATFORM = -1001  # CL_PLATFORM_NOT_FOUND_KHR of the loader
 _WARP_SIZE = 16
 _MIN_SPIRV = (1, 4)
 
-_lock = threading.Lock()
+_lock = Lock()
+
+
+def keep_no_files(*, program_has_pyopencl: bool) -> None:
+    """pyopencl keeps code that it generates for kernels' arguments, and programs, in the user's
+    home, and fails where that cannot be written. What is worth keeping is in our cache.
+
+    Args:
+        program_has_pyopencl: the program uses it itself: what it keeps is its own business, where
+            it can be written.
+    """
+    if "pyopencl.invoker" in sys.modules or getattr(cl, "_PYOPENCL_NO_CACHE", True):
+        return
+    if program_has_pyopencl:
+        import platformdirs
+
+        with contextlib.suppress(RuntimeError):  # no home
+            folders = [platformdirs.user_cache_dir(name, name) for name in ("pytools", "pyopencl")]
+            if all(map(can_write, folders)):
+                return
+    cl._PYOPENCL_NO_CACHE = True
 
 
 class Found:
@@ -42,7 +65,7 @@ def spirv_version(device: cl.Device) -> tuple[int, int]:
 
 
 def _unfit(device: cl.Device) -> str | None:
-    """Why a CPU device cannot run our code, or None."""
+    """Return why a CPU device cannot run our code, or None if it can."""
     if not device.available:
         return "is not available"
     if device.address_bits != 64 or not device.endian_little:
@@ -86,7 +109,7 @@ def _describe(device: cl.Device, platform: cl.Platform) -> DeviceInfo:
 
 
 def _compile_options(device: cl.Device) -> dict[str, bool | int]:
-    """What the compiler has to know of a device that is not as the target says."""
+    """Return compiler options for the properties in which a device differs from its target."""
     options = compile_options(device)
     if not device.double_fp_config:
         options["fp64"] = False
@@ -99,7 +122,7 @@ def _compile_options(device: cl.Device) -> dict[str, bool | int]:
 def _with_others(
     entry: tuple[cl.Device, DeviceInfo], unfit: list[str]
 ) -> tuple[cl.Device, DeviceInfo]:
-    """The device, with what was passed over in its details."""
+    """Return the device, with the devices that were passed over in its details."""
     if not unfit:
         return entry
     device, info = entry
@@ -113,6 +136,7 @@ def discover() -> Found:
     Raises:
         XTargetError: the loader or a run time failed with a status of its own.
     """
+    make_room()
     with _lock, icd_vendors():
         try:
             platforms = cl.get_platforms()

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
-from ..._errors import NoDeviceError, XTargetError
-from ..._types import ProbeReport
-from .._absence import broken_binding, missing_binding, no_such_device
+from ..._values.errors import NoDeviceError, XTargetError
+from ..._values.types import ProbeReport
+from .._objects.unavailable import broken_binding, missing_binding, no_such_device
 
 if TYPE_CHECKING:
     from .device import CpuDevice
     from .discover import Found
 
 __all__ = ["CpuDriver"]
+
+_PROGRAM_HAS_PYOPENCL = "pyopencl" in sys.modules
 
 
 class CpuDriver:
@@ -21,7 +24,7 @@ class CpuDriver:
     vendor = "cpu"
 
     def absent(self) -> str | None:
-        """Why there can be no device, told without loading anything; None: there may be one."""
+        """Return why no device can exist, without loading anything; None if one may exist."""
         return missing_binding("pyopencl", "pyopencl", self.vendor)
 
     def probe(self) -> ProbeReport:
@@ -37,9 +40,10 @@ class CpuDriver:
         if why is not None:
             raise NoDeviceError(why)
         try:
-            from .discover import discover
+            from .discover import discover, keep_no_files
         except ImportError as error:
             raise NoDeviceError(broken_binding(error, "pyopencl", self.vendor)) from error
+        keep_no_files(program_has_pyopencl=_PROGRAM_HAS_PYOPENCL)
         return discover()
 
     def open(self, ordinal: int) -> CpuDevice:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pyopencl as cl
 
-from ..._errors import NoDeviceError
-from .._jit_process import Build, serve
-from .discover import discover
+from ..._values.errors import NoDeviceError
+from .._workers.jit_process import Build, serve
+from .discover import discover, keep_no_files
 from .program import build_native, native_key
 
 __all__ = ["open_device"]
@@ -19,7 +19,8 @@ def open_device(key: str) -> Build:
         raise NoDeviceError(
             f"the process that makes machine code does not find the device {key!r}, but "
             f"{', '.join(map(repr, there)) or 'none'}. Set variables of the OpenCL run time "
-            "before the first use of the device, and do not change them afterwards."
+            "before the first use of the device, and do not change them afterwards. Where xtarget "
+            "or the run time was replaced meanwhile, start this program again."
         )
     device = discover().devices[there.index(key)][0]
     context = cl.Context([device])
@@ -31,4 +32,5 @@ def open_device(key: str) -> Build:
 
 
 if __name__ == "__main__":
+    keep_no_files(program_has_pyopencl=False)
     serve(open_device)

@@ -3,39 +3,47 @@
 from __future__ import annotations
 
 import ctypes
-import threading
 
 import numpy as np
 import pyopencl as cl
 
-from ..._errors import OutOfMemoryError
-from .. import _host_memory
-from .._meanings import OUT_OF_MEMORY
-from .._queues import QueueBuffer
-from .._retire import Retired
+from ..._values.errors import OutOfMemoryError
+from .._objects import host_memory as _host_memory
+from .._objects.deferred_free import Retired
+from .._objects.queues import QueueBuffer
+from .._objects.statuses import OUT_OF_MEMORY
 from ..base import Stream
-from .errors import check
+from .status import check
 from .stream import queue_of
 
 __all__ = ["CpuBuffer", "allocate", "freed", "pointer"]
 
 _ALIGN = 256
 _Byte = ctypes.c_char * 1
-_freed = 0
-_counting = threading.Lock()
+#: Another object after each allocation of the run time that was given back.
+_freed = object()
+#: pyopencl's objects for addresses: making one takes longer than setting an argument to it. They
+#: refer to memory and hold none.
+_pointers: dict[int, cl.SVM] = {}
+_MOST_POINTERS = 4096
 
 
-def freed() -> int:
-    """How many allocations of the run time were given back. An argument of a kernel refers to the
-    allocation that its address lay in when it was set: when another one gets the same address, it
-    has to be set again, or the run time reads what is gone.
+def freed() -> object:
+    """The same object as long as no allocation of the run time is given back. An argument of a
+    kernel refers to the allocation that its address lay in when it was set: when another one gets
+    the same address, it has to be set again, or the run time reads what is gone.
     """
     return _freed
 
 
 def pointer(address: int) -> cl.SVM:
     """An address as pyopencl takes it for a kernel's argument; a null pointer is 0."""
-    return cl.SVM(_Byte.from_address(address))
+    found = _pointers.get(address)
+    if found is None:
+        if len(_pointers) >= _MOST_POINTERS:
+            _pointers.clear()
+        found = _pointers[address] = cl.SVM(_Byte.from_address(address))
+    return found
 
 
 def _range(address: int, nbytes: int) -> cl.SVM:
@@ -44,7 +52,7 @@ def _range(address: int, nbytes: int) -> cl.SVM:
 
 
 def _address(view: memoryview) -> int:
-    """Where a view's bytes lie, also of a read-only one."""
+    """Return the address of a view's bytes. The view may be read-only."""
     return int(np.frombuffer(view, np.uint8).__array_interface__["data"][0])
 
 
@@ -58,6 +66,14 @@ class CpuBuffer(QueueBuffer):
 
     def _copy_out(self, address: int, destination: memoryview, stream: Stream) -> None:
         self._copy(_address(destination), address, destination.nbytes, stream)
+
+    def fill(self, pattern: bytes, stream: Stream) -> None:
+        queue, address = queue_of(stream, self.where), self.address
+        if self.nbytes:
+            with check(f"filling {self.nbytes} bytes on {self.where} failed"):
+                cl.enqueue_svm_memfill(
+                    queue, _range(address, self.nbytes), np.frombuffer(pattern, np.uint8)
+                )
 
     def _copy(self, to: int, source: int, nbytes: int, stream: Stream) -> None:
         queue = queue_of(stream, self.where)
@@ -100,8 +116,7 @@ def _of_run_time(context: cl.Context, nbytes: int, where: str, retired: Retired)
 
     def release() -> None:
         global _freed
-        with _counting:
-            _freed += 1  # before the address can be anybody's again
+        _freed = object()  # before the address can be anybody's again
         allocation.release()
 
     return CpuBuffer(address, nbytes, where, retired, release)

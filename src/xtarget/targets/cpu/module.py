@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-import threading
+import operator
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pyopencl as cl
 
-from ..._errors import LaunchError, LoadError, XTargetError
-from ..._types import Artifact, DeviceInfo, LaunchConfig
-from .._asserts import Asserts
-from .._jit import Jit
-from .._launch_limits import check_block
-from .._module import FunctionBase, ModuleBase, refuse
-from .._scalars import PACK
-from .._spirv_binary import EntryPoint, check_local_size
+from ..._values.errors import LaunchError, LoadError, XTargetError
+from ..._values.types import Artifact, DeviceInfo, LaunchConfig
+from .._binaries.spirv import EntryPoint, check_local_size
+from .._objects.asserts import Asserts
+from .._objects.launch_limits import check_block
+from .._objects.module import FunctionBase, ModuleBase, refuse
+from .._objects.scalars import PACK
+from .._workers.jit import Jit
 from ..base import PreparedLaunch, Value
-from .errors import check, failure
+from .kernel_objects import Arguments, KernelObjects
 from .memory import freed, pointer
 from .program import from_machine_code, machine_code, with_header
+from .status import check, failure
 
 __all__ = ["CpuFunction", "CpuModule", "build", "expect_build"]
 
-#: Addresses that one parameter of a prepared launch remembers before it starts again.
-_REMEMBERED = 256
 #: Intel's CPU compiler crashes and hangs on some modules (facts/spirv.md, 9.2).
 _jit = Jit("xtarget.targets.cpu.jit")
 
@@ -102,117 +102,132 @@ class CpuFunction(FunctionBase):
         super().__init__(module)
         self._entry = entry
         self._asserts = module.asserts
-        kernel = self._new_kernel()
+        self._objects = KernelObjects(partial(_new_object, module, entry), self.name)
+        kernel = self._objects.first.kernel
+        # 0.0 equals -0.0, so a float is set each time
+        self._floats = [
+            index
+            for index, parameter in enumerate(module.artifact.parameters)
+            if "f" in parameter.type.partition("*")[0]
+        ]
+        self._fits = False
         with check(f"reading the limits of {module.where} failed", LoadError):
             self._threads = int(
                 kernel.get_work_group_info(cl.kernel_work_group_info.WORK_GROUP_SIZE, device)
             )
-        # argument values live in the kernel object, so every prepared launch has its own;
-        # this one serves the first
-        self._spare: list[cl.Kernel] = [kernel]
-
-    def _new_kernel(self) -> cl.Kernel:
-        program = self._module.live()
-        with check(f"making the kernel {self._module.where} failed", LoadError):
-            return cl.Kernel(program, self.name)
-
-    def _kernel(self) -> cl.Kernel:
-        try:
-            return self._spare.pop()
-        except IndexError:
-            return self._new_kernel()
 
     def prepare(self, config: LaunchConfig, args: Sequence[Value | None]) -> PreparedLaunch:
         artifact, module = self.artifact, self._module
         self._check_values(args)
         if self._asserts is not None:
             args = self._asserts.fill_in(artifact, args)
-        check_block(artifact, module.info, most_threads=self._threads)
-        check_local_size(artifact, self._entry)
-        kernel = self._kernel()
-        dynamic: list[Callable[[Value], None]] = []
-        compare = True  # 0.0 equals -0.0, so a float is set each time
-        with check(f"the arguments of {module.where} cannot be set", LaunchError):
-            for index, value in enumerate(args):
-                set_value = _setter(kernel, index, self._entry, artifact)
-                if value is None:
-                    dynamic.append(set_value)
-                    compare &= "f" not in artifact.parameters[index].type.partition("*")[0]
-                else:
-                    set_value(value)
-        return _prepared(module, kernel, config, dynamic, compare)
+        if not self._fits:
+            check_block(artifact, module.info, most_threads=self._threads)
+            check_local_size(artifact, self._entry)
+            self._fits = True
+        floats = any(args[index] is None for index in self._floats)
+
+        def make() -> Arguments:
+            taken = self._objects.take()
+            with check(f"the arguments of {module.where} cannot be set", LaunchError):
+                taken.serve(args)
+            return taken
+
+        return _prepared(module, make, self._objects, config, compare=not floats)
+
+
+def _new_object(module: CpuModule, entry: EntryPoint) -> Arguments:
+    program, artifact = module.live(), module.artifact
+    with check(f"making the kernel {module.where} failed", LoadError):
+        kernel = cl.Kernel(program, artifact.entry)
+    count = len(artifact.parameters)
+    setters = [_setter(kernel, index, entry, artifact) for index in range(count)]
+    lasting = [
+        operator.not_
+        if entry.parameters[index] == "pointer"
+        else _never
+        if "f" in type_
+        else _always
+        for index, type_ in enumerate(p.type for p in artifact.parameters)
+    ]
+    return Arguments(kernel, setters, lasting)
+
+
+def _always(value: Value) -> bool:
+    return True
+
+
+def _never(value: Value) -> bool:
+    return False
 
 
 def _setter(
     kernel: cl.Kernel, index: int, entry: EntryPoint, artifact: Artifact
 ) -> Callable[[Value], None]:
-    """What sets one argument."""
+    """Return a function that sets one argument."""
     type_ = artifact.parameters[index].type
     if entry.parameters[index] == "pointer":
-        return _pointer_setter(kernel, index)
+        set_arg = kernel.set_arg
+        return lambda address: set_arg(index, pointer(address))  # type: ignore[arg-type]
     pack = PACK["u64" if type_.startswith("*") else type_]
     # the public set_arg tries memory objects first and takes 7 µs for bytes (pyopencl 2026.1)
     set_bytes = getattr(kernel, "_set_arg_buf", kernel.set_arg)
     return lambda value: set_bytes(index, pack(value))
 
 
-def _pointer_setter(kernel: cl.Kernel, index: int) -> Callable[[Value], None]:
-    """Remembers pyopencl's objects for addresses: making one takes longer than setting it. They
-    refer to memory and hold none.
-    """
-    known: dict[Value, cl.SVM] = {}
-    set_arg = kernel.set_arg
-
-    def set_address(address: Value) -> None:
-        found = known.get(address)
-        if found is None:
-            if len(known) >= _REMEMBERED:
-                known.clear()
-            found = known[address] = pointer(int(address))
-        set_arg(index, found)
-
-    return set_address
-
-
 def _prepared(
     module: ModuleBase,
-    kernel: cl.Kernel,
+    make: Callable[[], Arguments],
+    objects: KernelObjects,
     config: LaunchConfig,
-    dynamic: list[Callable[[Value], None]],
+    *,
     compare: bool,
 ) -> PreparedLaunch:
-    """The launch as one function; only what changed since the last call is set again."""
+    """The launch as one function; only what changed since the last call is set again.
+
+    Each call takes a kernel object for itself, so that no other thread, and no signal handler that
+    launches the same, sets its arguments meanwhile.
+
+    Args:
+        compare: equal values are the same ones.
+    """
     block = module.artifact.block
     x, y, z = config.grid
     global_size, local_size = (x * block[0], y, z), block
-    enqueue, lock = cl.enqueue_nd_range_kernel, threading.Lock()
-    count = len(dynamic)
-    last: tuple[Value, ...] | None = None
-    set_at = freed()
+    enqueue = cl.enqueue_nd_range_kernel
+    first = make()
+    count = len(first.dynamic)
+    unused = [first]
+    objects.belongs(unused)
+    take, give_back = unused.pop, unused.append
 
     def launch(values: Sequence[Value], stream: Any) -> None:
-        nonlocal last, set_at
         given = tuple(values)
         queue = stream.raw
         if queue is None or module.raw is None or len(given) != count:
             refuse(module, stream, len(given), count)
         try:
-            with lock:
-                now = freed()
-                if now != set_at:
-                    last = None
-                if given != last or not compare:
-                    known, last = last, None  # a failure on the way leaves nothing to trust
-                    if known is None or not compare:
-                        for set_value, value in zip(dynamic, given, strict=True):
+            arguments = take()
+        except IndexError:
+            arguments = make()
+            objects.belongs(unused)
+        try:
+            now = freed()
+            known = arguments.last if arguments.set_at is now and compare else None
+            if given != known:
+                arguments.last = None  # a failure on the way leaves nothing to trust
+                if known is None:
+                    for set_value, value in zip(arguments.dynamic, given, strict=True):
+                        set_value(value)
+                else:
+                    for set_value, value, old in zip(arguments.dynamic, given, known, strict=True):
+                        if value != old:
                             set_value(value)
-                    else:
-                        for set_value, value, old in zip(dynamic, given, known, strict=True):
-                            if value != old:
-                                set_value(value)
-                    last, set_at = given, now
-                enqueue(queue, kernel, global_size, local_size)
+                arguments.last, arguments.set_at = given, now
+            enqueue(queue, arguments.kernel, global_size, local_size)
         except cl.Error as error:
             raise failure(error, f"{module.where} cannot be launched", LaunchError) from error
+        finally:
+            give_back(arguments)
 
     return launch

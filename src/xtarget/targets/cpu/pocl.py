@@ -36,7 +36,7 @@ def newest_spirv(device: cl.Device, told: tuple[int, int]) -> tuple[int, int]:
 
 
 def compile_options(device: cl.Device) -> dict[str, bool | int]:
-    """What the compiler has to know of a device."""
+    """Return the compiler options that a device needs."""
     if not is_pocl(device):
         return {}
     # also with cl_khr_fp16 it has a part of the functions only (its CMakeLists.txt)
@@ -61,7 +61,7 @@ def _register_bytes(device: cl.Device) -> int:
 def use_machine_code() -> None:
     """Make this process's PoCL run what a program's machine code has. By default it compiles each
     kernel again at its first launch, for that launch's size, in the process that launches, and
-    ends it where that fails; code for one size is no faster (add 1.2 times, others not). A value
+    ends it where that fails; code for one size is not faster (add 1.2 times, others not). A value
     that the user has set stays.
     """
     os.environ.setdefault(_SPECIALIZE, "0")

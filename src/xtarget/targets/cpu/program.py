@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import threading
 import warnings
 
 import pyopencl as cl
 
-from ..._errors import LoadError
-from .._machine import cpu_identity
+from ..._system.locks import Lock
+from ..._values.errors import LoadError
+from .._host.machine import cpu_identity
+from .._host.opencl_icd import compilers
 from . import pocl
-from .errors import check, failure
+from .status import check, failure
 
 __all__ = ["build_native", "from_machine_code", "machine_code", "native_key", "with_header"]
 
@@ -19,20 +20,20 @@ _MAGIC = b"XTCLBIN1"
 #: Environment variables of the run times, Intel's and PoCL's.
 _SWITCHES = ("CL_CONFIG_", "POCL_")
 # pyopencl reports build logs through the process-wide warnings
-_warnings_lock = threading.Lock()
+_warnings_lock = Lock()
 
 
 def native_key(device: cl.Device) -> str:
     """Identity of a CPU and its run time, for machine code."""
     platform = device.platform
-    machine = cpu_identity(_SWITCHES, pocl.ENVIRONMENT)
+    machine = cpu_identity(_SWITCHES, pocl.ENVIRONMENT, compilers())
     return " | ".join(
         (platform.name, platform.version, device.name, device.driver_version, machine)
     )
 
 
 def _header(spirv: bytes, code: bytes) -> bytes:
-    """What proves that machine code is whole and was built from this SPIR-V."""
+    """Return the proof that machine code is whole and was built from this SPIR-V."""
     return _MAGIC + hashlib.sha256(spirv).digest() + hashlib.sha256(code).digest()
 
 
@@ -45,7 +46,7 @@ def with_header(spirv: bytes, code: bytes) -> bytes:
 
 
 def machine_code(spirv: bytes, native: bytes | None) -> bytes | None:
-    """The machine code in what was kept, if it is whole and was built from this SPIR-V."""
+    """Return the machine code in a kept record, if it is whole and built from this SPIR-V."""
     if native is None:
         return None
     code = native[_HEADER_BYTES:]
@@ -80,7 +81,7 @@ def build_native(
 
 def _built(program: cl.Program, device: cl.Device, what: str, options: str = "") -> cl.Program:
     with _warnings_lock, warnings.catch_warnings():
-        warnings.simplefilter("ignore", cl.CompilerWarning)  # "there is a log" is no news
+        warnings.simplefilter("ignore", cl.CompilerWarning)  # "there is a log" is not news
         try:
             return program.build(options, devices=[device])
         except cl.Error as error:

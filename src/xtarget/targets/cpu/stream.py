@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pyopencl as cl
 
-from ..._errors import DriverError
-from .._opened import own
-from .._queues import QueueEvent, QueueStream
-from .._retire import Retired
+from ..._values.errors import DriverError
+from .._objects.deferred_free import Retired
+from .._objects.handles import own
+from .._objects.queues import QueueEvent, QueueStream
 from ..base import Stream
-from .errors import check
+from .status import check
 from .workers import Workers
 
 __all__ = ["CpuEvent", "CpuStream", "borrowed_stream", "new_stream", "queue_of"]
@@ -94,7 +94,7 @@ def borrowed_stream(
     """A caller's own queue.
 
     Raises:
-        DriverError: it is no queue, of another context or device, or not in order.
+        DriverError: it is not a queue, is of another context or device, or is not in order.
     """
     if not isinstance(handle, cl.CommandQueue):
         raise DriverError(

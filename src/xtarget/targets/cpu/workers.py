@@ -1,4 +1,4 @@
-"""Where the run time's threads run.
+"""Choose the CPUs on which the run time's threads run.
 
 Intel's CPU run time (2026.2) has one worker less than there are CPUs; the caller's own thread works
 as well while it waits. On machines where it binds its n-th worker to the n-th CPU, the caller may
@@ -21,6 +21,8 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from ..._system.locks import Lock
+
 __all__ = ["Workers"]
 
 #: The user's own word on where the run time's threads run.
@@ -33,7 +35,7 @@ _FEW_CPUS = 8
 
 
 def _current_cpu() -> Callable[[], int] | None:
-    """What says on which CPU the calling thread runs; None where the C library does not."""
+    """Return a function that returns the CPU of the calling thread; None if libc has none."""
     with contextlib.suppress(AttributeError, OSError):
         return ctypes.CDLL(None).sched_getcpu
     return None
@@ -52,7 +54,7 @@ class Workers:
         self._workers: frozenset[int] = frozenset()
         self._avoided: int | None = None
         self._cpu: Callable[[], int] | None = None
-        self._lock = threading.Lock()
+        self._lock = Lock()
         if hasattr(os, "sched_setaffinity") and not any(os.environ.get(v) for v in _CHOSEN_BY):
             self._allowed = os.sched_getaffinity(0)
             if len(self._allowed) > 1:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ..._values.vendor_traits import VendorTraits
     from ..base import Compiler, Driver
 
-__all__ = ["create_compiler", "create_driver"]
+__all__ = ["create_compiler", "create_driver", "vendor_traits"]
 
 
 def create_driver() -> Driver:
@@ -20,3 +21,10 @@ def create_compiler() -> Compiler:
     from .compiler import IntelCompiler
 
     return IntelCompiler()
+
+
+def vendor_traits() -> VendorTraits:
+    """What shared code knows of the vendor."""
+    from .traits import TRAITS
+
+    return TRAITS

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from ..._errors import CompileError, LoadError, UnknownTargetError
-from ..._types import Artifact, CompileRequest, Constant, Target
+from ..._values.errors import CompileError, LoadError, UnknownTargetError
+from ..._values.types import Artifact, CompileRequest, Constant, Target
 from .._spirv.compiler import ARCH, SpirvCompiler
 from . import ocloc
 from .ocloc import LARGE_REGISTERS
@@ -14,7 +14,7 @@ from .zebin import read_kernel, ze_info
 
 __all__ = ["IntelCompiler"]
 
-#: What is tried in turn, for a kernel that does not say its warp_size, until nothing is spilled:
+#: Values tried in turn, for a kernel that does not say its warp_size, until nothing is spilled:
 #: threads of a warp, and options of IGC. Wide warps hide latency best; half as wide ones have twice
 #: the registers for each thread; large register files halve the warps in flight.
 LADDER: Final = ((32, ""), (16, ""), (16, LARGE_REGISTERS))
@@ -31,7 +31,12 @@ class IntelCompiler(SpirvCompiler):
     @property
     def fingerprint(self) -> str:
         offline = ocloc.identity()
-        return super().fingerprint + (f" ocloc {offline}" if offline else "")
+        return super().fingerprint + (f"\nocloc {offline}" if offline else "")
+
+    @property
+    def _own(self) -> tuple[str, ...]:
+        ours = ("targets/_binaries/elf.py", "targets/intel/ocloc.py", "targets/intel/zebin.py")
+        return (*super()._own, *ours)
 
     def archs(self) -> tuple[str, ...]:
         return (*super().archs(), *(ocloc.ARCHS if ocloc.find() else ()))

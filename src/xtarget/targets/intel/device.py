@@ -7,11 +7,11 @@ from typing import Any
 
 import dpctl
 
-from ..._errors import LoadError
-from ..._types import Artifact, DeviceInfo
-from .._queues import QueueDevice
-from .._retire import Retired
-from .._spirv_binary import check_spirv
+from ..._values.errors import LoadError
+from ..._values.types import Artifact, DeviceInfo
+from .._binaries.spirv import check_spirv
+from .._objects.deferred_free import Retired
+from .._objects.queues import QueueDevice
 from .memory import Addresses, IntelBuffer, allocate, shared_bytes
 from .module import IntelModule, check_warps
 from .program import Loader, expect_build, native_key

@@ -1,17 +1,17 @@
-"""Which Intel devices SYCL offers, or why it offers none."""
+"""Find the Intel devices that SYCL offers, or the reason why it offers none."""
 
 from __future__ import annotations
 
-import threading
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
 import dpctl
 
-from ..._errors import NoDeviceError
-from ..._types import DeviceInfo, Target
-from .._opencl_icd import SYSTEM_VENDORS, icd_file_names
-from .errors import check
+from ..._system.locks import Lock
+from ..._values.errors import NoDeviceError
+from ..._values.types import DeviceInfo, Target
+from .._host.opencl_icd import SYSTEM_VENDORS, icd_file_names
+from .status import check
 
 __all__ = ["discover", "loaders", "sycl_device"]
 
@@ -26,7 +26,7 @@ _ASPECTS = {
 }
 _RUNS_ON = {"gpu": "silicon", "cpu": "CPU runtime"}
 
-_lock = threading.Lock()
+_lock = Lock()
 
 
 def _matches(device: dpctl.SyclDevice, term: str) -> bool:

@@ -7,9 +7,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..._errors import NoDeviceError, XTargetError
-from ..._types import ProbeReport
-from .._absence import broken_binding, missing_binding, no_such_device
+from ..._values.environment import intel_devices
+from ..._values.errors import NoDeviceError, XTargetError
+from ..._values.types import ProbeReport
+from .._objects.unavailable import broken_binding, missing_binding, no_such_device
 
 if TYPE_CHECKING:
     from .device import IntelDevice
@@ -23,8 +24,8 @@ _WSL = Path("/dev/dxg")
 
 
 def _no_gpu() -> str | None:
-    """Why no Intel GPU can be used, read from Linux in a millisecond: a SYCL run time takes 200 to
-    start, and tells less.
+    """Return why no Intel GPU can be used. Reading it from Linux takes a millisecond; a SYCL run
+    time takes 200 ms to start, and tells less.
     """
     if not sys.platform.startswith("linux") or _WSL.exists():
         return None
@@ -51,10 +52,6 @@ def _no_gpu() -> str | None:
     )
 
 
-def _wanted() -> str | None:
-    return os.environ.get("XTARGET_INTEL_DEVICES") or None
-
-
 class IntelDriver:
     """SYCL devices. Imports dpctl when first asked for a device, not before.
 
@@ -67,8 +64,10 @@ class IntelDriver:
         self._located: dict[object, str] = {}
 
     def absent(self) -> str | None:
-        """Why there can be no device, told without loading anything; None: there may be one."""
-        return missing_binding("dpctl", "dpctl", self.vendor) or (None if _wanted() else _no_gpu())
+        """Return why no device can exist, without loading anything; None if one may exist."""
+        return missing_binding("dpctl", "dpctl", self.vendor) or (
+            None if intel_devices() else _no_gpu()
+        )
 
     def probe(self) -> ProbeReport:
         why = self.absent()
@@ -77,7 +76,7 @@ class IntelDriver:
         try:
             from .discover import discover
 
-            found = discover(_wanted())
+            found = discover(intel_devices())
         except ImportError as error:
             return ProbeReport(self.vendor, reason=broken_binding(error, "dpctl", self.vendor))
         except XTargetError as error:
@@ -100,7 +99,7 @@ class IntelDriver:
         from .device import IntelDevice
         from .discover import discover
 
-        return IntelDevice(*discover(_wanted())[ordinal])
+        return IntelDevice(*discover(intel_devices())[ordinal])
 
     def locate(self, syclobj: object) -> str:
         """The device that USM memory lies on.
@@ -114,13 +113,13 @@ class IntelDriver:
         from .discover import discover, sycl_device
 
         device = sycl_device(syclobj)
-        known = self._located.get((device, _wanted()))
+        known = self._located.get((device, intel_devices()))
         if known is not None:
             return known
-        found = discover(_wanted())
+        found = discover(intel_devices())
         for candidate, info in found:
             if candidate == device:
-                self._located[device, _wanted()] = info.name
+                self._located[device, intel_devices()] = info.name
                 return info.name
         there = ", ".join(info.name for _, info in found) or "none"
         raise NoDeviceError(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dpctl
 
-from ..._errors import LoadError, NoDeviceError
-from .._jit_process import Build, serve
+from ..._values.errors import LoadError, NoDeviceError
+from .._workers.jit_process import Build, serve
 from .discover import loaders
-from .errors import check
 from .machine_code import find_route
 from .program import CODE, build_kernel, is_zebin, native_key, proof_of
+from .status import check
 
 __all__ = ["open_device"]
 

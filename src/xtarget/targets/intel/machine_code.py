@@ -21,7 +21,7 @@ from typing import Any, Final, Protocol
 import dpctl
 import dpctl.program
 
-from ..._errors import LoadError
+from ..._values.errors import LoadError
 
 __all__ = ["Route", "find_route"]
 
@@ -253,7 +253,7 @@ def find_route(queue: dpctl.SyclQueue) -> Route | None:
 
 def _bundle_maker(sycl: Any) -> Any:
     """(module, context, backend) to dpctl's SyclProgram."""
-    # what it returns is no plain value of C: the caller gives the place, as a first argument
+    # its result is not a plain C value: the caller passes the place for it as the first argument
     make = _function(
         sycl, _NAMES["bundle"], _Pointer, _Pointer, ctypes.c_uint64, _Pointer, ctypes.c_bool,
         ctypes.c_ubyte, ctypes.c_byte,

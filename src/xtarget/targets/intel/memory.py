@@ -9,11 +9,11 @@ from typing import Any
 import dpctl
 import dpctl.memory
 
-from ..._errors import LaunchError, OutOfMemoryError
-from .._queues import QueueBuffer
-from .._retire import Retired
+from ..._values.errors import LaunchError, OutOfMemoryError
+from .._objects.deferred_free import Retired
+from .._objects.queues import QueueBuffer
 from ..base import Stream
-from .errors import ERRORS, check
+from .status import ERRORS, check
 from .stream import queue_of
 
 __all__ = ["Addresses", "IntelBuffer", "allocate", "shared_bytes"]

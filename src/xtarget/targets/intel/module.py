@@ -8,16 +8,16 @@ from typing import Any
 import dpctl
 import dpctl.program
 
-from ..._errors import LaunchError, LoadError
-from ..._types import Artifact, DeviceInfo, LaunchConfig
-from .._asserts import Asserts
-from .._launch_limits import check_block
-from .._module import FunctionBase, ModuleBase, refuse
-from .._scalars import ctypes_maker
-from .._spirv_binary import EntryPoint, check_local_size
+from ..._values.errors import LaunchError, LoadError
+from ..._values.types import Artifact, DeviceInfo, LaunchConfig
+from .._binaries.spirv import EntryPoint, check_local_size
+from .._objects.asserts import Asserts
+from .._objects.launch_limits import check_block
+from .._objects.module import FunctionBase, ModuleBase, refuse
+from .._objects.scalars import ctypes_maker
 from ..base import PreparedLaunch, Value
-from .errors import ERRORS, failure
 from .memory import Addresses
+from .status import ERRORS, failure
 
 __all__ = ["IntelFunction", "IntelModule", "check_warps"]
 
@@ -38,7 +38,7 @@ def check_warps(
 
 
 class IntelModule(ModuleBase):
-    """A loaded kernel, and what is kept of its module."""
+    """A loaded kernel, and the kept parts of its module."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class IntelFunction(FunctionBase):
 def _converter(
     index: int, entry: EntryPoint, artifact: Artifact, addresses: Addresses
 ) -> Callable[[Value], Any]:
-    """What makes an argument that dpctl takes: memory objects, and a few of ctypes' types."""
+    """Return a function that makes dpctl's arguments: memory objects or a few ctypes types."""
     if entry.parameters[index] == "pointer":
         return _remembering(addresses)
     type_ = artifact.parameters[index].type

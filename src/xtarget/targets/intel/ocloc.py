@@ -6,16 +6,20 @@ without root. `XTARGET_OCLOC` names it where it is not on the PATH.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
-import shutil
 import subprocess
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..._env import jit_seconds, ocloc
-from ..._errors import CompileError, NoCompilerError, UnknownTargetError
-from .._library_files import find_library_file
+from ..._children.limits import Patience
+from ..._system.scratch import Folder
+from ..._system.tools import find_tool
+from ..._values.environment import jit_seconds, ocloc
+from ..._values.errors import CompileError, NoCompilerError, UnknownTargetError
+from .._host import contents
+from .._host.library_files import find_library_file
 
 __all__ = ["ARCHS", "LARGE_REGISTERS", "Built", "build", "find", "identity"]
 
@@ -38,13 +42,11 @@ class Built:
 
 def find() -> str | None:
     """Path of the compiler."""
-    return shutil.which(ocloc() or "ocloc")
+    return find_tool(ocloc() or "ocloc")
 
 
 def identity() -> str:
-    """What changes with the compiler; empty where there is none. Reads no more than names and
-    sizes.
-    """
+    """Return the compiler's content and its settings from the environment; empty if none exists."""
     tool = find()
     if tool is None:
         return ""
@@ -52,7 +54,12 @@ def identity() -> str:
     for path in (tool, find_library_file("libocloc.so"), find_library_file("libigc.so.1")):
         if path is not None:
             real = Path(path).resolve()  # libigc.so.1.0.12504.6: the name has the version
-            parts.append(f"{real.name} {real.stat().st_size}")
+            parts.append(f"{real.name} {contents.of_file(real)[:32]}")
+    parts += [
+        f"{name}={value}"
+        for name, value in sorted(os.environ.items())
+        if name.startswith(("IGC_", "NEO_", "OCLOC_"))
+    ]
     return ", ".join(parts)
 
 
@@ -72,8 +79,7 @@ def build(spirv: bytes, entry: str, device: str, options: str) -> Built:
             "with: apt install intel-opencl-icd, or name it by XTARGET_OCLOC; the target "
             "intel:spirv64 needs none."
         )
-    with tempfile.TemporaryDirectory(prefix="xtarget-ocloc-") as folder:
-        place = Path(folder)
+    with Folder("ocloc") as place:
         # a fixed name: it is written into the binary
         (place / "kernel.spv").write_bytes(spirv)
         command = [tool, "compile", "-spirv_input", "-file", "kernel.spv", "-device", device]
@@ -81,30 +87,44 @@ def build(spirv: bytes, entry: str, device: str, options: str) -> Built:
         command += ["-options", options] if options else []
         seconds = jit_seconds()
         try:
-            done = subprocess.run(
+            process = subprocess.Popen(
                 command,
                 cwd=place,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                timeout=seconds,
-                check=False,
             )
-        except subprocess.TimeoutExpired as error:
-            raise CompileError(
-                f"{what}: ocloc did not finish within {seconds:g} s. Make the kernel's blocks "
-                "smaller, or give it more time with XTARGET_JIT_SECONDS."
-            ) from error
         except OSError as error:
             raise CompileError(f"{what}: {tool} cannot be started ({error}).") from error
-        log = done.stdout[-_LOG_BYTES:].decode(errors="replace").strip()
+        with process:
+            said = _output(process, seconds)
+        if said is None:
+            raise CompileError(
+                f"{what}: ocloc did not finish within {seconds:g} s of processor time. Make the "
+                "kernel's blocks smaller, or give it more time with XTARGET_JIT_SECONDS."
+            )
+        log = said[-_LOG_BYTES:].decode(errors="replace").strip()
         if "Cannot get HW Info" in log:
             raise UnknownTargetError(
                 f"intel:{device} is not known to this ocloc ({tool}). It knows devices such as "
                 f"{', '.join(ARCHS)}, depending on its version: `ocloc compile --help` lists them."
             )
         file = place / "kernel"
-        if done.returncode or not file.is_file():
-            raise CompileError(f"{what}: ocloc ended with status {done.returncode}:\n{log}")
+        if process.returncode or not file.is_file():
+            raise CompileError(f"{what}: ocloc ended with status {process.returncode}:\n{log}")
         spilled = {name: int(count) for name, count in _SPILLS.findall(log)}
         return Built(file.read_bytes(), spilled.get(entry, 0))
+
+
+def _output(process: subprocess.Popen[bytes], seconds: float) -> bytes | None:
+    """Return what the process prints until it ends. Kill it after `seconds` and return None."""
+    patience = Patience(seconds, process.pid)
+    try:
+        while not patience.over():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return process.communicate(timeout=0.1)[0]
+        return None
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()

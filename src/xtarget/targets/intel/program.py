@@ -1,23 +1,27 @@
-"""Kernels of SYCL: the user's process loads machine code that a child process made, since devices'
-compilers crash or hang on some modules. dpctl itself takes SPIR-V only; where there is no way
+"""SYCL kernels: the user's process loads machine code that a child process made, because devices'
+compilers crash or hang on some modules. dpctl itself takes only SPIR-V. Where there is no way
 around that (`machine_code`), each module is built once in a child before it is built in the user's
-process, and what is kept is that it was: the time of one more build when a module is new on the
+process, and the cache records that it was. This costs one more build when a module is new on the
 machine, and nothing later.
 """
 
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 
 import dpctl
 import dpctl.program
 
-from ..._errors import LoadError
-from ..._types import Artifact, DeviceInfo
-from .._jit import Jit
-from .._machine import cpu_identity
-from .errors import check
+from ..._values.errors import LoadError
+from ..._values.types import Artifact, DeviceInfo
+from .._host.library_files import find_library_file
+from .._host.machine import cpu_identity
+from .._host.opencl_icd import compilers
+from .._triton.frozen import check_machine_code
+from .._workers.jit import Jit
 from .machine_code import find_route
+from .status import check
 
 __all__ = ["CODE", "Loader", "build_kernel", "expect_build", "is_zebin", "native_key", "proof_of"]
 
@@ -30,15 +34,19 @@ _jit = Jit("xtarget.targets.intel.jit")
 
 
 def native_key(device: dpctl.SyclDevice) -> str:
-    """Identity of a device and its run time, for what was built there."""
+    """Return the identity of a device and its run time, for code built there."""
     parts = [device.filter_string, device.name.strip(), device.driver_version.strip()]
     if device.is_cpu:
-        parts.append(cpu_identity(("CL_CONFIG_",)))
+        parts.append(cpu_identity(("CL_CONFIG_",), compilers=compilers()))
+    elif (igc := find_library_file("libigc.so.1")) is not None:
+        # the name that it has without links tells the version: libigc.so.1.0.12504.6
+        real = Path(igc).resolve()
+        parts.append(f"{real.name} {real.stat().st_size if real.is_file() else -1}")
     return " | ".join(parts)
 
 
 def proof_of(spirv: bytes, options: str) -> bytes:
-    """What is kept of a module that was built; its machine code follows where there is any."""
+    """Return the header kept for a built module; its machine code follows if there is any."""
     return _MAGIC + hashlib.sha256(options.encode() + b"\0" + spirv).digest()
 
 
@@ -51,8 +59,8 @@ def _kept(proof: bytes, code: bytes) -> bytes:
 
 
 def _read(native: bytes | None, proof: bytes) -> bytes | None:
-    """The machine code in what was kept, empty where it has none; None if it is damaged, or of
-    another module.
+    """Return the machine code in a kept record, empty if it has none; None if the record is damaged
+    or belongs to another module.
     """
     if native is None or not native.startswith(proof):
         return None
@@ -114,6 +122,8 @@ class Loader:
             if code and route is not None:
                 return route.load(code, artifact.entry, options), _kept(proof, code)
             self._proven.add(proof)
+        else:  # its driver gives no machine code away, so each process compiles
+            check_machine_code(artifact.entry, self._info.name)
         with check(what, LoadError):
             kernel = build_kernel(self._queue, artifact.binary, artifact.entry, options)
         return kernel, proof

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dpctl
 
-from ..._errors import DriverError
-from .._opened import own
-from .._queues import QueueEvent, QueueStream
-from .._retire import Retired
+from ..._values.errors import DriverError
+from .._objects.deferred_free import Retired
+from .._objects.handles import own
+from .._objects.queues import QueueEvent, QueueStream
 from ..base import Stream
-from .errors import check
+from .status import check
 
 __all__ = ["IntelEvent", "IntelStream", "borrowed_stream", "new_stream", "queue_of"]
 
@@ -68,11 +68,12 @@ def new_stream(
 def borrowed_stream(
     handle: object, ours: dpctl.SyclQueue, where: str, retired: Retired
 ) -> IntelStream:
-    """A caller's own queue.
+    """A caller's own queue, or the queue of an object that has one (`torch.xpu.Stream`).
 
     Raises:
-        DriverError: it is no queue, or of another device or context.
+        DriverError: it is not a queue, or is of another device or context.
     """
+    handle = getattr(handle, "sycl_queue", handle)
     if not isinstance(handle, dpctl.SyclQueue):
         raise DriverError(
             f"{where} takes a dpctl.SyclQueue as a stream, not {type(handle).__name__}: a SYCL "

@@ -1,4 +1,4 @@
-"""What a zebin, the binary of Intel's GPU compiler (IGC), tells without being loaded.
+"""Read a zebin, the binary of Intel's GPU compiler (IGC), without loading it.
 
 Source: Intel graphics compiler, "ZEBIN: zeInfo" and "ELF sections" (IGC/ZEBinWriter/zebin/spec). A
 zebin carries the SPIR-V and the build options that it came from, so it runs wherever SPIR-V does.
@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from ..._errors import LoadError
-from ..._types import Resources
-from .._elf import Elf
+from ..._values.errors import LoadError
+from ..._values.types import Resources
+from .._binaries.elf import Elf
 
 __all__ = ["Kernel", "options_of", "read_kernel", "spirv_of", "ze_info"]
 
@@ -82,10 +82,10 @@ def ze_info(binary: bytes) -> str:
 
 
 def read_kernel(binary: bytes, entry: str) -> Kernel:
-    """What a kernel needs.
+    """Return what a kernel needs.
 
     Raises:
-        LoadError: not a zebin, or damaged, or without this kernel.
+        LoadError: the binary is not a zebin, is damaged, or does not contain this kernel.
     """
     kernels = ze_info(binary).partition("\nkernels:")[2]
     # the list ends with the next line that is not indented

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from ..._types import Artifact, Resources
-from .._gpu_compiler import GpuCompiler
+from typing import Any
+
+from ..._values.types import Artifact, Resources
+from .._triton.gpu_compiler import GpuCompiler
+from .._triton.importing import import_triton
 from .cubin import resources
 
 __all__ = ["CubinCompiler"]
@@ -15,6 +18,7 @@ class CubinCompiler(GpuCompiler):
     NAME = "NVIDIA"
     BACKEND = "cuda"
     FORMAT = "cubin"
+    FOREIGN_REGISTERS = "av"
     ARCHS = (
         "sm_75",
         "sm_80",
@@ -29,9 +33,23 @@ class CubinCompiler(GpuCompiler):
     )
     KEEP = ("ptx",)
     STAGES = ("ttir", "ttgir", "llir", "ptx")
+    TOOLS = (
+        "backends/nvidia/bin/ptxas",
+        "backends/nvidia/bin/ptxas-blackwell",
+        "backends/nvidia/lib/libdevice.10.bc",
+    )
+    OWN = (
+        "targets/_triton/gpu_compiler.py",
+        "targets/nvidia/compiler.py",
+        "targets/nvidia/cubin.py",
+    )
 
     def _triton_target(self, arch: str) -> tuple[int, int]:
         return int(arch.removeprefix("sm_")), 32
+
+    def _options(self) -> dict[str, Any]:
+        # Triton has it as it was at its import
+        return {"ptx_options": import_triton().knobs.nvidia.ptxas_options}
 
     def _read(self, artifact: Artifact) -> Resources:
         return resources(artifact.binary, artifact.entry)

@@ -1,4 +1,4 @@
-"""What a cubin tells without being loaded.
+"""Read a cubin without loading it.
 
 Source: CUDA Binary Utilities (cuobjdump -elf, -res-usage) for the meaning; the layout of `.nv.info`
 sections is what those tools print, attribute by attribute.
@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 import struct
 
-from ..._errors import LoadError
-from ..._types import Artifact, DeviceInfo, Resources
-from .._elf import Elf
+from ..._values.errors import LoadError
+from ..._values.types import Artifact, DeviceInfo, Resources
+from .._binaries.elf import Elf
 
 __all__ = ["arch_of", "check_cubin", "entries", "entries_of", "resources"]
 

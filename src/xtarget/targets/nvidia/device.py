@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
@@ -10,22 +11,30 @@ from typing import Any
 import cuda.core as core
 from cuda.bindings import driver
 
-from ..._types import Artifact, DeviceInfo
-from .._stream_order import OrderedDevice
-from ._status import check, checked
+from ..._values.types import Artifact, DeviceInfo
+from .._objects.stream_order import OrderedDevice
+from .._triton.frozen import check_machine_code
+from .code import CudaCode, Leaving
 from .cubin import check_cubin
-from .memory import CudaBuffer, allocate, new_pool
+from .memory import CudaBuffer, allocate, pool_of, trim
 from .module import CudaModule
+from .status import check, checked
 from .stream import CudaStream
 
 __all__ = ["CudaDevice"]
 
 
 class CudaDevice(OrderedDevice[CudaStream, CudaBuffer]):
-    """One opened CUDA device, in its primary context, which torch and CuPy use too."""
+    """One opened CUDA device, in its primary context, which torch and CuPy use too.
+
+    Attributes:
+        leaving: loaded code that nothing can launch any more.
+    """
 
     def __init__(self, info: DeviceInfo, *, alone: bool) -> None:
         self._alone = alone
+        self.leaving = Leaving(self)
+        self._streams: weakref.WeakSet[CudaStream] = weakref.WeakSet()
         self._threads = threading.local()
         what = f"opening {info.name} ({info.product})"
         before = check(driver.cuCtxGetCurrent(), what)
@@ -34,7 +43,7 @@ class CudaDevice(OrderedDevice[CudaStream, CudaBuffer]):
                 device = core.Device(info.ordinal)
                 device.set_current()
             self._context = check(driver.cuCtxGetCurrent(), what)
-            self._pool = new_pool(info)
+            self._pool = pool_of(info)
         finally:
             if int(before):
                 check(driver.cuCtxSetCurrent(before), "restoring the current context")
@@ -65,15 +74,33 @@ class CudaDevice(OrderedDevice[CudaStream, CudaBuffer]):
 
     def load(self, artifact: Artifact, native: bytes | None = None) -> CudaModule:
         self.live()
+        self.leaving.collect()
         entries = check_cubin(artifact, self.info)
+        if artifact.format == "ptx":  # the driver compiles it
+            check_machine_code(artifact.entry, self.info.name, "PTX")
         read = core.ObjectCode.from_ptx if artifact.format == "ptx" else core.ObjectCode.from_cubin
         with self.current(), checked(f"loading {artifact.entry} on {self.where}"):
             code = read(artifact.binary)
-        return CudaModule(self, artifact, code, entries)
+        held = CudaCode(self, code, f"{artifact.entry} on {self.where}")
+        return CudaModule(self, artifact, held, entries)
+
+    def capturing(self) -> bool:
+        """A stream is captured, as far as this device knows: one of its own, or one that waits for
+        the default stream. Others' streams are not asked: their handles may be gone."""
+        implicit = driver.CUresult.CUDA_ERROR_STREAM_CAPTURE_IMPLICIT
+        with self.current():
+            answer = driver.cuStreamIsCapturing(0)
+        if answer[0] == implicit:
+            return True
+        check(answer, f"asking whether a stream of {self.where} is captured")
+        streams = [stream for stream in list(self._streams) if stream.raw is not None]
+        return any(stream.capturing() for stream in streams)
 
     def _new_stream(self) -> CudaStream:
         with self.current(), checked(f"making a stream on {self.where}"):
-            return CudaStream(self, self.raw.create_stream(), owned=True)
+            stream = CudaStream(self, self.raw.create_stream(), owned=True)
+        self._streams.add(stream)
+        return stream
 
     def _borrowed_stream(self, number: int, keep: Any) -> CudaStream:
         with self.current(), checked(f"borrowing a stream of {self.where}"):
@@ -87,11 +114,17 @@ class CudaDevice(OrderedDevice[CudaStream, CudaBuffer]):
         return CudaBuffer(self, address, nbytes)
 
     def _wait(self) -> None:
-        with self.current():
-            check(driver.cuCtxSynchronize(), f"running the work of {self.where}")
+        leaving = self.leaving.take()
+        try:
+            with self.current():
+                check(driver.cuCtxSynchronize(), f"running the work of {self.where}")
+        except BaseException:
+            self.leaving.put_back(leaving)
+            raise
+        self.leaving.done(leaving)
 
     def _end(self) -> None:
         # the primary context is shared with torch and CuPy: it stays, only our use of it ends
+        super()._end()
         self._alone = False  # the next launch goes through `current`, which says so
-        # the pool goes with the last memory of it (CUDA Driver API, cuMemPoolDestroy)
-        check(driver.cuMemPoolDestroy(self._pool), f"closing the memory pool of {self.where}")
+        trim(self._pool, self.info)

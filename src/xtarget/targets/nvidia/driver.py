@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ..._errors import NoDeviceError, XTargetError
-from ..._types import DeviceInfo, ProbeReport, Target
-from .._absence import broken_binding, missing_binding, no_such_device
-from .._library_files import find_library_file
+from ..._values.errors import NoDeviceError, XTargetError
+from ..._values.types import DeviceInfo, ProbeReport, Target
+from .._host.library_files import find_library_file
+from .._objects.unavailable import broken_binding, missing_binding, no_such_device
 from ..base import Device
-from ._status import check
+from .status import check
 
 __all__ = ["CudaDriver"]
 
@@ -23,7 +23,7 @@ class CudaDriver:
     vendor = "nvidia"
 
     def absent(self) -> str | None:
-        """Why there can be no device, as far as files tell."""
+        """Return why no device can exist, as far as files tell; None if one may exist."""
         for module, package in (("cuda.bindings", "cuda-python"), ("cuda.core", "cuda-core")):
             reason = missing_binding(module, package, self.vendor)
             if reason is not None:

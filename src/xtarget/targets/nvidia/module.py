@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import cuda.core as core
 from cuda.bindings import driver
 
-from ..._types import Artifact, LaunchConfig
-from .._launch_limits import check_block, check_grid
-from .._module import FunctionBase, ModuleBase, refuse
-from .._scalars import ctypes_maker
+from ..._values.types import Artifact, LaunchConfig
+from .._objects.launch_limits import check_block, check_grid
+from .._objects.module import FunctionBase, ModuleBase, refuse
+from .._objects.scalars import ctypes_maker
 from ..base import PreparedLaunch, Value
-from ._status import check, checked
+from .code import CudaCode
+from .status import check, checked
 
 if TYPE_CHECKING:
     from .device import CudaDevice
@@ -27,10 +28,10 @@ _MOST_BLOCKS = (2**31 - 1, 65535, 65535)
 
 
 class CudaModule(ModuleBase):
-    """A loaded cubin. cuda.core keeps the code as long as there is a kernel object of it."""
+    """A loaded cubin. The code stays as long as there is a function or a prepared launch of it."""
 
     def __init__(
-        self, device: CudaDevice, artifact: Artifact, code: Any, entries: tuple[str, ...]
+        self, device: CudaDevice, artifact: Artifact, code: CudaCode, entries: tuple[str, ...]
     ) -> None:
         super().__init__(code, artifact, device.info, entries)
         self.device = device
@@ -38,14 +39,15 @@ class CudaModule(ModuleBase):
     def function(self, name: str | None = None) -> CudaFunction:
         code = self.described(name)
         with self.device.current(), checked(f"loading {self.where}"):
-            return CudaFunction(self, code.get_kernel(self.artifact.entry))
+            return CudaFunction(self, code, code.live().get_kernel(self.artifact.entry))
 
 
 class CudaFunction(FunctionBase):
     """An entry of a cubin."""
 
-    def __init__(self, module: CudaModule, kernel: Any) -> None:
+    def __init__(self, module: CudaModule, code: CudaCode, kernel: Any) -> None:
         super().__init__(module)
+        self.code: CudaCode = code
         self._kernel = kernel
         self._device = module.device
 
@@ -82,16 +84,17 @@ class CudaFunction(FunctionBase):
             launch_config = core.LaunchConfig(
                 grid=config.grid, block=artifact.block, shmem_size=artifact.shared_bytes, **extra
             )
-        return _prepared(self._module, device, self._kernel, launch_config, args)
+        return _prepared(self._module, self.code, device, self._kernel, launch_config, args)
 
 
 def _argument(type_: str) -> Any:
-    """What makes a value one that cuda.core passes as this type: addresses stay integers."""
+    """Return a converter to a value that cuda.core passes as this type; addresses stay integers."""
     return int if type_.startswith("*") else ctypes_maker(type_)
 
 
 def _prepared(
     module: ModuleBase,
+    code: CudaCode,
     device: CudaDevice,
     kernel: Any,
     config: Any,
@@ -99,7 +102,7 @@ def _prepared(
 ) -> PreparedLaunch:
     """The launch as one function. cuda.core copies the values into storage of the call's own, so
     calls from several threads do not meet."""
-    launch = core.launch
+    launch, legacy = core.launch, core.LEGACY_DEFAULT_STREAM
     kinds = [_argument(p.type) for p in module.artifact.parameters]
     fixed = [None if a is None else kind(a) for a, kind in zip(args, kinds, strict=True)]
     dynamic = [index for index, a in enumerate(args) if a is None]
@@ -122,12 +125,31 @@ def _prepared(
             for position, kind in convert:
                 given[dynamic[position]] = kind(values[position])
         with device.current(), checked(what):
+            if on is not legacy and not code.stays:  # that stream cannot be captured
+                code.launching(stream)
+                launch_watched(on, given, stream)
+            else:
+                launch(on, config, kernel, *given)
+
+    def launch_watched(on: Any, given: Any, stream: Any) -> None:
+        try:
             launch(on, config, kernel, *given)
+            if not code.stays:
+                code.launched(stream)
+        except BaseException:
+            code.stay()  # it may run, and nobody knows until when
+            raise
 
     def run_leading(values: Sequence[Value], stream: Any) -> None:
         """The same without the steps that this launch does not need."""
         on = stream.raw
-        if len(values) != count or on is None or module.raw is None or not device.always_current:
+        if (
+            len(values) != count
+            or on is None
+            or module.raw is None
+            or not device.always_current
+            or (on is not legacy and not code.stays)
+        ):
             run(values, stream)
             return
         try:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import cuda.core as core
 from cuda.bindings import driver
 
-from .._opened import EventBase, StreamBase, own
+from .._objects.handles import EventBase, StreamBase, own
 from ..base import Event
-from ._status import check, checked
+from .status import check, checked
 
 if TYPE_CHECKING:
     from .device import CudaDevice
@@ -26,6 +26,18 @@ class CudaEvent(EventBase):
         event = self.live()
         with checked(f"waiting for an event of {self.where}"):
             event.sync()
+
+    def done(self) -> bool:
+        """True when the point was reached, without waiting; also while something is captured."""
+        event = self.live()
+        relaxed = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+        what = f"asking for an event of {self.where}"
+        before = check(driver.cuThreadExchangeStreamCaptureMode(relaxed), what)
+        try:
+            with checked(what):
+                return bool(event.is_done)
+        finally:
+            check(driver.cuThreadExchangeStreamCaptureMode(before), what)
 
     def elapsed_ms(self, since: Event) -> float:
         start, end = own(since, CudaEvent, self.where).live(), self.live()
@@ -46,7 +58,7 @@ class CudaStream(StreamBase):
         keep: the caller's object behind a borrowed stream, which has to live as long.
     """
 
-    __slots__ = ("_device", "_keep", "_number", "_owned")
+    __slots__ = ("__weakref__", "_device", "_keep", "_number", "_owned")
 
     def __init__(
         self,

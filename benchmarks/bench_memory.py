@@ -1,0 +1,90 @@
+"""Memory of a process that launches for long: does it level off?
+
+    python benchmarks/bench_memory.py [--device cpu] [--launches 1000000] [--sizes 5000]
+
+Calls of `add` on NumPy arrays whose results are dropped, of sizes from 1 to `--sizes`, each
+next one far from the last, so that all of them come before one comes again. With more sizes
+than calls that are remembered (8192), calls are bound and forgotten all the time. Prints the
+resident memory (`VmRSS`, MiB) on the way and how many calls and kernels the process remembers;
+fails where the last two thirds of the launches added more than `--allow` MiB.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+import xtarget
+from xtarget._compile import functions
+from xtarget._launch import run
+
+#: Parts of all launches after which memory is read, besides the first, which loads what it needs.
+MARKS = (0.0, 0.01, 0.1, 0.3, 0.6, 1.0)
+
+
+def resident() -> float:
+    """This process's resident memory, MiB."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    raise SystemExit("/proc/self/status has no VmRSS: this needs Linux.")
+
+
+def stride_of(sizes: int) -> int:
+    """A step through all sizes, with no neighbours after each other."""
+    step = max(1, int(sizes * 0.618))
+    while np.gcd(step, sizes) != 1:
+        step += 1
+    return step
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--launches", type=int, default=1_000_000)
+    parser.add_argument("--sizes", type=int, default=5000)
+    parser.add_argument("--allow", type=float, default=32.0, help="MiB")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    a = np.arange(options.sizes, dtype=np.float32)
+    b = np.ones(options.sizes, np.float32)
+    info = xtarget.device(options.device).info
+    print(f"{info.name} ({info.product}), load {os.getloadavg()[0]:.1f}")
+    marks = {1, *(int(part * options.launches) for part in MARKS)}
+    step, size, start = stride_of(options.sizes), 1, time.monotonic()
+    rows = []
+    for count in range(options.launches + 1):
+        if count in marks:
+            gc.collect()
+            row = {
+                "launches": count,
+                "seconds": round(time.monotonic() - start, 1),
+                "rss_mib": round(resident(), 1),
+                "calls": len(run._calls),
+                "functions": len(functions._functions),
+            }
+            rows.append(row)
+            print("  ".join(f"{name} {value}" for name, value in row.items()), flush=True)
+        if count == options.launches:
+            break
+        result = xtarget.run("add", a[:size], b[:size], device=options.device)
+        if count % 10_007 == 0:
+            np.testing.assert_array_equal(result, a[:size] + b[:size])
+        size = (size - 1 + step) % options.sizes + 1
+    third = next(r for r in rows if r["launches"] >= options.launches * 0.3)
+    grown = float(rows[-1]["rss_mib"]) - float(third["rss_mib"])
+    print(f"the last two thirds added {grown:.1f} MiB")
+    if options.json:
+        options.json.write_text(json.dumps({"device": info.product, "rows": rows}, indent=2))
+    return int(grown > options.allow)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

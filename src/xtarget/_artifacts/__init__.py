@@ -1,0 +1,1 @@
+"""Code that the cache and bundles share: artifact records and their signatures."""

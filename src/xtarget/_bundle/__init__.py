@@ -1,0 +1,1 @@
+"""Bundles: files of binaries for several targets. `builder` makes them."""

@@ -1,0 +1,361 @@
+"""Building a bundle: what is wanted, from the cache or from the compilers, into one file."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ... import _cache
+from ..._artifacts.entry import describe
+from ..._compile import functions, keys
+from ..._compile.workers import Job, compile_all, plain, sources_of
+from ..._devices import registry
+from ..._kernels import libraries
+from ..._system.output import check_output, write_output
+from ..._system.package import FOLDER
+from ..._values.errors import CompileError, LoadError, UnknownTargetError
+from ..._values.types import Artifact, CompileRequest, Target
+from ..._values.vendors import traits
+from .. import reader, signing
+from ..format import BundleFile
+from ..manifest import check_section
+from ..writer import PACKING, Entry, Packed, pack_section, write_bundle
+from . import classes as _bundle_classes
+from .classes import Class
+
+__all__ = ["Order", "Report", "build", "wanted"]
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The requested content of a bundle. `views` and `full`: `classes.COVERAGE`, `spec.ahead`."""
+
+    kernels: tuple[str, ...]
+    dtypes: tuple[str, ...]
+    targets: tuple[Target, ...]
+    views: bool = False
+    full: bool = False
+
+
+@dataclass(slots=True)
+class Report:
+    """The result of a build, in numbers and errors."""
+
+    variants: int = 0
+    from_cache: int = 0
+    compiled: int = 0
+    up_to_date: bool = False
+    nbytes: int = 0
+    errors: list[str] = field(default_factory=list)
+    #: What other processes said of sources that this one does not import.
+    sources: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+
+
+def wanted(order: Order) -> dict[Target, list[Class]]:
+    """The classes to build for each target.
+
+    Raises:
+        UnknownKernelError: no such kernel.
+        UnknownTargetError: nobody compiles for a target.
+        CompileError: a kernel cannot be built ahead of time, or none takes the dtypes.
+    """
+    found = _classes(order)
+    if not all(found.values()):
+        raise CompileError(
+            f"none of {', '.join(order.kernels)} takes {', '.join(order.dtypes)}. `xtarget "
+            "kernels` lists what each takes."
+        )
+    return found
+
+
+def _classes(order: Order) -> dict[Target, list[Class]]:
+    with libraries.without_imports():
+        return _classes_by_text(order)
+
+
+def _with_values(
+    found: dict[Target, list[Class]], report: Report, seconds: float
+) -> dict[Target, list[Class]]:
+    """The classes with what their sources read, which other processes have to tell where only an
+    import does."""
+    unknown = [
+        one
+        for classes in found.values()
+        for one in classes
+        if one.request.source.unidentified == libraries.NOT_IMPORTED
+    ]
+    wanted = {(one.origin, one.source) for one in unknown}
+    report.sources |= sources_of(sorted(wanted - set(report.sources)), seconds)
+    for one in unknown:
+        told = report.sources.get((one.origin, one.source))
+        if told is not None:
+            one.request = replace(one.request, source=replace(one.request.source, **told))
+    return found
+
+
+def _classes_by_text(order: Order) -> dict[Target, list[Class]]:
+    found: dict[Target, list[Class]] = {}
+    for target in order.targets:
+        archs = registry.compiler(target.vendor).archs()
+        if target.arch not in archs:
+            raise UnknownTargetError(
+                f"the compiler for {target.vendor} does not know {target.arch!r}. It knows "
+                f"{', '.join(f'{target.vendor}:{arch}' for arch in archs)}."
+            )
+        merged: dict[CompileRequest, Class] = {}
+        for name in order.kernels:
+            kernel = libraries.find(name)
+            for dtype in order.dtypes:
+                if dtype not in kernel.spec.dtypes:
+                    continue
+                for one in _bundle_classes.classes(
+                    kernel, dtype, target, views=order.views, full=order.full
+                ):
+                    known = merged.setdefault(one.request, one)
+                    known.variants |= one.variants
+                    known.kernels |= one.kernels
+        found[target] = list(merged.values())
+    return found
+
+
+def _inputs(order: Order, report: Report, seconds: float) -> dict[Target, str]:
+    """Digest, for each target, of all that decides its section: our code, the libraries', the
+    toolchain, the order."""
+    folders = {Path(FOLDER), *(Path(libraries.find(k).origin) for k in order.kernels)}
+    common = hashlib.sha256(f"{PACKING}\0{replace(order, targets=())!r}".encode())
+    for folder in sorted(folders):
+        for path in sorted(folder.rglob("*.py")):
+            content = path.read_bytes()
+            common.update(f"\0{path.relative_to(folder)}\0{len(content)}\0".encode() + content)
+    # the text of users' libraries does not say what they read from elsewhere: their requests do
+    foreign = tuple(k for k in order.kernels if not libraries.find(k).fixed)
+    classes = _classes(replace(order, kernels=foreign)) if foreign else {}
+    classes = _with_values(classes, report, seconds)
+    found = {}
+    for target in order.targets:
+        digest = common.copy()
+        toolchain = registry.compiler(target.vendor).fingerprint
+        digest.update(f"\0{target}\0{toolchain}".encode())
+        for one in classes.get(target, ()):
+            for request in one.requests():
+                digest.update(_cache.key_of(keys.key_parts(request, target, "")).encode())
+        found[target] = digest.hexdigest()
+    return found
+
+
+def _is_up_to_date(output: Path, inputs: str, signer: bytes) -> bool:
+    """Check whether a file is byte for byte the one that this build would write.
+
+    Args:
+        signer: public key of the signer; empty without a signature.
+    """
+    try:
+        file = BundleFile(output)
+    except LoadError:
+        return False
+    try:
+        if file.manifest.get("inputs") != inputs or file.signature[:32] != signer:
+            return False
+        for _ in file.verify():
+            pass
+    except LoadError:
+        return False
+    finally:
+        file.close()
+    return True
+
+
+def build(
+    order: Order,
+    output: Path,
+    *,
+    workers: int,
+    seconds: float,
+    key: Path | None = None,
+    made_by: str = "xtarget",
+    progress: Callable[[int, int, str], None] = lambda done, total, what: None,
+) -> Report:
+    """Write a bundle. A kernel that does not compile is left out and listed in the report.
+
+    Args:
+        workers: processes.
+        seconds: of processor time, for one compilation.
+        key: private key to sign with.
+        made_by: what the manifest says of that.
+        progress: called with variants done, all variants, and what was done last.
+
+    Raises:
+        CompileError: nothing at all could be compiled, or the order asks for nothing.
+        XTargetError: the file cannot be written; said before anything is compiled.
+    """
+    sign = None if key is None else signing.signer(key)
+    report = Report()
+    keys = _inputs(order, report, seconds)
+    inputs = hashlib.sha256("".join(sorted(keys.values())).encode()).hexdigest()
+    if _is_up_to_date(output, inputs, b"" if sign is None else sign(b"")[:32]):
+        report.up_to_date, report.nbytes = True, output.stat().st_size
+        return report
+    check_output(output)
+    content = _content(order, keys, report, inputs, sign, workers, seconds, made_by, progress)
+    write_output(output, content)
+    report.nbytes = len(content)
+    report.errors.sort()
+    return report
+
+
+def _content(
+    order: Order,
+    keys: Mapping[Target, str],
+    report: Report,
+    inputs: str,
+    sign: Callable[[bytes], bytes] | None,
+    workers: int,
+    seconds: float,
+    made_by: str,
+    progress: Callable[[int, int, str], None],
+) -> bytes:
+    """The bundle's bytes, from the cache or compiled."""
+    sections = {target: kept for target, key in keys.items() if (kept := _kept(target, key))}
+    for section in sections.values():
+        report.from_cache += sum(k["variants"] for k in section.listed["kernels"].values())
+    rest = replace(order, targets=tuple(t for t in order.targets if t not in sections))
+    for target, made in _make(rest, report, workers, seconds, progress).items():
+        section = sections[target] = _section(target, made.done)
+        if not made.failed:
+            cache = _cache.default_cache()
+            cache.put_section(target, keys[target], section.listed, section.content)
+    if not any(section.listed["count"] for section in sections.values()):
+        raise CompileError(
+            "no kernel at all could be compiled: " + "\n".join(sorted(set(report.errors)))
+        )
+    facts = {
+        "format": "xtarget bundle",
+        "made_by": made_by,
+        "inputs": inputs if not report.errors else "",
+        "coverage": _bundle_classes.COVERAGE["views" if order.views else "contiguous"],
+        "depth": "full" if order.full else "common",
+        "dtypes": list(order.dtypes),
+    }
+    return write_bundle(facts, sections.values(), sign)
+
+
+def _kept(target: Target, key: str) -> Packed | None:
+    """The section as it was made from the same inputs, if the cache has it still."""
+    kept = _cache.default_cache().get_section(target, key)
+    if kept is None:
+        return None
+    listed, content = kept
+    try:  # what a cache that others fill says is checked as a bundle is
+        check_section(listed, target)
+    except ValueError:
+        return None
+    return Packed(listed, content)
+
+
+@dataclass(slots=True)
+class _Made:
+    """A target's artifacts, in the order of the jobs, and how many there are not."""
+
+    done: list[tuple[Job, Class, Artifact]] = field(default_factory=list)
+    failed: int = 0
+
+
+def _make(
+    order: Order,
+    report: Report,
+    workers: int,
+    seconds: float,
+    progress: Callable[[int, int, str], None],
+) -> dict[Target, _Made]:
+    """Get the wanted variants of each target from the cache, or compile them."""
+    toolchains = {t: registry.compiler(t.vendor).fingerprint for t in order.targets}
+    found = _with_values(wanted(order) if order.targets else {}, report, seconds)
+    jobs = [
+        (Job(target, one.origin, one.source, request, toolchains[target]), one)
+        for target, classes in found.items()
+        for one in classes
+        for request in one.requests()
+    ]
+    total = report.variants = report.from_cache + len(jobs)
+    cache = _cache.default_cache()
+    parts = [keys.key_parts(j.request, j.target, toolchains[j.target]) for j, _ in jobs]
+    made: dict[int, Artifact] = {}
+    for index, (job, _) in enumerate(jobs):
+        key = _cache.key_of(parts[index])
+        artifact = None
+        if not keys.why_not_kept(job.request, toolchains[job.target]):
+            artifact = cache.get(job.target, job.request.source.name, key)
+        if artifact is not None:
+            made[index] = artifact
+    report.from_cache += len(made)
+    progress(report.from_cache, total, "from the cache")
+    missing = [index for index in range(len(jobs)) if index not in made]
+    for index in missing:
+        functions.check_frozen(jobs[index][0].request, jobs[index][0].target)
+    for place, result in compile_all([jobs[i][0] for i in missing], workers, seconds):
+        index = missing[place]
+        job = jobs[index][0]
+        if isinstance(result, CompileError):
+            report.errors.append(str(result))
+        else:
+            made[index] = result.artifact
+            report.compiled += 1
+            name, key = job.request.source.name, _cache.key_of(parts[index])
+            if not keys.why_not_kept(job.request, toolchains[job.target]):
+                cache.put(name, key, parts[index], result.artifact, seconds=result.seconds)
+        done = report.from_cache + report.compiled + len(report.errors)
+        progress(done, total, f"{job.request.source.name} for {job.target}")
+    by_target = {target: _Made() for target in order.targets}
+    for index, (job, one) in enumerate(jobs):
+        of = by_target[job.target]
+        if index in made:
+            of.done.append((job, one, made[index]))
+        else:
+            of.failed += 1
+    return by_target
+
+
+def _section(target: Target, made: Iterable[tuple[Job, Class, Artifact]]) -> Packed:
+    """A target's part of the bundle."""
+    entries: dict[bytes, Entry] = {}
+    kernels: dict[str, Any] = {}
+    for job, one, artifact in made:
+        request = job.request
+        variant: dict[str, Any] = {
+            "aligned": list(request.aligned),
+            "artifact": describe(artifact),
+        }
+        binaries = {"binary": artifact.binary}
+        rules = traits(artifact.target.vendor).arch_rules
+        portable = None if rules is None else rules.portable(artifact.texts)
+        if portable is not None:
+            variant["arch_specific"] = portable.oldest is None
+            if portable.oldest is not None:
+                variant["portable_arch"] = portable.oldest
+                variant["portable_format"] = portable.format
+                binaries["portable"] = portable.text.encode()
+        key = reader.class_key(request)
+        entry = entries.get(key)
+        if entry is None:
+            record = {
+                "parts": [list(part) for part in reader.class_parts(request)],
+                "kernels": [list(pair) for pair in sorted(one.kernels)],
+                "source": one.source,
+                "constants": {name: plain(value) for name, value in request.constants},
+                "variants": [],
+            }
+            entry = entries[key] = Entry(key, record, [])
+        entry.record["variants"].append(variant)
+        assert isinstance(entry.binaries, list)
+        entry.binaries.append(binaries)
+        listed = kernels.setdefault(
+            request.source.name, {"sources": [], "dtypes": [], "variants": 0, "bytes": 0}
+        )
+        listed["variants"] += 1
+        listed["bytes"] += len(artifact.binary)
+        listed["sources"] = sorted({*listed["sources"], request.source.digest})
+        listed["dtypes"] = sorted({*listed["dtypes"], *(dtype for _, dtype in one.kernels)})
+    return pack_section(target, kernels, entries.values())

@@ -1,0 +1,191 @@
+"""Find the specializations that a catalog's calls reach, for a bundle, without compiling."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from ..._kernels.checks import calls_of
+from ..._kernels.libraries import RegisteredKernel
+from ..._launch import planning
+from ..._values.errors import ArgumentError, CompileError
+from ..._values.types import CompileRequest, Target
+from ...spec import ArrayType, Example, KernelSpec, Plan, ScalarType, contiguous_strides
+
+__all__ = ["COVERAGE", "Class", "classes"]
+
+#: Device sizes that plans are asked for: they decide how far work is cut up, and so the tile sizes.
+_COMPUTE_UNITS: Final = (1, 64, 160)
+#: Inputs of these names are masks: bool whatever the dtype.
+_MASKS: Final = ("cond", "condition", "mask")
+
+#: What `--list` says of the layouts, by what is asked for.
+COVERAGE: Final = {
+    "contiguous": "C-contiguous arrays of one dtype, numbers in the place of arrays, and rows or "
+    "columns that are repeated; matrices also transposed",
+    "views": "the same; also views: every argument, and the result, with gaps between neighbours, "
+    "with axes in another order, or padded rows, in 1 to 4 dimensions",
+}
+
+
+@dataclass(slots=True)
+class Class:
+    """A class of specializations for a target.
+
+    Attributes:
+        request: one of the class; which values it takes for multiples of 16 means nothing.
+        variants: every set of these that is to be built; the empty one serves all others.
+        kernels: (name, dtype) of the catalog's calls that need it.
+    """
+
+    source: str
+    origin: str
+    request: CompileRequest
+    variants: set[tuple[str, ...]] = field(default_factory=set)
+    kernels: set[tuple[str, str]] = field(default_factory=set)
+
+    def requests(self) -> list[CompileRequest]:
+        """Every variant as a request, in a fixed order."""
+        return [replace(self.request, aligned=variant) for variant in sorted(self.variants)]
+
+
+def classes(
+    kernel: RegisteredKernel, dtype: str, target: Target, *, views: bool, full: bool
+) -> list[Class]:
+    """The classes of one kernel that its calls on arrays of one dtype reach.
+
+    Raises:
+        CompileError: the kernel gives no calls to build for.
+    """
+    found: dict[CompileRequest, Class] = {}
+    spec = kernel.spec
+    if spec.ahead is None and spec.examples is None:
+        raise CompileError(
+            f"{spec.name} cannot be built ahead of time: its spec gives neither `ahead` nor "
+            "`examples`, so nobody knows what calls to build for. Give one of them in its catalog."
+        )
+    for example in _examples(spec, full):
+        types = _types(spec, example, dtype)
+        for args, out in _layouts(types, views):
+            known: list[Plan] = []  # nearly all plans are the same on devices of every size
+            for units in _COMPUTE_UNITS:
+                plan = _plan(kernel, example, args, out, target, units)
+                if plan is not None and plan not in known:
+                    known.append(plan)
+                    _add(found, kernel, args, dtype, plan)
+    return list(found.values())
+
+
+def _plan(
+    kernel: RegisteredKernel,
+    example: Example,
+    args: Sequence[ArrayType | ScalarType],
+    out: str,
+    target: Target,
+    units: int,
+) -> Plan | None:
+    try:
+        plan = planning.make_plan(kernel, args, example.options, None, target, units)
+        if out != "C":
+            result = _changed(plan.outputs[0], out)
+            assert isinstance(result, ArrayType)
+            plan = planning.make_plan(kernel, args, example.options, result, target, units)
+    except ArgumentError:
+        return None  # no call has these arguments
+    return plan
+
+
+def _add(
+    found: dict[CompileRequest, Class],
+    kernel: RegisteredKernel,
+    args: Sequence[ArrayType | ScalarType],
+    dtype: str,
+    plan: Plan,
+) -> None:
+    try:
+        reached = planning.requests(kernel, plan, args, [True] * len(args))
+    except ArgumentError:
+        return  # more blocks than a grid may have: no call runs this
+    for launch, request, _ in reached:
+        if 0 in launch.grid:
+            continue
+        bare = replace(request, aligned=())
+        into = found.get(bare)
+        if into is None:
+            into = found[bare] = Class(launch.source, kernel.origin, bare)
+            pointers = {name for name, type_ in request.signature if str(type_).startswith("*")}
+            into.variants |= {(), tuple(n for n in request.aligned if n in pointers)}
+        into.variants.add(request.aligned)
+        into.kernels.add((kernel.spec.name, dtype))
+
+
+def _examples(spec: KernelSpec, full: bool) -> list[Example]:
+    if spec.ahead is not None:
+        return calls_of(spec, "ahead", full)
+    shapes = ((4096,), (4095,), (256, 512), (255, 512), (255, 511), (2**32,))
+    return [one for shape in shapes for one in calls_of(spec, "examples", shape)]
+
+
+def _types(spec: KernelSpec, example: Example, dtype: str) -> list[ArrayType | ScalarType]:
+    types: list[ArrayType | ScalarType] = []
+    for name, shape in zip(spec.inputs, example.shapes, strict=False):
+        element = "bool" if name.rstrip("?") in _MASKS else dtype
+        if shape is None or name.rstrip("?") in spec.scalars:
+            types.append(ScalarType(element))
+        else:
+            types.append(ArrayType(element, shape, contiguous_strides(shape)))
+    return types
+
+
+def _layouts(
+    types: Sequence[ArrayType | ScalarType], views: bool
+) -> Iterator[tuple[Sequence[ArrayType | ScalarType], str]]:
+    """Arguments in their layouts, and the result's."""
+    yield types, "C"
+    matrices = [isinstance(t, ArrayType) and t.ndim >= 2 and min(t.shape[-2:]) > 1 for t in types]
+    for changed in itertools.product((False, True), repeat=len(types)):
+        if any(changed) and all(m or not c for c, m in zip(changed, matrices, strict=True)):
+            yield [_changed(t, "T") if c else t for t, c in zip(types, changed, strict=True)], "C"
+    if not views:
+        return
+    for some in itertools.product(("C", "gaps", "padded"), repeat=len(types)):
+        for out in ("C", "gaps", "padded"):
+            if {*some, out} != {"C"}:
+                yield [_changed(t, how) for t, how in zip(types, some, strict=True)], out
+    for rank in (3, 4):
+        split = [_split(t, rank) for t in types]
+        for some in itertools.product(("C", "T", "gaps"), repeat=len(types)):
+            for out in ("C", "gaps"):
+                yield [_changed(t, how) for t, how in zip(split, some, strict=True)], out
+
+
+def _split(type_: ArrayType | ScalarType, rank: int) -> ArrayType | ScalarType:
+    """The array with its first axis cut into several, where it can be."""
+    if isinstance(type_, ScalarType) or type_.ndim >= rank:
+        return type_
+    first = type_.shape[0] if type_.ndim else 1
+    more = rank - type_.ndim
+    if first % 2**more:
+        return type_
+    shape = (first // 2**more, *(2,) * more, *type_.shape[1:])
+    return ArrayType(type_.dtype, shape, contiguous_strides(shape))
+
+
+def _changed(type_: ArrayType | ScalarType, how: str) -> ArrayType | ScalarType:
+    """The same shape in another layout: T swaps the last two axes in memory, gaps leaves every
+    second element out, padded makes rows longer than they are."""
+    if isinstance(type_, ScalarType) or how == "C" or not type_.ndim:
+        return type_
+    shape = type_.shape
+    if how == "T":
+        if type_.ndim < 2:
+            return type_
+        swapped = contiguous_strides((*shape[:-2], shape[-1], shape[-2]))
+        strides = (*swapped[:-2], swapped[-1], swapped[-2])
+    elif how == "gaps":
+        strides = tuple(2 * s for s in contiguous_strides(shape))
+    else:
+        strides = contiguous_strides((*shape[:-1], shape[-1] + 16))
+    return replace(type_, strides=strides)

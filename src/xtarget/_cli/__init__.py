@@ -1,0 +1,1 @@
+"""The command line. `main` says what the commands take; what they do is in the other files."""

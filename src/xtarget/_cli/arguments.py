@@ -1,0 +1,91 @@
+"""Kernel arguments of the commands: layouts and numbers from --shape, --dtype, --scalar."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from .._kernels.checks import calls_of
+from .._kernels.libraries import find
+from .._values.types import DTYPES
+from ..spec import ArrayType, KernelSpec, contiguous_strides
+from .values import CallOptions
+
+__all__ = ["Inputs", "choose_inputs"]
+
+_DEFAULT_SHAPE = (1024, 1024)
+#: Inputs of these names are masks: bool whatever --dtype says.
+_MASKS = ("cond", "condition", "mask")
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """A kernel and the arguments that the command line chose for it: layouts, and numbers as they
+    are."""
+
+    spec: KernelSpec
+    args: tuple[ArrayType | bool | int | float, ...]
+    options: Mapping[str, Any]
+
+    def describe(self) -> str:
+        """`float32[1024, 1024], 2.0, axis=-1`."""
+        parts = [
+            f"{a.dtype}[{', '.join(map(str, a.shape))}]" if isinstance(a, ArrayType) else repr(a)
+            for a in self.args
+        ]
+        return ", ".join(parts + [f"{name}={value!r}" for name, value in self.options.items()])
+
+
+def choose_inputs(kernel: str, call_options: CallOptions) -> Inputs:
+    """The arguments of a call: from one shape those of all inputs by the kernel's own rule; several
+    shapes are one for each array.
+
+    Raises:
+        click.BadParameter: no such dtype, input, or number of shapes.
+        UnknownKernelError: no such kernel.
+    """
+    spec, dtype, scalars, shapes = (
+        find(kernel).spec,
+        call_options.dtype,
+        call_options.scalars,
+        call_options.shapes,
+    )
+    if dtype not in DTYPES:
+        raise click.BadParameter(f"{dtype!r} is no dtype; there are {', '.join(DTYPES)}.")
+    names = [name.rstrip("?") for name in spec.inputs]
+    unknown = [name for name in scalars if name not in names]
+    if unknown:
+        raise click.BadParameter(
+            f"{kernel} has no input {unknown[0]!r}; it has {', '.join(names)}."
+        )
+    for name, value in scalars.items():
+        if not isinstance(value, bool | int | float):
+            raise click.BadParameter(f"--scalar {name}={value!r} is not a number.")
+    arrays = [name for name in names if name not in scalars]
+    if len(shapes) <= 1:
+        base = shapes[0] if shapes else _DEFAULT_SHAPE
+        if spec.examples is not None:
+            (call,) = calls_of(spec, "examples", base)
+            chosen = {n: s for n, s in zip(names, call.shapes, strict=False) if s is not None}
+        else:
+            chosen = dict.fromkeys(names[: spec.required], base)
+    else:
+        if len(shapes) > len(arrays):
+            raise click.BadParameter(
+                f"{len(shapes)} shapes for {len(arrays)} arrays ({', '.join(arrays)}) of {kernel}."
+            )
+        chosen = dict(zip(arrays, shapes, strict=False))
+    args: list[ArrayType | bool | int | float] = []
+    for name in names:
+        if name in scalars:
+            args.append(scalars[name])
+        elif name in chosen:
+            shape = tuple(chosen[name])
+            element = "bool" if name in _MASKS else dtype
+            args.append(ArrayType(element, shape, contiguous_strides(shape)))
+        else:
+            break  # the rest may be left out, or `run` says what is missing
+    return Inputs(spec, tuple(args), call_options.options)

@@ -1,0 +1,201 @@
+"""Common parts of the commands: `--debug`, which all have, and options that several take."""
+
+from __future__ import annotations
+
+import errno
+import functools
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from .._values.errors import ArgumentError, XTargetError
+from .._values.text import printable
+from .values import CallOptions, Shapes, Values, folder_name, pairs, shapes
+
+__all__ = [
+    "EXIT_ERROR",
+    "EXIT_PIPE",
+    "Command",
+    "Group",
+    "drop_standard_output",
+    "echo",
+    "folder_option",
+    "json_option",
+    "layout_options",
+    "open_standard_files",
+]
+
+#: Of a command that failed.
+EXIT_ERROR = 1
+#: What a shell reports of a program that the end of its pipe stopped (128 + SIGPIPE).
+EXIT_PIPE = 141
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def echo(text: object = "", *, err: bool = False) -> None:
+    """Print a line, without the control characters of whoever wrote what is in it."""
+    click.echo(printable(str(text)), err=err)
+
+
+class _Debug(click.Option):
+    """`--debug`, which every command takes at its end too, where people type it."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            ["--debug"],
+            is_flag=True,
+            expose_value=False,
+            is_eager=True,
+            help="Show the traceback of an error.",
+            callback=self._remember,
+        )
+
+    @staticmethod
+    def _remember(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+        ctx.find_object(dict)["debug"] |= value  # type: ignore[index]  # main() gives it
+
+
+class Command(click.Command):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params.append(_Debug())
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """click takes the last of two values for one option; that is refused here."""
+        _, _, order = self.make_parser(ctx).parse_args(list(args))
+        for option, times in Counter(order).items():
+            several = not isinstance(option, click.Option) or option.multiple or option.is_flag
+            if times > 1 and not several:
+                raise click.UsageError(
+                    f"{max(option.opts, key=len)} is given {times} times; `{ctx.command_path}` "
+                    "takes one.",
+                    ctx,
+                )
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command, if every variable of the environment has a meaning."""
+        from .._system import progress
+        from .._values import environment
+
+        found = environment.problems()
+        if found and self.name != "info":  # which prints them, for a bug report
+            raise ArgumentError(" ".join(found))
+        environment.check_names()
+        progress.show()
+        return super().invoke(ctx)
+
+
+class Group(click.Group):
+    command_class = Command
+    group_class = type
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params.append(_Debug())
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)  # in the order of this file, not of the alphabet
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:  # `xtarget kernels | head`; click's own exit code for it is 1
+            drop_standard_output()
+            sys.exit(EXIT_PIPE)
+        except OSError as error:
+            if error.errno not in (errno.EBADF, errno.ENOSPC, errno.EIO) or error.filename:
+                raise
+            drop_standard_output()
+            raise XTargetError(
+                f"the standard output cannot be written: {error.strerror}."
+            ) from error
+
+
+def open_standard_files() -> None:
+    """Open what the caller has closed of standard input, output and error (`xtarget devices >&-`).
+    Another file would get its number, and what a library prints.
+    """
+    for number, mode in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, mode)  # the lowest number that is free
+    if sys.stdout is None:  # what is written there is an error, as for other programs
+        sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
+
+
+def drop_standard_output() -> None:
+    """After a failure to write: the interpreter flushes it at its end."""
+    sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+
+
+# ---------------------------------------------------------------------------- options used often
+
+
+def json_option(function: _F) -> _F:
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
+
+
+def folder_option(function: _F) -> _F:
+    return click.option(
+        "-o",
+        "--output",
+        "folder",
+        required=True,
+        type=click.Path(file_okay=False),
+        callback=folder_name,
+        help="Folder to write to; made if it is not there.",
+    )(function)
+
+
+def layout_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that say what arguments a kernel gets; the function gets one `call_options`."""
+
+    @functools.wraps(function)
+    def command(
+        *, shapes: Shapes, dtype: str, options: Values, scalars: Values, **others: Any
+    ) -> Any:
+        return function(call_options=CallOptions(shapes, dtype, options, scalars), **others)
+
+    for option in (
+        click.option(
+            "--option",
+            "options",
+            multiple=True,
+            metavar="NAME=VALUE",
+            callback=pairs,
+            help="An option of the kernel, for example axis=-1. Repeatable.",
+        ),
+        click.option(
+            "--scalar",
+            "scalars",
+            multiple=True,
+            metavar="NAME=VALUE",
+            callback=pairs,
+            help="Give input NAME as a number instead of an array. Repeatable.",
+        ),
+        click.option(
+            "--dtype",
+            default="float32",
+            show_default=True,
+            metavar="DTYPE",
+            help="Element type of the arrays.",
+        ),
+        click.option(
+            "--shape",
+            "shapes",
+            multiple=True,
+            metavar="SHAPE",
+            callback=shapes,
+            help="Shape, for example 1048576 or 4096x4096; other inputs' shapes follow from it. "
+            "Given several times: one for each input.",
+        ),
+    ):
+        option(command)
+    return command

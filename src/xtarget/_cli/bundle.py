@@ -1,0 +1,401 @@
+"""The commands `xtarget bundle …` and `xtarget explain`."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .. import __version__, _cache
+from .._artifacts.compatibility import describe
+from .._bundle import reader, signing
+from .._bundle.builder import build as building
+from .._bundle.builder.classes import COVERAGE
+from .._bundle.reader import Bundle
+from .._compile import keys
+from .._devices import registry
+from .._kernels import libraries
+from .._values.errors import CompileError
+from .._values.text import one_line
+from .._values.types import DTYPES, CompileRequest, Target
+from .arguments import choose_inputs
+from .base import echo
+from .listing import format_bytes, print_table
+from .values import CallOptions
+
+__all__ = [
+    "build_bundle",
+    "emit_code",
+    "explain_call",
+    "list_bundle",
+    "list_classes",
+    "verify_bundle",
+]
+
+
+_EVERY = 10.0  # seconds between two lines that say how far a build is
+
+
+def _order(
+    targets: Sequence[str],
+    kernels: Sequence[str],
+    dtypes: Sequence[str],
+    views: bool,
+    full: bool,
+) -> building.Order:
+    unknown = [dtype for dtype in dtypes if dtype not in DTYPES and dtype != "all"]
+    if unknown:
+        raise click.BadParameter(
+            f"{unknown[0]!r} is no dtype; there are {', '.join(DTYPES)}, and all."
+        )
+    names = tuple(kernels) or tuple(libraries.catalog())
+    for name in names:
+        libraries.find(name)
+    return building.Order(
+        names,
+        tuple(DTYPES) if "all" in dtypes else tuple(dtypes),
+        tuple(sorted({Target.parse(text) for text in targets})),
+        views,
+        full,
+    )
+
+
+def list_classes(
+    *,
+    targets: Sequence[str],
+    kernels: Sequence[str],
+    dtypes: Sequence[str],
+    views: bool,
+    full: bool,
+    as_json: bool,
+    **_: Any,
+) -> None:
+    """Print what a build of this order compiles."""
+    order = _order(targets, kernels, dtypes, views, full)
+    found = building.wanted(order)
+    rows: list[dict[str, Any]] = [
+        {
+            "target": str(target),
+            "function": one.source,
+            "kernels": sorted(" ".join(pair) for pair in one.kernels),
+            "signature": _signature(one.request),
+            "constants": _constants(one.request),
+            "warps": one.request.num_warps,
+            "aligned": [list(aligned) for aligned in sorted(one.variants)],
+        }
+        for target, classes in found.items()
+        for one in classes
+    ]
+    if as_json:
+        echo(json.dumps({"coverage": _coverage(order), "classes": rows}, indent=1))
+        return
+    echo(_coverage(order))
+    for row in rows:
+        echo(
+            f"{row['target']}  {row['function']}({row['signature']})  {row['constants']}, "
+            f"{row['warps']} warps  for {', '.join(row['kernels'])}"
+        )
+        for aligned in row["aligned"]:
+            echo(f"    multiples of 16: {', '.join(aligned) or 'nothing assumed'}")
+    total = sum(len(row["aligned"]) for row in rows)
+    echo(f"{len(rows)} classes, {total} variants")
+
+
+def _coverage(order: building.Order) -> str:
+    lengths = "every" if order.full else "the usual"
+    return (
+        f"{', '.join(order.kernels)} on {', '.join(order.dtypes)}: "
+        f"{COVERAGE['views' if order.views else 'contiguous']}; {lengths} tile sizes of lengths up "
+        "to 32768 (matmul: 4096), and 64-bit indices. Not covered: arguments of different dtypes"
+        + ("" if order.views else ", other strides (--views)")
+        + ("" if order.full else ", few short rows at once (--full)")
+        + "."
+    )
+
+
+def _signature(request: CompileRequest) -> str:
+    def text(type_: Any) -> str:
+        return type_ if isinstance(type_, str) else f"({', '.join(map(text, type_))})"
+
+    return ", ".join(f"{n} {text(t)}" for n, t in request.signature if t != "constexpr")
+
+
+def _constants(request: CompileRequest) -> str:
+    return ", ".join(f"{n}={getattr(v, 'name', v)}" for n, v in request.constants)
+
+
+@contextlib.contextmanager
+def _progress() -> Iterator[Callable[[int, int, str], None]]:
+    """Yield a function that shows the progress of a build on the standard error.
+
+    On a terminal it shows a bar, elsewhere a line from time to time."""
+    if not sys.stderr.isatty():
+        with _Lines() as lines:
+            yield lines.show
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    words = TextColumn("{task.description}", markup=False)
+    with Progress(*columns, words, console=Console(stderr=True)) as bar:
+        task = bar.add_task("what is there to build", total=None)
+
+        def show(done: int, total: int, what: str) -> None:
+            bar.update(task, completed=done, total=total, description=one_line(what))
+
+        yield show
+
+
+class _Lines:
+    """A line at the start, every few seconds, also when nothing moves, and at the end."""
+
+    def __init__(self) -> None:
+        self._said = "looking for what is there to build"
+        self._start = time.monotonic()
+        self._shown = ""
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._tick, name="xtarget progress", daemon=True)
+
+    def __enter__(self) -> _Lines:
+        self._print()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        self._thread.join()
+        if self._said != self._shown:
+            self._print()
+
+    def show(self, done: int, total: int, what: str) -> None:
+        first = self._said.startswith("looking")
+        self._said = f"{done} of {total} variants, {what}"
+        if first:
+            self._print()
+
+    def _tick(self) -> None:
+        while not self._end.wait(_EVERY):
+            self._print()
+
+    def _print(self) -> None:
+        self._shown = self._said
+        seconds = time.monotonic() - self._start
+        with contextlib.suppress(OSError, ValueError):  # nobody reads it any more
+            echo(f"bundle build, {seconds:.0f} s: {one_line(self._shown)}", err=True)
+
+
+def build_bundle(
+    output: str,
+    *,
+    targets: Sequence[str],
+    kernels: Sequence[str],
+    dtypes: Sequence[str],
+    views: bool,
+    full: bool,
+    jobs: int | None,
+    timeout: float,
+    sign: str | None,
+    as_json: bool,
+) -> bool:
+    """Build, and show how far it is; whether every kernel compiled."""
+    order = _order(targets, kernels, dtypes, views, full)
+    workers = jobs or len(os.sched_getaffinity(0))
+    build = functools.partial(
+        building.build,
+        order,
+        Path(output),
+        workers=workers,
+        seconds=timeout,
+        key=None if sign is None else Path(sign),
+        made_by=f"xtarget {__version__}",
+    )
+    with _progress() as show:
+        report = build(progress=show)
+    for error in report.errors:
+        echo(f"error: {error}", err=True)
+    if as_json:
+        facts = {
+            "file": output,
+            "bytes": report.nbytes,
+            "variants": report.variants,
+            "from_cache": report.from_cache,
+            "compiled": report.compiled,
+            "up_to_date": report.up_to_date,
+            "errors": report.errors,
+        }
+        echo(json.dumps(facts, indent=1))
+    elif report.up_to_date:
+        echo(f"{output} is up to date, {format_bytes(report.nbytes)}.")
+    else:
+        echo(
+            f"{output}  {format_bytes(report.nbytes)}  {report.compiled} variants compiled, "
+            f"{report.from_cache} from the cache, {len(report.errors)} failed"
+        )
+    return not report.errors
+
+
+def verify_bundle(file: str) -> None:
+    """Read everything, and say whose signature it is."""
+    bundle = Bundle(Path(file))
+    count = 0
+    for target, variant in bundle.file.verify():
+        bundle.check(target, variant)
+        count += 1
+    signed = "not signed"
+    if bundle.file.signature:
+        signed = f"signed by {signing.verify(bundle.file)}"
+    echo(f"{file}: {count} binaries are as they were written; {signed}.")
+
+
+def list_bundle(file: str, variants: bool, as_json: bool) -> None:
+    """Print targets and kernels of a bundle."""
+    bundle = Bundle(Path(file))
+    rows = []
+    for target in bundle.targets:
+        section = bundle.file.sections[target]
+        if not variants:
+            for name, kernel in sorted(section.kernels.items()):
+                numbers = {k: kernel[k] for k in ("variants", "bytes", "dtypes")}
+                rows.append({"target": str(target), "kernel": name, **numbers})
+            continue
+        for record in bundle.file.records(target):
+            for variant in record["variants"]:
+                rows.append(
+                    {
+                        "target": str(target),
+                        "kernel": dict(record["parts"]).get("kernel", record["source"]),
+                        "aligned": variant["aligned"],
+                        "bytes": variant["binary"]["raw"],
+                        "packed": variant["binary"]["size"],
+                        "runs_on": _runs_on(target, variant),
+                        "key": record["key"],
+                    }
+                )
+    manifest = bundle.file.manifest
+    facts = {name: manifest.get(name) for name in ("made_by", "coverage", "depth", "dtypes")} | {
+        "signer": bundle.signer,
+        "bytes": os.path.getsize(file),
+    }
+    if as_json:
+        echo(json.dumps({**facts, "contents": rows}, indent=1))
+        return
+    echo(
+        f"{file}: {format_bytes(os.path.getsize(file))}, made by {facts['made_by']}, "
+        + _signed(bundle)
+    )
+    echo(f"covers: {facts['coverage']} ({facts['depth']} tile sizes)")
+    if rows:
+        columns = tuple(rows[0])
+        print_table(columns, [[_cell(row[c]) for c in columns] for row in rows])
+
+
+def _signed(bundle: Bundle) -> str:
+    if bundle.signer:
+        return f"signed by {bundle.signer}"
+    if bundle.file.signature:
+        return "with a signature that nobody checked (XTARGET_TRUST is not set)"
+    return "not signed"
+
+
+def _cell(value: Any) -> str:
+    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _runs_on(target: Target, variant: Mapping[str, Any]) -> str:
+    return describe(target, bool(variant.get("arch_specific")), variant.get("portable_arch"))
+
+
+def emit_code(file: str, folder: str, kernels: Sequence[str], driver: str) -> None:
+    """Write C code and say what was written."""
+    from .._bundle.builder.c_source import emit_c
+
+    done = emit_c(Bundle(Path(file)), Path(folder), kernels, driver)
+    for path, content in done.files:
+        echo(f"{path}  {content}")
+    for name, why in done.left_out.items():
+        echo(f"left out  {name}: {why}")
+
+
+def explain_call(
+    kernel: str,
+    target: str | None,
+    call_options: CallOptions,
+    as_json: bool,
+) -> None:
+    """Print for each launch of a call what would serve it and what would not."""
+    from .._launch import planning
+
+    goal = Target.parse(target) if target else _device_target()
+    inputs = choose_inputs(kernel, call_options)
+    found: list[dict[str, Any]] = []
+    for request in planning.compile_requests(
+        libraries.find(kernel), inputs.args, inputs.options, goal
+    ):
+        offers = [
+            {
+                "bundle": str(c.bundle.path),
+                "target": str(c.target),
+                "form": c.form,
+                "aligned": list(c.aligned),
+                "reason": c.reason,
+            }
+            for c in reader.candidates(request, goal)
+        ]
+        found.append(
+            {
+                "function": request.source.name,
+                "signature": _signature(request),
+                "constants": _constants(request),
+                "aligned": list(request.aligned),
+                "source": _source(request, goal, offers),
+                "offers": offers,
+            }
+        )
+    if as_json:
+        echo(json.dumps(found, indent=1))
+        return
+    for launch in found:
+        echo(f"{launch['function']}({launch['signature']})  {launch['constants']}")
+        echo(f"  multiples of 16: {', '.join(launch['aligned']) or 'none'}")
+        echo(f"  taken from: {launch['source']}")
+        for number, offer in enumerate(launch["offers"]):
+            verdict = f"rejected: {offer['reason']}"
+            if offer["form"]:
+                assumed = ", ".join(offer["aligned"]) or "nothing"
+                verdict = (
+                    f"{'taken' if not number else 'also fits'}: {offer['form']}, assumes {assumed}"
+                )
+            echo(f"  {offer['bundle']}  {offer['target']}  {verdict}")
+
+
+def _device_target() -> Target:
+    return registry.open_device(registry.default_device()).info.target
+
+
+def _source(request: CompileRequest, target: Target, offers: Sequence[Mapping[str, Any]]) -> str:
+    if offers and offers[0]["form"]:
+        return f"the bundle {offers[0]['bundle']}"
+    compiler = registry.compiler(target.vendor)
+    parts = keys.key_parts(request, target, compiler.fingerprint)
+    name = request.source.name
+    if _cache.default_cache().get(target, name, _cache.key_of(parts)) is not None:
+        return "the cache"
+    if target.arch not in compiler.archs():
+        raise CompileError(f"no bundle and no cache has it, and no compiler knows {target}.")
+    return "the compiler, when it is first called"

@@ -1,0 +1,151 @@
+"""`xtarget bundle …` and `xtarget explain`: what the commands take. What they do is in
+`_cli.bundle`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from .base import EXIT_ERROR, Command, Group, folder_option, json_option, layout_options
+from .values import seconds
+
+__all__ = ["bundle", "explain"]
+
+
+def _words(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    """Repeated options and lists with commas, in one."""
+    return tuple(dict.fromkeys(w.strip() for text in value for w in text.split(",") if w.strip()))
+
+
+@click.group(cls=Group)
+def bundle() -> None:
+    """One file with the binaries of many kernels for several targets."""
+
+
+@bundle.command()
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="The bundle to write."
+)
+@click.option(
+    "--target",
+    "targets",
+    multiple=True,
+    required=True,
+    callback=_words,
+    metavar="TARGET,…",
+    help="What to build for, for example nvidia:sm_80,amd:gfx942,intel:spirv64. Repeatable.",
+)
+@click.option(
+    "--kernel",
+    "kernels",
+    multiple=True,
+    callback=_words,
+    metavar="NAME,…",
+    help="Only these kernels. Repeatable.",
+)
+@click.option(
+    "--dtype",
+    "dtypes",
+    multiple=True,
+    callback=_words,
+    default=("float32",),
+    show_default=True,
+    metavar="DTYPE,…",
+    help="Element types of the arrays; `all` is every one that a kernel takes. Repeatable.",
+)
+@click.option("--views", is_flag=True, help="Strided arrays of 1 to 4 dimensions too.")
+@click.option("--full", is_flag=True, help="Every tile size that a plan can choose, not the usual.")
+@click.option("--jobs", type=click.IntRange(1), help="Processes. Default: one for each CPU.")
+@click.option(
+    "--timeout",
+    default="120",
+    show_default=True,
+    metavar="SECONDS",
+    callback=seconds,
+    help="Processor time that one compilation may take.",
+)
+@click.option("--list", "only_list", is_flag=True, help="Print what would be built; build nothing.")
+@click.option(
+    "--sign",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="KEY",
+    help="Sign with this Ed25519 private key (PEM).",
+)
+@json_option
+def build(output: str | None, only_list: bool, **given: Any) -> None:
+    """Compile kernels for several targets into one file. Needs no GPU.
+
+    Builds what calls on C-contiguous arrays of one dtype reach: `--list` prints every class of
+    specializations, with which values each variant takes for multiples of 16. A kernel that does
+    not compile is left out and said, and the exit code is 1. Done again, it compiles what changed.
+
+    Example: xtarget bundle build -o kernels.xtb --target h200,mi300x,intel
+    """
+    from .bundle import build_bundle, list_classes
+
+    if only_list:
+        list_classes(**given)
+        return
+    if output is None:
+        raise click.UsageError("Missing option '-o' / '--output' (or --list).")
+    if not build_bundle(output, **given):
+        raise click.exceptions.Exit(EXIT_ERROR)
+
+
+@bundle.command("ls")
+@click.argument("file", type=click.Path(dir_okay=False))
+@click.option("--variants", is_flag=True, help="Every variant, not the sums.")
+@json_option
+def list_(file: str, variants: bool, as_json: bool) -> None:
+    """List what a bundle holds, and for each target where else its binaries run."""
+    from .bundle import list_bundle
+
+    list_bundle(file, variants, as_json)
+
+
+@bundle.command()
+@click.argument("file", type=click.Path(dir_okay=False))
+def verify(file: str) -> None:
+    """Read all of a bundle and check every digest, and the signature if there is one."""
+    from .bundle import verify_bundle
+
+    verify_bundle(file)
+
+
+@bundle.command("emit-c")
+@click.argument("file", type=click.Path(dir_okay=False))
+@folder_option
+@click.option(
+    "--kernel", "kernels", multiple=True, callback=_words, metavar="NAME,…", help="Only these."
+)
+@click.option(
+    "--driver",
+    type=click.Choice(["cuda", "hip"]),
+    default="cuda",
+    show_default=True,
+    help="Whose driver the C code loads its binaries through.",
+)
+def emit_c(file: str, folder: str, kernels: tuple[str, ...], driver: str) -> None:
+    """Write C functions, one for each kernel and dtype, with a bundle's binaries inside.
+
+    The code opens the driver's library when it is first called, and links with nothing but libc.
+    """
+    from .bundle import emit_code
+
+    emit_code(file, folder, kernels, driver)
+
+
+@click.command(cls=Command)
+@click.argument("kernel")
+@click.option("--target", metavar="TARGET", help="Default: that of the default device.")
+@layout_options
+@json_option
+def explain(kernel: str, target: str | None, **given: Any) -> None:
+    """Say where the binaries of a call come from: which bundle, cache or compiler, and why.
+
+    XTARGET_BUNDLES names the bundles that are asked.
+    """
+    from .bundle import explain_call
+
+    explain_call(kernel, target, **given)

@@ -1,0 +1,167 @@
+"""`xtarget cache ...`: what the commands are called and take. What they do is in `_cli.cache`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from .base import Group, echo, json_option, layout_options
+from .values import CallOptions
+
+__all__ = ["cache"]
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+
+
+def _age(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
+    """`45s`, `30m`, `12h`, `7d`, `2w` in seconds."""
+    if value is None:
+        return None
+    match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,6})?)\s*([smhdw])", value.strip().lower())
+    if match is None:
+        raise click.BadParameter(
+            f"{value!r} is no age. Write a number with s, m, h, d or w, for example 7d.", ctx, param
+        )
+    return float(match[1]) * _SECONDS[match[2]]
+
+
+def _size(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
+    from .._values.environment import parse_bytes
+
+    try:
+        return None if value is None else parse_bytes(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, param) from None
+
+
+def _filters(function: _F) -> _F:
+    for option in (
+        click.option("--newer", metavar="AGE", callback=_age, help="Used within, for example 1h."),
+        click.option("--older", metavar="AGE", callback=_age, help="Not used for, such as 7d."),
+        click.option("--kernel", metavar="NAME", help="Entries of this kernel."),
+        click.option("--target", metavar="TARGET", help="Entries of nvidia, or nvidia:sm_90."),
+    ):
+        function = option(function)
+    return function
+
+
+@click.group(cls=Group)
+def cache() -> None:
+    """The cache of compiled kernels on disk."""
+
+
+@cache.command()
+@json_option
+def path(as_json: bool) -> None:
+    """Print the cache's folder."""
+    import json
+
+    import xtarget
+
+    folder = str(xtarget.cache_dir())
+    echo(json.dumps({"path": folder}) if as_json else folder)
+
+
+@cache.command()
+@_filters
+@json_option
+def ls(as_json: bool, **chosen: Any) -> None:
+    """List the entries of the cache's own folder, the most recently used first."""
+    from .cache import list_entries
+
+    list_entries(chosen, as_json)
+
+
+@cache.command()
+@json_option
+def stats(as_json: bool) -> None:
+    """Print how much is in the cache, by target, and how it is set up.
+
+    Hits and misses are counted in the processes that have them: `xtarget.cache_stats()`.
+    """
+    from .cache import show_stats
+
+    if not show_stats(as_json):
+        raise click.exceptions.Exit(1)
+
+
+@cache.command()
+@_filters
+@click.option(
+    "--recompile",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=0,
+    help="Compile N of them again, chosen at random, and compare.",
+)
+@json_option
+def verify(recompile: int, as_json: bool, **chosen: Any) -> None:
+    """Read entries as a process that needs them would; exit with 1 if one is not right.
+
+    Changes nothing: a damaged entry is set aside by the first process that needs it. With
+    --recompile, entries of the libraries that are loaded are compiled again, and one that differs
+    is set aside: its key lacks something that it was made from.
+    """
+    from .cache import verify_entries
+
+    if not verify_entries(chosen, recompile, as_json):
+        raise click.exceptions.Exit(1)
+
+
+@cache.command()
+@_filters
+@click.option(
+    "--size",
+    "max_bytes",
+    metavar="SIZE",
+    callback=_size,
+    help="Keep at most this much, for example 500M. Default: XTARGET_CACHE_SIZE.",
+)
+@json_option
+def prune(max_bytes: int | None, as_json: bool, **chosen: Any) -> None:
+    """Remove the chosen entries, then the least recently used ones until the rest fits.
+
+    Also what killed processes left behind. Entries in use stay.
+
+    Example: xtarget cache prune --older 30d
+    """
+    from .cache import prune_entries
+
+    prune_entries(max_bytes, chosen, as_json)
+
+
+@cache.command()
+@_filters
+@json_option
+def clear(as_json: bool, **chosen: Any) -> None:
+    """Remove the chosen entries; all of them, and the quarantine, when nothing is chosen."""
+    from .cache import clear_entries
+
+    clear_entries(chosen, as_json)
+
+
+@cache.command()
+@click.argument("kernel")
+@click.option("--target", metavar="TARGET", help="Default: the default device's.")
+@layout_options
+@json_option
+def why(
+    kernel: str,
+    target: str | None,
+    call_options: CallOptions,
+    as_json: bool,
+) -> None:
+    """Say whether a call of KERNEL finds its binary, and for a miss what differs from the nearest.
+
+    Compiles nothing. Exits with 1 for a miss.
+
+    Example: xtarget cache why add --shape 4096 --dtype float16 --target nvidia:sm_90
+    """
+    from .cache import explain_call
+
+    if not explain_call(kernel, target, call_options, as_json):
+        raise click.exceptions.Exit(1)

@@ -1,0 +1,246 @@
+"""The command line: what the commands are called and take. What they do is in the files beside it,
+imported when a command runs, so that `xtarget devices` does not pay for what `xtarget run` needs.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import NoReturn
+
+import click
+
+from .. import __version__
+from .._values.errors import NoDeviceError, XTargetError
+from .base import EXIT_ERROR, Group, drop_standard_output, echo, folder_option, open_standard_files
+from .base import json_option as _json
+from .base import layout_options as _layout
+from .cache_commands import cache
+from .values import CallOptions
+
+__all__ = ["EXIT_ERROR", "EXIT_NO_DEVICE", "EXIT_USAGE", "main"]
+
+EXIT_USAGE, EXIT_NO_DEVICE = 2, 3
+
+
+class _Main(Group):
+    """The outermost group; the commands of `bundle_commands` come in when they are asked for."""
+
+    later = ("bundle", "explain")
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        self._load()
+        return super().list_commands(ctx)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in self.later:
+            self._load()
+        return super().get_command(ctx, cmd_name)
+
+    def _load(self) -> None:
+        from .bundle_commands import bundle, explain
+
+        self.add_command(bundle)
+        self.add_command(explain)
+
+
+def main(args: list[str] | None = None, prog_name: str = "xtarget") -> NoReturn:
+    """Run the command line and leave the process with its exit code."""
+    open_standard_files()
+    words = sys.argv[1:] if args is None else args
+    state = {"debug": False, "json": "--json" in words}
+    try:
+        sys.exit(cli.main(args, prog_name, standalone_mode=False, obj=state) or 0)
+    except click.ClickException as error:
+        error.show()
+        _leave(error.format_message(), error.exit_code, state)
+    except (click.Abort, KeyboardInterrupt):
+        echo("interrupted", err=True)
+        _leave("interrupted", 130, state)
+    except (XTargetError, OSError, MemoryError) as error:
+        if state["debug"]:
+            raise
+        text = str(error)
+        if isinstance(error, MemoryError) and not isinstance(error, XTargetError):
+            text = f"this machine has not enough memory: {text or 'none left'}. Choose a smaller "
+            text += "--shape."
+        echo(f"error: {text}", err=True)
+        _leave(text, EXIT_NO_DEVICE if isinstance(error, NoDeviceError) else EXIT_ERROR, state)
+
+
+def _leave(text: str, code: int, state: dict[str, bool]) -> NoReturn:
+    """End with an exit code; with --json, what reads the standard output sees why."""
+    if state["json"]:
+        import json
+
+        try:
+            echo(json.dumps({"error": text}))
+        except OSError:  # that is perhaps what the error is about
+            drop_standard_output()
+    sys.exit(code)
+
+
+# --------------------------------------------------------------------------------------- commands
+
+
+@click.group(cls=_Main, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="xtarget")
+def cli() -> None:
+    """One Triton kernel library on NVIDIA, AMD and Intel GPUs and any CPU.
+
+    Exit codes: 0 done; 1 an error, or a wrong result with --check; 2 bad usage; 3 no device.
+    """
+
+
+@cli.command()
+@click.option("--all", "everything", is_flag=True, help="Emulated devices too.")
+@_json
+def devices(everything: bool, as_json: bool) -> None:
+    """List the devices, and why the vendors without one have none.
+
+    The device marked with * is the one that is used when none is named; XTARGET_DEVICE=NAME
+    changes it. Exits with 3 when there is no device at all.
+    """
+    from .listing import list_devices
+
+    if not list_devices(as_json, everything):
+        raise click.exceptions.Exit(EXIT_NO_DEVICE)
+
+
+@cli.command()
+@_json
+def kernels(as_json: bool) -> None:
+    """List the kernels: category, arguments, dtypes, formula.
+
+    An argument that ends in ? may be left out. dtypes: integers are int8 to int64 and uint8 to
+    uint64, floats float16, bfloat16, float32 and float64, numbers both, all those and bool; --json
+    lists them one by one.
+    """
+    from .listing import list_kernels
+
+    list_kernels(as_json)
+
+
+@cli.command()
+@click.argument("kernel")
+@_layout
+@click.option("--device", metavar="NAME", help="For example nvidia:0; see `xtarget devices`.")
+@click.option(
+    "--seed",
+    default=0,
+    show_default=True,
+    type=click.IntRange(min=0),
+    help="Seed of the random input.",
+)
+@click.option("--check", is_flag=True, help="Compare with NumPy in float64; exit 1 if wrong.")
+@_json
+def run(
+    kernel: str,
+    call_options: CallOptions,
+    device: str | None,
+    seed: int,
+    check: bool,
+    as_json: bool,
+) -> None:
+    """Run KERNEL once on random input, and some more times for the clock.
+
+    Example: xtarget run add --shape 1048576 --dtype float32 --check
+    """
+    from .run import run_kernel
+
+    if not run_kernel(kernel, call_options, device, seed, check, as_json):
+        raise click.exceptions.Exit(EXIT_ERROR)
+
+
+@cli.command("compile")
+@click.argument("kernel")
+@click.option(
+    "--target",
+    "targets",
+    multiple=True,
+    required=True,
+    metavar="TARGET",
+    help="For example nvidia:sm_90, amd:gfx942, intel:spirv64, h200. Repeatable.",
+)
+@folder_option
+@_layout
+@_json
+def compile_(
+    kernel: str,
+    targets: tuple[str, ...],
+    folder: str,
+    call_options: CallOptions,
+    as_json: bool,
+) -> None:
+    """Compile KERNEL for one or more targets. Needs no GPU.
+
+    Writes KERNEL-ARCH.cubin and .ptx, .hsaco, or .spv, each with a .json that says all that
+    loading and launching needs. Two targets of one arch get the vendor into their names; a kernel
+    of several launches gets a number for each.
+
+    Example: xtarget compile add --target nvidia:sm_90 --target amd:gfx942 -o out
+    """
+    from .compile import compile_kernel
+
+    compile_kernel(kernel, targets, folder, call_options, as_json)
+
+
+@cli.command()
+@click.argument("kernel")
+@click.option("--target", required=True, metavar="TARGET", help="For example nvidia:sm_90.")
+@click.option(
+    "--stage",
+    default="asm",
+    show_default=True,
+    type=click.Choice(["ttir", "ttgir", "llir", "asm", "resources"]),
+    help="asm is PTX, AMDGCN or SPIR-V text; resources is registers, spills, shared memory.",
+)
+@_layout
+@_json
+def show(
+    kernel: str,
+    target: str,
+    stage: str,
+    call_options: CallOptions,
+    as_json: bool,
+) -> None:
+    """Show a compiler stage of KERNEL, or what its binary uses. Needs no GPU."""
+    from .compile import show_kernel
+
+    show_kernel(kernel, target, stage, call_options, as_json)
+
+
+cli.add_command(cache)
+
+
+@cli.group()
+def ci() -> None:
+    """For continuous integration."""
+
+
+@ci.command()
+@click.option(
+    "--file",
+    "file",
+    type=click.Path(dir_okay=False),
+    help="The matrix as data. Default: ci/matrix.toml of this folder or of xtarget's checkout.",
+)
+@click.option("--hosted", is_flag=True, help="Only jobs that need no runner of our own.")
+@click.option("--scheduled", is_flag=True, help="With the jobs that run by the clock only.")
+@click.option("--pretty", is_flag=True, help="On many lines, for people.")
+def matrix(file: str | None, hosted: bool, scheduled: bool, pretty: bool) -> None:
+    """Print the job matrix as the JSON that a CI runner takes ({"include": [...]})."""
+    import json
+
+    from .matrix import job_matrix
+
+    jobs = job_matrix(file, hosted_only=hosted, scheduled=scheduled)
+    echo(json.dumps(jobs, indent=2 if pretty else None))
+
+
+@cli.command()
+@_json
+def info(as_json: bool) -> None:
+    """Print the versions and settings that a bug report needs."""
+    from .listing import print_info
+
+    print_info(as_json)

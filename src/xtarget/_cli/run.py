@@ -1,0 +1,246 @@
+"""`xtarget run`: random input, a first and some warm runs, and the comparison with NumPy."""
+
+from __future__ import annotations
+
+import json
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+import xtarget
+
+from .._arrays.dtypes import numpy_dtype
+from .._devices import registry
+from .._kernels import libraries
+from .._launch import planning
+from .._values.errors import ArgumentError, XTargetError
+from .._values.types import DTYPES, DeviceInfo
+from ..spec import ArrayType
+from .arguments import Inputs, choose_inputs
+from .base import echo
+from .values import CallOptions
+
+__all__ = ["Comparison", "compare", "random_array", "run_kernel"]
+
+#: Allowed error of a result of this dtype against float64, relative to the value and, for values
+#: that cancel to nearly nothing, to the mean magnitude of the result. A few units in the last
+#: place of the dtype; float32 sums and dot products over some thousand terms lose about 100.
+TOLERANCE = {"float64": 1e-12, "float32": 1e-5, "float16": 3e-3, "bfloat16": 2.5e-2}
+_WARM_SECONDS, _WARM_RUNS = 0.5, 20
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A result against the reference: largest absolute error, largest error relative to what is
+    allowed (1 is just allowed), and how many elements are beyond that."""
+
+    ok: bool
+    max_abs_error: float
+    of_tolerance: float
+    wrong: int
+    size: int
+    tolerance: float
+
+
+def random_array(layout: ArrayType, rng: np.random.Generator) -> np.ndarray[Any, Any]:
+    """Normal deviates for floats, small whole numbers for integers, coin tosses for bool."""
+    dtype, kind = numpy_dtype(layout.dtype), DTYPES[layout.dtype].kind
+    if kind == "b":
+        return rng.integers(0, 2, layout.shape).astype(dtype)
+    if kind in "iu":
+        return rng.integers(0 if kind == "u" else -100, 101, layout.shape).astype(dtype)
+    return rng.standard_normal(layout.shape).astype(dtype)
+
+
+def compare(result: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> Comparison:
+    """Compare with the reference's answer: floats within `TOLERANCE`, all else exactly. NaN and
+    infinities have to be in the same places."""
+    if result.shape != np.shape(expected):
+        raise ArgumentError(
+            f"the result has shape {result.shape}, the reference gives {np.shape(expected)}."
+        )
+    tolerance = TOLERANCE.get(result.dtype.name, 0.0)
+    if not tolerance:
+        exact = np.asarray(expected).astype(result.dtype)
+        wrong = int(np.count_nonzero(result != exact))
+        off = np.abs(result.astype(np.float64) - exact.astype(np.float64))
+        worst = float(off.max()) if result.size else 0.0
+        return Comparison(wrong == 0, worst, float("inf") if wrong else 0.0, wrong, result.size, 0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        # what overflows the dtype is an infinity in the right answer too
+        representable = np.asarray(expected).astype(result.dtype).astype(np.float64)
+        got, want = result.astype(np.float64), np.asarray(expected, np.float64)
+        finite = np.isfinite(got) & np.isfinite(representable)
+        same = (got == representable) | (np.isnan(got) & np.isnan(representable))
+        magnitude = float(np.abs(want[finite]).mean()) if finite.any() else 0.0
+        error = np.abs(got - want)[finite]
+        allowed = tolerance * (np.abs(want[finite]) + magnitude)
+        share = np.divide(error, allowed, out=np.zeros_like(error), where=allowed > 0)
+        share[(allowed == 0) & (error > 0)] = np.inf
+    wrong = int(np.count_nonzero(~finite & ~same)) + int(np.count_nonzero(share > 1))
+    if np.count_nonzero(~finite & ~same):
+        share = np.append(share, np.inf)
+    return Comparison(
+        wrong == 0,
+        float(error.max()) if error.size else 0.0,
+        float(share.max()) if share.size else 0.0,
+        wrong,
+        result.size,
+        tolerance,
+    )
+
+
+def _timed(call: Callable[[], Any]) -> tuple[Any, float]:
+    start = time.perf_counter()
+    result = call()
+    return result, time.perf_counter() - start
+
+
+def _expected(
+    reference: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]
+) -> tuple[np.ndarray[Any, Any], ...]:
+    wide = [
+        a.astype(np.float64)
+        if isinstance(a, np.ndarray) and DTYPES[a.dtype.name].kind == "f"
+        else a
+        for a in args
+    ]
+    # a division by zero and the mean of nothing are the input's, and compared
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        answer = reference(*wide, **options)
+    return tuple(map(np.asarray, answer)) if isinstance(answer, tuple) else (np.asarray(answer),)
+
+
+def _compare_all(
+    inputs: Inputs, args: Sequence[Any], results: Sequence[np.ndarray[Any, Any]]
+) -> list[Comparison]:
+    """Compare each result with what the kernel's reference says.
+
+    Raises:
+        XTargetError: the reference, which may be a user's, fails or gives something else.
+    """
+    assert inputs.spec.reference is not None
+    try:
+        expected = _expected(inputs.spec.reference, args, inputs.options)
+        if len(expected) != len(results):
+            raise ArgumentError(f"it gives {len(expected)} results, the kernel {len(results)}")
+        return [compare(r, e) for r, e in zip(results, expected, strict=True)]
+    except MemoryError:
+        raise  # says nothing of the reference
+    except Exception as error:
+        said = str(error) if isinstance(error, XTargetError) else f"{type(error).__name__}: {error}"
+        raise XTargetError(
+            f"the result of {inputs.spec.name} cannot be checked with its reference: "
+            f"{said.rstrip('.')}. Correct the `reference` of its spec, or leave --check out."
+        ) from error
+
+
+def _input(layout: ArrayType, rng: np.random.Generator) -> np.ndarray[Any, Any]:
+    try:
+        return random_array(layout, rng)
+    except (MemoryError, ValueError) as error:  # ValueError: more than NumPy can count
+        raise ArgumentError(
+            f"an input of shape {layout.shape} does not fit this machine's memory: {error}. "
+            "Choose a smaller --shape."
+        ) from error
+
+
+def _check_size(kernel: str, inputs: Inputs, info: DeviceInfo) -> None:
+    """Refuse what cannot fit the device before gigabytes of random input are made for it.
+
+    Raises:
+        ArgumentError: the shapes do not go together, or the arrays are larger than the memory.
+    """
+    registered = libraries.find(kernel)
+    plan, types, _ = planning.plan_of_layouts(registered, inputs.args, inputs.options, info.target)
+    arrays = [a for a in (*types, *plan.outputs) if isinstance(a, ArrayType)]
+    nbytes = sum(a.size * a.itemsize for a in arrays)
+    if 0 < info.memory_bytes < nbytes:
+        raise ArgumentError(
+            f"{kernel} needs {nbytes / 2**30:,.1f} GiB for "
+            f"{', '.join(f'{a.dtype}{list(a.shape)}' for a in arrays)}, and {info.name} has "
+            f"{info.memory_bytes / 2**30:,.1f} GiB. Choose a smaller --shape."
+        )
+
+
+def run_kernel(
+    kernel: str,
+    call_options: CallOptions,
+    device: str | None,
+    seed: int,
+    check: bool,
+    as_json: bool,
+) -> bool:
+    """Run, time, compare, print; False when the result is wrong."""
+    inputs = choose_inputs(kernel, call_options)
+    if check and inputs.spec.reference is None:
+        raise ArgumentError(
+            f"kernel {kernel} has no reference to check against. Give its spec a `reference`, or "
+            "leave --check out."
+        )
+    name = registry.default_device() if device is None else registry.find_device(device)
+    info = registry.open_device(name).info
+    _check_size(kernel, inputs, info)
+    rng = np.random.default_rng(seed)
+    args = [_input(a, rng) if isinstance(a, ArrayType) else a for a in inputs.args]
+
+    def call() -> Any:
+        return xtarget.run(kernel, *args, device=name, **inputs.options)
+
+    output, first = _timed(call)
+    warm: list[float] = []
+    spent = 0.0
+    while len(warm) < _WARM_RUNS and spent < _WARM_SECONDS:
+        warm.append(_timed(call)[1])
+        spent += warm[-1]
+    results = tuple(map(np.asarray, output)) if isinstance(output, tuple) else (np.asarray(output),)
+    comparisons = _compare_all(inputs, args, results) if check else []
+    ok = all(c.ok for c in comparisons)
+    if as_json:
+        facts = {
+            "kernel": kernel,
+            "arguments": inputs.describe(),
+            "device": name,
+            "target": str(info.target),
+            "product": info.product,
+            "runs_on": info.runs_on,
+            "results": [{"dtype": r.dtype.name, "shape": list(r.shape)} for r in results],
+            "first_run_s": first,
+            "warm_run_s": min(warm),
+            "seed": seed,
+            "check": [_finite(asdict(c)) for c in comparisons] if check else None,
+            "ok": ok,
+        }
+        echo(json.dumps(facts, indent=2))
+        return ok
+    echo(f"{kernel}({inputs.describe()}) on {name} ({info.product}, {info.runs_on})")
+    for result in results:
+        echo(f"result      {result.dtype.name}{list(result.shape)}")
+    echo(f"first run   {_milliseconds(first)}   compiles or loads, copies in and out")
+    echo(f"warm run    {_milliseconds(min(warm))}   best of {len(warm)}, copies in and out")
+    for c in comparisons:
+        if c.ok:
+            echo(
+                f"check       right: max error {c.max_abs_error:.3g} against NumPy in float64"
+                + (f", {c.of_tolerance:.2g} of what is allowed" if c.tolerance else "")
+            )
+        else:
+            echo(
+                f"check       WRONG: {c.wrong} of {c.size} elements, max error "
+                f"{c.max_abs_error:.3g} against NumPy in float64"
+            )
+    return ok
+
+
+def _finite(facts: dict[str, Any]) -> dict[str, Any]:
+    """JSON has no infinity."""
+    return {k: None if isinstance(v, float) and not np.isfinite(v) else v for k, v in facts.items()}
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{seconds * 1e3:8.3f} ms"

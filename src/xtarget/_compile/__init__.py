@@ -1,0 +1,1 @@
+"""From a compile request to a loaded function: memory, cache, bundles, compilers."""

@@ -1,0 +1,348 @@
+"""From a compile request to a loaded function: memory, then disk, then the compiler."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from .. import _cache
+from .._cache.counters import count
+from .._devices import registry
+from .._system.importing import INTERRUPTED
+from .._system.life import in_forked_child
+from .._system.locks import Lock
+from .._values import environment
+from .._values.errors import CompileError, LoadError, NoCompilerError
+from .._values.types import Artifact, CompileRequest, Constant, Target
+from ..targets._triton.toolchain import say_once
+from ..targets.base import Compiler, CompilesAtLoad, Device, Function, Settles, Stays
+from .keys import TOOLCHAIN, key_parts, settled, why_not_kept
+
+__all__ = ["artifact", "check_frozen", "function", "load"]
+
+#: How often a compilation begins anew because what it reads has changed meanwhile.
+_TRIES = 4
+_NO_OPTIONS: Mapping[str, Constant] = MappingProxyType({})
+
+#: Functions of devices, by request; a fork's child keeps them alive and unused.
+_functions: dict[tuple[str, CompileRequest], Function] = {}
+#: A lock for each key that is being made, and how many threads want it.
+_locks: dict[object, tuple[Lock, int]] = {}
+_guard = Lock()
+
+
+_kept: list[dict[tuple[str, CompileRequest], Function]] = []
+
+
+def _in_forked_child() -> None:
+    _kept.append(dict(_functions))
+    _functions.clear()
+
+
+# threads that make something are the parent's
+in_forked_child(_locks.clear)
+registry.after_fork.append(_in_forked_child)
+
+
+def _drop_functions(device: str) -> None:
+    for key in [k for k in list(_functions) if k[0] == device]:
+        _functions.pop(key, None)
+
+
+registry.on_lost.append(_drop_functions)
+
+
+@contextlib.contextmanager
+def _single_flight(key: object, name: str) -> Iterator[None]:
+    """One thread at a time for each key.
+
+    Raises:
+        CompileError: this thread has it already, so that who asks was called from in there.
+    """
+    with _guard:
+        lock, wanted = _locks.get(key) or (Lock(), 0)
+        _locks[key] = lock, wanted + 1
+    try:
+        if lock.mine:
+            raise CompileError(
+                f"the kernel {name} is needed while this thread is compiling or loading it: "
+                f"{INTERRUPTED}"
+            )
+        with lock:
+            yield
+    finally:
+        with _guard:
+            lock, wanted = _locks.pop(key, (lock, 1))
+            if wanted > 1:
+                _locks[key] = lock, wanted - 1
+
+
+def _offered(request: CompileRequest, target: Target) -> Artifact | None:
+    """Return an artifact from the bundles. Without a bundle, the reader is not imported."""
+    if "xtarget._bundle.reader" not in sys.modules and not environment.bundles():
+        return None
+    from .._bundle import reader
+
+    return reader.find(request, target)
+
+
+def _why_no_bundle(request: CompileRequest, target: Target) -> str:
+    from .._bundle import reader
+
+    return reader.why_not(request, target)
+
+
+def artifact(
+    request: CompileRequest,
+    target: Target,
+    *,
+    keep_stages: bool = False,
+    bundled: bool = False,
+    options: Mapping[str, Constant] = _NO_OPTIONS,
+    device: Device | None = None,
+) -> Artifact:
+    """The compiled kernel, from the cache or from the compiler.
+
+    Args:
+        bundled: ask the loaded bundles first. What they give may be for an older arch of the same
+            family, or PTX, and may assume less than the request: right to run, but not what
+            compiling gives.
+        options: of the compiler, of requests that do not say them.
+        device: that will load it; it is told when something is compiled.
+
+    Raises:
+        CompileError: it does not compile, or there is neither a binary nor a compiler.
+        LoadError: the bundle that has it is damaged.
+        UnknownTargetError: nobody compiles for this target.
+    """
+    if bundled:
+        offered = _offered(request, target)
+        if offered is not None:
+            return _with_declared_stores(request, offered)
+    if options:
+        merged = {**options, **dict(request.options)}
+        request = replace(request, options=tuple(sorted(merged.items())))
+    compiler = registry.compiler(target.vendor)
+    if keep_stages:  # stages are not cached; the binary is the same
+        check_frozen(request, target)
+        made = _compile(compiler, request, target, keep_stages=True)[0]
+        return _with_declared_stores(request, made)
+    for _ in range(_TRIES):
+        found, now = _cached(compiler, request, target, device)
+        if found is not None:
+            return _with_declared_stores(request, found)
+        request = now
+    raise CompileError(
+        f"kernel {request.source.name} ({request.source.path}) changed each time that it was to be "
+        "compiled: a value that it reads is set all the time. Set it once, then call again."
+    )
+
+
+def _with_declared_stores(request: CompileRequest, made: Artifact) -> Artifact:
+    """The artifact, if its kernel writes to what the request says it may.
+
+    Raises:
+        CompileError: it writes to another array: one that is not copied back where arrays are
+            copied to the device, and that others may read meanwhile.
+    """
+    for parameter in made.parameters:
+        wrong = request.writes is not None and parameter.name not in request.writes
+        if wrong and parameter.hidden is None and set(parameter.access or "") & set("wa"):
+            where = f" (line {parameter.stored})" if parameter.stored else ""
+            raise CompileError(
+                f"kernel {request.source.name} ({request.source.path}) stores to "
+                f"{parameter.name}{where}, which its spec declares as an input. Declare it: "
+                f'updates=("{parameter.name}",), or make it an output.'
+            )
+    return made
+
+
+def _cached(
+    compiler: Compiler, request: CompileRequest, target: Target, device: Device | None
+) -> tuple[Artifact | None, CompileRequest]:
+    """The artifact; or None and what the request has become, because what was imported for it is
+    not what it was made from."""
+    cache = _cache.default_cache()
+    toolchain = compiler.fingerprint
+    parts = key_parts(request, target, toolchain)
+    key = _cache.key_of(parts)
+    name = request.source.name
+    with _single_flight(key, name):
+        why_not = why_not_kept(request, toolchain)
+        if why_not:
+            check_frozen(request, target)
+            made = _compile(compiler, request, target, device=device)[0]
+            say_once(f"{name} is compiled in each process anew and not kept: {why_not}")
+            return made, request
+        found = cache.get(target, name, key)
+        if found is not None:
+            if environment.cache_audit():
+                from .audit import audited  # a few programs ask for it
+
+                found = audited(found, compiler, request, target, key)
+            return found, request
+        with cache.flight(target, name, key):
+            found = cache.get(target, name, key, again=True) or cache.fetch(target, name, key)
+            if found is not None:
+                return found, request
+            try:
+                check_frozen(request, target)
+                now = settled(request)
+                if now.source.digest != request.source.digest:
+                    return None, now
+                made, seconds = _compile(compiler, now, target, device=device)
+            except NoCompilerError as error:
+                found = cache.find(target, name, parts, ignore=TOOLCHAIN)
+                if found is not None:
+                    return found, request
+                why = _why_no_bundle(request, target)
+                raise NoCompilerError(f"{error} {why}".rstrip()) from error
+            if now.source.holds is not None and not now.source.holds():
+                return None, settled(request)
+            if _is_what_the_key_says(compiler, toolchain, name):
+                cache.put(name, key, parts, made, seconds=seconds)
+        return made, request
+
+
+def _is_what_the_key_says(compiler: Compiler, toolchain: str, name: str) -> bool:
+    """Check whether a finished compilation used the tool chain and settings of its key."""
+    why = compiler.unsettled() if isinstance(compiler, Settles) else ""
+    if not why and compiler.fingerprint != toolchain:
+        why = "settings or tools changed while it was compiled"
+    if why:
+        say_once(f"{name} was compiled and is not kept for other processes: {why}")
+    return not why
+
+
+def _compile(
+    compiler: Compiler,
+    request: CompileRequest,
+    target: Target,
+    *,
+    keep_stages: bool = False,
+    device: Device | None = None,
+) -> tuple[Artifact, float]:
+    """The artifact and the seconds it took."""
+    if isinstance(device, CompilesAtLoad):
+        device.expect_load()
+    start = time.perf_counter()
+    from .._system.progress import progress
+
+    with progress(f"compiling {request.source.name} for {target}"):
+        made = _compiled(compiler, request, target, keep_stages=keep_stages)
+    seconds = time.perf_counter() - start
+    count(compiles=1, compile_seconds=seconds)
+    return made, seconds
+
+
+def _compiled(
+    compiler: Compiler, request: CompileRequest, target: Target, *, keep_stages: bool
+) -> Artifact:
+    limit = environment.compile_seconds()
+    if limit is None:
+        return compiler.compile(request, target, keep_stages=keep_stages)
+    from .limited import compile_in_child
+
+    return compile_in_child(request, target, limit, compiler.fingerprint, keep_stages=keep_stages)
+
+
+def check_frozen(request: CompileRequest, target: Target) -> None:
+    """Before a compilation.
+
+    Raises:
+        FrozenError: `XTARGET_COMPILE` forbids it.
+    """
+    if environment.compile_mode() == "allow":
+        return
+    from ..targets._triton.frozen import check_compile
+
+    constants = dict(request.constants)
+    arguments = ", ".join(
+        f"{name}={constants[name]!r}" if name in constants else f"{name}: {type_}"
+        for name, type_ in request.signature
+    )
+    check_compile(
+        f"The kernel {request.source.name} for {target} is not in the cache in this specialization:"
+        f" ({arguments}), aligned to 16: {', '.join(request.aligned) or 'none'}, num_warps="
+        f"{request.num_warps}, num_stages={request.num_stages}",
+        _why_no_bundle(request, target),
+    )
+
+
+def function(device: Device, request: CompileRequest) -> Function:
+    """The kernel, loaded on a device.
+
+    Raises:
+        CompileError, UnknownTargetError: as `artifact`.
+        LoadError: the device's run time refuses the binary.
+    """
+    info = device.info
+    memory_key = (info.name, request)
+    loaded = _functions.get(memory_key)
+    if loaded is not None:
+        _with_declared_stores(request, loaded.artifact)
+        _functions[memory_key] = _functions.pop(memory_key, loaded)  # the youngest now
+        return loaded
+    with _single_flight(memory_key, request.source.name):
+        loaded = _functions.get(memory_key)
+        if loaded is None:
+            loaded = _load(device, request)
+            _functions[memory_key] = loaded
+            _forget_oldest()
+        return loaded
+
+
+def _forget_oldest() -> None:
+    """Let go of the functions that were bound longest ago. The run time unloads a module when no
+    bound call needs it and its work is done. Those that a graph may hold stay, and so does their
+    entry: loading them once more would not make the first go. They count, but leave at least half
+    of the places to others.
+    """
+    most = environment.modules()
+    if len(_functions) <= most:
+        return
+    loose = [key for key, kept in list(_functions.items()) if not _stays(kept)]
+    room = max(most - (len(_functions) - len(loose)), most - most // 2)
+    for key in loose[: max(0, len(loose) - room)]:
+        _functions.pop(key, None)
+
+
+def _stays(loaded: Function) -> bool:
+    return isinstance(loaded, Stays) and loaded.stays
+
+
+def _load(device: Device, request: CompileRequest) -> Function:
+    info = device.info
+    options = info.compile_options
+    made = artifact(request, info.target, bundled=True, options=options, device=device)
+    return load(device, made, request.source.name)
+
+
+def load(device: Device, made: Artifact, name: str) -> Function:
+    """An artifact's function. What a run time compiles at load is kept in the cache.
+
+    Args:
+        name: the kernel's, for the cache.
+
+    Raises:
+        LoadError: the device's run time refuses the binary.
+    """
+    target = device.info.target
+    native_of = device.native_key
+    if native_of is None:
+        return device.load(made).function()
+    # the run time compiles this format at load: keep what it makes
+    cache = _cache.default_cache()
+    key = _cache.key_of([("device", native_of), ("binary", made.binary.hex())])
+    native = cache.get_native(target, name, key)
+    module = device.load(made, native)
+    if native is None:
+        with contextlib.suppress(LoadError):  # only a speed-up for the next process
+            binary = module.native()
+            if binary is not None:
+                cache.put_native(target, name, key, binary)
+    return module.function()

@@ -1,0 +1,56 @@
+"""Key parts: everything that decides a binary, and under which the binary is kept."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from .. import _cache
+from .._values.types import CompileRequest, Target
+from ..targets._triton.toolchain import as_content, unidentified
+
+__all__ = ["TOOLCHAIN", "key_parts", "settled", "why_not_kept"]
+
+#: Key part that names the toolchain; a machine without a compiler takes any toolchain's binary.
+TOOLCHAIN = "toolchain"
+
+
+def key_parts(request: CompileRequest, target: Target, toolchain: str) -> list[tuple[str, str]]:
+    """All that decides the binary, as labelled text. Whatever changes the binary changes this."""
+    source = request.source
+    places = f"{source.path}\n{source.places}" if request.line_info else source.places
+    return [
+        ("schema", _cache.SCHEMA),
+        ("target", str(target)),
+        (TOOLCHAIN, toolchain),
+        ("kernel", source.name),
+        ("source", source.digest),
+        ("signature", repr(request.signature)),
+        ("constants", repr(request.constants)),
+        ("aligned", repr(request.aligned)),
+        ("num_warps", str(request.num_warps)),
+        ("num_stages", str(request.num_stages)),
+        ("line_info", str(request.line_info)),
+        ("options", repr(_with_contents(request.options))),
+        *([("places", places)] if places else []),
+        *source.parts,
+    ]
+
+
+def _with_contents(value: Any) -> Any:
+    """Options in which the content of a file stands for its path (`extern_libs`, `ir_override`)."""
+    if isinstance(value, tuple):
+        return tuple(_with_contents(element) for element in value)
+    return as_content(value) if isinstance(value, str) else value
+
+
+def why_not_kept(request: CompileRequest, toolchain: str) -> str:
+    """Say why a binary of this request must not be kept for other processes; empty if it may."""
+    return request.source.unidentified or unidentified(toolchain)
+
+
+def settled(request: CompileRequest) -> CompileRequest:
+    """The request with its source as it is imported now."""
+    if request.source.again is None:
+        return request
+    return replace(request, source=request.source.again())

@@ -1,0 +1,432 @@
+"""The vendors' drivers and compilers, and the devices they offer.
+
+A vendor's code is imported when it is first asked for.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
+from typing import Any
+
+from .._system.importing import INTERRUPTED, check_imported
+from .._system.life import in_forked_child
+from .._system.locks import Lock
+from .._system.signals import handler_kept
+from .._values import environment
+from .._values.errors import DriverError, NoDeviceError, shortened
+from .._values.types import DeviceInfo, ProbeReport
+from .._values.vendors import (
+    BUILTIN,
+    canonical,
+    is_vendor,
+    later_by_preference,
+    named_only,
+    package_of,
+    vendors,
+)
+from ..targets.base import (
+    Compiler,
+    Device,
+    Driver,
+    KnowsAbsence,
+    Locator,
+    NamesDevices,
+    Reopenable,
+    Replaceable,
+)
+
+__all__ = [
+    "compiler",
+    "default_device",
+    "driver",
+    "find_device",
+    "named_only",
+    "open_device",
+    "preferred",
+    "probe",
+    "probe_all",
+    "vendors",
+]
+
+_lock = Lock()
+_devices: dict[str, Device] = {}
+#: Those that are being opened, within `_lock`.
+_opening: set[str] = set()
+#: This process is the child of a fork of one with open devices.
+_forked = False
+#: Called in the child of a fork, to drop what belongs to the parent's devices.
+after_fork: list[Callable[[], None]] = []
+#: Called with the name of a device that was lost and will be opened again when it is next named,
+#: to drop what belongs to it.
+on_lost: list[Callable[[str], None]] = []
+
+
+@cache
+def driver(vendor: str) -> Driver:
+    """The vendor's run time.
+
+    Raises:
+        UnknownTargetError: no such vendor.
+    """
+    result: Driver = package_of(vendor).create_driver()
+    return result
+
+
+def locate(vendor: str, memory: Any) -> str:
+    """The name of the vendor's device that foreign memory lies on (`Locator.locate`)."""
+    found = driver(vendor)
+    assert isinstance(found, Locator), f"the driver of {vendor} has no locate()"
+    return found.locate(memory)
+
+
+@cache
+def compiler(vendor: str) -> Compiler:
+    """The vendor's compiler.
+
+    Raises:
+        UnknownTargetError: no such vendor.
+    """
+    result: Compiler = package_of(vendor).create_compiler()
+    return result
+
+
+# ------------------------------------------------------------------------------------------ probing
+
+
+def probe(vendor: str) -> ProbeReport:
+    """Look for a vendor's devices in a child process.
+
+    Whatever the vendor's library does there (block, crash, print), this process gets a report. The
+    report is cached for the life of the process, unless it only says that no answer came in
+    time."""
+    return probe_all((canonical(vendor),))[0]
+
+
+#: What vendors said; what one did not say in time is asked again by the next call.
+_reports: dict[str, ProbeReport] = {}
+#: Those that were late when they were last asked: they get one try, not two.
+_late: set[str] = set()
+
+
+def probe_all(wanted: tuple[str, ...] | None = None) -> list[ProbeReport]:
+    """`probe` for several vendors (all of them when None) at the same time."""
+    check_imported()
+    from . import probe as _probe
+
+    names = vendors() if wanted is None else wanted
+    with _lock:
+        found = dict(_reports)
+        missing = []
+        for name in [name for name in names if name not in _reports]:
+            absent = _absent(name)
+            if absent is not None:
+                found[name] = _reports[name] = ProbeReport(name, (), absent)
+            else:
+                missing.append(name)
+        for tries in (2, 1):
+            asked = [name for name in missing if (name in _late) == (tries == 1)]
+            answers = _probe.ask_all(asked, environment.probe_seconds(), tries) if asked else {}
+            for name, (report, late) in answers.items():
+                found[name] = report
+                if late:
+                    _late.add(name)
+                else:
+                    _late.discard(name)
+                    _reports[name] = report
+        return [found[name] for name in names]
+
+
+def _absent(vendor: str) -> str | None:
+    """A vendor's own quick answer that it cannot have a device (`KnowsAbsence`), or why its package
+    cannot be used."""
+    try:
+        found = driver(vendor)
+        return found.absent() if isinstance(found, KnowsAbsence) else None
+    except Exception as error:  # a probe never raises, whatever a third party's package does
+        return _unusable(error)
+
+
+def _unusable(error: Exception) -> str:
+    return f"its package cannot be used: {type(error).__name__}: {error}"
+
+
+class _Here:
+    """A probe in this process, which will use the device at once. A library that blocks stays
+    behind in its thread, and may still answer.
+    """
+
+    def __init__(self, vendor: str) -> None:
+        self.vendor = vendor
+        self.report: ProbeReport | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        try:
+            self._thread.start()
+        except RuntimeError:  # no more threads: the process ends, or is at its user's limit
+            self._run()
+
+    def _run(self) -> None:
+        try:
+            with handler_kept():
+                self.report = driver(self.vendor).probe()
+        except Exception as error:  # a probe never raises, whatever a vendor's library does
+            self.report = ProbeReport(self.vendor, (), f"{type(error).__name__}: {error}")
+
+    def wait(self, seconds: float) -> ProbeReport:
+        """Its report, or that there is none in time."""
+        from .._children.limits import Patience
+
+        thread = self._thread
+        if self.report is not None:
+            return self.report
+        patience = Patience(seconds, os.getpid(), thread.native_id)
+        while thread.is_alive() and not patience.over():
+            thread.join(0.1)
+        if self.report is not None:
+            return self.report
+        from . import probe as _probe
+
+        return _probe.late_report(self.vendor, patience)
+
+
+_here: dict[str, _Here] = {}
+
+
+def _probe_here(vendor: str, *, again: bool) -> tuple[ProbeReport, bool]:
+    """Probe in this process, as long as `probe_all` does with its two tries.
+
+    Args:
+        again: wait once more for a vendor that was late.
+
+    Returns:
+        the report, and whether the vendor is late.
+    """
+    reason = _absent(vendor)
+    if reason is not None:
+        return ProbeReport(vendor, (), reason), False
+    here = _here.get(vendor)
+    new = here is None
+    if here is None:
+        here = _here[vendor] = _Here(vendor)
+    report = here.wait(2 * environment.probe_seconds() if new or again else 0.0)
+    return report, here.report is None
+
+
+# ------------------------------------------------------------------------------------------ devices
+
+
+def default_device() -> str:
+    """Name of the device for data that lies on none: `XTARGET_DEVICE`, else the first GPU found,
+    else the CPU.
+
+    Raises:
+        NoDeviceError: there is no device at all; the message has every vendor's reason.
+    """
+    chosen = environment.default_device()
+    if not chosen:
+        return _first_device()
+    try:
+        return find_device(chosen)
+    except NoDeviceError as error:
+        raise NoDeviceError(f"XTARGET_DEVICE is {shortened(chosen)}: {error}") from error
+
+
+def _unsuitable(info: DeviceInfo) -> bool:
+    return "unsuitable" in info.details
+
+
+def preferred(reports: Sequence[ProbeReport]) -> DeviceInfo | None:
+    """The device to take unasked: the first that its driver does not call unsuitable in its
+    details, or else the first."""
+    found = [info for report in reports for info in report.devices]
+    return next((info for info in found if not _unsuitable(info)), found[0] if found else None)
+
+
+#: The default device; not set while a vendor before it has not answered.
+_first: str | None = None
+_first_lock = Lock()
+
+
+def _first_device() -> str:
+    if _first is not None:
+        return _first
+    check_imported()
+    with _first_lock:
+        return _first or _find_first()
+
+
+def _by_preference() -> Iterator[str]:
+    """The vendors that may have the default device. Those of other packages come last: looking for
+    them costs more than a call on a built-in vendor may."""
+    yield from BUILTIN
+    yield from later_by_preference()
+
+
+def _find_first() -> str:
+    global _first
+    for again in (False, True):  # who was late gets time again where nothing else is there
+        reports, late = [], []
+        for vendor in _by_preference():
+            asked = vendor in _here
+            report, is_late = _probe_here(vendor, again=again)
+            if is_late:
+                late.append(vendor)
+                if not asked:
+                    _say_late(report)
+            reports.append(report)
+            info = preferred([report])
+            if info is not None and not _unsuitable(info):
+                if not late:
+                    _first = info.name
+                return info.name
+        unloved = preferred(reports)
+        if unloved is not None:
+            if not late:
+                _first = unloved.name
+            return unloved.name
+        if not late:
+            break
+    reasons = "".join(f"\n  {report.vendor}: {report.reason}" for report in reports)
+    raise NoDeviceError(f"no device was found on this machine:{reasons}")
+
+
+def _say_late(report: ProbeReport) -> None:
+    import logging
+
+    logging.getLogger("xtarget").warning(
+        "%s: %s It is not chosen as the default device until it answers; name a device to be sure.",
+        report.vendor,
+        report.reason,
+    )
+
+
+def find_device(wanted: object) -> str:
+    """The canonical name of a device: `nvidia` and `cuda` are `nvidia:0`, `cuda:1` is `nvidia:1`;
+    a `Device`, a `DeviceInfo` and a `torch.device` name theirs.
+
+    Raises:
+        NoDeviceError: no such device; the message lists those there are.
+    """
+    try:
+        named = getattr(wanted, "info", wanted)
+        name = str(getattr(named, "name", named))
+    except Exception as error:  # an object that refuses even that
+        raise NoDeviceError(f"{shortened(wanted)} is not a device. {_choices()}") from error
+    vendor, _, ordinal = name.strip().lower().partition(":")
+    vendor, ordinal = canonical(vendor), ordinal or "0"
+    words = _words(vendor)
+    if words is not None:
+        if ordinal not in words:
+            raise NoDeviceError(
+                f"{shortened(name)} is not a device; {vendor} has "
+                f"{', '.join(f'{vendor}:{word}' for word in words)}."
+            )
+        return f"{vendor}:{ordinal}"
+    if not is_vendor(vendor) or not ordinal.isascii() or not ordinal.isdigit():
+        raise NoDeviceError(f"{shortened(name)} is not a device. {_choices()}")
+    return f"{vendor}:{int(ordinal)}"
+
+
+def _words(vendor: str) -> tuple[str, ...] | None:
+    """Return the device names of a vendor that names its devices by words; None for numbers."""
+    if vendor in BUILTIN or not is_vendor(vendor):
+        return None
+    try:
+        found = driver(vendor)
+        return tuple(found.names()) if isinstance(found, NamesDevices) else None
+    except Exception as error:  # whatever a third party's package does
+        raise NoDeviceError(f"{vendor} has no devices: {_unusable(error)}") from error
+
+
+def _choices() -> str:
+    reports = probe_all()
+    found = [info.name for report in reports for info in report.devices]
+    if found:
+        return f"Devices here: {', '.join(found)}."
+    reasons = "".join(f"\n  {report.vendor}: {report.reason}" for report in reports)
+    return f"There is no device on this machine:{reasons}"
+
+
+def check_not_forked() -> None:
+    """Raises DriverError in the child of a fork of a process that had opened a device."""
+    if _forked:
+        raise DriverError(
+            "this process was forked from one that had opened a device, and no vendor's run time "
+            'works on in such a child. Start processes with multiprocessing\'s "spawn" method, or '
+            "use devices in the child only."
+        )
+
+
+def open_device(name: str) -> Device:
+    """The device of that name, opened once per process; again after its `close`, and an emulated
+    one after a kernel that failed, which loses all that was on it.
+
+    Raises:
+        NoDeviceError: no such device; the message lists those there are, or the reason for none.
+        DriverError: this thread is opening it, so that who asks was called from in there; or the
+            process was forked from one that had opened a device.
+    """
+    device = _devices.get(name)
+    if device is not None:
+        return device
+    check_not_forked()
+    check_imported()
+    name = find_device(name)
+    with _lock:
+        device = _devices.get(name)
+        if device is None:
+            if name in _opening:  # a second context, whose kernels do not run in the first
+                raise DriverError(f"{name} is being opened: {INTERRUPTED}")
+            vendor, _, ordinal = name.partition(":")
+            try:
+                _opening.add(name)
+                words = _words(vendor)
+                number = int(ordinal) if words is None else words.index(ordinal)
+                with handler_kept():
+                    device = driver(vendor).open(number)
+            except NoDeviceError as error:
+                raise NoDeviceError(
+                    f"device {name!r} does not exist: {error} {_choices()}"
+                ) from error
+            finally:
+                _opening.discard(name)
+            _devices[name] = device
+            if isinstance(device, Replaceable):
+                device.when_lost(partial(_forget, name, device))
+            if isinstance(device, Reopenable):
+                device.when_closed(partial(_forget, name, device))
+    return device
+
+
+def is_open(device: Device) -> bool:
+    """It is the device that its name stands for: not closed, lost, or of another process."""
+    return _devices.get(device.info.name) is device
+
+
+def _forget(name: str, device: Device) -> None:
+    with _lock:
+        if _devices.get(name) is not device:
+            return  # it was opened again since
+        del _devices[name]
+    for drop in on_lost:
+        drop(name)
+
+
+def _in_forked_child() -> None:
+    global _forked
+    for vendor in [name for name, here in _here.items() if here.report is None]:
+        del _here[vendor]  # its thread is the parent's
+    if not _lock.mine:
+        _opening.clear()  # the thread that opened them is the parent's
+    if _devices:
+        _forked = True
+        _kept.append(dict(_devices))  # closing them would call into the parent's run time
+        _devices.clear()
+        for drop in after_fork:
+            drop()
+
+
+_kept: list[dict[str, Device]] = []
+in_forked_child(_in_forked_child)

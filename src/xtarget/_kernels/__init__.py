@@ -1,0 +1,1 @@
+"""Kernel libraries: finding, reading and checking them, and `@xtarget.kernel`."""

@@ -1,0 +1,130 @@
+"""The values that a plan reads beside the call: globals, closure cells, attributes of modules.
+
+A plan is planned once for a class of calls. What it reads of its module may change meanwhile
+(`FACTOR = 3`), without its text changing; then it has to be planned again.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Iterator
+from types import CellType, CodeType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+__all__ = ["holds"]
+
+_MISSING = object()
+_PLAIN = (bool, int, float, complex, str, bytes, type(None))
+#: Functions that are looked into; what is behind more of them is not followed.
+_MOST = 200
+#: Elements of a list or a table that are compared; of a longer one only which one it is.
+_MOST_ELEMENTS = 64
+#: Packages whose modules' values do not change. Of our own functions, the closures are followed.
+_SETTLED = frozenset(sys.stdlib_module_names - {"__main__"}) | {"numpy", "triton", "xtarget"}
+
+_Reading = tuple[Callable[[], Any], Any]
+
+
+def holds(plan: Callable[..., Any]) -> Callable[[], bool]:
+    """A function that tells whether what a plan reads is what it is now."""
+    found: list[_Reading] = []
+    seen: dict[int, Any] = {}  # by id; an object that lives has its id alone
+    waiting: list[Any] = [plan]
+    while waiting and len(seen) < _MOST:
+        value = waiting.pop()
+        if id(value) in seen:
+            continue
+        seen[id(value)] = value
+        own = _root(value) == "xtarget"
+        for read in _reads(value):
+            now = read()
+            if own:  # what our functions hold stays; it may be a user's function
+                pass
+            elif _is_plain(now):
+                found.append((read, _copied(now)))
+            else:
+                found.append((functools.partial(_which, read), id(now)))
+            waiting += now if type(now) in (tuple, list) else [now]
+            waiting += now.values() if type(now) is dict else []
+    if not found:
+        return lambda: True
+    # `seen` keeps alive what is known by its id
+    return lambda: bool(seen) and all(_same(read(), value) for read, value in found)
+
+
+def _which(read: Callable[[], Any]) -> int:
+    return id(read())
+
+
+def _root(function: Any) -> str:
+    return (getattr(function, "__module__", None) or "").partition(".")[0]
+
+
+def _reads(value: Any) -> Iterator[Callable[[], Any]]:
+    """What a function may read, as functions that read it."""
+    if isinstance(value, functools.partial):
+        yield from [functools.partial(getattr, value, name) for name in ("func", "args")]
+        yield lambda: value.keywords
+    elif isinstance(value, MethodType):
+        yield lambda: value.__func__
+    elif isinstance(value, FunctionType):
+        names = set(_names(value.__code__))
+        own = _root(value) in _SETTLED
+        for cell in value.__closure__ or ():
+            yield functools.partial(_content, cell)
+            if not own:
+                yield from _attributes(_content(cell), names)
+        if own:
+            return
+        for name in sorted(names & value.__globals__.keys()):
+            yield functools.partial(value.__globals__.get, name, _MISSING)
+            yield from _attributes(value.__globals__[name], names)
+
+
+def _attributes(held: Any, names: set[str], depth: int = 3) -> Iterator[Callable[[], Any]]:
+    """Attributes of a module, a class or an object that go by names of a function's code."""
+    if isinstance(held, ModuleType):
+        settled = held.__name__.partition(".")[0] in _SETTLED
+    else:
+        settled = isinstance(held, FunctionType) or not hasattr(held, "__dict__")
+    if settled or not depth:
+        return
+    kept = vars(held)
+    for name in sorted(names & kept.keys()):
+        yield functools.partial(kept.get, name, _MISSING)
+        yield from _attributes(kept[name], names, depth - 1)
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
+
+
+def _content(cell: CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not set yet
+        return _MISSING
+
+
+def _is_plain(value: Any) -> bool:
+    if type(value) in (tuple, list, set, frozenset):
+        return len(value) <= _MOST_ELEMENTS and all(map(_is_plain, value))
+    if type(value) is dict and len(value) <= _MOST_ELEMENTS:
+        return all(_is_plain(key) and _is_plain(one) for key, one in value.items())
+    return type(value) in _PLAIN
+
+
+def _copied(value: Any) -> Any:
+    return (
+        type(value)(map(_copied, value))
+        if type(value) in (tuple, list)
+        else (dict(value) if type(value) is dict else set(value) if type(value) is set else value)
+    )
+
+
+def _same(value: Any, before: Any) -> bool:
+    return type(value) is type(before) and bool(value == before)

@@ -1,0 +1,178 @@
+"""Are the arguments of a call what the kernel takes? All validation of arguments is here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .._arrays import View, is_scalar
+from .._arrays.dtypes import name_of, promote, weak_scalar
+from .._devices import registry
+from .._values.errors import ArgumentError, shortened
+from ..spec import ArrayType, KernelSpec, Plan, ScalarType
+
+__all__ = ["argument_types", "check_arguments", "check_fp64", "check_written", "place_of"]
+
+
+def check_arguments(spec: KernelSpec, args: Sequence[Any], options: Mapping[str, Any]) -> None:
+    if not spec.required <= len(args) <= len(spec.inputs):
+        wanted = str(spec.required)
+        if spec.required != len(spec.inputs):
+            wanted += f" to {len(spec.inputs)}"
+        names = ", ".join(spec.inputs)
+        raise ArgumentError(
+            f"{spec.name} takes {wanted} argument{'s' if wanted != '1' else ''} ({names}), not "
+            f"{len(args)}."
+        )
+    unknown = [name for name in options if name not in spec.options]
+    if unknown:
+        known = ", ".join(spec.options) or "none"
+        raise ArgumentError(
+            f"{spec.name} has no option {', '.join(map(repr, unknown))}; its options: {known}."
+        )
+    for name, value in options.items():
+        _check_option(spec, name, value)
+
+
+def _check_option(spec: KernelSpec, name: str, value: Any) -> None:
+    """A switch takes a bool, a number takes a number; the plan knows the rest."""
+    default = spec.options[name]
+    scalar = value.item() if is_scalar(value) and hasattr(value, "dtype") else value
+    if isinstance(default, bool):
+        fits, wanted = scalar in (True, False, 0, 1) and not isinstance(scalar, float), "a bool"
+    elif isinstance(default, float):
+        fits, wanted = isinstance(scalar, int | float), "a number"
+    else:
+        fits, wanted = not isinstance(scalar, int) or scalar.bit_length() < 64, "of 64 bits"
+    if not fits:
+        raise ArgumentError(f"{spec.name}: {name}={shortened(value)} is not {wanted}.")
+
+
+def argument_types(
+    spec: KernelSpec, args: Sequence[Any], views: Sequence[View | None]
+) -> tuple[ArrayType | ScalarType, ...]:
+    """Layouts of the arguments, with the dtype that each scalar gets among the arrays."""
+    dtypes = []  # of what takes part in the promotion; a NumPy scalar has a dtype of its own
+    for index, (value, view) in enumerate(zip(args, views, strict=True)):
+        if spec.inputs[index].rstrip("?") in spec.apart:
+            continue
+        if view is not None:
+            dtypes.append(view.type.dtype)
+        elif hasattr(value, "dtype"):
+            dtypes.append(name_of(value.dtype))
+    types: list[ArrayType | ScalarType] = []
+    for index, (value, view) in enumerate(zip(args, views, strict=True)):
+        name = spec.inputs[index].rstrip("?")
+        if view is not None and name in spec.scalars:
+            raise ArgumentError(f"{spec.name}: {name} is a number, not an array.")
+        if view is not None:
+            if view.type.dtype not in spec.dtypes:
+                raise ArgumentError(
+                    f"{spec.name} does not take {view.type.dtype} ({name}); it takes "
+                    f"{', '.join(spec.dtypes)}. Convert the array first."
+                )
+            types.append(view.type)
+        elif name in spec.scalars:
+            types.append(ScalarType(_natural(value, dtypes)))
+        elif hasattr(value, "dtype"):
+            types.append(ScalarType(name_of(value.dtype)))
+        else:
+            others = () if name in spec.apart else tuple(dtypes)
+            if spec.weak is not None and others:
+                others = (spec.weak(promote(others)),)
+            types.append(ScalarType(weak_scalar(value, others)))
+    return tuple(types)
+
+
+_INTEGERS = (
+    ("int32", -(2**31), 2**31),
+    ("int64", -(2**63), 2**63),
+    ("uint64", 0, 2**64),
+)
+
+
+def _natural(value: Any, dtypes: Sequence[str]) -> str:
+    """The type of a number that stands for itself."""
+    if hasattr(value, "dtype"):  # NumPy's float64 is a Python float too
+        return name_of(value.dtype)
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, int):  # as Triton has it
+        for dtype, low, high in _INTEGERS:
+            if low <= value < high:
+                return dtype
+        raise ArgumentError(
+            f"the number {shortened(value)} does not fit 64 bits. Give a smaller one, or a float."
+        )
+    return "float64" if "float64" in dtypes else "float32"
+
+
+def place_of(spec: KernelSpec, views: Sequence[View | None], chosen: Any) -> str:
+    """The device of the call: where the arrays lie, else the chosen one.
+
+    Raises:
+        ArgumentError: the arrays lie on different devices, or not on the chosen one.
+    """
+    places: dict[str, str] = {}
+    for index, view in enumerate(views):
+        if view is not None and view.place is not None:
+            label = spec.inputs[index].rstrip("?") if index < len(spec.inputs) else "out"
+            places.setdefault(view.place, label)
+    if len(places) > 1:
+        where = ", ".join(f"{label} on {place}" for place, label in places.items())
+        raise ArgumentError(
+            f"{spec.name}: its arrays lie on different devices ({where}). Move them to one device."
+        )
+    name = None if chosen is None else registry.find_device(chosen)
+    if places:
+        place, label = next(iter(places.items()))
+        if name not in (None, place):
+            raise ArgumentError(
+                f"{spec.name}: {label} lies on {place}, but device={chosen!r} was asked for. Move "
+                "the array, or leave device= out."
+            )
+        _refuse_host_tensors(spec, views, place)
+        return place
+    return name or registry.default_device()
+
+
+def _refuse_host_tensors(spec: KernelSpec, views: Sequence[View | None], place: str) -> None:
+    """NumPy's arrays have no device and follow the others; a CPU tensor was put where it is."""
+    for index, view in enumerate(views):
+        if view is not None and view.place is None and view.kind.name == "torch":
+            label = spec.inputs[index].rstrip("?") if index < len(spec.inputs) else "out"
+            raise ArgumentError(
+                f"{spec.name}: its arrays lie on different devices ({label} on torch's cpu, others "
+                f"on {place}). Move them to one device."
+            )
+
+
+def check_written(spec: KernelSpec, array: View, name: str) -> None:
+    """Can a kernel write to it?"""
+    if not array.writable:
+        raise ArgumentError(f"{spec.name}: {name} is read-only. Give a writable array.")
+    type_ = array.type
+    lengths = zip(type_.shape, type_.strides, strict=True)
+    if type_.size and any(stride == 0 and length > 1 for length, stride in lengths):
+        raise ArgumentError(
+            f"{spec.name}: {name} is a broadcast view, whose elements share memory. Give an array "
+            "with memory for each element."
+        )
+    reach = 0  # of the dimensions with smaller strides
+    for stride, length in sorted(
+        (abs(s), n) for s, n in zip(type_.strides, type_.shape, strict=True)
+    ):
+        if length > 1 and type_.size and stride <= reach:
+            raise ArgumentError(
+                f"{spec.name}: elements of {name} may share memory (shape {type_.shape}, strides "
+                f"{type_.strides} elements). Give an array with memory for each element."
+            )
+        reach += stride * (length - 1)
+
+
+def check_fp64(
+    spec: KernelSpec, plan: Plan, types: Sequence[ArrayType | ScalarType], name: str, has: bool
+) -> None:
+    arrays = [*plan.outputs, *plan.temporaries, *types]
+    if not has and any(a.dtype == "float64" for a in arrays):
+        raise ArgumentError(f"{spec.name}: {name} has no float64. Convert the arrays to float32.")

@@ -1,0 +1,465 @@
+"""A bound call: what `run` replays. The launch path is this file and `_launch.run`.
+
+No disk, no Triton, no logging; what can be made once was made when the call was bound.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .._arrays import AdoptedKind, ChecksCalls, Kind, TracksWrites, View, adopt, kind_of, view_of
+from .._arrays.host import KIND as HOST
+from .._values import environment
+from .._values.errors import ArgumentError
+from ..spec import ArrayType
+from ..targets.base import Buffer, Capturable, Device, PreparedLaunch, Stream, Value
+from .interrupts import settle, unfinished
+from .lifetimes import keep_until_passed
+from .overlap import Overlaps
+from .staging import Staging, fill, packed_bytes, read_back, write
+
+__all__ = ["BoundCall", "BoundLaunch", "Sized", "device_text"]
+
+device_text = environment.device_reader()
+
+
+@dataclass(frozen=True, slots=True)
+class BoundLaunch:
+    """One prepared launch.
+
+    Attributes:
+        prepared: takes the dynamic values in the entry's order.
+        order: for each dynamic value, its place in the call's values; -1, -2... are scratch.
+        scratch: sizes of the global memory that the entry wants from us, bytes.
+    """
+
+    prepared: PreparedLaunch
+    order: tuple[int, ...]
+    scratch: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sized:
+    """What of a bound call depends on sizes and strides.
+
+    Attributes:
+        outputs: layouts of the results.
+        temporaries: layouts of memory for this call only.
+        launches: in their order.
+        overlaps: for each array that `out` must not overlap, between which distances of its first
+            element from that of `out`, in bytes, they may share memory, and what knows whether they
+            do.
+        spans: by argument, the bytes that an array reaches from its first element.
+    """
+
+    outputs: tuple[ArrayType, ...]
+    temporaries: tuple[ArrayType, ...]
+    launches: tuple[BoundLaunch, ...]
+    overlaps: tuple[tuple[int, int, Overlaps], ...]
+    spans: Mapping[int, tuple[int, int]]
+
+
+class BoundCall:
+    """A call that only lacks addresses, the values of scalars, and a stream.
+
+    Attributes:
+        direct: the prepared launch, for calls that are nothing but one launch whose values are
+            the arguments and `out` in their order; else None.
+        current_stream: how to ask for the caller's stream when all arrays are of one library.
+        synchronous: all arrays are the host's, or one is used in place there, so the launch must be
+            complete when `run` returns.
+        chosen_by: what `device_text` said when the device was chosen.
+        checks: each tells whether the values that a kernel was compiled with are still there.
+        consents: what the arrays' libraries have to say before each launch.
+        written: tells the library of `out` that it is written to; None: it does not ask.
+    """
+
+    __slots__ = (
+        "_adopts",
+        "_against",
+        "_arrays",
+        "_checks",
+        "_fills",
+        "_launches",
+        "_on_device",
+        "_plain",
+        "_temporaries",
+        "_tracks_streams",
+        "_updated",
+        "_updates",
+        "checks",
+        "chosen_by",
+        "consents",
+        "current_stream",
+        "device",
+        "direct",
+        "kind",
+        "like",
+        "name",
+        "outputs",
+        "staging",
+        "synchronous",
+        "written",
+    )
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        device: Device,
+        sized: Sized,
+        views: Sequence[View | None],
+        out_view: View | None,
+        staging: Staging | None,
+        fills: tuple[bytes | None, ...] = (),
+        updates: tuple[int, ...] = (),
+        against: Sequence[tuple[int, bool]] = (),
+        checks: tuple[Callable[[], bool], ...] = (),
+    ) -> None:
+        """Bind.
+
+        Args:
+            fills: by output, the pattern that it is filled with before the launches; None: it stays
+                as it is.
+            updates: arguments that are written in place.
+            against: arrays that `out` must not overlap, and whether it may be the array itself.
+        """
+        self.checks = checks
+        self._fills = fills if any(pattern is not None for pattern in fills) else ()
+        self.name, self.device, self.staging = name, device, staging
+        asked = {view.kind for view in (*views, out_view) if view is not None}
+        self.consents = tuple(kind.check_call for kind in asked if isinstance(kind, ChecksCalls))
+        self.written: Callable[[Any], None] | None = None
+        if out_view is not None and isinstance(out_view.kind, TracksWrites):
+            self.written = out_view.kind.written
+        self.chosen_by = device_text()
+        self._adopts = any(v is not None and isinstance(v.kind, AdoptedKind) for v in views)
+        self._on_device = tuple(i for i, v in enumerate(views) if v is not None and v.place)
+        self._arrays = tuple(index for index, view in enumerate(views) if view is not None)
+        # results are of the first array's library and lie where it lies; with arrays on the device
+        # and on the host, the first on the device
+        first = [i for i in self._arrays if views[i].place is not None] or list(self._arrays)  # type: ignore[union-attr]
+        self.like = first[0] if first else None
+        self.kind: Kind = HOST if self.like is None else views[self.like].kind  # type: ignore[union-attr]
+        on_host = [v.place is None for v in (*views, out_view) if v is not None]
+        in_place = device.info.host_memory and any(on_host)  # a host array may go at any time
+        self.synchronous = in_place or all(v is None or v.place is None for v in views)
+        self.current_stream: Callable[[], Stream | None] | None = None
+        self._tracks_streams = False
+        if len(asked) == 1 and self.like is not None:
+            self.current_stream = self.kind.stream_source(device)
+            self._tracks_streams = self.current_stream is None and self.kind.tracks_streams
+        self._against = tuple(against)
+        self._updated = tuple(
+            (index, kind.written if isinstance(kind, TracksWrites) else None)
+            for index in updates
+            for kind in [views[index].kind]  # type: ignore[union-attr]
+        )
+        # nothing but one launch, which takes the arguments and the output in their order
+        takes = len(views) + 1
+        self._plain = (
+            len(sized.launches) == len(sized.outputs) == 1
+            and not (sized.temporaries or sized.launches[0].scratch or staging)
+            and not (self._fills or updates)
+            and sized.launches[0].order == tuple(range(takes))
+        )
+        self._size(sized)
+
+    def _size(self, sized: Sized) -> None:
+        self.outputs, self._temporaries = sized.outputs, sized.temporaries
+        self._launches = sized.launches
+        self._checks = tuple(
+            (index, *overlaps, in_place)
+            for (index, in_place), overlaps in zip(self._against, sized.overlaps, strict=True)
+        )
+        self._updates = tuple(
+            _Update(index, written, sized.spans) for index, written in self._updated
+        )
+        self.direct: PreparedLaunch | None = sized.launches[0].prepared if self._plain else None
+
+    def resized(self, sized: Sized) -> BoundCall:
+        """The same call for other sizes and strides."""
+        other = object.__new__(BoundCall)
+        for name in _SHARED:
+            setattr(other, name, getattr(self, name))
+        other._size(sized)
+        return other
+
+    def one_stream(self, args: Sequence[Any], out: Any) -> Stream | None:
+        """The stream of all arrays where each knows its own; None: there is no such stream."""
+        if not self._tracks_streams or out is None:
+            return None
+        current_stream, device = self.kind.current_stream, self.device
+        found = current_stream(device, out)
+        for index in self._arrays:
+            if current_stream(device, args[index]) is not found:
+                return None
+        return found
+
+    def check_overlap(self, values: Sequence[Any]) -> None:
+        """Refuse an `out`, whose address is the last of `values`, that shares memory with an input;
+        it may be the input itself where each element is made of those at its own place.
+
+        Raises:
+            ArgumentError: it does.
+        """
+        out = values[-1]
+        for index, low, high, overlaps, in_place in self._checks:
+            distance = values[index] - out
+            if low < distance < high and (distance or not in_place) and overlaps.at(distance):
+                raise ArgumentError(
+                    f"{self.name}: out overlaps argument {index + 1} in memory, so elements could "
+                    "be overwritten before they are read. Give an out of its own."
+                )
+
+    def run(self, args: Sequence[Any], values: list[Value], out: Any, stream: Stream | None) -> Any:
+        """Replay the call.
+
+        Args:
+            args: the caller's arguments.
+            values: their addresses (of scalars: their values), and that of `out` when given.
+            out: the caller's `out`, or None.
+            stream: where to launch; None is where the caller's own work goes.
+        """
+        for update in self._updates:
+            update.prepare(self.name, args, values)
+        order = _Order(self, args, stream)
+        try:
+            if self.staging is not None:
+                outputs = self._run_staged(args, values, out, order, self.staging)
+            else:
+                outputs = [out] if out is not None else self._new_outputs(args)
+                order.hold(args, outputs)
+                self._add_outputs(values, outputs, out, order)
+                self._fill(values[len(args) :], order.launch, new=out is None)
+                self._launch(values, order.launch)
+            order.finish()
+        except BaseException as error:  # its traceback holds what the work uses
+            unfinished.append(entry := [order.launch, args, out, error])
+            settle(entry)
+            raise
+        finish = getattr(self.kind, "finish", None)  # kinds that can only take arrays in
+        if out is None and finish is not None and self.like is not None:
+            outputs = [finish(array, args[self.like]) for array in outputs]
+        if len(outputs) == 1:
+            return outputs[0]
+        return tuple(outputs) if outputs else None
+
+    def hold(
+        self, args: Sequence[Any], outputs: Sequence[Any], stream: Stream, *, explicit: bool
+    ) -> list[Any]:
+        """Tell the arrays' libraries that the stream uses them; those that cannot be told are
+        returned, to be kept.
+
+        Args:
+            explicit: the stream is the caller's choice, not the one that the arrays' library uses.
+        """
+        kept = []
+        for array in (*(args[index] for index in self._on_device), *outputs):
+            adopted = adopt(array)
+            kind = kind_of(adopted)
+            if isinstance(kind, AdoptedKind):
+                kept.append(adopted)  # nobody knows when its library gives the memory away
+            elif explicit and not kind.tracks_streams:
+                current = kind.current_stream(self.device, adopted)
+                if current is not None and current is not stream:
+                    tell = getattr(kind, "keep", None)
+                    if tell is None or not tell(adopted, stream):
+                        kept.append(array)
+        return kept
+
+    def _add_outputs(
+        self, values: list[Value], outputs: Sequence[Any], out: Any, order: _Order
+    ) -> None:
+        adopted = [adopt(array) for array in outputs]
+        order.allocated(adopted)
+        if out is None:
+            values += [kind_of(array).describe(array)[0] for array in adopted]
+
+    # ------------------------------------------------------------------------------- launching
+
+    def _launch(self, values: list[Value], stream: Stream) -> None:
+        buffers: list[Buffer] = []
+        try:
+            for temporary in self._temporaries:
+                buffers.append(self._alloc(temporary, stream))
+                values.append(buffers[-1].address)
+            for launch in self._launches:
+                scratch = [self.device.alloc(nbytes, stream) for nbytes in launch.scratch]
+                buffers += scratch
+                dynamic = [values[i] if i >= 0 else scratch[-1 - i].address for i in launch.order]
+                launch.prepared(dynamic, stream)
+        finally:
+            for buffer in buffers:
+                buffer.close()
+
+    def _alloc(self, type_: ArrayType, stream: Stream) -> Buffer:
+        return self.device.alloc(type_.size * type_.itemsize, stream)
+
+    def _run_staged(
+        self, args: Sequence[Any], values: list[Value], out: Any, order: _Order, staging: Staging
+    ) -> list[Any]:
+        """Host data on a device that cannot use it in place: copy there, launch, copy back."""
+        stream = order.launch
+        buffers: list[Buffer] = []
+        try:
+            staged = [index for index, copied in enumerate(staging.inputs) if copied]
+            for index in staged:
+                view = view_of(args[index])
+                buffers.append(self.device.alloc(packed_bytes(view), stream))
+                write(buffers[-1], view, stream)
+                values[index] = buffers[-1].address
+            outputs = [out] if out is not None else self._new_outputs(args)
+            order.hold(args, () if staging.output else outputs)
+            results: list[Buffer] = []
+            if not staging.output:
+                self._add_outputs(values, outputs, out, order)
+            else:
+                results = [self._alloc(type_, stream) for type_ in self.outputs]
+                del values[len(args) :]
+                values += [buffer.address for buffer in results]
+                if staging.out_in:
+                    write(results[0], view_of(out), stream)
+            self._fill(values[len(args) :], stream)
+            self._launch(values, stream)
+            for index, buffer in zip(staged, buffers, strict=True):
+                if index in staging.updates:
+                    read_back(buffer, args[index], stream)
+            buffers += results
+            for buffer, array in zip(results, outputs, strict=False):
+                read_back(buffer, array, stream)
+            return outputs
+        finally:
+            for buffer in buffers:
+                buffer.close()
+
+    def _fill(self, addresses: Sequence[Any], stream: Stream, *, new: bool = False) -> None:
+        """Set outputs to what they shall begin as.
+
+        Args:
+            new: no work that was started before uses them.
+        """
+        outputs = self.outputs
+        at_once = new and self.device.info.host_memory and self.like not in self._on_device
+        for address, type_, pattern in zip(addresses, outputs, self._fills, strict=False):
+            if pattern is None or not type_.size:
+                continue
+            if at_once and not any(pattern):
+                ctypes.memset(address, 0, type_.size * type_.itemsize)
+            else:
+                fill(self.device, address, type_.size * type_.itemsize, pattern, stream)
+
+    # --------------------------------------------------------------------------------- results
+
+    def new_output(self, type_: ArrayType, args: Sequence[Any]) -> Any:
+        """An array for a result, of the library and at the place of the arguments."""
+        return self.kind.empty(type_, self.device, None if self.like is None else args[self.like])
+
+    def _new_outputs(self, args: Sequence[Any]) -> list[Any]:
+        return [self.new_output(type_, args) for type_ in self.outputs]
+
+
+class _Update:
+    """An argument that is written in place; nothing else of the launch may share its memory."""
+
+    __slots__ = ("_index", "_others", "_span", "_written")
+
+    def __init__(
+        self,
+        index: int,
+        written: Callable[[Any], None] | None,
+        spans: Mapping[int, tuple[int, int]],
+    ) -> None:
+        self._index, self._span, self._written = index, spans[index], written
+        self._others = [(other, span) for other, span in spans.items() if other != index]
+
+    def prepare(self, kernel: str, args: Sequence[Any], values: Sequence[Any]) -> None:
+        """Check a call and announce it.
+
+        Raises:
+            ArgumentError: two arguments overlap.
+        """
+        address = values[self._index]
+        low, high = address + self._span[0], address + self._span[1]
+        for other, (below, above) in self._others:
+            if low < values[other] + above and values[other] + below < high:
+                raise ArgumentError(
+                    f"{kernel}: its argument {self._index + 1}, which it updates, overlaps "
+                    f"argument {other + 1} in memory. Pass a copy of one of them."
+                )
+        if self._written is not None:
+            self._written(args[self._index])
+
+
+class _Order:
+    """Order a launch after the caller's work, and the caller's later work after the launch."""
+
+    __slots__ = ("_captured", "_held", "call", "explicit", "launch", "others")
+
+    def __init__(self, call: BoundCall, args: Sequence[Any], stream: Stream | None) -> None:
+        self.call, self.explicit = call, stream is not None
+        self.others: list[Stream] = []
+        self._captured: bool | None = None
+        self._held: list[Any] = []
+        current = self._streams([args[index] for index in call._arrays])
+        if stream is not None:
+            self.launch = stream
+        else:
+            self.launch = current[0] if current else call.device.default_stream
+        self._wait_for(current)
+
+    def _streams(self, arrays: Sequence[Any]) -> list[Stream]:
+        """The streams that work on these arrays goes to. Where the caller chose a stream, only
+        those of kinds that know theirs: with other libraries the caller keeps the order."""
+        found: list[Stream] = []
+        for array in arrays:
+            kind = kind_of(array)
+            if not self.explicit or kind.tracks_streams:
+                theirs = kind.current_stream(self.call.device, array)
+                if theirs is not None and theirs not in found:
+                    found.append(theirs)
+        return found
+
+    def _wait_for(self, streams: Sequence[Stream]) -> None:
+        for other in streams:
+            if other is not self.launch and other not in self.others and not self._in_capture():
+                self.launch.wait(other.record())
+                self.others.append(other)
+
+    def _in_capture(self) -> bool:
+        """The launch becomes part of a graph, which no stream outside of it can be in order with:
+        when the graph runs is the caller's to decide."""
+        if self._captured is None:
+            self._captured = isinstance(self.launch, Capturable) and self.launch.capturing()
+        return self._captured
+
+    def allocated(self, outputs: Sequence[Any]) -> None:
+        """The launch writes these; their memory is ready where their kind allocated it."""
+        self._wait_for(self._streams(outputs))
+
+    def hold(self, args: Sequence[Any], outputs: Sequence[Any]) -> None:
+        """Before the launch: see to it that what it uses stays alive until its stream has passed.
+        What is captured runs when the caller says so, and the caller keeps its arrays till then.
+        """
+        if not self.call.synchronous and (self.explicit or self.call._adopts):
+            self._held = self.call.hold(args, outputs, self.launch, explicit=self.explicit)
+
+    def finish(self) -> None:
+        if self.call.synchronous:
+            self.launch.synchronize()
+            return
+        if self._held and not self._in_capture():
+            keep_until_passed(self.launch, self._held)
+        for other in self.others:
+            other.wait(self.launch.record())
+
+
+#: What of a bound call is the same for all sizes.
+_SHARED = tuple(
+    name
+    for name in BoundCall.__slots__
+    if name not in ("_checks", "_launches", "_temporaries", "_updates", "direct", "outputs")
+)

@@ -1,0 +1,256 @@
+"""Classes of calls: what was bound for one call serves others that differ in sizes only.
+
+A plan is run once, on symbolic sizes (`_values.symbols`). It leaves guards, expressions, and loaded
+functions. For other sizes of the same class the guards are checked and the expressions computed;
+then the call is bound. Only sizes for which no entry's guards hold are planned anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from .._arrays import read_in_place
+from .._values.symbols import Program, Tracer
+from .._values.types import LaunchConfig
+from ..spec import ArrayType, contiguous_strides
+from ..targets.base import Function, Stream, Value
+from .call import BoundCall, BoundLaunch, Sized
+from .overlap import Overlaps
+
+__all__ = ["CallClass", "Classes", "Form", "Layouts", "LoadedLaunch", "layouts_of", "lift", "sized"]
+
+#: Entries of a class. A plan that asks for numbers needs one for each of them, so that a class that
+#: is full without having served anything is given up: its calls are planned one by one.
+_MOST_ENTRIES = 32
+_MOST_CLASSES = 2048
+
+_Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Layouts:
+    """The arrays of a call, apart from what is the same for all calls of the class.
+
+    Attributes:
+        key: of the class.
+        shapes: of the arrays in their order, that of `out` last.
+        strides: in elements; None: the array is contiguous.
+        sizes: all numbers of both, in one row.
+    """
+
+    key: Hashable
+    shapes: tuple[_Shape, ...]
+    strides: tuple[_Shape | None, ...]
+    sizes: tuple[int, ...]
+
+
+def layouts_of(known: Sequence[Hashable], arrays: Sequence[Any], more: Hashable) -> Layouts | None:
+    """The layouts of a call; None: one of its arrays' libraries cannot tell.
+
+    Args:
+        known: the call's key: kernel, device, and what was described of each of `arrays`.
+        arrays: the arguments, numbers too, and `out` if there is one.
+        more: what else the class depends on.
+    """
+    key: list[Hashable] = [*known[:2], more]
+    shapes: list[_Shape] = []
+    strides: list[_Shape | None] = []
+    sizes: list[int] = []
+    for array, part in zip(arrays, known[2:], strict=False):
+        kind = read_in_place(type(array))
+        if kind is None:  # a number
+            key.append(part)
+            continue
+        found = kind.layout(part)
+        if found is None:
+            return None
+        rest, shape, steps = found
+        if steps is not None and steps == contiguous_strides(shape):
+            steps = None
+        key.append((type(array), rest, len(shape), steps is None))
+        shapes.append(shape)
+        strides.append(steps)
+        sizes += shape
+        if steps is not None:
+            sizes += steps
+    key += known[2 + len(arrays) :]
+    return Layouts(tuple(key), tuple(shapes), tuple(strides), tuple(sizes))
+
+
+def lift(tracer: Tracer, name: str, type_: ArrayType, contiguous: bool) -> ArrayType:
+    """A layout whose sizes and strides are symbols, in the order of `Layouts.sizes`."""
+    shape = tuple(
+        tracer.symbol(f"{name}.shape[{axis}]", length, least=0)
+        for axis, length in enumerate(type_.shape)
+    )
+    if contiguous:
+        return replace(type_, shape=shape, strides=contiguous_strides(shape))
+    strides = tuple(
+        tracer.symbol(f"{name}.strides[{axis}]", step) for axis, step in enumerate(type_.strides)
+    )
+    return replace(type_, shape=shape, strides=strides)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedLaunch:
+    """A launch that only lacks its grid and the values that depend on sizes.
+
+    Attributes:
+        order: for each dynamic value, its place in the call's values; -1, -2... are scratch.
+        halves: by place in `order`, how a number is rounded to the half precision that it means.
+    """
+
+    function: Function
+    order: tuple[int, ...]
+    halves: Mapping[int, Callable[[Any], Any]]
+
+    def bound(
+        self,
+        grid: tuple[int, int, int],
+        values: Sequence[Value | None],
+        scratch: tuple[int, ...],
+    ) -> BoundLaunch:
+        prepared = self.function.prepare(LaunchConfig(grid), values)
+        if not self.halves:
+            return BoundLaunch(prepared, self.order, scratch)
+        halves = self.halves
+
+        def launch(given: Sequence[Value], stream: Stream) -> None:
+            own = list(given)
+            for place, nearest in halves.items():
+                own[place] = nearest(own[place])
+            prepared(own, stream)
+
+        return BoundLaunch(launch, self.order, scratch)
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What of a call's binding is the same for a class.
+
+    Attributes:
+        outputs, temporaries: their dtypes.
+        spans: the arguments whose spans are given.
+    """
+
+    outputs: tuple[str, ...]
+    temporaries: tuple[str, ...]
+    launches: tuple[LoadedLaunch, ...]
+    spans: tuple[int, ...]
+
+
+def sized(form: Form, numbers: Any, types: Callable[[], Sequence[tuple[Any, Any]]]) -> Sized:
+    """What depends on sizes.
+
+    Args:
+        numbers: (outputs, temporaries, launches, overlaps, spans): layouts as (shape, strides),
+            launches as (grid, values, scratch), spans as (low, high).
+        types: gives the pairs of layouts that must not overlap.
+    """
+    outputs, temporaries, launches, overlaps, spans = numbers
+    return Sized(
+        tuple(map(ArrayType, form.outputs, *_columns(outputs))),
+        tuple(map(ArrayType, form.temporaries, *_columns(temporaries))),
+        tuple(
+            loaded.bound(*values) for loaded, values in zip(form.launches, launches, strict=True)
+        ),
+        tuple(
+            (low, high, Overlaps(partial(_pair, types, number)))
+            for number, (low, high) in enumerate(overlaps)
+        ),
+        dict(zip(form.spans, spans, strict=True)),
+    )
+
+
+def _columns(layouts: Sequence[tuple[_Shape, _Shape]]) -> tuple[list[_Shape], list[_Shape]]:
+    return [shape for shape, _ in layouts], [strides for _, strides in layouts]
+
+
+def _pair(
+    types: Callable[[], Sequence[tuple[Any, Any]]], number: int
+) -> tuple[ArrayType, ArrayType]:
+    first, second = types()[number]
+    return ArrayType(*first), ArrayType(*second)
+
+
+class CallClass:
+    """One set of guards, with what serves all calls for which they hold.
+
+    Attributes:
+        call: the call that it was made for.
+        guards: the conditions, as text.
+        served: calls that it has served.
+    """
+
+    def __init__(self, call: BoundCall, form: Form, tracer: Tracer, numbers: Any, types: Any):
+        self.call, self.guards = call, tracer.guards()
+        self.served = 0
+        self._form = form
+        self._program: Program = tracer.compile(numbers)
+        self._types = types
+        self._tracer: Tracer | None = tracer
+        self._types_program: Program | None = None
+
+    def at(self, sizes: tuple[int, ...]) -> BoundCall | None:
+        """The call for other sizes; None: it is of another class."""
+        numbers = self._program(sizes)
+        if numbers is None:
+            return None
+        self.served += 1
+        return self.call.resized(sized(self._form, numbers, partial(self._types_at, sizes)))
+
+    def _types_at(self, sizes: tuple[int, ...]) -> Any:
+        program = self._types_program
+        if program is None:
+            assert self._tracer is not None
+            program = self._types_program = self._tracer.compile(self._types)
+        return program(sizes)
+
+
+class Classes:
+    """The classes of a process's calls."""
+
+    def __init__(self) -> None:
+        self._entries: dict[Hashable, list[CallClass]] = {}
+        self._given_up: set[Hashable] = set()
+
+    def find(self, layouts: Layouts) -> BoundCall | None:
+        """The call that one of the class's entries gives for these sizes."""
+        for entry in self._entries.get(layouts.key, ()):
+            if not entry.call.checks or all(holds() for holds in entry.call.checks):
+                found = entry.at(layouts.sizes)
+                if found is not None:
+                    return found
+        return None
+
+    def wanted(self, layouts: Layouts) -> bool:
+        """Whether it is worth tracing a plan for these."""
+        return layouts.key not in self._given_up
+
+    def add(self, layouts: Layouts, entry: CallClass) -> None:
+        if layouts.key not in self._entries and len(self._entries) >= _MOST_CLASSES:
+            for oldest in list(self._entries)[: _MOST_CLASSES // 2]:
+                self._entries.pop(oldest, None)
+            self._given_up.clear()
+        entries = self._entries.get(layouts.key, [])
+        if len(entries) >= _MOST_ENTRIES:
+            if not any(one.served for one in entries):
+                self._given_up.add(layouts.key)
+                self._entries.pop(layouts.key, None)
+                return
+            entries = sorted(entries, key=lambda one: -one.served)[: _MOST_ENTRIES // 2]
+        # who looks meanwhile has a list that does not change
+        self._entries[layouts.key] = [entry, *entries]
+
+    def drop(self, unwanted: Callable[[CallClass], bool]) -> None:
+        """Forget entries."""
+        for key, entries in list(self._entries.items()):
+            left = [entry for entry in entries if not unwanted(entry)]
+            if len(left) != len(entries):
+                self._entries[key] = left
+
+    def entries(self) -> list[CallClass]:
+        return [entry for entries in list(self._entries.values()) for entry in entries]

@@ -1,0 +1,393 @@
+"""From layouts to plans, and from plans to the specializations that their launches need.
+
+Sizes and strides may be symbolic integers (`_values.symbols`). What has to be a number (a constant
+of a kernel, what the alignment of a size decides) is one afterwards, with a guard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+
+from .. import _arrays
+from .._arrays import View
+from .._arrays.dtypes import NumpyRules
+from .._arrays.host import KIND as HOST
+from .._kernels.checks import check_plan
+from .._kernels.libraries import RegisteredKernel
+from .._system.signals import raised_by_handler
+from .._values.errors import ArgumentError, XTargetError, shortened, shortened_text
+from .._values.symbols import SymInt, peek
+from .._values.types import (
+    DTYPES,
+    CompileRequest,
+    Constant,
+    KernelSource,
+    Target,
+    TypeText,
+)
+from ..spec import (
+    Argument,
+    ArrayType,
+    Call,
+    Input,
+    Launch,
+    Output,
+    Plan,
+    Scalar,
+    ScalarType,
+    Temporary,
+)
+from ..targets.base import Value
+from .arguments import argument_types, check_arguments
+
+__all__ = ["Slot", "compile_requests", "make_plan", "plan_of_layouts", "requests"]
+
+_RULES = NumpyRules()
+#: Sizes and strides are passed as i32 below this extent; the margin is for blocks that overshoot.
+_I32_LIMIT = 2**31 - 2**20
+#: Stands for the device's number where only a target is known; it chooses grids, not code.
+_TYPICAL_COMPUTE_UNITS = 64
+#: Characters of a plan's own messages, which may quote what the caller gave.
+_MOST_TEXT = 700
+_MOST_BLOCKS = (2**31 - 1, 65_535, 65_535)
+
+
+def make_plan(
+    kernel: RegisteredKernel,
+    types: Sequence[ArrayType | ScalarType],
+    options: Mapping[str, Any],
+    out: ArrayType | None,
+    target: Target,
+    compute_units: int,
+) -> Plan:
+    """The plan of a call, from layouts alone."""
+    spec = kernel.spec
+    call = Call(
+        kernel=spec.name,
+        args=tuple(types),
+        options={**spec.options, **options},
+        out=out,
+        vendor=target.vendor,
+        compute_units=compute_units,
+        rules=_RULES,
+        arch=target.arch,
+    )
+    try:
+        return _checked(spec.name, spec.plan(call), len(types))
+    except ArgumentError as error:
+        text = shortened_text(str(error), _MOST_TEXT)
+        text = text if text.startswith(spec.name) else f"{spec.name}: {text}"
+        raise ArgumentError(text) from None
+    except XTargetError:
+        raise
+    except Exception as error:  # the plan is a user's
+        interrupted = raised_by_handler(error)
+        if interrupted is not None:
+            raise interrupted from interrupted.__cause__
+        given = ", ".join(f"{name}={shortened(value)}" for name, value in options.items())
+        raise ArgumentError(
+            f"{spec.name} cannot be planned for these arguments ({given or 'no options'}): {error}."
+        ) from error
+
+
+def _checked(kernel: str, plan: Any, arguments: int) -> Plan:
+    """Check a plan; the constants of its launches are numbers afterwards."""
+    if not _symbolic(plan):
+        return check_plan(kernel, plan, arguments)
+    assert isinstance(plan, Plan)
+    check_plan(kernel, _numbers(plan), arguments)
+    for type_ in (*plan.outputs, *plan.temporaries):
+        _check_counts(type_.shape)
+    for launch in plan.launches:
+        _check_counts(launch.grid)
+    launches = tuple(
+        replace(
+            launch,
+            constants={name: _settled(value) for name, value in launch.constants.items()},
+            options={name: _settled(value) for name, value in launch.options.items()},
+            num_warps=_settled(launch.num_warps),
+            num_stages=_settled(launch.num_stages),
+        )
+        for launch in plan.launches
+    )
+    return replace(plan, launches=launches, init=_settled(plan.init))
+
+
+def _check_counts(counts: Sequence[int]) -> None:
+    """For guards: the plan's own check has seen the values at hand only."""
+    for count in counts:
+        if count < 0:
+            raise AssertionError(count)
+
+
+def _symbolic(plan: Any) -> bool:
+    """Has a plan symbolic integers? What is no plan has none."""
+    if not isinstance(plan, Plan):
+        return False
+    try:
+        parts: list[Any] = [plan.init]
+        parts += [(t.shape, t.strides) for t in (*plan.outputs, *plan.temporaries)]
+        for launch in plan.launches:
+            parts += [launch.grid, *launch.args.values(), *launch.constants.values()]
+            parts += [*launch.options.values(), launch.num_warps, launch.num_stages]
+    except (AttributeError, TypeError):
+        return False
+    return any(map(_has_symbol, parts))
+
+
+def _has_symbol(value: Any) -> bool:
+    if type(value) is tuple:
+        return any(map(_has_symbol, value))
+    return type(value.value if type(value) is Scalar else value) is SymInt
+
+
+def _numbers(plan: Plan) -> Plan:
+    """A plan with the values at hand, without a guard."""
+
+    def peeked(value: Any) -> Any:
+        if type(value) is tuple:
+            return tuple(map(peeked, value))
+        return replace(value, value=peek(value.value)) if type(value) is Scalar else peek(value)
+
+    def mapping(values: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: peeked(value) for name, value in values.items()}
+
+    def layouts(types: Sequence[ArrayType]) -> tuple[ArrayType, ...]:
+        return tuple(
+            replace(type_, shape=peeked(type_.shape), strides=peeked(type_.strides))
+            for type_ in types
+        )
+
+    launches = tuple(
+        replace(
+            launch,
+            args=mapping(launch.args),
+            constants=mapping(launch.constants),
+            options=mapping(launch.options),
+            grid=peeked(launch.grid),
+            num_warps=peek(launch.num_warps),
+            num_stages=peek(launch.num_stages),
+        )
+        for launch in plan.launches
+    )
+    return Plan(layouts(plan.outputs), launches, layouts(plan.temporaries), peeked(plan.init))
+
+
+def _settled(value: Any) -> Any:
+    """A constant as numbers; a guard keeps each that was symbolic."""
+    if type(value) is tuple:
+        return tuple(map(_settled, value))
+    return value.__index__() if type(value) is SymInt else value
+
+
+def _check_grid(kernel_name: str, grid: tuple[int, int, int]) -> None:
+    """The same limits on every device: CUDA's, which are the lowest, and the range of Triton's
+    program ids."""
+    for axis, blocks, most in zip("xyz", grid, _MOST_BLOCKS, strict=True):
+        if blocks > most:
+            raise ArgumentError(
+                f"{kernel_name}: a grid of {shortened(blocks)} blocks in {axis} is not possible; "
+                f"the most are {most}. Let each block do more, or split the call."
+            )
+
+
+def _fixed(scalar: Scalar) -> int | float:
+    """The value of a scalar of a plan, as its dtype's kind.
+
+    Raises:
+        ArgumentError: it does not fit.
+    """
+    kind = DTYPES[scalar.dtype].kind
+    symbolic: Any = scalar.value
+    if type(symbolic) is SymInt and kind in "iu":
+        limits = np.iinfo(scalar.dtype)
+        if int(limits.min) <= symbolic <= int(limits.max):
+            return cast(int, symbolic)
+    try:
+        if kind == "f":
+            return float(scalar.value)
+        value = int(scalar.value)
+    except (OverflowError, ValueError, TypeError):
+        pass
+    else:
+        if kind == "b":
+            return value
+        limits = np.iinfo(scalar.dtype)
+        if limits.min <= value <= limits.max:
+            return value
+    raise ArgumentError(f"the number {shortened(scalar.value)} does not fit {scalar.dtype}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """The source of a parameter's value: fixed, or entry `index` of the call's values."""
+
+    value: Value | None
+    index: int | None = None
+
+
+def _scalar_type(dtype: str) -> str:
+    """Return the type that carries a scalar: fp32 for half precision, which it holds exactly."""
+    return "fp32" if dtype in ("float16", "bfloat16") else DTYPES[dtype].triton
+
+
+class _Layouts:
+    """Types and 16-byte alignment of everything that a plan's launches can refer to."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        inputs: Sequence[ArrayType | ScalarType],
+        aligned_inputs: Sequence[bool],
+        aligned_output: bool,
+    ) -> None:
+        self.plan, self.inputs = plan, inputs
+        self.aligned_inputs, self.aligned_output = aligned_inputs, aligned_output
+
+    def of(self, argument: Argument) -> tuple[ArrayType | ScalarType, bool]:
+        if isinstance(argument, Input):
+            return self.inputs[argument.index], self.aligned_inputs[argument.index]
+        if isinstance(argument, Output):
+            aligned = self.aligned_output or argument.index > 0
+            return self.plan.outputs[argument.index], aligned
+        assert isinstance(argument, Temporary)
+        return self.plan.temporaries[argument.index], True
+
+    def slot_index(self, argument: Argument) -> int:
+        """Values of a call: arguments, then outputs, then temporaries."""
+        if isinstance(argument, Input):
+            return argument.index
+        if isinstance(argument, Output):
+            return len(self.inputs) + argument.index
+        assert isinstance(argument, Temporary)
+        return len(self.inputs) + len(self.plan.outputs) + argument.index
+
+
+def _request(
+    source: KernelSource, launch: Launch, layouts: _Layouts, updates: Sequence[int]
+) -> tuple[CompileRequest, dict[str, Slot]]:
+    """The specialization of a launch, and where each parameter's value comes from."""
+    index_type = _index_type(launch, layouts)
+    signature: list[tuple[str, TypeText]] = []
+    aligned: list[str] = []
+    slots: dict[str, Slot] = {}
+
+    def integer(name: str, value: int) -> str:
+        if index_type == "i64" and not -(2**63) <= value < 2**63:
+            raise ArgumentError(f"{source.name}: {name} is {shortened(value)}, more than 64 bits.")
+        slots[name] = Slot(value)
+        if value % 16 == 0:
+            aligned.append(name)
+        return index_type
+
+    for name, argument in launch.args.items():
+        type_: TypeText
+        if isinstance(argument, Input | Output | Temporary):
+            layout, is_aligned = layouts.of(argument)
+            slots[name] = Slot(None, layouts.slot_index(argument))
+            if isinstance(layout, ScalarType):
+                type_ = _scalar_type(layout.dtype)
+            else:
+                type_ = "*" + DTYPES[layout.dtype].triton
+                if is_aligned:
+                    aligned.append(name)
+        elif isinstance(argument, Scalar):
+            type_, slots[name] = _scalar_type(argument.dtype), Slot(_fixed(argument))
+        elif isinstance(argument, tuple):
+            type_ = tuple(integer(f"{name}.{i}", v) for i, v in enumerate(argument))
+        elif isinstance(argument, float):
+            type_, slots[name] = "fp32", Slot(argument)
+        else:
+            type_ = integer(name, argument)
+        signature.append((name, type_))
+    constants: list[tuple[str, Constant]] = list(launch.constants.items())
+    signature += [(name, "constexpr") for name, _ in constants]
+    writes = tuple(
+        name
+        for name, argument in launch.args.items()
+        if isinstance(argument, Output | Temporary)
+        or (isinstance(argument, Input) and argument.index in updates)
+    )
+    request = CompileRequest(
+        source=source,
+        signature=tuple(signature),
+        constants=tuple(constants),
+        aligned=tuple(aligned),
+        num_warps=launch.num_warps,
+        num_stages=launch.num_stages,
+        options=tuple(sorted(launch.options.items())),
+        writes=writes,
+    )
+    return request, slots
+
+
+def _index_type(launch: Launch, layouts: _Layouts) -> str:
+    """i64 when an index or an offset of this launch can leave i32."""
+    extents: list[int] = []
+    for argument in launch.args.values():
+        if isinstance(argument, Input | Output | Temporary):
+            layout, _ = layouts.of(argument)
+            if isinstance(layout, ArrayType):
+                extents += [layout.size, *layout.span]
+        elif isinstance(argument, int):
+            extents.append(argument)
+        elif isinstance(argument, tuple):
+            extents += argument
+    fits = all(-_I32_LIMIT <= extent <= _I32_LIMIT for extent in extents)
+    return "i32" if fits else "i64"
+
+
+def requests(
+    kernel: RegisteredKernel,
+    plan: Plan,
+    types: Sequence[ArrayType | ScalarType],
+    aligned_inputs: Sequence[bool],
+    aligned_output: bool = True,
+) -> list[tuple[Launch, CompileRequest, dict[str, Slot]]]:
+    """The specializations that a plan's launches need.
+
+    Raises:
+        ArgumentError: a grid has more blocks than any device takes.
+    """
+    for launch in plan.launches:
+        _check_grid(kernel.spec.name, launch.grid)
+    layouts = _Layouts(plan, types, aligned_inputs, aligned_output)
+    names = [name.rstrip("?") for name in kernel.spec.inputs]
+    updates = [names.index(name) for name in kernel.spec.updates if name in names]
+    return [
+        (launch, *_request(kernel.source(launch.source), launch, layouts, updates))
+        for launch in plan.launches
+    ]
+
+
+def plan_of_layouts(
+    kernel: RegisteredKernel, args: Sequence[Any], options: Mapping[str, Any], target: Target
+) -> tuple[Plan, Sequence[ArrayType | ScalarType], list[bool]]:
+    """The plan of a call that need not have arrays, its arguments' layouts, and which are aligned.
+
+    Args:
+        args: arrays, numbers, or `ArrayType` layouts, which count as aligned.
+    """
+    spec = kernel.spec
+    check_arguments(spec, args, options)
+    views: list[View | None] = []
+    for arg in args:
+        if isinstance(arg, ArrayType):
+            views.append(View(HOST, None, 0, arg, None))
+        else:
+            views.append(None if _arrays.is_scalar(arg) else _arrays.view_of(arg))
+    types = argument_types(spec, args, views)
+    plan = make_plan(kernel, types, options, None, target, _TYPICAL_COMPUTE_UNITS)
+    return plan, types, [view is not None and view.address % 16 == 0 for view in views]
+
+
+def compile_requests(
+    kernel: RegisteredKernel, args: Sequence[Any], options: Mapping[str, Any], target: Target
+) -> list[CompileRequest]:
+    """The specializations that a call (`plan_of_layouts`) needs on a target."""
+    plan, types, aligned = plan_of_layouts(kernel, args, options, target)
+    return [request for _, request, _ in requests(kernel, plan, types, aligned)]

@@ -1,0 +1,386 @@
+"""`xtarget.run`: look the call up, replay it; bind it the first time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from typing import Any, TypeVar, overload
+
+from .._arrays import Traced, adopt, is_scalar, kind_of
+from .._compile import functions
+from .._devices import registry, streams
+from .._kernels import libraries
+from .._system.importing import check_imported
+from .._values.errors import ArgumentError, shortened
+from .._values.types import Artifact, DeviceInfo, ProbeReport, Target
+from ..targets.base import Capturable, Device
+from . import binding, planning
+from .call import BoundCall, device_text
+from .classes import Classes, layouts_of
+from .interrupts import settle, unfinished
+from .lifetimes import keep_until_passed
+
+__all__ = ["compile", "default_device", "device", "devices", "probe", "run"]
+
+#: Bound calls by kernel, layouts and options. Bounded: a server that sees ever new shapes binds
+#: again after this many, which costs microseconds, not compilations.
+_calls: dict[Hashable, BoundCall] = {}
+_MOST_CALLS = 8192
+#: Those whose kernels are asked at each call whether values that they read were changed: users'
+#: kernels, once they are imported. They are not in `_calls`, so that other calls pay nothing.
+_checked: dict[Hashable, BoundCall] = {}
+#: What serves calls of layouts that were never seen.
+_classes = Classes()
+
+_Out = TypeVar("_Out")
+
+# type -> how to describe its arrays; scalars get a describer of their own
+_describers: dict[type, Any] = {}
+
+
+def _describe_int(value: int) -> tuple[Any, Any]:
+    # the width decides which dtypes it fits; 127 and -128 are both 7 bits wide
+    bits = (value if value >= 0 else ~value).bit_length()
+    if bits > 64:  # no integer dtype holds it: what is left is a float
+        return _as_float(value), (int, bits, value < 0)
+    return value, (int, bits, value < 0)
+
+
+def _as_float(value: int) -> float:
+    """Infinite where it is too large, as NumPy's conversion to its floats."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.copysign(math.inf, 1 if value > 0 else -1)
+
+
+def _describe_plain(value: Any) -> tuple[Any, Any]:
+    return value, type(value)
+
+
+def _describe_numpy_scalar(value: Any) -> tuple[Any, Any]:
+    return value.item(), value.dtype
+
+
+_describers[int] = _describe_int
+_describers[float] = _describers[bool] = _describe_plain
+
+
+def _describe(value: Any) -> Any:
+    """Return the object that represents an argument; register a describer for its class."""
+    if is_scalar(value):
+        if hasattr(value, "dtype"):
+            _describers[type(value)] = _describe_numpy_scalar
+        else:  # a subclass of Python's number types (an IntEnum)
+            is_int = isinstance(value, int)
+            _describers[type(value)] = _describe_int if is_int else _describe_plain
+        return value
+    array = adopt(value)
+    kind = kind_of(array)
+    if isinstance(kind, Traced):
+        kind.opaque(run)
+    _describers[type(array)] = kind.describe
+    return array
+
+
+def _check_lasting(kernel: str, name: str, value: Any, adopted: Any) -> None:
+    """Refuse to write to what offers a copy of its elements, where the result would be lost.
+
+    Args:
+        adopted: an array of what the value has offered, which holds that memory.
+
+    Raises:
+        ArgumentError: asked again, it offers other memory.
+    """
+    if adopted is value or is_scalar(value) or hasattr(value, "__cuda_array_interface__"):
+        return  # that protocol tells where memory of a device lies
+    again = adopt(value)
+    if kind_of(again).describe(again)[0] != kind_of(adopted).describe(adopted)[0]:
+        raise ArgumentError(
+            f"{kernel}: {name} is a {type(value).__name__} that offers new memory each time it is "
+            "asked for its elements, so what the kernel writes would be lost. Give an array."
+        )
+
+
+def _run_adopted(
+    kernel: str, args: tuple[Any, ...], out: Any, device: Any, stream: Any, options: dict[str, Any]
+) -> Any:
+    """Run with what stands for the arguments; it lives until the launch is done with it."""
+    spec = libraries.find(kernel).spec  # a wrong name is said before a wrong argument
+    adopted = [_describe(value) for value in args]
+    adopted_out = None if out is None else _describe(out)
+    for name, value, array in zip(spec.inputs, args, adopted, strict=False):
+        if name.rstrip("?") in spec.updates:
+            _check_lasting(kernel, name, value, array)
+    if out is not None:
+        _check_lasting(kernel, "out", out, adopted_out)
+    result = run(kernel, *adopted, out=adopted_out, device=device, stream=stream, **options)
+    return result if out is None else out
+
+
+@overload
+def run(
+    kernel: str, /, *args: Any, out: _Out, device: Any = None, stream: Any = None, **options: Any
+) -> _Out: ...
+@overload
+def run(
+    kernel: str,
+    /,
+    *args: Any,
+    out: None = None,
+    device: Any = None,
+    stream: Any = None,
+    **options: Any,
+) -> Any: ...
+def run(
+    kernel: str,
+    /,
+    *args: Any,
+    out: Any = None,
+    device: Any = None,
+    stream: Any = None,
+    **options: Any,
+) -> Any:
+    """Run a kernel of the catalog.
+
+    Args:
+        kernel: its name (`xtarget kernels` lists them).
+        args: arrays of NumPy, torch, CuPy, dpctl or dpnp, `xtarget.asarray`, or anything with
+            DLPack, `__cuda_array_interface__` or `__sycl_usm_array_interface__`; numbers where an
+            array would broadcast. Views are used as they are; nothing on a device is copied.
+        out: an array for the result. It may be a view. It must not overlap an argument, but may be
+            an argument of an elementwise kernel, which then works in place.
+        device: where to run data that lies on no device, by name (`nvidia:0`, `cpu`) or as a
+            device object; None is `XTARGET_DEVICE`, else the first GPU, else the CPU.
+        stream: where to launch: a stream object of torch, CuPy, cuda.core, dpctl, pyopencl or
+            xtarget, or an integer handle. None is the stream that the caller's own work on the
+            arrays goes to. While it is captured into a graph, give `out` as well, and have the
+            arrays ready before: the launch waits for nothing outside of the graph.
+        options: the kernel's options (`axis=0`).
+
+    Returns:
+        the result, an array of the first array argument's library on the same device (NumPy for
+        NumPy), with NumPy's shape and dtype; `out` if it was given. Results on a device are
+        ordered on the stream; results on the host are complete.
+
+    Raises:
+        UnknownKernelError, ArgumentError, NoDeviceError, CompileError, LoadError, LaunchError,
+        OutOfMemoryError: see `xtarget.XTargetError`.
+    """
+    if device is not None and type(device) is not str:
+        device = registry.find_device(device)
+    values = []
+    key: list[Hashable] = [kernel, device]
+    for value in args:
+        describe = _describers.get(type(value))
+        if describe is None:
+            return _run_adopted(kernel, args, out, device, stream, options)
+        address, part = describe(value)
+        values.append(address)
+        key.append(part)
+    if out is not None:
+        describe = _describers.get(type(out))
+        if describe is None:
+            return _run_adopted(kernel, args, out, device, stream, options)
+        address, part = describe(out)
+        values.append(address)
+        key.append(part)
+        key.append("out")
+    if options:
+        key.append(_options_key(options))
+    known = tuple(key)
+    try:
+        call = _calls.get(known)
+    except Exception:
+        libraries.find(kernel)  # refuses what is no name, and may have no hash
+        raise
+    if call is None or (device is None and call.synchronous and call.chosen_by != device_text()):
+        call = _bound(known, kernel, args, out, device, options)
+    for consent in call.consents:
+        consent(args, out)
+    on = None if stream is None else streams.resolve(call.device, stream)
+    if out is not None:
+        call.check_overlap(values)
+        if call.written is not None:
+            call.written(out)
+    current = call.current_stream
+    if call.direct is None or (stream is not None and (out is None or current is None)):
+        return call.run(args, values, out, on)
+    if current is None:
+        on = call.one_stream(args, out)
+        if on is None:
+            return call.run(args, values, out, None)
+    # the short way: one launch, arrays of one library, where it lies
+    if out is None:
+        result = call.new_output(call.outputs[0], args)
+        values.append(call.kind.describe(result)[0])
+    else:
+        result = out
+    held = None
+    if on is None:
+        on = current() or call.device.default_stream  # type: ignore[misc]
+    elif stream is not None and not call.synchronous:
+        held = call.hold(args, (result,), on, explicit=True)
+    try:
+        call.direct(values, on)
+        if call.synchronous:
+            on.synchronize()
+        elif held and not (isinstance(on, Capturable) and on.capturing()):
+            keep_until_passed(on, held)
+    except BaseException:
+        unfinished.append(entry := [on, args, result])
+        settle(entry)
+        raise
+    return result
+
+
+def _options_key(options: dict[str, Any]) -> Hashable:
+    key = tuple(  # with the type: True and 1 and 1.0 are equal, but not the same option
+        (name, type(value), tuple(value) if isinstance(value, list) else value)
+        for name, value in sorted(options.items())
+    )
+    try:
+        hash(key)
+    except Exception:  # TypeError, a ValueError of a memoryview, and what a class makes of it
+        wrong = ", ".join(f"{name}={shortened(value)}" for name, value in options.items())
+        raise ArgumentError(
+            f"options are numbers, text, or tuples of these, not {wrong}. Arrays are positional "
+            "arguments."
+        ) from None
+    return key
+
+
+def _bound(
+    key: Hashable,
+    kernel: str,
+    args: tuple[Any, ...],
+    out: Any,
+    device: Any,
+    options: dict[str, Any],
+) -> BoundCall:
+    checked = _checked.get(key)
+    if checked is not None and all(holds() for holds in checked.checks):
+        stays = device is not None or not checked.synchronous
+        if stays or checked.chosen_by == device_text():
+            return checked
+    arrays = args if out is None else (*args, out)
+    layouts = layouts_of(key, arrays, device_text() if device is None else None)  # type: ignore[arg-type]
+    call = None if layouts is None else _classes.find(layouts)
+    if call is not None:
+        return _remember(key, call)
+    check_imported()
+    registered = libraries.find(kernel)
+    if layouts is not None and not _classes.wanted(layouts):
+        layouts = None
+    call, entry = binding.bind(kernel, args, out, device, options, layouts)
+    _remember(key, call)
+    if entry is not None and layouts is not None:
+        _classes.add(layouts, entry)
+    if libraries.find(kernel) is not registered:  # it was replaced meanwhile
+        _forget(kernel)
+    return call
+
+
+def _remember(key: Hashable, call: BoundCall) -> BoundCall:
+    calls = _checked if call.checks else _calls
+    if len(calls) >= _MOST_CALLS:
+        for oldest in list(calls)[: _MOST_CALLS // 2]:
+            calls.pop(oldest, None)
+    calls[key] = call
+    return call
+
+
+def _forget(kernel: str) -> None:
+    """A kernel that replaces another one of its name must not be served from here."""
+    for calls in (_calls, _checked):
+        for key in [k for k in list(calls) if k[0] == kernel]:  # type: ignore[index]
+            calls.pop(key, None)
+    _classes.drop(lambda entry: entry.call.name == kernel)
+
+
+libraries.on_change.append(_forget)
+_kept: list[list[Any]] = []
+
+
+def forget_calls() -> None:
+    """Drop all bound calls, and with them the kernels that nothing else uses."""
+    for calls in (_calls, _checked):
+        calls.clear()
+    _classes.drop(lambda entry: True)
+
+
+def _in_forked_child() -> None:
+    _kept.append([*_calls.values(), *_checked.values(), *_classes.entries()])
+    forget_calls()
+
+
+registry.after_fork.append(_in_forked_child)
+
+
+def _drop_calls(device: str) -> None:
+    for calls in (_calls, _checked):
+        for key in [k for k, call in list(calls.items()) if call.device.info.name == device]:
+            calls.pop(key, None)
+    _classes.drop(lambda entry: entry.call.device.info.name == device)
+
+
+registry.on_lost.append(_drop_calls)
+
+
+def compile(
+    kernel: str,
+    /,
+    *args: Any,
+    target: str | Target,
+    keep_stages: bool = False,
+    **options: Any,
+) -> tuple[Artifact, ...]:
+    """Compile what a call would need, for any target, without its hardware.
+
+    Args:
+        kernel: name of the kernel.
+        args: arrays as for `run`, or their layouts (`xtarget.spec.ArrayType`), or numbers.
+        target: `nvidia:sm_90`, `amd:gfx942`, `intel:spirv64`, `h200`... (`Target.parse`).
+        keep_stages: keep the text of every compiler stage in `Artifact.texts`.
+        options: the kernel's options.
+
+    Returns:
+        an artifact for each launch of the call, in their order (nearly always one).
+
+    Raises:
+        UnknownKernelError, UnknownTargetError, ArgumentError, CompileError.
+    """
+    goal = Target.parse(target)
+    registered = libraries.find(kernel)
+    requests = planning.compile_requests(registered, args, options, goal)
+    return tuple(functions.artifact(r, goal, keep_stages=keep_stages) for r in requests)
+
+
+def device(name: str | None = None) -> Device:
+    """A device, opened once per process; None is the default device.
+
+    Raises:
+        NoDeviceError: there is no such device; the message lists those there are.
+    """
+    if name is not None and type(name) is not str:
+        name = registry.find_device(name)
+    return registry.open_device(registry.default_device() if name is None else name)
+
+
+def default_device() -> DeviceInfo:
+    """The device that data on no device runs on.
+
+    Raises:
+        NoDeviceError: there is no device at all; the message has every vendor's reason.
+    """
+    return registry.open_device(registry.default_device()).info
+
+
+def probe() -> list[ProbeReport]:
+    """Look for devices of every vendor, in child processes; each report has devices or a reason."""
+    return registry.probe_all()
+
+
+def devices() -> list[DeviceInfo]:
+    """All devices of this machine, in order of preference."""
+    return [info for report in probe() for info in report.devices]

@@ -1,0 +1,1 @@
+"""Services of the operating system: files, locks, signals, child processes."""

@@ -1,0 +1,40 @@
+"""The life of this process: what is done around a fork, and at its end.
+
+Python keeps both lists, and calls each action even if another one raises. In a forked child the
+actions run in the order in which they were given. At exit, and before a fork, the last one is
+first.
+
+A forked child has its parent's objects, but not its threads, devices and child processes. An action
+in it must not wait for a lock: the holder may be a thread of the parent.
+
+`import xtarget` imports this module first, so this module imports next to nothing.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["around_fork", "at_exit", "in_forked_child"]
+
+#: False on systems without processes of that kind.
+_FORKS = hasattr(os, "register_at_fork")
+
+
+def in_forked_child(action: Callable[[], object]) -> None:
+    """Call `action` in each forked child, before the program goes on there."""
+    if _FORKS:
+        os.register_at_fork(after_in_child=action)
+
+
+def around_fork(before: Callable[[], object], after: Callable[[], object]) -> None:
+    """Call `before` before each fork, and `after` after it, in the parent and in the child."""
+    if _FORKS:
+        os.register_at_fork(before=before, after_in_parent=after, after_in_child=after)
+
+
+def at_exit(action: Callable[..., object], *args: Any) -> None:
+    """Call `action` when the program ends; not if the process is killed."""
+    atexit.register(action, *args)

@@ -1,0 +1,1 @@
+"""Values that every layer shares: dtypes, targets, requests, artifacts, errors, settings."""

@@ -1,0 +1,175 @@
+"""The environment variables that xtarget reads: one table, which the README's is tested against."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+from . import environment_parsing as parse
+from .environment_parsing import Parse
+
+__all__ = ["VARIABLES", "Variable"]
+
+
+class Variable(NamedTuple):
+    """An environment variable.
+
+    Attributes:
+        means: for the README, in Markdown.
+        parse: from its text to its value; ValueError with the end of a sentence.
+        unset: its value where it is not set, or empty.
+        there: raises a ValueError where what it names does not exist. The command line asks.
+    """
+
+    means: str
+    parse: Parse
+    unset: Any = None
+    there: Parse | None = None
+
+
+#: What sizes begin at.
+_LEAST_BYTES: Final = 1 << 20
+
+VARIABLES: Final[dict[str, Variable]] = {
+    "XTARGET_DEVICE": Variable(
+        "the device for data that lies on none: `nvidia:1`, `cpu`", parse.text
+    ),
+    "XTARGET_CACHE_DIR": Variable("the cache's folder", parse.path),
+    "XTARGET_CACHE": Variable(
+        "`readwrite` (as if not set), `readonly` or `off`",
+        parse.choice("readwrite", "readonly", "off"),
+        "readwrite",
+    ),
+    "XTARGET_CACHE_SIZE": Variable(
+        "its cap: `500M`, `2GiB` (as if not set), `none`",
+        parse.nbytes(_LEAST_BYTES, instead="XTARGET_CACHE=off keeps nothing."),
+        2 << 30,
+    ),
+    "XTARGET_CACHE_PATH": Variable(
+        "read-only cache folders that are asked first, separated by `:`", parse.folders, ()
+    ),
+    "XTARGET_CACHE_SHARED": Variable(
+        "1 uses cache folders that others may write", parse.boolean, False
+    ),
+    "XTARGET_CACHE_WAIT": Variable(
+        "seconds that another process may take for the same kernel (120)",
+        parse.seconds(120, least=0),
+        120.0,
+    ),
+    "XTARGET_CACHE_REMOTE": Variable(
+        "the store behind: `redis://host/0`, `https://host/cache`, `s3://bucket/cache`", parse.store
+    ),
+    "XTARGET_CACHE_REMOTE_WRITE": Variable(
+        "1 stores there what is compiled here", parse.boolean, False
+    ),
+    "XTARGET_CACHE_REMOTE_SECONDS": Variable(
+        "how long it may take to answer (2)", parse.seconds(2), 2.0
+    ),
+    "XTARGET_CACHE_AUDIT": Variable(
+        "the share of hits that are compiled again and compared (0.01 is one in a hundred)",
+        parse.fraction,
+        0.0,
+    ),
+    "XTARGET_TRUST": Variable(
+        "a file of Ed25519 public keys: cache entries and bundles not signed by one of them are "
+        "refused",
+        parse.path,
+        there=parse.file,
+    ),
+    "XTARGET_SIGN": Variable(
+        "a file with the private key that entries are signed with", parse.path, there=parse.file
+    ),
+    "XTARGET_COMPILE": Variable(
+        "`allow` (as if not set), `warn` or `error`, when a kernel has to be compiled",
+        parse.choice("allow", "warn", "error"),
+        "allow",
+    ),
+    "XTARGET_COMPILE_SECONDS": Variable(
+        "seconds of processor time that compiling one kernel may take, all stages of Triton "
+        "included; it is then compiled in a child process, in Triton's own launching for SPIR-V "
+        "all but the front end. Not set: no limit for Triton's stages",
+        parse.seconds(60),
+    ),
+    "XTARGET_BUNDLES": Variable(
+        "bundles to take binaries from, separated by `:`", parse.paths, (), parse.files
+    ),
+    "XTARGET_KERNELS": Variable(
+        "folders with kernel libraries, separated by `:`", parse.paths, (), parse.folders
+    ),
+    "XTARGET_PROBE_SECONDS": Variable(
+        "how long a vendor's library may take to answer, in seconds of processor time, or of doing "
+        "nothing (5); one that is late is asked a second time",
+        parse.seconds(5),
+        5.0,
+    ),
+    "XTARGET_WAIT_SECONDS": Variable(
+        "how long work on an AMD GPU may be waited for, in seconds (no limit); then it is a "
+        "`DeviceLostError`",
+        parse.seconds(60),
+    ),
+    "XTARGET_INTEL_DEVICES": Variable(
+        "a dpctl filter, for example `opencl:cpu`, in place of Intel's GPUs", parse.text
+    ),
+    "XTARGET_EMULATOR_BUDGET": Variable(
+        "lane-instructions after which the AMD emulator stops a launch (2e10)",
+        parse.count(1),
+        20_000_000_000,
+    ),
+    "XTARGET_EMULATOR_CHECK": Variable(
+        "further checks of the AMD emulator: `race`, for data races in LDS and global memory",
+        parse.words("race"),
+        frozenset(),
+    ),
+    "XTARGET_EMULATOR_PROCESSES": Variable(
+        "how many processes share a large launch of the AMD emulator (1); kernels with atomic "
+        "operations run in one",
+        parse.count(1, 256, "number of processes"),
+        1,
+    ),
+    "XTARGET_EMULATOR_HIP": Variable(
+        "`library` reaches emulated devices by hip-python and a stand-in library, built on first "
+        "use with a C compiler; `object` (as if not set) within this process",
+        parse.choice("object", "library"),
+        "object",
+    ),
+    "XTARGET_SPIRV_SECONDS": Variable(
+        "seconds of processor time that generating one SPIR-V module may take, and five times that "
+        "on the clock (60)",
+        parse.seconds(60),
+        60.0,
+    ),
+    "XTARGET_JIT_SECONDS": Variable(
+        "seconds of processor time that a run time may take to compile one SPIR-V module, and five "
+        "times that on the clock; also `ocloc` (60)",
+        parse.seconds(60),
+        60.0,
+    ),
+    "XTARGET_BUILD_MEMORY": Variable(
+        "memory that a child process may take to compile one kernel (8G); `none` is no limit",
+        parse.nbytes(_LEAST_BYTES),
+        8 << 30,
+    ),
+    "XTARGET_MODULES": Variable(
+        "how many kernels stay loaded without a call of `run` that is remembered (4096); others "
+        "are unloaded, and loaded again when they are needed. What was launched in a captured "
+        "stream stays",
+        parse.count(1),
+        4096,
+    ),
+    "XTARGET_HOST_MEMORY": Variable(
+        "most memory of dropped results on the host (NumPy), and of what CPU kernels needed for "
+        "themselves, that is kept for later ones, where the system may take it back (1G); 0 keeps "
+        "none",
+        parse.nbytes(_LEAST_BYTES, zero=True, instead="0 keeps none."),
+        1 << 30,
+    ),
+    "XTARGET_OCLOC": Variable(
+        "Intel's offline compiler for GPUs, where it is not on the PATH",
+        parse.text,
+        there=parse.program,
+    ),
+    "XTARGET_SPIRV_UNTESTED": Variable(
+        "1 tries SPIR-V with a pair of Triton and llvmlite that was never tested",
+        parse.boolean,
+        False,
+    ),
+}

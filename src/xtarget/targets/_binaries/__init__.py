@@ -1,0 +1,1 @@
+"""Reading binaries: ELF, MessagePack, SPIR-V, and which device runs which."""

@@ -1,0 +1,1 @@
+"""The host: its CPU, its shared libraries, and what its files hold."""

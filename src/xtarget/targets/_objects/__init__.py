@@ -1,0 +1,1 @@
+"""Behaviour that all vendors' devices, modules, streams and memory share."""

@@ -1,0 +1,79 @@
+"""Global memory: the checks before a copy, and the release of memory, once."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+from ..._values.errors import ArgumentError
+from ..base import Stream
+from .handles import Owned
+
+__all__ = ["BufferBase"]
+
+
+class BufferBase(Owned, ABC):
+    """A piece of memory: an allocation of ours, or what somebody else owns. `raw` is its address.
+
+    Args:
+        release: gives the memory back; None where that is somebody else's to do.
+    """
+
+    __slots__ = ("_release", "nbytes")
+
+    CLOSED = "this buffer of {where} is closed. Allocate a new one."
+
+    def __init__(
+        self, address: int, nbytes: int, where: str, release: Callable[[], None] | None = None
+    ) -> None:
+        super().__init__(address, where)
+        self.nbytes = nbytes
+        self._release = release
+
+    @property
+    def address(self) -> int:
+        address: int = self.live()
+        return address
+
+    def write(self, source: memoryview, stream: Stream) -> None:
+        address = self._checked(source)
+        if source.nbytes:
+            self._copy_in(address, source, stream)
+
+    def read(self, destination: memoryview, stream: Stream) -> None:
+        address = self._checked(destination)
+        if destination.readonly:  # a run time would write into it all the same
+            raise ArgumentError(
+                f"the host memory to read {self.where} into is read-only. Give writable memory, "
+                "such as a bytearray or a new array."
+            )
+        if destination.nbytes:
+            self._copy_out(address, destination, stream)
+
+    def _checked(self, host: memoryview) -> int:
+        address = self.address
+        if host.nbytes > self.nbytes:
+            raise ArgumentError(
+                f"{host.nbytes} bytes do not fit a buffer of {self.nbytes} bytes on {self.where}. "
+                "Copy fewer bytes, or allocate a larger buffer."
+            )
+        return address
+
+    @abstractmethod
+    def _copy_in(self, address: int, source: memoryview, stream: Stream) -> None:
+        """Copy at least one byte; the source may be reused when this returns."""
+
+    @abstractmethod
+    def _copy_out(self, address: int, destination: memoryview, stream: Stream) -> None:
+        """Copy at least one byte; complete when this returns."""
+
+    def _taken(self) -> Callable[[], None] | None:
+        """Mark the buffer closed and return its release action; None after the first call."""
+        release, self._release = self._release, None
+        self.raw = None
+        return release
+
+    def close(self) -> None:
+        release = self._taken()
+        if release is not None:
+            release()

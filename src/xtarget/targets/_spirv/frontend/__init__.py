@@ -1,0 +1,1 @@
+"""Triton's IR (TTIR, TTGIR): Triton's passes down to LLVM IR, and ours between them."""

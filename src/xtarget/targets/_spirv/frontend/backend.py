@@ -1,0 +1,421 @@
+"""The part that Triton sees: a back end for `GPUTarget("spirv", "spirv64", sub-group size)`.
+
+This module imports Triton; import it only where something is compiled.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from types import MappingProxyType
+from typing import Any, NoReturn, Self
+
+import triton
+from triton.backends import Backend, backends
+from triton.backends.compiler import BaseBackend, Language
+from triton.backends.driver import DriverBase
+
+from ...._system.locks import Lock
+from ...._values.errors import CompileError
+from ..._triton.zeros import keep_signs
+from ..capabilities import check_capabilities
+from ..library import libdevice_nvidia
+from ..llvm.text import Layout
+from ..sources import digest
+from ..versions import check, llvmlite_version
+from ..worker.client import EmitError, UnsupportedCodeError, worker
+from . import blocks, lowering
+from .diagnose import Stage, optimized, reason
+from .float8 import convert_fp8e4b15
+from .places import place_of
+
+__all__ = ["NAME", "Options", "SpirvBackend", "register"]
+
+#: The back end's name among Triton's, and the first part of its targets.
+NAME = "spirv"
+_POINTERS = ("real", "integer")
+_CAPABILITIES = ("fp64", "fp16", "int64_atomics")
+_LANES = ("threads", "vectors")
+_WARP_SIZES = (8, 16, 32)
+#: Options that are true or false, beside the capabilities.
+_SWITCHES = (
+    "half_math",
+    "kernel_clock",
+    "cpu_accesses",
+    "debug",
+    "sanitize_overflow",
+    "enable_fp_fusion",
+)
+#: Options by which other back ends fit code to their GPUs: how fast it is, not what it computes.
+#: Code that gives them is meant to run here as well, so they are taken and change nothing.
+_HINTS = frozenset(
+    {
+        *("enable_reflect_ftz", "launch_pdl", "maxnreg", "min_shared_mem"),  # NVIDIA
+        *("ptx_options", "ptx_version", "sched4reg"),
+        *("allow_flush_denorm", "kpack", "llvm_fn_attrs", "matrix_instr_nonkdim"),  # AMD
+        *("schedule_hint", "waves_per_eu", "wgp_cu_mode"),
+        *("generate_native_code", "grf_mode"),  # Intel's fork of Triton
+    }
+)
+_registering = Lock()
+
+
+class OptionError(ValueError, AssertionError):
+    """An option out of range. Triton's own back ends assert on options, and code that uses Triton
+    expects that.
+    """
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of one compilation. Those after `pointers` are what Triton's front end asks of any
+    back end.
+
+    Attributes:
+        warp_size: threads of a warp, the sub-group size in SPIR-V's words.
+        pointers: `real`, or `integer`: the entry takes addresses as 64-bit integers.
+        fp64, fp16, int64_atomics: the device has these. A kernel that wants one it has not is
+            refused with the line.
+        half_math: the device has functions of halves; without, they go through floats.
+        function_bytes: the widest vector that a function of the device takes; 0: any.
+        kernel_clock: the device has the extension SPV_KHR_shader_clock.
+        dot_bytes: shared memory that large dots may take to be loops (see `dots`); with zero, every
+            dot is unrolled.
+        thread_elements: of a tensor that one thread shall have at most: the block gets more warps
+            than `num_warps` then (see `blocks`). Zero: as many as asked for.
+        cpu_accesses: loads and addresses are written as a CPU's run time handles them best (see
+            `word_accesses` and `wide_indices`).
+        lanes: `threads`, or `vectors`: a block of one warp becomes one thread, if it can be.
+        ir_override: a file that Triton takes in place of the stage that its suffix names.
+    """
+
+    num_warps: int = 4
+    num_stages: int = 2
+    num_ctas: int = 1
+    warp_size: int = 16
+    pointers: str = "real"
+    fp64: bool = True
+    fp16: bool = True
+    int64_atomics: bool = True
+    half_math: bool = True
+    function_bytes: int = 0
+    kernel_clock: bool = False
+    dot_bytes: int = 0
+    thread_elements: int = 0
+    cpu_accesses: bool = False
+    lanes: str = "threads"
+    enable_fp_fusion: bool = True
+    debug: bool = False
+    sanitize_overflow: bool = True
+    arch: str = "spirv64"
+    supported_fp8_dtypes: tuple[str, ...] = (
+        "fp8e4b15",
+        "fp8e4b8",
+        "fp8e4nv",
+        "fp8e5",
+        "fp8e5b16",
+    )
+    deprecated_fp8_dot_operand_dtypes: tuple[str, ...] = ()
+    default_dot_input_precision: str = "ieee"
+    allowed_dot_input_precisions: tuple[str, ...] = ("ieee", "tf32", "tf32x3", "bf16x3", "bf16x6")
+    max_num_imprecise_acc_default: int = 0
+    extern_libs: tuple[tuple[str, str], ...] = ()
+    launch_cooperative_grid: bool = False
+    ir_override: str | None = None
+    backend_name: str = NAME
+    instrumentation_mode: str = ""
+    fpsan_homomorphic_casts: bool = False
+
+    def __post_init__(self) -> None:
+        value = self.num_warps
+        if not isinstance(value, int) or value < 1 or value & (value - 1):
+            raise OptionError(f"num_warps is {value!r}; it must be a power of 2.")
+        if self.warp_size not in _WARP_SIZES:
+            raise OptionError(f"warp_size is {self.warp_size!r}; it must be one of {_WARP_SIZES}.")
+        for name in ("num_stages", "dot_bytes", "thread_elements"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < 0:
+                raise OptionError(f"{name} is {value!r}; it must be 0 or more.")
+        if self.num_ctas != 1:
+            raise OptionError(f"num_ctas is {self.num_ctas}; SPIR-V has no clusters of blocks.")
+        if self.extern_libs:
+            raise OptionError(
+                f"extern_libs is {dict(self.extern_libs)}; bitcode of other libraries is made for "
+                "one GPU and cannot become SPIR-V. Leave it out: libdevice is built in."
+            )
+        if self.pointers not in _POINTERS:
+            raise OptionError(f"pointers is {self.pointers!r}; it must be one of {_POINTERS}.")
+        for name in (*_CAPABILITIES, *_SWITCHES):
+            if getattr(self, name) not in (True, False):
+                raise OptionError(f"{name} is {getattr(self, name)!r}; it must be True or False.")
+        if self.function_bytes and self.function_bytes < 16:
+            raise OptionError(
+                f"function_bytes is {self.function_bytes}; it must be 0, or 16 at least."
+            )
+        if self.lanes not in _LANES:
+            raise OptionError(f"lanes is {self.lanes!r}; it must be one of {_LANES}.")
+
+    def hash(self) -> str:
+        """Triton's key of these options."""
+        return hashlib.sha256(repr(sorted(asdict(self).items())).encode()).hexdigest()
+
+
+class SpirvBackend(BaseBackend):  # type: ignore[misc]
+    """Triton's way through `lowering` and the child process."""
+
+    #: Tells xtarget's back ends from others of the name; `xtarget_triton` has one too.
+    OWNER = "xtarget"
+    supports_native_tensor_specialization = False
+    binary_ext = "spirv"
+    #: Options of compilations that do not say them.
+    defaults: Mapping[str, Any] = MappingProxyType({})
+    #: LLVM is wanted in this process's own child, not in another process's.
+    _starts_llvm = True
+
+    @classmethod
+    def checked(cls, target: Any, defaults: Mapping[str, Any]) -> Self:
+        """A back end for Triton's own compiling and launching (`xtarget_triton`), with these
+        options where a kernel does not say them.
+
+        Raises:
+            CompileError: this Triton and llvmlite were not tested together.
+        """
+        check(triton.__version__)
+        keep_signs()
+        backend = cls(target)
+        backend.defaults = defaults
+        return backend
+
+    @staticmethod
+    def supports_target(target: Any) -> bool:
+        return bool(target.backend == NAME)
+
+    def hash(self) -> str:
+        return f"{NAME}-{digest()}-llvmlite-{llvmlite_version()}"
+
+    def parse_options(self, options: dict[str, Any]) -> Options:
+        # `xtarget._triton_backend` knows the device; triton.compile is given a plain target
+        device = getattr(self.target, "compile_options", {})
+        known = {
+            name: value
+            for name, value in {**self.defaults, **device, **options}.items()
+            if name in Options.__dataclass_fields__ and value is not None
+        }
+        known.setdefault("warp_size", self.target.warp_size)
+        known["arch"] = str(self.target.arch)
+        known["extern_libs"] = tuple(dict(known.get("extern_libs", {})).items())
+        language = triton.knobs.language
+        known.setdefault("enable_fp_fusion", language.default_fp_fusion)
+        if getattr(language, "force_disable_fp_fusion", False):  # from Triton 3.9 on
+            known["enable_fp_fusion"] = False
+        made = Options(**known)
+        # Triton refuses a keyword that no attribute is named after
+        vars(made).update({name: options[name] for name in options.keys() & _HINTS})
+        return made
+
+    def pack_metadata(self, metadata: Any) -> tuple[int, int, int]:
+        return (metadata.num_warps, metadata.num_ctas, metadata.shared)
+
+    def get_codegen_implementation(self, options: Options) -> dict[str, Any]:
+        return {
+            "min_dot_size": lambda lhs, rhs: (1, 1, 1),
+            "convert_custom_types": convert_fp8e4b15,
+        }
+
+    def get_module_map(self) -> dict[str, Any]:
+        return {"triton.language.extra.libdevice": libdevice_nvidia.module()}
+
+    def load_dialects(self, context: Any) -> None:
+        from triton._C.libtriton import amd
+
+        amd.load_dialects(context)
+
+    def add_stages(
+        self, stages: dict[str, Any], options: Options, language: Any = Language.TRITON
+    ) -> None:
+        if language != Language.TRITON:
+            raise CompileError(
+                "Gluon kernels cannot be compiled for SPIR-V: they name a GPU's own."
+            )
+        if triton.knobs.compilation.store_binary_only:
+            raise CompileError(
+                "TRITON_STORE_BINARY_ONLY cannot be used for SPIR-V: of the files of a kernel it "
+                "keeps those named cubin, hsaco or json, and the SPIR-V would be lost. Unset it."
+            )
+        if self._starts_llvm:
+            worker.start()  # it loads LLVM while Triton works
+
+        def ttir(module: Any, metadata: dict[str, Any]) -> Any:
+            source.append(module.str())
+            with _explained("ttir", source, options, options.num_warps, options.warp_size):
+                return lowering.optimize_ttir(module, debug=options.debug)
+
+        def with_layouts(module: Any, block: tuple[int, int], metadata: dict[str, Any]) -> Any:
+            metadata["num_warps"], metadata["warp_size"] = block
+            with _explained("ttgir", source, options, *block):
+                return lowering.lower_to_ttgir(
+                    module,
+                    num_warps=block[0],
+                    warp_size=block[1],
+                    dot_bytes=options.dot_bytes,
+                )
+
+        def ttgir(module: Any, metadata: dict[str, Any]) -> Any:
+            block = _block(module, options)
+            if options.lanes == "vectors" and options.num_warps == 1:
+                threads = _block(module, replace(options, lanes="threads"))
+                if threads != block:
+                    fallback.append((module.str(), threads))
+            return with_layouts(module, block, metadata)
+
+        def spirv(text: str, metadata: dict[str, Any]) -> bytes:
+            binary = made.pop(text, b"") or worker.emit(text)
+            has = {name: getattr(options, name) for name in _CAPABILITIES}
+            check_capabilities(binary, has, lambda: optimized("".join(source), options.debug))
+            return binary
+
+        source: list[str] = []  # the front end's IR with locations, for messages
+        stages["ttir"] = ttir
+        stages["ttgir"] = ttgir
+        made: dict[str, bytes] = {}
+        #: Triton's IR, and the block that it gets if the one asked for stays one of many threads.
+        fallback: list[tuple[str, tuple[int, int]]] = []
+
+        def to_llvm(module: Any, metadata: dict[str, Any]) -> tuple[str, bytes]:
+            num_warps = metadata["num_warps"]
+            with _explained("llir", source, options, num_warps, metadata["warp_size"]):
+                entry = module.get_entry_func_name()
+                lowered = lowering.lower_to_llvm(
+                    module, num_warps=num_warps, fp_fusion=options.enable_fp_fusion
+                )
+            return self._llir(module, entry, lowered, metadata, options)
+
+        def llir(module: Any, metadata: dict[str, Any]) -> str:
+            text, binary = to_llvm(module, metadata)
+            if fallback and metadata["warp_size"] != 1:  # it could not become one thread
+                ttir_text, block = fallback.pop()
+                again = with_layouts(lowering.parsed(ttir_text, module), block, metadata)
+                text, binary = to_llvm(again, metadata)
+            made[text] = binary
+            return text
+
+        stages["llir"] = llir
+        stages["spirv"] = spirv
+
+    def _llir(
+        self,
+        module: Any,
+        entry: str,
+        lowered: lowering.Lowered,
+        metadata: dict[str, Any],
+        options: Options,
+    ) -> tuple[str, bytes]:
+        layout = Layout(
+            num_warps=lowered.num_warps,
+            warp_size=lowered.warp_size,
+            shared_bytes=lowered.shared_bytes,
+            operand_bytes=lowered.operand_bytes,
+            integer_pointers=options.pointers == "integer",
+            fp_fusion=options.enable_fp_fusion,
+            fp64=options.fp64,
+            half_math=options.half_math,
+            function_bytes=options.function_bytes,
+            kernel_clock=options.kernel_clock,
+            vectors=options.lanes == "vectors",
+            aligned=lowering.alignments(module, entry) if "!nontemporal" in lowered.text else (),
+            cpu_accesses=options.cpu_accesses,
+        )
+        try:
+            try:
+                text, kernel, binary = worker.build(lowered.text, lowered.bitcode, entry, layout)
+            except EmitError:
+                if not (layout.vectors and layout.num_warps == 1):
+                    raise
+                # LLVM 22 ends on some operations of vectors: without, then
+                layout = replace(layout, vectors=False)
+                text, kernel, binary = worker.build(lowered.text, lowered.bitcode, entry, layout)
+        except UnsupportedCodeError as error:
+            place = place_of(error.symbol, lowering.with_lines(module))
+            raise UnsupportedCodeError(error.what, error.symbol, place) from error
+        metadata.update(
+            name=entry,
+            shared=layout.all_shared_bytes,
+            num_warps=lowered.num_warps,
+            warp_size=kernel.warp_size,
+            tensordesc_meta=[],
+            global_scratch_size=lowered.scratch_bytes,
+            global_scratch_align=lowered.scratch_align,
+            profile_scratch_size=0,
+            profile_scratch_align=1,
+            entry_parameters=kernel.parameters,
+            asserts=kernel.asserts,
+            only_read=kernel.only_read,
+        )
+        return text, binary
+
+
+def _block(module: Any, options: Options) -> tuple[int, int]:
+    """Warps of the block and threads of a warp."""
+    work = blocks.work_of(module)
+    warp_size = blocks.warp_size(work, options.warp_size)
+    if options.lanes == "vectors" and options.num_warps == 1:
+        return 1, warp_size  # or it would not be one thread
+    elements = options.thread_elements
+    return blocks.num_warps(
+        work, options.num_warps, warp_size=warp_size, thread_elements=elements
+    ), warp_size
+
+
+@contextmanager
+def _explained(
+    name: str, source: list[str], options: Options, num_warps: int, warp_size: int
+) -> Iterator[None]:
+    """Give a failure of Triton's passes, which say nothing in the exception, its reason."""
+    try:
+        yield
+    except RuntimeError as error:
+        stage = Stage(
+            name,
+            "".join(source),
+            num_warps,
+            warp_size,
+            options.dot_bytes,
+            options.enable_fp_fusion,
+            options.debug,
+        )
+        why = reason(stage) or "Triton gave no reason"
+        raise CompileError(f"Triton's passes cannot lower the kernel to {name}: {why}.") from error
+
+
+class _NoDriver(DriverBase):  # type: ignore[misc]
+    """Never active: Triton's own launching goes on with the machine's GPU. xtarget launches."""
+
+    @staticmethod
+    def is_active() -> bool:
+        return False
+
+    def get_current_target(self) -> NoReturn:
+        raise NotImplementedError("SPIR-V kernels are launched by xtarget, not by Triton.")
+
+    get_active_torch_device = map_python_to_cpp_type = get_benchmarker = get_current_target
+    get_device_interface = get_empty_cache_for_benchmark = get_current_target
+
+
+def register() -> None:
+    """Make Triton know the back end. May be called again, and from any thread.
+
+    Raises:
+        CompileError: this Triton and llvmlite were not tested together, or another package already
+            gave Triton a back end of this name.
+    """
+    check(triton.__version__)
+    with _registering:
+        present = backends.setdefault(NAME, Backend(compiler=SpirvBackend, driver=_NoDriver))
+    ours = getattr(present.compiler, "OWNER", None) == SpirvBackend.OWNER
+    if not ours:
+        raise CompileError(
+            f"Triton already has a back end named {NAME!r} ({present.compiler.__module__}), so "
+            "xtarget cannot add its own. Uninstall the package it comes from."
+        )

@@ -1,0 +1,1 @@
+"""Functions that kernels call and OpenCL lacks, defined in LLVM IR."""

@@ -1,0 +1,36 @@
+"""Helpers with which the families of `library` write a definition."""
+
+from __future__ import annotations
+
+__all__ = ["BITS", "builtin", "function"]
+
+#: Integer type of the same width.
+BITS = {"half": "i16", "float": "i32", "double": "i64"}
+
+#: Itanium mangling, as OpenCL's built-in functions have it; `u32` and `u64` are unsigned.
+_MANGLED = {
+    "half": "Dh",
+    "float": "f",
+    "double": "d",
+    "i32": "i",
+    "i64": "l",
+    "u32": "j",
+    "u64": "m",
+}
+
+_UNSIGNED = {"u32": "i32", "u64": "i64"}
+
+
+def builtin(name: str, result: str, *arguments: str) -> str:
+    """A call of an OpenCL built-in function; arguments are `type value`."""
+    pairs = [argument.split(" ", 1) for argument in arguments]
+    mangled = f"_Z{len(name)}{name}{''.join(_MANGLED[type_] for type_, _ in pairs) or 'v'}"
+    given = ", ".join(f"{_UNSIGNED.get(type_, type_)} {value}" for type_, value in pairs)
+    return f"call spir_func {result} @{mangled}({given})"
+
+
+def function(name: str, result: str, parameters: str, *body: str, convergent: bool = False) -> str:
+    """A definition. It is always inlined: constants that control it then fold away."""
+    kind = "alwaysinline convergent nounwind" if convergent else "alwaysinline nounwind"
+    lines = "\n".join(f"  {line.strip()}" for text in body for line in text.strip().splitlines())
+    return f"define linkonce_odr {result} @{name}({parameters}) {kind} {{\n{lines}\n}}"

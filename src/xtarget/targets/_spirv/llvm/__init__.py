@@ -1,0 +1,1 @@
+"""LLVM IR: read, rewritten, linked, optimised, and written as SPIR-V."""

@@ -1,0 +1,1 @@
+"""The child process that runs LLVM, and its parent's side."""

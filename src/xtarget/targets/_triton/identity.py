@@ -1,0 +1,720 @@
+"""Read from the loaded objects what a compiled function is made from: the source texts of the
+function and of all functions that it calls, and the values of the globals, closure cells,
+attributes and defaults that they read.
+
+Triton's own `cache_key` leaves out attributes (`mod.SIZE`), globals that are not `constexpr`,
+values of defaults, and functions that somebody has replaced in Triton. Here a value that has no
+text of its own makes the whole unidentified: what is made from it is not kept.
+
+Nothing here imports Triton. Triton's own objects go by their names: what they are is part of the
+tool chain (`toolchain`).
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import dataclasses
+import dis
+import enum
+import functools
+import hashlib
+import importlib.machinery
+import inspect
+import os
+import sys
+import types
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
+from typing import Any
+
+from ..._system.package import FOLDER
+
+__all__ = ["Manifest", "Unidentified", "is_pure", "manifest_of", "text_of_value"]
+
+#: Modules of the standard library whose functions depend on their arguments only.
+PURE = frozenset(
+    (
+        *("__future__", "_collections_abc", "_operator", "abc", "collections", "copy"),
+        *("dataclasses", "enum", "fractions", "functools", "itertools", "math", "numbers"),
+        *("operator", "types", "typing"),
+    )
+)
+#: Built-in functions that read what no argument tells.
+_IMPURE = frozenset(
+    (
+        *("__import__", "breakpoint", "compile", "dir", "eval", "exec", "globals", "hash", "id"),
+        *("input", "locals", "open", "vars"),
+    )
+)
+_ABSENT: Any = object()
+#: What every member of an enum has.
+_OF_ENUM = frozenset(("__objclass__", "_name_", "_sort_order_", "_value_"))
+_SHOWN = 200  # characters
+#: Attributes of classes that say nothing of what the class does.
+_NOISE = frozenset(
+    (
+        *("__abstractmethods__", "__annotations__", "__dict__", "__doc__", "__firstlineno__"),
+        *("__hash__", "__match_args__", "__module__", "__orig_bases__", "__parameters__"),
+        *("__qualname__", "__slots__", "__static_attributes__", "__weakref__", "_abc_impl"),
+    )
+)
+
+
+class Unidentified(Exception):
+    """A value has no text that another process would give it as well."""
+
+
+@dataclass(slots=True)
+class Manifest:
+    """The sources and values that a function is made from.
+
+    Attributes:
+        parts: (label, text) in the order in which they are reached.
+        places: file and line of each function, for binaries that contain them.
+        unidentified: why nothing made from this may be kept; empty where all has a text.
+    """
+
+    parts: list[tuple[str, str]] = field(default_factory=list)
+    places: list[str] = field(default_factory=list)
+    unidentified: str = ""
+    _guards: list[tuple[Any, str, Any]] = field(default_factory=list)
+    _mutable: list[tuple[Any, str]] = field(default_factory=list)
+    _asked: list[tuple[Any, str, str | None]] = field(default_factory=list)
+
+    @property
+    def digest(self) -> str:
+        """sha256 (hex) of the parts."""
+        total = hashlib.sha256()
+        for part in self.parts:
+            for text in part:
+                data = text.encode("utf-8", "surrogatepass")
+                total.update(len(data).to_bytes(8, "little") + data)
+        return total.hexdigest()
+
+    def shown(self) -> tuple[tuple[str, str], ...]:
+        """The parts as they are written down: short texts as they are, others by their digests."""
+        return tuple(
+            (label, text)
+            if len(text) <= _SHOWN and "\n" not in text
+            else (label, hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest())
+            for label, text in self.parts
+        )
+
+    def holds(self) -> Callable[[], bool]:
+        """A function that tells whether every name still leads to the same object. It costs tens
+        of nanoseconds for each name, so that it can be asked at every launch.
+        """
+        unique = {(id(holder), name): (holder, name, value) for holder, name, value in self._guards}
+        names: dict[str, Any] = {}
+        checks = []
+        for index, (holder, name, value) in enumerate(unique.values()):
+            if isinstance(value, types.ModuleType):
+                continue
+            names[f"h{index}"], names[f"v{index}"] = holder, value
+            if value is _ABSENT:
+                checks.append(f"{name!r} not in h{index}")
+            elif isinstance(holder, dict):
+                checks.append(f"h{index}[{name!r}] is v{index}")
+            else:  # a closure's cell, a function's defaults, a class
+                checks.append(f"h{index}.{name} is v{index}")
+        for index, (value, text) in enumerate(self._mutable):
+            names[f"m{index}"], names[f"t{index}"] = value, text
+            checks.append(f"text(m{index}) == t{index}")
+        for index, (holder, name, answer) in enumerate(self._asked):
+            names[f"o{index}"], names[f"a{index}"] = holder, answer
+            checks.append(f"answer(o{index}, {name!r}) == a{index}")
+        names["text"], names["answer"] = _text_or_nothing, _answer
+        given = ", ".join(names)
+        code = f"def make({given}):\n return lambda: {' and '.join(checks) or 'True'}\n"
+        made: dict[str, Any] = {}
+        exec(code, made)
+        check = made["make"](**names)
+
+        def still() -> bool:
+            try:
+                return bool(check())
+            except (KeyError, ValueError, AttributeError):  # a name that is gone, an empty cell
+                return False
+
+        return still
+
+
+def manifest_of(function: Any) -> Manifest:
+    """Return the manifest of a `@triton.jit` function as it is now."""
+    walk = _Walk()
+    try:
+        walk.value(function, "")
+        walk.finish()
+    except Unidentified as why:
+        walk.manifest.unidentified = str(why)
+        # another object of this process must not be taken for it
+        walk.manifest.parts.append(("unidentified", f"{why} {_token(function)}"))
+    except RecursionError:
+        walk.manifest.unidentified = "it refers to itself in too many steps"
+        walk.manifest.parts.append(("unidentified", _token(function)))
+    return walk.manifest
+
+
+def text_of_value(value: Any, what: str) -> str:
+    """A value's text, with those of all functions in it.
+
+    Raises:
+        Unidentified: it has none.
+    """
+    walk = _Walk(watched=False)
+    text = walk.value(value, what)
+    walk.finish()
+    if not walk.manifest.parts:
+        return text
+    return f"{text} {walk.manifest.digest}"
+
+
+def _text_or_nothing(value: Any) -> str | None:
+    try:
+        return text_of_value(value, "")
+    except (Unidentified, RecursionError):
+        return None
+
+
+def _answer(holder: Any, name: str) -> str | None:
+    """The text of an attribute that is computed when it is read (a property, `__getattr__`)."""
+    value = getattr(holder, name, _ABSENT)
+    return None if value is _ABSENT else _text_or_nothing(value)
+
+
+_tokens: dict[int, tuple[Any, str]] = {}
+
+
+def _token(value: Any) -> str:
+    """Return a token that no other object has in any process. Keeps the object alive."""
+    return _tokens.setdefault(id(value), (value, os.urandom(16).hex()))[1]
+
+
+# ------------------------------------------------------------------------------------- the walk
+
+
+class _Walk:
+    """Collects functions as it meets them; each is looked into once.
+
+    Args:
+        watched: note what may change in place, for `Manifest.holds`. A walk for the text of such a
+            value notes nothing: a class may hold a list that leads back to the class.
+    """
+
+    def __init__(self, watched: bool = True) -> None:
+        self.manifest = Manifest()
+        self._watched = watched
+        self._labels: dict[int, str] = {}
+        self._todo: list[tuple[str, Any]] = []
+        self._used: dict[str, int] = {}
+        self._kept: list[Any] = []  # ids stay theirs while the walk goes on
+
+    def finish(self) -> None:
+        while self._todo:
+            label, function = self._todo.pop(0)
+            if is_jit(function):
+                self._jit(label, function)
+            elif isinstance(function, type):
+                self._class(label, function)
+            else:
+                self._python(label, function)
+
+    def part(self, label: str, text: str) -> None:
+        self.manifest.parts.append((label, text))
+
+    def _later(self, value: Any, kind: str) -> str:
+        """A label for a function or class, which is looked into later."""
+        known = self._labels.get(id(value))
+        if known is None:
+            name = getattr(value, "__name__", type(value).__name__)
+            number = self._used[name] = self._used.get(name, 0) + 1
+            known = self._labels[id(value)] = f"{kind} {name}" + (f"#{number}" * (number > 1))
+            self._kept.append(value)
+            self._todo.append((known, value))
+        return known
+
+    # ---------------------------------------------------------------------------------- values
+
+    def value(self, value: Any, what: str) -> str:
+        """The text of a value.
+
+        Args:
+            what: where it was found, for messages.
+        """
+        cls = type(value)
+        if value is None or value is Ellipsis or value is NotImplemented or cls in _PLAIN:
+            return f"{cls.__name__} {value!r}"
+        if is_jit(value):
+            return self._later(value, "function")
+        if isinstance(value, types.ModuleType):
+            if _is_tritons(value.__name__) or is_pure(value.__name__):
+                return f"module {value.__name__}"
+            raise Unidentified(f"{what} is the module {value.__name__} as a whole")
+        if _is_tritons(cls.__module__) and not isinstance(value, type):
+            return self._of_triton(value, what)
+        if isinstance(value, type):
+            return self._type(value, what)
+        if isinstance(value, enum.Enum):
+            text = f"{self._type(cls, what)} {value.name} {self.value(value.value, what)}"
+            return text + self._attributes(value, what, _OF_ENUM)
+        if isinstance(value, types.FunctionType):
+            return self._function(value, what)
+        return self._other(value, cls, what)
+
+    def _other(self, value: Any, cls: type, what: str) -> str:
+        if isinstance(value, types.BuiltinFunctionType):
+            owner = value.__self__
+            module = value.__module__ or ""
+            free = owner is None or isinstance(owner, types.ModuleType)
+            known = module == "builtins" or is_pure(module)
+            if free and known and value.__name__ not in _IMPURE:
+                return f"builtin {module}.{value.__qualname__}"
+            if isinstance(owner, type) and owner.__module__ == "builtins":
+                return f"builtin {owner.__name__}.{value.__name__}"
+            raise Unidentified(f"{what} is {value!r}")
+        if isinstance(value, types.MethodType):
+            method = self.value(value.__func__, what)
+            return f"method {method} of {self.value(value.__self__, what)}"
+        if isinstance(value, staticmethod | classmethod):
+            return f"{cls.__name__} {self.value(value.__func__, what)}"
+        if isinstance(value, property):
+            accessors = [self.value(f, what) for f in (value.fget, value.fset, value.fdel)]
+            return f"property {accessors}"
+        if isinstance(value, functools.partial):
+            inner = (value.func, value.args, tuple(sorted(value.keywords.items())))
+            return f"partial {self.value(inner, what)}"
+        if isinstance(value, tuple | list):
+            each = ", ".join(self.value(v, what) for v in value)
+            return f"{self._container(cls, what)} [{each}]{self._attributes(value, what)}"
+        if isinstance(value, set | frozenset):
+            each = ", ".join(sorted(self.value(v, what) for v in value))
+            return f"{self._container(cls, what)} {{{each}}}{self._attributes(value, what)}"
+        if isinstance(value, dict | types.MappingProxyType):
+            pairs = [(self.value(k, what), self.value(v, what)) for k, v in value.items()]
+            each = ", ".join(f"{k}: {v}" for k, v in pairs)
+            text = f"{self._container(cls, what)} {{{each}}}{self._attributes(value, what)}"
+            factory = getattr(value, "default_factory", None)
+            return text if factory is None else f"{text} else {self.value(factory, what)}"
+        if isinstance(value, bool | int | float | str | bytes):  # a subclass
+            plain = next(c for c in cls.__mro__ if c in _PLAIN)
+            text = f"{self._type(cls, what)} {plain(value)!r}"
+            return text + self._attributes(value, what)
+        if isinstance(value, range | slice | complex):
+            return repr(value)
+        if cls.__module__ == "types" and cls is types.SimpleNamespace:
+            return f"namespace {self.value(vars(value), what)}"
+        if dataclasses.is_dataclass(value):
+            given = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+            text = f"{self._type(cls, what)} {self.value(given, what)}"
+            return text + self._attributes(value, what, frozenset(given))
+        root = _root(cls.__module__)
+        if root == "torch" and cls.__name__ == "dtype":
+            return str(value)
+        if (
+            root in ("numpy", "ml_dtypes")
+            and hasattr(value, "tobytes")
+            and not value.dtype.hasobject
+        ):
+            content = hashlib.sha256(value.tobytes()).hexdigest()
+            return f"{cls.__name__} {value.dtype.str} {value.shape} {content}"
+        if root == "numpy" and hasattr(value, "str") and hasattr(value, "itemsize"):
+            return f"dtype {value.str}"
+        if root == "typing" or cls is types.GenericAlias or cls is types.UnionType:
+            return f"annotation {value!r}"
+        raise Unidentified(f"{what or 'it'} is an object of {cls.__module__}.{cls.__qualname__}")
+
+    def _attributes(self, value: Any, what: str, without: frozenset[str] = frozenset()) -> str:
+        """Describe an object's further attributes, beside those that its kind is compared by."""
+        given = dict(getattr(value, "__dict__", ()))
+        for base in type(value).__mro__:
+            slots = vars(base).get("__slots__", ())
+            for name in (slots,) if isinstance(slots, str) else slots:
+                if name not in ("__dict__", "__weakref__") and hasattr(value, name):
+                    given[name] = getattr(value, name)
+        rest = {name: inner for name, inner in given.items() if name not in without}
+        return f" with {self.value(rest, what)}" if rest else ""
+
+    def _container(self, cls: type, what: str) -> str:
+        plain = cls.__module__ in ("builtins", "collections", "types")
+        return cls.__name__ if plain else self._type(cls, what)
+
+    def _of_triton(self, value: Any, what: str) -> str:
+        """An object of a class of Triton's: a constexpr, a dtype, a layout."""
+        name = type(value).__name__
+        if name == "constexpr":
+            self.manifest._guards.append((vars(value), "value", value.value))
+            return f"constexpr({self.value(value.value, what)})"
+        if dataclasses.is_dataclass(value):
+            given = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+            return f"{name} {self.value(given, what)}"
+        if name == "tuple":
+            return f"tl.tuple {self.value(list(value.values), what)}"
+        if _is_tritons(type(value).__module__) and name.endswith(("dtype", "_type")):
+            return f"{name} {value}"
+        raise Unidentified(f"{what} is an object of {type(value).__module__}.{name}")
+
+    def _type(self, cls: type, what: str) -> str:
+        root = _root(cls.__module__)
+        if root == "builtins" or is_pure(root):
+            return f"class {cls.__qualname__}"
+        if _is_tritons(cls.__module__) and not getattr(cls, "__triton_aggregate__", False):
+            return f"class {cls.__module__}.{cls.__qualname__}"
+        if root in ("numpy", "ml_dtypes"):
+            return f"class {cls.__module__}.{cls.__qualname__}"
+        return self._later(cls, "class")
+
+    def _function(self, value: types.FunctionType, what: str) -> str:
+        module = value.__module__ or ""
+        file = value.__code__.co_filename
+        if _is_tritons(module) and is_in_triton(file):
+            return f"function {module}.{value.__qualname__}"
+        if is_pure(module) and file.startswith((_PYTHON, "<frozen ")):
+            return f"function {module}.{value.__qualname__}"
+        if _root(module) == "xtarget" and file.startswith(_OWN):
+            return f"function {module}.{value.__qualname__}"
+        return self._later(value, "function")
+
+    # -------------------------------------------------------------------------- looking inside
+
+    def _jit(self, label: str, jit: Any) -> None:
+        fn = jit.fn
+        source = jit.src
+        lines, params, chains = _names_of_source(source)
+        if "_src" in vars(jit):
+            self.manifest._guards.append((vars(jit), "_src", vars(jit)["_src"]))
+        facts = [type(jit).__name__, getattr(jit, "noinline", None), getattr(jit, "debug", None)]
+        self.part(label, f"{facts}\n{source}")
+        if lines:
+            self.manifest.places.append(f"{fn.__code__.co_filename}:{jit.starting_line_number}")
+            self.part(f"{label}: line", str(jit.starting_line_number))
+        named = getattr(jit, "_repr", None)
+        if named is not None:
+            self.part(f"{label}: repr", self.value(named, f"repr of {label}"))
+        if type(jit).__name__ == "ConstexprFunction":
+            self._python(label, fn)
+            return
+        self._parameters(label, jit.signature)
+        for chain in chains:
+            self._chain(label, fn, chain, params)
+
+    def _python(self, label: str, fn: types.FunctionType) -> None:
+        """A function that runs when a kernel is compiled."""
+        for name in ("__code__", "__defaults__", "__kwdefaults__"):
+            self.manifest._guards.append((fn, name, getattr(fn, name)))
+        for name, value in {"": fn.__defaults__, " by name": fn.__kwdefaults__}.items():
+            if value is not None:
+                self._found(f"{label}: defaults{name}", value, f"a default of {label}")
+        given = {name: value for name, value in vars(fn).items() if name != "__wrapped__"}
+        if given:
+            self._found(f"{label}: attributes", given, f"an attribute of {label}")
+        self.part(f"{label}: code", f"python {sys.version_info[:2]} {_code_digest(fn.__code__)}")
+        for name in _names_imported(fn.__code__):
+            if not _is_tritons(name) and not is_pure(name):
+                raise Unidentified(f"{label} imports {name} when it is called")
+        for chain in _names_of_code(fn.__code__):
+            self._chain(label, fn, chain, frozenset())
+
+    def _parameters(self, label: str, signature: inspect.Signature) -> None:
+        for parameter in signature.parameters.values():
+            if parameter.annotation is not inspect.Parameter.empty:
+                self.part(f"{label}({parameter.name})", _annotation(parameter.annotation))
+            if parameter.default is not inspect.Parameter.empty:
+                where = f"the default of {parameter.name} of {label}"
+                self._found(f"{label}({parameter.name}=)", parameter.default, where)
+
+    def _class(self, label: str, cls: type) -> None:
+        """Every member: which of them is used is known only when it is compiled."""
+        for base in cls.__mro__:
+            root = _root(base.__module__)
+            if is_pure(root) or root == "builtins":
+                self.part(label, f"is a {base.__qualname__}")
+                continue
+            if _is_tritons(base.__module__) and not getattr(base, "__triton_aggregate__", False):
+                self.part(label, f"is a {base.__qualname__}")
+                continue
+            annotations = vars(base).get("__annotations__", {})
+            self.part(label, f"{base.__name__} {_annotation(annotations)}")
+            for name, member in list(vars(base).items()):
+                if name in _NOISE or name.startswith(("__dataclass_", "_abc", "__pydantic")):
+                    continue
+                if isinstance(member, types.GetSetDescriptorType | types.MemberDescriptorType):
+                    continue
+                plain = isinstance(member, types.FunctionType)
+                file = member.__code__.co_filename if plain else ""
+                if file in _DECORATORS or is_in_triton(file):
+                    continue  # what a decorator or Triton's adds
+                if self._watched and getattr(base, name, _ABSENT) is member:
+                    self.manifest._guards.append((base, name, member))
+                self._found(f"{label}.{name}", member, f"{label}.{name}")
+
+    def _chain(self, label: str, fn: Any, chain: tuple[str, ...], params: frozenset[str]) -> None:
+        """A name with its attributes, as written in a function."""
+        name, *attributes = chain
+        if name in params:
+            return
+        holder, value = _look_up(fn, name)
+        if value is _ABSENT:
+            if name in _IMPURE and not params:  # Triton's functions can call none of them
+                raise Unidentified(f"{label} calls {name}()")
+            if hasattr(builtins, name) and isinstance(holder[0], dict):
+                self.manifest._guards.append((*holder, _ABSENT))
+            return  # a local name, or one of Python's own
+        shown = f"{label}: {name}"
+        self.manifest._guards.append((*holder, value))
+        for attribute in attributes:
+            if isinstance(value, types.ModuleType):
+                inner = vars(value).get(attribute, _ABSENT)
+                if inner is _ABSENT:
+                    inner = getattr(value, attribute, _ABSENT)
+                    if not _is_tritons(value.__name__):
+                        self._ask(value, attribute, inner, shown)
+                elif not _is_tritons(value.__name__):
+                    self.manifest._guards.append((vars(value), attribute, inner))
+                goes_on = isinstance(inner, types.ModuleType) or _is_data(inner)
+                if _is_tritons(value.__name__) and not goes_on:
+                    self.part(f"{shown}.{attribute}", f"{value.__name__}.{attribute}")
+                    return
+            elif _is_holder(value):
+                inner = getattr(value, attribute, _ABSENT)
+                if inspect.getattr_static(value, attribute, _ABSENT) is inner is not _ABSENT:
+                    self.manifest._guards.append((value, attribute, inner))
+                else:
+                    self._ask(value, attribute, inner, shown)
+            else:
+                break
+            shown = f"{shown}.{attribute}"
+            if inner is _ABSENT:
+                self.part(shown, "there is none")
+                return
+            value = inner
+        self._found(shown, value, shown.replace(": ", " reads "))
+
+    def _ask(self, holder: Any, name: str, value: Any, shown: str) -> None:
+        """Attributes that are computed are asked for again, and compared by their texts."""
+        if self._watched and not isinstance(value, types.ModuleType):
+            text = None if value is _ABSENT else text_of_value(value, shown)
+            self.manifest._asked.append((holder, name, text))
+
+    def _found(self, label: str, value: Any, what: str) -> None:
+        text = self.value(value, what)
+        self.part(label, text)
+        if self._watched and _may_change(value):
+            self.manifest._mutable.append((value, text_of_value(value, what)))
+
+
+_PLAIN: tuple[Any, ...] = (bool, int, float, str, bytes)
+#: Where Python's own modules lie.
+_PYTHON = os.path.dirname(os.__file__) + os.sep
+#: Files of what `dataclass` and `enum` put into classes; it follows from the rest of the class.
+_DECORATORS = frozenset((dataclasses.__file__, enum.__file__))
+_OWN = FOLDER + os.sep
+
+
+def _may_change(value: Any) -> bool:
+    """Return whether a value can change in place, where no guard of a name sees it."""
+    cls = type(value)
+    if value is None or cls in _PLAIN or isinstance(value, enum.Enum | type | types.ModuleType):
+        return False
+    if isinstance(value, types.FunctionType | types.BuiltinFunctionType) or is_jit(value):
+        return False
+    if cls is tuple or cls is frozenset:
+        return any(map(_may_change, value))
+    if _is_tritons(cls.__module__):
+        return cls.__name__ == "constexpr" and _may_change(value.value)
+    return not isinstance(value, property | staticmethod | classmethod)
+
+
+def _root(module: str | None) -> str:
+    return (module or "").partition(".")[0]
+
+
+def is_pure(module: str | None) -> bool:
+    """Return whether a module is one of `PURE`, not a file of the same name found before it."""
+    root = _root(module)
+    return root in PURE and _is_pythons(root, root in sys.modules)
+
+
+@cache
+def _is_pythons(name: str, loaded: bool) -> bool:
+    if loaded:
+        file = getattr(sys.modules.get(name), "__file__", None)
+    else:
+        spec = importlib.machinery.PathFinder.find_spec(name)
+        file = None if spec is None else spec.origin
+    return file is None or (file.startswith(_PYTHON) and "site-packages" not in file)
+
+
+def _is_tritons(module: str | None) -> bool:
+    return _root(module) == "triton"
+
+
+def is_in_triton(file: str) -> bool:
+    """Return whether a file belongs to the loaded Triton."""
+    triton = sys.modules.get("triton")
+    return _is_below(file, tuple(getattr(triton, "__path__", ())))
+
+
+@lru_cache(maxsize=4096)
+def _is_below(file: str, folders: tuple[str, ...]) -> bool:
+    return any(file.startswith(folder + "/") for folder in folders)
+
+
+def is_jit(value: Any) -> bool:
+    """Return whether a value is a `@triton.jit` or `@triton.constexpr_function` function."""
+    return any(
+        c.__name__ in ("JITCallable", "JITFunction") and _is_tritons(c.__module__)
+        for c in type(value).__mro__
+    ) and hasattr(value, "fn")
+
+
+def _is_data(value: Any) -> bool:
+    """Plain data that a module of Triton's holds, as a knob: not part of the tool chain's files."""
+    return type(value) in (*_PLAIN, tuple, list, dict) or value is None
+
+
+def _is_holder(value: Any) -> bool:
+    """Return whether its attributes are read one by one: a class, or a user class's object."""
+    if is_jit(value) or _is_tritons(type(value).__module__):
+        return False
+    if isinstance(value, type):
+        return not _is_tritons(value.__module__) or bool(
+            getattr(value, "__triton_aggregate__", False)
+        )
+    if isinstance(value, (*_PLAIN, tuple, list, dict, set, types.FunctionType)):
+        return isinstance(value, tuple) and hasattr(value, "_fields")
+    return not isinstance(value, types.BuiltinFunctionType)
+
+
+def _look_up(fn: Any, name: str) -> tuple[tuple[Any, str], Any]:
+    """Return what a name refers to in a function, and where that is held."""
+    free = fn.__code__.co_freevars
+    if name in free and fn.__closure__ is not None:
+        cell = fn.__closure__[free.index(name)]
+        try:
+            return (cell, "cell_contents"), cell.cell_contents
+        except ValueError:  # not assigned yet
+            return (cell, "cell_contents"), _ABSENT
+    return (fn.__globals__, name), fn.__globals__.get(name, _ABSENT)
+
+
+def _annotation(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Mapping):
+        return str({name: _annotation(v) for name, v in value.items()})
+    return getattr(value, "__qualname__", None) or str(value).partition(" at 0x")[0]
+
+
+# ------------------------------------------------------------------------- names in source and code
+
+
+@lru_cache(maxsize=4096)
+def _names_of_source(source: str) -> tuple[bool, frozenset[str], tuple[tuple[str, ...], ...]]:
+    """Of a function's source: whether its lines go into the binary (an assertion's message), its
+    parameters, and every name that it may read, with its attributes.
+    """
+    function = ast.parse(source).body[0]
+    assert isinstance(function, ast.FunctionDef)
+    arguments = function.args
+    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    every += [a for a in (arguments.vararg, arguments.kwarg) if a is not None]
+    params = frozenset(a.arg for a in every)
+    found: dict[tuple[str, ...], None] = {}
+    outside = [*arguments.defaults, *(d for d in arguments.kw_defaults if d is not None)]
+    outside += [a.annotation for a in every if a.annotation is not None]
+    outside += [function.returns] if function.returns is not None else []
+    for node in outside:  # these mean the names of the outside, also where a parameter has them
+        for chain in _chains(node):
+            if chain[0] not in params:
+                found[chain] = None
+    for statement in function.body:
+        found.update(dict.fromkeys(_chains(statement)))
+    lines = "assert" in source
+    return lines, params, tuple(found)
+
+
+def _chains(tree: ast.AST) -> Iterator[tuple[str, ...]]:
+    if isinstance(tree, ast.Attribute):
+        names, node = [tree.attr], tree.value
+        while isinstance(node, ast.Attribute):
+            names.append(node.attr)
+            node = node.value
+        if isinstance(node, ast.Name):
+            yield (node.id, *reversed(names))
+            return
+    elif isinstance(tree, ast.Name):
+        yield (tree.id,)
+        return
+    elif (
+        isinstance(tree, ast.Call)
+        and isinstance(tree.func, ast.Name)
+        and tree.func.id in ("getattr", "hasattr")
+        and len(tree.args) >= 2
+        and isinstance(tree.args[0], ast.Name)
+        and isinstance(tree.args[1], ast.Constant)
+    ):
+        yield (tree.func.id,)
+        yield (tree.args[0].id, str(tree.args[1].value))
+        for rest in (*tree.args[2:], *tree.keywords):
+            yield from _chains(rest)
+        return
+    for child in ast.iter_child_nodes(tree):
+        yield from _chains(child)
+
+
+@lru_cache(maxsize=4096)
+def _names_of_code(code: types.CodeType) -> tuple[tuple[str, ...], ...]:
+    """Names that bytecode reads from outside, with their attributes."""
+    found: dict[tuple[str, ...], None] = {}
+    chain: list[str] = []
+    for step in dis.get_instructions(code):
+        if step.opname in ("LOAD_ATTR", "LOAD_METHOD") and chain:
+            chain.append(str(step.argval))
+            continue
+        if chain:
+            found[tuple(chain)] = None
+            chain = []
+        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF"):
+            chain = [str(step.argval)]
+    if chain:
+        found[tuple(chain)] = None
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            found.update(dict.fromkeys(_names_of_code(constant)))
+    return tuple(found)
+
+
+@lru_cache(maxsize=4096)
+def _names_imported(code: types.CodeType) -> tuple[str, ...]:
+    names = [str(s.argval) for s in dis.get_instructions(code) if s.opname == "IMPORT_NAME"]
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            names += _names_imported(constant)
+    return tuple(names)
+
+
+@lru_cache(maxsize=4096)
+def _code_digest(code: types.CodeType) -> str:
+    """Of bytecode without its file and lines."""
+    total = hashlib.sha256()
+
+    def add(value: Any) -> None:
+        if isinstance(value, types.CodeType):
+            total.update(_code_digest(value).encode())
+        elif isinstance(value, tuple):
+            total.update(f"({len(value)}".encode())
+            for element in value:
+                add(element)
+        elif isinstance(value, frozenset):
+            add(tuple(sorted(map(repr, value))))
+        else:
+            total.update(f"{type(value).__name__} {value!r};".encode())
+
+    add(code.co_code)
+    for name in ("co_names", "co_varnames", "co_freevars", "co_cellvars", "co_consts"):
+        add(getattr(code, name))
+    add((code.co_argcount, code.co_kwonlyargcount, code.co_posonlyargcount, code.co_flags))
+    add(getattr(code, "co_exceptiontable", b""))
+    return total.hexdigest()

@@ -1,0 +1,1 @@
+"""Run times' own compilers in child processes."""

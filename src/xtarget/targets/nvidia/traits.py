@@ -1,0 +1,42 @@
+"""Facts of NVIDIA for the shared code (`base.VendorPackage.vendor_traits`)."""
+
+from __future__ import annotations
+
+from ..._values.vendor_traits import VendorTraits
+from .compatibility import CubinRules
+
+__all__ = ["TRAITS"]
+
+
+def _arch(written: str) -> str:
+    """`sm_90` for `90`, `9.0` and `sm90`."""
+    digits = written.removeprefix("sm").removeprefix("_").replace(".", "")
+    return f"sm_{digits}" if digits[:1].isdigit() else ""
+
+
+TRAITS = VendorTraits(
+    aliases=("cuda",),
+    preference=10,
+    example_arch="sm_90",
+    # Source: "CUDA GPU compute capability", developer.nvidia.com
+    products={
+        "t4": "sm_75",
+        "a100": "sm_80",
+        "a10": "sm_86",
+        "rtx3090": "sm_86",
+        "l4": "sm_89",
+        "l40s": "sm_89",
+        "rtx4090": "sm_89",
+        "h100": "sm_90",
+        "h200": "sm_90",
+        "gh200": "sm_90",
+        "b200": "sm_100",
+        "gb200": "sm_100",
+        "rtx5090": "sm_120",
+    },
+    parse_arch=_arch,
+    dlpack_device_type=2,  # kDLCUDA
+    dlpack_stream=1,  # the legacy default stream
+    arch_rules=CubinRules(),
+    array_interface="__cuda_array_interface__",
+)

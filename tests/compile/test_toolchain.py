@@ -1,0 +1,426 @@
+"""The tool chain's identity: version and content, never path or time; knobs and variables as they
+are at each compilation."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("triton", reason="Triton is not installed here")
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
+from test_layers import reachable
+
+from xtarget._devices import registry
+from xtarget.targets._host import contents
+from xtarget.targets._triton import toolchain
+
+ROOT = Path(__file__).resolve().parents[2]
+
+#: Compiles one kernel for NVIDIA by way of the cache, and says how it got it.
+COMPILE = """
+import xtarget
+from xtarget.spec import ArrayType
+layout = ArrayType("float32", (64,), (1,))
+(made,) = xtarget.compile("mul", layout, 2.0, target="nvidia:sm_90")
+stats = xtarget.cache_stats()
+print(stats.compiles, stats.remote_hits)
+"""
+
+#: What a copy of Triton shares with the original: too large to copy for a test.
+LARGE = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def trees(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Two folders with the same Triton, at other places, with other times and inodes."""
+    import triton
+
+    root = Path(triton.__file__).parent
+    made = []
+    for name in ("one", "two/site-packages"):
+        folder = tmp_path_factory.mktemp(name.partition("/")[0]) / name
+        for path in sorted(root.rglob("*")):
+            if path.is_dir() or "__pycache__" in path.parts or "include" in path.parts:
+                continue
+            copy = folder / "triton" / path.relative_to(root)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            if path.stat().st_size < LARGE:
+                shutil.copyfile(path, copy)
+                copy.chmod(path.stat().st_mode)
+                os.utime(copy, (1e9 + len(made), 1e9 + len(made)))
+            else:
+                copy.symlink_to(path)
+        made.append(folder)
+    return made
+
+
+Process = Callable[..., str]
+
+
+@pytest.fixture
+def process(tmp_path: Path) -> Process:
+    """Runs code with the Triton of a folder, an own cache folder and one remote store."""
+
+    def run(code: str, tree: Path, cache: str, **variables: str) -> str:
+        env = {
+            **os.environ,
+            **variables,
+            "PYTHONPATH": os.pathsep.join([str(tree), str(ROOT / "src")]),
+            "XTARGET_CACHE_DIR": str(tmp_path / cache),
+            "XTARGET_CACHE_REMOTE": f"file://{tmp_path / 'remote'}",
+            "XTARGET_CACHE_REMOTE_WRITE": "1",
+        }
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=env
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    return run
+
+
+def replaced(path: Path, text: str) -> None:
+    """Another content at the same path, with the same size and time where it can be."""
+    before = path.stat() if path.exists() else None
+    path.unlink(missing_ok=True)
+    path.write_text(text)
+    if before is not None:
+        path.chmod(before.st_mode)
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+# ------------------------------------------------------------------------------- two installations
+
+
+def test_two_installations_of_the_same_files_share_a_remote_store(
+    trees: list[Path], process: Process
+) -> None:
+    pytest.importorskip("fsspec", reason="fsspec is not installed here")
+    assert process(COMPILE, trees[0], "a") == "1 0"
+    assert process(COMPILE, trees[1], "b") == "0 1"
+
+
+@pytest.mark.parametrize("tool", ["ptxas", "libdevice", "compiler.py", "ragged_tma.py"])
+def test_a_tool_that_is_replaced_where_it_lies_is_another_one(
+    trees: list[Path], process: Process, tmp_path: Path, tool: str
+) -> None:
+    pytest.importorskip("fsspec", reason="fsspec is not installed here")
+    tree, given = trees[0], {}
+    nvidia = tree / "triton" / "backends" / "nvidia"
+    if tool.endswith(".py"):
+        places = {"compiler.py": nvidia, "ragged_tma.py": tree / "triton" / "tools"}
+        changed = places[tool] / tool
+        before = changed.read_text()
+        after = before + "\n# edited\n"
+    elif tool == "libdevice":
+        changed = tmp_path / "libdevice.bc"
+        shutil.copyfile(nvidia / "lib" / "libdevice.10.bc", changed)
+        given["TRITON_LIBDEVICE_PATH"] = str(changed)
+        before, after = "", "another"
+    else:
+        changed = tmp_path / "my-ptxas"
+        before = f'#!/bin/sh\nexec {nvidia / "bin" / "ptxas"} "$@"\n'
+        after = before + "# another\n"
+        changed.write_text(before)
+        changed.chmod(0o755)
+        given["TRITON_PTXAS_PATH"] = str(changed)
+    assert process(COMPILE, tree, "a", **given) == "1 0"
+    assert process(COMPILE, tree, "a", **given) == "0 0"
+    try:
+        if tool == "libdevice":
+            with changed.open("ab") as file:
+                file.write(b"\0")
+        else:
+            replaced(changed, after)
+        assert process(COMPILE, tree, "a", **given) == "1 0"
+    finally:
+        if tool.endswith(".py"):
+            replaced(changed, before)
+    if tool.endswith(".py"):
+        assert process(COMPILE, tree, "a") == "0 0"
+
+
+EDITED_MEANWHILE = """
+import logging, sys, triton.backends.nvidia.compiler as compiler
+logging.basicConfig()
+with open(compiler.__file__, "a") as file:
+    file.write("\\n# edited while it is loaded\\n")
+"""
+
+
+def test_triton_that_is_edited_while_it_is_loaded_leaves_nothing(
+    trees: list[Path], process: Process
+) -> None:
+    pytest.importorskip("fsspec", reason="fsspec is not installed here")
+    compiler = trees[1] / "triton" / "backends" / "nvidia" / "compiler.py"
+    before = compiler.read_text()
+    try:
+        # what is compiled now is the text before, and the file says another
+        assert process(EDITED_MEANWHILE + COMPILE, trees[1], "c") == "1 0"
+        assert process(COMPILE, trees[1], "c") == "1 0"
+    finally:
+        compiler.write_text(before)
+
+
+# ------------------------------------------------------------------------ the settings of a process
+
+
+def settings() -> str:
+    return toolchain.fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("PTXAS_OPTIONS", "-O1"),
+        ("TRITON_F32_DEFAULT", "ieee"),
+        ("TRITON_FORCE_DISABLE_FP_FUSION", "1"),
+        ("DISABLE_PTXAS_OPT", "1"),
+        ("NVPTX_ENABLE_DUMP", "1"),
+        ("TRITON_DEBUG", "1"),
+    ],
+)
+def test_a_variable_counts_from_when_it_is_set(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    before = settings()
+    monkeypatch.setenv(name, value)
+    assert settings() != before
+    monkeypatch.delenv(name)
+    assert settings() == before
+
+
+def test_a_knob_that_is_set_in_python_counts_as_its_variable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import triton
+
+    before = settings()
+    with triton.knobs.language.scope(), triton.knobs.nvidia.scope(), triton.knobs.runtime.scope():
+        triton.knobs.nvidia.ptxas_options = "-O1"
+        by_knob = settings()
+        triton.knobs.nvidia.reset()
+        monkeypatch.setenv("PTXAS_OPTIONS", "-O1")
+        assert settings() == by_knob != before
+        monkeypatch.delenv("PTXAS_OPTIONS")
+        triton.knobs.runtime.debug = not triton.knobs.runtime.debug
+        assert settings() != before
+    assert settings() == before
+
+
+def test_ptxas_options_that_are_set_after_the_import_are_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Triton reads them when it is imported: what the key says would not be what is done."""
+    import triton.compiler  # noqa: F401
+
+    monkeypatch.setenv("PTXAS_OPTIONS", "-O0")
+    compiler = registry.compiler("nvidia")
+    assert compiler._options() == {"ptx_options": "-O0"}  # type: ignore[attr-defined]
+
+
+def test_a_replaced_function_of_tritons_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    import triton.language as tl
+    from triton.backends.nvidia import compiler
+    from triton.language.extra.cuda import libdevice
+
+    before = settings()
+    monkeypatch.setattr(libdevice, "exp", libdevice.sin)
+    assert "replaced triton.language.extra.cuda.libdevice.exp" in settings()
+    monkeypatch.undo()
+    assert settings() == before
+
+    def make_ptx(*args: object) -> None:
+        raise NotImplementedError
+
+    monkeypatch.setattr(compiler.CUDABackend, "make_ptx", make_ptx)
+    assert "CUDABackend.make_ptx" in settings()
+    monkeypatch.undo()
+    monkeypatch.setattr(tl, "sum", tl.max)
+    assert settings() != before
+
+
+def test_a_stages_hook_is_known_by_its_code_or_nothing_is_kept() -> None:
+    import triton
+
+    def hook(offset: object) -> Callable[..., object]:
+        def stages(*args: object) -> object:
+            return offset
+
+        return stages
+
+    found = []
+    with triton.knobs.runtime.scope():
+        for offset in (1, 2, 1, object()):
+            triton.knobs.runtime.add_stages_inspection_hook = hook(offset)
+            found.append(settings())
+    assert found[0] != found[1]
+    assert found[0] == found[2]
+    assert [bool(toolchain.unidentified(text)) for text in found] == [False, False, False, True]
+
+
+def test_override_files_count_by_content(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TRITON_OVERRIDE_DIR", str(tmp_path))
+    plain = settings()
+    monkeypatch.setenv("TRITON_KERNEL_OVERRIDE", "1")
+    (tmp_path / "ABC").mkdir()
+    first = settings()
+    (tmp_path / "ABC" / "add.ttgir").write_text("one")
+    second = settings()
+    (tmp_path / "ABC" / "add.ttgir").write_text("two")
+    assert len({plain, first, second, settings()}) == 4
+
+
+def test_files_that_options_name_count_by_content(tmp_path: Path) -> None:
+    from xtarget._compile import keys
+
+    one, other = tmp_path / "a.ttgir", tmp_path / "b.ttgir"
+    one.write_text("module {}")
+    other.write_text("module {}")
+    options = (("ir_override", str(one)),)
+    before = keys._with_contents(options)
+    assert before == keys._with_contents((("ir_override", str(other)),))
+    one.write_text("module { }")
+    assert keys._with_contents(options) != before
+
+
+@pytest.mark.parametrize("vendor", ["nvidia", "amd", "intel", "cpu"])
+def test_our_own_compiler_code_counts(vendor: str) -> None:
+    compiler = registry.compiler(vendor)
+    own = getattr(compiler, "OWN", None) or compiler._own  # type: ignore[attr-defined]
+    patterns = (*toolchain._OWN_FILES, *own)
+    there = {str(p) for pattern in patterns for p in (ROOT / "src" / "xtarget").glob(pattern)}
+    decides_nothing = {  # which files count, who is asked, how errors are worded
+        *("base", "_host.contents", "_host.library_files", "amd.archs"),
+        *("_triton.frozen", "_triton.identity", "_triton.importing", "_triton.reason"),
+        *("_triton.replaced", "_triton.toolchain"),
+    }
+    for module in reachable(f"xtarget.targets.{vendor}.compiler"):
+        inner = module.removeprefix("xtarget.targets.")
+        path = ROOT / "src" / "xtarget" / "targets" / (inner.replace(".", "/") + ".py")
+        if inner not in decides_nothing and path.is_file():
+            assert str(path) in there, f"{module} is not part of the keys of {vendor}"
+
+
+# ------------------------------------------------------------------------------ remembered contents
+
+
+def new_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_known", "_files_seen", "_groups_seen", "_folders_seen", "_trees_seen"):
+        monkeypatch.setattr(contents, name, {})
+    monkeypatch.setattr(contents, "_read_from", None)
+
+
+def test_a_content_is_remembered_until_the_file_changes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XTARGET_CACHE_DIR", str(tmp_path / "cache"))
+    new_process(monkeypatch)
+    read: list[object] = []
+    original = contents._read
+    monkeypatch.setattr(contents, "_read", lambda path: read.append(path) or original(path))
+    monkeypatch.setattr(contents, "_SETTLED_NS", 0)
+    monkeypatch.setattr(contents, "_known", {})
+    tool = tmp_path / "tool"
+    tool.write_text("one")
+    first = contents.of_file(tool)
+    assert contents.of_file(tool) == first
+    assert len(read) == 1
+    new_process(monkeypatch)
+    assert contents.of_file(tool) == first
+    assert len(read) == 1
+    replaced(tool, "two")  # of the same size, with the same time
+    assert contents.of_file(tool) != first
+    os.chmod(tmp_path / "cache" / "contents.json", 0o666)  # anybody may have written it
+    new_process(monkeypatch)
+    contents.of_file(tool)
+    assert len(read) == 3
+
+
+def test_a_file_that_has_just_changed_is_not_remembered(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XTARGET_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(contents, "_known", {})
+    tool = tmp_path / "tool"
+    tool.write_text("one")
+    now = time.time_ns()
+    contents.of_file(tool)
+    if time.time_ns() - now < contents._SETTLED_NS:
+        assert not (tmp_path / "cache" / "contents.json").exists()
+
+
+def test_every_change_of_a_tree_is_seen_in_the_same_process(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Also where a listing and a digest of it are remembered, as of what has settled."""
+    monkeypatch.setenv("XTARGET_CACHE_DIR", str(tmp_path / "cache"))
+    new_process(monkeypatch)
+    monkeypatch.setattr(contents, "_SETTLED_NS", 0)
+    root = tmp_path / "tree"
+    (root / "inner" / "deep").mkdir(parents=True)
+    for name in ("a.py", "inner/b.py", "inner/deep/c.py"):
+        (root / name).write_text("one")
+
+    def digest() -> str:
+        time.sleep(0.02)  # the clock of the file system goes on
+        return contents.of_files("tree", contents.python_files(root))
+
+    def rename() -> None:
+        (root / "inner" / "deep" / "new.py").rename(root / "inner" / "deep" / "other.py")
+
+    def link() -> None:
+        (tmp_path / "linked").mkdir()
+        (tmp_path / "linked" / "d.py").write_text("far")
+        (root / "far").symlink_to(tmp_path / "linked")
+
+    changes = [
+        lambda: replaced(root / "inner" / "deep" / "c.py", "two"),
+        lambda: (root / "inner" / "deep" / "new.py").write_text("new"),
+        rename,
+        lambda: (root / "inner" / "b.py").unlink(),
+        link,
+        lambda: (tmp_path / "linked" / "e.py").write_text("farther"),
+        lambda: shutil.rmtree(root / "inner"),
+    ]
+    known = [digest()]
+    for change in changes:
+        assert digest() == known[-1]
+        change()
+        known.append(digest())
+    assert len(set(known)) == len(known)
+
+
+def test_each_of_many_replacements_in_triton_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An object may get the identity of one that is gone."""
+    import triton.language.standard as standard
+
+    before = settings()
+    for number in range(50):
+        names: dict[str, Any] = {}
+        exec(f"def sigmoid(x):\n    return x + {number}\n", names)
+        monkeypatch.setattr(standard, "sigmoid", names.pop("sigmoid"))
+        changed = settings()
+        assert changed != before
+        monkeypatch.undo()
+        assert settings() == before
+    seen = set()
+    for number in range(20):
+        if hasattr(standard, "sigmoid_of_mine"):
+            del standard.sigmoid_of_mine
+        names = {}
+        exec(f"def sigmoid_of_mine(x):\n    return x * {number}\n", names)
+        standard.sigmoid_of_mine = names.pop("sigmoid_of_mine")
+        seen.add(settings())
+    del standard.sigmoid_of_mine
+    assert len(seen) == 20
+    assert settings() == before

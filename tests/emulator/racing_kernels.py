@@ -1,0 +1,348 @@
+"""Kernels with one race each, as people make them. All take floats `x` (256) and a larger `o`."""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def overlapping_tiles(x, o, block: tl.constexpr):
+    """Blocks that are a place too near to each other."""
+    i = tl.arange(0, block)
+    tl.store(o + tl.program_id(0) * (block - 1) + i, tl.load(x + i))
+
+
+@triton.jit
+def one_too_many(x, o, block: tl.constexpr):
+    """A mask with <= for <."""
+    i = tl.arange(0, 2 * block)
+    tl.store(o + tl.program_id(0) * block + i, i * 1.0, mask=i <= block)
+
+
+@triton.jit
+def stencil_in_place(x, o, block: tl.constexpr):
+    i = 1 + tl.program_id(0) * block + tl.arange(0, block)
+    total = tl.load(o + i - 1) + tl.load(o + i + 1)
+    tl.debug_barrier()
+    tl.store(o + i, total)
+
+
+@triton.jit
+def stencil_in_place_of_one_block(x, o, block: tl.constexpr):
+    i = 1 + tl.arange(0, block)
+    tl.store(o + i, tl.load(o + i - 1) + tl.load(o + i + 1) + tl.load(x + i - 1))
+
+
+@triton.jit
+def scatter_with_duplicates(x, o, block: tl.constexpr):
+    i = tl.arange(0, block)
+    tl.store(o + (i * 7) % 100, tl.load(x + i))
+
+
+@triton.jit
+def adds_without_atomics(x, o, block: tl.constexpr):
+    i = tl.arange(0, block)
+    tl.store(o + i, tl.load(o + i) + tl.load(x + i))
+
+
+@triton.jit
+def counts_without_atomics(x, o, block: tl.constexpr):
+    """Lanes of one warp meet in a bin, with other values each."""
+    i = tl.arange(0, block)
+    place = o + i % 16
+    tl.store(place, tl.load(place) + tl.load(x + i))
+
+
+@triton.jit
+def sets_a_counter_back(x, o, block: tl.constexpr):
+    if tl.program_id(0) == 0:
+        tl.store(o, 0.0)
+    tl.atomic_add(o, 1.0)
+
+
+@triton.jit
+def does_not_wait_for_the_others(x, o, block: tl.constexpr):
+    """The last block adds up what others may not have stored yet."""
+    me, i = tl.program_id(0), tl.arange(0, block)
+    tl.store(o + 1 + me, tl.sum(tl.load(x + i)) + me)
+    if me == tl.num_programs(0) - 1:
+        tl.store(o, tl.sum(tl.load(o + 1 + tl.arange(0, 2))))
+
+
+@triton.jit
+def transposes_in_place(x, o, block: tl.constexpr):
+    n: tl.constexpr = 16
+    row = tl.program_id(0)
+    i = tl.arange(0, n)
+    tl.store(o + i * n + row, tl.load(o + row * n + i) + row)
+
+
+@triton.jit
+def splits_without_atomics(x, o, block: tl.constexpr):
+    i = tl.arange(0, block)
+    part = tl.sum(tl.load(x + i)) * (1 + tl.program_id(0))
+    tl.store(o, tl.load(o) + part)
+
+
+@triton.jit
+def reverses_in_memory(x, o, block: tl.constexpr):
+    """Through global memory without a barrier."""
+    i = tl.arange(0, block)
+    tl.store(o + i, tl.load(x + i))
+    tl.store(o + block + i, tl.load(o + block - 1 - i))
+
+
+@triton.jit
+def reads_behind_its_back(x, o, block: tl.constexpr):
+    """The one value is read when others may have overwritten it."""
+    i = tl.arange(0, block)
+    tl.store(o + i, tl.exp(tl.load(x + i)))
+    tl.store(o + block, tl.load(o + 100))
+
+
+@triton.jit
+def slots_in_turn(x, o, block: tl.constexpr):
+    """More blocks than slots."""
+    me, i = tl.program_id(0), tl.arange(0, block)
+    tl.store(o + (me % 2) * block + i, tl.load(x + i) + me)
+
+
+@triton.jit
+def bytes_beside_words(x, o, block: tl.constexpr):
+    """A block's byte lies in another one's word."""
+    me = tl.program_id(0)
+    if me == 0:
+        tl.store(o + tl.arange(0, block), 1.0)
+    else:
+        tl.store(o.to(tl.pointer_type(tl.int8)) + 4 * me + 1, 7)
+
+
+@triton.jit
+def carries_through_memory(x, o, block: tl.constexpr):
+    """A running sum of tiles whose last value is read back without a barrier."""
+    i = tl.arange(0, block)
+    for k in range(2):
+        before = tl.load(o + k * block)
+        tl.store(o + 1 + k * block + i, tl.cumsum(tl.load(x + i)) + before)
+
+
+@triton.jit
+def a_value_of_each_block(x, o, block: tl.constexpr):
+    """A scalar that differs from block to block."""
+    tl.store(o, tl.sum(tl.load(x + tl.arange(0, block))) + tl.program_id(0))
+
+
+@triton.jit
+def writes_what_others_still_read(x, o, block: tl.constexpr):
+    """All read the first value, and one warp replaces it."""
+    i = tl.arange(0, block)
+    first = tl.load(o + i * 0)
+    tl.store(o + i, tl.load(x + i) + first)
+
+
+@triton.jit
+def a_wide_store_over_narrow_ones(x, o, block: tl.constexpr):
+    """Lanes' words of 64 bits that are 32 bits apart."""
+    i = tl.arange(0, block).to(tl.int64)
+    tl.store((o + 2 * (i // 2)).to(tl.pointer_type(tl.int64)), i)
+
+
+@triton.jit
+def hands_over(o, me, release: tl.constexpr, acquire: tl.constexpr, scope: tl.constexpr):
+    """Block 0 says that it is ready, and returns at once; the others wait for it."""
+    flag = o.to(tl.pointer_type(tl.int32)) + 1000
+    tl.debug_barrier()
+    if me == 0:
+        tl.atomic_xchg(flag, 1, sem=release, scope=scope)
+    else:
+        while tl.atomic_add(flag, 0, sem=acquire, scope=scope) == 0:
+            pass
+    tl.debug_barrier()
+
+
+@triton.jit
+def _message(x, o, block, release: tl.constexpr, acquire: tl.constexpr, scope: tl.constexpr):
+    me, i = tl.program_id(0), tl.arange(0, block)
+    if me == 0:
+        tl.store(o + i, tl.load(x + i))
+    hands_over(o, me, release, acquire, scope)
+    if me != 0:
+        tl.store(o + me * block + i, tl.load(o + i))
+
+
+@triton.jit
+def relaxed_on_both_sides(x, o, block: tl.constexpr):
+    _message(x, o, block, "relaxed", "relaxed", "gpu")
+
+
+@triton.jit
+def never_acquired(x, o, block: tl.constexpr):
+    _message(x, o, block, "release", "relaxed", "gpu")
+
+
+@triton.jit
+def never_released(x, o, block: tl.constexpr):
+    """gfx11 and gfx12 wait for the stores at the barrier, which is all that a release is there."""
+    _message(x, o, block, "relaxed", "acquire", "gpu")
+
+
+@triton.jit
+def handed_over_within_a_block_only(x, o, block: tl.constexpr):
+    _message(x, o, block, "acq_rel", "acq_rel", "cta")
+
+
+@triton.jit
+def overwritten_after_a_relaxed_flag(x, o, block: tl.constexpr):
+    me, i = tl.program_id(0), tl.arange(0, block)
+    if me == 0:
+        tl.store(o + i, tl.load(x + i))
+    hands_over(o, me, "relaxed", "relaxed", "gpu")
+    if me != 0:
+        tl.store(o + i, tl.load(x + i) + 1)
+
+
+@triton.jit
+def a_lock_that_orders_nothing(x, o, block: tl.constexpr):
+    lock = o.to(tl.pointer_type(tl.int32)) + 1000
+    while tl.atomic_cas(lock, 0, 1, sem="relaxed") == 1:
+        pass
+    tl.debug_barrier()
+    tl.store(o, tl.load(o) + tl.program_id(0) + 1)
+    tl.debug_barrier()
+    tl.atomic_xchg(lock, 0, sem="relaxed")
+
+
+@triton.jit
+def reads_a_counter_of_all(x, o, block: tl.constexpr):
+    """A plain read of what the blocks count by atomic additions."""
+    tl.atomic_add(o, 1.0)
+    tl.debug_barrier()
+    tl.store(o + 1 + tl.program_id(0), tl.load(o))
+
+
+@triton.jit
+def reads_before_others_add(x, o, block: tl.constexpr):
+    """The read comes first, and nothing tells the others that it did."""
+    i = tl.arange(0, block)
+    if tl.program_id(0) == 0:
+        tl.store(o + block + i, tl.load(o + i))
+    else:
+        tl.atomic_add(o + i, 1.0, sem="relaxed")
+
+
+@triton.jit
+def sums_without_waiting(x, o, block: tl.constexpr):
+    """Blocks add to all sums, and the last one normalises them before the others are done."""
+    i = tl.arange(0, block)
+    tl.atomic_add(o + i % 64, tl.load(x + i), sem="relaxed")
+    tl.debug_barrier()
+    if tl.program_id(0) == tl.num_programs(0) - 1:
+        sums = tl.load(o + tl.arange(0, 64))
+        tl.store(o + 64 + tl.arange(0, 64), sums / tl.sum(sums))
+
+
+@triton.jit
+def sets_back_what_others_add_to(x, o, block: tl.constexpr):
+    if tl.program_id(0) == 0:
+        tl.atomic_add(o, 1.0, sem="relaxed")
+    else:
+        tl.store(o, 0.0)
+
+
+@triton.jit
+def reads_sums_without_a_barrier(x, o, block: tl.constexpr):
+    """The warps of one block."""
+    i = tl.arange(0, block)
+    tl.atomic_add(o + i, tl.load(x + i), sem="relaxed")
+    tl.store(o + block + i, tl.load(o + block - 1 - i))
+
+
+# --------------------------------------------------------------------------- and without a race
+
+
+@triton.jit
+def released_and_acquired(x, o, block: tl.constexpr):
+    _message(x, o, block, "release", "acquire", "gpu")
+
+
+@triton.jit
+def both_at_once(x, o, block: tl.constexpr):
+    _message(x, o, block, "acq_rel", "acq_rel", "gpu")
+
+
+@triton.jit
+def for_the_whole_system(x, o, block: tl.constexpr):
+    _message(x, o, block, "release", "acquire", "sys")
+
+
+@triton.jit
+def a_lock(x, o, block: tl.constexpr):
+    lock = o.to(tl.pointer_type(tl.int32)) + 1000
+    while tl.atomic_cas(lock, 0, 1, sem="acquire") == 1:
+        pass
+    tl.debug_barrier()
+    tl.store(o, tl.load(o) + tl.program_id(0) + 1)
+    tl.debug_barrier()
+    tl.atomic_xchg(lock, 0, sem="release")
+
+
+@triton.jit
+def the_last_one_reads_all_sums(x, o, block: tl.constexpr):
+    """The additions themselves may be relaxed: the ticket after them orders them."""
+    i = tl.arange(0, block)
+    tl.atomic_add(o + i % 64, tl.load(x + i), sem="relaxed")
+    tl.debug_barrier()
+    ticket = tl.atomic_add(o.to(tl.pointer_type(tl.int32)) + 1000, 1)
+    if ticket == tl.num_programs(0) - 1:
+        sums = tl.load(o + tl.arange(0, 64))
+        tl.store(o + 64 + tl.arange(0, 64), sums / tl.sum(sums))
+
+
+@triton.jit
+def passed_on(x, o, block: tl.constexpr):
+    """Each block waits for the one before it; the last one reads what the first one stored."""
+    me, i = tl.program_id(0), tl.arange(0, block)
+    flag = o.to(tl.pointer_type(tl.int32)) + 1000
+    if me == 0:
+        tl.store(o + i, tl.load(x + i))
+    tl.debug_barrier()
+    if me != 0:
+        while tl.atomic_add(flag + me - 1, 0, sem="acquire") == 0:
+            pass
+    tl.debug_barrier()
+    tl.atomic_xchg(flag + me, 1, sem="release")
+    if me == tl.num_programs(0) - 1:
+        tl.store(o + block + i, tl.load(o + i))
+
+
+@triton.jit
+def places_by_relaxed_tickets(x, o, block: tl.constexpr):
+    """A ticket says where a block may store, and nothing of another one's is there."""
+    i = tl.arange(0, block)
+    ticket = tl.atomic_add(o.to(tl.pointer_type(tl.int32)) + 1000, 1, sem="relaxed")
+    tl.store(o + ticket * block + i, tl.load(x + i) + tl.program_id(0))
+
+
+@triton.jit
+def halves_beside_each_other(x, o, block: tl.constexpr):
+    """Additions to 16 bits are retried swaps of words; so are the largest of floats on some."""
+    i = tl.arange(0, block)
+    tl.atomic_add(o.to(tl.pointer_type(tl.float16)) + i % 63, tl.load(x + i).to(tl.float16))
+    tl.atomic_max(o + 100 + i % 7, tl.load(x + i))
+
+
+@triton.jit
+def a_flag_that_is_looked_at(x, o, block: tl.constexpr):
+    """Looked at by loads that pass by the caches, before it is acquired."""
+    me, i = tl.program_id(0), tl.arange(0, block)
+    flag = o.to(tl.pointer_type(tl.int32)) + 1000
+    if me == 0:
+        tl.store(o + i, tl.load(x + i))
+    tl.debug_barrier()
+    if me == 0:
+        tl.atomic_xchg(flag, 1, sem="release")
+    else:
+        seen = tl.load(flag, cache_modifier=".cv")
+        while tl.atomic_add(flag, 0, sem="acquire") == 0:
+            seen += tl.load(flag, cache_modifier=".cv")
+        tl.debug_barrier()
+        tl.store(o + me * block + i, tl.load(o + i) + 0 * seen)

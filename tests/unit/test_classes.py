@@ -1,0 +1,143 @@
+"""Plans by class: for any sizes, what a class gives is what planning them gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xtarget._kernels import libraries
+from xtarget._kernels.libraries import RegisteredKernel
+from xtarget._launch.classes import lift
+from xtarget._launch.planning import make_plan, requests
+from xtarget._values.errors import ArgumentError
+from xtarget._values.symbols import Program, Tracer
+from xtarget._values.types import Target
+from xtarget.spec import ArrayType, Plan, contiguous_strides
+
+TARGETS = tuple(map(Target.parse, ("nvidia:sm_90", "amd:gfx942", "intel:spirv64", "cpu:spirv64")))
+LENGTHS = (1, 2, 3, 5, 8, 16, 17, 31, 64, 100, 128, 200, 257, 1000, 1024, 4096, 5000, 70000)
+
+
+Lengths = tuple[int, int, int]
+
+
+def shapes_of(name: str, lengths: Lengths, form: int) -> list[tuple[int, ...]]:
+    """Shapes that fit the kernel."""
+    n, m, k = lengths
+    if name == "matmul":
+        return [(m, k), (k, n)] if form < 4 else [(3, m, k), (k, n)]
+    if name == "layer_norm":
+        return [(m, n), (n,), (n,)]
+    if name == "rms_norm":
+        return [(m, n), (n,)]
+    shape = ((n,), (m, n), (3, m, n))[form % 3]
+    second = shape if form < 4 else (*shape[:-1], 1)
+    return [shape, second, shape][: len(libraries.find(name).spec.inputs)]
+
+
+def near(lengths: Lengths, rng: np.random.Generator) -> Lengths:
+    """Lengths like these, as a server's calls have them."""
+
+    def other(length: int) -> int:
+        step = int(rng.choice((0, 0, 1, 16, 64, length // 2, length)))
+        return max(1, length + step * int(rng.choice((-1, 1))))
+
+    n, m, k = map(other, lengths)
+    return n, m, k
+
+
+def strides_of(shape: tuple[int, ...], kind: int) -> tuple[int, ...]:
+    if kind == 1:  # of a transposed array
+        return tuple(reversed(contiguous_strides(tuple(reversed(shape)))))
+    packed = contiguous_strides(shape)
+    return tuple(2 * step for step in packed) if kind == 2 else packed
+
+
+def described(kernel: RegisteredKernel, plan: Plan, types: Any) -> Any:
+    """All that a plan decides, in tuples."""
+
+    def layout(type_: ArrayType) -> Any:
+        return type_.dtype, tuple(type_.shape), tuple(type_.strides)
+
+    made = []
+    for launch, request, slots in requests(kernel, plan, types, [True] * len(types)):
+        values = tuple((name, slot.value, slot.index) for name, slot in slots.items())
+        chosen = (request.signature, request.constants, request.aligned, request.num_warps)
+        made.append((launch.source, launch.grid, values, repr(chosen)))
+    return (
+        tuple(map(layout, plan.outputs)),
+        tuple(map(layout, plan.temporaries)),
+        tuple(made),
+    )
+
+
+def planned(name: str, types: Any, options: Any, target: Target) -> Any:
+    kernel = libraries.find(name)
+    return described(kernel, make_plan(kernel, types, options, None, target, 132), types)
+
+
+def sizes_of(types: list[ArrayType], plain: list[bool]) -> list[int]:
+    sizes: list[int] = []
+    for type_, contiguous in zip(types, plain, strict=True):
+        sizes += (*type_.shape, *(() if contiguous else type_.strides))
+    return sizes
+
+
+def traced(
+    name: str, types: list[ArrayType], plain: list[bool], options: Any, target: Target
+) -> Program:
+    tracer = Tracer()
+    lifted = [
+        lift(tracer, f"x{number}", type_, contiguous)
+        for number, (type_, contiguous) in enumerate(zip(types, plain, strict=True))
+    ]
+    return tracer.compile(planned(name, lifted, options, target))
+
+
+def options_of(name: str, rng: np.random.Generator, ndim: int) -> dict[str, Any]:
+    if name in ("sum", "max"):
+        axis = None if rng.random() < 0.3 else int(rng.integers(-ndim, ndim))
+        return {"axis": axis, "keepdims": bool(rng.integers(2))}
+    if name == "softmax":
+        return {"axis": int(rng.integers(-ndim, ndim))}
+    return {}
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=str)
+@pytest.mark.parametrize(
+    "name", sorted(name for name in libraries.catalog() if libraries.find(name).fixed)
+)
+def test_a_class_answers_as_the_plan_does(name: str, target: Target) -> None:
+    rng = np.random.default_rng(sum(map(ord, f"{name}{target}")))
+    served = 0
+    for _ in range(6):
+        n, m, k = (int(length) for length in rng.choice(LENGTHS, 3))
+        form = int(rng.integers(6))
+        shapes = shapes_of(name, (n, m, k), form)
+        options = options_of(name, rng, len(shapes[0]))
+        kinds = [int(rng.integers(3)) for _ in shapes]
+        dtype = str(rng.choice(("float32", "float16")))
+
+        def types_of(shapes: Any, kinds: Any = kinds, dtype: str = dtype) -> list[ArrayType]:
+            return [
+                ArrayType(dtype, shape, strides_of(shape, kind))
+                for shape, kind in zip(shapes, kinds, strict=True)
+            ]
+
+        try:
+            types = types_of(shapes)
+            expected = planned(name, types, options, target)
+        except ArgumentError:
+            continue  # no such call
+        plain = [kind == 0 for kind in kinds]
+        program = traced(name, types, plain, options, target)
+        for _ in range(40):
+            others = types_of(shapes_of(name, near((n, m, k), rng), form))
+            found = program(sizes_of(others, plain))
+            if found is not None:
+                served += 1
+                assert found == planned(name, others, options, target), (types, others)
+        assert program(sizes_of(types, plain)) == expected
+    assert served

@@ -1,0 +1,117 @@
+"""What shared code asks of a vendor's objects is in the contract: no member is looked up by a name
+that no protocol has, and every optional one has its reason in the guide."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+import xtarget
+from xtarget import _arrays
+from xtarget.targets import base
+
+PACKAGE = Path(xtarget.__file__).parent
+GUIDE = (PACKAGE / "targets" / "README.md").read_text(encoding="utf-8")
+#: Rooms that use drivers, devices, streams and arrays without knowing whose they are.
+ROOMS = ("_launch", "_devices", "_arrays", "_compile", "_bundle", "_cache", "_triton_backend")
+
+#: Protocols that every vendor has all members of; the package's are told in the guide's rules.
+WHOLE = {"Compiler", "Driver", "Device", "Module", "Function", "Stream", "Event", "Buffer"}
+
+#: Names that are looked up on objects that are no vendor's, by file: a library's, the user's,
+#: Python's.
+OTHERS = {
+    "_launch/run.py": {"dtype", "__cuda_array_interface__"},
+    "_launch/arguments.py": {"dtype"},
+    "_devices/streams.py": {"device", "index"},  # torch's streams know their device
+    "_devices/registry.py": {"info", "name"},  # what a user gives as a device
+    "_arrays/torch.py": {
+        *("_cuda_getCurrentRawStream", "_functorch", "_get_tracing_state", "_increment_version"),
+        *("_len_torch_dispatch_stack", "_TorchDispatchModeKey", "__torch_dispatch__", "xpu"),
+    },
+    "_arrays/__init__.py": {"item", "__setitem__"},
+    "_arrays/dlpack.py": {"__array_namespace__", "from_dlpack", "__name__"},
+    "_arrays/usm.py": {"sycl_queue"},
+    "_compile/imported.py": {"starting_line_number", "fn", "co_filename"},
+    "_bundle/format.py": {"strerror"},
+    "_triton_backend/devices.py": {"xpu"},
+    "_triton_backend/limited.py": {"until", "spent"},
+    "_triton_backend/constants.py": {"_fields", "cache_key"},
+    "_triton_backend/arguments.py": {
+        *("__array_interface__", "__sycl_usm_array_interface__", "data_ptr", "_fields"),
+        *("takes_arrays", "is_cpu"),
+    },
+    "_triton_backend/tuning.py": {"get_entry_func_name"},
+}
+
+
+def protocols(module: object) -> dict[str, set[str]]:
+    """The members of each protocol that a module defines."""
+    return {
+        name: {member for member in vars(kind) if not member.startswith("_")}
+        for name, kind in vars(module).items()
+        if inspect.isclass(kind) and Protocol in kind.__bases__ and kind is not Protocol
+    }
+
+
+def looked_up(path: Path) -> list[tuple[int, str]]:
+    """(line, name) of each `getattr` and `hasattr` with a name that is written out."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id in ("getattr", "hasattr")
+            and isinstance(node.args[1], ast.Constant)
+        ):
+            found.append((node.lineno, node.args[1].value))
+    return found
+
+
+def test_no_member_is_hidden_from_the_contract() -> None:
+    known = set().union(*protocols(base).values(), *protocols(_arrays).values())
+    hidden = [
+        f"{path.relative_to(PACKAGE)}, line {line}: {name}"
+        for room in ROOMS
+        for path in sorted((PACKAGE / room).rglob("*.py"))
+        for line, name in looked_up(path)
+        if name not in known | OTHERS.get(str(path.relative_to(PACKAGE)), set())
+    ]
+    assert not hidden, "give these a protocol in targets/base.py or _arrays, or list them here"
+
+
+def optional() -> dict[str, set[str]]:
+    found = protocols(base)
+    return {name: found[name] for name in found if name not in WHOLE | {"VendorPackage"}}
+
+
+@pytest.mark.parametrize("name", sorted(optional()))
+def test_an_optional_member_has_its_reason_in_the_guide(name: str) -> None:
+    (member,) = optional()[name]
+    row = re.search(rf"^\| `{name}` \| `\w+\.{member}` \| (.+) \|$", GUIDE, re.MULTILINE)
+    assert row is not None, f"no row for {name} with {member} in targets/README.md"
+    assert len(row[1]) > 20
+
+
+def test_the_guide_has_no_other_optional_members() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| `\w+\.\w+` \| .+ \|$", GUIDE, re.MULTILINE)
+    assert sorted(rows) == sorted(optional())
+
+
+def test_shared_code_asks_by_protocol_where_it_may() -> None:
+    """Apart from the launch path, where a look-up by name is what it costs least."""
+    members = set().union(*optional().values())
+    asked = [
+        f"{path.relative_to(PACKAGE)}, line {line}: {name}"
+        for room in ROOMS
+        if room != "_launch"
+        for path in sorted((PACKAGE / room).rglob("*.py"))
+        for line, name in looked_up(path)
+        if name in members
+    ]
+    assert not asked

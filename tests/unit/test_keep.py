@@ -1,0 +1,69 @@
+"""What launches use is kept until their streams have passed."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import Any
+
+from xtarget._launch import lifetimes
+
+
+class _Event:
+    def __init__(self) -> None:
+        self.reached = False
+
+    def done(self) -> bool:
+        return self.reached
+
+
+class _Waiting:
+    """An event that cannot be asked."""
+
+    waits = 0
+
+    def synchronize(self) -> None:
+        _Waiting.waits += 1
+
+
+class _Stream:
+    def __init__(self, kind: Any = _Event) -> None:
+        self.kind, self.events = kind, []
+
+    def record(self) -> Any:
+        self.events.append(self.kind())
+        return self.events[-1]
+
+
+class _Array:
+    pass
+
+
+def _keep_one(stream: Any) -> weakref.ref[_Array]:
+    array = _Array()
+    lifetimes.keep_until_passed(stream, [array])
+    return weakref.ref(array)
+
+
+def test_until_the_event_has_passed() -> None:
+    stream = _Stream()
+    first, second = _keep_one(stream), _keep_one(stream)
+    gc.collect()
+    assert first() is not None
+    stream.events[0].reached = True
+    third = _keep_one(stream)
+    assert (first(), second() is None, third() is None) == (None, False, False)
+    for event in stream.events:
+        event.reached = True
+    last = _keep_one(stream)
+    stream.events[-1].reached = True
+    _keep_one(_Stream())
+    assert (second(), third(), last()) == (None, None, None)
+    lifetimes._kept.clear()
+
+
+def test_events_that_cannot_be_asked_are_waited_for_when_there_are_many() -> None:
+    stream = _Stream(_Waiting)
+    kept = [_keep_one(stream) for _ in range(lifetimes._MOST + 10)]
+    assert sum(array() is None for array in kept) == _Waiting.waits == 10
+    lifetimes._kept.clear()
