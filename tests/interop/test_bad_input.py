@@ -14,6 +14,7 @@ import triton.language as tl  # noqa: E402
 
 import xtarget  # noqa: E402
 from xtarget._devices import registry  # noqa: E402
+from xtarget._launch import run as launching  # noqa: E402
 from xtarget.spec import cdiv  # noqa: E402
 
 
@@ -93,6 +94,7 @@ def test_the_wrong_number_and_kinds_of_arguments(cpu: str) -> None:
 def test_float64_on_a_device_without_it(cpu: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the arrays, and inside of a kernel whose arrays are float32."""
     device = xtarget.device(cpu)
+    launching.forget_calls()  # as if it had been such a device from the start
     monkeypatch.setattr(device, "info", replace(device.info, fp64=False))
     with pytest.raises(xtarget.ArgumentError, match=r"float64.*float32"):
         xtarget.run("mul", np.ones(77), np.ones(77), device=cpu)

@@ -26,17 +26,20 @@ def _scaled(x, out, n, by, BLOCK: tl.constexpr):
 
 
 class Asked:
-    """How often a plan ran. (A plain list would be a value that the plan reads, and changes.)"""
+    """For which lengths a plan ran. (A list in the plan itself would be a value that changes.)"""
 
     def __init__(self) -> None:
         self.lengths: list[int] = []
+
+    def note(self, length: Any) -> None:
+        self.lengths.append(int(getattr(length, "value", length)))
 
 
 def scaled(name: str, by: Any, asked: Asked) -> None:
     """Register a kernel that multiplies by `by(n)`, and notes each time that it is planned."""
 
     def grid(c: Any) -> Any:
-        asked.lengths.append(int(getattr(c.n, "value", c.n)))
+        asked.note(c.n)
         return (cdiv(c.n, c.BLOCK),)
 
     xtarget.kernel(
