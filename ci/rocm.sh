@@ -64,10 +64,10 @@ suite() { # HIP GPUS PYTEST-ARGUMENT...
   local on
   on=$(rig "$1" "$2")
   echo "+ HIP $1 on $2: pytest ${*:3}" >&2
-  "$on" -m pytest "${arguments[@]}" --vendor amd "${@:3}"
+  "$on" ci/steady.py pytest "${arguments[@]}" --vendor amd "${@:3}"
 }
 
-[ "${1:-}" = --suites ] || "$python" -m pytest "${arguments[@]}" tests/rocm
+[ "${1:-}" = --suites ] || "$python" ci/steady.py pytest "${arguments[@]}" tests/rocm
 if [ -z "${XTARGET_TEST_LONG:-}" ]; then
   suite 7 gfx942 tests/conformance
   suite 7 gfx1100 tests/kernels/test_results.py -k "$some" -m "not long and not large"

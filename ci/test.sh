@@ -128,12 +128,12 @@ if [ "$jobs" -gt 1 ] && "$python" -c 'import xdist' >/dev/null 2>&1; then
   arguments+=(-n "$jobs" --dist loadfile)
 fi
 if [ ${#paths[@]} -gt 0 ]; then
-  run "$python" -m pytest -q "${arguments[@]}" ${vendor:+--vendor "$vendor"} "${paths[@]}"
+  run "$python" ci/steady.py pytest -q "${arguments[@]}" ${vendor:+--vendor "$vendor"} "${paths[@]}"
 fi
 if [ -n "$emulated" ]; then # where it is "loadfile", one file would take one process all the time
-  run "$python" -m pytest -q "${arguments[@]/loadfile/worksteal}" --vendor emu tests/conformance \
+  run "$python" ci/steady.py pytest -q "${arguments[@]/loadfile/worksteal}" --vendor emu tests/conformance \
     tests/kernels/test_results.py tests/kernels/test_cli_run.py
-  run env XTARGET_EMULATOR_HIP=library "$python" -m pytest -q "${arguments[@]/loadfile/worksteal}" \
+  run env XTARGET_EMULATOR_HIP=library "$python" ci/steady.py pytest -q "${arguments[@]/loadfile/worksteal}" \
     --vendor emu tests/conformance
 fi
 [ -z "$rocm" ] || run ci/rocm.sh --suites

@@ -3,8 +3,8 @@
 
     ci/test_summary.py TIERS STATUS SECONDS FILE STEP
 
-FILE has a line of JSON for each run of pytest, which tests/conftest.py writes; STEP is the command
-that failed, if one did.
+FILE has a line of JSON for each run of pytest, which ci/steady.py writes; STEP is the command that
+failed, if one did.
 """
 
 from __future__ import annotations
@@ -27,16 +27,19 @@ def summary(tiers: str, status: int, seconds: int, file: Path, step: str) -> str
     """The line."""
     counts: Counter[str] = Counter()
     failures: list[str] = []
+    unsteady: list[str] = []
     if file.is_file():
         for line in file.read_text(encoding="utf-8").splitlines():
             run = json.loads(line)
             counts.update(run["counts"])
             failures += run["failures"]
+            unsteady += run.get("unsteady", ())
     numbers = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
     tests = f": {numbers}" if numbers else ""
     took = duration(seconds)
     if status == 0:
-        return f"ci/test.sh {tiers}: all is right{tests} in {took}"
+        again = f"; failed at first and passed alone: {', '.join(unsteady)}" if unsteady else ""
+        return f"ci/test.sh {tiers}: all is right{tests} in {took}{again}"
     if status == 130:
         return f"ci/test.sh {tiers}: interrupted after {took}{tests}"
     names = list(dict.fromkeys(failures))

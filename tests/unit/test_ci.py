@@ -19,11 +19,11 @@ WORKFLOW = ROOT / ".github" / "workflows" / "ci.yml"
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
-def command(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def command(*words: str, cwd: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
     return subprocess.run(
         words,
-        cwd=ROOT,
+        cwd=cwd,
         capture_output=True,
         text=True,
         check=False,
@@ -303,12 +303,50 @@ def test_the_last_line_says_what_happened(tmp_path: Path) -> None:
     }
     file.write_text(json.dumps(good) + "\n" + json.dumps(good) + "\n")
     assert line(0) == "ci/test.sh all: all is right: 40 passed, 6 skipped in 62 min 3 s\n"
+    file.write_text(json.dumps(good | {"unsteady": ["t.py::test_3"]}) + "\n")
+    assert line(0).endswith("62 min 3 s; failed at first and passed alone: t.py::test_3\n")
+    file.write_text(json.dumps(good) + "\n" + json.dumps(good) + "\n")
     assert line(130) == "ci/test.sh all: interrupted after 62 min 3 s: 40 passed, 6 skipped\n"
     file.write_text(json.dumps(good) + "\n" + json.dumps(bad) + "\n")
     said = line(1, "pytest")
     assert said.startswith("ci/test.sh all: FAILED: 25 passed, 12 failed, 3 skipped in 62 min 3 s")
     assert "failing tests: t.py::test_0, t.py::test_1, " in said
     assert said.endswith("t.py::test_9 and 2 more\n")
+
+
+def test_what_fails_runs_again_alone_and_is_told(tmp_path: Path) -> None:
+    """A few that fail: those that pass alone do not fail the run, those that do not, do."""
+    (tmp_path / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text())
+    (tmp_path / "test_it.py").write_text(
+        "import os, pytest\n"
+        "def test_busy(request): assert not hasattr(request.config, 'workerinput')\n"
+        "def test_wrong(): assert os.environ.get('WRONG') != 'one'\n"
+        "@pytest.mark.parametrize('n', range(9))\n"
+        "def test_many(n): assert os.environ.get('WRONG') != 'many'\n"
+    )
+    file = tmp_path / "summary"
+
+    def steady(wrong: str) -> tuple[int, str, Any]:
+        file.unlink(missing_ok=True)
+        done = command(
+            *(sys.executable, str(ROOT / "ci/steady.py"), "pytest", "-q", "-n", "2"),
+            cwd=tmp_path,
+            XTARGET_TEST_SUMMARY=str(file),
+            WRONG=wrong,
+        )
+        return done.returncode, done.stdout, json.loads(file.read_text())
+
+    status, said, record = steady("")
+    assert "test_it.py::test_busy" in said
+    assert (status, record["failures"]) == (0, []), said
+    assert record["unsteady"] == ["test_it.py::test_busy"]
+    status, said, record = steady("one")
+    assert status == 1, said
+    assert record["failures"] == ["test_it.py::test_wrong"]
+    status, said, record = steady("many")
+    assert status == 1, said
+    assert len(record["failures"]) == 10
+    assert "again" not in said, "so many are no accident"
 
 
 def test_skips_are_grouped_by_their_reason(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ __all__ = ["CallClass", "Classes", "Form", "Layouts", "LoadedLaunch", "layouts_o
 #: is full without having served anything is given up: its calls are planned one by one.
 _MOST_ENTRIES = 32
 _MOST_CLASSES = 2048
+_PLAIN = {int}
 
 _Shape = tuple[int, ...]
 
@@ -48,7 +49,7 @@ class Layouts:
 
 
 def layouts_of(known: Sequence[Hashable], arrays: Sequence[Any], more: Hashable) -> Layouts | None:
-    """The layouts of a call; None: one of its arrays' libraries cannot tell.
+    """The layouts of a call; None: one of its arrays' libraries cannot tell numbers.
 
     Args:
         known: the call's key: kernel, device, and what was described of each of `arrays`.
@@ -76,6 +77,8 @@ def layouts_of(known: Sequence[Hashable], arrays: Sequence[Any], more: Hashable)
         sizes += shape
         if steps is not None:
             sizes += steps
+    if not set(map(type, sizes)) <= _PLAIN:  # a tracer's: torch.jit.trace gives tensors
+        return None
     key += known[2 + len(arrays) :]
     return Layouts(tuple(key), tuple(shapes), tuple(strides), tuple(sizes))
 
