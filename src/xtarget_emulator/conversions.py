@@ -58,10 +58,7 @@ def _step(
 
     def step(w: Waves) -> None:
         for i, value in enumerate(compute(w)):
-            if w.full:
-                w.vu[register + i][...] = value
-            else:
-                np.copyto(w.vu[register + i], value, where=w.mask)
+            w.put(register + i, value)
         if w.undefined:
             w.defined(reads, writes)
 

@@ -32,10 +32,7 @@ def packed_step(
 
     def step(w: Waves) -> None:
         for i, value in enumerate(compute(w)):
-            if w.full:
-                w.vu[register + i][...] = value
-            else:
-                np.copyto(w.vu[register + i], value, where=w.mask)
+            w.put(register + i, value)
         w.flowed(made)
 
     return step

@@ -68,10 +68,7 @@ def _read(w: Waves, ins: Instruction, place: Array, register: int, words: int) -
     some = group.lds_blank_left
     for i in range(words):
         values = group.lds_views[4][index + i]
-        if w.full:
-            w.vu[register + i][...] = values
-        else:
-            np.copyto(w.vu[register + i], values, where=w.mask)
+        w.put(register + i, values)
         if some:
             none = blank[index + i].any(axis=-1)
             _note_blank(w, ins, none)

@@ -47,11 +47,8 @@ def lds_places(w: Waves, register: int, offset: int, nbytes: int, verb: str) -> 
         w.demand((register,), "as an address in LDS")
     # 32 bits: LLVM puts the part below zero in the register, and the rest in the offset
     place = (w.vu[register] + np.uint32(offset)).astype(np.int64)
-    wrong = place + nbytes > group.lds_bytes
-    if not w.full:
-        wrong &= w.mask
-    if wrong.any():
-        lane = int(np.argmax(wrong))
+    lane = w.first(place + nbytes > group.lds_bytes)
+    if lane is not None:
         raise Fault(
             f"{verb} {nbytes} bytes of LDS at {place.reshape(-1)[lane]}; the launch has "
             f"{group.lds_bytes}",
@@ -59,11 +56,8 @@ def lds_places(w: Waves, register: int, offset: int, nbytes: int, verb: str) -> 
         )
     align = min(nbytes, 4)
     if align > 1:
-        wrong = (place & (align - 1)) != 0
-        if not w.full:
-            wrong &= w.mask
-        if wrong.any():
-            lane = int(np.argmax(wrong))
+        lane = w.first((place & (align - 1)) != 0)
+        if lane is not None:
             raise Fault(
                 f"{verb} LDS at {place.reshape(-1)[lane]}, which is not a multiple of {align} as "
                 "it has to be",

@@ -76,13 +76,21 @@ def constant(code: int, kind: str, literal: int | None) -> Array:
     return np.array([[value]], f"u{width // 8}").view(KINDS[kind])
 
 
+def _half(words: Get, dtype: Any, high: bool) -> Get:
+    """The 16 bits at one end of a register."""
+    if high:
+        return lambda w: (words(w) >> 16).astype(np.uint16).view(dtype)
+    return lambda w: words(w).astype(np.uint16).view(dtype)
+
+
 def _vector(register: int, kind: str, high: bool) -> Get:
-    if kind == "u32":
-        return lambda w: w.vu[register]
-    if kind == "i32":
-        return lambda w: w.vi[register]
-    if kind == "f32":
-        return lambda w: w.vf[register]
+    whole: dict[str, Get] = {
+        "u32": lambda w: w.vu[register],
+        "i32": lambda w: w.vi[register],
+        "f32": lambda w: w.vf[register],
+    }
+    if kind in whole:
+        return whole[kind]
     dtype = KINDS[kind]
     if kind in ("u64", "i64", "f64"):
 
@@ -93,18 +101,17 @@ def _vector(register: int, kind: str, high: bool) -> Get:
             return both.view(dtype)[..., 0]
 
         return wide
-    if high:
-        return lambda w: (w.vu[register] >> 16).astype(np.uint16).view(dtype)
-    return lambda w: w.vu[register].astype(np.uint16).view(dtype)
+    return _half(whole["u32"], dtype, high)
 
 
 def _scalar(register: int, kind: str, high: bool) -> Get:
-    if kind == "u32":
-        return lambda w: w.su[register]
-    if kind == "i32":
-        return lambda w: w.si[register]
-    if kind == "f32":
-        return lambda w: w.sf[register]
+    whole: dict[str, Get] = {
+        "u32": lambda w: w.su[register],
+        "i32": lambda w: w.si[register],
+        "f32": lambda w: w.sf[register],
+    }
+    if kind in whole:
+        return whole[kind]
     dtype = KINDS[kind]
     if kind in ("u64", "i64", "f64"):
 
@@ -113,9 +120,7 @@ def _scalar(register: int, kind: str, high: bool) -> Get:
             return (low | w.su[register + 1].astype(np.uint64) << np.uint64(32)).view(dtype)
 
         return wide
-    if high:
-        return lambda w: (w.su[register] >> 16).astype(np.uint16).view(dtype)
-    return lambda w: w.su[register].astype(np.uint16).view(dtype)
+    return _half(whole["u32"], dtype, high)
 
 
 def plain(ins: Instruction, code: int, kind: str, high: bool = False, acc: bool = False) -> Source:

@@ -62,9 +62,8 @@ def _access(ins: Instruction, parts: list[tuple[Source, int]], loaded: str) -> S
         for part, shift in parts:
             w.demand(part.reads, "as a place in private memory")
             place = place + (part.get(w) >> np.uint32(shift))
-        wrong = ((place < 0) | (place + nbytes > memory.shape[2])) & w.mask
-        if wrong.any():
-            lane = int(np.argmax(wrong))
+        lane = w.first((place < 0) | (place + nbytes > memory.shape[2]))
+        if lane is not None:
             raise Fault(
                 f"accesses private memory at {place.reshape(-1)[lane]}, beyond its "
                 f"{memory.shape[2]} bytes",

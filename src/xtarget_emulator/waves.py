@@ -172,6 +172,19 @@ class Waves:
         else:
             self.mask = self.lane_bits(bits)
 
+    def put(self, register: int, value: Array) -> None:
+        """Write 32-bit words to a vector register, in active lanes."""
+        if self.full:
+            self.vu[register][...] = value
+        else:
+            np.copyto(self.vu[register], value, where=self.mask)
+
+    def first(self, wrong: Array) -> int | None:
+        """The first active lane for which `wrong` holds, counted over all waves; None for none."""
+        if not self.full:
+            wrong = wrong & self.mask
+        return int(np.argmax(wrong)) if wrong.any() else None
+
     def lane_bits(self, words: Array) -> Array:
         """uint32 words (waves, or waves x 2) to waves x lanes of bool."""
         raw = np.ascontiguousarray(words).reshape(self.count, -1).view(np.uint8)
