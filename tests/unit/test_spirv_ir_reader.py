@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from xtarget import CompileError
-from xtarget.targets._spirv.frontend.locations import described, source_line
 from xtarget.targets._spirv.frontend.messages import marks_in_regions, plain_prefixes
 from xtarget.targets._spirv.frontend.reader import (
     attribute,
@@ -16,6 +15,7 @@ from xtarget.targets._spirv.frontend.reader import (
 )
 from xtarget.targets._spirv.frontend.types import Layout, Type, read_type
 from xtarget.targets._spirv.llvm.asserts import ALONE
+from xtarget.targets._triton.locations import described, source_line
 
 BLOCKED = (
     "#ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [2, 8], warpsPerCTA = [4, 1], "

@@ -38,9 +38,7 @@ def made_in_child(asked: dict[str, Any]) -> bytes:
 
 
 def _made(asked: dict[str, Any], options: Options) -> bytes:
-    from triton._C.libtriton import ir
-
-    from ..targets._spirv.frontend.lowering import parsed_in
+    from ..targets._triton.parsing import new_context, parse_module
 
     backend = SpirvBackend(GPUTarget("spirv", options.arch, options.warp_size))
     stages: dict[str, Any] = {}
@@ -48,10 +46,7 @@ def _made(asked: dict[str, Any], options: Options) -> bytes:
     first, metadata = asked["stages"][0], dict(asked["block"])
     module: Any = asked["text"]
     if first != "spirv":
-        context = ir.context()
-        ir.load_dialects(context)
-        backend.load_dialects(context)
-        module = parsed_in(context, module)
+        module = parse_module(new_context(backend.load_dialects), module)
     say = files.on_stage or (lambda name: None)
     say("source")
     texts: dict[str, str] = {}

@@ -6,10 +6,12 @@ that read and write memory. Where a pointer may come from several parameters, ea
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any, Final, TypeAlias
+
+from .locations import source_lines
 
 __all__ = ["Access", "accesses"]
 
@@ -300,17 +302,8 @@ def _note(access: Access, kind: str, where: str, sure: bool) -> None:
 
 def _line_of(location: str) -> str:
     """The innermost place of a location that is not in Triton's own library, as `file:line`."""
-    places = list(_places(location))
+    places = list(source_lines(location))
     own = [place for place in places if "/triton/language/" not in place[0].replace("\\", "/")]
     for file, line in own or places:
         return f"{PurePath(file).name}:{line}"
     return ""
-
-
-def _places(location: str) -> Iterator[tuple[str, int]]:
-    """`"FILE":LINE:COLUMN` in the text of a location, from the inside to the outside."""
-    parts = location.split('"')
-    for file, rest in zip(parts[1::2], parts[2::2], strict=False):
-        number = rest.removeprefix(":").partition(":")[0]
-        if rest.startswith(":") and number.isdigit():
-            yield file, int(number)

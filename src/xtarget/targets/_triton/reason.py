@@ -17,7 +17,7 @@ from ..._children.child import Child, ChildLostError, NoChildError
 from ..._children.frames import pack
 from ..._children.limits import deadline
 from ..._children.serve import serve
-from ..._system.scratch import Folder
+from .parsing import new_context, parse_module
 
 __all__ = ["errors_of", "read_module", "reason", "says_nothing", "told"]
 
@@ -97,17 +97,7 @@ def told(log: str) -> str:
 
 def read_module(text: str, load_dialects: Any) -> Any:
     """Triton's module of its text, in a context of its own."""
-    from triton._C.libtriton import ir
-
-    context = ir.context()
-    ir.load_dialects(context)
-    load_dialects(context)
-    with Folder("ir") as folder:
-        file = folder / "module.mlir"
-        file.write_text(text, encoding="utf-8")
-        module = ir.parse_mlir_module(str(file), context)
-    module.context = context
-    return module
+    return parse_module(new_context(load_dialects), text)
 
 
 def _run(wanted: dict[str, Any], _: list[bytes]) -> bytes:

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ...._system.scratch import Folder
 from ...._values.errors import CompileError
+from ..._triton.parsing import parse_module
 from .dots import Loops, loop_over_dots
 from .float8_casts import cast_by_float32
 from .messages import adapted
@@ -122,19 +122,7 @@ def _remove_dead_code(module: Any) -> None:
 
 def parsed(text: str, like: Any) -> Any:
     """A module of this text in the context of another."""
-    return parsed_in(like.context, text)
-
-
-def parsed_in(context: Any, text: str) -> Any:
-    """A module of this text in a context."""
-    from triton._C.libtriton import ir
-
-    with Folder("ir") as folder:
-        file = folder / "module.ttir"
-        file.write_text(text, encoding="utf-8")
-        module = ir.parse_mlir_module(str(file), context)
-    module.context = context
-    return module
+    return parse_module(like.context, text)
 
 
 def lower_to_ttgir(module: Any, *, num_warps: int, warp_size: int, dot_bytes: int = 0) -> Any:

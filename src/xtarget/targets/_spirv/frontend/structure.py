@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...._values.errors import CompileError
-from .locations import described
+from ..._triton.locations import described
 from .reader import Statement, read
 from .types import Layout, Type, read_type
 

@@ -1,19 +1,19 @@
-"""From a location of Triton's IR to the line of the kernel's source."""
+"""From a location of Triton's IR, as MLIR prints it, to lines of the kernel's source."""
 
 from __future__ import annotations
 
 import linecache
+from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["described", "source_line"]
+__all__ = ["described", "source_line", "source_lines"]
 
 
 def described(name: str, location: str) -> str:
     """` (tt.load in file.py:12: v = tl.load(p))` for an operation's name and location.
 
     Args:
-        location: as MLIR prints it. It may have names, and calls around calls; the innermost file
-            and line counts, which comes first.
+        location: it may have names, and calls around calls; the innermost file and line counts.
     """
     found = source_line(location)
     if found is None:
@@ -24,10 +24,14 @@ def described(name: str, location: str) -> str:
 
 
 def source_line(location: str) -> tuple[str, int] | None:
-    """File and line of the first `"FILE":LINE:COLUMN` in a location."""
+    """The innermost file and line of a location."""
+    return next(source_lines(location), None)
+
+
+def source_lines(location: str) -> Iterator[tuple[str, int]]:
+    """Each `"FILE":LINE:COLUMN` of a location, from the inside to the outside."""
     parts = location.split('"')
     for path, rest in zip(parts[1::2], parts[2::2], strict=False):
         number = rest.removeprefix(":").partition(":")[0]
         if rest.startswith(":") and number.isdigit():
-            return path, int(number)
-    return None
+            yield path, int(number)
