@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["BITS", "builtin", "function"]
+__all__ = ["BITS", "builtin", "function", "of_row"]
 
 #: Integer type of the same width.
 BITS = {"half": "i16", "float": "i32", "double": "i64"}
@@ -34,3 +34,9 @@ def function(name: str, result: str, parameters: str, *body: str, convergent: bo
     kind = "alwaysinline convergent nounwind" if convergent else "alwaysinline nounwind"
     lines = "\n".join(f"  {line.strip()}" for text in body for line in text.strip().splitlines())
     return f"define linkonce_odr {result} @{name}({parameters}) {kind} {{\n{lines}\n}}"
+
+
+def of_row(name: str, row: tuple[str, str, str]) -> str:
+    """The definition of a table's row: result, parameters, and the text that computes %r."""
+    result, parameters, body = row
+    return function(name, result, parameters, body, f"ret {result} %r")

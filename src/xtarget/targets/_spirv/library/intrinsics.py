@@ -5,7 +5,7 @@ Those that move values between lanes are in `crosslane`.
 
 from __future__ import annotations
 
-from .helpers import builtin, function
+from .helpers import builtin, function, of_row
 
 __all__ = ["define"]
 
@@ -13,6 +13,20 @@ __all__ = ["define"]
 _FENCE = 3
 #: More sub-groups than any block has.
 _MAX_WARPS = 1024
+
+
+def _median(type_: str, suffix: str) -> tuple[str, str, str]:
+    """The row of the table for the middle one of three numbers."""
+    low, high = f"call {type_} @llvm.minnum.{suffix}", f"call {type_} @llvm.maxnum.{suffix}"
+    return (
+        type_,
+        f"{type_} %a, {type_} %b, {type_} %c",
+        f"""%low = {low}({type_} %a, {type_} %b)
+        %high = {high}({type_} %a, {type_} %b)
+        %cut = {low}({type_} %high, {type_} %c)
+        %r = {high}({type_} %low, {type_} %cut)""",
+    )
+
 
 #: intrinsic: (result, parameters, what it computes)
 _TABLE: dict[str, tuple[str, str, str]] = {
@@ -25,22 +39,8 @@ _TABLE: dict[str, tuple[str, str, str]] = {
     "rcp.f32": ("float", "float %x", "%r = fdiv float 1.0, %x"),
     "rcp.f64": ("double", "double %x", "%r = fdiv double 1.0, %x"),
     "rsq.f64": ("double", "double %x", f"%r = {builtin('rsqrt', 'double', 'double %x')}"),
-    "fmed3.f32": (
-        "float",
-        "float %a, float %b, float %c",
-        """%low = call float @llvm.minnum.f32(float %a, float %b)
-        %high = call float @llvm.maxnum.f32(float %a, float %b)
-        %cut = call float @llvm.minnum.f32(float %high, float %c)
-        %r = call float @llvm.maxnum.f32(float %low, float %cut)""",
-    ),
-    "fmed3.f16": (
-        "half",
-        "half %a, half %b, half %c",
-        """%low = call half @llvm.minnum.f16(half %a, half %b)
-        %high = call half @llvm.maxnum.f16(half %a, half %b)
-        %cut = call half @llvm.minnum.f16(half %high, half %c)
-        %r = call half @llvm.maxnum.f16(half %low, half %cut)""",
-    ),
+    "fmed3.f32": _median("float", "f32"),
+    "fmed3.f16": _median("half", "f16"),
     "cvt.pkrtz": (
         "<2 x half>",
         "float %a, float %b",
@@ -174,8 +174,7 @@ def define(name: str, warp_size: int) -> str | None:
         return None
     short = name.removeprefix("xt.amdgcn.")
     if short in _TABLE:
-        result, parameters, body = _TABLE[short]
-        return function(name, result, parameters, body, f"ret {result} %r")
+        return of_row(name, _TABLE[short])
     if short in _NOTHING:
         return function(name, "void", _NOTHING[short], "ret void")
     if short in _BARRIERS:

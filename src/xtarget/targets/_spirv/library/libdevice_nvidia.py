@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from . import libdevice_amd, special
-from .helpers import builtin, function
+from .helpers import builtin, function, of_row
 
 __all__ = ["define", "module"]
 
@@ -165,8 +165,7 @@ def define(name: str, _warp_size: int) -> str | None:
         return None
     short = name.removeprefix("__nv_")
     if short in _BODIES:
-        result, parameters, body = _BODIES[short]
-        return function(name, result, parameters, body, f"ret {result} %r")
+        return of_row(name, _BODIES[short])
     for part in _PARTS:
         if text := part(name, short):
             return text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from .types import IRError, Operand, Type, type_named
-from .words import ATTACHMENTS, BRACKET, MARK, NAME
+from .words import ATTACHMENTS, BRACKET, NAME, marks
 
 __all__ = ["SCALAR", "Cursor"]
 
@@ -83,15 +83,9 @@ class Cursor:
 
     def closing(self, start: int) -> int:
         """Behind the bracket that closes the one at `start`."""
-        depth = 0
-        for match in MARK.finditer(self.text, start, self.stop):
-            mark = match[0]
-            if mark in "(<[{":
-                depth += 1
-            elif mark in ")>]}":
-                depth -= 1
-                if depth == 0:
-                    return match.end()
+        for match, depth in marks(self.text, start, self.stop):
+            if depth == 0:
+                return match.end()
         raise self.error("a bracket that does not close")
 
     def value(self, type_: Type, type_start: int = -1) -> Operand:
@@ -105,13 +99,8 @@ class Cursor:
         if BRACKET.search(self.text, start, end):
             end = self.stop
             depth = 0
-            for match in MARK.finditer(self.text, start, self.stop):
-                mark = match[0]
-                if mark in "(<[{":
-                    depth += 1
-                elif mark in ")>]}":
-                    depth -= 1
-                elif mark == "," and depth == 0:
+            for match, depth in marks(self.text, start, self.stop):
+                if depth == 0 and match[0] == ",":
                     end = match.start()
                     break
                 if depth < 0:

@@ -6,14 +6,13 @@ Regular expressions over LLVM IR stand in `reader`, `operands` and here, and now
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from .types import Type, type_named
 
 __all__ = [
     "ATTACHMENTS",
     "BRACKET",
-    "MARK",
     "NAME",
     "SYMBOL",
     "fields_of",
@@ -22,6 +21,7 @@ __all__ = [
     "map_pointers",
     "map_vectors",
     "map_words",
+    "marks",
     "names_in",
     "split_attachments",
     "split_list",
@@ -34,7 +34,7 @@ NAME = re.compile(r'%(?:[\w.$-]+|"[^"]*")')
 SYMBOL = re.compile(r'@(?:([\w.$-]+)|"([^"]*)")')
 ATTACHMENTS = re.compile(r"(?:, ![\w.]+ !(?:\d+|\w*\([^()]*\)|\{\}))+$")
 _ATTACHMENT = re.compile(r", !([\w.]+) (!(?:\d+|\w*\([^()]*\)|\{\}))")
-MARK = re.compile(r'"(?:[^"\\]|\\.)*"|[(<\[{)>\]},]')
+_MARK = re.compile(r'"(?:[^"\\]|\\.)*"|[(<\[{)>\]},]')
 BRACKET = re.compile(r'[<\[{"]|\((?!\d+\))')
 _STRING = re.compile(r'\bc"((?:[^"\\]|\\\\|\\[0-9A-F]{2})*)"')
 #: Names, strings and words of a line, of which only words have a meaning of their own.
@@ -45,18 +45,25 @@ _POINTER = re.compile(
 _VECTOR = re.compile(r"<\d+ x [^<>]+>")
 
 
-def split_list(text: str) -> list[str]:
-    """The parts of a comma-separated list, leaving commas inside brackets and strings alone."""
-    if not BRACKET.search(text):
-        return [part for part in map(str.strip, text.split(",")) if part]
-    parts, depth, start = [], 0, 0
-    for match in MARK.finditer(text):
+def marks(text: str, start: int, stop: int) -> Iterator[tuple[re.Match[str], int]]:
+    """Each bracket, comma and string, and how many brackets are open behind it."""
+    depth = 0
+    for match in _MARK.finditer(text, start, stop):
         mark = match[0]
         if mark in "(<[{":
             depth += 1
         elif mark in ")>]}":
             depth -= 1
-        elif mark == "," and depth == 0:
+        yield match, depth
+
+
+def split_list(text: str) -> list[str]:
+    """The parts of a comma-separated list, leaving commas inside brackets and strings alone."""
+    if not BRACKET.search(text):
+        return [part for part in map(str.strip, text.split(",")) if part]
+    parts, start = [], 0
+    for match, depth in marks(text, 0, len(text)):
+        if depth == 0 and match[0] == ",":
             parts.append(text[start : match.start()].strip())
             start = match.end()
     parts.append(text[start:].strip())

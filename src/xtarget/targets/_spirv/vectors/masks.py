@@ -88,18 +88,19 @@ class Masks:
         return (full, text.scalar_behind(name, f"xor i1 {some}, true"))
 
     def _and(self, at: str, one: str, other: str) -> str:
-        if "false" in (one, other):
-            return "false"
-        if "true" in (one, other):
-            return other if one == "true" else one
-        return self._text.scalar_behind(at, f"and i1 {one}, {other}")
+        return self._joined(at, "and", one, other, decides="false", changes_nothing="true")
 
     def _or(self, at: str, one: str, other: str) -> str:
-        if "true" in (one, other):
-            return "true"
-        if "false" in (one, other):
-            return other if one == "false" else one
-        return self._text.scalar_behind(at, f"or i1 {one}, {other}")
+        return self._joined(at, "or", one, other, decides="true", changes_nothing="false")
+
+    def _joined(
+        self, at: str, op: str, one: str, other: str, *, decides: str, changes_nothing: str
+    ) -> str:
+        if decides in (one, other):
+            return decides
+        if changes_nothing in (one, other):
+            return other if one == changes_nothing else one
+        return self._text.scalar_behind(at, f"{op} i1 {one}, {other}")
 
     # ------------------------------------------------------------------ new masks, made here
 
