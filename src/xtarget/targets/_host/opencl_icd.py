@@ -148,14 +148,19 @@ def _variables(**values: str) -> Iterator[None]:
                 os.environ.pop(name, None)
 
 
+def _wheel_for(variable: str) -> Path | None:
+    """The ICD of an installed wheel; None without one, and if the user has set `variable`."""
+    return None if variable in os.environ else intel_runtime().icd
+
+
 @contextmanager
 def icd_vendors() -> Iterator[None]:
     """Around the first OpenCL call of pyopencl's own loader: the wheel's run time and the system's.
 
     The loader searches as usual if the user has set `OCL_ICD_VENDORS` or no wheel is installed.
     """
-    icd = intel_runtime().icd
-    if icd is None or "OCL_ICD_VENDORS" in os.environ:
+    icd = _wheel_for("OCL_ICD_VENDORS")
+    if icd is None:
         with _variables():
             yield
         return
@@ -176,10 +181,6 @@ def icd_file_names() -> Iterator[None]:
 
     The loader searches as usual if the user has set `OCL_ICD_FILENAMES` or no wheel is installed.
     """
-    icd = intel_runtime().icd
-    if icd is None or "OCL_ICD_FILENAMES" in os.environ:
-        with _variables():
-            yield
-        return
-    with _variables(OCL_ICD_FILENAMES=str(icd)):
+    icd = _wheel_for("OCL_ICD_FILENAMES")
+    with _variables(**({} if icd is None else {"OCL_ICD_FILENAMES": str(icd)})):
         yield
