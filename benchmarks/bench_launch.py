@@ -146,11 +146,8 @@ def cuda_ways(device: str) -> tuple[dict[str, Callable[[], Any]], Callable[[], A
     layout = xtarget.spec.ArrayType("float32", (N,), (1,))
     (artifact,) = xtarget.compile("add", layout, layout, target=opened.info.target)
     kernel = core.ObjectCode.from_cubin(artifact.binary).get_kernel(artifact.entry)
-    blocks = -(-N // 1024)
-    launch = next(iter(call.plan.launches))
-    blocks = launch.grid[0]
     config = core.LaunchConfig(
-        grid=blocks, block=artifact.block[0], shmem_size=artifact.shared_bytes
+        grid=-(-N // 1024), block=artifact.block[0], shmem_size=artifact.shared_bytes
     )
     import ctypes
 
