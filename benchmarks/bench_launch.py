@@ -56,8 +56,13 @@ def numpy_ways(device: str) -> tuple[dict[str, Callable[[], Any]], Callable[[], 
         "numpy.add(a, b, out=o)": lambda: np.add(a, b, out=o),
         "run(add, NumPy, out=o)": lambda: xtarget.run("add", a, b, out=o, device=device),
     }
+    add = xtarget.get("add")
+    ways["k(NumPy, out=o)"] = lambda: add(a, b, out=o, device=device)
+    ways["launch(), NumPy"] = add.prepare(a, b, out=o, device=device)
     xa, xb, xo = (xtarget.asarray(x, device=device) for x in (a, b, o))
     ways["run(add, xtarget, out=o)"] = lambda: xtarget.run("add", xa, xb, out=xo)
+    ways["k(xtarget, out=o)"] = lambda: add(xa, xb, out=xo)
+    ways["launch(), xtarget"] = add.prepare(xa, xb, out=xo)
     opened = xtarget.device(device)
     ways["run(add, xtarget, out=o)"]()
     call = bound("xtarget")
@@ -152,11 +157,14 @@ def cuda_ways(device: str) -> tuple[dict[str, Callable[[], Any]], Callable[[], A
     import ctypes
 
     fixed = [ctypes.c_int32(N), 0, 0]
+    add = xtarget.get("add")
     on = core.LEGACY_DEFAULT_STREAM
     ways: dict[str, Callable[[], Any]] = {
         "cuda.core launch": lambda: core.launch(on, config, kernel, *values, *fixed),
         "prepared launch alone": lambda: call.direct(values, stream),
         "run(add, torch, out=o)": lambda: xtarget.run("add", a, b, out=o),
+        "k(torch, out=o)": lambda: add(a, b, out=o),
+        "launch(), torch": add.prepare(a, b, out=o),
         "run(add, torch)": lambda: xtarget.run("add", a, b),
         "torch.add(a, b, out=o)": lambda: torch.add(a, b, out=o),
         "torch a + b": lambda: a + b,

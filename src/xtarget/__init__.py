@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from ._cache import CacheStats, cache_stats
     from ._kernels.decorator import kernel
     from ._kernels.libraries import catalog, load_library
+    from ._launch.objects import Kernel, get
+    from ._launch.prepared import Prepared
     from ._launch.run import compile as compile
     from ._launch.run import default_device, device, devices, probe, run
     from ._values.environment import cache_dir
@@ -58,6 +60,7 @@ __all__ = [
     "DeviceLostError",
     "DriverError",
     "FrozenError",
+    "Kernel",
     "KernelFault",
     "LaunchError",
     "LoadError",
@@ -65,6 +68,7 @@ __all__ = [
     "NoDeviceError",
     "OutOfMemoryError",
     "OutOfResourcesError",
+    "Prepared",
     "ProbeReport",
     "Target",
     "UnknownKernelError",
@@ -79,6 +83,7 @@ __all__ = [
     "default_device",
     "device",
     "devices",
+    "get",
     "kernel",
     "load_bundle",
     "load_library",
@@ -98,6 +103,8 @@ _HOME = {
         *(name for name in __all__ if name.endswith("Error")),
     ),
     "_kernels.libraries": ("catalog", "load_library"),
+    "_launch.objects": ("Kernel", "get"),
+    "_launch.prepared": ("Prepared",),
     "_launch.run": ("compile", "default_device", "device", "devices", "probe", "run"),
     "_values.types": ("Artifact", "DeviceInfo", "ProbeReport", "Target"),
     "_kernels.decorator": ("kernel",),

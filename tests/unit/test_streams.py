@@ -131,3 +131,12 @@ def test_a_stream_of_ours_does_not_pass_for_a_number() -> None:
 def test_the_streams_of_any_vendor_are_taken_as_they_are() -> None:
     one, own = numbered(), Default()
     assert streams.resolve(one, own) is own
+
+
+def test_a_stream_of_another_device_is_refused() -> None:
+
+    class Other(StreamBase):
+        def record(self) -> None: ...
+
+    with pytest.raises(ArgumentError, match="a stream of amd:0, but the launch is on"):
+        streams.resolve(numbered(), Other(5, "amd:0"))

@@ -24,6 +24,7 @@ __all__ = [
     "AdoptedKind",
     "ChecksCalls",
     "Kind",
+    "Movable",
     "Traced",
     "TracksWrites",
     "View",
@@ -143,6 +144,17 @@ class Traced(Protocol):
 
     def opaque(self, function: Any) -> None:
         """Let it call a function as it is."""
+        ...
+
+
+@runtime_checkable
+class Movable(Protocol):
+    """A kind whose arrays can get other memory while they are held."""
+
+    def address_now(self, array: Any) -> Callable[[], int]:
+        """What gives the array's address, before each launch that was prepared with it.
+
+        The function raises an ArgumentError where the array cannot be used any more."""
         ...
 
 

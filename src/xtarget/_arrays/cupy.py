@@ -66,6 +66,9 @@ class CupyKind:
     def stream_source(self, device: Device) -> Callable[[], Stream | None] | None:
         return lambda: self.current_stream(device, None)
 
+    def address_now(self, array: Any) -> Callable[[], int]:
+        return lambda: int(array.data.ptr)
+
     def empty(self, type: ArrayType, device: Device, like: Any) -> Any:
         with cupy.cuda.Device(device.info.ordinal):
             return cupy.empty(type.shape, numpy_dtype(type.dtype))

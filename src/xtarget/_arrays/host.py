@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Hashable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -126,6 +127,9 @@ class HostKind:
 
     def stream_source(self, device: Device) -> Callable[[], Stream | None] | None:
         return lambda: None
+
+    def address_now(self, array: Any) -> Callable[[], int]:
+        return partial(address_of, array)
 
     def empty(self, type: ArrayType, device: Device, like: Any) -> Any:
         dtype = numpy_dtype(type.dtype)

@@ -149,6 +149,16 @@ class TorchKind:
         dtype = _dtypes[type.dtype]
         return torch.empty(type.shape, dtype=dtype, device="cpu" if like is None else like.device)
 
+    def address_now(self, array: Any) -> Callable[[], int]:
+        data_ptr: Callable[[], int] = array.data_ptr
+
+        def address() -> int:
+            if array.requires_grad and _is_grad_enabled():
+                _check(array)
+            return data_ptr()
+
+        return address
+
     def keep(self, array: Any, stream: Stream) -> bool:
         """Tell torch's allocator that `stream`, which is not its current one, uses the tensor;
         False where it cannot be told.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._values.errors import ArgumentError, DriverError, XTargetError, shortened, shortened_text
-from ..targets._objects.handles import stream_number
+from ..targets._objects.handles import StreamBase, stream_number
 from ..targets.base import Device, Stream
 from . import registry
 
@@ -56,6 +56,11 @@ def resolve(device: Device, stream: Any) -> Stream:
         raise ArgumentError(f"stream={shortened(stream)} is not a stream.")
     if isinstance(stream, int):
         return borrow(device, stream)
+    if isinstance(stream, StreamBase) and stream.where != device.info.name:
+        raise ArgumentError(
+            f"stream= is a stream of {stream.where}, but the launch is on {device.info.name}. "
+            "Give a stream of that device."
+        )
     module = type(stream).__module__
     if module.startswith("xtarget.") or isinstance(stream, type(device.default_stream)):
         if not hasattr(stream, "record"):  # of ours, and no stream: a device, an array

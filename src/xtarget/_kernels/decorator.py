@@ -74,7 +74,8 @@ def kernel(
         reference: the same on NumPy arrays, for `xtarget run --check`.
 
     Returns:
-        the function, unchanged.
+        the function, unchanged: Triton launches it by `function[grid](...)`, and other kernels
+        call it. `xtarget.get(function)` is the kernel as an object to call.
 
     Raises:
         XTargetError: a name in the spec is not a parameter of the function, or a part of it is no
@@ -176,7 +177,7 @@ def kernel(
                 known = loaded_source(fn, origin)
             return known
 
-        libraries.register(spec, source, origin)
+        libraries.register(spec, source, origin, fn)
         return function
 
     def _plan(own_name: str, call: Call, fn: Any, scalars: Sequence[str]) -> Plan:

@@ -40,6 +40,7 @@ __all__ = [
     "find",
     "library_source",
     "load_library",
+    "names_of",
     "register",
     "sources_named",
     "without_imports",
@@ -54,12 +55,14 @@ class RegisteredKernel:
 
     Attributes:
         fixed: it is of our own library, whose modules nobody changes: launches do not look.
+        function: the Triton function of `@xtarget.kernel`.
     """
 
     spec: KernelSpec
     source: Callable[[str], KernelSource]
     origin: str
     fixed: bool = False
+    function: Any = None
 
 
 _lock = Lock()
@@ -369,13 +372,20 @@ def _load_packages() -> None:
 # ------------------------------------------------------------------------------------------ look-up
 
 
-def register(spec: KernelSpec, source: Callable[[str], KernelSource], origin: str) -> None:
+def register(
+    spec: KernelSpec, source: Callable[[str], KernelSource], origin: str, function: Any = None
+) -> None:
     """Add one kernel."""
     with _lock:
         fixed = origin == str(_own_folder())
-        _kernels[spec.name] = RegisteredKernel(spec, source, origin, fixed)
+        _kernels[spec.name] = RegisteredKernel(spec, source, origin, fixed, function)
         for changed in on_change:
             changed(spec.name)
+
+
+def names_of(function: Any) -> list[str]:
+    """The names under which `@xtarget.kernel` has registered a function."""
+    return [name for name, kernel in list(_kernels.items()) if kernel.function is function]
 
 
 def catalog() -> Mapping[str, KernelSpec]:

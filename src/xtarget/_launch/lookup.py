@@ -1,0 +1,106 @@
+"""A call's arguments and its bound call, for who keeps them: prepared launches, and observed ones.
+
+`run` does the same without the objects in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .._arrays import is_scalar, kind_of
+from .._devices import registry
+from .._kernels import libraries
+from . import run as _run
+from .call import BoundCall
+
+__all__ = ["Found", "adopted", "described", "find", "kind_if_array"]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A call that lacks a stream only.
+
+    Attributes:
+        args, out: the arrays as they are read, and numbers; `out` is None where none was given.
+        values: their addresses, and the numbers' values; that of `out` last.
+        parts: what of each decides about the call: dtype, layout, place.
+    """
+
+    call: BoundCall
+    args: tuple[Any, ...]
+    out: Any
+    values: tuple[Any, ...]
+    parts: tuple[Hashable, ...]
+
+    def check(self) -> None:
+        """What is asked before each launch.
+
+        Raises:
+            ArgumentError: a library is recording what it computes, or `out` overlaps an argument.
+        """
+        for consent in self.call.consents:
+            consent(self.args, self.out)
+        if self.out is not None:
+            self.call.check_overlap(self.values)
+
+
+def adopted(kernel: str, name: str, value: Any, *, written: bool) -> Any:
+    """The object that stands for an argument.
+
+    Args:
+        written: the kernel writes to it.
+
+    Raises:
+        ArgumentError: it is no array and no number, or would lose what is written to it.
+    """
+    if type(value) in _run._describers:
+        return value
+    found = _run._describe(value)
+    if written:
+        _run._check_lasting(kernel, name, value, found)
+    return found
+
+
+def kind_if_array(value: Any) -> Any:
+    """The kind of an array; None for a number."""
+    return None if is_scalar(value) else kind_of(value)
+
+
+def described(value: Any) -> tuple[Any, Hashable]:
+    """Address and layout of an array, value and size of a number, of what `adopted` gave."""
+    address, part = _run._describers[type(value)](value)
+    return address, part
+
+
+def find(
+    kernel: str, args: tuple[Any, ...], out: Any, device: Any, options: Mapping[str, Any]
+) -> Found:
+    """Look a call up; bind it the first time.
+
+    Raises:
+        XTargetError: as `run`.
+    """
+    if device is not None and type(device) is not str:
+        device = registry.find_device(device)
+    spec = libraries.find(kernel).spec  # a wrong name is said before a wrong argument
+    names = [name.rstrip("?") for name in spec.inputs]
+    names += ["" for _ in args[len(names) :]]  # too many are refused where they are counted
+    stands = tuple(
+        adopted(kernel, name, value, written=name in spec.updates)
+        for name, value in zip(names, args, strict=False)
+    )
+    stands_out = None if out is None else adopted(kernel, "out", out, written=True)
+    values, parts = [], []
+    for value in (*stands, *(() if out is None else (stands_out,))):
+        address, part = described(value)
+        values.append(address)
+        parts.append(part)
+    key: list[Hashable] = [kernel, device, *parts]
+    if out is not None:
+        key.append("out")
+    if options:
+        key.append(_run._options_key(dict(options)))
+    call = _run.call_of(tuple(key), kernel, stands, stands_out, device, dict(options))
+    return Found(call, stands, stands_out, tuple(values), tuple(parts))

@@ -1,0 +1,123 @@
+"""Kernel objects: `xtarget.get("add")`."""
+
+from __future__ import annotations
+
+import inspect
+from functools import partial
+from typing import Any
+
+from .._kernels import libraries
+from .._kernels.interfaces import description, signature
+from .._values.errors import ArgumentError, shortened
+from .._values.types import Artifact, Target
+from ..spec import KernelSpec
+from . import run as _run
+from .prepared import Prepared
+
+__all__ = ["Kernel", "get"]
+
+
+class Kernel(partial[Any]):
+    """A kernel of the catalog: `k(a, b, out=o)` is `xtarget.run(k.name, a, b, out=o)`.
+
+    `xtarget.get` makes it. It stands for the name: where another kernel takes its name, a call runs
+    that one.
+
+    Attributes:
+        name: the kernel's.
+        spec: its `xtarget.spec.KernelSpec`.
+    """
+
+    # a partial: calling it costs no step of Python beside `run`
+    name: str
+    __signature__: inspect.Signature
+
+    def __new__(cls, name: str) -> Kernel:
+        spec = libraries.find(name).spec
+        made = super().__new__(cls, _run.run, name)
+        made.name = made.__name__ = made.__qualname__ = name  # type: ignore[attr-defined]
+        made.__signature__ = signature(spec)
+        made.__doc__ = description(spec)
+        return made
+
+    @property
+    def spec(self) -> KernelSpec:
+        return libraries.find(self.name).spec
+
+    def prepare(
+        self, *args: Any, out: Any = None, device: Any = None, stream: Any = None, **options: Any
+    ) -> Prepared:
+        """Get everything of a call ready, and keep it: arrays, code, grid.
+
+        Args:
+            args, out, device, stream, options: as for `xtarget.run`. Without `out`, the result is
+                one array, which each launch writes again.
+
+        Returns:
+            what launches: `launch()`. `launch.update(b=c)` puts another array of the same layout in
+            the place of one.
+
+        Raises:
+            UnknownKernelError, ArgumentError, NoDeviceError, CompileError, LoadError,
+            OutOfMemoryError: as for `xtarget.run`.
+        """
+        return Prepared(self.name, args, out, device, stream, options)
+
+    def compile(
+        self, *args: Any, target: str | Target, keep_stages: bool = False, **options: Any
+    ) -> tuple[Artifact, ...]:
+        """`xtarget.compile` of this kernel."""
+        return _run.compile(self.name, *args, target=target, keep_stages=keep_stages, **options)
+
+    def __repr__(self) -> str:
+        return f"<xtarget.Kernel {self.name}{self.__signature__}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return get, (self.name,)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Kernel) and other.name == self.name
+
+    def __hash__(self) -> int:
+        return hash((Kernel, self.name))
+
+
+#: By name, with the kernel that it was made for.
+_known: dict[str, tuple[libraries.RegisteredKernel, Kernel]] = {}
+
+
+def get(kernel: Any, /) -> Kernel:
+    """A kernel as an object to call.
+
+    Args:
+        kernel: its name (`xtarget kernels` lists them), or a function that `@xtarget.kernel` has
+            registered.
+
+    Raises:
+        UnknownKernelError: there is none of that name; the message suggests near ones.
+        ArgumentError: the function is not registered, or under several names.
+    """
+    if type(kernel) is str:
+        known = _known.get(kernel)
+        registered = libraries.find(kernel)
+        if known is not None and known[0] is registered:
+            return known[1]
+        made = Kernel(kernel)
+        _known[kernel] = registered, made
+        return made
+    if isinstance(kernel, Kernel):
+        return kernel
+    if not hasattr(kernel, "arg_names"):
+        return Kernel(kernel)  # says that it is no name
+    names = libraries.names_of(kernel)
+    if len(names) == 1:
+        return get(names[0])
+    function = getattr(kernel, "__name__", shortened(kernel))
+    if not names:
+        raise ArgumentError(
+            f"the function {function} is not registered. Put @xtarget.kernel(...) above "
+            "@triton.jit, or get a kernel by its name."
+        )
+    raise ArgumentError(
+        f"the function {function} is registered as {' and '.join(names)}. Get one by its name."
+    )
