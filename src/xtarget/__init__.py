@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from ._cache import CacheStats, cache_stats
     from ._kernels.decorator import kernel
     from ._kernels.libraries import catalog, load_library
+    from ._launch.hooks import hooks
     from ._launch.objects import Kernel, get
     from ._launch.prepared import Prepared
+    from ._launch.profile import Profile, profile
     from ._launch.run import compile as compile
     from ._launch.run import default_device, device, devices, probe, run
     from ._values.environment import cache_dir
@@ -70,6 +72,7 @@ __all__ = [
     "OutOfResourcesError",
     "Prepared",
     "ProbeReport",
+    "Profile",
     "Target",
     "UnknownKernelError",
     "UnknownTargetError",
@@ -84,10 +87,12 @@ __all__ = [
     "device",
     "devices",
     "get",
+    "hooks",
     "kernel",
     "load_bundle",
     "load_library",
     "probe",
+    "profile",
     "run",
     "spec",
 ]
@@ -103,8 +108,10 @@ _HOME = {
         *(name for name in __all__ if name.endswith("Error")),
     ),
     "_kernels.libraries": ("catalog", "load_library"),
+    "_launch.hooks": ("hooks",),
     "_launch.objects": ("Kernel", "get"),
     "_launch.prepared": ("Prepared",),
+    "_launch.profile": ("Profile", "profile"),
     "_launch.run": ("compile", "default_device", "device", "devices", "probe", "run"),
     "_values.types": ("Artifact", "DeviceInfo", "ProbeReport", "Target"),
     "_kernels.decorator": ("kernel",),

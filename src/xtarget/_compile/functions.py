@@ -15,6 +15,7 @@ from .._devices import registry
 from .._system.importing import INTERRUPTED
 from .._system.life import in_forked_child
 from .._system.locks import Lock
+from .._system.spans import span
 from .._values import environment
 from .._values.errors import CompileError, LoadError, NoCompilerError
 from .._values.types import Artifact, CompileRequest, Constant, Target
@@ -232,7 +233,8 @@ def _compile(
     start = time.perf_counter()
     from .._system.progress import progress
 
-    with progress(f"compiling {request.source.name} for {target}"):
+    what = f"compiling {request.source.name} for {target}"
+    with progress(what), span("compile", request.source.name, target=str(target)):
         made = _compiled(compiler, request, target, keep_stages=keep_stages)
     seconds = time.perf_counter() - start
     count(compiles=1, compile_seconds=seconds)
@@ -331,6 +333,11 @@ def load(device: Device, made: Artifact, name: str) -> Function:
     Raises:
         LoadError: the device's run time refuses the binary.
     """
+    with span("load", name, device=device.info.name):
+        return _loaded(device, made, name)
+
+
+def _loaded(device: Device, made: Artifact, name: str) -> Function:
     target = device.info.target
     native_of = device.native_key
     if native_of is None:

@@ -15,7 +15,7 @@ from .._arrays.host import KIND as HOST
 from .._values import environment
 from .._values.errors import ArgumentError
 from ..spec import ArrayType
-from ..targets.base import Buffer, Capturable, Device, PreparedLaunch, Stream, Value
+from ..targets.base import Buffer, Capturable, Device, Function, PreparedLaunch, Stream, Value
 from .interrupts import settle, unfinished
 from .lifetimes import keep_until_passed
 from .overlap import Overlaps
@@ -34,11 +34,14 @@ class BoundLaunch:
         prepared: takes the dynamic values in the entry's order.
         order: for each dynamic value, its place in the call's values; -1, -2... are scratch.
         scratch: sizes of the global memory that the entry wants from us, bytes.
+        function, grid: what is launched, for who observes.
     """
 
     prepared: PreparedLaunch
     order: tuple[int, ...]
     scratch: tuple[int, ...]
+    function: Function | None = None
+    grid: tuple[int, int, int] = (0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,7 +118,7 @@ class LoadedLaunch:
     ) -> BoundLaunch:
         prepared = self.function.prepare(LaunchConfig(grid), values)
         if not self.halves:
-            return BoundLaunch(prepared, self.order, scratch)
+            return BoundLaunch(prepared, self.order, scratch, self.function, grid)
         halves = self.halves
 
         def launch(given: Sequence[Value], stream: Stream) -> None:
@@ -127,7 +127,7 @@ class LoadedLaunch:
                 own[place] = nearest(own[place])
             prepared(own, stream)
 
-        return BoundLaunch(launch, self.order, scratch)
+        return BoundLaunch(launch, self.order, scratch, self.function, grid)
 
 
 @dataclass(frozen=True, slots=True)

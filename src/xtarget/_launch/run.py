@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any, TypeVar, overload
 
 from .._arrays import Traced, adopt, is_scalar, kind_of
@@ -11,6 +11,7 @@ from .._compile import functions
 from .._devices import registry, streams
 from .._kernels import libraries
 from .._system.importing import check_imported
+from .._system.spans import span
 from .._values.errors import ArgumentError, shortened
 from .._values.types import Artifact, DeviceInfo, ProbeReport, Target
 from ..targets.base import Capturable, Device
@@ -29,6 +30,8 @@ _MOST_CALLS = 8192
 #: Those whose kernels are asked at each call whether values that they read were changed: users'
 #: kernels, once they are imported. They are not in `_calls`, so that other calls pay nothing.
 _checked: dict[Hashable, BoundCall] = {}
+#: Runs calls in the place of `run` while somebody observes them (`_launch.observe`).
+observed: Callable[..., Any] | None = None
 #: What serves calls of layouts that were never seen.
 _classes = Classes()
 
@@ -167,6 +170,8 @@ def run(
         UnknownKernelError, ArgumentError, NoDeviceError, CompileError, LoadError, LaunchError,
         OutOfMemoryError: see `xtarget.XTargetError`.
     """
+    if observed is not None:
+        return observed(kernel, args, out, device, stream, options)
     if device is not None and type(device) is not str:
         device = registry.find_device(device)
     values = []
@@ -287,7 +292,8 @@ def _bound(
     registered = libraries.find(kernel)
     if layouts is not None and not _classes.wanted(layouts):
         layouts = None
-    call, entry = binding.bind(kernel, args, out, device, options, layouts)
+    with span("bind", kernel):
+        call, entry = binding.bind(kernel, args, out, device, options, layouts)
     _remember(key, call)
     if entry is not None and layouts is not None:
         _classes.add(layouts, entry)
