@@ -44,7 +44,8 @@ def _environment_is_restored() -> Iterator[None]:
     """Setting one of Triton's knobs in Python sets its environment variable too, for good."""
     before = dict(os.environ)
     yield
-    current = {"PYTEST_CURRENT_TEST"}  # pytest's own
+    # pytest's own, and what pyopencl sets when it is imported and its loader cannot do without
+    current = {"PYTEST_CURRENT_TEST", "PYOPENCL_HOME"}
     for name in os.environ.keys() - before.keys() - current:
         del os.environ[name]
     for name, value in before.items():

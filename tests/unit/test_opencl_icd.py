@@ -157,6 +157,17 @@ def test_cpu_without_a_run_time(tmp_path: Path) -> None:
     assert result.stderr == ""
 
 
+def test_an_environment_that_was_put_back_after_pyopencl_was_imported() -> None:
+    """Its loader crashed on the name that the import had set."""
+    pytest.importorskip("pyopencl")
+    code = (
+        "import os\nfrom unittest import mock\n"
+        "with mock.patch.dict(os.environ): import pyopencl\n"
+        "from xtarget.targets.cpu.driver import CpuDriver; CpuDriver().probe(); print('alive')"
+    )
+    assert run_python("-c", code, check=True).stdout == "alive\n"
+
+
 # -------------------------------------------------------------------------- an Intel GPU's reasons
 
 

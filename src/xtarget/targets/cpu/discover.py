@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pyopencl as cl
 
@@ -137,6 +139,9 @@ def discover() -> Found:
         XTargetError: the loader or a run time failed with a status of its own.
     """
     make_room()
+    # pyopencl sets this when it is imported, and its loader crashes without it: a caller may have
+    # put back the environment from before
+    os.environ.setdefault("PYOPENCL_HOME", str(Path(cl.__file__).parent))
     with _lock, icd_vendors():
         try:
             platforms = cl.get_platforms()
