@@ -111,7 +111,7 @@ def matmul() -> CInterface:
         "N": "n",
         "K": "k",
         "chunk": "XT_CDIV(k, BLOCK_K) * BLOCK_K",
-        "part": "m * n",
+        "part": "0",
         "sa.0": "0",
         "sb.0": "0",
         "so.0": "0",

@@ -134,6 +134,7 @@ def elementwise(
         if by_row:
             parts = space.size // space.lengths[-1] * cdiv(space.lengths[-1], block)
         stream = 0 < sizes.stream <= out.size * out.itemsize and out.contiguous
+        along = f"shape.{len(space.lengths) - 1}" if space.lengths else "n"
         launch = Launch(
             f"elementwise:{source}",
             {
@@ -155,6 +156,14 @@ def elementwise(
             },
             (cdiv(parts, steps), 1, 1),
             num_warps=sizes.num_warps,
+            # what goes past the caches goes there in whole vectors
+            aligned_by=("n",) if stream else tuning.aligned_by(call.vendor, along),
+            # elements apart from each other are taken one by one, wherever they are
+            loose=tuple(
+                f"s{name}"
+                for name, own in zip(("o", *arrays), space.strides, strict=True)
+                if len(own) > len(space.lengths)
+            ),
         )
         return Plan((out,), (launch,))
 

@@ -125,8 +125,11 @@ def _launch(
         operand = "float32"
     chunk = cdiv(cdiv(problem.k, parts), tile.k) * tile.k
     so, sa, sb = problem.batch.strides
-    # a stride of 1 is a constant, so that neighbours are seen to lie side by side
     (am, ak), (bk, bn), (om, on) = problem.a, problem.b, problem.out
+    # steps along an axis of one element are never taken: one kernel whatever they are
+    am, om = (0, 0) if problem.m == 1 else (am, om)
+    bn, on = (0, 0) if problem.n == 1 else (bn, on)
+    # a stride of 1 is a constant, so that neighbours are seen to lie side by side
     steps = {"am": am, "ak": ak, "bk": bk, "bn": bn, "om": om, "on": on}
     tiles = cdiv(problem.m, tile.m) * cdiv(problem.n, tile.n)
     outer = tuning.outer_products(call.vendor)
@@ -151,7 +154,7 @@ def _launch(
             "N": problem.n,
             "K": problem.k,
             "chunk": chunk,
-            "part": problem.batch.size * problem.m * problem.n,
+            "part": problem.batch.size * problem.m * problem.n if parts > 1 else 0,
             "batch_shape": problem.batch.lengths,
             "sa": sa,
             "sb": sb,
@@ -163,7 +166,19 @@ def _launch(
         num_warps=tile.num_warps,
         num_stages=tile.num_stages,
         options=tuning.matmul_options(call.vendor),
+        # what neighbours in memory are along: rows of an operand, or its columns
+        aligned_by=_aligned_by(call.vendor, am, ak, bk, bn),
+        loose=("batch_shape",) if am == 1 else ("batch_shape", "M"),
     )
+
+
+def _aligned_by(vendor: str, am: int, ak: int, bk: int, bn: int) -> tuple[str, ...]:
+    """The lengths that neighbours in memory are along, of a and of b."""
+    across = ("M",) if am == 1 and ak != 1 else ()
+    if tuning.outer_products(vendor):
+        return across
+    inner = ("K",) if ak == 1 or (bk == 1 and bn != 1) else ()
+    return tuning.aligned_by(vendor, *inner, *(("N",) if bn == 1 else ()), across=across)
 
 
 def _vector_launch(
@@ -194,7 +209,7 @@ def _vector_launch(
             "M": rows,
             "K": problem.k,
             "chunk": chunk,
-            "part": problem.batch.size * rows,
+            "part": problem.batch.size * rows if parts > 1 else 0,
             "batch_shape": problem.batch.lengths,
             "sa": sa,
             "sb": sb,
@@ -214,6 +229,8 @@ def _vector_launch(
             1,
         ),
         num_warps=1,
+        aligned_by=("M",) if along_rows else (),
+        loose=("K", "chunk", "batch_shape", "am"),
     )
 
 
@@ -342,4 +359,6 @@ def _panels(
         },
         (cdiv(columns[0], width), batch.size, cdiv(rows[0], tuning.PANEL_K)),
         num_warps=1,
+        aligned_by=("K",),
+        loose=("count", "shape"),
     )

@@ -26,6 +26,14 @@ from .plans import compute_dtype, normal_axes
 
 __all__ = ["reduction", "reduction_launch"]
 
+#: Steps, or lanes, that are there for fewer elements too, so that one kernel serves them all.
+_LEAST = 16
+#: By whether lanes go along the kept elements, what has no part in how memory is read.
+_LOOSE = {
+    True: ("reduced", "reduced_shape", "chunk"),
+    False: ("kept", "kept_shape", "part"),
+}
+
 
 def reduction_launch(
     source: str,
@@ -49,16 +57,19 @@ def reduction_launch(
         part: elements of `out` from one piece's results to the next's.
     """
     sizes = tuning.reduction(vendor)
+    least = 1
+    if kept.size == 1:  # what is compiled for the rows of a matrix does for a single one too
+        kept, least = Space(1, (), ((0,), ())), _LEAST
     # lanes lie side by side on whichever index runs along memory
     along_kept = _runs_along_memory(kept) and not _runs_along_memory(reduced)
     if along_kept:
         block_k = tuning.columns(kept.size, sizes.columns)
-        block_r = min(next_power_of_2(reduced.size), sizes.tile // block_k)
+        block_r = min(max(next_power_of_2(reduced.size), _LEAST), sizes.tile // block_k)
         if 0 < sizes.alone <= kept.size:
             block_r = 1
     else:
-        block_r = min(next_power_of_2(reduced.size), sizes.tile)
-        block_k = min(next_power_of_2(kept.size), max(1, sizes.tile // 4 // block_r))
+        block_r = min(max(next_power_of_2(reduced.size), least), sizes.tile)
+        block_k = max(1, sizes.tile // 4 // block_r)  # the same for few as for many
     chunk = cdiv(cdiv(reduced.size, parts), block_r) * block_r
     in_turn = tuning.in_turn(vendor) * (2 if block_r == 1 else 1)
     long = in_turn if dtype.startswith("float") and chunk > in_turn * block_r else 0
@@ -86,6 +97,10 @@ def reduction_launch(
         },
         (cdiv(kept.size, block_k), cdiv(reduced.size, chunk) if parts > 1 else 1, 1),
         num_warps=min(sizes.num_warps, max(1, block_k * block_r // 512)),
+        aligned_by=tuning.aligned_by(vendor, across=("kept",))
+        if along_kept
+        else tuning.aligned_by(vendor, "reduced"),
+        loose=_LOOSE[along_kept],
     )
 
 
@@ -144,7 +159,7 @@ def _launches(
         return Plan((out,), (whole,))
     # the pieces' results: one row per piece, in the order of the kept index
     # (strides () number the kept elements in order)
-    numbers = () if kept.size > 1 else (0,)
+    numbers = ()
     to_rows = Space(kept.size, kept.lengths, (kept.strides[0], numbers))
     first = reduction_launch(
         source,

@@ -54,16 +54,22 @@ def _launch(
     long = n * wide > sizes.piece or columns > 0
     block_n = min(sizes.step // wide, next_power_of_2(n)) if long else next_power_of_2(n)
     want_m = max(sizes.tile // wide // block_n, 16 if across else 1)
-    block_m = min(next_power_of_2(rows.size), sizes.together if long else want_m)
+    # the same for few rows as for many, so that one kernel serves both; a long one is work
+    block_m = want_m
+    if long:
+        block_m = sizes.together if rows.size >= sizes.together else 1
     if columns:
         block_m, block_n = max(16, tuning.columns(rows.size, columns) // wide), 1
     elif across and long:
-        block_m = min(next_power_of_2(rows.size), 16)
+        block_m = 16
         wanted = max(sizes.step, sizes.tile) // wide
         block_n = max(1, min(wanted, next_power_of_2(n)) // block_m)
     tile = block_m * block_n * wide
     while tile > max(sizes.piece, sizes.tile) and block_m > 1:
         block_m, tile = block_m // 2, tile // 2
+    loose = ("n", "shape") if across else ("m", "shape")
+    if not across and co != 1:  # stores apart from each other are made one by one, wherever
+        loose += ("so", "co")
     # a stride of 1 is a constant, so that neighbours are seen to lie side by side
     steps = {"cx": cx, "co": co}
     return Launch(
@@ -88,6 +94,10 @@ def _launch(
         },
         (cdiv(rows.size, block_m), 1, 1),
         num_warps=min(sizes.max_warps, max(1, next_power_of_2(tile // sizes.per_warp))),
+        aligned_by=tuning.aligned_by(call.vendor, across=("m",))
+        if across
+        else tuning.aligned_by(call.vendor, "n"),
+        loose=loose,
     )
 
 

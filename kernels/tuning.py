@@ -232,6 +232,11 @@ _MATMUL: Final[Mapping[str, Mapping[str, tuple[MatmulTile, ...]]]] = {
 #: Vendors whose matrix units take fp16 and bf16; the others multiply them as fp32, which is exact.
 MATRIX_UNITS: Final = frozenset({"nvidia", "amd"})
 
+#: Which lengths of tiles make other code if they are multiples of 16 (measured: else the bytes of
+#: every kernel are the same). On Intel's GPUs neighbours read the innermost axis, an element each,
+#: wherever an array begins; a CPU's vectors begin anywhere.
+_ALIGNED_BY: Final = {"intel": "across", "cpu": "none", "other": "all"}
+
 #: Options of the vendors' compilers for a matmul. Intel's GPUs: at a sub-group of 32 a tile of
 #: 32 x 32 spills 400 registers of a Xe HPG, at 16 none (`ci/intel_offline.py`).
 _MATMUL_OPTIONS: Final[Mapping[str, Mapping[str, int]]] = {"intel": {"warp_size": 16}, "other": {}}
@@ -307,6 +312,18 @@ def splits(blocks: int, wanted: int, length: int, shortest: int) -> int:
     are about `wanted` blocks and no part is below `shortest`.
     """
     return max(1, min(cdiv(wanted, blocks), length // shortest, 65535))
+
+
+def aligned_by(vendor: str, *lengths: str, across: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """`Launch.aligned_by`: of the lengths that memory is walked along, those that make other code
+    if they are multiples of 16.
+
+    Args:
+        lengths: of the innermost axis of a tile.
+        across: of another one.
+    """
+    which = _of(_ALIGNED_BY, vendor)
+    return lengths + across if which == "all" else across if which == "across" else ()
 
 
 def matmul_options(vendor: str) -> Mapping[str, int]:

@@ -228,6 +228,11 @@ class Launch:
         num_warps, num_stages: Triton's options.
         options: further options of Triton's back ends (`maxnreg`, `waves_per_eu`, `num_ctas`); each
             back end takes those that it knows.
+        aligned_by: lengths that memory is walked along, by name (`n`, `shape.0`): only where one of
+            them is a multiple of 16 does it help the code that arrays are aligned and that other
+            integers are multiples of 16. Nothing is assumed elsewhere, so that one binary serves
+            all. None: each of them may help by itself.
+        loose: integers whose being a multiple of 16 helps nothing: names, also of tuples.
     """
 
     source: str
@@ -237,6 +242,8 @@ class Launch:
     num_warps: int = 4
     num_stages: int = 2
     options: Mapping[str, Constant] = field(default_factory=dict)
+    aligned_by: tuple[str, ...] | None = None
+    loose: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,10 +48,11 @@ def make(name):
         x = call.array(0)
         out = call.output(x.shape, x.dtype)
         args = {{"x": Input(0), "out": Output(), "n": x.size}}
-        launch = Launch(f"{{name}}:{{name}}", args, {{"BLOCK": 128}}, (cdiv(x.size, 128), 1, 1))
+        block = 128 if name == "narrow" else 1024  # that has one element for each thread
+        launch = Launch(f"{{name}}:{{name}}", args, {{"BLOCK": block}}, (cdiv(x.size, block), 1, 1))
         return Plan((out,), (launch,))
 
-    sizes = (64, 63) if name == "fine" else (63,)
+    sizes = (64, 63) if name in ("fine", "narrow") else (63,)
     return KernelSpec(name, ("x",), plan, ahead=lambda full: [Example(((n,),)) for n in sizes])
 
 
@@ -61,9 +62,10 @@ KERNELS = tuple(make(name) for name in {names})
 
 @pytest.fixture
 def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Kernels `fine`, `wrong`, `hanging` and `crashing` in a library of their own."""
+    """Kernels `fine`, `narrow`, `wrong`, `hanging` and `crashing` in a library of their own."""
     special = {
         "fine": "",
+        "narrow": "",
         "wrong": "",
         "hanging": "time.sleep(1000)",
         "crashing": "print('last words', flush=True)\nos.abort()",
@@ -203,6 +205,22 @@ def test_every_variant_of_a_class_is_built_and_serves_what_it_may(
         best = reader.candidates(replace(one.request, aligned=aligned), SM_90)[0]
         assert best.aligned == serves
         assert best.artifact().binary[:4] == b"\x7fELF"
+
+
+def test_variants_of_equal_code_are_one_that_serves_all(
+    library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.xtb"
+    assert build(Order(("narrow",), ("float32",), (SM_90,)), path, workers=1, seconds=100).compiled
+    (record,) = reader.Bundle(path).file.records(SM_90)
+    assert [variant["aligned"] for variant in record["variants"]] == [[]]
+    monkeypatch.setattr(reader, "_bundles", {})
+    reader.load_bundle(path)
+    (one,) = _bundle_classes.classes(
+        libraries.find("narrow"), "float32", SM_90, views=False, full=False
+    )
+    for request in one.requests():
+        assert reader.candidates(request, SM_90)[0].artifact().binary[:4] == b"\x7fELF"
 
 
 @pytest.mark.parametrize(

@@ -336,6 +336,18 @@ def _check_launch(
             isinstance(argument, tuple) and all(isinstance(n, int) for n in argument)
         ):
             raise wrong(f"gives {name} {argument!r:.80}, which is no argument of a launch")
+    for field, named in (("aligned_by", launch.aligned_by), ("loose", launch.loose)):
+        if named is None and field == "aligned_by":
+            continue
+        known = isinstance(named, tuple) and all(
+            isinstance(name, str)
+            and (name.partition(".")[0] in launch.args or name in launch.constants)
+            for name in named
+        )
+        if not known:
+            raise wrong(
+                f"launches {source} with {field}={named!r:.80}, not names of its parameters"
+            )
 
 
 def _is_count(value: Any) -> bool:

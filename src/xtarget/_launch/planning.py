@@ -273,15 +273,14 @@ def _request(
     """The specialization of a launch, and where each parameter's value comes from."""
     index_type = _index_type(launch, layouts)
     signature: list[tuple[str, TypeText]] = []
-    aligned: list[str] = []
     slots: dict[str, Slot] = {}
+    aligned: list[tuple[str, str, int]] = []
 
-    def integer(name: str, value: int) -> str:
+    def integer(name: str, value: int, whole: str) -> str:
         if index_type == "i64" and not -(2**63) <= value < 2**63:
             raise ArgumentError(f"{source.name}: {name} is {shortened(value)}, more than 64 bits.")
         slots[name] = Slot(value)
-        if value % 16 == 0:
-            aligned.append(name)
+        aligned.append((name, whole, value))
         return index_type
 
     for name, argument in launch.args.items():
@@ -294,15 +293,15 @@ def _request(
             else:
                 type_ = "*" + DTYPES[layout.dtype].triton
                 if is_aligned:
-                    aligned.append(name)
+                    aligned.append((name, "", 0))
         elif isinstance(argument, Scalar):
             type_, slots[name] = _scalar_type(argument.dtype), Slot(_fixed(argument))
         elif isinstance(argument, tuple):
-            type_ = tuple(integer(f"{name}.{i}", v) for i, v in enumerate(argument))
+            type_ = tuple(integer(f"{name}.{i}", v, name) for i, v in enumerate(argument))
         elif isinstance(argument, float):
             type_, slots[name] = "fp32", Slot(argument)
         else:
-            type_ = integer(name, argument)
+            type_ = integer(name, argument, name)
         signature.append((name, type_))
     constants: list[tuple[str, Constant]] = list(launch.constants.items())
     signature += [(name, "constexpr") for name, _ in constants]
@@ -316,13 +315,28 @@ def _request(
         source=source,
         signature=tuple(signature),
         constants=tuple(constants),
-        aligned=tuple(aligned),
+        aligned=_aligned(launch, aligned),
         num_warps=launch.num_warps,
         num_stages=launch.num_stages,
         options=tuple(sorted(launch.options.items())),
         writes=writes,
     )
     return request, slots
+
+
+def _aligned(launch: Launch, values: Sequence[tuple[str, str, int]]) -> tuple[str, ...]:
+    """What the binary may assume to be a multiple of 16.
+
+    Args:
+        values: name, name of the argument that it is of, number; "" and 0 of an aligned array.
+    """
+    if launch.aligned_by is not None:
+        along = [value for name, _, value in values if name in launch.aligned_by]
+        if all(whole for _, whole, _ in values) or all(value % 16 for value in along):
+            return ()
+    return tuple(
+        name for name, whole, value in values if whole not in launch.loose and value % 16 == 0
+    )
 
 
 def _index_type(launch: Launch, layouts: _Layouts) -> str:

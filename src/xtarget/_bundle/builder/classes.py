@@ -115,8 +115,10 @@ def _add(
         into = found.get(bare)
         if into is None:
             into = found[bare] = Class(launch.source, kernel.origin, bare)
-            pointers = {name for name, type_ in request.signature if str(type_).startswith("*")}
-            into.variants |= {(), tuple(n for n in request.aligned if n in pointers)}
+            into.variants.add(())
+            if launch.aligned_by is None:  # arrays may help by themselves
+                arrays = {name for name, type_ in request.signature if str(type_).startswith("*")}
+                into.variants.add(tuple(n for n in request.aligned if n in arrays))
         into.variants.add(request.aligned)
         into.kernels.add((kernel.spec.name, dtype))
 
