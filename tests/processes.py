@@ -8,7 +8,9 @@ import sys
 import time
 from pathlib import Path
 
-__all__ = ["gone", "run_python"]
+__all__ = ["gone", "run_in_checkout", "run_python"]
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def run_python(
@@ -35,6 +37,22 @@ def run_python(
         check=check,
         cwd=cwd,
         env={name: value for name, value in variables.items() if value is not None},
+    )
+
+
+def run_in_checkout(
+    *words: str, cwd: Path = ROOT, seconds: float = 120, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a command in the checkout's folder (or `cwd`); Python finds the package in its `src`."""
+    path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
+    return subprocess.run(
+        words,
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=seconds,
+        env={**os.environ, "PYTHONPATH": path, **environment},
     )
 
 

@@ -33,26 +33,27 @@ def product_as_tf32(a, b, o, size: tl.constexpr):
 
 
 @triton.jit
-def product(a, b, o, n, size: tl.constexpr):
+def _product_of(a, b, n, size: tl.constexpr):
     rows, columns = tl.arange(0, size)[:, None], tl.arange(0, size)[None, :]
     total = tl.zeros((size, size), tl.float32)
     for k in range(0, n, size):
         x = tl.load(a + rows * n + k + columns)
         y = tl.load(b + (k + rows) * size + columns)
         total += tl.dot(x, y)
-    tl.store(o + rows * size + columns, total)
+    return rows * size + columns, total
+
+
+@triton.jit
+def product(a, b, o, n, size: tl.constexpr):
+    place, total = _product_of(a, b, n, size)
+    tl.store(o + place, total)
 
 
 @triton.jit
 def product_that_prints(a, b, o, n, size: tl.constexpr):
-    rows, columns = tl.arange(0, size)[:, None], tl.arange(0, size)[None, :]
-    total = tl.zeros((size, size), tl.float32)
-    for k in range(0, n, size):
-        x = tl.load(a + rows * n + k + columns)
-        y = tl.load(b + (k + rows) * size + columns)
-        total += tl.dot(x, y)
+    place, total = _product_of(a, b, n, size)
     tl.device_print("total", total)
-    tl.store(o + rows * size + columns, total)
+    tl.store(o + place, total)
 
 
 @triton.jit

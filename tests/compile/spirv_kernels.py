@@ -45,6 +45,19 @@ class Case:
 
 
 CASES: dict[str, Case] = {}
+_DTYPES = {
+    **{f"i{bits}": np.dtype(f"i{bits // 8}").type for bits in (8, 16, 32, 64)},
+    "u16": np.uint16,
+    "fp16": np.float16,
+    "bf16": ml_dtypes.bfloat16,
+    "fp32": np.float32,
+    "fp64": np.float64,
+}
+
+
+def dtypes(*names: str) -> list[tuple[str, Any]]:
+    """Triton's names of types, each with NumPy's type."""
+    return [(name, _DTYPES[name]) for name in names]
 
 
 def normal(*shape: int, dtype: Any = np.float32) -> Any:
@@ -67,15 +80,7 @@ def add_masked(a, b, o, n, B: tl.constexpr):
     tl.store(o + i, tl.load(a + i, m) + tl.load(b + i, m), m)
 
 
-for _type, _dtype in (
-    ("fp32", np.float32),
-    ("fp16", np.float16),
-    ("bf16", ml_dtypes.bfloat16),
-    ("fp64", np.float64),
-    ("i8", np.int8),
-    ("i64", np.int64),
-    ("u16", np.uint16),
-):
+for _type, _dtype in dtypes("fp32", "fp16", "bf16", "fp64", "i8", "i64", "u16"):
     CASES[f"add_{_type}"] = Case(
         add_masked,
         {"a": "*" + _type, "b": "*" + _type, "o": "*" + _type, "n": "i32"},
@@ -328,8 +333,7 @@ def _nan(x: Any, y: Any, o: Any) -> Any:
     return [(2, np.concatenate([p.astype(x.dtype) for p in parts]))]
 
 
-for _type, _dtype in (("fp32", np.float32), ("fp16", np.float16), ("fp64", np.float64),
-                      ("bf16", ml_dtypes.bfloat16)):  # fmt: skip
+for _type, _dtype in dtypes("fp32", "fp16", "fp64", "bf16"):
     CASES[f"nan_of_pairs_{_type}"] = Case(
         nan_of_pairs,
         {"x": "*" + _type, "y": "*" + _type, "o": "*" + _type},
@@ -361,7 +365,7 @@ def _integers(x: Any, y: Any, o: Any) -> Any:
     return [(2, np.concatenate([*parts, unsigned]))]
 
 
-for _type, _dtype in (("i32", np.int32), ("i64", np.int64)):
+for _type, _dtype in dtypes("i32", "i64"):
     CASES[f"integers_{_type}"] = Case(
         integers,
         {"x": "*" + _type, "y": "*" + _type, "o": "*" + _type},

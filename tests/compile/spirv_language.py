@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import triton
 import triton.language as tl
-from spirv_kernels import VERSION, Case, empty, normal, rng
+from spirv_kernels import VERSION, Case, dtypes, empty, normal, rng
 
 CASES: dict[str, Case] = {}
 
@@ -65,15 +65,22 @@ def dot3d(a, b, c, P: tl.constexpr, M: tl.constexpr, K: tl.constexpr):
     tl.store(c + z, tl.dot(x, y, out_dtype=tl.float32))
 
 
-CASES["dot3d"] = Case(
-    dot3d,
-    {"a": "*fp16", "b": "*fp16", "c": "*fp32"},
-    {"P": 2, "M": 16, "K": 16},
-    lambda: [normal(2, 16, 16, dtype=np.float16), normal(2, 16, 16, dtype=np.float16),
-             empty(2, 16, 16)],
-    lambda a, b, c: [(2, a.astype(np.float64) @ b.astype(np.float64))],
-    5e-5,
-)  # fmt: skip
+def dot3d_case(size: int) -> Case:
+    return Case(
+        dot3d,
+        {"a": "*fp16", "b": "*fp16", "c": "*fp32"},
+        {"P": 2, "M": size, "K": size},
+        lambda: [
+            normal(2, size, size, dtype=np.float16),
+            normal(2, size, size, dtype=np.float16),
+            empty(2, size, size),
+        ],
+        lambda a, b, c: [(2, a.astype(np.float64) @ b.astype(np.float64))],
+        5e-5,
+    )
+
+
+CASES["dot3d"] = dot3d_case(16)
 
 
 @triton.jit
@@ -312,7 +319,7 @@ def atomic_bits(p, v, B: tl.constexpr):
     tl.atomic_xor(p + 8 + i % 4, x, mask=i < 60)
 
 
-for _type, _dtype in (("i32", np.int32), ("i64", np.int64)):
+for _type, _dtype in dtypes("i32", "i64"):
     CASES[f"atomic_bits_{_type}"] = Case(
         atomic_bits,
         {"p": "*" + _type, "v": "*" + _type},
@@ -331,15 +338,7 @@ def atomic_exchange(p, expected, v, old, B: tl.constexpr):
     tl.store(old + i, tl.atomic_cas(p + i, tl.load(expected + i), tl.load(v + i)))
 
 
-for _type, _dtype in (
-    ("i16", np.int16),
-    ("i32", np.int32),
-    ("i64", np.int64),
-    ("fp16", np.float16),
-    ("bf16", ml_dtypes.bfloat16),
-    ("fp32", np.float32),
-    ("fp64", np.float64),
-):
+for _type, _dtype in dtypes("i16", "i32", "i64", "fp16", "bf16", "fp32", "fp64"):
     CASES[f"atomic_exchange_{_type}"] = Case(
         atomic_exchange,
         {"p": "*" + _type, "expected": "*" + _type, "v": "*" + _type, "old": "*" + _type},
@@ -377,12 +376,7 @@ def zeros_of_pairs(x, y, low, high, B: tl.constexpr):
     tl.store(high + i, tl.maximum(v, w, propagate_nan=tl.PropagateNan.ALL))
 
 
-for _type, _dtype in (
-    ("fp16", np.float16),
-    ("bf16", ml_dtypes.bfloat16),
-    ("fp32", np.float32),
-    ("fp64", np.float64),
-):
+for _type, _dtype in dtypes("fp16", "bf16", "fp32", "fp64"):
     # as bits, which tell -0 from 0
     CASES[f"zeros_of_pairs_{_type}"] = Case(
         zeros_of_pairs,

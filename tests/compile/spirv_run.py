@@ -82,6 +82,13 @@ def run(case: Case, **options: Any) -> list[Any]:
     return arguments
 
 
+def written(file: Path, parameters: str, *lines: str) -> Any:
+    """The Triton function `kernel` of these lines, which Triton reads from a file."""
+    head = ("import triton", "import triton.language as tl", "", "", "@triton.jit")
+    body = [f"    {line}" for line in lines]
+    return imported(file, "\n".join([*head, f"def kernel({parameters}):", *body, ""])).kernel
+
+
 def imported(file: Path, text: str) -> ModuleType:
     """A module of this text: Triton reads a kernel's text from its file."""
     file.write_text(text + "\n", encoding="utf-8")

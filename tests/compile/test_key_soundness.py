@@ -3,11 +3,13 @@ a kernel can read a value."""
 
 from __future__ import annotations
 
+import importlib
 import os
 import random
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,6 +37,12 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
     monkeypatch.setenv("XTARGET_CACHE_DIR", str(tmp_path / "cache"))
     with only_front_end():
         yield
+
+
+def loaded(folder: Path) -> tuple[libraries.Library, Any]:
+    """The library of a world, and its module with the kernel."""
+    library = libraries.Library(folder / "library")
+    return library, importlib.import_module(f"{library.package}.mine")
 
 
 def world_of(folder: Path, *features: str) -> World:
@@ -79,12 +87,9 @@ def test_a_constant_that_changes_between_two_specializations(tmp_path: Path) -> 
     world = world_of(tmp_path)
 
     def five_then_seven() -> None:
-        import importlib
-
         import triton.language as tl
 
-        library = libraries.Library(tmp_path / "library")
-        module = importlib.import_module(f"{library.package}.mine")
+        library, module = loaded(tmp_path)
         for value, type_ in ((5, "*fp32"), (7, "*fp16")):
             module.A = tl.constexpr(value)
             functions.artifact(request_of(library, type_), TARGET)
@@ -99,10 +104,7 @@ def test_a_constant_whose_inner_value_is_set(tmp_path: Path) -> None:
     world = world_of(tmp_path)
 
     def set_inside() -> None:
-        import importlib
-
-        library = libraries.Library(tmp_path / "library")
-        module = importlib.import_module(f"{library.package}.mine")
+        library, module = loaded(tmp_path)
         first = functions.artifact(request_of(library), TARGET).binary
         module.A.value = 77
         assert functions.artifact(request_of(library), TARGET).binary != first
@@ -133,10 +135,7 @@ def test_a_replaced_callee(tmp_path: Path) -> None:
     world = world_of(tmp_path)
 
     def replace() -> None:
-        import importlib
-
-        library = libraries.Library(tmp_path / "library")
-        module = importlib.import_module(f"{library.package}.mine")
+        library, module = loaded(tmp_path)
         module.own = module.with_default
         functions.artifact(request_of(library), TARGET)
 

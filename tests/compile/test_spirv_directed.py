@@ -14,7 +14,7 @@ pytest.importorskip("triton", reason="Triton is not installed, and it is what co
 pytest.importorskip("llvmlite", reason="llvmlite is not installed, and it writes SPIR-V")
 sys.path.insert(0, str(Path(__file__).parent))
 from spirv_kernels import Case, empty
-from spirv_run import imported, run
+from spirv_run import run, written
 
 COUNT = 256
 WAYS = {"rz": 0, "rd": -np.inf, "ru": np.inf}
@@ -52,40 +52,33 @@ def values(dtype: Any) -> Any:
     [(s, t) for s in SOURCES for t in TARGETS if t == "float" or s in ("ll", "ull")],
 )
 def test_conversions_in_a_direction(tmp_path: Path, source: str, target: str) -> None:
-    lines = ["import triton", "import triton.language as tl", "", "", "@triton.jit"]
-    lines += [
-        "def kernel(x, o, B: tl.constexpr):",
-        "    i = tl.arange(0, B)",
-        "    v = tl.load(x + i)",
-    ]
+    lines = ["i = tl.arange(0, B)", "v = tl.load(x + i)"]
     for row, way in enumerate(WAYS):
         call = f"tl.extra.cuda.libdevice.{source}2{target}_{way}(v)"
-        lines.append(f"    tl.store(o + {row} * B + i, {call})")
-    file = tmp_path / "directed_kernel.py"
-    module = imported(file, "\n".join(lines))
+        lines.append(f"tl.store(o + {row} * B + i, {call})")
+    kernel = written(tmp_path / "directed_kernel.py", "x, o, B: tl.constexpr", *lines)
     (given, pointer), (dtype, out_pointer) = SOURCES[source], TARGETS[target]
     x, out = values(given), empty(3, COUNT, dtype=dtype)
     signature = {"x": pointer, "o": out_pointer}
-    run(Case(module.kernel, signature, {"B": COUNT}, lambda: [x, out], num_warps=1))
+    run(Case(kernel, signature, {"B": COUNT}, lambda: [x, out], num_warps=1))
     for way, got in zip(WAYS, out, strict=True):
         expected = np.array([directed(v.item(), dtype, way) for v in x], dtype)
         np.testing.assert_array_equal(got, expected, err_msg=way)
 
 
 def test_a_reciprocal_root_is_rounded_once(tmp_path: Path) -> None:
-    file = tmp_path / "root_kernel.py"
-    module = imported(
-        file,
-        "import triton\nimport triton.language as tl\n\n\n@triton.jit\n"
-        "def kernel(x, o, B: tl.constexpr):\n    i = tl.arange(0, B)\n"
-        "    tl.store(o + i, tl.extra.cuda.libdevice.rsqrt_rn(tl.load(x + i)))\n",
+    kernel = written(
+        tmp_path / "root_kernel.py",
+        "x, o, B: tl.constexpr",
+        "i = tl.arange(0, B)",
+        "tl.store(o + i, tl.extra.cuda.libdevice.rsqrt_rn(tl.load(x + i)))",
     )
     rng = np.random.default_rng(1)
     x = rng.integers(1, 0x7F800000, 4096, dtype=np.uint32).view(np.float32)
     x[:5] = 0.0, np.inf, 1.0, 4.0, np.nan
     out = empty(4096)
     signature = {"x": "*fp32", "o": "*fp32"}
-    run(Case(module.kernel, signature, {"B": 4096}, lambda: [x, out], num_warps=4))
+    run(Case(kernel, signature, {"B": 4096}, lambda: [x, out], num_warps=4))
     with np.errstate(divide="ignore"):
         expected = (1 / np.sqrt(x.astype(np.longdouble))).astype(np.float32)
     np.testing.assert_array_equal(out, expected)

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import triton
 import triton.language as tl
 from spirv_kernels import Case, empty, normal
-from spirv_language import CASES, dot3d
+from spirv_language import CASES, dot3d_case
 from spirv_run import check, compiled, device, launch
 
 from xtarget.targets._spirv.frontend.cpu_options import CPU_BYTES
@@ -138,15 +138,7 @@ LARGE = {
     "side_by_side_fp16": side_by_side("fp16", np.float16, 4),
     "tiles_both_ways": case("fp32", 64, 128, 32, 8),
     "one_row_of_tiles": case("fp32", 16, 128, 64, 2),
-    "dot3d": Case(
-        dot3d,
-        {"a": "*fp16", "b": "*fp16", "c": "*fp32"},
-        {"P": 2, "M": 32, "K": 32},
-        lambda: [normal(2, 32, 32, dtype=np.float16), normal(2, 32, 32, dtype=np.float16),
-                 empty(2, 32, 32)],
-        lambda a, b, c: [(2, a.astype(np.float64) @ b.astype(np.float64))],
-        5e-5,
-    ),
+    "dot3d": dot3d_case(32),
     "dot_after_dot": Case(
         dot_after_dot,
         {"a": "*fp32", "b": "*fp32", "c": "*fp32"},

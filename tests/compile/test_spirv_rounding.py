@@ -15,7 +15,7 @@ pytest.importorskip("triton", reason="Triton is not installed, and it is what co
 pytest.importorskip("llvmlite", reason="llvmlite is not installed, and it writes SPIR-V")
 sys.path.insert(0, str(Path(__file__).parent))
 from spirv_kernels import Case, empty
-from spirv_run import imported, run
+from spirv_run import run, written
 
 BLOCK, BLOCKS = 64, 64
 WAYS = ("rz", "rd", "ru")
@@ -135,25 +135,23 @@ def numbers(dtype: Any) -> tuple[Any, ...]:
 @pytest.mark.parametrize("type_", TYPES)
 @pytest.mark.parametrize("name", OPERANDS)
 def test_arithmetic_in_a_direction(tmp_path: Path, name: str, type_: str) -> None:
-    lines = ["import triton", "import triton.language as tl", "", "", "@triton.jit"]
-    lines += [
-        "def kernel(a, b, c, o, N, B: tl.constexpr):",
-        "    i = tl.program_id(0) * B + tl.arange(0, B)",
-        "    x, y, z = tl.load(a + i), tl.load(b + i), tl.load(c + i)",
+    lines = [
+        "i = tl.program_id(0) * B + tl.arange(0, B)",
+        "x, y, z = tl.load(a + i), tl.load(b + i), tl.load(c + i)",
     ]
     given = ", ".join("xyz"[: OPERANDS[name]])
     for row, way in enumerate(WAYS):
         call = f"tl.extra.cuda.libdevice.{name}_{way}({given})"
-        lines.append(f"    tl.store(o + {row} * N + i, {call})")
-    file = tmp_path / "rounding_kernel.py"
-    module = imported(file, "\n".join(lines))
+        lines.append(f"tl.store(o + {row} * N + i, {call})")
+    parameters = "a, b, c, o, N, B: tl.constexpr"
+    kernel = written(tmp_path / "rounding_kernel.py", parameters, *lines)
     dtype = TYPES[type_]
     columns = numbers(dtype)
     count = BLOCK * BLOCKS
     out = empty(3, count, dtype=dtype)
     signature = dict.fromkeys("abco", "*" + type_) | {"N": "i32"}
     case = Case(
-        module.kernel,
+        kernel,
         signature,
         {"B": BLOCK},
         lambda: [*columns, out, count],

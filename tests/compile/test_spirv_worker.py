@@ -16,6 +16,7 @@ from processes import gone
 
 from xtarget._children import child
 from xtarget._values.errors import CompileError, XTargetError
+from xtarget.targets._spirv.llvm.codegen import EXAMPLE
 from xtarget.targets._spirv.llvm.text import Layout
 from xtarget.targets._spirv.worker import client
 from xtarget.targets._spirv.worker.client import Worker
@@ -23,15 +24,7 @@ from xtarget.targets._spirv.worker.client import Worker
 pytest.importorskip("llvmlite", reason="llvmlite is not installed, and it writes SPIR-V")
 
 LAYOUT = Layout(num_warps=1, warp_size=16, shared_bytes=0)
-FINE = """
-define void @k(ptr addrspace(1) %0) {
-  %2 = call i32 @llvm.amdgcn.workitem.id.x()
-  %3 = getelementptr i32, ptr addrspace(1) %0, i32 %2
-  store i32 %2, ptr addrspace(1) %3, align 4
-  ret void
-}
-declare i32 @llvm.amdgcn.workitem.id.x()
-"""
+FINE = EXAMPLE.replace("@example", "@k")
 #: Valid LLVM IR that its SPIR-V back end ends the process on.
 FATAL = """
 target triple = "spirv64v1.4-unknown-unknown"
@@ -188,6 +181,7 @@ def test_a_forked_process_has_a_child_of_its_own(worker: Worker) -> None:
     script = f"""
 import os, sys
 from xtarget.targets._spirv.worker.client import worker
+from xtarget.targets._spirv.llvm.codegen import EXAMPLE
 from xtarget.targets._spirv.llvm.text import Layout
 text = {FINE!r}
 layout = Layout(num_warps=1, warp_size=16, shared_bytes=0)
@@ -221,6 +215,7 @@ def test_the_child_imports_neither_triton_nor_numpy() -> None:
 import sys
 from xtarget.targets._spirv.llvm import codegen
 from xtarget.targets._spirv.worker import main
+from xtarget.targets._spirv.llvm.codegen import EXAMPLE
 from xtarget.targets._spirv.llvm.text import Layout
 text, kernel = codegen.prepare(sys.argv[1], b"", "k", Layout(1, 16, 0))
 codegen.emit(text)

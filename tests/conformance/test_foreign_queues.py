@@ -45,6 +45,13 @@ def _check_order(vendor: Any, memory: Any, stream: Any, fill: Any, scale: Any) -
     assert (got == expected).all()
 
 
+def _check_no_times(stream: Any, message: str) -> None:
+    first, second = stream.record(), stream.record()
+    second.synchronize()
+    with pytest.raises(DriverError, match=message):
+        second.elapsed_ms(first)
+
+
 @pytest.mark.only_vendor("cpu")
 def test_pyopencl_queue_without_times(vendor: Any, memory: Any, fill: Any, scale: Any) -> None:
     device = vendor.device
@@ -53,10 +60,7 @@ def test_pyopencl_queue_without_times(vendor: Any, memory: Any, fill: Any, scale
     queue = cl.CommandQueue(device.default_stream.handle.context)
     stream = device.stream(queue)
     _check_order(vendor, memory, stream, fill, scale)
-    first, second = stream.record(), stream.record()
-    second.synchronize()
-    with pytest.raises(DriverError, match="PROFILING_ENABLE"):
-        second.elapsed_ms(first)
+    _check_no_times(stream, "PROFILING_ENABLE")
     stream.close()
     queue.finish()
 
@@ -94,10 +98,7 @@ def test_dpctl_queue_out_of_order_is_kept_in_order(
     assert not queue.is_in_order
     stream = device.stream(queue)
     _check_order(vendor, memory, stream, fill, scale)
-    first, second = stream.record(), stream.record()
-    second.synchronize()
-    with pytest.raises(DriverError, match="enable_profiling"):
-        second.elapsed_ms(first)
+    _check_no_times(stream, "enable_profiling")
     stream.close()
     queue.wait()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import re
 import subprocess
 import sys
@@ -11,7 +10,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from processes import run_python
+from processes import run_in_checkout, run_python
 
 import xtarget
 
@@ -26,15 +25,7 @@ def blocks(language: str) -> list[tuple[str, str]]:
 
 
 def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
-    return subprocess.run(
-        words,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-        env={**os.environ, "PYTHONPATH": path, **environment},
-    )
+    return run_in_checkout(*words, seconds=300, **environment)
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,3 +23,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if str(item.path).startswith(here):
             item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture
+def look_for_races(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Let every emulated device look for races, up to a number of instructions a launch."""
+    from harness import ARCHS, device
+
+    from xtarget_emulator.launch import Limits
+
+    def look(instructions: int) -> None:
+        for arch in ARCHS:
+            hip: Any = device(arch).hip  # type: ignore[attr-defined]
+            monkeypatch.setattr(hip, "limits", Limits(instructions, True))
+
+    return look

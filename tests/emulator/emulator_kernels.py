@@ -185,12 +185,10 @@ def reads_what_others_write(x, o):
 
 
 @triton.jit
-def part_of_a_barrier(x, o, block: tl.constexpr):
-    """The warp with the small numbers jumps over a barrier."""
+def _over_a_barrier(x, o, block, barrier: tl.constexpr):
     i = tl.arange(0, block)
     value = tl.inline_asm_elementwise(
-        "v_readfirstlane_b32 s20, $1\ns_cmp_lt_u32 s20, 32\ns_cbranch_scc1 1\ns_barrier\n"
-        "v_mov_b32 $0, $1",
+        "v_readfirstlane_b32 s20, $1\ns_cmp_lt_u32 s20, 32\n" + barrier + "v_mov_b32 $0, $1",
         "=v,v,~{s20},~{scc}",
         [tl.load(x + i)],
         dtype=tl.int32,
@@ -201,20 +199,15 @@ def part_of_a_barrier(x, o, block: tl.constexpr):
 
 
 @triton.jit
+def part_of_a_barrier(x, o, block: tl.constexpr):
+    """The warp with the small numbers jumps over a barrier."""
+    _over_a_barrier(x, o, block, "s_cbranch_scc1 1\ns_barrier\n")
+
+
+@triton.jit
 def part_of_a_split_barrier(x, o, block: tl.constexpr):
     """The same on gfx12, where a barrier is two instructions."""
-    i = tl.arange(0, block)
-    value = tl.inline_asm_elementwise(
-        "v_readfirstlane_b32 s20, $1\ns_cmp_lt_u32 s20, 32\ns_cbranch_scc1 2\n"
-        "s_barrier_signal -1\ns_barrier_wait -1\n"
-        "v_mov_b32 $0, $1",
-        "=v,v,~{s20},~{scc}",
-        [tl.load(x + i)],
-        dtype=tl.int32,
-        is_pure=False,
-        pack=1,
-    )
-    tl.store(o + i, value)
+    _over_a_barrier(x, o, block, "s_cbranch_scc1 2\ns_barrier_signal -1\ns_barrier_wait -1\n")
 
 
 @triton.jit

@@ -42,6 +42,11 @@ def build(root: Path, *, old: bool = False) -> Path:
     return library
 
 
+def _counter(name: str) -> property:
+    """What the library counts."""
+    return property(lambda self: getattr(self._library, f"standin_{name}")())
+
+
 class StandIn:
     """The library, loaded so that hip-python finds it: 6 and 7 by its SONAME, 10 by ROCM_PATH."""
 
@@ -85,27 +90,13 @@ class StandIn:
     def complaint(self) -> str:
         return self._library.standin_complaint().decode()
 
-    @property
-    def live_buffers(self) -> int:
-        return self._library.standin_live_buffers()
-
-    @property
-    def queued(self) -> int:
-        return self._library.standin_queued()
-
-    @property
-    def calls(self) -> int:
-        return self._library.standin_calls()
-
-    @property
-    def captured(self) -> int:
-        """Launches that became nodes of a graph."""
-        return self._library.standin_captured()
-
-    @property
-    def modules(self) -> int:
-        """How many are loaded."""
-        return self._library.standin_modules()
+    live_buffers = _counter("live_buffers")
+    queued = _counter("queued")
+    calls = _counter("calls")
+    #: Launches that became nodes of a graph.
+    captured = _counter("captured")
+    #: How many are loaded.
+    modules = _counter("modules")
 
     def _launched(self, name, dims, shared, stream, data, count) -> int:
         data = ctypes.string_at(data, count)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import textwrap
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,13 +33,16 @@ def other(v):
 helper = scale
 
 
-@xtarget.kernel(
+kernel_of_a_block = partial(
+    xtarget.kernel,
     inputs=("x",),
     outputs={"out": "x"},
     constants={"BLOCK": 16},
     grid=lambda c: 1,
-    name="test.changed",
 )
+
+
+@kernel_of_a_block(name="test.changed")
 @triton.jit
 def changed(x, out, BLOCK: tl.constexpr):
     i = tl.arange(0, BLOCK)
@@ -150,13 +154,7 @@ def total():
     return Settings.level + SETTINGS.extra + len("abc")
 
 
-@xtarget.kernel(
-    inputs=("x",),
-    outputs={"out": "x"},
-    constants={"BLOCK": 16},
-    grid=lambda c: 1,
-    name="test.settings",
-)
+@kernel_of_a_block(name="test.settings")
 @triton.jit
 def settings(x, out, BLOCK: tl.constexpr):
     i = tl.arange(0, BLOCK)

@@ -117,6 +117,13 @@ def mutated(data: st.DataObject, content: bytes) -> bytes:
     return bytes(changed)
 
 
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No log of every damaged entry, and no waiting for the disk."""
+    monkeypatch.setattr(logging.getLogger("xtarget.cache"), "disabled", True)
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+
+
 def check_a_mutation_on_disk(folder: Path, data: st.DataObject) -> None:
     cache = Cache(folder / "fuzz")
     cache.put("add", KEY, PARTS, ARTIFACT)
@@ -144,11 +151,8 @@ def check_a_mutated_blob(data: st.DataObject) -> None:
     max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(data=st.data())
-def test_no_mutation_of_an_entry_is_accepted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: st.DataObject
-) -> None:
-    monkeypatch.setattr(logging.getLogger("xtarget.cache"), "disabled", True)
-    monkeypatch.setattr(os, "fsync", lambda _: None)
+@pytest.mark.usefixtures("quick")
+def test_no_mutation_of_an_entry_is_accepted(tmp_path: Path, data: st.DataObject) -> None:
     check_a_mutation_on_disk(tmp_path, data)
 
 
@@ -165,11 +169,10 @@ def test_no_mutation_of_a_blob_is_accepted(data: st.DataObject) -> None:
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(data=st.data())
+@pytest.mark.usefixtures("quick")
 def test_none_of_thousands_of_mutations_of_an_entry_is_accepted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: st.DataObject
+    tmp_path: Path, data: st.DataObject
 ) -> None:
-    monkeypatch.setattr(logging.getLogger("xtarget.cache"), "disabled", True)
-    monkeypatch.setattr(os, "fsync", lambda _: None)
     check_a_mutation_on_disk(tmp_path, data)
 
 

@@ -101,6 +101,41 @@ class Fault:
         return call
 
 
+Check = Callable[[Callable[[Path], None], int, bool], None]
+
+
+@pytest.fixture
+def check_faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Check:
+    """Let the file system fail at each of its calls in turn."""
+    monkeypatch.setattr(logging.getLogger("xtarget.cache"), "disabled", True)
+    monkeypatch.setattr(files, "_PAUSES", (0.0,))
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+
+    def check(before: Callable[[Path], None], code: int, for_ever: bool) -> None:
+        number = 0
+        while True:
+            number += 1
+            folder = tmp_path / str(number)
+            before(folder)
+            fault = Fault(number, code, for_ever)
+            with monkeypatch.context() as patch:
+                for name in CALLS:
+                    patch.setattr(os, name, fault.wrap(getattr(os, name), name))
+                patch.setattr(fcntl, "flock", fault.wrap(fcntl.flock, "flock"))
+                start = time.monotonic()
+                assert use(folder) == ARTIFACT
+                assert time.monotonic() - start < 5, "it waited"
+            assert use(folder) == ARTIFACT
+            assert use(folder) == ARTIFACT
+            while _held:
+                os.close(_held.pop())
+            if fault.calls < number:
+                break
+        assert number > 5
+
+    return check
+
+
 @pytest.mark.parametrize("for_ever", [False, True])
 @pytest.mark.parametrize(
     "code",
@@ -117,51 +152,15 @@ class Fault:
     "before", [nothing, an_entry, a_damaged_entry, no_room], ids=lambda f: f.__name__
 )
 def test_no_fault_of_a_file_system_is_the_callers(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    before: Callable[[Path], None],
-    code: int,
-    for_ever: bool,
+    check_faults: Check, before: Callable[[Path], None], code: int, for_ever: bool
 ) -> None:
-    check_faults(tmp_path, monkeypatch, before, code, for_ever)
+    check_faults(before, code, for_ever)
 
 
 @pytest.mark.parametrize("for_ever", [False, True])
 @pytest.mark.parametrize("code", [errno.EROFS, pytest.param(errno.EIO, marks=pytest.mark.long)])
 def test_no_fault_while_a_stalled_owner_is_waited_for_is_the_callers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, for_ever: bool
+    check_faults: Check, monkeypatch: pytest.MonkeyPatch, code: int, for_ever: bool
 ) -> None:
     monkeypatch.setattr("xtarget._cache.lock._LOOK", 0.01)
-    check_faults(tmp_path, monkeypatch, a_stalled_owner, code, for_ever)
-
-
-def check_faults(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    before: Callable[[Path], None],
-    code: int,
-    for_ever: bool,
-) -> None:
-    monkeypatch.setattr(logging.getLogger("xtarget.cache"), "disabled", True)
-    monkeypatch.setattr(files, "_PAUSES", (0.0,))
-    monkeypatch.setattr(os, "fsync", lambda _: None)
-    number = 0
-    while True:
-        number += 1
-        folder = tmp_path / str(number)
-        before(folder)
-        fault = Fault(number, code, for_ever)
-        with monkeypatch.context() as patch:
-            for name in CALLS:
-                patch.setattr(os, name, fault.wrap(getattr(os, name), name))
-            patch.setattr(fcntl, "flock", fault.wrap(fcntl.flock, "flock"))
-            start = time.monotonic()
-            assert use(folder) == ARTIFACT
-            assert time.monotonic() - start < 5, "it waited"
-        assert use(folder) == ARTIFACT
-        assert use(folder) == ARTIFACT
-        while _held:
-            os.close(_held.pop())
-        if fault.calls < number:
-            break
-    assert number > 5
+    check_faults(a_stalled_owner, code, for_ever)

@@ -126,11 +126,13 @@ def test_threads_that_come_long_after_the_run_times_are_somebody_elses(
     assert len(owned.cpus) == 1
 
 
-@pytest.mark.parametrize("variable", ["SYCL_CPU_CU_AFFINITY", "DPCPP_CPU_CU_AFFINITY"])
-def test_a_user_who_binds_the_workers_is_obeyed(
-    variable: str, bound: type[Bound], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(variable, "close")
+@pytest.fixture(params=["SYCL_CPU_CU_AFFINITY", "DPCPP_CPU_CU_AFFINITY"])
+def bound_by_user(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(request.param, "close")
+
+
+@pytest.mark.usefixtures("bound_by_user")
+def test_a_user_who_binds_the_workers_is_obeyed(bound: type[Bound]) -> None:
     workers = Workers()
     worker = bound()
     workers.look()
@@ -218,11 +220,8 @@ def test_a_worker_that_has_ended_makes_way_without_an_error(worker: type[Worker]
     assert other.cpus == ALL - {min(ALL)}
 
 
-@pytest.mark.parametrize("variable", ["SYCL_CPU_CU_AFFINITY", "DPCPP_CPU_CU_AFFINITY"])
-def test_workers_of_a_user_who_binds_them_do_not_move(
-    variable: str, worker: type[Worker], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(variable, "close")
+@pytest.mark.usefixtures("bound_by_user")
+def test_workers_of_a_user_who_binds_them_do_not_move(worker: type[Worker]) -> None:
     workers = Workers()
     one = worker()
     workers.look()

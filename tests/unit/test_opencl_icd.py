@@ -109,24 +109,28 @@ def _distribution(monkeypatch: pytest.MonkeyPatch, folder: Path, wheels: dict[st
     monkeypatch.setattr(importlib.metadata, "distribution", distribution)
 
 
+def _problem() -> str:
+    found = intel_runtime.__wrapped__()
+    assert found.icd is None
+    return str(found.problem)
+
+
 def test_a_wheel_whose_library_is_missing_is_told(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     _distribution(monkeypatch, tmp_path, {"intel-opencl-rt": "lib/libintelocl.so"})
-    found = intel_runtime.__wrapped__()
-    assert found.icd is None
-    assert "libintelocl.so" in str(found.problem)
-    assert "pip install" in str(found.problem)
+    problem = _problem()
+    assert "libintelocl.so" in problem
+    assert "pip install" in problem
 
 
 def test_a_missing_dependency_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "libintelocl.so").touch()
     (tmp_path / "libintlc.so.5").write_text("no library")
     _distribution(monkeypatch, tmp_path, {"intel-opencl-rt": "libintelocl.so"})
-    found = intel_runtime.__wrapped__()
-    assert found.icd is None
-    assert "libintlc.so.5" in str(found.problem)
-    assert "pip install intel-cmplr-lib-rt" in str(found.problem)
+    problem = _problem()
+    assert "libintlc.so.5" in problem
+    assert "pip install intel-cmplr-lib-rt" in problem
 
 
 def test_no_wheel_is_no_problem(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

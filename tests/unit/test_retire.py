@@ -39,6 +39,13 @@ def _log() -> tuple[list[str], Retired]:
     return [], Retired()
 
 
+def _log_with_a_stream() -> tuple[list[str], Retired, _Stream]:
+    log, retired = _log()
+    stream = _Stream()
+    retired.opened(stream)
+    return log, retired, stream
+
+
 def test_without_streams_at_once() -> None:
     log, retired = _log()
     retired.add(lambda: log.append("a"))
@@ -75,9 +82,7 @@ def test_waits_for_a_stream_that_was_closed_before() -> None:
 
 
 def test_oldest_first() -> None:
-    log, retired = _log()
-    stream = _Stream()
-    retired.opened(stream)
+    log, retired, stream = _log_with_a_stream()
     retired.add(lambda: log.append("a"))
     retired.add(lambda: log.append("b"))
     stream.fences[1].reached = True
@@ -89,9 +94,7 @@ def test_oldest_first() -> None:
 
 
 def test_everything_after_the_device_was_waited_for() -> None:
-    log, retired = _log()
-    stream = _Stream()
-    retired.opened(stream)
+    log, retired, _stream = _log_with_a_stream()
     retired.add(lambda: log.append("a"))
     retired.collect(everything=True)
     assert log == ["a"]
@@ -110,9 +113,7 @@ def test_what_was_forgotten_is_done_at_the_next_chance() -> None:
 
 
 def test_a_stream_that_is_gone_is_no_longer_asked() -> None:
-    log, retired = _log()
-    stream = _Stream()
-    retired.opened(stream)
+    log, retired, stream = _log_with_a_stream()
     del stream
     assert retired.streams() == []
     retired.add(lambda: log.append("a"))
@@ -120,9 +121,7 @@ def test_a_stream_that_is_gone_is_no_longer_asked() -> None:
 
 
 def test_thousands_that_are_forgotten_at_once() -> None:
-    log, retired = _log()
-    stream = _Stream()
-    retired.opened(stream)
+    log, retired, stream = _log_with_a_stream()
     for number in range(5000):
         retired.dropped(lambda number=number: log.append(str(number)))  # type: ignore[misc]
     retired.collect()

@@ -529,6 +529,13 @@ _ARRAY = ArrayType("float32", (4,), (1,))
 _LAUNCH = Launch("kernels:negate", {"x": Input(0), "out": Output()}, {}, (1, 1, 1))
 
 
+def _result(value: Any) -> Any:
+    """Return the value; raise it if it is an exception."""
+    if isinstance(value, Exception):
+        raise value
+    return value
+
+
 @pytest.mark.parametrize(
     ("plan", "message"),
     [
@@ -558,12 +565,8 @@ _LAUNCH = Launch("kernels:negate", {"x": Input(0), "out": Output()}, {}, (1, 1, 
     ],
 )
 def test_a_plan_that_is_wrong_is_named(plan: Any, message: str) -> None:
-    def wrong(call: Any) -> Any:
-        if isinstance(plan, Exception):
-            raise plan
-        return plan
-
-    libraries.register(KernelSpec("wrong.plan", ("x",), wrong), lambda text: None, "")  # type: ignore[arg-type,return-value]
+    spec = KernelSpec("wrong.plan", ("x",), lambda call: _result(plan))
+    libraries.register(spec, lambda text: None, "")  # type: ignore[arg-type,return-value]
     with pytest.raises(xtarget.ArgumentError, match=f"wrong.plan.*{message}"):
         xtarget.compile("wrong.plan", X, target="nvidia:sm_90")
 
@@ -620,12 +623,8 @@ def test_a_spec_that_is_wrong_is_named(part: str, value: Any, message: str) -> N
 def test_calls_to_build_for_that_are_none_are_named(calls: Any, message: str) -> None:
     from xtarget._bundle.builder.build import Order, wanted
 
-    def ahead(full: bool) -> Any:
-        if isinstance(calls, Exception):
-            raise calls
-        return calls
-
-    spec = KernelSpec("wrong.ahead", ("x",), lambda call: Plan((), ()), ahead=ahead)
+    plan = lambda call: Plan((), ())  # noqa: E731
+    spec = KernelSpec("wrong.ahead", ("x",), plan, ahead=lambda full: _result(calls))
     libraries.register(spec, lambda text: None, "")  # type: ignore[arg-type,return-value]
     order = Order(("wrong.ahead",), ("float32",), (xtarget.Target("nvidia", "sm_90"),))
     with pytest.raises(xtarget.XTargetError, match=f"wrong.ahead: its ahead gave .*{message}"):

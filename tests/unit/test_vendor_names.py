@@ -47,41 +47,34 @@ def _package(folder: Path, group: str, name: str, module: str, text: str) -> Pat
     return folder
 
 
-_NAMES = (
-    "from xtarget._devices import registry\n"
-    "print(json.dumps([registry.vendors(), registry.named_only()]))"
-)
+def _registry(expression: str, *folders: Path) -> Any:
+    """The value of an expression with `registry`, in a process without any installed package."""
+    code = f"from xtarget._devices import registry\nprint(json.dumps({expression}))"
+    return _answers(code, *folders)
+
+
+_NAMES = "[registry.vendors(), registry.named_only()]"
 
 
 def test_a_checkout_without_metadata_has_the_emulator() -> None:
-    assert _answers(_NAMES) == [["nvidia", "amd", "intel", "cpu"], ["emu"]]
-    found = _answers(
-        "from xtarget._devices import registry\n"
-        "print(json.dumps([registry.find_device('emu:gfx942'), type(registry.driver('emu'))."
-        "__module__]))"
+    assert _registry(_NAMES) == [["nvidia", "amd", "intel", "cpu"], ["emu"]]
+    found = _registry(
+        "[registry.find_device('emu:gfx942'), type(registry.driver('emu')).__module__]"
     )
     assert found == ["emu:gfx942", "xtarget_emulator.driver"]
 
 
 def test_a_vendor_of_another_package_that_has_to_be_named(tmp_path: Path) -> None:
     other = _package(tmp_path, "xtarget.targets.named", "other", "other_emulator", _DRIVER)
-    assert _answers(_NAMES, other) == [["nvidia", "amd", "intel", "cpu"], ["emu", "other"]]
-    found = _answers(
-        "from xtarget._devices import registry\n"
-        "print(json.dumps(registry.find_device('other:large')))",
-        other,
-    )
+    assert _registry(_NAMES, other) == [["nvidia", "amd", "intel", "cpu"], ["emu", "other"]]
+    found = _registry("registry.find_device('other:large')", other)
     assert found == "other:large"
 
 
 def test_metadata_decides_which_package_a_name_is(tmp_path: Path) -> None:
     """An entry point of the name comes before the package beside ours."""
     other = _package(tmp_path, "xtarget.targets.named", "emu", "other_emulator", _DRIVER)
-    found = _answers(
-        "from xtarget._devices import registry\n"
-        "print(json.dumps(type(registry.driver('emu')).__module__))",
-        other,
-    )
+    found = _registry("type(registry.driver('emu')).__module__", other)
     assert found == "other_emulator"
 
 

@@ -20,7 +20,7 @@ from .reader import read
 from .retarget import CLOCK
 from .text import Entry, Layout, UnsupportedError
 
-__all__ = ["emit", "prepare", "warm_up"]
+__all__ = ["EXAMPLE", "emit", "prepare", "warm_up"]
 
 TRIPLE = "spirv64v1.4-unknown-unknown"
 DATA_LAYOUT = (
@@ -41,8 +41,8 @@ def _machine(opt: int = 3) -> Any:
     return _target().create_target_machine(opt=opt)
 
 
-#: A kernel with a helper of `library`, for `warm_up`.
-_EXAMPLE = """
+#: A kernel with a helper of `library`, for `warm_up` and tests.
+EXAMPLE = """
 define void @example(ptr addrspace(1) %0) {
   %2 = call i32 @llvm.amdgcn.workitem.id.x()
   %3 = getelementptr i32, ptr addrspace(1) %0, i32 %2
@@ -57,7 +57,7 @@ def warm_up() -> None:
     """Load and initialise LLVM before the first request needs it, and what else is made once: the
     tables of its passes, our patterns. It emits nothing: that would leave state behind.
     """
-    prepare(_EXAMPLE, b"", "example", Layout(num_warps=1, warp_size=16, shared_bytes=0))
+    prepare(EXAMPLE, b"", "example", Layout(num_warps=1, warp_size=16, shared_bytes=0))
 
 
 def prepare(text: str, bitcode: bytes, entry: str, layout: Layout) -> tuple[str, Entry]:
