@@ -396,7 +396,7 @@ def test_a_store_that_sends_more_than_it_said_costs_no_memory(
     scheme: str, begin: bytes, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     pytest.importorskip("redis", reason="redis-py is not installed")
-    monkeypatch.setattr("xtarget._cache.remote.MAX_BLOB_BYTES", 8 << 20)
+    monkeypatch.setattr("xtarget._cache.remote_stores.MAX_BLOB_BYTES", 8 << 20)
     url = f"{scheme}://127.0.0.1:{stream_for_ever(begin)}"
     tracemalloc.start()
     try:

@@ -18,6 +18,7 @@ import pytest
 from xtarget import Artifact, Target
 from xtarget._artifacts import entry
 from xtarget._cache import Cache, counters, evict, explain, key_of, lock
+from xtarget._cache.scan import scan
 from xtarget._values.environment import CacheSettings
 from xtarget._values.types import Parameter
 
@@ -61,7 +62,7 @@ def stamp(cache: Cache, n: int, seconds_ago: float) -> None:
 
 
 def used(cache: Cache) -> int:
-    return sum(found.nbytes for found in evict.scan(cache.own.base))
+    return sum(found.nbytes for found in scan(cache.own.base))
 
 
 def test_the_cap_holds(tmp_path: Path) -> None:
@@ -131,7 +132,7 @@ def test_an_entry_that_was_used_since_it_was_found_is_not_removed(tmp_path: Path
     cache = open_cache(tmp_path, None)
     put(cache, 0)
     stamp(cache, 0, 1000)
-    (found,) = evict.scan(cache.own.base)
+    (found,) = scan(cache.own.base)
     assert cache.get(TARGET, "k", key(0)) is not None
     assert evict.remove(cache.own.base, found) is None
     assert has(cache, 0)
@@ -203,7 +204,7 @@ def test_a_sweep_lets_writers_in_between_its_slices(
         with lock.brief(evict.writers_path(cache.own.base), fcntl.LOCK_SH, 0) as writing:
             told.append((freed // SIZE, writing))
 
-    found = sorted(evict.scan(cache.own.base), key=lambda entry: entry.stamp)
+    found = sorted(scan(cache.own.base), key=lambda entry: entry.stamp)
     removed, _ = evict.remove_all(cache.own.base, found, 2 * SIZE, write)
     assert removed == 2
     assert told == [(1, True), (2, True)]
@@ -361,7 +362,7 @@ def test_a_sweeper_that_was_overtaken_stops_and_leaves_the_new_ones_lock(
     cache = open_cache(tmp_path, None)
     for n in range(5):
         put(cache, n)
-    found = sorted(evict.scan(cache.own.base), key=lambda entry: entry.stamp)
+    found = sorted(scan(cache.own.base), key=lambda entry: entry.stamp)
     removed, _ = evict.remove_all(cache.own.base, found, 5 * SIZE, lambda freed: False)
     assert removed < 5
     path = evict.lock_path(cache.own.base, "sweep")

@@ -1,14 +1,12 @@
-"""The size cap: how much is used without looking at every file, and what goes when it is too much.
+"""The size cap: which entries are removed when the cache is too large, and how.
 
-Every writer appends eight bytes to `.usage`, the size of what it is about to write; the sum is an
-estimate that errs upwards when a writer dies. Above the cap one process looks at all entries,
-removes the least recently used ones, and notes what that freed. The stamp of an entry is the
-modification time of its mark, which every reader sets; access times are not looked at.
+Above the cap one process looks at all entries (`scan`), removes the least recently used ones, and
+notes what that freed (`usage`). The stamp of an entry is the modification time of its mark, which
+every reader sets; access times are not used.
 """
 
 from __future__ import annotations
 
-import array
 import contextlib
 import fcntl
 import gc
@@ -17,29 +15,26 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from .._system import files
-from .._system.locks import Lock
 from . import lock
 from .counters import count
+from .scan import Found, arch_folders, scan, scan_folder
+from .usage import Usage
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor, Future
 
 __all__ = [
-    "Found",
-    "Usage",
     "lock_path",
     "make_room",
     "remove",
     "remove_all",
     "remove_leftovers",
     "remove_orphans",
-    "scan",
     "sweep",
     "wait_for_sweeper",
     "writers_path",
@@ -50,8 +45,6 @@ _KEEP: Final = 0.8
 #: Up to so many entries a sweep measures them all; above, it goes by the notes, which the next
 #: `xtarget cache prune` makes exact.
 _EXACT: Final = 20_000
-#: Bytes of notes; more are no notes of ours, or nobody has swept for a million writes.
-_MOST_NOTES: Final = 8 << 20
 #: Names that entries have, and nothing else in a folder.
 _OURS: Final = re.compile(
     r"\w{1,80}-(?:[a-z]{1,10}-)?[0-9a-f]{24}",
@@ -79,157 +72,6 @@ def lock_path(base: Path, stem: str) -> Path:
 def writers_path(base: Path) -> Path:
     """The lock that writers share, and that who removes entries has alone for a slice."""
     return base / ".locks" / "writers"
-
-
-class Usage:
-    """Bytes in use below a folder, as far as its `.usage` knows."""
-
-    def __init__(self, base: Path, max_bytes: int | None) -> None:
-        self.path = base / ".usage"
-        self.max_bytes = max_bytes
-        self._lock = Lock()
-        self._seen: tuple[int, int] = (0, 0)  # inode and length of what `_total` is the sum of
-        self._total = 0
-
-    def add(self, nbytes: int) -> tuple[int, int]:
-        """Note what is going to be written.
-
-        Returns:
-            the sum of all notes, and which generation of notes this is: a sweep begins a new one.
-
-        Raises:
-            OSError: it cannot be written.
-        """
-        with self._lock:
-            descriptor = files.open_lock(self.path, os.O_APPEND)
-            try:
-                if nbytes:
-                    os.write(descriptor, nbytes.to_bytes(8, "little", signed=True))
-                status = os.fstat(descriptor)
-                if status.st_size > _MOST_NOTES:
-                    os.ftruncate(descriptor, 0)
-                    os.write(descriptor, nbytes.to_bytes(8, "little", signed=True))
-                    status, self._seen = os.fstat(descriptor), (0, 0)
-                if status.st_size <= 8 and nbytes:  # the first: count what lay there before it
-                    before = sum(entry.nbytes for entry in scan(self.path.parent))
-                    os.write(descriptor, before.to_bytes(8, "little", signed=True))
-                    status = os.fstat(descriptor)
-                inode, length = self._seen
-                if inode != status.st_ino or length > status.st_size:
-                    length, self._total = 0, 0
-                new = os.pread(descriptor, status.st_size - length, length)
-                new = new[: len(new) - len(new) % 8]
-                self._total += sum(array.array("q", new))
-                self._seen = status.st_ino, length + len(new)
-            finally:
-                files.close(descriptor)
-            return self._total, status.st_ino
-
-    def mark(self) -> int:
-        """Return the size of the notes now, in bytes."""
-        try:
-            return os.stat(self.path).st_size
-        except OSError:
-            return 0
-
-    def reset(self, nbytes: int, mark: int) -> None:
-        """Write the exact sum in place of the notes up to `mark`, keeping those made since."""
-        since = b""
-        with contextlib.suppress(FileNotFoundError):
-            descriptor, status = files.open_file(self.path)
-            try:
-                if mark < status.st_size <= _MOST_NOTES:
-                    since = os.pread(descriptor, status.st_size - mark, mark)
-            finally:
-                files.close(descriptor)
-        mode = files.mode_below(self.path.parent)
-        files.write(self.path, nbytes.to_bytes(8, "little", signed=True) + since, mode=mode)
-
-
-@dataclass(slots=True)
-class Found:
-    """An entry as the folder shows it.
-
-    Attributes:
-        stamp: when it was last used (ns), 0 without a mark.
-        joined: names of its files with / between them: a list each would be 100,000 more objects.
-    """
-
-    folder: str
-    stem: str
-    stamp: int = 0
-    joined: str = ""
-
-    @property
-    def names(self) -> list[str]:
-        return self.joined.split("/")
-
-    @property
-    def mark(self) -> Path:
-        return Path(self.folder, f"{self.stem}.json")
-
-    def measure(self) -> tuple[int, int]:
-        """Bytes of its files, and when the newest of them was changed (ns)."""
-        nbytes = newest = 0
-        for name in self.names:
-            with contextlib.suppress(OSError):
-                status = os.lstat(f"{self.folder}/{name}")
-                nbytes += status.st_size
-                newest = max(newest, status.st_mtime_ns)
-        return nbytes, newest
-
-    @property
-    def nbytes(self) -> int:
-        return self.measure()[0]
-
-
-def scan(base: Path) -> Iterator[Found]:
-    """All entries below a folder, and files that belong to none. What vanishes is left out, and
-    nothing is looked for behind a link."""
-    if os.path.islink(base):
-        return
-    for vendor in _folders(str(base)):
-        for arch in _folders(vendor):
-            yield from _scan_folder(arch)
-
-
-def _folders(path: str) -> list[str]:
-    with contextlib.suppress(OSError), os.scandir(path) as there:
-        return sorted(
-            e.path for e in there if not e.name.startswith(".") and e.is_dir(follow_symlinks=False)
-        )
-    return []
-
-
-def _scan_folder(folder: str) -> Iterator[Found]:
-    """Looks at the marks only: their stamps are all that most of the entries are asked for."""
-    found: dict[str, Found] = {}
-    others: list[str] = []
-    with contextlib.suppress(OSError):
-        # by descriptor: the kernel looks for a name in the folder, not for a path
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
-            with os.scandir(descriptor) as there:
-                for file in there:
-                    name = file.name
-                    if name.endswith(".json") and not name.startswith("."):
-                        stem = name[:-5]
-                        stamp = 0
-                        with contextlib.suppress(OSError):
-                            stamp = file.stat(follow_symlinks=False).st_mtime_ns
-                        found[stem] = Found(folder, stem, stamp, name)
-                    else:
-                        others.append(name)
-        finally:
-            files.close(descriptor)
-    for name in others:
-        stem = name.partition(".")[0] or name  # a temporary file stands for itself
-        entry = found.get(stem)
-        if entry is None:
-            found[stem] = Found(folder, stem, joined=name)
-        else:
-            entry.joined += "/" + name
-    yield from found.values()
 
 
 def sweep(base: Path, usage: Usage, max_bytes: int | None = None, room: int = 0) -> int | None:
@@ -321,13 +163,12 @@ def remove_leftovers(base: Path, held: lock.Held) -> list[str]:
         the names of what was removed.
     """
     removed = files.remove_leftovers(base)
-    for vendor in _folders(str(base)):
-        for folder in map(Path, _folders(vendor)):
-            held.beat()
-            removed += files.remove_leftovers(folder)
-            lost = {found.stem for found in _scan_folder(str(folder)) if not found.stamp}
-            for stem in sorted(stem for stem in lost if _OURS.fullmatch(stem)):
-                removed += remove_orphans(base, folder, stem)
+    for folder in map(Path, arch_folders(base)):
+        held.beat()
+        removed += files.remove_leftovers(folder)
+        lost = {found.stem for found in scan_folder(str(folder)) if not found.stamp}
+        for stem in sorted(stem for stem in lost if _OURS.fullmatch(stem)):
+            removed += remove_orphans(base, folder, stem)
     with contextlib.suppress(OSError):
         for name in os.listdir(base / ".locks"):
             if name.endswith(".lock") and name != f"{_SWEEP_LOCK}.lock":

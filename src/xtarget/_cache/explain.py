@@ -16,6 +16,7 @@ from .._values.errors import XTargetError
 from .._values.types import Target
 from . import evict, lock
 from .cache import Cache
+from .scan import Found, scan
 from .store import QUARANTINE, Store
 
 _PATIENCE = 10.0  # seconds that another process may sweep before `prune` gives up
@@ -54,11 +55,11 @@ class Chosen:
         return self == Chosen()
 
 
-def entries(store: Store, chosen: Chosen) -> Iterator[tuple[evict.Found, dict[str, Any]]]:
+def entries(store: Store, chosen: Chosen) -> Iterator[tuple[Found, dict[str, Any]]]:
     """The entries of a folder: what the file system says, and what is shown of each. No file is
     opened; the names say enough."""
     now = time.time_ns()
-    for found in evict.scan(store.base):
+    for found in scan(store.base):
         if not found.stamp:
             continue
         folder = Path(found.folder)
@@ -217,14 +218,14 @@ def prune(cache: Cache, max_bytes: int | None, chosen: Chosen) -> dict[str, int]
     if not chosen.all:
         removed, freed = evict.remove_all(base, [found for found, _ in entries(cache.own, chosen)])
     cap = max_bytes if max_bytes is not None else cache.settings.max_bytes
-    before = sum(found.nbytes for found in evict.scan(base))
+    before = sum(found.nbytes for found in scan(base))
     deadline = time.monotonic() + _PATIENCE
     while True:
         swept = evict.sweep(base, cache.own.usage, before if cap is None else cap)
         if swept is not None or time.monotonic() > deadline or not evict.wait_for_sweeper(base):
             break
     removed += swept or 0
-    after = sum(found.nbytes for found in evict.scan(base))
+    after = sum(found.nbytes for found in scan(base))
     return {"removed": removed, "freed_bytes": freed + max(0, before - after), "bytes": after}
 
 
@@ -245,7 +246,7 @@ def clear(cache: Cache, chosen: Chosen) -> dict[str, int]:
             if chosen.all:
                 evict.remove_leftovers(base, alone)
             mark = cache.own.usage.mark()
-            cache.own.usage.reset(sum(found.nbytes for found in evict.scan(base)), mark)
+            cache.own.usage.reset(sum(found.nbytes for found in scan(base)), mark)
     return {"removed": removed, "freed_bytes": freed, "left": left}
 
 

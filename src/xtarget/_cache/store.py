@@ -23,7 +23,7 @@ from .counters import count
 
 if TYPE_CHECKING:
     from .._artifacts.signatures import Trust
-    from .evict import Usage
+    from .usage import Usage
 
 __all__ = ["Cause", "Store", "warn"]
 
@@ -93,7 +93,7 @@ class Store:
 
     @cached_property
     def usage(self) -> Usage:
-        from .evict import Usage
+        from .usage import Usage
 
         return Usage(self.base, self.max_bytes)
 

@@ -1,0 +1,87 @@
+"""The bytes in use below a folder, without looking at every file.
+
+Every writer appends eight bytes to `.usage`, the size of what it is about to write. The sum is an
+estimate; it errs upwards when a writer dies.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import os
+from pathlib import Path
+from typing import Final
+
+from .._system import files
+from .._system.locks import Lock
+from .scan import scan
+
+__all__ = ["Usage"]
+
+#: Bytes of notes; more are no notes of ours, or nobody has swept for a million writes.
+_MOST_NOTES: Final = 8 << 20
+
+
+class Usage:
+    """Bytes in use below a folder, as far as its `.usage` knows."""
+
+    def __init__(self, base: Path, max_bytes: int | None) -> None:
+        self.path = base / ".usage"
+        self.max_bytes = max_bytes
+        self._lock = Lock()
+        self._seen: tuple[int, int] = (0, 0)  # inode and length of what `_total` is the sum of
+        self._total = 0
+
+    def add(self, nbytes: int) -> tuple[int, int]:
+        """Note what is going to be written.
+
+        Returns:
+            the sum of all notes, and which generation of notes this is: a sweep begins a new one.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        with self._lock:
+            descriptor = files.open_lock(self.path, os.O_APPEND)
+            try:
+                if nbytes:
+                    os.write(descriptor, nbytes.to_bytes(8, "little", signed=True))
+                status = os.fstat(descriptor)
+                if status.st_size > _MOST_NOTES:
+                    os.ftruncate(descriptor, 0)
+                    os.write(descriptor, nbytes.to_bytes(8, "little", signed=True))
+                    status, self._seen = os.fstat(descriptor), (0, 0)
+                if status.st_size <= 8 and nbytes:  # the first: count what lay there before it
+                    before = sum(entry.nbytes for entry in scan(self.path.parent))
+                    os.write(descriptor, before.to_bytes(8, "little", signed=True))
+                    status = os.fstat(descriptor)
+                inode, length = self._seen
+                if inode != status.st_ino or length > status.st_size:
+                    length, self._total = 0, 0
+                new = os.pread(descriptor, status.st_size - length, length)
+                new = new[: len(new) - len(new) % 8]
+                self._total += sum(array.array("q", new))
+                self._seen = status.st_ino, length + len(new)
+            finally:
+                files.close(descriptor)
+            return self._total, status.st_ino
+
+    def mark(self) -> int:
+        """Return the size of the notes now, in bytes."""
+        try:
+            return os.stat(self.path).st_size
+        except OSError:
+            return 0
+
+    def reset(self, nbytes: int, mark: int) -> None:
+        """Write the exact sum in place of the notes up to `mark`, keeping those made since."""
+        since = b""
+        with contextlib.suppress(FileNotFoundError):
+            descriptor, status = files.open_file(self.path)
+            try:
+                if mark < status.st_size <= _MOST_NOTES:
+                    since = os.pread(descriptor, status.st_size - mark, mark)
+            finally:
+                files.close(descriptor)
+        mode = files.mode_below(self.path.parent)
+        files.write(self.path, nbytes.to_bytes(8, "little", signed=True) + since, mode=mode)
