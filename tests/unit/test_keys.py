@@ -18,7 +18,7 @@ from xtarget._compile import functions, keys
 from xtarget._kernels import libraries, sources
 from xtarget._kernels.sources import read_kernel_file
 from xtarget._values.types import CompileRequest, DtypeConstant, KernelSource
-from xtarget.targets._triton import identity
+from xtarget.targets._triton import identity, value_kinds
 from xtarget.targets._triton import toolchain as _toolchain
 
 SOURCE = KernelSource("add", "0" * 64, "/somewhere/add.py", lambda: None)
@@ -259,14 +259,14 @@ def test_a_file_with_the_name_of_a_module_of_pythons_is_not_that_module(
     (tmp_path / "numbers.py").write_text("S = 5\n\n\ndef f():\n    return S\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "numbers", raising=False)
-    identity._is_pythons.cache_clear()
+    value_kinds._is_pythons.cache_clear()
     try:
         assert "numbers" in read_kernel_file(made, "mine").dynamic
         numbers = importlib.import_module("numbers")
-        identity._is_pythons.cache_clear()
+        value_kinds._is_pythons.cache_clear()
         first = identity.text_of_value(numbers.f, "f")
         monkeypatch.setattr(numbers, "S", 7)
         assert identity.text_of_value(numbers.f, "f") != first
     finally:
         monkeypatch.undo()
-        identity._is_pythons.cache_clear()
+        value_kinds._is_pythons.cache_clear()

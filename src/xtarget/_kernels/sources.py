@@ -29,7 +29,8 @@ from typing import Any
 from .._system import files
 from .._values.errors import CompileError, XTargetError
 from ..targets._host import contents
-from ..targets._triton.identity import PURE, Manifest, is_pure, manifest_of
+from ..targets._triton.identity import Manifest, manifest_of
+from ..targets._triton.value_kinds import PURE, is_pure
 
 __all__ = ["KernelFile", "read_kernel_file"]
 

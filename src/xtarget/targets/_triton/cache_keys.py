@@ -10,7 +10,8 @@ from typing import Any
 
 from . import toolchain as _toolchain
 from .files import is_inside
-from .identity import Unidentified, is_jit, manifest_of, text_of_value
+from .identity import Unidentified, manifest_of, text_of_value
+from .value_kinds import is_jit
 
 __all__ = ["complete_keys"]
 

@@ -12,35 +12,37 @@ tool chain (`toolchain`).
 
 from __future__ import annotations
 
-import ast
 import builtins
 import dataclasses
-import dis
 import enum
 import functools
 import hashlib
-import importlib.machinery
 import inspect
 import os
 import sys
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
 from typing import Any
 
-from ..._system.package import FOLDER
-
-__all__ = ["Manifest", "Unidentified", "is_pure", "manifest_of", "text_of_value"]
-
-#: Modules of the standard library whose functions depend on their arguments only.
-PURE = frozenset(
-    (
-        *("__future__", "_collections_abc", "_operator", "abc", "collections", "copy"),
-        *("dataclasses", "enum", "fractions", "functools", "itertools", "math", "numbers"),
-        *("operator", "types", "typing"),
-    )
+from .code_names import code_digest, names_imported, names_of_code, names_of_source
+from .value_kinds import (
+    DECORATORS,
+    OWN,
+    PLAIN,
+    PYTHON,
+    is_data,
+    is_holder,
+    is_in_triton,
+    is_jit,
+    is_pure,
+    is_tritons,
+    may_change,
+    root_of,
 )
+
+__all__ = ["Manifest", "Unidentified", "manifest_of", "text_of_value"]
+
 #: Built-in functions that read what no argument tells.
 _IMPURE = frozenset(
     (
@@ -244,15 +246,15 @@ class _Walk:
             what: where it was found, for messages.
         """
         cls = type(value)
-        if value is None or value is Ellipsis or value is NotImplemented or cls in _PLAIN:
+        if value is None or value is Ellipsis or value is NotImplemented or cls in PLAIN:
             return f"{cls.__name__} {value!r}"
         if is_jit(value):
             return self._later(value, "function")
         if isinstance(value, types.ModuleType):
-            if _is_tritons(value.__name__) or is_pure(value.__name__):
+            if is_tritons(value.__name__) or is_pure(value.__name__):
                 return f"module {value.__name__}"
             raise Unidentified(f"{what} is the module {value.__name__} as a whole")
-        if _is_tritons(cls.__module__) and not isinstance(value, type):
+        if is_tritons(cls.__module__) and not isinstance(value, type):
             return self._of_triton(value, what)
         if isinstance(value, type):
             return self._type(value, what)
@@ -298,7 +300,7 @@ class _Walk:
             factory = getattr(value, "default_factory", None)
             return text if factory is None else f"{text} else {self.value(factory, what)}"
         if isinstance(value, bool | int | float | str | bytes):  # a subclass
-            plain = next(c for c in cls.__mro__ if c in _PLAIN)
+            plain = next(c for c in cls.__mro__ if c in PLAIN)
             text = f"{self._type(cls, what)} {plain(value)!r}"
             return text + self._attributes(value, what)
         if isinstance(value, range | slice | complex):
@@ -309,7 +311,7 @@ class _Walk:
             given = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
             text = f"{self._type(cls, what)} {self.value(given, what)}"
             return text + self._attributes(value, what, frozenset(given))
-        root = _root(cls.__module__)
+        root = root_of(cls.__module__)
         if root == "torch" and cls.__name__ == "dtype":
             return str(value)
         if (
@@ -351,15 +353,15 @@ class _Walk:
             return f"{name} {self.value(given, what)}"
         if name == "tuple":
             return f"tl.tuple {self.value(list(value.values), what)}"
-        if _is_tritons(type(value).__module__) and name.endswith(("dtype", "_type")):
+        if is_tritons(type(value).__module__) and name.endswith(("dtype", "_type")):
             return f"{name} {value}"
         raise Unidentified(f"{what} is an object of {type(value).__module__}.{name}")
 
     def _type(self, cls: type, what: str) -> str:
-        root = _root(cls.__module__)
+        root = root_of(cls.__module__)
         if root == "builtins" or is_pure(root):
             return f"class {cls.__qualname__}"
-        if _is_tritons(cls.__module__) and not getattr(cls, "__triton_aggregate__", False):
+        if is_tritons(cls.__module__) and not getattr(cls, "__triton_aggregate__", False):
             return f"class {cls.__module__}.{cls.__qualname__}"
         if root in ("numpy", "ml_dtypes"):
             return f"class {cls.__module__}.{cls.__qualname__}"
@@ -368,11 +370,11 @@ class _Walk:
     def _function(self, value: types.FunctionType, what: str) -> str:
         module = value.__module__ or ""
         file = value.__code__.co_filename
-        if _is_tritons(module) and is_in_triton(file):
+        if is_tritons(module) and is_in_triton(file):
             return f"function {module}.{value.__qualname__}"
-        if is_pure(module) and file.startswith((_PYTHON, "<frozen ")):
+        if is_pure(module) and file.startswith((PYTHON, "<frozen ")):
             return f"function {module}.{value.__qualname__}"
-        if _root(module) == "xtarget" and file.startswith(_OWN):
+        if root_of(module) == "xtarget" and file.startswith(OWN):
             return f"function {module}.{value.__qualname__}"
         return self._later(value, "function")
 
@@ -381,7 +383,7 @@ class _Walk:
     def _jit(self, label: str, jit: Any) -> None:
         fn = jit.fn
         source = jit.src
-        lines, params, chains = _names_of_source(source)
+        lines, params, chains = names_of_source(source)
         if "_src" in vars(jit):
             self.manifest._guards.append((vars(jit), "_src", vars(jit)["_src"]))
         facts = [type(jit).__name__, getattr(jit, "noinline", None), getattr(jit, "debug", None)]
@@ -409,11 +411,11 @@ class _Walk:
         given = {name: value for name, value in vars(fn).items() if name != "__wrapped__"}
         if given:
             self._found(f"{label}: attributes", given, f"an attribute of {label}")
-        self.part(f"{label}: code", f"python {sys.version_info[:2]} {_code_digest(fn.__code__)}")
-        for name in _names_imported(fn.__code__):
-            if not _is_tritons(name) and not is_pure(name):
+        self.part(f"{label}: code", f"python {sys.version_info[:2]} {code_digest(fn.__code__)}")
+        for name in names_imported(fn.__code__):
+            if not is_tritons(name) and not is_pure(name):
                 raise Unidentified(f"{label} imports {name} when it is called")
-        for chain in _names_of_code(fn.__code__):
+        for chain in names_of_code(fn.__code__):
             self._chain(label, fn, chain, frozenset())
 
     def _parameters(self, label: str, signature: inspect.Signature) -> None:
@@ -427,11 +429,11 @@ class _Walk:
     def _class(self, label: str, cls: type) -> None:
         """Every member: which of them is used is known only when it is compiled."""
         for base in cls.__mro__:
-            root = _root(base.__module__)
+            root = root_of(base.__module__)
             if is_pure(root) or root == "builtins":
                 self.part(label, f"is a {base.__qualname__}")
                 continue
-            if _is_tritons(base.__module__) and not getattr(base, "__triton_aggregate__", False):
+            if is_tritons(base.__module__) and not getattr(base, "__triton_aggregate__", False):
                 self.part(label, f"is a {base.__qualname__}")
                 continue
             annotations = vars(base).get("__annotations__", {})
@@ -443,7 +445,7 @@ class _Walk:
                     continue
                 plain = isinstance(member, types.FunctionType)
                 file = member.__code__.co_filename if plain else ""
-                if file in _DECORATORS or is_in_triton(file):
+                if file in DECORATORS or is_in_triton(file):
                     continue  # what a decorator or Triton's adds
                 if self._watched and getattr(base, name, _ABSENT) is member:
                     self.manifest._guards.append((base, name, member))
@@ -468,15 +470,15 @@ class _Walk:
                 inner = vars(value).get(attribute, _ABSENT)
                 if inner is _ABSENT:
                     inner = getattr(value, attribute, _ABSENT)
-                    if not _is_tritons(value.__name__):
+                    if not is_tritons(value.__name__):
                         self._ask(value, attribute, inner, shown)
-                elif not _is_tritons(value.__name__):
+                elif not is_tritons(value.__name__):
                     self.manifest._guards.append((vars(value), attribute, inner))
-                goes_on = isinstance(inner, types.ModuleType) or _is_data(inner)
-                if _is_tritons(value.__name__) and not goes_on:
+                goes_on = isinstance(inner, types.ModuleType) or is_data(inner)
+                if is_tritons(value.__name__) and not goes_on:
                     self.part(f"{shown}.{attribute}", f"{value.__name__}.{attribute}")
                     return
-            elif _is_holder(value):
+            elif is_holder(value):
                 inner = getattr(value, attribute, _ABSENT)
                 if inspect.getattr_static(value, attribute, _ABSENT) is inner is not _ABSENT:
                     self.manifest._guards.append((value, attribute, inner))
@@ -500,91 +502,8 @@ class _Walk:
     def _found(self, label: str, value: Any, what: str) -> None:
         text = self.value(value, what)
         self.part(label, text)
-        if self._watched and _may_change(value):
+        if self._watched and may_change(value):
             self.manifest._mutable.append((value, text_of_value(value, what)))
-
-
-_PLAIN: tuple[Any, ...] = (bool, int, float, str, bytes)
-#: Where Python's own modules lie.
-_PYTHON = os.path.dirname(os.__file__) + os.sep
-#: Files of what `dataclass` and `enum` put into classes; it follows from the rest of the class.
-_DECORATORS = frozenset((dataclasses.__file__, enum.__file__))
-_OWN = FOLDER + os.sep
-
-
-def _may_change(value: Any) -> bool:
-    """Return whether a value can change in place, where no guard of a name sees it."""
-    cls = type(value)
-    if value is None or cls in _PLAIN or isinstance(value, enum.Enum | type | types.ModuleType):
-        return False
-    if isinstance(value, types.FunctionType | types.BuiltinFunctionType) or is_jit(value):
-        return False
-    if cls is tuple or cls is frozenset:
-        return any(map(_may_change, value))
-    if _is_tritons(cls.__module__):
-        return cls.__name__ == "constexpr" and _may_change(value.value)
-    return not isinstance(value, property | staticmethod | classmethod)
-
-
-def _root(module: str | None) -> str:
-    return (module or "").partition(".")[0]
-
-
-def is_pure(module: str | None) -> bool:
-    """Return whether a module is one of `PURE`, not a file of the same name found before it."""
-    root = _root(module)
-    return root in PURE and _is_pythons(root, root in sys.modules)
-
-
-@cache
-def _is_pythons(name: str, loaded: bool) -> bool:
-    if loaded:
-        file = getattr(sys.modules.get(name), "__file__", None)
-    else:
-        spec = importlib.machinery.PathFinder.find_spec(name)
-        file = None if spec is None else spec.origin
-    return file is None or (file.startswith(_PYTHON) and "site-packages" not in file)
-
-
-def _is_tritons(module: str | None) -> bool:
-    return _root(module) == "triton"
-
-
-def is_in_triton(file: str) -> bool:
-    """Return whether a file belongs to the loaded Triton."""
-    triton = sys.modules.get("triton")
-    return _is_below(file, tuple(getattr(triton, "__path__", ())))
-
-
-@lru_cache(maxsize=4096)
-def _is_below(file: str, folders: tuple[str, ...]) -> bool:
-    return any(file.startswith(folder + "/") for folder in folders)
-
-
-def is_jit(value: Any) -> bool:
-    """Return whether a value is a `@triton.jit` or `@triton.constexpr_function` function."""
-    return any(
-        c.__name__ in ("JITCallable", "JITFunction") and _is_tritons(c.__module__)
-        for c in type(value).__mro__
-    ) and hasattr(value, "fn")
-
-
-def _is_data(value: Any) -> bool:
-    """Plain data that a module of Triton's holds, as a knob: not part of the tool chain's files."""
-    return type(value) in (*_PLAIN, tuple, list, dict) or value is None
-
-
-def _is_holder(value: Any) -> bool:
-    """Return whether its attributes are read one by one: a class, or a user class's object."""
-    if is_jit(value) or _is_tritons(type(value).__module__):
-        return False
-    if isinstance(value, type):
-        return not _is_tritons(value.__module__) or bool(
-            getattr(value, "__triton_aggregate__", False)
-        )
-    if isinstance(value, (*_PLAIN, tuple, list, dict, set, types.FunctionType)):
-        return isinstance(value, tuple) and hasattr(value, "_fields")
-    return not isinstance(value, types.BuiltinFunctionType)
 
 
 def _look_up(fn: Any, name: str) -> tuple[tuple[Any, str], Any]:
@@ -605,116 +524,3 @@ def _annotation(value: Any) -> str:
     if isinstance(value, Mapping):
         return str({name: _annotation(v) for name, v in value.items()})
     return getattr(value, "__qualname__", None) or str(value).partition(" at 0x")[0]
-
-
-# ------------------------------------------------------------------------- names in source and code
-
-
-@lru_cache(maxsize=4096)
-def _names_of_source(source: str) -> tuple[bool, frozenset[str], tuple[tuple[str, ...], ...]]:
-    """Of a function's source: whether its lines go into the binary (an assertion's message), its
-    parameters, and every name that it may read, with its attributes.
-    """
-    function = ast.parse(source).body[0]
-    assert isinstance(function, ast.FunctionDef)
-    arguments = function.args
-    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-    every += [a for a in (arguments.vararg, arguments.kwarg) if a is not None]
-    params = frozenset(a.arg for a in every)
-    found: dict[tuple[str, ...], None] = {}
-    outside = [*arguments.defaults, *(d for d in arguments.kw_defaults if d is not None)]
-    outside += [a.annotation for a in every if a.annotation is not None]
-    outside += [function.returns] if function.returns is not None else []
-    for node in outside:  # these mean the names of the outside, also where a parameter has them
-        for chain in _chains(node):
-            if chain[0] not in params:
-                found[chain] = None
-    for statement in function.body:
-        found.update(dict.fromkeys(_chains(statement)))
-    lines = "assert" in source
-    return lines, params, tuple(found)
-
-
-def _chains(tree: ast.AST) -> Iterator[tuple[str, ...]]:
-    if isinstance(tree, ast.Attribute):
-        names, node = [tree.attr], tree.value
-        while isinstance(node, ast.Attribute):
-            names.append(node.attr)
-            node = node.value
-        if isinstance(node, ast.Name):
-            yield (node.id, *reversed(names))
-            return
-    elif isinstance(tree, ast.Name):
-        yield (tree.id,)
-        return
-    elif (
-        isinstance(tree, ast.Call)
-        and isinstance(tree.func, ast.Name)
-        and tree.func.id in ("getattr", "hasattr")
-        and len(tree.args) >= 2
-        and isinstance(tree.args[0], ast.Name)
-        and isinstance(tree.args[1], ast.Constant)
-    ):
-        yield (tree.func.id,)
-        yield (tree.args[0].id, str(tree.args[1].value))
-        for rest in (*tree.args[2:], *tree.keywords):
-            yield from _chains(rest)
-        return
-    for child in ast.iter_child_nodes(tree):
-        yield from _chains(child)
-
-
-@lru_cache(maxsize=4096)
-def _names_of_code(code: types.CodeType) -> tuple[tuple[str, ...], ...]:
-    """Names that bytecode reads from outside, with their attributes."""
-    found: dict[tuple[str, ...], None] = {}
-    chain: list[str] = []
-    for step in dis.get_instructions(code):
-        if step.opname in ("LOAD_ATTR", "LOAD_METHOD") and chain:
-            chain.append(str(step.argval))
-            continue
-        if chain:
-            found[tuple(chain)] = None
-            chain = []
-        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF"):
-            chain = [str(step.argval)]
-    if chain:
-        found[tuple(chain)] = None
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            found.update(dict.fromkeys(_names_of_code(constant)))
-    return tuple(found)
-
-
-@lru_cache(maxsize=4096)
-def _names_imported(code: types.CodeType) -> tuple[str, ...]:
-    names = [str(s.argval) for s in dis.get_instructions(code) if s.opname == "IMPORT_NAME"]
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            names += _names_imported(constant)
-    return tuple(names)
-
-
-@lru_cache(maxsize=4096)
-def _code_digest(code: types.CodeType) -> str:
-    """Of bytecode without its file and lines."""
-    total = hashlib.sha256()
-
-    def add(value: Any) -> None:
-        if isinstance(value, types.CodeType):
-            total.update(_code_digest(value).encode())
-        elif isinstance(value, tuple):
-            total.update(f"({len(value)}".encode())
-            for element in value:
-                add(element)
-        elif isinstance(value, frozenset):
-            add(tuple(sorted(map(repr, value))))
-        else:
-            total.update(f"{type(value).__name__} {value!r};".encode())
-
-    add(code.co_code)
-    for name in ("co_names", "co_varnames", "co_freevars", "co_cellvars", "co_consts"):
-        add(getattr(code, name))
-    add((code.co_argcount, code.co_kwonlyargcount, code.co_posonlyargcount, code.co_flags))
-    add(getattr(code, "co_exceptiontable", b""))
-    return total.hexdigest()

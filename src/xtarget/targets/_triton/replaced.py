@@ -11,7 +11,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from ..._system.package import FOLDER
-from .identity import is_in_triton, is_jit
+from .value_kinds import is_in_triton, is_jit
 
 __all__ = ["imported_by_us", "replaced"]
 
