@@ -20,7 +20,7 @@ PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
 def command(*words: str, cwd: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
-    return run_in_checkout(*words, cwd=cwd, PYTHON=sys.executable, **environment)
+    return run_in_checkout(*words, cwd=cwd, **{"PYTHON": sys.executable} | environment)
 
 
 def matrix(*options: str) -> list[dict[str, Any]]:
