@@ -14,7 +14,7 @@ import pytest
 from processes import run_python
 
 from xtarget._children import limits
-from xtarget._devices import registry
+from xtarget._devices import choice, registry
 from xtarget._values.types import DeviceInfo, ProbeReport, Target
 
 DRIVER = """
@@ -163,20 +163,20 @@ def test_run_waits_for_a_library_as_devices_does_and_asks_again(
                 (DeviceInfo(f"{self.vendor}:0", target, "One", 1, 1, "1", 32, 1024, 65536),),
             )
 
-    monkeypatch.setattr(registry, "BUILTIN", tuple(devices))
+    monkeypatch.setattr(choice, "BUILTIN", tuple(devices))
     monkeypatch.setattr(registry, "driver", Driver)
-    monkeypatch.setattr(registry, "_here", {})
-    monkeypatch.setattr(registry, "_first", None)
+    monkeypatch.setattr(choice, "_here", {})
+    monkeypatch.setattr(choice, "_first", None)
     monkeypatch.delenv("XTARGET_DEVICE", raising=False)
     monkeypatch.setenv("XTARGET_PROBE_SECONDS", "0.05")
-    assert registry.default_device() == "quick:0"
+    assert choice.default_device() == "quick:0"
     assert "slow: its library did not answer in time" in caplog.text
     caplog.clear()
-    assert registry.default_device() == "quick:0"
+    assert choice.default_device() == "quick:0"
     assert not caplog.text
     go.set()
-    registry._here["slow"]._thread.join()
-    assert registry.default_device() == "slow:0"
+    choice._here["slow"]._thread.join()
+    assert choice.default_device() == "slow:0"
 
 
 def test_a_probe_that_raises_in_this_process_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,8 +185,8 @@ def test_a_probe_that_raises_in_this_process_is_a_reason(monkeypatch: pytest.Mon
             raise RuntimeError("the card fell out")
 
     monkeypatch.setattr(registry, "driver", lambda vendor: Driver())
-    monkeypatch.setattr(registry, "_here", {})
-    report, late = registry._probe_here("any", again=False)
+    monkeypatch.setattr(choice, "_here", {})
+    report, late = choice._probe_here("any", again=False)
     assert not late
     assert "the card fell out" in (report.reason or "")
 
@@ -215,7 +215,7 @@ def test_a_package_that_cannot_be_loaded_is_a_reason(acme) -> None:
 
 
 def test_a_device_that_nothing_is_compiled_for_is_preferred_to_none_only() -> None:
-    from xtarget._devices import registry
+    from xtarget._devices import choice
     from xtarget._values.types import DeviceInfo, ProbeReport, Target
 
     def info(name: str, **details: str) -> DeviceInfo:
@@ -239,7 +239,7 @@ def test_a_device_that_nothing_is_compiled_for_is_preferred_to_none_only() -> No
         ([ProbeReport("amd", (old,)), cpu], "cpu:0"),
         ([ProbeReport("amd", (old,)), ProbeReport("cpu", (), "none")], "amd:0"),
     ):
-        found = registry.preferred(reports)
+        found = choice.preferred(reports)
         assert found is not None
         assert found.name == wanted
-    assert registry.preferred([ProbeReport("cpu", (), "none")]) is None
+    assert choice.preferred([ProbeReport("cpu", (), "none")]) is None

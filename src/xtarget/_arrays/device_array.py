@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._devices import registry
+from .._devices import choice, registry
 from .._values.errors import ArgumentError, shortened_text
 from .._values.vendors import traits
 from ..spec import ArrayType, contiguous_strides
@@ -291,7 +291,7 @@ def asarray(x: Any, device: Any = None) -> Array:
         array = Array(buffer, target, view.type, view.address, stream)
         array._owner = x
         return array
-    target = registry.open_device(name or registry.default_device())
+    target = registry.open_device(name or choice.default_device())
     values = host_values(view.address, view.type, view.owner)
     result = Array.empty(view.type, target)
     if values.nbytes:

@@ -22,7 +22,7 @@ from .._bundle.builder import build as building
 from .._bundle.builder.classes import COVERAGE
 from .._bundle.reader import Bundle
 from .._compile import keys
-from .._devices import registry
+from .._devices import choice, registry
 from .._kernels import libraries
 from .._values.errors import CompileError
 from .._values.text import one_line
@@ -385,7 +385,7 @@ def explain_call(
 
 
 def _device_target() -> Target:
-    return registry.open_device(registry.default_device()).info.target
+    return registry.open_device(choice.default_device()).info.target
 
 
 def _source(request: CompileRequest, target: Target, offers: Sequence[Mapping[str, Any]]) -> str:

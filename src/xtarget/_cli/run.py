@@ -14,7 +14,7 @@ import numpy as np
 import xtarget
 
 from .._arrays.dtypes import numpy_dtype
-from .._devices import registry
+from .._devices import choice, registry
 from .._kernels import libraries
 from .._launch import planning
 from .._values.errors import ArgumentError, XTargetError
@@ -183,7 +183,7 @@ def run_kernel(
             f"kernel {kernel} has no reference to check against. Give its spec a `reference`, or "
             "leave --check out."
         )
-    name = registry.default_device() if device is None else registry.find_device(device)
+    name = choice.default_device() if device is None else registry.find_device(device)
     info = registry.open_device(name).info
     _check_size(kernel, inputs, info)
     rng = np.random.default_rng(seed)

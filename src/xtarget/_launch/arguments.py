@@ -7,7 +7,7 @@ from typing import Any
 
 from .._arrays import View, is_scalar
 from .._arrays.dtypes import name_of, promote, weak_scalar
-from .._devices import registry
+from .._devices import choice, registry
 from .._values.errors import ArgumentError, shortened
 from ..spec import ArrayType, KernelSpec, Plan, ScalarType
 
@@ -133,7 +133,7 @@ def place_of(spec: KernelSpec, views: Sequence[View | None], chosen: Any) -> str
             )
         _refuse_host_tensors(spec, views, place)
         return place
-    return name or registry.default_device()
+    return name or choice.default_device()
 
 
 def _refuse_host_tensors(spec: KernelSpec, views: Sequence[View | None], place: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, overload
 
 from .._arrays import Traced, adopt, is_scalar, kind_of
 from .._compile import functions
-from .._devices import registry, streams
+from .._devices import choice, registry, streams
 from .._kernels import libraries
 from .._system.importing import check_imported
 from .._system.spans import span
@@ -385,7 +385,7 @@ def device(name: str | None = None) -> Device:
     """
     if name is not None and type(name) is not str:
         name = registry.find_device(name)
-    return registry.open_device(registry.default_device() if name is None else name)
+    return registry.open_device(choice.default_device() if name is None else name)
 
 
 def default_device() -> DeviceInfo:
@@ -394,7 +394,7 @@ def default_device() -> DeviceInfo:
     Raises:
         NoDeviceError: there is no device at all; the message has every vendor's reason.
     """
-    return registry.open_device(registry.default_device()).info
+    return registry.open_device(choice.default_device()).info
 
 
 def probe() -> list[ProbeReport]:
