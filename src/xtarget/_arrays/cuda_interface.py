@@ -11,6 +11,7 @@ import numpy as np
 
 from .._devices.registry import locate
 from .._devices.streams import borrow
+from .._values import vendors
 from .._values.errors import ArgumentError, XTargetError
 from ..spec import ArrayType, contiguous_strides
 from ..targets.base import Device, Stream
@@ -84,10 +85,11 @@ def adopt_offer(array: Any, interface: Any) -> CudaArray:
 
 
 def _place(address: int) -> str:
+    vendor = vendors.of_array_interface(KIND.name)
     if not address:
-        return "nvidia:0"
+        return f"{vendor}:0"
     try:
-        return locate("nvidia", address)
+        return locate(vendor, address)
     except Exception as error:
         reason = " ".join(str(error).split())
         where = "" if isinstance(error, XTargetError) else f"{type(error).__name__}: "

@@ -20,6 +20,7 @@ __all__ = ["KIND", "adopt"]
 
 @cache
 def _vendor() -> str:
+    """The vendor that this build of CuPy is for: CuPy's question, so it is asked here."""
     return "amd" if cupy.cuda.runtime.is_hip else "nvidia"
 
 

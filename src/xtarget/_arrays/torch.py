@@ -24,6 +24,8 @@ _dtypes = {name: getattr(torch, name) for name in DTYPES if hasattr(torch, name)
 
 @cache
 def _vendor(device_type: str) -> str | None:
+    """The vendor of torch's device type. The names here are torch's own, and so is the rule that
+    `cuda` is AMD's in a build for HIP: they stay in torch's file, not among a vendor's traits."""
     if device_type == "cuda":
         return "amd" if torch.version.hip else "nvidia"
     return {"xpu": "intel"}.get(device_type)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._devices.registry import locate
+from .._values import vendors
 from ..spec import ArrayType, contiguous_strides
 from ..targets.base import Device, Stream
 from . import Adopted, AdoptedKind, View
@@ -17,6 +18,8 @@ from .dtypes import name_of, numpy_dtype
 from .own import KIND as OWN
 
 __all__ = ["KIND", "adopt_offer"]
+
+_INTERFACE = "__sycl_usm_array_interface__"
 
 
 class UsmArray(Adopted):
@@ -57,7 +60,7 @@ def adopt_offer(array: Any, interface: Any) -> UsmArray:
     shape = tuple(interface["shape"])
     strides = interface.get("strides") or contiguous_strides(shape)
     address += interface.get("offset", 0) * dtype.itemsize
-    place = locate("intel", interface["syclobj"])
+    place = locate(vendors.of_array_interface(_INTERFACE), interface["syclobj"])
     type_ = ArrayType(name_of(dtype), shape, tuple(strides))
     # dpctl's own memory objects write True there for what may be written
     writable = not readonly or _root_module(array).startswith("dpctl")

@@ -11,12 +11,13 @@ from dataclasses import asdict
 from typing import Any
 
 from .. import __version__
-from .._devices import registry
+from .._devices import choice, registry
 from .._system.package import FOLDER
 from .._values import environment
 from .._values.errors import NoDeviceError
 from .._values.text import one_line, shown_url
 from .._values.types import DTYPES, DeviceInfo, ProbeReport
+from .._values.vendors import traits, vendors
 from .base import echo
 
 __all__ = ["format_bytes", "list_devices", "list_kernels", "print_info", "print_table"]
@@ -34,20 +35,9 @@ _PACKAGES = (
     "redis",
     "triton",
     "llvmlite",
-    "cuda-python",
-    "cuda-core",
-    "cuda-bindings",
-    "hip-python",
-    "rocm-bindings-hip",
-    "dpctl",
-    "pyopencl",
-    "intel-opencl-rt",
-    "intel-cmplr-lib-rt",
-    "tbb",
-    "torch",
-    "cupy-cuda12x",
-    "cupy-cuda13x",
 )
+#: Array libraries, after the packages of the vendors.
+_ARRAY_PACKAGES = ("torch", "cupy-cuda12x", "cupy-cuda13x")
 
 
 def format_bytes(count: int) -> str:
@@ -92,7 +82,7 @@ def _default(reports: Sequence[ProbeReport]) -> tuple[str | None, str | None]:
     found = [info.name for report in reports for info in report.devices]
     wish = environment.default_device()
     if wish is None:
-        best = registry.preferred(reports)
+        best = choice.preferred(reports)
         return (best.name if best else None), None
     try:
         name = registry.find_device(wish)
@@ -211,7 +201,8 @@ def _versions() -> dict[str, str]:
     from importlib.metadata import PackageNotFoundError, version
 
     versions = {}
-    for package in _PACKAGES:
+    of_vendors = (package for name in vendors() for package in traits(name).packages)
+    for package in (*_PACKAGES, *of_vendors, *_ARRAY_PACKAGES):
         try:
             versions[package] = version(package)
         except PackageNotFoundError:

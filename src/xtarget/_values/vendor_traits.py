@@ -74,6 +74,9 @@ class VendorTraits:
             refuses what the driver cannot use.
         arch_rules: on which other archs its code runs; None: on its own alone.
         array_interface: the attribute by which its arrays offer themselves to other libraries.
+            Memory that other libraries offer by it is looked up with the `Locator` of the first
+            vendor, by preference, that has the attribute.
+        packages: distributions that its driver stands on, for `xtarget info`.
     """
 
     aliases: tuple[str, ...] = ()
@@ -87,3 +90,4 @@ class VendorTraits:
     dlpack_located: bool = False
     arch_rules: ArchRules | None = None
     array_interface: str = ""
+    packages: tuple[str, ...] = ()

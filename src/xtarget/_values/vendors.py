@@ -25,6 +25,7 @@ __all__ = [
     "is_vendor",
     "later_by_preference",
     "named_only",
+    "of_array_interface",
     "of_dlpack_type",
     "package_of",
     "product",
@@ -179,6 +180,13 @@ def of_dlpack_type(device_type: int) -> str | None:
     """The vendor whose memory a DLPack device type stands for."""
     found = _dlpack_types(BUILTIN).get(device_type)
     return found or _dlpack_types(vendors()).get(device_type)
+
+
+@cache
+def of_array_interface(attribute: str) -> str:
+    """The vendor whose memory arrays with this attribute lie in: the first one, in order of
+    preference, whose own arrays offer themselves by it."""
+    return next(name for name in vendors() if traits(name).array_interface == attribute)
 
 
 def later_by_preference() -> list[str]:

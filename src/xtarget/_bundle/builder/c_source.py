@@ -23,7 +23,7 @@ from .c_binaries import C_TYPES, Binary, Data, binaries, table, takes
 __all__ = ["Emitted", "emit_c"]
 
 _TEMPLATES: Final = Path(__file__).parent / "c"
-#: Vendor and forms of binaries that a driver loads.
+#: The vendor of each template in `c`: the template calls that vendor's C API by its names.
 _DRIVERS: Final = {"cuda": "nvidia", "hip": "amd"}
 _HEADER: Final = """\
 /* {functions} kernels for {targets}, by `xtarget bundle emit-c`. Do not edit.

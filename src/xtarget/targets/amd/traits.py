@@ -46,4 +46,5 @@ TRAITS = VendorTraits(
     dlpack_stream=0,  # HIP's default stream, which is CUDA's 1
     dlpack_located=True,  # torch and CuPy may bring a HIP library of their own
     array_interface="__cuda_array_interface__",
+    packages=("hip-python", "rocm-bindings-hip"),
 )

@@ -11,4 +11,5 @@ TRAITS = VendorTraits(
     preference=100,  # what is left where there is no GPU
     default_arch="spirv64",
     dlpack_device_type=1,  # kDLCPU
+    packages=("pyopencl", "intel-opencl-rt", "intel-cmplr-lib-rt", "tbb"),
 )

@@ -22,4 +22,5 @@ TRAITS = VendorTraits(
     },
     dlpack_device_type=14,  # kDLOneAPI
     array_interface="__sycl_usm_array_interface__",
+    packages=("dpctl",),
 )

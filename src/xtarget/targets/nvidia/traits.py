@@ -39,4 +39,5 @@ TRAITS = VendorTraits(
     dlpack_stream=1,  # the legacy default stream
     arch_rules=CubinRules(),
     array_interface="__cuda_array_interface__",
+    packages=("cuda-python", "cuda-core", "cuda-bindings"),
 )
