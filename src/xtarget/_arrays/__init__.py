@@ -131,7 +131,7 @@ class ChecksCalls(Protocol):
 
 @runtime_checkable
 class TracksWrites(Protocol):
-    """A kind whose library counts what is written to its arrays."""
+    """A kind whose library counts the writes to its arrays."""
 
     def written(self, array: Any) -> None:
         """A launch writes to the array, which is the caller's."""
@@ -242,12 +242,12 @@ def is_scalar(value: Any) -> bool:
 
 
 def read_in_place(cls: type) -> Kind | None:
-    """The kind of a class whose objects need not be adopted, or are what was adopted."""
+    """The kind of a class whose objects are read directly, or are the result of `adopt`."""
     return _kinds.get(cls)
 
 
 def kind_of(array: Any) -> Kind:
-    """The kind of an array, or of what `adopt` gives for it."""
+    """The kind of an array, or of the result of `adopt` for it."""
     kind = _kinds.get(type(array))
     return _kinds[type(adopt(array))] if kind is None else kind
 

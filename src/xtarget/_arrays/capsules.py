@@ -72,7 +72,7 @@ def _code(dtype: str) -> int:
 
 
 class _Memory:
-    """Memory that NumPy shall not read, for its exporter."""
+    """Memory that NumPy must not read, for its exporter."""
 
     __slots__ = ("__array_interface__", "owner")
 

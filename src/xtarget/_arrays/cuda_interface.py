@@ -51,7 +51,7 @@ KIND = CudaInterfaceKind()
 
 
 def adopt_offer(array: Any, interface: Any) -> CudaArray:
-    """Read what an object offers.
+    """Read the interface of an object.
 
     Raises:
         ArgumentError: a masked array, a dtype that kernels do not take, no CUDA memory.

@@ -88,7 +88,7 @@ KIND = DlpackKind()
 
 
 def adopt_offer(array: Any, export: Any) -> DlpackArray:
-    """Read what an array exports. The capsule keeps its memory, which may be a copy.
+    """Read the capsule of an array. The capsule keeps the memory alive, which may be a copy.
 
     Raises:
         ArgumentError: a dtype, a layout or a device that kernels cannot use.

@@ -89,7 +89,7 @@ def host_view(address: int, type: ArrayType, owner: Any) -> np.ndarray[Any, Any]
 
 
 class HostKind:
-    """NumPy arrays, and what offers NumPy's `__array_interface__`."""
+    """NumPy arrays, and objects with NumPy's `__array_interface__`."""
 
     name = "NumPy"
     tracks_streams = False

@@ -50,7 +50,7 @@ KIND = UsmKind()
 
 
 def adopt_offer(array: Any, interface: Any) -> UsmArray:
-    """Read what a USM array offers.
+    """Read the interface of a USM array.
 
     Raises:
         XTargetError: a dtype that kernels do not take, or memory of an unknown device.

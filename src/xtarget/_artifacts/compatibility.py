@@ -1,5 +1,5 @@
-"""Whether code that was made for one target runs on another one, by the vendor's own rules
-(`VendorTraits.arch_rules`). Code runs on its own arch alone where a vendor has none."""
+"""Decide if code for one target runs on another one, by the vendor's own rules
+(`VendorTraits.arch_rules`). Without rules, code runs on its own arch alone."""
 
 from __future__ import annotations
 
@@ -47,6 +47,6 @@ def portable_fit(made: Target, oldest: str | None, here: Target) -> str | None:
 
 
 def describe(made: Target, specific: bool, oldest: str | None) -> str:
-    """Where a variant runs, for people."""
+    """Describe the targets on which a variant runs."""
     rules = traits(made.vendor).arch_rules
     return f"{made.arch} alone" if rules is None else rules.describe(made.arch, specific, oldest)

@@ -122,7 +122,8 @@ class Place:
 
 
 def file_name(kernel: str) -> str:
-    """The kernel's name where every file system takes it, a digest of it where not."""
+    """The kernel's name as part of a file name; a digest of it, if file systems do not take the
+    name."""
     if kernel.isascii() and kernel.isidentifier() and len(kernel) <= 80:
         return kernel
     return "k" + hashlib.sha256(kernel.encode("utf-8", "surrogatepass")).hexdigest()[:32]
@@ -130,7 +131,7 @@ def file_name(kernel: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A whole entry: the text of its mark, what the mark says, and its files by suffix."""
+    """A complete entry: the text of its mark, the fields of the mark, and its files by suffix."""
 
     mark: bytes
     body: Mapping[str, Any]
@@ -151,7 +152,7 @@ class Entry:
 
 
 def artifact_fields(a: Artifact) -> tuple[dict[str, bytes], dict[str, Any]]:
-    """An artifact's files, and the rest of it for the mark. Texts that are kept with it (PTX) get
+    """Split an artifact into its files and the fields of the mark. Texts that are kept (PTX) get
     files of their own."""
     files = {a.format: a.binary, **{name: text.encode() for name, text in a.texts.items()}}
     return files, describe(a)
@@ -229,7 +230,8 @@ def is_c_name(value: object) -> bool:
 
 
 def _flat(value: Any) -> dict[str, Any]:
-    """As `asdict`, which takes eight times as long, for what holds no other dataclass."""
+    """The same as `asdict`, for classes without dataclasses inside; `asdict` takes eight times as
+    long."""
     return {name: getattr(value, name) for name in value.__slots__}
 
 

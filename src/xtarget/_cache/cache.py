@@ -165,7 +165,7 @@ class Cache:
         self._keep(Place(target, kernel, key, "native"), binary, {})
 
     def get_section(self, target: Target, key: str) -> tuple[dict[str, object], bytes] | None:
-        """A bundle's part for one target: what is said of it, and its bytes."""
+        """A bundle's part for one target: its description and its bytes."""
         found = self.look(Place(target, "bundle", key, "section"))
         if isinstance(found, str):
             return None

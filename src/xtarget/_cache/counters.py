@@ -1,4 +1,4 @@
-"""Counting what the cache does; `stats` says what is counted."""
+"""Count the cache's operations; `stats` lists the counters."""
 
 from __future__ import annotations
 

@@ -70,7 +70,8 @@ def lock_path(base: Path, stem: str) -> Path:
 
 
 def writers_path(base: Path) -> Path:
-    """The lock that writers share, and that who removes entries has alone for a slice."""
+    """The lock that writers share. A process that removes entries holds it alone, for a slice of
+    time."""
     return base / ".locks" / "writers"
 
 
@@ -156,8 +157,9 @@ def wait_for_sweeper(base: Path) -> bool:
 
 
 def remove_leftovers(base: Path, held: lock.Held) -> list[str]:
-    """Remove what killed processes left below a folder: temporary files, files of entries that
-    have no mark, locks' files. What living ones are about stays: they hold locks on it.
+    """Remove the leftovers of killed processes below a folder: temporary files, files of entries
+    without a mark, lock files. The files of running processes stay, because these hold locks on
+    them.
 
     Returns:
         the names of what was removed.
@@ -179,9 +181,9 @@ def remove_leftovers(base: Path, held: lock.Held) -> list[str]:
 
 
 def remove_orphans(base: Path, folder: Path, stem: str) -> list[str]:
-    """Remove an entry's files when there is no mark and nobody is about to write one: a writer has
-    the entry's lock, or shares the writers', and makes the mark's temporary file first.
-    """
+    """Remove the files of an entry that has no mark, unless a process is about to write the mark.
+    Such a writer has the entry's lock, or shares the writers' lock, and makes the mark's temporary
+    file first."""
     removed: list[str] = []
     with (
         lock.try_hold(lock_path(base, stem)) as mine,

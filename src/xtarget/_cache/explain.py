@@ -1,4 +1,4 @@
-"""Report what the cache holds, and why it lacks an entry, for the command line."""
+"""Report the content of the cache, and why an entry is missing, for the command line."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ class Chosen:
 
 
 def entries(store: Store, chosen: Chosen) -> Iterator[tuple[Found, dict[str, Any]]]:
-    """The entries of a folder: what the file system says, and what is shown of each. No file is
-    opened; the names say enough."""
+    """The entries of a folder, each with the fields that are shown of it. The names contain these,
+    so no file is opened."""
     now = time.time_ns()
     for found in scan(store.base):
         if not found.stamp:
@@ -92,7 +92,7 @@ def entries(store: Store, chosen: Chosen) -> Iterator[tuple[Found, dict[str, Any
 
 
 def totals(cache: Cache) -> dict[str, Any]:
-    """Entries and bytes of the user's own folder by target, and of what is aside."""
+    """Entries and bytes by target of the user's own folder, and those in quarantine."""
     settings = cache.settings
     by_target: dict[str, dict[str, int]] = {}
     for _, shown in entries(cache.own, Chosen()):
@@ -187,7 +187,7 @@ def _inode(path: Path) -> int | None:
 
 
 def _fault_of(reader: Store, mark: Path) -> str | None:
-    """Say what is wrong with an entry; None if it is whole."""
+    """Describe the fault of an entry; None if it is intact."""
     try:
         body = reader.body(mark)
         place = Place(
@@ -212,8 +212,8 @@ def bodies(store: Store, chosen: Chosen) -> Iterator[dict[str, Any]]:
 
 
 def prune(cache: Cache, max_bytes: int | None, chosen: Chosen) -> dict[str, int]:
-    """Remove what is chosen, then the least recently used entries until the cap is kept. Entries in
-    use stay."""
+    """Remove the chosen entries, then the least recently used ones until the rest is below the cap.
+    Entries in use stay."""
     base, removed, freed = cache.own.base, 0, 0
     if not chosen.all:
         removed, freed = evict.remove_all(base, [found for found, _ in entries(cache.own, chosen)])
@@ -230,8 +230,8 @@ def prune(cache: Cache, max_bytes: int | None, chosen: Chosen) -> dict[str, int]
 
 
 def clear(cache: Cache, chosen: Chosen) -> dict[str, int]:
-    """Remove what is chosen; without a choice everything, quarantine included. Entries in use stay
-    and are counted in `left`."""
+    """Remove the chosen entries; without a choice all of them, those in quarantine included.
+    Entries in use stay and are counted in `left`."""
     base = cache.own.base
     there = [found for found, _ in entries(cache.own, chosen)]
     removed, freed = evict.remove_all(base, there)

@@ -1,4 +1,4 @@
-"""The stores that a remote cache can be: Redis, HTTP, and what fsspec reaches.
+"""Access to the stores that a remote cache can use: Redis, HTTP, and those that fsspec supports.
 
 Each call ends within a time limit, and takes no more bytes than a blob may have.
 """
@@ -59,9 +59,8 @@ def _all_of(read: Callable[[int], bytes], seconds: float) -> bytes:
 
 
 class _Bounded:
-    """A socket that reads no more for one command than an entry has, and no longer than allowed:
-    redis-py reads what the server announces, however much that is.
-    """
+    """A socket with limits on the bytes and the time of one command. redis-py reads as many bytes
+    as the server announces, without a limit."""
 
     def __init__(self, socket: Any, seconds: float) -> None:
         self._socket = socket

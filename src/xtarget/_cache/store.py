@@ -224,8 +224,8 @@ class Store:
         return None
 
     def bodies(self, place: Place) -> Iterator[tuple[Path, dict[str, Any]]]:
-        """The marks of a kernel's entries and what they say, in order of name; unreadable ones left
-        out."""
+        """The marks of a kernel's entries and their contents, in order of name. Unreadable ones are
+        left out."""
         try:
             names = sorted(
                 name
@@ -313,7 +313,7 @@ class Store:
         return True
 
     def _tidy(self, folder: Path) -> None:
-        """Remove what killed writers left in a folder, at the first write there."""
+        """Remove the leftovers of killed writers from a folder, at the first write there."""
         from . import evict
 
         if folder in self._tidied:

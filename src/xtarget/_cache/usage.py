@@ -33,7 +33,7 @@ class Usage:
         self._total = 0
 
     def add(self, nbytes: int) -> tuple[int, int]:
-        """Note what is going to be written.
+        """Note the size of a coming write.
 
         Returns:
             the sum of all notes, and which generation of notes this is: a sweep begins a new one.

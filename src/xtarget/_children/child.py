@@ -76,7 +76,8 @@ class Child:
         return process.pid if process is not None and process.poll() is None else None
 
     def start(self) -> int:
-        """Start the child if there is none; it loads what it needs while the caller goes on.
+        """Start the child if it does not run. The caller continues while the child loads its
+        modules.
 
         Returns:
             its process id.
@@ -144,7 +145,7 @@ class Child:
         alarm: float | None = None,
         on_note: Callable[[dict[str, Any]], None] | None = None,
     ) -> Frame:
-        """Return the answer to what `send` has sent; the arguments are those of `ask`.
+        """Return the answer to the last `send`. The arguments are those of `ask`.
 
         Raises:
             ChildLostError.
@@ -204,7 +205,7 @@ class Child:
             self._unsent = memoryview(b"")  # the other pipe tells the rest
 
     def end(self, *, kill: bool = False) -> str:
-        """End the child, and give what it wrote to its standard error.
+        """End the child, and return its standard error.
 
         Args:
             kill: end it and what it started at once. Else it ends when its standard input does.
@@ -240,7 +241,7 @@ class Child:
                         stream.close()
 
     def log(self) -> str:
-        """Return what the child wrote to its standard error since the last call."""
+        """Return the text that the child has written to its standard error since the last call."""
         if self._log is None:
             return ""
         size = self._log.seek(0, os.SEEK_END)

@@ -61,9 +61,8 @@ def unpack(data: bytearray) -> Frame | None:
 
 
 def read_frame() -> Frame:
-    """Read the next frame of standard input, unbuffered, so that `poll` sees what is left. At the
-    end of input the parent is gone, and with it the reason to go on: the process exits.
-    """
+    """Read the next frame of standard input, unbuffered, so that `poll` sees the remaining bytes.
+    At the end of input the parent has ended, so the process exits."""
     header, lengths = _unpack_header(_read(_LENGTH.unpack(_read(_LENGTH.size))[0]))
     return header, [_read(length) for length in lengths]
 

@@ -168,7 +168,7 @@ class Patience:
         return _Used(busy, sum(self._ready.values()) / 1e9)
 
     def _busy_family(self, place: Path) -> float:
-        """Of a process and of all that came of it, wherever their sessions are."""
+        """Processor time of a process and all its descendants, in whatever session they are."""
         busy = _busy(place)
         for task in (place / "task").iterdir():
             try:

@@ -1,4 +1,4 @@
-"""The child's side: what a process does that exists to answer its parent."""
+"""The child's side of the protocol: the loop that answers the parent's requests."""
 
 from __future__ import annotations
 

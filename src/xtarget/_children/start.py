@@ -89,7 +89,7 @@ def start(
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
-    """End a child of `start` and what it started."""
+    """End a child of `start`, and the processes that it started."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
 
@@ -118,7 +118,7 @@ def environment() -> dict[str, str]:
 
 
 def begin(module: str) -> None:
-    """In the child: undo what a process inherits of its parent's signals, and run the module."""
+    """In the child: restore the signals that it inherited from its parent, then run the module."""
     # LLVM's worker has to see the ends of its own children, and limits end a child by their signals
     for number in (signal.SIGCHLD, signal.SIGALRM, signal.SIGPROF):
         signal.signal(number, signal.SIG_DFL)

@@ -1,4 +1,4 @@
-"""Probe a vendor in a child process: its library may block, crash or print, and none of it shows.
+"""Probe a vendor in a child process, because its library may block, crash or print.
 
 A slow library may still have devices. So its limit counts seconds of processor time, it gets a
 second try, and its answer is not kept (`Answer.late`).

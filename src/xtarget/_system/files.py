@@ -105,7 +105,8 @@ def read_regular(path: Path, most: int) -> bytes:
 
 
 def close(descriptor: int, *, locked: bool = False) -> None:
-    """Close what was only read or locked: whatever that answers, it is closed.
+    """Close a descriptor that was only read or locked. An error of `close` is ignored: the
+    descriptor is closed all the same.
 
     Args:
         locked: give the lock back first: a child that was forked meanwhile has the file open too.
@@ -206,7 +207,7 @@ def held_by_name(descriptor: int, path: Path) -> bool:
 def write(
     path: Path, data: bytes, *, shared: bool = False, made: int = 0o600, mode: int | None = None
 ) -> None:
-    """Write a file so that a reader sees all of it or nothing, also after a power loss.
+    """Write a file so that a reader sees either all of it or nothing, also after a power loss.
 
     Args:
         shared: for every user, whatever the umask.
@@ -357,7 +358,7 @@ def make_folders(root: Path, names: tuple[str, ...], *, shared: bool = False) ->
 
 
 def check_folders(root: Path, names: tuple[str, ...]) -> None:
-    """That nobody else could have put an entry there.
+    """Check that no other user could have put an entry there.
 
     Raises:
         OSError: the folder does not exist, or cannot be read.
@@ -380,8 +381,8 @@ def check_folders(root: Path, names: tuple[str, ...]) -> None:
 
 
 def check_owner(status: os.stat_result, what: str) -> None:
-    """That nobody else could have written an open file: a folder that is the user's alone now may
-    have been another's before.
+    """Check that no other user could have written an open file. A folder that belongs to the user
+    alone now may have belonged to another user before.
 
     Raises:
         FolderError: somebody could.

@@ -60,8 +60,8 @@ INTERRUPTED: Final = (
 
 
 def check_imported() -> None:
-    """Refuse to go on within an unfinished import of this thread: what it runs is a signal handler
-    or a finalizer, which sees half a module, and would take a vendor for absent.
+    """Refuse to continue inside an unfinished import of this thread. The caller is then a signal
+    handler or a finalizer, sees a half-loaded module, and would report a vendor as absent.
 
     Raises:
         DriverError: there is such an import, of ours or of what we stand on.

@@ -1,4 +1,4 @@
-"""The life of this process: what is done around a fork, and at its end.
+"""Actions at a fork of this process, and at its end.
 
 Python keeps both lists, and calls each action even if another one raises. In a forked child the
 actions run in the order in which they were given. At exit, and before a fork, the last one is

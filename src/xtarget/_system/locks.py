@@ -1,4 +1,4 @@
-"""Locks for what all threads of a process share.
+"""Locks for objects that all threads of a process share.
 
 Python runs signal handlers, and the collector runs `__del__`, between any two steps of a thread,
 also while it holds a lock. So the thread that holds one of these may take it again. In the child of
@@ -32,7 +32,7 @@ class Lock(_ReentrantLock):  # type: ignore[misc]
 
     @property
     def mine(self) -> bool:
-        """This thread holds it: what it calls now is called by a signal handler or a finalizer."""
+        """True if this thread holds the lock; its caller is a signal handler or a finalizer."""
         return bool(self._is_owned())
 
     def renew(self) -> None:

@@ -28,7 +28,7 @@ _KINDS: Final = (
 
 
 def check_output(path: Path) -> None:
-    """That a file can be written there; makes the folder it goes to.
+    """Check that a file can be written there. Makes the folder.
 
     Raises:
         XTargetError: it cannot; said before any work is done.
@@ -41,7 +41,7 @@ def check_output(path: Path) -> None:
 
 
 def write_output(path: Path, data: bytes) -> None:
-    """Write a file that a user named; what killed writers of it left beside it goes.
+    """Write a file that a user named, and remove the leftovers of killed writers beside it.
 
     Raises:
         XTargetError: it cannot be written; what was there is unchanged.

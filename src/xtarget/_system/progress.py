@@ -1,4 +1,4 @@
-"""A line for a person who waits: what takes long, on the terminal of the command line."""
+"""Report slow steps in a line on the terminal of the command line."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""Room for temporary files and for what other packages write, on machines where the usual places
-cannot be written: containers with a read-only root, users without a home.
-"""
+"""Places for temporary files, and for files of other packages, on machines where the usual places
+are read-only: containers with a read-only root, users without a home."""
 
 from __future__ import annotations
 
@@ -69,8 +68,9 @@ def cache_of(package: str, usual: str | os.PathLike[str]) -> str | None:
 
 
 class Folder:
-    """A temporary folder of this process: removed by `close`, when it is dropped, and at exit; what
-    a process leaves that is killed, by the next one of the same user that makes such a folder.
+    """A temporary folder of this process. `close` removes it, as does dropping the object and the
+    end of the process. If the process is killed, the next process of the same user that makes such
+    a folder removes it.
 
     The owner holds a lock on it (`flock`), which ends with the process however that ends, and is
     seen across containers that share the folder.

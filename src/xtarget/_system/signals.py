@@ -44,7 +44,7 @@ _before: tuple[bytes, Any] = b"", None
 
 @contextlib.contextmanager
 def handler_kept() -> Iterator[None]:
-    """Have SIGUSR1 do after this what it did before.
+    """Restore the handler of SIGUSR1 afterwards.
 
     Libraries with an LLVM in them (Triton, OpenCL run times) take a dozen signals for themselves,
     and pass on all of them but this one (llvm/lib/Support/Unix/Signals.inc, InfoSignalHandler).

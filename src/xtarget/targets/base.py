@@ -1,4 +1,4 @@
-"""The contract between the shared code and a vendor: what a vendor's driver and compiler offer.
+"""The contract between shared code and a vendor: the protocols of its driver, compiler and objects.
 
 Arguments were checked above this line; a vendor reports only what a caller could not foresee.
 Errors are those of `xtarget._values.errors`, made in the vendor's one `check()`.
@@ -78,10 +78,11 @@ class Compiler(Protocol):
 
 @runtime_checkable
 class Settles(Protocol):
-    """A compiler that can tell whether this process compiles with what `fingerprint` says."""
+    """A compiler that can tell if this process compiles with the tool chain of `fingerprint`."""
 
     def unsettled(self) -> str:
-        """Return why it may compile with something else, as the rest of a sentence; else empty."""
+        """Return why it may compile with another tool chain, as the end of a sentence; empty if it
+        does not."""
         ...
 
 
@@ -222,8 +223,8 @@ class Device(Protocol):
         ...
 
     def load(self, artifact: Artifact, native: bytes | None = None) -> Module:
-        """Load an artifact; `native` is what `Module.native` gave for the same artifact and
-        `native_key`. A native binary that the run time refuses is ignored, not an error.
+        """Load an artifact. `native` is the result of `Module.native` for the same artifact and
+        `native_key`. A native binary that the run time refuses is ignored; it is not an error.
 
         Raises:
             LoadError: the bytes are not what the artifact says, or the run time refuses them.
@@ -280,7 +281,7 @@ class Driver(Protocol):
 
 @runtime_checkable
 class NamesDevices(Protocol):
-    """A driver whose devices have words in place of numbers (`emu:gfx942`)."""
+    """A driver whose devices have names in place of numbers (`emu:gfx942`)."""
 
     def names(self) -> Sequence[str]:
         """Return the part after the vendor of each device's name, by ordinal."""
@@ -289,7 +290,7 @@ class NamesDevices(Protocol):
 
 @runtime_checkable
 class KnowsAbsence(Protocol):
-    """A driver that can often say at once that it has no device."""
+    """A driver that can often tell at once that it has no device."""
 
     def absent(self) -> str | None:
         """Return why there cannot be a device (no device node, no binding), within a millisecond
@@ -329,8 +330,8 @@ class Capturable(Protocol):
     """A stream whose work can be captured into a graph."""
 
     def capturing(self) -> bool:
-        """Return whether the stream's work is being captured. If so, it must not wait for work that
-        is not captured, and nothing else may wait for it."""
+        """Return if the stream's work is being captured. The stream must then not wait for work
+        outside of the capture, and such work must not wait for the stream."""
         ...
 
 
@@ -349,7 +350,8 @@ class Stays(Protocol):
 
     @property
     def stays(self) -> bool:
-        """A graph may hold its code, which therefore stays loaded when the function is dropped."""
+        """True if a graph may hold its code. The code then stays loaded when the function is
+        dropped."""
         ...
 
 
@@ -358,8 +360,8 @@ class Fills(Protocol):
     """A buffer whose device sets memory by itself."""
 
     def fill(self, pattern: bytes, stream: Stream) -> None:
-        """Repeat a pattern of 1, 2, 4 or 8 bytes over all of the buffer, a multiple of it, in order
-        on `stream`."""
+        """Repeat a pattern of 1, 2, 4 or 8 bytes over the whole buffer, in order on `stream`. The
+        size of the buffer is a multiple of the pattern's."""
         ...
 
 
@@ -381,14 +383,15 @@ class Locator(Protocol):
 
 @runtime_checkable
 class VendorPackage(Protocol):
-    """The module of a vendor: each function imports what it needs when it is called."""
+    """The module of a vendor. Each function imports its modules when it is called."""
 
     def create_driver(self) -> Driver: ...
 
     def create_compiler(self) -> Compiler: ...
 
     def vendor_traits(self) -> VendorTraits:
-        """What shared code knows without driver and compiler. Optional: there are defaults."""
+        """The facts that shared code needs before driver and compiler. Optional: there are
+        defaults."""
         ...
 
 

@@ -25,7 +25,7 @@ _OPTIONAL = {
 
 
 def check_capabilities(binary: bytes, options: Mapping[str, bool], ttir: Callable[[], Any]) -> None:
-    """Refuse a module that wants what the options exclude.
+    """Refuse a module that uses capabilities which the options exclude.
 
     Args:
         binary: SPIR-V.

@@ -30,7 +30,7 @@ _DOTS = ("tt.dot", "tt.dot_scaled")
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What decides how many threads a kernel gets.
+    """The facts that decide the number of threads of a block.
 
     Attributes:
         largest: elements of the largest tensor.

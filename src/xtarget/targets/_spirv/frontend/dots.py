@@ -176,7 +176,7 @@ class _Writer(Editor):
 
     @property
     def _policy(self) -> tuple[Any, ...]:
-        """How caches treat an access: as they like."""
+        """The cache policy of an access: none."""
         if self.has_cache_policies:
             return (self.get_cache_policy("none", "evict_normal"),)
         from triton._C.libtriton import ir
@@ -352,9 +352,8 @@ def _loop(write: _Writer, dot: Dot, tile: Tile, loops: Loops) -> Any:
 
 
 def _in_layout(write: _Writer, dot: Dot, layout: Layout) -> Operand:
-    """The sum before the dot, in another layout: with that of the dot, each thread has a square,
-    and a CPU's JIT cannot store in one piece what a row of threads has.
-    """
+    """The sum before the dot, in another layout. In the layout of the dot each thread has a square,
+    and a CPU's JIT cannot store a square in one piece; it can store a thread's row."""
     type_ = replace(dot.c.type, layout=layout)
     to = write.like(type_, type_.element)
     return Operand(write.create_convert_layout(to, dot.c.value), type_)

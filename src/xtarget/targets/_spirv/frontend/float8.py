@@ -20,9 +20,8 @@ _LARGEST = 0x3F00
 def convert_fp8e4b15(
     value: Any, to: Any, fp_downcast_rounding: Any = None, _semantic: Any = None
 ) -> Any:
-    """To or from fp8e4b15, as NVIDIA's back end does it: cut to fp16, then to nearest, ties away
-    from zero; what is larger than 1.75 becomes 1.75.
-    """
+    """Convert to or from fp8e4b15 as NVIDIA's back end does: through fp16, to nearest, ties away
+    from zero. Values above 1.75 become 1.75."""
     s = _semantic
     if value.type.scalar.is_fp8e4b15():
         bits = value.to(core.uint8, bitcast=True, _semantic=s).to(core.uint16, _semantic=s)

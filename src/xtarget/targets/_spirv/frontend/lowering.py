@@ -44,7 +44,7 @@ _OPERAND_BYTES = "ttg.operand-bytes"
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """A kernel as LLVM IR of AMD's flavour, and what the lowering decided about it.
+    """A kernel as LLVM IR for AMD's target, and the decisions of the lowering.
 
     Attributes:
         text: LLVM IR.

@@ -1,4 +1,4 @@
-"""The options of the back end: what they mean and which values they may have."""
+"""The options of the back end: their meaning and their valid values."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class OptionError(ValueError, AssertionError):
 
 @dataclass(frozen=True)
 class Options:
-    """Options of one compilation. Those after `pointers` are what Triton's front end asks of any
-    back end.
+    """Options of one compilation. Triton's front end expects those after `pointers` of every back
+    end.
 
     Attributes:
         warp_size: threads of a warp, the sub-group size in SPIR-V's words.

@@ -42,7 +42,7 @@ def _described(number: str, module: Module) -> str:
 
 
 def _field(node: str, name: str) -> str:
-    """The value of a field of a metadata node; empty where the node does not have it."""
+    """The value of a field of a metadata node; empty if the node lacks the field."""
     inside = node.partition("(")[2]
     rest = f", {inside}".partition(f", {name}: ")[2]
     if rest.startswith('"'):

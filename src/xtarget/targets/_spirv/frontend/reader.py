@@ -1,4 +1,4 @@
-"""Reader of the text of Triton's IR, for what Triton's bindings do not tell or cannot change.
+"""Reader of the text of Triton's IR, for facts that Triton's bindings do not give.
 
 MLIR prints each operation on a line of its own; an operation with regions goes on up to the line
 that closes the last of them. `read` makes a `Statement` of each operation, with its tokens and the
@@ -79,8 +79,8 @@ def attribute(words: Sequence[Token], name: str) -> str:
 
 
 def function_named(text: str, name: str, symbol: str) -> Statement:
-    """The operation that defines a function, of a module as printed; what comes behind it may have
-    any form.
+    """The operation that defines a function, in the text of a module. The text after it is not
+    read.
 
     Args:
         name: of the operation.
@@ -173,7 +173,7 @@ def _pop(open_: list[Statement], line: str, number: int) -> Statement:
 
 
 def _depth(words: tuple[Token, ...]) -> int:
-    """How many more braces a line opens than it closes."""
+    """The number of braces that a line opens, less those that it closes."""
     return sum((token.text == "{") - (token.text == "}") for token in words)
 
 

@@ -21,7 +21,7 @@ __all__ = ["is_known", "is_replicated", "order_stores"]
 
 
 def order_stores(module: Any) -> None:
-    """Put barriers about what one of several threads writes for all.
+    """Put barriers around stores that one of several threads does for all.
 
     Args:
         module: Triton's GPU IR, with layouts. It is changed in place.
@@ -47,7 +47,7 @@ def order_stores(module: Any) -> None:
 
 
 def is_known(name: str) -> bool:
-    """Is it known what an operation does to memory?"""
+    """Return True if the effect of an operation on memory is known."""
     return name in WRITES or name in HARMLESS or name.partition(".")[0] in HARMLESS_DIALECTS
 
 

@@ -100,11 +100,11 @@ class Editor:
         return getattr(self.builder, name)
 
     def go_after(self, operation: Operation) -> None:
-        """What is built next comes behind an operation, and has its location."""
+        """Place the next operations after this one, with its location."""
         self.builder.set_insertion_point_after(operation.handle)
 
     def go_before(self, operation: Operation) -> None:
-        """What is built next comes before an operation, and has its location."""
+        """Place the next operations before this one, with its location."""
         self.builder.set_insertion_point_after(operation.handle)
         location = self.builder.get_loc()
         if operation.before is not None:

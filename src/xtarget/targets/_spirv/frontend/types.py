@@ -27,7 +27,7 @@ _DIMENSIONS = re.compile(r"((?:\d+x)*)")
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How the elements of a tensor are distributed over the threads of a block.
+    """The distribution of a tensor's elements over the threads of a block.
 
     Attributes:
         kind: `ttg.blocked`, `ttg.slice`, `ttg.dot_op`...
@@ -38,7 +38,7 @@ class Layout:
     parameters: tuple[tuple[str, Attribute], ...]
 
     def __getitem__(self, name: str) -> Any:
-        """The value of a parameter; KeyError if the layout does not have it."""
+        """The value of a parameter; KeyError if the layout lacks it."""
         return dict(self.parameters)[name]
 
     @property
@@ -62,7 +62,7 @@ class Type:
 
     @property
     def scalar(self) -> str:
-        """The element type; behind a pointer, what it points to."""
+        """The element type; for a pointer, the type that it points to."""
         if not self.element.startswith("!tt.ptr<"):
             return self.element
         return self.element.removeprefix("!tt.ptr<").removesuffix(">").partition(",")[0]

@@ -1,4 +1,4 @@
-"""Definitions, in LLVM IR, of what a kernel calls and OpenCL does not have.
+"""Definitions, in LLVM IR, of the functions that a kernel calls and OpenCL lacks.
 
 Intrinsics that SPIR-V lacks were renamed from `llvm.…` to `xt.…`, so they are plain functions; here
 they and AMD's device library are defined through OpenCL's built-in functions, and linked. A family

@@ -198,7 +198,7 @@ def _split(*names: str) -> str:
 
 
 def _sum(x: str, y: str, total: str, rest: str) -> str:
-    """Knuth's sum of two numbers, and exactly what it lost."""
+    """Knuth's sum of two numbers, with its exact rounding error."""
     t = total
     return f"""{t} = fadd double {x}, {y}
         {t}.y = fsub double {t}, {x}

@@ -54,9 +54,8 @@ declare i32 @llvm.amdgcn.workitem.id.x()
 
 
 def warm_up() -> None:
-    """Load and initialise LLVM before the first request needs it, and what else is made once: the
-    tables of its passes, our patterns. It emits nothing: that would leave state behind.
-    """
+    """Load and initialise LLVM before the first request, with the tables of its passes and our
+    patterns. It emits nothing, because that would leave state behind."""
     prepare(EXAMPLE, b"", "example", Layout(num_warps=1, warp_size=16, shared_bytes=0))
 
 
@@ -134,7 +133,7 @@ def _vectorized(module: Any, entry: str) -> Any:
 
 
 def emit(text: str) -> bytes:
-    """Return SPIR-V of what `prepare` returned. LLVM ends the process where it fails."""
+    """Return SPIR-V for the result of `prepare`. LLVM ends the process if it fails."""
     if CLOCK in text:
         llvm.set_option("", "--spirv-ext=+SPV_KHR_shader_clock")
     # optimising again here would take four fifths of the time, and make the modules larger

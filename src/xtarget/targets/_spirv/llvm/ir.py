@@ -145,7 +145,7 @@ class Block:
     code: list[Instruction] = field(default_factory=list)
 
     def phis(self) -> int:
-        """How many phis it begins with."""
+        """The number of phis at the start of the block."""
         return next((n for n, one in enumerate(self.code) if one.op != "phi"), len(self.code))
 
 

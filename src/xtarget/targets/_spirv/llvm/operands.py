@@ -309,7 +309,7 @@ def read_parameters(head: str) -> list[Parameter]:
 
 
 def parameters_end(head: str) -> int:
-    """Where the parenthesis is that closes a function's parameters."""
+    """The place of the parenthesis that closes a function's parameters."""
     symbol = SYMBOL.search(head)
     if symbol is None:
         raise IRError("a function in an unknown form", head)

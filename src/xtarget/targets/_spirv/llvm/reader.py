@@ -40,7 +40,7 @@ _LINES = {"declare": "declare", "attributes": "attributes", "target": "target",
 
 
 def read(text: str, entry: str = "", layout: Layout | None = None) -> Module:
-    """The module of a text, with what is known of its kernel.
+    """Read the module of a text.
 
     Raises:
         IRError: a line is not known, or a function does not end.

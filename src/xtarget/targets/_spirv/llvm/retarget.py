@@ -1,4 +1,4 @@
-"""LLVM IR of AMD's flavour as LLVM IR for SPIR-V: what holds for the module as a whole.
+"""Turn LLVM IR for AMD's target into LLVM IR for SPIR-V: the parts that concern the whole module.
 
 What a function call can express is not rewritten here but linked (see `library`).
 """
@@ -28,7 +28,7 @@ _STREAMING, _NOT_HOISTED = 2, 3
 
 
 def strip_target(module: Module) -> None:
-    """Remove what speaks of AMD or of debugging, and give shared memory its size."""
+    """Remove attributes and metadata of AMD and of debugging, and set the size of shared memory."""
     # `word_accesses` reads whole words
     size = max(-(-module.layout.all_shared_bytes // 4) * 4, 16)
     loops = _loops_not_hoisted_from(module)

@@ -1,4 +1,4 @@
-"""What the passes over LLVM IR know of a kernel, and what they say of it."""
+"""The input of the passes over LLVM IR (facts of the kernel), and their result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What LLVM IR is made of: opcodes, types, operands; and the error of the reader."""
+"""The elements of LLVM IR: opcodes, types, operands; and the error of the reader."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class IRError(Exception):
 
 
 class Type(str):
-    """A type, which is its text, and what it is made of. `type_named` makes them."""
+    """A type: its text, and its parts. `type_named` makes them."""
 
     __slots__ = ("element", "length", "space")
 

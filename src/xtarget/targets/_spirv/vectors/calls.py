@@ -1,4 +1,4 @@
-"""Calls in vectors: built-in functions of vectors, and what lanes exchange."""
+"""Calls in vectors: built-in functions of vectors, and exchange between lanes."""
 
 from __future__ import annotations
 

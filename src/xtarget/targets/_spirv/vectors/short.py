@@ -1,4 +1,4 @@
-"""Vectors of one lane, taken apart, for `vectors`, which makes vectors of what all lanes have.
+"""Take vectors of one lane apart, because `vectors` makes vectors of the values of all lanes.
 
 Where Triton brings values from one layout to another through shared memory, a lane stores or loads
 several at once.

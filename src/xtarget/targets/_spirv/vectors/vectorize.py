@@ -103,7 +103,7 @@ class _Kernel:
         self._joined: dict[tuple[str, str], str] = {}
 
     def write(self) -> tuple[list[str], list[str]]:
-        """The lines between the braces, and declarations of what they call."""
+        """The lines between the braces, and the declarations of called functions."""
         inside = {label for region in self._regions for label in region.blocks}
         heads = {region.head: region for region in self._regions}
         joins: dict[str, list[Region]] = {}

@@ -34,7 +34,7 @@ def _startable() -> Iterator[None]:
 
 
 class UnsupportedCodeError(CompileError):
-    """A kernel uses what SPIR-V does not have.
+    """A kernel uses an operation that SPIR-V lacks.
 
     Args:
         what: is used.
@@ -73,7 +73,7 @@ class Worker:
         self._child = Child(_MODULE)
 
     def prepare(self, text: str, bitcode: bytes, entry: str, layout: Layout) -> tuple[str, Entry]:
-        """`codegen.prepare`: LLVM IR for SPIR-V, and what became of the kernel's entry.
+        """`codegen.prepare`: LLVM IR for SPIR-V, and the facts of the kernel's entry.
 
         Raises:
             CompileError: something has no counterpart in SPIR-V, or LLVM failed.

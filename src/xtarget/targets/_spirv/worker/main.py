@@ -94,7 +94,7 @@ def _serve(header: dict[str, Any], parts: list[bytes]) -> bytes:
 
 
 def _collect(source: int, deadline: float) -> tuple[bytes, bool]:
-    """Return what the fork wrote, and whether it took too long or the parent went away."""
+    """Return the output of the fork, and whether it took too long or the parent has ended."""
     watch = select.poll()
     watch.register(source, select.POLLIN)
     watch.register(0, 0)  # asks for nothing but the end of the pipe, which is always told
