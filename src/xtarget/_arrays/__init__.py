@@ -92,7 +92,7 @@ class Kind(Protocol):
         ...
 
     def view(self, array: Any) -> View:
-        """All of it.
+        """Read address, layout and device of an array.
 
         Raises:
             ArgumentError: an array that kernels cannot use (sparse, complex, on an unknown device).
@@ -163,7 +163,7 @@ class FinishesOutputs(Protocol):
     """A kind whose library can only take arrays in: outputs are made as arrays of another kind."""
 
     def finish(self, array: Any, like: Any) -> Any:
-        """Make of an output what the library of the argument `like` calls an array."""
+        """Turn an output into an array of the library of the argument `like`."""
         ...
 
 
@@ -177,7 +177,7 @@ class KeepsMemory(Protocol):
 
 
 class Adopted:
-    """An object of another library, read once. Each kind has a class of these for itself.
+    """An object of another library that was read once. Each kind has its own subclass.
 
     Attributes:
         array: the caller's object.
@@ -253,7 +253,7 @@ def kind_of(array: Any) -> Kind:
 
 
 def view_of(array: Any) -> View:
-    """All about an array of any library, for whoever reads it once.
+    """Read an array of any library once.
 
     Raises:
         ArgumentError: it is not an array, or kernels cannot use it.
@@ -323,7 +323,7 @@ def _by_protocol(array: Any, cls: type) -> Any:
 
 
 def _refusal(array: Any, protocol: str, error: Exception) -> ArgumentError:
-    """Return an error that reports what another library raised when asked for its memory."""
+    """Return an error that reports the exception of another library that was asked for its memory."""
     cls = type(array)
     reason = shortened_text(" ".join(str(error).split()))
     return ArgumentError(

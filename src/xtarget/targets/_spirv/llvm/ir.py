@@ -170,7 +170,7 @@ class Function:
     def rewrite(
         self, change: Change, *, ops: Container[str] | None = None, having: str = ""
     ) -> None:
-        """Put in each instruction's place what `change` returns for it; None leaves it.
+        """Replace each instruction by the result of `change`; None keeps it.
 
         Args:
             change: is asked for each instruction.

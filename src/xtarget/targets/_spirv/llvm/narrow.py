@@ -105,7 +105,7 @@ class _Writer:
         return lines + list(self._joined(one.name, type_, pieces, part))
 
     def call(self, one: Instruction) -> list[Instruction] | None:
-        """A call of what the device has; None where it stays."""
+        """Return calls of functions that the device has; None if the call stays as it is."""
         name = one.callee
         if not _NAME.fullmatch(name):
             return None

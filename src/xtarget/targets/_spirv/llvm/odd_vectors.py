@@ -110,7 +110,7 @@ class _Webs:
             self.fixed.update((one.name, *one.names()))
 
     def close(self) -> None:
-        """All was seen: what holds for a value holds for its web."""
+        """Apply the facts of each value to all values of its web, after the last instruction."""
         for marked in (self.fixed, self.packed):
             roots = {self._root(value) for value in marked if value in self.parents}
             marked.update(value for value in self.parents if self._root(value) in roots)

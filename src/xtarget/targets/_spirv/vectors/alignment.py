@@ -43,7 +43,8 @@ class Alignments:
         return self._operand(value)
 
     def _find(self) -> None:
-        """Suppose the best of all values, and take back what does not hold until all does."""
+        """Start from the best alignment of all values, and lower those that contradict their
+        operands until none does."""
         self._of = dict(self._parameters)
         self._of |= {one.name: _MOST for block in self._blocks for one in block.code if one.name}
         changed = True

@@ -78,7 +78,7 @@ _SHIFT: dict[str, Callable[[int, int], int]] = {
 
 
 def _evaluate(one: Instruction, values: Sequence[Sequence[int]]) -> tuple[int, ...] | None:
-    """Compute the results of all lanes from their operands; None for what is not evaluated here."""
+    """Compute the results of all lanes from their operands; None for other operations."""
     first, type_ = values[0], one.types[0]
     if one.op in CASTS or one.op == "freeze":
         if one.op == "zext":
@@ -154,9 +154,8 @@ class Shapes:
         self._settle(values)
 
     def _settle(self, values: Sequence[tuple[Block, Instruction]]) -> None:
-        """Go through all values in their order, then again through those that what changed since
-        is used in.
-        """
+        """Compute the shapes of all values in their order, then again those whose operands have
+        changed, until none changes."""
         users: dict[str, list[int]] = {}
         for index, (_, one) in enumerate(values):
             for operand in one.operands:
