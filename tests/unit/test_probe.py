@@ -165,7 +165,7 @@ def test_run_waits_for_a_library_as_devices_does_and_asks_again(
 
     monkeypatch.setattr(choice, "BUILTIN", tuple(devices))
     monkeypatch.setattr(registry, "driver", Driver)
-    monkeypatch.setattr(choice, "_here", {})
+    monkeypatch.setattr(choice, "_running", {})
     monkeypatch.setattr(choice, "_first", None)
     monkeypatch.delenv("XTARGET_DEVICE", raising=False)
     monkeypatch.setenv("XTARGET_PROBE_SECONDS", "0.05")
@@ -175,7 +175,7 @@ def test_run_waits_for_a_library_as_devices_does_and_asks_again(
     assert choice.default_device() == "quick:0"
     assert not caplog.text
     go.set()
-    choice._here["slow"]._thread.join()
+    choice._running["slow"]._thread.join()
     assert choice.default_device() == "slow:0"
 
 
@@ -185,8 +185,8 @@ def test_a_probe_that_raises_in_this_process_is_a_reason(monkeypatch: pytest.Mon
             raise RuntimeError("the card fell out")
 
     monkeypatch.setattr(registry, "driver", lambda vendor: Driver())
-    monkeypatch.setattr(choice, "_here", {})
-    report, late = choice._probe_here("any", again=False)
+    monkeypatch.setattr(choice, "_running", {})
+    report, late = choice._probe_in_process("any", again=False)
     assert not late
     assert "the card fell out" in (report.reason or "")
 

@@ -323,7 +323,7 @@ def _by_protocol(array: Any, cls: type) -> Any:
 
 
 def _refusal(array: Any, protocol: str, error: Exception) -> ArgumentError:
-    """Return an error that reports the exception of another library that was asked for its memory."""
+    """Return an error that reports what another library raised when asked for its memory."""
     cls = type(array)
     reason = shortened_text(" ".join(str(error).split()))
     return ArgumentError(

@@ -94,7 +94,7 @@ def sweep(base: Path, usage: Usage, max_bytes: int | None = None, room: int = 0)
         collects = gc.isenabled()
         gc.disable()  # it would walk through 100,000 new objects again and again: half of the time
         try:
-            entries = list(_beating(scan(base), alone))
+            entries = list(_with_beats(scan(base), alone))
         finally:
             if collects:
                 gc.enable()
@@ -102,7 +102,7 @@ def sweep(base: Path, usage: Usage, max_bytes: int | None = None, room: int = 0)
         marked = [entry for entry in entries if entry.stamp]
         remove_leftovers(base, alone)
         if max_bytes is not None or len(entries) <= _EXACT:
-            total = sum(entry.nbytes for entry in _beating(scan(base), alone))
+            total = sum(entry.nbytes for entry in _with_beats(scan(base), alone))
         else:
             mark = usage.mark()
             total = usage.add(0)[0]
@@ -110,7 +110,7 @@ def sweep(base: Path, usage: Usage, max_bytes: int | None = None, room: int = 0)
             usage.reset(total, mark)
             if len(entries) <= _EXACT:
                 # a writer that finished between the count and the new notes is in neither
-                found = sum(entry.nbytes for entry in _beating(scan(base), alone))
+                found = sum(entry.nbytes for entry in _with_beats(scan(base), alone))
                 missed = found - usage.add(0)[0]
                 if missed > 0:
                     total = usage.add(missed)[0]
@@ -131,7 +131,7 @@ def sweep(base: Path, usage: Usage, max_bytes: int | None = None, room: int = 0)
     return removed
 
 
-def _beating(entries: Iterable[Found], held: lock.Held) -> Iterator[Found]:
+def _with_beats(entries: Iterable[Found], held: lock.Held) -> Iterator[Found]:
     """The entries, and signs of life while they are looked at."""
     for number, entry in enumerate(entries):
         if number % _FEW_LOOKS == 0:

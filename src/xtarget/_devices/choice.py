@@ -75,12 +75,12 @@ def _find_first() -> str:
     for again in (False, True):  # who was late gets time again where nothing else is there
         reports, late = [], []
         for vendor in _by_preference():
-            asked = vendor in _here
-            report, is_late = _probe_here(vendor, again=again)
+            asked = vendor in _running
+            report, is_late = _probe_in_process(vendor, again=again)
             if is_late:
                 late.append(vendor)
                 if not asked:
-                    _say_late(report)
+                    _warn_of_late(report)
             reports.append(report)
             info = preferred([report])
             if info is not None and not _unsuitable(info):
@@ -98,7 +98,7 @@ def _find_first() -> str:
     raise NoDeviceError(f"no device was found on this machine:{reasons}")
 
 
-def _say_late(report: ProbeReport) -> None:
+def _warn_of_late(report: ProbeReport) -> None:
     import logging
 
     logging.getLogger("xtarget").warning(
@@ -109,10 +109,10 @@ def _say_late(report: ProbeReport) -> None:
 
 
 #: Probes of this process, by vendor.
-_here: dict[str, _Here] = {}
+_running: dict[str, _ProbeInProcess] = {}
 
 
-class _Here:
+class _ProbeInProcess:
     """A probe in this process, which will use the device at once. A library that blocks stays
     behind in its thread, and may still answer.
     """
@@ -150,7 +150,7 @@ class _Here:
         return _probe.late_report(self.vendor, patience)
 
 
-def _probe_here(vendor: str, *, again: bool) -> tuple[ProbeReport, bool]:
+def _probe_in_process(vendor: str, *, again: bool) -> tuple[ProbeReport, bool]:
     """Probe in this process, as long as `probe_all` does with its two tries.
 
     Args:
@@ -162,17 +162,17 @@ def _probe_here(vendor: str, *, again: bool) -> tuple[ProbeReport, bool]:
     reason = registry.absence(vendor)
     if reason is not None:
         return ProbeReport(vendor, (), reason), False
-    here = _here.get(vendor)
+    here = _running.get(vendor)
     new = here is None
     if here is None:
-        here = _here[vendor] = _Here(vendor)
+        here = _running[vendor] = _ProbeInProcess(vendor)
     report = here.wait(2 * environment.probe_seconds() if new or again else 0.0)
     return report, here.report is None
 
 
 def _in_forked_child() -> None:
-    for vendor in [name for name, here in _here.items() if here.report is None]:
-        del _here[vendor]  # its thread is the parent's
+    for vendor in [name for name, here in _running.items() if here.report is None]:
+        del _running[vendor]  # its thread is the parent's
 
 
 in_forked_child(_in_forked_child)
