@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 
@@ -11,19 +12,11 @@ from .memory import Array
 __all__ = ["NAME", "SIZES", "load_part", "store_part"]
 
 #: Access by suffix: bytes, and how a part of a register extends to the whole one.
-SIZES = {
-    "u8": (1, np.uint8),
-    "i8": (1, np.int8),
-    "b8": (1, np.uint8),
-    "u16": (2, np.uint16),
-    "i16": (2, np.int16),
-    "b16": (2, np.uint16),
-    "b32": (4, np.uint32),
-    "b64": (8, np.uint32),
-    "b96": (12, np.uint32),
-    "b128": (16, np.uint32),
-    "b256": (32, np.uint32),
-    "b512": (64, np.uint32),
+SIZES: dict[str, tuple[int, Any]] = {
+    **{f"{sign}8": (1, np.uint8) for sign in "ub"},
+    **{f"{sign}16": (2, np.uint16) for sign in "ub"},
+    **{f"i{bits}": (bits // 8, np.dtype(f"i{bits // 8}").type) for bits in (8, 16)},
+    **{f"b{bits}": (bits // 8, np.uint32) for bits in (32, 64, 96, 128, 256, 512)},
 }
 NAME = re.compile(r"^(?:global|flat|buffer|scratch)_(load|store)_(lds_)?(d16_)?(hi_)?([uib]\d+)$")
 

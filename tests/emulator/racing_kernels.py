@@ -201,14 +201,19 @@ def overwritten_after_a_relaxed_flag(x, o, block: tl.constexpr):
 
 
 @triton.jit
-def a_lock_that_orders_nothing(x, o, block: tl.constexpr):
+def _add_under_a_lock(o, taken: tl.constexpr, given_back: tl.constexpr):
     lock = o.to(tl.pointer_type(tl.int32)) + 1000
-    while tl.atomic_cas(lock, 0, 1, sem="relaxed") == 1:
+    while tl.atomic_cas(lock, 0, 1, sem=taken) == 1:
         pass
     tl.debug_barrier()
     tl.store(o, tl.load(o) + tl.program_id(0) + 1)
     tl.debug_barrier()
-    tl.atomic_xchg(lock, 0, sem="relaxed")
+    tl.atomic_xchg(lock, 0, sem=given_back)
+
+
+@triton.jit
+def a_lock_that_orders_nothing(x, o, block: tl.constexpr):
+    _add_under_a_lock(o, "relaxed", "relaxed")
 
 
 @triton.jit
@@ -276,13 +281,7 @@ def for_the_whole_system(x, o, block: tl.constexpr):
 
 @triton.jit
 def a_lock(x, o, block: tl.constexpr):
-    lock = o.to(tl.pointer_type(tl.int32)) + 1000
-    while tl.atomic_cas(lock, 0, 1, sem="acquire") == 1:
-        pass
-    tl.debug_barrier()
-    tl.store(o, tl.load(o) + tl.program_id(0) + 1)
-    tl.debug_barrier()
-    tl.atomic_xchg(lock, 0, sem="release")
+    _add_under_a_lock(o, "acquire", "release")
 
 
 @triton.jit

@@ -70,60 +70,60 @@ def test_the_wheel_has_the_entry_point_that_these_tests_use() -> None:
 
 
 def test_without_the_variable_triton_does_not_even_import_xtarget(python: Python) -> None:
-    code = (
-        "import sys, triton\n"
-        "from triton.backends import backends\n"
-        "assert not backends['spirv'].driver.is_active()\n"
-        "others = [n for n, b in backends.items() if n != 'spirv' and b.driver.is_active()]\n"
-        "try:\n"
-        "    chosen = type(triton.runtime.driver.active).__module__\n"
-        "except RuntimeError as error:\n"
-        "    assert '0 active drivers' in str(error) and not others\n"
-        "else:\n"
-        "    assert others and 'xtarget' not in chosen\n"
-        "assert 'xtarget' not in sys.modules and 'pyopencl' not in sys.modules\n"
-    )
+    code = """
+import sys, triton
+from triton.backends import backends
+assert not backends['spirv'].driver.is_active()
+others = [n for n, b in backends.items() if n != 'spirv' and b.driver.is_active()]
+try:
+    chosen = type(triton.runtime.driver.active).__module__
+except RuntimeError as error:
+    assert '0 active drivers' in str(error) and not others
+else:
+    assert others and 'xtarget' not in chosen
+assert 'xtarget' not in sys.modules and 'pyopencl' not in sys.modules
+"""
     done = python(code, spirv=False)
     assert done.returncode == 0, done.stderr
 
 
 def test_a_triton_that_cannot_choose_is_told_of_in_a_sentence(python: Python) -> None:
     """Triton 3.6, on a machine whose GPU has a driver of Triton's."""
-    code = (
-        "import triton\n"
-        "from triton.backends import backends\n"
-        "from triton.runtime import driver\n"
-        "triton.__version__ = '3.6.0'\n"
-        "others = [b.driver for name, b in backends.items() if name != 'spirv']\n"
-        "for other in others: other.is_active = staticmethod(lambda: False)\n"
-        "assert backends['spirv'].driver.is_active()\n"
-        "others[0].is_active = staticmethod(lambda: True)\n"
-        "try: backends['spirv'].driver.is_active()\n"
-        "except RuntimeError as error: assert 'set_active(xtarget_triton.driver.' in str(error)\n"
-        "else: raise AssertionError('not told')\n"
-        "from xtarget_triton.driver import SpirvDriver\n"
-        "triton.runtime.driver.set_active(SpirvDriver())\n"
-        "assert driver.active.get_current_target().backend == 'spirv'\n"
-    )
+    code = """
+import triton
+from triton.backends import backends
+from triton.runtime import driver
+triton.__version__ = '3.6.0'
+others = [b.driver for name, b in backends.items() if name != 'spirv']
+for other in others: other.is_active = staticmethod(lambda: False)
+assert backends['spirv'].driver.is_active()
+others[0].is_active = staticmethod(lambda: True)
+try: backends['spirv'].driver.is_active()
+except RuntimeError as error: assert 'set_active(xtarget_triton.driver.' in str(error)
+else: raise AssertionError('not told')
+from xtarget_triton.driver import SpirvDriver
+triton.runtime.driver.set_active(SpirvDriver())
+assert driver.active.get_current_target().backend == 'spirv'
+"""
     done = python(code, spirv=True)
     assert done.returncode == 0, done.stderr
 
 
 def test_it_takes_less_than_5_ms_of_import_triton(python: Python) -> None:
     # `-X importtime` does not see modules that are imported by name, as these are
-    code = (
-        "import sys, time, importlib, triton\n"
-        "names = ['xtarget_triton', 'xtarget_triton.compiler', 'xtarget_triton.driver']\n"
-        "took = []\n"
-        "for _ in range(5):\n"
-        "    for name in names: del sys.modules[name]\n"
-        "    before = set(sys.modules)\n"
-        "    start = time.perf_counter_ns()\n"
-        "    for name in names: importlib.import_module(name)\n"
-        "    took.append((time.perf_counter_ns() - start) // 1000)\n"
-        "    assert set(sys.modules) - before == set(names)\n"
-        "print(min(took))\n"  # the least is what it costs; more is what else the machine did
-    )
+    code = """
+import sys, time, importlib, triton
+names = ['xtarget_triton', 'xtarget_triton.compiler', 'xtarget_triton.driver']
+took = []
+for _ in range(5):
+    for name in names: del sys.modules[name]
+    before = set(sys.modules)
+    start = time.perf_counter_ns()
+    for name in names: importlib.import_module(name)
+    took.append((time.perf_counter_ns() - start) // 1000)
+    assert set(sys.modules) - before == set(names)
+print(min(took))  # the least is what it costs; more is what else the machine did
+"""
     done = python(code, spirv=False)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) < MOST_IMPORT_US
@@ -148,15 +148,15 @@ def test_a_broken_dependency_does_not_break_triton(
 
 
 def test_a_missing_llvmlite_is_told_when_something_is_compiled(python: Python) -> None:
-    code = (
-        "import importlib.metadata as m, sys\n"
-        "sys.modules['llvmlite'] = None\n"
-        "real = m.version\n"
-        "def version(name):\n"
-        "    if name == 'llvmlite': raise m.PackageNotFoundError(name)\n"
-        "    return real(name)\n"
-        "m.version = version\n"
-    )
+    code = """
+import importlib.metadata as m, sys
+sys.modules['llvmlite'] = None
+real = m.version
+def version(name):
+    if name == 'llvmlite': raise m.PackageNotFoundError(name)
+    return real(name)
+m.version = version
+"""
     assert python(code + "import triton", spirv=True).returncode == 0
     done = python(code + ADD, spirv=True)
     assert done.returncode == 1
@@ -175,16 +175,16 @@ def test_a_missing_run_time_is_told_at_the_launch(python: Python, tmp_path: Path
 
 
 def test_a_later_triton_with_more_abstract_methods_still_imports(python: Python) -> None:
-    code = (
-        "import abc, sys, types\n"
-        "import triton.backends.compiler as c, triton.backends.driver as d\n"
-        "for cls in (c.BaseBackend, d.DriverBase):\n"
-        "    cls.of_a_later_triton = abc.abstractmethod(lambda self: None)\n"
-        "    cls.__abstractmethods__ = cls.__abstractmethods__ | {'of_a_later_triton'}\n"
-        "for name in ('xtarget_triton.compiler', 'xtarget_triton.driver'): del sys.modules[name]\n"
-        "found = __import__('triton').backends._discover_backends()\n"
-        "assert found['spirv'].compiler.__name__ == 'SpirvBackend'\n"
-    )
+    code = """
+import abc, sys, types
+import triton.backends.compiler as c, triton.backends.driver as d
+for cls in (c.BaseBackend, d.DriverBase):
+    cls.of_a_later_triton = abc.abstractmethod(lambda self: None)
+    cls.__abstractmethods__ = cls.__abstractmethods__ | {'of_a_later_triton'}
+for name in ('xtarget_triton.compiler', 'xtarget_triton.driver'): del sys.modules[name]
+found = __import__('triton').backends._discover_backends()
+assert found['spirv'].compiler.__name__ == 'SpirvBackend'
+"""
     # Triton's own back ends lack the method too: they are looked for in the door's modules only
     code = code.replace(
         "found =",

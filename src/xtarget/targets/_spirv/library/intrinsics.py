@@ -28,6 +28,14 @@ def _median(type_: str, suffix: str) -> tuple[str, str, str]:
     )
 
 
+#: The products of two pairs of floats %x and %y, added to %c.
+_PRODUCTS = """%x0 = extractelement <2 x float> %x, i32 0
+        %x1 = extractelement <2 x float> %x, i32 1
+        %y0 = extractelement <2 x float> %y, i32 0
+        %y1 = extractelement <2 x float> %y, i32 1
+        %s = call float @llvm.fma.f32(float %x0, float %y0, float %c)
+        %r = call float @llvm.fma.f32(float %x1, float %y1, float %s)"""
+
 #: intrinsic: (result, parameters, what it computes)
 _TABLE: dict[str, tuple[str, str, str]] = {
     # --- numeric functions of limited accuracy -------------------------------------------------
@@ -65,26 +73,16 @@ _TABLE: dict[str, tuple[str, str, str]] = {
     "fdot2": (
         "float",
         "<2 x half> %a, <2 x half> %b, float %c, i1 %clamp",
-        """%x = fpext <2 x half> %a to <2 x float>
+        f"""%x = fpext <2 x half> %a to <2 x float>
         %y = fpext <2 x half> %b to <2 x float>
-        %x0 = extractelement <2 x float> %x, i32 0
-        %x1 = extractelement <2 x float> %x, i32 1
-        %y0 = extractelement <2 x float> %y, i32 0
-        %y1 = extractelement <2 x float> %y, i32 1
-        %s = call float @llvm.fma.f32(float %x0, float %y0, float %c)
-        %r = call float @llvm.fma.f32(float %x1, float %y1, float %s)""",
+        {_PRODUCTS}""",
     ),
     "fdot2.f32.bf16": (
         "float",
         "<2 x i16> %a, <2 x i16> %b, float %c, i1 %clamp",
-        """%x = call <2 x float> @xt.bf16.extend.v2(<2 x i16> %a)
+        f"""%x = call <2 x float> @xt.bf16.extend.v2(<2 x i16> %a)
         %y = call <2 x float> @xt.bf16.extend.v2(<2 x i16> %b)
-        %x0 = extractelement <2 x float> %x, i32 0
-        %x1 = extractelement <2 x float> %x, i32 1
-        %y0 = extractelement <2 x float> %y, i32 0
-        %y1 = extractelement <2 x float> %y, i32 1
-        %s = call float @llvm.fma.f32(float %x0, float %y0, float %c)
-        %r = call float @llvm.fma.f32(float %x1, float %y1, float %s)""",
+        {_PRODUCTS}""",
     ),
     "fdot2.bf16.bf16": (
         "i16",

@@ -22,24 +22,11 @@ _FLOAT, _DOUBLE = "float", "double"
 #: Functions of one float type that OpenCL has by the same meaning: name, OpenCL's, operands. A name
 #: ending with f is of float, the one without of double.
 _SAME = {
-    "sinpi": ("sinpi", 1),
-    "cospi": ("cospi", 1),
-    "exp10": ("exp10", 1),
-    "cbrt": ("cbrt", 1),
-    "tgamma": ("tgamma", 1),
-    "logb": ("logb", 1),
-    "remainder": ("remainder", 2),
-    "fdim": ("fdim", 2),
+    **{name: (name, 1) for name in ("sinpi", "cospi", "exp10", "cbrt", "tgamma", "logb")},
+    **{name: (name, 2) for name in ("remainder", "fdim")},
 }
 _FAST = {
-    "sinf": ("sin", 1),
-    "cosf": ("cos", 1),
-    "tanf": ("tan", 1),
-    "log2f": ("log2", 1),
-    "logf": ("log", 1),
-    "log10f": ("log10", 1),
-    "expf": ("exp", 1),
-    "exp10f": ("exp10", 1),
+    **{f"{n}f": (n, 1) for n in ("sin", "cos", "tan", "log2", "log", "log10", "exp", "exp10")},
     "powf": ("pow", 2),
 }
 
