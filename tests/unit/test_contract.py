@@ -28,6 +28,8 @@ WHOLE = {"Compiler", "Driver", "Device", "Module", "Function", "Stream", "Event"
 OTHERS = {
     "_launch/run.py": {"dtype"},
     "_launch/arguments.py": {"dtype"},
+    "_launch/objects.py": {"arg_names"},  # of a Triton function
+    "_launch/observe.py": {"quiet"},  # of a user's hook
     "_devices/streams.py": {"device", "index"},  # torch's streams know their device
     "_arrays/torch.py": {
         *("_cuda_getCurrentRawStream", "_functorch", "_get_tracing_state", "_increment_version"),
