@@ -12,6 +12,7 @@ import pytest
 
 from xtarget import XTargetError
 from xtarget._values.types import LaunchConfig
+from xtarget.targets.base import PreparesGrids
 
 BLOCK = 1024
 _SCALARS = (
@@ -82,6 +83,41 @@ def test_grid_of_every_dimension(
     got = memory.get(out, np.int32).reshape(grid[2], grid[1], grid[0], 6)
     for z, y, x in np.ndindex(grid[::-1]):
         assert got[z, y, x].tolist() == [x, y, z, *grid]
+
+
+def test_grids_that_come_with_the_launch(
+    vendor: Any, memory: Any, stream: Any, hidden: Any
+) -> None:
+    function = vendor.device.load(vendor.artifact("write_grid", "out:*i32")).function()
+    if not isinstance(function, PreparesGrids):
+        pytest.skip(f"{vendor.name} prepares launches with their grid")
+    launch = function.prepare_grids([None, *hidden(function)])
+    grids = [(7, 1, 1), (2, 3, 4), (1, 1, 9), (7, 1, 1)]
+    outs = [memory.empty(6 * math.prod(grid), np.int32) for grid in grids]
+    for grid, out in zip(grids, outs, strict=True):
+        launch(grid, [out.address], stream)
+    for grid, out in zip(grids, outs, strict=True):
+        got = memory.get(out, np.int32).reshape(grid[2], grid[1], grid[0], 6)
+        for z, y, x in np.ndindex(grid[::-1]):
+            assert got[z, y, x].tolist() == [x, y, z, *grid]
+
+
+def test_a_grid_and_sizes_that_come_with_the_launch(
+    add: Any, memory: Any, stream: Any, hidden: Any
+) -> None:
+    """The size between the addresses and what is constant; a wrong number of values is told."""
+    if not isinstance(add, PreparesGrids):
+        pytest.skip("launches are prepared with their grid")
+    x = memory.put(np.arange(5000, dtype=np.float32))
+    launch = add.prepare_grids([x.address, None, None, None, *hidden(add)])
+    for n in (5000, 1, 1024, 1025):
+        y, out = memory.put(np.full(n, 2, np.float32)), memory.empty(n + 3)
+        launch(_grid(n).grid, [y.address, out.address, n], stream)
+        got = memory.get(out)
+        assert (got[:n] == np.arange(n) + 2).all()
+        assert (got[n:].view(np.uint8) == 0xA5).all(), "written behind the end"
+    with pytest.raises(XTargetError, match="3 dynamic values"):
+        launch((1, 1, 1), [x.address], stream)
 
 
 @pytest.mark.parametrize("grid", [(0, 1, 1), (1, 0, 1), (4, 4, 0), (0, 0, 0)])

@@ -13,6 +13,7 @@ triton = pytest.importorskip("triton")
 import triton.language as tl  # noqa: E402
 
 import xtarget  # noqa: E402
+from xtarget._launch import run as launching  # noqa: E402
 from xtarget.spec import cdiv  # noqa: E402
 
 
@@ -111,6 +112,22 @@ def test_a_shape_never_seen_is_checked_as_any_other() -> None:
         xtarget.run("add", memory[:1201], memory[:1200])
     with pytest.raises(xtarget.ArgumentError, match=r"out has shape \(1203,\)"):
         xtarget.run("add", memory[:1202], memory[:1202], out=memory[2000:3203])
+
+
+def test_a_shape_is_bound_when_it_comes_again() -> None:
+    """The first time it is served by its class and is not kept; all times it is right."""
+    memory = np.arange(4000, dtype=np.float32)
+    for n in (2000, 2002, *range(2003, 2100, 2)):  # both classes: multiples of 16, and others
+        xtarget.run("mul", memory[:n], 2.0)
+    kept = len(launching._calls)
+    for n in range(2201, 2301, 2):
+        np.testing.assert_array_equal(xtarget.run("mul", memory[:n], 3.0), memory[:n] * 3)
+    assert len(launching._calls) == kept
+    for n in range(2201, 2301, 2):
+        for factor in (4.0, 5.0):
+            out = xtarget.run("mul", memory[:n], factor)
+            np.testing.assert_array_equal(out, memory[:n] * factor)
+    assert len(launching._calls) > kept
 
 
 def test_a_kernel_that_replaces_another_serves_shapes_never_seen() -> None:

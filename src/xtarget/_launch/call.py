@@ -80,34 +80,6 @@ class BoundCall:
         written: tells the library of `out` that it is written to; None: it does not ask.
     """
 
-    __slots__ = (
-        "_adopts",
-        "_against",
-        "_arrays",
-        "_checks",
-        "_fills",
-        "_launches",
-        "_on_device",
-        "_plain",
-        "_temporaries",
-        "_tracks_streams",
-        "_updated",
-        "_updates",
-        "checks",
-        "chosen_by",
-        "consents",
-        "current_stream",
-        "device",
-        "direct",
-        "kind",
-        "like",
-        "name",
-        "outputs",
-        "staging",
-        "synchronous",
-        "written",
-    )
-
     def __init__(
         self,
         *,
@@ -161,7 +133,6 @@ class BoundCall:
             for index in updates
             for kind in [views[index].kind]  # type: ignore[union-attr]
         )
-        # nothing but one launch, which takes the arguments and the output in their order
         takes = len(views) + 1
         self._plain = (
             len(sized.launches) == len(sized.outputs) == 1
@@ -183,12 +154,39 @@ class BoundCall:
         )
         self.direct: PreparedLaunch | None = sized.launches[0].prepared if self._plain else None
 
+    def copy(self) -> BoundCall:
+        other = object.__new__(BoundCall)
+        other.__dict__ = self.__dict__.copy()
+        return other
+
     def resized(self, sized: Sized) -> BoundCall:
         """The same call for other sizes and strides."""
-        other = object.__new__(BoundCall)
-        for name in _SHARED:
-            setattr(other, name, getattr(self, name))
+        other = self.copy()
         other._size(sized)
+        return other
+
+    @property
+    def plain(self) -> bool:
+        """Nothing but one launch, which takes the arguments and the output in their order."""
+        return self._plain
+
+    def with_launch(
+        self,
+        launch: BoundLaunch,
+        output: ArrayType,
+        overlaps: Sequence[tuple[int, int, Overlaps]],
+    ) -> BoundCall:
+        """The same plain call for other sizes and strides, as `resized` would make it."""
+        other = self.copy()
+        other.outputs, other._launches, other.direct = (output,), (launch,), launch.prepared
+        other._checks = tuple(
+            [
+                (index, low, high, shared, in_place)
+                for (index, in_place), (low, high, shared) in zip(
+                    self._against, overlaps, strict=True
+                )
+            ]
+        )
         return other
 
     def one_stream(self, args: Sequence[Any], out: Any) -> Stream | None:
@@ -458,11 +456,3 @@ class _Order:
             keep_until_passed(self.launch, self._held)
         for other in self.others:
             other.wait(self.launch.record())
-
-
-#: What of a bound call is the same for all sizes.
-_SHARED = tuple(
-    name
-    for name in BoundCall.__slots__
-    if name not in ("_checks", "_launches", "_temporaries", "_updates", "direct", "outputs")
-)

@@ -13,10 +13,10 @@ from functools import partial
 from typing import Any
 
 from .._arrays import read_in_place
-from .._values.symbols import Program, Tracer
+from .._values.symbols import Program, SymInt, Tracer
 from .._values.types import LaunchConfig
 from ..spec import ArrayType, contiguous_strides
-from ..targets.base import Function, Stream, Value
+from ..targets.base import Function, GridLaunch, PreparesGrids, Stream, Value
 from .call import BoundCall, BoundLaunch, Sized
 from .overlap import Overlaps
 
@@ -179,6 +179,87 @@ def _pair(
     return ArrayType(*first), ArrayType(*second)
 
 
+class _Passing:
+    """Calls of a class that are nothing but one launch, bound for one time.
+
+    Preparing a launch for a grid of its own costs more than starting it: that is for calls that
+    come again.
+
+    Attributes:
+        places: for each value of the launch, its place in the call's values followed by the sizes.
+        leading: that is their order.
+    """
+
+    __slots__ = (
+        "_call",
+        "_dtype",
+        "_function",
+        "_launch",
+        "_leading",
+        "_order",
+        "_places",
+        "program",
+    )
+
+    def __init__(
+        self, call: BoundCall, form: Form, launch: GridLaunch, places: list[int], program: Program
+    ) -> None:
+        self._call, self._launch, self._dtype = call, launch, form.outputs[0]
+        self._order, self._function = form.launches[0].order, form.launches[0].function
+        self._places, self._leading = places, places == list(range(len(places)))
+        self.program = program
+
+    @classmethod
+    def of(cls, call: BoundCall, form: Form, tracer: Tracer, numbers: Any) -> _Passing | None:
+        """Return None for calls that take more than that.
+
+        Args:
+            numbers: as `sized` takes them, with symbols.
+        """
+        if not call.plain or form.spans:
+            return None
+        loaded = form.launches[0]
+        function = loaded.function
+        if loaded.halves or not isinstance(function, PreparesGrids):
+            return None
+        if function.artifact.cooperative:
+            return None
+        outputs, _, ((grid, values, _),), overlaps, _ = numbers
+        places: list[int] = []
+        sizes: list[Any] = []
+        for value in values:
+            if value is None:
+                places.append(len(places) - len(sizes))
+            elif type(value) is SymInt:
+                places.append(len(loaded.order) + len(sizes))
+                sizes.append(value)
+        fixed = [None if type(value) is SymInt else value for value in values]
+        program = tracer.compile((outputs[0], grid, tuple(sizes), overlaps))
+        return cls(call, form, function.prepare_grids(fixed), places, program)
+
+    def at(self, numbers: Any, types: Callable[[], Any]) -> BoundCall:
+        """The call with what its program gave."""
+        (shape, strides), grid, sizes, overlaps = numbers
+        start, places = self._launch, self._places
+
+        def leading(values: Sequence[Value], stream: Stream) -> None:
+            start(grid, (*values, *sizes), stream)
+
+        def picking(values: Sequence[Value], stream: Stream) -> None:
+            given = (*values, *sizes)
+            start(grid, [given[place] for place in places], stream)
+
+        launch = leading if self._leading else picking
+        return self._call.with_launch(
+            BoundLaunch(launch, self._order, (), self._function, grid),
+            ArrayType(self._dtype, shape, strides),
+            [
+                (low, high, Overlaps(partial(_pair, types, number)))
+                for number, (low, high) in enumerate(overlaps)
+            ],
+        )
+
+
 class CallClass:
     """One set of guards, with what serves all calls for which they hold.
 
@@ -196,9 +277,21 @@ class CallClass:
         self._types = types
         self._tracer: Tracer | None = tracer
         self._types_program: Program | None = None
+        self._passing = _Passing.of(call, form, tracer, numbers)
 
-    def at(self, sizes: tuple[int, ...]) -> BoundCall | None:
-        """The call for other sizes; None: it is of another class."""
+    def at(self, sizes: tuple[int, ...], *, once: bool = False) -> BoundCall | None:
+        """The call for other sizes; None: it is of another class.
+
+        Args:
+            once: it is not going to come again soon.
+        """
+        passing = self._passing
+        if once and passing is not None:
+            numbers = passing.program(sizes)
+            if numbers is None:
+                return None
+            self.served += 1
+            return passing.at(numbers, partial(self._types_at, sizes))
         numbers = self._program(sizes)
         if numbers is None:
             return None
@@ -220,11 +313,11 @@ class Classes:
         self._entries: dict[Hashable, list[CallClass]] = {}
         self._given_up: set[Hashable] = set()
 
-    def find(self, layouts: Layouts) -> BoundCall | None:
+    def find(self, layouts: Layouts, *, once: bool = False) -> BoundCall | None:
         """The call that one of the class's entries gives for these sizes."""
         for entry in self._entries.get(layouts.key, ()):
             if not entry.call.checks or all(holds() for holds in entry.call.checks):
-                found = entry.at(layouts.sizes)
+                found = entry.at(layouts.sizes, once=once)
                 if found is not None:
                     return found
         return None

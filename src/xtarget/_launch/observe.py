@@ -245,9 +245,7 @@ def _layout(value: Any) -> str:
 
 def _watched(call: BoundCall, record: CallRecord, observers: tuple[Observer, ...]) -> BoundCall:
     """The same call, whose launches are told."""
-    other = object.__new__(BoundCall)
-    for name in BoundCall.__slots__:
-        setattr(other, name, getattr(call, name))
+    other = call.copy()
     other._launches = tuple(
         replace(launch, prepared=_telling(launch, call, record, observers))
         for launch in call._launches

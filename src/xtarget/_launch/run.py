@@ -34,6 +34,9 @@ _checked: dict[Hashable, BoundCall] = {}
 observed: Callable[..., Any] | None = None
 #: What serves calls of layouts that were never seen.
 _classes = Classes()
+#: Hashes of keys that were seen once. A call is kept when it comes again.
+_seen: set[int] = set()
+_MOST_SEEN = 8192
 
 _Out = TypeVar("_Out")
 
@@ -266,7 +269,7 @@ def call_of(
     """The bound call of a key, as `run` finds it."""
     call = _calls.get(key)
     if call is None or (device is None and call.synchronous and call.chosen_by != device_text()):
-        call = _bound(key, kernel, args, out, device, options)
+        call = _bound(key, kernel, args, out, device, options, lasting=True)
     return call
 
 
@@ -277,7 +280,14 @@ def _bound(
     out: Any,
     device: Any,
     options: dict[str, Any],
+    *,
+    lasting: bool = False,
 ) -> BoundCall:
+    """Bind a call, or resize one of its class.
+
+    Args:
+        lasting: it is going to be kept.
+    """
     checked = _checked.get(key)
     if checked is not None and all(holds() for holds in checked.checks):
         stays = device is not None or not checked.synchronous
@@ -285,9 +295,11 @@ def _bound(
             return checked
     arrays = args if out is None else (*args, out)
     layouts = layouts_of(key, arrays, device_text() if device is None else None)  # type: ignore[arg-type]
-    call = None if layouts is None else _classes.find(layouts)
-    if call is not None:
-        return _remember(key, call)
+    if layouts is not None:
+        once = not lasting and _first_time(key)
+        call = _classes.find(layouts, once=once)
+        if call is not None:
+            return call if once else _remember(key, call)
     check_imported()
     registered = libraries.find(kernel)
     if layouts is not None and not _classes.wanted(layouts):
@@ -300,6 +312,16 @@ def _bound(
     if libraries.find(kernel) is not registered:  # it was replaced meanwhile
         _forget(kernel)
     return call
+
+
+def _first_time(key: Hashable) -> bool:
+    number = hash(key)
+    if number in _seen:
+        return False
+    if len(_seen) >= _MOST_SEEN:
+        _seen.clear()
+    _seen.add(number)
+    return True
 
 
 def _remember(key: Hashable, call: BoundCall) -> BoundCall:
@@ -327,6 +349,7 @@ def forget_calls() -> None:
     """Drop all bound calls, and with them the kernels that nothing else uses."""
     for calls in (_calls, _checked):
         calls.clear()
+    _seen.clear()
     _classes.drop(lambda entry: True)
 
 

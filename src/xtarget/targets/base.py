@@ -24,12 +24,14 @@ __all__ = [
     "Event",
     "Fills",
     "Function",
+    "GridLaunch",
     "KnowsAbsence",
     "Locator",
     "Module",
     "NamesDevices",
     "Pollable",
     "PreparedLaunch",
+    "PreparesGrids",
     "Reopenable",
     "Replaceable",
     "Settles",
@@ -46,6 +48,9 @@ Value: TypeAlias = int | float
 #: `prepared(values, stream)` starts the kernel: `values` are the dynamic arguments in their order.
 #: Asynchronous; the values are copied before it returns; callable from several threads at once.
 PreparedLaunch: TypeAlias = "Callable[[Sequence[Value], Stream], None]"
+
+#: `launch(grid, values, stream)`: the same where the grid, without zeros, comes with each call too.
+GridLaunch: TypeAlias = "Callable[[tuple[int, int, int], Sequence[Value], Stream], None]"
 
 
 @runtime_checkable
@@ -341,6 +346,20 @@ class Pollable(Protocol):
 
     def done(self) -> bool:
         """Return whether the point is reached; a failed command counts as reached."""
+        ...
+
+
+@runtime_checkable
+class PreparesGrids(Protocol):
+    """A function whose launches can be prepared before their grid is known."""
+
+    def prepare_grids(self, args: Sequence[Value | None]) -> GridLaunch:
+        """As `prepare`, for any grid. What can be checked without it is checked here, the grid at
+        each launch. Only for artifacts that are not cooperative.
+
+        Raises:
+            OutOfResourcesError: as `prepare`.
+        """
         ...
 
 

@@ -253,6 +253,14 @@ class FakeFunction:
 
         return launch
 
+    def prepare_grids(self, args: Sequence[Any]) -> Any:
+        self.prepare(LaunchConfig((1, 1, 1)), args)  # what is wrong without a grid is said now
+
+        def launch(grid: tuple[int, int, int], values: Sequence[Any], stream: FakeStream) -> None:
+            self.prepare(LaunchConfig(grid), args)(values, stream)
+
+        return launch
+
     def launch(self, config: LaunchConfig, args: Sequence[Any], stream: FakeStream) -> None:
         launch_once(self, config, args, stream)
 

@@ -140,9 +140,31 @@ class HipFunction(FunctionBase):
         self, config: LaunchConfig, args: Sequence[base.Value | None]
     ) -> base.PreparedLaunch:
         self._check_values(args)
-        self._check_limits(config)
+        self._check_block()
+        self._check_grid(config.grid)
         if self.artifact.cooperative:
             self._check_residency(config)
+        return self._launcher(config.grid, args)
+
+    def prepare_grids(self, args: Sequence[base.Value | None]) -> base.GridLaunch:
+        self._check_values(args)
+        self._check_block()
+        start, check_grid = self._launcher(None, args), self._check_grid
+
+        def launch(grid: tuple[int, int, int], values: Sequence[base.Value], stream: Any) -> None:
+            check_grid(grid)
+            start(values, stream, grid)
+
+        return launch
+
+    def _launcher(
+        self, grid: tuple[int, int, int] | None, args: Sequence[base.Value | None]
+    ) -> Callable[..., None]:
+        """The launch as one function.
+
+        Args:
+            grid: of launches that give none of their own.
+        """
         parameters = self.artifact.parameters
         converters = [self._converter(p) for p in parameters]
         template: list[Any] = [
@@ -158,22 +180,22 @@ class HipFunction(FunctionBase):
         # a word of the segment is picked from the values of the call, or from the constants
         order = [dynamic.index(i) if i in dynamic else len(dynamic) + i for i in range(len(args))]
         conversions = [(at, c) for at, i in enumerate(dynamic) if (c := converters[i])]
-        return self._launcher(config.grid, packer, template, order, conversions, len(dynamic))
+        return self._start(grid, packer, template, order, conversions, len(dynamic))
 
-    def _launcher(
+    def _start(
         self,
-        grid: tuple[int, int, int],
+        grid: tuple[int, int, int] | None,
         packer: struct.Struct,
         template: list[Any],
         order: list[int],
         conversions: list[tuple[int, Any]],
         wanted: int,
-    ) -> base.PreparedLaunch:
+    ) -> Callable[..., None]:
         """The part that runs at every call; nothing it writes to is shared between calls."""
         device, hip, handle = self._device, self._device.hip, self._handle
         module, image = self._module, self.code
         block = self.artifact.block
-        dimensions = (*grid, *block, self.artifact.shared_bytes)
+        sizes = (*block, self.artifact.shared_bytes)
         storage_type = ctypes.c_char * packer.size
         launch = hip.hipModuleLaunchKernel
         if self.artifact.cooperative:
@@ -182,9 +204,11 @@ class HipFunction(FunctionBase):
         nbytes, alone = packer.size - _HEAD_BYTES, device.alone
         # two extra picks (of the zero behind the words): itemgetter gives no tuple for one
         pick = itemgetter(*order, -1, -1)
-        doing = f"launching {self.name} with grid {grid} and block {block} on {device.info.name}"
 
-        def start(values: Sequence[base.Value], stream: Any) -> None:
+        def doing(grid: Any) -> str:
+            return f"launching {self.name} with grid {grid} and block {block} on {device.info.name}"
+
+        def start(values: Sequence[base.Value], stream: Any, grid: Any = grid) -> None:
             on = stream.raw
             if len(values) != wanted or on is None or module.raw is None or device.raw is None:
                 device.live()
@@ -213,22 +237,27 @@ class HipFunction(FunctionBase):
                 image.launching(stream)
             try:
                 if alone:
-                    result = launch(handle, *dimensions, on, None, storage)
+                    result = launch(handle, *grid, *sizes, on, None, storage)
                 else:
                     with device.current():
-                        result = launch(handle, *dimensions, on, None, storage)
+                        result = launch(handle, *grid, *sizes, on, None, storage)
             except ValueError as error:
-                raise DriverError(f"{doing} failed with a status unknown here: {error}.") from error
+                raise DriverError(
+                    f"{doing(grid)} failed with a status unknown here: {error}."
+                ) from error
             if result[0]:
-                check(result, hip, doing, launching=True)
+                check(result, hip, doing(grid), launching=True)
 
         return start
 
-    def _check_limits(self, config: LaunchConfig) -> None:
-        artifact, info = self.artifact, self._device.info
+    def _check_grid(self, grid: tuple[int, int, int]) -> None:
+        artifact = self.artifact
         x, y, z = self._device.grid_limits
         most_x = min(x, (_MOST_THREADS - 1) // artifact.block[0])
-        check_grid(artifact, info, config.grid, (most_x, y, z))
+        check_grid(artifact, self._device.info, grid, (most_x, y, z))
+
+    def _check_block(self) -> None:
+        artifact, info = self.artifact, self._device.info
         static = self._kernel.resources.static_shared_bytes or 0
         check_block(artifact, info, static_shared=static)
         if artifact.cluster != 1:

@@ -17,7 +17,7 @@ from .._objects.launch_limits import check_block
 from .._objects.module import FunctionBase, ModuleBase, refuse
 from .._objects.scalars import PACK
 from .._workers.jit import Jit
-from ..base import PreparedLaunch, Value
+from ..base import GridLaunch, PreparedLaunch, Value
 from .kernel_objects import Arguments, KernelObjects
 from .memory import freed, pointer
 from .program import from_machine_code, machine_code, with_header
@@ -111,12 +111,28 @@ class CpuFunction(FunctionBase):
             if "f" in parameter.type.partition("*")[0]
         ]
         self._fits = False
+        self._block = module.artifact.block[0]
         with check(f"reading the limits of {module.where} failed", LoadError):
             self._threads = int(
                 kernel.get_work_group_info(cl.kernel_work_group_info.WORK_GROUP_SIZE, device)
             )
 
     def prepare(self, config: LaunchConfig, args: Sequence[Value | None]) -> PreparedLaunch:
+        return self._prepared(self._global_size(config.grid), args)
+
+    def prepare_grids(self, args: Sequence[Value | None]) -> GridLaunch:
+        start, global_size = self._prepared(None, args), self._global_size
+
+        def launch(grid: tuple[int, int, int], values: Sequence[Value], stream: Any) -> None:
+            start(values, stream, global_size(grid))
+
+        return launch
+
+    def _global_size(self, grid: tuple[int, int, int]) -> tuple[int, int, int]:
+        x, y, z = grid
+        return x * self._block, y, z
+
+    def _prepared(self, global_size: Any, args: Sequence[Value | None]) -> Callable[..., None]:
         artifact, module = self.artifact, self._module
         self._check_values(args)
         if self._asserts is not None:
@@ -133,7 +149,7 @@ class CpuFunction(FunctionBase):
                 taken.serve(args)
             return taken
 
-        return _prepared(module, make, self._objects, config, compare=not floats)
+        return _launcher(module, make, self._objects, global_size, compare=not floats)
 
 
 def _new_object(module: CpuModule, entry: EntryPoint) -> Arguments:
@@ -175,25 +191,24 @@ def _setter(
     return lambda value: set_bytes(index, pack(value))
 
 
-def _prepared(
+def _launcher(
     module: ModuleBase,
     make: Callable[[], Arguments],
     objects: KernelObjects,
-    config: LaunchConfig,
+    global_size: Any,
     *,
     compare: bool,
-) -> PreparedLaunch:
+) -> Callable[..., None]:
     """The launch as one function; only what changed since the last call is set again.
 
     Each call takes a kernel object for itself, so that no other thread, and no signal handler that
     launches the same, sets its arguments meanwhile.
 
     Args:
+        global_size: threads in x, y, z, of launches that give none of their own.
         compare: equal values are the same ones.
     """
-    block = module.artifact.block
-    x, y, z = config.grid
-    global_size, local_size = (x * block[0], y, z), block
+    local_size = module.artifact.block
     enqueue = cl.enqueue_nd_range_kernel
     first = make()
     count = len(first.dynamic)
@@ -201,7 +216,7 @@ def _prepared(
     objects.belongs(unused)
     take, give_back = unused.pop, unused.append
 
-    def launch(values: Sequence[Value], stream: Any) -> None:
+    def launch(values: Sequence[Value], stream: Any, global_size: Any = global_size) -> None:
         given = tuple(values)
         queue = stream.raw
         if queue is None or module.raw is None or len(given) != count:

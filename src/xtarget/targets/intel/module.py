@@ -15,7 +15,7 @@ from .._objects.asserts import Asserts
 from .._objects.launch_limits import check_block
 from .._objects.module import FunctionBase, ModuleBase, refuse
 from .._objects.scalars import ctypes_maker
-from ..base import PreparedLaunch, Value
+from ..base import GridLaunch, PreparedLaunch, Value
 from .memory import Addresses
 from .status import ERRORS, failure
 
@@ -78,6 +78,21 @@ class IntelFunction(FunctionBase):
         self._asserts = module.asserts
 
     def prepare(self, config: LaunchConfig, args: Sequence[Value | None]) -> PreparedLaunch:
+        return self._prepared(self._global_size(config.grid), args)
+
+    def prepare_grids(self, args: Sequence[Value | None]) -> GridLaunch:
+        start, global_size = self._prepared(None, args), self._global_size
+
+        def launch(grid: tuple[int, int, int], values: Sequence[Value], stream: Any) -> None:
+            start(values, stream, global_size(grid))
+
+        return launch
+
+    def _global_size(self, grid: tuple[int, int, int]) -> list[int]:
+        x, y, z = grid
+        return [z, y, x * self.artifact.block[0]]  # SYCL counts dimensions from the slowest
+
+    def _prepared(self, global_size: Any, args: Sequence[Value | None]) -> Callable[..., None]:
         artifact, module = self.artifact, self._module
         self._check_values(args)
         if self._asserts is not None:
@@ -92,7 +107,7 @@ class IntelFunction(FunctionBase):
                 dynamic.append((index, convert))
             else:
                 fixed[index] = convert(value)
-        return _prepared(module, config, fixed, dynamic)
+        return _launcher(module, global_size, fixed, dynamic)
 
 
 def _converter(
@@ -123,20 +138,21 @@ def _remembering(addresses: Addresses) -> Callable[[Value], Any]:
     return convert
 
 
-def _prepared(
+def _launcher(
     module: ModuleBase,
-    config: LaunchConfig,
+    global_size: Any,
     fixed: list[Any],
     dynamic: list[tuple[int, Callable[[Value], Any]]],
-) -> PreparedLaunch:
-    """The launch as one function. Each call has its own argument list: no lock is needed."""
-    x, y, z = config.grid
-    threads = module.artifact.block[0]
-    # SYCL counts dimensions from the slowest
-    global_size, local_size = [z, y, x * threads], [1, 1, threads]
+) -> Callable[..., None]:
+    """The launch as one function. Each call has its own argument list: no lock is needed.
+
+    Args:
+        global_size: threads in z, y, x, of launches that give none of their own.
+    """
+    local_size = [1, 1, module.artifact.block[0]]
     count = len(dynamic)
 
-    def launch(values: Sequence[Value], stream: Any) -> None:
+    def launch(values: Sequence[Value], stream: Any, global_size: Any = global_size) -> None:
         queue, kernel = stream.raw, module.raw
         if queue is None or kernel is None or len(values) != count:
             refuse(module, stream, len(values), count)

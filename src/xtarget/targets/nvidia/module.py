@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import cuda.core as core
@@ -12,7 +12,7 @@ from ..._values.types import Artifact, LaunchConfig
 from .._objects.launch_limits import check_block, check_grid
 from .._objects.module import FunctionBase, ModuleBase, refuse
 from .._objects.scalars import ctypes_maker
-from ..base import PreparedLaunch, Value
+from ..base import GridLaunch, PreparedLaunch, Value
 from .code import CudaCode
 from .status import check, checked
 
@@ -75,16 +75,35 @@ class CudaFunction(FunctionBase):
         self._check_values(args)
         check_grid(artifact, device.info, config.grid, _MOST_BLOCKS)
         self._check_limits()
-        extra: dict[str, Any] = {}
-        if artifact.cluster > 1:
-            extra["cluster"] = (artifact.cluster, 1, 1)
-        if artifact.cooperative:
-            extra["is_cooperative"] = True
         with device.current(), checked(f"preparing {self._module.where}"):
-            launch_config = core.LaunchConfig(
-                grid=config.grid, block=artifact.block, shmem_size=artifact.shared_bytes, **extra
-            )
+            launch_config = core.LaunchConfig(grid=config.grid, **self._settings())
         return _prepared(self._module, self.code, device, self._kernel, launch_config, args)
+
+    def prepare_grids(self, args: Sequence[Value | None]) -> GridLaunch:
+        self._check_values(args)
+        self._check_limits()
+        artifact, device = self.artifact, self._device
+        settings, make = self._settings(), core.LaunchConfig
+        start = _prepared(self._module, self.code, device, self._kernel, None, args)
+        _, most_y, most_z = _MOST_BLOCKS
+
+        def launch(grid: tuple[int, int, int], values: Sequence[Value], stream: Any) -> None:
+            x, y, z = grid
+            if y > most_y or z > most_z or x > _MOST_BLOCKS[0]:
+                check_grid(artifact, device.info, grid, _MOST_BLOCKS)
+            start(values, stream, make(grid=grid, **settings))
+
+        return launch
+
+    def _settings(self) -> dict[str, Any]:
+        """What of cuda.core's configuration does not depend on the grid."""
+        artifact = self.artifact
+        settings: dict[str, Any] = {"block": artifact.block, "shmem_size": artifact.shared_bytes}
+        if artifact.cluster > 1:
+            settings["cluster"] = (artifact.cluster, 1, 1)
+        if artifact.cooperative:
+            settings["is_cooperative"] = True
+        return settings
 
 
 def _argument(type_: str) -> Any:
@@ -99,9 +118,13 @@ def _prepared(
     kernel: Any,
     config: Any,
     args: Sequence[Value | None],
-) -> PreparedLaunch:
+) -> Callable[..., None]:
     """The launch as one function. cuda.core copies the values into storage of the call's own, so
-    calls from several threads do not meet."""
+    calls from several threads do not meet.
+
+    Args:
+        config: of launches that give none of their own.
+    """
     launch, legacy = core.launch, core.LEGACY_DEFAULT_STREAM
     kinds = [_argument(p.type) for p in module.artifact.parameters]
     fixed = [None if a is None else kind(a) for a, kind in zip(args, kinds, strict=True)]
@@ -112,7 +135,7 @@ def _prepared(
     tail = tuple(fixed[count:])
     what = f"launching {module.where}"
 
-    def run(values: Sequence[Value], stream: Any) -> None:
+    def run(values: Sequence[Value], stream: Any, config: Any = config) -> None:
         on = stream.raw
         if len(values) != count or on is None or module.raw is None:
             refuse(module, stream, len(values), count)
@@ -127,11 +150,11 @@ def _prepared(
         with device.current(), checked(what):
             if on is not legacy and not code.stays:  # that stream cannot be captured
                 code.launching(stream)
-                launch_watched(on, given, stream)
+                launch_watched(on, given, stream, config)
             else:
                 launch(on, config, kernel, *given)
 
-    def launch_watched(on: Any, given: Any, stream: Any) -> None:
+    def launch_watched(on: Any, given: Any, stream: Any, config: Any) -> None:
         try:
             launch(on, config, kernel, *given)
             if not code.stays:
@@ -140,7 +163,7 @@ def _prepared(
             code.stay()  # it may run, and nobody knows until when
             raise
 
-    def run_leading(values: Sequence[Value], stream: Any) -> None:
+    def run_leading(values: Sequence[Value], stream: Any, config: Any = config) -> None:
         """The same without the steps that this launch does not need."""
         on = stream.raw
         if (
@@ -150,7 +173,7 @@ def _prepared(
             or not device.always_current
             or (on is not legacy and not code.stays)
         ):
-            run(values, stream)
+            run(values, stream, config)
             return
         try:
             launch(on, config, kernel, *values, *tail)
