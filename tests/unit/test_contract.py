@@ -29,7 +29,7 @@ OTHERS = {
     "_launch/run.py": {"dtype"},
     "_launch/arguments.py": {"dtype"},
     "_launch/objects.py": {"arg_names"},  # of a Triton function
-    "_launch/observe.py": {"quiet"},  # of a user's hook
+    "_launch/observe.py": {"quiet"},  # of a thread's own storage
     "_devices/streams.py": {"device", "index"},  # torch's streams know their device
     "_arrays/torch.py": {
         *("_cuda_getCurrentRawStream", "_functorch", "_get_tracing_state", "_increment_version"),
