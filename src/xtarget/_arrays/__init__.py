@@ -1,4 +1,4 @@
-"""Arrays of every library, seen as address, layout and place.
+"""Arrays of every library, as address, layout and device.
 
 One `Kind` per library knows how to read its arrays and how to make new ones. A kind is imported
 when the first array of its library is seen, so nothing here imports an array library.
@@ -118,7 +118,7 @@ class Kind(Protocol):
 
 @runtime_checkable
 class ChecksCalls(Protocol):
-    """A kind whose library has a say in each launch."""
+    """A kind whose library can refuse a launch."""
 
     def check_call(self, args: Sequence[Any], out: Any) -> None:
         """Before each launch, with the call's arguments (numbers included) and its `out` or None.
@@ -143,7 +143,7 @@ class Traced(Protocol):
     """A kind whose library traces Python code."""
 
     def opaque(self, function: Any) -> None:
-        """Let it call a function as it is."""
+        """Let the library call a function without tracing it."""
         ...
 
 
@@ -160,7 +160,8 @@ class Movable(Protocol):
 
 @runtime_checkable
 class FinishesOutputs(Protocol):
-    """A kind whose library can only take arrays in: outputs are made as arrays of another kind."""
+    """A kind whose library can import arrays but not allocate them: outputs are made as arrays of
+    another kind first."""
 
     def finish(self, array: Any, like: Any) -> Any:
         """Turn an output into an array of the library of the argument `like`."""

@@ -153,9 +153,8 @@ KIND = HostKind()
 
 
 class _Offer:
-    """An object's `__array_interface__` as it gave it, once: some make their memory on the way
-    (an image of Pillow's gives new bytes). An array of NumPy's that is made of this keeps both.
-    """
+    """An object's `__array_interface__`, read once, because some objects make new memory for each
+    answer (an image of Pillow's gives new bytes). A NumPy array made of this keeps both alive."""
 
     __slots__ = ("__array_interface__", "array")
 

@@ -159,7 +159,7 @@ def artifact_fields(a: Artifact) -> tuple[dict[str, bytes], dict[str, Any]]:
 
 
 def describe(artifact: Artifact) -> dict[str, Any]:
-    """An artifact without bytes, texts and target, as JSON takes it."""
+    """An artifact without bytes, texts and target, in JSON's types."""
     facts = {name: getattr(artifact, name) for name in _FACTS}
     for name in _NESTED:
         facts[name] = _flat(facts[name])
@@ -168,7 +168,7 @@ def describe(artifact: Artifact) -> dict[str, Any]:
 
 
 def artifact_of(fields: Mapping[str, Any], **given: Any) -> Artifact:
-    """The artifact that `artifact_fields` took apart.
+    """Rebuild the artifact that `artifact_fields` took apart.
 
     Args:
         fields: its facts, from a file that nobody vouches for.

@@ -1,4 +1,4 @@
-"""The cache of compiled kernels: folders on disk, and perhaps a store far away behind them.
+"""The cache of compiled kernels: folders on disk, and optionally a remote store.
 
     <cache dir>/v1/nvidia/sm_90/add-<key>.cubin   the binary, readable by the vendor's tools
     <cache dir>/v1/nvidia/sm_90/add-<key>.json    the commit mark: the artifact without its

@@ -1,4 +1,4 @@
-"""The layers in their order: read-only folders, the user's own folder, the store behind."""
+"""The layers in order: read-only folders, the user's own folder, the remote store."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Cache:
         return _hit(entry)
 
     def look(self, place: Place, *, quietly: bool = False) -> tuple[Store, Entry] | Cause:
-        """The first store that has an entry, or the last cause of there being none.
+        """The first folder that has the entry; without one, the cause of the last miss.
 
         Args:
             quietly: leave a damaged entry where it is.
@@ -106,7 +106,8 @@ class Cache:
         return cause
 
     def fetch(self, target: Target, kernel: str, key: str) -> Artifact | None:
-        """The artifact of that key from the remote store, which is kept here then, or None."""
+        """Fetch an artifact from the remote store and keep it here; None if the store does not have
+        it."""
         if self._remote is None:
             return None
         place = Place(target, kernel, key)
@@ -151,7 +152,7 @@ class Cache:
             self._remote.write(place, entry)
 
     def set_aside(self, target: Target, kernel: str, key: str, why: str) -> None:
-        """Put an entry of the own folder into quarantine, although it is whole."""
+        """Put an entry of the user's own folder into quarantine, although it is intact."""
         self.own.set_aside(Place(target, kernel, key), why)
 
     # --------------------------------------------------------------------- what is no artifact
@@ -175,7 +176,7 @@ class Cache:
     def put_section(
         self, target: Target, key: str, listed: Mapping[str, object], content: bytes
     ) -> None:
-        """Keep a bundle's part, unless it would drive out much else."""
+        """Keep a bundle's part, unless it would evict too many entries."""
         cap = self.settings.max_bytes
         if cap is None or len(content) <= cap // _SECTIONS_SHARE:
             place = Place(target, "bundle", key, "section")
@@ -189,7 +190,7 @@ class Cache:
 
     @contextlib.contextmanager
     def flight(self, target: Target, kernel: str, key: str) -> Iterator[None]:
-        """One process at a time for a key; whoever waited finds the entry."""
+        """Let one process at a time work on a key. Processes that waited find the entry."""
         if self.settings.mode != "readwrite":
             yield
             return

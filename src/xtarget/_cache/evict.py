@@ -76,8 +76,8 @@ def writers_path(base: Path) -> Path:
 
 
 def sweep(base: Path, usage: Usage, max_bytes: int | None = None, room: int = 0) -> int | None:
-    """Remove the least recently used entries until the rest fits; the number removed. None, at
-    once, when another process is at it.
+    """Remove the least recently used entries until the rest fits. Returns the number removed, or
+    None at once if another process is sweeping.
 
     Args:
         max_bytes: keep this much, instead of a part of the cap.
@@ -132,7 +132,7 @@ def sweep(base: Path, usage: Usage, max_bytes: int | None = None, room: int = 0)
 
 
 def _with_beats(entries: Iterable[Found], held: lock.Held) -> Iterator[Found]:
-    """The entries, and signs of life while they are looked at."""
+    """Yield the entries, and give signs of life meanwhile."""
     for number, entry in enumerate(entries):
         if number % _FEW_LOOKS == 0:
             held.beat()
@@ -144,9 +144,8 @@ _watches: dict[Path, lock.Watch] = {}
 
 
 def wait_for_sweeper(base: Path) -> bool:
-    """A moment, for another process that sweeps; one that was stopped loses its lock. False, at
-    once, where there can be no locks.
-    """
+    """Wait a moment for another process that sweeps; a stopped one loses its lock. Returns False at
+    once if the file system has no locks."""
     path = lock_path(base, _SWEEP_LOCK)
     if not lock.works(path):
         return False
@@ -201,8 +200,8 @@ def remove_orphans(base: Path, folder: Path, stem: str) -> list[str]:
 
 
 def make_room(base: Path, usage: Usage, nbytes: int, cap: int) -> int | None:
-    """Note that `nbytes` will be written, once they fit below the cap. Waits for another process
-    that makes room, for a moment.
+    """Note `nbytes` of coming writes as soon as they fit below the cap. Waits a moment for another
+    process that makes room.
 
     Returns:
         the generation of the note, or None if there is no room to be had.
@@ -279,7 +278,7 @@ def remove_all(
 
 
 def _at_once(threads: Executor, count: int, job: Callable[[], bool]) -> list[bool]:
-    """Results of a job that so many threads do; of one, done here, where no thread can start."""
+    """Run a job in several threads and return the results; in this thread, if none can start."""
     from concurrent.futures import wait
 
     begun: list[Future[bool]] = []
@@ -291,8 +290,8 @@ def _at_once(threads: Executor, count: int, job: Callable[[], bool]) -> list[boo
 
 
 def remove(base: Path, entry: Found, *, alone: bool = False) -> int | None:
-    """Remove an entry; the bytes that are free now. None, and nothing is done, if somebody reads
-    it, writes it, or has used it since it was found.
+    """Remove an entry. Returns the bytes that this frees, or None if the entry stays, because a
+    process reads it, writes it, or has used it since it was found.
 
     Args:
         alone: nobody writes now.

@@ -164,8 +164,8 @@ def check_readable(store: Store) -> bool:
 
 
 def verify(store: Store, chosen: Chosen) -> Iterator[dict[str, Any]]:
-    """Read every entry as a process that needs it would; each with `fault`, None where it is
-    right. Changes nothing. What is evicted meanwhile is left out."""
+    """Read and check every entry. Each one has `fault`, which is None for an intact entry. Nothing
+    is changed. Entries that are evicted meanwhile are left out."""
     reader = Store(store.root, writable=False, shared=store.shared, trust=store.trust)
     for found, shown in entries(store, chosen):
         seen: int | None = None
@@ -269,7 +269,7 @@ class Miss:
 def why(
     cache: Cache, target: Target, kernel: str, parts: Sequence[tuple[str, str]], key: str
 ) -> str | Miss:
-    """Path of the entry that a call would use, or why there is none."""
+    """The path of the entry that a call would use, or the reason why there is none."""
     place = Place(target, kernel, key)
     found = cache.look(place, quietly=True)
     if not isinstance(found, str):

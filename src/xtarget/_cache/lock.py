@@ -1,4 +1,4 @@
-"""Locks so that one process compiles each entry; the others wait, but not for ever.
+"""Locks that let one process compile each entry while the others wait, for a limited time.
 
 The lock is the operating system's (flock, through filelock), so it ends with its owner. An owner on
 another host, or one that was stopped, may never end. A process that has seen the same owner for
@@ -31,7 +31,7 @@ class Held:
         self._descriptor = descriptor
 
     def beat(self) -> bool:
-        """Show that this process is at work. False when another one took the lock over."""
+        """Show that this process works. False if another process has taken the lock over."""
         with contextlib.suppress(OSError):
             os.utime(self._descriptor)
             return os.fstat(self._descriptor).st_nlink > 0
@@ -39,7 +39,7 @@ class Held:
 
 
 class Watch:
-    """Watch whether the holder of a lock still works. The holder calls `Held.beat` all the time.
+    """Watch whether the holder of a lock still works. The holder calls `Held.beat` regularly.
 
     Args:
         patience: seconds without a beat after which the lock is taken over.
@@ -71,8 +71,8 @@ class Watch:
 
 @contextlib.contextmanager
 def hold(path: Path, patience: float, ready: Callable[[], bool]) -> Iterator[None]:
-    """Hold the lock file `path`, or go on without it: when `ready` (somebody else has done the
-    work), where files cannot be locked, and in the last moments of the interpreter.
+    """Hold the lock file `path`. Continue without it if `ready` (another process has done the
+    work), if files cannot be locked, and in the last moments of the interpreter.
 
     Args:
         patience: seconds that one owner may keep it.
@@ -140,9 +140,8 @@ def _owner(path: Path) -> tuple[int, int, int] | None:
 
 @contextlib.contextmanager
 def try_hold(path: Path) -> Iterator[Held | None]:
-    """The same lock, at once or not at all: None if it is not held. Without filelock, whose own
-    bookkeeping takes 0.2 ms.
-    """
+    """Take the same lock at once; None if another process holds it. This does not use filelock,
+    whose own bookkeeping takes 0.2 ms."""
     try:
         try:
             descriptor = files.open_lock(path)

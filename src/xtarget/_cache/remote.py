@@ -1,6 +1,5 @@
-"""The store behind: asked when this machine has no entry, believed as little as any file, and never
-in the way. Each question has a time limit; a store that fails is left alone for a while.
-"""
+"""The remote store. It is asked if this machine has no entry, and its entries are checked like any
+file. Each question has a time limit; a store that fails is left alone for a while."""
 
 from __future__ import annotations
 

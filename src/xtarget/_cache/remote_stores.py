@@ -17,7 +17,7 @@ __all__ = ["RemoteStore", "open_store"]
 
 
 class RemoteStore(Protocol):
-    """A way to a store: bytes by name."""
+    """Access to a store: bytes by name."""
 
     def get(self, name: str) -> bytes | None:
         """At most `MAX_BLOB_BYTES`; None when there is nothing of that name."""
@@ -41,7 +41,7 @@ _BESIDE: Final = 1 << 20
 
 
 def _all_of(read: Callable[[int], bytes], seconds: float) -> bytes:
-    """Read a stream to its end, within limits: the end may never come.
+    """Read a stream to its end, within limits of size and time.
 
     Raises:
         ValueError: the stream is longer than an entry can be.
@@ -137,7 +137,8 @@ class _Redis:
 
 
 class _Http:
-    """GET and PUT. Not through fsspec: its answer has no bound but the server's word."""
+    """HTTP with GET and PUT. fsspec is not used, because it reads as many bytes as the server
+    sends."""
 
     def __init__(self, url: str, seconds: float) -> None:
         self._url = url.rstrip("/")

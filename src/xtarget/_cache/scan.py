@@ -15,7 +15,7 @@ __all__ = ["Found", "arch_folders", "scan", "scan_folder"]
 
 @dataclass(slots=True)
 class Found:
-    """An entry as the folder shows it.
+    """An entry, as far as the listing of its folder shows it.
 
     Attributes:
         stamp: when it was last used (ns), 0 without a mark.
@@ -51,8 +51,8 @@ class Found:
 
 
 def scan(base: Path) -> Iterator[Found]:
-    """All entries below a folder, and files that belong to none. What vanishes is left out, and
-    nothing is looked for behind a link."""
+    """All entries below a folder, and files that belong to no entry. Files that vanish meanwhile
+    are left out. Links are not followed."""
     if os.path.islink(base):
         return
     for folder in arch_folders(base):
@@ -74,7 +74,8 @@ def _folders(path: str) -> list[str]:
 
 
 def scan_folder(folder: str) -> Iterator[Found]:
-    """Looks at the marks only: their stamps are all that most of the entries are asked for."""
+    """The entries of one folder. Only marks are examined: most entries are asked for their stamps
+    alone."""
     found: dict[str, Found] = {}
     others: list[str] = []
     with contextlib.suppress(OSError):

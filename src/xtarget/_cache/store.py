@@ -1,7 +1,6 @@
-"""One folder of entries on disk. No failure is an error to the caller: a read that fails is a miss
-with a cause, a write that fails is left out and said once. What only a write needs is imported by
-the first one: a process that finds its kernels starts faster.
-"""
+"""One folder of entries on disk. The caller gets no errors: a failed read is a miss with a cause, a
+failed write is left out with one warning. Modules for writing are imported at the first write, so a
+process that finds its kernels starts faster."""
 
 from __future__ import annotations
 
@@ -43,7 +42,7 @@ _said_lock = Lock()
 
 
 def warn(message: str, *, once: str | None = None) -> None:
-    """Once per message (or per `once`) and process."""
+    """Warn once per process and message (or `once`)."""
     with _said_lock:
         if (once or message) in _said:
             return
@@ -106,14 +105,14 @@ class Store:
     # ------------------------------------------------------------------------------------ reading
 
     def read(self, place: Place) -> Entry | Cause:
-        """The entry, checked, or why there is none. A damaged one is set aside."""
+        """Return the checked entry, or the cause of the miss. A damaged entry is set aside."""
         try:
             return self.check(place)
         except DAMAGE as error:
             return self._damaged(place, error)
 
     def check(self, place: Place) -> Entry | Cause:
-        """As `read`, but a damaged entry is an error.
+        """Read an entry as `read` does; a damaged one is an error.
 
         Raises:
             one of DAMAGE: it is not what was written.
@@ -255,7 +254,8 @@ class Store:
     # ------------------------------------------------------------------------------------ writing
 
     def write(self, place: Place, entry: Entry) -> bool:
-        """Store an entry: files, then the mark. False if it was not, for whatever reason."""
+        """Store an entry: its files, then the mark. Returns False if this failed, for whatever
+        reason."""
         from . import evict, lock
 
         cap = self.usage.max_bytes
@@ -339,7 +339,7 @@ class Store:
     # --------------------------------------------------------------------------------- quarantine
 
     def _damaged(self, place: Place, why: Exception) -> Entry | Cause:
-        """Look again, alone; set it aside if it is still damaged."""
+        """Read an entry again under its lock, and set it aside if it is still damaged."""
         from . import evict, lock
 
         path = self.mark_path(place)

@@ -1,6 +1,5 @@
-"""The parent's side: a child process that answers requests, started on demand, reused, ended with
-the parent, and given up when it does not answer.
-"""
+"""The parent's side: a child process that answers requests. It is started on demand, reused, ended
+with the parent, and given up if it does not answer."""
 
 from __future__ import annotations
 
@@ -229,7 +228,7 @@ class Child:
         return text
 
     def forget(self) -> None:
-        """After a fork, in the new process: the child and its pipes stay the parent's."""
+        """After a fork, in the new process: leave the child and its pipes to the parent."""
         process, log = self._process, self._log
         self._process = self._log = None
         self._busy = False
@@ -253,7 +252,7 @@ class Child:
 
     @property
     def busy(self) -> bool:
-        """A request is on its way, perhaps in another thread."""
+        """True while a request is on its way, perhaps in another thread."""
         return self._busy
 
 

@@ -55,8 +55,8 @@ _LITTLE = 256 << 20
 
 
 def memory_hint(nbytes: int | None, error: BaseException | None = None) -> str:
-    """A sentence for the message of a build that failed, where memory may be the reason: a compiler
-    that got none seldom says so. Empty where there was enough.
+    """A sentence for the message of a failed build that may have run out of memory; empty if there
+    was enough. Compilers rarely report this.
 
     Args:
         nbytes: the limit that `limit_memory` set.
@@ -89,9 +89,8 @@ def memory_text(nbytes: int | None) -> str:
 
 
 def end_after(seconds: float) -> None:
-    """Let the kernel end this process by a signal, whatever holds its threads, after so much
-    processor time, or `CLOCK_TIMES` as much on the clock; 0 calls it off.
-    """
+    """Let the kernel end this process by a signal after so much processor time, or `CLOCK_TIMES` as
+    much on the clock, even if its threads are blocked. 0 cancels this."""
     for number, timer, limit in (
         (signal.SIGPROF, signal.ITIMER_PROF, seconds),
         (signal.SIGALRM, signal.ITIMER_REAL, CLOCK_TIMES * seconds),

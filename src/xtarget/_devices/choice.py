@@ -24,7 +24,7 @@ __all__ = ["default_device", "preferred"]
 
 
 def default_device() -> str:
-    """Name of the device for data that lies on none: `XTARGET_DEVICE`, else the first GPU found,
+    """Name of the device for data that is on no device: `XTARGET_DEVICE`, else the first GPU found,
     else the CPU.
 
     Raises:
@@ -44,8 +44,8 @@ def _unsuitable(info: DeviceInfo) -> bool:
 
 
 def preferred(reports: Sequence[ProbeReport]) -> DeviceInfo | None:
-    """The device to take unasked: the first that its driver does not call unsuitable in its
-    details, or else the first."""
+    """The device that is used if nothing names one: the first that its driver does not call
+    unsuitable in its details, else the first."""
     found = [info for report in reports for info in report.devices]
     return next((info for info in found if not _unsuitable(info)), found[0] if found else None)
 
@@ -134,7 +134,7 @@ class _ProbeInProcess:
             self.report = ProbeReport(self.vendor, (), f"{type(error).__name__}: {error}")
 
     def wait(self, seconds: float) -> ProbeReport:
-        """Its report, or that there is none in time."""
+        """Return the report; if there is none in time, a report that says so."""
         from .._children.limits import Patience
 
         thread = self._thread

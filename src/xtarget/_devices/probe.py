@@ -18,14 +18,14 @@ __all__ = ["Answer", "ask_all", "late_report"]
 
 
 class Answer(NamedTuple):
-    """A report; late is one that says only that there was none in time."""
+    """A report. A late one only says that the library did not answer in time."""
 
     report: ProbeReport
     late: bool = False
 
 
 def ask_all(vendors: Sequence[str], seconds: float, tries: int = 2) -> dict[str, Answer]:
-    """Probe vendors, all at the same time; those that are late once more."""
+    """Probe vendors in parallel, and late ones a second time."""
     answers: dict[str, Answer] = {}
     left = list(vendors)
     for _ in range(tries):

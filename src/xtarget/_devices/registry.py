@@ -210,8 +210,8 @@ def check_not_forked() -> None:
 
 
 def open_device(name: str) -> Device:
-    """The device of that name, opened once per process; again after its `close`, and an emulated
-    one after a kernel that failed, which loses all that was on it.
+    """The device of that name. It is opened once per process, and again after its `close`, or after
+    a failed kernel has destroyed an emulated device.
 
     Raises:
         NoDeviceError: no such device; the message lists those there are, or the reason for none.
@@ -251,7 +251,8 @@ def open_device(name: str) -> Device:
 
 
 def is_open(device: Device) -> bool:
-    """It is the device that its name stands for: not closed, lost, or of another process."""
+    """True if the device is the one that its name stands for: not closed, not lost, not of another
+    process."""
     return _devices.get(device.info.name) is device
 
 

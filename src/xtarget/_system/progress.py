@@ -16,14 +16,15 @@ _shown = False
 
 
 def show() -> None:
-    """From now on, where the standard error is a terminal. A library prints nothing unasked."""
+    """From now on, show progress if standard error is a terminal. A library prints nothing unless
+    asked."""
     global _shown
     _shown = sys.stderr is not None and sys.stderr.isatty()
 
 
 @contextmanager
 def progress(doing: str) -> Iterator[None]:
-    """Say on the terminal that something is under way, once it has taken a while."""
+    """Report on the terminal that a step is under way, once it has taken a while."""
     if not _shown:
         yield
         return

@@ -30,9 +30,8 @@ def can_write(folder: str | os.PathLike[str]) -> bool:
 
 
 def make_room() -> None:
-    """Give `tempfile` a folder where it finds none: memory, else the cache's folder. Triton and the
-    compilers' tools ask it as well.
-    """
+    """Give `tempfile` a folder if it finds none: in memory, else in the cache's folder. Triton and
+    the compilers' tools use `tempfile` as well."""
     try:
         tempfile.gettempdir()
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Programs of other makers that xtarget runs: where they lie."""
+"""Find programs of other makers that xtarget runs."""
 
 from __future__ import annotations
 

@@ -246,7 +246,7 @@ def _block(module: Any, options: Options) -> tuple[int, int]:
 def _explained(
     name: str, source: list[str], options: Options, num_warps: int, warp_size: int
 ) -> Iterator[None]:
-    """Give a failure of Triton's passes, which say nothing in the exception, its reason."""
+    """Add the reason to a failure of Triton's passes, whose exception has none."""
     try:
         yield
     except RuntimeError as error:
@@ -278,7 +278,7 @@ class _NoDriver(DriverBase):  # type: ignore[misc]
 
 
 def register() -> None:
-    """Make Triton know the back end. May be called again, and from any thread.
+    """Make the back end known to Triton. May be called again, and from any thread.
 
     Raises:
         CompileError: this Triton and llvmlite were not tested together, or another package already

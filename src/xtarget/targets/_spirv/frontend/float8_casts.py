@@ -59,7 +59,7 @@ class _Cast:
 
     @property
     def is_wrong(self) -> bool:
-        """Does Triton's lowering for AMD get this one wrong?"""
+        """Return True if Triton's lowering for AMD is wrong for this cast."""
         source, target = self.source.element, self.target.element
         if source.startswith("f8"):
             return target.startswith("f8") or target in _STEPS

@@ -189,7 +189,7 @@ def lower_to_ttgir(module: Any, *, num_warps: int, warp_size: int, dot_bytes: in
 
 
 def _has_bytes(edit: Editor) -> bool:
-    """Is there a tensor of 8-bit integers?"""
+    """Return True if a tensor has 8-bit integers."""
     values = (value for operation in edit.operations for value in operation.results)
     return any(type_.shape and type_.element == "i8" for type_ in map(type_of, values))
 
@@ -250,7 +250,7 @@ def lower_to_llvm(module: Any, *, num_warps: int, fp_fusion: bool) -> Lowered:
 
 
 def alignments(module: Any, entry: str) -> tuple[int, ...]:
-    """To how many bytes each parameter of a module that `lower_to_llvm` lowered is aligned."""
+    """The alignment in bytes of each parameter of a module that `lower_to_llvm` lowered."""
     function = function_named(module.str_nodebug(), "llvm.func", entry)
     found = (attribute(parameter, "tt.divisibility") for parameter in parameters(function))
     return tuple(int(number or 1) for number in found)

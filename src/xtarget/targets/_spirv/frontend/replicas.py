@@ -52,7 +52,7 @@ def is_known(name: str) -> bool:
 
 
 def is_replicated(pointers: Type) -> bool:
-    """Do several threads hold an element? Yes, where it cannot be told."""
+    """Return True if several threads hold an element, or if this is not known."""
     layout = pointers.layout
     if pointers.shape is None or layout is None:
         return True  # a scalar

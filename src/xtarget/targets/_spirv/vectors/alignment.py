@@ -1,4 +1,4 @@
-"""To how many bytes addresses are aligned, for stores past the caches.
+"""The alignment of addresses in bytes, for stores past the caches.
 
 A CPU has such stores for aligned vectors only; of others it makes several smaller ones.
 """

@@ -47,7 +47,7 @@ def may_be_repeated(one: Instruction) -> bool:
 
 
 def is_barrier(name: str) -> bool:
-    """A single thread waits for nobody."""
+    """Return whether a call is a barrier, which a single thread does not need."""
     return name in ("_Z7barrierj", "_Z17sub_group_barrierj")
 
 
