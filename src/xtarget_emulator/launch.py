@@ -18,12 +18,13 @@ from xtarget.targets.amd.code_object import CodeObject, Kernel
 
 from .decode import Instruction, decode
 from .global_races import GlobalRaces
+from .group import Group
 from .memory import HOST_CALLS, Arena, Array, Block
 from .private import SWIZZLED
 from .processes import share
 from .program import Program
 from .races import Races
-from .waves import SGPR, Group, Waves
+from .waves import SGPR, Waves
 
 __all__ = ["Image", "Limits", "Loaded"]
 

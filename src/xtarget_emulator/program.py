@@ -17,11 +17,12 @@ from xtarget._values.errors import KernelFault
 
 from .branches import BRANCHES, Condition, condition, loops_over, target
 from .decode import Instruction
+from .group import Group
 from .memory import Fault, Unknown
 from .operands import scalar_put
 from .steps import MODES, NOTHING, step_of
 from .valu import Step
-from .waves import SGPR, Group, Waves
+from .waves import SGPR, Waves
 
 __all__ = ["Program"]
 

@@ -18,7 +18,8 @@ from .memory import Array, Fault
 
 if TYPE_CHECKING:
     from .global_races import GlobalRaces
-    from .waves import Group, Waves
+    from .group import Group
+    from .waves import Waves
 
 __all__ = ["Races"]
 

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from xtarget_emulator.decode import GENERATIONS, decode
+from xtarget_emulator.group import Group
 from xtarget_emulator.memory import Arena
 from xtarget_emulator.steps import step_of
-from xtarget_emulator.waves import EXEC, SGPR, Group, Waves
+from xtarget_emulator.waves import EXEC, SGPR, Waves
 
 _REGISTERS, _LDS_BYTES = 128, 1024
 

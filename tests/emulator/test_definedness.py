@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from xtarget_emulator.decode import decode
+from xtarget_emulator.group import Group
 from xtarget_emulator.memory import Arena
 from xtarget_emulator.program import Program
-from xtarget_emulator.waves import SCC, SGPR, VCC, Group, Waves
+from xtarget_emulator.waves import SCC, SGPR, VCC, Waves
 
 #: Text to arch and code.
 _CODE = {
