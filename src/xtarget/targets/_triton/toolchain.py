@@ -90,6 +90,8 @@ _OWN_FILES = (
     "targets/_triton/accesses.py",
     "targets/_triton/compile.py",
     "targets/_triton/files.py",
+    "targets/_triton/locations.py",
+    "targets/_triton/parsing.py",
     "targets/_binaries/elf.py",
     "targets/_objects/scalars.py",
     "targets/_triton/zeros.py",
