@@ -59,9 +59,8 @@ class Compiler(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """Identity of the toolchain: changes when the same request could give other bytes. Cheap;
-        loads no Triton.
-        """
+        """Identity of the tool chain: it changes if the same request could give other bytes. It is
+        cheap, and does not load Triton."""
         ...
 
     def archs(self) -> tuple[str, ...]:
@@ -99,9 +98,7 @@ class Event(Protocol):
         ...
 
     def elapsed_ms(self, since: Event) -> float:
-        """Milliseconds of device time from `since` (same device) to this event. Both must have been
-        reached.
-        """
+        """Milliseconds of device time from `since` (same device) to this event, both reached."""
         ...
 
     def close(self) -> None: ...
@@ -112,9 +109,8 @@ class Stream(Protocol):
 
     @property
     def handle(self) -> Any:
-        """The vendor's own handle: an integer for CUDA and HIP, the queue object for dpctl and
-        pyopencl.
-        """
+        """The vendor's own handle: an integer for CUDA and HIP, the queue object of dpctl and
+        pyopencl."""
         ...
 
     def record(self) -> Event:
