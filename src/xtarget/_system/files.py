@@ -1,4 +1,4 @@
-"""Files: read without following anything, written whole or not at all; folders for one user or for
+"""Files: reading without following links, writing all or nothing; folders for one user or for
 several.
 
 A file is written under a temporary name beside it, then renamed. The writer holds a lock (flock) on
@@ -53,11 +53,12 @@ _LONGEST_NAME: Final = 200  # bytes; file systems take 255, and the temporary na
 
 
 class FolderError(Exception):
-    """A folder in which others may have written; says which and how to go on."""
+    """Other users may have written in a folder. The message names the folder and says how to
+    continue."""
 
 
 def patiently(call: Callable[..., _T], *args: Any, **named: Any) -> _T:
-    """Call again, three times at most, when the file system asks for patience."""
+    """Repeat a call, three times at most, while the file system asks for patience."""
     for pause in _PAUSES:
         try:
             return call(*args, **named)
@@ -119,7 +120,7 @@ def close(descriptor: int, *, locked: bool = False) -> None:
 
 
 def read(descriptor: int, size: int) -> bytes:
-    """`size` bytes from the start of a file, fewer where it ends."""
+    """The first `size` bytes of a file, fewer if it is shorter."""
     chunks, left = [], size
     while left > 0:
         chunk = patiently(os.read, descriptor, left)
@@ -165,7 +166,8 @@ def is_temporary(name: str) -> bool:
 
 @contextlib.contextmanager
 def temporary(path: Path, mode: int = 0o600) -> Iterator[tuple[int, Path]]:
-    """An empty file beside `path`, locked, to write and to rename; removed if it is still there.
+    """An empty, locked file beside `path`, to write and to rename. It is removed if it still exists
+    afterwards.
 
     Gives:
         its descriptor and its path.
@@ -223,7 +225,7 @@ def write(
 
 
 def fill(descriptor: int, data: bytes, mode: int | None = None) -> None:
-    """Write a temporary file's content, to the disk.
+    """Write the content of a temporary file, through to the disk.
 
     Args:
         mode: the file's mode, whatever the umask.
@@ -290,7 +292,7 @@ def remove_leftovers(folder: Path, name: str | None = None) -> list[str]:
 
 
 def _clock(folder: Path) -> float:
-    """The time as the folder's file system has it, which may be another host's."""
+    """The time by the clock of the folder's file system, which may be another host's."""
     try:
         with temporary(folder / "clock") as (descriptor, _):
             return os.fstat(descriptor).st_mtime

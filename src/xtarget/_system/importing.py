@@ -1,4 +1,5 @@
-"""Watch the imports of threads. A fork waits for those of others, a handler stops within its own.
+"""Watch the imports of threads. A fork waits for the imports of other threads; a signal handler
+stops within an import of its own thread.
 
 A module that another thread was importing can never be imported in the child: Python's lock of that
 module stays taken there. While a thread compiles a kernel, it imports this package, Triton, and the

@@ -58,7 +58,7 @@ def _helper(name: str, type_: Type) -> str:
 
 
 def _extend(module: Module, type_: Type, value: str, to: str = "float") -> tuple[str, str]:
-    """(instruction, its value): `value` as floats."""
+    """Convert a value to floats. Returns the instruction and the name of its result."""
     wide = module.temporary()
     helper = _helper("extend" if to == "float" else "extend64", type_)
     call = module.call(type_.like(to), helper, f"{type_.like('i16')} {_constant(value)}")

@@ -37,7 +37,8 @@ def _target() -> Any:
 
 
 def _machine(opt: int = 3) -> Any:
-    """A new one for every use: LLVM 22's SPIR-V machine remembers the types of its last module."""
+    """Make a new target machine for each use: LLVM 22's SPIR-V machine remembers the types of its
+    last module."""
     return _target().create_target_machine(opt=opt)
 
 
@@ -158,7 +159,8 @@ def _read(text: str, bitcode: bytes) -> Any:
 
 
 def _rename_intrinsics(module: Any) -> bool:
-    """Make plain functions of the intrinsics that `library` defines; whether there were any."""
+    """Turn the intrinsics that `library` defines into plain functions. Returns whether there were
+    any."""
     found = False
     for function in module.functions:
         name = function.name
@@ -177,7 +179,8 @@ def _undefined(module: Any) -> list[str]:
 
 
 def _refuse_foreign(module: Any) -> None:
-    """A function that nobody defines would be found out, or crash, when the module is loaded."""
+    """Refuse calls of functions without a definition, which would fail or crash when the module is
+    loaded."""
     for function in module.functions:
         name = function.name
         if function.is_declaration and not name.startswith(("_Z", "llvm.")) and name != "printf":

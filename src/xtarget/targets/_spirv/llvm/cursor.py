@@ -1,4 +1,4 @@
-"""A place in the text of an instruction that is read, for `operands`."""
+"""The reader's position in the text of an instruction, for `operands`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _ATTRIBUTE = re.compile(
 
 
 class Cursor:
-    """A place in an instruction's text; `stop` is where its operands end at the latest."""
+    """A position in an instruction's text. `stop` is the latest end of its operands."""
 
     __slots__ = ("at", "stop", "text")
 
@@ -65,7 +65,7 @@ class Cursor:
         return word
 
     def type(self) -> Type:
-        """The type here; the place is then behind it and the space that follows."""
+        """Read the type here, and skip the space after it."""
         match = SCALAR.match(self.text, self.at, self.stop)
         end = match.end() if match else -1
         if end < 0:
@@ -82,7 +82,7 @@ class Cursor:
         return found
 
     def closing(self, start: int) -> int:
-        """Behind the bracket that closes the one at `start`."""
+        """The position after the bracket that closes the one at `start`."""
         for match, depth in marks(self.text, start, self.stop):
             if depth == 0:
                 return match.end()
@@ -114,7 +114,7 @@ class Cursor:
         return Operand(type_, value, start, end, type_start)
 
     def comma(self) -> bool:
-        """Go behind a comma, if there is one here."""
+        """Skip a comma, if there is one here."""
         if self.text.startswith(", ", self.at) and self.at < self.stop:
             self.at += 2
             return True
@@ -131,7 +131,7 @@ class Cursor:
         return self.value(type_, start)
 
     def attribute(self) -> bool:
-        """Go behind an attribute of a parameter, if there is one here."""
+        """Skip an attribute of a parameter, if there is one here."""
         match = _ATTRIBUTE.match(self.text, self.at, self.stop)
         if match:
             self.at = match.end()

@@ -84,7 +84,7 @@ class Instruction:
         return symbols_in(self.text)
 
     def mentions(self, type_: str) -> bool:
-        """Return whether this type, or another word, stands in it."""
+        """Return whether the text has this word, such as a type."""
         return type_ in self.text and has_word(self.text, type_)
 
     def attachments(self) -> tuple[str, dict[str, str]]:
@@ -111,7 +111,7 @@ class Instruction:
 
     @property
     def assembly(self) -> str | None:
-        """The text of inline assembly; None of anything else."""
+        """The text of inline assembly; None for other instructions."""
         if self.op != "call" or " asm " not in self.text:
             return None
         extra = self.parts.extra

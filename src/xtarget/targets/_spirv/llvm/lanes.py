@@ -1,4 +1,5 @@
-"""Distance between the memory accesses of a sub-group's lanes, found by computing for some lanes.
+"""The distance between the memory accesses of a sub-group's lanes, found by computing the values of
+some lanes.
 
 Values that a kernel does not compute itself, such as its arguments, get arbitrary numbers. So the
 result may be wrong where these happen to suit; use it only where a wrong result costs no more than

@@ -1,4 +1,5 @@
-"""Less of OpenCL's functions, for a run time that has less or passes wide vectors wrongly.
+"""Restrict calls to the OpenCL functions of a run time that lacks some of them, or passes wide
+vectors wrongly.
 
 PoCL 6.0: llvm-spirv, which reads SPIR-V for it, makes calls of built-in functions of all
 conversions of vectors; there are no functions of halves; and a vector with more bytes than a
@@ -35,7 +36,7 @@ _BITS = {"half": 16, "float": 32, "double": 64}
 
 
 def narrow(module: Module) -> None:
-    """Call less: only functions of vectors and numbers that the device has."""
+    """Leave only calls of functions that the device has."""
     layout = module.layout
     writer = _Writer(layout.half_math, layout.function_bytes)
     module.rewrite(
@@ -53,7 +54,7 @@ def narrow(module: Module) -> None:
 
 
 def _split(type_: str) -> tuple[int, str]:
-    """Elements of a type, and theirs; a scalar has 0."""
+    """The number of elements of a type (0 for a scalar), and the element type."""
     type_ = type_named(type_)
     return type_.length, type_.element
 
@@ -223,7 +224,7 @@ def _of(size: int, element: str) -> str:
 
 
 def _taken(result: str, type_: str, value: str, at: int, part: int) -> str:
-    """A part of a vector."""
+    """Extract a part of a vector."""
     if part == 1:
         return f"  {result} = extractelement {type_} {value}, i32 {at}"
     order = ", ".join(f"i32 {n}" for n in range(at, at + part))

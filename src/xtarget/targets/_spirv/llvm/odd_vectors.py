@@ -80,7 +80,7 @@ def _written(elements: int, width: int) -> str:
 
 @dataclass(slots=True)
 class _Webs:
-    """Values of a function that have to have one type, because each is made of another.
+    """Values of a function that need the same type, because each is made from another.
 
     Attributes:
         parents: of each value of an odd type, another one of its web, or itself.
@@ -94,7 +94,7 @@ class _Webs:
     _count: int = 0
 
     def see(self, one: Instruction) -> None:
-        """Take in an instruction that has an odd type."""
+        """Note an instruction with an odd type."""
         if _is_extract(one):
             self._join(one.values[:1])
         elif _is_cast(one):

@@ -1,4 +1,5 @@
-"""Values that a loop hands from one variable to another, where Intel's CPU compiler cannot follow.
+"""Separate loop variables that take their values from each other, because Intel's CPU compiler gets
+them wrong.
 
 `q, p = p + 1, q` makes a phi of a loop take another phi of the same loop. With barriers in the loop
 the compiler (2026.2, pass `vplan-vec`) asks of each of them what the other one needs, without end,
