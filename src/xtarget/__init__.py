@@ -9,6 +9,7 @@ when they are first used.
 from __future__ import annotations
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
 
 from ._system import importing  # what it does at a fork holds from the first import on
@@ -128,6 +129,8 @@ if not TYPE_CHECKING:  # for a type checker, the names above are all there are
             if _MODULE_OF[name] != "_values.errors":  # that is whole, and handlers catch by it
                 importing.check_imported()
             value = getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+            if "XTARGET_TRACE" in os.environ and _MODULE_OF[name].startswith("_launch."):
+                importlib.import_module(f"{__name__}._launch.trace").begin_from_environment()
         else:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         globals()[name] = value

@@ -37,7 +37,7 @@ WRONG = [
     ("XTARGET_CACHE", "readwrit"),
     ("XTARGET_COMPILE", "eror"),
     ("XTARGET_CACHE_PATH", "/nofolder"),
-    *((f"XTARGET_{n}", "~/x") for n in ("CACHE_DIR", "CACHE_PATH", "TRUST", "SIGN")),
+    *((f"XTARGET_{n}", "~/x") for n in ("CACHE_DIR", "CACHE_PATH", "TRUST", "SIGN", "TRACE")),
     *((f"XTARGET_{n}", "/tmp:~/x") for n in ("BUNDLES", "KERNELS", "CACHE_PATH")),
     *(("XTARGET_EMULATOR_BUDGET", v) for v in ("x", "0", "-5", "1.5", "1e400", "_")),
     *(("XTARGET_EMULATOR_CHECK", v) for v in ("races", "race,bounds", ",", "Race")),

@@ -39,6 +39,7 @@ __all__ = [
     "make_entry",
     "pack",
     "read_mark",
+    "stage_times",
     "unpack",
 ]
 
@@ -51,6 +52,8 @@ MAX_BLOB_BYTES: Final = 64 << 20  # of an entry in a far store
 _MAX_FILES: Final = 16
 _MOST_PARAMETERS: Final = 4096
 _MOST_THREADS: Final = 1 << 20  # of a block
+_MOST_STAGES: Final = 32
+_MOST_SECONDS: Final = 86400.0  # of a stage
 #: What entries are of: a compiled kernel, a device's own binary of one, a part of a bundle.
 KINDS: Final = ("artifact", "native", "section")
 _SHOWN: Final = 24  # characters of the key in file names: 96 bits
@@ -58,7 +61,9 @@ _MAGIC: Final = b"xtarget entry 2\n"
 _MIDDLE, _END = b', "entry":\n', b"\n}\n"
 #: Members of an artifact that the mark holds, and those of them that have members of their own.
 _FACTS: Final = tuple(
-    f.name for f in fields(Artifact) if f.name not in ("binary", "texts", "target")
+    f.name
+    for f in fields(Artifact)
+    if f.name not in ("binary", "texts", "target", "stage_seconds")  # that is no fact of the code
 )
 _NESTED: Final = ("global_scratch", "profile_scratch", "resources")
 
@@ -233,6 +238,15 @@ def _flat(value: Any) -> dict[str, Any]:
     """The same as `asdict`, for classes without dataclasses inside; `asdict` takes eight times as
     long."""
     return {name: getattr(value, name) for name in value.__slots__}
+
+
+def stage_times(given: Any) -> dict[str, float]:
+    """Seconds by stage of a compilation, from a file or a process that nobody vouches for; none
+    where they are no such thing."""
+    if not isinstance(given, dict) or len(given) > _MOST_STAGES:
+        return {}
+    fits = all(type(s) in (int, float) and 0 <= s <= _MOST_SECONDS for s in given.values())
+    return given if fits else {}
 
 
 def make_entry(

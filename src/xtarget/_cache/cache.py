@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .._artifacts.entry import DAMAGE, Entry, Place, artifact_fields, make_entry
+from .._artifacts.entry import DAMAGE, Entry, Place, artifact_fields, make_entry, stage_times
 from .._system.life import in_forked_child
 from .._values import environment
 from .._values.environment import CacheSettings
@@ -145,6 +146,7 @@ class Cache:
             "key_parts": [list(part) for part in parts],
             "artifact": fields,
             "compile_seconds": round(seconds, 3),
+            "stage_seconds": {name: round(s, 4) for name, s in a.stage_seconds.items()},
         }
         place = Place(a.target, kernel, key)
         entry = self._write(place, files, facts)
@@ -217,7 +219,7 @@ def _hit(entry: Entry) -> Artifact:
     seconds = entry.body.get("compile_seconds")
     if isinstance(seconds, int | float) and 0 <= seconds <= _LONGEST_COMPILE:
         count(compile_seconds_saved=seconds)
-    return entry.artifact()
+    return replace(entry.artifact(), stage_seconds=stage_times(entry.body.get("stage_seconds")))
 
 
 def _keys(settings: CacheSettings) -> tuple[Trust | None, Signer | None]:

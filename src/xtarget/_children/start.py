@@ -30,7 +30,14 @@ __all__ = [
 
 #: Variables that tell the interpreter what the user wants of his own program, not of ours.
 _NOT_FOR_CHILDREN = frozenset(
-    ("PYTHONPATH", "PYTHONINSPECT", "PYTHONSTARTUP", "PYTHONVERBOSE", "PYTHONWARNINGS")
+    (
+        "PYTHONPATH",
+        "PYTHONINSPECT",
+        "PYTHONSTARTUP",
+        "PYTHONVERBOSE",
+        "PYTHONWARNINGS",
+        "XTARGET_TRACE",  # the parent's file
+    )
 )
 #: What the child runs first. The path comes before the first import that is not built in.
 _BEGIN = """\

@@ -96,7 +96,12 @@ def _compiled(question: dict[str, Any], source: KernelSource) -> bytes:
         )
     made = compiler.compile(request, target, **question["more"])
     seconds = time.perf_counter() - start
-    header = {"artifact": entry.describe(made), "texts": dict(made.texts), "seconds": seconds}
+    header = {
+        "artifact": entry.describe(made),
+        "texts": dict(made.texts),
+        "seconds": seconds,
+        "stage_seconds": dict(made.stage_seconds),
+    }
     return pack(header, [made.binary])
 
 

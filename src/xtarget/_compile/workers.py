@@ -200,7 +200,11 @@ def artifact_of(target: Target, answer: dict[str, Any], parts: Sequence[bytes]) 
     try:
         (binary,) = parts
         return entry.artifact_of(
-            answer["artifact"], target=target, binary=binary, texts=answer["texts"]
+            answer["artifact"],
+            target=target,
+            binary=binary,
+            texts=answer["texts"],
+            stage_seconds=entry.stage_times(answer.get("stage_seconds")),
         )
     except entry.DAMAGE as error:
         raise CompileError(

@@ -117,6 +117,8 @@ class Profile:
             row.calls += 1
 
     def _stepped(self, step: Span) -> None:
+        if step.step.startswith("stage "):
+            return  # a part of a compilation
         with self._lock:
             count, seconds = self.steps.get(step.step, (0, 0.0))
             self.steps[step.step] = count + 1, seconds + step.seconds

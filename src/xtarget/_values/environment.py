@@ -45,6 +45,7 @@ __all__ = [
     "problems",
     "spirv_seconds",
     "spirv_untested",
+    "trace_file",
     "trust_file",
     "unknown_names",
 ]
@@ -188,6 +189,12 @@ def kernel_folders() -> tuple[Path, ...]:
 def bundles() -> tuple[Path, ...]:
     """`XTARGET_BUNDLES`: bundles to take binaries from."""
     found: tuple[Path, ...] = _value("XTARGET_BUNDLES")
+    return found
+
+
+def trace_file() -> Path | None:
+    """`XTARGET_TRACE`: where a trace of calls and kernels is written."""
+    found: Path | None = _value("XTARGET_TRACE")
     return found
 
 

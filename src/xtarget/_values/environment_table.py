@@ -162,6 +162,10 @@ VARIABLES: Final[dict[str, Variable]] = {
         parse.nbytes(_LEAST_BYTES, zero=True, instead="0 keeps none."),
         1 << 30,
     ),
+    "XTARGET_TRACE": Variable(
+        "a file for a Chrome trace of calls and kernels, which Perfetto opens: `trace.json`",
+        parse.path,
+    ),
     "XTARGET_OCLOC": Variable(
         "Intel's offline compiler for GPUs, where it is not on the PATH",
         parse.text,

@@ -291,6 +291,7 @@ class Artifact:
         resources: what the binary tells about itself.
         texts: compiler stages by name (`ptx`, `ttir`, `ttgir`, `llir`, `amdgcn`), those that were
             kept.
+        stage_seconds: how long each stage took to compile, in their order, where that is known.
     """
 
     target: Target
@@ -307,6 +308,7 @@ class Artifact:
     cooperative: bool = False
     resources: Resources = Resources()
     texts: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+    stage_seconds: Mapping[str, float] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def block(self) -> tuple[int, int, int]:

@@ -6,11 +6,13 @@ one vendor a process. Works with Triton 3.6 to 3.9.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from ..._system import spans
 from ..._system.life import in_forked_child
 from ..._system.locks import Lock
 from ..._system.signals import handler_kept, raised_by_handler
@@ -54,11 +56,13 @@ in_forked_child(_in_forked_child)
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """The result of `triton.compile`: stages by name and Triton's metadata."""
+    """The result of `triton.compile`: stages by name, the seconds that each took, and Triton's
+    metadata."""
 
     stages: Mapping[str, str | bytes]
     metadata: Mapping[str, Any]
     parameters: tuple[Parameter, ...]
+    stage_seconds: Mapping[str, float] = field(default_factory=dict)
 
 
 def _flatten(name: str, type_: TypeText) -> list[tuple[str, str]]:
@@ -190,8 +194,19 @@ def compile_with_triton(
             before.enter_context(scope.scope())
         looked: list[list[Access] | None] = []
         begun: list[str] = []
+        seconds: dict[str, float] = {}
+        since = time.perf_counter()
 
         def look(stage: str, made: Any) -> None:
+            nonlocal since
+            now = time.perf_counter()
+            if stage != "json":  # Triton's metadata, which is no stage
+                seconds[stage] = now - since
+                spans.tell(f"stage {stage}", request.source.name, since, now - since)
+            since = now
+            keep(stage, made)
+
+        def keep(stage: str, made: Any) -> None:
             if stage == "source":
                 begun.append(str(made.str()))
                 return
@@ -236,7 +251,7 @@ def compile_with_triton(
             replace(p, access=a.text, stored=a.stored) if p.is_pointer else p
             for p, a in zip(parameters, found, strict=True)
         )
-    return Compiled(stages, kernel.metadata._asdict(), parameters)
+    return Compiled(stages, kernel.metadata._asdict(), parameters, seconds)
 
 
 def _accesses_in(module: Any, parameters: int) -> list[Access] | None:
@@ -285,4 +300,5 @@ def make_artifact(
             for n, t in compiled.stages.items()
             if n in keep and n in _TEXT_STAGES and isinstance(t, str)
         },
+        stage_seconds=compiled.stage_seconds,
     )
