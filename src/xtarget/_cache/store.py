@@ -37,16 +37,16 @@ _FOR_SWEEP: Final = (
 _WRONG_FILE: Final = (errno.ENOENT, errno.ELOOP, errno.EINVAL)
 _MOST_QUARANTINED: Final = 32  # files; enough to see what happens, too few to fill a disk
 
-_said: set[str] = set()
+_warned: set[str] = set()
 _said_lock = Lock()
 
 
 def warn(message: str, *, once: str | None = None) -> None:
     """Warn once per process and message (or `once`)."""
     with _said_lock:
-        if (once or message) in _said:
+        if (once or message) in _warned:
             return
-        _said.add(once or message)
+        _warned.add(once or message)
     _say(message)
 
 

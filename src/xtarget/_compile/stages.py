@@ -25,6 +25,7 @@ def made_in_child(asked: dict[str, Any]) -> bytes:
     }
     options = Options(**given)
     try:
+        # the compiler of SPIR-V, whose tool chain is the same for every vendor that takes it
         if asked["toolchain"] != registry.compiler("cpu").fingerprint:
             raise CompileError(
                 f"{asked['what']} cannot be compiled in a child process: the program has changed "

@@ -33,7 +33,7 @@ def check_output(path: Path) -> None:
     Raises:
         XTargetError: it cannot; said before any work is done.
     """
-    with _said(path):
+    with _errors_about(path):
         place, _ = _place(path)
         place.parent.mkdir(parents=True, exist_ok=True)
         with files.temporary(place):
@@ -46,14 +46,14 @@ def write_output(path: Path, data: bytes) -> None:
     Raises:
         XTargetError: it cannot be written; what was there is unchanged.
     """
-    with _said(path):
+    with _errors_about(path):
         place, mode = _place(path)
         place.parent.mkdir(parents=True, exist_ok=True)
         files.remove_leftovers(place.parent, place.name)
         files.write(place, data, made=0o666, mode=mode)
 
 
-class _said(contextlib.AbstractContextManager[None]):
+class _errors_about(contextlib.AbstractContextManager[None]):
     """An OSError as a sentence about a file."""
 
     def __init__(self, path: Path) -> None:

@@ -17,7 +17,7 @@ from ..._system.scratch import Folder, make_room
 
 __all__ = ["Stages", "in_memory", "is_inside", "manager"]
 
-_here = threading.local()
+_thread = threading.local()
 #: Told the name of each stage that is complete.
 on_stage: Callable[[str], None] | None = None
 
@@ -89,7 +89,7 @@ def manager() -> Any:
             return str(path)
 
         def put(self, data: Any, filename: str, binary: bool = True) -> str:
-            _here.look(filename.rpartition(".")[2], data)
+            _thread.look(filename.rpartition(".")[2], data)
             stored = self._stored[filename] = _Stored(filename)
             stored.data = data if isinstance(data, bytes) else str(data)
             if on_stage is not None:
@@ -106,7 +106,7 @@ def manager() -> Any:
 
 
 def is_inside() -> bool:
-    return bool(getattr(_here, "inside", False))
+    return bool(getattr(_thread, "inside", False))
 
 
 @contextmanager
@@ -122,11 +122,11 @@ def in_memory(knobs: Any, look: Callable[[str, Any], None]) -> Iterator[None]:
     make_room()  # Triton runs ptxas on temporary files
     _divert()
     knobs.cache.manager_class = manager()
-    _here.inside, _here.look = True, look
+    _thread.inside, _thread.look = True, look
     try:
         yield
     finally:
-        _here.inside = False
+        _thread.inside = False
 
 
 @cache

@@ -274,7 +274,7 @@ def unidentified(toolchain: str) -> str:
 # ------------------------------------------------------------------------------- as it was imported
 
 _first: dict[tuple[Sequence[str], Sequence[str]], list[str]] = {}
-_said: set[str] = set()
+_warned: set[str] = set()
 
 
 def unsettled(tools: Sequence[str] = (), own: Sequence[str] = ()) -> str:
@@ -319,8 +319,8 @@ def _process_start() -> float | None:
 
 def say_once(text: str) -> None:
     """A warning that a process gives once."""
-    if text not in _said:
-        _said.add(text)
+    if text not in _warned:
+        _warned.add(text)
         import logging
 
         logging.getLogger("xtarget.cache").warning("%s", text)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import count
 
 from .ir import Instruction, Line, Module
@@ -63,6 +64,26 @@ def _bytes(type_: str) -> int:
     size, element = _split(type_)
     bits = _BITS.get(element) or (int(element[1:]) if element[1:].isdigit() else 0)
     return size * bits // 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call that is written.
+
+    Attributes:
+        result: the name of the result.
+        prefix: flags and calling convention, with a space behind each.
+        type: of the result.
+        name: of the function, without `@`.
+        types, values: of the operands.
+    """
+
+    result: str
+    prefix: str
+    type: str
+    name: str
+    types: Sequence[str]
+    values: Sequence[str]
 
 
 class _Writer:
@@ -137,7 +158,7 @@ class _Writer:
             name, type_ = _renamed(name, wide), type_.replace("half", wide)
             if type_ != given_type:
                 outcome = self._fresh()
-        lines += self._call(outcome, prefix, type_, name, types, values)
+        lines += self._call(_Call(outcome, prefix, type_, name, types, values))
         if outcome != result:
             lines += self._converted(result, "fptrunc", type_, outcome, given_type)
         return lines
@@ -146,48 +167,39 @@ class _Writer:
         line = f"  {result} = {kind} {source} {value} to {type_}"
         return self._cast(read_instruction(line))
 
-    def _call(
-        self,
-        result: str,
-        prefix: str,
-        type_: str,
-        name: str,
-        types: Sequence[str],
-        values: Sequence[str],
-    ) -> list[str]:
-        """A call, of parts where its vectors are too wide."""
+    def _call(self, whole_call: _Call) -> list[str]:
+        """A call; several calls of parts, if its vectors are too wide."""
+        types = whole_call.types
         size = max([_split(t)[0] for t in types], default=0)
         part = self._part(size, types)
         if part == size:
-            return [self._line(result, prefix, type_, name, types, values)]
-        element = _split(type_)[1]
-        name = _shortened(name, size, part)
-        parts = [_of(part, _split(t)[1]) if _split(t)[0] else t for t in types]
+            return [self._line(whole_call)]
+        element = _split(whole_call.type)[1]
+        part_call = replace(
+            whole_call,
+            type=_of(part, element),
+            name=_shortened(whole_call.name, size, part),
+            types=[_of(part, _split(t)[1]) if _split(t)[0] else t for t in types],
+        )
         lines, pieces = [], []
         for at in range(0, size, part):
             given = []
-            for value, whole in zip(values, types, strict=True):
+            for value, whole in zip(whole_call.values, types, strict=True):
                 given.append(self._fresh() if _split(whole)[0] else value)
                 if _split(whole)[0]:
                     lines.append(_taken(given[-1], whole, value, at, part))
             pieces.append(self._fresh())
-            lines.append(self._line(pieces[-1], prefix, _of(part, element), name, parts, given))
-        return lines + list(self._joined(result, element, pieces, part))
+            lines.append(self._line(replace(part_call, result=pieces[-1], values=given)))
+        return lines + list(self._joined(whole_call.result, element, pieces, part))
 
-    def _line(
-        self,
-        result: str,
-        prefix: str,
-        type_: str,
-        name: str,
-        types: Sequence[str],
-        values: Sequence[str],
-    ) -> str:
+    def _line(self, call: _Call) -> str:
+        """The text of a call, whose function is then declared."""
+        type_, name, types = call.type, call.name, call.types
         convention = "spir_func " if name.startswith("_Z") else ""
         pure = " nounwind willreturn memory(none)" if name.startswith("_Z") else ""
         self.called[name] = f"declare {convention}{type_} @{name}({', '.join(types)}){pure}"
-        pairs = ", ".join(f"{t} {v}".strip() for t, v in zip(types, values, strict=True))
-        return f"  {result} = call {prefix}{type_} @{name}({pairs})"
+        pairs = ", ".join(f"{t} {v}".strip() for t, v in zip(types, call.values, strict=True))
+        return f"  {call.result} = call {call.prefix}{type_} @{name}({pairs})"
 
     def _part(self, size: int, types: Sequence[str]) -> int:
         """Return the elements of each part in which a vector must be passed."""
