@@ -182,30 +182,30 @@ def test_a_plan_that_reads_a_value_which_changes(
     run(42, 406)
 
 
-@pytest.mark.parametrize("device", ["cpu", "emu:gfx942"])
-def test_random_shapes_of_many_kernels(device: str) -> None:
+@pytest.mark.parametrize("where", ["cpu", "emu:gfx942"])
+def test_random_shapes_of_many_kernels(where: str) -> None:
     """On a device that uses the host's memory, and on one that copies."""
     try:
-        xtarget.device(device)
+        xtarget.device(where)
     except xtarget.NoDeviceError as error:
         pytest.skip(str(error))
     rng = np.random.default_rng(5)
-    for _ in range(200 if device == "cpu" else 12):
-        rows, columns = (int(n) for n in rng.integers(1, 300 if device == "cpu" else 40, 2))
+    for _ in range(200 if where == "cpu" else 12):
+        rows, columns = (int(n) for n in rng.integers(1, 300 if where == "cpu" else 40, 2))
         x = rng.standard_normal((rows, columns)).astype(np.float32)
         views = (x, x.T, x[:, ::2], x[::-1], np.broadcast_to(x[:1], x.shape))
         view = views[rng.integers(len(views))]
         np.testing.assert_allclose(
-            xtarget.run("sum", view, axis=1, device=device), view.sum(1), rtol=2e-4, atol=2e-4
+            xtarget.run("sum", view, axis=1, device=where), view.sum(1), rtol=2e-4, atol=2e-4
         )
-        np.testing.assert_array_equal(xtarget.run("add", view, view, device=device), view + view)
+        np.testing.assert_array_equal(xtarget.run("add", view, view, device=where), view + view)
         out = np.full((view.shape[0], view.shape[1] + 3), 7, np.float32)
-        xtarget.run("mul", view, 2.0, out=out[:, 1:-2], device=device)
+        xtarget.run("mul", view, 2.0, out=out[:, 1:-2], device=where)
         np.testing.assert_array_equal(out[:, 1:-2], view * 2)
         assert (out[:, :1] == 7).all()
         assert (out[:, -2:] == 7).all()
         product = (
-            xtarget.run("matmul", view, x[: view.shape[1], :5].copy(), device=device)
+            xtarget.run("matmul", view, x[: view.shape[1], :5].copy(), device=where)
             if (view.shape[1] <= x.shape[0])
             else None
         )

@@ -156,6 +156,32 @@ def test_results_of_another_stream_are_safe_from_the_allocator(gpu: str) -> None
     assert {s.item() for s in sums} == {2.0 * a.numel()}
 
 
+@pytest.mark.parametrize("way", ["run", "prepare"])
+def test_a_result_on_another_stream_waits_for_what_was_in_its_memory(gpu: str, way: str) -> None:
+    """The allocator gives memory that its own stream has not yet done with."""
+    a = torch.ones(1 << 20, device=gpu)
+    stream = torch.cuda.Stream()
+    for _ in range(3):
+        torch.cuda.synchronize()
+        before = torch.empty(1 << 20, device=gpu)
+        torch.cuda._sleep(20_000_000)
+        before.fill_(-5.0)
+        address = before.data_ptr()
+        del before
+        if way == "run":
+            result = xtarget.run("add", a, 1.0, stream=stream)
+        else:
+            result = xtarget.get("add").prepare(a, 1.0)(stream=stream)
+        with torch.cuda.stream(stream):
+            total = result.sum()
+        stream.synchronize()
+        assert result.data_ptr() == address, "the test is of memory that was used before"
+        assert total.item() == 2.0 * a.numel()
+        torch.cuda.synchronize()
+        assert bool((result == 2).all())
+        del result
+
+
 @pytest.mark.parametrize("way", ["new result", "out", "two launches"])
 def test_arguments_on_another_stream_are_safe_from_the_allocator(gpu: str, way: str) -> None:
     """The allocator gives a dropped argument's memory to the next tensor, before it was read."""

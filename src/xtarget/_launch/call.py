@@ -276,7 +276,7 @@ class BoundCall:
         self, values: list[Value], outputs: Sequence[Any], out: Any, order: _Order
     ) -> None:
         adopted = [adopt(array) for array in outputs]
-        order.allocated(adopted)
+        order.allocated(adopted, new=out is None)
         if out is None:
             values += [kind_of(array).describe(array)[0] for array in adopted]
 
@@ -412,13 +412,13 @@ class _Order:
             self.launch = current[0] if current else call.device.default_stream
         self._wait_for(current)
 
-    def _streams(self, arrays: Sequence[Any]) -> list[Stream]:
+    def _streams(self, arrays: Sequence[Any], *, all_kinds: bool = False) -> list[Stream]:
         """The streams that work on these arrays goes to. Where the caller chose a stream, only
         those of kinds that know theirs: with other libraries the caller keeps the order."""
         found: list[Stream] = []
         for array in arrays:
             kind = kind_of(array)
-            if not self.explicit or kind.tracks_streams:
+            if all_kinds or not self.explicit or kind.tracks_streams:
                 theirs = kind.current_stream(self.call.device, array)
                 if theirs is not None and theirs not in found:
                     found.append(theirs)
@@ -437,9 +437,18 @@ class _Order:
             self._captured = isinstance(self.launch, Capturable) and self.launch.capturing()
         return self._captured
 
-    def allocated(self, outputs: Sequence[Any]) -> None:
-        """The launch writes these; their memory is ready where their kind allocated it."""
+    def allocated(self, outputs: Sequence[Any], *, new: bool) -> None:
+        """The launch writes these; their memory is ready where their kind allocated it.
+
+        Args:
+            new: an allocator gave their memory now. Work of its own stream may still be using it
+                for what was there before, so a stream of the caller's choice waits for that too.
+        """
         self._wait_for(self._streams(outputs))
+        if new and self.explicit:
+            for other in self._streams(outputs, all_kinds=True):
+                if other is not self.launch and other not in self.others and not self._in_capture():
+                    self.launch.wait(other.record())  # and not the other way round
 
     def hold(self, args: Sequence[Any], outputs: Sequence[Any]) -> None:
         """Before the launch: see to it that what it uses stays alive until its stream has passed.

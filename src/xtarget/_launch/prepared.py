@@ -103,7 +103,7 @@ class Prepared:
         self._held = self._hold(found, result)
 
     def _with_result(self, found: Found) -> tuple[Found, Any]:
-        """Make the array that each launch writes."""
+        """Make the array that each launch writes, in memory that earlier work is done with."""
         call = found.call
         made = call.new_output(call.outputs[0], found.args)
         result = made
@@ -111,6 +111,11 @@ class Prepared:
         if finish is not None and call.like is not None:
             result = finish(made, found.args[call.like])
         out = adopt(made)
+        # work of the stream that gave the memory may still be using it for what was there before,
+        # and a launch may go to any stream
+        source = None if call.synchronous else kind_of(out).current_stream(call.device, out)
+        if source is not None and not (isinstance(source, Capturable) and source.capturing()):
+            source.synchronize()
         values = (*found.values, kind_of(out).describe(out)[0])
         return replace(found, out=out, values=values), result
 
