@@ -30,6 +30,7 @@ OTHERS = {
     "_launch/arguments.py": {"dtype"},
     "_launch/objects.py": {"arg_names"},  # of a Triton function
     "_launch/observe.py": {"quiet"},  # of a thread's own storage
+    "_launch/trace.py": {"raw"},  # of an opened object: None once it is closed
     "_devices/streams.py": {"device", "index"},  # torch's streams know their device
     "_arrays/torch.py": {
         *("_cuda_getCurrentRawStream", "_functorch", "_get_tracing_state", "_increment_version"),
