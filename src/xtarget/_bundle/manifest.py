@@ -183,6 +183,7 @@ def check_record(record: Mapping[str, Any]) -> None:
     _pairs(record.get("parts"))
     _pairs(record.get("kernels"))
     _text(record.get("source"))
+    _texts(record.get("valid_for", []))
     constants, variants = record.get("constants"), record.get("variants")
     if not isinstance(constants, dict) or not isinstance(variants, list):
         raise ValueError("it has no constants or no variants")

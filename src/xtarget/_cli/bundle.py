@@ -15,29 +15,25 @@ from typing import Any
 
 import click
 
-from .. import __version__, _cache
+from .. import __version__
 from .._artifacts.compatibility import describe
-from .._bundle import reader, signing
+from .._bundle import signing
 from .._bundle.builder import build as building
 from .._bundle.builder.classes import COVERAGE
 from .._bundle.reader import Bundle
-from .._compile import keys
-from .._devices import choice, registry
 from .._kernels import libraries
-from .._values.errors import CompileError
 from .._values.text import one_line
 from .._values.types import DTYPES, CompileRequest, Target
-from .arguments import choose_inputs
 from .base import echo
 from .listing import format_bytes, print_table
-from .values import CallOptions
 
 __all__ = [
     "build_bundle",
+    "constants_of",
     "emit_code",
-    "explain_call",
     "list_bundle",
     "list_classes",
+    "signature_of",
     "verify_bundle",
 ]
 
@@ -87,9 +83,10 @@ def list_classes(
             "target": str(target),
             "function": one.source,
             "kernels": sorted(" ".join(pair) for pair in one.kernels),
-            "signature": _signature(one.request),
-            "constants": _constants(one.request),
+            "signature": signature_of(one.request),
+            "constants": constants_of(one.request),
             "warps": one.request.num_warps,
+            "valid_for": list(one.valid_for),
             "aligned": [list(aligned) for aligned in sorted(one.variants)],
         }
         for target, classes in found.items()
@@ -104,6 +101,8 @@ def list_classes(
             f"{row['target']}  {row['function']}({row['signature']})  {row['constants']}, "
             f"{row['warps']} warps  for {', '.join(row['kernels'])}"
         )
+        if row["valid_for"]:
+            echo(f"    valid for {', '.join(row['valid_for'])}")
         for aligned in row["aligned"]:
             echo(f"    multiples of 16: {', '.join(aligned) or 'nothing assumed'}")
     total = sum(len(row["aligned"]) for row in rows)
@@ -122,14 +121,14 @@ def _coverage(order: building.Order) -> str:
     )
 
 
-def _signature(request: CompileRequest) -> str:
+def signature_of(request: CompileRequest) -> str:
     def text(type_: Any) -> str:
         return type_ if isinstance(type_, str) else f"({', '.join(map(text, type_))})"
 
     return ", ".join(f"{n} {text(t)}" for n, t in request.signature if t != "constexpr")
 
 
-def _constants(request: CompileRequest) -> str:
+def constants_of(request: CompileRequest) -> str:
     return ", ".join(f"{n}={getattr(v, 'name', v)}" for n, v in request.constants)
 
 
@@ -281,6 +280,7 @@ def list_bundle(file: str, variants: bool, as_json: bool) -> None:
                         "target": str(target),
                         "kernel": dict(record["parts"]).get("kernel", record["source"]),
                         "aligned": variant["aligned"],
+                        "valid_for": ", ".join(record.get("valid_for", ())),
                         "bytes": variant["binary"]["raw"],
                         "packed": variant["binary"]["size"],
                         "runs_on": _runs_on(target, variant),
@@ -330,72 +330,3 @@ def emit_code(file: str, folder: str, kernels: Sequence[str], driver: str) -> No
         echo(f"{path}  {content}")
     for name, why in done.left_out.items():
         echo(f"left out  {name}: {why}")
-
-
-def explain_call(
-    kernel: str,
-    target: str | None,
-    call_options: CallOptions,
-    as_json: bool,
-) -> None:
-    """Print for each launch of a call what would serve it and what would not."""
-    from .._launch import planning
-
-    goal = Target.parse(target) if target else _device_target()
-    inputs = choose_inputs(kernel, call_options)
-    found: list[dict[str, Any]] = []
-    for request in planning.compile_requests(
-        libraries.find(kernel), inputs.args, inputs.options, goal
-    ):
-        offers = [
-            {
-                "bundle": str(c.bundle.path),
-                "target": str(c.target),
-                "form": c.form,
-                "aligned": list(c.aligned),
-                "reason": c.reason,
-            }
-            for c in reader.candidates(request, goal)
-        ]
-        found.append(
-            {
-                "function": request.source.name,
-                "signature": _signature(request),
-                "constants": _constants(request),
-                "aligned": list(request.aligned),
-                "source": _source(request, goal, offers),
-                "offers": offers,
-            }
-        )
-    if as_json:
-        echo(json.dumps(found, indent=1))
-        return
-    for launch in found:
-        echo(f"{launch['function']}({launch['signature']})  {launch['constants']}")
-        echo(f"  multiples of 16: {', '.join(launch['aligned']) or 'none'}")
-        echo(f"  taken from: {launch['source']}")
-        for number, offer in enumerate(launch["offers"]):
-            verdict = f"rejected: {offer['reason']}"
-            if offer["form"]:
-                assumed = ", ".join(offer["aligned"]) or "nothing"
-                verdict = (
-                    f"{'taken' if not number else 'also fits'}: {offer['form']}, assumes {assumed}"
-                )
-            echo(f"  {offer['bundle']}  {offer['target']}  {verdict}")
-
-
-def _device_target() -> Target:
-    return registry.open_device(choice.default_device()).info.target
-
-
-def _source(request: CompileRequest, target: Target, offers: Sequence[Mapping[str, Any]]) -> str:
-    if offers and offers[0]["form"]:
-        return f"the bundle {offers[0]['bundle']}"
-    compiler = registry.compiler(target.vendor)
-    parts = keys.key_parts(request, target, compiler.fingerprint)
-    name = request.source.name
-    if _cache.default_cache().get(target, name, _cache.key_of(parts)) is not None:
-        return "the cache"
-    if target.arch not in compiler.archs():
-        raise CompileError(f"no bundle and no cache has it, and no compiler knows {target}.")
-    return "the compiler, when it is first called"

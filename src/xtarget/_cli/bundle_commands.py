@@ -146,6 +146,6 @@ def explain(kernel: str, target: str | None, **given: Any) -> None:
 
     XTARGET_BUNDLES names the bundles that are asked.
     """
-    from .bundle import explain_call
+    from .explain import explain_call
 
     explain_call(kernel, target, **given)

@@ -7,7 +7,7 @@ of a kernel, what the alignment of a size decides) is one afterwards, with a gua
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -16,11 +16,10 @@ from .. import _arrays
 from .._arrays import View
 from .._arrays.dtypes import NumpyRules
 from .._arrays.host import KIND as HOST
-from .._kernels.checks import check_plan
 from .._kernels.libraries import RegisteredKernel
 from .._system.signals import raised_by_handler
 from .._values.errors import ArgumentError, XTargetError, shortened, shortened_text
-from .._values.symbols import SymInt, peek
+from .._values.symbols import SymInt
 from .._values.types import (
     DTYPES,
     CompileRequest,
@@ -43,14 +42,22 @@ from ..spec import (
 )
 from ..targets.base import Value
 from .arguments import argument_types, check_arguments
+from .checked_plans import checked
 
-__all__ = ["Slot", "compile_requests", "make_plan", "plan_of_layouts", "requests"]
+__all__ = [
+    "TYPICAL_COMPUTE_UNITS",
+    "Slot",
+    "compile_requests",
+    "make_plan",
+    "plan_of_layouts",
+    "requests",
+]
 
 _RULES = NumpyRules()
 #: Sizes and strides are passed as i32 below this extent; the margin is for blocks that overshoot.
 _I32_LIMIT = 2**31 - 2**20
 #: Stands for the device's number where only a target is known; it chooses grids, not code.
-_TYPICAL_COMPUTE_UNITS = 64
+TYPICAL_COMPUTE_UNITS = 64
 #: Characters of a plan's own messages, which may quote what the caller gave.
 _MOST_TEXT = 700
 _MOST_BLOCKS = (2**31 - 1, 65_535, 65_535)
@@ -77,7 +84,7 @@ def make_plan(
         arch=target.arch,
     )
     try:
-        return _checked(spec.name, spec.plan(call), len(types))
+        return checked(spec.name, spec.plan(call), len(types))
     except ArgumentError as error:
         text = shortened_text(str(error), _MOST_TEXT)
         text = text if text.startswith(spec.name) else f"{spec.name}: {text}"
@@ -92,96 +99,6 @@ def make_plan(
         raise ArgumentError(
             f"{spec.name} cannot be planned for these arguments ({given or 'no options'}): {error}."
         ) from error
-
-
-def _checked(kernel: str, plan: Any, arguments: int) -> Plan:
-    """Check a plan; the constants of its launches are numbers afterwards."""
-    if not _symbolic(plan):
-        return check_plan(kernel, plan, arguments)
-    assert isinstance(plan, Plan)
-    check_plan(kernel, _numbers(plan), arguments)
-    for type_ in (*plan.outputs, *plan.temporaries):
-        _check_counts(type_.shape)
-    for launch in plan.launches:
-        _check_counts(launch.grid)
-    launches = tuple(
-        replace(
-            launch,
-            constants={name: _settled(value) for name, value in launch.constants.items()},
-            options={name: _settled(value) for name, value in launch.options.items()},
-            num_warps=_settled(launch.num_warps),
-            num_stages=_settled(launch.num_stages),
-        )
-        for launch in plan.launches
-    )
-    return replace(plan, launches=launches, init=_settled(plan.init))
-
-
-def _check_counts(counts: Sequence[int]) -> None:
-    """For guards: the plan's own check has seen the values at hand only."""
-    for count in counts:
-        if count < 0:
-            raise AssertionError(count)
-
-
-def _symbolic(plan: Any) -> bool:
-    """Has a plan symbolic integers? What is no plan has none."""
-    if not isinstance(plan, Plan):
-        return False
-    try:
-        parts: list[Any] = [plan.init]
-        parts += [(t.shape, t.strides) for t in (*plan.outputs, *plan.temporaries)]
-        for launch in plan.launches:
-            parts += [launch.grid, *launch.args.values(), *launch.constants.values()]
-            parts += [*launch.options.values(), launch.num_warps, launch.num_stages]
-    except (AttributeError, TypeError):
-        return False
-    return any(map(_has_symbol, parts))
-
-
-def _has_symbol(value: Any) -> bool:
-    if type(value) is tuple:
-        return any(map(_has_symbol, value))
-    return type(value.value if type(value) is Scalar else value) is SymInt
-
-
-def _numbers(plan: Plan) -> Plan:
-    """A plan with the values at hand, without a guard."""
-
-    def peeked(value: Any) -> Any:
-        if type(value) is tuple:
-            return tuple(map(peeked, value))
-        return replace(value, value=peek(value.value)) if type(value) is Scalar else peek(value)
-
-    def mapping(values: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: peeked(value) for name, value in values.items()}
-
-    def layouts(types: Sequence[ArrayType]) -> tuple[ArrayType, ...]:
-        return tuple(
-            replace(type_, shape=peeked(type_.shape), strides=peeked(type_.strides))
-            for type_ in types
-        )
-
-    launches = tuple(
-        replace(
-            launch,
-            args=mapping(launch.args),
-            constants=mapping(launch.constants),
-            options=mapping(launch.options),
-            grid=peeked(launch.grid),
-            num_warps=peek(launch.num_warps),
-            num_stages=peek(launch.num_stages),
-        )
-        for launch in plan.launches
-    )
-    return Plan(layouts(plan.outputs), launches, layouts(plan.temporaries), peeked(plan.init))
-
-
-def _settled(value: Any) -> Any:
-    """A constant as numbers; a guard keeps each that was symbolic."""
-    if type(value) is tuple:
-        return tuple(map(_settled, value))
-    return value.__index__() if type(value) is SymInt else value
 
 
 def _check_grid(kernel_name: str, grid: tuple[int, int, int]) -> None:
@@ -395,7 +312,7 @@ def plan_of_layouts(
         else:
             views.append(None if _arrays.is_scalar(arg) else _arrays.view_of(arg))
     types = argument_types(spec, args, views)
-    plan = make_plan(kernel, types, options, None, target, _TYPICAL_COMPUTE_UNITS)
+    plan = make_plan(kernel, types, options, None, target, TYPICAL_COMPUTE_UNITS)
     return plan, types, [view is not None and view.address % 16 == 0 for view in views]
 
 

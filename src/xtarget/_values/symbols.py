@@ -130,14 +130,36 @@ def _interval(how: str, a: _Bounds, b: _Bounds = (None, None)) -> _Bounds:
         return _sum(al, None if bh is None else -bh), _sum(ah, None if bl is None else -bl)
     if how == "mod" and bl is not None and bl > 0:
         return 0, None if bh is None else bh - 1
-    if how == "floordiv" and bl is not None and bl == bh and bl > 0:
-        return None if al is None else al // bl, None if ah is None else ah // bl
-    if al is None or al < 0 or (how not in ("bits", "neg") and (bl is None or bl < 0)):
+    if how == "floordiv" and bl is not None and bl > 0:
+        return _quotient(a, b)
+    if how == "mul" and not (al is None or ah is None or bl is None or bh is None):
+        products = (al * bl, al * bh, ah * bl, ah * bh)
+        return min(products), max(products)
+    if al is None or al < 0 or (how != "bits" and (bl is None or bl < 0)):
         return None, None
+    if how == "bits":
+        return al.bit_length(), None if ah is None else ah.bit_length()
+    assert bl is not None
     if how == "mul":
-        high = None if ah is None or bh is None else ah * bh
-        return al * bl, high  # type: ignore[operator]
-    return (1 if how == "lshift" and al >= 1 else 0), None
+        return al * bl, None
+    if how == "lshift" and bl <= _MOST_BITS:
+        known = ah is not None and bh is not None and bh <= _MOST_BITS
+        return al << bl, ah << bh if known else None  # type: ignore[operator]
+    if how == "rshift":
+        return 0 if bh is None else al >> bh, None if ah is None else ah >> bl
+    return 0, None
+
+
+def _quotient(a: _Bounds, b: _Bounds) -> _Bounds:
+    """Of `a // b` for positive b."""
+    (al, ah), (bl, bh) = a, b
+    assert bl is not None
+    low = high = None
+    if al is not None:
+        low = al // bl if al < 0 else 0 if bh is None else al // bh
+    if ah is not None:
+        high = ah // bl if ah >= 0 else -1 if bh is None else ah // bh
+    return low, high
 
 
 def _sum(a: int | None, b: int | None) -> int | None:
@@ -339,12 +361,30 @@ class Tracer:
 
     # -------------------------------------------------------------------------------- the result
 
+    def _needed(self, name: str, known: _Range) -> bool:
+        """Whether there are guards on an expression that those on what it is made of do not imply.
+        Each says something of what is simpler, so that none implies itself."""
+        if not known.guarded:
+            return False
+        if name not in self._how:
+            return True
+        how, operands = self._how[name]
+        low, high = _interval(how, *map(self._bounds, operands))
+        return not (
+            (known.low is None or (low is not None and low >= known.low))
+            and (known.high is None or (high is not None and high <= known.high))
+            and all(
+                (low is not None and value < low) or (high is not None and value > high)
+                for value in known.never
+            )
+        )
+
     def guards(self) -> list[str]:
         """The conditions in Python's notation, with the symbols' names."""
         found = [
             text
             for name, known in self._ranges.items()
-            if known.guarded
+            if self._needed(name, known)
             for text in known.text(self._written(name))
         ]
         return found + [
@@ -393,7 +433,7 @@ class Tracer:
         checks: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
             (tuple(known.text(name)), (name,))
             for name, known in self._ranges.items()
-            if known.guarded
+            if self._needed(name, known)
         ]
         checks += [((f"{a} {how} {b}",), (a, b)) for how, a, b in self._between]
         position = {name: number for number, name in enumerate((*self._shown, *self._how))}

@@ -362,6 +362,7 @@ def _section(target: Target, made: Iterable[tuple[Job, Class, Artifact]]) -> Pac
                 "kernels": [list(pair) for pair in sorted(one.kernels)],
                 "source": one.source,
                 "constants": {name: plain(value) for name, value in request.constants},
+                "valid_for": list(one.valid_for),
                 "variants": [],
             }
             entry = entries[key] = Entry(key, record, [])

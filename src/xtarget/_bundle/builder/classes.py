@@ -10,6 +10,7 @@ from typing import Final
 from ..._kernels.checks import calls_of
 from ..._kernels.libraries import RegisteredKernel
 from ..._launch import planning
+from ..._launch.ranges import valid_for
 from ..._values.errors import ArgumentError, CompileError
 from ..._values.types import CompileRequest, Target
 from ...spec import ArrayType, Example, KernelSpec, Plan, ScalarType, contiguous_strides
@@ -20,6 +21,9 @@ __all__ = ["COVERAGE", "Class", "classes"]
 _COMPUTE_UNITS: Final = (1, 64, 160)
 #: Inputs of these names are masks: bool whatever the dtype.
 _MASKS: Final = ("cond", "condition", "mask")
+
+#: Characters of a condition that is listed.
+_LONG: Final = 50
 
 #: What `--list` says of the layouts, by what is asked for.
 COVERAGE: Final = {
@@ -38,6 +42,8 @@ class Class:
         request: one of the class; which values it takes for multiples of 16 means nothing.
         variants: every set of these that is to be built; the empty one serves all others.
         kernels: (name, dtype) of the catalog's calls that need it.
+        valid_for: the conditions on sizes for the first of these calls, those on multiples of 16
+            and the longest left out.
     """
 
     source: str
@@ -45,6 +51,7 @@ class Class:
     request: CompileRequest
     variants: set[tuple[str, ...]] = field(default_factory=set)
     kernels: set[tuple[str, str]] = field(default_factory=set)
+    valid_for: tuple[str, ...] = ()
 
     def requests(self) -> list[CompileRequest]:
         """Every variant as a request, in a fixed order."""
@@ -74,7 +81,8 @@ def classes(
                 plan = _plan(kernel, example, args, out, target, units)
                 if plan is not None and plan not in known:
                     known.append(plan)
-                    _add(found, kernel, args, dtype, plan)
+                    for one in _add(found, kernel, args, dtype, plan):
+                        one.valid_for = _valid_for(kernel, example, args, target, units)
     return list(found.values())
 
 
@@ -103,7 +111,12 @@ def _add(
     args: Sequence[ArrayType | ScalarType],
     dtype: str,
     plan: Plan,
-) -> None:
+) -> Iterator[Class]:
+    """Note what a plan's launches need.
+
+    Yields:
+        the classes that were not known.
+    """
     try:
         reached = planning.requests(kernel, plan, args, [True] * len(args))
     except ArgumentError:
@@ -115,12 +128,24 @@ def _add(
         into = found.get(bare)
         if into is None:
             into = found[bare] = Class(launch.source, kernel.origin, bare)
+            yield into
             into.variants.add(())
             if launch.aligned_by is None:  # arrays may help by themselves
                 arrays = {name for name, type_ in request.signature if str(type_).startswith("*")}
                 into.variants.add(tuple(n for n in request.aligned if n in arrays))
         into.variants.add(request.aligned)
         into.kernels.add((kernel.spec.name, dtype))
+
+
+def _valid_for(
+    kernel: RegisteredKernel,
+    example: Example,
+    args: Sequence[ArrayType | ScalarType],
+    target: Target,
+    units: int,
+) -> tuple[str, ...]:
+    texts = valid_for(kernel, args, example.options, target, units)
+    return tuple(text for text in texts if "% 16" not in text and len(text) <= _LONG)
 
 
 def _examples(spec: KernelSpec, full: bool) -> list[Example]:

@@ -1,0 +1,99 @@
+"""The command `xtarget explain`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .. import _cache
+from .._bundle import reader
+from .._compile import keys
+from .._devices import choice, registry
+from .._kernels import libraries
+from .._values.errors import CompileError
+from .._values.types import CompileRequest, Target
+from .arguments import choose_inputs
+from .base import echo
+from .bundle import constants_of, signature_of
+from .values import CallOptions
+
+__all__ = ["explain_call"]
+
+_LONG = 50  # characters of a condition that is shown to people
+
+
+def explain_call(
+    kernel: str,
+    target: str | None,
+    call_options: CallOptions,
+    as_json: bool,
+) -> None:
+    """Print for each launch of a call what would serve it and what would not."""
+    from .._launch import planning, ranges
+
+    goal = Target.parse(target) if target else _device_target()
+    inputs = choose_inputs(kernel, call_options)
+    valid_for = ranges.valid_for(libraries.find(kernel), inputs.args, inputs.options, goal)
+    found: list[dict[str, Any]] = []
+    for request in planning.compile_requests(
+        libraries.find(kernel), inputs.args, inputs.options, goal
+    ):
+        offers = [
+            {
+                "bundle": str(c.bundle.path),
+                "target": str(c.target),
+                "form": c.form,
+                "aligned": list(c.aligned),
+                "reason": c.reason,
+            }
+            for c in reader.candidates(request, goal)
+        ]
+        found.append(
+            {
+                "function": request.source.name,
+                "signature": signature_of(request),
+                "constants": constants_of(request),
+                "aligned": list(request.aligned),
+                "valid_for": valid_for,
+                "source": _source(request, goal, offers),
+                "offers": offers,
+            }
+        )
+    if as_json:
+        echo(json.dumps(found, indent=1))
+        return
+    if valid_for:
+        shown = [text for text in valid_for if len(text) <= _LONG]
+        more = len(valid_for) - len(shown)
+        rest = [f"{more} more conditions (--json)"] if more else []
+        echo(f"valid for {', '.join(shown + rest)}")
+    for launch in found:
+        echo(f"{launch['function']}({launch['signature']})  {launch['constants']}")
+        echo(f"  multiples of 16: {', '.join(launch['aligned']) or 'none'}")
+        echo(f"  taken from: {launch['source']}")
+        for number, offer in enumerate(launch["offers"]):
+            verdict = f"rejected: {offer['reason']}"
+            if offer["form"]:
+                assumed = ", ".join(offer["aligned"]) or "nothing"
+                verdict = (
+                    f"{'taken' if not number else 'also fits'}: {offer['form']}, assumes {assumed}"
+                )
+            echo(f"  {offer['bundle']}  {offer['target']}  {verdict}")
+
+
+def _device_target() -> Target:
+    return registry.open_device(choice.default_device()).info.target
+
+
+def _source(request: CompileRequest, target: Target, offers: Sequence[Mapping[str, Any]]) -> str:
+    if offers and offers[0]["form"]:
+        return f"the bundle {offers[0]['bundle']}"
+    compiler = registry.compiler(target.vendor)
+    parts = keys.key_parts(request, target, compiler.fingerprint)
+    name = request.source.name
+    if _cache.default_cache().get(target, name, _cache.key_of(parts)) is not None:
+        return "the cache"
+    if target.arch not in compiler.archs():
+        raise CompileError(f"no bundle and no cache has it, and no compiler knows {target}.")
+    return "the compiler, when it is first called"

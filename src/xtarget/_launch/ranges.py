@@ -1,0 +1,65 @@
+"""The sizes for which the binaries of a call serve, as text for `xtarget explain`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from .. import _arrays
+from .._arrays import View
+from .._arrays.host import KIND as HOST
+from .._kernels.libraries import RegisteredKernel
+from .._system.signals import raised_by_handler
+from .._values.symbols import Tracer
+from .._values.types import Target
+from ..spec import ArrayType, ScalarType
+from .arguments import argument_types
+from .classes import lift
+from .planning import TYPICAL_COMPUTE_UNITS, make_plan, requests
+
+__all__ = ["valid_for"]
+
+
+def valid_for(
+    kernel: RegisteredKernel,
+    args: Sequence[Any],
+    options: Mapping[str, Any],
+    target: Target,
+    compute_units: int = TYPICAL_COMPUTE_UNITS,
+) -> list[str]:
+    """The conditions on sizes under which calls like this one need the same binaries (`513 <=
+    x.shape[1] <= 1024`), the simplest first; none if the plan takes other values than sizes.
+
+    Args:
+        args: arrays, numbers, or `ArrayType` and `ScalarType` layouts; the arrays' alignment stays
+            as it is.
+    """
+    tracer = Tracer()
+    names = [name.rstrip("?") for name in kernel.spec.inputs]
+    views: list[View | None] = []
+    for name, arg in zip(names, args, strict=False):
+        view = None
+        if isinstance(arg, ArrayType):
+            view = View(HOST, None, 0, arg, None)
+        elif not isinstance(arg, ScalarType) and not _arrays.is_scalar(arg):
+            view = _arrays.view_of(arg)
+        if view is not None:
+            view = replace(view, type=lift(tracer, name, view.type, view.type.contiguous))
+        views.append(view)
+    try:
+        if any(isinstance(arg, ScalarType) for arg in args):
+            types = [
+                arg if view is None else view.type for arg, view in zip(args, views, strict=True)
+            ]
+        else:
+            types = list(argument_types(kernel.spec, args, views))
+        plan = make_plan(kernel, types, options, None, target, compute_units)
+        requests(
+            kernel, plan, types, [view is not None and view.address % 16 == 0 for view in views]
+        )
+    except Exception as error:  # a plan may do what only numbers can
+        if raised_by_handler(error) is not None:
+            raise
+        return []
+    return sorted(tracer.guards(), key=len)

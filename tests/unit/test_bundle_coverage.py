@@ -1,0 +1,100 @@
+"""What a bundle holds: any of a kernel's ordinary calls finds its class, whatever its sizes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from xtarget import Target
+from xtarget._bundle import reader
+from xtarget._bundle.builder.classes import classes
+from xtarget._kernels import libraries
+from xtarget._launch import planning
+from xtarget._launch.ranges import valid_for
+from xtarget.spec import ArrayType, Example, Input, KernelSpec, Launch, Output, Plan
+from xtarget.spec import contiguous_strides as packed
+
+GPUS = tuple(map(Target.parse, ("nvidia:sm_80", "amd:gfx942", "intel:spirv64")))
+CPU = Target.parse("cpu:spirv64")
+
+
+def array(*shape: int, dtype: str = "float32") -> ArrayType:
+    return ArrayType(dtype, shape, packed(shape))
+
+
+def arguments(name: str, m: int, n: int, form: int) -> list[ArrayType]:
+    """Of one call; forms are those of the default coverage."""
+    if name == "layer_norm":
+        return [array(m, n), array(n), array(n)]
+    if name == "rms_norm":
+        return [array(m, n), array(n)]
+    whole = array(n) if form == 0 else array(m, n)
+    if name == "where":
+        return [array(*whole.shape, dtype="bool"), array(n), whole]
+    return [whole, whole if form == 1 else array(n)] if name == "add" else [whole]
+
+
+@pytest.mark.parametrize("target", [*GPUS, CPU], ids=str)
+@pytest.mark.parametrize("name", ["add", "where", "relu", "softmax", "layer_norm", "rms_norm"])
+def test_random_calls_find_their_class(name: str, target: Target) -> None:
+    """Also in the order that is built if nobody asks for more (without `--full`)."""
+    kernel = libraries.find(name)
+    built = {
+        reader.class_key(one.request)
+        for one in classes(kernel, "float32", target, views=False, full=False)
+    }
+    rng = np.random.default_rng(len(name))
+    most = 1000 if target == CPU else 30000  # larger results of a CPU go past its caches
+    for number in range(60):
+        m, n = (int(np.exp(rng.uniform(np.log(low), np.log(most)))) for low in (1, 16))
+        given = arguments(name, m, n, number % 3)
+        for request in planning.compile_requests(kernel, given, {}, target):
+            assert reader.class_key(request) in built, (given, request)
+
+
+@pytest.mark.parametrize("target", GPUS[:2], ids=str)
+def test_rows_and_their_number_decide_no_binary(target: Target) -> None:
+    """What a length decides is its range, and whether it is a multiple of 16."""
+    for name in ("softmax", "layer_norm", "rms_norm"):
+        kernel = libraries.find(name)
+        made = set()
+        for m in (2, 3, 16, 1000, 4096):
+            for n in (520, 1000):
+                (request,) = planning.compile_requests(kernel, arguments(name, m, n, 1), {}, target)
+                assert request.aligned == ()
+                made.add(request)
+            (whole,) = planning.compile_requests(kernel, arguments(name, m, 1024, 1), {}, target)
+            assert "m" not in whole.aligned
+            assert "n" in whole.aligned
+        assert len(made) == 1, name
+
+
+def test_a_class_says_for_which_sizes_it_is_valid() -> None:
+    kernel = libraries.find("softmax")
+    said = valid_for(kernel, [array(100, 1024)], {}, GPUS[0])
+    assert "513 <= x.shape[1] <= 1024" in said
+    assert "x.shape[1] % 16 == 0" in said
+    assert not any("bit_length" in text for text in said)  # what others imply is not said
+    assert "x.shape[1] % 16 >= 1" in valid_for(kernel, [array(100, 1000)], {}, GPUS[0])
+    said = [
+        text
+        for one in classes(kernel, "float32", GPUS[0], views=False, full=False)
+        if dict(one.request.constants)["BLOCK_N"] == 8192
+        for text in one.valid_for
+    ]
+    assert "4097 <= x.shape[1] <= 8192" in said
+
+
+def test_names_that_are_no_parameters_are_refused() -> None:
+    def plan(call: object) -> Plan:
+        launch = Launch(
+            "normalization:softmax", {"x": Input(0), "out": Output()}, {}, (1, 1, 1),
+            aligned_by=("length",),
+        )  # fmt: skip
+        return Plan((array(4),), (launch,))
+
+    spec = KernelSpec("odd", ("x",), plan, ahead=lambda full: [Example(((4,),))])
+    kernel = libraries.find("softmax")
+    changed = type(kernel)(**{f: getattr(kernel, f) for f in kernel.__slots__} | {"spec": spec})
+    with pytest.raises(Exception, match=r"aligned_by=\('length',\), not names of its parameters"):
+        planning.compile_requests(changed, [array(4)], {}, GPUS[0])
