@@ -175,6 +175,7 @@ def test_names_and_strings_are_no_words() -> None:
         ("  br label %bb1", "  indirectbr ptr %q, []", "indirectbr ptr %q, []"),
         ("ret void\n}", "ret void\n", "declare i32 @f"),
         ("attributes #0", "uselistorder", "uselistorder"),
+        ("attributes #0", "%t = opaque #0", "%t = opaque"),
         ("store volatile", "%t = va_arg ptr %q, i32\n  store volatile", "%t = va_arg"),
     ],
 )

@@ -56,16 +56,16 @@ VARIABLES: Final[dict[str, Variable]] = {
         120.0,
     ),
     "XTARGET_CACHE_REMOTE": Variable(
-        "the store behind: `redis://host/0`, `https://host/cache`, `s3://bucket/cache`", parse.store
+        "the remote store: `redis://host/0`, `https://host/cache`, `s3://bucket/cache`", parse.store
     ),
     "XTARGET_CACHE_REMOTE_WRITE": Variable(
         "1 stores there what is compiled here", parse.boolean, False
     ),
     "XTARGET_CACHE_REMOTE_SECONDS": Variable(
-        "how long it may take to answer (2)", parse.seconds(2), 2.0
+        "seconds that it may take to answer (2)", parse.seconds(2), 2.0
     ),
     "XTARGET_CACHE_AUDIT": Variable(
-        "the share of hits that are compiled again and compared (0.01 is one in a hundred)",
+        "the share of hits that xtarget compiles again and compares (0.01 is one in a hundred)",
         parse.fraction,
         0.0,
     ),
@@ -76,7 +76,7 @@ VARIABLES: Final[dict[str, Variable]] = {
         there=parse.file,
     ),
     "XTARGET_SIGN": Variable(
-        "a file with the private key that entries are signed with", parse.path, there=parse.file
+        "a file with the private key for signing entries", parse.path, there=parse.file
     ),
     "XTARGET_COMPILE": Variable(
         "`allow` (as if not set), `warn` or `error`, when a kernel has to be compiled",
@@ -96,14 +96,14 @@ VARIABLES: Final[dict[str, Variable]] = {
         "folders with kernel libraries, separated by `:`", parse.paths, (), parse.folders
     ),
     "XTARGET_PROBE_SECONDS": Variable(
-        "how long a vendor's library may take to answer, in seconds of processor time, or of doing "
-        "nothing (5); one that is late is asked a second time",
+        "seconds that a vendor's library may take to answer, of processor time or of idle "
+        "time (5); a late one is asked a second time",
         parse.seconds(5),
         5.0,
     ),
     "XTARGET_WAIT_SECONDS": Variable(
-        "how long work on an AMD GPU may be waited for, in seconds (no limit); then it is a "
-        "`DeviceLostError`",
+        "seconds that xtarget waits for work on an AMD GPU before it raises a "
+        "`DeviceLostError` (no limit)",
         parse.seconds(60),
     ),
     "XTARGET_INTEL_DEVICES": Variable(
@@ -149,16 +149,15 @@ VARIABLES: Final[dict[str, Variable]] = {
         8 << 30,
     ),
     "XTARGET_MODULES": Variable(
-        "how many kernels stay loaded without a call of `run` that is remembered (4096); others "
-        "are unloaded, and loaded again when they are needed. What was launched in a captured "
-        "stream stays",
+        "how many kernels stay loaded that no remembered call of `run` uses (4096); others "
+        "are unloaded, and loaded again when they are needed. A kernel that was launched in a"
+        " captured stream stays loaded",
         parse.count(1),
         4096,
     ),
     "XTARGET_HOST_MEMORY": Variable(
-        "most memory of dropped results on the host (NumPy), and of what CPU kernels needed for "
-        "themselves, that is kept for later ones, where the system may take it back (1G); 0 keeps "
-        "none",
+        "host memory that xtarget keeps for later calls, from dropped results (NumPy) and "
+        "from temporary arrays of CPU kernels (1G); the system may reclaim it; 0 keeps none",
         parse.nbytes(_LEAST_BYTES, zero=True, instead="0 keeps none."),
         1 << 30,
     ),

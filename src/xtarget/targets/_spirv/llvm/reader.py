@@ -80,6 +80,8 @@ def _read_line(line: str, number: int) -> Line:
         if match is None:
             raise IRError("metadata in an unknown form", line, number)
         name = match[1]
+    elif kind == "type" and " = type " not in line:
+        raise IRError("a type in an unknown form", line, number)
     elif kind is None:
         raise IRError("an unknown word", line, number)
     return Line(kind, line, name)
