@@ -18,7 +18,6 @@ from ..._values.types import Artifact, DeviceInfo
 from .._host.library_files import find_library_file
 from .._host.machine import cpu_identity
 from .._host.opencl_icd import compilers
-from .._triton.frozen import check_machine_code
 from .._workers.jit import Jit
 from .machine_code import find_route
 from .status import check
@@ -123,6 +122,8 @@ class Loader:
                 return route.load(code, artifact.entry, options), _kept(proof, code)
             self._proven.add(proof)
         else:  # its driver gives no machine code away, so each process compiles
+            from .._triton.frozen import check_machine_code
+
             check_machine_code(artifact.entry, self._info.name)
         with check(what, LoadError):
             kernel = build_kernel(self._queue, artifact.binary, artifact.entry, options)

@@ -13,7 +13,6 @@ from cuda.bindings import driver
 
 from ..._values.types import Artifact, DeviceInfo
 from .._objects.stream_order import OrderedDevice
-from .._triton.frozen import check_machine_code
 from .code import CudaCode, Leaving
 from .cubin import check_cubin
 from .memory import CudaBuffer, allocate, pool_of, trim
@@ -77,6 +76,8 @@ class CudaDevice(OrderedDevice[CudaStream, CudaBuffer]):
         self.leaving.collect()
         entries = check_cubin(artifact, self.info)
         if artifact.format == "ptx":  # the driver compiles it
+            from .._triton.frozen import check_machine_code
+
             check_machine_code(artifact.entry, self.info.name, "PTX")
         read = core.ObjectCode.from_ptx if artifact.format == "ptx" else core.ObjectCode.from_cubin
         with self.current(), checked(f"loading {artifact.entry} on {self.where}"):
