@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from . import floats
+from . import floats, shadow
 from .decode import Instruction
 from .memory import Array
 from .operands import Source, plain, source, unsupported
 from .small_floats import Format, decoded, encoded, format_of, scale_of
-from .valu import Step
+from .valu import Step, unsigned
 from .waves import Waves
 
 __all__ = ["build"]
@@ -48,19 +48,26 @@ def _step(
     found: Sequence[Source],
     words: int,
     compute: Callable[[Waves], Sequence[Array]],
+    part: tuple[int, int] | None = None,
 ) -> Step:
-    """A step that writes whole registers."""
+    """A step that writes registers.
+
+    Args:
+        part: the first bit, and how many, that change of a register; None for all.
+    """
     if any(s.lanes is not None or s.blank is not None for s in found):
         raise unsupported(ins, "moved operands")
     register = ins.fields["vdst"]
-    reads = tuple(r for s in found for r in s.reads)
     writes = tuple(range(register, register + words))
 
     def step(w: Waves) -> None:
+        bad = shadow.blank_of(w, found) if w.undefined else None
         for i, value in enumerate(compute(w)):
             w.put(register + i, value)
-        if w.undefined:
-            w.defined(reads, writes)
+        if part is not None:
+            shadow.mark_part(w, bad, register, ((1 << part[1]) - 1) << part[0])
+        elif w.undefined:
+            w.mark(bad, writes)
 
     return step
 
@@ -79,13 +86,12 @@ def _no_scale(waves: Waves) -> Array:
 
 def _scale(ins: Instruction, slot: str) -> tuple[Callable[[Waves], Array], Source]:
     """The factor: the exponent of a float32."""
-    found = source(ins, slot, "f32")
-    read = found.get
+    read = source(ins, slot, "f32").get
 
     def scale(w: Waves) -> Array:
         return scale_of(np.ascontiguousarray(read(w)).view(np.uint32) >> np.uint32(23) & 0xFF)
 
-    return scale, found
+    return scale, source(unsigned(ins), slot, "f32")
 
 
 def _bits_of(value: Array, kind: str, saturates: bool) -> Array:
@@ -122,7 +128,7 @@ def _widen(ins: Instruction, scaled: str | None, pack: str | None, kind: str, na
             picked = _REVERSED[picked] if not ins.cdna else 0
         shift = picked * bits
     upper = bool(scaled and pack is None and opsel >> 3 & 1)
-    used = [found]
+    used = [found if count == 32 else _picked(found, shift, count * form.bits)]
     scale: Callable[[Waves], Array] = _no_scale
     if scaled:
         scale, by = _scale(ins, "src1")
@@ -152,7 +158,16 @@ def _widen(ins: Instruction, scaled: str | None, pack: str | None, kind: str, na
         return [low | high << np.uint32(16) for low, high in zip(*[iter(parts)] * 2, strict=True)]
 
     words_out = count if kind == "f32" else max(1, count // 2)
-    return _step(ins, used, words_out, compute)
+    half = (16 * upper, 16) if kind != "f32" and count == 1 else None
+    return _step(ins, used, words_out, compute, half)
+
+
+def _picked(found: Source, shift: int, bits: int) -> Source:
+    """The operand, as far as it is read."""
+    get, mask = found.get, np.uint32((1 << bits) - 1)
+    return Source(
+        lambda w: get(w) >> np.uint32(shift) & mask, found.reads, found.lanes, found.blank
+    )
 
 
 def _stream(words: Sequence[Array], bits: int, count: int) -> list[Array]:
@@ -190,7 +205,8 @@ def _narrow(ins: Instruction, scaled: str | None, pack: str | None, name: str, k
     else:
         used = [source(ins, s, "f32" if kind == "f32" else "u32") for s in slots]
     scale: Callable[[Waves], Array] = _no_scale
-    reads = list(used)
+    reads = used if many else [source(unsigned(ins), s, "u32") for s in slots]
+    reads = list(reads)
     if scaled:
         scale, by = _scale(ins, "src2" if kind == "f32" else "src1")
         reads.append(by)
@@ -216,7 +232,8 @@ def _narrow(ins: Instruction, scaled: str | None, pack: str | None, name: str, k
         low, high = codes(w)
         return low | high << np.uint32(form.bits)
 
-    return _step(ins, reads, 1, _part(fields["vdst"], shift, bits, both))
+    put = _part(fields["vdst"], shift, bits, both)
+    return _step(ins, reads, 1, put, (shift, bits))
 
 
 def _stochastic(ins: Instruction, form: Format) -> Step:
@@ -230,4 +247,5 @@ def _stochastic(ins: Instruction, form: Format) -> Step:
         moved = bits & np.uint32(0xFF800000) | mantissa & np.uint32(0x7FFFFF)
         return encoded(moved.view(np.float32).astype(np.float64), form, ins.saturates)
 
-    return _step(ins, [x, noise], 1, _part(ins.fields["vdst"], shift, 8, code))
+    put = _part(ins.fields["vdst"], shift, 8, code)
+    return _step(ins, [source(unsigned(ins), "src0", "u32"), noise], 1, put, (shift, 8))

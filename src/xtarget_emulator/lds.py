@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from . import lds_atomics
+from . import lds_atomics, shadow
 from .access import SIZES, load_part, store_part
 from .decode import Instruction
 from .lds_atomics import lds_places
@@ -70,9 +70,13 @@ def _read(w: Waves, ins: Instruction, place: Array, register: int, words: int) -
         values = group.lds_views[4][index + i]
         w.put(register + i, values)
         if some:
-            none = blank[index + i].any(axis=-1)
-            _note_blank(w, ins, none)
-            w.mark(none, (register + i,))
+            none = blank[index + i]
+            if none.any():
+                _note_blank(w, ins, none.any(axis=-1))
+                bits = (none.view(np.uint8) * np.uint8(0xFF)).view(np.uint32)[..., 0]
+                shadow.loaded(w, register + i, bits)
+            else:
+                w.mark(None, (register + i,))
     if not some and w.undefined:
         w.defined((), tuple(range(register, register + words)))
 
@@ -91,13 +95,12 @@ def _write(w: Waves, place: Array, register: int, words: int) -> None:
     for i in range(words):
         values = w.vu[register + i]
         group.lds_views[4][index + i] = values if where is None else values[where]
-        none = w.undefined.get(register + i) if w.undefined else None
+        none = shadow.octets(w, register + i) if w.undefined else None
         if none is None:
             blank[index + i] = False
         else:
             group.lds_blank_left = True
-            none = np.broadcast_to(none, w.mask.shape)
-            blank[index + i] = (none if where is None else none[where])[..., None]
+            blank[index + i] = none if where is None else none[where]
 
 
 def _load(ins: Instruction, suffix: str, d16: bool, high: bool) -> Step:
@@ -116,11 +119,9 @@ def _load(ins: Instruction, suffix: str, d16: bool, high: bool) -> Step:
         values = group.lds_views[nbytes][place >> (nbytes - 1)].view(dtype)
         row = w.vu[register]
         np.copyto(row, load_part(values, row, d16, high), where=w.mask)
-        blank = group.lds_blank[place]
-        if nbytes == 2:
-            blank = blank | group.lds_blank[place + 1]
-        _note_blank(w, ins, blank)
-        w.mark(blank, (register,))
+        blank = group.lds_blank[place[..., None] + np.arange(nbytes)]
+        _note_blank(w, ins, blank.any(axis=-1))
+        shadow.loaded_part(w, register, blank, dtype, d16, high)
 
     return step
 
@@ -139,12 +140,17 @@ def _store(ins: Instruction, suffix: str, high: bool) -> Step:
         whole = store_part(w.vu[register], high, nbytes)
         if group.races is not None:
             data = np.ascontiguousarray(whole).view(np.uint8)
-            group.races.lds_write(w, place, nbytes, data, w.undefined.get(register))
+            none = shadow.stored_bits(w, register, high, nbytes)
+            group.races.lds_write(w, place, nbytes, data, none)
         values, place = whole[w.mask], place[w.mask]
         group.lds_views[nbytes][place >> (nbytes - 1)] = values
-        none = w.undefined.get(register)
+        octets = shadow.octets(w, register)
         for i in range(nbytes):
-            group.lds_blank[place + i] = False if none is None else none[w.mask]
+            if octets is None:
+                group.lds_blank[place + i] = False
+            else:
+                group.lds_blank_left = True
+                group.lds_blank[place + i] = octets[..., i + 2 * high][w.mask]
 
     return step
 
@@ -254,13 +260,17 @@ def _permute(ins: Instruction) -> Step:
     offset = fields["offset1"] << 8 | fields["offset0"]
 
     def step(w: Waves) -> None:
-        w.demand((fields["addr"], fields["data0"]), "to send it to another lane")
+        w.demand((fields["addr"],), "as a lane's number")
         target = (w.vu[fields["addr"]] + np.uint32(offset)) >> 2 & np.uint32(w.lanes - 1)
         value = np.zeros((w.count, w.lanes), np.uint32)
         waves, lanes = np.nonzero(w.mask)
         value[waves, target[waves, lanes]] = w.vu[fields["data0"]][waves, lanes]
+        none = w.undefined.get(fields["data0"])
+        bad = np.zeros((w.count, w.lanes), bool)
+        if none is not None:
+            bad[waves, target[waves, lanes]] = none[waves, lanes]
         np.copyto(w.vu[fields["vdst"]], value, where=w.mask)
-        w.defined((), (fields["vdst"],))
+        w.mark(bad, (fields["vdst"],))
 
     return step
 

@@ -8,16 +8,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from . import dots, floats
+from . import dots, floats, shadow
 from .decode import Instruction
 from .dots import packed_step
 from .memory import Array
-from .operands import FLOATS, KINDS, constant, plain, unsupported
+from .operands import FLOATS, KINDS, Source, constant, plain, unsupported
 from .valu import Step, clamped, saturating, sources
 from .vector import ALU
 from .waves import Waves
 
 __all__ = ["build"]
+
+_LOW, _HIGH = 0xFFFF, 0xFFFF0000
 
 
 def build(ins: Instruction) -> Step | None:
@@ -105,15 +107,15 @@ def _negated(get: Callable[[Waves], Array], negate: int) -> Callable[[Waves], Ar
 
 def _half(
     ins: Instruction, number: int, kind: str, pick: int, negate: int
-) -> tuple[Callable[[Waves], Array], tuple[int, ...]]:
-    """A half of an operand."""
+) -> tuple[Callable[[Waves], Array], Source]:
+    """A half of an operand, and the same without a change of its sign."""
     code = ins.fields[f"src{number}"]
     if kind[0] != "f" and code in FLOATS:  # to integers it is the float32, of which this is a half
         word = constant(code, "u32", None) >> np.uint32(16 * pick)
         half = word.astype(np.uint16).view(KINDS[kind])
-        return (lambda w: half), ()
+        return (lambda w: half), Source(lambda w: half, ())
     found = plain(ins, code, kind, bool(pick))
-    return _negated(found.get, negate if kind[0] == "f" else 0), found.reads
+    return _negated(found.get, negate if kind[0] == "f" else 0), found
 
 
 def _halves(ins: Instruction) -> Step:
@@ -132,20 +134,42 @@ def _halves(ins: Instruction) -> Step:
     if ins.saturates and rule[0] == "f16":
         function = saturating(function)
     gets: list[list[Callable[[Waves], Array]]] = [[], []]
-    reads: list[int] = []
+    read: tuple[list[Source], list[Source]] = ([], [])
     for number, kind in enumerate(kinds):
         for half in (0, 1):
             pick, negate = _selects(ins, number)[half], _signs(ins, number)[half]
             get, used = _half(ins, number, kind, pick, negate)
             gets[half].append(get)
-            reads.extend(used)
+            read[half].append(used)
 
     def compute(w: Waves) -> list[Array]:
         low, high = (function(*(g(w) for g in gets[half])) for half in (0, 1))
         both = low.view(np.uint16).astype(np.uint32)
         return [both | high.view(np.uint16).astype(np.uint32) << 16]
 
-    return packed_step(ins, compute, reads)
+    return _by_parts(ins, compute, [(_LOW, read[0]), (_HIGH, read[1])])
+
+
+def _by_parts(
+    ins: Instruction,
+    compute: Callable[[Waves], list[Array]],
+    parts: list[tuple[int, list[Source]]],
+) -> Step:
+    """A step that puts a register's new value.
+
+    Args:
+        parts: bits of the result that are made, and the operands of each. Others stay.
+    """
+    register = ins.fields["vdst"]
+
+    def step(w: Waves) -> None:
+        bad = [shadow.blank_of(w, read) for _, read in parts] if w.undefined else []
+        (value,) = compute(w)
+        w.put(register, value)
+        for blank, (bits, _) in zip(bad, parts, strict=False):
+            shadow.mark_part(w, blank, register, bits)
+
+    return step
 
 
 def _accumulated_halves(ins: Instruction) -> Step:
@@ -176,13 +200,13 @@ def _unit(function: Callable[..., Array]) -> Callable[..., Array]:
 def _mixed(ins: Instruction) -> Step:
     """v_fma_mix: each operand is float32, or a half as float16; neg_hi means absolute value."""
     gets: list[Callable[[Waves], Array]] = []
-    reads: list[int] = []
+    read: list[Source] = []
     for number in range(3):
         pick, is_half = _selects(ins, number)
         kind = "f16" if is_half else "f32"
         found = plain(ins, ins.fields[f"src{number}"], kind, bool(pick and is_half))
         gets.append(_as_float(found.get, *_signs(ins, number)))
-        reads.extend(found.reads)
+        read.append(found)
     register, name = ins.fields["vdst"], ins.mnemonic
     clamp = ins.fields["clmp"]
     high = "mixhi" in name
@@ -202,7 +226,8 @@ def _mixed(ins: Instruction) -> Step:
             return [half << 16 | row & np.uint32(0xFFFF)]
         return [half | row & np.uint32(0xFFFF0000)]
 
-    return packed_step(ins, compute, reads)
+    made = _LOW | _HIGH if name == "v_fma_mix_f32" else _HIGH if high else _LOW
+    return _by_parts(ins, compute, [(made, read)])
 
 
 def _as_float(

@@ -14,26 +14,15 @@ from .valu import Step, sources
 from .vector import ALU
 from .waves import VCC, Waves
 
-__all__ = ["build"]
+__all__ = ["build", "halves"]
 
 
 def build(ins: Instruction) -> Step | None:
     """The step of a dual instruction, whose halves read before either writes."""
     if ins.format != "vopd":
         return None
-    halves = []
-    for half, name in (("x", ins.mnemonic), ("y", ins.second)):
-        register = ins.fields["vdst" + half]
-        if half == "y":
-            register = register << 1 | (ins.fields["vdstx"] & 1 ^ 1)
-        fields = {
-            "src0": ins.fields["src" + half + "0"],
-            "vsrc1": ins.fields["vsrc" + half + "1"],
-            "vdst": register,
-        }
-        one = Instruction(ins.address, ins.size, name, "vop2", ins.arch, fields, ins.literal)
-        halves.append(_half_of_pair(one))
-    (compute_x, put_x, blank_x, write_x), (compute_y, put_y, blank_y, write_y) = halves
+    steps = [_half_of_pair(half) for half in halves(ins)]
+    (compute_x, put_x, blank_x, write_x), (compute_y, put_y, blank_y, write_y) = steps
 
     def step(w: Waves) -> None:
         x, y = compute_x(w), compute_y(w)
@@ -44,6 +33,24 @@ def build(ins: Instruction) -> Step | None:
         w.mark(bad_y, write_y)
 
     return step
+
+
+def halves(ins: Instruction) -> list[Instruction]:
+    """The two operations as instructions."""
+    found = []
+    for half, name in (("x", ins.mnemonic), ("y", ins.second)):
+        register = ins.fields["vdst" + half]
+        if half == "y":
+            register = register << 1 | (ins.fields["vdstx"] & 1 ^ 1)
+        fields = {
+            "src0": ins.fields["src" + half + "0"],
+            "vsrc1": ins.fields["vsrc" + half + "1"],
+            "vdst": register,
+        }
+        found.append(
+            Instruction(ins.address, ins.size, name, "vop2", ins.arch, fields, ins.literal)
+        )
+    return found
 
 
 def _half_of_pair(

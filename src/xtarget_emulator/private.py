@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from . import shadow
 from .access import NAME, SIZES, load_part
 from .decode import Instruction
 from .memory import Fault
@@ -75,25 +76,30 @@ def _access(ins: Instruction, parts: list[tuple[Source, int]], loaded: str) -> S
             row, size = w.vu[register + i], min(nbytes, 4)
             if way == "load":
                 raw = np.zeros((w.count, w.lanes, size), np.uint8)
-                blank = np.zeros((w.count, w.lanes), bool)
+                blank = np.zeros((w.count, w.lanes, size), bool)
                 for b in range(size):
                     raw[..., b] = memory[wave, lane_index, place + 4 * i + b]
-                    blank |= unseen[wave, lane_index, place + 4 * i + b]
+                    blank[..., b] = unseen[wave, lane_index, place + 4 * i + b]
                 if size < 4:
                     part_value = raw.view(dtype)[..., 0]
                     value = load_part(part_value, row, bool(d16), bool(high))
                 else:
                     value = raw.view(np.uint32)[..., 0]
                 np.copyto(row, value, where=w.mask)
-                w.mark(blank, (register + i,))
+                shadow.loaded_part(
+                    w, register + i, blank, dtype if size < 4 else np.uint32, bool(d16), bool(high)
+                )
             else:
                 word = np.array(row >> 16 if high else row)
                 raw = word.view(np.uint8).reshape(w.count, w.lanes, 4)
-                none = w.undefined.get(register + i)
+                octets = shadow.octets(w, register + i)
                 waves, lanes = np.nonzero(w.mask)
                 for b in range(size):
                     where = (w.numbers[waves], lanes, place[waves, lanes] + 4 * i + b)
                     memory[where] = raw[waves, lanes, b]
-                    unseen[where] = False if none is None else none[waves, lanes]
+                    none = False
+                    if octets is not None:
+                        none = octets[waves, lanes, b + (2 if high else 0)]
+                    unseen[where] = none
 
     return step

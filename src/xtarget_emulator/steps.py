@@ -12,6 +12,9 @@ from dataclasses import replace
 from xtarget._values.errors import UnsupportedInstruction
 
 from . import (
+    bits as definedness,
+)
+from . import (
     clocks,
     conversions,
     lds,
@@ -90,7 +93,8 @@ def step_of(ins: Instruction, clamps: bool) -> Step:
 
 
 def _built(ins: Instruction) -> Step | None:
-    return next((step for build in _BUILDERS if (step := build(ins)) is not None), None)
+    step = next((step for build in _BUILDERS if (step := build(ins)) is not None), None)
+    return None if step is None else definedness.refined(ins, step)
 
 
 def _by_mode(plain: Step, saturating: Step | None) -> Step:

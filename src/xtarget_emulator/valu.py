@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
 
-from . import floats, vector_rare  # noqa: F401 - completes the table
+from . import floats, shadow, vector_rare  # noqa: F401 - completes the table
 from .decode import Instruction
 from .memory import Array
 from .operands import Put, Source, plain, scalar_put, source, unsupported, vector_put
@@ -16,7 +17,17 @@ from .vector import ALU, COMPARE, KEEPS_HALF, bitop3, packed_halves
 from .waves import EXEC, SGPR, VCC, Waves
 from .words import flow
 
-__all__ = ["Step", "build", "clamped", "saturating", "sources", "written"]
+__all__ = [
+    "Step",
+    "bitop_table",
+    "build",
+    "clamped",
+    "saturating",
+    "sources",
+    "unsigned",
+    "unsigned_sources",
+    "written",
+]
 
 Step: TypeAlias = Callable[[Waves], None]
 
@@ -33,7 +44,7 @@ def build(ins: Instruction) -> Step | None:
         return _compare(ins)
     if name.startswith("v_bitop3_"):
         kind = "u16" if name.endswith("16") else "u32"
-        control = _bitop_table(ins)
+        control = bitop_table(ins)
         # the low bits of the table stand where a plain instruction has modifiers
         bare = Instruction(
             ins.address, ins.size, name, ins.format, ins.arch,
@@ -44,7 +55,7 @@ def build(ins: Instruction) -> Step | None:
     return None if rule is None else _alu(ins, *rule)
 
 
-def _bitop_table(ins: Instruction) -> int:
+def bitop_table(ins: Instruction) -> int:
     """The truth table of v_bitop3: 8 bits spread over modifier fields (gfx950)."""
     return ins.fields["neg"] | ins.fields["abs"] << 3 | ins.fields["omod"] << 6
 
@@ -56,6 +67,19 @@ def sources(ins: Instruction, kinds: tuple[str, ...]) -> list[Source]:
     if len(found) < len(kinds):
         found = _third(ins, found, kinds[-1])
     return found
+
+
+def unsigned(ins: Instruction) -> Instruction:
+    """The instruction without what changes the signs of operands, or the result's range."""
+    plain_fields = ("neg", "abs", "omod", "clmp", "src0_neg", "src0_abs", "src1_neg", "src1_abs")
+    fields = {k: 0 if k in plain_fields else v for k, v in ins.fields.items()}
+    dpp = None if ins.dpp is None else replace(ins.dpp, negate=0, absolute=0)
+    return replace(ins, fields=fields, dpp=dpp)
+
+
+def unsigned_sources(ins: Instruction, kinds: tuple[str, ...]) -> list[Source]:
+    """The operands' bits, to ask which of them hold nothing."""
+    return sources(unsigned(ins), tuple("u" + kind[1:] for kind in kinds))
 
 
 def _third(ins: Instruction, found: list[Source], kind: str) -> list[Source]:
@@ -236,19 +260,15 @@ def _compare(ins: Instruction) -> Step:
     if x:
         targets = [EXEC] if not ins.cdna else [register, EXEC]
 
-    reads = b.reads if a.blank is not None else (*a.reads, *b.reads)
+    read = unsigned_sources(ins, kinds)
 
     def step(w: Waves) -> None:
         bits = function(get_a(w), get_b(w))
         if not w.full:
             bits = bits & w.mask
-        unknown = None
-        if w.undefined:
-            unknown = w.blank(reads)
-            if a.blank is not None and (moved := a.blank(w)) is not None:
-                unknown = moved if unknown is None else unknown | moved
-            if unknown is not None:
-                unknown = unknown & w.mask
+        unknown = shadow.blank_of(w, read) if w.undefined else None
+        if unknown is not None:
+            unknown = unknown & w.mask
         for target in targets:
             w.write_mask(target, bits, unknown)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from . import private
+from . import private, shadow
 from .access import NAME, SIZES, load_part, store_part
 from .atomics import atomic
 from .decode import Instruction
@@ -23,6 +23,8 @@ _OFF = {"cdna": 127, "rdna": 124}
 _CACHES = ("buffer_gl0_inv", "buffer_gl1_inv", "global_inv", "global_wb", "global_wbinv",
            "buffer_wbl2", "buffer_inv", "buffer_wbinvl1", "buffer_wbinvl1_vol")  # fmt: skip
 _ALL_WRITTEN = np.uint32(0x01010101)
+_STORING = "to write it to global memory"
+_OCTET = np.uint32(0xFF)
 
 #: An address function gives addresses (uint64, waves x lanes) and active lanes (None for all);
 #: for a buffer also those out of its range, which read 0 and write nothing.
@@ -161,16 +163,18 @@ def _load(ins: Instruction, address: Address, suffix: str, d16: bool, high: bool
         blank: Array | None = None
         if nbytes < 4:
             values = arena.views[nbytes][place >> (nbytes - 1)].view(dtype)
+            octets: Array | None = None
             if not full:
-                seen = arena.written[place]
-                if nbytes == 2:
-                    seen = seen & arena.written[place + 1]
-                blank = seen == 0
+                octets = arena.written[place[..., None] + np.arange(nbytes)] == 0
             if zeroes and active is not None:
                 values = np.where(active, values, values.dtype.type(0))
             loaded = load_part(values, w.vu[register], d16, high)
             _put(w, register, loaded, lanes)
-            _mark(w, register, blank, active, ins, place)
+            if w.undefined or not full:
+                if octets is not None and active is not None:
+                    octets = octets & active[..., None]
+                _note(w, None if octets is None else octets.any(axis=-1), ins, place)
+                shadow.loaded_part(w, register, octets, dtype, d16, high)
             return
         place = place >> 2
         view, seen_words = arena.views[4], arena.written.view(np.uint32)
@@ -180,7 +184,7 @@ def _load(ins: Instruction, address: Address, suffix: str, d16: bool, high: bool
                 values = np.where(active, values, np.uint32(0))
             _put(w, register + i, values, lanes)
             if not full:
-                blank = seen_words[place + i] != _ALL_WRITTEN
+                blank = (seen_words[place + i] ^ _ALL_WRITTEN) * _OCTET
                 _mark(w, register + i, blank, active, ins, place << 2)
         if full and w.undefined:
             w.defined((), writes)
@@ -196,29 +200,29 @@ def _put(w: Waves, register: int, values: Array, lanes: Array | None) -> None:
 
 
 def _mark(
-    w: Waves,
-    register: int,
-    blank: Array | None,
-    active: Array | None,
-    ins: Instruction,
-    place: Array,
+    w: Waves, register: int, unknown: Array, active: Array | None, ins: Instruction, place: Array
 ) -> None:
-    if blank is not None and blank.any():
-        if active is not None:
-            blank = blank & active
-        if blank.any():
-            first = int(np.broadcast_to(place, blank.shape).reshape(-1)[int(np.argmax(blank))])
-            w.group.blank_loads.setdefault(ins.address, (ins, first))
-        w.mark(np.broadcast_to(blank, w.mask.shape), (register,))
+    """Note which bits of a loaded register hold nothing."""
+    if active is not None:
+        unknown = np.where(active, unknown, np.uint32(0))
+    if unknown.any():
+        _note(w, unknown != 0, ins, place)
+        shadow.loaded(w, register, unknown)
     elif w.undefined:
         w.defined((), (register,))
+
+
+def _note(w: Waves, blank: Array | None, ins: Instruction, place: Array) -> None:
+    """Note a load of what was never written, for messages."""
+    if blank is not None and blank.any():
+        first = int(np.broadcast_to(place, blank.shape).reshape(-1)[int(np.argmax(blank))])
+        w.group.blank_loads.setdefault(ins.address, (ins, first))
 
 
 def _store(ins: Instruction, address: Address, suffix: str, high: bool) -> Step:
     nbytes, _dtype = SIZES[suffix]
     register = _register(ins, "data")
     words = max(1, nbytes // 4)
-    reads = tuple(range(register, register + words))
 
     def step(w: Waves) -> None:
         arena = w.group.arena
@@ -226,7 +230,8 @@ def _store(ins: Instruction, address: Address, suffix: str, high: bool) -> Step:
         place, full = arena.locate(addresses, nbytes, active, True, min(nbytes, 4))
         if w.undefined:
             # a buffer's bounds mask lanes as well as EXEC does
-            w.demand(reads, "to write it to global memory", those=active)
+            for i in range(words):
+                shadow.demand_part(w, register + i, high, nbytes, _STORING, active)
         if w.group.races is not None:
             if nbytes < 4:
                 whole = store_part(w.vu[register], high, nbytes)[..., None]
@@ -328,20 +333,23 @@ def _scalar(ins: Instruction) -> Step | None:
         if nbytes < 4:
             values = arena.views[nbytes][place >> (nbytes - 1)].view(dtype)
             w.s[register] = values.astype(np.int32).view(np.uint32)
-            w.undefined.pop(SGPR + register, None)
-            none = ~(arena.written[place[:, None] + np.arange(nbytes)] == 1).all(axis=1)
-            if not full and none.any():
-                w.undefined[SGPR + register] = none[:, None]
-                w.group.blank_loads.setdefault(ins.address, (ins, int(place[np.argmax(none)])))
+            octets = arena.written[place[:, None, None] + np.arange(nbytes)] == 0
+            raw = octets.view(np.uint8) * _OCTET.astype(np.uint8)
+            unknown = load_part(raw.view(dtype)[..., 0], raw, False, False)
+            _mark_scalar(w, register, unknown, ins, place)
             return
         for i in range(nbytes // 4):
             w.s[register + i] = arena.views[4][(place >> 2) + i]
-            seen = full or arena.written.view(np.uint32)[(place >> 2) + i] == _ALL_WRITTEN
-            if full or np.all(seen):
+            if full:
                 w.undefined.pop(SGPR + register + i, None)
             else:
-                none = ~np.asarray(seen)
-                w.undefined[SGPR + register + i] = none[:, None]
-                w.group.blank_loads.setdefault(ins.address, (ins, int(place[np.argmax(none)])))
+                seen = arena.written.view(np.uint32)[(place >> 2) + i]
+                _mark_scalar(w, register + i, ((seen ^ _ALL_WRITTEN) * _OCTET)[:, None], ins, place)
 
     return step
+
+
+def _mark_scalar(w: Waves, register: int, unknown: Array, ins: Instruction, place: Array) -> None:
+    unknown = np.broadcast_to(unknown, (w.count, 1))
+    _note(w, unknown[:, 0] != 0, ins, place)
+    w.note_unknown(SGPR + register, unknown)

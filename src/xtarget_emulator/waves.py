@@ -29,6 +29,7 @@ SGPR = 1000
 SCC = SGPR + 253
 #: What a register holds before it is written: as a float, a NaN.
 _POISON = 0x7FF7_0BAD
+_ONES = np.uint32(0xFFFFFFFF)
 
 
 class Waves:
@@ -44,8 +45,11 @@ class Waves:
         mask: active lanes, waves x lanes; `full` when all are.
         signalled: they have signalled their barrier.
         saturates: the mode FP16_OVFL is on (see `Instruction.saturates`).
-        undefined: register to the lanes that hold nothing yet, for registers with such lanes. Of
-            scalar registers `unknown_bits` knows which bits.
+        undefined: register to the lanes with bits that hold nothing yet, for registers with such
+            lanes; `unknown_of` knows which bits.
+        partly: register to what `undefined` had of it, and the bits that hold nothing. Whoever
+            changes the first makes the second void.
+        shadow: see shadow.py.
     """
 
     def __init__(
@@ -63,9 +67,8 @@ class Waves:
         self.si = list(columns.view(np.int32))
         self.sf = list(columns.view(np.float32))
         self.undefined: dict[int, Array] = {}
-        #: Scalar register to what `undefined` had of it, and the bits that hold nothing. Whoever
-        #: changes the first makes the second void.
-        self._partly: dict[int, tuple[Array, Array]] = {}
+        self.partly: dict[int, tuple[Array, Array]] = {}
+        self.shadow: Waves | None = None
         self.at_barrier = -1
         self.signalled = False
         self.saturates = False
@@ -148,15 +151,36 @@ class Waves:
             return self.lane_bits(self.s[register])
         return self.lane_bits(self.s[register : register + 2].T)
 
-    def unknown_bits(self, register: int) -> Array | None:
-        """The bits of a scalar register that hold nothing, uint32 of waves x 1; None for none."""
-        found = self.undefined.get(SGPR + register)
+    def is_partial(self, register: int) -> bool:
+        """Whether some bits only of a register hold nothing, by its number in `undefined`."""
+        kept = self.partly.get(register)
+        return kept is not None and kept[0] is self.undefined.get(register)
+
+    def unknown_of(self, register: int) -> Array | None:
+        """The bits of a register that hold nothing, by its number in `undefined`: uint32 of waves
+        x lanes, or x 1 of a scalar one; None for none."""
+        found = self.undefined.get(register)
         if found is None:
             return None
-        kept = self._partly.get(register)
+        kept = self.partly.get(register)
         if kept is not None and kept[0] is found:
             return kept[1]
-        return np.where(found, np.uint32(0xFFFFFFFF), np.uint32(0))
+        return np.where(found, _ONES, np.uint32(0))
+
+    def note_unknown(self, register: int, bits: Array) -> None:
+        """Note which bits of a register hold nothing, by its number in `undefined`."""
+        self.partly.pop(register, None)
+        flag = bits != 0
+        if not flag.any():
+            self.undefined.pop(register, None)
+            return
+        self.undefined[register] = flag
+        if (bits[flag] != _ONES).any():
+            self.partly[register] = flag, bits
+
+    def unknown_bits(self, register: int) -> Array | None:
+        """The bits of a scalar register that hold nothing, uint32 of waves x 1; None for none."""
+        return self.unknown_of(SGPR + register)
 
     def set_unknown_bits(self, register: int, bits: Array | None) -> None:
         """Note which bits of a scalar register hold nothing.
@@ -164,17 +188,15 @@ class Waves:
         Raises:
             Unknown: it is EXEC.
         """
-        if bits is None or not bits.any():
-            self.undefined.pop(SGPR + register, None)
-            return
-        if register in (EXEC, EXEC + 1):
+        if bits is not None and register in (EXEC, EXEC + 1) and bits.any():
             wave = int(np.argmax(bits[:, 0] != 0))
             word = int(bits[wave, 0])
             lane = (word & -word).bit_length() - 1 + 32 * (register - EXEC)
             raise self.unknown(SGPR + EXEC, "to decide which lanes go on", wave, lane)
-        flag = bits != 0
-        self.undefined[SGPR + register] = flag
-        self._partly[register] = (flag, bits)
+        if bits is None:
+            self.undefined.pop(SGPR + register, None)
+        else:
+            self.note_unknown(SGPR + register, np.broadcast_to(bits, (self.count, 1)))
 
     def unknown_mask(self, register: int) -> Array | None:
         """The lanes whose bit of a lane mask holds nothing; None for none."""
@@ -223,10 +245,10 @@ class Waves:
             left = lanes[which]
             if left.any():
                 picked.undefined[register] = left
-        for scalar in self._partly:
-            bits = self.unknown_bits(scalar)
+        for register in self.partly:
+            bits = self.unknown_of(register)
             if bits is not None:
-                picked.set_unknown_bits(scalar, bits[which])
+                picked.note_unknown(register, bits[which])
         return picked
 
     @classmethod
@@ -252,11 +274,12 @@ class Waves:
                     for x, p in zip(pieces, parts, strict=True)
                 ]
             )[order]
-        for scalar in set().union(*(p._partly for p in parts)):
-            bits = [p.unknown_bits(scalar) for p in parts]
-            none = [np.zeros((p.count, 1), np.uint32) for p in parts]
+        for register in set().union(*(p.partly for p in parts)):
+            bits = [p.unknown_of(register) for p in parts]
+            width = 1 if register >= SGPR else joined.lanes
+            none = [np.zeros((p.count, width), np.uint32) for p in parts]
             words = [n if b is None else b for n, b in zip(none, bits, strict=True)]
-            joined.set_unknown_bits(scalar, np.concatenate(words)[order])
+            joined.note_unknown(register, np.concatenate(words)[order])
         return joined
 
     def demand(
@@ -327,12 +350,20 @@ class Waves:
             old = undefined.get(register)
             if bad is None and old is None:
                 continue
+            if self.partly and register in self.partly:
+                if register < SGPR and not (lanes is None and self.full):
+                    before = self.unknown_of(register)
+                    before = np.uint32(0) if before is None else before
+                    after = np.uint32(0) if bad is None else np.where(bad, _ONES, np.uint32(0))
+                    self.note_unknown(register, np.where(mask, after, before))
+                    continue
+                del self.partly[register]
             if register >= SGPR or (lanes is None and self.full):
                 new = bad
             else:
                 new = np.where(mask, False if bad is None else bad, False if old is None else old)
             if new is not None and new.any():
-                # a scalar register's is one of its own: see `_partly`
+                # a scalar register's is one of its own: see `partly`
                 copied = np.array(new) if register >= SGPR else _of_lanes(new, self.mask)
                 undefined[register] = copied
             else:

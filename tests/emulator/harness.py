@@ -49,6 +49,7 @@ def compiled(
     num_stages: int = 2,
     path: Path = _KERNELS,
     options: tuple[tuple[str, Any], ...] = (),
+    aligned: tuple[str, ...] = (),
 ) -> Artifact:
     """`signature` is `name:type` for each parameter that is no constant, in order."""
     pairs = [tuple(pair.split(":")) for pair in signature.split()]
@@ -59,6 +60,7 @@ def compiled(
         num_warps=num_warps,
         num_stages=num_stages,
         options=options,
+        aligned=aligned,
     )
     return registry.compiler("amd").compile(request, Target("amd", arch))
 
