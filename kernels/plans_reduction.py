@@ -28,6 +28,8 @@ __all__ = ["reduction", "reduction_launch"]
 
 #: Steps, or lanes, that are there for fewer elements too, so that one kernel serves them all.
 _LEAST = 16
+#: But not for so few: over two rows the sixteen steps take 3 to 6 times as long (H200).
+_FEW = (2, 4)
 #: By whether lanes go along the kept elements, what has no part in how memory is read.
 _LOOSE = {
     True: ("reduced", "reduced_shape", "chunk"),
@@ -64,7 +66,7 @@ def reduction_launch(
     along_kept = _runs_along_memory(kept) and not _runs_along_memory(reduced)
     if along_kept:
         block_k = tuning.columns(kept.size, sizes.columns)
-        block_r = min(max(next_power_of_2(reduced.size), _LEAST), sizes.tile // block_k)
+        block_r = min(_steps(reduced.size), sizes.tile // block_k)
         if 0 < sizes.alone <= kept.size:
             block_r = 1
     else:
@@ -102,6 +104,13 @@ def reduction_launch(
         else tuning.aligned_by(vendor, "reduced"),
         loose=_LOOSE[along_kept],
     )
+
+
+def _steps(length: int) -> int:
+    for few in _FEW:
+        if length <= few:
+            return few
+    return max(next_power_of_2(length), _LEAST)
 
 
 def _runs_along_memory(space: Space) -> bool:
