@@ -87,7 +87,7 @@ def reduction(full: bool) -> Iterator[Example]:
         yield Example(((m, n),), {"axis": 1})
         yield Example(((n, m),), {"axis": 0})
         if n == 1024:  # few rows have code of their own
-            for few in (2, 4):
+            for few in (2, 4, 8):
                 yield Example(((few, m),), {"axis": 0})
         if full and m >= 16:
             yield Example(((16, n, m),), {"axis": 1})

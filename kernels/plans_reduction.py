@@ -28,8 +28,8 @@ __all__ = ["reduction", "reduction_launch"]
 
 #: Steps, or lanes, that are there for fewer elements too, so that one kernel serves them all.
 _LEAST = 16
-#: But not for so few: over two rows the sixteen steps take 3 to 6 times as long (H200).
-_FEW = (2, 4)
+#: But not for so few: sixteen steps over up to eight rows take 2 to 6 times as long (H200).
+_FEW = (2, 4, 8)
 #: By whether lanes go along the kept elements, what has no part in how memory is read.
 _LOOSE = {
     True: ("reduced", "reduced_shape", "chunk"),
