@@ -17,6 +17,7 @@ import xtarget
 from xtarget import FrozenError
 from xtarget._cache import default_cache
 from xtarget._compile import functions
+from xtarget._launch import run as launching
 
 triton = pytest.importorskip("triton", reason="Triton is not installed here")
 tl = pytest.importorskip("triton.language")
@@ -40,6 +41,8 @@ def tuned(x, o, n, BLOCK: tl.constexpr):
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XTARGET_CACHE_DIR", str(tmp_path / "cache"))
+    functions._functions.clear()  # what other tests have loaded would serve without a cache
+    launching.forget_calls()
 
 
 def forget(kernel: str, *, machine_code_only: bool) -> None:

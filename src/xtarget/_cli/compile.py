@@ -37,9 +37,10 @@ def _compile(inputs: Inputs, target: Target, *, keep_stages: bool) -> tuple[Arti
 
 
 def _manifest(artifact: Artifact, file: str, arguments: str) -> dict[str, Any]:
-    """All that is known of an artifact but its bytes; nothing depends on where it was made."""
+    """All that is known of an artifact but its bytes; nothing depends on where it was made, or on
+    how long that took."""
     facts = asdict(artifact)
-    del facts["binary"], facts["texts"]
+    del facts["binary"], facts["texts"], facts["stage_seconds"]
     return {
         **facts,
         "target": str(artifact.target),
