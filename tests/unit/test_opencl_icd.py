@@ -241,6 +241,21 @@ def test_own_choice_of_devices_that_names_none(monkeypatch: pytest.MonkeyPatch) 
     assert "XTARGET_INTEL_DEVICES=level_zero:npu names no device" in reason
 
 
+def test_a_wrong_sycl_object_does_not_hide_the_cpu() -> None:
+    """SYCL looks for its run times at its first call, whatever that is."""
+    pytest.importorskip("dpctl")
+    if intel_runtime().icd is None:
+        pytest.skip("Intel's CPU run time is not installed as a wheel")
+    code = (
+        "from xtarget.targets.intel import discover, driver\n"
+        "try: discover.sycl_device('nonsense')\n"
+        "except Exception as error: print(type(error).__name__)\n"
+        "print(len(driver.IntelDriver().probe().devices))"
+    )
+    done = run_python("-c", code, check=True, XTARGET_INTEL_DEVICES="opencl:cpu")
+    assert done.stdout.split()[-1] == "1", done.stdout
+
+
 def test_another_compiler_of_the_same_version_is_another_one(
     wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

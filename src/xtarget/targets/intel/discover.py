@@ -126,5 +126,6 @@ def sycl_device(syclobj: object) -> dpctl.SyclDevice:
     """
     if isinstance(syclobj, dpctl.SyclQueue):
         return syclobj.sycl_device
-    with check(f"finding the device of {syclobj!r} failed"):
+    # it may be SYCL's first call, which decides for good what run times there are
+    with _lock, loaders("cpu"), check(f"finding the device of {syclobj!r} failed"):
         return dpctl.SyclQueue(syclobj).sycl_device
