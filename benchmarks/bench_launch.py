@@ -9,8 +9,11 @@ one process, so their ratios hold on a noisy machine where the numbers alone do 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import itertools
 import json
+import subprocess
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +30,43 @@ ROUNDS, LAUNCHES, N = 7, 2000, 4096
 kept: list[Any] = []
 
 
+#: A loop over the driver's own launch: what no way can be below.
+FLOOR = """
+typedef int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                      void *, void **, void **);
+int many(launch start, void *function, unsigned grid, unsigned block, unsigned shared,
+         unsigned long long *values, int count, int launches) {
+  void *places[64];
+  for (int i = 0; i < count; i++) places[i] = &values[i];
+  int status = 0;
+  while (launches-- && !status)
+    status = start(function, grid, 1, 1, block, 1, 1, shared, 0, places, 0);
+  return status;
+}
+"""
+
+
+class InC:
+    """Launches of a function with the same values, in a loop in C."""
+
+    def __init__(self, native: Any, grid: int, values: list[int]) -> None:
+        folder = Path(tempfile.mkdtemp())
+        (folder / "floor.c").write_text(FLOOR)
+        made = folder / "floor.so"
+        subprocess.run(
+            ["cc", "-O2", "-shared", "-fPIC", "-o", made, folder / "floor.c"], check=True
+        )
+        function = ctypes.CDLL(str(made)).many
+        where = [ctypes.c_void_p(native.entry), ctypes.c_void_p(native.function)]
+        words = (ctypes.c_uint64 * len(values))(*values)
+        rest = [grid, native.block[0], native.shared_bytes, words, len(values)]
+        self.many = lambda launches: function(*where, *rest, launches)
+
+    def __call__(self) -> Any:
+        status = self.many(1)
+        assert status == 0, f"the driver says {status}"
+
+
 def measure(ways: dict[str, Callable[[], Any]], wait: Callable[[], Any]) -> dict[str, float]:
     """Least microseconds per call of each way."""
     for way in ways.values():
@@ -36,8 +76,11 @@ def measure(ways: dict[str, Callable[[], Any]], wait: Callable[[], Any]) -> dict
     for _ in range(ROUNDS):
         for name, way in ways.items():
             start = time.perf_counter()
-            for _ in range(LAUNCHES):
-                way()
+            if isinstance(way, InC):
+                way.many(LAUNCHES)
+            else:
+                for _ in range(LAUNCHES):
+                    way()
             seconds = time.perf_counter() - start
             wait()
             best[name] = min(best[name], seconds / LAUNCHES * 1e6)
@@ -101,8 +144,6 @@ def _pyopencl_enqueue(
     module: Any, queue: Any, arrays: list[Any], artifact: Any, grid: tuple[int, ...], choices: int
 ) -> Callable[[], Any]:
     """Alone, or after setting the three addresses where there are several choices of them."""
-    import ctypes
-
     import pyopencl as cl
 
     kernel = cl.Kernel(module.raw, artifact.entry)
@@ -125,8 +166,6 @@ def _pyopencl_enqueue(
 def _dpctl_submit(
     module: Any, queue: Any, arrays: list[Any], artifact: Any, grid: tuple[int, ...], choices: int
 ) -> Callable[[], Any]:
-    import ctypes
-
     import dpctl.memory
 
     a, b, o, other = (dpctl.memory.MemoryUSMDevice(4 * N, queue=queue) for _ in arrays)
@@ -154,12 +193,12 @@ def cuda_ways(device: str) -> tuple[dict[str, Callable[[], Any]], Callable[[], A
     config = core.LaunchConfig(
         grid=-(-N // 1024), block=artifact.block[0], shmem_size=artifact.shared_bytes
     )
-    import ctypes
-
     fixed = [ctypes.c_int32(N), 0, 0]
     add = xtarget.get("add")
     on = core.LEGACY_DEFAULT_STREAM
+    native = call._launches[0].function.native(LaunchConfig(call._launches[0].grid))
     ways: dict[str, Callable[[], Any]] = {
+        "cuLaunchKernel, in C": InC(native, call._launches[0].grid[0], [*values, N, 0, 0]),
         "cuda.core launch": lambda: core.launch(on, config, kernel, *values, *fixed),
         "prepared launch alone": lambda: call.direct(values, stream),
         "run(add, torch, out=o)": lambda: xtarget.run("add", a, b, out=o),
@@ -169,6 +208,21 @@ def cuda_ways(device: str) -> tuple[dict[str, Callable[[], Any]], Callable[[], A
         "torch.add(a, b, out=o)": lambda: torch.add(a, b, out=o),
         "torch a + b": lambda: a + b,
     }
+    xa, xb, xo = (xtarget.asarray(np.ones(N, np.float32), device=device) for _ in range(3))
+    ways["run(add, xtarget, out=o)"] = lambda: xtarget.run("add", xa, xb, out=xo)
+    ways["launch(), xtarget"] = add.prepare(xa, xb, out=xo)
+    s, t = (torch.randn(64, 1024, device="cuda") for _ in range(2))
+    p, q, r = (torch.randn(256, 256, device="cuda", dtype=torch.float16) for _ in range(3))
+    ways["run(softmax, torch, out=o)"] = lambda: xtarget.run("softmax", s, out=t)
+    ways["run(matmul, torch, out=o)"] = lambda: xtarget.run("matmul", p, q, out=r)
+    try:
+        import cupy
+    except ImportError:
+        pass
+    else:
+        ca, cb, co = (cupy.ones(N, cupy.float32) for _ in range(3))
+        ways["run(add, CuPy, out=o)"] = lambda: xtarget.run("add", ca, cb, out=co)
+        kept.extend((ca, cb, co))
     try:
         ways |= _triton_way(a, b, o)
     except ImportError:
@@ -195,6 +249,9 @@ def main() -> None:
     figures = measure(ways, wait)
     floor = next(iter(figures.values()))
     print(f"host microseconds per launch, {N} floats, {info.product} ({info.runs_on})")
+    from xtarget._core import told
+
+    print(f"core: {told()}; the first line is the floor")
     for name, value in figures.items():
         print(f"  {name:28} {value:7.2f}  {value / floor:5.2f} x")
     if options.json:

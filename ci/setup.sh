@@ -70,7 +70,8 @@ stamp=.venv/.installed-${extras:-base}
 state=$({
   pwd -P
   .venv/bin/python -V
-  cat pyproject.toml
+  cat pyproject.toml hatch_build.py src/xtarget/_core/*.[ch]
+  command -v "${CC:-cc}" || true
 } | .venv/bin/python -c 'import hashlib, sys
 print(hashlib.sha256(sys.stdin.buffer.read()).hexdigest())')
 if [ "$(cat "$stamp" 2>/dev/null)" = "$state" ]; then exit 0; fi

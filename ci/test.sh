@@ -102,6 +102,7 @@ if [ -n "$lint" ]; then
   run "$python" -m ruff check .
   run "$python" -m ruff format --check .
   run "$python" -m mypy
+  ! command -v cc >/dev/null || run "$python" hatch_build.py --werror
 fi
 # first, as what it unpacks has a disassembler for check_binaries.py
 [ -z "$rocm" ] || run ci/rocm.sh --prepare

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The Triton back end and the kernel library's CPU code on every supported Triton: one virtual
-# environment for each, the same tests.
+# The Triton back end, the kernel library's CPU code and AMD's signed atomics on every supported
+# Triton: one virtual environment for each, the same tests.
 #
 #   ci/triton_matrix.sh [VERSION...]     default: 3.6 3.7 3.8
 #
@@ -14,8 +14,11 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 [ $# -gt 0 ] || set -- 3.6 3.7 3.8
 
 for version in "$@"; do
-  environment "${XTARGET_TRITON_VENVS:-build/triton}" triton "$version" cpu,compile,test
+  environment "${XTARGET_TRITON_VENVS:-build/triton}" triton "$version" cpu,compile,emulate,test
   "$python" -m pytest -q -m "not long" --vendor cpu \
     tests/interop/test_triton_{backend,door,programs}.py \
     tests/compile/test_spirv_vectors.py tests/kernels/test_results.py
+  # these Tritons compare signed numbers as unsigned ones here (targets/amd/signed_atomics.py)
+  XTARGET_TEST_LONG=1 "$python" -m pytest -q tests/emulator/test_published_kernels.py \
+    -k "shared_addresses and (gfx942 or gfx950)"
 done

@@ -1,8 +1,5 @@
 """Arithmetic that Triton's own operators round or treat otherwise than NumPy."""
 
-# Triton needs the `else` after a return: without it the other branch is compiled too.
-# ruff: noqa: RET505
-
 import triton
 import triton.language as tl
 from triton.language.extra import libdevice

@@ -12,44 +12,62 @@ from xtarget.spec import CInterface, CVariant
 __all__ = ["elementwise", "matmul", "reduction", "rows"]
 
 
+#: Kernels of `elementwise.py` by number of operands.
+_KERNELS = ("", "unary", "binary", "ternary", "quaternary")
+
+
 def elementwise(
-    source: str,
+    functions: Sequence[str],
     count: int,
+    numbers: tuple[str, ...] = (),
     masks: tuple[str, ...] = (),
     flags: Mapping[str, str] | None = None,
 ) -> CInterface:
-    """`n` elements of each array.
+    """`n` elements each of `count` arrays and the result.
 
     Args:
-        flags: boolean constants of the kernel that the caller chooses, with what they do.
+        functions: device functions, `file:function`; where there are two, the caller chooses.
+        numbers: what further operands mean, which are passed by value.
+        flags: the parameter that chooses the second of the functions, with what it does.
     """
-    chosen = {name: f"use_{name.lower()}" for name in flags or ()}
-    variant = CVariant(
-        f"elementwise:{source}",
-        {"n": "n"},
-        ("XT_CDIV(n, BLOCK * STEPS)", "1", "1"),
-        requires=" && ".join(f"!{c} == !{name}" for name, c in chosen.items()) or "1",
+    letters = "abcdefgh"
+    (flag, what), *_ = (flags or {"": ""}).items()
+    tests = (f"!{flag}", flag) if flag else ("1",)
+    variants = tuple(
+        CVariant(
+            f"elementwise:{_KERNELS[count + len(numbers)]}({function})",
+            {"n": "n"},
+            ("XT_CDIV(n, BLOCK * STEPS)", "1", "1"),
+            requires=test,
+        )
+        for function, test in zip(functions, tests, strict=True)
     )
+    scalars = tuple(letters[count : count + len(numbers)])
+    said = [f"{letter}: {name}" for letter, name in zip(scalars, numbers, strict=True)]
     return CInterface(
-        arrays=(*"abcdefgh"[:count], "out"),
-        sizes=("n", *chosen.values()),
-        variants=(variant,),
+        arrays=(*letters[:count], "out"),
+        sizes=("n", flag) if flag else ("n",),
+        variants=variants,
         empty="n == 0",
         extents=(("n",),),
-        summary="; ".join(
-            ["n elements each", *(f"{chosen[n]}: {what}" for n, what in (flags or {}).items())]
-        ),
+        scalars=scalars,
+        summary="; ".join(["n elements each", *said, *([f"{flag}: {what}"] if flag else [])]),
         masks=masks,
     )
 
 
-def rows(source: str, vectors: Sequence[str] = (), scalars: tuple[str, ...] = ()) -> CInterface:
+def rows(
+    source: str,
+    vectors: Sequence[str] = (),
+    scalars: tuple[str, ...] = (),
+    file: str = "normalization",
+) -> CInterface:
     """`m` rows of `n` elements, and vectors of `n`."""
     values = {"m": "m", "n": "n", "sx.0": "n", "so.0": "n"}
     steps = {"cx": 1, "co": 1, **{f"s{name[0]}": 1 for name in vectors}}
     grid = ("XT_CDIV(m, BLOCK_M)", "1", "1")
     whole = CVariant(
-        f"normalization:{source}",
+        f"{file}:{source}",
         values,
         grid,
         fixed=steps,
@@ -59,7 +77,7 @@ def rows(source: str, vectors: Sequence[str] = (), scalars: tuple[str, ...] = ()
     )
     # `_long` walks its row, so any of its binaries does
     long = CVariant(
-        f"normalization:{source}_long",
+        f"{file}:{source}_long",
         values,
         grid,
         fixed=steps,

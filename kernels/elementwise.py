@@ -1,136 +1,96 @@
-"""One output element from one element of each input.
+"""One output element from one element of each input: by whichever function is `operator`.
 
-Parameters: inputs `a`, `b`, `c` (pointer, or scalar by value), `out`, number of elements `n`, the
-common shape, each array's strides (see `layouts`), and the type `T` to compute in; a block of the
-grid takes `STEPS` times `BLOCK` elements, with `ROWS` so that each `BLOCK` lies in one row;
-`STREAM`: the result goes past the caches. bool is computed in int8 and stored as `!= 0`: so + is
-or, * is and.
+Parameters: inputs `a`, `b`, `c`, `d` (pointer, or scalar by value), `out`, number of elements `n`,
+the common shape, each array's strides (see `layouts`), and the type that each input is computed in
+(`TA`...); a block of the grid takes `STEPS` times `BLOCK` elements, with `ROWS` so that each
+`BLOCK` lies in one row; `STREAM`: the result goes past the caches. A result is converted to the
+output's type, for bool by `!= 0`.
 """
 
 import triton
 import triton.language as tl
 
-from .arithmetic import divide, gelu_tanh
-from .arithmetic import exp as _exp
-from .arithmetic import gelu as _gelu
-from .arithmetic import maximum as _maximum
 from .indexing import load, part, store
 
 
 @triton.jit
-def add(
-    a, b, out, n, shape, sa, sb, so,
-    T: tl.constexpr, BLOCK: tl.constexpr, STEPS: tl.constexpr,
-    ROWS: tl.constexpr, STREAM: tl.constexpr,
-):  # fmt: skip
-    for step in range(STEPS):
-        i, mask = part(n, shape, step, BLOCK, STEPS, ROWS)
-        x = load(a, i, mask, shape, sa, T)
-        y = load(b, i, mask, shape, sb, T)
-        store(out, x + y, i, mask, shape, so, STREAM)
+def operator(*elements):
+    """Stands for the device function that a kernel is compiled with (`Launch.source`)."""
+    return elements[0]
 
 
 @triton.jit
-def sub(
-    a, b, out, n, shape, sa, sb, so,
-    T: tl.constexpr, BLOCK: tl.constexpr, STEPS: tl.constexpr,
-    ROWS: tl.constexpr, STREAM: tl.constexpr,
+def unary(
+    a, out, n, shape, sa, so, TA: tl.constexpr,
+    BLOCK: tl.constexpr, STEPS: tl.constexpr, ROWS: tl.constexpr, STREAM: tl.constexpr,
 ):  # fmt: skip
     for step in range(STEPS):
         i, mask = part(n, shape, step, BLOCK, STEPS, ROWS)
-        x = load(a, i, mask, shape, sa, T)
-        y = load(b, i, mask, shape, sb, T)
-        store(out, x - y, i, mask, shape, so, STREAM)
+        x = load(a, i, mask, shape, sa, TA)
+        store(out, operator(x), i, mask, shape, so, STREAM)
 
 
 @triton.jit
-def mul(
-    a, b, out, n, shape, sa, sb, so,
-    T: tl.constexpr, BLOCK: tl.constexpr, STEPS: tl.constexpr,
-    ROWS: tl.constexpr, STREAM: tl.constexpr,
+def binary(
+    a, b, out, n, shape, sa, sb, so, TA: tl.constexpr, TB: tl.constexpr,
+    BLOCK: tl.constexpr, STEPS: tl.constexpr, ROWS: tl.constexpr, STREAM: tl.constexpr,
 ):  # fmt: skip
     for step in range(STEPS):
         i, mask = part(n, shape, step, BLOCK, STEPS, ROWS)
-        x = load(a, i, mask, shape, sa, T)
-        y = load(b, i, mask, shape, sb, T)
-        store(out, x * y, i, mask, shape, so, STREAM)
+        x = load(a, i, mask, shape, sa, TA)
+        y = load(b, i, mask, shape, sb, TB)
+        store(out, operator(x, y), i, mask, shape, so, STREAM)
 
 
 @triton.jit
-def div(
-    a, b, out, n, shape, sa, sb, so,
-    T: tl.constexpr, BLOCK: tl.constexpr, STEPS: tl.constexpr,
-    ROWS: tl.constexpr, STREAM: tl.constexpr,
+def ternary(
+    a, b, c, out, n, shape, sa, sb, sc, so, TA: tl.constexpr, TB: tl.constexpr, TC: tl.constexpr,
+    BLOCK: tl.constexpr, STEPS: tl.constexpr, ROWS: tl.constexpr, STREAM: tl.constexpr,
 ):  # fmt: skip
     for step in range(STEPS):
         i, mask = part(n, shape, step, BLOCK, STEPS, ROWS)
-        x = load(a, i, mask, shape, sa, T)
-        y = load(b, i, mask, shape, sb, T)
-        store(out, divide(x, y), i, mask, shape, so, STREAM)
+        x = load(a, i, mask, shape, sa, TA)
+        y = load(b, i, mask, shape, sb, TB)
+        z = load(c, i, mask, shape, sc, TC)
+        store(out, operator(x, y, z), i, mask, shape, so, STREAM)
 
 
 @triton.jit
-def maximum(
-    a, b, out, n, shape, sa, sb, so,
-    T: tl.constexpr, BLOCK: tl.constexpr, STEPS: tl.constexpr,
-    ROWS: tl.constexpr, STREAM: tl.constexpr,
+def quaternary(
+    a, b, c, d, out, n, shape, sa, sb, sc, sd, so,
+    TA: tl.constexpr, TB: tl.constexpr, TC: tl.constexpr, TD: tl.constexpr,
+    BLOCK: tl.constexpr, STEPS: tl.constexpr, ROWS: tl.constexpr, STREAM: tl.constexpr,
 ):  # fmt: skip
     for step in range(STEPS):
         i, mask = part(n, shape, step, BLOCK, STEPS, ROWS)
-        x = load(a, i, mask, shape, sa, T)
-        y = load(b, i, mask, shape, sb, T)
-        store(out, _maximum(x, y), i, mask, shape, so, STREAM)
+        x = load(a, i, mask, shape, sa, TA)
+        y = load(b, i, mask, shape, sb, TB)
+        z = load(c, i, mask, shape, sc, TC)
+        w = load(d, i, mask, shape, sd, TD)
+        store(out, operator(x, y, z, w), i, mask, shape, so, STREAM)
 
 
 @triton.jit
-def relu(
-    a, out, n, shape, sa, so,
-    T: tl.constexpr, BLOCK: tl.constexpr, STEPS: tl.constexpr,
-    ROWS: tl.constexpr, STREAM: tl.constexpr,
+def unary_two(
+    a, out, out2, n, shape, sa, so, so2, TA: tl.constexpr,
+    BLOCK: tl.constexpr, STEPS: tl.constexpr, ROWS: tl.constexpr, STREAM: tl.constexpr,
 ):  # fmt: skip
     for step in range(STEPS):
         i, mask = part(n, shape, step, BLOCK, STEPS, ROWS)
-        x = load(a, i, mask, shape, sa, T)
-        store(out, tl.where(x < 0, tl.zeros_like(x), x), i, mask, shape, so, STREAM)
+        first, second = operator(load(a, i, mask, shape, sa, TA))
+        store(out, first, i, mask, shape, so, STREAM)
+        store(out2, second, i, mask, shape, so2, STREAM)
 
 
 @triton.jit
-def gelu(
-    a, out, n, shape, sa, so, TANH: tl.constexpr,
-    T: tl.constexpr, BLOCK: tl.constexpr, STEPS: tl.constexpr,
-    ROWS: tl.constexpr, STREAM: tl.constexpr,
+def binary_two(
+    a, b, out, out2, n, shape, sa, sb, so, so2, TA: tl.constexpr, TB: tl.constexpr,
+    BLOCK: tl.constexpr, STEPS: tl.constexpr, ROWS: tl.constexpr, STREAM: tl.constexpr,
 ):  # fmt: skip
     for step in range(STEPS):
         i, mask = part(n, shape, step, BLOCK, STEPS, ROWS)
-        x = load(a, i, mask, shape, sa, T)
-        if TANH:
-            y = gelu_tanh(x)
-        else:
-            y = _gelu(x)
-        store(out, y, i, mask, shape, so, STREAM)
-
-
-@triton.jit
-def exp(
-    a, out, n, shape, sa, so,
-    T: tl.constexpr, BLOCK: tl.constexpr, STEPS: tl.constexpr,
-    ROWS: tl.constexpr, STREAM: tl.constexpr,
-):  # fmt: skip
-    for step in range(STEPS):
-        i, mask = part(n, shape, step, BLOCK, STEPS, ROWS)
-        x = load(a, i, mask, shape, sa, T)
-        store(out, _exp(x), i, mask, shape, so, STREAM)
-
-
-@triton.jit
-def where(
-    a, b, c, out, n, shape, sa, sb, sc, so,
-    T: tl.constexpr, BLOCK: tl.constexpr, STEPS: tl.constexpr,
-    ROWS: tl.constexpr, STREAM: tl.constexpr,
-):  # fmt: skip
-    for step in range(STEPS):
-        i, mask = part(n, shape, step, BLOCK, STEPS, ROWS)
-        condition = load(a, i, mask, shape, sa, tl.int1)
-        x = load(b, i, mask, shape, sb, T)
-        y = load(c, i, mask, shape, sc, T)
-        store(out, tl.where(condition, x, y), i, mask, shape, so, STREAM)
+        x = load(a, i, mask, shape, sa, TA)
+        y = load(b, i, mask, shape, sb, TB)
+        first, second = operator(x, y)
+        store(out, first, i, mask, shape, so, STREAM)
+        store(out2, second, i, mask, shape, so2, STREAM)

@@ -4,9 +4,6 @@ Shapes and strides come in the form that `layouts` describes. An operand may be 
 value instead of a pointer; its dtype then stands in the place of its strides.
 """
 
-# Triton needs the `else` after a return: without it the other branch is compiled too.
-# ruff: noqa: RET505
-
 import triton
 import triton.language as tl
 

@@ -14,8 +14,10 @@ from xtarget.spec import (
     Launch,
     Output,
     Plan,
+    Scalar,
     broadcast_shapes,
     cdiv,
+    contiguous_strides,
     dtype_constant,
 )
 
@@ -24,7 +26,11 @@ from .layouts import Space, broadcast_strides, collapse
 
 __all__ = ["compute_dtype", "elementwise", "normal_axes", "shape_of"]
 
-Rule = Callable[[DtypeRules, Sequence[str]], str]
+#: From the arguments' dtypes and the options to the dtypes of the results, and those that the
+#: operands are computed in (the last one is that of further operands, too).
+DtypeRule = Callable[
+    [DtypeRules, Sequence[str], Mapping[str, Any]], tuple[Sequence[str], Sequence[str]]
+]
 
 
 def compute_dtype(dtype: str) -> str:
@@ -76,23 +82,30 @@ def _rows(space: Space) -> Space:
     return space._replace(strides=strides)
 
 
+#: Kernels of `elementwise.py` by numbers of operands and of results.
+_KERNELS = {
+    (1, 1): "unary",
+    (2, 1): "binary",
+    (3, 1): "ternary",
+    (4, 1): "quaternary",
+    (1, 2): "unary_two",
+    (2, 2): "binary_two",
+}
+
+
 def elementwise(
-    source: str,
-    result: Rule,
+    function: Callable[[Call], str],
+    rule: DtypeRule,
     dtypes: Sequence[str],
-    *,
-    operands: Rule | None = None,
-    constants: Callable[[Call], Mapping[str, Any]] | None = None,
+    numbers: Sequence[str] = (),
 ) -> Callable[[Call], Plan]:
-    """The plan of an elementwise kernel with parameters `a`, `b`, `c`..., `out`, `n`, `shape`,
-    `sa`, `sb`..., `so`, `T`, `BLOCK`, `STEPS`, `ROWS`, `STREAM`.
+    """The plan of an elementwise operator.
 
     Args:
-        source: function in `elementwise.py`.
-        result: from the inputs' dtypes to the output's.
+        function: from the call to its device function, `file:function`.
+        rule: the dtypes of results and operands.
         dtypes: those that a scalar may have, too: one without arrays beside it keeps its own.
-        operands: from the inputs' dtypes to the one they are computed in; `result` when None.
-        constants: further constants of the kernel, from the call's options.
+        numbers: options that are operands of the function too, behind the arguments.
     """
 
     def plan(call: Call) -> Plan:
@@ -103,68 +116,106 @@ def elementwise(
                     f"{call.kernel} does not take {dtype}; it takes {', '.join(dtypes)}. Convert "
                     "the argument first."
                 )
-        dtype = result(call.rules, given)
-        computed = compute_dtype(operands(call.rules, given) if operands else dtype)
-        out = call.output(shape_of(call, *(arg.shape for arg in call.args)), dtype)
-        more = constants(call) if constants else {}
-        if not out.size:
-            return Plan((out,), ())
-        names = "abcdefgh"[: len(call.args)]
-        arrays = {
-            n: arg for n, arg in zip(names, call.args, strict=True) if isinstance(arg, ArrayType)
-        }
-        space = collapse(
-            out.shape, out.strides, *(broadcast_strides(arg, out.shape) for arg in arrays.values())
-        )
-        if space.size == 1:  # what is compiled for longer arrays does for one element too
-            space = space._replace(strides=((),) * len(space.strides))
-        sizes = tuning.flat(call.vendor)
-        by_row = 0 < sizes.row <= (space.lengths or (0,))[-1]
-        if by_row:
-            space = _rows(space)
-        strides = dict(zip(arrays, space.strides[1:], strict=True))
-        scalars = {
-            f"s{name}": dtype_constant(arg.dtype)
-            for name, arg in zip(names, call.args, strict=True)
-            if name not in arrays
-        }
-        block = sizes.strided if any(space.strides) else sizes.block
-        steps = max(1, sizes.chunk // block)
-        parts = cdiv(space.size, block)
-        if by_row:
-            parts = space.size // space.lengths[-1] * cdiv(space.lengths[-1], block)
-        stream = 0 < sizes.stream <= out.size * out.itemsize and out.contiguous
-        along = f"shape.{len(space.lengths) - 1}" if space.lengths else "n"
-        launch = Launch(
-            f"elementwise:{source}",
-            {
-                **{name: Input(index) for index, name in enumerate(names)},
-                "out": Output(),
-                "n": space.size,
-                "shape": space.lengths,
-                **{f"s{name}": own for name, own in strides.items()},
-                "so": space.strides[0],
-            },
-            {
-                **more,
-                **scalars,
-                "T": dtype_constant(computed),
-                "BLOCK": block,
-                "STEPS": steps,
-                "ROWS": by_row,
-                "STREAM": stream,
-            },
-            (cdiv(parts, steps), 1, 1),
-            num_warps=sizes.num_warps,
-            # what goes past the caches goes there in whole vectors
-            aligned_by=("n",) if stream else tuning.aligned_by(call.vendor, along),
-            # elements apart from each other are taken one by one, wherever they are
-            loose=tuple(
-                f"s{name}"
-                for name, own in zip(("o", *arrays), space.strides, strict=True)
-                if len(own) > len(space.lengths)
-            ),
-        )
-        return Plan((out,), (launch,))
+        try:
+            results, computed = rule(call.rules, given, call.options)
+        except ArgumentError as error:
+            raise ArgumentError(f"{call.kernel}: {error}") from None
+        shape = shape_of(call, *(arg.shape for arg in call.args))
+        outs = _outputs(call, shape, results)
+        if not outs[0].size:
+            return Plan(outs, ())
+        return Plan(outs, (_launch(call, function(call), outs, computed, numbers),))
 
     return plan
+
+
+def _outputs(call: Call, shape: tuple[int, ...], dtypes: Sequence[str]) -> tuple[ArrayType, ...]:
+    if len(dtypes) == 1:
+        return (call.output(shape, dtypes[0]),)
+    if call.out is not None:
+        raise ArgumentError(
+            f"{call.kernel} gives {len(dtypes)} results, and out= has room for one. Leave it out."
+        )
+    return tuple(ArrayType(dtype, shape, contiguous_strides(shape)) for dtype in dtypes)
+
+
+def _launch(
+    call: Call,
+    function: str,
+    outs: tuple[ArrayType, ...],
+    computed: Sequence[str],
+    numbers: Sequence[str],
+) -> Launch:
+    out = outs[0]
+    letters = "abcdefgh"[: len(call.args) + len(numbers)]
+    names, others = letters[: len(call.args)], letters[len(call.args) :]
+    arrays = {n: a for n, a in zip(names, call.args, strict=True) if isinstance(a, ArrayType)}
+    space = collapse(
+        out.shape, out.strides, *(broadcast_strides(arg, out.shape) for arg in arrays.values())
+    )
+    if space.size == 1:  # what is compiled for longer arrays does for one element too
+        space = space._replace(strides=((),) * len(space.strides))
+    sizes = tuning.flat(call.vendor)
+    by_row = 0 < sizes.row <= (space.lengths or (0,))[-1]
+    if by_row:
+        space = _rows(space)
+    strides = dict(zip(arrays, space.strides[1:], strict=True))
+    scalars = {
+        f"s{name}": dtype_constant(arg.dtype)
+        for name, arg in zip(names, call.args, strict=True)
+        if name not in arrays
+    }
+    # numbers among the options are in the type that their operand is computed in
+    types = (*computed, *(compute_dtype(computed[-1]),) * (len(letters) - len(computed)))
+    given = dict(zip(others, numbers, strict=True))
+    values = {
+        n: _number(call, given[n], t) for n, t in zip(letters, types, strict=True) if n in given
+    }
+    scalars |= {f"s{name}": dtype_constant(value.dtype) for name, value in values.items()}
+    block = sizes.strided if any(space.strides) else sizes.block
+    steps = max(1, sizes.chunk // block)
+    parts = cdiv(space.size, block)
+    if by_row:
+        parts = space.size // space.lengths[-1] * cdiv(space.lengths[-1], block)
+    stream = 0 < sizes.stream <= out.size * out.itemsize and out.contiguous
+    along = f"shape.{len(space.lengths) - 1}" if space.lengths else "n"
+    results = ("out", "out2")[: len(outs)]
+    return Launch(
+        f"elementwise:{_KERNELS[len(letters), len(outs)]}({function})",
+        {
+            **{name: Input(index) for index, name in enumerate(names)},
+            **values,
+            **{name: Output(index) for index, name in enumerate(results)},
+            "n": space.size,
+            "shape": space.lengths,
+            **{f"s{name}": own for name, own in strides.items()},
+            **{"so2" if name == "out2" else "so": space.strides[0] for name in results},
+        },
+        {
+            **scalars,
+            **{f"T{n.upper()}": dtype_constant(t) for n, t in zip(letters, types, strict=True)},
+            "BLOCK": block,
+            "STEPS": steps,
+            "ROWS": by_row,
+            "STREAM": stream,
+        },
+        (cdiv(parts, steps), 1, 1),
+        num_warps=sizes.num_warps,
+        # what goes past the caches goes there in whole vectors
+        aligned_by=("n",) if stream else tuning.aligned_by(call.vendor, along),
+        # elements apart from each other are taken one by one, wherever they are
+        loose=tuple(
+            f"s{name}"
+            for name, own in zip(("o", *arrays), space.strides, strict=True)
+            if len(own) > len(space.lengths)
+        ),
+    )
+
+
+def _number(call: Call, option: str, dtype: str) -> Scalar:
+    value = call.options[option]
+    if value is None:  # for the function nan is no number
+        return Scalar(float("nan"), dtype)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ArgumentError(f"{call.kernel}: {option} is {value!r}; it has to be a number.")
+    return Scalar(float(value) if dtype.startswith("float") else value, dtype)

@@ -1,18 +1,18 @@
-"""From call to launches: reductions."""
+"""From call to launches: what every reduction shares."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from xtarget.spec import (
-    ArgumentError,
+    Argument,
     ArrayType,
     Call,
-    DtypeRules,
     Input,
     Launch,
     Output,
-    Plan,
     Temporary,
     cdiv,
     contiguous_strides,
@@ -21,10 +21,9 @@ from xtarget.spec import (
 )
 
 from . import tuning
-from .layouts import Space, collapse, without_axes
-from .plans import compute_dtype, normal_axes
+from .layouts import Space, collapse
 
-__all__ = ["reduction", "reduction_launch"]
+__all__ = ["Step", "Work", "reduction_launch"]
 
 #: Steps, or lanes, that are there for fewer elements too, so that one kernel serves them all.
 _LEAST = 16
@@ -48,6 +47,9 @@ def reduction_launch(
     *,
     parts: int = 1,
     part: int = 0,
+    addresses: Mapping[str, Argument] | None = None,
+    numbers: Mapping[str, Argument] | None = None,
+    constants: Mapping[str, Any] | None = None,
 ) -> Launch:
     """One launch of a function of `reduction.py`.
 
@@ -57,8 +59,11 @@ def reduction_launch(
         dtype: the type to compute in.
         parts: pieces to cut the reduced elements into.
         part: elements of `out` from one piece's results to the next's.
+        addresses, numbers, constants: further parameters of the function.
     """
     sizes = tuning.reduction(vendor)
+    if source == "arg" and sizes.pairs:
+        sizes = sizes._replace(tile=sizes.pairs)
     least = 1
     if kept.size == 1:  # what is compiled for the rows of a matrix does for a single one too
         kept, least = Space(1, (), ((0,), ())), _LEAST
@@ -79,11 +84,13 @@ def reduction_launch(
         f"reduction:{source}",
         {
             "x": x,
+            **(addresses or {}),
             "out": out,
             "kept": kept.size,
             "reduced": reduced.size,
             "chunk": chunk,
             "part": part,
+            **(numbers or {}),
             "kept_shape": kept.lengths,
             "kx": kept.strides[0],
             "ko": kept.strides[1],
@@ -95,7 +102,8 @@ def reduction_launch(
             "BLOCK_K": block_k,
             "BLOCK_R": block_r,
             "STEPS": sizes.alone > 0,
-            **({"LONG": long} if source == "sum" else {}),
+            **({"LONG": long} if source in ("sum", "total") else {}),
+            **(constants or {}),
         },
         (cdiv(kept.size, block_k), cdiv(reduced.size, chunk) if parts > 1 else 1, 1),
         num_warps=min(sizes.num_warps, max(1, block_k * block_r // 512)),
@@ -119,71 +127,110 @@ def _runs_along_memory(space: Space) -> bool:
     return space.size > 1 and (not strides or len(strides) == len(space.lengths))
 
 
-def reduction(
-    source: str, result: Callable[[DtypeRules, str], str], *, identity: bool
-) -> Callable[[Call], Plan]:
-    """The plan of a reduction with the options `axis` and `keepdims`.
+class Step(NamedTuple):
+    """A function of `reduction.py` with what it takes beside the elements and their places.
 
-    Args:
-        source: function in `reduction.py`.
-        result: from the input's dtype to the output's.
-        identity: whether there is a result of no elements.
+    Attributes:
+        dtype: the type to compute in.
+        addresses, numbers, constants: as of `reduction_launch`.
     """
 
-    def plan(call: Call) -> Plan:
-        x = call.array(0)
-        axes = normal_axes(call, call.options["axis"], x.ndim)
-        keepdims = bool(call.options["keepdims"])
-        dtype = result(call.rules, x.dtype)
-        kept_shape = without_axes(x.shape, axes)
-        reduced_shape = tuple(x.shape[axis] for axis in axes)
-        full = tuple(1 if axis in axes else n for axis, n in enumerate(x.shape))
-        out = call.output(full if keepdims else kept_shape, dtype)
-        if not out.size:
-            return Plan((out,), ())
-        if 0 in reduced_shape and not identity:
-            raise ArgumentError(
-                f"{call.kernel}: axis {call.options['axis']!r} of an array of shape "
-                f"{x.shape} has no elements, and {call.kernel} of nothing is not defined."
-            )
-        out_strides = without_axes(out.strides, axes) if keepdims else out.strides
-        kept = collapse(kept_shape, without_axes(x.strides, axes), out_strides)
-        reduced = collapse(reduced_shape, tuple(x.strides[axis] for axis in axes))
-        return _launches(call, source, dtype, out, kept, reduced)
-
-    return plan
+    source: str
+    dtype: str
+    addresses: Mapping[str, Argument] = MappingProxyType({})
+    numbers: Mapping[str, Argument] = MappingProxyType({})
+    constants: Mapping[str, Any] = MappingProxyType({})
 
 
-def _launches(
-    call: Call, source: str, dtype: str, out: ArrayType, kept: Space, reduced: Space
-) -> Plan:
-    """One launch, or two where one has too few blocks to fill the device."""
-    computed = compute_dtype(dtype)
-    sizes = tuning.reduction(call.vendor)
-    whole = reduction_launch(source, Input(0), Output(), kept, reduced, computed, call.vendor)
-    block_k = cdiv(kept.size, whole.grid[0])
-    wanted = call.compute_units * sizes.blocks_per_unit
-    parts = tuning.splits(whole.grid[0], wanted, reduced.size * block_k, sizes.shortest)
-    if parts == 1:
-        return Plan((out,), (whole,))
-    # the pieces' results: one row per piece, in the order of the kept index
-    # (strides () number the kept elements in order)
-    numbers = ()
-    to_rows = Space(kept.size, kept.lengths, (kept.strides[0], numbers))
-    first = reduction_launch(
-        source,
-        Input(0),
-        Temporary(),
-        to_rows,
-        reduced,
-        computed,
-        call.vendor,
-        parts=parts,
-        part=kept.size,
-    )
-    parts = first.grid[1]
-    rows = Space(kept.size, kept.lengths, (numbers, kept.strides[1]))
-    column = collapse((parts,), (kept.size,))
-    second = reduction_launch(source, Temporary(), Output(), rows, column, computed, call.vendor)
-    temporary = ArrayType(computed, (parts, kept.size), contiguous_strides((parts, kept.size)))
-    return Plan((out,), (first, second), (temporary,))
+_FIRST = Input(0)
+
+
+class Work:
+    """The launches and temporaries of a plan that reduces an array, perhaps several times.
+
+    Attributes:
+        x: what is reduced.
+        kept, reduced: as of `reduction_launch`. What a launch leaves for a later one has one
+            element for each kept index, in the order of these indices.
+    """
+
+    def __init__(
+        self, call: Call, kept: Space, reduced: Space, x: Input | Temporary = _FIRST
+    ) -> None:
+        self.call, self.x, self.kept, self.reduced = call, x, kept, reduced
+        self.launches: list[Launch] = []
+        self.temporaries: list[ArrayType] = []
+
+    def read(self, x: Input | Temporary, kept: Space, reduced: Space) -> None:
+        """Go on with another array."""
+        self.x, self.kept, self.reduced = x, kept, reduced
+
+    def temporary(self, dtype: str, parts: int = 1) -> Temporary:
+        """Memory for `parts` elements for each kept index."""
+        shape = (parts, self.kept.size)
+        self.temporaries.append(ArrayType(dtype, shape, contiguous_strides(shape)))
+        return Temporary(len(self.temporaries) - 1)
+
+    def parts(self, step: Step) -> int:
+        """Into how many pieces to cut the reduced elements, so that there are blocks enough to fill
+        the device; each has some.
+        """
+        sizes = tuning.reduction(self.call.vendor)
+        grid = self.first(step, Output()).grid[0]
+        block_k = cdiv(self.kept.size, grid)
+        wanted = self.call.compute_units * sizes.blocks_per_unit
+        parts = tuning.splits(grid, wanted, self.reduced.size * block_k, sizes.shortest)
+        return 1 if parts == 1 else self.first(step, Temporary(), parts).grid[1]
+
+    def first(self, step: Step, out: Output | Temporary, parts: int = 1) -> Launch:
+        """The launch over the input's elements."""
+        kept = self.kept
+        if isinstance(out, Temporary):  # strides () number the kept elements in order
+            kept = Space(kept.size, kept.lengths, (kept.strides[0], ()))
+        part = 0 if parts == 1 else kept.size
+        return self._launch(step, self.x, out, kept, self.reduced, parts=parts, part=part)
+
+    def rest(self, step: Step, x: Temporary, out: Output | Temporary, parts: int) -> Launch:
+        """The launch over what `parts` pieces have left: one row for each piece."""
+        kept = self.kept
+        strides = () if isinstance(out, Temporary) else kept.strides[1]
+        rows = Space(kept.size, kept.lengths, ((), strides))
+        return self._launch(step, x, out, rows, collapse((parts,), (kept.size,)))
+
+    def reduce(self, out: Output | Temporary, whole: Step, piece: Step, rest: Step) -> None:
+        """One launch, or two where one has too few blocks to fill the device.
+
+        Args:
+            whole: what makes results of the elements.
+            piece, rest: what makes a number of each piece of them, and results of these.
+        """
+        parts = self.parts(whole)
+        if parts == 1:
+            self.launches.append(self.first(whole, out))
+            return
+        between = self.temporary(piece.dtype, parts)
+        self.launches.append(self.first(piece, between, parts))
+        self.launches.append(self.rest(rest, between, out, parts))
+
+    def _launch(
+        self,
+        step: Step,
+        x: Input | Temporary,
+        out: Output | Temporary,
+        kept: Space,
+        reduced: Space,
+        **pieces: int,
+    ) -> Launch:
+        return reduction_launch(
+            step.source,
+            x,
+            out,
+            kept,
+            reduced,
+            step.dtype,
+            self.call.vendor,
+            addresses=step.addresses,
+            numbers=step.numbers,
+            constants=step.constants,
+            **pieces,
+        )

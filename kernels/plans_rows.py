@@ -24,7 +24,9 @@ from . import tuning
 from .layouts import collapse, without_axes
 from .plans import compute_dtype, normal_axes
 
-__all__ = ["layer_norm", "rms_norm", "softmax"]
+__all__ = ["layer_norm", "log_softmax", "rms_norm", "softmax", "softmin"]
+
+_SOFTMAXES = ("softmax", "log_softmax", "softmin")
 
 
 def _launch(
@@ -49,7 +51,7 @@ def _launch(
     # where rows are closer to each other than the elements of a row, lanes go across rows
     across = abs(cx) != 1 and len(sx) == len(rows.lengths) and rows.size > 1
     # that adds one element after the other: exact enough for softmax
-    alone = across and source == "softmax" and rows.size >= 16
+    alone = across and source in _SOFTMAXES and rows.size >= 16
     columns = sizes.columns if alone else 0
     long = n * wide > sizes.piece or columns > 0
     block_n = min(sizes.step // wide, next_power_of_2(n)) if long else next_power_of_2(n)
@@ -73,7 +75,7 @@ def _launch(
     # a stride of 1 is a constant, so that neighbours are seen to lie side by side
     steps = {"cx": cx, "co": co}
     return Launch(
-        f"normalization:{source}{_suffix(source, call.vendor) if long else ''}",
+        f"{_file(source)}:{source}{_suffix(source, call.vendor) if long else ''}",
         {
             "x": Input(0),
             "out": Output(),
@@ -101,13 +103,31 @@ def _launch(
     )
 
 
+def _file(source: str) -> str:
+    return "softmaxes" if source in _SOFTMAXES else "normalization"
+
+
 def _suffix(source: str, vendor: str) -> str:
     """Which of the kernels that walk a row."""
-    return "_walk" if source == "softmax" and tuning.rows(vendor).walks else "_long"
+    return "_walk" if source in _SOFTMAXES and tuning.rows(vendor).walks else "_long"
 
 
 def softmax(call: Call) -> Plan:
     """The plan of softmax along the option `axis`."""
+    return _along_axis(call, "softmax")
+
+
+def log_softmax(call: Call) -> Plan:
+    """The plan of log_softmax along the option `axis`."""
+    return _along_axis(call, "log_softmax")
+
+
+def softmin(call: Call) -> Plan:
+    """The plan of softmin along the option `axis`."""
+    return _along_axis(call, "softmin")
+
+
+def _along_axis(call: Call, source: str) -> Plan:
     x = call.array(0)
     axes = normal_axes(call, call.options["axis"], x.ndim)
     out = call.output(x.shape, x.dtype)
@@ -118,7 +138,7 @@ def softmax(call: Call) -> Plan:
         )
     if not out.size:
         return Plan((out,), ())
-    return Plan((out,), (_launch(call, "softmax", x, out, axes[0], {}, {}),))
+    return Plan((out,), (_launch(call, source, x, out, axes[0], {}, {}),))
 
 
 def layer_norm(call: Call) -> Plan:

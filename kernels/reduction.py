@@ -5,15 +5,12 @@ The input is an index space of `kept` x `reduced` elements, each part with its o
 `chunk`, each of which writes its own result, `part` elements after the one before.
 """
 
-# Triton needs the `else` after a return: without it the other branch is compiled too.
-# ruff: noqa: RET505
-
 import triton
 import triton.language as tl
 
 from .arithmetic import accumulate, lowest, settled
-from .arithmetic import maximum as _maximum
 from .indexing import element, memory, offset, positions, span
+from .maps import after, before, combine, combined, highest, identity
 
 
 @triton.jit
@@ -26,10 +23,47 @@ def sum(
     the error of a sum does not grow with its length; 0: there are no more of them.
     """
     k, k_mask = positions(kept, BLOCK_K)
-    y = tl.program_id(1).to(reduced.dtype)
-    first = y * chunk
+    total = _summed(
+        x, k_mask, offset(k, kept_shape, kx), reduced, chunk, reduced_shape, rx, None, None,
+        T, T, BLOCK_K, BLOCK_R, STEPS, LONG, "",
+    )  # fmt: skip
+    p = out + tl.program_id(1).to(reduced.dtype) * part + offset(k, kept_shape, ko)
+    tl.store(p, total.to(out.dtype.element_ty), mask=k_mask)
+
+
+@triton.jit
+def total(
+    x, aux, out, kept, reduced, chunk, part, count, p, kept_shape, kx, ko, reduced_shape, rx,
+    MAP: tl.constexpr, FINISH: tl.constexpr, S: tl.constexpr,
+    T: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_R: tl.constexpr, STEPS: tl.constexpr,
+    LONG: tl.constexpr,
+):  # fmt: skip
+    """`sum` of what `MAP` makes of the elements in type `S`; `FINISH` makes the results of it.
+
+    `aux` has a number for each kept index, `count` and `p` are the same for all.
+    """
+    k, k_mask = positions(kept, BLOCK_K)
+    centre = None
+    if aux is not None:
+        centre = tl.load(aux + k, mask=k_mask, other=0)
+    total = _summed(
+        x, k_mask, offset(k, kept_shape, kx), reduced, chunk, reduced_shape, rx, centre, p,
+        S, T, BLOCK_K, BLOCK_R, STEPS, LONG, MAP,
+    )  # fmt: skip
+    total = after(total, centre, count, p, FINISH)
+    place = out + tl.program_id(1).to(reduced.dtype) * part + offset(k, kept_shape, ko)
+    tl.store(place, total.to(out.dtype.element_ty), mask=k_mask)
+
+
+@triton.jit
+def _summed(
+    x, k_mask, rows, reduced, chunk, reduced_shape, rx, centre, power,
+    S: tl.constexpr, T: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_R: tl.constexpr,
+    STEPS: tl.constexpr, LONG: tl.constexpr, MAP: tl.constexpr,
+):  # fmt: skip
+    """The sums of this block's piece of each of `rows`."""
+    first = tl.program_id(1).to(reduced.dtype) * chunk
     last = first + tl.minimum(chunk, reduced - first)
-    rows = offset(k, kept_shape, kx)
     total = tl.zeros([BLOCK_K, BLOCK_R], T)
     if LONG:
         lost = tl.zeros([BLOCK_K, BLOCK_R], T)
@@ -41,16 +75,31 @@ def sum(
                     memory(x), rows, start, last, reduced_shape, rx, BLOCK_R, STEPS
                 )
                 mask = k_mask[:, None] & r_mask[None, :]
-                partial += element(tl.load(p, mask=mask, other=0), x, T)
+                partial += _mapped(x, p, mask, centre, power, S, T, MAP)
             total, lost = accumulate(total, lost, partial)
         total = settled(total, lost)
     else:
         for start in range(first, last, BLOCK_R):
             p, r_mask = _elements(memory(x), rows, start, last, reduced_shape, rx, BLOCK_R, STEPS)
             mask = k_mask[:, None] & r_mask[None, :]
-            total += element(tl.load(p, mask=mask, other=0), x, T)
-    p = out + y * part + offset(k, kept_shape, ko)
-    tl.store(p, tl.sum(total, 1).to(out.dtype.element_ty), mask=k_mask)
+            total += _mapped(x, p, mask, centre, power, S, T, MAP)
+    return tl.sum(total, 1)
+
+
+@triton.jit
+def _mapped(
+    x, p, mask, centre, power, S: tl.constexpr, T: tl.constexpr, MAP: tl.constexpr
+):  # fmt: skip
+    """What the elements at `p` add to a sum; nothing where `mask` is false."""
+    value = element(tl.load(p, mask=mask, other=0), x, S)
+    if MAP == "":
+        return value.to(T)
+    else:
+        if centre is not None:
+            value = before(value, centre[:, None], power, MAP).to(T)
+        else:
+            value = before(value, None, power, MAP).to(T)
+        return tl.where(mask, value, tl.zeros_like(value))
 
 
 @triton.jit
@@ -59,18 +108,114 @@ def max(
     T: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_R: tl.constexpr, STEPS: tl.constexpr,
 ):  # fmt: skip
     k, k_mask = positions(kept, BLOCK_K)
+    largest = _folded(
+        x, k_mask, offset(k, kept_shape, kx), reduced, chunk, reduced_shape, rx,
+        T, T, BLOCK_K, BLOCK_R, STEPS, "", "max",
+    )  # fmt: skip
+    p = out + tl.program_id(1).to(reduced.dtype) * part + offset(k, kept_shape, ko)
+    tl.store(p, largest.to(out.dtype.element_ty), mask=k_mask)
+
+
+@triton.jit
+def fold(
+    x, out, kept, reduced, chunk, part, initial, kept_shape, kx, ko, reduced_shape, rx,
+    MAP: tl.constexpr, OP: tl.constexpr, S: tl.constexpr,
+    T: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_R: tl.constexpr, STEPS: tl.constexpr,
+):  # fmt: skip
+    """What `OP` gives for what `MAP` makes of the elements in type `S`, and for `initial`."""
+    k, k_mask = positions(kept, BLOCK_K)
+    result = _folded(
+        x, k_mask, offset(k, kept_shape, kx), reduced, chunk, reduced_shape, rx,
+        S, T, BLOCK_K, BLOCK_R, STEPS, MAP, OP,
+    )  # fmt: skip
+    if initial is not None:
+        result = combine(result, tl.full([BLOCK_K], 0, T) + initial.to(T), OP)
+    p = out + tl.program_id(1).to(reduced.dtype) * part + offset(k, kept_shape, ko)
+    tl.store(p, result.to(out.dtype.element_ty), mask=k_mask)
+
+
+@triton.jit
+def _folded(
+    x, k_mask, rows, reduced, chunk, reduced_shape, rx,
+    S: tl.constexpr, T: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_R: tl.constexpr,
+    STEPS: tl.constexpr, MAP: tl.constexpr, OP: tl.constexpr,
+):  # fmt: skip
+    """What `OP` makes of this block's piece of each of `rows`."""
+    first = tl.program_id(1).to(reduced.dtype) * chunk
+    last = first + tl.minimum(chunk, reduced - first)
+    result = tl.zeros([BLOCK_K, BLOCK_R], T) + identity(T, OP)
+    for start in range(first, last, BLOCK_R):
+        p, r_mask = _elements(memory(x), rows, start, last, reduced_shape, rx, BLOCK_R, STEPS)
+        mask = k_mask[:, None] & r_mask[None, :]
+        value = element(tl.load(p, mask=mask, other=0), x, S)
+        value = before(value, None, None, MAP).to(T)
+        result = combine(tl.where(mask, value, identity(T, OP)), result, OP)
+    return combined(result, OP)
+
+
+@triton.jit
+def _ahead(x, i, y, j, LARGEST: tl.constexpr):
+    """Whether `x` at `i` comes before `y` at `j`: larger (or smaller), nan above all, first."""
+    if LARGEST:
+        better = x > y
+    else:
+        better = x < y
+    same = (x == y) | ((x != x) & (y != y))
+    return better | ((x != x) & (y == y)) | (same & (i < j))
+
+
+@triton.jit
+def _larger(x, i, y, j):
+    take = _ahead(x, i, y, j, True)
+    return tl.where(take, x, y), tl.where(take, i, j)
+
+
+@triton.jit
+def _smaller(x, i, y, j):
+    take = _ahead(x, i, y, j, False)
+    return tl.where(take, x, y), tl.where(take, i, j)
+
+
+@triton.jit
+def arg(
+    x, at, value, out, kept, reduced, chunk, part, kept_shape, kx, ko, reduced_shape, rx,
+    LARGEST: tl.constexpr, T: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_R: tl.constexpr,
+    STEPS: tl.constexpr,
+):  # fmt: skip
+    """The index of the largest (or smallest) element: the first of several, the first nan.
+
+    `at`: the indices that the elements stand for, side by side with them; None: their own. `value`:
+    where the elements go that were found; None: nowhere.
+    """
+    k, k_mask = positions(kept, BLOCK_K)
     y = tl.program_id(1).to(reduced.dtype)
     first = y * chunk
     last = first + tl.minimum(chunk, reduced - first)
     rows = offset(k, kept_shape, kx)
-    largest = tl.zeros([BLOCK_K, BLOCK_R], T) + lowest(T)
+    FAR: tl.constexpr = 2**31 - 1 if reduced.dtype == tl.int32 else 2**63 - 1
+    far = tl.full([BLOCK_K, BLOCK_R], FAR, reduced.dtype)
+    best = tl.zeros([BLOCK_K, BLOCK_R], T) + (lowest(T) if LARGEST else highest(T))
+    index = far
     for start in range(first, last, BLOCK_R):
         p, r_mask = _elements(memory(x), rows, start, last, reduced_shape, rx, BLOCK_R, STEPS)
         mask = k_mask[:, None] & r_mask[None, :]
-        value = element(tl.load(p, mask=mask, other=0), x, T)
-        largest = _maximum(tl.where(mask, value, lowest(T)), largest)
-    p = out + y * part + offset(k, kept_shape, ko)
-    tl.store(p, tl.reduce(largest, 1, _maximum).to(out.dtype.element_ty), mask=k_mask)
+        now = element(tl.load(p, mask=mask, other=0), x, T)
+        if at is not None:
+            p, _ = _elements(at, rows, start, last, reduced_shape, rx, BLOCK_R, STEPS)
+            own = tl.load(p, mask=mask, other=0).to(reduced.dtype)
+        else:
+            own = (start + tl.arange(0, BLOCK_R).to(reduced.dtype))[None, :]
+        take = mask & _ahead(now, own, best, index, LARGEST)
+        best = tl.where(take, now, best)
+        index = tl.where(take, own, index)
+    if LARGEST:
+        top, place = tl.reduce((best, index), 1, _larger)
+    else:
+        top, place = tl.reduce((best, index), 1, _smaller)
+    goal = y * part + offset(k, kept_shape, ko)
+    tl.store(out + goal, place.to(out.dtype.element_ty), mask=k_mask)
+    if value is not None:
+        tl.store(value + goal, top.to(value.dtype.element_ty), mask=k_mask)
 
 
 @triton.jit

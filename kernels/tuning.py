@@ -20,12 +20,14 @@ __all__ = [
     "MatmulTile",
     "Reduction",
     "Rows",
+    "Scans",
     "columns",
     "flat",
     "matmul_options",
     "matmul_tile",
     "reduction",
     "rows",
+    "scans",
     "split_k",
     "splits",
     "vector_tile",
@@ -67,6 +69,7 @@ class Reduction(NamedTuple):
         shortest: reduced elements that are worth a block of their own.
         alone: from so many kept elements side by side on, a step takes one reduced one of each;
             0 is never.
+        pairs: `tile` of numbers with an index; 0: the same.
     """
 
     tile: int
@@ -75,6 +78,29 @@ class Reduction(NamedTuple):
     blocks_per_unit: int
     shortest: int
     alone: int = 0
+    pairs: int = 0
+
+
+class Scans(NamedTuple):
+    """Scans.
+
+    Attributes:
+        step: elements of a row at once; `costly`: of an operation of many instructions.
+        tile: short rows are packed up to so many elements a block.
+        columns: rows side by side, an element of each a step, where memory runs across them.
+        num_warps: upper limit.
+        blocks_per_unit, shortest: as of `Reduction`.
+        pieces: pieces whose ends are read at once.
+    """
+
+    step: int
+    costly: int
+    tile: int
+    columns: int
+    num_warps: int
+    blocks_per_unit: int
+    shortest: int
+    pieces: int
 
 
 class Rows(NamedTuple):
@@ -122,10 +148,18 @@ _FLAT: Final = {
 
 _REDUCTION: Final = {
     "nvidia": Reduction(4096, 128, 8, 4, 8192),
-    "amd": Reduction(4096, 64, 4, 4, 8192),
+    "amd": Reduction(4096, 64, 4, 4, 8192, pairs=1024),
     "intel": Reduction(1024, 32, 4, 4, 8192),
     "cpu": Reduction(256, 256, 1, 4, 32768, alone=16),
     "other": Reduction(1024, 32, 4, 4, 8192),
+}
+
+_SCANS: Final = {
+    "nvidia": Scans(2048, 512, 2048, 128, 4, 4, 8192, 128),
+    "amd": Scans(2048, 512, 2048, 64, 4, 4, 8192, 128),
+    "intel": Scans(1024, 256, 1024, 64, 4, 4, 8192, 64),
+    "cpu": Scans(64, 64, 64, 64, 1, 1, 65536, 16),
+    "other": Scans(1024, 256, 1024, 64, 4, 4, 8192, 64),
 }
 
 _ROWS: Final = {
@@ -279,6 +313,10 @@ def reduction(vendor: str) -> Reduction:
 
 def rows(vendor: str) -> Rows:
     return _of(_ROWS, vendor)
+
+
+def scans(vendor: str) -> Scans:
+    return _of(_SCANS, vendor)
 
 
 def split_k(vendor: str) -> int:

@@ -1,12 +1,24 @@
-"""An artifact like NVIDIA's, for tests that never launch one."""
+"""An artifact like NVIDIA's, and a device like a CPU, for tests that never launch one."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from xtarget._values.types import Artifact, Parameter, Resources, Scratch, Target
+from xtarget._values.types import Artifact, DeviceInfo, Parameter, Resources, Scratch, Target
 
-__all__ = ["sample_artifact"]
+__all__ = ["SAMPLE_DEVICE", "sample_artifact"]
+
+SAMPLE_DEVICE = DeviceInfo(
+    name="cpu:0",
+    target=Target.parse("cpu:spirv64"),
+    product="Acme One",
+    memory_bytes=2**30,
+    compute_units=2,
+    driver_version="1",
+    warp_size=16,
+    max_threads_per_block=1024,
+    max_shared_bytes=65536,
+)
 
 
 def sample_artifact(

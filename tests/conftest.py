@@ -1,8 +1,8 @@
 """Options and the report that all tests share.
 
 `--vendor NAME` (again for more) restricts the tests that need a device to these vendors; `none` to
-no device at all. A test that ran on a device says so with `mark_ran_on`; the summary at the end
-counts its results by what they ran on, and calls no CPU run time silicon.
+no device at all. A test that ran on a device says so with `mark_ran_on`; xtarget's own pytest
+plugin counts its results in the summary by what they ran on, and calls no CPU run time silicon.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,8 @@ sys.path.insert(0, str(Path(__file__).parent))  # for what several suites share
 
 #: Characters of a reason: the first words tell them apart.
 _MOST_OF_A_REASON = 150
-_RAN_ON = "xtarget_ran_on"
-#: Results by what they ran on. Reports of xdist's workers come here too.
-_counts: dict[str, Counter[str]] = defaultdict(Counter)
+#: As an installed package's plugin has it; in a bare checkout nothing else loads it.
+pytest_plugins = ["xtarget.pytest_plugin"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -54,25 +53,9 @@ def _environment_is_restored() -> Iterator[None]:
 
 
 @pytest.fixture
-def mark_ran_on(request: pytest.FixtureRequest) -> Any:
+def mark_ran_on(xtarget_ran_on: Any) -> Any:
     """Call with a vendor's id, what it runs on, and the product (or the reason for no device)."""
-
-    def mark(vendor: str, runs_on: str, what: str) -> None:
-        request.node.user_properties.append((_RAN_ON, f"{vendor}: {runs_on} ({what})"))
-
-    return mark
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    place = next((str(value) for name, value in report.user_properties if name == _RAN_ON), None)
-    if place is None or (report.when != "call" and report.outcome == "passed"):
-        return
-    _counts[place][report.outcome if report.when == "call" else _setup_outcome(report)] += 1
-
-
-def _setup_outcome(report: pytest.TestReport) -> str:
-    return "skipped" if report.outcome == "skipped" else "error"
+    return xtarget_ran_on
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
@@ -84,12 +67,6 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         terminalreporter.section("skipped, by reason")
         for reason, count in sorted(skipped.items(), key=lambda pair: (-pair[1], pair[0])):
             terminalreporter.line(f"{count:5}  {reason}")
-    if not _counts:
-        return
-    terminalreporter.section("what the tests ran on")
-    for place, results in sorted(_counts.items()):
-        numbers = ", ".join(f"{count} {outcome}" for outcome, count in sorted(results.items()))
-        terminalreporter.line(f"{place}: {numbers}")
 
 
 def _reason(report: Any) -> str:

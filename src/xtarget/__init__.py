@@ -21,12 +21,15 @@ if TYPE_CHECKING:
     from ._cache import CacheStats, cache_stats
     from ._kernels.decorator import kernel
     from ._kernels.libraries import catalog, load_library
+    from ._launch.graphs import Graph, capture
     from ._launch.hooks import hooks
+    from ._launch.memory import MemoryStats, empty_cache, memory_stats
     from ._launch.objects import Kernel, get
     from ._launch.prepared import Prepared
     from ._launch.profile import Profile, profile
     from ._launch.run import compile as compile
     from ._launch.run import default_device, device, devices, probe, run
+    from ._launch.warmup import Warmup, warmup
     from ._values.environment import cache_dir
     from ._values.errors import (
         ArgumentError,
@@ -63,10 +66,12 @@ __all__ = [
     "DeviceLostError",
     "DriverError",
     "FrozenError",
+    "Graph",
     "Kernel",
     "KernelFault",
     "LaunchError",
     "LoadError",
+    "MemoryStats",
     "NoCompilerError",
     "NoDeviceError",
     "OutOfMemoryError",
@@ -79,23 +84,28 @@ __all__ = [
     "UnknownTargetError",
     "UnsupportedInstruction",
     "UntrustedError",
+    "Warmup",
     "XTargetError",
     "asarray",
     "cache_dir",
     "cache_stats",
+    "capture",
     "catalog",
     "default_device",
     "device",
     "devices",
+    "empty_cache",
     "get",
     "hooks",
     "kernel",
     "load_bundle",
     "load_library",
+    "memory_stats",
     "probe",
     "profile",
     "run",
     "spec",
+    "warmup",
 ]
 
 _HOME = {
@@ -109,14 +119,19 @@ _HOME = {
         *(name for name in __all__ if name.endswith("Error")),
     ),
     "_kernels.libraries": ("catalog", "load_library"),
+    "_launch.graphs": ("Graph", "capture"),
     "_launch.hooks": ("hooks",),
+    "_launch.memory": ("MemoryStats", "empty_cache", "memory_stats"),
     "_launch.objects": ("Kernel", "get"),
     "_launch.prepared": ("Prepared",),
     "_launch.profile": ("Profile", "profile"),
     "_launch.run": ("compile", "default_device", "device", "devices", "probe", "run"),
+    "_launch.warmup": ("Warmup", "warmup"),
     "_values.types": ("Artifact", "DeviceInfo", "ProbeReport", "Target"),
     "_kernels.decorator": ("kernel",),
 }
+#: What begins with the first name of `_launch` where a variable is set.
+_BEGUN = {"XTARGET_TRACE": "_launch.trace", "XTARGET_RECORD": "_launch.used_classes"}
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
 
@@ -129,8 +144,9 @@ if not TYPE_CHECKING:  # for a type checker, the names above are all there are
             if _MODULE_OF[name] != "_values.errors":  # that is whole, and handlers catch by it
                 importing.check_imported()
             value = getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
-            if "XTARGET_TRACE" in os.environ and _MODULE_OF[name].startswith("_launch."):
-                importlib.import_module(f"{__name__}._launch.trace").begin_from_environment()
+            for variable, module in _BEGUN.items():
+                if variable in os.environ and _MODULE_OF[name].startswith("_launch."):
+                    importlib.import_module(f"{__name__}.{module}").begin_from_environment()
         else:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         globals()[name] = value

@@ -14,20 +14,37 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
+from ._values.authoring import (
+    ArrayRule,
+    Config,
+    In,
+    InOut,
+    Out,
+    Step,
+    Stride,
+    Workspace,
+    step,
+)
 from ._values.errors import ArgumentError
 from ._values.examples import CInterface, CVariant, Example
+from ._values.sizes import broadcast_shapes, cdiv, contiguous_strides, next_power_of_2
 from ._values.types import DTYPES, Constant, DtypeConstant
 
 __all__ = [
+    "ABSENT",
     "Argument",
     "ArgumentError",
+    "ArrayRule",
     "ArrayType",
     "CInterface",
     "CVariant",
     "Call",
+    "Config",
     "Example",
+    "In",
+    "InOut",
     "Input",
     "KernelSpec",
     "Launch",
@@ -36,12 +53,16 @@ __all__ = [
     "Plan",
     "Scalar",
     "ScalarType",
+    "Step",
+    "Stride",
     "Temporary",
+    "Workspace",
     "broadcast_shapes",
     "cdiv",
     "contiguous_strides",
     "dtype_constant",
     "next_power_of_2",
+    "step",
 ]
 
 
@@ -101,6 +122,10 @@ class ScalarType:
         return ()
 
 
+#: In the place of an argument that was left out: None where an array may be given.
+ABSENT: Final = ScalarType("none")
+
+
 class DtypeRules(Protocol):
     """NumPy's type rules, offered to plans (`Call.rules`)."""
 
@@ -129,6 +154,7 @@ class Call:
             already has the dtype that NumPy's promotion gives it.
         options: keyword options, defaults filled in.
         out: the layout of the caller's `out=` array, or None.
+        outs: the layouts of the caller's arrays for all outputs of a kernel with several.
         vendor: `nvidia`, `amd`, `intel`, `cpu`, or another; for choosing tile sizes only, never for
             results.
         compute_units: multiprocessors of the device (CPU: threads).
@@ -144,36 +170,43 @@ class Call:
     compute_units: int
     rules: DtypeRules
     arch: str = ""
+    outs: tuple[ArrayType, ...] = ()
 
     def array(self, index: int) -> ArrayType:
         """Argument `index`, which has to be an array for this kernel."""
         arg = self.args[index]
         if isinstance(arg, ArrayType):
             return arg
+        what = "was left out" if arg is ABSENT else "is a scalar"
         raise ArgumentError(
-            f"{self.kernel}: argument {index + 1} is a scalar; this kernel needs an array there."
+            f"{self.kernel}: argument {index + 1} {what}; this kernel needs an array there."
         )
 
-    def output(self, shape: Sequence[int], dtype: str) -> ArrayType:
-        """The layout of the result: the caller's `out` when it fits, else a new C-contiguous array.
+    def output(self, shape: Sequence[int], dtype: str, index: int = 0) -> ArrayType:
+        """The layout of a result: the caller's `out` when it fits, else a new C-contiguous array.
+
+        Args:
+            index: of the output.
 
         Raises:
             ArgumentError: `out` has another shape or dtype.
         """
         shape = tuple(shape)
-        if self.out is None:
+        given = self.outs[index] if self.outs else self.out
+        if given is None:
             return ArrayType(dtype, shape, contiguous_strides(shape))
-        if self.out.shape != shape:
+        name = f"out[{index}]" if self.outs else "out"
+        if given.shape != shape:
             raise ArgumentError(
-                f"{self.kernel}: out has shape {self.out.shape}, but the result has shape {shape}. "
+                f"{self.kernel}: {name} has shape {given.shape}, but the result has shape {shape}. "
                 "Give an out of that shape, or leave it out."
             )
-        if self.out.dtype != dtype:
+        if given.dtype != dtype:
             raise ArgumentError(
-                f"{self.kernel}: out has dtype {self.out.dtype}, but the result has dtype {dtype}. "
+                f"{self.kernel}: {name} has dtype {given.dtype}, but the result has dtype {dtype}. "
                 "Give an out of that dtype, or leave it out."
             )
-        return self.out
+        return given
 
 
 # ------------------------------------------------------------------------------ what a plan answers
@@ -218,7 +251,9 @@ class Launch:
     """One launch of one Triton function.
 
     Attributes:
-        source: `file:function` in the library's folder, without `.py` (`elementwise:add`).
+        source: `file:function` in the library's folder, without `.py` (`reduction:sum`). Or
+            `file:kernel(file:function)`: the kernel whose global `operator` is that function
+            (`elementwise:binary(functions.arithmetic:add)`); the entry has the function's name.
         args: every parameter that is not a constant, by name. Plain ints and tuples of ints are
             sizes and strides in elements: all of a launch are passed as i32, or all as i64 when an
             array's extent needs it.
@@ -256,28 +291,14 @@ class Plan:
         temporaries: layouts of memory for this call only.
         init: by output, what each element of it is before the first launch; None, or none at all:
             nothing is written there.
+        cleared: by temporary, the same.
     """
 
     outputs: tuple[ArrayType, ...]
     launches: tuple[Launch, ...]
     temporaries: tuple[ArrayType, ...] = ()
     init: tuple[bool | int | float | None, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Out:
-    """An output of `@xtarget.kernel`, where more is to be said of it than its layout.
-
-    Attributes:
-        like: its layout: the name of an input (or earlier output) to be like, or a function that
-            gives (shape, dtype) from the call's layouts.
-        init: what each element is before the kernel starts (`0` for sums by atomics), in a new
-            array and in the caller's `out=`. None: nothing is written there; elements that the
-            kernel does not write keep what they were in `out=`, and are anything in a new array.
-    """
-
-    like: str | Callable[[Any], Any]
-    init: bool | int | float | None = None
+    cleared: tuple[bool | int | float | None, ...] = ()
 
 
 # ---------------------------------------------------------------------------------- the spec itself
@@ -315,6 +336,19 @@ class KernelSpec:
         elementwise: each element of the output is made of the inputs' elements at its own place,
             by the block that stores it, which loads all that it needs before. So `out` may be an
             input of the same layout.
+        aliases: other names of it: those of NumPy, torch, ONNX, TensorFlow.
+        exact: `reference` gets the arrays as they are: what it gives depends on their dtypes.
+        tolerance: the error that a floating result may have beyond its own last rounding: in units
+            of the last place of what it is computed in (float32 for the half types), and in units
+            of the largest magnitude in the result. None: not said; a check then allows a few units
+            of the dtype.
+        by_name: `inputs` may be given by keyword, and those that end in `?` may be None.
+        outputs: names of the results, where a kernel has several.
+        configs: the ways in which it can do the same; the option `config` takes one by its number.
+        tuning: of a call, what decides which of them is the fastest, and what a measurement is good
+            for, as text; and the numbers of those that are worth a trial.
+        counts: by output, the output whose element says how many leading entries of it are the
+            result; None: all.
     """
 
     name: str
@@ -334,57 +368,19 @@ class KernelSpec:
     updates: tuple[str, ...] = ()
     complete: bool = False
     elementwise: bool = False
+    aliases: tuple[str, ...] = ()
+    exact: bool = False
+    tolerance: tuple[float, float] | None = None
+    by_name: bool = False
+    outputs: tuple[str, ...] = ()
+    counts: tuple[int | None, ...] = ()
+    configs: tuple[Config, ...] = ()
+    tuning: Callable[[Call], tuple[str, str, tuple[int, ...]]] | None = None
 
     @property
     def required(self) -> int:
         """The number of `inputs` that must be given."""
         return sum(not name.endswith("?") for name in self.inputs)
-
-
-# --------------------------------------------------------------------------------- small arithmetic
-
-
-def cdiv(a: int, b: int) -> int:
-    """a / b, rounded up."""
-    return -(-a // b)
-
-
-def next_power_of_2(n: int) -> int:
-    """The smallest power of two that is not below `n` (1 for 0)."""
-    return 1 << max(0, n - 1).bit_length()
-
-
-def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
-    """Strides in elements of a C-contiguous array."""
-    strides, step = [], 1
-    for length in reversed(shape):
-        strides.append(step)
-        step *= max(length, 1)
-    return tuple(reversed(strides))
-
-
-def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
-    """NumPy's broadcasting.
-
-    Raises:
-        ArgumentError: the shapes do not fit together.
-    """
-    result: list[int] = []
-    for axis in range(1, max((len(s) for s in shapes), default=0) + 1):
-        length = 1
-        for shape in shapes:
-            own = shape[-axis] if len(shape) >= axis else 1
-            if own == length or own == 1:
-                continue
-            if length != 1:
-                lengths = sorted({int(s[-axis]) for s in shapes if len(s) >= axis} - {1})
-                raise ArgumentError(
-                    f"shapes {', '.join(str(tuple(s)) for s in shapes)} do not broadcast: axis "
-                    f"-{axis} has lengths {lengths}. Lengths must be equal or 1."
-                )
-            length = own
-        result.append(length)
-    return tuple(reversed(result))
 
 
 def dtype_constant(dtype: str) -> DtypeConstant:

@@ -16,6 +16,7 @@ from xtarget._values import environment
 from xtarget._values.errors import NoDeviceError
 from xtarget._values.types import DeviceInfo, ProbeReport
 from xtarget.targets import base
+from xtarget.targets._objects.graphs import ListedGraph
 from xtarget.targets._objects.unavailable import no_such_device
 from xtarget.targets.amd.device import HipDevice
 from xtarget.targets.amd.driver import describe
@@ -38,6 +39,10 @@ class EmulatedDevice(HipDevice):
         library's devices are lost for good, as GPUs are.)"""
         if self.alone:
             self.hip.when_lost = action
+
+    def graph(self, record: Callable[[base.Stream], None]) -> base.Graph:
+        self.live()
+        return ListedGraph(record, self.where)
 
 
 class EmulatorDriver:

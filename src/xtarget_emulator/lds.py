@@ -195,28 +195,36 @@ def _transposed(ins: Instruction, bits: int) -> Step:
     from_lane = element * (16 // count) + lane // count
     from_element = np.broadcast_to(lane % count, from_lane.shape)
 
+    def turned(raw: Array) -> Array:
+        """Of waves x lanes x words."""
+        shape = raw.shape[0], raw.shape[1] // 16, 16, count
+        if bits >= 8:
+            tiles = raw.view(dtype).reshape(shape)
+        else:
+            bit = np.unpackbits(raw.view(np.uint8), axis=-1, bitorder="little")
+            tiles = bit.reshape(*shape, bits)
+        found = np.ascontiguousarray(tiles[:, :, from_lane, from_element])
+        if bits < 8:
+            found = np.packbits(
+                found.reshape(*raw.shape[:2], count * bits), axis=-1, bitorder="little"
+            )
+        return found.view(np.uint32).reshape(raw.shape)
+
     def step(w: Waves) -> None:
         if not w.full:
             raise unsupported(ins, "with inactive lanes")
         place = lds_places(w, address, offset, 4 * words, "reads")
         _read(w, ins, place, register, words)
-        raw = np.stack(w.vu[register : register + words], axis=-1)
-        if bits >= 8:
-            tiles = raw.view(dtype).reshape(w.count, w.lanes // 16, 16, count)
-        else:
-            bit = np.unpackbits(raw.view(np.uint8), axis=-1, bitorder="little")
-            tiles = bit.reshape(w.count, w.lanes // 16, 16, count, bits)
-        turned = np.ascontiguousarray(tiles[:, :, from_lane, from_element])
-        if bits < 8:
-            shape = (w.count, w.lanes, count * bits)
-            turned = np.packbits(turned.reshape(shape), axis=-1, bitorder="little")
-        found = turned.view(np.uint32).reshape(w.count, w.lanes, words)
+        found = turned(np.stack(w.vu[register : register + words], axis=-1))
+        unknown = [w.unknown_of(register + i) for i in range(words)]
         for i in range(words):
             w.vu[register + i][...] = found[..., i]
-        for r in range(register, register + words):
-            if r in w.undefined:  # where one of 16 lanes is undefined, take all of them so
-                rows = w.undefined[r].reshape(w.count, -1, 16).any(axis=-1)
-                w.undefined[r] = np.repeat(rows, 16, axis=1)
+        if any(each is not None for each in unknown):
+            none = np.zeros(w.mask.shape, np.uint32)
+            there = [none if each is None else each for each in unknown]
+            found = turned(np.stack(there, axis=-1))
+            for i in range(words):
+                w.note_unknown(register + i, found[..., i])
 
     return step
 

@@ -14,13 +14,13 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from . import floats, scaled
+from . import floats, products, scaled
 from .decode import Instruction
 from .memory import Array, Fault
 from .operands import constant, unsupported
 from .scaled import places
 from .valu import Step
-from .waves import ACC, Waves, spread
+from .waves import ACC, Waves
 
 __all__ = ["build"]
 
@@ -94,10 +94,8 @@ def _mfma(ins: Instruction, match: re.Match[str]) -> Step:
     if not groups or per_lane * groups != k:
         raise unsupported(ins, "this shape")
     words_in = max(1, per_lane * _BITS[kind_a] // 32)
-    if per_lane * _BITS[kind_a] < 32:
-        words_in, padded = 1, True
-    else:
-        padded = False
+    padded = per_lane * _BITS[kind_a] < 32
+    used = (1 << per_lane * _BITS[kind_a]) - 1 if padded else 0xFFFFFFFF
     a_register = fields["src0"] - 256 + (ACC if fields["acc"] & 1 else 0)
     b_register = fields["src1"] - 256 + (ACC if fields["acc"] & 2 else 0)
     per_result = m * n * blocks // 64
@@ -109,10 +107,6 @@ def _mfma(ins: Instruction, match: re.Match[str]) -> Step:
     dtype = {"f64": np.float64, "i32": np.int32, "f32": np.float32}[kind_c]
     fixed: Array = None if c_register is not None else constant(code, kind_c, ins.literal)
     row, column, block = places(m, n, blocks, per_result, double)
-    reads = [*range(a_register, a_register + words_in), *range(b_register, b_register + words_in)]
-    if c_register is not None:
-        reads += range(c_register, c_register + words_out)
-    writes = tuple(range(target, target + words_out))
     arch = ins.arch
 
     origin = _LANES_OF_B[blgp]
@@ -129,7 +123,23 @@ def _mfma(ins: Instruction, match: re.Match[str]) -> Step:
         shaped = found.reshape(w.count, groups, blocks, m, per_lane)
         return shaped.transpose(0, 2, 3, 1, 4).reshape(w.count, blocks, m, k)
 
+    def blank_rows(w: Waves, register: int, permuted: bool) -> Array | None:
+        lanes = products.blank(w, range(register, register + words_in), used)
+        if lanes is None:
+            return None
+        if permuted:
+            lanes = lanes[:, origin]
+        return lanes.reshape(w.count, groups, blocks, m).any(axis=1)
+
+    def unknown(w: Waves) -> Array | None:
+        a, b = blank_rows(w, a_register, False), blank_rows(w, b_register, bool(blgp))
+        c = None if c_register is None else products.parts(w, c_register, words_out, 4 + 4 * double)
+        if a is not None:
+            a = (a[:, shared] if every > 1 else a)[:, block, row]
+        return products.either(a, None if b is None else b[:, block, column], c)
+
     def step(w: Waves) -> None:
+        nothing = unknown(w) if w.undefined else None
         a, b = operand(w, a_register, kind_a, False), operand(w, b_register, kind_b, bool(blgp))
         if every > 1:
             a = a[:, shared]
@@ -146,7 +156,7 @@ def _mfma(ins: Instruction, match: re.Match[str]) -> Step:
         for i in range(words_out):
             w.vu[target + i][...] = rounded[..., i]
         if w.undefined:
-            spread(w, reads, writes)
+            products.note(w, nothing, target, words_out)
 
     return step
 
@@ -182,10 +192,6 @@ def _wmma(ins: Instruction, match: re.Match[str]) -> Step:
     lane, r = np.arange(32)[:, None], np.arange(8)[None, :]
     row = r + 8 * (lane // 16) if new else 2 * r + lane // 16
     column = np.broadcast_to(lane % 16, row.shape)
-    reads = [*range(a_register, a_register + words_in), *range(b_register, b_register + words_in)]
-    if c_register is not None:
-        reads += range(c_register, c_register + words_out)
-    writes = tuple(range(target, target + words_out))
     arch = ins.arch
 
     def operand(w: Waves, register: int, kind: str, sign: bool) -> Array:
@@ -212,7 +218,20 @@ def _wmma(ins: Instruction, match: re.Match[str]) -> Step:
             return parts.view(np.float16).astype(np.float64)
         return raw.view(np.int32).astype(np.int64) if integer else raw.view(np.float32)
 
+    def blank_rows(w: Waves, register: int, rows: Array) -> Array | None:
+        lanes = products.blank(w, range(register, register + words_in))
+        return None if lanes is None else lanes.reshape(w.count, 2, 16).any(axis=1)[:, rows]
+
+    def unknown(w: Waves) -> Array | None:
+        c = None
+        if c_register is not None:
+            c = products.parts(w, c_register, words_out, 2 if half else 4)
+            if c is not None and half and not new:
+                c = c[..., int(upper) :: 2]
+        return products.either(blank_rows(w, a_register, row), blank_rows(w, b_register, column), c)
+
     def step(w: Waves) -> None:
+        nothing = unknown(w) if w.undefined else None
         a, b = operand(w, a_register, kind_a, signed[0]), operand(w, b_register, kind_b, signed[1])
         total = np.matmul(a, b.transpose(0, 2, 1))[:, row, column] + accumulator(w)
         if half:
@@ -235,7 +254,9 @@ def _wmma(ins: Instruction, match: re.Match[str]) -> Step:
             words = total.astype(np.int32 if integer else np.float32).view(np.uint32)
         for i in range(words_out):
             w.vu[target + i][...] = words[..., i]
-        if w.undefined:
-            spread(w, reads, writes)
+        if w.undefined and half and not new:
+            products.note_halves(w, nothing, target, upper)
+        elif w.undefined:
+            products.note(w, nothing, target, words_out)
 
     return step

@@ -8,7 +8,6 @@ longest do, so that one which waits for a lock does not keep its holder from giv
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -20,6 +19,7 @@ from .decode import Instruction
 from .group import Group
 from .memory import Fault, Unknown
 from .operands import scalar_put
+from .retries import with_swaps
 from .steps import MODES, NOTHING, step_of
 from .valu import Step
 from .waves import SGPR, Waves
@@ -76,7 +76,7 @@ class Program:
         self, name: str, arch: str, instructions: list[Instruction], base: int = 0
     ) -> None:
         self.name, self.arch, self._base = name, arch, base
-        instructions = _with_swaps(instructions)
+        instructions = with_swaps(instructions)
         self.blocks: list[Block] = []
         self._by_address: dict[int, int] = {}
         self.atomic = any("_atomic_" in i.mnemonic for i in instructions)
@@ -349,43 +349,3 @@ class Program:
         if group.races is not None:
             group.races.barrier(np.fromiter(place, int))
         group.lds_blank_left = bool(group.lds_blank.any())
-
-
-def _with_swaps(instructions: list[Instruction]) -> list[Instruction]:
-    """Note which loads may belong to a compare-and-swap.
-
-    LLVM makes an atomic operation that the arch does not have of a load and swaps that are retried
-    until no one comes between them; one on 16 bits becomes one on their word.
-    """
-    swaps = [n for n, i in enumerate(instructions) if "_atomic_cmpswap_b" in i.mnemonic]
-    retried = {_first_try(instructions, number) for number in swaps}
-    words = any(instructions[n].mnemonic.endswith("_b32") for n in swaps)
-    return [
-        replace(
-            i, whole_words=words and i.mnemonic.endswith("_load_b32"), retried=number in retried
-        )
-        if swaps and "_load_b" in i.mnemonic
-        else i
-        for number, i in enumerate(instructions)
-    ]
-
-
-def _first_try(instructions: list[Instruction], number: int) -> int | None:
-    """Return which instruction loads what a swap compares with; None if none does."""
-    swap = instructions[number]
-    bits = swap.mnemonic.rpartition("_")[2]
-    register = swap.fields["data"] + (2 if bits == "b64" else 1)  # behind the new value
-    for before in range(number - 1, -1, -1):
-        ins = instructions[before]
-        loads = "_load_" in ins.mnemonic
-        if ins.mnemonic.startswith(("v_cmp", "v_read")):  # to scalar registers
-            continue
-        if ins.fields.get("data" if loads and ins.format == "mubuf" else "vdst") != register:
-            continue
-        if loads and ins.format in ("global", "flat", "mubuf"):
-            return before if ins.mnemonic.endswith(f"_load_{bits}") else None
-        source = ins.fields.get("src0", 0) - 256
-        if ins.mnemonic != "v_mov_b32" or source < 0:
-            return None
-        register = source
-    return None

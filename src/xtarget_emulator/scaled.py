@@ -12,12 +12,13 @@ from collections.abc import Callable
 
 import numpy as np
 
+from . import products
 from .decode import Instruction
 from .memory import Array
 from .operands import constant, plain, unsupported
 from .small_floats import FORMATS, Format, decoded, scale_of
 from .valu import Step
-from .waves import ACC, Waves, spread
+from .waves import ACC, Waves
 
 __all__ = ["build", "places"]
 
@@ -44,10 +45,21 @@ def build(ins: Instruction) -> Step | None:
     first = code - 256 + (ACC if fields["acc_cd"] else 0) if code >= 256 else None
     fixed = None if first is not None else constant(code, "f32", ins.literal).astype(np.float64)
     row, column, _ = places(m, m, 1, words)
-    reads = [*a_reads, *b_reads, *(range(first, first + words) if first is not None else ())]
-    writes = tuple(range(target, target + words))
+
+    def blank_rows(w: Waves, reads: tuple[int, ...]) -> Array | None:
+        lanes = products.blank(w, reads)
+        return None if lanes is None else lanes.reshape(w.count, 64 // m, m).any(axis=1)
+
+    def unknown(w: Waves) -> Array | None:
+        left, right = blank_rows(w, a_reads), blank_rows(w, b_reads)
+        return products.either(
+            None if left is None else left[:, row],
+            None if right is None else right[:, column],
+            None if first is None else products.parts(w, first, words, 4),
+        )
 
     def step(w: Waves) -> None:
+        nothing = unknown(w) if w.undefined else None
         found = np.matmul(a(w), b(w).transpose(0, 2, 1))[:, row, column]
         if first is None:
             total = found + fixed
@@ -57,7 +69,7 @@ def build(ins: Instruction) -> Step | None:
         for i in range(words):
             w.vu[target + i][...] = rounded[..., i]
         if w.undefined:
-            spread(w, reads, writes)
+            products.note(w, nothing, target, words)
 
     return step
 

@@ -112,7 +112,7 @@ def _shifted_sum(name: str, function: Callable[..., Array]) -> Transfer:
         bad = (bits[amount] & bits[amount].dtype.type(int(most))) != 0
         return np.where(bad, ~dtype.type(0), some)
 
-    return Transfer(find)
+    return Transfer(find, always=True)
 
 
 def _halves(name: str, function: Callable[..., Array]) -> Transfer:
@@ -122,7 +122,7 @@ def _halves(name: str, function: Callable[..., Array]) -> Transfer:
         low = np.where(bits[0] != 0, np.uint32(0xFFFF), np.uint32(0))
         return low | np.where(bits[1] != 0, np.uint32(0xFFFF0000), np.uint32(0))
 
-    return Transfer(find)
+    return Transfer(find, always=True)
 
 
 def _octet(name: str, function: Callable[..., Array]) -> Transfer:

@@ -328,7 +328,7 @@ def _scalar(ins: Instruction) -> Step | None:
         place, full = arena.locate(addresses, nbytes, None, False, min(nbytes, 4), ins.whole_words)
         if w.group.races is not None:
             first = np.broadcast_to(w.lane == 0, w.mask.shape)
-            w.group.races.memory.load(w, place, first, nbytes, ins.address)
+            w.group.races.memory.load(w, place, first, nbytes, ins.address, ins.retried)
         place = place[:, 0]
         if nbytes < 4:
             values = arena.views[nbytes][place >> (nbytes - 1)].view(dtype)

@@ -14,7 +14,7 @@ import numpy as np
 from .group import Group
 from .memory import Array, Unknown
 
-__all__ = ["ACC", "EXEC", "M0", "SCC", "SGPR", "VCC", "Flow", "Waves", "spread"]
+__all__ = ["ACC", "EXEC", "M0", "SCC", "SGPR", "VCC", "Flow", "Waves"]
 
 #: Registers that were read, and those whose value came of them; for each part of a result.
 Flow: TypeAlias = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
@@ -372,17 +372,6 @@ class Waves:
 
 def _of_lanes(bits: Array, mask: Array) -> Array:
     return bits if bits.shape == mask.shape else np.broadcast_to(bits, mask.shape)
-
-
-def spread(w: Waves, reads: list[int], writes: tuple[int, ...]) -> None:
-    """Note that every element of `writes` was made of many lanes' values of `reads`."""
-    bad = [w.undefined[r] for r in reads if r in w.undefined]
-    if bad:
-        some = np.any(np.broadcast_arrays(*bad, w.mask)[:-1], axis=(0, 2))
-        w.mark(np.broadcast_to(some[:, None], w.mask.shape), writes, np.ones(w.mask.shape, bool))
-    else:
-        for register in writes:
-            w.undefined.pop(register, None)
 
 
 _full: dict[tuple[int, int], Array] = {}

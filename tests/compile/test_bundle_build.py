@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from operators import layouts, own, sampled
 
 import xtarget
 from xtarget import Target
@@ -224,7 +225,7 @@ def test_variants_of_equal_code_are_one_that_serves_all(
 
 
 @pytest.mark.parametrize(
-    "kernel", [name for name, spec in xtarget.catalog().items() if spec.category != "user"]
+    "kernel", [sampled(name, name) for name, spec in own().items() if spec.ahead]
 )
 @pytest.mark.parametrize("target", ["nvidia:sm_90", "cpu:spirv64"])
 def test_the_catalogs_calls_have_their_class_in_what_a_bundle_holds(
@@ -232,7 +233,6 @@ def test_the_catalogs_calls_have_their_class_in_what_a_bundle_holds(
 ) -> None:
     """A sample of ordinary calls, none of them in `ahead`: each finds its class."""
     from xtarget._launch import planning
-    from xtarget.spec import ArrayType, contiguous_strides
 
     goal = Target.parse(target)
     registered = libraries.find(kernel)
@@ -246,11 +246,7 @@ def test_the_catalogs_calls_have_their_class_in_what_a_bundle_holds(
     for shape in [(100,), (3, 1000), (64, 4096), (1000, 1024), (17, 33), (2, 3, 640)]:
         if kernel == "matmul" and len(shape) != 2:
             continue
-        masks = ("condition",)
-        args = [
-            ArrayType("bool" if name in masks else "float32", s, contiguous_strides(s))
-            for name, s in zip(registered.spec.inputs, registered.spec.examples(shape), strict=True)
-        ]
+        args = layouts(registered.spec, "float32", shape)
         for request in planning.compile_requests(registered, args, {}, goal):
             assert reader.class_key(request) in built, (shape, request)
 
@@ -313,7 +309,7 @@ def test_a_build_tells_what_it_does_where_there_is_no_terminal(
     library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On the standard error, so that --json stays JSON; also while nothing ends."""
-    monkeypatch.setattr("xtarget._cli.bundle._EVERY", 0.01)
+    monkeypatch.setattr("xtarget._compile.bars._EVERY", 0.01)
     words = ("bundle", "build", "-o", str(tmp_path / "a.xtb"), "--target", "nvidia:sm_90")
     done = xtarget_cli(*words, "--kernel", "fine", "--json")
     assert json.loads(done.stdout)["errors"] == []

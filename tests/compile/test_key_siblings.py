@@ -23,6 +23,7 @@ import triton.compiler  # noqa: F401 (before the forks)
 from key_worlds import TARGET, FrontEnd, in_a_process, only_front_end
 
 from xtarget._compile import functions
+from xtarget._compile.keys import key_parts
 from xtarget._kernels import libraries
 from xtarget._kernels.decorator import loaded_source
 from xtarget._values.types import CompileRequest, KernelSource
@@ -110,6 +111,31 @@ def test_bytecode_of_an_older_text(tmp_path: Path, of: Callable[[Path], bytes]) 
     sys.dont_write_bytecode = True
     new = of(tmp_path)
     assert len({old, mixed, new}) == 3
+
+
+@pytest.mark.parametrize(
+    "line", ['tl.static_assert(BLOCK > 1, "few")', 'tl.device_assert(i < 99, "far")']
+)
+def test_a_kernel_with_an_assertion_has_one_key_before_and_after_its_import(
+    tmp_path: Path, line: str
+) -> None:
+    """Its place is in the binary, so in the key; a warm-up and the program after it read it in
+    different ways."""
+    path = write(tmp_path, level=5, literal=3)
+    path.write_text(ALONE.format(literal=3) + f"    {line}\n")
+
+    def keys() -> list[list[tuple[str, str]]]:
+        library = libraries.Library(tmp_path)
+        found = []
+        for _ in range(2):
+            source = library.source("mine:kernel")
+            found.append(key_parts(request_of(source), TARGET, "tools"))
+            source.load()
+        return found
+
+    before, after = in_a_process(keys)
+    assert before == after
+    assert str(path) in dict(before)["places"]
 
 
 ALONE = """

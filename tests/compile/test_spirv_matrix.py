@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from loading import load_file
+from operators import arrays, own, sample, sampled
 
 import xtarget
 from xtarget._launch import planning, run
@@ -99,25 +100,21 @@ def oracle() -> Any:
 
 def inputs(name: str) -> list[tuple[Any, dict[str, Any]]]:
     """Calls of a kernel of the catalog that reach its launches."""
-    sample = oracle().sample
     if name == "matmul":
         return [((sample("float32", 70, 93), sample("float32", 93, 75)), {})]
     if name in ("sum", "max"):
         x = sample("float32", 33, 1025)
         return [((x,), {"axis": 1}), ((x,), {"axis": 0}), ((x,), {})]
     spec = xtarget.catalog()[name]
-    if name in ("softmax", "layer_norm", "rms_norm"):
-        vectors = [sample("float32", 1500, seed=k) for k in range(spec.required - 1)]
-        return [((sample("float32", 20, 1500), *vectors), {})]
-    arrays = [sample("float32", 33, 100, seed=k) for k in range(spec.required)]
-    if name == "where":
-        arrays[0] = arrays[0] > 0
-    return [(tuple(arrays), {})]
+    shape = (33, 100) if spec.elementwise else (20, 1500)
+    return [(tuple(arrays(spec, "float32", shape)), {})]
 
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("num_warps", WARPS)
-@pytest.mark.parametrize("name", [short(name, "relu") for name in sorted(xtarget.catalog())])
+@pytest.mark.parametrize(
+    "name", [sampled(name, name) for name in sorted(own()) if "float32" in own()[name].dtypes]
+)
 def test_catalog(
     name: str, num_warps: int, size: int, monkeypatch: pytest.MonkeyPatch, mark_ran_on: Any
 ) -> None:

@@ -261,6 +261,121 @@ def reads_sums_without_a_barrier(x, o, block: tl.constexpr):
     tl.store(o + block + i, tl.load(o + block - 1 - i))
 
 
+@triton.jit
+def _halves_a_sum(x, o, block: tl.constexpr, waits: tl.constexpr):
+    """A tree in memory."""
+    i = tl.arange(0, block)
+    tl.store(o + i, tl.load(x + i))
+    tl.debug_barrier()
+    half = block // 2
+    while half > 0:
+        a = tl.load(o + i, mask=i < half)
+        b = tl.load(o + half + i, mask=i < half)
+        if waits:
+            tl.debug_barrier()
+        tl.store(o + i, a + b, mask=i < half)
+        if waits:
+            tl.debug_barrier()
+        half = half // 2
+
+
+@triton.jit
+def halves_a_sum_without_its_barriers(x, o, block: tl.constexpr):
+    _halves_a_sum(x, o, block, False)
+
+
+@triton.jit
+def _to_and_fro(x, o, block: tl.constexpr, waits: tl.constexpr):
+    """Block 0 fills a place again and again, and block 1 reads it each time.
+
+    Args:
+        waits: block 0 does, until it was read.
+    """
+    me, i = tl.program_id(0), tl.arange(0, block)
+    full = o.to(tl.pointer_type(tl.int32)) + 1000
+    empty = full + 1
+    for k in range(3):
+        if me == 0:
+            if waits:
+                while tl.atomic_add(empty, 0, sem="acquire") != k:
+                    pass
+                tl.debug_barrier()
+            tl.store(o + i, tl.load(x + i) + k)
+            tl.debug_barrier()
+            tl.atomic_xchg(full, k + 1, sem="release")
+        else:
+            while tl.atomic_add(full, 0, sem="acquire") < k + 1:
+                pass
+            tl.debug_barrier()
+            tl.store(o + 256 + i, tl.load(o + i))
+            tl.debug_barrier()
+            tl.atomic_xchg(empty, k + 1, sem="release")
+
+
+@triton.jit
+def fills_again_what_nobody_has_read(x, o, block: tl.constexpr):
+    _to_and_fro(x, o, block, False)
+
+
+@triton.jit
+def _looks_back(x, o, block: tl.constexpr, late: tl.constexpr):
+    """Sums over all blocks up to each: it adds what the one before it has found.
+
+    Args:
+        late: the value is stored behind its flag.
+    """
+    me, i = tl.program_id(0), tl.arange(0, block)
+    flag = o.to(tl.pointer_type(tl.int32)) + 1000
+    total = tl.sum(tl.load(x + i))
+    if me > 0:
+        while tl.atomic_add(flag + me - 1, 0, sem="acquire") == 0:
+            pass
+        tl.debug_barrier()
+        total += tl.load(o + me - 1)
+    if not late:
+        tl.store(o + me, total)
+        tl.debug_barrier()
+    tl.atomic_xchg(flag + me, 1, sem="release")
+    if late:
+        tl.debug_barrier()
+        tl.store(o + me, total)
+
+
+@triton.jit
+def says_so_before_it_is_there(x, o, block: tl.constexpr):
+    _looks_back(x, o, block, True)
+
+
+@triton.jit
+def two_locks_for_one_sum(x, o, block: tl.constexpr):
+    me = tl.program_id(0)
+    lock = o.to(tl.pointer_type(tl.int32)) + 1000 + me % 2
+    while tl.atomic_cas(lock, 0, 1, sem="acquire") == 1:
+        pass
+    tl.debug_barrier()
+    tl.store(o, tl.load(o) + me + 1)
+    tl.debug_barrier()
+    tl.atomic_xchg(lock, 0, sem="release")
+
+
+@triton.jit
+def sets_a_ticket_back_too_early(x, o, block: tl.constexpr):
+    """The last one of the grid is not the last one to come."""
+    count = o.to(tl.pointer_type(tl.int32)) + 1000
+    tl.atomic_add(count, 1, sem="relaxed")
+    if tl.program_id(0) == tl.num_programs(0) - 1:
+        tl.store(count, 0)
+
+
+@triton.jit
+def reads_what_the_winner_writes(x, o, block: tl.constexpr):
+    i = tl.arange(0, block)
+    if tl.atomic_cas(o.to(tl.pointer_type(tl.int32)) + 1000, 0, 1) == 0:
+        tl.store(o + i, tl.load(x + i))
+    else:
+        tl.store(o + 256 + tl.program_id(0) * block + i, tl.load(o + i))
+
+
 # --------------------------------------------------------------------------- and without a race
 
 
@@ -345,3 +460,48 @@ def a_flag_that_is_looked_at(x, o, block: tl.constexpr):
             seen += tl.load(flag, cache_modifier=".cv")
         tl.debug_barrier()
         tl.store(o + me * block + i, tl.load(o + i) + 0 * seen)
+
+
+@triton.jit
+def halves_a_sum(x, o, block: tl.constexpr):
+    _halves_a_sum(x, o, block, True)
+
+
+@triton.jit
+def fills_what_was_read(x, o, block: tl.constexpr):
+    _to_and_fro(x, o, block, True)
+
+
+@triton.jit
+def says_so_when_it_is_there(x, o, block: tl.constexpr):
+    _looks_back(x, o, block, False)
+
+
+@triton.jit
+def bytes_of_one_word(x, o, block: tl.constexpr):
+    """Each block has one of the four in each word."""
+    me, i = tl.program_id(0), tl.arange(0, block)
+    tl.store(o.to(tl.pointer_type(tl.int8)) + 4 * i + me, (i + me).to(tl.int8))
+
+
+@triton.jit
+def sets_a_ticket_back(x, o, block: tl.constexpr):
+    count = o.to(tl.pointer_type(tl.int32)) + 1000
+    if tl.atomic_add(count, 1) == tl.num_programs(0) - 1:
+        tl.store(count, 0)
+
+
+@triton.jit
+def one_place_of_all_blocks(x, o, block: tl.constexpr):
+    """All change the same places, and the last one to come reads them. Operations that the arch
+    lacks are retried swaps, of what one scalar load has found."""
+    i, me = tl.arange(0, block), tl.program_id(0)
+    value = tl.max(tl.load(x + i), 0) + me
+    tl.atomic_max(o + 100, value, sem="relaxed")
+    tl.atomic_min(o + 101, value, sem="relaxed")
+    tl.atomic_add((o + 102).to(tl.pointer_type(tl.float64)), value.to(tl.float64), sem="relaxed")
+    tl.atomic_add((o + 104).to(tl.pointer_type(tl.float16)), value.to(tl.float16), sem="relaxed")
+    tl.atomic_add((o + 105).to(tl.pointer_type(tl.bfloat16)), value.to(tl.bfloat16), sem="relaxed")
+    tl.debug_barrier()
+    if tl.atomic_add(o.to(tl.pointer_type(tl.int32)) + 1000, 1) == tl.num_programs(0) - 1:
+        tl.store(o + 110 + tl.arange(0, 8), tl.load(o + 100 + tl.arange(0, 8)))

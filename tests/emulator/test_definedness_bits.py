@@ -218,6 +218,9 @@ _EXACT = [
     ("v_cvt_f32_f16", {8: 0x8000}, ("v4", "v8"), 0xFFFFFFFF),
     ("v_pack_b32_f16", {8: 0xFFFF}, ("v4", "v8", "v12"), 0xFFFF),
     ("v_pack_b32_f16", {12: 1}, ("v4", "v8", "v12"), 0xFFFF0000),
+    ("v_cvt_pk_rtz_f16_f32", {8: 0xFFFFFFFF}, ("v4", "v8", "v12"), 0xFFFF),
+    ("v_cvt_pk_rtz_f16_f32", {12: 0xFFFFFFFF}, ("v4", "v8", "v12"), 0xFFFF0000),
+    ("v_cvt_pk_u16_u32", {12: 0xFFFFFFFF}, ("v4", "v8", "v12"), 0xFFFF0000),
     ("v_lshl_or_b32", {8: 0xFFFF0000}, ("v4", "v8", 16, "v12"), 0),
     ("v_permlanex16_b32", {8: 0xFF00}, ("v4", "v8", 0, 0), 0xFF00),
 ]  # fmt: skip

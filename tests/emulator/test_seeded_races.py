@@ -48,6 +48,12 @@ _RACES = {
     "sums_without_waiting": 2,
     "sets_back_what_others_add_to": 2,
     "reads_sums_without_a_barrier": 1,
+    "halves_a_sum_without_its_barriers": 1,
+    "fills_again_what_nobody_has_read": 2,
+    "says_so_before_it_is_there": 4,
+    "two_locks_for_one_sum": 4,
+    "sets_a_ticket_back_too_early": 3,
+    "reads_what_the_winner_writes": 3,
 }
 #: The waits and cache operations of these archs do not show it: they are a release's.
 _AS_ORDERED = {("never_released", "gfx1100"), ("never_released", "gfx1201")}
@@ -62,6 +68,12 @@ _ORDERED = {
     "places_by_relaxed_tickets": 3,
     "halves_beside_each_other": 4,
     "a_flag_that_is_looked_at": 3,
+    "halves_a_sum": 1,
+    "fills_what_was_read": 2,
+    "says_so_when_it_is_there": 4,
+    "bytes_of_one_word": 4,
+    "sets_a_ticket_back": 3,
+    "one_place_of_all_blocks": 4,
 }
 _TWO, _INTS = "x:*fp32 o:*fp32", "x:*i32 o:*i32"
 _ONE_BLOCK = (("block", _BLOCK),)
@@ -88,7 +100,7 @@ _BARRED: dict[str, tuple[str, str, Any, tuple[Any, ...]]] = {
 _SHORT = {
     "scatter_with_duplicates", "overlapping_tiles", "reverses_in_memory", "sort", "split_k",
     "relaxed_on_both_sides", "never_acquired", "reads_a_counter_of_all", "released_and_acquired",
-    "the_last_one_reads_all_sums",
+    "the_last_one_reads_all_sums", "one_place_of_all_blocks", "fills_again_what_nobody_has_read",
 }  # fmt: skip
 
 

@@ -138,11 +138,12 @@ def test_ptx_is_compiled_by_the_driver_and_so_refused(monkeypatch: pytest.Monkey
     pytest.importorskip("cuda.core", reason="cuda.core is not installed here")
     from xtarget.targets.nvidia import device
 
-    monkeypatch.setattr(device, "check_cubin", lambda artifact, info: ("add",))
     monkeypatch.setenv("XTARGET_COMPILE", "error")
     leaving = SimpleNamespace(collect=lambda: None)
     info = SimpleNamespace(name="nvidia:0")
-    opened: Any = SimpleNamespace(live=lambda: None, info=info, leaving=leaving)
+    opened: Any = SimpleNamespace(
+        live=lambda: None, info=info, leaving=leaving, _entries=lambda artifact: ("add",)
+    )
     made: Any = SimpleNamespace(format="ptx", entry="add", binary=b"")
     with pytest.raises(FrozenError, match=r"kernel add is there as PTX, .* for nvidia:0"):
         device.CudaDevice.load(opened, made)

@@ -9,6 +9,8 @@ import pytest
 
 import xtarget
 from xtarget import ArgumentError
+from xtarget._compile import functions
+from xtarget._launch import run as _run
 
 torch = pytest.importorskip("torch", reason="torch is not installed here")
 
@@ -231,6 +233,57 @@ def test_launches_can_be_captured_in_a_graph(gpu: str) -> None:
     graph.replay()
     torch.cuda.synchronize()
     assert torch.equal(out, a + 1)
+
+
+@pytest.mark.parametrize("kernel", ["sum", "softmax", "gelu"])
+def test_cold_kernels_results_and_temporaries_in_a_capture(
+    gpu: str, device: str, kernel: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """torch captures in the mode that forbids most; results and temporaries are of its pool."""
+    a = torch.ones(1 << 20, device=gpu)
+    _run.forget_calls()
+    functions._functions.clear()
+    graph = torch.cuda.CUDAGraph()
+    with monkeypatch.context() as patch, torch.cuda.graph(graph):
+        patch.setattr(xtarget.device(device), "alloc", None)
+        out = xtarget.run(kernel, a)
+        more = xtarget.run("add", out, 1.0)
+    for value in (1.0, 2.0):
+        a.fill_(value)
+        graph.replay()
+        torch.cuda.synchronize()
+        expected = xtarget.run(kernel, a)
+        torch.testing.assert_close(out, expected)
+        torch.testing.assert_close(more, expected + 1)
+
+
+def test_ours_and_torchs_captures_do_not_mix(gpu: str, device: str) -> None:
+    a, out = torch.ones(1000, device=gpu), torch.empty(1000, device=gpu)
+    with xtarget.capture(device) as ours:
+        xtarget.run("add", a, 1.0, out=out)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        xtarget.run("mul", a, 7.0, out=out)
+        with pytest.raises(ArgumentError, match="graphs do not contain others"):
+            ours.replay()
+    graph.replay()
+    assert (out == 7).all()
+    ours.replay()
+    assert (out == 2).all()
+    with torch.cuda.stream(torch.cuda.Stream()):
+        a.fill_(5)
+        ours.replay()  # on torch's current stream
+        assert (out == 6).all()
+    torch.cuda.synchronize()
+    other = torch.cuda.Stream()
+    ours.replay(stream=other)
+    other.synchronize()
+    with xtarget.capture(device) as again:
+        with torch.cuda.graph(torch.cuda.CUDAGraph()):
+            pass
+        total = xtarget.run("sum", a)
+    again.replay()
+    assert float(total) == 5000
 
 
 def test_launches_on_our_own_arrays_can_be_captured_too(gpu: str, device: str) -> None:

@@ -288,7 +288,10 @@ def test_a_compiled_function_runs_the_kernel_between_its_graphs(place: str) -> N
     for _ in range(2):
         assert torch.equal(compiled(x), before * 2 + 1)
     torch._dynamo.reset()
-    with pytest.raises(Exception, match="xtarget runs kernels that torch does not see"):
+    # where the compiled core makes the calls, torch says itself that it cannot see into it
+    with pytest.raises(
+        Exception, match=r"xtarget runs kernels that torch does not see|xtarget\.run"
+    ):
         torch.compile(function, backend="eager", fullgraph=True)(x)
 
 

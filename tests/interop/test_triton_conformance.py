@@ -14,6 +14,7 @@ import pytest
 
 pytest.importorskip("triton", reason="Triton is not installed here")
 pytest.importorskip("torch", reason="torch is not installed here")
+pytest.importorskip("pyopencl", reason="pyopencl is not installed here")
 
 CI = Path(__file__).resolve().parents[2] / "ci"
 SCRIPT = CI / "triton_conformance.py"

@@ -114,8 +114,16 @@ def test_several_outputs_are_a_tuple(device: str) -> None:
     low, high = xtarget.run("test.minmax", x, 500)
     np.testing.assert_array_equal(low, np.minimum(x, 500))
     np.testing.assert_array_equal(high, np.maximum(x, 500))
-    with pytest.raises(xtarget.ArgumentError, match="2 outputs"):
+    with pytest.raises(xtarget.ArgumentError, match=r"2 outputs. Give out=\(low, high\)"):
         xtarget.run("test.minmax", x, 500, out=np.empty_like(x))
+    for out in ((low * 0, high * 0), {"high": high * 0, "low": low * 0}):
+        assert xtarget.run("test.minmax", x, 500, out=out) is out
+        given = out if isinstance(out, tuple) else (out["low"], out["high"])
+        np.testing.assert_array_equal(given, (low, high))
+    with pytest.raises(xtarget.ArgumentError, match="updates, overlaps argument"):
+        xtarget.run("test.minmax", x, 500, out=(x, high))
+    with pytest.raises(xtarget.ArgumentError, match="an output 'low' too"):
+        xtarget.run("test.minmax", x, 500, out={"high": high})
 
 
 @pytest.mark.parametrize("shape", [(64, 96), (40, 100)])

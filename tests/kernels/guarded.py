@@ -17,7 +17,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from oracle import DTYPES, FLOATS, INTEGERS, check, sample
+from operators import sample
+from oracle import DTYPES, FLOATS, INTEGERS, check
 
 import xtarget
 from xtarget.targets.cpu.device import CpuDevice

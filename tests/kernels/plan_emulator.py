@@ -99,7 +99,7 @@ def _elementwise(name: str, launch: Launch, p: _Launched) -> None:
     offset_of = _row_offset if p.ROWS else offset
     i = np.arange(p.n)
     values = []
-    for operand in "abc":
+    for operand in "abcd":
         if operand in launch.args:
             at = getattr(p, operand)
             place = offset_of(i, p.shape, getattr(p, f"s{operand}"))
@@ -213,10 +213,10 @@ def emulate(
         parameters = _Launched(launch, memory)
         assert 0 not in launch.grid
         if family == "elementwise":
-            _elementwise(name, launch, parameters)
+            _elementwise(name.rpartition(":")[2].rstrip(")"), launch, parameters)
         elif family == "reduction":
             _reduction(name, launch, parameters)
-        elif family == "normalization":
+        elif family in ("normalization", "softmaxes"):
             _rows(name, launch, parameters, spec)
         elif launch.source == "linear:panels":
             _panels(launch, parameters)

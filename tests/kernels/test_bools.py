@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from oracle import compare, expected, sample
+from operators import sample
+from oracle import compare, expected
 
 import xtarget
 

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import pytest
+from operators import layouts, own, sampled, takes
 from oracle import DTYPES
 
 import xtarget
@@ -17,7 +18,6 @@ TARGETS = ("nvidia:sm_90", "amd:gfx942", "amd:gfx1100", "intel:spirv64")
 #: Shared memory that a block may have, bytes. Sources: CUDA C programming guide, "compute
 #: capabilities" (sm_86: 99 KiB); AMD ISA guides (LDS: 64 KiB); OpenCL 3.0, 4.2 (at least 32 KiB).
 SHARED = {"nvidia": 99 * 1024, "amd": 64 * 1024, "intel": 32 * 1024}
-FLOATING_ONLY = {"gelu", "softmax", "layer_norm", "rms_norm"}
 BOTH_PATHS = {
     "softmax": 40_000,
     "layer_norm": 40_000,
@@ -35,25 +35,18 @@ def array(dtype: str, *shape: int) -> ArrayType:
 def arguments(name: str, dtype: str, length: int = 1000) -> list[ArrayType]:
     if name == "matmul":
         return [array(dtype, 1000, 500), array(dtype, 500, 700)]
-    if name == "where":
-        return [array("bool", length), array(dtype, length), array(dtype, 1)]
-    if name in ("layer_norm", "rms_norm"):
-        vectors = [array(dtype, length)] * (2 if name == "layer_norm" else 1)
-        return [array(dtype, 8, length), *vectors]
-    if name in ("softmax", "sum", "max"):
-        return [array(dtype, 1 if length >= 2**20 else 8, length)]
-    count = xtarget.catalog()[name].required
-    return [array(dtype, length)] * count
+    spec = xtarget.catalog()[name]
+    if spec.elementwise:
+        return layouts(spec, dtype, (length,))
+    return layouts(spec, dtype, (1 if length >= 2**20 else 8, length))
 
 
 def pairs() -> list[Any]:
     result = []
-    for name, spec in xtarget.catalog().items():
-        for dtype in spec.dtypes if spec.category != "user" else ():
-            if (name, dtype) == ("sub", "bool"):
-                continue
-            marks = [] if dtype == "float32" else [pytest.mark.long]
-            result.append(pytest.param(name, dtype, marks=marks, id=f"{name}-{dtype}"))
+    for name, spec in own().items():
+        for dtype in spec.dtypes:
+            if takes(spec, dtype):
+                result.append(sampled(name, name, dtype, also=dtype != "float32"))
     return result
 
 
@@ -78,8 +71,11 @@ def test_compiles(name: str, dtype: str, target: str) -> None:
         artifacts = xtarget.compile(name, *args, target=target)
         for artifact in artifacts:
             _check(artifact, target.partition(":")[0])
-        # a profiler shows the kernel under its own name
-        assert artifacts[0].entry.removesuffix("_long") == name
+        # a profiler shows the kernel under its own name, or that of the function that it shares
+        c = own()[name].c
+        if c is not None:
+            named = {variant.source.rpartition(":")[2].rstrip(")") for variant in c.variants}
+            assert artifacts[0].entry in named
 
 
 @pytest.mark.parametrize("dtype", sorted(SHORT - {"float32"}))
@@ -91,7 +87,9 @@ def test_one_of_each_family_compiles(dtype: str) -> None:
                 _check(artifact, target.partition(":")[0])
 
 
-@pytest.mark.parametrize("name", [p.values[0] for p in pairs() if p.values[1] == "float64"])
+@pytest.mark.parametrize(
+    "name", [sampled(n, n) for n, spec in sorted(own().items()) if takes(spec, "float64")]
+)
 def test_nothing_in_a_float64_kernel_is_float32(name: str) -> None:
     calls = [{"approximate": a} for a in ("none", "tanh")] if name == "gelu" else [{}]
     for options in calls:

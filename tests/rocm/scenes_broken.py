@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -93,18 +95,23 @@ def a_device_that_does_not_answer() -> None:
     assert [line for line in text.splitlines() if "amd:0" in line and "gfx1100" in line]
 
 
-def _end() -> None:
-    """HIP would wait for its device at the end of the process, or crash in threads that do."""
-    print("told", flush=True)
-    os._exit(0)
-
-
 def opening_a_device_that_does_not_answer() -> None:
+    _interrupted(opened)
     os.environ["XTARGET_WAIT_SECONDS"] = "1"
     refused(xtarget.DeviceLostError, opened, "opening amd:0 was not done after", "not answer")
     os.environ["XTARGET_WAIT_SECONDS"] = "1000"
-    _interrupted(opened)
-    _end()
+    refused(xtarget.DeviceLostError, opened, "amd:0 still does not answer: opening amd:0")
+    print("told")
+
+
+def a_command_on_a_device_that_does_not_answer() -> None:
+    """One sentence, and the command's own exit code."""
+    os.environ["XTARGET_WAIT_SECONDS"] = "1"
+    code, text = _told("run", "add", "--shape", "10", "--device", "amd:0")
+    assert code == 1, text
+    assert text.startswith("error: ")
+    assert "AMD GPU gfx1100 does not answer" in text
+    assert len(text.splitlines()) == 1
 
 
 def _interrupted(wait: Callable[[], Any], times: int = 1) -> None:
@@ -145,10 +152,13 @@ def a_kernel_that_does_not_end() -> None:
     for wait in waits:
         _interrupted(wait)
     os.environ["XTARGET_WAIT_SECONDS"] = "0.5"
-    for wait in waits:
-        refused(xtarget.DeviceLostError, wait, "was not done after", "does not end")
+    refused(xtarget.DeviceLostError, waits[0], "was not done after", "does not end")
+    os.environ["XTARGET_WAIT_SECONDS"] = "1000"  # it is known by now
+    for use in (*waits, device.synchronize, device.stream, lambda: device.alloc(64), device.close):
+        refused(xtarget.DeviceLostError, use, "amd:0 still does not answer:")
+    refused(xtarget.DriverError, device.synchronize, "amd:0 is closed")
     assert bytes(found) == bytes(4 * BLOCK)
-    _end()
+    print("told")
 
 
 def a_call_that_does_not_end() -> None:
@@ -161,4 +171,40 @@ def a_call_that_does_not_end() -> None:
     # what the launch uses is waited for first, until another Ctrl-C
     _interrupted(lambda: xtarget.run("add", x, x, device="amd:0"), times=3)
     assert unfinished
-    _end()
+    os.environ["XTARGET_WAIT_SECONDS"] = "0.5"
+    refused(xtarget.DeviceLostError, out.numpy, "was not done after")
+    for use in (out.numpy, lambda: xtarget.run("add", a, a), lambda: xtarget.asarray(x, "amd:0")):
+        refused(xtarget.DeviceLostError, use, "amd:0 still does not answer:")
+    print("told")
+
+
+def a_copy_that_does_not_end() -> None:
+    """It waits inside HIP, and can be interrupted and limited all the same."""
+    device = opened()
+    buffer, found = device.alloc(4 * BLOCK), memoryview(bytearray(4 * BLOCK))
+    _interrupted(lambda: buffer.read(found, device.default_stream))
+    os.environ["XTARGET_WAIT_SECONDS"] = "0.5"
+    stream = device.stream()
+    words = "copying 1024 bytes to amd:0 was not done after"
+    refused(xtarget.DeviceLostError, lambda: buffer.write(found, stream), words)
+    refused(xtarget.DeviceLostError, device.synchronize, "amd:0 still does not answer:")
+    print("told")
+
+
+def a_kernel_that_is_late() -> None:
+    """The device is lost until it is done, and then of use again."""
+    x = np.arange(1000, dtype=np.float32)
+    a = xtarget.asarray(x, device="amd:0")
+    out = xtarget.run("add", a, a)
+    os.environ["XTARGET_WAIT_SECONDS"] = "0.5"
+    refused(xtarget.DeviceLostError, out.numpy, "was not done after")
+    del os.environ["XTARGET_WAIT_SECONDS"]
+    refused(xtarget.DeviceLostError, out.numpy, "amd:0 still does not answer:")
+    Path(os.environ["XTARGET_TEST_RIG_GATE"]).touch()
+    found = None
+    while found is None:
+        with contextlib.suppress(xtarget.DeviceLostError):
+            found = out.numpy()
+        time.sleep(0.1)
+    assert (found == 2 * x).all()
+    assert (xtarget.run("add", out, a).numpy() == 3 * x).all()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -211,6 +212,51 @@ def a_pipelined_kernel() -> None:
     assert len(os.listdir("/proc/self/task")) == threads
     right = a.astype(np.float32) @ b.astype(np.float32)
     assert np.allclose(arrays[2].numpy(), right, atol=1e-3)
+
+
+def a_graph_of_ours() -> None:
+    """`xtarget.capture`: kernels that were never used, memory between two launches, a fill."""
+    x = xtarget.asarray(np.arange(1000, dtype=np.float32), device="amd:0")
+    long = xtarget.asarray(np.ones(1 << 16, np.float32), device="amd:0")
+    other = xtarget.device("amd:0").stream()
+    with xtarget.capture("amd:0") as graph:
+        doubled = xtarget.run("add", x, x)
+        total = xtarget.run("sum", long)
+    for factor in (1, 2, 4):
+        graph.replay(stream=other if factor == 2 else None)
+        assert (doubled.numpy() == 2 * factor * np.arange(1000)).all()
+        assert total.numpy() == 1 << 16
+        xtarget.run("add", x, x, out=x)
+    assert type(graph._vendors).__name__ == "HipGraph"
+    buffer = opened().borrow(x.address, 4000)
+    for pattern in (b"\0", b"\1", b"\1\2", b"\0\0\x80?", b"\0\0\0\xff", bytes(8)):
+        buffer.fill(pattern, x.stream)
+        assert x.numpy().tobytes() == pattern * (4000 // len(pattern))
+    del graph
+    gc.collect()
+    xtarget.device("amd:0").synchronize()
+    assert (doubled.numpy() == 8 * np.arange(1000)).all()
+
+
+def nothing_disturbs_the_making_of_a_graph() -> None:
+    """hipFree of another thread makes captures invalid, but for those in the relaxed mode."""
+    device = opened()
+    launch, buffer = add_one(device), device.alloc(4 * BLOCK)
+    buffer.write(memoryview(bytes(4 * BLOCK)), device.default_stream)
+
+    def record(stream: Any) -> None:
+        launch(buffer.address, stream)
+        thread = threading.Thread(target=lambda: hip.hipFree(hip.hipMalloc(64)[1]))
+        thread.start()
+        thread.join()
+
+    graph = device.graph(record)
+    for _ in range(3):
+        graph.replay(device.default_stream)
+    found = (ctypes.c_float * BLOCK)()
+    buffer.read(memoryview(found).cast("B"), device.default_stream)
+    assert set(found) == {3.0}
+    graph.close()
 
 
 def a_graph_outlives_its_function() -> None:

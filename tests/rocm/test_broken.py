@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -47,9 +48,26 @@ def test_opening_a_device_that_does_not_answer(scene: Any, hip: str) -> None:
     assert "told" in scene(name, "gfx1100", hip=hip, XTARGET_TEST_RIG_FAULT="silent").stdout
 
 
+@pytest.mark.parametrize("fault", ["silent", "hung"])
+def test_a_command_on_a_device_that_does_not_answer(scene: Any, fault: str) -> None:
+    """Its process ends, which HIP's finalizers would not let it."""
+    name = "scenes_broken.a_command_on_a_device_that_does_not_answer"
+    scene(name, "gfx1100", XTARGET_TEST_RIG_FAULT=fault)
+
+
 @pytest.mark.parametrize("hip", ["7", pytest.param("6", marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", ["a_kernel_that_does_not_end", "a_call_that_does_not_end"])
 def test_work_that_does_not_end(scene: Any, name: str, hip: str) -> None:
     """A kernel may take any time; the wait for it can be limited and interrupted."""
     done = scene(f"scenes_broken.{name}", "gfx1100", hip=hip, XTARGET_TEST_RIG_FAULT="hung")
     assert "told" in done.stdout
+
+
+def test_a_copy_that_does_not_end(scene: Any) -> None:
+    name = "scenes_broken.a_copy_that_does_not_end"
+    assert "told" in scene(name, "gfx1100", XTARGET_TEST_RIG_FAULT="stuck").stdout
+
+
+def test_a_kernel_that_is_late(scene: Any, tmp_path: Path) -> None:
+    faults = {"XTARGET_TEST_RIG_FAULT": "late", "XTARGET_TEST_RIG_GATE": str(tmp_path / "gate")}
+    scene("scenes_broken.a_kernel_that_is_late", "gfx1100", **faults)

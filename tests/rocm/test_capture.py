@@ -13,6 +13,8 @@ SCENES = (
     "modules_are_dropped",
     "a_graph_of_launches",
     "a_graph_outlives_its_function",
+    "a_graph_of_ours",
+    "nothing_disturbs_the_making_of_a_graph",
     "a_graph_of_calls",
     "memory_and_events_of_the_graph",
     "waiting_is_refused",

@@ -7,7 +7,8 @@
  *
  * XTARGET_TEST_RIG_EXECUTOR  the program; it gets a socket as its descriptor 3
  * XTARGET_TEST_RIG_FAULT     "silent": no packet is ever answered; "hung": no dispatch of a kernel is;
- *                       "lost": the device goes away at the first dispatch
+ *                       "stuck": no copy is; "late": a dispatch is once the file
+ *                       XTARGET_TEST_RIG_GATE exists; "lost": the device goes away at the first one
  * XTARGET_TEST_RIG_LOG       a file that gets a line for each packet
  *
  * Sources: HSA Platform System Architecture Specification 1.2, "AQL packets" and "Signals";
@@ -64,7 +65,8 @@ typedef struct {
 } signal_t;
 
 static int devices;
-static enum { NONE, SILENT, HUNG, LOST } fault;
+static enum { NONE, SILENT, HUNG, STUCK, LATE, LOST } fault;
+static const char *gate = "";
 static FILE *log_file;
 
 static void say(const char *format, ...) {
@@ -198,6 +200,7 @@ static void take(queue *q, uint8_t *packet, int type) {
   if (type == DISPATCH) {
     if (fault == LOST) die("Memory access fault: the device is gone");
     while (fault == HUNG && !q->stop) nap(&turns);
+    while (fault == LATE && !q->stop && access(gate, F_OK)) nap(&turns);
     dispatch(d, packet);
   } else if (type == BARRIER_AND || type == BARRIER_OR) {
     while (!q->stop && !barrier_open(d, (uint64_t *)(packet + 8), type == BARRIER_AND)) nap(&turns);
@@ -269,6 +272,7 @@ static unsigned transfer_packet(queue *q, const uint32_t *word) {
   unsigned operation = word[0] & 255, kind = word[0] >> 8 & 255, turns = 0;
   say("device %d transfer %u.%u\n", d->number, operation, kind);
   if (operation == NOP) return 1 + (word[0] >> 16 & 0x3fff);
+  while (operation == COPY && fault == STUCK && !q->stop) nap(&turns);
   if (operation == COPY && kind == 0) {
     uint64_t bytes = (word[1] & 0x3fffffff) + 1ull;
     memcpy(at(d, *(const uint64_t *)(word + 5)), at(d, *(const uint64_t *)(word + 3)), bytes);
@@ -389,8 +393,11 @@ __attribute__((visibility("default"))) const void *get_hsakmt_model_functions(vo
   fault = !name                    ? NONE
           : !strcmp(name, "silent") ? SILENT
           : !strcmp(name, "hung")   ? HUNG
+          : !strcmp(name, "stuck")  ? STUCK
+          : !strcmp(name, "late")   ? LATE
           : !strcmp(name, "lost")   ? LOST
                                     : NONE;
+  if (getenv("XTARGET_TEST_RIG_GATE")) gate = getenv("XTARGET_TEST_RIG_GATE");
   if (path) log_file = fopen(path, "ae");
   return &functions;
 }

@@ -88,7 +88,7 @@ def test_a_class_says_for_which_sizes_it_is_valid() -> None:
 def test_names_that_are_no_parameters_are_refused() -> None:
     def plan(call: object) -> Plan:
         launch = Launch(
-            "normalization:softmax", {"x": Input(0), "out": Output()}, {}, (1, 1, 1),
+            "softmaxes:softmax", {"x": Input(0), "out": Output()}, {}, (1, 1, 1),
             aligned_by=("length",),
         )  # fmt: skip
         return Plan((array(4),), (launch,))

@@ -81,7 +81,11 @@ def good() -> list[dict[str, Any]]:
     found = []
     for target, ptx in ((SM_90, "sm_80"), (GFX, None)):
         made = artifact(target, ptx)
-        one = Class("elementwise:relu", "/library", replace(REQUEST, aligned=()))
+        one = Class(
+            "elementwise:unary(functions.activations:relu)",
+            "/library",
+            replace(REQUEST, aligned=()),
+        )
         one.kernels.add(("relu", "float32"))
         packed = _section(target, [(Job(target, "/library", one.source, REQUEST), one, made)])
         dictionary = packed.listed["dictionary"]

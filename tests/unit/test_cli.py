@@ -19,6 +19,7 @@ import xtarget
 from xtarget._cli import run, values
 from xtarget._devices import registry
 from xtarget._values.types import DeviceInfo, ProbeReport, Target
+from xtarget._verify.comparison import compare
 
 ROOT = Path(__file__).resolve().parents[2]
 CONTEXT = click.Context(click.Command("run"))
@@ -153,7 +154,14 @@ def test_listings_load_neither_triton_nor_numpy() -> None:
         "print('loaded', sorted(heavy & set(sys.modules)), file=sys.stderr)\n"
     )
     path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
-    for words in (["devices"], ["kernels"], ["info"], ["cache", "path"], ["ci", "matrix"]):
+    for words in (
+        ["devices"],
+        ["kernels"],
+        ["info"],
+        ["doctor"],
+        ["cache", "path"],
+        ["ci", "matrix"],
+    ):
         done = run_python("-c", code.format(words), path=path, cwd=ROOT, seconds=600)
         assert done.stderr.splitlines()[-1] == "loaded []", (words, done.stderr)
 
@@ -188,6 +196,9 @@ def test_info(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatc
     assert facts["packages"]["numpy"] == np.__version__
     assert facts["environment"]["XTARGET_DEVICE"] == "cpu"
     assert "numpy: " + np.__version__ in here(capsys, "info")[1]
+    assert facts["core"].split()[0] in ("c", "python")
+    monkeypatch.setenv("XTARGET_CORE", "python")
+    assert "core: python (XTARGET_CORE=python)" in here(capsys, "info")[1]
 
 
 def test_info_shows_no_password(
@@ -221,6 +232,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         ["ci"],
         ["ci", "matrix"],
         ["info"],
+        ["doctor"],
     ],
     ids=" ".join,
 )
@@ -274,7 +286,7 @@ def test_bad_usage_is_exit_code_2(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["run", "ad"], "Did you mean add"),
+        (["run", "ad"], "add? `xtarget kernels`"),
         (["compile", "add", "--target", "h2000", "-o", "x"], "'h2000' is not a target"),
         (["show", "add", "--target", "acme:one"], "acme"),
         (["run", "add", "--device", "cpu:0", "--option", "axis=1"], "axis"),
@@ -454,7 +466,7 @@ def test_random_input_covers_the_kinds() -> None:
 
 
 def wrong(result: Any, expected: Any) -> int:
-    return run.compare(np.asarray(result), np.asarray(expected, np.float64)).wrong
+    return compare(np.asarray(result), np.asarray(expected, np.float64)).wrong
 
 
 def test_comparison_sees_what_is_wrong() -> None:
@@ -485,4 +497,4 @@ def test_comparison_knows_nan_infinity_and_overflow() -> None:
 
 def test_comparison_refuses_another_shape() -> None:
     with pytest.raises(xtarget.ArgumentError, match="shape"):
-        run.compare(np.zeros(3, np.float32), np.zeros((3, 1)))
+        compare(np.zeros(3, np.float32), np.zeros((3, 1)))

@@ -21,7 +21,8 @@ GUIDE = (PACKAGE / "targets" / "README.md").read_text(encoding="utf-8")
 ROOMS = ("_launch", "_devices", "_arrays", "_compile", "_bundle", "_cache", "_triton_backend")
 
 #: Protocols that every vendor has all members of; the package's are told in the guide's rules.
-WHOLE = {"Compiler", "Driver", "Device", "Module", "Function", "Stream", "Event", "Buffer"}
+WHOLE = {"Compiler", "Driver", "Device", "Module", "Function", "Stream", "Event"}
+WHOLE |= {"Buffer", "Graph"}
 
 #: Names that are looked up on objects that are no vendor's, by file: a library's, the user's,
 #: Python's. Names of the form `__x__` are Python's protocols, and need no entry.
@@ -29,7 +30,10 @@ OTHERS = {
     "_launch/run.py": {"dtype"},
     "_launch/arguments.py": {"dtype"},
     "_launch/objects.py": {"arg_names"},  # of a Triton function
-    "_launch/observe.py": {"quiet"},  # of a thread's own storage
+    "_launch/observe.py": {"quiet", "recorder"},  # of a thread's own storage
+    "_launch/graphs.py": {"capture"},  # the same
+    "_launch/used_classes.py": {"dtype", "strerror"},
+    "_compile/apart.py": {"apart"},
     "_launch/trace.py": {"raw"},  # of an opened object: None once it is closed
     "_devices/streams.py": {"device", "index"},  # torch's streams know their device
     "_arrays/torch.py": {
@@ -37,6 +41,12 @@ OTHERS = {
         *("_len_torch_dispatch_stack", "_TorchDispatchModeKey", "xpu"),
     },
     "_arrays/__init__.py": {"item"},
+    "_arrays/dtypes.py": {"dtype"},
+    "_arrays/native.py": {  # torch's own, which not all versions have
+        *("_increment_version", "_get_tracing_state", "_len_torch_dispatch_stack"),
+        "get_eval_frame_callback",
+    },
+    "_launch/tuning.py": {"clone", "copy"},
     "_arrays/dlpack.py": {"from_dlpack"},
     "_arrays/usm.py": {"sycl_queue"},
     "_compile/imported.py": {"starting_line_number", "fn", "co_filename"},

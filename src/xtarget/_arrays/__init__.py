@@ -16,14 +16,18 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from .._values.errors import ArgumentError, XTargetError, shortened_text
+from .._values.types import DeviceInfo
 from ..spec import ArrayType
 from ..targets.base import Device, Stream
 
 __all__ = [
     "Adopted",
     "AdoptedKind",
+    "Allocates",
     "ChecksCalls",
     "Kind",
+    "LibraryMemory",
+    "MakesNatively",
     "Movable",
     "Traced",
     "TracksWrites",
@@ -159,6 +163,15 @@ class Movable(Protocol):
 
 
 @runtime_checkable
+class MakesNatively(Protocol):
+    """A kind whose arrays can be made without code of Python's, for the compiled core."""
+
+    def maker(self, type: ArrayType, place: DeviceInfo | None) -> Callable[[], Any]:
+        """What makes an array as `empty` does, on a device or in host memory."""
+        ...
+
+
+@runtime_checkable
 class FinishesOutputs(Protocol):
     """A kind whose library can import arrays but not allocate them: outputs are made as arrays of
     another kind first."""
@@ -174,6 +187,29 @@ class KeepsMemory(Protocol):
 
     def keep(self, array: Any, stream: Stream) -> bool:
         """Keep it until the stream's work so far is done; False if the library cannot."""
+        ...
+
+
+class LibraryMemory:
+    """Memory of another library's allocator; giving it back is dropping what holds it."""
+
+    __slots__ = ("_holder", "address")
+
+    def __init__(self, address: int, holder: Any) -> None:
+        self.address, self._holder = address, holder
+
+    def close(self) -> None:
+        self._holder = None
+
+
+@runtime_checkable
+class Allocates(Protocol):
+    """A kind whose library has an allocator that knows what its stream has done, and what happens
+    while that stream is captured."""
+
+    def memory(self, device: Device, nbytes: int, stream: Stream) -> LibraryMemory | None:
+        """Uninitialised memory on the device for work of `stream`, at least one byte; None if that
+        is not the library's current stream."""
         ...
 
 

@@ -12,7 +12,7 @@ from .._devices.streams import borrow
 from .._values.errors import ArgumentError
 from ..spec import ArrayType
 from ..targets.base import Device, Stream
-from . import View
+from . import LibraryMemory, View
 from .dtypes import name_of, numpy_dtype
 
 __all__ = ["KIND", "adopt"]
@@ -66,6 +66,15 @@ class CupyKind:
 
     def stream_source(self, device: Device) -> Callable[[], Stream | None] | None:
         return lambda: self.current_stream(device, None)
+
+    def memory(self, device: Device, nbytes: int, stream: Stream) -> LibraryMemory | None:
+        if _vendor() != device.info.vendor:
+            return None
+        with cupy.cuda.Device(device.info.ordinal):
+            if stream.handle != int(cupy.cuda.get_current_stream().ptr):
+                return None
+            held = cupy.cuda.alloc(nbytes)
+        return LibraryMemory(int(held.ptr), held)
 
     def address_now(self, array: Any) -> Callable[[], int]:
         return lambda: int(array.data.ptr)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -11,7 +12,14 @@ import numpy as np
 from .._values.errors import ArgumentError, shortened
 from .._values.types import DTYPES
 
-__all__ = ["NumpyRules", "name_of", "numpy_dtype", "promote", "weak_scalar"]
+__all__ = ["NumpyRules", "name_of", "natural_scalar", "numpy_dtype", "promote", "weak_scalar"]
+
+#: Types of whole numbers that stand for themselves, with their limits.
+_INTEGERS = (
+    ("int32", -(2**31), 2**31),
+    ("int64", -(2**63), 2**63),
+    ("uint64", 0, 2**64),
+)
 
 
 @cache
@@ -116,3 +124,26 @@ def weak_scalar(value: bool | int | float, dtypes: tuple[str, ...]) -> str:
                 f"({info.min} to {info.max}). Convert the arrays with .astype() first."
             )
     return name
+
+
+def natural_scalar(value: Any, dtypes: Sequence[str]) -> str:
+    """The type of a number that stands for itself.
+
+    Args:
+        dtypes: of the arrays beside it.
+
+    Raises:
+        ArgumentError: it is a whole number of more than 64 bits.
+    """
+    if hasattr(value, "dtype"):  # NumPy's float64 is a Python float too
+        return name_of(value.dtype)
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, int):  # as Triton has it
+        for dtype, low, high in _INTEGERS:
+            if low <= value < high:
+                return dtype
+        raise ArgumentError(
+            f"the number {shortened(value)} does not fit 64 bits. Give a smaller one, or a float."
+        )
+    return "float64" if "float64" in dtypes else "float32"

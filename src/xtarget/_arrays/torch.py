@@ -4,7 +4,7 @@ there already."""
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -12,10 +12,10 @@ from torch.autograd import forward_ad
 
 from .._devices.streams import borrow, borrowed
 from .._values.errors import ArgumentError, shortened_text
-from .._values.types import DTYPES
+from .._values.types import DTYPES, DeviceInfo
 from ..spec import ArrayType
 from ..targets.base import Device, Stream
-from . import View
+from . import LibraryMemory, View
 
 __all__ = ["KIND", "adopt"]
 
@@ -150,6 +150,23 @@ class TorchKind:
     def empty(self, type: ArrayType, device: Device, like: Any) -> Any:
         dtype = _dtypes[type.dtype]
         return torch.empty(type.shape, dtype=dtype, device="cpu" if like is None else like.device)
+
+    def maker(self, type: ArrayType, place: DeviceInfo | None) -> Callable[[], Any]:
+        where = "cpu"
+        if place is not None:
+            where = "cuda" if _vendor("cuda") == place.vendor else "xpu"
+            where = f"{where}:{place.ordinal}"
+        dtype = _dtypes[type.dtype]
+        return partial(torch.empty, type.shape, dtype=dtype, device=torch.device(where))
+
+    def memory(self, device: Device, nbytes: int, stream: Stream) -> LibraryMemory | None:
+        ordinal = device.info.ordinal
+        if _vendor("cuda") != device.info.vendor or not torch.cuda.is_available():
+            return None
+        if stream.handle != _raw_stream()(ordinal):
+            return None
+        held = torch.empty(nbytes, dtype=torch.uint8, device=f"cuda:{ordinal}")
+        return LibraryMemory(held.data_ptr(), held)
 
     def address_now(self, array: Any) -> Callable[[], int]:
         data_ptr: Callable[[], int] = array.data_ptr

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from .._kernels.checks import calls_of
+from .._kernels.interfaces import INPUT_DTYPES
 from .._kernels.libraries import find
 from .._values.types import DTYPES
 from ..spec import ArrayType, KernelSpec, contiguous_strides
@@ -17,8 +18,8 @@ from .values import CallOptions
 __all__ = ["Inputs", "choose_inputs"]
 
 _DEFAULT_SHAPE = (1024, 1024)
-#: Inputs of these names are masks: bool whatever --dtype says.
-_MASKS = ("cond", "condition", "mask")
+#: Inputs of these names are masks, of a user's kernel too: bool whatever --dtype says.
+_MASKS = dict.fromkeys(("cond", "condition", "mask"), "bool")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class Inputs:
     are."""
 
     spec: KernelSpec
-    args: tuple[ArrayType | bool | int | float, ...]
+    args: tuple[ArrayType | bool | int | float | None, ...]
     options: Mapping[str, Any]
 
     def describe(self) -> str:
@@ -71,21 +72,27 @@ def choose_inputs(kernel: str, call_options: CallOptions) -> Inputs:
             (call,) = calls_of(spec, "examples", base)
             chosen = {n: s for n, s in zip(names, call.shapes, strict=False) if s is not None}
         else:
-            chosen = dict.fromkeys(names[: spec.required], base)
+            needed = [name for name in spec.inputs if not name.endswith("?")]
+            chosen = dict.fromkeys([name for name in needed if name not in spec.scalars], base)
     else:
         if len(shapes) > len(arrays):
             raise click.BadParameter(
                 f"{len(shapes)} shapes for {len(arrays)} arrays ({', '.join(arrays)}) of {kernel}."
             )
         chosen = dict(zip(arrays, shapes, strict=False))
-    args: list[ArrayType | bool | int | float] = []
+    own = _MASKS if spec.category == "user" else INPUT_DTYPES
+    args: list[ArrayType | bool | int | float | None] = []
     for name in names:
         if name in scalars:
             args.append(scalars[name])
         elif name in chosen:
             shape = tuple(chosen[name])
-            element = "bool" if name in _MASKS else dtype
+            element = own.get(name, dtype)
             args.append(ArrayType(element, shape, contiguous_strides(shape)))
+        elif spec.by_name and any(later in scalars or later in chosen for later in names):
+            args.append(None)  # left out before others
         else:
             break  # the rest may be left out, or `run` says what is missing
+    while args and args[-1] is None:
+        args.pop()
     return Inputs(spec, tuple(args), call_options.options)

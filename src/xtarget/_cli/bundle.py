@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import json
 import os
-import sys
-import threading
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +17,8 @@ from .._bundle import signing
 from .._bundle.builder import build as building
 from .._bundle.builder.classes import COVERAGE
 from .._bundle.reader import Bundle
+from .._compile.bars import progress_bar
 from .._kernels import libraries
-from .._values.text import one_line
 from .._values.types import DTYPES, CompileRequest, Target
 from .base import echo
 from .listing import format_bytes, print_table
@@ -36,9 +32,6 @@ __all__ = [
     "signature_of",
     "verify_bundle",
 ]
-
-
-_EVERY = 10.0  # seconds between two lines that say how far a build is
 
 
 def _order(
@@ -132,73 +125,6 @@ def constants_of(request: CompileRequest) -> str:
     return ", ".join(f"{n}={getattr(v, 'name', v)}" for n, v in request.constants)
 
 
-@contextlib.contextmanager
-def _progress() -> Iterator[Callable[[int, int, str], None]]:
-    """Yield a function that shows the progress of a build on the standard error.
-
-    On a terminal it shows a bar, elsewhere a line from time to time."""
-    if not sys.stderr.isatty():
-        with _Lines() as lines:
-            yield lines.show
-        return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    words = TextColumn("{task.description}", markup=False)
-    with Progress(*columns, words, console=Console(stderr=True)) as bar:
-        task = bar.add_task("what is there to build", total=None)
-
-        def show(done: int, total: int, what: str) -> None:
-            bar.update(task, completed=done, total=total, description=one_line(what))
-
-        yield show
-
-
-class _Lines:
-    """A line at the start, every few seconds, also when nothing moves, and at the end."""
-
-    def __init__(self) -> None:
-        self._said = "looking for what is there to build"
-        self._start = time.monotonic()
-        self._shown = ""
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._tick, name="xtarget progress", daemon=True)
-
-    def __enter__(self) -> _Lines:
-        self._print()
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._end.set()
-        self._thread.join()
-        if self._said != self._shown:
-            self._print()
-
-    def show(self, done: int, total: int, what: str) -> None:
-        first = self._said.startswith("looking")
-        self._said = f"{done} of {total} variants, {what}"
-        if first:
-            self._print()
-
-    def _tick(self) -> None:
-        while not self._end.wait(_EVERY):
-            self._print()
-
-    def _print(self) -> None:
-        self._shown = self._said
-        seconds = time.monotonic() - self._start
-        with contextlib.suppress(OSError, ValueError):  # nobody reads it any more
-            echo(f"bundle build, {seconds:.0f} s: {one_line(self._shown)}", err=True)
-
-
 def build_bundle(
     output: str,
     *,
@@ -224,7 +150,7 @@ def build_bundle(
         key=None if sign is None else Path(sign),
         made_by=f"xtarget {__version__}",
     )
-    with _progress() as show:
+    with progress_bar("bundle build", "variants", "looking for what is there to build") as show:
         report = build(progress=show)
     for error in report.errors:
         echo(f"error: {error}", err=True)

@@ -152,7 +152,7 @@ def _disassemble(binary: bytes) -> str:
     if done.returncode:
         raise CompileError(
             f"spirv-dis refuses the module: {done.stderr.decode(errors='replace').strip()}. "
-            "Please report it with the kernel's name and the output of `xtarget info`."
+            "Please report it with the kernel's name and `xtarget doctor --report FILE`."
         )
     return done.stdout.decode()
 

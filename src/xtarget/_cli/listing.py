@@ -1,43 +1,31 @@
-"""`xtarget devices`, `xtarget kernels`, `xtarget info`: what there is, as a table or as JSON."""
+"""`xtarget devices`, `xtarget kernels`: what there is, as a table or as JSON."""
 
 from __future__ import annotations
 
 import json
-import os
-import platform
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from .. import __version__
 from .._devices import choice, registry
-from .._system.package import FOLDER
+from .._kernels import libraries
+from .._kernels.interfaces import description
 from .._values import environment
-from .._values.errors import NoDeviceError
-from .._values.text import one_line, shown_url
+from .._values.errors import ArgumentError, NoDeviceError, shortened
+from .._values.text import one_line
 from .._values.types import DTYPES, DeviceInfo, ProbeReport
-from .._values.vendors import traits, vendors
+from ..spec import KernelSpec
 from .base import echo
 
-__all__ = ["format_bytes", "list_devices", "list_kernels", "print_info", "print_table"]
-
-#: What a bug report should name; absent ones are left out of the table.
-_PACKAGES = (
-    "numpy",
-    "ml-dtypes",
-    "click",
-    "rich",
-    "filelock",
-    "platformdirs",
-    "cryptography",
-    "fsspec",
-    "redis",
-    "triton",
-    "llvmlite",
-)
-#: Array libraries, after the packages of the vendors.
-_ARRAY_PACKAGES = ("torch", "cupy-cuda12x", "cupy-cuda13x")
+__all__ = [
+    "default_of",
+    "format_bytes",
+    "list_devices",
+    "list_kernels",
+    "print_table",
+    "short_dtypes",
+]
 
 
 def format_bytes(count: int) -> str:
@@ -77,7 +65,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 # ---------------------------------------------------------------------------------------- devices
 
 
-def _default(reports: Sequence[ProbeReport]) -> tuple[str | None, str | None]:
+def default_of(reports: Sequence[ProbeReport]) -> tuple[str | None, str | None]:
     """The default device's name, or None and why the wish in XTARGET_DEVICE cannot be met."""
     found = [info.name for report in reports for info in report.devices]
     wish = environment.default_device()
@@ -110,7 +98,7 @@ def list_devices(as_json: bool, everything: bool = False) -> bool:
         everything: also emulated devices, which are nobody's default.
     """
     reports = registry.probe_all()
-    default, complaint = _default(reports)
+    default, complaint = default_of(reports)
     if everything:
         reports = [*reports, *registry.probe_all(registry.named_only())]
     devices = [info for report in reports for info in report.devices]
@@ -153,36 +141,56 @@ def list_devices(as_json: bool, everything: bool = False) -> bool:
 # ---------------------------------------------------------------------------------------- kernels
 
 
-def list_kernels(as_json: bool) -> None:
-    """Print the catalog."""
+def list_kernels(as_json: bool, name: str | None = None, category: str | None = None) -> None:
+    """Print the catalog, or one kernel.
+
+    Raises:
+        UnknownKernelError: there is none of that name.
+        ArgumentError: there is no such category.
+    """
     import xtarget
 
     specs = sorted(xtarget.catalog().values(), key=lambda spec: (spec.category, spec.name))
+    if name is not None:
+        specs = [libraries.find(name).spec]
+    categories = {spec.category for spec in specs}
+    if category is not None and category not in categories:
+        raise ArgumentError(
+            f"there is no kernel of the category {shortened(category)}; there are "
+            f"{', '.join(sorted(categories))}."
+        )
+    specs = [spec for spec in specs if category in (None, spec.category)]
     if as_json:
-        entries = [
-            {
-                "name": spec.name,
-                "category": spec.category,
-                "inputs": list(spec.inputs),
-                "required": spec.required,
-                "options": {k: v if _plain(v) else repr(v) for k, v in spec.options.items()},
-                "dtypes": list(spec.dtypes),
-                "summary": spec.summary,
-            }
-            for spec in specs
-        ]
-        echo(json.dumps(entries, indent=2))
+        echo(json.dumps([_entry(spec) for spec in specs], indent=2))
+        return
+    if name is not None:
+        echo(description(specs[0]))
         return
     rows = []
     for spec in specs:
         call = [*spec.inputs, *(f"{name}={value!r}" for name, value in spec.options.items())]
-        rows.append((spec.name, spec.category, ", ".join(call), _short(spec.dtypes), spec.summary))
+        dtypes = short_dtypes(spec.dtypes)
+        rows.append((spec.name, spec.category, ", ".join(call), dtypes, spec.summary))
     print_table(("kernel", "category", "arguments", "dtypes", "computes"), rows)
 
 
-def _short(dtypes: Sequence[str]) -> str:
+def _entry(spec: KernelSpec) -> dict[str, Any]:
+    return {
+        "name": spec.name,
+        "category": spec.category,
+        "inputs": list(spec.inputs),
+        "required": spec.required,
+        "options": {k: v if _plain(v) else repr(v) for k, v in spec.options.items()},
+        "dtypes": list(spec.dtypes),
+        "summary": spec.summary,
+        "aliases": list(spec.aliases),
+        "elementwise": spec.elementwise,
+    }
+
+
+def short_dtypes(dtypes: Sequence[str]) -> str:
     """One word where the dtypes are a whole family, the list of them where not."""
-    families = {"all": "biuf", "numbers": "iuf", "integers": "iu", "floats": "f"}
+    families = {"all": "biuf", "numbers": "iuf", "integers": "iu", "floats": "f", "bits": "biu"}
     for word, kinds in families.items():
         if set(dtypes) == {name for name, dtype in DTYPES.items() if dtype.kind in kinds}:
             return word
@@ -191,60 +199,3 @@ def _short(dtypes: Sequence[str]) -> str:
 
 def _plain(value: object) -> bool:
     return value is None or isinstance(value, bool | int | float | str | list | tuple)
-
-
-# ------------------------------------------------------------------------------------------- info
-
-
-def _versions() -> dict[str, str]:
-    """Versions of what is installed, from the packages' metadata: nothing is imported."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    versions = {}
-    of_vendors = (package for name in vendors() for package in traits(name).packages)
-    for package in (*_PACKAGES, *of_vendors, *_ARRAY_PACKAGES):
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return versions
-
-
-def print_info(as_json: bool) -> None:
-    """Print what a bug report needs."""
-    folder = environment.cache_dir()
-    parent = next((p for p in (folder, *folder.parents) if p.exists()), folder)
-    facts: dict[str, Any] = {
-        "xtarget": __version__,
-        "package": FOLDER,
-        "python": f"{platform.python_version()} ({sys.executable})",
-        "system": platform.platform(),
-        "machine": f"{platform.machine()}, {os.cpu_count()} CPU threads",
-        "cache": str(folder) + ("" if os.access(parent, os.W_OK) else " (cannot be written)"),
-        "packages": _versions(),
-        "environment": {
-            name: shown_url(value)
-            for name, value in sorted(os.environ.items())
-            if name.startswith(("XTARGET_", "TRITON_", "OCL_ICD_", "CUDA_VISIBLE", "HIP_VISIBLE"))
-        },
-    }
-    wrong = [
-        *environment.problems(),
-        *(f"{name} is no variable of xtarget." for name in environment.unknown_names()),
-    ]
-    if wrong:
-        facts["wrong in the environment"] = wrong
-    if as_json:
-        echo(json.dumps(facts, indent=2))
-        return
-    for name, value in facts.items():
-        if isinstance(value, dict):
-            echo(f"{name}:" + ("" if value else " none"))
-            for key, text in value.items():
-                echo(f"  {key}: {text}")
-        elif isinstance(value, list):
-            echo(f"{name}:")
-            for text in value:
-                echo(f"  {text}")
-        else:
-            echo(f"{name}: {value}")

@@ -107,17 +107,20 @@ def devices(everything: bool, as_json: bool) -> None:
 
 
 @cli.command()
+@click.argument("name", required=False)
+@click.option("--category", help="Only kernels of this category.")
 @_json
-def kernels(as_json: bool) -> None:
-    """List the kernels: category, arguments, dtypes, formula.
+def kernels(name: str | None, category: str | None, as_json: bool) -> None:
+    """List the kernels: category, arguments, dtypes, formula. With NAME, all about one kernel:
+    NAME may be any of its names (RealDiv, aten::div, np.divide).
 
     An argument that ends in ? may be left out. dtypes: integers are int8 to int64 and uint8 to
-    uint64, floats float16, bfloat16, float32 and float64, numbers both, all those and bool; --json
-    lists them one by one.
+    uint64, floats float16, bfloat16, float32 and float64, numbers both, bits integers and bool, all
+    those and floats; --json lists them one by one.
     """
     from .listing import list_kernels
 
-    list_kernels(as_json)
+    list_kernels(as_json, name, category)
 
 
 @cli.command()
@@ -209,6 +212,24 @@ def show(
     show_kernel(kernel, target, stage, call_options, as_json)
 
 
+@cli.command()
+@click.argument("profile", type=click.Path(dir_okay=False))
+@click.option(
+    "--jobs", type=click.IntRange(1, 256), help="Processes. Default: one for each processor."
+)
+@_json
+def warmup(profile: str, jobs: int | None, as_json: bool) -> None:
+    """Compile what PROFILE lists, and put it into the cache.
+
+    A program writes PROFILE when it runs with XTARGET_RECORD=PROFILE. Needs no GPU.
+
+    Example: XTARGET_RECORD=profile.json python serve.py; xtarget warmup profile.json
+    """
+    from .warmup import warm_up
+
+    warm_up(profile, jobs, as_json=as_json)
+
+
 cli.add_command(cache)
 
 
@@ -241,6 +262,82 @@ def matrix(file: str | None, hosted: bool, scheduled: bool, pretty: bool) -> Non
 @_json
 def info(as_json: bool) -> None:
     """Print the versions and settings that a bug report needs."""
-    from .listing import print_info
+    from .info import print_info
 
     print_info(as_json)
+
+
+@cli.command()
+@click.option("--device", metavar="NAME", help="Run a kernel on this device only.")
+@click.option(
+    "--report",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Write what an issue needs, without secrets, home folder and host name.",
+)
+@_json
+def doctor(device: str | None, report: str | None, as_json: bool) -> None:
+    """Examine this machine: what works, what does not, and how to mend it.
+
+    Runs a small kernel on every device, each in a process of its own. Exits with 1 if there is a
+    problem.
+
+    Example: xtarget doctor --report report.md
+    """
+    from .doctor import examine
+
+    if not examine(device, report, as_json):
+        raise click.exceptions.Exit(EXIT_ERROR)
+
+
+@cli.command()
+@click.argument("kernels", nargs=-1, metavar="[KERNEL]... or [REPORT]...")
+@click.option("--device", metavar="NAME", help="For example nvidia:0; see `xtarget devices`.")
+@click.option("--dtype", "dtypes", multiple=True, help="Only this element type. Repeatable.")
+@click.option("--long", is_flag=True, help="Large arrays too.")
+@click.option(
+    "--report",
+    "file",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Write the results as JSON; with --merge, the table as Markdown.",
+)
+@click.option(
+    "--compare",
+    "older",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="An older report: exit with 1 if something is worse than there.",
+)
+@click.option("--merge", is_flag=True, help="Join reports of several machines into one table.")
+@_json
+def verify(
+    kernels: tuple[str, ...],
+    device: str | None,
+    dtypes: tuple[str, ...],
+    long: bool,
+    file: str | None,
+    older: str | None,
+    merge: bool,
+    as_json: bool,
+) -> None:
+    """Check kernels on a device against their reference in float64.
+
+    Every kernel and dtype with hard shapes (none, one, odd numbers of elements), values (NaN,
+    infinities, the ends of an integer's range) and layouts. Exits with 1 if something is wrong.
+
+    \b
+    Examples: xtarget verify --report report.json
+              xtarget verify softmax sum --dtype float16 --device nvidia:0
+              xtarget verify --merge h200.json mi300.json --report support.md
+    """
+    from .verify import merge_reports, verify_kernels
+
+    if merge:
+        if device or dtypes or long or older or as_json:
+            raise click.UsageError("--merge goes with --report only.")
+        merge_reports(kernels, file)
+    elif not verify_kernels(
+        kernels, dtypes, device, long=long, file=file, older=older, as_json=as_json
+    ):
+        raise click.exceptions.Exit(EXIT_ERROR)

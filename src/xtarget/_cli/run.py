@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -19,31 +18,17 @@ from .._kernels import libraries
 from .._launch import planning
 from .._values.errors import ArgumentError, XTargetError
 from .._values.types import DTYPES, DeviceInfo
+from .._verify.cases import meaningful
+from .._verify.comparison import Comparison, compare
+from .._verify.verify import answers, is_floating
 from ..spec import ArrayType
 from .arguments import Inputs, choose_inputs
 from .base import echo
 from .values import CallOptions
 
-__all__ = ["Comparison", "compare", "random_array", "run_kernel"]
+__all__ = ["random_array", "run_kernel"]
 
-#: Allowed error of a result of this dtype against float64, relative to the value and, for values
-#: that cancel to nearly nothing, to the mean magnitude of the result. A few units in the last
-#: place of the dtype; float32 sums and dot products over some thousand terms lose about 100.
-TOLERANCE = {"float64": 1e-12, "float32": 1e-5, "float16": 3e-3, "bfloat16": 2.5e-2}
 _WARM_SECONDS, _WARM_RUNS = 0.5, 20
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """A result against the reference: largest absolute error, largest error relative to what is
-    allowed (1 is just allowed), and how many elements are beyond that."""
-
-    ok: bool
-    max_abs_error: float
-    of_tolerance: float
-    wrong: int
-    size: int
-    tolerance: float
 
 
 def random_array(layout: ArrayType, rng: np.random.Generator) -> np.ndarray[Any, Any]:
@@ -56,64 +41,10 @@ def random_array(layout: ArrayType, rng: np.random.Generator) -> np.ndarray[Any,
     return rng.standard_normal(layout.shape).astype(dtype)
 
 
-def compare(result: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> Comparison:
-    """Compare with the reference's answer: floats within `TOLERANCE`, all else exactly. NaN and
-    infinities have to be in the same places."""
-    if result.shape != np.shape(expected):
-        raise ArgumentError(
-            f"the result has shape {result.shape}, the reference gives {np.shape(expected)}."
-        )
-    tolerance = TOLERANCE.get(result.dtype.name, 0.0)
-    if not tolerance:
-        exact = np.asarray(expected).astype(result.dtype)
-        wrong = int(np.count_nonzero(result != exact))
-        off = np.abs(result.astype(np.float64) - exact.astype(np.float64))
-        worst = float(off.max()) if result.size else 0.0
-        return Comparison(wrong == 0, worst, float("inf") if wrong else 0.0, wrong, result.size, 0)
-    with np.errstate(over="ignore", invalid="ignore"):
-        # what overflows the dtype is an infinity in the right answer too
-        representable = np.asarray(expected).astype(result.dtype).astype(np.float64)
-        got, want = result.astype(np.float64), np.asarray(expected, np.float64)
-        finite = np.isfinite(got) & np.isfinite(representable)
-        same = (got == representable) | (np.isnan(got) & np.isnan(representable))
-        magnitude = float(np.abs(want[finite]).mean()) if finite.any() else 0.0
-        error = np.abs(got - want)[finite]
-        allowed = tolerance * (np.abs(want[finite]) + magnitude)
-        share = np.divide(error, allowed, out=np.zeros_like(error), where=allowed > 0)
-        share[(allowed == 0) & (error > 0)] = np.inf
-    wrong = int(np.count_nonzero(~finite & ~same)) + int(np.count_nonzero(share > 1))
-    if np.count_nonzero(~finite & ~same):
-        share = np.append(share, np.inf)
-    return Comparison(
-        wrong == 0,
-        float(error.max()) if error.size else 0.0,
-        float(share.max()) if share.size else 0.0,
-        wrong,
-        result.size,
-        tolerance,
-    )
-
-
 def _timed(call: Callable[[], Any]) -> tuple[Any, float]:
     start = time.perf_counter()
     result = call()
     return result, time.perf_counter() - start
-
-
-def _expected(
-    reference: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]
-) -> tuple[np.ndarray[Any, Any], ...]:
-    wide = [
-        a.astype(np.float64)
-        if isinstance(a, np.ndarray) and DTYPES[a.dtype.name].kind == "f"
-        else a
-        for a in args
-    ]
-    # a division by zero and the mean of nothing are the input's, and compared
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        answer = reference(*wide, **options)
-    return tuple(map(np.asarray, answer)) if isinstance(answer, tuple) else (np.asarray(answer),)
 
 
 def _compare_all(
@@ -124,12 +55,13 @@ def _compare_all(
     Raises:
         XTargetError: the reference, which may be a user's, fails or gives something else.
     """
-    assert inputs.spec.reference is not None
     try:
-        expected = _expected(inputs.spec.reference, args, inputs.options)
-        if len(expected) != len(results):
-            raise ArgumentError(f"it gives {len(expected)} results, the kernel {len(results)}")
-        return [compare(r, e) for r, e in zip(results, expected, strict=True)]
+        floating = is_floating(results)
+        right = answers(inputs.spec, args, inputs.options, floating=floating)
+        if len(right) != len(results):
+            raise ArgumentError(f"it gives {len(right)} results, the kernel {len(results)}")
+        tolerance = inputs.spec.tolerance
+        return [compare(r, e, tolerance) for r, e in zip(results, right, strict=True)]
     except MemoryError:
         raise  # says nothing of the reference
     except Exception as error:
@@ -187,7 +119,12 @@ def run_kernel(
     info = registry.open_device(name).info
     _check_size(kernel, inputs, info)
     rng = np.random.default_rng(seed)
-    args = [_input(a, rng) if isinstance(a, ArrayType) else a for a in inputs.args]
+    layouts = [a for a in inputs.args if isinstance(a, ArrayType)]
+    least = min((length for layout in layouts for length in layout.shape), default=1)
+    args = [
+        meaningful(label.rstrip("?"), _input(a, rng), least) if isinstance(a, ArrayType) else a
+        for label, a in zip(inputs.spec.inputs, inputs.args, strict=False)
+    ]
 
     def call() -> Any:
         return xtarget.run(kernel, *args, device=name, **inputs.options)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -17,13 +17,23 @@ from .._system.life import in_forked_child
 from .._system.locks import Lock
 from .._system.spans import span
 from .._values import environment
-from .._values.errors import CompileError, LoadError, NoCompilerError
+from .._values.errors import CompileError, LoadError, NoCompilerError, XTargetError
 from .._values.types import Artifact, CompileRequest, Constant, Target
 from ..targets._triton.toolchain import say_once
 from ..targets.base import Compiler, CompilesAtLoad, Device, Function, Settles, Stays
+from .apart import SECONDS, apart, is_apart
 from .keys import TOOLCHAIN, key_parts, settled, why_not_kept
+from .shelf import Shelf
 
-__all__ = ["artifact", "check_frozen", "function", "load"]
+__all__ = [
+    "artifact",
+    "check_frozen",
+    "compile_together",
+    "function",
+    "load",
+    "loaded_binaries",
+    "on_forget",
+]
 
 #: How often a compilation begins anew because what it reads has changed meanwhile.
 _TRIES = 4
@@ -31,6 +41,12 @@ _NO_OPTIONS: Mapping[str, Constant] = MappingProxyType({})
 
 #: Functions of devices, by request; a fork's child keeps them alive and unused.
 _functions: dict[tuple[str, CompileRequest], Function] = {}
+#: Called with functions that were let go of.
+on_forget: list[Callable[[list[Function]], None]] = []
+#: Artifacts of functions that were unloaded, by their keys.
+_unloaded = Shelf(64 << 20)
+#: One of so many is let go of at once, with all beyond the limit.
+_SHARE = 8
 #: A lock for each key that is being made, and how many threads want it.
 _locks: dict[object, tuple[Lock, int]] = {}
 _guard = Lock()
@@ -186,7 +202,7 @@ def _cached(
 
                 found = audited(found, compiler, request, target, key)
             return found, request
-        with cache.flight(target, name, key):
+        with contextlib.nullcontext() if is_apart() else cache.flight(target, name, key):
             found = cache.get(target, name, key, again=True) or cache.fetch(target, name, key)
             if found is not None:
                 return found, request
@@ -245,11 +261,50 @@ def _compiled(
     compiler: Compiler, request: CompileRequest, target: Target, *, keep_stages: bool
 ) -> Artifact:
     limit = environment.compile_seconds()
+    if limit is None and is_apart():
+        from .limited import can_be_found
+
+        limit = SECONDS if can_be_found(request.source) else None
     if limit is None:
         return compiler.compile(request, target, keep_stages=keep_stages)
     from .limited import compile_in_child
 
     return compile_in_child(request, target, limit, compiler.fingerprint, keep_stages=keep_stages)
+
+
+def compile_together(
+    wanted: Sequence[tuple[CompileRequest, Target, Mapping[str, Constant]]],
+    workers: int,
+    device: Device | None = None,
+) -> Iterator[tuple[int, XTargetError | None]]:
+    """Have artifacts ready, each compiled in a process of its own.
+
+    Args:
+        wanted: requests, targets, and options of requests that do not say them.
+        workers: processes at the same time.
+        device: as for `artifact`.
+
+    Gives:
+        (index, why it could not be made) in the order of their ends.
+    """
+    # not where a first call is made at exit: these want to register what they do then
+    from concurrent.futures import ThreadPoolExecutor, as_completed
+
+    def make(index: int) -> tuple[int, XTargetError | None]:
+        request, target, options = wanted[index]
+        try:
+            with apart():
+                artifact(request, target, bundled=True, options=options, device=device)
+        except XTargetError as error:
+            return index, error
+        return index, None
+
+    with ThreadPoolExecutor(max(1, min(workers, len(wanted)))) as pool:
+        try:
+            for done in as_completed([pool.submit(make, index) for index in range(len(wanted))]):
+                yield done.result()
+        finally:  # also when the caller has enough
+            pool.shutdown(cancel_futures=True)
 
 
 def check_frozen(request: CompileRequest, target: Target) -> None:
@@ -294,23 +349,40 @@ def function(device: Device, request: CompileRequest) -> Function:
         if loaded is None:
             loaded = _load(device, request)
             _functions[memory_key] = loaded
-            _forget_oldest()
+            _forget_oldest(info.name)
         return loaded
 
 
-def _forget_oldest() -> None:
-    """Let go of the functions that were bound longest ago. The run time unloads a module when no
-    bound call needs it and its work is done. Those that a graph may hold stay, and so does their
-    entry: loading them once more would not make the first go. They count, but leave at least half
-    of the places to others.
+def loaded_binaries() -> dict[str, list[int]]:
+    """By device, the sizes of the binaries that are loaded, bytes."""
+    found: dict[str, list[int]] = {}
+    for (device, _), loaded in list(_functions.items()):
+        found.setdefault(device, []).append(len(loaded.artifact.binary))
+    return found
+
+
+def _forget_oldest(device: str) -> None:
+    """Let go of the functions of a device that were bound longest ago, and tell who may launch
+    them. The run time unloads a module when nobody can launch it any more, no graph holds it, and
+    its work is done. Those that another library's graph may hold stay, and so does their entry:
+    loading them once more would not make the first go. They count, but leave at least half of the
+    places to others.
     """
     most = environment.modules()
-    if len(_functions) <= most:
+    here = [key for key in list(_functions) if key[0] == device]
+    if len(here) <= most:
         return
-    loose = [key for key, kept in list(_functions.items()) if not _stays(kept)]
-    room = max(most - (len(_functions) - len(loose)), most - most // 2)
+    loose = [key for key in here if (kept := _functions.get(key)) is None or not _stays(kept)]
+    # several at a time: who may launch them has to be looked for
+    room = max(most - most // _SHARE - (len(here) - len(loose)), most - most // 2)
+    gone = []
     for key in loose[: max(0, len(loose) - room)]:
-        _functions.pop(key, None)
+        function = _functions.pop(key, None)
+        if function is not None:
+            gone.append(function)
+            _unloaded.put(key, function.artifact)
+    for told in on_forget:
+        told(gone)
 
 
 def _stays(loaded: Function) -> bool:
@@ -319,6 +391,9 @@ def _stays(loaded: Function) -> bool:
 
 def _load(device: Device, request: CompileRequest) -> Function:
     info = device.info
+    known = _unloaded.take((info.name, request))
+    if known is not None:
+        return load(device, _with_declared_stores(request, known), request.source.name)
     options = info.compile_options
     made = artifact(request, info.target, bundled=True, options=options, device=device)
     return load(device, made, request.source.name)

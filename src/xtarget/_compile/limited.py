@@ -19,11 +19,10 @@ from .._values.errors import CompileError
 from .._values.types import Artifact, CompileRequest, KernelSource, Target
 from .workers import COMPILE_CHILD, artifact_of, question, said_last
 
-__all__ = ["ask_child", "compile_in_child", "end_idle", "given_up"]
+__all__ = ["ask_child", "can_be_found", "compile_in_child", "end_idle", "given_up"]
 
 #: To start Python and import Triton.
 _START_SECONDS = 60.0
-_LIBRARY = "xtarget_kernels_"
 #: Children without work, by the environment that they were started with.
 _idle: list[tuple[dict[str, str], Child]] = []
 
@@ -127,18 +126,25 @@ def end_idle() -> None:
         _idle.pop()[1].end(kill=True)
 
 
+def can_be_found(source: KernelSource) -> bool:
+    """Whether another process finds a kernel."""
+    try:
+        _where(source, source.name)
+    except CompileError:
+        return False
+    return True
+
+
 def _where(source: KernelSource, what: str) -> dict[str, Any]:
     """Return the origin and source by which another process finds a kernel.
 
     Raises:
         CompileError: no other process can find it.
     """
+    if source.library is not None:
+        return dict(zip(("origin", "source"), source.library, strict=True))
     function = source.load().fn
     module, name = function.__module__, function.__qualname__
-    if module.startswith(_LIBRARY):
-        package, _, file = module.partition(".")
-        folder = next(iter(sys.modules[package].__path__))
-        return {"origin": folder, "source": f"{file}:{source.name}"}
     why = ""
     if module == "__main__":
         why = "it is defined in the program itself (__main__), which that process would have to run"

@@ -42,6 +42,7 @@ __all__ = [
     "find_device",
     "named_only",
     "open_device",
+    "opened",
     "probe",
     "probe_all",
     "vendors",
@@ -248,6 +249,11 @@ def open_device(name: str) -> Device:
             if isinstance(device, Reopenable):
                 device.when_closed(partial(_forget, name, device))
     return device
+
+
+def opened() -> dict[str, Device]:
+    """The devices that are open, by name."""
+    return dict(_devices)
 
 
 def is_open(device: Device) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from .._system.signals import raised_by_handler
+from .._values.authoring import dtype_named
 from .._values.errors import ArgumentError, XTargetError, shortened
 from .._values.types import DTYPES, DtypeConstant
 from ..spec import (
@@ -22,7 +23,7 @@ from ..spec import (
 )
 from .option_kinds import is_number, whole, wrong_options
 
-__all__ = ["calls_of", "check_declared", "check_plan", "check_spec"]
+__all__ = ["calls_of", "check_declared", "check_plan", "check_spec", "is_constant"]
 
 #: More warps than any device has in a block, and more stages than any pipeline.
 _MOST_WARPS, _MOST_STAGES = 1024, 1000
@@ -32,57 +33,66 @@ _FLAGS = ("complete", "elementwise")
 
 def check_declared(
     kernel: str,
-    names: Mapping[str, Any],
-    mappings: Mapping[str, Mapping[Any, Any]],
+    given: Mapping[str, Any],
     flags: Mapping[str, Any],
-    numbers: tuple[Any, Any],
     *,
     dtypes: Any,
-    init: Mapping[str, Any],
-    reference: Any,
+    functions: Mapping[str, Any],
 ) -> None:
-    """Check the arguments of `@xtarget.kernel`.
+    """Check the forms of the arguments of `@xtarget.kernel`.
 
     Args:
-        names: its sequences of names, by parameter.
-        mappings: `outputs`, `sizes`, `constants` and `options`.
+        given: its sequences and mappings of names, and numbers, by parameter.
         flags: the arguments that must be true or false.
-        numbers: `num_warps` and `num_stages`.
-        init: the initial value of each output.
+        functions: those that must be functions, or None.
 
     Raises:
         ArgumentError: something has the wrong form.
     """
-    for part, given in names.items():
-        _check_names(kernel, part, given)
+    named = ("inputs", "updates", "scalars", "key")
+    mapped = ("inputs", "scalars")
+    mappings = ("outputs", "workspaces", "sizes", "constants", "flags", "options")
+    for part in named:
+        if given[part] is None and part == "inputs":
+            continue
+        if not (isinstance(given[part], Mapping) and part in mapped):
+            _check_names(kernel, part, given[part])
+    if not isinstance(given["configs"], tuple | list):
+        raise ArgumentError(
+            f"{kernel}: its configs are {given['configs']!r:.80}. Give a list of configurations: "
+            '[xtarget.spec.Config({"BLOCK": 64}, num_warps=4)].'
+        )
     _check_dtypes(kernel, dtypes)
-    for part, mapping in mappings.items():
-        for name in mapping:
+    for part in (*named, *mappings):
+        for name in given[part] if isinstance(given[part], Mapping) else ():
             if not isinstance(name, str):
                 raise ArgumentError(
                     f"{kernel}: its {part} name {name!r:.80}, which is no text. Name parameters of "
                     "the function."
                 )
-    _check_once(kernel, {**names, **mappings})
-    for name, value in mappings["constants"].items():
-        if not _is_constant(value):
+    parts = ("inputs", "updates", "outputs", "workspaces", "sizes", "constants", "flags")
+    _check_once(kernel, {part: given[part] or () for part in parts})
+    for name, value in given["constants"].items():
+        if not (is_constant(value) or callable(value) or dtype_named(value)):
             raise ArgumentError(
                 f"{kernel}: its constant {name!r} is {value!r}. Give a number, a bool, text, a "
-                "dtype (xtarget.spec.dtype_constant) or a tuple of these; what depends on the call "
-                "goes into sizes."
+                "dtype (xtarget.spec.dtype_constant), a tuple of these, or a function of the call."
             )
+    numbers = [1 if callable(given[name]) else given[name] for name in ("num_warps", "num_stages")]
+    made = {**given["outputs"], **given["workspaces"]}
     for wrong in (
-        *wrong_options(mappings["options"]),
+        *wrong_options(given["options"]),
         *_wrong_flags(flags),
         *_wrong_numbers(*numbers),
-        *(w for name, value in init.items() for w in _wrong_init(name, value)),
+        *(w for name, out in made.items() for w in _wrong_init(name, getattr(out, "init", None))),
     ):
         raise ArgumentError(f"{kernel}: {wrong}")
-    if reference is not None and not callable(reference):
-        raise ArgumentError(
-            f"{kernel}: its reference is {reference!r:.80}. Give a function on NumPy arrays, or "
-            "leave it out."
-        )
+    for part, function in functions.items():
+        if function is not None and not callable(function):
+            of = " on NumPy arrays" if part == "reference" else ""
+            raise ArgumentError(
+                f"{kernel}: its {part} is {function!r:.80}. Give a function{of}, or leave it out."
+            )
 
 
 def _check_once(kernel: str, parts: Mapping[str, Iterable[str]]) -> None:
@@ -152,9 +162,9 @@ def _check_dtypes(kernel: str, dtypes: Any) -> None:
         )
 
 
-def _is_constant(value: Any) -> bool:
+def is_constant(value: Any) -> bool:
     if isinstance(value, tuple):
-        return all(map(_is_constant, value))
+        return all(map(is_constant, value))
     return value is None or isinstance(value, bool | int | float | str | DtypeConstant)
 
 
@@ -284,7 +294,9 @@ def check_plan(kernel: str, plan: Any, arguments: int) -> Plan:
             raise wrong(f"has an output or a temporary of no known layout, {type_!r:.120}")
     if not isinstance(plan.init, tuple) or len(plan.init) > len(plan.outputs):
         raise wrong(f"has init {plan.init!r:.80}, not a tuple of a number for each output")
-    for number, value in enumerate(plan.init):
+    if not isinstance(plan.cleared, tuple) or len(plan.cleared) > len(plan.temporaries):
+        raise wrong(f"has cleared {plan.cleared!r:.80}, not a tuple of a number for each temporary")
+    for number, value in enumerate((*plan.init, *plan.cleared)):
         if value is not None and not is_number(value):
             raise wrong(f"has {value!r:.80} as init of output {number}, which is no number")
     limits = {Input: arguments, Output: len(plan.outputs), Temporary: len(plan.temporaries)}
@@ -318,7 +330,7 @@ def _check_launch(
         if not isinstance(part, Mapping):
             raise wrong(f"launches {source} with args, constants or options that are no mapping")
     for name, value in launch.constants.items():
-        if not _is_constant(value):
+        if not is_constant(value):
             raise wrong(f"launches {source} with the constant {name} of {value!r:.80}")
     for what in _wrong_numbers(launch.num_warps, launch.num_stages):
         raise wrong(f"launches {source}: {what.rstrip('.')}")

@@ -9,7 +9,15 @@ from typing import Final
 from .._values.types import DTYPES
 from ..spec import KernelSpec
 
-__all__ = ["description", "signature"]
+__all__ = ["INPUT_DTYPES", "description", "signature"]
+
+#: Inputs of the catalog that have a dtype of their own, by name: for examples and tests.
+INPUT_DTYPES: Final = {
+    "condition": "bool",
+    "exponent": "int32",
+    "index": "int64",
+    "target": "int64",
+}
 
 
 class _LeftOut:
@@ -25,12 +33,16 @@ _COMMON: Final = ("out", "device", "stream")
 
 
 def signature(spec: KernelSpec) -> inspect.Signature:
-    """The arguments of a call of the kernel. Arrays and numbers have no names in a call, so an
-    option may be called as one of them is; such an option stands in the text only."""
-    found = []
-    for name in spec.inputs:
-        default = LEFT_OUT if name.endswith("?") else Parameter.empty
-        found.append(Parameter(name.rstrip("?"), Parameter.POSITIONAL_ONLY, default=default))
+    """The arguments of a call of the kernel. Arrays and numbers of a catalog's kernel have no names
+    in a call, so an option may be called as one of them is; such an option stands in the text only.
+    """
+    found: list[Parameter] = []
+    kind = Parameter.POSITIONAL_OR_KEYWORD if spec.by_name else Parameter.POSITIONAL_ONLY
+    last = True  # what is left out before others is given as None
+    for name in reversed(spec.inputs):
+        last = last and name.endswith("?")
+        default = LEFT_OUT if last else Parameter.empty
+        found.insert(0, Parameter(name.rstrip("?"), kind, default=default))
     taken = {parameter.name for parameter in found}
     options = {**dict.fromkeys(_COMMON), **spec.options}
     found += [
@@ -50,11 +62,20 @@ def description(spec: KernelSpec) -> str:
     lines.append(f"Arrays of {dtypes}. Kernel of the category {spec.category!r}.")
     if spec.scalars:
         lines.append(f"By value, as numbers: {', '.join(spec.scalars)}.")
+    optional = [name.rstrip("?") for name in spec.inputs if name.endswith("?")]
+    if spec.by_name and optional:
+        lines.append(f"May be left out, or None: {', '.join(optional)}.")
+    if len(spec.outputs) > 1:
+        lines.append(f"Results: {', '.join(spec.outputs)}; out= takes an array for each.")
+    for number, config in enumerate(spec.configs):
+        lines.append(f"config={number}: {config}.")
     if spec.updates:
         lines.append(f"Read and written in place: {', '.join(spec.updates)}.")
     if spec.options:
         given = ", ".join(f"{name}={value!r}" for name, value in spec.options.items())
         lines.append(f"Options: {given}.")
+    if spec.aliases:
+        lines.append(f"Other names: {', '.join(spec.aliases)}.")
     if spec.elementwise:
         lines.append("`out` may be one of the arrays.")
     lines += [

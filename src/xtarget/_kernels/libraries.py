@@ -30,14 +30,19 @@ from .._values.types import KernelSource
 from ..spec import KernelSpec
 from ..targets._triton.identity import manifest_of
 from ..targets._triton.importing import import_triton
+from . import configs
+from .applied import applied, parts_of
 from .checks import check_spec
+from .names import Names, prefix_free
 from .sources import KernelFile, read_kernel_file
 
 __all__ = [
     "NOT_IMPORTED",
     "RegisteredKernel",
+    "by_name",
     "catalog",
     "find",
+    "is_refused",
     "library_source",
     "load_library",
     "names_of",
@@ -67,6 +72,9 @@ class RegisteredKernel:
 
 _lock = Lock()
 _kernels: dict[str, RegisteredKernel] = {}
+_names = Names()
+#: The kernels whose arguments may be given by keyword: the place of each.
+by_name: dict[str, dict[str, int]] = {}
 _libraries: dict[Path, Library] = {}
 _ready = False
 #: Called with a kernel's name after it was added or replaced, or its file imported.
@@ -139,8 +147,13 @@ class Library:
             )
         return specs
 
+    def refused(self) -> Mapping[str, str]:
+        """Names that the catalog knows and has no kernel for, each with the reason."""
+        catalog = sys.modules[f"{self.package}.catalog"]
+        return dict(getattr(catalog, "REFUSED", {}))
+
     def source(self, text: str) -> KernelSource:
-        """The code of `file:function`.
+        """The code of `file:function`, or of `file:kernel(file:function)` (`applied`).
 
         Where the file's text says all that the function reads, nothing is imported. Otherwise, and
         once the file is imported, what is loaded decides.
@@ -152,6 +165,12 @@ class Library:
         known = self._sources.get(text)
         if known is not None and known.holds is not None and known.holds():
             return known
+        parts = parts_of(text)
+        if parts is not None:
+            general, device = map(self.source, parts)
+            source = applied(general, device, (str(self.folder), text))
+            self._sources[text] = source
+            return source
         file, _, function = text.partition(":")
         read = self._files.get(file)
         if read is None:
@@ -165,6 +184,7 @@ class Library:
                 load=partial(self._load, file, function),
                 unidentified=NOT_IMPORTED,
                 again=partial(self._as_loaded, text, read, file, function),
+                library=(str(self.folder), text),
             )
         if read.dynamic or loaded:
             source = self._as_loaded(text, read, file, function)
@@ -175,6 +195,7 @@ class Library:
                 path=str(self.folder / f"{file}.py"),
                 load=partial(self._load, file, function),
                 again=partial(self._as_loaded, text, read, file, function),
+                library=(str(self.folder), text),
                 holds=partial(self._is_not_loaded, read),
             )
         self._sources[text] = source
@@ -207,6 +228,7 @@ class Library:
             parts=() if as_written else manifest.shown(),
             unidentified=manifest.unidentified,
             again=partial(self._as_loaded, text, read, file, function),
+            library=(str(self.folder), text),
             holds=partial(self._holds, file, function, fn, manifest.holds()),
             places="\n".join(manifest.places),
         )
@@ -299,6 +321,7 @@ def _load_folder(path: str | Path, keep: Container[str] = ()) -> tuple[str, ...]
         _libraries[folder] = library
         for spec in specs:
             check_spec(spec)
+        _names.refuse(library.refused())
         for spec in specs:
             if spec.name not in keep:
                 register(spec, library.source, str(folder))
@@ -346,6 +369,8 @@ def _load_own() -> None:
         for folder in environment.kernel_folders():
             load_library(folder)
         _kernels.update(early)  # what the user registered before the first look-up stays on top
+        for kernel in early.values():
+            _name_arguments(kernel.spec)
         _ready = True
 
 
@@ -379,13 +404,24 @@ def register(
     with _lock:
         fixed = origin == str(_own_folder())
         _kernels[spec.name] = RegisteredKernel(spec, source, origin, fixed, function)
-        for changed in on_change:
-            changed(spec.name)
+        configs.forget(spec.name)
+        for name in _names.add(spec):
+            for changed in on_change:
+                changed(name)
+        _name_arguments(spec)
+
+
+def _name_arguments(spec: KernelSpec) -> None:
+    if spec.by_name:
+        by_name[spec.name] = {n.rstrip("?"): place for place, n in enumerate(spec.inputs)}
+    else:
+        by_name.pop(spec.name, None)
 
 
 def names_of(function: Any) -> list[str]:
     """The names under which `@xtarget.kernel` has registered a function."""
-    return [name for name, kernel in list(_kernels.items()) if kernel.function is function]
+    known = list(_kernels.items())
+    return [n for n, kernel in known if kernel.function is function and function is not None]
 
 
 def catalog() -> Mapping[str, KernelSpec]:
@@ -406,18 +442,23 @@ def find(name: str) -> RegisteredKernel:
             f"a kernel is given by its name, not by {shortened(name)}. Register a function with "
             "@xtarget.kernel and pass its name."
         )
-    kernel = _kernels.get(name)
+    kernel = _named(name)
     if kernel is None or not _ready:
         _load_own()
-        if name not in _kernels:
+        if _named(name) is None:
             _load_packages()
-        kernel = _kernels.get(name)
+        kernel = _named(name)
     if kernel is None:
-        import difflib
-
-        near = difflib.get_close_matches(str(name)[:100], _kernels, n=3, cutoff=0.5)
-        hint = f"Did you mean {' or '.join(near)}? " if near else ""
-        raise UnknownKernelError(
-            f"there is no kernel {shortened(name)}. {hint}`xtarget kernels` lists them all."
-        )
+        raise _names.unknown(name, _kernels)
     return kernel
+
+
+def is_refused(name: str) -> bool:
+    """Whether a library says why it has no kernel of that name."""
+    catalog()
+    return bool(_names.reason(name))
+
+
+def _named(name: str) -> RegisteredKernel | None:
+    """The kernel of that name, or of which it is another name."""
+    return _kernels.get(name) or _kernels.get(_names.kernel(name) or prefix_free(name))

@@ -36,7 +36,9 @@ def holds(plan: Callable[..., Any]) -> Callable[[], bool]:
         if id(value) in seen:
             continue
         seen[id(value)] = value
-        own = _root(value) == "xtarget"
+        if type(value) is tuple:
+            waiting += value[:_MOST_ELEMENTS]
+        own = _root(value.func if isinstance(value, functools.partial) else value) == "xtarget"
         for read in _reads(value):
             now = read()
             if own:  # what our functions hold stays; it may be a user's function

@@ -6,12 +6,53 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .._arrays import View, is_scalar
-from .._arrays.dtypes import name_of, promote, weak_scalar
+from .._arrays.dtypes import name_of, natural_scalar, promote, weak_scalar
 from .._devices import choice, registry
+from .._kernels import libraries
+from .._values.authoring import REQUIRED
 from .._values.errors import ArgumentError, shortened
-from ..spec import ArrayType, KernelSpec, Plan, ScalarType
+from ..spec import ABSENT, ArrayType, KernelSpec, Plan, ScalarType
 
-__all__ = ["argument_types", "check_arguments", "check_fp64", "check_written", "place_of"]
+__all__ = [
+    "argument_types",
+    "check_arguments",
+    "check_fp64",
+    "check_written",
+    "place_of",
+    "placed",
+]
+
+
+def placed(
+    kernel: str, args: tuple[Any, ...], options: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments that were given by name, at their places; None where one was left out before them.
+
+    Returns:
+        the arguments, and the options.
+
+    Raises:
+        ArgumentError: one is given twice.
+    """
+    places = libraries.by_name.get(kernel)
+    if places is None or not options:
+        return args, options
+    found: list[Any] = list(args)
+    left = {}
+    for name, value in options.items():
+        place = places.get(name)
+        if place is None:
+            left[name] = value
+            continue
+        if place < len(args):
+            raise ArgumentError(
+                f"{kernel}: {name} is given twice, as argument {place + 1} and by name. Give it "
+                "once."
+            )
+        if place >= len(found):
+            found += [None] * (place + 1 - len(found))
+        found[place] = value
+    return tuple(found), left
 
 
 def check_arguments(spec: KernelSpec, args: Sequence[Any], options: Mapping[str, Any]) -> None:
@@ -24,6 +65,11 @@ def check_arguments(spec: KernelSpec, args: Sequence[Any], options: Mapping[str,
             f"{spec.name} takes {wanted} argument{'s' if wanted != '1' else ''} ({names}), not "
             f"{len(args)}."
         )
+    for name, value in zip(spec.inputs, args, strict=False):
+        if value is None and not (spec.by_name and name.endswith("?")):
+            what = "a number" if name in spec.scalars else "an array"
+            hint = ", or leave it out" if name.endswith("?") else ""
+            raise ArgumentError(f"{spec.name}: {name.rstrip('?')} is None. Give {what}{hint}.")
     unknown = [name for name in options if name not in spec.options]
     if unknown:
         known = ", ".join(spec.options) or "none"
@@ -37,6 +83,8 @@ def check_arguments(spec: KernelSpec, args: Sequence[Any], options: Mapping[str,
 def _check_option(spec: KernelSpec, name: str, value: Any) -> None:
     """A switch takes a bool, a number takes a number; the plan knows the rest."""
     default = spec.options[name]
+    if default is REQUIRED:
+        return
     scalar = value.item() if is_scalar(value) and hasattr(value, "dtype") else value
     if isinstance(default, bool):
         fits, wanted = scalar in (True, False, 0, 1) and not isinstance(scalar, float), "a bool"
@@ -58,11 +106,14 @@ def argument_types(
             continue
         if view is not None:
             dtypes.append(view.type.dtype)
-        elif hasattr(value, "dtype"):
+        elif value is not None and hasattr(value, "dtype"):
             dtypes.append(name_of(value.dtype))
     types: list[ArrayType | ScalarType] = []
     for index, (value, view) in enumerate(zip(args, views, strict=True)):
         name = spec.inputs[index].rstrip("?")
+        if value is None:
+            types.append(ABSENT)
+            continue
         if view is not None and name in spec.scalars:
             raise ArgumentError(f"{spec.name}: {name} is a number, not an array.")
         if view is not None:
@@ -73,7 +124,7 @@ def argument_types(
                 )
             types.append(view.type)
         elif name in spec.scalars:
-            types.append(ScalarType(_natural(value, dtypes)))
+            types.append(ScalarType(natural_scalar(value, dtypes)))
         elif hasattr(value, "dtype"):
             types.append(ScalarType(name_of(value.dtype)))
         else:
@@ -82,29 +133,6 @@ def argument_types(
                 others = (spec.weak(promote(others)),)
             types.append(ScalarType(weak_scalar(value, others)))
     return tuple(types)
-
-
-_INTEGERS = (
-    ("int32", -(2**31), 2**31),
-    ("int64", -(2**63), 2**63),
-    ("uint64", 0, 2**64),
-)
-
-
-def _natural(value: Any, dtypes: Sequence[str]) -> str:
-    """The type of a number that stands for itself."""
-    if hasattr(value, "dtype"):  # NumPy's float64 is a Python float too
-        return name_of(value.dtype)
-    if isinstance(value, bool):
-        return "bool"
-    if isinstance(value, int):  # as Triton has it
-        for dtype, low, high in _INTEGERS:
-            if low <= value < high:
-                return dtype
-        raise ArgumentError(
-            f"the number {shortened(value)} does not fit 64 bits. Give a smaller one, or a float."
-        )
-    return "float64" if "float64" in dtypes else "float32"
 
 
 def place_of(spec: KernelSpec, views: Sequence[View | None], chosen: Any) -> str:

@@ -6,30 +6,37 @@ Binding happens once for every class of calls (`_launch.classes`); what it makes
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from .. import _arrays
 from .._arrays import View
 from .._compile import functions
+from .._compile.apart import is_apart
+from .._compile.functions import compile_together
 from .._devices import registry
 from .._kernels import libraries, plan_values
 from .._kernels.libraries import RegisteredKernel
 from .._system.signals import raised_by_handler
 from .._values.errors import ArgumentError
 from .._values.symbols import Tracer, peek
-from .._values.types import CompileRequest
+from .._values.types import CompileRequest, DeviceInfo
 from ..spec import ArrayType, KernelSpec, Launch, Plan, ScalarType, contiguous_strides
 from ..targets._objects.scalars import NEAREST
 from ..targets.base import Device, Value
 from .arguments import argument_types, check_arguments, check_fp64, check_written, place_of
 from .call import BoundCall
 from .classes import CallClass, Form, Layouts, LoadedLaunch, lift, sized
+from .outs import Outs
 from .planning import Slot, make_plan, requests
 from .staging import Staging, pattern_of
 
-__all__ = ["bind"]
+__all__ = ["bind", "on_bound", "planned_requests"]
+
+#: Called with kernel, arguments, options, their views, that of `out`, the device, and the guards of
+#: the class (None: it serves these sizes only) of each call that was bound.
+on_bound: list[Callable[..., None]] = []
 
 
 def _staged(view: View) -> ArrayType:
@@ -49,6 +56,7 @@ class _Given:
     Attributes:
         views: of the arrays; None for a number.
         out_view: None without `out`.
+        out_views: of the caller's arrays for several outputs.
     """
 
     kernel: RegisteredKernel
@@ -56,6 +64,7 @@ class _Given:
     options: Mapping[str, Any]
     views: Sequence[View | None]
     out_view: View | None
+    out_views: Sequence[View] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +88,7 @@ class _Planned:
     updates: tuple[int, ...]
     complete: bool
     fills: tuple[bytes | None, ...]
+    cleared: tuple[bytes | None, ...]
     against: Sequence[tuple[int, bool]]
     pairs: Sequence[tuple[ArrayType, ArrayType]]
     spans: Mapping[int, tuple[int, int]]
@@ -104,18 +114,28 @@ def bind(
     kernel = libraries.find(kernel_name)
     spec = kernel.spec
     check_arguments(spec, args, options)
-    views = [None if _arrays.is_scalar(a) else _arrays.view_of(a) for a in args]
-    if out is not None and _arrays.is_scalar(out):
-        raise ArgumentError(f"{spec.name}: out is a number, not an array. Give an array.")
-    out_view = None if out is None else _arrays.view_of(out)
-    given = _Given(kernel, args, options, views, out_view)
-    place = place_of(spec, [*views, out_view], device)
+    views = [None if a is None or _arrays.is_scalar(a) else _arrays.view_of(a) for a in args]
+    several = out if type(out) is Outs else ()
+    for array in several or (out,):
+        if array is not None and _arrays.is_scalar(array):
+            raise ArgumentError(f"{spec.name}: out is a number, not an array. Give an array.")
+    out_view = None if several or out is None else _arrays.view_of(out)
+    given = _Given(kernel, args, options, views, out_view, tuple(map(_arrays.view_of, several)))
+    place = place_of(spec, [*views, out_view, *given.out_views], device)
     argument_types(spec, args, views)  # says what does not fit before a device is opened
     opened = registry.open_device(place)
     checks = [] if kernel.fixed else [plan_values.holds(spec.plan)]
-    tracer, planned = _traced(given, opened, layouts)
+    contiguous = None if layouts is None else [steps is None for steps in layouts.strides]
+    tracer, planned = _traced(given, opened.info, contiguous)
     if planned is None:
-        planned = _plan(given, opened)
+        planned = _plan(given, opened.info)
+    if is_apart() and len(planned.launches) > 1:
+        info = opened.info
+        wanted = [
+            (request, info.target, info.compile_options) for _, request, _ in planned.launches
+        ]
+        for _ in compile_together(wanted, len(wanted), opened):
+            pass  # what fails is told below
 
     launches: list[LoadedLaunch] = []
     numbers = []
@@ -148,8 +168,8 @@ def bind(
     )
     types = tuple(tuple((t.dtype, t.shape, t.strides) for t in pair) for pair in pairs)
     staging = _staging(
-        views, planned.stage, planned.stage_out, planned.updates, uses, planned.fills, out_view,
-        complete=planned.complete,
+        views, planned.stage, planned.stage_out, planned.updates, uses, planned.fills,
+        given=out is not None, complete=planned.complete,
     )  # fmt: skip
     call = BoundCall(
         name=spec.name,
@@ -158,12 +178,42 @@ def bind(
         views=views,
         out_view=out_view,
         staging=staging,
+        out_views=given.out_views,
         fills=planned.fills,
+        cleared=planned.cleared,
+        counts=spec.counts,
         updates=planned.updates,
         against=planned.against,
         checks=tuple(checks),
     )
-    return call, None if tracer is None else CallClass(call, form, tracer, results, types)
+    entry = None if tracer is None else CallClass(call, form, tracer, results, types)
+    for bound in on_bound:
+        bound(kernel, args, options, views, out_view, opened.info, entry and entry.guards)
+    return call, entry
+
+
+def planned_requests(
+    kernel: RegisteredKernel,
+    args: Sequence[Any],
+    options: Mapping[str, Any],
+    views: Sequence[View | None],
+    out_view: View | None,
+    info: DeviceInfo,
+) -> tuple[list[CompileRequest], Tracer]:
+    """The specializations that a call would load, without the call's arrays or its device, and the
+    guards of its class.
+
+    Raises:
+        ArgumentError: the arguments do not fit the kernel.
+    """
+    check_arguments(kernel.spec, args, options)
+    given = _Given(kernel, args, options, views, out_view)
+    contiguous = [v.type.contiguous for v in (*views, out_view) if v is not None]
+    tracer, planned = _traced(given, info, contiguous)
+    if planned is None:
+        tracer, planned = Tracer(), _plan(given, info)
+    assert tracer is not None
+    return [request for launch, request, _ in planned.launches if 0 not in launch.grid], tracer
 
 
 def _peeked(value: Any) -> Any:
@@ -171,42 +221,47 @@ def _peeked(value: Any) -> Any:
 
 
 def _traced(
-    given: _Given, device: Device, layouts: Layouts | None
+    given: _Given, info: DeviceInfo, contiguous: Sequence[bool] | None
 ) -> tuple[Tracer | None, _Planned | None]:
     """The plan of a class of calls; None where its integers have to be numbers."""
-    if layouts is None:
+    if contiguous is None:
         return None, None
     tracer = Tracer()
     names = [name.rstrip("?") for name in given.kernel.spec.inputs]
-    steps = iter(layouts.strides)
+    each = iter(contiguous)
 
     def lifted(view: View | None, name: str) -> View | None:
         if view is None:
             return None
-        return replace(view, type=lift(tracer, name, view.type, next(steps) is None))
+        return replace(view, type=lift(tracer, name, view.type, next(each)))
 
     views = [lifted(view, name) for view, name in zip(given.views, names, strict=False)]
     symbolic = replace(given, views=views, out_view=lifted(given.out_view, "out"))
     try:
-        return tracer, _plan(symbolic, device)
+        return tracer, _plan(symbolic, info)
     except Exception as error:  # a plan may do what only numbers can, or refuse the call
         if raised_by_handler(error) is not None:
             raise
         return None, None
 
 
-def _plan(given: _Given, device: Device) -> _Planned:
+def _plan(given: _Given, info: DeviceInfo) -> _Planned:
     """Check layouts and plan a call."""
     spec, views, out_view = given.kernel.spec, given.views, given.out_view
-    info = device.info
+    outs = [out_view] if out_view is not None else given.out_views
     types = argument_types(spec, given.args, views)
     # host data is used in place where the device can, else copied there and back
     arrays = [view for view in views if view is not None]
-    like = next((view for view in arrays if view.place), arrays[0] if arrays else out_view)
+    like = next((view for view in arrays if view.place), (*arrays, *outs, None)[0])
     stage = [v is not None and v.place is None and not info.host_memory for v in views]
     stage_out = not info.host_memory and (
-        out_view.place is None if out_view is not None else like is None or like.place is None
+        outs[0].place is None if outs else like is None or like.place is None
     )
+    if len({view.place for view in outs}) > 1:
+        raise ArgumentError(
+            f"{spec.name}: some arrays of out lie on the host, others on {info.name}. Give all of "
+            "them in one place."
+        )
     bound_types = tuple(
         _staged(view) if staged and view is not None else type_
         for view, staged, type_ in zip(views, stage, types, strict=True)
@@ -224,22 +279,24 @@ def _plan(given: _Given, device: Device) -> _Planned:
         view = views[index]
         assert view is not None
         check_written(spec, view, spec.inputs[index].rstrip("?"))
-    out_type = None
-    if out_view is not None:
-        check_written(spec, out_view, "out")
-        out_type = out_view.type
-        if stage_out:
-            out_type = replace(out_type, strides=contiguous_strides(out_type.shape))
+    out_types = []
+    for number, view in enumerate(outs):
+        check_written(spec, view, "out" if out_view is not None else f"out[{number}]")
+        packed = contiguous_strides(view.type.shape) if stage_out else view.type.strides
+        out_types.append(replace(view.type, strides=packed))
     plan = make_plan(
-        given.kernel, bound_types, given.options, out_type, info.target, info.compute_units
-    )
+        given.kernel, bound_types, given.options, None if out_view is None else out_types[0],
+        info.target, info.compute_units, outs=out_types if out_view is None else (),
+    )  # fmt: skip
     check_fp64(spec, plan, bound_types, info.name, info.fp64)
-    aligned_output = out_view is None or stage_out or out_view.address % 16 == 0
-    launches = requests(given.kernel, plan, bound_types, aligned_inputs, aligned_output)
+    aligned_outputs = [stage_out or view.address % 16 == 0 for view in outs]
+    launches = requests(given.kernel, plan, bound_types, aligned_inputs, aligned_outputs)
     skipped = any(0 in launch.grid for launch in plan.launches)
     complete = spec.complete and not skipped  # a grid without blocks writes nothing
     against, pairs = _overlapping(types, out_view, elementwise=spec.elementwise)
-    spans = {i: _byte_span(t) for i, t in enumerate(types) if isinstance(t, ArrayType)}
+    reached = [*types, *(view.type for view in given.out_views)]
+    spans = {i: _byte_span(t) for i, t in enumerate(reached) if isinstance(t, ArrayType)}
+    updates += tuple(range(len(types), len(reached)))
     return _Planned(
         plan=plan,
         types=bound_types,
@@ -248,7 +305,13 @@ def _plan(given: _Given, device: Device) -> _Planned:
         stage_out=stage_out,
         updates=updates,
         complete=complete,
-        fills=_fills(spec, plan, complete=complete, given=out_view is not None),
+        fills=_fills(spec, plan, complete=complete, given=bool(outs)),
+        cleared=tuple(
+            None if value is None else pattern_of(spec.name, number, value, type_)
+            for number, (value, type_) in enumerate(
+                zip(plan.cleared, plan.temporaries, strict=False)
+            )
+        ),
         against=against,
         pairs=pairs,
         spans=spans if updates else {},
@@ -307,8 +370,8 @@ def _staging(
     updates: Sequence[int],
     uses: Mapping[int, set[str]],
     fills: Sequence[bytes | None],
-    out: View | None,
     *,
+    given: bool,
     complete: bool,
 ) -> Staging | None:
     """Return what a call copies between host and device; None if it copies nothing."""
@@ -321,7 +384,7 @@ def _staging(
         perhaps = "p" in uses.get(index, ()) and view.writable and 0 not in view.type.strides
         if index in updates or perhaps:
             back.append(index)
-    out_in = stage_out and out is not None and not complete and fills[0] is None
+    out_in = stage_out and given and not complete and None in fills
     return Staging(tuple(stage), tuple(back), stage_out, out_in)
 
 
@@ -372,4 +435,4 @@ def _load(
         and isinstance(types[index], ScalarType)
         and types[index].dtype in NEAREST
     }
-    return LoadedLaunch(function, tuple(order), halves), tuple(values), tuple(scratch)
+    return LoadedLaunch(function, tuple(order), halves, request), tuple(values), tuple(scratch)

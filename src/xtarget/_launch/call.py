@@ -6,11 +6,22 @@ No disk, no Triton, no logging; what can be made once was made when the call was
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .._arrays import AdoptedKind, ChecksCalls, Kind, TracksWrites, View, adopt, kind_of, view_of
+from .._arrays import (
+    AdoptedKind,
+    Allocates,
+    ChecksCalls,
+    Kind,
+    LibraryMemory,
+    TracksWrites,
+    View,
+    adopt,
+    kind_of,
+    view_of,
+)
 from .._arrays.host import KIND as HOST
 from .._values import environment
 from .._values.errors import ArgumentError
@@ -18,6 +29,7 @@ from ..spec import ArrayType
 from ..targets.base import Buffer, Capturable, Device, Function, PreparedLaunch, Stream, Value
 from .interrupts import settle, unfinished
 from .lifetimes import keep_until_passed
+from .outs import Outs, check_may_count, counted
 from .overlap import Overlaps
 from .staging import Staging, fill, packed_bytes, read_back, write
 
@@ -35,6 +47,8 @@ class BoundLaunch:
         order: for each dynamic value, its place in the call's values; -1, -2... are scratch.
         scratch: sizes of the global memory that the entry wants from us, bytes.
         function, grid: what is launched, for who observes.
+        values: of its parameters, None where they are dynamic; None alone where `prepared` does
+            more than to launch them.
     """
 
     prepared: PreparedLaunch
@@ -42,6 +56,7 @@ class BoundLaunch:
     scratch: tuple[int, ...]
     function: Function | None = None
     grid: tuple[int, int, int] = (0, 0, 0)
+    values: Sequence[Value | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +104,10 @@ class BoundCall:
         views: Sequence[View | None],
         out_view: View | None,
         staging: Staging | None,
+        out_views: Sequence[View] = (),
         fills: tuple[bytes | None, ...] = (),
+        cleared: tuple[bytes | None, ...] = (),
+        counts: tuple[int | None, ...] = (),
         updates: tuple[int, ...] = (),
         against: Sequence[tuple[int, bool]] = (),
         checks: tuple[Callable[[], bool], ...] = (),
@@ -99,13 +117,19 @@ class BoundCall:
         Args:
             fills: by output, the pattern that it is filled with before the launches; None: it stays
                 as it is.
-            updates: arguments that are written in place.
+            out_views: the caller's arrays for several outputs.
+            cleared: by temporary, the same.
+            counts: by output, the one that says how many leading entries of it are the result.
+            updates: arguments that are written in place; after them, `out_views`.
             against: arrays that `out` must not overlap, and whether it may be the array itself.
         """
         self.checks = checks
         self._fills = fills if any(pattern is not None for pattern in fills) else ()
+        self._cleared = cleared
+        self._counts = counts if any(index is not None for index in counts) else ()
+        given = [*views, *out_views]
         self.name, self.device, self.staging = name, device, staging
-        asked = {view.kind for view in (*views, out_view) if view is not None}
+        asked = {view.kind for view in (*given, out_view) if view is not None}
         self.consents = tuple(kind.check_call for kind in asked if isinstance(kind, ChecksCalls))
         self.written: Callable[[Any], None] | None = None
         if out_view is not None and isinstance(out_view.kind, TracksWrites):
@@ -119,7 +143,7 @@ class BoundCall:
         first = [i for i in self._arrays if views[i].place is not None] or list(self._arrays)  # type: ignore[union-attr]
         self.like = first[0] if first else None
         self.kind: Kind = HOST if self.like is None else views[self.like].kind  # type: ignore[union-attr]
-        on_host = [v.place is None for v in (*views, out_view) if v is not None]
+        on_host = [v.place is None for v in (*given, out_view) if v is not None]
         in_place = device.info.host_memory and any(on_host)  # a host array may go at any time
         self.synchronous = in_place or all(v is None or v.place is None for v in views)
         self.current_stream: Callable[[], Stream | None] | None = None
@@ -127,19 +151,21 @@ class BoundCall:
         if len(asked) == 1 and self.like is not None:
             self.current_stream = self.kind.stream_source(device)
             self._tracks_streams = self.current_stream is None and self.kind.tracks_streams
+        lies = self.like is not None and self.like in self._on_device
+        self._allocates = self.kind if lies and isinstance(self.kind, Allocates) else None
         self._against = tuple(against)
         self._updated = tuple(
             (index, kind.written if isinstance(kind, TracksWrites) else None)
             for index in updates
-            for kind in [views[index].kind]  # type: ignore[union-attr]
+            for kind in [given[index].kind]  # type: ignore[union-attr]
         )
         takes = len(views) + 1
-        self._plain = (
+        self._alone = (
             len(sized.launches) == len(sized.outputs) == 1
             and not (sized.temporaries or sized.launches[0].scratch or staging)
             and not (self._fills or updates)
-            and sized.launches[0].order == tuple(range(takes))
         )
+        self._plain = self._alone and sized.launches[0].order == tuple(range(takes))
         self._size(sized)
 
     def _size(self, sized: Sized) -> None:
@@ -152,7 +178,9 @@ class BoundCall:
         self._updates = tuple(
             _Update(index, written, sized.spans) for index, written in self._updated
         )
-        self.direct: PreparedLaunch | None = sized.launches[0].prepared if self._plain else None
+        self.direct: PreparedLaunch | None = sized.launches[0].prepared if self._alone else None
+        if self._alone and not self._plain:  # numbers in another order, or arrays left out
+            self.direct = _picking(sized.launches[0])
 
     def copy(self) -> BoundCall:
         other = object.__new__(BoundCall)
@@ -163,6 +191,18 @@ class BoundCall:
         """The same call for other sizes and strides."""
         other = self.copy()
         other._size(sized)
+        return other
+
+    def launches_any(self, functions: Collection[int]) -> bool:
+        """Args:
+        functions: the `id` of each.
+        """
+        return any(id(launch.function) in functions for launch in self._launches)
+
+    def unloaded(self) -> BoundCall:
+        """The same call without its launches."""
+        other = self.copy()
+        other._launches, other.direct = (), None
         return other
 
     @property
@@ -225,14 +265,21 @@ class BoundCall:
             out: the caller's `out`, or None.
             stream: where to launch; None is where the caller's own work goes.
         """
+        given = args
+        if type(out) is Outs:
+            addresses: Any = values.pop()
+            values += addresses
+            given = (*args, *out)
         for update in self._updates:
-            update.prepare(self.name, args, values)
+            update.prepare(self.name, given, values)
         order = _Order(self, args, stream)
+        if self._counts and out is None:
+            check_may_count(self.name, order.launch)
         try:
             if self.staging is not None:
                 outputs = self._run_staged(args, values, out, order, self.staging)
             else:
-                outputs = [out] if out is not None else self._new_outputs(args)
+                outputs = self._outputs_of(out, args)
                 order.hold(args, outputs)
                 self._add_outputs(values, outputs, out, order)
                 self._fill(values[len(args) :], order.launch, new=out is None)
@@ -245,9 +292,18 @@ class BoundCall:
         finish = getattr(self.kind, "finish", None)  # kinds that can only take arrays in
         if out is None and finish is not None and self.like is not None:
             outputs = [finish(array, args[self.like]) for array in outputs]
+        if self._counts and out is None:
+            outputs = counted(outputs, self._counts, order.launch)
+        if type(out) is Outs:
+            return out
         if len(outputs) == 1:
             return outputs[0]
         return tuple(outputs) if outputs else None
+
+    def _outputs_of(self, out: Any, args: Sequence[Any]) -> list[Any]:
+        if out is None:
+            return self._new_outputs(args)
+        return list(out) if type(out) is Outs else [out]
 
     def hold(
         self, args: Sequence[Any], outputs: Sequence[Any], stream: Stream, *, explicit: bool
@@ -283,19 +339,32 @@ class BoundCall:
     # ------------------------------------------------------------------------------- launching
 
     def _launch(self, values: list[Value], stream: Stream) -> None:
-        buffers: list[Buffer] = []
+        buffers: list[Buffer | LibraryMemory] = []
         try:
             for temporary in self._temporaries:
-                buffers.append(self._alloc(temporary, stream))
+                buffers.append(self._memory(temporary.size * temporary.itemsize, stream))
                 values.append(buffers[-1].address)
+            for buffer, type_, pattern in zip(
+                buffers, self._temporaries, self._cleared, strict=False
+            ):
+                if pattern is not None and type_.size:
+                    nbytes = type_.size * type_.itemsize
+                    fill(self.device, buffer.address, nbytes, pattern, stream)
             for launch in self._launches:
-                scratch = [self.device.alloc(nbytes, stream) for nbytes in launch.scratch]
+                scratch = [self._memory(nbytes, stream) for nbytes in launch.scratch]
                 buffers += scratch
                 dynamic = [values[i] if i >= 0 else scratch[-1 - i].address for i in launch.order]
                 launch.prepared(dynamic, stream)
         finally:
             for buffer in buffers:
                 buffer.close()
+
+    def _memory(self, nbytes: int, stream: Stream) -> Buffer | LibraryMemory:
+        """Memory for a launch only: of the arrays' library, where that has some for this stream."""
+        found = None
+        if nbytes and self._allocates is not None:
+            found = self._allocates.memory(self.device, nbytes, stream)
+        return self.device.alloc(nbytes, stream) if found is None else found
 
     def _alloc(self, type_: ArrayType, stream: Stream) -> Buffer:
         return self.device.alloc(type_.size * type_.itemsize, stream)
@@ -313,7 +382,7 @@ class BoundCall:
                 buffers.append(self.device.alloc(packed_bytes(view), stream))
                 write(buffers[-1], view, stream)
                 values[index] = buffers[-1].address
-            outputs = [out] if out is not None else self._new_outputs(args)
+            outputs = self._outputs_of(out, args)
             order.hold(args, () if staging.output else outputs)
             results: list[Buffer] = []
             if not staging.output:
@@ -322,8 +391,9 @@ class BoundCall:
                 results = [self._alloc(type_, stream) for type_ in self.outputs]
                 del values[len(args) :]
                 values += [buffer.address for buffer in results]
-                if staging.out_in:
-                    write(results[0], view_of(out), stream)
+                for number, array in enumerate(outputs if staging.out_in else ()):
+                    if not self._fills or self._fills[number] is None:
+                        write(results[number], view_of(array), stream)
             self._fill(values[len(args) :], stream)
             self._launch(values, stream)
             for index, buffer in zip(staged, buffers, strict=True):
@@ -361,6 +431,16 @@ class BoundCall:
 
     def _new_outputs(self, args: Sequence[Any]) -> list[Any]:
         return [self.new_output(type_, args) for type_ in self.outputs]
+
+
+def _picking(launch: BoundLaunch) -> PreparedLaunch:
+    """A launch that takes all of a call's values, in the call's order."""
+    prepared, order = launch.prepared, launch.order
+
+    def picking(values: Sequence[Value], stream: Stream) -> None:
+        prepared([values[place] for place in order], stream)
+
+    return picking
 
 
 class _Update:

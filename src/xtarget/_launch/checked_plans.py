@@ -93,7 +93,9 @@ def _numbers(plan: Plan) -> Plan:
         )
         for launch in plan.launches
     )
-    return Plan(layouts(plan.outputs), launches, layouts(plan.temporaries), peeked(plan.init))
+    return Plan(
+        layouts(plan.outputs), launches, layouts(plan.temporaries), peeked(plan.init), plan.cleared
+    )
 
 
 def _settled(value: Any) -> Any:

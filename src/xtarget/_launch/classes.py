@@ -7,14 +7,16 @@ then the call is bound. Only sizes for which no entry's guards hold are planned 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+import copy
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from .._arrays import read_in_place
+from .._compile.functions import function
 from .._values.symbols import Program, SymInt, Tracer
-from .._values.types import LaunchConfig
+from .._values.types import CompileRequest, LaunchConfig
 from ..spec import ArrayType, contiguous_strides
 from ..targets.base import Function, GridLaunch, PreparesGrids, Stream, Value
 from .call import BoundCall, BoundLaunch, Sized
@@ -104,11 +106,19 @@ class LoadedLaunch:
     Attributes:
         order: for each dynamic value, its place in the call's values; -1, -2... are scratch.
         halves: by place in `order`, how a number is rounded to the half precision that it means.
+        function: None while it is not loaded.
+        request: what the function is loaded for.
     """
 
-    function: Function
+    function: Function | None
     order: tuple[int, ...]
     halves: Mapping[int, Callable[[Any], Any]]
+    request: CompileRequest
+
+    @property
+    def loaded(self) -> Function:
+        assert self.function is not None
+        return self.function
 
     def bound(
         self,
@@ -116,9 +126,10 @@ class LoadedLaunch:
         values: Sequence[Value | None],
         scratch: tuple[int, ...],
     ) -> BoundLaunch:
-        prepared = self.function.prepare(LaunchConfig(grid), values)
+        function = self.loaded
+        prepared = function.prepare(LaunchConfig(grid), values)
         if not self.halves:
-            return BoundLaunch(prepared, self.order, scratch, self.function, grid)
+            return BoundLaunch(prepared, self.order, scratch, function, grid, values)
         halves = self.halves
 
         def launch(given: Sequence[Value], stream: Stream) -> None:
@@ -127,7 +138,7 @@ class LoadedLaunch:
                 own[place] = nearest(own[place])
             prepared(own, stream)
 
-        return BoundLaunch(launch, self.order, scratch, self.function, grid)
+        return BoundLaunch(launch, self.order, scratch, function, grid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +204,7 @@ class _Passing:
     __slots__ = (
         "_call",
         "_dtype",
+        "_fixed",
         "_function",
         "_launch",
         "_leading",
@@ -202,12 +214,35 @@ class _Passing:
     )
 
     def __init__(
-        self, call: BoundCall, form: Form, launch: GridLaunch, places: list[int], program: Program
+        self,
+        call: BoundCall,
+        form: Form,
+        fixed: Sequence[Value | None],
+        launch: GridLaunch,
+        places: list[int],
+        program: Program,
     ) -> None:
         self._call, self._launch, self._dtype = call, launch, form.outputs[0]
-        self._order, self._function = form.launches[0].order, form.launches[0].function
+        self._order, self._function = form.launches[0].order, form.launches[0].loaded
+        self._fixed = fixed
         self._places, self._leading = places, places == list(range(len(places)))
         self.program = program
+
+    def again(self, function: Function) -> _Passing:
+        """The same with its function loaded again."""
+        assert isinstance(function, PreparesGrids)
+        other = object.__new__(_Passing)
+        other._call, other._dtype, other._order = self._call, self._dtype, self._order
+        other._places, other._leading, other.program = self._places, self._leading, self.program
+        other._fixed, other._function = self._fixed, function
+        other._launch = function.prepare_grids(self._fixed)
+        return other
+
+    def unloaded(self) -> _Passing:
+        """The same without its function, for `again` alone."""
+        other = copy.copy(self)
+        del other._function, other._launch
+        return other
 
     @classmethod
     def of(cls, call: BoundCall, form: Form, tracer: Tracer, numbers: Any) -> _Passing | None:
@@ -219,7 +254,7 @@ class _Passing:
         if not call.plain or form.spans:
             return None
         loaded = form.launches[0]
-        function = loaded.function
+        function = loaded.loaded
         if loaded.halves or not isinstance(function, PreparesGrids):
             return None
         if function.artifact.cooperative:
@@ -235,7 +270,7 @@ class _Passing:
                 sizes.append(value)
         fixed = [None if type(value) is SymInt else value for value in values]
         program = tracer.compile((outputs[0], grid, tuple(sizes), overlaps))
-        return cls(call, form, function.prepare_grids(fixed), places, program)
+        return cls(call, form, fixed, function.prepare_grids(fixed), places, program)
 
     def at(self, numbers: Any, types: Callable[[], Any]) -> BoundCall:
         """The call with what its program gave."""
@@ -270,14 +305,49 @@ class CallClass:
     """
 
     def __init__(self, call: BoundCall, form: Form, tracer: Tracer, numbers: Any, types: Any):
-        self.call, self.guards = call, tracer.guards()
+        self.call, self.guards = call.unloaded(), tracer.guards()
         self.served = 0
-        self._form = form
         self._program: Program = tracer.compile(numbers)
         self._types = types
         self._tracer: Tracer | None = tracer
         self._types_program: Program | None = None
-        self._passing = _Passing.of(call, form, tracer, numbers)
+        passing = _Passing.of(self.call, form, tracer, numbers)
+        #: What launches; None: it was unloaded, and `_cold` is what it takes to load it again.
+        self._loaded: tuple[Form, _Passing | None] | None = (form, passing)
+        self._cold = (form, passing)
+
+    def unload(self, functions: Collection[int]) -> None:
+        """Let go of functions, which the next call loads again.
+
+        Args:
+            functions: the `id` of each.
+        """
+        loaded = self._loaded
+        if loaded is None:
+            return
+        form, passing = loaded
+        if any(id(launch.function) in functions for launch in form.launches):
+            bare = tuple(replace(launch, function=None) for launch in form.launches)
+            self._cold = replace(form, launches=bare), passing and passing.unloaded()
+            self._loaded = None
+
+    def _load_again(self) -> tuple[Form, _Passing | None]:
+        """Raises XTargetError: the functions cannot be loaded."""
+        form, passing = self._cold
+        launches = tuple(
+            replace(launch, function=function(self.call.device, launch.request))
+            for launch in form.launches
+        )
+        form = replace(form, launches=launches)
+        if passing is not None:
+            passing = passing.again(launches[0].loaded)
+        self._loaded = loaded = form, passing
+        return loaded
+
+    @property
+    def tracer(self) -> Tracer | None:
+        """What knows which guards fail for other sizes."""
+        return self._tracer
 
     def at(self, sizes: tuple[int, ...], *, once: bool = False) -> BoundCall | None:
         """The call for other sizes; None: it is of another class.
@@ -285,7 +355,7 @@ class CallClass:
         Args:
             once: it is not going to come again soon.
         """
-        passing = self._passing
+        form, passing = self._loaded or self._load_again()
         if once and passing is not None:
             numbers = passing.program(sizes)
             if numbers is None:
@@ -296,7 +366,7 @@ class CallClass:
         if numbers is None:
             return None
         self.served += 1
-        return self.call.resized(sized(self._form, numbers, partial(self._types_at, sizes)))
+        return self.call.resized(sized(form, numbers, partial(self._types_at, sizes)))
 
     def _types_at(self, sizes: tuple[int, ...]) -> Any:
         program = self._types_program
@@ -322,6 +392,11 @@ class Classes:
                     return found
         return None
 
+    def tracers(self, layouts: Layouts | None) -> list[Tracer]:
+        """The guards of the class's entries."""
+        entries = [] if layouts is None else self._entries.get(layouts.key, [])
+        return [entry.tracer for entry in entries if entry.tracer is not None]
+
     def wanted(self, layouts: Layouts) -> bool:
         """Whether it is worth tracing a plan for these."""
         return layouts.key not in self._given_up
@@ -340,6 +415,11 @@ class Classes:
             entries = sorted(entries, key=lambda one: -one.served)[: _MOST_ENTRIES // 2]
         # who looks meanwhile has a list that does not change
         self._entries[layouts.key] = [entry, *entries]
+
+    def unload(self, functions: Collection[int]) -> None:
+        """Let go of functions (`CallClass.unload`)."""
+        for entry in self.entries():
+            entry.unload(functions)
 
     def drop(self, unwanted: Callable[[CallClass], bool]) -> None:
         """Forget entries."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..targets.base import Event, Stream
 
-__all__ = ["keep_until_passed"]
+__all__ = ["keep_until", "keep_until_passed"]
 
 #: Launches whose events cannot be asked are waited for beyond this many.
 _MOST = 256
@@ -21,7 +21,12 @@ _kept: deque[tuple[Event, list[Any]]] = deque()
 
 def keep_until_passed(stream: Stream, objects: list[Any]) -> None:
     """Keep objects until the work that the stream has by now is done; no stream of a capture."""
-    _kept.append((stream.record(), objects))
+    keep_until(stream.record(), objects)
+
+
+def keep_until(event: Event, objects: list[Any]) -> None:
+    """Keep objects until an event has passed."""
+    _kept.append((event, objects))
     while True:
         try:
             first = _kept.popleft()

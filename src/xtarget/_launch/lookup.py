@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from .._arrays import is_scalar, kind_of
@@ -14,6 +15,7 @@ from .._devices import registry
 from .._kernels import libraries
 from . import run as _run
 from .call import BoundCall
+from .outs import outs_of
 
 __all__ = ["Found", "adopted", "described", "find", "kind_if_array"]
 
@@ -64,8 +66,8 @@ def adopted(kernel: str, name: str, value: Any, *, written: bool) -> Any:
 
 
 def kind_if_array(value: Any) -> Any:
-    """The kind of an array; None for a number."""
-    return None if is_scalar(value) else kind_of(value)
+    """The kind of an array; None for a number, and for what was left out."""
+    return None if value is None or is_scalar(value) else kind_of(value)
 
 
 def described(value: Any) -> tuple[Any, Hashable]:
@@ -91,7 +93,11 @@ def find(
         adopted(kernel, name, value, written=name in spec.updates)
         for name, value in zip(names, args, strict=False)
     )
-    stands_out = None if out is None else adopted(kernel, "out", out, written=True)
+    stands_out = out
+    if isinstance(out, tuple | list | Mapping):
+        stands_out = outs_of(spec, out, partial(adopted, kernel, written=True))
+    elif out is not None:
+        stands_out = adopted(kernel, "out", out, written=True)
     values, parts = [], []
     for value in (*stands, *(() if out is None else (stands_out,))):
         address, part = described(value)

@@ -13,6 +13,7 @@ from .._values.types import Artifact, Target
 from ..spec import KernelSpec
 from . import run as _run
 from .prepared import Prepared
+from .tuning import Tuning, bench, tune
 
 __all__ = ["Kernel", "get"]
 
@@ -69,6 +70,48 @@ class Kernel(partial[Any]):
         """`xtarget.compile` of this kernel."""
         return _run.compile(self.name, *args, target=target, keep_stages=keep_stages, **options)
 
+    def tune(self, *args: Any, out: Any = None, device: Any = None, **options: Any) -> Tuning:
+        """Find the fastest of the kernel's configurations for a call, by launching each of them.
+
+        What is found holds for all calls of the same key on this target, also in later processes;
+        a call itself never tunes.
+
+        Args:
+            args, out, device, options: as for `xtarget.run`.
+
+        Returns:
+            what was measured; as text, a line for each configuration.
+
+        Raises:
+            ArgumentError: the kernel has no configurations, or one of them changes the result.
+            FrozenError: XTARGET_COMPILE forbids to compile.
+        """
+        return tune(self.name, args, out, device, options)
+
+    def bench(self, *args: Any, out: Any = None, device: Any = None, **options: Any) -> float:
+        """Seconds of a launch, the least of some measurements: of the device's time for arrays on a
+        device, else of the host's."""
+        return bench(self.name, args, out, device, options)
+
+    def show(self, stage: str, *args: Any, target: str | Target, **options: Any) -> str:
+        """The text of a compiler's stage, of all launches of a call.
+
+        Args:
+            stage: `ttir`, `ttgir`, `llir`, `ptx`, `amdgcn`, `spirv`...
+            args, target, options: as for `compile`.
+
+        Raises:
+            ArgumentError: there is no such stage; the message lists those there are.
+        """
+        made = self.compile(*args, target=target, keep_stages=True, **options)
+        known = {name for artifact in made for name in artifact.texts}
+        if stage not in known:
+            raise ArgumentError(
+                f"{self.name} has no stage {shortened(stage)} for {target}; there are "
+                f"{', '.join(sorted(known))}."
+            )
+        return "\n".join(artifact.texts[stage] for artifact in made)
+
     def __repr__(self) -> str:
         return f"<xtarget.Kernel {self.name}{self.__signature__}>"
 
@@ -107,12 +150,12 @@ def get(kernel: Any, /) -> Kernel:
         return made
     if isinstance(kernel, Kernel):
         return kernel
-    if not hasattr(kernel, "arg_names"):
-        return Kernel(kernel)  # says that it is no name
     names = libraries.names_of(kernel)
     if len(names) == 1:
         return get(names[0])
     function = getattr(kernel, "__name__", shortened(kernel))
+    if not names and not hasattr(kernel, "arg_names"):
+        return Kernel(kernel)  # says that it is no name
     if not names:
         raise ArgumentError(
             f"the function {function} is not registered. Put @xtarget.kernel(...) above "

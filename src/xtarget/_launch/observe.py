@@ -24,7 +24,17 @@ from . import run as _run
 from .call import BoundCall, BoundLaunch
 from .lookup import Found
 
-__all__ = ["CallRecord", "Observer", "Record", "add", "quietly", "remove", "settle_times"]
+__all__ = [
+    "CallRecord",
+    "Observer",
+    "Record",
+    "add",
+    "quietly",
+    "record_with",
+    "remove",
+    "settle_times",
+    "stop_recording",
+]
 
 #: Launches whose device times are looked for at once, and those that may be unknown.
 _BATCH, _MOST = 64, 4096
@@ -121,7 +131,12 @@ class Observer(Protocol):
         ...
 
 
+#: Records a call instead of launching it: the kernel, the call, and the stream or None.
+Recorder = Callable[[str, Found, Stream | None], Any]
+
 _observers: tuple[Observer, ...] = ()
+#: Threads that record their calls.
+_recording = 0
 _lock = Lock()
 _here = threading.local()
 
@@ -143,8 +158,26 @@ def remove(observer: Observer) -> None:
 def _set(observers: tuple[Observer, ...]) -> None:
     global _observers
     _observers = observers
-    _run.observed = _observed_run if observers else None
-    prepared.observe_with(_observed_launch if observers else None)
+    watching = bool(observers or _recording)
+    _run.observed = _observed_run if watching else None
+    prepared.observe_with(_observed_launch if watching else None)
+
+
+def record_with(recorder: Recorder) -> None:
+    """From now on, have the calls of this thread recorded instead of launched."""
+    global _recording
+    with _lock:
+        _recording += 1
+        _here.recorder = recorder
+        _set(_observers)
+
+
+def stop_recording() -> None:
+    global _recording
+    with _lock:
+        _recording -= 1
+        _here.recorder = None
+        _set(_observers)
 
 
 class quietly:
@@ -198,6 +231,9 @@ def _replay(
     kernel: str, found: Found, on: Stream | None, options: Mapping[str, Any], start: float
 ) -> Any:
     call, observers = found.call, _present()
+    recorder: Recorder | None = getattr(_here, "recorder", None)
+    if recorder is not None:
+        return recorder(kernel, found, on)
     if not observers:
         return call.run(found.args, list(found.values), found.out, on)
     text = _layouts(kernel, found, options)

@@ -47,6 +47,7 @@ from .checked_plans import checked
 __all__ = [
     "TYPICAL_COMPUTE_UNITS",
     "Slot",
+    "call_of",
     "compile_requests",
     "make_plan",
     "plan_of_layouts",
@@ -63,6 +64,30 @@ _MOST_TEXT = 700
 _MOST_BLOCKS = (2**31 - 1, 65_535, 65_535)
 
 
+def call_of(
+    kernel: RegisteredKernel,
+    types: Sequence[ArrayType | ScalarType],
+    options: Mapping[str, Any],
+    out: ArrayType | None,
+    target: Target,
+    compute_units: int,
+    *,
+    outs: Sequence[ArrayType] = (),
+) -> Call:
+    """A call as plans see it."""
+    return Call(
+        kernel=kernel.spec.name,
+        args=tuple(types),
+        options={**kernel.spec.options, **options},
+        out=out,
+        vendor=target.vendor,
+        compute_units=compute_units,
+        rules=_RULES,
+        arch=target.arch,
+        outs=tuple(outs),
+    )
+
+
 def make_plan(
     kernel: RegisteredKernel,
     types: Sequence[ArrayType | ScalarType],
@@ -70,19 +95,16 @@ def make_plan(
     out: ArrayType | None,
     target: Target,
     compute_units: int,
+    *,
+    outs: Sequence[ArrayType] = (),
 ) -> Plan:
-    """The plan of a call, from layouts alone."""
+    """The plan of a call, from layouts alone.
+
+    Args:
+        outs: of the caller's arrays for several results.
+    """
     spec = kernel.spec
-    call = Call(
-        kernel=spec.name,
-        args=tuple(types),
-        options={**spec.options, **options},
-        out=out,
-        vendor=target.vendor,
-        compute_units=compute_units,
-        rules=_RULES,
-        arch=target.arch,
-    )
+    call = call_of(kernel, types, options, out, target, compute_units, outs=outs)
     try:
         return checked(spec.name, spec.plan(call), len(types))
     except ArgumentError as error:
@@ -160,17 +182,17 @@ class _Layouts:
         plan: Plan,
         inputs: Sequence[ArrayType | ScalarType],
         aligned_inputs: Sequence[bool],
-        aligned_output: bool,
+        aligned_outputs: Sequence[bool],
     ) -> None:
         self.plan, self.inputs = plan, inputs
-        self.aligned_inputs, self.aligned_output = aligned_inputs, aligned_output
+        self.aligned_inputs, self.aligned_outputs = aligned_inputs, aligned_outputs
 
     def of(self, argument: Argument) -> tuple[ArrayType | ScalarType, bool]:
         if isinstance(argument, Input):
             return self.inputs[argument.index], self.aligned_inputs[argument.index]
         if isinstance(argument, Output):
-            aligned = self.aligned_output or argument.index > 0
-            return self.plan.outputs[argument.index], aligned
+            known = self.aligned_outputs[argument.index : argument.index + 1]
+            return self.plan.outputs[argument.index], all(known)
         assert isinstance(argument, Temporary)
         return self.plan.temporaries[argument.index], True
 
@@ -277,16 +299,19 @@ def requests(
     plan: Plan,
     types: Sequence[ArrayType | ScalarType],
     aligned_inputs: Sequence[bool],
-    aligned_output: bool = True,
+    aligned_outputs: Sequence[bool] = (),
 ) -> list[tuple[Launch, CompileRequest, dict[str, Slot]]]:
     """The specializations that a plan's launches need.
+
+    Args:
+        aligned_outputs: of the caller's arrays for the results; new ones are aligned.
 
     Raises:
         ArgumentError: a grid has more blocks than any device takes.
     """
     for launch in plan.launches:
         _check_grid(kernel.spec.name, launch.grid)
-    layouts = _Layouts(plan, types, aligned_inputs, aligned_output)
+    layouts = _Layouts(plan, types, aligned_inputs, aligned_outputs)
     names = [name.rstrip("?") for name in kernel.spec.inputs]
     updates = [names.index(name) for name in kernel.spec.updates if name in names]
     return [
@@ -310,7 +335,8 @@ def plan_of_layouts(
         if isinstance(arg, ArrayType):
             views.append(View(HOST, None, 0, arg, None))
         else:
-            views.append(None if _arrays.is_scalar(arg) else _arrays.view_of(arg))
+            known = arg is None or _arrays.is_scalar(arg)
+            views.append(None if known else _arrays.view_of(arg))
     types = argument_types(spec, args, views)
     plan = make_plan(kernel, types, options, None, target, TYPICAL_COMPUTE_UNITS)
     return plan, types, [view is not None and view.address % 16 == 0 for view in views]

@@ -17,10 +17,13 @@ from .._kernels import libraries
 from .._system.locks import Lock
 from .._values.errors import ArgumentError, DeviceLostError, shortened
 from ..targets.base import Capturable, Stream
-from . import lookup
+from . import lookup, native
+from . import run as _run
+from .arguments import placed
 from .interrupts import settle, unfinished
 from .lifetimes import keep_until_passed
 from .lookup import Found
+from .outs import Outs
 
 __all__ = ["Prepared"]
 
@@ -64,7 +67,16 @@ class _Held:
     written: Callable[[Any], None] | None
 
 
-class Prepared:
+class _InPython:
+    """What a prepared launch is without the compiled core."""
+
+    _launch: Callable[..., Any]
+
+    def __call__(self, *, stream: Any = None) -> Any:
+        return self._launch(stream=stream)
+
+
+class Prepared(_run.launcher or _InPython):  # type: ignore[misc]
     """A launch with its arrays: call it to launch.
 
     It keeps its arrays alive, and the code that it was prepared with: values that the kernel reads
@@ -90,8 +102,9 @@ class Prepared:
         self.kernel = kernel
         self._device, self._options = device, dict(options)
         self._lock = Lock()
-        found = lookup.find(kernel, args, out, device, options)
         spec = libraries.find(kernel).spec
+        args, self._options = placed(kernel, args, self._options)
+        found = lookup.find(kernel, args, out, device, self._options)
         self._names = [name.rstrip("?") for name in spec.inputs[: len(args)]]
         self._written = [name for name in self._names if name in spec.updates]
         self._given_out = out is not None
@@ -100,7 +113,18 @@ class Prepared:
         if out is None and len(found.call.outputs) == 1:
             found, result = self._with_result(found)
         found.check()
-        self._held = self._hold(found, result)
+        self._keep(self._hold(found, result))
+
+    def _keep(self, held: _Held) -> None:
+        """Launch with this from now on."""
+        self._held = held
+        if _run.launcher is not None:
+            found, offered = held.found, None
+            if self._stream is None and found.out is not None:
+                offered = native.described(found.call, given=True, written=held.written)
+            self._arm(
+                _run._native, globals(), offered, found.args, found.out, held.result, found.values
+            )
 
     def _with_result(self, found: Found) -> tuple[Found, Any]:
         """Make the array that each launch writes, in memory that earlier work is done with."""
@@ -122,12 +146,16 @@ class Prepared:
     def _hold(self, found: Found, result: Any) -> _Held:
         places = []
         arrays = [*zip(self._names, found.args, strict=True), ("out", found.out)]
-        for (name, array), address in zip(arrays, found.values, strict=False):
+        values = list(found.values)
+        if type(found.out) is Outs:
+            arrays[-1:] = [(f"out[{number}]", array) for number, array in enumerate(found.out)]
+            values[-1:] = found.values[-1]
+        for (name, array), address in zip(arrays, values, strict=False):
             kind = lookup.kind_if_array(array)
             if isinstance(kind, Movable):
                 places.append((kind.address_now(array), address, name))
         written = None
-        if found.out is not None:
+        if found.out is not None and type(found.out) is not Outs:
             kind = kind_of(found.out)
             written = kind.written if isinstance(kind, TracksWrites) else None
         return _Held(found, result, tuple(places), written)
@@ -140,7 +168,7 @@ class Prepared:
     def out(self) -> Any:
         return self._held.result
 
-    def __call__(self, *, stream: Any = None) -> Any:
+    def _launch(self, *, stream: Any = None) -> Any:
         """Launch.
 
         Args:
@@ -202,6 +230,17 @@ class Prepared:
         returned = found.call.run(found.args, list(found.values), found.out, on)
         return returned if found.out is None else held.result
 
+    def waits(self) -> tuple[Callable[[], None], Stream | None]:
+        """What waits for all launches, and the stream that they go to; None: launches are complete
+        when they return, or each array has a stream of its own."""
+        call = self._held.found.call
+        if call.synchronous:
+            return lambda: None, None
+        stream = self._stream
+        if stream is None and call.current_stream is not None:
+            stream = call.current_stream() or call.device.default_stream
+        return call.device.synchronize, stream
+
     def update(self, /, **changed: Any) -> Prepared:
         """Put other arrays, or other numbers, in the place of those that it has.
 
@@ -248,7 +287,7 @@ class Prepared:
                 found, args=tuple(args), out=out, values=tuple(values), parts=tuple(parts)
             )
             found.check()
-            self._held = self._hold(found, result)
+            self._keep(self._hold(found, result))
         return self
 
     def _index(self, name: str) -> int:
@@ -310,6 +349,8 @@ class Prepared:
 
 def _told(value: Any) -> str:
     """An argument for people: `float32 (4, 5) of NumPy`."""
+    if type(value) is Outs:
+        return f"({', '.join(map(_told, value))})"
     if lookup.kind_if_array(value) is None:
         return repr(value)
     view = view_of(value)

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
+from functools import partial
 from typing import Any, TypeVar, overload
 
+from .. import _core
 from .._arrays import Traced, adopt, is_scalar, kind_of
+from .._arrays.native import read_natively
 from .._compile import functions
+from .._compile.apart import apart
 from .._devices import choice, registry, streams
 from .._kernels import libraries
 from .._system.importing import check_imported
 from .._system.spans import span
-from .._values.errors import ArgumentError, shortened
+from .._values.errors import ArgumentError, FrozenError, shortened
 from .._values.types import Artifact, DeviceInfo, ProbeReport, Target
-from ..targets.base import Capturable, Device
-from . import binding, planning
+from ..targets.base import Capturable, Device, Function
+from . import binding, native, planning
+from .arguments import placed
 from .call import BoundCall, device_text
 from .classes import Classes, layouts_of
+from .frozen_calls import frozen_call
 from .interrupts import settle, unfinished
 from .lifetimes import keep_until_passed
+from .outs import Outs, describer, outs_of
 
 __all__ = ["compile", "default_device", "device", "devices", "probe", "run"]
 
@@ -69,7 +76,10 @@ def _describe_numpy_scalar(value: Any) -> tuple[Any, Any]:
 
 
 _describers[int] = _describe_int
-_describers[float] = _describers[bool] = _describe_plain
+_describers[float] = _describers[bool] = _describers[type(None)] = _describe_plain
+
+
+_describers[Outs] = describer(_describers)
 
 
 def _describe(value: Any) -> Any:
@@ -84,8 +94,10 @@ def _describe(value: Any) -> Any:
     array = adopt(value)
     kind = kind_of(array)
     if isinstance(kind, Traced):
-        kind.opaque(run)
+        kind.opaque(_run_in_python)
     _describers[type(array)] = kind.describe
+    if _native is not None:
+        read_natively(_native, array)
     return array
 
 
@@ -113,15 +125,39 @@ def _run_adopted(
 ) -> Any:
     """Run with what stands for the arguments; it lives until the launch is done with it."""
     spec = libraries.find(kernel).spec  # a wrong name is said before a wrong argument
-    adopted = [_describe(value) for value in args]
-    adopted_out = None if out is None else _describe(out)
+    adopted = [value if value is None else _describe(value) for value in args]
+    adopted_out = out
+    if isinstance(out, tuple | list | Mapping):
+        adopted_out = outs_of(spec, out, partial(_adopted_to_write, kernel))
+    elif out is not None:
+        adopted_out = _describe(out)
     for name, value, array in zip(spec.inputs, args, adopted, strict=False):
         if name.rstrip("?") in spec.updates:
             _check_lasting(kernel, name, value, array)
-    if out is not None:
+    if out is not None and type(adopted_out) is not Outs:
         _check_lasting(kernel, "out", out, adopted_out)
     result = run(kernel, *adopted, out=adopted_out, device=device, stream=stream, **options)
     return result if out is None else out
+
+
+def _run_apart(
+    kernel: str, args: tuple[Any, ...], out: Any, device: Any, stream: Any, options: dict[str, Any]
+) -> Any:
+    """Run with `compile=`."""
+    mode = options.pop("compile")
+    if mode != "async":
+        raise ArgumentError(
+            f'compile={shortened(mode)} is not known. compile="async" compiles in a process of its '
+            "own; leave it out to compile here."
+        )
+    with apart():
+        return run(kernel, *args, out=out, device=device, stream=stream, **options)
+
+
+def _adopted_to_write(kernel: str, name: str, value: Any) -> Any:
+    array = _describe(value)
+    _check_lasting(kernel, name, value, array)
+    return array
 
 
 @overload
@@ -162,7 +198,10 @@ def run(
             xtarget, or an integer handle. None is the stream that the caller's own work on the
             arrays goes to. While it is captured into a graph, give `out` as well, and have the
             arrays ready before: the launch waits for nothing outside of the graph.
-        options: the kernel's options (`axis=0`).
+        options: the kernel's options (`axis=0`). `compile="async"` is for every kernel: what has to
+            be compiled is compiled in child processes, all launches of the call at the same time,
+            and the call waits for these alone: neither for what other threads compile, nor for
+            another process that compiles the same. It returns what it always does.
 
     Returns:
         the result, an array of the first array argument's library on the same device (NumPy for
@@ -173,7 +212,11 @@ def run(
         UnknownKernelError, ArgumentError, NoDeviceError, CompileError, LoadError, LaunchError,
         OutOfMemoryError: see `xtarget.XTargetError`.
     """
+    if options and type(kernel) is str and kernel in libraries.by_name:
+        args, options = placed(kernel, args, options)
     if observed is not None:
+        if "compile" in options:
+            return _run_apart(kernel, args, out, device, stream, options)
         return observed(kernel, args, out, device, stream, options)
     if device is not None and type(device) is not str:
         device = registry.find_device(device)
@@ -195,6 +238,8 @@ def run(
         key.append(part)
         key.append("out")
     if options:
+        if "compile" in options:
+            return _run_apart(kernel, args, out, device, stream, options)
         key.append(_options_key(options))
     known = tuple(key)
     try:
@@ -240,6 +285,15 @@ def run(
         settle(entry)
         raise
     return result
+
+
+_run_in_python = run
+#: The compiled core; None: there is none.
+_native = _core.native()
+#: The base class of prepared launches in the core.
+launcher: Any = None if _native is None else _native.Launcher
+if _native is not None:
+    run, _in_core = native.install(_native, run, globals())
 
 
 def _options_key(options: dict[str, Any]) -> Hashable:
@@ -304,8 +358,12 @@ def _bound(
     registered = libraries.find(kernel)
     if layouts is not None and not _classes.wanted(layouts):
         layouts = None
-    with span("bind", kernel):
-        call, entry = binding.bind(kernel, args, out, device, options, layouts)
+    try:
+        with span("bind", kernel):
+            call, entry = binding.bind(kernel, args, out, device, options, layouts)
+    except FrozenError as error:
+        bound = _classes.tracers(layouts)
+        raise frozen_call(error, kernel, args, out, options, bound) from error
     _remember(key, call)
     if entry is not None and layouts is not None:
         _classes.add(layouts, entry)
@@ -329,6 +387,7 @@ def _remember(key: Hashable, call: BoundCall) -> BoundCall:
     if len(calls) >= _MOST_CALLS:
         for oldest in list(calls)[: _MOST_CALLS // 2]:
             calls.pop(oldest, None)
+        _forget_natively()
     calls[key] = call
     return call
 
@@ -339,9 +398,29 @@ def _forget(kernel: str) -> None:
         for key in [k for k in list(calls) if k[0] == kernel]:  # type: ignore[index]
             calls.pop(key, None)
     _classes.drop(lambda entry: entry.call.name == kernel)
+    _forget_natively()
+
+
+def _forget_natively() -> None:
+    """The core knows no call that is not known here."""
+    if _native is not None:
+        _native.forget()
 
 
 libraries.on_change.append(_forget)
+
+
+def _unload(gone: list[Function]) -> None:
+    """Let go of functions that are to be unloaded; who needs one again has it loaded again."""
+    numbers = {id(function) for function in gone}
+    for calls in (_calls, _checked):
+        for key in [k for k, call in list(calls.items()) if call.launches_any(numbers)]:
+            calls.pop(key, None)
+    _classes.unload(numbers)
+    _forget_natively()
+
+
+functions.on_forget.append(_unload)
 _kept: list[list[Any]] = []
 
 
@@ -351,6 +430,7 @@ def forget_calls() -> None:
         calls.clear()
     _seen.clear()
     _classes.drop(lambda entry: True)
+    _forget_natively()
 
 
 def _in_forked_child() -> None:
@@ -366,6 +446,7 @@ def _drop_calls(device: str) -> None:
         for key in [k for k, call in list(calls.items()) if call.device.info.name == device]:
             calls.pop(key, None)
     _classes.drop(lambda entry: entry.call.device.info.name == device)
+    _forget_natively()
 
 
 registry.on_lost.append(_drop_calls)
@@ -396,6 +477,7 @@ def compile(
     """
     goal = Target.parse(target)
     registered = libraries.find(kernel)
+    args, options = placed(kernel, args, options)
     requests = planning.compile_requests(registered, args, options, goal)
     return tuple(functions.artifact(r, goal, keep_stages=keep_stages) for r in requests)
 

@@ -15,9 +15,10 @@ from __future__ import annotations
 import atexit
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
-__all__ = ["around_fork", "at_exit", "in_forked_child"]
+__all__ = ["around_fork", "at_exit", "in_forked_child", "skip_finalizers"]
 
 #: False on systems without processes of that kind.
 _FORKS = hasattr(os, "register_at_fork")
@@ -38,3 +39,17 @@ def around_fork(before: Callable[[], object], after: Callable[[], object]) -> No
 def at_exit(action: Callable[..., object], *args: Any) -> None:
     """Call `action` when the program ends; not if the process is killed."""
     atexit.register(action, *args)
+
+
+def skip_finalizers() -> None:
+    """Have this process end right after Python has ended, without the finalizers of the C libraries
+    that are loaded by now: one of them would not return. The exit status stays, and what C's files
+    hold is written. For an action at exit; glibc only, elsewhere the finalizers run.
+    """
+    import ctypes
+
+    libc = ctypes.CDLL(None)
+    with suppress(AttributeError):
+        # the last one that is given runs first; the other gets the status
+        libc.on_exit(libc._exit, None)
+        libc.__cxa_atexit(libc.fflush, None, None)

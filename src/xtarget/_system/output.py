@@ -62,8 +62,8 @@ class _errors_about(contextlib.AbstractContextManager[None]):
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, OSError):
             raise XTargetError(
-                f"{self._path} cannot be written: {error.strerror or error}. Choose another path "
-                "with -o, or make room or the folder writable."
+                f"{self._path} cannot be written: {error.strerror or error}. Choose another "
+                "path, or make room or the folder writable."
             ) from error
 
 
@@ -87,7 +87,7 @@ def _place(path: Path) -> tuple[Path, int | None]:
         if is_kind(status.st_mode):
             raise XTargetError(
                 f"{path} cannot be written: it is {word}, and only a regular file is replaced. "
-                "Choose another path with -o."
+                "Choose another path."
             )
     # a descriptor (/proc/self/fd/3) of a file that has no name any more
     if not os.path.samestat(status, os.stat(target)):

@@ -43,6 +43,7 @@ __all__ = [
     "parse_bytes",
     "probe_seconds",
     "problems",
+    "record_file",
     "spirv_seconds",
     "spirv_untested",
     "trace_file",
@@ -192,6 +193,12 @@ def bundles() -> tuple[Path, ...]:
     return found
 
 
+def record_file() -> Path | None:
+    """`XTARGET_RECORD`: where the classes of calls that are used are noted."""
+    found: Path | None = _value("XTARGET_RECORD")
+    return found
+
+
 def trace_file() -> Path | None:
     """`XTARGET_TRACE`: where a trace of calls and kernels is written."""
     found: Path | None = _value("XTARGET_TRACE")
@@ -267,6 +274,12 @@ def build_memory() -> int | None:
     limit.
     """
     found: int | None = _value("XTARGET_BUILD_MEMORY")
+    return found
+
+
+def core() -> str | None:
+    """`XTARGET_CORE`: `python` or `c`."""
+    found: str | None = _value("XTARGET_CORE")
     return found
 
 

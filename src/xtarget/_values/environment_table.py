@@ -149,9 +149,9 @@ VARIABLES: Final[dict[str, Variable]] = {
         8 << 30,
     ),
     "XTARGET_MODULES": Variable(
-        "how many kernels stay loaded that no remembered call of `run` uses (4096); others "
-        "are unloaded, and loaded again when they are needed. A kernel that was launched in a"
-        " captured stream stays loaded",
+        "how many kernels stay loaded on a device (4096); beyond that, those that were bound "
+        "longest ago are unloaded, and loaded again when they are needed. Kernels of live graphs "
+        "and of prepared launches, and those that were launched in a captured stream, stay",
         parse.count(1),
         4096,
     ),
@@ -160,6 +160,16 @@ VARIABLES: Final[dict[str, Variable]] = {
         "from temporary arrays of CPU kernels (1G); the system may reclaim it; 0 keeps none",
         parse.nbytes(_LEAST_BYTES, zero=True, instead="0 keeps none."),
         1 << 30,
+    ),
+    "XTARGET_RECORD": Variable(
+        "a file that lists the classes of calls that programs use, for `xtarget warmup`: "
+        "`profile.json`",
+        parse.path,
+    ),
+    "XTARGET_CORE": Variable(
+        "`python` makes launches without the compiled core, `c` insists on it; not set: it is used "
+        "where it was built",
+        parse.choice("python", "c"),
     ),
     "XTARGET_TRACE": Variable(
         "a file for a Chrome trace of calls and kernels, which Perfetto opens: `trace.json`",

@@ -52,6 +52,12 @@ _COMPUTE: dict[str, Callable[..., int]] = {
     "neg": lambda a: -a,
     "bits": lambda a: a.bit_length(),
 }
+_COMPARE: dict[str, Callable[[int, int], bool]] = {
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    "==": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+}
 #: Powers of two that limits are followed through.
 _MOST_BITS = 128
 _EITHER_WAY = frozenset({"add", "mul", "and", "or", "xor"})
@@ -87,6 +93,13 @@ class _Range:
     @property
     def guarded(self) -> bool:
         return self.low != self.given or self.high is not None or bool(self.never)
+
+    def holds(self, value: int) -> bool:
+        return (
+            (self.low is None or value >= self.low)
+            and (self.high is None or value <= self.high)
+            and value not in self.never
+        )
 
     def narrow(self, low: int | None, high: int | None) -> None:
         if low is not None and (self.low is None or low > self.low):
@@ -390,6 +403,30 @@ class Tracer:
         return found + [
             f"{self._written(a)} {how} {self._written(b)}" for how, a, b in self._between
         ]
+
+    def failing(self, values: Sequence[int]) -> list[str]:
+        """The guards that do not hold for other values of the symbols.
+
+        Args:
+            values: in the order of the symbols.
+        """
+        known: dict[Operand, int] = dict(zip(self._shown, values, strict=True))
+        for name, (how, operands) in self._how.items():
+            given = [one if type(one) is int else known[one] for one in operands]
+            try:
+                known[name] = _COMPUTE[how](*given)
+            except (ZeroDivisionError, ValueError):  # a guard on the divisor or the shift fails
+                known[name] = 0
+        found = [
+            text
+            for name, limits in self._ranges.items()
+            if self._needed(name, limits) and not limits.holds(known[name])
+            for text in limits.text(self._written(name))
+        ]
+        for how, a, b in self._between:
+            if not _COMPARE[how](known[a], known[b]):
+                found.append(f"{self._written(a)} {how} {self._written(b)}")
+        return found
 
     def _written(self, name: str) -> str:
         made = self._how.get(name)

@@ -22,6 +22,7 @@ __all__ = [
     "DtypeConstant",
     "KernelSource",
     "LaunchConfig",
+    "MemoryUse",
     "Parameter",
     "ProbeReport",
     "Resources",
@@ -155,6 +156,8 @@ class KernelSource:
         holds: says whether the digest is still right, within nanoseconds. None: nothing is loaded,
             so nothing can have changed.
         places: files and lines of the functions, if they go into a binary.
+        library: the folder of the kernel's library and its source text there, by which another
+            process finds it; None for a function of a program.
     """
 
     name: str
@@ -166,6 +169,7 @@ class KernelSource:
     again: Callable[[], KernelSource] | None = field(default=None, compare=False, repr=False)
     holds: Callable[[], bool] | None = field(default=None, compare=False, repr=False)
     places: str = field(default="", compare=False, repr=False)
+    library: tuple[str, str] | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,6 +380,25 @@ class DeviceInfo:
         """Its number in the vendor's run time; an emulated device is the only one of its own."""
         number = self.name.partition(":")[2]
         return int(number) if number.isdigit() else 0
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryUse:
+    """Memory of a device, in bytes.
+
+    Attributes:
+        in_use: what was allocated and is not given back yet: arrays, temporaries, graphs.
+        peak: the most that this ever was.
+        cached: what nobody uses, kept for the next allocation.
+        modules: binaries that are loaded.
+        kernels: how many these are.
+    """
+
+    in_use: int
+    peak: int
+    cached: int
+    modules: int = 0
+    kernels: int = 0
 
 
 @dataclass(frozen=True, slots=True)

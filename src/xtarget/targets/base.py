@@ -7,9 +7,18 @@ Errors are those of `xtarget._values.errors`, made in the vendor's one `check()`
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
-from .._values.types import Artifact, CompileRequest, DeviceInfo, LaunchConfig, ProbeReport, Target
+from .._values.types import (
+    Artifact,
+    CompileRequest,
+    DeviceInfo,
+    LaunchConfig,
+    MemoryUse,
+    ProbeReport,
+    Target,
+)
 
 if TYPE_CHECKING:
     from .._values.vendor_traits import VendorTraits
@@ -19,24 +28,30 @@ __all__ = [
     "Capturable",
     "Compiler",
     "CompilesAtLoad",
+    "CountsMemory",
     "Device",
     "Driver",
     "Event",
     "Fills",
     "Function",
+    "Graph",
     "GridLaunch",
     "KnowsAbsence",
     "Locator",
+    "MakesGraphs",
     "Module",
     "NamesDevices",
+    "NativeLaunch",
     "Pollable",
     "PreparedLaunch",
     "PreparesGrids",
     "Reopenable",
     "Replaceable",
     "Settles",
+    "StartsNatively",
     "Stays",
     "Stream",
+    "TrimsMemory",
     "Value",
     "VendorPackage",
 ]
@@ -309,6 +324,24 @@ class CompilesAtLoad(Protocol):
 
 
 @runtime_checkable
+class CountsMemory(Protocol):
+    """A device that knows how much memory it has given."""
+
+    def memory_use(self) -> MemoryUse:
+        """Return what its buffers have, without waiting for work."""
+        ...
+
+
+@runtime_checkable
+class TrimsMemory(Protocol):
+    """A device that keeps memory for later allocations."""
+
+    def trim_memory(self) -> None:
+        """Give the system what is kept for later allocations and nobody uses."""
+        ...
+
+
+@runtime_checkable
 class Replaceable(Protocol):
     """A device that can be opened anew after a kernel has failed on it."""
 
@@ -356,6 +389,68 @@ class PreparesGrids(Protocol):
         Raises:
             OutOfResourcesError: as `prepare`.
         """
+        ...
+
+
+class Graph(Protocol):
+    """Launches that are started together, as often as wanted."""
+
+    def replay(self, stream: Stream) -> None:
+        """Start them on the stream, in the order in which they were recorded, after the work that
+        it has, and after earlier replays on other streams. Asynchronous; one thread at a time.
+        """
+        ...
+
+    def close(self) -> None:
+        """Give it back. Its replays have passed."""
+        ...
+
+
+@runtime_checkable
+class MakesGraphs(Protocol):
+    """A device that keeps launches to start them together."""
+
+    def graph(self, record: Callable[[Stream], None]) -> Graph:
+        """Make a graph of what `record(stream)` starts: prepared launches of this device, and
+        buffers' `fill`. Nothing of it runs now. `record` may be called more than once, also later,
+        and starts the same each time; it keeps alive what the launches need.
+
+        Raises:
+            LaunchError: the run time refuses to record it.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class NativeLaunch:
+    """A launch as the vendor's run time starts it, for the compiled core.
+
+    Attributes:
+        entry: address of a function as `cuLaunchKernel` and `hipModuleLaunchKernel` are.
+        function: what it starts.
+        current_context: address of a function as `cuCtxGetCurrent` is, which has to give `context`;
+            0: there is none.
+        block: threads in x, y, z.
+        module: its `raw` is None once it is closed.
+        code: its `stays` is True where launches on any stream need no word of the vendor's own.
+    """
+
+    entry: int
+    function: int
+    current_context: int
+    context: int
+    block: tuple[int, int, int]
+    shared_bytes: int
+    module: Any
+    code: Any
+
+
+@runtime_checkable
+class StartsNatively(Protocol):
+    """A function whose launches the compiled core can start."""
+
+    def native(self, config: LaunchConfig) -> NativeLaunch | None:
+        """The launch for a grid, once it was prepared; None where it takes more than that."""
         ...
 
 

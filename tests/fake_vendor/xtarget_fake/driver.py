@@ -124,6 +124,12 @@ class FakeDevice:
         self.live()
         return FakeBuffer(self, address, nbytes, None)
 
+    def graph(self, record: Any) -> FakeGraph:
+        self.live()
+        stream = FakeStream(FakeQueue(), self)
+        record(stream)
+        return FakeGraph(self, list(stream.handle.work))
+
     def synchronize(self) -> None:
         self.live()
         for queue in self._queues:
@@ -133,6 +139,31 @@ class FakeDevice:
         if not self._closed:
             self.synchronize()
             self._closed = True
+
+
+class FakeGraph:
+    """What was put into a queue that nobody works off."""
+
+    def __init__(self, device: FakeDevice, work: list[Any]) -> None:
+        self._device, self._work = device, work
+        self._closed = False
+        self._last: Any = None
+
+    def replay(self, stream: FakeStream) -> None:
+        self._device.live()
+        if self._closed:
+            raise DriverError("this graph of fake:0 is closed. Capture it again.")
+        assert stream.device is self._device, "replayed on a stream of another device"
+        if self._last is not None:
+            stream.wait(self._last)
+        for action in self._work:
+            stream.handle.put(action)
+        self._last = stream.record()
+
+    def close(self) -> None:
+        if self._last is not None and not self._closed:
+            assert self._last._time is not None, "a graph was closed before its replay was done"
+        self._closed = True
 
 
 class FakeBuffer:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from ..._values.errors import ArgumentError
 from ..base import Stream
 from .handles import Owned
+from .memory_count import MemoryCount
 
 __all__ = ["BufferBase"]
 
@@ -29,6 +30,21 @@ class BufferBase(Owned, ABC):
         super().__init__(address, where)
         self.nbytes = nbytes
         self._release = release
+
+    def count_in(self, count: MemoryCount) -> None:
+        """Count it until its memory is given back."""
+        release, nbytes = self._release, self.nbytes
+        if release is None:
+            return
+
+        def given_back() -> None:
+            try:
+                release()
+            finally:
+                count.remove(nbytes)
+
+        count.add(nbytes)
+        self._release = given_back
 
     @property
     def address(self) -> int:

@@ -6,12 +6,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from ..._values.types import DeviceInfo
+from ..._values.errors import OutOfMemoryError
+from ..._values.types import DeviceInfo, MemoryUse
+from .buffer import BufferBase
 from .handles import Opened, StreamBase
+from .memory_count import MemoryCount
 
 __all__ = ["DeviceBase"]
 
 StreamT = TypeVar("StreamT", bound=StreamBase)
+BufferT = TypeVar("BufferT", bound=BufferBase)
 
 
 class DeviceBase(Opened, ABC, Generic[StreamT]):
@@ -30,6 +34,7 @@ class DeviceBase(Opened, ABC, Generic[StreamT]):
     def __init__(self, raw: Any, info: DeviceInfo) -> None:
         super().__init__(raw, info.name)
         self.info = info
+        self._count = MemoryCount()
 
     @property
     def default_stream(self) -> StreamT:
@@ -42,6 +47,48 @@ class DeviceBase(Opened, ABC, Generic[StreamT]):
 
     def _end(self) -> None:
         """Give back what belongs to the device; buffers that are still open stay valid."""
+
+    def _cached(self) -> int:
+        """Bytes that are kept for later allocations."""
+        return 0
+
+    def _trim(self) -> None:
+        """Give them to the system."""
+
+    def memory_use(self) -> MemoryUse:
+        self.live()
+        return MemoryUse(self._count.in_use, self._count.peak, self._cached())
+
+    def trim_memory(self) -> None:
+        self.live()
+        self._trim()
+
+    def _may_wait(self) -> bool:
+        """No capture forbids it now."""
+        return True
+
+    def _counted(self, allocate: Callable[[], BufferT]) -> BufferT:
+        """Memory; where there is none left, once more after what is kept was given back.
+
+        Raises:
+            OutOfMemoryError: there is none; the message says what holds it.
+        """
+        try:
+            buffer = allocate()
+        except OutOfMemoryError:
+            if self._may_wait():
+                self._wait()  # memory comes back after work that uses it
+                self._trim()
+            try:
+                buffer = allocate()
+            except OutOfMemoryError as error:
+                raise OutOfMemoryError(
+                    f"{error} Arrays and graphs of xtarget have {self._count.in_use} bytes of "
+                    f"{self.info.memory_bytes} on {self.info.name}; xtarget.memory_stats() and the "
+                    "other libraries' figures say more."
+                ) from error
+        buffer.count_in(self._count)
+        return buffer
 
     def synchronize(self) -> None:
         self.live()

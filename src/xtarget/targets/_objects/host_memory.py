@@ -21,7 +21,7 @@ import numpy as np
 
 from ..._values import environment
 
-__all__ = ["SMALLEST", "allocate", "kept_bytes"]
+__all__ = ["SMALLEST", "allocate", "give_back", "kept_bytes"]
 
 #: Bytes from which keeping a block pays; below that, the C library keeps freed memory.
 SMALLEST: Final = 1 << 22
@@ -49,6 +49,11 @@ def _trim(most: int) -> None:
 def kept_bytes() -> int:
     """Bytes of blocks that no array uses."""
     return sum(map(len, list(_kept)))
+
+
+def give_back() -> None:
+    """Give the system all blocks that no array uses."""
+    _trim(0)
 
 
 def _advise(memory: mmap.mmap, name: str) -> None:

@@ -20,6 +20,7 @@ from .asserts import ASSERT_BYTES, ASSERT_MEMORY, Asserts
 from .buffer import BufferBase
 from .deferred_free import Retired
 from .device import DeviceBase
+from .graphs import ListedGraph
 from .handles import EventBase, Owned, StreamBase, own
 
 __all__ = ["Check", "QueueBuffer", "QueueDevice", "QueueEvent", "QueueStream"]
@@ -216,7 +217,11 @@ class QueueDevice(DeviceBase[QueueStream]):
                 f"{nbytes} bytes cannot be allocated on {self.where}: its run time gives at most "
                 f"{self._max_alloc} bytes at once. Use smaller arrays."
             )
-        return self._allocate(raw, nbytes)
+        return self._counted(lambda: self._allocate(raw, nbytes))
+
+    def graph(self, record: Callable[[Stream], None]) -> ListedGraph:
+        self.live()
+        return ListedGraph(record, self.where)
 
     def _asserts(self, artifact: Artifact) -> Asserts | None:
         """Return where the artifact's kernel reports failed assertions; None if it has none."""
@@ -234,6 +239,9 @@ class QueueDevice(DeviceBase[QueueStream]):
         """Return zeroed memory that both host and kernels see, kept as long as the view, and its
         address for kernels.
         """
+
+    def _trim(self) -> None:
+        self._retired.collect()
 
     @abstractmethod
     def _allocate(self, raw: Any, nbytes: int) -> QueueBuffer:

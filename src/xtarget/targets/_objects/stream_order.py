@@ -96,6 +96,13 @@ class OrderedDevice(DeviceBase[StreamT], Generic[StreamT, BufferT]):
         """At least one byte, in the order of the stream."""
 
     @abstractmethod
+    def capturing(self) -> bool:
+        """A stream is captured, as far as this device knows."""
+
+    def _may_wait(self) -> bool:
+        return not self.capturing()
+
+    @abstractmethod
     def borrow(self, address: int, nbytes: int) -> BufferT: ...
 
     def stream(self, handle: Any = None) -> StreamT:
@@ -113,4 +120,4 @@ class OrderedDevice(DeviceBase[StreamT], Generic[StreamT, BufferT]):
             return self.borrow(0, 0)
         if stream is not None:
             on = own(stream, type(on), self.where)
-        return self._allocate(nbytes, on)
+        return self._counted(lambda: self._allocate(nbytes, on))

@@ -363,7 +363,7 @@ class _Walk:
             return f"class {cls.__qualname__}"
         if is_tritons(cls.__module__) and not getattr(cls, "__triton_aggregate__", False):
             return f"class {cls.__module__}.{cls.__qualname__}"
-        if root in ("numpy", "ml_dtypes"):
+        if root in ("numpy", "ml_dtypes") or cls.__module__ == "xtarget._values.authoring":
             return f"class {cls.__module__}.{cls.__qualname__}"
         return self._later(cls, "class")
 

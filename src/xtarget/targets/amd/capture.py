@@ -26,10 +26,11 @@ class Captures:
 
     Args:
         hip: the binding.
+        hung: the device does not answer: a release, which may wait for it, waits here too.
     """
 
-    def __init__(self, hip: Any) -> None:
-        self._hip = hip
+    def __init__(self, hip: Any, hung: Callable[[], bool]) -> None:
+        self._hip, self._hung = hip, hung
         self._streams: weakref.WeakSet[HipStream] = weakref.WeakSet()
         self._kept: deque[Callable[[], None]] = deque()
 
@@ -69,14 +70,18 @@ class Captures:
             null_stream: it disturbs captures that the null stream has to do with, and no others.
         """
         self.give_back()
-        if self._kept or (self.on_null_stream() if null_stream else self.anywhere()):
+        if (
+            self._kept
+            or self._hung()
+            or (self.on_null_stream() if null_stream else self.anywhere())
+        ):
             self._kept.append(action)
         else:
             action()
 
     def give_back(self) -> None:
         """Run the actions that were kept, if that is possible now."""
-        if not self._kept or self.anywhere():
+        if not self._kept or self._hung() or self.anywhere():
             return
         while self._kept:
             try:

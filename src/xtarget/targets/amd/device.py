@@ -5,12 +5,13 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from ..._values.errors import LoadError
+from ..._values.errors import DeviceLostError, LoadError
 from ..._values.types import Artifact, DeviceInfo
 from .._objects.stream_order import OrderedDevice
 from . import library
 from .capture import Captures
-from .memory import HipBuffer, allocate
+from .graphs import record_graph
+from .memory import FilledBuffer, HipBuffer, allocate
 from .module import HipModule, load
 from .patience import until_done
 from .pool import Pool
@@ -18,11 +19,13 @@ from .status import call
 from .stream import HipStream
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    from ..base import Graph, Stream
 
 __all__ = ["HipDevice"]
 
-_HIP_STREAM_DEFAULT = 0
+_HIP_STREAM_DEFAULT, _NON_BLOCKING = 0, 1
 
 
 class HipDevice(OrderedDevice[HipStream, HipBuffer]):
@@ -61,13 +64,43 @@ class HipDevice(OrderedDevice[HipStream, HipBuffer]):
         self.grid_limits = grid_limits
         self.features = features
         self.alone = count == 1
-        self.captures = Captures(hip)
+        self.captures = Captures(hip, lambda: self._hung is not None)
         self._default = HipStream(self, 0, owned=False, is_default=True)
         attribute = hip.hipDeviceAttribute_t.hipDeviceAttributeMemoryPoolsSupported
         doing = f"asking {info.name} for memory pools"
         self.pooled = bool(call(hip, "hipDeviceGetAttribute", attribute, self.ordinal, doing=doing))
         self.pool: Pool | None = None
         self.asks = False
+        self._hung: tuple[Callable[[], bool], str] | None = None
+
+    def lose(self, done: Callable[[], bool], why: str) -> None:
+        """Have every use say that the device does not answer, until `done` says that it does."""
+        self._hung = done, why
+        self.raw = None  # which a launch looks at
+
+    def check_answers(self) -> None:
+        """Raises:
+        DeviceLostError: it did not when it was last waited for, and does not now.
+        """
+        hung = self._hung
+        if hung is None:
+            return
+        done, why = hung
+        if not done():
+            raise DeviceLostError(f"{self.where} still does not answer: {why}")
+        self.raw, self._hung = self.hip, None  # it was slow
+
+    def live(self) -> Any:
+        self.check_answers()
+        return super().live()
+
+    def close(self) -> None:
+        if self._hung is not None:
+            self.raw = self.hip  # it is open still, and its wait says that it is lost
+        try:
+            super().close()
+        finally:
+            self._hung = None
 
     def entered(self) -> AbstractContextManager[None]:
         return nullcontext() if self.alone else self._switched()
@@ -94,6 +127,19 @@ class HipDevice(OrderedDevice[HipStream, HipBuffer]):
             )
         return load(self, artifact)
 
+    def graph(self, record: Callable[[Stream], None]) -> Graph:
+        self.live()
+        doing = f"making a stream on {self.where}"
+        with self.current():
+            made = call(self.hip, "hipStreamCreateWithFlags", _NON_BLOCKING, doing=doing)
+        stream = HipStream(self, int(made), owned=True, recording=True)
+        self.captures.watch(stream)  # what would disturb the capture waits for its end
+        try:
+            return record_graph(self, self.hip, stream, record)
+        finally:
+            stream.end()
+            self.captures.give_back()
+
     def stream(self, handle: Any = None) -> HipStream:
         if handle is not None:
             library.check_alone(self.where)
@@ -117,7 +163,20 @@ class HipDevice(OrderedDevice[HipStream, HipBuffer]):
 
     def borrow(self, address: int, nbytes: int) -> HipBuffer:
         self.live()
-        return HipBuffer(self, address, nbytes)
+        return (FilledBuffer if self.asks else HipBuffer)(self, address, nbytes)
+
+    def capturing(self) -> bool:
+        return self.captures.anywhere()
+
+    def _cached(self) -> int:
+        with self.current():
+            return 0 if self.pool is None else self.pool.kept_bytes()
+
+    def _trim(self) -> None:
+        self.captures.give_back()
+        if self.pool is not None:
+            with self.current():
+                self.pool.trim()
 
     def _wait(self) -> None:
         # closing leaves HIP's primary context as it is: other libraries use it too
@@ -129,6 +188,6 @@ class HipDevice(OrderedDevice[HipStream, HipBuffer]):
 
     def _end(self) -> None:
         super()._end()
-        if self.pool is not None:
+        if self.pool is not None and self._hung is None:
             with self.entered():
                 self.pool.trim()

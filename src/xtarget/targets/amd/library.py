@@ -20,7 +20,16 @@ from typing import Any
 from ..._values.errors import DriverError, NoDeviceError
 from .._host.library_files import find_library_file
 
-__all__ = ["NAME", "candidates", "check_alone", "find", "loaded", "settle", "too_old"]
+__all__ = [
+    "NAME",
+    "candidates",
+    "check_alone",
+    "find",
+    "loaded",
+    "plain_functions",
+    "settle",
+    "too_old",
+]
 
 NAME = "libamdhip64.so"
 #: HIP's major versions that can be used, the newest first. Distributions have the library under
@@ -107,6 +116,14 @@ def settle(hip: Any) -> None:
             "ROCm version), or remove it."
         ) from error
     _settled = path, (library, _lead(hip, path))
+
+
+def plain_functions() -> Any:
+    """The functions of the library in use, without a binding; None where it is not known."""
+    if _settled is not None:
+        return _settled[1][0]
+    files = loaded()
+    return ctypes.CDLL(str(files[0])) if files else None
 
 
 def _lead(hip: Any, path: Path) -> Any:

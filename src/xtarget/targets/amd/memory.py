@@ -9,7 +9,7 @@ from ..._values.errors import OutOfMemoryError
 from .. import base
 from .._objects.handles import own
 from .._objects.stream_order import OrderedBuffer
-from .patience import until_done
+from .patience import apart, until_done
 from .pool import LARGE
 from .status import call
 from .stream import HipStream
@@ -17,7 +17,7 @@ from .stream import HipStream
 if TYPE_CHECKING:
     from .device import HipDevice
 
-__all__ = ["HipBuffer", "allocate"]
+__all__ = ["FilledBuffer", "HipBuffer", "allocate"]
 
 
 def allocate(device: HipDevice, nbytes: int, stream: HipStream) -> HipBuffer:
@@ -90,6 +90,34 @@ class HipBuffer(OrderedBuffer["HipDevice"]):
         """
         device, doing = self._device, f"copying {args[2]} bytes {way} {self.where}"
         handle = own(stream, HipStream, self.where).handle
+
+        def copy() -> None:
+            with device.current():
+                call(device.hip, "hipMemcpyWithStream", *args, handle, doing=doing)
+
         with device.current():
             until_done(device, "hipStreamQuery", handle, doing)
-            call(device.hip, "hipMemcpyWithStream", *args, handle, doing=doing)
+        apart(device, copy, doing)
+
+
+class FilledBuffer(HipBuffer):
+    """Memory that HIP sets by itself; the emulator's library has no call for that."""
+
+    __slots__ = ()
+
+    def fill(self, pattern: bytes, stream: base.Stream) -> None:
+        device, doing = self._device, f"filling {self.nbytes} bytes of {self.where}"
+        handle, address = own(stream, HipStream, self.where).handle, self.address
+        if not self.nbytes:
+            return
+        while len(pattern) > 1 and pattern[: len(pattern) // 2] * 2 == pattern:
+            pattern = pattern[: len(pattern) // 2]
+        if len(pattern) == 8:  # HIP sets at most four bytes at once
+            self.write(memoryview(pattern * (self.nbytes // 8)), stream)
+            return
+        name = f"hipMemsetD{8 * len(pattern)}Async"
+        value, count = int.from_bytes(pattern, "little"), self.nbytes // len(pattern)
+        if len(pattern) == 4 and value >= 1 << 31:
+            value -= 1 << 32  # an int of C
+        with device.current():
+            call(device.hip, name, address, value, count, handle, doing=doing)

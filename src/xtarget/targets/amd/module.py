@@ -233,7 +233,8 @@ class HipFunction(FunctionBase):
                 pack_into(storage, 0, *head, *words)
             except (struct.error, TypeError, ValueError) as error:
                 raise self._unfit(words, error) from error
-            if on and not image.stays:  # the null stream, 0, cannot be captured
+            # the null stream, 0, cannot be captured, and graphs of ours keep their code
+            if on and not (image.stays or stream.recording):
                 image.launching(stream)
             try:
                 if alone:

@@ -52,14 +52,18 @@ class Pool:
     def fits(self, nbytes: int) -> bool:
         """False if there seems to be no room for a large allocation: what the pool kept was given
         back then, and hipMalloc should be asked."""
-        attributes = self._hip.hipMemPoolAttr
-        kept = self._get(attributes.hipMemPoolAttrReservedMemCurrent)
-        kept -= self._get(attributes.hipMemPoolAttrUsedMemCurrent)
+        kept = self.kept_bytes()
         free, _ = call(self._hip, "hipMemGetInfo", doing=f"asking {self._where} for free memory")
         if nbytes <= free + kept:
             return True
         self.trim()
         return False
+
+    def kept_bytes(self) -> int:
+        """Bytes that it keeps and nobody uses."""
+        attributes = self._hip.hipMemPoolAttr
+        reserved = self._get(attributes.hipMemPoolAttrReservedMemCurrent)
+        return reserved - self._get(attributes.hipMemPoolAttrUsedMemCurrent)
 
     def trim(self) -> None:
         """Give the memory back that it keeps and nobody uses."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -13,14 +13,19 @@ from cuda.bindings import driver
 
 from ..._values.types import Artifact, DeviceInfo
 from .._objects.stream_order import OrderedDevice
-from .code import CudaCode, Leaving
+from ..base import Stream
+from .code import CudaCode, Leaving, relaxed
 from .cubin import check_cubin
-from .memory import CudaBuffer, allocate, pool_of, trim
+from .graphs import CudaGraph, record_graph
+from .memory import CudaBuffer, allocate, kept_bytes, pool_of, trim
 from .module import CudaModule
 from .status import check, checked
 from .stream import CudaStream
 
 __all__ = ["CudaDevice"]
+
+#: Artifacts that are remembered as right.
+_MOST_CHECKED = 4096
 
 
 class CudaDevice(OrderedDevice[CudaStream, CudaBuffer]):
@@ -35,6 +40,8 @@ class CudaDevice(OrderedDevice[CudaStream, CudaBuffer]):
         self.leaving = Leaving(self)
         self._streams: weakref.WeakSet[CudaStream] = weakref.WeakSet()
         self._threads = threading.local()
+        #: Artifacts, by `id`, and their entries.
+        self._checked: dict[int, tuple[Artifact, tuple[str, ...]]] = {}
         what = f"opening {info.name} ({info.product})"
         before = check(driver.cuCtxGetCurrent(), what)
         try:
@@ -67,6 +74,11 @@ class CudaDevice(OrderedDevice[CudaStream, CudaBuffer]):
                 check(driver.cuCtxSetCurrent(before), "restoring the current context")
 
     @property
+    def context(self) -> int:
+        """The handle of the device's context."""
+        return int(self._context)
+
+    @property
     def always_current(self) -> bool:
         """No switching is needed in this thread: the only device, entered before."""
         return self._alone and getattr(self._threads, "ready", False)
@@ -74,16 +86,35 @@ class CudaDevice(OrderedDevice[CudaStream, CudaBuffer]):
     def load(self, artifact: Artifact, native: bytes | None = None) -> CudaModule:
         self.live()
         self.leaving.collect()
-        entries = check_cubin(artifact, self.info)
+        entries = self._entries(artifact)
         if artifact.format == "ptx":  # the driver compiles it
             from .._triton.frozen import check_machine_code
 
             check_machine_code(artifact.entry, self.info.name, "PTX")
         read = core.ObjectCode.from_ptx if artifact.format == "ptx" else core.ObjectCode.from_cubin
-        with self.current(), checked(f"loading {artifact.entry} on {self.where}"):
+        what = f"loading {artifact.entry} on {self.where}"
+        # while a stream is captured too: torch captures in the mode that forbids it otherwise
+        with self.current(), relaxed(what), checked(what):
             code = read(artifact.binary)
         held = CudaCode(self, code, f"{artifact.entry} on {self.where}")
         return CudaModule(self, artifact, held, entries)
+
+    def _entries(self, artifact: Artifact) -> tuple[str, ...]:
+        """The entries of an artifact that was checked; one that is loaded again is, by now."""
+        known = self._checked.get(id(artifact))
+        if known is not None and known[0] is artifact:
+            return known[1]
+        entries = check_cubin(artifact, self.info)
+        if len(self._checked) >= _MOST_CHECKED:
+            self._checked.clear()
+        self._checked[id(artifact)] = artifact, entries
+        return entries
+
+    def graph(self, record: Callable[[Stream], None]) -> CudaGraph:
+        raw = self.live()
+        with self.current(), checked(f"making a stream on {self.where}"):
+            stream = CudaStream(self, raw.create_stream(), owned=True, recording=True)
+        return record_graph(self, stream, record)
 
     def capturing(self) -> bool:
         """A stream is captured, as far as this device knows: one of its own, or one that waits for
@@ -113,6 +144,13 @@ class CudaDevice(OrderedDevice[CudaStream, CudaBuffer]):
     def borrow(self, address: int, nbytes: int) -> CudaBuffer:
         self.live()
         return CudaBuffer(self, address, nbytes)
+
+    def _cached(self) -> int:
+        return kept_bytes(self._pool, self.info)
+
+    def _trim(self) -> None:
+        self.leaving.collect()
+        trim(self._pool, self.info)
 
     def _wait(self) -> None:
         leaving = self.leaving.take()

@@ -18,7 +18,7 @@ from .stream import CudaStream
 if TYPE_CHECKING:
     from .device import CudaDevice
 
-__all__ = ["CudaBuffer", "allocate", "pool_of", "trim"]
+__all__ = ["CudaBuffer", "allocate", "kept_bytes", "pool_of", "trim"]
 
 #: Bytes that the pool keeps for the next allocation when all work is done.
 _POOL_KEEPS = 256 << 20
@@ -118,6 +118,20 @@ def _new_pool(info: DeviceInfo) -> Any:
     threshold = driver.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
     check(driver.cuMemPoolSetAttribute(pool, threshold, driver.cuuint64_t(_POOL_KEEPS)), what)
     return pool
+
+
+def kept_bytes(pool: Any, info: DeviceInfo) -> int:
+    """Bytes that the pool keeps and nobody uses."""
+    what = f"asking the memory pool of {info.name} what it has"
+    attribute = driver.CUmemPool_attribute
+    reserved, used = (
+        int(check(driver.cuMemPoolGetAttribute(pool, one), what))
+        for one in (
+            attribute.CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT,
+            attribute.CU_MEMPOOL_ATTR_USED_MEM_CURRENT,
+        )
+    )
+    return reserved - used
 
 
 def trim(pool: Any, info: DeviceInfo) -> None:

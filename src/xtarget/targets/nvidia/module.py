@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import cuda.core as core
@@ -12,8 +13,8 @@ from ..._values.types import Artifact, LaunchConfig
 from .._objects.launch_limits import check_block, check_grid
 from .._objects.module import FunctionBase, ModuleBase, refuse
 from .._objects.scalars import ctypes_maker
-from ..base import GridLaunch, PreparedLaunch, Value
-from .code import CudaCode
+from ..base import GridLaunch, NativeLaunch, PreparedLaunch, Value
+from .code import CudaCode, relaxed
 from .status import check, checked
 
 if TYPE_CHECKING:
@@ -38,7 +39,8 @@ class CudaModule(ModuleBase):
 
     def function(self, name: str | None = None) -> CudaFunction:
         code = self.described(name)
-        with self.device.current(), checked(f"loading {self.where}"):
+        what = f"loading {self.where}"
+        with self.device.current(), relaxed(what), checked(what):
             return CudaFunction(self, code, code.live().get_kernel(self.artifact.entry))
 
 
@@ -95,6 +97,28 @@ class CudaFunction(FunctionBase):
 
         return launch
 
+    def native(self, config: LaunchConfig) -> NativeLaunch | None:
+        artifact = self.artifact
+        entries = launch_entries()
+        if entries is None or artifact.cluster > 1 or artifact.cooperative:
+            return None
+        handle = driver.CUkernel(int(self._kernel.handle))
+        with self._device.current():
+            function = check(
+                driver.cuKernelGetFunction(handle), f"reading the entry of {self._module.where}"
+            )
+        launch, current_context = entries
+        return NativeLaunch(
+            entry=launch,
+            function=int(function),
+            current_context=current_context,
+            context=self._device.context,
+            block=artifact.block,
+            shared_bytes=artifact.shared_bytes,
+            module=self._module,
+            code=self.code,
+        )
+
     def _settings(self) -> dict[str, Any]:
         """What of cuda.core's configuration does not depend on the grid."""
         artifact = self.artifact
@@ -104,6 +128,20 @@ class CudaFunction(FunctionBase):
         if artifact.cooperative:
             settings["is_cooperative"] = True
         return settings
+
+
+@cache
+def launch_entries() -> tuple[int, int] | None:
+    """The driver's own `cuLaunchKernel` and `cuCtxGetCurrent`; None: it does not tell them."""
+    version = int(check(driver.cuDriverGetVersion(), "reading the driver's version"))
+    flags = driver.CUdriverProcAddress_flags.CU_GET_PROC_ADDRESS_DEFAULT
+    found = []
+    for name in (b"cuLaunchKernel", b"cuCtxGetCurrent"):
+        status, address, *_ = driver.cuGetProcAddress(name, version, flags)
+        if int(status) or not address:
+            return None
+        found.append(int(address))
+    return found[0], found[1]
 
 
 def _argument(type_: str) -> Any:
@@ -148,7 +186,8 @@ def _prepared(
             for position, kind in convert:
                 given[dynamic[position]] = kind(values[position])
         with device.current(), checked(what):
-            if on is not legacy and not code.stays:  # that stream cannot be captured
+            # the default stream cannot be captured, and graphs of ours keep their code
+            if on is not legacy and not (code.stays or stream.recording):
                 code.launching(stream)
                 launch_watched(on, given, stream, config)
             else:

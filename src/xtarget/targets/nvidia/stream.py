@@ -56,9 +56,10 @@ class CudaStream(StreamBase):
     Args:
         owned: ours to destroy.
         keep: the caller's object behind a borrowed stream, which has to live as long.
+        recording: it is captured into a graph of ours, which keeps its code loaded itself.
     """
 
-    __slots__ = ("__weakref__", "_device", "_keep", "_number", "_owned")
+    __slots__ = ("__weakref__", "_device", "_keep", "_number", "_owned", "recording")
 
     def __init__(
         self,
@@ -68,8 +69,10 @@ class CudaStream(StreamBase):
         owned: bool,
         keep: Any = None,
         is_default: bool = False,
+        recording: bool = False,
     ) -> None:
         super().__init__(stream, device.info.name, is_default=is_default)
+        self.recording = recording
         self._device, self._owned, self._keep = device, owned, keep
         self._number = int(stream.handle)
 

@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""Write docs/operators.md, the list of operators, and the README's number of them from the table;
+`--check` only compares the page."""
+
+from __future__ import annotations
+
+import csv
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "operators.md"
+NAMES = ROOT / "tests" / "kernels" / "operator_names.tsv"
+
+sys.path.insert(0, str(ROOT / "src"))
+
+import xtarget  # noqa: E402
+from xtarget._cli.listing import short_dtypes  # noqa: E402
+from xtarget._kernels import libraries  # noqa: E402
+
+
+def page() -> str:
+    """The page's text."""
+    specs = [spec for spec in xtarget.catalog().values() if spec.category != "user"]
+    categories = sorted({spec.category for spec in specs})
+    lines = [
+        "# Operators",
+        "",
+        f"{len(specs)} operators in {len(categories)} categories. `ci/operators.py` writes this",
+        "page from the table in `kernels/operators`.",
+        "",
+    ]
+    for category in categories:
+        lines += [f"## {category}", "", "| operator | computes | dtypes | other names |"]
+        lines += ["| --- | --- | --- | --- |"]
+        rows = [spec for spec in specs if spec.category == category]
+        lines += [_row(spec) for spec in sorted(rows, key=lambda spec: spec.name)]
+        lines.append("")
+    lines += _names()
+    return "\n".join(lines)
+
+
+def _row(spec: xtarget.spec.KernelSpec) -> str:
+    options = (f"{name}={value!r}" for name, value in spec.options.items())
+    call = ", ".join([*spec.inputs, *options])
+    cells = (
+        f"`{spec.name}({call})`",
+        spec.summary,
+        short_dtypes(spec.dtypes),
+        " ".join(f"`{alias}`" for alias in spec.aliases),
+    )
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+def _names() -> Iterator[str]:
+    """How many of the names that people expect there are, and which are not."""
+    with NAMES.open(encoding="utf-8", newline="") as file:
+        names = [name for _, name in csv.reader(file, delimiter="\t")]
+    refused, missing = [], []
+    for name in names:
+        try:
+            libraries.find(name)
+        except xtarget.UnknownKernelError as error:
+            (refused if libraries.is_refused(name) else missing).append((name, str(error)))
+    yield from (
+        "## Names of other libraries",
+        "",
+        f"Of {len(names)} names that people expect (`tests/kernels/operator_names.tsv`),",
+        f"{len(names) - len(refused) - len(missing)} are found, {len(refused)} are refused with "
+        f"the reason, {len(missing)} are missing.",
+        "",
+    )
+    yield from (f"- refused: {said}" for _, said in refused)
+    if missing:
+        yield f"Missing: {', '.join(f'`{name}`' for name, _ in missing)}."
+        yield ""
+
+
+def _differences() -> Iterator[str]:
+    if not PAGE.exists() or PAGE.read_text(encoding="utf-8") != page():
+        yield f"{PAGE.relative_to(ROOT)} is not what the table says. Run ci/operators.py."
+
+
+def main() -> int:
+    if "--check" not in sys.argv[1:]:
+        PAGE.write_text(page(), encoding="utf-8")
+        count = sum(spec.category != "user" for spec in xtarget.catalog().values())
+        readme = ROOT / "README.md"
+        text = readme.read_text(encoding="utf-8")
+        readme.write_text(re.sub(r"today there are \d+", f"today there are {count}", text), "utf-8")
+    for difference in _differences():
+        print(difference, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

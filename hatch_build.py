@@ -1,0 +1,107 @@
+"""Build hook of hatchling: the compiled core (src/xtarget/_core), where there is a C compiler.
+
+    python hatch_build.py [--werror]     builds it in place; editable installs do the same
+
+Without a compiler, or without Python's headers, the wheel is pure Python and works the same, only
+slower to launch. `XTARGET_BUILD_CORE=0` leaves the core out, `XTARGET_BUILD_CORE=1` insists on it.
+`CC` and `CFLAGS` are heeded.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent
+FOLDER = ROOT / "src" / "xtarget" / "_core"
+LIBRARY = FOLDER / "_native.abi3.so"
+#: Flags that the code needs; the rest is a choice.
+_NEEDED = ("-std=c11", "-shared", "-fPIC", "-fvisibility=hidden")
+
+
+def build(*, strict: bool = False, into: Path = LIBRARY, flags: tuple[str, ...] = ()) -> str:
+    """Compile the core.
+
+    Args:
+        strict: warnings are errors.
+        flags: further ones.
+
+    Returns:
+        why there is no core; empty where there is one.
+    """
+    if os.name != "posix":
+        return "it is written for POSIX systems"
+    compiler = shlex.split(os.environ.get("CC", ""))
+    if not compiler:
+        found = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
+        compiler = [found] if found else []
+    if not compiler or shutil.which(compiler[0]) is None:
+        return "there is no C compiler"
+    include = sysconfig.get_path("include")
+    if not Path(include, "Python.h").is_file():
+        return f"there is no Python.h in {include}"
+    text = (ROOT / "src/xtarget/__init__.py").read_text(encoding="utf-8")
+    version = re.search(r'^__version__ = "(.+)"$', text, re.MULTILINE)
+    assert version is not None
+    command = [
+        *compiler, *_NEEDED, "-O2", "-Wall", "-Wextra", *(["-Werror"] if strict else []),
+        *shlex.split(os.environ.get("CFLAGS", "")), *flags, f'-DXT_VERSION="{version[1]}"',
+        f"-I{include}", *map(str, sorted(FOLDER.glob("*.c"))),
+    ]  # fmt: skip
+    made = into.with_name(f"{into.name}.{os.getpid()}")
+    if sys.platform == "darwin":
+        command += ["-undefined", "dynamic_lookup"]
+    try:
+        done = subprocess.run([*command, "-o", str(made)], capture_output=True, text=True)
+        if done.returncode:
+            return f"{shlex.join(compiler)} failed:\n{done.stderr}"
+        made.replace(into)  # a process that has the old one keeps it
+    finally:
+        made.unlink(missing_ok=True)
+    return ""
+
+
+def main() -> None:
+    why = build(strict="--werror" in sys.argv[1:])
+    if why:
+        raise SystemExit(f"the compiled core was not built: {why}")
+
+
+if __name__ == "__main__":
+    main()
+else:
+    try:
+        from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+    except ImportError:  # a test that builds variants of the core
+        BuildHookInterface = None
+
+    if BuildHookInterface is not None:
+
+        class CoreBuildHook(BuildHookInterface):  # type: ignore[type-arg]
+            """Puts the core into wheels, and beside its sources for editable installs."""
+
+            PLUGIN_NAME = "custom"
+
+            def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+                wanted = os.environ.get("XTARGET_BUILD_CORE", "")
+                why = "XTARGET_BUILD_CORE=0" if wanted == "0" else build()
+                if why:
+                    if version == "editable":  # Python would find it
+                        LIBRARY.unlink(missing_ok=True)
+                    if wanted == "1":
+                        raise RuntimeError(f"the compiled core was not built: {why}")
+                    self.app.display_warning(f"xtarget is built without its compiled core: {why}")
+                    return
+                if version == "editable":
+                    return  # it lies where Python finds it
+                build_data["pure_python"] = False
+                platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+                build_data["tag"] = f"cp311-abi3-{platform}"
+                build_data["force_include"][str(LIBRARY)] = "xtarget/_core/_native.abi3.so"

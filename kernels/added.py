@@ -1,0 +1,61 @@
+"""Norms of the sum of two arrays, which is written too.
+
+`m` rows anywhere (shape and strides, see `layouts`) of `n` elements, which are `cx`, `cr`, `co`
+apart in the two and in the output; the sum's are side by side.
+"""
+
+import triton
+import triton.language as tl
+
+from .arithmetic import accumulate, divide, settled, sqrt
+from .indexing import offset, positions, span
+
+
+@triton.jit
+def add_norm(
+    x, residual, weight, bias, out, total, m, n, eps, shape, sx, sr, so, st, cx, cr, co, ct, sw, sb,
+    RMS: tl.constexpr, T: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    row, row_mask = positions(m, BLOCK_M)
+    px = x + offset(row, shape, sx)[:, None]
+    pr = residual + offset(row, shape, sr)[:, None]
+    pt = total + offset(row, shape, st)[:, None]
+    whole = tl.zeros([BLOCK_M, BLOCK_N], T)
+    lost = tl.zeros([BLOCK_M, BLOCK_N], T)
+    for start in range(0, n, BLOCK_N):
+        column, column_mask = span(start, n, BLOCK_N)
+        mask = row_mask[:, None] & column_mask[None, :]
+        value = tl.load(px + (column * cx)[None, :], mask=mask, other=0).to(T)
+        value += tl.load(pr + (column * cr)[None, :], mask=mask, other=0).to(T)
+        tl.store(pt + (column * ct)[None, :], value.to(total.dtype.element_ty), mask=mask)
+        if RMS:
+            value = value * value
+        whole, lost = accumulate(whole, lost, value)
+    mean = divide(tl.sum(settled(whole, lost), 1), n.to(T))
+    if RMS:
+        root = sqrt(mean + eps)[:, None]
+        mean = tl.zeros([BLOCK_M, 1], T)
+    else:
+        mean = mean[:, None]
+        whole = tl.zeros([BLOCK_M, BLOCK_N], T)
+        lost = tl.zeros([BLOCK_M, BLOCK_N], T)
+        for start in range(0, n, BLOCK_N):
+            column, column_mask = span(start, n, BLOCK_N)
+            mask = row_mask[:, None] & column_mask[None, :]
+            value = tl.load(px + (column * cx)[None, :], mask=mask, other=0).to(T)
+            value += tl.load(pr + (column * cr)[None, :], mask=mask, other=0).to(T)
+            apart = tl.where(mask, value - mean, tl.zeros_like(value))
+            whole, lost = accumulate(whole, lost, apart * apart)
+        root = sqrt(divide(tl.sum(settled(whole, lost), 1), n.to(T)) + eps)[:, None]
+    goal = out + offset(row, shape, so)[:, None]
+    for start in range(0, n, BLOCK_N):
+        column, column_mask = span(start, n, BLOCK_N)
+        mask = row_mask[:, None] & column_mask[None, :]
+        value = tl.load(px + (column * cx)[None, :], mask=mask, other=0).to(T)
+        value += tl.load(pr + (column * cr)[None, :], mask=mask, other=0).to(T)
+        y = divide(value - mean, root)
+        if weight is not None:
+            y = y * tl.load(weight + column * sw, mask=column_mask, other=0).to(T)[None, :]
+        if bias is not None:
+            y = y + tl.load(bias + column * sb, mask=column_mask, other=0).to(T)[None, :]
+        tl.store(goal + (column * co)[None, :], y.to(out.dtype.element_ty), mask=mask)

@@ -1,0 +1,144 @@
+"""Cross entropy of rows of logits: probabilities are never written to memory.
+
+`m` rows anywhere (shape and strides, see `layouts`) of `n` classes that are `cx` apart. A target
+that is no class and not `ignore` gives nan; memory outside of the arrays is not read.
+"""
+
+import triton
+import triton.language as tl
+from triton.language.extra import libdevice
+
+from .arithmetic import accumulate, divide, exp, settled
+from .indexing import offset, positions, span
+
+
+@triton.jit
+def weights(
+    target, weight, out, m, n, ignore, shape, st, sw, BLOCK_M: tl.constexpr,
+):  # fmt: skip
+    """The weight of each row's target: 0 of one that is ignored, nan of one that is no class."""
+    row, mask = positions(m, BLOCK_M)
+    t = tl.load(target + offset(row, shape, st), mask=mask, other=0)
+    T: tl.constexpr = out.dtype.element_ty
+    tl.store(out + row, _weight(t, weight, n, ignore, sw, mask, T), mask=mask)
+
+
+@triton.jit
+def _weight(t, weight, n, ignore, sw, mask, T: tl.constexpr):
+    inside = (t >= 0) & (t < n)
+    own = tl.full(t.shape, 1, T)
+    if weight is not None:
+        own = tl.load(weight + t.to(n.dtype) * sw, mask=mask & inside, other=0).to(T)
+    own = tl.where(inside, own, float("nan"))
+    return tl.where(t == ignore, tl.zeros_like(own), own)
+
+
+@triton.jit
+def nll_loss(
+    x, target, weight, out, m, n, ignore, shape, sx, st, so, cx, sw,
+    T: tl.constexpr, BLOCK_M: tl.constexpr,
+):  # fmt: skip
+    """The negative of each row's element at its target, times its weight."""
+    row, mask = positions(m, BLOCK_M)
+    t = tl.load(target + offset(row, shape, st), mask=mask, other=0)
+    own = _weight(t, weight, n, ignore, sw, mask, T)
+    inside = mask & (t >= 0) & (t < n) & (t != ignore)
+    value = tl.load(x + offset(row, shape, sx) + t.to(n.dtype) * cx, mask=inside, other=0).to(T)
+    loss = tl.where(t == ignore, tl.zeros_like(own), -value * own)
+    tl.store(out + offset(row, shape, so), loss.to(out.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def _largest(x, row_mask, n, cx, T: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+    """The largest element of each of the rows at `x`, and sum exp(x - largest)."""
+    top = tl.full([BLOCK_M, BLOCK_N], float("-inf"), T)
+    for start in range(0, n, BLOCK_N):
+        column, column_mask = span(start, n, BLOCK_N)
+        mask = row_mask[:, None] & column_mask[None, :]
+        value = tl.load(x + (column * cx)[None, :], mask=mask, other=float("-inf")).to(T)
+        top = tl.where(value > top, value, top)
+    top = tl.max(top, 1)
+    total = tl.zeros([BLOCK_M, BLOCK_N], T)
+    lost = tl.zeros([BLOCK_M, BLOCK_N], T)
+    for start in range(0, n, BLOCK_N):
+        column, column_mask = span(start, n, BLOCK_N)
+        mask = row_mask[:, None] & column_mask[None, :]
+        value = tl.load(x + (column * cx)[None, :], mask=mask, other=float("-inf")).to(T)
+        power = tl.where(mask, exp(value - top[:, None]), tl.zeros_like(value))
+        total, lost = accumulate(total, lost, power)
+    return top, tl.sum(settled(total, lost), 1)
+
+
+@triton.jit
+def cross_entropy(
+    x, target, weight, out, m, n, ignore, smoothing, shape, sx, st, so, cx, sw,
+    SMOOTH: tl.constexpr, T: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    row, row_mask = positions(m, BLOCK_M)
+    rows = x + offset(row, shape, sx)
+    t = tl.load(target + offset(row, shape, st), mask=row_mask, other=0)
+    top, total = _largest(rows[:, None], row_mask, n, cx, T, BLOCK_M, BLOCK_N)
+    log = libdevice.log(total)
+    own = _weight(t, weight, n, ignore, sw, row_mask, T)
+    inside = row_mask & (t >= 0) & (t < n) & (t != ignore)
+    chosen = tl.load(rows + t.to(n.dtype) * cx, mask=inside, other=0).to(T)
+    loss = (log - (chosen - top)) * own
+    if SMOOTH:
+        spread = tl.zeros([BLOCK_M, BLOCK_N], T)
+        for start in range(0, n, BLOCK_N):
+            column, column_mask = span(start, n, BLOCK_N)
+            mask = row_mask[:, None] & column_mask[None, :]
+            value = tl.load(rows[:, None] + (column * cx)[None, :], mask=mask, other=0).to(T)
+            part = log[:, None] - (value - top[:, None])
+            if weight is not None:
+                part *= tl.load(weight + column * sw, mask=column_mask, other=0).to(T)[None, :]
+            spread += tl.where(mask, part, tl.zeros_like(part))
+        mean = divide(tl.sum(spread, 1), n.to(T))
+        loss = loss * (1.0 - smoothing) + mean * smoothing
+    loss = tl.where(t == ignore, tl.zeros_like(loss), loss)
+    tl.store(out + offset(row, shape, so), loss.to(out.dtype.element_ty), mask=row_mask)
+
+
+@triton.jit
+def cross_entropy_backward(
+    d, x, target, weight, count, out, m, n, ignore, smoothing, shape, sd, sx, st, so, cx, co, sw,
+    SMOOTH: tl.constexpr, T: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    """`count`: what the sum of all losses is divided by; None: nothing is."""
+    row, row_mask = positions(m, BLOCK_M)
+    rows = x + offset(row, shape, sx)
+    t = tl.load(target + offset(row, shape, st), mask=row_mask, other=0)
+    top, total = _largest(rows[:, None], row_mask, n, cx, T, BLOCK_M, BLOCK_N)
+    own = _weight(t, weight, n, ignore, sw, row_mask, T)
+    slope = tl.load(d + offset(row, shape, sd), mask=row_mask, other=0).to(T)
+    if count is not None:
+        slope = divide(slope, tl.zeros_like(slope) + tl.load(count))
+    slope = tl.where(t == ignore, tl.zeros_like(slope), slope)
+    each = tl.zeros([BLOCK_M], T)
+    if SMOOTH:
+        whole = tl.zeros([BLOCK_N], T)
+        for start in range(0, n, BLOCK_N):
+            column, column_mask = span(start, n, BLOCK_N)
+            if weight is not None:
+                whole += tl.load(weight + column * sw, mask=column_mask, other=0).to(T)
+            else:
+                whole += column_mask.to(T)
+        each += divide(smoothing, n.to(T))
+        share = own * (1.0 - smoothing) + each * tl.sum(whole, 0)
+        own = own * (1.0 - smoothing)
+    else:
+        share = own
+    goal = out + offset(row, shape, so)[:, None]
+    for start in range(0, n, BLOCK_N):
+        column, column_mask = span(start, n, BLOCK_N)
+        mask = row_mask[:, None] & column_mask[None, :]
+        value = tl.load(rows[:, None] + (column * cx)[None, :], mask=mask, other=0).to(T)
+        part = divide(exp(value - top[:, None]), total[:, None]) * share[:, None]
+        part -= tl.where(column[None, :] == t[:, None], own[:, None], tl.zeros_like(part))
+        if SMOOTH:
+            less = tl.zeros([BLOCK_M, BLOCK_N], T) + each[:, None]
+            if weight is not None:
+                less *= tl.load(weight + column * sw, mask=column_mask, other=0).to(T)[None, :]
+            part -= less
+        part = tl.where(t[:, None] == ignore, tl.zeros_like(part), part * slope[:, None])
+        tl.store(goal + (column * co)[None, :], part.to(out.dtype.element_ty), mask=mask)

@@ -1,0 +1,52 @@
+"""Functions of three and more operands."""
+
+import triton
+import triton.language as tl
+
+from ..arithmetic import divide
+from .floats import largest
+from .powers import finite_or
+
+
+@triton.jit
+def where(condition, x, y):
+    return tl.where(condition, x, y)
+
+
+@triton.jit
+def clip(x, low, high):
+    """min(max(x, low), high); nan if one is nan."""
+    x = tl.where((x > low) | (x != x), x, low)
+    return tl.where((x < high) | (x != x), x, high)
+
+
+@triton.jit
+def lerp(x, y, weight):
+    """Of the two forms the one that is exact at the nearer end."""
+    step = y - x
+    return tl.where(tl.abs(weight) < 0.5, x + weight * step, y - step * (1.0 - weight))
+
+
+@triton.jit
+def fma(x, y, z):
+    if x.dtype.scalar.is_floating():
+        x, y = tl.broadcast(x, y)
+        x, z = tl.broadcast(x, z)
+        return tl.fma(x, tl.broadcast(y, x)[0], z)
+    else:
+        return x * y + z
+
+
+@triton.jit
+def addcmul(x, y, z, value):
+    return x + value * y * z
+
+
+@triton.jit
+def addcdiv(x, y, z, value):
+    return x + value * divide(y, z)
+
+
+@triton.jit
+def nan_to_num(x, nan, posinf, neginf):
+    return finite_or(x, nan, posinf, neginf, largest(x))

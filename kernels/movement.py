@@ -1,0 +1,172 @@
+"""Elements from one place to another; see `indexing` for shapes and strides.
+
+Nothing is read or written outside of the arrays, whatever an array of indices contains.
+"""
+
+# Triton needs the `else` after a return: without it the other branch is compiled too.
+
+import triton
+import triton.language as tl
+
+from .indexing import at, element, memory, offset, part, positions
+
+
+@triton.jit
+def copy(
+    x, out, n, from_x, from_out, shape, sx, so,
+    BLOCK: tl.constexpr, STEPS: tl.constexpr, ROWS: tl.constexpr,
+):  # fmt: skip
+    """Elements from `from_x` on to elements from `from_out` on."""
+    for step in range(STEPS):
+        i, mask = part(n, shape, step, BLOCK, STEPS, ROWS)
+        value = tl.load(at(memory(x) + from_x, i, shape, sx), mask=mask)
+        value = element(value, x, out.dtype.element_ty)
+        tl.store(at(out + from_out, i, shape, so), value, mask=mask)
+
+
+@triton.jit
+def pad(
+    x, out, n, value, shape, sx, so, lengths, before,
+    MODE: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """`x` of `lengths`, with `before` elements in front along each axis: `shape` is that of the
+    result without its outermost length, all strides are given.
+    """
+    i, mask = positions(n, BLOCK)
+    rest = i
+    place = i * 0
+    goal = i * 0
+    inside = mask
+    ENDS: tl.constexpr = 0 if MODE == "symmetric" else 1
+    for axis in tl.static_range(len(lengths) - 1, -1, -1):
+        if axis > 0:
+            own = rest % shape[axis - 1]
+            rest = rest // shape[axis - 1]
+        else:
+            own = rest
+        goal += own * so[axis]
+        length = lengths[axis]
+        own = own - before[axis]
+        if MODE == "constant":
+            inside = inside & (own >= 0) & (own < length)
+        elif MODE == "edge":
+            own = tl.minimum(tl.maximum(own, 0), length - 1)
+        elif MODE == "wrap":
+            own = own % length
+            own = tl.where(own < 0, own + length, own)
+        else:
+            # there and back: of a period of 2 * length - 2 (symmetric: 2 * length) elements
+            period = tl.maximum(2 * (length - ENDS), 1)
+            own = own % period
+            own = tl.where(own < 0, own + period, own)
+            own = tl.where(own < length, own, period - (1 - ENDS) - own)
+        place += own * sx[axis]
+    found = element(tl.load(memory(x) + place, mask=inside, other=0), x, out.dtype.element_ty)
+    if MODE == "constant":
+        found = tl.where(inside, found, value.to(out.dtype.element_ty))
+    tl.store(out + goal, found, mask=mask)
+
+
+@triton.jit
+def triangle(
+    x, out, n, k, rows, columns, shape, sx, so, UPPER: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Elements of matrices on and above (UPPER) or below the diagonal `k`, and zeros."""
+    i, mask = positions(n, BLOCK)
+    column = i % columns
+    row = i // columns % rows
+    if UPPER:
+        stays = column - row >= k
+    else:
+        stays = column - row <= k
+    p = memory(x) + offset(i, shape, sx)
+    value = element(tl.load(p, mask=mask & stays, other=0), x, out.dtype.element_ty)
+    tl.store(out + offset(i, shape, so), value, mask=mask)
+
+
+@triton.jit
+def take(
+    x, index, out, n, length, step, shape, sx, si, so,
+    MODE: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """out[i] is the element of x that lies index[i] steps on from where `sx` leads.
+
+    MODE of an index outside of `length`: it counts from the end and stays inside (`clip`), goes
+    around (`wrap`), or gives 0 (`zero`).
+    """
+    i, mask = positions(n, BLOCK)
+    own = tl.load(index + offset(i, shape, si), mask=mask, other=0).to(tl.int64)
+    reads = mask
+    if MODE == "wrap":
+        own = own % length
+        own = tl.where(own < 0, own + length, own)
+    elif MODE == "zero":
+        own = tl.where(own < 0, own + length, own)
+        reads = reads & (own >= 0) & (own < length)
+    else:
+        own = tl.where(own < 0, own + length, own)
+        own = tl.minimum(tl.maximum(own, 0), length - 1)
+    p = memory(x) + offset(i, shape, sx) + own.to(n.dtype) * step
+    value = element(tl.load(p, mask=reads, other=0), x, out.dtype.element_ty)
+    tl.store(out + offset(i, shape, so), value, mask=mask)
+
+
+@triton.jit
+def scatter(
+    index, source, out, n, count, length, step, index_step, source_step, shape, si, ss, so,
+    OP: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """For each of `n` lines, `count` elements of `source` to where their indices say, one after the
+    other: the last one stays where several go to one place, and sums are in that order.
+    """
+    i, mask = positions(n, BLOCK)
+    pi = index + offset(i, shape, si)
+    ps = memory(source) + offset(i, shape, ss)
+    po = out + offset(i, shape, so)
+    for k in range(count):
+        own = tl.load(pi + k * index_step, mask=mask, other=0).to(tl.int64)
+        own = tl.where(own < 0, own + length, own)
+        inside = mask & (own >= 0) & (own < length)
+        p = po + own.to(n.dtype) * step
+        value = element(
+            tl.load(ps + k * source_step, mask=inside, other=0), source, out.dtype.element_ty
+        )
+        if OP != "set":
+            old = tl.load(p, mask=inside, other=0)
+            if OP == "add":
+                value = old + value
+            elif OP == "multiply":
+                value = old * value
+            elif OP == "max":
+                value = tl.where((value > old) | (value != value), value, old)
+            else:
+                value = tl.where((value < old) | (value != value), value, old)
+        tl.store(p, value, mask=inside)
+
+
+@triton.jit
+def one_hot(index, out, n, classes, shape, si, BLOCK: tl.constexpr):
+    """out[i, c] is index[i] == c: `shape` is that of the result without its outermost length."""
+    i, mask = positions(n, BLOCK)
+    own = tl.load(index + offset(i, shape, si), mask=mask, other=0).to(tl.int64)
+    tl.store(out + i, (own == i % classes).to(out.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def diagonal(out, n, columns, k, shape, so, BLOCK: tl.constexpr):
+    """1 on the diagonal `k` of a matrix and 0 elsewhere."""
+    i, mask = positions(n, BLOCK)
+    value = (i % columns - i // columns == k).to(out.dtype.element_ty)
+    tl.store(out + offset(i, shape, so), value, mask=mask)
+
+
+@triton.jit
+def sequence(
+    out, n, start, step, last, shape, so, T: tl.constexpr, BLOCK: tl.constexpr
+):  # fmt: skip
+    """start + i * step; the last one is `last`, if that is given."""
+    i, mask = positions(n, BLOCK)
+    value = i.to(T) * step.to(T) + start.to(T)
+    if last is not None:
+        value = tl.where(i == n - 1, last.to(T), value)
+    tl.store(out + offset(i, shape, so), value.to(out.dtype.element_ty), mask=mask)

@@ -1,0 +1,131 @@
+"""Elements taken from, and put to, places that an array of indices says.
+
+Indices below 0 count from the end. No index reads or writes outside of an array: the option `mode`
+says what one that is too large does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from xtarget.spec import KernelSpec
+
+from .. import plans_gathers as plans
+from .row import alike, row
+from .rules import ALL, INTEGERS
+
+__all__ = ["ROWS"]
+
+_Shape = tuple[int, ...]
+
+
+def _placed(index: Any, length: int, mode: str) -> Any:
+    import numpy as np
+
+    if mode == "wrap":
+        return index % length
+    index = np.where(index < 0, index + length, index)
+    return np.clip(index, 0, length - 1)
+
+
+def _taking(function: Callable[[Any, Any, Any, int], Any]) -> Callable[..., Any]:
+    """A function of (numpy, array, indices within it, axis), with the option `mode`."""
+
+    def reference(x: Any, index: Any, axis: int = 0, mode: str = "clip") -> Any:
+        import numpy as np
+
+        index = np.asarray(index).astype(np.int64)
+        return function(np, x, _placed(index, x.shape[axis], mode), axis)
+
+    return reference
+
+
+def _embedding(index: Any, weight: Any, mode: str = "clip") -> Any:
+    import numpy as np
+
+    return weight[_placed(np.asarray(index).astype(np.int64), weight.shape[0], mode)]
+
+
+def _gather(np: Any, x: Any, index: Any, axis: int) -> Any:
+    part = tuple(slice(None) if i == axis % x.ndim else slice(n) for i, n in enumerate(index.shape))
+    return np.take_along_axis(x[part], index, axis)
+
+
+def _scatter(op: str | None, *, lines: bool = False) -> Callable[..., Any]:
+    def reference(x: Any, index: Any, source: Any, axis: int = 0, reduce: str = "set") -> Any:
+        import numpy as np
+
+        out = np.array(x)
+        how = op or reduce
+        if lines:
+            form = [1] * x.ndim
+            form[axis] = -1
+            index = np.broadcast_to(index.reshape(form), source.shape)
+        for place in np.ndindex(index.shape):
+            own = int(index[place])
+            own = own + x.shape[axis] if own < 0 else own
+            if not 0 <= own < x.shape[axis]:
+                continue
+            goal = list(place)
+            goal[axis] = own
+            old, new = out[tuple(goal)], source[place]
+            made = {"set": new, "add": old + new if how == "add" else new,
+                    "prod": old * new if how == "prod" else new,
+                    "amax": np.maximum(old, new), "amin": np.minimum(old, new)}  # fmt: skip
+            out[tuple(goal)] = made[how]
+        return out
+
+    return reference
+
+
+def _one_hot(index: Any, classes: int = 2, dtype: str = "float32") -> Any:
+    import numpy as np
+
+    return (np.asarray(index)[..., None] == np.arange(classes)).astype(dtype)
+
+
+def _three(shape: _Shape) -> Sequence[_Shape]:
+    return [shape, shape, shape]
+
+
+def _with_lines(shape: _Shape) -> Sequence[_Shape]:
+    return [shape, shape[:1], shape]
+
+
+_AXIS: Mapping[str, Any] = {"axis": 0, "mode": "clip"}
+_ALL: Any = {"category": "movement", "dtypes": ALL, "apart": ("index",)}
+_NUMBERS: Any = {**_ALL, "dtypes": ALL[1:]}
+
+ROWS: tuple[KernelSpec, ...] = (
+    row("take", "x index", plans.take, "slices of x along axis, in the order of the indices",
+        _taking(lambda np, x, index, axis: np.take(x, index, axis)),
+        lambda shape: [shape, (3, 2)], "index_select", options=_AXIS, **_ALL),
+    row("embedding", "index weight", plans.embedding, "rows of weight, in the order of the indices",
+        _embedding, lambda shape: [shape, (max(min(shape), 1), 20)], "embedding_lookup",
+        options={"mode": "clip"}, **_ALL),
+    row("gather", "x index", plans.gather, "for each place of the indices, the element of x that "
+        "is there but for its place along axis (torch's gather, ONNX's GatherElements)",
+        _taking(_gather), alike(2), "gather_elements", options=_AXIS, **_ALL),
+    row("take_along_axis", "x index", plans.take_along_axis, "gather whose arguments broadcast",
+        _taking(lambda np, x, index, axis: np.take_along_axis(x, index, axis)), alike(2),
+        "take_along_dim", options=_AXIS, **_ALL),
+    row("scatter", "x index source", plans.scatter("set"), "x with elements of source at the "
+        "places along axis that the indices say; the last one of several for a place",
+        _scatter("set"), _three, "scatter_elements put_along_axis", options={"axis": 0}, **_ALL),
+    row("scatter_add", "x index source", plans.scatter("add"), "x and the elements of source whose "
+        "indices say its place, added in their order", _scatter("add"), _three,
+        options={"axis": 0}, tolerance=(512, 512), **_NUMBERS),
+    row("scatter_reduce", "x index source", plans.scatter(), "x and the elements of source whose "
+        "indices say its place, by set, add, prod, amax or amin in their order", _scatter(None),
+        _three, options={"axis": 0, "reduce": "set"}, tolerance=(512, 512), **_NUMBERS),
+    row("index_add", "x index source", plans.scatter("add", lines=True), "x and slices of source "
+        "along axis, each added to the slice that its index says", _scatter("add", lines=True),
+        _with_lines, options={"axis": 0}, tolerance=(512, 512), **_NUMBERS),
+    row("index_copy", "x index source", plans.scatter("set", lines=True), "x with slices of source "
+        "along axis in the place of those that the indices say", _scatter("set", lines=True),
+        _with_lines, options={"axis": 0}, **_ALL),
+    row("one_hot", "index", plans.one_hot, "1 at the place of each index, 0 at those of the other "
+        "classes", _one_hot, alike(1), "onehot", options={"classes": 2, "dtype": "float32"},
+        category="movement", dtypes=INTEGERS, apart=("index",)),
+)  # fmt: skip

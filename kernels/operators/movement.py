@@ -1,0 +1,109 @@
+"""Arrays put together, cut, turned, repeated and padded.
+
+A view would do for many of these, if the library of the arrays has it: here the result is an array
+of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xtarget.spec import KernelSpec
+
+from .. import plans_movement as plans
+from .row import alike, row
+from .rules import ALL
+
+__all__ = ["ROWS"]
+
+_Shape = tuple[int, ...]
+#: The most arrays that concat and stack take.
+_MANY = " ".join(f"x{number}{'?' if number else ''}" for number in range(32))
+
+
+def _numpy(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """What a function of (numpy, arrays) gives."""
+
+    def reference(*arrays: Any, **options: Any) -> Any:
+        import numpy as np
+
+        return function(np, *arrays, **options)
+
+    return reference
+
+
+def _split(np: Any, x: Any, sections: Any = 1, axis: int = -1) -> Any:
+    if isinstance(sections, tuple | list):
+        sections = np.cumsum(sections)[:-1]
+    parts = tuple(np.split(x, sections, axis))
+    return parts if len(parts) > 1 else parts[0]
+
+
+def _slice(np: Any, x: Any, starts: Any = (), stops: Any = None, steps: Any = None) -> Any:
+    stops = stops or (None,) * len(starts)
+    steps = steps or (1,) * len(starts)
+    return x[tuple(map(slice, starts, stops, steps))]
+
+
+def _pad(np: Any, x: Any, width: Any = 1, mode: str = "constant", value: float = 0.0) -> Any:
+    if isinstance(width, tuple | list) and len(width) == 2 * x.ndim:
+        width = tuple(zip(width[::2], width[1::2], strict=True))
+    more = {"constant_values": value} if mode == "constant" else {}
+    return np.pad(x, width, mode, **more)
+
+
+_ALL: Any = {"category": "movement", "dtypes": ALL}
+
+
+def _pairs(shape: _Shape) -> Sequence[_Shape]:
+    return [shape, shape]
+
+
+def _matrices(shape: _Shape) -> Sequence[_Shape]:
+    return [shape if len(shape) > 1 else (1, *shape)]
+
+
+ROWS: tuple[KernelSpec, ...] = (
+    row("concat", _MANY, plans.concat, "arrays one after the other along axis",
+        _numpy(lambda np, *x, axis=-1: np.concatenate(x, axis)), _pairs,
+        "concatenate cat concat_v2 parallel_concat", options={"axis": -1}, **_ALL),
+    row("stack", _MANY, plans.stack, "arrays of one shape along a new axis",
+        _numpy(lambda np, *x, axis=0: np.stack(x, axis)), _pairs, "pack parallel_stack",
+        options={"axis": 0}, **_ALL),
+    row("split", "x", plans.split, "an array in equal parts along axis, or in parts of the given "
+        "lengths", _numpy(_split), alike(1), "split_v", options={"sections": 1, "axis": -1},
+        **_ALL),
+    row("strided_slice", "x", plans.strided_slice, "x[start:stop:step] for each axis from the "
+        "first on", _numpy(_slice), alike(1), "slice",
+        options={"starts": (0,), "stops": None, "steps": None}, **_ALL),
+    row("flip", "x", plans.flip, "backwards along axis (None: all)",
+        _numpy(lambda np, x, axis=None: np.flip(x, axis)), alike(1), "reverse reverse_v2",
+        options={"axis": None}, **_ALL),
+    row("roll", "x", plans.roll, "along axis by shift places; what leaves comes in at the other "
+        "end", _numpy(lambda np, x, shift=1, axis=0: np.roll(x, shift, axis)), alike(1),
+        options={"shift": 1, "axis": 0}, **_ALL),
+    row("permute", "x", plans.permute, "axes in another order (None: the reverse)",
+        _numpy(lambda np, x, axes=None: np.transpose(x, axes)), alike(1), "transpose",
+        options={"axes": None}, **_ALL),
+    row("broadcast_to", "x", plans.broadcast_to, "repeated along axes of length 1, and in front",
+        _numpy(lambda np, x, shape=(): np.array(np.broadcast_to(x, shape))),
+        lambda shape: [()], "expand", options={"shape": ()}, **_ALL),
+    row("tile", "x", plans.tile, "the array reps times along each axis",
+        _numpy(lambda np, x, reps=2: np.tile(x, reps)), alike(1), options={"reps": 2}, **_ALL),
+    row("repeat", "x", plans.repeat, "each element so many times along axis (None: of all)",
+        _numpy(lambda np, x, repeats=2, axis=None: np.repeat(x, repeats, axis)), alike(1),
+        "repeat_interleave", options={"repeats": 2, "axis": None}, **_ALL),
+    row("diagonal", "x", plans.diagonal, "the diagonal of two axes, which becomes the last axis",
+        _numpy(lambda np, x, offset=0, axis1=-2, axis2=-1: np.diagonal(x, offset, axis1, axis2)),
+        _matrices, "diag_part matrix_diag_part", options={"offset": 0, "axis1": -2, "axis2": -1},
+        **_ALL),
+    row("pad", "x", plans.pad, "elements before and after each axis: a constant, the last ones "
+        "(edge), mirrored (reflect, symmetric), or those of the other end (wrap)", _numpy(_pad),
+        alike(1), "mirror_pad constant_pad_nd pad_v2",
+        options={"width": 1, "mode": "constant", "value": 0}, **_ALL),
+    row("triu", "x", plans.triangle(True), "what is on or above the diagonal k of matrices, else 0",
+        _numpy(lambda np, x, k=0: np.triu(x, k)), _matrices, options={"k": 0}, **_ALL),
+    row("tril", "x", plans.triangle(False), "what is on or below the diagonal k of matrices, else "
+        "0", _numpy(lambda np, x, k=0: np.tril(x, k)), _matrices, options={"k": 0}, **_ALL),
+)  # fmt: skip

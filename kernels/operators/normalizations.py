@@ -1,0 +1,280 @@
+"""Softmax and normalisations: kernels of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xtarget.spec import KernelSpec
+
+from .. import ahead, c_interfaces
+from ..plans_gradients import add_norm
+from ..plans_norms import batch_norm, batch_norm_training, group_norm, instance_norm, normalize
+from ..plans_rows import layer_norm, log_softmax, rms_norm, softmax, softmin
+from .references import by_torch
+from .row import alike, row
+from .rules import FLOATS
+
+__all__ = ["ROWS"]
+
+_Shape = tuple[int, ...]
+
+
+def _softmax(x: Any, axis: int = -1) -> Any:
+    import numpy as np
+
+    x = np.asarray(x)
+    if not x.size:
+        return x
+    with np.errstate(all="ignore"):
+        power = np.exp(x - x.max(axis=axis, keepdims=True))
+        return power / power.sum(axis=axis, keepdims=True)
+
+
+def _layer_norm(x: Any, weight: Any = 1, bias: Any = 0, eps: float = 1e-5) -> Any:
+    import numpy as np
+
+    with np.errstate(all="ignore"):
+        centred = x - x.mean(axis=-1, keepdims=True)
+        variance = np.square(centred).mean(axis=-1, keepdims=True)
+        return centred / np.sqrt(variance + eps) * weight + bias
+
+
+def _rms_norm(x: Any, weight: Any = 1, eps: float = 1e-6) -> Any:
+    import numpy as np
+
+    with np.errstate(all="ignore"):
+        return x / np.sqrt(np.square(x).mean(axis=-1, keepdims=True) + eps) * weight
+
+
+def _with_last_axis(count: int) -> Callable[[_Shape], Sequence[_Shape]]:
+    """x, and `count` vectors as long as its last axis."""
+    return lambda shape: [shape, *[shape[-1:]] * count]
+
+
+def _with_channels(vectors: int, least: int = 2) -> Callable[[_Shape], Sequence[_Shape]]:
+    """x, whose axis 1 are the channels, and `vectors` of them."""
+
+    def examples(shape: _Shape) -> Sequence[_Shape]:
+        while len(shape) < least:
+            shape = (*shape, 3)
+        return [shape, *[shape[1:2]] * vectors]
+
+    return examples
+
+
+def _added_with(count: int) -> Callable[[_Shape], Sequence[_Shape]]:
+    return lambda shape: [shape, shape, *[shape[-1:]] * count]
+
+
+def _group_norm(
+    torch: Any, x: Any, weight: Any = None, bias: Any = None, groups: int = 1, eps: float = 1e-5
+) -> Any:
+    shape = (x.shape[0], groups, -1)
+    y = x.reshape(shape)
+    y = (y - y.mean(-1, keepdim=True)) / (y.var(-1, keepdim=True, correction=0) + eps).sqrt()
+    return _affine(y.reshape(x.shape), weight, bias)
+
+
+def _affine(y: Any, weight: Any, bias: Any) -> Any:
+    form = (1, -1, *[1] * (y.ndim - 2))
+    y = y if weight is None else y * weight.reshape(form)
+    return y if bias is None else y + bias.reshape(form)
+
+
+def _instance_norm(
+    torch: Any, x: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5
+) -> Any:
+    return _group_norm(torch, x, weight, bias, x.shape[1], eps)
+
+
+def _batch_norm(
+    torch: Any, x: Any, mean: Any, variance: Any, weight: Any = None, bias: Any = None,
+    eps: float = 1e-5,
+) -> Any:  # fmt: skip
+    form = (1, -1, *[1] * (x.ndim - 2))
+    return _affine((x - mean.reshape(form)) / (variance.reshape(form) + eps).sqrt(), weight, bias)
+
+
+def _batch_norm_training(
+    torch: Any, x: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5
+) -> Any:
+    axes = (0, *range(2, x.ndim))
+    mean, variance = x.mean(axes), x.var(axes, correction=0)
+    return _batch_norm(torch, x, mean, variance, weight, bias, eps), mean, variance
+
+
+def _normalize(torch: Any, x: Any, axis: Any = -1, eps: float = 1e-12) -> Any:
+    axes = tuple(range(x.ndim)) if axis is None else axis
+    return x / (x * x).sum(axes, keepdim=True).sqrt().clamp(min=eps)
+
+
+def _layer(torch: Any, x: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
+    return torch.nn.functional.layer_norm(x, x.shape[-1:], weight, bias, eps)
+
+
+def _rms(torch: Any, x: Any, weight: Any = None, eps: float = 1e-6) -> Any:
+    return torch.nn.functional.rms_norm(x, x.shape[-1:], weight, eps)
+
+
+def _added(norm: Callable[..., Any]) -> Callable[..., Any]:
+    def reference(torch: Any, x: Any, residual: Any, *vectors: Any, **options: Any) -> Any:
+        return norm(torch, x + residual, *vectors, **options), x + residual
+
+    return reference
+
+
+_ALL: Any = {"category": "normalization", "dtypes": FLOATS, "tolerance": (64, 64)}
+
+#: mean or sum, division, root; the quotient's numerator may cancel.
+ROWS: tuple[KernelSpec, ...] = (
+    KernelSpec(
+        "softmax",
+        ("x",),
+        softmax,
+        category="normalization",
+        summary="exp(x - max x) / sum exp(x - max x) along axis",
+        dtypes=FLOATS,
+        options={"axis": -1},
+        reference=_softmax,
+        examples=alike(1),
+        complete=True,
+        ahead=ahead.rows(0),
+        c=c_interfaces.rows("softmax", file="softmaxes"),
+        tolerance=(32, 0),
+    ),
+    row(
+        "log_softmax",
+        "x",
+        log_softmax,
+        "x - log(sum(exp(x))) along axis, which does not overflow",
+        by_torch(lambda torch, x, axis=-1: x.log_softmax(axis)),
+        alike(1),
+        "fused_log_softmax",
+        category="normalization",
+        dtypes=FLOATS,
+        options={"axis": -1},
+        tolerance=(32, 32),
+    ),
+    row(
+        "softmin",
+        "x",
+        softmin,
+        "softmax(-x) along axis",
+        by_torch(lambda torch, x, axis=-1: (-x).softmax(axis)),
+        alike(1),
+        category="normalization",
+        dtypes=FLOATS,
+        options={"axis": -1},
+        tolerance=(32, 0),
+    ),
+    KernelSpec(
+        "layer_norm",
+        ("x", "weight?", "bias?"),
+        layer_norm,
+        category="normalization",
+        summary="(x - mean x) / sqrt(var x + eps) * weight + bias over the last axis",
+        dtypes=FLOATS,
+        options={"eps": 1e-5},
+        reference=_layer_norm,
+        examples=_with_last_axis(2),
+        complete=True,
+        ahead=ahead.rows(2),
+        c=c_interfaces.rows("layer_norm", ("weight", "bias"), ("eps",)),
+        aliases=("LayerNormalization", "native_layer_norm"),
+        tolerance=(32, 32),
+    ),
+    KernelSpec(
+        "rms_norm",
+        ("x", "weight?"),
+        rms_norm,
+        category="normalization",
+        summary="x / sqrt(mean x^2 + eps) * weight over the last axis",
+        dtypes=FLOATS,
+        options={"eps": 1e-6},
+        reference=_rms_norm,
+        examples=_with_last_axis(1),
+        complete=True,
+        ahead=ahead.rows(1),
+        c=c_interfaces.rows("rms_norm", ("weight",), ("eps",)),
+        aliases=("RMSNormalization",),
+        tolerance=(16, 0),
+    ),
+    row(
+        "group_norm",
+        "x weight? bias?",
+        group_norm,
+        "(x - mean) / sqrt(var + eps) * weight + bias: "
+        "of each group of channels (axis 1) of each sample",
+        by_torch(_group_norm),
+        _with_channels(2),
+        "GroupNormalization native_group_norm",
+        options={"groups": 1, "eps": 1e-5},
+        **_ALL,
+    ),
+    row(
+        "instance_norm",
+        "x weight? bias?",
+        instance_norm,
+        "(x - mean) / sqrt(var + eps) * weight + bias: of each channel (axis 1) of each sample",
+        by_torch(_instance_norm),
+        _with_channels(2, 3),
+        "InstanceNormalization",
+        options={"eps": 1e-5},
+        **_ALL,
+    ),
+    row(
+        "batch_norm",
+        "x mean variance weight? bias?",
+        batch_norm,
+        "(x - mean) / sqrt(variance + eps) * weight + bias: of each channel (axis 1)",
+        by_torch(_batch_norm),
+        _with_channels(4),
+        "BatchNormalization batchnorm native_batch_norm",
+        options={"eps": 1e-5},
+        **_ALL,
+    ),
+    row(
+        "batch_norm_training",
+        "x weight? bias?",
+        batch_norm_training,
+        "batch_norm by the batch's own mean and variance; and these",
+        by_torch(_batch_norm_training),
+        _with_channels(2),
+        options={"eps": 1e-5},
+        **_ALL,
+    ),
+    row(
+        "normalize",
+        "x",
+        normalize,
+        "x / max(sqrt(sum x^2), eps) along axis (None: all)",
+        by_torch(_normalize),
+        alike(1),
+        "l2_normalize LpNormalization",
+        options={"axis": -1, "eps": 1e-12},
+        **_ALL,
+    ),
+    row(
+        "add_layer_norm",
+        "x residual weight? bias?",
+        add_norm(False),
+        "layer_norm(x + residual), and x + residual",
+        by_torch(_added(_layer)),
+        _added_with(2),
+        "SkipLayerNormalization",
+        options={"eps": 1e-5},
+        **_ALL,
+    ),
+    row(
+        "add_rms_norm",
+        "x residual weight?",
+        add_norm(True),
+        "rms_norm(x + residual), and x + residual",
+        by_torch(_added(_rms)),
+        _added_with(1),
+        "fused_add_rms_norm SkipSimplifiedLayerNormalization",
+        options={"eps": 1e-6},
+        **_ALL,
+    ),
+)

@@ -1,0 +1,181 @@
+"""From a row of the table to a `KernelSpec`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from xtarget.spec import ArgumentError, Call, KernelSpec, Plan
+
+from .. import ahead, c_interfaces
+from ..plans import DtypeRule
+from ..plans import elementwise as _plan
+from .rules import ALL, PROMOTED
+
+__all__ = ["alike", "elementwise", "row", "spelled"]
+
+_Shape = tuple[int, ...]
+#: An option and the function for each of its values; the first value is the default.
+_Chosen = tuple[str, Mapping[Any, str]]
+
+
+def alike(count: int) -> Callable[[_Shape], Sequence[_Shape]]:
+    """Examples in which all arguments have the same shape."""
+    return lambda shape: [shape] * count
+
+
+def _choice(name: str, file: str, function: str, chosen: _Chosen | None) -> Callable[[Call], str]:
+    """From a call to its device function."""
+    if chosen is None:
+        text = f"functions.{file}:{function}"
+        return lambda _: text
+    option, functions = chosen
+
+    def choice(call: Call) -> str:
+        value = call.options[option]
+        if not isinstance(value, str | None) or value not in functions:
+            raise ArgumentError(
+                f"{name}: {option} is {value!r}; it has to be {' or '.join(map(repr, functions))}."
+            )
+        return f"functions.{file}:{functions[value]}"
+
+    return choice
+
+
+def elementwise(
+    name: str,
+    inputs: str,
+    summary: str,
+    reference: Callable[..., Any],
+    aliases: str = "",
+    *,
+    file: str,
+    function: str = "",
+    rule: DtypeRule = PROMOTED,
+    dtypes: tuple[str, ...] = ALL,
+    numbers: Mapping[str, float | None] | None = None,
+    words: Mapping[str, str] | None = None,
+    chosen: _Chosen | None = None,
+    flags: Mapping[str, str] | None = None,
+    results: int = 1,
+    category: str = "elementwise",
+    apart: tuple[str, ...] = (),
+    weak: Callable[[str], str] | None = None,
+    masks: tuple[str, ...] = (),
+    exact: bool = False,
+    tolerance: tuple[float, float] = (0, 0),
+) -> KernelSpec:
+    """A row of an elementwise operator.
+
+    Args:
+        inputs: names of its arguments.
+        reference: the operator on NumPy arrays.
+        aliases: other names, separated by spaces.
+        file: of `functions`, where its device function is.
+        function: the device function, `name` if empty.
+        rule: dtypes of results and operands.
+        numbers: options that are operands of the function behind the arguments, with defaults;
+            None is nan.
+        words: options that the rule reads, with defaults.
+        chosen: an option that says which function it is.
+        flags: for `chosen` in C: what the parameter `use_VALUE` chooses.
+        results: how many the function gives.
+        exact: the reference depends on the dtypes.
+        masks: of the kernel's parameters (`a`), those that are bool whatever the dtype is.
+    """
+    names, numbers = tuple(inputs.split()), numbers or {}
+    options: dict[str, Any] = {**numbers, **(words or {})}
+    function = function or name
+    functions = [function]
+    built: list[dict[str, Any]] = [{}]
+    if chosen is not None:
+        option, by_value = chosen
+        options[option] = next(iter(by_value))
+        built = [{option: value} for value in by_value]
+        functions = list(by_value.values())
+    return KernelSpec(
+        name,
+        names,
+        _plan(_choice(name, file, function, chosen), rule, dtypes, tuple(numbers)),
+        category=category,
+        summary=summary,
+        dtypes=dtypes,
+        options=options,
+        apart=apart,
+        weak=weak,
+        reference=reference,
+        examples=alike(len(names)),
+        complete=True,
+        ahead=ahead.elementwise(len(names), *built),
+        c=None
+        if results > 1
+        else c_interfaces.elementwise(
+            [f"functions.{file}:{one}" for one in functions],
+            len(names),
+            tuple(numbers),
+            masks,
+            flags,
+        ),
+        elementwise=results == 1,
+        aliases=tuple(aliases.split()),
+        exact=exact,
+        tolerance=tolerance,
+    )
+
+
+def row(
+    name: str,
+    inputs: str,
+    plan: Callable[[Call], Plan],
+    summary: str,
+    reference: Callable[..., Any],
+    examples: Callable[[_Shape], Sequence[_Shape]],
+    aliases: str = "",
+    *,
+    category: str,
+    dtypes: tuple[str, ...],
+    options: Mapping[str, Any] | None = None,
+    apart: tuple[str, ...] = (),
+    tolerance: tuple[float, float] = (0, 0),
+    complete: bool = True,
+) -> KernelSpec:
+    """A row of an operator that has a plan of its own.
+
+    Args:
+        inputs: names of its arguments, separated by spaces.
+        aliases: other names, separated by spaces.
+    """
+    return KernelSpec(
+        name,
+        tuple(inputs.split()),
+        plan,
+        category=category,
+        summary=summary,
+        dtypes=dtypes,
+        options=options or {},
+        apart=apart,
+        reference=reference,
+        examples=examples,
+        complete=complete,
+        aliases=tuple(aliases.split()),
+        tolerance=tolerance,
+    )
+
+
+def spelled(rows: Sequence[KernelSpec]) -> tuple[KernelSpec, ...]:
+    """The rows with further spellings of their names: `log_softmax` is `LogSoftmax` and
+    `logsoftmax` too, where no row has that name itself.
+    """
+    taken = {row.name for row in rows} | {alias for row in rows for alias in row.aliases}
+    found = []
+    for row in rows:
+        more = []
+        for name in (row.name, *row.aliases):
+            camel = "".join(part[:1].upper() + part[1:] for part in name.split("_"))
+            for other in (camel, name.replace("_", "")):
+                if other and other not in taken:
+                    taken.add(other)
+                    more.append(other)
+        found.append(replace(row, aliases=(*row.aliases, *more)))
+    return tuple(found)

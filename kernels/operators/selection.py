@@ -1,0 +1,50 @@
+"""Operators of three and more operands, and of one and limits."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from xtarget.spec import KernelSpec
+
+from .references import numpy, written
+from .row import elementwise
+from .rules import AS_IT_IS, FLOATS, NUMBERS, SELECTED
+
+__all__ = ["ROWS"]
+
+_row = partial(elementwise, file="selection", category="ternary")
+_float = partial(_row, dtypes=FLOATS)
+
+
+def _nan_to_num(x: Any, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+    import ml_dtypes
+    import numpy as np
+
+    most = float(ml_dtypes.finfo(x.dtype).max)
+    top, bottom = (m if given is None else given for given, m in ((posinf, most), (neginf, -most)))
+    wide = np.asarray(x, np.float64)
+    found = np.where(np.isinf(wide), np.where(wide > 0, top, bottom), wide)
+    return np.where(np.isnan(wide), nan, found)
+
+
+ROWS: tuple[KernelSpec, ...] = (
+    _row("where", "condition a b", "a where condition, else b", numpy("where"),
+         "select where_np WhereNp", rule=SELECTED, apart=("condition",), masks=("a",)),
+    _row("clip", "x low high", "min(max(x, low), high); nan if one is nan",
+         written("np.minimum(np.maximum(a, b), c)"), "clamp ClipByValue clip_by_value",
+         dtypes=NUMBERS),
+    _float("lerp", "a b weight", "a + weight (b - a)", written("a + c * (b - a)"),
+           tolerance=(8, 8)),
+    _row("fma", "a b c", "a * b + c, of floating numbers with one rounding", written(
+        "a * b + c if np.result_type(a, b, c).kind != 'f' else"
+        " (np.longdouble(a) * b + c).astype(np.float64)"), "multiply_add", dtypes=NUMBERS,
+        tolerance=(1, 0)),
+    _float("addcmul", "a b c", "a + value b c", written("a + value * b * c"),
+           numbers={"value": 1.0}, tolerance=(8, 8)),
+    _float("addcdiv", "a b c", "a + value b / c", written("a + value * b / c"),
+           numbers={"value": 1.0}, tolerance=(8, 8)),
+    _float("nan_to_num", "x", "x; other values for nan and the infinities (None: the largest)",
+           _nan_to_num, rule=AS_IT_IS, exact=True,
+           numbers={"nan": 0.0, "posinf": None, "neginf": None}),
+)  # fmt: skip

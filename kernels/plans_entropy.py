@@ -1,0 +1,239 @@
+"""From call to launches: cross entropy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from xtarget.spec import (
+    Argument,
+    ArgumentError,
+    ArrayType,
+    Call,
+    Input,
+    Launch,
+    Output,
+    Plan,
+    Scalar,
+    Temporary,
+    contiguous_strides,
+)
+
+from .layouts import Space, collapse, without_axes
+from .plans import compute_dtype
+from .plans_folds import is_floating, step
+from .plans_gradients import rows_launch, vector
+from .plans_reduction import Work
+
+__all__ = ["cross_entropy", "cross_entropy_backward", "nll_loss", "reduction_option"]
+
+_REDUCTIONS = ("none", "mean", "sum")
+
+
+def reduction_option(call: Call) -> str:
+    """The option `reduction`.
+
+    Raises:
+        ArgumentError: it is none.
+    """
+    value = call.options["reduction"]
+    if value not in _REDUCTIONS:
+        raise ArgumentError(
+            f"{call.kernel}: reduction is {value!r}; it has to be 'none', 'mean' or 'sum'."
+        )
+    return str(value)
+
+
+def _without(launch: Launch, *names: str) -> Launch:
+    """A launch without parameters that its function lacks."""
+    return replace(
+        launch,
+        args={name: value for name, value in launch.args.items() if name not in names},
+        constants={n: value for n, value in launch.constants.items() if n not in names},
+    )
+
+
+class _Classes:
+    """The arguments that cross_entropy and nll_loss share: logits, targets, perhaps weights."""
+
+    def __init__(self, call: Call, first: int = 0) -> None:
+        self.call, self.first = call, first
+        self.x, self.target = call.array(first), call.array(first + 1)
+        x, target = self.x, self.target
+        if not x.ndim:
+            raise ArgumentError(f"{call.kernel}: x has no dimension; it needs one of the classes.")
+        self.axis = min(1, x.ndim - 1)
+        if target.shape != without_axes(x.shape, (self.axis,)):
+            raise ArgumentError(
+                f"{call.kernel}: target has shape {target.shape}, but x has shape {x.shape}: "
+                f"target needs shape {without_axes(x.shape, (self.axis,))}, one class for each "
+                f"vector along axis {self.axis}."
+            )
+        if not is_floating(x.dtype):
+            raise ArgumentError(
+                f"{call.kernel} does not take {x.dtype} (x); it takes floating types. Convert the "
+                "array first."
+            )
+        if target.dtype not in ("int64", "int32"):
+            raise ArgumentError(
+                f"{call.kernel}: target is {target.dtype}; classes are int64 or int32."
+            )
+        self.weight, self.number, self.constant = vector(call, first + 2, x.shape[self.axis])
+        self.dtype = call.rules.promote(x.dtype, *(arg.dtype for arg in call.args[first + 2 :]))
+        self.computed = compute_dtype(self.dtype)
+        ignore = call.options["ignore_index"]
+        if isinstance(ignore, bool) or not isinstance(ignore, int):
+            raise ArgumentError(f"{call.kernel}: ignore_index is {ignore!r}; it is an integer.")
+        self.ignore = Scalar(ignore, "int64")
+
+    def weights(self, out: Temporary) -> Launch:
+        """The launch that gives each target's weight."""
+        return _without(
+            rows_launch(
+                self.call,
+                "entropy:weights",
+                {"target": Input(self.first + 1), "weight": self.weight, "out": out},
+                {"x": self.x},
+                self.axis,
+                "",
+                beside={"t": self.target},
+                numbers={"ignore": self.ignore, **self.number},
+                constants=self.constant,
+                whole=False,
+            ),
+            "sx",
+            "cx",
+        )
+
+    def total(self, out: Output | Temporary, x: Temporary, how: str, work: Work) -> None:
+        """The sum (or by `how` the mean) of what there is for each row."""
+        count = self.target.size
+        work.read(x, Space(1, (), ((0,), ())), collapse((count,), (1,)))
+        if how == "mean":
+            weights = work.temporary(self.computed, count)
+            work.launches.append(self.weights(weights))
+            whole = work.temporary(self.computed)
+            work.read(weights, work.kept, work.reduced)
+            work.reduce(whole, *[step(self.computed)] * 3)
+            work.read(x, work.kept, work.reduced)
+            ratio = step(self.computed, FINISH="ratio", aux=whole)
+            work.reduce(out, ratio, step(self.computed), ratio)
+        else:
+            work.reduce(out, *[step(self.computed)] * 3)
+
+
+def _loss(
+    call: Call,
+    classes: _Classes,
+    launch: Callable[[Output | Temporary, ArrayType], Launch],
+) -> Plan:
+    """A loss of each row, or by the option `reduction` their sum or mean."""
+    how = reduction_option(call)
+    shape = classes.target.shape
+    out = call.output(shape if how == "none" else (), classes.dtype)
+    if how == "none":
+        if not out.size:
+            return Plan((out,), ())
+        return Plan((out,), (launch(Output(), out),))
+    work = Work(call, Space(1, (), ((0,), ())), Space(1, (), ((0,),)))
+    each = work.temporary(classes.computed, classes.target.size)
+    if classes.target.size:
+        between = ArrayType(classes.computed, shape, contiguous_strides(shape))
+        work.launches.append(launch(each, between))
+    classes.total(Output(), each, how, work)
+    return Plan((out,), tuple(work.launches), tuple(work.temporaries))
+
+
+def cross_entropy(call: Call) -> Plan:
+    """The plan of cross_entropy: -log(softmax(x)) at each target, times its weight."""
+    classes = _Classes(call)
+    smoothing, number = _smoothing(call, classes.computed)
+
+    def launch(out: Output | Temporary, layout: ArrayType) -> Launch:
+        return rows_launch(
+            call,
+            "entropy:cross_entropy",
+            {"x": Input(0), "target": Input(1), "weight": classes.weight, "out": out},
+            {"x": classes.x},
+            classes.axis,
+            classes.computed,
+            beside={"t": classes.target, "o": layout},
+            numbers={"ignore": classes.ignore, **number, **classes.number},
+            constants={"SMOOTH": smoothing, **classes.constant},
+        )
+
+    return _loss(call, classes, launch)
+
+
+def _smoothing(call: Call, dtype: str) -> tuple[bool, dict[str, Argument]]:
+    value = call.options["label_smoothing"]
+    if not 0 <= value <= 1:
+        raise ArgumentError(
+            f"{call.kernel}: label_smoothing is {value!r}; it has to be from 0 to 1."
+        )
+    return value > 0, {"smoothing": Scalar(float(value), dtype)}
+
+
+def nll_loss(call: Call) -> Plan:
+    """The plan of nll_loss: -x at each target, times its weight."""
+    classes = _Classes(call)
+
+    def launch(out: Output | Temporary, layout: ArrayType) -> Launch:
+        return rows_launch(
+            call,
+            "entropy:nll_loss",
+            {"x": Input(0), "target": Input(1), "weight": classes.weight, "out": out},
+            {"x": classes.x},
+            classes.axis,
+            classes.computed,
+            beside={"t": classes.target, "o": layout},
+            numbers={"ignore": classes.ignore, **classes.number},
+            constants=classes.constant,
+            whole=False,
+        )
+
+    return _loss(call, classes, launch)
+
+
+def cross_entropy_backward(call: Call) -> Plan:
+    """The plan of the gradient of cross_entropy with respect to the logits."""
+    classes = _Classes(call, 1)
+    how, d = reduction_option(call), call.array(0)
+    wanted = classes.target.shape if how == "none" else ()
+    if d.shape != wanted:
+        raise ArgumentError(
+            f"{call.kernel}: grad has shape {d.shape}; of reduction={how!r} it has shape {wanted}."
+        )
+    out = call.output(classes.x.shape, call.rules.promote(classes.dtype, d.dtype))
+    if not out.size:
+        return Plan((out,), ())
+    smoothing, number = _smoothing(call, classes.computed)
+    spread = ArrayType(d.dtype, classes.target.shape, (0,) * classes.target.ndim)
+    work = Work(call, Space(1, (), ((0,), ())), Space(1, (), ((0,),)))
+    whole = None
+    if how == "mean":
+        weights = work.temporary(classes.computed, classes.target.size)
+        work.launches.append(classes.weights(weights))
+        whole = work.temporary(classes.computed)
+        work.read(weights, work.kept, collapse((classes.target.size,), (1,)))
+        work.reduce(whole, *[step(classes.computed)] * 3)
+    launch = rows_launch(
+        call,
+        "entropy:cross_entropy_backward",
+        {
+            "d": Input(0),
+            "x": Input(1),
+            "target": Input(2),
+            "weight": classes.weight,
+            "count": whole,
+            "out": Output(),
+        },
+        {"x": classes.x, "o": out},
+        classes.axis,
+        classes.computed,
+        beside={"d": d if how == "none" else spread, "t": classes.target},
+        numbers={"ignore": classes.ignore, **number, **classes.number},
+        constants={"SMOOTH": smoothing, **classes.constant},
+    )
+    work.launches.append(launch)
+    return Plan((out,), tuple(work.launches), tuple(work.temporaries))

@@ -1,0 +1,335 @@
+"""From call to launches: the reductions that have names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from xtarget.spec import (
+    ArgumentError,
+    ArrayType,
+    Call,
+    DtypeRules,
+    Output,
+    Plan,
+    Scalar,
+    Temporary,
+    dtype_constant,
+)
+
+from .layouts import collapse, without_axes
+from .plans import compute_dtype, normal_axes
+from .plans_reduction import Step, Work
+
+__all__ = [
+    "Reduced",
+    "arg",
+    "extremes",
+    "fold",
+    "fold_into",
+    "is_floating",
+    "nansum",
+    "outputs",
+    "step",
+    "sum_into",
+    "total",
+]
+
+Result = Callable[[DtypeRules, str], str]
+
+_FLOATS = ("float16", "bfloat16", "float32", "float64")
+
+
+def is_floating(dtype: str) -> bool:
+    return dtype in _FLOATS
+
+
+class Reduced:
+    """The shapes of a reduction of the first argument by the options `axis` and `keepdims`.
+
+    Attributes:
+        shape: of the result.
+        empty: whether there is nothing to reduce.
+        count: elements that go into one of the result.
+    """
+
+    def __init__(self, call: Call, *, in_order: bool = False) -> None:
+        """Look at a call.
+
+        Args:
+            in_order: reduced elements are numbered in the order of the axes.
+
+        Raises:
+            ArgumentError: an axis is none.
+        """
+        self.call, self.x = call, call.array(0)
+        x = self.x
+        self.axes = normal_axes(call, call.options["axis"], x.ndim)
+        self.keepdims = bool(call.options["keepdims"])
+        self._in_order = in_order
+        self.kept_shape = without_axes(x.shape, self.axes)
+        full = tuple(1 if axis in self.axes else n for axis, n in enumerate(x.shape))
+        self.shape = full if self.keepdims else self.kept_shape
+        self.lengths = tuple(x.shape[axis] for axis in self.axes)
+        self.empty = 0 in self.lengths
+        self.count = 1
+        for length in self.lengths:
+            self.count *= length
+
+    def work(self, out: ArrayType) -> Work:
+        """The plan's work; results are laid out as `out`."""
+        x, axes = self.x, self.axes
+        strides = without_axes(out.strides, axes) if self.keepdims else out.strides
+        kept = collapse(self.kept_shape, without_axes(x.strides, axes), strides)
+        reduced = collapse(
+            self.lengths, tuple(x.strides[axis] for axis in axes), keep_order=self._in_order
+        )
+        return Work(self.call, kept, reduced)
+
+    def refuse_nothing(self) -> None:
+        """Raises ArgumentError if there is nothing to reduce."""
+        if self.empty:
+            raise ArgumentError(
+                f"{self.call.kernel}: axis {self.call.options['axis']!r} of an array of shape "
+                f"{self.x.shape} has no elements, and {self.call.kernel} of nothing is not "
+                "defined."
+            )
+
+
+def outputs(call: Call, shape: tuple[int, ...], *dtypes: str) -> tuple[ArrayType, ...]:
+    """Layouts of several results of one shape.
+
+    Raises:
+        ArgumentError: the caller gave an `out`.
+    """
+    if call.out is not None:
+        raise ArgumentError(
+            f"{call.kernel} gives {len(dtypes)} arrays, for which one out is not enough. Leave it "
+            "out."
+        )
+    return tuple(call.output(shape, dtype) for dtype in dtypes)
+
+
+def step(
+    dtype: str,
+    MAP: str = "",
+    FINISH: str = "",
+    *,
+    given: str = "",
+    aux: Temporary | None = None,
+    count: int | None = None,
+    p: Scalar | None = None,
+) -> Step:
+    """A sum in `dtype` of what `MAP` makes of elements in the type `given`; see `maps`."""
+    if not MAP and not FINISH:
+        return Step("sum", dtype)
+    constants: dict[str, Any] = {
+        "MAP": MAP,
+        "FINISH": FINISH,
+        "S": dtype_constant(given or dtype),
+    }
+    if aux is None:
+        constants["aux"] = None
+    if count is None:
+        constants["count"] = None
+    if p is None:
+        constants["p"] = None
+    numbers = {"count": count, "p": p}
+    return Step(
+        "total",
+        dtype,
+        {} if aux is None else {"aux": aux},
+        {name: value for name, value in numbers.items() if value is not None},
+        constants,
+    )
+
+
+def sum_into(
+    work: Work,
+    out: Output | Temporary,
+    dtype: str,
+    MAP: str = "",
+    FINISH: str = "",
+    *,
+    given: str = "",
+    aux: Temporary | None = None,
+    count: int | None = None,
+    p: Scalar | None = None,
+) -> None:
+    """A sum as `step` describes it; pieces are finished once, at the end."""
+    centred = MAP in ("deviation", "exp")
+    powers = MAP == "power"
+    late = FINISH in ("log_of_exp", "ratio")
+    work.reduce(
+        out,
+        step(dtype, MAP, FINISH, given=given, aux=aux, count=count, p=p),
+        step(dtype, MAP, given=given, aux=aux if centred else None, p=p if powers else None),
+        step(
+            dtype,
+            FINISH=FINISH,
+            aux=aux if late else None,
+            count=count,
+            p=p if FINISH in ("power", "plus") else None,
+        ),
+    )
+
+
+def initial_of(call: Call, dtype: str) -> int | float | None:
+    """The option `initial`.
+
+    Raises:
+        ArgumentError: it is no number that `dtype` holds.
+    """
+    value = call.options["initial"]
+    if value is None:
+        return None
+    if not isinstance(value, int | float) or (isinstance(value, float) and not is_floating(dtype)):
+        raise ArgumentError(
+            f"{call.kernel}: initial is {value!r}, which {dtype}, the dtype of the result, does "
+            "not hold. Give a number that it does, or convert the array first."
+        )
+    return value
+
+
+def total(
+    result: Result, MAP: str = "", FINISH: str = "", *, given: bool = False
+) -> Callable[[Call], Plan]:
+    """The plan of a sum.
+
+    Args:
+        result: from the input's dtype to the output's.
+        MAP, FINISH: see `maps`.
+        given: elements are mapped in their own type, and then taken to the sum's.
+    """
+
+    def plan(call: Call) -> Plan:
+        shapes = Reduced(call)
+        x = shapes.x
+        dtype = result(call.rules, x.dtype)
+        out = call.output(shapes.shape, dtype)
+        computed = compute_dtype(dtype)
+        finish, number = FINISH, None
+        value = initial_of(call, dtype) if "initial" in call.options else None
+        if value is not None:
+            finish, number = "plus", Scalar(value, computed)
+        if not out.size:
+            return Plan((out,), ())
+        work = shapes.work(out)
+        sum_into(
+            work,
+            Output(),
+            computed,
+            MAP,
+            finish,
+            given=compute_dtype(x.dtype) if given else "",
+            count=shapes.count if finish in ("mean", "deviation") else None,
+            p=number,
+        )
+        return Plan((out,), tuple(work.launches), tuple(work.temporaries))
+
+    return plan
+
+
+def fold(
+    op: str, result: Result, MAP: str = "", *, identity: bool = False, begin: int | None = None
+) -> Callable[[Call], Plan]:
+    """The plan of a reduction by an operation of two elements.
+
+    Args:
+        op, MAP: see `maps`.
+        result: from the input's dtype to the output's.
+        identity: whether there is a result of no elements.
+        begin: what it is, if that of the type is another one.
+    """
+
+    def plan(call: Call) -> Plan:
+        shapes = Reduced(call)
+        dtype = result(call.rules, shapes.x.dtype)
+        out = call.output(shapes.shape, dtype)
+        initial = initial_of(call, dtype) if "initial" in call.options else begin
+        if not out.size:
+            return Plan((out,), ())
+        if not identity and initial is None:
+            shapes.refuse_nothing()
+        work = shapes.work(out)
+        fold_into(work, Output(), op, compute_dtype(dtype), MAP, shapes.x.dtype, initial)
+        return Plan((out,), tuple(work.launches), tuple(work.temporaries))
+
+    return plan
+
+
+def fold_into(
+    work: Work,
+    out: Output | Temporary,
+    op: str,
+    dtype: str,
+    MAP: str,
+    given: str,
+    initial: int | float | None = None,
+) -> None:
+    given = compute_dtype(given) if MAP == "nonzero" else dtype
+    if op == "max" and not MAP and initial is None:
+        work.reduce(out, *[Step("max", dtype)] * 3)
+        return
+    start = {} if initial is None else {"initial": Scalar(initial, dtype)}
+    plain: Mapping[str, Any] = {"OP": op, "MAP": "", "S": dtype_constant(dtype)}
+    mapped = {**plain, "MAP": MAP, "S": dtype_constant(given)}
+    none = {} if start else {"initial": None}
+    work.reduce(
+        out,
+        Step("fold", dtype, {}, start, {**mapped, **none}),
+        Step("fold", dtype, {}, {}, {**mapped, "initial": None}),
+        Step("fold", dtype, {}, start, {**plain, **none}),
+    )
+
+
+def arg(largest: bool) -> Callable[[Call], Plan]:
+    """The plan of argmax (`largest`) and argmin, along one axis or over all."""
+
+    def plan(call: Call) -> Plan:
+        axis = call.options["axis"]
+        if isinstance(axis, tuple | list):
+            raise ArgumentError(
+                f"{call.kernel}: axis is {axis!r}; it has to be one axis, or None for all."
+            )
+        shapes = Reduced(call, in_order=True)
+        out = call.output(shapes.shape, "int64")
+        if not out.size:
+            return Plan((out,), ())
+        shapes.refuse_nothing()
+        work = shapes.work(out)
+        dtype = compute_dtype(shapes.x.dtype)
+        chosen: dict[str, Any] = {"LARGEST": largest}
+        whole = Step("arg", dtype, {}, {}, {**chosen, "at": None, "value": None})
+        parts = work.parts(whole)
+        if parts == 1:
+            work.launches.append(work.first(whole, Output()))
+        else:
+            value, index = work.temporary(dtype, parts), work.temporary("int64", parts)
+            piece = Step("arg", dtype, {"value": value}, {}, {**chosen, "at": None})
+            rest = Step("arg", dtype, {"at": index}, {}, {**chosen, "value": None})
+            work.launches.append(work.first(piece, index, parts))
+            work.launches.append(work.rest(rest, value, Output(), parts))
+        return Plan((out,), tuple(work.launches), tuple(work.temporaries))
+
+    return plan
+
+
+def extremes(call: Call) -> Plan:
+    """The plan of aminmax: the smallest and the largest."""
+    shapes = Reduced(call)
+    dtype = shapes.x.dtype
+    outs = outputs(call, shapes.shape, dtype, dtype)
+    if not outs[0].size:
+        return Plan(outs, ())
+    shapes.refuse_nothing()
+    work = shapes.work(outs[0])
+    for number, op in enumerate(("min", "max")):
+        fold_into(work, Output(number), op, compute_dtype(dtype), "", dtype)
+    return Plan(outs, tuple(work.launches), tuple(work.temporaries))
+
+
+def nansum(result: Result) -> Callable[[Call], Plan]:
+    """The plan of the sum of those elements that are not nan."""
+    plain, numbers = total(result), total(result, "number")
+    return lambda call: (numbers if is_floating(call.array(0).dtype) else plain)(call)

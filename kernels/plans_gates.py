@@ -1,0 +1,163 @@
+"""From call to launches: gated halves, and rotary position embedding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from xtarget.spec import (
+    Argument,
+    ArgumentError,
+    ArrayType,
+    Call,
+    Input,
+    Launch,
+    Output,
+    Plan,
+    cdiv,
+    dtype_constant,
+)
+
+from . import tuning
+from .layouts import collapse
+from .plans import _rows as in_rows
+from .plans import compute_dtype
+from .plans_scans import one_axis
+
+__all__ = ["halves", "rope", "walk"]
+
+
+def walk(
+    call: Call,
+    source: str,
+    addresses: Mapping[str, Argument],
+    numbers: Mapping[str, Argument],
+    shape: Sequence[int],
+    strides: Mapping[str, Sequence[int]],
+    constants: Mapping[str, Any],
+) -> Launch:
+    """One launch over an index space, whose kernel takes `n`, `shape`, strides, BLOCK, STEPS and
+    ROWS as the elementwise ones do.
+
+    Args:
+        strides: by parameter; first those that memory is written along.
+    """
+    space = collapse(shape, *strides.values())
+    if space.size == 1:  # what is compiled for longer arrays does for one element too
+        space = space._replace(strides=((),) * len(space.strides))
+    sizes = tuning.flat(call.vendor)
+    by_row = 0 < sizes.row <= (space.lengths or (0,))[-1]
+    if by_row:
+        space = in_rows(space)
+    block = sizes.strided if any(space.strides) else sizes.block
+    parts = cdiv(space.size, block)
+    if by_row:
+        parts = space.size // space.lengths[-1] * cdiv(space.lengths[-1], block)
+    steps = max(1, sizes.chunk // block)
+    return Launch(
+        source,
+        {
+            **addresses,
+            "n": space.size,
+            **numbers,
+            "shape": space.lengths,
+            **dict(zip(strides, space.strides, strict=True)),
+        },
+        {**constants, "BLOCK": block, "STEPS": steps, "ROWS": by_row},
+        (cdiv(parts, steps), 1, 1),
+        num_warps=sizes.num_warps,
+    )
+
+
+def halves(function: Callable[[Call], str], *, gate: int = 0) -> Callable[[Call], Plan]:
+    """The plan of a gated unit: one half of the argument along `axis` is the gate of the other.
+
+    Args:
+        function: from the call to its device function, `file:function`.
+        gate: which half it is.
+    """
+
+    def plan(call: Call) -> Plan:
+        x = call.array(0)
+        axis = one_axis(call, x.ndim)
+        if x.shape[axis] % 2:
+            raise ArgumentError(
+                f"{call.kernel}: axis {axis} of an array of shape {x.shape} has no two halves; its "
+                "length has to be even."
+            )
+        half = x.shape[axis] // 2
+        shape = tuple(half if i == axis else n for i, n in enumerate(x.shape))
+        out = call.output(shape, x.dtype)
+        if not out.size:
+            return Plan((out,), ())
+        places = (0, half * x.strides[axis])
+        launch = walk(
+            call,
+            f"gates:halves({function(call)})",
+            {"x": Input(0), "out": Output()},
+            {"from_gate": places[gate], "from_other": places[1 - gate]},
+            shape,
+            {"so": out.strides, "sx": x.strides},
+            {"TA": dtype_constant(compute_dtype(x.dtype))},
+        )
+        return Plan((out,), (launch,))
+
+    return plan
+
+
+def _spread(call: Call, index: int, name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides of an argument that broadcasts to `shape`."""
+    array = call.array(index)
+    missing = len(shape) - array.ndim
+    fits = missing >= 0 and all(
+        own in (1, wanted) for own, wanted in zip(array.shape, shape[missing:], strict=True)
+    )
+    if not fits:
+        raise ArgumentError(
+            f"{call.kernel}: {name} has shape {array.shape}, which does not broadcast to {shape}: "
+            "one angle for each pair."
+        )
+    own = tuple(0 if n == 1 else s for n, s in zip(array.shape, array.strides, strict=True))
+    return (0,) * missing + own
+
+
+def rope(back: bool) -> Callable[[Call], Plan]:
+    """The plan of rope, and of its gradient (`back`): pairs of the last axis are turned. They are
+    an element of its first half and one of its second, or neighbours (`interleaved`).
+    """
+
+    def plan(call: Call) -> Plan:
+        x = call.array(0)
+        if not x.ndim or x.shape[-1] % 2:
+            raise ArgumentError(
+                f"{call.kernel}: x has shape {x.shape}; its last axis has to be of pairs, so of "
+                "even length."
+            )
+        interleaved = call.options["interleaved"]
+        half = x.shape[-1] // 2
+        shape = (*x.shape[:-1], half)
+        cosine = _spread(call, 1, "cos", shape)
+        sine = _spread(call, 2, "sin", shape)
+        out = call.output(x.shape, x.dtype)
+        if not out.size:
+            return Plan((out,), ())
+
+        def pairs(array: ArrayType) -> tuple[tuple[int, ...], int]:
+            last = array.strides[-1]
+            if interleaved:
+                return (*array.strides[:-1], 2 * last), last
+            return array.strides, half * last
+
+        (sx, apart), (so, out_apart) = pairs(x), pairs(out)
+        launch = walk(
+            call,
+            "gates:rope",
+            {"x": Input(0), "cosine": Input(1), "sine": Input(2), "out": Output()},
+            {"apart": apart, "out_apart": out_apart},
+            shape,
+            {"so": so, "sx": sx, "sc": cosine, "ss": sine},
+            {"BACK": back, "T": dtype_constant(compute_dtype(x.dtype))},
+        )
+        return Plan((out,), (launch,))
+
+    return plan

@@ -1,0 +1,102 @@
+"""From call to launches: losses of pairs of elements, each, or their sum or mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xtarget.spec import (
+    Argument,
+    Call,
+    DtypeRules,
+    Input,
+    Launch,
+    Output,
+    Plan,
+    Scalar,
+    cdiv,
+    dtype_constant,
+)
+
+from . import tuning
+from .layouts import Space, broadcast_strides, collapse
+from .plans import compute_dtype, elementwise, shape_of
+from .plans_entropy import reduction_option
+from .plans_folds import step
+from .plans_reduction import Work
+
+__all__ = ["loss"]
+
+_FLOATS = ("float16", "bfloat16", "float32", "float64")
+
+
+def _rule(rules: DtypeRules, given: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    dtype = rules.promote(*given)
+    return (dtype,), (compute_dtype(dtype),) * 2
+
+
+def loss(function: Callable[[Call], str], number: str = "") -> Callable[[Call], Plan]:
+    """The plan of a loss of two arrays with the option `reduction`.
+
+    Args:
+        function: from the call to its device function, `file:function`.
+        number: an option that is an operand of the function too.
+    """
+    numbers = (number,) if number else ()
+
+    each = elementwise(function, _rule, _FLOATS, numbers)
+
+    def plan(call: Call) -> Plan:
+        how = reduction_option(call)
+        dtype = call.rules.promote(*(arg.dtype for arg in call.args))
+        if how == "none":
+            return each(call)
+        out = call.output((), dtype)
+        x, y = call.array(0), call.array(1)
+        shape = shape_of(call, x.shape, y.shape)
+        space = collapse(shape, *(broadcast_strides(array, shape) for array in (x, y)))
+        if 0 in shape:
+            return Plan((out,), (), (), (float("nan") if how == "mean" else 0,))
+        work = Work(call, Space(1, (), ((0,), ())), Space(1, (), ((0,),)))
+        computed = compute_dtype(dtype)
+        _partial(call, work, function(call), number, space, computed)
+        if how == "mean":
+            last = step(computed, FINISH="mean", count=space.size)
+            work.reduce(Output(), last, step(computed), last)
+        else:
+            work.reduce(Output(), *[step(computed)] * 3)
+        return Plan((out,), tuple(work.launches), tuple(work.temporaries))
+
+    return plan
+
+
+def _partial(call: Call, work: Work, function: str, number: str, space: Space, dtype: str) -> None:
+    """The sums of pieces of all elements, which the work goes on with."""
+    sizes = tuning.reduction(call.vendor)
+    wanted = call.compute_units * sizes.blocks_per_unit
+    chunk = cdiv(max(cdiv(space.size, wanted), sizes.shortest // 4), sizes.tile) * sizes.tile
+    blocks = cdiv(space.size, chunk)
+    place = work.temporary(dtype, blocks)
+    numbers: dict[str, Argument] = {}
+    if number:
+        value = call.options[number]
+        numbers["c"] = Scalar(float(value), dtype)
+    work.launches.append(
+        Launch(
+            f"losses:{'of_three' if number else 'of_two'}({function})",
+            {
+                "a": Input(0),
+                "b": Input(1),
+                "out": place,
+                "n": space.size,
+                "chunk": chunk,
+                **numbers,
+                "shape": space.lengths,
+                "sa": space.strides[0],
+                "sb": space.strides[1],
+            },
+            {"TA": dtype_constant(dtype), "BLOCK": sizes.tile},
+            (blocks, 1, 1),
+            num_warps=min(sizes.num_warps, max(1, sizes.tile // 512)),
+        )
+    )
+    work.read(place, work.kept, collapse((blocks,), (1,)))

@@ -1,0 +1,251 @@
+"""From call to launches: normalisations by statistics of any axes, in launches of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xtarget.spec import (
+    Argument,
+    ArgumentError,
+    ArrayType,
+    Call,
+    Input,
+    Launch,
+    Output,
+    Plan,
+    Scalar,
+    Temporary,
+    contiguous_strides,
+    dtype_constant,
+)
+
+from .layouts import collapse, without_axes
+from .plans import compute_dtype, normal_axes
+from .plans_folds import outputs, step, sum_into
+from .plans_gates import walk
+from .plans_reduction import Work
+
+__all__ = ["batch_norm", "batch_norm_training", "group_norm", "instance_norm",
+           "normalize"]  # fmt: skip
+
+_Ints = tuple[int, ...]
+
+
+def _eps(call: Call, dtype: str) -> Scalar:
+    return Scalar(float(call.options["eps"]), dtype)
+
+
+def _channels(call: Call, least: int = 2) -> ArrayType:
+    """The first argument, whose axis 1 are the channels.
+
+    Raises:
+        ArgumentError: it has too few dimensions.
+    """
+    x = call.array(0)
+    if x.ndim < least:
+        raise ArgumentError(
+            f"{call.kernel}: x has shape {x.shape}; it needs {least} dimensions or more, of which "
+            "the second one are the channels."
+        )
+    return x
+
+
+def _vector(call: Call, index: int, name: str, channels: int) -> ArrayType | None:
+    """An argument with an element for each channel; None: it was left out.
+
+    Raises:
+        ArgumentError: it has another shape.
+    """
+    if index >= len(call.args):
+        return None
+    array = call.array(index)
+    if array.shape != (channels,):
+        raise ArgumentError(
+            f"{call.kernel}: {name} has shape {array.shape}; it needs ({channels},), one element "
+            "for each channel."
+        )
+    return array
+
+
+def _centred(
+    call: Call,
+    shape: Sequence[int],
+    sx: _Ints,
+    so: _Ints,
+    mean: tuple[Argument, _Ints],
+    variance: tuple[Argument, _Ints],
+    weight: tuple[Argument, _Ints] | None,
+    bias: tuple[Argument, _Ints] | None,
+    dtype: str,
+    out: Output,
+) -> Launch:
+    """The launch of `normalized:centred`; each operand with its strides."""
+    operands = {"mean": mean, "variance": variance, "weight": weight, "bias": bias}
+    given = {name: one for name, one in operands.items() if one is not None}
+    absent: dict[str, Any] = {}
+    for name in operands.keys() - given.keys():
+        absent |= {name: None, f"s{name[0]}": 0}
+    return walk(
+        call,
+        "normalized:centred",
+        {"x": Input(0), **{name: one[0] for name, one in given.items()}, "out": out},
+        {"eps": _eps(call, dtype)},
+        shape,
+        {"so": so, "sx": sx, **{f"s{name[0]}": one[1] for name, one in given.items()}},
+        {"T": dtype_constant(dtype), **absent},
+    )
+
+
+def _statistics(
+    call: Call, shape: _Ints, sx: _Ints, axes: _Ints, dtype: str
+) -> tuple[Work, Temporary, Temporary, _Ints]:
+    """Launches that find mean and variance over `axes` of an array; and their strides in it."""
+    kept_shape = without_axes(shape, axes)
+    numbered = contiguous_strides(kept_shape)
+    kept = collapse(kept_shape, without_axes(sx, axes), numbered, keep_order=True)
+    reduced = collapse(tuple(shape[a] for a in axes), tuple(sx[a] for a in axes))
+    work = Work(call, kept, reduced)
+    count = 1
+    for axis in axes:
+        count *= shape[axis]
+    mean, variance = work.temporary(dtype), work.temporary(dtype)
+    sum_into(work, mean, dtype, FINISH="mean", count=count)
+    sum_into(work, variance, dtype, "deviation", "mean", aux=mean, count=count)
+    own = iter(numbered)
+    strides = tuple(0 if a in axes else next(own) for a in range(len(shape)))
+    return work, mean, variance, strides
+
+
+def _spread(array: ArrayType | None, index: int, places: dict[int, int], ndim: int) -> Any:
+    """An argument with its strides in an index space, from axis to factor of its stride."""
+    if array is None:
+        return None
+    step_ = array.strides[0]
+    return Input(index), tuple(places.get(axis, 0) * step_ for axis in range(ndim))
+
+
+def group_norm(call: Call, groups: int | None = None) -> Plan:
+    """The plan of group_norm: by mean and variance of each group of channels of each sample."""
+    x = _channels(call)
+    channels = x.shape[1]
+    groups = call.options["groups"] if groups is None else groups
+    if isinstance(groups, bool) or not hasattr(groups, "__index__"):
+        raise ArgumentError(f"{call.kernel}: groups is {groups!r}; it has to be an integer.")
+    if groups < 1 or channels % groups:
+        raise ArgumentError(
+            f"{call.kernel}: {channels} channels are not {groups} groups of equal size."
+        )
+    weight, bias = (_vector(call, 1, "weight", channels), _vector(call, 2, "bias", channels))
+    dtype = call.rules.promote(*(arg.dtype for arg in call.args))
+    out = call.output(x.shape, dtype)
+    if not out.size:
+        return Plan((out,), ())
+    computed, each = compute_dtype(dtype), channels // groups
+
+    def grouped(strides: _Ints) -> _Ints:
+        return (strides[0], strides[1] * each, *strides[1:])
+
+    shape = (x.shape[0], groups, each, *x.shape[2:])
+    sx = grouped(x.strides)
+    axes = tuple(range(2, len(shape)))
+    work, mean, variance, strides = _statistics(call, shape, sx, axes, computed)
+    places = {1: each, 2: 1}
+    launch = _centred(
+        call,
+        shape,
+        sx,
+        grouped(out.strides),
+        (mean, strides),
+        (variance, strides),
+        _spread(weight, 1, places, len(shape)),
+        _spread(bias, 2, places, len(shape)),
+        computed,
+        Output(),
+    )
+    return Plan((out,), (*work.launches, launch), tuple(work.temporaries))
+
+
+def instance_norm(call: Call) -> Plan:
+    """The plan of instance_norm: group_norm where each channel is a group."""
+    return group_norm(call, max(_channels(call, 3).shape[1], 1))
+
+
+def batch_norm(call: Call) -> Plan:
+    """The plan of batch_norm by known means and variances of the channels."""
+    x = _channels(call)
+    vectors = [
+        _vector(call, index, name, x.shape[1])
+        for index, name in enumerate(("mean", "var", "weight", "bias"), 1)
+    ]
+    dtype = call.rules.promote(*(arg.dtype for arg in call.args))
+    out = call.output(x.shape, dtype)
+    if not out.size:
+        return Plan((out,), ())
+    spread = [_spread(array, index, {1: 1}, x.ndim) for index, array in enumerate(vectors, 1)]
+    launch = _centred(
+        call, x.shape, x.strides, out.strides, *spread, compute_dtype(dtype), Output()
+    )
+    return Plan((out,), (launch,))
+
+
+def batch_norm_training(call: Call) -> Plan:
+    """The plan of batch_norm by the batch's own means and variances, which are results too."""
+    x = _channels(call)
+    channels = x.shape[1]
+    weight, bias = (_vector(call, 1, "weight", channels), _vector(call, 2, "bias", channels))
+    dtype = call.rules.promote(*(arg.dtype for arg in call.args))
+    (out,) = outputs(call, x.shape, dtype)
+    vector = ArrayType(dtype, (channels,), (1,))
+    if not out.size:
+        return Plan((out, vector, vector), (), (), (0, float("nan"), float("nan")))
+    computed = compute_dtype(dtype)
+    axes = (0, *range(2, x.ndim))
+    work, mean, variance, strides = _statistics(call, x.shape, x.strides, axes, computed)
+    places = {1: 1}
+    work.launches.append(
+        _centred(
+            call,
+            x.shape,
+            x.strides,
+            out.strides,
+            (mean, strides),
+            (variance, strides),
+            _spread(weight, 1, places, x.ndim),
+            _spread(bias, 2, places, x.ndim),
+            computed,
+            Output(),
+        )
+    )
+    for number, found in ((1, mean), (2, variance)):
+        work.launches.append(work.rest(step(computed), found, Output(number), 1))
+    return Plan((out, vector, vector), tuple(work.launches), tuple(work.temporaries))
+
+
+def normalize(call: Call) -> Plan:
+    """The plan of normalize: x divided by its Euclidean length along `axis`, or by `eps`."""
+    x = call.array(0)
+    axes = normal_axes(call, call.options["axis"], x.ndim)
+    out = call.output(x.shape, x.dtype)
+    if not out.size:
+        return Plan((out,), ())
+    computed = compute_dtype(x.dtype)
+    kept_shape = without_axes(x.shape, axes)
+    numbered = contiguous_strides(kept_shape)
+    kept = collapse(kept_shape, without_axes(x.strides, axes), numbered, keep_order=True)
+    reduced = collapse(tuple(x.shape[a] for a in axes), tuple(x.strides[a] for a in axes))
+    work = Work(call, kept, reduced)
+    length = work.temporary(computed)
+    sum_into(work, length, computed, "square", "root")
+    own = iter(numbered)
+    strides = tuple(0 if a in axes else next(own) for a in range(x.ndim))
+    launch = walk(
+        call,
+        "normalized:scaled",
+        {"x": Input(0), "length": length, "out": Output()},
+        {"eps": _eps(call, computed)},
+        x.shape,
+        {"so": out.strides, "sx": x.strides, "sl": strides},
+        {"T": dtype_constant(computed)},
+    )
+    return Plan((out,), (*work.launches, launch), tuple(work.temporaries))

@@ -1,0 +1,206 @@
+"""From call to launches: scans."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from xtarget.spec import (
+    Argument,
+    ArgumentError,
+    ArrayType,
+    Call,
+    DtypeRules,
+    Input,
+    Launch,
+    Output,
+    Plan,
+    Temporary,
+    cdiv,
+    contiguous_strides,
+    dtype_constant,
+    next_power_of_2,
+)
+
+from . import tuning
+from .layouts import collapse, without_axes
+from .plans import compute_dtype, normal_axes
+from .plans_folds import outputs
+
+__all__ = ["scan", "scan_arg"]
+
+Result = Callable[[DtypeRules, str], str]
+
+
+class _Line(NamedTuple):
+    """The rows of a scan, and the blocks that they are cut into.
+
+    Attributes:
+        numbers: the parameters of both kernels of `scans.py` that say where elements are.
+        constants: their tile.
+        pieces: of each row.
+    """
+
+    numbers: dict[str, Argument]
+    constants: dict[str, Any]
+    grid: tuple[int, int, int]
+    pieces: int
+    num_warps: int
+
+
+def one_axis(call: Call, ndim: int) -> int:
+    """The option `axis`, which has to be one.
+
+    Raises:
+        ArgumentError: it is not, or the array has none.
+    """
+    axes = normal_axes(call, call.options["axis"], ndim)
+    if len(axes) != 1 or isinstance(call.options["axis"], tuple | list):
+        raise ArgumentError(
+            f"{call.kernel}: axis is {call.options['axis']!r} for an array of {ndim} dimensions; "
+            "it has to be one axis. Reshape the array where several are meant."
+        )
+    return axes[0]
+
+
+def _line(
+    call: Call, x: ArrayType, out: ArrayType, axis: int, *, reverse: bool, costly: bool
+) -> _Line:
+    n, cx, co = x.shape[axis], x.strides[axis], out.strides[axis]
+    rows = collapse(*(without_axes(v, (axis,)) for v in (x.shape, x.strides, out.strides)))
+    sx, so = rows.strides
+    sizes = tuning.scans(call.vendor)
+    # where rows are closer to each other than the elements of a row, lanes go across rows
+    across = abs(cx) != 1 and rows.size > 1 and len(sx) == len(rows.lengths)
+    if across:
+        block_m, block_n = min(next_power_of_2(rows.size), sizes.columns), 1
+    else:
+        block_n = min(next_power_of_2(n), sizes.costly if costly else sizes.step)
+        tile = min(sizes.tile, sizes.costly) if costly else sizes.tile
+        block_m = max(1, min(tile // block_n, next_power_of_2(rows.size)))
+    blocks = cdiv(rows.size, block_m)
+    wanted = call.compute_units * sizes.blocks_per_unit
+    pieces = tuning.splits(blocks, wanted, n, sizes.shortest)
+    chunk = cdiv(cdiv(n, pieces), block_n) * block_n
+    pieces = cdiv(n, chunk)
+    numbers: dict[str, Argument] = {
+        "m": rows.size,
+        "n": n,
+        "chunk": chunk,
+        "from_x": (n - 1) * cx if reverse else 0,
+        "from_out": (n - 1) * co if reverse else 0,
+        "shape": rows.lengths,
+        "sx": sx,
+        "so": so,
+    }
+    constants: dict[str, Any] = {
+        "BLOCK_M": block_m,
+        "BLOCK_N": block_n,
+        "PIECES": sizes.pieces,
+    }
+    # a stride of 1 is a constant, so that neighbours are seen to lie side by side
+    for name, stride in (("cx", cx), ("co", co)):
+        step = -stride if reverse else stride
+        (constants if step == 1 else numbers)[name] = step
+    return _Line(
+        numbers,
+        constants,
+        (blocks, pieces, 1),
+        pieces,
+        min(sizes.num_warps, max(1, block_m * block_n // 256)),
+    )
+
+
+def _launch(
+    source: str,
+    line: _Line,
+    addresses: dict[str, Argument],
+    constants: dict[str, Any],
+    dtype: str,
+) -> Launch:
+    given = {name: value for name, value in addresses.items() if value is not None}
+    absent = {name: None for name, value in addresses.items() if value is None}
+    return Launch(
+        f"scans:{source}",
+        {"x": Input(0), **given, **line.numbers},
+        {**absent, **line.constants, **constants, "T": dtype_constant(dtype)},
+        line.grid,
+        num_warps=line.num_warps,
+    )
+
+
+def _flag(call: Call, name: str) -> bool:
+    return bool(call.options[name])
+
+
+def scan(op: str, result: Result) -> Callable[[Call], Plan]:
+    """The plan of a scan with the options `axis`, `exclusive` and `reverse`.
+
+    Args:
+        op: `sum`, `prod`, `logsum`, `max` or `min`.
+        result: from the input's dtype to the output's.
+    """
+
+    def plan(call: Call) -> Plan:
+        x = call.array(0)
+        axis = one_axis(call, x.ndim)
+        dtype = result(call.rules, x.dtype)
+        out = call.output(x.shape, dtype)
+        exclusive, reverse = _flag(call, "exclusive"), _flag(call, "reverse")
+        if not out.size:
+            return Plan((out,), ())
+        computed = compute_dtype(dtype)
+        line = _line(call, x, out, axis, reverse=reverse, costly=op == "logsum")
+        common = {"OP": op, "EXCLUSIVE": exclusive}
+        ends = None
+        launches: list[Launch] = []
+        temporaries: tuple[ArrayType, ...] = ()
+        if line.pieces > 1:
+            ends = Temporary()
+            temporaries = (_ends(line, computed),)
+            launches.append(
+                _launch(
+                    "scan", line, {"ends": None, "out": ends}, {**common, "ENDS": True}, computed
+                )
+            )
+        addresses = {"ends": ends, "out": Output()}
+        launches.append(_launch("scan", line, addresses, {**common, "ENDS": False}, computed))
+        return Plan((out,), tuple(launches), temporaries)
+
+    return plan
+
+
+def _ends(line: _Line, dtype: str) -> ArrayType:
+    m: Any = line.numbers["m"]
+    shape = (line.pieces, m)
+    return ArrayType(dtype, shape, contiguous_strides(shape))
+
+
+def scan_arg(largest: bool) -> Callable[[Call], Plan]:
+    """The plan of cummax (`largest`) and cummin: extremes, and the index of each."""
+
+    def plan(call: Call) -> Plan:
+        x = call.array(0)
+        axis = one_axis(call, x.ndim)
+        outs = outputs(call, x.shape, x.dtype, "int64")
+        if not outs[0].size:
+            return Plan(outs, ())
+        computed = compute_dtype(x.dtype)
+        line = _line(call, x, outs[0], axis, reverse=False, costly=False)
+        common: dict[str, Any] = {"LARGEST": largest}
+        ends: dict[str, Any] = {"ends": None, "ends_at": None}
+        launches: list[Launch] = []
+        temporaries: tuple[ArrayType, ...] = ()
+        if line.pieces > 1:
+            temporaries = (_ends(line, computed), _ends(line, "int64"))
+            goal = {"out": Temporary(0), "at": Temporary(1)}
+            ends_only = {**common, "ENDS": True}
+            launches.append(_launch("scan_arg", line, {**ends, **goal}, ends_only, computed))
+            ends = {"ends": Temporary(0), "ends_at": Temporary(1)}
+        goal = {"out": Output(0), "at": Output(1)}
+        launches.append(
+            _launch("scan_arg", line, {**ends, **goal}, {**common, "ENDS": False}, computed)
+        )
+        return Plan(outs, tuple(launches), temporaries)
+
+    return plan

@@ -1,0 +1,122 @@
+"""`xtarget verify`: are the kernels right on this machine?"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from .._compile.bars import progress_bar
+from .._devices import choice, registry
+from .._kernels import libraries
+from .._system.output import check_output, write_output
+from .._values.errors import ArgumentError
+from .._values.types import DTYPES
+from .._verify import report
+from .._verify.verify import Row, verify
+from ..spec import KernelSpec
+from .base import echo
+from .listing import print_table
+
+__all__ = ["merge_reports", "verify_kernels"]
+
+
+def _chosen(kernels: Sequence[str]) -> list[KernelSpec]:
+    """The kernels that were named, or all; those without a reference or an example cannot be."""
+    catalog = libraries.catalog()
+    specs = [libraries.find(name).spec for name in kernels] if kernels else list(catalog.values())
+    whole = [spec for spec in specs if spec.reference is not None and spec.examples is not None]
+    missing = [spec.name for spec in specs if spec not in whole]
+    if kernels and missing:
+        raise ArgumentError(
+            f"{', '.join(missing)} cannot be verified without `reference` and `examples` in the "
+            "spec. Add them, or leave the kernel out."
+        )
+    return whole
+
+
+def verify_kernels(
+    kernels: Sequence[str],
+    dtypes: Sequence[str],
+    device: str | None,
+    *,
+    long: bool,
+    file: str | None,
+    older: str | None,
+    as_json: bool,
+) -> bool:
+    """Print the table; True if everything is right and nothing is worse than before."""
+    for dtype in dtypes:
+        if dtype not in DTYPES:
+            near = difflib.get_close_matches(dtype, DTYPES, 1)
+            hint = f" Did you mean {near[0]}?" if near else f" There are {', '.join(DTYPES)}."
+            raise ArgumentError(f"there is no dtype {dtype!r}.{hint}")
+    if file is not None:
+        check_output(Path(file))
+    before = None if older is None else report.read(Path(older))
+    specs = _chosen(kernels)
+    wanted = tuple(dtypes) or tuple(DTYPES)
+    name = choice.default_device() if device is None else registry.find_device(device)
+    info = registry.open_device(name).info
+    total = sum(dtype in spec.dtypes for spec in specs for dtype in wanted)
+    rows: list[Row] = []
+    with progress_bar("verify", "kernels with their dtypes", "the first kernel") as show:
+        for row in verify(specs, wanted, name, long=long):
+            rows.append(row)
+            show(len(rows), total, f"{row.kernel} {row.dtype}")
+    document = report.document(rows, info, long=long)
+    worse = [] if before is None else report.drift(before, document)
+    if file is not None:
+        write_output(Path(file), (json.dumps(document, indent=1) + "\n").encode())
+    bad = [row for row in rows if row.status in ("wrong", "failed")]
+    if as_json:
+        echo(json.dumps({**document, "worse": worse, "ok": not bad and not worse}, indent=2))
+        return not bad and not worse
+    _print(rows, f"{name} ({info.product}, {info.runs_on})")
+    for sentence in worse:
+        echo(f"worse than {older}: {sentence}")
+    return not bad and not worse
+
+
+def _print(rows: Sequence[Row], where: str) -> None:
+    """A line for each kernel; then what is wrong, case by case."""
+    kernels: dict[str, list[Row]] = {}
+    for row in rows:
+        kernels.setdefault(row.kernel, []).append(row)
+    lines = []
+    for kernel, of in kernels.items():
+        states = [
+            f"{status}: {' '.join(row.dtype for row in of if row.status == status)}"
+            for status in ("right", "refused", "wrong", "failed")
+            if any(row.status == status for row in of)
+        ]
+        ulp = max(row.max_ulp for row in of)
+        cases = sum(row.cases for row in of)
+        share = max(row.of_tolerance for row in of)
+        errors = f"{ulp:.3g}" if ulp else "", f"{share:.0%}" if share else ""
+        lines.append((kernel, str(cases), *errors, "; ".join(states)))
+    print_table(("kernel", "calls", "max ulp", "of allowed", "dtypes"), lines)
+    for row in rows:
+        if row.status in ("wrong", "failed"):
+            for case in row.wrong[:5]:
+                echo(f"{row.status.upper()} {row.kernel} {case}")
+        elif row.status == "refused":
+            echo(f"refused {row.kernel} {row.dtype}: {row.reason}")
+    calls = sum(row.cases for row in rows)
+    wrong = sum(row.status in ("wrong", "failed") for row in rows)
+    verdict = "all right" if not wrong else f"{wrong} of {len(rows)} kernels with dtypes NOT right"
+    echo(f"{calls} calls on {where}: {verdict}")
+
+
+def merge_reports(files: Sequence[str], output: str | None) -> None:
+    """Print or write the support table of several reports."""
+    if not files:
+        raise ArgumentError("--merge takes the reports of `xtarget verify --report`. Name them.")
+    if output is not None:
+        check_output(Path(output))
+    table = report.support_table(report.read(Path(file)) for file in files)
+    if output is None:
+        echo(table.rstrip("\n"))
+    else:
+        write_output(Path(output), table.encode())

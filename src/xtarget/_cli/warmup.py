@@ -1,0 +1,36 @@
+"""`xtarget warmup`: compile what a program has recorded that it uses."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+
+from .._compile.bars import progress_bar
+from .._launch.warmup import warm
+from .._values.errors import CompileError
+from .base import echo
+
+__all__ = ["warm_up"]
+
+
+def warm_up(path: str, jobs: int | None, *, as_json: bool) -> None:
+    """Compile, and say what was done.
+
+    Raises:
+        ArgumentError: the file is no profile.
+        CompileError: for all that could not be made ready.
+    """
+    with progress_bar("warmup", "binaries", "what there is to compile") as show:
+        done = warm(Path(path), jobs or len(os.sched_getaffinity(0)), show)
+    if as_json:
+        echo(json.dumps(asdict(done), indent=2))
+    else:
+        there = done.binaries - done.compiled - len(done.errors)
+        echo(
+            f"{done.classes} classes of calls, {done.binaries} binaries: {done.compiled} compiled, "
+            f"{max(there, 0)} were there. {done.loaded} can be loaded on the devices here."
+        )
+    if done.errors:
+        raise CompileError("\n".join(done.errors))

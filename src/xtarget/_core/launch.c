@@ -1,0 +1,51 @@
+#include "launch.h"
+
+#include <string.h>
+
+int xt_context_is_current(const struct xt_launch *launch) {
+  void *current = 0;
+  if (!launch->current_context) return 1;
+  return launch->current_context(&current) == 0 && current == launch->context;
+}
+
+/* The value as a parameter's bytes; little-endian, so that narrower integers are its first bytes. */
+static int packed(const struct xt_value *value, enum xt_passed passed, uint64_t *bytes) {
+  double real;
+  float single;
+  switch (passed) {
+    case XT_PASS_WORD:
+      if (value->kind == XT_FLOAT) return 0;
+      *bytes = value->kind == XT_ADDRESS ? value->as.address : (uint64_t)value->as.integer;
+      return 1;
+    case XT_PASS_BOOL:
+      if (value->kind != XT_INTEGER) return 0;
+      *bytes = value->as.integer != 0;
+      return 1;
+    case XT_PASS_FP32:
+    case XT_PASS_FP64:
+      if (value->kind == XT_ADDRESS) return 0;
+      real = value->kind == XT_FLOAT ? value->as.real : (double)value->as.integer;
+      *bytes = 0;
+      if (passed == XT_PASS_FP64) {
+        memcpy(bytes, &real, sizeof real);
+      } else {
+        single = (float)real;
+        memcpy(bytes, &single, sizeof single);
+      }
+      return 1;
+  }
+  return 0;
+}
+
+int xt_pack(const struct xt_launch *launch, const struct xt_value *values,
+            uint64_t bytes[XT_MOST_PARAMETERS], void *places[XT_MOST_PARAMETERS]) {
+  for (int i = 0; i < launch->parameter_count; i++) {
+    const struct xt_parameter *parameter = &launch->parameters[i];
+    if (parameter->from < 0)
+      bytes[i] = parameter->constant;
+    else if (!packed(&values[parameter->from], parameter->passed, &bytes[i]))
+      return XT_DECLINED;
+    places[i] = &bytes[i];
+  }
+  return 0;
+}

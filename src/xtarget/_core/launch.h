@@ -1,0 +1,53 @@
+/* A launch through a driver's own entry point: `cuLaunchKernel` and `hipModuleLaunchKernel` have one
+ * signature. No Python in here.
+ */
+#ifndef XTARGET_LAUNCH_H
+#define XTARGET_LAUNCH_H
+
+#include "call.h"
+
+enum { XT_MOST_PARAMETERS = 48 };
+
+typedef int (*xt_launch_entry)(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                               unsigned block_x, unsigned block_y, unsigned block_z,
+                               unsigned shared_bytes, void *stream, void **parameters,
+                               void **extra);
+typedef int (*xt_context_entry)(void **context);
+
+/* How a parameter is passed. */
+enum xt_passed { XT_PASS_WORD, XT_PASS_BOOL, XT_PASS_FP32, XT_PASS_FP64 };
+
+struct xt_parameter {
+  enum xt_passed passed;
+  int from;          /* place in the call's values; -1: `constant` */
+  uint64_t constant; /* its bytes */
+};
+
+struct xt_launch {
+  xt_launch_entry entry;
+  void *function;
+  xt_context_entry current_context; /* NULL: the driver knows no current context */
+  void *context;                    /* that the launch needs to be current */
+  unsigned grid[3], block[3], shared_bytes;
+  int parameter_count;
+  struct xt_parameter parameters[XT_MOST_PARAMETERS];
+};
+
+enum { XT_LAUNCHED = 0, XT_DECLINED = -1 };
+
+/* Get a launch's parameters ready in `bytes` and `places`. Returns XT_DECLINED where a value does not
+ * fit its parameter. */
+int xt_pack(const struct xt_launch *launch, const struct xt_value *values,
+            uint64_t bytes[XT_MOST_PARAMETERS], void *places[XT_MOST_PARAMETERS]);
+
+/* Whether the launch's context is the calling thread's current one. */
+int xt_context_is_current(const struct xt_launch *launch);
+
+/* Start what was packed. Returns XT_LAUNCHED, or the driver's status: nothing was started then. */
+static inline int xt_start(const struct xt_launch *launch, void *stream, void **places) {
+  return launch->entry(launch->function, launch->grid[0], launch->grid[1], launch->grid[2],
+                       launch->block[0], launch->block[1], launch->block[2], launch->shared_bytes,
+                       stream, places, 0);
+}
+
+#endif

@@ -1,0 +1,185 @@
+/* `Launcher`, the base class of `_launch.prepared.Prepared`: a call of one that is armed launches what
+ * it was armed with; each other call is its `_launch`, in Python.
+ */
+#include "python.h"
+
+#include <stdlib.h>
+
+struct armed {
+  int references;
+  struct entry *entry;
+  struct reading reading; /* only its values and arrays are used */
+  PyObject *names;        /* of `_launch.prepared`: `_observed` and `_look` say what has changed */
+  PyObject *args, *result;
+  int looks;              /* arrays may get other memory: look where they are */
+};
+
+struct launcher {
+  PyObject_HEAD
+  PyObject *module;
+  struct armed *armed;
+};
+
+static void armed_drop(struct armed *armed) {
+  if (!armed || --armed->references) return;
+  if (armed->entry) entry_drop(armed->entry);
+  Py_XDECREF(armed->reading.out);
+  Py_XDECREF(armed->names);
+  Py_XDECREF(armed->args);
+  Py_XDECREF(armed->result);
+  free((void *)armed->reading.args);
+  free(armed);
+}
+
+static int launcher_visit(PyObject *self, visitproc visit, void *arg) {
+  struct armed *armed = ((struct launcher *)self)->armed;
+  Py_VISIT(Py_TYPE(self));
+  if (armed && armed->references == 1) {
+    Py_VISIT(armed->reading.out);
+    Py_VISIT(armed->args);
+    Py_VISIT(armed->result);
+  }
+  return 0;
+}
+
+static int launcher_clear(PyObject *self) {
+  struct launcher *launcher = (struct launcher *)self;
+  struct armed *armed = launcher->armed;
+  launcher->armed = NULL;
+  armed_drop(armed);
+  return 0;
+}
+
+static void launcher_free(PyObject *self) {
+  PyTypeObject *type = Py_TYPE(self);
+  PyObject_GC_UnTrack(self);
+  launcher_clear(self);
+  Py_CLEAR(((struct launcher *)self)->module);
+  freefunc release = PyType_GetSlot(type, Py_tp_free);
+  release(self);
+  Py_DECREF(type);
+}
+
+/* Whether an array lies where it did, and may be used. */
+static int is_in_place(struct state *state, struct reading *reading, PyObject *array,
+                       uint64_t address) {
+  enum reader reader = reader_of(state, array);
+  if (address_of(state, array) != address) return 0;
+  return reader != READ_TORCH || !requires_grad(state, array, &reading->grad);
+}
+
+static int is_as_armed(struct state *state, struct armed *armed) {
+  struct reading *reading = &armed->reading;
+  PyObject *const *names = state->names;
+  if (state->ended || PyDict_GetItemWithError(armed->names, names[NAME_LOOK]) != Py_False ||
+      PyDict_GetItemWithError(armed->names, names[NAME_OBSERVED_LAUNCHES]) != Py_None)
+    return 0;
+  if (!armed->looks) return 1;
+  reading->grad = -1;
+  for (Py_ssize_t i = 0; i < reading->arg_count; i++)
+    if (reading->call.values[i].kind == XT_ADDRESS &&
+        !is_in_place(state, reading, reading->args[i], reading->call.values[i].as.address))
+      return 0;
+  return is_in_place(state, reading, reading->out,
+                     reading->call.values[reading->arg_count].as.address);
+}
+
+static PyObject *launch(PyObject *self, PyObject *args, PyObject *keywords) {
+  struct launcher *launcher = (struct launcher *)self;
+  struct armed *armed = launcher->armed;
+  if (armed && PyTuple_Size(args) == 0 && (!keywords || PyDict_Size(keywords) == 0)) {
+    struct state *state = state_of(launcher->module);
+    PyObject *result = NULL;
+    armed->references++; /* another thread may update the launch */
+    if (is_as_armed(state, armed) && entry_consents(state, armed->entry, armed->reading.out) &&
+        entry_launch(state, armed->entry, &armed->reading, armed->result) == 1) {
+      result = Py_NewRef(armed->result);
+      state->hits++;
+    }
+    armed_drop(armed);
+    if (result) return result;
+    if (PyErr_Occurred()) return NULL;
+  }
+  PyObject *method = PyObject_GetAttrString(self, "_launch");
+  PyObject *result = method ? PyObject_Call(method, args, keywords) : NULL;
+  Py_XDECREF(method);
+  return result;
+}
+
+PyDoc_STRVAR(arm_doc,
+             "arm(module, names, offered, args, out, result, values)\n--\n\n"
+             "Launch with these from now on. `offered` is what a bound call is described with; "
+             "None disarms.");
+static PyObject *arm(PyObject *self, PyObject *given) {
+  struct launcher *launcher = (struct launcher *)self;
+  PyObject *module, *names, *offered, *args, *out, *result, *values;
+  launcher_clear(self);
+  Py_CLEAR(launcher->module);
+  if (!PyArg_ParseTuple(given, "OO!OO!OOO!", &module, &PyDict_Type, &names, &offered,
+                        &PyTuple_Type, &args, &out, &result, &PyTuple_Type, &values))
+    return NULL;
+  struct state *state = state_of(module);
+  Py_ssize_t count = PyTuple_Size(args);
+  if (offered == Py_None || PyTuple_Size(values) != count + 1 || count >= XT_MOST_VALUES)
+    Py_RETURN_NONE;
+  struct armed *armed = calloc(1, sizeof *armed);
+  PyObject **items = calloc((size_t)count + 1, sizeof *items);
+  if (!armed || !items) {
+    free(armed);
+    free(items);
+    return PyErr_NoMemory();
+  }
+  armed->references = 1;
+  armed->names = Py_NewRef(names);
+  armed->args = Py_NewRef(args);
+  armed->result = Py_NewRef(result);
+  armed->reading.args = items;
+  armed->reading.arg_count = count;
+  armed->reading.out = Py_NewRef(out);
+  struct xt_call *call = &armed->reading.call;
+  for (Py_ssize_t i = 0; i <= count; i++) {
+    PyObject *value = PyTuple_GetItem(values, i);
+    PyObject *array = items[i] = i < count ? PyTuple_GetItem(args, i) : out;
+    struct xt_value *into = &call->values[call->value_count++];
+    enum reader reader = reader_of(state, array);
+    if (reader) {
+      *into = (struct xt_value){XT_ADDRESS, {.address = PyLong_AsUnsignedLongLong(value)}};
+      armed->looks |= reader != READ_OWN;
+    } else if (PyFloat_CheckExact(array)) {
+      *into = (struct xt_value){XT_FLOAT, {.real = PyFloat_AsDouble(value)}};
+    } else if (i < count && (PyBool_Check(array) || PyLong_CheckExact(array))) {
+      *into = (struct xt_value){XT_INTEGER, {.integer = PyLong_AsLongLong(value)}};
+    } else {
+      goto declined;
+    }
+    if (PyErr_Occurred()) goto declined;
+  }
+  armed->entry = entry_new(&armed->reading, offered);
+  if (!armed->entry) goto declined;
+  launcher->module = Py_NewRef(module);
+  launcher->armed = armed;
+  Py_RETURN_NONE;
+declined:
+  PyErr_Clear();
+  armed_drop(armed);
+  Py_RETURN_NONE;
+}
+
+static PyMethodDef methods[] = {{"_arm", arm, METH_VARARGS, arm_doc}, {NULL, NULL, 0, NULL}};
+static PyType_Slot slots[] = {
+    {Py_tp_call, launch},      {Py_tp_traverse, launcher_visit}, {Py_tp_clear, launcher_clear},
+    {Py_tp_dealloc, launcher_free}, {Py_tp_methods, methods},    {0, NULL},
+};
+static PyType_Spec spec = {
+    .name = "xtarget._core._native.Launcher",
+    .basicsize = sizeof(struct launcher),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .slots = slots,
+};
+
+int add_launcher(PyObject *module) {
+  PyObject *type = PyType_FromSpec(&spec);
+  int added = type ? PyModule_AddObjectRef(module, "Launcher", type) : -1;
+  Py_XDECREF(type);
+  return added;
+}

@@ -1,0 +1,260 @@
+/* The module `xtarget._core._native`. `_core/__init__.py` and `_launch/native.py` drive it. */
+#include "python.h"
+
+#include <string.h>
+
+#ifndef XT_VERSION
+#error "XT_VERSION is the package's version, as text"
+#endif
+
+static const char *const NAMES[NAME_COUNT] = {
+    "out",     "device", "stream",  "raw",     "stays", "synchronize", "requires_grad",  "_type",
+    "address", "_device", "shape",  "strides", "dtype", "itemsize",    "_owner", "_current_level",
+    "data",    "ptr",    "device_id", "observed", "_observed", "_look",
+};
+
+struct state *state_of(PyObject *module) { return PyModule_GetState(module); }
+
+/* --------------------------------------------------------------------------------------- run */
+
+/* Whether this layout was here before. A class of calls may come with ever new ones, and what Python
+ * has bound for a layout that does not come again is not worth asking for. */
+static int seen_before(struct state *state, uint64_t hash) {
+  uint64_t *slot = &state->seen[hash % SEEN];
+  if (*slot == hash) return 1;
+  *slot = hash;
+  return 0;
+}
+
+static PyObject *called_by_python(PyObject *function, PyObject *const *args, Py_ssize_t count,
+                                  PyObject *names) {
+  Py_ssize_t named = names ? PyTuple_Size(names) : 0;
+  PyObject *positional = PyTuple_New(count), *keywords = named ? PyDict_New() : NULL;
+  PyObject *result = NULL;
+  if (!positional || (named && !keywords)) goto end;
+  for (Py_ssize_t i = 0; i < count; i++) PyTuple_SetItem(positional, i, Py_NewRef(args[i]));
+  for (Py_ssize_t i = 0; i < named; i++)
+    if (PyDict_SetItem(keywords, PyTuple_GetItem(names, i), args[count + i])) goto end;
+  result = PyObject_Call(function, positional, keywords);
+end:
+  Py_XDECREF(positional);
+  Py_XDECREF(keywords);
+  return result;
+}
+
+/* Ask Python what it has bound for a call that it has just made, and remember that. Never raises:
+ * the call was made. */
+static void learn(struct state *state, uint64_t hash, PyObject *const *args, Py_ssize_t count,
+                  PyObject *names) {
+  uint64_t generation = state->generation;
+  struct reading reading;
+  PyObject *offered = called_by_python(state->offer, args, count, names);
+  /* what is asked for may have changed meanwhile: arrays, and what is remembered */
+  if (offered && offered != Py_False && generation == state->generation &&
+      read_request(state, &reading, args, count, names) && xt_hash_layout(&reading.call) == hash) {
+    struct entry *entry = entry_new(&reading, offered);
+    if (entry && state->layouts.count >= MOST_ENTRIES) xt_table_clear(&state->layouts, entry_drop);
+    if (entry && !xt_table_put(&state->layouts, hash, &reading.call, entry, entry_drop))
+      entry_drop(entry);
+  }
+  Py_XDECREF(offered);
+  if (PyErr_Occurred()) PyErr_WriteUnraisable(state->offer);
+}
+
+static PyObject *run(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names) {
+  struct state *state = state_of(module);
+  struct reading reading;
+  if (state->ended) {
+    PyErr_SetString(PyExc_RuntimeError, "the interpreter has ended");
+    return NULL;
+  }
+  if (PyDict_GetItemWithError(state->run_names, state->names[NAME_OBSERVED]) != Py_None ||
+      !read_request(state, &reading, args, count, names))
+    return called_by_python(state->twin, args, count, names);
+  uint64_t hash = xt_hash_layout(&reading.call);
+  struct entry *entry = xt_table_find(&state->layouts, hash, &reading.call);
+  if (entry) {
+    PyObject *result = entry_replay(state, entry, &reading);
+    if (result) {
+      state->hits++;
+      return result;
+    }
+    if (PyErr_Occurred()) return NULL;
+    state->declined++;
+    return called_by_python(state->twin, args, count, names);
+  }
+  PyObject *result = called_by_python(state->twin, args, count, names);
+  if (result && seen_before(state, hash) && !torch_is_watching(state))
+    learn(state, hash, args, count, names);
+  return result;
+}
+
+/* ------------------------------------------------------------------------------------ set up */
+
+/* `_launch.run` is gone, and with it what the core has of it. */
+static void end(PyObject *guard) {
+  PyObject *module = PyCapsule_GetContext(guard);
+  struct state *state = state_of(module);
+  if (state->guard == guard) { /* else it was started again meanwhile */
+    state->ended = 1;
+    state->type_count = 0;
+    xt_table_clear(&state->layouts, entry_drop);
+  }
+  Py_DECREF(module);
+}
+
+PyDoc_STRVAR(start_doc,
+             "start(twin, names, offer, failed, doc)\n--\n\n"
+             "(the function that makes calls: what it knows itself, all others by `twin`; what "
+             "ends it when it is dropped). The caller keeps all arguments, and the types of "
+             "`read_arrays`, until then: run times want their objects released in the order in "
+             "which Python ends, and a reference of the core's would be the last one.");
+static PyObject *start(PyObject *module, PyObject *args) {
+  struct state *state = state_of(module);
+  PyObject *doc;
+  if (!PyArg_ParseTuple(args, "OO!OOS", &state->twin, &PyDict_Type, &state->run_names,
+                        &state->offer, &state->failed, &doc))
+    return NULL;
+  char *text = strdup(PyBytes_AsString(doc)); /* lives as long as the function: for ever */
+  PyObject *home = PyUnicode_FromString("xtarget");
+  PyObject *guard = PyCapsule_New(state, NULL, end);
+  if (!text || !home || !guard || PyCapsule_SetContext(guard, Py_NewRef(module))) return NULL;
+  state->guard = guard;
+  state->ended = state->type_count = 0;
+  xt_table_clear(&state->layouts, entry_drop);
+  state->run = (PyMethodDef){"run", (PyCFunction)(void (*)(void))run,
+                             METH_FASTCALL | METH_KEYWORDS, text};
+  PyObject *function = PyCFunction_NewEx(&state->run, module, home);
+  Py_DECREF(home);
+  return Py_BuildValue("NN", function, guard);
+}
+
+PyDoc_STRVAR(forget_doc, "forget()\n--\n\nForget all calls.");
+static PyObject *forget(PyObject *module, PyObject *unused) {
+  struct state *state = state_of(module);
+  (void)unused;
+  state->generation++;
+  memset(state->seen, 0, sizeof state->seen);
+  xt_table_clear(&state->layouts, entry_drop);
+  Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(read_doc, "read_arrays(type, reader)\n--\n\n"
+                       "How arrays of exactly this type are read; 0: not here.");
+static PyObject *read_arrays(PyObject *module, PyObject *args) {
+  struct state *state = state_of(module);
+  PyObject *type;
+  int reader;
+  if (!PyArg_ParseTuple(args, "Oi", &type, &reader)) return NULL;
+  if (reader == READ_TORCH && !state->torch.exchange) {
+    PyErr_SetString(PyExc_ValueError, "torch's exchange API is not known yet");
+    return NULL;
+  }
+  for (int i = 0; i < state->type_count; i++) {
+    if (state->types[i].type == type) {
+      state->types[i].reader = (enum reader)reader;
+      Py_RETURN_NONE;
+    }
+  }
+  if (state->type_count < MOST_TYPES) {
+    state->types[state->type_count].type = type;
+    state->types[state->type_count++].reader = (enum reader)reader;
+  }
+  Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(torch_doc, "use_torch(capsule, functions, forward_ad, entries)\n--\n\n"
+                        "How torch's tensors are read. False: this is no capsule that is known.");
+static PyObject *use_torch(PyObject *module, PyObject *args) {
+  struct torch *torch = &state_of(module)->torch;
+  PyObject *capsule, *functions[6], *forward_ad;
+  unsigned long long grad, tracing, modes;
+  if (!PyArg_ParseTuple(args, "O(OOOOOO)O!(KKK)", &capsule, &functions[0], &functions[1],
+                        &functions[2], &functions[3], &functions[4], &functions[5], &PyDict_Type,
+                        &forward_ad, &grad, &tracing, &modes))
+    return NULL;
+  if (!PyCapsule_IsValid(capsule, XT_DL_CAPSULE)) Py_RETURN_FALSE;
+  const struct xt_dl_exchange *known =
+      xt_dl_known(PyCapsule_GetPointer(capsule, XT_DL_CAPSULE));
+  if (!known) Py_RETURN_FALSE;
+  if (!torch->exchange) {
+    torch->is_neg = Py_NewRef(functions[0]);
+    torch->is_grad_enabled = Py_NewRef(functions[1]);
+    torch->increment_version = Py_NewRef(functions[2]);
+    torch->tracing_state = Py_NewRef(functions[3]);
+    torch->dispatch_modes = Py_NewRef(functions[4]);
+    torch->frame_callback = Py_NewRef(functions[5]);
+    torch->forward_ad = Py_NewRef(forward_ad);
+    torch->grad_enabled = (_Bool(*)(void))(uintptr_t)grad;
+    torch->tracing = (void *const *(*)(void))(uintptr_t)tracing;
+    torch->mode_count = (int64_t(*)(void))(uintptr_t)modes;
+    torch->exchange = known;
+  }
+  Py_RETURN_TRUE;
+}
+
+PyDoc_STRVAR(words_doc, "words(run's arguments)\n--\n\n"
+                        "A call as it is read: (words, sizes, addresses and numbers); None: "
+                        "it is not.");
+static PyObject *words(PyObject *module, PyObject *const *args, Py_ssize_t count,
+                       PyObject *names) {
+  struct reading reading;
+  if (!read_request(state_of(module), &reading, args, count, names)) Py_RETURN_NONE;
+  const struct xt_call *call = &reading.call;
+  PyObject *words = PyTuple_New(call->word_count), *sizes = PyTuple_New(call->size_count);
+  PyObject *values = PyTuple_New(call->value_count);
+  for (int i = 0; words && i < call->word_count; i++)
+    PyTuple_SetItem(words, i, PyLong_FromUnsignedLongLong(call->words[i]));
+  for (int i = 0; sizes && i < call->size_count; i++)
+    PyTuple_SetItem(sizes, i, PyLong_FromLongLong(call->sizes[i]));
+  for (int i = 0; values && i < call->value_count; i++) {
+    const struct xt_value *value = &call->values[i];
+    PyTuple_SetItem(values, i,
+                    value->kind == XT_FLOAT     ? PyFloat_FromDouble(value->as.real)
+                    : value->kind == XT_INTEGER ? PyLong_FromLongLong(value->as.integer)
+                                                : PyLong_FromUnsignedLongLong(value->as.address));
+  }
+  return Py_BuildValue("NNN", words, sizes, values);
+}
+
+PyDoc_STRVAR(statistics_doc, "statistics()\n--\n\n(calls made, calls declined, layouts known)");
+static PyObject *statistics(PyObject *module, PyObject *unused) {
+  const struct state *state = state_of(module);
+  (void)unused;
+  return Py_BuildValue("KKn", (unsigned long long)state->hits,
+                       (unsigned long long)state->declined, (Py_ssize_t)state->layouts.count);
+}
+
+static PyMethodDef methods[] = {
+    {"start", start, METH_VARARGS, start_doc},
+    {"forget", forget, METH_NOARGS, forget_doc},
+    {"read_arrays", read_arrays, METH_VARARGS, read_doc},
+    {"use_torch", use_torch, METH_VARARGS, torch_doc},
+    {"words", (PyCFunction)(void (*)(void))words, METH_FASTCALL | METH_KEYWORDS, words_doc},
+    {"statistics", statistics, METH_NOARGS, statistics_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static int begin(PyObject *module) {
+  struct state *state = state_of(module);
+  memset(state, 0, sizeof *state);
+  state->layouts.with_sizes = 1;
+  for (int i = 0; i < NAME_COUNT; i++)
+    if (!(state->names[i] = PyUnicode_InternFromString(NAMES[i]))) return -1;
+  return add_launcher(module) || PyModule_AddIntConstant(module, "INTERFACE", XT_INTERFACE) ||
+                 PyModule_AddStringConstant(module, "VERSION", XT_VERSION)
+             ? -1
+             : 0;
+}
+
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, begin}, {0, NULL}};
+static struct PyModuleDef definition = {
+    .m_base = PyModuleDef_HEAD_INIT,
+    .m_name = "xtarget._core._native",
+    .m_doc = "The compiled core of launching.",
+    .m_size = sizeof(struct state),
+    .m_methods = methods,
+    .m_slots = slots,
+};
+
+PyMODINIT_FUNC PyInit__native(void) { return PyModuleDef_Init(&definition); }

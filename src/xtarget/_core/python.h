@@ -1,0 +1,101 @@
+/* What the Python side of the core shares. Everything here runs with the interpreter's lock held. */
+#ifndef XTARGET_PYTHON_H
+#define XTARGET_PYTHON_H
+
+#define Py_LIMITED_API 0x030B0000
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "call.h"
+#include "dlpack.h"
+#include "launch.h"
+#include "table.h"
+
+/* Goes up with each change of what Python and C tell each other; `_core/__init__.py` has it too. */
+#define XT_INTERFACE 2
+
+enum reader { READ_NONE, READ_TORCH, READ_NUMPY, READ_OWN, READ_CUPY };
+enum { MOST_TYPES = 16, MOST_KEPT = 40, SEEN = 4096, MOST_ENTRIES = 8192 };
+
+/* Objects of torch that are asked, and entry points in its libraries that say the same sooner. */
+struct torch {
+  const struct xt_dl_exchange *exchange;
+  PyObject *is_neg, *is_grad_enabled, *increment_version, *tracing_state, *dispatch_modes;
+  PyObject *frame_callback; /* of torch.compile, while it looks at all frames of Python; else None */
+  PyObject *forward_ad; /* the dictionary of torch.autograd.forward_ad */
+  _Bool (*grad_enabled)(void);
+  void *const *(*tracing)(void);
+  int64_t (*mode_count)(void);
+};
+
+enum { NAME_OUT, NAME_DEVICE, NAME_STREAM, NAME_RAW, NAME_STAYS, NAME_SYNCHRONIZE,
+       NAME_REQUIRES_GRAD, NAME_TYPE, NAME_ADDRESS, NAME_OWN_DEVICE, NAME_SHAPE, NAME_STRIDES,
+       NAME_DTYPE, NAME_ITEMSIZE, NAME_OWNER, NAME_LEVEL, NAME_DATA, NAME_PTR, NAME_DEVICE_ID,
+       NAME_OBSERVED, NAME_OBSERVED_LAUNCHES, NAME_LOOK,
+       NAME_COUNT };
+
+struct state {
+  PyObject *run_names; /* borrowed: the names of `_launch.run`, whose `observed` makes calls in our place */
+  int ended;           /* the interpreter gives its objects back */
+  uint64_t generation; /* of what is remembered */
+  uint64_t hits, declined;
+  struct xt_table layouts;
+  uint64_t seen[SEEN]; /* hashes of layouts that were there once */
+  /* borrowed, as `start` says: */
+  PyObject *guard;     /* what `start` gave last */
+  PyObject *twin;      /* `run` in Python */
+  PyObject *offer;     /* what it has bound for a call, or None */
+  PyObject *failed;    /* told of launches that raise */
+  PyObject *names[NAME_COUNT];
+  struct {
+    PyObject *type;
+    enum reader reader;
+  } types[MOST_TYPES];
+  int type_count;
+  struct torch torch;
+  PyMethodDef run; /* filled in at `start` */
+};
+
+/* A call while it is read and made. */
+struct reading {
+  struct xt_call call;
+  PyObject *const *args;
+  Py_ssize_t arg_count;
+  PyObject *out, *device; /* NULL: not given */
+  int grad;               /* torch records gradients; -1: not asked yet */
+  int kept_count;
+  PyObject *kept[MOST_KEPT]; /* whose addresses are words of the call; borrowed */
+};
+
+struct state *state_of(PyObject *module);
+
+/* read.c: 1, or 0 where the call is Python's to make; no exception is left. */
+int read_request(struct state *state, struct reading *reading, PyObject *const *args,
+                 Py_ssize_t count, PyObject *names);
+/* The address of an array; 0 where it cannot be read. */
+uint64_t address_of(struct state *state, PyObject *array);
+int requires_grad(struct state *state, PyObject *tensor, int *grad);
+int allow_torch(struct state *state);
+/* Whether torch.compile would look at what runs Python code now; `run` itself is left alone. */
+int torch_is_watching(struct state *state);
+enum reader reader_of(const struct state *state, PyObject *value);
+
+/* entry.c: what serves a layout. */
+struct entry;
+/* From the tuple that `_launch.native.offer` gives; None makes one that declines. */
+struct entry *entry_new(const struct reading *reading, PyObject *offered);
+void entry_drop(void *entry);
+/* Launch with the values of `reading`, `result`'s address the last: 1; 0 where Python has to launch,
+ * -1 where it was raised. */
+int entry_launch(struct state *state, const struct entry *entry, const struct reading *reading,
+                 PyObject *result);
+/* Whether the arrays' libraries agree to a write of `out`; they know of it then. */
+int entry_consents(struct state *state, const struct entry *entry, PyObject *out);
+/* A new reference; NULL without an exception where the call is Python's to make, with one where it
+ * was raised. */
+PyObject *entry_replay(struct state *state, struct entry *entry, struct reading *reading);
+
+/* launcher.c: the base of prepared launches. */
+int add_launcher(PyObject *module);
+
+#endif

@@ -1,0 +1,306 @@
+/* Python's calls as words and values (`call.h`). What is rare here is Python's: it declines. */
+#include "python.h"
+
+#include <string.h>
+
+/* NumPy's array object: the beginning of it, which its ABI fixes (PyArrayObject_fields). */
+struct numpy_array {
+  PyObject_HEAD
+  char *data;
+  int dimensions;
+  const int64_t *shape, *strides;
+  PyObject *base, *dtype;
+  int flags;
+};
+/* NPY_ARRAY_C_CONTIGUOUS, NPY_ARRAY_ALIGNED, NPY_ARRAY_WRITEABLE: what `_arrays.host` looks at. */
+enum { NUMPY_CONTIGUOUS = 0x1, NUMPY_FLAGS = 0x1 | 0x100 | 0x400 };
+
+enum { TAG_FLOAT = 2, TAG_BOOL = 3, TAG_OUT = 4, TAG_OPTION = 5, TAG_NONE = 6, TAG_TEXT = 7 };
+
+static int decline(void) {
+  PyErr_Clear();
+  return 0;
+}
+
+/* Note an object whose address is a word: who keeps the call keeps it alive. */
+static int keep(struct reading *reading, PyObject *object) {
+  if (reading->kept_count == MOST_KEPT) return 0;
+  reading->kept[reading->kept_count++] = object;
+  return xt_add_word(&reading->call, (uint64_t)(uintptr_t)object);
+}
+
+enum reader reader_of(const struct state *state, PyObject *value) {
+  PyObject *type = (PyObject *)Py_TYPE(value);
+  for (int i = 0; i < state->type_count; i++)
+    if (state->types[i].type == type) return state->types[i].reader;
+  return READ_NONE;
+}
+
+/* ------------------------------------------------------------------------------------- torch */
+
+int requires_grad(struct state *state, PyObject *tensor, int *grad) {
+  if (*grad < 0) {
+    if (state->torch.grad_enabled) {
+      *grad = state->torch.grad_enabled();
+    } else {
+      PyObject *answer = PyObject_CallNoArgs(state->torch.is_grad_enabled);
+      *grad = answer != Py_False;
+      Py_XDECREF(answer);
+    }
+  }
+  if (!*grad) return 0;
+  PyObject *answer = PyObject_GetAttr(tensor, state->names[NAME_REQUIRES_GRAD]);
+  int required = answer != Py_False;
+  Py_XDECREF(answer);
+  return required;
+}
+
+/* Whether torch records nothing now that would miss a launch; `TorchKind.check_call` says what. */
+int allow_torch(struct state *state) {
+  struct torch *torch = &state->torch;
+  if (torch->tracing) {
+    if (*torch->tracing()) return 0;
+  } else {
+    PyObject *answer = PyObject_CallNoArgs(torch->tracing_state);
+    Py_XDECREF(answer);
+    if (answer != Py_None) return decline();
+  }
+  if (torch->mode_count) {
+    if (torch->mode_count() != 0) return 0;
+  } else {
+    PyObject *answer = PyObject_CallNoArgs(torch->dispatch_modes);
+    long count = answer ? PyLong_AsLong(answer) : -1;
+    Py_XDECREF(answer);
+    if (count != 0) return decline();
+  }
+  PyObject *level = PyDict_GetItemWithError(torch->forward_ad, state->names[NAME_LEVEL]);
+  if (!level) return decline();
+  long depth = PyLong_AsLong(level);
+  return (depth < 0 && !PyErr_Occurred()) || decline();
+}
+
+int torch_is_watching(struct state *state) {
+  if (!state->torch.exchange) return 0;
+  PyObject *callback = PyObject_CallNoArgs(state->torch.frame_callback);
+  Py_XDECREF(callback);
+  if (!callback) PyErr_Clear();
+  return callback != Py_None;
+}
+
+static int read_torch(struct state *state, struct reading *reading, PyObject *value) {
+  struct xt_dl_tensor tensor;
+  if (state->torch.exchange->read(value, &tensor) != 0) return decline();
+  if (!tensor.data || tensor.dtype.lanes != 1) return 0;
+  PyObject *answer = PyObject_CallFunctionObjArgs(state->torch.is_neg, value, NULL);
+  Py_XDECREF(answer);
+  if (answer != Py_False || requires_grad(state, value, &reading->grad)) return decline();
+  struct xt_layout layout = {
+      .address = (uint64_t)(uintptr_t)tensor.data + tensor.byte_offset,
+      .type = (uint64_t)tensor.dtype.code << 8 | tensor.dtype.bits,
+      .place = (uint64_t)(uint32_t)tensor.device_type << 32 | (uint32_t)tensor.device_id,
+      .reader = READ_TORCH,
+      .dimensions = tensor.dimensions,
+      .shape = tensor.shape,
+      .strides = tensor.strides,
+      .unit = 1,
+  };
+  layout.contiguous =
+      !tensor.strides || xt_is_contiguous(tensor.dimensions, tensor.shape, tensor.strides);
+  return xt_add_array(&reading->call, &layout);
+}
+
+/* ------------------------------------------------------------------------------------- NumPy */
+
+static int read_numpy(struct state *state, struct reading *reading, PyObject *value) {
+  const struct numpy_array *array = (const struct numpy_array *)value;
+  struct xt_layout layout = {
+      .address = (uint64_t)(uintptr_t)array->data,
+      .type = (uint64_t)(uintptr_t)array->dtype,
+      .reader = READ_NUMPY | (uint32_t)(array->flags & NUMPY_FLAGS) << 8,
+      .dimensions = array->dimensions,
+      .contiguous = array->flags & NUMPY_CONTIGUOUS,
+      .shape = array->shape,
+      .strides = array->strides,
+      .unit = 1,
+  };
+  if (reading->kept_count == MOST_KEPT) return 0;
+  reading->kept[reading->kept_count++] = array->dtype;
+  if (!layout.contiguous) {
+    PyObject *size = PyObject_GetAttr(array->dtype, state->names[NAME_ITEMSIZE]);
+    layout.unit = size ? PyLong_AsLongLong(size) : 0;
+    Py_XDECREF(size);
+    if (layout.unit <= 0) return decline();
+  }
+  return xt_add_array(&reading->call, &layout);
+}
+
+/* ----------------------------------------------------------------------- ours, and CuPy's */
+
+/* The integers of a tuple; how many, or -1. */
+static int numbers(PyObject *tuple, int64_t *into) {
+  Py_ssize_t count = tuple && PyTuple_Check(tuple) ? PyTuple_Size(tuple) : -1;
+  if (count < 0 || count > XT_MOST_DIMENSIONS) return -1;
+  for (Py_ssize_t i = 0; i < count; i++) {
+    into[i] = PyLong_AsLongLong(PyTuple_GetItem(tuple, i));
+    if (into[i] == -1 && PyErr_Occurred()) return -1;
+  }
+  return (int)count;
+}
+
+static uint64_t number(PyObject *owner, PyObject *name) {
+  PyObject *value = owner ? PyObject_GetAttr(owner, name) : NULL;
+  uint64_t found = value ? PyLong_AsUnsignedLongLong(value) : 0;
+  Py_XDECREF(value);
+  return found;
+}
+
+static int read_own(struct state *state, struct reading *reading, PyObject *value) {
+  int64_t shape[XT_MOST_DIMENSIONS], strides[XT_MOST_DIMENSIONS];
+  PyObject *const *names = state->names;
+  PyObject *type = PyObject_GetAttr(value, names[NAME_TYPE]);
+  if (!type) return decline();
+  PyObject *lengths = PyObject_GetAttr(type, names[NAME_SHAPE]);
+  PyObject *steps = PyObject_GetAttr(type, names[NAME_STRIDES]);
+  PyObject *dtype = PyObject_GetAttr(type, names[NAME_DTYPE]);
+  PyObject *device = PyObject_GetAttr(value, names[NAME_OWN_DEVICE]);
+  int dimensions = numbers(lengths, shape);
+  int read = dimensions >= 0 && numbers(steps, strides) == dimensions && dtype && device &&
+             reading->kept_count + 2 <= MOST_KEPT;
+  if (read) {
+    reading->kept[reading->kept_count++] = dtype;
+    reading->kept[reading->kept_count++] = device;
+    struct xt_layout layout = {
+        .address = number(value, names[NAME_ADDRESS]),
+        .type = (uint64_t)(uintptr_t)dtype,
+        .place = (uint64_t)(uintptr_t)device,
+        .reader = READ_OWN,
+        .dimensions = dimensions,
+        .shape = shape,
+        .strides = strides,
+        .unit = 1,
+    };
+    layout.contiguous = xt_is_contiguous(dimensions, shape, strides);
+    read = layout.address && xt_add_array(&reading->call, &layout);
+  }
+  /* the array holds its type, and that its parts */
+  Py_DECREF(type);
+  Py_XDECREF(lengths);
+  Py_XDECREF(steps);
+  Py_XDECREF(dtype);
+  Py_XDECREF(device);
+  return read ? 1 : decline();
+}
+
+static uint64_t address_of_own(struct state *state, PyObject *array) {
+  uint64_t address = number(array, state->names[NAME_ADDRESS]);
+  return PyErr_Occurred() ? (uint64_t)decline() : address;
+}
+
+/* ----------------------------------------------------------------------------------- a call */
+
+static int read_argument(struct state *state, struct reading *reading, PyObject *value) {
+  switch (reader_of(state, value)) {
+    case READ_TORCH: return read_torch(state, reading, value);
+    case READ_NUMPY: return read_numpy(state, reading, value);
+    case READ_OWN: return read_own(state, reading, value);
+    case READ_CUPY: return 0;
+    case READ_NONE: break;
+  }
+  if (value == Py_None) { /* an array that was left out; no launch takes its value */
+    struct xt_value given = {XT_INTEGER, {.integer = 0}};
+    return xt_add_word(&reading->call, TAG_NONE) && xt_add_value(&reading->call, given);
+  }
+  if (PyBool_Check(value)) {
+    struct xt_value given = {XT_INTEGER, {.integer = value == Py_True}};
+    return xt_add_word(&reading->call, TAG_BOOL) && xt_add_value(&reading->call, given);
+  }
+  if (PyLong_CheckExact(value)) {
+    int overflow = 0;
+    int64_t number = PyLong_AsLongLongAndOverflow(value, &overflow);
+    return !overflow && xt_add_integer(&reading->call, number);
+  }
+  if (PyFloat_CheckExact(value)) {
+    struct xt_value given = {XT_FLOAT, {.real = PyFloat_AsDouble(value)}};
+    return xt_add_word(&reading->call, TAG_FLOAT) && xt_add_value(&reading->call, given);
+  }
+  return 0;
+}
+
+static int read_option(struct reading *reading, PyObject *name, PyObject *value) {
+  struct xt_call *call = &reading->call;
+  if (!xt_add_word(call, TAG_OPTION) || !keep(reading, name)) return 0;
+  if (value == Py_None) return xt_add_word(call, TAG_NONE);
+  if (PyBool_Check(value))
+    return xt_add_word(call, TAG_BOOL) && xt_add_word(call, value == Py_True);
+  if (PyUnicode_CheckExact(value)) return xt_add_word(call, TAG_TEXT) && keep(reading, value);
+  if (PyLong_CheckExact(value)) {
+    int overflow = 0;
+    int64_t number = PyLong_AsLongLongAndOverflow(value, &overflow);
+    return !overflow && xt_add_word(call, 1) && xt_add_word(call, (uint64_t)number);
+  }
+  if (PyFloat_CheckExact(value)) {
+    double number = PyFloat_AsDouble(value);
+    uint64_t bits;
+    memcpy(&bits, &number, sizeof bits);
+    return xt_add_word(call, TAG_FLOAT) && xt_add_word(call, bits);
+  }
+  return 0;
+}
+
+int read_request(struct state *state, struct reading *reading, PyObject *const *args,
+                 Py_ssize_t count, PyObject *names) {
+  Py_ssize_t named = names ? PyTuple_Size(names) : 0, options = 0;
+  reading->out = reading->device = NULL;
+  reading->kept_count = 0;
+  reading->grad = -1;
+  if (count < 1 || !PyUnicode_CheckExact(args[0])) return 0;
+  reading->args = args + 1;
+  reading->arg_count = count - 1;
+  for (Py_ssize_t i = 0; i < named; i++) {
+    PyObject *name = PyTuple_GetItem(names, i), *value = args[count + i];
+    if (name == state->names[NAME_OUT])
+      reading->out = value == Py_None ? NULL : value;
+    else if (name == state->names[NAME_DEVICE])
+      reading->device = value == Py_None ? NULL : value;
+    else if (name == state->names[NAME_STREAM]) {
+      if (value != Py_None) return 0;
+    } else
+      options++;
+  }
+  struct xt_call *call = &reading->call;
+  xt_begin(call);
+  if (!keep(reading, args[0])) return 0;
+  if (reading->device) {
+    if (!PyUnicode_CheckExact(reading->device) || !keep(reading, reading->device)) return 0;
+  } else if (!xt_add_word(call, 0)) {
+    return 0;
+  }
+  for (Py_ssize_t i = 0; i < reading->arg_count; i++)
+    if (!read_argument(state, reading, reading->args[i])) return 0;
+  if (reading->out) {
+    if (!xt_add_word(call, TAG_OUT) || !reader_of(state, reading->out) ||
+        !read_argument(state, reading, reading->out))
+      return 0;
+  }
+  for (Py_ssize_t i = 0; options && i < named; i++) {
+    PyObject *name = PyTuple_GetItem(names, i);
+    if (name != state->names[NAME_OUT] && name != state->names[NAME_DEVICE] &&
+        name != state->names[NAME_STREAM] && !read_option(reading, name, args[count + i]))
+      return 0;
+  }
+  return 1;
+}
+
+uint64_t address_of(struct state *state, PyObject *array) {
+  struct xt_dl_tensor tensor;
+  switch (reader_of(state, array)) {
+    case READ_TORCH:
+      if (state->torch.exchange->read(array, &tensor) != 0) return (uint64_t)decline();
+      return tensor.data ? (uint64_t)(uintptr_t)tensor.data + tensor.byte_offset : 0;
+    case READ_NUMPY: return (uint64_t)(uintptr_t)((const struct numpy_array *)array)->data;
+    case READ_OWN: return address_of_own(state, array);
+    case READ_CUPY:
+    case READ_NONE: break;
+  }
+  return 0;
+}

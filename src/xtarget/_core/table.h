@@ -1,0 +1,28 @@
+/* A table of what serves which calls. Who uses it sees to it that one thread does at a time. */
+#ifndef XTARGET_TABLE_H
+#define XTARGET_TABLE_H
+
+#include <stddef.h>
+
+#include "call.h"
+
+struct xt_slot;
+
+struct xt_table {
+  struct xt_slot **slots; /* a power of two of them, or NULL */
+  size_t capacity, count;
+  int with_sizes; /* keys are words and sizes; else words alone */
+};
+
+/* What was put there for such a call, or NULL. */
+void *xt_table_find(const struct xt_table *table, uint64_t hash, const struct xt_call *call);
+
+/* Put something there for such calls; what was there before is given to `drop`. Returns 0 where
+ * there is no memory. */
+int xt_table_put(struct xt_table *table, uint64_t hash, const struct xt_call *call, void *content,
+                 void (*drop)(void *));
+
+/* Empty it. `drop` is called when the table is empty already. */
+void xt_table_clear(struct xt_table *table, void (*drop)(void *));
+
+#endif

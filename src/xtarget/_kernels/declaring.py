@@ -1,0 +1,259 @@
+"""From what `@xtarget.kernel` was given and what the function says itself to a `Declaration`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from .._values.authoring import REQUIRED, ArrayRule, Out, StrideRule
+from .._values.errors import ArgumentError, XTargetError
+from .configs import configs_of
+from .contexts import Rule
+from .declarations import (
+    Declaration,
+    Parameters,
+    constant_of,
+    constexpr_value,
+    names_in,
+    place_of,
+    place_of_function,
+    rule_of,
+    rules_of,
+)
+
+__all__ = ["declare"]
+
+
+def declare(
+    kernel: str, fn: Any, parameters: Parameters | None, given: Mapping[str, Any]
+) -> Declaration:
+    """Find out what each parameter is.
+
+    Args:
+        fn: the function, to say where it stands.
+        parameters: None: it is no Triton function, and gives the launches.
+        given: the arguments of `@xtarget.kernel`, checked for their forms.
+
+    Raises:
+        XTargetError: something is no parameter, has two parts, or does not fit.
+    """
+    said = parameters.rules if parameters else {}
+    arrays, scalars, order = _called(kernel, fn, parameters, given)
+    outputs = {
+        n: o if isinstance(o, Out | ArrayRule) else Out(o) for n, o in given["outputs"].items()
+    }
+    workspaces = {
+        n: o if isinstance(o, Out | ArrayRule) else Out(o) for n, o in given["workspaces"].items()
+    }
+    for name, rule in said.items():
+        if isinstance(rule, ArrayRule) and rule.role in ("Out", "Workspace"):
+            goal, word = (outputs, "outputs") if rule.role == "Out" else (workspaces, "workspaces")
+            if name in goal:
+                raise ArgumentError(
+                    f"{kernel}: its parameter {name!r} ({place_of(fn, name)}) is {rule!r} and one "
+                    f"of {word} too. Say it once."
+                )
+            goal[name] = rule
+    sizes = rules_of(kernel, "size", given["sizes"])
+    views: dict[str, set[int]] = {}
+    for name, rule in said.items():
+        if isinstance(rule, StrideRule):
+            sizes[name] = _stride(rule)
+            views.setdefault(rule.array, set()).add(rule.axis)
+    configs = configs_of(kernel, given["configs"])
+    constants = {name: constant_of(value) for name, value in given["constants"].items()}
+    constants |= {
+        name: constant_of(value)
+        for name, value in (configs[0].constants if configs else {}).items()
+    }
+    computed = {*sizes, *constants, *given["flags"]}
+    dims = {name: array for name, array in _dimensions(arrays) if name not in computed}
+    flags = {name: constant_of(constexpr_value(v)) for name, v in given["flags"].items()}
+    known = {*arrays, *outputs, *workspaces, *computed, *dims}
+    for name in parameters.names if parameters else ():
+        if name in known or name in scalars:
+            continue
+        default = parameters.defaults.get(name, REQUIRED)  # type: ignore[union-attr]
+        if name in parameters.constexpr:  # type: ignore[union-attr]
+            flags[name] = constant_of(constexpr_value(default))
+        else:
+            scalars[name] = default
+    if given["inputs"] is None and parameters:
+        order = [name for name in parameters.names if name in arrays or name in scalars]
+    else:
+        order += [name for name in scalars if name not in order]
+    updates = [*given["updates"], *(n for n, rule in arrays.items() if rule.role == "InOut")]
+    declaration = Declaration(
+        name=kernel,
+        order=tuple(order),
+        arrays=arrays,
+        scalars=scalars,
+        outputs=outputs,
+        workspaces=workspaces,
+        sizes=sizes,
+        constants=constants,
+        flags=flags,
+        dims=dims,
+        updates=tuple(dict.fromkeys(updates)),
+        views=frozenset(n for n, axes in views.items() if _all_axes(arrays.get(n), axes)),
+        strided=given["strided"],
+        grid=None if given["grid"] is None else rule_of(kernel, "grid", given["grid"]),
+        num_warps=given["num_warps"],
+        num_stages=given["num_stages"],
+        options=given["options"],
+        configs=configs,
+        key=tuple(given["key"]),
+        prune=given["prune"],
+    )
+    _check(declaration, fn, parameters)
+    return declaration
+
+
+def _called(
+    kernel: str, fn: Any, parameters: Parameters | None, given: Mapping[str, Any]
+) -> tuple[dict[str, ArrayRule], dict[str, Any], list[str]]:
+    """Arrays, numbers, and their order as far as `inputs` says it."""
+    said = parameters.rules if parameters else {}
+    named = {
+        n: r for n, r in said.items() if isinstance(r, ArrayRule) and r.role in ("In", "InOut")
+    }
+    scalars = given["scalars"]
+    scalars = dict(scalars) if isinstance(scalars, Mapping) else dict.fromkeys(scalars, REQUIRED)
+    if given["inputs"] is None:
+        arrays, order = named, []
+    else:
+        found = names_in(kernel, "input", given["inputs"])
+        order = list(found)
+        arrays = {n: named.get(n, rule) for n, rule in found.items() if n not in scalars}
+        left = [n for n in named if n not in found]
+        if left:
+            raise ArgumentError(
+                f"{kernel}: its parameter {left[0]!r} ({place_of(fn, left[0])}) is "
+                f"{named[left[0]]!r}, but not one of inputs. Name it there, or leave inputs out."
+            )
+    defaults = parameters.defaults if parameters else {}
+    for name, rule in arrays.items():
+        if defaults.get(name, REQUIRED) is None:
+            arrays[name] = rule | None
+    for name in scalars:
+        if scalars[name] is REQUIRED:
+            scalars[name] = defaults.get(name, REQUIRED)
+    return arrays, scalars, order
+
+
+def _stride(rule: StrideRule) -> Rule:
+    def stride(context: Any) -> Any:
+        array = getattr(context, rule.array)
+        return 0 if array is None else array.strides[rule.axis]
+
+    return stride
+
+
+def _all_axes(rule: ArrayRule | None, axes: set[int]) -> bool:
+    return (
+        rule is not None
+        and rule.dims is not None
+        and {a % len(rule.dims) for a in axes} == set(range(len(rule.dims)))
+    )
+
+
+def _dimensions(arrays: Mapping[str, ArrayRule]) -> Iterator[tuple[str, str]]:
+    for array, rule in reversed(
+        list(arrays.items())
+    ):  # the first array that says a length is named
+        for dim in rule.dims or ():
+            if isinstance(dim, str) and dim.isidentifier():
+                yield dim, array
+
+
+def _check(declaration: Declaration, fn: Any, parameters: Parameters | None) -> None:
+    """Check what can be checked before the first call."""
+    kernel = declaration.name
+    parts: dict[str, Sequence[str]] = {
+        "inputs": tuple(declaration.arrays),
+        "scalars": tuple(declaration.scalars),
+        "outputs": tuple(declaration.outputs),
+        "workspaces": tuple(declaration.workspaces),
+        "sizes": tuple(declaration.sizes),
+        "constants": tuple(declaration.constants),
+        "flags": tuple(declaration.flags),
+    }
+    strange = [n for n in declaration.updates if n not in declaration.arrays]
+    if strange:
+        raise XTargetError(
+            f"kernel {kernel}: {', '.join(strange)} of updates is none of its inputs "
+            f"({', '.join(declaration.arrays)}). An array that it reads and writes in place is "
+            "both."
+        )
+    if parameters is not None:
+        wrong = [
+            f"{name} of its {part}"
+            for part, names in parts.items()
+            for name in names
+            if name not in parameters.names and part != "flags"
+        ]
+        if wrong:
+            raise XTargetError(
+                f"kernel {kernel}: {', '.join(wrong)} is no parameter of the function "
+                f"({place_of_function(fn)}), which has {', '.join(parameters.names)}."
+            )
+    seen: dict[str, str] = {}
+    for part, names in parts.items():
+        for name in names:
+            if name in seen:
+                raise ArgumentError(
+                    f"{kernel}: its parameter {name!r} is named in {seen[name]} and {part}. Name "
+                    "it once; an input that is written in place is one of updates too."
+                )
+            seen[name] = part
+    for name, array in declaration.dims.items():
+        if name in seen and seen[name] != "scalars":
+            raise ArgumentError(
+                f"{kernel}: {name!r} is a length of {array} and one of its {seen[name]}. Give "
+                "one of them another name."
+            )
+    _check_layouts(declaration, fn)
+    unknown = [
+        n
+        for n in declaration.key
+        if n in declaration.scalars or n not in {*seen, *declaration.dims}
+    ]
+    if unknown:
+        raise ArgumentError(
+            f"{kernel}: its key names {unknown[0]!r}, which is no size, flag or array of it. A "
+            "configuration is chosen by what is known before a call, not by a number's value."
+        )
+
+
+def _check_layouts(declaration: Declaration, fn: Any) -> None:
+    kernel = declaration.name
+    known = {*declaration.arrays, *declaration.outputs, *declaration.workspaces}
+    for part, made in (("output", declaration.outputs), ("workspace", declaration.workspaces)):
+        for name, out in made.items():
+            if isinstance(out, ArrayRule):
+                if out.dims is None and out.dtype not in known:
+                    raise ArgumentError(
+                        f"{kernel}: its {part} {name!r} ({place_of(fn, name)}) is {out!r}, which "
+                        'says no shape. Write Out["float32", "M", "N"], or Out["x"] to be like x.'
+                    )
+                if out.dims is not None and ... in out.dims:
+                    raise ArgumentError(
+                        f"{kernel}: its {part} {name!r} ({place_of(fn, name)}) is {out!r}: `...` "
+                        "says no shape. Name each dimension."
+                    )
+            elif isinstance(out.like, str) and out.like not in known:
+                raise ArgumentError(
+                    f"{kernel}: its {part} {name!r} cannot be like {out.like!r}, which is none "
+                    f"of its arrays ({', '.join(sorted(known - {name}))}). "
+                    "Name one of these, or give a function that gives (shape, dtype)."
+                )
+            elif not isinstance(out.like, str) and not callable(out.like):
+                raise ArgumentError(
+                    f"{kernel}: its {part} {name!r} is {out.like!r}. Give the name of an input "
+                    "to be like, or a function: lambda c: (c.x.shape, c.x.dtype)."
+                )
+            if out.count is not None and (part != "output" or out.count not in declaration.outputs):
+                raise ArgumentError(
+                    f"{kernel}: its {part} {name!r} is counted by {out.count!r}, which is none of "
+                    f"its outputs ({', '.join(declaration.outputs)})."
+                )

@@ -1,0 +1,70 @@
+"""Other names of kernels, and what is said where a name leads nowhere."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
+
+from .._values.errors import UnknownKernelError, shortened
+from ..spec import KernelSpec
+
+__all__ = ["Names", "prefix_free"]
+
+#: How other libraries' users write where a name is from.
+_PREFIXES = ("aten::", "aten.", "torch.", "np.", "numpy.", "tf.", "onnx::", "ai.onnx.")
+
+
+def prefix_free(name: str) -> str:
+    """`aten::add.Tensor`, `torch.add` and `np.add` as `add`; others as they are."""
+    for prefix in _PREFIXES:
+        if name.startswith(prefix):
+            rest = name.removeprefix(prefix)
+            return rest.partition(".")[0] if prefix.startswith("aten") else rest.rpartition(".")[2]
+    return name
+
+
+class Names:
+    """Aliases and refused names of the libraries that are known."""
+
+    def __init__(self) -> None:
+        self._aliases: dict[str, str] = {}
+        self._refused: dict[str, str] = {}
+
+    def add(self, spec: KernelSpec) -> list[str]:
+        """Take a kernel's aliases; returns the names that may lead to another kernel now."""
+        self._aliases.update(dict.fromkeys(spec.aliases, spec.name))
+        return [spec.name, *(alias for alias, name in self._aliases.items() if name == spec.name)]
+
+    def refuse(self, reasons: Mapping[str, str]) -> None:
+        """Take names that a library knows and does not have, with the reason."""
+        self._refused.update(reasons)
+
+    def kernel(self, name: str) -> str | None:
+        """The kernel of which this is another name."""
+        return self._aliases.get(name) or self._aliases.get(prefix_free(name))
+
+    def reason(self, name: str) -> str:
+        """Why a name is refused; empty if it is not."""
+        return self._refused.get(name) or self._refused.get(prefix_free(name), "")
+
+    def unknown(self, name: str, known: Iterable[str]) -> UnknownKernelError:
+        """The error for a name that leads nowhere."""
+        reason = self.reason(name)
+        if reason:
+            return UnknownKernelError(f"there is no kernel {shortened(name)}: {reason}")
+        near = list(self._near(prefix_free(name)[:100], known))
+        hint = f"Did you mean {' or '.join(near)}? " if near else ""
+        return UnknownKernelError(
+            f"there is no kernel {shortened(name)}. {hint}`xtarget kernels` lists them all."
+        )
+
+    def _near(self, name: str, known: Iterable[str]) -> Iterator[str]:
+        """Up to three near names; an alias with the kernel that it is a name of."""
+        kernels = set(known)
+        matches = difflib.get_close_matches(name, [*kernels, *self._aliases], n=6, cutoff=0.5)
+        told: set[str] = set()
+        for match in matches:
+            kernel = match if match in kernels else self._aliases[match]
+            if kernel not in told and len(told) < 3:
+                told.add(kernel)
+                yield match if match == kernel else f"{match} ({kernel})"

@@ -1,0 +1,90 @@
+"""Results of kernels that have several: the caller's arrays for them, and those of which only a
+part is the result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any
+
+from .._values.errors import ArgumentError
+from ..spec import KernelSpec
+from ..targets.base import Capturable, Stream
+
+__all__ = ["Outs", "check_may_count", "counted", "describer", "outs_of"]
+
+
+class Outs(tuple[Any, ...]):
+    """The caller's arrays for all outputs of a kernel, in their order."""
+
+    __slots__ = ()
+
+
+def outs_of(spec: KernelSpec, given: Any, read: Callable[[str, Any], Any]) -> Outs:
+    """Put arrays, in a sequence or by the outputs' names, into their order.
+
+    Args:
+        read: gives the object that stands for an array, from its name and the array.
+
+    Raises:
+        ArgumentError: one is missing or too many.
+    """
+    names = spec.outputs
+    if len(names) < 2:
+        raise ArgumentError(
+            f"{spec.name}: out is a {type(given).__name__} of {len(given)}, and it has one result "
+            "at most. Give one array."
+        )
+    wanted = f"Give out=({', '.join(names)}), an array for each"
+    if isinstance(given, Mapping):
+        unknown = [name for name in given if name not in names]
+        missing = [name for name in names if name not in given]
+        if unknown or missing:
+            word = f"no output {unknown[0]!r}" if unknown else f"an output {missing[0]!r} too"
+            raise ArgumentError(f"{spec.name} has {word}. {wanted}, or by name.")
+        given = [given[name] for name in names]
+    if len(given) != len(names):
+        raise ArgumentError(
+            f"{spec.name}: out= has {len(given)} arrays, and it has {len(names)} outputs. {wanted}."
+        )
+    return Outs(read(f"out[{name!r}]", array) for name, array in zip(names, given, strict=True))
+
+
+def describer(describers: Mapping[type, Any]) -> Callable[[Outs], tuple[Any, Hashable]]:
+    """How `Outs` are described, by what describes arrays: addresses, and what decides."""
+
+    def describe(outs: Outs) -> tuple[Any, Hashable]:
+        found = [describers[type(array)](array) for array in outs]
+        return tuple(address for address, _ in found), tuple(
+            (type(array), part) for array, (_, part) in zip(outs, found, strict=True)
+        )
+
+    return describe
+
+
+def check_may_count(kernel: str, stream: Stream) -> None:
+    """Refuse a call whose result's size is known after it only, where it runs later.
+
+    Raises:
+        ArgumentError: the stream is captured.
+    """
+    if isinstance(stream, Capturable) and stream.capturing():
+        raise ArgumentError(
+            f"{kernel}: the size of its result is known when it has run, and a captured call runs "
+            "later. Give out= for all of its outputs; the count is one of them."
+        )
+
+
+def counted(outputs: Sequence[Any], counts: Sequence[int | None], stream: Stream) -> list[Any]:
+    """Cut outputs to their leading entries that are the result; counts themselves are none.
+
+    Args:
+        counts: by output, the one whose element says how many.
+    """
+    stream.synchronize()
+    results = []
+    for index, (array, count) in enumerate(zip(outputs, counts, strict=True)):
+        if index not in counts:
+            if count is not None:
+                array = array[: int(outputs[count].reshape(-1)[0])]
+            results.append(array)
+    return results

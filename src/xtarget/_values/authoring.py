@@ -1,0 +1,238 @@
+"""The words in which authors describe their kernels: annotations of parameters, outputs,
+configurations, and the launches of kernels that make several.
+
+A kernel library imports these names from `xtarget.spec`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, Final
+
+from .errors import ArgumentError
+from .types import DTYPES, Constant
+
+__all__ = [
+    "REQUIRED",
+    "ArrayRule",
+    "Config",
+    "In",
+    "InOut",
+    "Out",
+    "Step",
+    "Stride",
+    "StrideRule",
+    "Workspace",
+    "dtype_named",
+    "step",
+]
+
+_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+class _Required:
+    """The default of a flag that the caller has to give."""
+
+    def __repr__(self) -> str:
+        return "..."
+
+
+REQUIRED: Final = _Required()
+
+
+def dtype_named(dtype: Any) -> str | None:
+    """Our name of an element type of NumPy, Triton or torch, or of its name; None: it is none."""
+    if isinstance(dtype, str):
+        text = dtype
+    else:
+        text = str(getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or dtype)
+        text = text.rpartition(".")[2]
+    if text in DTYPES:
+        return text
+    known = {d.triton: d.name for d in DTYPES.values()}
+    return {**known, "int1": "bool"}.get(text) if not isinstance(dtype, str) else None
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayRule:
+    """What an author says of an array: `In["float16", "M", "K"]`.
+
+    Attributes:
+        role: `In`, `InOut`, `Out` or `Workspace`.
+        dtype: a dtype's name, several with `|` between them, `floating`, `integer`, `any`, the name
+            of another array, of a flag, or any other name: arrays of one name have one dtype.
+        dims: lengths: whole numbers, names (`M`: all of this name are equal) and formulas of names
+            (`2 * D`); `...` is any number of dimensions. None: any shape.
+        optional: it may be left out, or None.
+        init: what each element is before the kernel starts; None: nothing is written there.
+        count: the output that says how many leading entries of this one are the result.
+    """
+
+    role: str
+    dtype: str = "any"
+    dims: tuple[Any, ...] | None = None
+    optional: bool = False
+    init: bool | int | float | None = None
+    count: str | None = None
+
+    def __or__(self, other: Any) -> ArrayRule:
+        if other is not None:
+            raise ArgumentError(f"{self!r} | {other!r}: an array is one or None.")
+        return replace(self, optional=True)
+
+    __ror__ = __or__
+
+    def filled(self, value: float) -> ArrayRule:
+        """The same array, each of whose elements is `value` before the kernel starts."""
+        return replace(self, init=value)
+
+    def counted_by(self, output: str) -> ArrayRule:
+        """The same output, of which only the first entries are the result: as many as the single
+        element of another output says."""
+        return replace(self, count=output)
+
+    def __str__(self) -> str:  # Triton looks for words of its own in it
+        return self.role
+
+    def __repr__(self) -> str:
+        dims = () if self.dims is None else self.dims
+        inside = ", ".join(["..." if d is ... else repr(d) for d in (self.dtype, *dims)])
+        return f"{self.role}[{inside}]{' | None' if self.optional else ''}"
+
+
+def _rule(role: str, items: Any) -> ArrayRule:
+    items = items if isinstance(items, tuple) else (items,)
+    dtype = items[0] if isinstance(items[0], str) else dtype_named(items[0])
+    if dtype is None:
+        raise ArgumentError(
+            f"{role}[{items[0]!r}, ...]: the first is the dtype, such as 'float32', "
+            "'float16|bfloat16', 'any', or a name for any dtype that arrays share."
+        )
+    for dim in items[1:]:
+        if not (dim is ... or isinstance(dim, str) or (type(dim) is int and dim >= 0)):
+            raise ArgumentError(
+                f"{role}[{dtype!r}, ... {dim!r} ...]: a dimension is a name, a formula of names as "
+                "text, a whole number from 0, or `...`."
+            )
+    return ArrayRule(role, dtype, tuple(items[1:]) or None)
+
+
+class In:
+    """An input array: `x: In["float16", "M", "K"]` (see `ArrayRule`)."""
+
+    def __class_getitem__(cls, items: Any) -> ArrayRule:
+        return _rule("In", items)
+
+
+class InOut:
+    """An input that the kernel writes in place: `cache: InOut["float16", "SLOTS", "D"]`."""
+
+    def __class_getitem__(cls, items: Any) -> ArrayRule:
+        return _rule("InOut", items)
+
+
+class Workspace:
+    """Memory for the launches of a call, which nobody else sees."""
+
+    def __class_getitem__(cls, items: Any) -> ArrayRule:
+        return _rule("Workspace", items)
+
+
+@dataclass(frozen=True, slots=True)
+class Out:
+    """An output or a workspace of `@xtarget.kernel`, where more is to be said of it than its
+    layout. As an annotation it says the layout itself: `out: Out["float16", "M", "N"]`.
+
+    Attributes:
+        like: its layout: the name of an input (or other output) to be like, or a function that
+            gives (shape, dtype) from the call's layouts.
+        init: what each element is before the kernel starts (`0` for sums by atomics), in a new
+            array and in the caller's `out=`. None: nothing is written there; elements that the
+            kernel does not write keep what they were in `out=`, and are anything in a new array.
+        count: the output whose single element says how many leading entries of this one are the
+            result. What a call returns is cut there, and the count is not returned; with `out=`,
+            both are as the kernel has written them.
+    """
+
+    like: str | Callable[[Any], Any]
+    init: bool | int | float | None = None
+    count: str | None = None
+
+    def __class_getitem__(cls, items: Any) -> ArrayRule:
+        return _rule("Out", items)
+
+
+@dataclass(frozen=True, slots=True)
+class StrideRule:
+    array: str
+    axis: int
+
+    def __str__(self) -> str:
+        return "Stride"
+
+
+class Stride:
+    """A parameter that is a stride of an array, in elements: `step: Stride["x", 0]`. An array whose
+    strides are all parameters may be any view."""
+
+    def __class_getitem__(cls, items: Any) -> StrideRule:
+        fits = isinstance(items, tuple) and len(items) == 2
+        if not fits or not isinstance(items[0], str) or type(items[1]) is not int:
+            raise ArgumentError(f'Stride[{items!r}]: write Stride["x", 0], array and dimension.')
+        return StrideRule(*items)
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """One of the ways in which a kernel can do the same: tile sizes and Triton's options.
+
+    Attributes:
+        constants: by name, over those of the kernel.
+        num_warps, num_stages: Triton's options; None: the kernel's.
+        options: further options of Triton's back ends.
+    """
+
+    constants: Mapping[str, Constant]
+    num_warps: int | None = None
+    num_stages: int | None = None
+    options: Mapping[str, Constant] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        parts = {**self.constants, "num_warps": self.num_warps, "num_stages": self.num_stages}
+        parts.update(self.options)
+        return ", ".join(f"{name}={value}" for name, value in parts.items() if value is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A launch of a kernel that makes several. `step` makes it."""
+
+    function: Any
+    grid: Any
+    values: Mapping[str, Any] = field(default_factory=dict)
+    num_warps: int | None = None
+    num_stages: int | None = None
+    options: Mapping[str, Constant] = field(default_factory=dict)
+
+
+def step(
+    function: Any,
+    grid: Any,
+    *,
+    num_warps: int | None = None,
+    num_stages: int | None = None,
+    options: Mapping[str, Constant] = _NOTHING,
+    **values: Any,
+) -> Step:
+    """One launch of a kernel that makes several.
+
+    Args:
+        function: a `@triton.jit` function. Each parameter that goes by the name of an array, a
+            number, a size or a constant of the kernel is that.
+        grid: number of blocks in one to three dimensions.
+        num_warps, num_stages, options: over those of the kernel.
+        values: what other parameters are: a number, a constant, or the array itself (`c.x`).
+    """
+    return Step(function, grid, dict(values), num_warps, num_stages, dict(options))

@@ -1,0 +1,158 @@
+"""Run a kernel's cases on a device and compare them with its reference in float64."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+import xtarget
+
+from .._kernels.interfaces import INPUT_DTYPES
+from .._values.errors import ArgumentError, XTargetError
+from .._values.types import DTYPES
+from ..spec import KernelSpec
+from .cases import Case, cases, meaningful, values
+from .comparison import compare
+
+__all__ = ["Row", "answers", "is_floating", "verify"]
+
+
+class _NoAnswerError(Exception):
+    """The reference fails for a case, or what it needs is not installed."""
+
+
+@dataclass(slots=True)
+class Row:
+    """What came of the cases of one kernel and dtype on one device.
+
+    Attributes:
+        status: `right`, `wrong`, `refused` (all cases, with one reason), or `failed` (an error that
+            is no refusal of the arguments).
+        cases: calls that were compared.
+        refused: cases that the kernel does not take, or of which the reference says nothing.
+        wrong: texts of the cases that are wrong or failed, with what is wrong.
+        max_ulp: largest error in units in the last place of the result's dtype, of all cases.
+        of_tolerance: largest error relative to what is allowed.
+        reason: of the refusal or the failure.
+    """
+
+    kernel: str
+    dtype: str
+    status: str = "right"
+    cases: int = 0
+    refused: int = 0
+    wrong: list[str] = field(default_factory=list)
+    max_ulp: float = 0.0
+    of_tolerance: float = 0.0
+    reason: str = ""
+    seconds: float = 0.0
+
+    def facts(self) -> dict[str, Any]:
+        """For JSON, which has no infinity."""
+        return {k: None if v == np.inf else v for k, v in asdict(self).items()}
+
+
+def answers(
+    spec: KernelSpec, args: Sequence[Any], options: Mapping[str, Any], *, floating: bool
+) -> tuple[Any, ...]:
+    """The reference's answers, in float64 where the inputs are floating.
+
+    Args:
+        floating: the kernel's result is: integers come as float64 too, of which NumPy makes half
+            types otherwise.
+    """
+    assert spec.reference is not None
+    if not spec.exact:
+        args = [
+            _wide(arg, floating and label.rstrip("?") not in spec.apart)
+            for label, arg in zip(spec.inputs, args, strict=False)
+        ]
+    # a division by zero and the mean of nothing are the input's, and compared
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        answer = spec.reference(*args, **{**spec.options, **options})
+    return tuple(map(np.asarray, answer)) if isinstance(answer, tuple) else (np.asarray(answer),)
+
+
+def _wide(value: Any, integers: bool) -> Any:
+    kinds = "fiu" if integers else "f"
+    if isinstance(value, np.ndarray) and DTYPES[value.dtype.name].kind in kinds:
+        return value.astype(np.float64)
+    return value
+
+
+def is_floating(results: Sequence[Any]) -> bool:
+    """Whether the first of a kernel's results is."""
+    return DTYPES[results[0].dtype.name].kind == "f"
+
+
+def verify(
+    specs: Sequence[KernelSpec], dtypes: Sequence[str], device: str, *, long: bool
+) -> Iterator[Row]:
+    """A row for each kernel and each of the dtypes that it takes.
+
+    Args:
+        specs: kernels that have a reference and example shapes.
+    """
+    for spec in specs:
+        for dtype in dtypes:
+            if dtype in spec.dtypes:
+                yield _verified(spec, dtype, device, long)
+
+
+def _verified(spec: KernelSpec, dtype: str, device: str, long: bool) -> Row:
+    row = Row(spec.name, dtype)
+    start = time.perf_counter()
+    for case in cases(spec, dtype, long=long):
+        try:
+            _run(spec, case, device, row)
+        except (ArgumentError, _NoAnswerError) as error:
+            row.refused += 1
+            row.reason = str(error)
+        except XTargetError as error:
+            row.status, row.reason = "failed", f"{type(error).__name__}: {error}"
+            row.wrong.append(f"{case}: {row.reason}")
+            break  # what does not compile or load for one shape does not for the next
+    row.seconds = time.perf_counter() - start
+    if row.status != "failed":
+        row.status = "wrong" if row.wrong else "right" if row.cases else "refused"
+        if row.cases:
+            row.reason = ""
+    return row
+
+
+def _run(spec: KernelSpec, case: Case, device: str, row: Row) -> None:
+    assert spec.examples is not None
+    try:
+        shapes = spec.examples(case.shape)
+    except Exception as error:  # its own function, which need not know every shape
+        raise _NoAnswerError(f"there is no example of shape {case.shape}: {error}") from error
+    names = [name.rstrip("?") for name in spec.inputs]
+    args = [
+        meaningful(
+            name,
+            values(case, tuple(shape), INPUT_DTYPES.get(name, case.dtype), seed),
+            min(case.shape, default=1),
+        )
+        for seed, (name, shape) in enumerate(zip(names, shapes, strict=False))
+    ]
+    result = xtarget.run(spec.name, *args, device=device)
+    results = [np.asarray(one) for one in (result if isinstance(result, tuple) else (result,))]
+    try:
+        right = answers(spec, args, {}, floating=is_floating(results))
+    except Exception as error:  # what a reference does where it is not defined is its own
+        raise _NoAnswerError(
+            f"the reference gives no answer: {type(error).__name__}: {error}"
+        ) from error
+    row.cases += 1
+    for got, want in zip(results, right, strict=True):
+        found = compare(got, want, spec.tolerance)
+        row.max_ulp = max(row.max_ulp, found.max_ulp)
+        row.of_tolerance = max(row.of_tolerance, found.of_tolerance)
+        if not found.ok:
+            row.wrong.append(f"{case}: {found.wrong} of {found.size} elements")

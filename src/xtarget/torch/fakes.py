@@ -1,0 +1,115 @@
+"""The results of a kernel without running it: shapes and dtypes, also of symbolic sizes.
+
+A plan asks `Call.output` for its result's layout before it chooses tiles. Up to there it is run on
+torch's own sizes, so torch sees just the comparisons that shapes depend on, and no threshold of a
+tile size becomes a guard of a compiled program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from .._arrays import View
+from .._arrays.dtypes import NumpyRules
+from .._arrays.host import KIND as HOST
+from .._kernels.interfaces import INPUT_DTYPES
+from .._kernels.libraries import RegisteredKernel
+from .._launch.arguments import argument_types, check_arguments
+from .._values.errors import ArgumentError, XTargetError
+from ..spec import ArrayType, Call, Plan, contiguous_strides
+from .schemas import dtype_name, torch_dtype
+
+__all__ = ["fake_results", "result_count"]
+
+_RULES = NumpyRules()
+
+
+class _Known(BaseException):
+    """The result's dtype and shape are known: the rest of the plan is not needed."""
+
+    def __init__(self, dtype: str, shape: tuple[Any, ...]) -> None:
+        super().__init__()
+        self.dtype, self.shape = dtype, shape
+
+
+class _ShapeCall(Call):
+    """A call whose plan ends when it knows its result."""
+
+    def output(self, shape: Sequence[Any], dtype: str, index: int = 0) -> ArrayType:
+        raise _Known(dtype, tuple(shape))
+
+
+def _layouts(kernel: RegisteredKernel, args: Sequence[Any]) -> tuple[Any, ...]:
+    views = [
+        View(
+            HOST,
+            None,
+            0,
+            ArrayType(dtype_name(arg.dtype), tuple(arg.shape), tuple(arg.stride())),
+            None,
+        )
+        if isinstance(arg, torch.Tensor)
+        else None
+        for arg in args
+    ]
+    return argument_types(kernel.spec, args, views)
+
+
+def fake_results(
+    kernel: RegisteredKernel, results: int, args: Sequence[Any], options: Mapping[str, Any]
+) -> tuple[torch.Tensor, ...]:
+    """Tensors like the results, on the device of the first tensor.
+
+    Raises:
+        ArgumentError: the arguments are not what the kernel takes; said as by `xtarget.run`.
+    """
+    spec = kernel.spec
+    check_arguments(spec, args, options)
+    types = _layouts(kernel, args)
+    like = next(arg for arg in args if isinstance(arg, torch.Tensor))
+    kind = _ShapeCall if results == 1 else Call
+    call = kind(spec.name, types, {**spec.options, **options}, None, "cpu", 1, _RULES)
+    try:
+        found: list[tuple[str, Sequence[Any]]] = []
+        plan: Plan = spec.plan(call)
+        found += [(out.dtype, out.shape) for out in plan.outputs]
+    except _Known as known:
+        found = [(known.dtype, known.shape)]
+    except XTargetError as error:
+        text = str(error)
+        raise ArgumentError(
+            text if text.startswith(spec.name) else f"{spec.name}: {text}"
+        ) from None
+    return tuple(like.new_empty(shape, dtype=torch_dtype(dtype)) for dtype, shape in found)
+
+
+def result_count(kernel: RegisteredKernel) -> int:
+    """How many results a kernel has: from its plan for small float32 arrays.
+
+    Raises:
+        ArgumentError: it cannot be planned for its own example, or for vectors without one.
+    """
+    spec = kernel.spec
+    inputs = len(spec.inputs)
+    shapes = spec.examples((4, 4)) if spec.examples else [(4,)] * inputs
+    last: Exception | None = None
+    for dtype in ("float32", "int32", "bool", "float64"):
+        if dtype not in spec.dtypes:
+            continue
+        types = [  # None: an optional input in the middle
+            ArrayType(INPUT_DTYPES.get(name.rstrip("?"), dtype), tuple(s), contiguous_strides(s))
+            for name, s in zip(spec.inputs, shapes, strict=False)
+            if s is not None
+        ]
+        call = Call(spec.name, tuple(types), dict(spec.options), None, "cpu", 1, _RULES)
+        try:
+            return len(spec.plan(call).outputs)
+        except Exception as error:  # a user's plan, for arguments that are only a guess
+            last = error
+    raise ArgumentError(
+        f"{spec.name}: its results are not known ({last}). Say how many tensors it gives: "
+        "xtarget.torch.register(kernel, results=1)."
+    ) from last

@@ -1,0 +1,148 @@
+"""Registering kernels with torch: schema, implementation, fake function, gradient, vmap."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from threading import Lock
+from typing import Any
+
+import torch
+
+from .._kernels import libraries
+from .._kernels.libraries import RegisteredKernel
+from .._launch.objects import Kernel
+from .._launch.objects import get as kernel_of
+from .._launch.run import run
+from .._values.errors import ArgumentError
+from .fakes import fake_results, result_count
+from .gradients import add_gradient
+from .schemas import arguments, schemas
+
+__all__ = ["operators", "register"]
+
+NAMESPACE = "xtarget"
+
+_lock = Lock()
+_library = torch.library.Library(NAMESPACE, "FRAGMENT")
+_registered: dict[str, RegisteredKernel] = {}
+_refused: dict[str, str] = {}
+
+
+def operators() -> dict[str, str]:
+    """Register the kernels of all libraries that are loaded and are not registered yet.
+
+    Returns:
+        kernels that torch cannot have as operators, and why.
+    """
+    for name in libraries.catalog():
+        if name not in _registered and name not in _refused:
+            try:
+                register(name)
+            except ArgumentError as error:
+                _refused[name] = str(error)
+    return dict(_refused)
+
+
+def register(kernel: Any, *, results: int | None = None) -> Any:
+    """Make a kernel `torch.ops.xtarget.NAME`. One that is registered stays.
+
+    Args:
+        kernel: a name, a kernel object, or a function of `@xtarget.kernel`.
+        results: how many tensors it gives; None: found by planning a small call.
+
+    Returns:
+        the operator (`torch.ops.xtarget.NAME`).
+
+    Raises:
+        ArgumentError: torch's schemas cannot express it, or another kernel has the name.
+    """
+    name = kernel if isinstance(kernel, str) else _name(kernel)
+    found = libraries.find(name)
+    with _lock:
+        known = _registered.get(name)
+        if known is None:
+            _define(found, result_count(found) if results is None else results)
+            _registered[name] = found
+        elif known.spec is not found.spec:
+            raise ArgumentError(
+                f"torch.ops.{NAMESPACE}.{name} is another kernel of this name ({known.origin}); "
+                f"torch keeps an operator for the life of a process. Rename the one of "
+                f"{found.origin}."
+            )
+    return getattr(getattr(torch.ops, NAMESPACE), name)
+
+
+def _name(kernel: Any) -> str:
+    return kernel.name if isinstance(kernel, Kernel) else kernel_of(kernel).name
+
+
+def _define(kernel: RegisteredKernel, results: int) -> None:
+    spec = kernel.spec
+    for overload, schema in list(schemas(spec, results)):
+        name = f"{spec.name}.{overload}" if overload else spec.name
+        qualified = f"{NAMESPACE}::{name}"
+        _library.define(name + schema, tags=(torch.Tag.pt2_compliant_tag,))
+        implementation = _implementation(spec.name, results)
+        _library.impl(name, implementation, "CompositeExplicitAutograd")
+        fake = functools.partial(_fake, kernel, results)
+        torch.library.register_fake(qualified, fake, lib=_library)
+        operator = functools.cache(functools.partial(_operator, spec.name, overload))
+        add_gradient(name, spec, results, operator, implementation, _library)
+        if spec.elementwise:
+            batched = functools.partial(_elementwise_batched, operator)
+            torch.library.register_vmap(qualified, batched, lib=_library)
+
+
+def _operator(name: str, overload: str) -> Any:
+    return getattr(getattr(getattr(torch.ops, NAMESPACE), name), overload or "default")
+
+
+def _implementation(name: str, results: int) -> Callable[..., Any]:
+    def implementation(*args: Any, **options: Any) -> Any:
+        if args and args[-1] is None:
+            args = _present(args)
+        if options:
+            return run(name, *args, **arguments(options))
+        return run(name, *args)
+
+    if results:
+        return implementation
+    return lambda *args, **options: (implementation(*args, **options), None)[1]
+
+
+def _present(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Without the optional arrays at the end that were not given."""
+    while args and args[-1] is None:
+        args = args[:-1]
+    return args
+
+
+def _fake(kernel: RegisteredKernel, results: int, *args: Any, **options: Any) -> Any:
+    found = fake_results(kernel, results, _present(args), arguments(options))
+    if len(found) != results:
+        raise ArgumentError(
+            f"{kernel.spec.name} gives {len(found)} tensors here and was registered with "
+            f"{results}. Register it with the number of its results."
+        )
+    return found[0] if results == 1 else (found or None)
+
+
+def _elementwise_batched(
+    operator: Callable[[], Any], info: Any, in_dims: tuple[Any, ...], *args: Any, **options: Any
+) -> tuple[Any, int]:
+    """An elementwise operator with a batch dimension: that is one dimension more, in front."""
+    most = max(
+        arg.ndim - (dim is not None)
+        for arg, dim in zip(args, in_dims, strict=True)
+        if isinstance(arg, torch.Tensor)
+    )
+    moved = []
+    for arg, dim in zip(args, in_dims, strict=True):
+        if dim is None:
+            moved.append(arg)
+            continue
+        front = arg.movedim(dim, 0)
+        missing = most - (front.ndim - 1)
+        moved.append(front.reshape(front.shape[0], *[1] * missing, *front.shape[1:]))
+    return operator()(*moved, **options), 0

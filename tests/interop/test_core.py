@@ -1,0 +1,401 @@
+"""The compiled core makes the calls that Python has made before, and gives what Python gives."""
+
+from __future__ import annotations
+
+import gc
+import importlib.util
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from processes import run_python
+
+import xtarget
+from xtarget import ArgumentError
+from xtarget._launch import run as launching
+
+KINDS = ("NumPy", "torch", "xtarget")
+TWIN: Callable[..., Any] = launching._run_in_python
+
+
+@pytest.fixture
+def core(device: str) -> Iterator[Any]:
+    if launching._native is None:
+        pytest.skip("the compiled core is not built, or XTARGET_CORE=python")
+    launching.forget_calls()
+    yield launching._native
+    launching.forget_calls()
+
+
+def of_kind(kind: str, values: np.ndarray[Any, Any], device: str) -> Any:
+    if kind == "torch":
+        import torch
+
+        made = torch.from_numpy(values.copy())
+        return made.to("cuda") if device.startswith("nvidia") else made
+    return xtarget.asarray(values, device=device) if kind == "xtarget" else values
+
+
+def host(array: Any) -> np.ndarray[Any, Any]:
+    return array.cpu().numpy() if hasattr(array, "cpu") else np.asarray(array)
+
+
+def hot(core: Any, *args: Any, **named: Any) -> int:
+    """Make a call until the core makes it; how many of the last two it has made."""
+    for _ in range(3):
+        xtarget.run(*args, **named)
+    before = core.statistics()[0]
+    for _ in range(2):
+        xtarget.run(*args, **named)
+    return int(core.statistics()[0] - before)
+
+
+@pytest.mark.parametrize("given_out", [True, False])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_call_that_comes_again_is_the_cores(
+    core: Any, device: str, kind: str, given_out: bool
+) -> None:
+    a = of_kind(kind, np.arange(12, dtype=np.float32), device)
+    b = of_kind(kind, np.full(12, 2, np.float32), device)
+    out = of_kind(kind, np.zeros(12, np.float32), device)
+    staged = kind == "NumPy" and not xtarget.device(device).info.host_memory
+    named = {"out": out} if given_out else {}
+    made = hot(core, "mul", a, b, **named)
+    # results of our own arrays, and copies to a device, are Python's
+    assert made == (0 if staged or (kind == "xtarget" and not given_out) else 2)
+    result = xtarget.run("mul", a, b, **named)
+    assert (result is out) == given_out
+    np.testing.assert_array_equal(host(result), np.arange(12) * 2)
+
+
+ARRAYS = st.tuples(
+    st.sampled_from(["float32", "float64", "int32", "int8", "bool"]),
+    st.lists(st.integers(1, 7), min_size=1, max_size=3),
+    st.sampled_from(["whole", "every second", "turned", "broadcast"]),
+    st.integers(0, 3),
+)
+
+
+def lay(spec: Any, kind: str, device: str) -> Any:
+    """An array of a dtype and shape that lies in memory in a way of its own."""
+    dtype, shape, way, offset = spec
+    values = np.random.default_rng(len(shape)).integers(0, 2, (*shape[:-1], 2 * shape[-1] + 4))
+    array = of_kind(kind, values.astype(dtype), device)[..., offset:]
+    if way == "every second" and kind != "xtarget":
+        array = array[..., : 2 * shape[-1] : 2]
+    else:
+        array = array[..., : shape[-1]]
+    if way == "turned" and kind != "torch":
+        array = array.T
+    if way == "broadcast" and kind == "NumPy":
+        array = np.broadcast_to(array[..., :1], array.shape)
+    return array
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=25, deadline=None)
+@given(spec=ARRAYS, other=st.one_of(st.integers(-3, 3), st.floats(-2, 2), st.booleans()))
+def test_core_and_python_give_the_same(kind: str, spec: Any, other: Any) -> None:
+    device = launching.default_device().name
+    a = lay(spec, kind, device)
+    if a.dtype in (bool, getattr(sys.modules.get("torch"), "bool", bool)):
+        other = bool(other)
+    expected = host(TWIN("maximum", a, other))
+    for _ in range(3):
+        np.testing.assert_array_equal(host(xtarget.run("maximum", a, other)), expected)
+    out = TWIN("maximum", a, other)
+    for _ in range(3):
+        assert xtarget.run("maximum", a, other, out=out) is out
+    np.testing.assert_array_equal(host(out), expected)
+
+
+def test_options_are_told_apart(core: Any) -> None:
+    a = np.arange(12, dtype=np.float32).reshape(3, 4)
+    for _ in range(4):
+        assert xtarget.run("sum", a, axis=0).shape == (4,)
+        assert xtarget.run("sum", a, axis=1).shape == (3,)
+        assert xtarget.run("sum", a, axis=1, keepdims=True).shape == (3, 1)
+        assert xtarget.run("sum", a).shape == ()
+
+
+def test_what_is_refused_is_refused_when_it_is_known(core: Any, device: str) -> None:
+    a = np.ones(64, np.float32)
+    x = xtarget.asarray(a, device=device)
+    z = xtarget.run("add", x, x)
+    hot(core, "add", x, x, out=z)
+    whole = xtarget.asarray(np.ones(96, np.float32), device=device)
+    hot(core, "add", whole[:64], x, out=z)
+    with pytest.raises(ArgumentError, match="out overlaps argument 1"):
+        xtarget.run("add", whole[:64], x, out=whole[16:80])
+    with pytest.raises(ArgumentError, match="axes"):
+        xtarget.run("add", x, x, out=z, axes=3)
+    with pytest.raises(TypeError):
+        xtarget.run()
+    with pytest.raises(xtarget.UnknownKernelError):
+        xtarget.run("addd", x, x, out=z)
+
+
+def test_torchs_own_conditions_hold_for_calls_that_are_known(core: Any, place: str) -> None:
+    torch = pytest.importorskip("torch")
+    a = torch.ones(64, device=place)
+    out = torch.empty_like(a)
+    assert hot(core, "add", a, a, out=out) == 2
+    version = out._version
+    xtarget.run("add", a, a, out=out)
+    assert out._version == version + 1
+    graded = torch.ones(64, device=place, requires_grad=True)
+    with pytest.raises(ArgumentError, match="requires grad"):
+        xtarget.run("add", graded, a, out=out)
+    with torch.no_grad():
+        xtarget.run("add", graded, a, out=out)
+    with pytest.raises(ArgumentError, match="lazily negated"):
+        xtarget.run("add", torch._neg_view(a), a, out=out)
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(a, a)
+        with pytest.raises(ArgumentError, match="tangent"):
+            xtarget.run("add", dual, a, out=out)
+    with pytest.raises(ArgumentError, match=r"torch\.jit\.trace"):
+        torch.jit.trace(lambda y: xtarget.run("add", y, a, out=out), (a,), check_trace=False)
+    with torch.inference_mode():
+        kept = torch.empty(64, device=place)
+        for _ in range(4):
+            assert xtarget.run("add", a, a, out=kept) is kept
+
+
+def test_observers_see_calls_that_are_known(core: Any) -> None:
+    a = np.ones(64, np.float32)
+    assert hot(core, "exp", a) in (0, 2)
+    seen: list[str] = []
+    with xtarget.hooks.add(exit=lambda launch: seen.append(launch.kernel)):
+        xtarget.run("exp", a)
+    xtarget.run("exp", a)
+    assert seen == ["exp"]
+
+
+def test_a_changed_device_is_heeded(
+    core: Any, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a = np.ones(64, np.float32)
+    hot(core, "add", a, a)
+    monkeypatch.setenv("XTARGET_DEVICE", "nvidia:77")
+    with pytest.raises(xtarget.NoDeviceError):
+        xtarget.run("add", a, a)
+    monkeypatch.setenv("XTARGET_DEVICE", device)
+    np.testing.assert_array_equal(xtarget.run("add", a, a), 2)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_prepared_launch_is_the_cores(core: Any, device: str, kind: str) -> None:
+    a, b, other = (of_kind(kind, np.full(64, n, np.float32), device) for n in (1, 2, 5))
+    out = of_kind(kind, np.zeros(64, np.float32), device)
+    launch = xtarget.get("add").prepare(a, b, out=out)
+    staged = kind == "NumPy" and not xtarget.device(device).info.host_memory
+    before = core.statistics()[0]
+    for _ in range(5):
+        assert launch() is out
+    assert core.statistics()[0] - before == (0 if staged else 5)
+    np.testing.assert_array_equal(host(out), 3)
+    launch.update(b=other)
+    assert launch() is out
+    np.testing.assert_array_equal(host(out), 6)
+    assert launch(stream=None) is out
+    with pytest.raises(TypeError):
+        launch(3)
+    with pytest.raises(TypeError):
+        launch(streams=None)
+    counts = [sys.getrefcount(one) for one in (a, b, out)]
+    again = xtarget.get("add").prepare(a, b, out=out)
+    again()
+    del again
+    gc.collect()
+    assert [sys.getrefcount(one) for one in (a, b, out)] <= counts
+
+
+def resident() -> int:
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_calls_leave_nothing_behind(core: Any, device: str, kind: str) -> None:
+    a, b, out = (of_kind(kind, np.ones(64, np.float32), device) for _ in range(3))
+    hot(core, "add", a, b, out=out)
+    for turn in range(2000):
+        xtarget.run("add", a, b, out=out)
+        if turn % 100 == 0:
+            xtarget.device(device).synchronize()
+    counts = [sys.getrefcount(one) for one in (a, b, out)]
+    before = resident()
+    for turn in range(100_000 if kind == "torch" else 20_000):
+        xtarget.run("add", a, b, out=out)
+        if turn % 100 == 0:  # what waits to run takes memory of the run time's
+            xtarget.device(device).synchronize()
+    assert resident() - before < 1 << 20
+    gc.collect()  # a device that copies makes cycles of its own
+    assert [sys.getrefcount(one) for one in (a, b, out)] <= counts
+
+
+def test_threads_share_what_is_known_while_it_is_forgotten(core: Any, device: str) -> None:
+    wrong: list[Any] = []
+
+    def work(number: int) -> None:
+        a = np.full(64 + number, number, np.float32)
+        out = np.empty_like(a)
+        for turn in range(400):
+            xtarget.run("add", a, turn, out=out)
+            if not (out == number + turn).all():
+                wrong.append((number, turn))
+            if number == 0 and turn % 50 == 0:
+                launching.forget_calls()
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+SCENE = """
+import sys
+import numpy as np
+{before}
+import xtarget
+a, o = np.ones(64, np.float32), np.empty(64, np.float32)
+for _ in range(5):
+    xtarget.run("add", a, a, out=o, device=sys.argv[1])
+assert (o == 2).all()
+{after}
+from xtarget._launch import run
+print(run._native and run._native.statistics()[0])
+"""
+
+
+def scene(device: str, before: str = "", after: str = "", **environment: str | None) -> Any:
+    """A program's last word, and what it has said on stderr."""
+    program = SCENE.format(before=before, after=after)
+    done = run_python("-c", program, device, **environment)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()[-1], done.stderr
+
+
+def test_a_core_of_another_version_is_not_used_and_one_warning_says_so(
+    core: Any, device: str
+) -> None:
+    before = "import xtarget; xtarget.__version__ = '9.9'"
+    said, errors = scene(device, before, XTARGET_CORE=None)
+    assert said == "None"
+    assert errors.count("RuntimeWarning") == 1
+    assert "install xtarget again" in errors
+    insisting = run_python("-c", f"{before}\nxtarget.run", XTARGET_CORE="c")
+    assert "XTARGET_CORE=c, but the compiled core" in insisting.stderr
+
+
+def test_python_makes_the_calls_where_it_is_chosen(device: str) -> None:
+    assert scene(device, XTARGET_CORE="python") == ("None", "")
+
+
+TORCH = """
+import ctypes
+import torch
+make = ctypes.pythonapi.PyCapsule_New
+make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+table = (ctypes.c_uint64 * 8)({table})
+name = ctypes.create_string_buffer(b"{name}")
+torch.Tensor.__dlpack_c_exchange_api__ = make(ctypes.addressof(table), name, None)
+"""
+AFTER = """
+t = torch.ones(64)
+for _ in range(5):
+    r = xtarget.run("add", t, t)
+assert (r == 2).all()
+from xtarget._launch import run
+run._native.forget()
+before = run._native.statistics()[0]
+for _ in range(5):
+    xtarget.run("add", t, t)
+assert run._native.statistics()[0] == before
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "table"),
+    [
+        ("dlpack_exchange_api", "2"),  # major version 2, minor 0
+        ("dlpack_exchange_api", "1 | 1 << 32"),  # 1.1, before there was such a table
+        ("dlpack_exchange_api", "1 | 3 << 32"),  # 1.3, without functions
+        ("another_api", "1 | 3 << 32"),
+    ],
+)
+def test_tensors_with_an_unknown_exchange_api_are_pythons(
+    core: Any, device: str, name: str, table: str
+) -> None:
+    pytest.importorskip("torch")
+    said, _ = scene(device, TORCH.format(name=name, table=table), AFTER)
+    assert said != "None"
+
+
+LOAD = """
+import importlib.machinery, importlib.util
+loader = importlib.machinery.ExtensionFileLoader("xtarget._core._native", {path!r})
+made = importlib.util.module_from_spec(
+    importlib.util.spec_from_file_location(loader.name, {path!r}, loader=loader)
+)
+loader.exec_module(made)
+sys.modules[loader.name] = made
+"""
+MANY = """
+for n in range(1, 300):
+    b = np.ones((n % 7 + 1, n), np.float32)[:, :: n % 3 + 1]
+    for _ in range(3):
+        assert (xtarget.run("add", b, n, device=sys.argv[1]) == n + 1).all()
+launch = xtarget.get("add").prepare(a, a, out=o, device=sys.argv[1])
+for _ in range(50):
+    launch()
+    launch.update(b=o.copy())
+"""
+
+
+@pytest.mark.long
+def test_the_core_is_clean_to_sanitizers(core: Any, device: str, tmp_path: Path) -> None:
+    root = Path(__file__).resolve().parents[2]
+    spec = importlib.util.spec_from_file_location("hatch_build", root / "hatch_build.py")
+    assert spec is not None
+    assert spec.loader is not None
+    hook = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(hook)
+    made = tmp_path / "_native.abi3.so"
+    flags = ("-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-g")
+    why = hook.build(strict=True, into=made, flags=flags)
+    if why.startswith("there is no"):
+        pytest.skip(why)
+    assert why == ""
+    asked = [["cc", f"-print-file-name=lib{name}.so"] for name in ("asan", "ubsan")]
+    found = [subprocess.check_output(command, text=True).strip() for command in asked]
+    preloaded = {"LD_PRELOAD": " ".join(found), "ASAN_OPTIONS": "detect_leaks=0"}
+    said, errors = scene(device, LOAD.format(path=str(made)), MANY, **preloaded)
+    assert int(said) > 0
+    assert "Sanitizer" not in errors
+
+
+def test_a_forked_child_knows_no_calls_of_its_parent(core: Any, device: str) -> None:
+    after = """
+import os
+child = os.fork()
+if not child:
+    from xtarget._launch import run
+    os._exit(run._native.statistics()[2])
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+"""
+    done = run_python(
+        "-W", "ignore::DeprecationWarning", "-c", SCENE.format(before="", after=after), device
+    )
+    assert done.returncode == 0, done.stderr

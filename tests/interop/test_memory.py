@@ -1,0 +1,102 @@
+"""`xtarget.memory_stats` and `xtarget.empty_cache`."""
+
+from __future__ import annotations
+
+import gc
+import threading
+
+import numpy as np
+import pytest
+from threads import in_threads
+
+import xtarget
+
+SIZE = 1 << 22
+
+
+def in_use(device: str) -> int:
+    gc.collect()
+    xtarget.device(device).synchronize()
+    xtarget.empty_cache()
+    return xtarget.memory_stats().devices[device].in_use
+
+
+@pytest.fixture
+def counted(device: str) -> str:
+    if device not in xtarget.memory_stats().devices:
+        pytest.skip(f"{device} does not count its memory")
+    return device
+
+
+def test_arrays_are_counted_while_they_live(counted: str) -> None:
+    before = in_use(counted)
+    a = xtarget.asarray(np.ones(SIZE, np.float32), device=counted)
+    assert in_use(counted) - before == 4 * SIZE
+    b = xtarget.run("add", a, a)
+    assert in_use(counted) - before == 8 * SIZE
+    view = b[::2]
+    del b
+    assert in_use(counted) - before == 8 * SIZE
+    del a, view
+    assert in_use(counted) == before
+    assert xtarget.memory_stats().devices[counted].peak >= before + 8 * SIZE
+
+
+def test_graphs_are_counted(counted: str) -> None:
+    a = xtarget.asarray(np.ones(SIZE, np.float32), device=counted)
+    before = in_use(counted)
+    with xtarget.capture(counted) as graph:
+        xtarget.run("add", xtarget.run("mul", a, a), a)
+    assert in_use(counted) - before == graph.nbytes == 8 * SIZE
+    graph.close()
+    assert in_use(counted) == before
+
+
+def test_temporaries_are_given_back(counted: str) -> None:
+    a = xtarget.asarray(np.ones(SIZE, np.float32), device=counted)
+    before = in_use(counted)
+    for _ in range(20):
+        assert xtarget.run("sum", a).item() == SIZE
+    assert in_use(counted) == before
+
+
+def test_loaded_kernels_are_counted(counted: str) -> None:
+    a = xtarget.asarray(np.ones(64, np.float32), device=counted)
+    xtarget.run("add", a, a)
+    use = xtarget.memory_stats().devices[counted]
+    assert 1 <= use.kernels < use.modules
+
+
+def test_an_empty_cache_has_nothing(counted: str) -> None:
+    for _ in range(3):
+        xtarget.run("add", np.ones(SIZE, np.float32), 1.0, device=counted)
+    xtarget.device(counted).synchronize()
+    xtarget.empty_cache()
+    stats = xtarget.memory_stats()
+    assert stats.host_cached == 0
+    assert stats.devices[counted].cached <= 64 << 20  # what its run time keeps for blocks in use
+    assert f"{counted}: " in str(stats)
+    assert "host: 0 B cached" in str(stats)
+
+
+def test_threads_count_together(counted: str) -> None:
+    before = in_use(counted)
+    barrier = threading.Barrier(4)
+
+    def work(number: int) -> None:
+        barrier.wait()
+        for _ in range(50):
+            a = xtarget.asarray(np.ones(1000 + number, np.float32), device=counted)
+            xtarget.run("add", a, a)
+
+    in_threads(work, range(4))
+    assert in_use(counted) == before
+
+
+def test_too_much_memory_says_what_holds_it(counted: str) -> None:
+    opened = xtarget.device(counted)
+    held = xtarget.asarray(np.ones(SIZE, np.float32), device=counted)
+    with pytest.raises(xtarget.OutOfMemoryError) as caught:
+        opened.alloc(1 << 60)
+    assert str(caught.value)
+    assert (xtarget.run("add", held, held).numpy() == 2).all()

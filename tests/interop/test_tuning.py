@@ -1,0 +1,227 @@
+"""Configurations: chosen by number, by measurement, or the first; `@triton.autotune` as it is."""
+# ruff: noqa: F821 - the words in annotations are lengths
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+triton = pytest.importorskip("triton")
+
+import triton.language as tl  # noqa: E402
+
+import xtarget  # noqa: E402
+from xtarget._kernels import configs as measurements  # noqa: E402
+from xtarget._kernels import libraries  # noqa: E402
+from xtarget.spec import Config, In, InOut, Out, next_power_of_2  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XTARGET_CACHE_DIR", str(tmp_path))
+
+
+def registered(name: str = "test.tuned", **changes: Any) -> Any:
+    @triton.jit
+    def sums(x: In[float32, ROWS, N], out: Out[float32, ROWS], N, BLOCK: tl.constexpr):
+        row = tl.program_id(0)
+        total = tl.zeros([BLOCK], tl.float32)
+        for start in range(0, N, BLOCK):
+            i = start + tl.arange(0, BLOCK)
+            total += tl.load(x + row * N + i, i < N, 0.0)
+        tl.store(out + row, tl.sum(total, 0))
+
+    given: dict[str, Any] = {
+        "configs": [Config({"BLOCK": 16}, 1), Config({"BLOCK": 128}, 4), Config({"BLOCK": 32})],
+        "key": ("N",),
+        "grid": "ROWS",
+        **changes,
+    }
+    xtarget.kernel(name=name, **given)(sums)
+    return xtarget.get(name)
+
+
+def block_of(kernel: Any, x: Any) -> int:
+    target = xtarget.device().info.target
+    registered = libraries.find(kernel.name)
+    from xtarget._launch import planning
+
+    (request,) = planning.compile_requests(registered, [x], {}, target)
+    return dict(request.constants)["BLOCK"]  # type: ignore[return-value]
+
+
+def test_the_fastest_configuration_of_a_key_is_kept(device: str) -> None:
+    kernel = registered()
+    x = np.ones((8, 500), np.float32)
+    assert block_of(kernel, x) == 16  # nothing was measured: the first
+    np.testing.assert_array_equal(kernel(x), 500)
+    found = kernel.tune(x)
+    assert {trial.number for trial in found.trials} == {0, 1, 2}
+    assert "config=1 (BLOCK=128, num_warps=4)" in str(found)
+    best = dict(found.best.constants)["BLOCK"]
+    assert block_of(kernel, x) == best
+    np.testing.assert_array_equal(kernel(x), 500)
+    assert block_of(kernel, np.ones((8, 400), np.float32)) == 16  # another key
+    registered()  # in this process nothing is known of it now
+    assert not [one for one in measurements._measured if one[0] == kernel.name]
+    assert block_of(kernel, x) == best  # from the disk
+
+
+def test_another_text_of_the_kernel_is_measured_anew(device: str) -> None:
+    kernel, x = registered(), np.ones((8, 500), np.float32)
+    measurements.remember(kernel.name, *_identity_and_key(kernel, x), 2)
+    assert block_of(registered(), x) == 32
+    assert block_of(registered(configs=[Config({"BLOCK": 64}), Config({"BLOCK": 8})]), x) == 64
+
+
+def _identity_and_key(kernel: Any, x: Any) -> tuple[str, str, str]:
+    from xtarget._launch import planning
+
+    target = xtarget.device().info.target
+    spec = kernel.spec
+    types = [xtarget.spec.ArrayType("float32", x.shape, (x.shape[1], 1))]
+    call = planning.call_of(libraries.find(kernel.name), types, {}, None, target, 2)
+    key, identity, _ = spec.tuning(call)
+    return str(target), identity, key
+
+
+def test_a_caller_may_choose(device: str) -> None:
+    kernel, x = registered(), np.ones((8, 500), np.float32)
+    for number in range(3):
+        np.testing.assert_array_equal(kernel(x, config=number), 500)
+    with pytest.raises(xtarget.ArgumentError, match="configurations 0 to 2"):
+        kernel(x, config=3)
+
+
+def test_what_is_pruned_is_not_tried(device: str) -> None:
+    kernel = registered(
+        prune=lambda configs, c: [one for one in configs if one.constants["BLOCK"] >= c.N]
+    )
+    x = np.ones((8, 20), np.float32)
+    assert block_of(kernel, x) == 128
+    assert {trial.number for trial in kernel.tune(x).trials} == {1, 2}
+    with pytest.raises(xtarget.ArgumentError, match="prune leaves no configuration"):
+        kernel(np.ones((8, 500), np.float32))
+
+
+def test_a_configuration_that_changes_the_result_is_refused(device: str) -> None:
+    @xtarget.kernel(
+        name="test.changes_shape",
+        inputs=("x",),
+        outputs={"out": lambda c: ((c.x.size // c.BLOCK,), "float32")},
+        grid=lambda c: c.x.size // c.BLOCK,
+        configs=[Config({"BLOCK": 16}), Config({"BLOCK": 32})],
+    )
+    @triton.jit
+    def sums(x, out, BLOCK: tl.constexpr):
+        i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        tl.store(out + tl.program_id(0), tl.sum(tl.load(x + i), 0))
+
+    with pytest.raises(xtarget.ArgumentError) as caught:
+        xtarget.get("test.changes_shape").tune(np.ones(64, np.float32))
+    assert "config=1 (BLOCK=32) gives float32 (2,) where config=0" in str(caught.value)
+
+
+def test_nothing_is_tuned_where_nothing_may_be_compiled(
+    device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel = registered()
+    monkeypatch.setenv("XTARGET_COMPILE", "error")
+    with pytest.raises(xtarget.FrozenError, match="cannot be tuned"):
+        kernel.tune(np.ones((8, 500), np.float32))
+
+
+def test_arrays_that_are_updated_are_as_before(device: str) -> None:
+    @xtarget.kernel(
+        name="test.tuned_in_place",
+        grid="cdiv(N, BLOCK)",
+        configs=[Config({"BLOCK": 16}), Config({"BLOCK": 32})],
+    )
+    @triton.jit
+    def add_one(x: InOut[float32, N], N, BLOCK: tl.constexpr):
+        i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        tl.store(x + i, tl.load(x + i, i < N) + 1, i < N)
+
+    kernel, x = xtarget.get(add_one), np.zeros(50, np.float32)
+    kernel.tune(x)
+    assert not x.any()
+    kernel(x)
+    assert (x == 1).all()
+    assert kernel.bench(x.copy()) > 0
+
+
+def test_a_kernel_without_configurations_says_so(device: str) -> None:
+    with pytest.raises(xtarget.ArgumentError, match="no configurations"):
+        xtarget.get("add").tune(np.ones(4), np.ones(4))
+
+
+@xtarget.kernel(
+    name="test.autotuned",
+    inputs=("x", "y"),
+    outputs={"out": lambda c: (c.x.shape, c.x.dtype)},
+    sizes={"n": lambda c: c.x.size},
+    grid=lambda c: xtarget.spec.cdiv(c.n, c.BLOCK),
+)
+@triton.autotune(
+    configs=[triton.Config({"BLOCK": 32}, num_warps=1), triton.Config({"BLOCK": 64}, num_warps=2)],
+    key=["n"],
+    prune_configs_by={"early_config_prune": lambda configs, args, **_: configs[args["n"] > 40 :]},
+)
+@triton.heuristics({"EVEN": lambda args: args["n"] % args["BLOCK"] == 0})
+@triton.jit
+def autotuned(x, y, out, n, EVEN: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    if EVEN:
+        tl.store(out + i, tl.load(x + i) * tl.load(y + i))
+    else:
+        tl.store(out + i, tl.load(x + i, i < n) * tl.load(y + i, i < n), i < n)
+
+
+@pytest.mark.parametrize("n", [32, 40, 64, 100])
+def test_tritons_own_decorators_say_what_they_say_there(device: str, n: int) -> None:
+    x = np.arange(n, dtype=np.float32)
+    np.testing.assert_array_equal(xtarget.run("test.autotuned", x, x), x * x)
+    block = 64 if n > 40 else 32
+    target = xtarget.device().info.target
+    from xtarget._launch import planning
+
+    (request,) = planning.compile_requests(libraries.find("test.autotuned"), [x, x], {}, target)
+    assert dict(request.constants) == {"BLOCK": block, "EVEN": n % block == 0}
+    assert request.num_warps == block // 32
+    assert len(xtarget.get(autotuned).tune(x, x).trials) == (1 if n > 40 else 2)
+
+
+def test_a_hook_of_the_autotuner_has_another_form_here() -> None:
+    tuned = triton.autotune([triton.Config({"BLOCK": 32}, pre_hook=print)], key=["n"])
+    with pytest.raises(xtarget.ArgumentError, match=r"has a pre_hook\. Say by init"):
+        xtarget.kernel(inputs=("x", "y"), outputs={"out": "x"}, grid="1")(tuned(autotuned.fn.fn))
+
+
+def test_text_of_stages(device: str) -> None:
+    x = xtarget.spec.ArrayType("float32", (8, 500), (500, 1))
+    kernel = registered()
+    assert "tt.func" in kernel.show("ttir", x, target="nvidia:sm_90")
+    with pytest.raises(xtarget.ArgumentError, match=r"no stage .foo. for .*; there are .*ttir"):
+        kernel.show("foo", x, target="nvidia:sm_90")
+    assert next_power_of_2(5) == 8
+
+
+@xtarget.kernel(name="test.unquoted", grid="cdiv(ROWS * N, 64)")
+@triton.jit
+def unquoted(
+    x: In[float32, ROWS, 2 * N], y: In[float32, ROWS, N] | None, out: Out[x].filled(3), N, ROWS
+):
+    i = tl.program_id(0) * 64 + tl.arange(0, 64)
+    v = tl.load(x + i, i < ROWS * N)
+    if y is not None:
+        v += tl.load(y + i, i < ROWS * N)
+    tl.store(out + i, v, i < ROWS * N)
+
+
+def test_lengths_stand_without_quotes_where_python_does_not_evaluate_them(device: str) -> None:
+    x, y = np.ones((3, 20), np.float32), np.ones((3, 10), np.float32)
+    out = xtarget.run("test.unquoted", x, y)
+    np.testing.assert_array_equal(out.ravel(), [2] * 30 + [3] * 30)

@@ -1,0 +1,60 @@
+"""`xtarget verify` on a device: it finds what is wrong, and nothing else."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from command_line import here
+
+import xtarget
+from xtarget._verify.verify import verify
+
+
+def test_right_kernels_are_right(device: str) -> None:
+    specs = [xtarget.catalog()[name] for name in ("where", "exp", "sum")]
+    rows = list(verify(specs, ["float32", "bool"], device, long=False))
+    assert [(row.kernel, row.dtype, row.status) for row in rows] == [
+        (spec.name, dtype, "right") for spec in specs for dtype in ("float32", "bool")
+    ]
+    assert all(row.cases >= 8 for row in rows)
+
+
+def test_a_wrong_kernel_is_found_with_the_call_that_shows_it(device: str) -> None:
+    def not_quite(x: Any) -> Any:
+        return np.exp(x) + (x > 2.9) * 0.1
+
+    spec = dataclasses.replace(xtarget.catalog()["exp"], reference=not_quite)
+    [row] = verify([spec], ["float32"], device, long=False)
+    assert row.status == "wrong"
+    assert any("1025" in case for case in row.wrong)
+    assert row.of_tolerance > 1
+
+
+def test_what_a_kernel_refuses_is_told_with_its_reason(device: str) -> None:
+    [row] = verify([xtarget.catalog()["sub"]], ["bool"], device, long=False)
+    assert (row.status, row.cases) == ("refused", 0)
+    assert "NumPy knows no difference" in row.reason
+
+
+@pytest.mark.parametrize("kernel", ["maximum"])
+def test_a_report_is_written_and_compared(
+    kernel: str, device: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "report.json"
+    words = ["verify", kernel, "--dtype", "float32", "--device", device]
+    assert here(capsys, *words, "--report", str(file))[0] == 0
+    found = json.loads(file.read_text())
+    assert found["device"]["name"] == device
+    assert [row["status"] for row in found["rows"]] == ["right"]
+    assert here(capsys, *words, "--compare", str(file))[0] == 0
+    found["rows"][0]["status"] = "right"
+    found["rows"][0]["kernel"] = kernel
+    file.write_text(json.dumps(found))
+    code, out, _ = here(capsys, *words, "--json")
+    assert code == 0
+    assert json.loads(out)["ok"] is True

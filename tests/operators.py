@@ -1,0 +1,95 @@
+"""Calls of the library's kernels, from its table: for suites that go over all of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xtarget
+from xtarget._arrays.dtypes import numpy_dtype
+from xtarget._kernels.interfaces import INPUT_DTYPES
+from xtarget._verify.cases import meaningful
+from xtarget.spec import ArrayType, KernelSpec, contiguous_strides
+
+#: Rows that stand for all in suites where one row costs seconds: each has other code around it.
+_PATTERNS = ("add", "div", "exp", "gelu", "where", "sum", "max", "softmax", "layer_norm",
+             "rms_norm", "argmax", "cumsum", "cross_entropy")  # fmt: skip
+#: Categories of which these stand for the others.
+_SAMPLED = frozenset(("reduction", "scan", "normalization", "gradient", "loss", "movement",
+                      "gate", "position", "constant", "random"))  # fmt: skip
+
+
+def own() -> dict[str, KernelSpec]:
+    """The library's kernels; other tests of the same process register some of their own."""
+    return {name: spec for name, spec in xtarget.catalog().items() if spec.category != "user"}
+
+
+def stands_for_others(name: str) -> bool:
+    """Rows of which suites take all: other elementwise ones differ in one function only."""
+    spec = own()[name]
+    alike = spec.plan.__module__.endswith(".plans")  # of one or two results
+    return name in _PATTERNS or not (alike or spec.elementwise or spec.category in _SAMPLED)
+
+
+def sampled(name: str, *values: Any, also: bool = False) -> Any:
+    """A parameter of a test for one row: of the long tier where others stand for it."""
+    long = also or not stands_for_others(name)
+    return pytest.param(*values, marks=[pytest.mark.long] if long else [])
+
+
+def dtypes_of(spec: KernelSpec, dtype: str) -> list[str]:
+    """Of each input, where the others are of `dtype`."""
+    return [INPUT_DTYPES.get(name.rstrip("?"), dtype) for name in spec.inputs]
+
+
+def takes(spec: KernelSpec, dtype: str) -> bool:
+    """Does the row take arguments that are all of `dtype`, by its own plan?"""
+    from xtarget import ArgumentError
+    from xtarget._kernels import libraries
+    from xtarget._launch.planning import make_plan
+    from xtarget._values.types import Target
+
+    try:
+        types = layouts(spec, dtype, (2, 3))
+        make_plan(libraries.find(spec.name), types, {}, None, Target("cpu", "spirv64"), 2)
+    except ArgumentError:
+        return False
+    return True
+
+
+def layouts(spec: KernelSpec, dtype: str, shape: tuple[int, ...]) -> list[ArrayType]:
+    """Layouts of contiguous arguments."""
+    assert spec.examples is not None
+    return [
+        ArrayType(kind, own, contiguous_strides(own))
+        for kind, own in zip(dtypes_of(spec, dtype), spec.examples(shape), strict=False)
+    ]
+
+
+def sample(dtype: str, *shape: int, seed: int = 0) -> Any:
+    """Normal deviates, whole numbers with sign where there is one, or coin tosses."""
+    rng = np.random.default_rng([seed, *shape])
+    kind = numpy_dtype(dtype).kind
+    if kind == "b":
+        return rng.random(shape) < 0.5
+    if kind in "iu":
+        return rng.integers(-100 if kind == "i" else 0, 101, shape).astype(dtype)
+    return np.asarray(rng.standard_normal(shape)).astype(numpy_dtype(dtype))
+
+
+def arrays(spec: KernelSpec, dtype: str, shape: tuple[int, ...]) -> list[Any]:
+    """Arguments with values: by their names, indices and probabilities are what they have to be."""
+    assert spec.examples is not None
+    made = []
+    inputs = zip(spec.inputs, dtypes_of(spec, dtype), spec.examples(shape), strict=False)
+    for seed, (name, kind, own) in enumerate(inputs):
+        given = sample(kind, *own, seed=seed)
+        made.append(meaningful(name.rstrip("?"), given, min(shape, default=1)))
+    return made
+
+
+def places(most: int, *shape: int) -> Any:
+    """Indices below `most`."""
+    return np.random.default_rng([most, *shape]).integers(0, max(most, 1), shape)

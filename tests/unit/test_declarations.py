@@ -1,0 +1,227 @@
+"""What `@xtarget.kernel` says of declarations and calls that do not fit: the parameter, the line
+where it stands, and what would."""
+# ruff: noqa: F821 - the words in annotations are lengths
+
+import inspect
+from typing import Any
+
+import pytest
+
+triton = pytest.importorskip("triton")
+
+import triton.language as tl  # noqa: E402
+
+import xtarget  # noqa: E402
+from xtarget.spec import (  # noqa: E402
+    ArrayType,
+    Config,
+    In,
+    InOut,
+    Out,
+    Stride,
+    contiguous_strides,
+    dtype_constant,
+    step,
+)
+
+
+def f32(*shape: int) -> ArrayType:
+    return ArrayType("float32", shape, contiguous_strides(shape))
+
+
+@xtarget.kernel(name="d.scaled", grid="M", flags={"KIND": dtype_constant("float32")})
+@triton.jit
+def scaled(x: In["float16|float32", "M", "N"], factor, y: In["x", "2 * M"] | None,
+           out: Out["KIND", "M", "N"], N, shift=0, MODE: tl.constexpr = "up",
+           KIND: tl.constexpr = tl.float32, WIDE: tl.constexpr = False):  # fmt: skip
+    i = tl.program_id(0) * N
+    tl.store(out + i, (tl.load(x + i) * factor + shift).to(KIND))
+
+
+def compiled(name: str, *args: Any, **options: Any) -> Any:
+    return xtarget.compile(name, *args, target="cpu", **options)
+
+
+def names(made: Any) -> list[str]:
+    return [p.name for p in made[0].parameters if p.hidden is None]
+
+
+def test_arguments_stand_in_the_functions_order_and_have_names() -> None:
+    spec = xtarget.catalog()["d.scaled"]
+    assert spec.inputs == ("x", "factor", "y?", "shift?")
+    x = f32(4, 8)
+    assert names(compiled("d.scaled", x, 2.0)) == ["x", "factor", "out", "N", "shift"]
+    assert names(compiled("d.scaled", x, factor=2.0, y=f32(8))) == ["x", "factor", "y", "out", "N",
+                                                                   "shift"]  # fmt: skip
+    (made,) = compiled("d.scaled", x, 2.0, shift=3, KIND="float16", MODE="down")
+    types = {p.name: p.type for p in made.parameters}
+    assert (types["out"], types["shift"]) == ("*fp16", "i32")
+    signature = inspect.signature(xtarget.get("d.scaled"))
+    assert str(signature).startswith("(x, factor, y=..., shift=..., *, out=None")
+
+
+@pytest.mark.parametrize(
+    ("args", "options", "message"),
+    [
+        ((f32(4, 8),), {}, r"takes 2 to 4 arguments \(x, factor, y\?, shift\?\), not 1"),
+        ((f32(4, 8),), {"y": f32(8)}, "factor is None. Give a number"),
+        ((None, 2.0), {}, "x is None. Give an array"),
+        ((f32(4, 8), 2.0), {"factor": 2.0}, "factor is given twice"),
+        ((f32(4, 8), 2.0), {"scale": 2.0}, "no option 'scale'; its options: KIND, MODE, WIDE"),
+        ((f32(8), 2.0), {}, r"x has shape \(8,\), and it takes M, N: 2 dimensions"),
+        ((f32(4, 8), 2.0, f32(7)), {}, r"y has shape \(7,\), .* 0 has to be 2 \* M = 8"),
+        ((ArrayType("int8", (4, 8), (8, 1)), 2.0), {}, "takes float16, float32"),
+        ((f32(4, 8), 2.0, ArrayType("float16", (8,), (1,))), {}, "takes float32 as x"),
+        ((f32(4, 8), 2.0), {"KIND": "float31"}, "KIND='float31' is not a dtype"),
+        ((f32(4, 8), 2.0), {"MODE": [1]}, r"MODE=\[1\] is not a constant"),
+        ((f32(4, 8), 2.0), {"WIDE": 3}, "WIDE=3 is not a bool"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_named(args: Any, options: Any, message: str) -> None:
+    with pytest.raises(xtarget.ArgumentError, match=f"^d.scaled.*{message}"):
+        compiled("d.scaled", *args, **options)
+
+
+@triton.jit
+def two(x, y, n, out, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(out + i, tl.load(x + i, i < n), i < n)
+    tl.store(y + i, tl.load(x + i, i < n), i < n)  # here: y
+
+
+LINE = next(
+    n for n, text in enumerate(inspect.getsource(inspect.getmodule(two.fn)).splitlines(), 1)
+    if text.endswith("# here: " + "y")
+)  # fmt: skip
+SPEC: dict[str, Any] = {
+    "name": "d.two",
+    "inputs": ("x", "y"),
+    "outputs": {"out": "x"},
+    "sizes": {"n": "x.size"},
+    "constants": {"B": 64},
+    "grid": "1",
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"sizes": {"m": "x.size"}}, r"m of its sizes is no parameter .*test_declarations.py:\d+"),
+        ({"constants": {"C": 1}}, "C of its constants is no parameter .* x, y, n, out, B"),
+        ({"grid": "cdiv(n, "}, "its grid is 'cdiv.n, ', which is no formula"),
+        ({"grid": None}, "it has no grid. Give the number of blocks"),
+        ({"outputs": {"out": Out("x", count="n")}}, "counted by 'n', which is none of its outputs"),
+        ({"workspaces": {"out": "x"}}, "'out' is named in outputs and workspaces"),
+        ({"configs": [3]}, "3 of its configs is no configuration"),
+        ({"configs": [Config({"B": 4}), Config({"C": 4})]}, "name different constants"),
+        ({"key": ("q",), "configs": [Config({"B": 4})]}, "its key names 'q'"),
+        ({"inputs": {"x": 3}}, "its input 'x' is 3. Write what it is as In"),
+    ],
+)
+def test_declarations_that_do_not_fit_are_named_at_once(changes: Any, message: str) -> None:
+    with pytest.raises(xtarget.XTargetError, match=message):
+        xtarget.kernel(**{**SPEC, **changes})(two)
+
+
+def test_a_formula_of_unknown_names_says_which_there_are() -> None:
+    xtarget.kernel(**{**SPEC, "grid": "cdiv(q, 4)"})(two)
+    with pytest.raises(xtarget.ArgumentError, match=r"there is no 'q', only x, y, .*, n, B"):
+        compiled("d.two", f32(4), f32(4))
+
+
+def test_a_store_to_an_input_that_is_not_declared_names_the_line() -> None:
+    xtarget.kernel(**SPEC)(two)
+    with pytest.raises(xtarget.CompileError) as caught:
+        compiled("d.two", f32(4), f32(4))
+    assert f"stores to y (line test_declarations.py:{LINE})" in str(caught.value)
+    assert 'updates=("y",)' in str(caught.value)
+    xtarget.kernel(**{**SPEC, "updates": ("y",)})(two)
+    assert compiled("d.two", f32(4), f32(4))
+
+
+def test_constants_that_are_computed_from_each_other_are_refused() -> None:
+    xtarget.kernel(**{**SPEC, "constants": {"B": lambda c: c.B}})(two)
+    with pytest.raises(xtarget.ArgumentError, match="'B' is computed from itself"):
+        compiled("d.two", f32(4), f32(4))
+
+
+def test_a_rule_cannot_read_a_number_of_the_caller() -> None:
+    spec = {**SPEC, "sizes": {}, "updates": ("y",), "grid": lambda c: c.n}
+    xtarget.kernel(**spec)(two)
+    with pytest.raises(xtarget.ArgumentError, match="n is a number of the caller's"):
+        compiled("d.two", f32(4), f32(4), 4)
+
+
+STEPS: list[tuple[Any, str]] = [
+    (lambda c: [5], "it gave 5, which is no launch"),
+    (lambda c: step(len, 1), "launches <built-in function len>, which is no @triton.jit function"),
+    (lambda c: step(two, 1, x=c.x, n=4, B=4), r"what the parameter 'y' of two is \(.*\.py:\d+\)"),
+    (lambda c: step(two, 1, y=c.x, n=4, B=4, q=3), "gives q, which is no parameter of two"),
+    (lambda c: step(two, 1, y=c.x, n=c.x, B=c.x), "'B' of two is a tl.constexpr"),
+    (lambda c: step(two, 1, y=f32(4), n=4, B=4), "an array that is none of the kernel's"),
+    (lambda c: step(two, (1, 2, 3, 4), y=c.x, n=4, B=4), "1 to 3 dimensions"),
+    (lambda c: {}["a"], "its launches cannot be computed: KeyError: 'a'"),
+]
+
+
+@pytest.mark.parametrize(("function", "message"), STEPS)
+def test_a_launch_that_does_not_fit_is_named(function: Any, message: str) -> None:
+    spec = {"inputs": ("x",), "outputs": {"out": "x"}, "updates": ("x",)}
+    xtarget.kernel(name="d.steps", **spec)(function)
+    with pytest.raises(xtarget.ArgumentError, match=message):
+        compiled("d.steps", f32(4))
+
+
+def test_steps_take_what_goes_by_their_parameters_names() -> None:
+    def twice(c: Any) -> Any:
+        yield step(two, 1, y=c.x, n=c.x.size)
+        yield step(two, "cdiv(x.size, B)", x=c.out, y=c.spare, n=c.x.size, B=32, num_warps=2)
+
+    xtarget.kernel(
+        name="d.twice",
+        inputs={"x": InOut["float32", "N"]},
+        outputs={"out": "x"},
+        workspaces={"spare": Out["int8", "2 * N"]},
+        constants={"B": 16},
+    )(twice)
+    first, second = compiled("d.twice", f32(8))
+    assert (first.num_warps, second.num_warps) == (4, 2)
+    assert {p.name: p.type for p in second.parameters}["y"] == "*i8"
+    assert xtarget.get(twice).name == "d.twice"
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: In[3, "N"], "the first is the dtype"),
+        (lambda: In["float32", -1], "a dimension is a name"),
+        (lambda: In["float32", "N"] | 3, "an array is one or None"),
+        (lambda: Stride["x"], r'write Stride\["x", 0\]'),
+    ],
+)
+def test_annotations_that_mean_nothing_are_refused(make: Any, message: str) -> None:
+    with pytest.raises(xtarget.ArgumentError, match=message):
+        make()
+
+
+def test_annotations_that_do_not_fit_are_named_with_their_line() -> None:
+    @triton.jit
+    def shapeless(x: In["float32", "N"], out: Out["float32"]):
+        pass
+
+    @triton.jit
+    def clash(x: In["float32", "out"], out: Out["x"]):
+        pass
+
+    @triton.jit
+    def unknown(x: "In[float32, N].nothing"):
+        pass
+
+    line = shapeless.fn.__code__.co_firstlineno + 1
+    for function, message in (
+        (shapeless, rf"'out' \(.*:{line}\) is Out\['float32'\], which says no shape"),
+        (clash, "'out' is a length of x and one of its outputs"),
+        (unknown, r"annotation 'In\[float32, N\].nothing' of its parameter 'x' \(.*\) cannot be"),
+    ):
+        with pytest.raises(xtarget.ArgumentError, match=message):
+            xtarget.kernel(grid="1")(function)

@@ -1,0 +1,170 @@
+"""What `xtarget verify` says of results, of older reports, and of several machines."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from artifacts import SAMPLE_DEVICE
+from command_line import here
+from hypothesis import given
+from hypothesis import strategies as st
+
+from xtarget import XTargetError
+from xtarget._verify import report
+from xtarget._verify.cases import Case, values
+from xtarget._verify.comparison import compare, units_in_the_last_place
+from xtarget._verify.verify import Row
+
+# -------------------------------------------------------------------------------------- comparison
+
+
+@given(st.floats(width=16, allow_nan=False, allow_infinity=False))
+def test_a_unit_in_the_last_place_is_the_distance_of_neighbours(value: float) -> None:
+    half = np.float16(value)
+    expected = abs(float(np.nextafter(half, np.float16(np.inf), dtype=np.float16)) - float(half))
+    if np.isfinite(expected) and abs(value) < 65504 and half >= 0:
+        assert units_in_the_last_place(np.array(value), "float16") == expected
+
+
+@pytest.mark.parametrize(("dtype", "unit"), [("float32", 2.0**-23), ("bfloat16", 2.0**-7)])
+def test_units_of_one(dtype: str, unit: float) -> None:
+    assert units_in_the_last_place(np.array([1.0, 1.99, 2.0]), dtype).tolist() == [
+        unit,
+        unit,
+        2 * unit,
+    ]
+
+
+def test_what_is_rounded_rightly_is_off_by_half_a_unit() -> None:
+    exact = np.linspace(1, 2, 1001)
+    found = compare(exact.astype(ml_dtypes.bfloat16), exact, (0, 0))
+    assert found.ok
+    assert 0.49 < found.max_ulp <= 0.5
+
+
+def test_a_kernel_that_says_it_is_exact_has_to_be() -> None:
+    exact = np.array([1.0, 3.0])
+    close = np.array([1.0, np.nextafter(np.float32(3), np.float32(4))], np.float32)
+    assert not compare(close, exact, (0, 0)).ok
+    assert compare(close, exact, (4, 0)).ok
+    assert compare(close, exact).ok  # a kernel that says nothing
+
+
+def test_nan_and_infinities_have_to_be_in_their_places() -> None:
+    exact = np.array([np.nan, np.inf, 1.0])
+    for wrong in ([1.0, np.inf, 1.0], [np.nan, -np.inf, 1.0], [np.nan, np.inf, np.nan]):
+        assert compare(np.array(wrong, np.float32), exact, (64, 64)).wrong == 1
+    assert compare(exact.astype(np.float32), exact, (0, 0)).ok
+
+
+def test_an_element_that_is_off_is_counted_and_measured() -> None:
+    exact = np.ones(100)
+    result = exact.astype(np.float32)
+    result[7] = 1.5
+    found = compare(result, exact, (4, 4))
+    assert (found.ok, found.wrong, found.size) == (False, 1, 100)
+    assert found.max_abs_error == 0.5
+    assert found.max_ulp == 2.0**22
+    assert found.of_tolerance > 1
+
+
+def test_integers_are_exact() -> None:
+    assert compare(np.arange(3), np.arange(3)).ok
+    assert compare(np.array([1, 2, 4]), np.arange(1, 4)).wrong == 1
+
+
+def test_empty_results_are_right() -> None:
+    for tolerance in (None, (0, 0), (1, 1)):
+        assert compare(np.ones((0, 3), np.float32), np.ones((0, 3)), tolerance).ok
+
+
+# -------------------------------------------------------------------------------------------- cases
+
+
+@pytest.mark.parametrize("layout", ["contiguous", "reversed", "transposed"])
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint64", "bfloat16", "float64"])
+def test_inputs_have_the_shape_and_dtype_that_was_asked_for(layout: str, dtype: str) -> None:
+    for kind in ("normal", "special", "extreme"):
+        if kind == ("special" if dtype[0] in "iu" else "extreme"):
+            continue
+        array = values(Case(dtype, (5, 7), kind, layout), (5, 7), dtype, 3)
+        assert array.shape == (5, 7)
+        assert array.dtype.name == dtype
+        assert array.flags.c_contiguous == (layout == "contiguous")
+        again = values(Case(dtype, (5, 7), kind, layout), (5, 7), dtype, 3)
+        assert array.tobytes() == again.tobytes()
+
+
+# ------------------------------------------------------------------------------------------ reports
+
+
+def made(**rows: tuple[str, float]) -> dict[str, Any]:
+    found = [Row(k, "float32", status, 3, max_ulp=ulp) for k, (status, ulp) in rows.items()]
+    return report.document(found, SAMPLE_DEVICE, long=False)
+
+
+def test_what_is_worse_than_before_is_told() -> None:
+    old = made(add=("right", 0.5), exp=("right", 1.0), sum=("right", 4.0), max=("wrong", 9.0))
+    new = made(add=("right", 0.6), exp=("right", 2.5), sum=("failed", 0.0), mul=("wrong", 3.0))
+    told = report.drift(old, new)
+    assert [sentence.split(":")[0] for sentence in told] == [
+        "exp float32",
+        "sum float32 was right and is failed",
+    ]
+    assert report.drift(old, old) == []
+
+
+def test_reports_of_several_machines_are_one_table(tmp_path: Path, capsys: Any) -> None:
+    silicon = made(add=("right", 0.5), exp=("wrong", 99.0))
+    one = made(add=("right", 0.5))
+    one["device"]["runs_on"] = "CPU runtime"
+    silicon["device"] |= {"target": "nvidia:sm_90", "runs_on": "silicon", "product": "H200"}
+    for name, found in (("a.json", one), ("b.json", silicon)):
+        (tmp_path / name).write_text(json.dumps(found))
+    files = [str(tmp_path / name) for name in ("a.json", "b.json")]
+    code, out, _ = here(capsys, "verify", "--merge", *files)
+    assert code == 0
+    assert "| kernel | cpu:spirv64, CPU runtime | nvidia:sm_90, silicon |" in out
+    assert "| exp | not run | WRONG: float32 |" in out
+    assert here(capsys, "verify", "--merge", *files, "--report", str(tmp_path / "t.md"))[0] == 0
+    assert (tmp_path / "t.md").read_text() == out
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "is no report"),
+        ("[]", "is no report"),
+        ('{"schema": 7}', "is a report of schema 7"),
+        ('{"schema": 1, "device": {}, "rows": []}', "is no report"),
+        ('{"schema": 1, "device": {"name": 1, "target": 1, "product": 1, "runs_on": 1}, '
+         '"rows": [{}]}', "is no report"),
+    ],
+)  # fmt: skip
+def test_a_file_that_is_no_report(text: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "report.json").write_text(text)
+    with pytest.raises(XTargetError, match=said):
+        report.read(tmp_path / "report.json")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["--dtype", "float31"], 1, "Did you mean float32?"),
+        (["softmx"], 1, "Did you mean softmax"),
+        (["--merge"], 1, "Name them"),
+        (["--merge", "a.json", "--dtype", "int8"], 2, "--merge goes with --report only"),
+        (["--merge", "/nowhere/a.json"], 1, "cannot be read"),
+        (["--report", "/proc/none/a.json"], 1, "cannot be written"),
+        (["--compare", "/nowhere/a.json"], 1, "cannot be read"),
+    ],
+)
+def test_wrong_words(words: list[str], code: int, said: str, capsys: Any) -> None:
+    found, _, err = here(capsys, "verify", *words)
+    assert found == code
+    assert said in err
