@@ -20,6 +20,7 @@ from processes import run_python
 
 import xtarget
 from xtarget import ArgumentError
+from xtarget._devices import registry
 from xtarget._launch import run as launching
 
 KINDS = ("NumPy", "torch", "xtarget")
@@ -217,6 +218,18 @@ def test_a_prepared_launch_is_the_cores(core: Any, device: str, kind: str) -> No
     del again
     gc.collect()
     assert [sys.getrefcount(one) for one in (a, b, out)] <= counts
+
+
+def test_the_loss_of_another_device_slows_no_launch_for_good(core: Any, device: str) -> None:
+    a, out = (xtarget.asarray(np.ones(64, np.float32), device=device) for _ in range(2))
+    launch = xtarget.get("add").prepare(a, a, out=out)
+    for lost in registry.on_lost:
+        lost("fake:0")
+    before = core.statistics()[0]
+    for _ in range(3):
+        assert launch() is out
+    assert core.statistics()[0] - before == 2  # the first one looks whether its device is there
+    np.testing.assert_array_equal(host(out), 2)
 
 
 def resident() -> int:

@@ -27,9 +27,9 @@ from .outs import Outs
 
 __all__ = ["Prepared"]
 
-#: A device was lost or closed, or this is the child of a fork: each launch looks whether its own is
-#: still open.
-_look = False
+#: Another object after each loss of a device (it was closed, or this is the child of a fork): the
+#: next launch looks whether its own device is still open.
+_losses = object()
 #: Launches in the place of a prepared launch while somebody observes (`_launch.observe`).
 _observed: Callable[..., Any] | None = None
 
@@ -40,13 +40,13 @@ def observe_with(function: Callable[..., Any] | None) -> None:
     _observed = function
 
 
-def _start_looking(device: str = "") -> None:
-    global _look
-    _look = True
+def _count_loss(device: str = "") -> None:
+    global _losses
+    _losses = object()
 
 
-registry.on_lost.append(_start_looking)
-registry.after_fork.append(_start_looking)
+registry.on_lost.append(_count_loss)
+registry.after_fork.append(_count_loss)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +59,14 @@ class _Held:
         result: what a launch returns; None: what the call itself returns.
         places: what gives an array's address, the address that is launched with, and its name.
         written: tells the library of `out` that it is written to.
+        losses: what `_losses` was when the device was known to be open.
     """
 
     found: Found
     result: Any
     places: tuple[tuple[Callable[[], int], int, str], ...]
     written: Callable[[Any], None] | None
+    losses: object
 
 
 class _InPython:
@@ -104,6 +106,7 @@ class Prepared(_run.launcher or _InPython):  # type: ignore[misc]
         self._lock = Lock()
         spec = libraries.find(kernel).spec
         args, self._options = placed(kernel, args, self._options)
+        losses = _losses
         found = lookup.find(kernel, args, out, device, self._options)
         self._names = [name.rstrip("?") for name in spec.inputs[: len(args)]]
         self._written = [name for name in self._names if name in spec.updates]
@@ -113,7 +116,7 @@ class Prepared(_run.launcher or _InPython):  # type: ignore[misc]
         if out is None and len(found.call.outputs) == 1:
             found, result = self._with_result(found)
         found.check()
-        self._keep(self._hold(found, result))
+        self._keep(self._hold(found, result, losses))
 
     def _keep(self, held: _Held) -> None:
         """Launch with this from now on."""
@@ -122,9 +125,8 @@ class Prepared(_run.launcher or _InPython):  # type: ignore[misc]
             found, offered = held.found, None
             if self._stream is None and found.out is not None:
                 offered = native.described(found.call, given=True, written=held.written)
-            self._arm(
-                _run._native, globals(), offered, found.args, found.out, held.result, found.values
-            )
+            arrays = (found.args, found.out, held.result, found.values)
+            self._arm(_run._native, globals(), held.losses, offered, *arrays)
 
     def _with_result(self, found: Found) -> tuple[Found, Any]:
         """Make the array that each launch writes, in memory that earlier work is done with."""
@@ -143,7 +145,7 @@ class Prepared(_run.launcher or _InPython):  # type: ignore[misc]
         values = (*found.values, kind_of(out).describe(out)[0])
         return replace(found, out=out, values=values), result
 
-    def _hold(self, found: Found, result: Any) -> _Held:
+    def _hold(self, found: Found, result: Any, losses: object) -> _Held:
         places = []
         arrays = [*zip(self._names, found.args, strict=True), ("out", found.out)]
         values = list(found.values)
@@ -158,7 +160,7 @@ class Prepared(_run.launcher or _InPython):  # type: ignore[misc]
         if found.out is not None and type(found.out) is not Outs:
             kind = kind_of(found.out)
             written = kind.written if isinstance(kind, TracksWrites) else None
-        return _Held(found, result, tuple(places), written)
+        return _Held(found, result, tuple(places), written, losses)
 
     @property
     def device(self) -> str:
@@ -185,10 +187,10 @@ class Prepared(_run.launcher or _InPython):  # type: ignore[misc]
             LaunchError, OutOfMemoryError: see `xtarget.run`.
         """
         held = self._held
+        if held.losses is not _losses:
+            held = self._checked()
         found = held.found
         call = found.call
-        if _look:
-            self._check_device()
         for address_now, address, name in held.places:
             if address_now() != address:
                 raise self._moved(name)
@@ -257,7 +259,7 @@ class Prepared(_run.launcher or _InPython):  # type: ignore[misc]
         """
         with self._lock:
             held = self._held
-            found = held.found
+            losses, found = _losses, held.found
             args, out, values, result = list(found.args), found.out, list(found.values), held.result
             parts, again = list(found.parts), False
             for name, value in changed.items():
@@ -287,7 +289,8 @@ class Prepared(_run.launcher or _InPython):  # type: ignore[misc]
                 found, args=tuple(args), out=out, values=tuple(values), parts=tuple(parts)
             )
             found.check()
-            self._keep(self._hold(found, result))
+            self._check_device()
+            self._keep(self._hold(found, result, losses))
         return self
 
     def _index(self, name: str) -> int:
@@ -316,6 +319,15 @@ class Prepared(_run.launcher or _InPython):  # type: ignore[misc]
             f"{self.kernel}: {name} was prepared as {was}, and is now {now}. Prepare the launch "
             "again for it."
         )
+
+    def _checked(self) -> _Held:
+        """What it holds, after a loss of a device that was not its own."""
+        with self._lock:
+            losses = _losses
+            self._check_device()
+            held = replace(self._held, losses=losses)
+            self._keep(held)
+        return held
 
     def _check_device(self) -> None:
         device = self._held.found.call.device

@@ -28,8 +28,8 @@ def page() -> str:
     lines = [
         "# Operators",
         "",
-        f"{len(specs)} operators in {len(categories)} categories. `ci/operators.py` writes this",
-        "page from the table in `kernels/operators`.",
+        f"{len(specs)} operators in {len(categories)} categories. `ci/operators_page.py` writes",
+        "this page from the table in `kernels/operators`.",
         "",
     ]
     for category in categories:
@@ -80,7 +80,7 @@ def _names() -> Iterator[str]:
 
 def _differences() -> Iterator[str]:
     if not PAGE.exists() or PAGE.read_text(encoding="utf-8") != page():
-        yield f"{PAGE.relative_to(ROOT)} is not what the table says. Run ci/operators.py."
+        yield f"{PAGE.relative_to(ROOT)} is not what the table says. Run ci/operators_page.py."
 
 
 def main() -> int:
