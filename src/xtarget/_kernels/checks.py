@@ -168,6 +168,20 @@ def is_constant(value: Any) -> bool:
     return value is None or isinstance(value, bool | int | float | str | DtypeConstant)
 
 
+def _is_function_or_none(value: Any) -> bool:
+    return value is None or callable(value)
+
+
+#: Of a spec's parts, what each has to be.
+_PARTS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "plan": (callable, "a function"),
+    "options": (lambda value: isinstance(value, Mapping), "a mapping of names to defaults"),
+    **dict.fromkeys(
+        ("reference", "weak", "examples", "ahead"), (_is_function_or_none, "a function")
+    ),
+}
+
+
 def check_spec(spec: KernelSpec) -> None:
     """An entry of a catalog.
 
@@ -188,18 +202,9 @@ def check_spec(spec: KernelSpec) -> None:
                 f"{spec.name}: {', '.join(strange)} of its {part} is none of its inputs "
                 f"({', '.join(inputs)}). Correct the catalog."
             )
-    wanted: dict[str, Callable[[Any], bool]] = {
-        "plan": callable,
-        "options": lambda value: isinstance(value, Mapping),
-        "reference": lambda value: value is None or callable(value),
-        "weak": lambda value: value is None or callable(value),
-        "examples": lambda value: value is None or callable(value),
-        "ahead": lambda value: value is None or callable(value),
-    }
-    for part, fits in wanted.items():
+    for part, (fits, what) in _PARTS.items():
         value = getattr(spec, part)
         if not fits(value):
-            what = "a mapping of names to defaults" if part == "options" else "a function"
             raise XTargetError(
                 f"{spec.name}: its {part} is {value!r}, not {what}. Correct the catalog."
             )

@@ -28,12 +28,15 @@ class Names:
 
     def __init__(self) -> None:
         self._aliases: dict[str, str] = {}
+        self._names: dict[str, set[str]] = {}  # by kernel: each alias that it has ever had
         self._refused: dict[str, str] = {}
 
     def add(self, spec: KernelSpec) -> list[str]:
         """Take a kernel's aliases; returns the names that may lead to another kernel now."""
         self._aliases.update(dict.fromkeys(spec.aliases, spec.name))
-        return [spec.name, *(alias for alias, name in self._aliases.items() if name == spec.name)]
+        names = self._names.setdefault(spec.name, set())
+        names.update(spec.aliases)
+        return [spec.name, *(alias for alias in names if self._aliases[alias] == spec.name)]
 
     def refuse(self, reasons: Mapping[str, str]) -> None:
         """Take names that a library knows and does not have, with the reason."""
