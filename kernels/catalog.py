@@ -16,6 +16,7 @@ from .operators import (
     casts,
     comparisons,
     constants,
+    convolutions,
     entropy,
     gates,
     gathers,
@@ -57,5 +58,6 @@ KERNELS: tuple[KernelSpec, ...] = spelled(
         *gathers.ROWS,
         *constants.ROWS,
         *products.ROWS,
+        *convolutions.ROWS,
     )
 )

@@ -18,7 +18,8 @@ _PATTERNS = ("add", "div", "exp", "gelu", "where", "sum", "max", "softmax", "lay
              "rms_norm", "argmax", "cumsum", "cross_entropy")  # fmt: skip
 #: Categories of which these stand for the others.
 _SAMPLED = frozenset(("reduction", "scan", "normalization", "gradient", "loss", "movement",
-                      "gate", "position", "constant", "random"))  # fmt: skip
+                      "gate", "position", "constant", "random", "convolution", "pooling", "image",
+                      "segment", "recurrent"))  # fmt: skip
 
 
 def own() -> dict[str, KernelSpec]:

@@ -1,0 +1,287 @@
+"""From call to launches: convolutions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+from xtarget.spec import (
+    ABSENT,
+    Argument,
+    ArgumentError,
+    ArrayType,
+    Call,
+    Input,
+    Launch,
+    Output,
+    Plan,
+    cdiv,
+    dtype_constant,
+)
+
+from . import tuning, tuning_windows
+from .plans import compute_dtype
+from .plans_windows import each_axis, fitting, ordered, padding_of, rank_of, three, turned
+
+__all__ = ["Problem", "convolution", "convolution_launch", "transposed_convolution"]
+
+_Ints = tuple[int, ...]
+_KINDS = {"float16": "half", "bfloat16": "half", "float32": "single", "float64": "double"}
+
+
+class Problem(NamedTuple):
+    """A convolution over three axes.
+
+    Attributes:
+        rows, channels: of the result and of `x`, in one group.
+        out_shape, in_shape, kernel: of the three axes.
+        along, before, dilation: tap k of window o is at o * along - before + k * dilation,
+        up: and elements of `x` are so far apart; None: side by side.
+        sx, so: strides of samples, channels, and three axes.
+        sw: strides of groups, channels of the result, channels of `x`, and three axes.
+    """
+
+    samples: int
+    groups: int
+    rows: int
+    channels: int
+    out_shape: _Ints
+    in_shape: _Ints
+    kernel: _Ints
+    along: _Ints
+    before: _Ints
+    dilation: _Ints
+    up: _Ints | None
+    sx: _Ints
+    sw: _Ints
+    so: _Ints
+
+
+def convolution_launch(
+    call: Call,
+    problem: Problem,
+    dtype: str,
+    x: Argument,
+    weight: Argument,
+    bias: Argument | None,
+    out: Argument,
+) -> Launch:
+    """One launch of a function of `convolution.py`.
+
+    Args:
+        dtype: of the operands.
+    """
+    p, kind, total = problem, _KINDS[dtype], compute_dtype(dtype)
+    positions = p.samples * math.prod(p.out_shape)
+    products = p.channels * math.prod(p.kernel)
+    numbers: dict[str, Argument] = {
+        "positions": positions,
+        "groups": p.groups,
+        "rows": p.rows,
+        "channels": p.channels,
+        "tap_count": math.prod(p.kernel),
+        "out_shape": p.out_shape,
+        "in_shape": p.in_shape,
+        "kernel": p.kernel,
+        "along": p.along,
+        "before": p.before,
+        "dilation": p.dilation,
+        "up": p.up or (1, 1, 1),
+        "sx": p.sx,
+        "sw": p.sw,
+        "so": p.so,
+    }
+    arrays = {"x": x, "weight": weight, "out": out, **({} if bias is None else {"bias": bias})}
+    constants = {
+        **({"bias": None} if bias is None else {}),
+        "SPREAD": p.up is not None,
+        "T": dtype_constant(total),
+    }
+    if tuning.outer_products(call.vendor) or min(p.rows, products) < tuning_windows.LEAST:
+        channels, width, warps = tuning_windows.direct_tile(call.vendor, p.rows)
+        source, stages, options = "direct", 2, {}
+    else:
+        tile = tuning_windows.tile(
+            call.vendor, kind, p.rows, positions, p.groups, call.compute_units
+        )
+        channels, width, warps, stages = (
+            tile.channels, tile.positions, tile.num_warps, tile.num_stages
+        )  # fmt: skip
+        source, options = "implicit", dict(tuning.matmul_options(call.vendor))
+        operand = dtype if call.vendor in tuning.MATRIX_UNITS else total
+        constants |= {"DOT": dtype_constant(operand), "BLOCK_K": tile.k}
+    return Launch(
+        f"convolution:{source}",
+        {**arrays, **numbers},
+        {**constants, "BLOCK_C": channels, "BLOCK_P": width},
+        (cdiv(positions, width) * cdiv(p.rows, channels) * p.groups, 1, 1),
+        num_warps=warps,
+        num_stages=stages,
+        options=options,
+        # every element is reached by an address of its own
+        loose=tuple(numbers),
+    )
+
+
+def _bias(call: Call, channels: int, dtype: str) -> Argument | None:
+    """The argument `bias`, if it is given.
+
+    Raises:
+        ArgumentError: it is no vector of a number for each channel.
+    """
+    if len(call.args) < 3 or call.args[2] is ABSENT:
+        return None
+    bias = call.array(2)
+    if bias.shape != (channels,) or bias.dtype != dtype or not bias.contiguous:
+        raise ArgumentError(
+            f"{call.kernel}: bias has shape {bias.shape} of {bias.dtype}; it has to be ({channels},"
+            f") of {dtype}, side by side: a number for each channel of the result."
+        )
+    return Input(2)
+
+
+def _groups(call: Call, channels: int, what: str) -> int:
+    groups = call.options["groups"]
+    if isinstance(groups, bool) or not isinstance(groups, int) or groups < 1:
+        raise ArgumentError(
+            f"{call.kernel}: groups is {groups!r}; it has to be an integer from 1 on."
+        )
+    if channels % groups:
+        raise ArgumentError(
+            f"{call.kernel}: {what} has {channels} channels, which {groups} groups do not divide."
+        )
+    return groups
+
+
+def _weight(call: Call, rank: int, dtype: str) -> ArrayType:
+    weight = call.array(1)
+    if weight.dtype != dtype:
+        raise ArgumentError(
+            f"{call.kernel}: x is {dtype} and weight is {weight.dtype}; they need the same. "
+            "Convert one."
+        )
+    if weight.ndim != rank + 2 or 0 in weight.shape:
+        raise ArgumentError(
+            f"{call.kernel}: weight has shape {weight.shape}; it needs {rank + 2} dimensions, as x "
+            "has, and no length of 0."
+        )
+    return weight
+
+
+def convolution(rank: int | None = None, *, depthwise: bool = False) -> Callable[[Call], Plan]:
+    """The plan of a convolution.
+
+    Args:
+        rank: axes that windows slide over; None: one to three.
+        depthwise: there is a group for each channel.
+    """
+
+    def plan(call: Call) -> Plan:
+        x = ordered(call, call.array(0))
+        own = rank_of(call, x.ndim, rank)
+        weight = _weight(call, own, x.dtype)
+        samples, channels, *lengths = x.shape
+        groups = channels if depthwise else _groups(call, channels, "x")
+        if not groups or weight.shape[1] * groups != channels:
+            raise ArgumentError(
+                f"{call.kernel}: weight has shape {weight.shape}: for {groups} groups that is "
+                f"{weight.shape[1] * groups} channels, and x has {channels}."
+            )
+        if weight.shape[0] % groups:
+            raise ArgumentError(
+                f"{call.kernel}: weight has shape {weight.shape}, whose {weight.shape[0]} channels "
+                f"{groups} groups do not divide."
+            )
+        windows = fitting(call, tuple(lengths), weight.shape[2:])
+        rows = weight.shape[0] // groups
+        given = call.output(turned(call, (samples, weight.shape[0], *windows.out)), x.dtype)
+        bias = _bias(call, weight.shape[0], x.dtype)
+        if not given.size:
+            return Plan((given,), ())
+        out, sw = ordered(call, given), weight.strides
+        problem = Problem(
+            samples,
+            groups,
+            rows,
+            weight.shape[1],
+            three(windows.out, 1),
+            three(lengths, 1),
+            three(windows.kernel, 1),
+            three(windows.stride, 1),
+            three(windows.before, 0),
+            three(windows.dilation, 1),
+            None,
+            (*x.strides[:2], *three(x.strides[2:], 0)),
+            (rows * sw[0], *sw[:2], *three(sw[2:], 0)),
+            (*out.strides[:2], *three(out.strides[2:], 0)),
+        )
+        launch = convolution_launch(call, problem, x.dtype, Input(0), Input(1), bias, Output())
+        return Plan((given,), (launch,))
+
+    return plan
+
+
+def transposed_convolution(rank: int | None = None) -> Callable[[Call], Plan]:
+    """The plan of a transposed convolution: the gradient of a convolution by its input."""
+
+    def plan(call: Call) -> Plan:
+        x = ordered(call, call.array(0))
+        own = rank_of(call, x.ndim, rank)
+        weight = _weight(call, own, x.dtype)
+        samples, channels, *lengths = x.shape
+        groups = _groups(call, channels, "x")
+        if weight.shape[0] != channels:
+            raise ArgumentError(
+                f"{call.kernel}: weight has shape {weight.shape} for {weight.shape[0]} channels, "
+                f"and x has {channels}."
+            )
+        kernel = weight.shape[2:]
+        stride, dilation = each_axis(call, "stride", own), each_axis(call, "dilation", own)
+        more = each_axis(call, "output_padding", own, 0)
+        if isinstance(call.options["padding"], str):
+            raise ArgumentError(
+                f"{call.kernel}: padding is {call.options['padding']!r}; it has to be numbers."
+            )
+        before, after = padding_of(call, tuple(lengths), kernel, stride, dilation)
+        shape = []
+        for i, n in enumerate(lengths):
+            if more[i] >= max(stride[i], dilation[i]):
+                raise ArgumentError(
+                    f"{call.kernel}: output_padding is {more[i]} for a stride of {stride[i]} and a "
+                    f"dilation of {dilation[i]}; it has to be below one of them."
+                )
+            reach = (n - 1) * stride[i] + dilation[i] * (kernel[i] - 1) + 1
+            length = reach + more[i] - before[i] - after[i]
+            if n < 1 or length < 1:
+                raise ArgumentError(
+                    f"{call.kernel}: the result is empty: an axis of {n} gives "
+                    f"{length} elements. Give less padding."
+                )
+            shape.append(length)
+        rows, sw = weight.shape[1], weight.strides
+        given = call.output(turned(call, (samples, rows * groups, *shape)), x.dtype)
+        bias = _bias(call, rows * groups, x.dtype)
+        if not given.size:
+            return Plan((given,), ())
+        out = ordered(call, given)
+        problem = Problem(
+            samples,
+            groups,
+            rows,
+            channels // groups,
+            three(shape, 1),
+            three(lengths, 1),
+            three(kernel, 1),
+            (1, 1, 1),
+            three([-b for b in before], 0),
+            three([-d for d in dilation], 1),
+            three(stride, 1),
+            (*x.strides[:2], *three(x.strides[2:], 0)),
+            (channels // groups * sw[0], sw[1], sw[0], *three(sw[2:], 0)),
+            (*out.strides[:2], *three(out.strides[2:], 0)),
+        )
+        launch = convolution_launch(call, problem, x.dtype, Input(0), Input(1), bias, Output())
+        return Plan((given,), (launch,))
+
+    return plan
