@@ -197,6 +197,7 @@ class Library:
                 again=partial(self._as_loaded, text, read, file, function),
                 library=(str(self.folder), text),
                 holds=partial(self._is_not_loaded, read),
+                places=read.places,
             )
         self._sources[text] = source
         return source
@@ -230,7 +231,8 @@ class Library:
             again=partial(self._as_loaded, text, read, file, function),
             library=(str(self.folder), text),
             holds=partial(self._holds, file, function, fn, manifest.holds()),
-            places="\n".join(manifest.places),
+            # as `source` says it of a file that is not imported: the keys are the same then
+            places=read.places if as_written else "\n".join(manifest.places),
         )
 
     def _holds(self, file: str, function: str, fn: Any, unchanged: Callable[[], bool]) -> bool:

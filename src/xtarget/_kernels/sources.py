@@ -70,6 +70,22 @@ class KernelFile:
         return total.hexdigest()
 
     @cached_property
+    def places(self) -> str:
+        """File and line of each function whose binaries may contain them: of those that assert."""
+        found = []
+        for name in sorted(self.texts):
+            path, text = self.texts[name]
+            if b"assert" in text:
+                lines = text.decode("utf-8", "replace").splitlines()
+                found += [
+                    f"{path}:{node.lineno}"
+                    for node in ast.walk(_parsed(text, path))
+                    if isinstance(node, ast.FunctionDef)
+                    and any("assert" in line for line in lines[node.lineno - 1 : node.end_lineno])
+                ]
+        return "\n".join(found)
+
+    @cached_property
     def _copy(self) -> ModuleType:
         """The file as its text says it is, imported under another name: nobody else can have
         changed anything in it. It needs Triton.
