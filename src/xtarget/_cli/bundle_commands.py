@@ -8,14 +8,9 @@ from typing import Any
 import click
 
 from .base import EXIT_ERROR, Command, Group, folder_option, json_option, layout_options
-from .values import seconds
+from .values import seconds, words
 
 __all__ = ["bundle", "explain"]
-
-
-def _words(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
-    """Repeated options and lists with commas, in one."""
-    return tuple(dict.fromkeys(w.strip() for text in value for w in text.split(",") if w.strip()))
 
 
 @click.group(cls=Group)
@@ -32,7 +27,7 @@ def bundle() -> None:
     "targets",
     multiple=True,
     required=True,
-    callback=_words,
+    callback=words,
     metavar="TARGET,…",
     help="What to build for, for example nvidia:sm_80,amd:gfx942,intel:spirv64. Repeatable.",
 )
@@ -40,7 +35,7 @@ def bundle() -> None:
     "--kernel",
     "kernels",
     multiple=True,
-    callback=_words,
+    callback=words,
     metavar="NAME,…",
     help="Only these kernels. Repeatable.",
 )
@@ -48,7 +43,7 @@ def bundle() -> None:
     "--dtype",
     "dtypes",
     multiple=True,
-    callback=_words,
+    callback=words,
     default=("float32",),
     show_default=True,
     metavar="DTYPE,…",
@@ -117,7 +112,7 @@ def verify(file: str) -> None:
 @click.argument("file", type=click.Path(dir_okay=False))
 @folder_option
 @click.option(
-    "--kernel", "kernels", multiple=True, callback=_words, metavar="NAME,…", help="Only these."
+    "--kernel", "kernels", multiple=True, callback=words, metavar="NAME,…", help="Only these."
 )
 @click.option(
     "--driver",

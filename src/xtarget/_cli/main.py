@@ -23,9 +23,9 @@ EXIT_USAGE, EXIT_NO_DEVICE = 2, 3
 
 
 class _Main(Group):
-    """The outermost group; the commands of `bundle_commands` come in when they are asked for."""
+    """The outermost group; commands of other files come in when they are asked for."""
 
-    later = ("bundle", "explain")
+    later = ("bundle", "explain", "verify", "bench")
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         self._load()
@@ -38,9 +38,10 @@ class _Main(Group):
 
     def _load(self) -> None:
         from .bundle_commands import bundle, explain
+        from .measure_commands import bench, verify
 
-        self.add_command(bundle)
-        self.add_command(explain)
+        for command in (bundle, explain, verify, bench):
+            self.add_command(command)
 
 
 def main(args: list[str] | None = None, prog_name: str = "xtarget") -> NoReturn:
@@ -287,57 +288,4 @@ def doctor(device: str | None, report: str | None, as_json: bool) -> None:
     from .doctor import examine
 
     if not examine(device, report, as_json):
-        raise click.exceptions.Exit(EXIT_ERROR)
-
-
-@cli.command()
-@click.argument("kernels", nargs=-1, metavar="[KERNEL]... or [REPORT]...")
-@click.option("--device", metavar="NAME", help="For example nvidia:0; see `xtarget devices`.")
-@click.option("--dtype", "dtypes", multiple=True, help="Only this element type. Repeatable.")
-@click.option("--long", is_flag=True, help="Large arrays too.")
-@click.option(
-    "--report",
-    "file",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
-    help="Write the results as JSON; with --merge, the table as Markdown.",
-)
-@click.option(
-    "--compare",
-    "older",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
-    help="An older report: exit with 1 if something is worse than there.",
-)
-@click.option("--merge", is_flag=True, help="Join reports of several machines into one table.")
-@_json
-def verify(
-    kernels: tuple[str, ...],
-    device: str | None,
-    dtypes: tuple[str, ...],
-    long: bool,
-    file: str | None,
-    older: str | None,
-    merge: bool,
-    as_json: bool,
-) -> None:
-    """Check kernels on a device against their reference in float64.
-
-    Every kernel and dtype with hard shapes (none, one, odd numbers of elements), values (NaN,
-    infinities, the ends of an integer's range) and layouts. Exits with 1 if something is wrong.
-
-    \b
-    Examples: xtarget verify --report report.json
-              xtarget verify softmax sum --dtype float16 --device nvidia:0
-              xtarget verify --merge h200.json mi300.json --report support.md
-    """
-    from .verify import merge_reports, verify_kernels
-
-    if merge:
-        if device or dtypes or long or older or as_json:
-            raise click.UsageError("--merge goes with --report only.")
-        merge_reports(kernels, file)
-    elif not verify_kernels(
-        kernels, dtypes, device, long=long, file=file, older=older, as_json=as_json
-    ):
         raise click.exceptions.Exit(EXIT_ERROR)

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import click
 
-__all__ = ["CallOptions", "Shapes", "Values", "folder_name", "pairs", "seconds", "shapes"]
+__all__ = ["CallOptions", "Shapes", "Values", "folder_name", "pairs", "seconds", "shapes", "words"]
 
 Shapes: TypeAlias = tuple[tuple[int, ...], ...]
 Values: TypeAlias = Mapping[str, Any]
@@ -88,6 +88,11 @@ def seconds(ctx: click.Context, param: click.Parameter, value: str) -> float:
         return float(parser(120)(value.strip()))
     except ValueError as error:
         raise click.BadParameter(f"{value!r} {error}", ctx, param) from None
+
+
+def words(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    """Repeated options and lists with commas, in one."""
+    return tuple(dict.fromkeys(w.strip() for text in value for w in text.split(",") if w.strip()))
 
 
 def folder_name(ctx: click.Context, param: click.Parameter, value: str) -> str:

@@ -1,0 +1,1 @@
+"""How fast are kernels: times with their spread, beside other libraries and the device's limits."""

@@ -1,0 +1,205 @@
+"""`xtarget verify` and `xtarget bench`: what the commands take. What they do is in `_cli.verify`
+and `_cli.bench`."""
+
+from __future__ import annotations
+
+import re
+
+import click
+
+from .base import EXIT_ERROR, Command, json_option
+from .values import Shapes, shapes, words
+
+__all__ = ["bench", "verify"]
+
+#: As shells and Python report a program that Ctrl-C ended.
+_EXIT_INTERRUPTED = 130
+
+
+def _sizes(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> Shapes:
+    """Shapes with commas between them, in which `2^20` is a number."""
+    texts = [word for text in value for word in text.split(",") if word.strip()]
+    plain = tuple(
+        re.sub(r"2\^(\d{1,2})", lambda power: str(1 << int(power[1])), text) for text in texts
+    )
+    return shapes(ctx, param, plain)
+
+
+def _peers(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    from .._bench.peers import NAMES
+
+    found = words(ctx, param, value)
+    for name in found:
+        if name not in NAMES:
+            raise click.BadParameter(
+                f"{name!r} is no library to compare with; there are {', '.join(NAMES)}.", ctx, param
+            )
+    return found
+
+
+@click.command(cls=Command)
+@click.argument("kernels", nargs=-1, metavar="[KERNEL]... or [REPORT]...")
+@click.option("--device", metavar="NAME", help="For example nvidia:0; see `xtarget devices`.")
+@click.option("--dtype", "dtypes", multiple=True, help="Only this element type. Repeatable.")
+@click.option("--long", is_flag=True, help="Large arrays too.")
+@click.option(
+    "--report",
+    "file",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Write the results as JSON; with --merge, the table as Markdown.",
+)
+@click.option(
+    "--compare",
+    "older",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="An older report: exit with 1 if something is worse than there.",
+)
+@click.option("--merge", is_flag=True, help="Join reports of several machines into one table.")
+@json_option
+def verify(
+    kernels: tuple[str, ...],
+    device: str | None,
+    dtypes: tuple[str, ...],
+    long: bool,
+    file: str | None,
+    older: str | None,
+    merge: bool,
+    as_json: bool,
+) -> None:
+    """Check kernels on a device against their reference in float64.
+
+    Every kernel and dtype with hard shapes (none, one, odd numbers of elements), values (NaN,
+    infinities, the ends of an integer's range) and layouts. Exits with 1 if something is wrong.
+
+    \b
+    Examples: xtarget verify --report report.json
+              xtarget verify softmax sum --dtype float16 --device nvidia:0
+              xtarget verify --merge h200.json mi300.json --report support.md
+    """
+    from .verify import merge_reports, verify_kernels
+
+    if merge:
+        if device or dtypes or long or older or as_json:
+            raise click.UsageError("--merge goes with --report only.")
+        merge_reports(kernels, file)
+    elif not verify_kernels(
+        kernels, dtypes, device, long=long, file=file, older=older, as_json=as_json
+    ):
+        raise click.exceptions.Exit(EXIT_ERROR)
+
+
+@click.command(cls=Command)
+@click.argument("kernels", nargs=-1, metavar="[KERNEL]...")
+@click.option(
+    "--device",
+    "devices",
+    multiple=True,
+    callback=words,
+    metavar="NAME,…",
+    help="For example nvidia:0,cpu:0; see `xtarget devices`. Repeatable.",
+)
+@click.option(
+    "--against",
+    "peers",
+    multiple=True,
+    callback=_peers,
+    metavar="NAME,…",
+    help="Libraries to compare with: numpy, torch, torch.compile, cupy.",
+)
+@click.option(
+    "--sizes",
+    multiple=True,
+    callback=_sizes,
+    metavar="SHAPE,…",
+    help="For example 2^16,1024x1024; other inputs' shapes follow from it. Repeatable.",
+)
+@click.option(
+    "--dtype",
+    "dtypes",
+    multiple=True,
+    callback=words,
+    metavar="DTYPE,…",
+    help="Element types. Default: float32. Repeatable.",
+)
+@click.option(
+    "--seconds",
+    default=0.3,
+    show_default=True,
+    type=click.FloatRange(0.001, 600),
+    help="How long each case is sampled.",
+)
+@click.option(
+    "--report",
+    "json_file",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Write the results as JSON.",
+)
+@click.option(
+    "--html",
+    "html_file",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help='Write them as a page with plots (pip install "xtarget[report]").',
+)
+@click.option(
+    "--compare",
+    "older",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="An older report: exit with 1 if something is slower than there.",
+)
+@click.option(
+    "--threshold",
+    default=10.0,
+    show_default=True,
+    type=click.FloatRange(min=0),
+    metavar="PERCENT",
+    help="For --compare: how much longer a time may be.",
+)
+@json_option
+def bench(
+    kernels: tuple[str, ...],
+    devices: tuple[str, ...],
+    peers: tuple[str, ...],
+    sizes: Shapes,
+    dtypes: tuple[str, ...],
+    seconds: float,
+    json_file: str | None,
+    html_file: str | None,
+    older: str | None,
+    threshold: float,
+    as_json: bool,
+) -> None:
+    """Measure kernels, beside other libraries and the device's own limits.
+
+    Medians of calls on inputs that take turns, with quartiles and a 95 % interval, by the device's
+    events where a GPU has them, else by the host's clock. The limits are the fastest copy and
+    product of matrices of the same run. A peer that is not installed, and a size that does not fit
+    the memory, are left out with a line. Ctrl-C keeps what was measured (exit code 130).
+
+    \b
+    Examples: xtarget bench softmax matmul --against numpy,torch --html report.html
+              xtarget bench add --sizes 2^16,2^20,2^24 --report new.json --compare old.json
+    """
+    from .bench import Wanted, bench_kernels
+
+    wanted = Wanted(
+        kernels,
+        devices,
+        peers,
+        sizes,
+        dtypes,
+        seconds,
+        older,
+        threshold / 100,
+        json_file,
+        html_file,
+    )
+    ok, interrupted = bench_kernels(wanted, as_json=as_json)
+    if interrupted:
+        raise click.exceptions.Exit(_EXIT_INTERRUPTED)
+    if not ok:
+        raise click.exceptions.Exit(EXIT_ERROR)
