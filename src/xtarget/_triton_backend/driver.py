@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -16,13 +16,14 @@ from triton.runtime.autotuner import Autotuner
 from .._system.scratch import cache_of, make_room
 from .._values.errors import ArgumentError, NoDeviceError
 from ..targets._triton.cache_keys import complete_keys
+from ..targets.base import Device
 from .arguments import accept_arrays
 from .autotuning import restore_arrays
 from .devices import has_torch_xpu, home
 from .launcher import Binary, Launcher
 from .timing import DeviceInterface
 
-__all__ = ["SpirvDriver"]
+__all__ = ["SpirvDriver", "target_of"]
 
 #: Every Intel GPU has sub-groups of 16, and they are the fastest on a CPU.
 _WARP_SIZE = 16
@@ -47,6 +48,15 @@ class DeviceTarget(GPUTarget):  # type: ignore[misc]
     compile_options: Mapping[str, bool | int] = field(
         default_factory=dict, hash=False, compare=False
     )
+
+
+def target_of(device: Callable[[], Device]) -> DeviceTarget:
+    """What code for a device is compiled for. Compiling needs none, and a launch says it."""
+    try:
+        options = device().info.compile_options
+    except NoDeviceError:
+        options = {}
+    return DeviceTarget("spirv", "spirv64", _WARP_SIZE, options)
 
 
 class _Utilities:
@@ -104,11 +114,7 @@ class SpirvDriver(DriverBase):  # type: ignore[misc]
         return True
 
     def get_current_target(self) -> GPUTarget:
-        try:
-            options = home().info.compile_options
-        except NoDeviceError:  # compiling needs none, and a launch says it
-            options = {}
-        return DeviceTarget("spirv", "spirv64", _WARP_SIZE, options)
+        return target_of(home)
 
     def get_current_device(self) -> int:
         return 0

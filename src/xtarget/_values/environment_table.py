@@ -171,6 +171,11 @@ VARIABLES: Final[dict[str, Variable]] = {
         "where it was built",
         parse.choice("python", "c"),
     ),
+    "XTARGET_INDUCTOR": Variable(
+        "1 makes torch.compile write Triton kernels for the CPU, which xtarget compiles",
+        parse.boolean,
+        False,
+    ),
     "XTARGET_TRACE": Variable(
         "a file for a Chrome trace of calls and kernels, which Perfetto opens: `trace.json`",
         parse.path,

@@ -15,8 +15,9 @@ Source: torch.library, "Extending PyTorch"; schemas as in torch's `native_functi
 from __future__ import annotations
 
 from .gradients import differentiable
+from .inductor import enable_inductor
 from .operators import operators, register
 
-__all__ = ["differentiable", "operators", "register"]
+__all__ = ["differentiable", "enable_inductor", "operators", "register"]
 
 operators()
