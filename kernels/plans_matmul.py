@@ -24,7 +24,7 @@ from .layouts import Space, broadcast_strides, collapse, device_strides, merge
 from .plans import shape_of
 from .plans_reduction import reduction_launch
 
-__all__ = ["matmul"]
+__all__ = ["Problem", "matmul", "multiply"]
 
 #: result dtype: (what operands are multiplied as, what they are summed in, kind of tile)
 _TYPES = {
@@ -37,10 +37,18 @@ _TYPES = {
 }
 #: smaller integers, which wrap, and bool, where sum and product are or and and
 _SMALL = ("int32", "int32", "integer")
+_GIVEN = (Input(0), Input(1))
 
 
-class _Problem(NamedTuple):
-    """batch x (m, k) @ (k, n); strides of a are (m, k), of b (k, n), of out (m, n)."""
+class Problem(NamedTuple):
+    """batch x (m, k) @ (k, n).
+
+    Attributes:
+        a, b, out: strides of a are (m, k), of b (k, n), of out (m, n).
+        batch: with the strides of out, a and b.
+        operands: where a and b are.
+        dtypes: of a and b in memory.
+    """
 
     m: int
     n: int
@@ -49,6 +57,8 @@ class _Problem(NamedTuple):
     b: tuple[int, int]
     out: tuple[int, int]
     batch: Space
+    operands: tuple[Input | Temporary, Input | Temporary]
+    dtypes: tuple[str, str]
 
 
 def matmul(call: Call) -> Plan:
@@ -74,7 +84,9 @@ def matmul(call: Call) -> Plan:
     if not out.size:
         return Plan((out,), ())
     problem = _problem(a, b, out, batch, rows, columns)
-    return _launches(call, dtype, out, problem)
+    temporaries: list[ArrayType] = []
+    launches = multiply(call, dtype, problem, Output(), out, temporaries)
+    return Plan((out,), tuple(launches), tuple(temporaries))
 
 
 def _batch_strides(array: ArrayType, batch: tuple[int, ...]) -> tuple[int, ...]:
@@ -90,7 +102,7 @@ def _problem(
     batch: tuple[int, ...],
     rows: tuple[int, ...],
     columns: tuple[int, ...],
-) -> _Problem:
+) -> Problem:
     m, n, k = (rows or (1,))[0], (columns or (1,))[0], a.shape[-1]
     sa = (a.strides[-2] if rows else 0, a.strides[-1])
     sb = (b.strides[-2], b.strides[-1]) if columns else (b.strides[-1], 0)
@@ -98,26 +110,26 @@ def _problem(
     on = out.strides[-1] if columns else 0
     over_a, over_b = _batch_strides(a, batch), _batch_strides(b, batch)
     over_out = out.strides[: len(batch)]
+    dtypes = a.dtype, b.dtype
     if not any(over_b) and batch:
         # one b for all: the batch is only more rows, where it lies in memory like that
         merged, strides = merge((*batch, m), ((*over_a, sa[0]), (*over_out, om)), keep_order=True)
         if len(merged) == 1:
             ((am,), (om,)) = strides
-            return _Problem(merged[0], n, k, (am, sa[1]), sb, (om, on), collapse((), (), (), ()))
-    return _Problem(
-        m, n, k, sa, sb, (om, on), collapse(batch, over_out, over_a, over_b, keep_order=True)
-    )
+            space = collapse((), (), (), ())
+            return Problem(merged[0], n, k, (am, sa[1]), sb, (om, on), space, _GIVEN, dtypes)
+    space = collapse(batch, over_out, over_a, over_b, keep_order=True)
+    return Problem(m, n, k, sa, sb, (om, on), space, _GIVEN, dtypes)
 
 
 def _launch(
     call: Call,
     dtype: str,
     tile: tuning.MatmulTile,
-    problem: _Problem,
+    problem: Problem,
     out: Output | Temporary,
     parts: int,
     *,
-    a: Temporary | Input | None = None,
     panels: bool = False,
 ) -> Launch:
     operand, total, kind = _TYPES.get(dtype, _SMALL)
@@ -147,8 +159,8 @@ def _launch(
     return Launch(
         "linear:matmul_outer" if outer else "linear:matmul",
         {
-            "a": a or Input(0),
-            "b": Temporary() if panels else Input(1),
+            "a": problem.operands[0],
+            "b": problem.operands[1],
             "out": out,
             "M": problem.m,
             "N": problem.n,
@@ -182,17 +194,17 @@ def _aligned_by(vendor: str, am: int, ak: int, bk: int, bn: int) -> tuple[str, .
 
 
 def _vector_launch(
-    call: Call, dtype: str, problem: _Problem, out: Output | Temporary, parts: int
+    call: Call, dtype: str, problem: Problem, out: Output | Temporary, parts: int
 ) -> Launch:
     """`_launch` where `a` has one row, or `b` one column: that is the vector."""
     operand, total, kind = _TYPES.get(dtype, _SMALL)
     operand = "float32" if kind == "half" else operand
     so, sa, sb = problem.batch.strides
     if problem.n == 1:
-        rows, matrix, vector = problem.m, Input(0), Input(1)
+        rows, (matrix, vector) = problem.m, problem.operands
         (am, ak), bk, om = problem.a, problem.b[0], problem.out[0]
     else:
-        rows, matrix, vector = problem.n, Input(1), Input(0)
+        rows, (vector, matrix) = problem.n, problem.operands
         (ak, am), bk, om = problem.b, problem.a[1], problem.out[1]
         sa, sb = sb, sa
     # lanes go along memory: along the rows, or from row to row
@@ -234,9 +246,21 @@ def _vector_launch(
     )
 
 
-def _launches(call: Call, dtype: str, out: ArrayType, problem: _Problem) -> Plan:
+def multiply(
+    call: Call,
+    dtype: str,
+    problem: Problem,
+    out: Output | Temporary,
+    view: ArrayType,
+    temporaries: list[ArrayType],
+) -> list[Launch]:
     """One launch; or, where the result has too few tiles to fill the device and k is long, the
     products of pieces of k and their sum.
+
+    Args:
+        dtype: the result's by promotion, which says what operands are multiplied and summed as.
+        view: the layout of `out`, in the order batch, m, n.
+        temporaries: those of the plan, to which this adds its own.
     """
     _, total, kind = _TYPES.get(dtype, _SMALL)
     m, n, batch = problem.m, problem.n, problem.batch.size
@@ -247,27 +271,27 @@ def _launches(call: Call, dtype: str, out: ArrayType, problem: _Problem) -> Plan
         launch = partial(_vector_launch, call, dtype)
     else:
         launch = partial(_launch, call, dtype, tile)
-    whole = launch(problem, Output(), 1)
+    whole = launch(problem, out, 1)
     parts = tuning.splits(whole.grid[0], call.compute_units, problem.k, tuning.split_k(call.vendor))
     if parts == 1:
         if _worth_panels(call, problem):
-            return _in_panels(call, dtype, out, problem, tile)
-        return Plan((out,), (whole,))
-    # the pieces' products lie as (part, *out.shape), each in C order
+            return _in_panels(call, dtype, problem, tile, out, temporaries)
+        return [whole]
+    # the pieces' products lie as (part, *view.shape), each in C order
     steps = tuple(m * n * step for step in contiguous_strides((1, *problem.batch.lengths)))
     strides = (device_strides(steps) if batch > 1 else (0,), *problem.batch.strides[1:])
     pieces = problem._replace(out=(n, 1), batch=problem.batch._replace(strides=strides))
-    first = launch(pieces, Temporary(), parts)
-    parts, size = first.grid[1], out.size
-    kept = collapse(out.shape, contiguous_strides(out.shape), out.strides)
-    second = reduction_launch(
-        "sum", Temporary(), Output(), kept, collapse((parts,), (size,)), total, call.vendor
-    )
-    temporary = ArrayType(total, (parts, size), contiguous_strides((parts, size)))
-    return Plan((out,), (first, second), (temporary,))
+    between = Temporary(len(temporaries))
+    first = launch(pieces, between, parts)
+    parts, size = first.grid[1], view.size
+    temporaries.append(ArrayType(total, (parts, size), contiguous_strides((parts, size))))
+    kept = collapse(view.shape, contiguous_strides(view.shape), view.strides)
+    reduced = collapse((parts,), (size,))
+    second = reduction_launch("sum", between, out, kept, reduced, total, call.vendor)
+    return [first, second]
 
 
-def _worth_panels(call: Call, problem: _Problem) -> bool:
+def _worth_panels(call: Call, problem: Problem) -> bool:
     """Whether every element of b is used often enough to copy it first."""
     return (
         tuning.outer_products(call.vendor)
@@ -278,27 +302,36 @@ def _worth_panels(call: Call, problem: _Problem) -> bool:
 
 
 def _in_panels(
-    call: Call, dtype: str, out: ArrayType, problem: _Problem, tile: tuning.MatmulTile
-) -> Plan:
+    call: Call,
+    dtype: str,
+    problem: Problem,
+    tile: tuning.MatmulTile,
+    out: Output | Temporary,
+    temporaries: list[ArrayType],
+) -> list[Launch]:
     """The product with b as panels that are as wide as a tile, and with a in the type that operands
     are multiplied in.
     """
     operand, _, kind = _TYPES.get(dtype, _SMALL)
     operand = "float32" if kind == "half" else operand
     m, n, k, batch, width = problem.m, problem.n, problem.k, problem.batch, tile.n
+    a, b = problem.operands
     count = cdiv(n, width)
-    shape = (batch.size, count, k, width)
-    temporaries = [ArrayType(operand, shape, contiguous_strides(shape))]
     over_a, over_b = batch.strides[1], batch.strides[2]
-    first = _panels(
-        1, Temporary(0), (n, problem.b[1]), (k, problem.b[0]), batch, over_b, operand, width,
-        steps=(k * width, width, count * k * width), fill=True,
-    )  # fmt: skip
-    launches = [first]
-    if call.array(0).dtype != operand:
+    panels = Temporary(len(temporaries))
+    shape = (batch.size, count, k, width)
+    temporaries.append(ArrayType(operand, shape, contiguous_strides(shape)))
+    launches = [
+        _panels(
+            b, panels, (n, problem.b[1]), (k, problem.b[0]), batch, over_b, operand, width,
+            steps=(k * width, width, count * k * width), fill=True,
+        )
+    ]  # fmt: skip
+    if problem.dtypes[0] != operand:
+        wide = Temporary(len(temporaries))
         launches.append(
             _panels(
-                0, Temporary(1), (k, problem.a[1]), (m, problem.a[0]), batch, over_a, operand,
+                a, wide, (k, problem.a[1]), (m, problem.a[0]), batch, over_a, operand,
                 width, steps=(width, k, m * k), fill=False,
             )
         )  # fmt: skip
@@ -306,16 +339,14 @@ def _in_panels(
         temporaries.append(ArrayType(operand, shape, contiguous_strides(shape)))
         steps = tuple(m * k * step for step in contiguous_strides((1, *batch.lengths)))
         strides = device_strides(steps) if batch.size > 1 else (0,)
-        problem = problem._replace(
-            a=(k, 1), batch=batch._replace(strides=(batch.strides[0], strides, over_b))
-        )
-    a = Temporary(1) if len(launches) > 1 else Input(0)
-    product = _launch(call, dtype, tile, problem, Output(), 1, a=a, panels=True)
-    return Plan((out,), (*launches, product), tuple(temporaries))
+        a, batch = wide, batch._replace(strides=(batch.strides[0], strides, over_b))
+        problem = problem._replace(a=(k, 1), batch=batch)
+    problem = problem._replace(operands=(a, panels))
+    return [*launches, _launch(call, dtype, tile, problem, out, 1, panels=True)]
 
 
 def _panels(
-    index: int,
+    x: Input | Temporary,
     out: Temporary,
     columns: tuple[int, int],
     rows: tuple[int, int],
@@ -327,11 +358,11 @@ def _panels(
     steps: tuple[int, int, int],
     fill: bool,
 ) -> Launch:
-    """One launch of `panels` on input `index`.
+    """One launch of `panels` on `x`.
 
     Args:
-        columns, rows: how many, and the input's stride from one to the next.
-        over: the input's strides along the batch.
+        columns, rows: how many, and x's stride from one to the next.
+        over: x's strides along the batch.
         steps: of the output, from panel to panel, row to row and matrix to matrix.
     """
     to_panel, to_k, to_matrix = steps
@@ -339,7 +370,7 @@ def _panels(
     return Launch(
         "linear:panels",
         {
-            "x": Input(index),
+            "x": x,
             "out": out,
             "count": columns[0],
             "K": rows[0],

@@ -18,6 +18,7 @@ from xtarget.spec import (
     Output,
     Plan,
     Scalar,
+    Temporary,
     cdiv,
     contiguous_strides,
 )
@@ -54,7 +55,7 @@ def copy_launch(
     sx: Sequence[int],
     so: Sequence[int],
     *,
-    out: Output = Output(),  # noqa: B008  it is frozen
+    out: Output | Temporary = Output(),  # noqa: B008  it is frozen
     from_x: int = 0,
     from_out: int = 0,
 ) -> tuple[Launch, ...]:

@@ -19,7 +19,7 @@ _PATTERNS = ("add", "div", "exp", "gelu", "where", "sum", "max", "softmax", "lay
 #: Categories of which these stand for the others.
 _SAMPLED = frozenset(("reduction", "scan", "normalization", "gradient", "loss", "movement",
                       "gate", "position", "constant", "random", "convolution", "pooling", "image",
-                      "segment", "recurrent"))  # fmt: skip
+                      "segment", "recurrent", "product", "attention"))  # fmt: skip
 
 
 def own() -> dict[str, KernelSpec]:
