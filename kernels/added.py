@@ -12,6 +12,13 @@ from .indexing import offset, positions, span
 
 
 @triton.jit
+def _both(px, pr, column, cx, cr, mask, T: tl.constexpr):
+    """The sums of a tile's elements; 0 where `mask` is false."""
+    value = tl.load(px + (column * cx)[None, :], mask=mask, other=0).to(T)
+    return value + tl.load(pr + (column * cr)[None, :], mask=mask, other=0).to(T)
+
+
+@triton.jit
 def add_norm(
     x, residual, weight, bias, out, total, m, n, eps, shape, sx, sr, so, st, cx, cr, co, ct, sw, sb,
     RMS: tl.constexpr, T: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
@@ -25,8 +32,7 @@ def add_norm(
     for start in range(0, n, BLOCK_N):
         column, column_mask = span(start, n, BLOCK_N)
         mask = row_mask[:, None] & column_mask[None, :]
-        value = tl.load(px + (column * cx)[None, :], mask=mask, other=0).to(T)
-        value += tl.load(pr + (column * cr)[None, :], mask=mask, other=0).to(T)
+        value = _both(px, pr, column, cx, cr, mask, T)
         tl.store(pt + (column * ct)[None, :], value.to(total.dtype.element_ty), mask=mask)
         if RMS:
             value = value * value
@@ -42,8 +48,7 @@ def add_norm(
         for start in range(0, n, BLOCK_N):
             column, column_mask = span(start, n, BLOCK_N)
             mask = row_mask[:, None] & column_mask[None, :]
-            value = tl.load(px + (column * cx)[None, :], mask=mask, other=0).to(T)
-            value += tl.load(pr + (column * cr)[None, :], mask=mask, other=0).to(T)
+            value = _both(px, pr, column, cx, cr, mask, T)
             apart = tl.where(mask, value - mean, tl.zeros_like(value))
             whole, lost = accumulate(whole, lost, apart * apart)
         root = sqrt(divide(tl.sum(settled(whole, lost), 1), n.to(T)) + eps)[:, None]
@@ -51,8 +56,7 @@ def add_norm(
     for start in range(0, n, BLOCK_N):
         column, column_mask = span(start, n, BLOCK_N)
         mask = row_mask[:, None] & column_mask[None, :]
-        value = tl.load(px + (column * cx)[None, :], mask=mask, other=0).to(T)
-        value += tl.load(pr + (column * cr)[None, :], mask=mask, other=0).to(T)
+        value = _both(px, pr, column, cx, cr, mask, T)
         y = divide(value - mean, root)
         if weight is not None:
             y = y * tl.load(weight + column * sw, mask=column_mask, other=0).to(T)[None, :]

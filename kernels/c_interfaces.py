@@ -61,16 +61,21 @@ def rows(
     vectors: Sequence[str] = (),
     scalars: tuple[str, ...] = (),
     file: str = "normalization",
+    fixed: Mapping[str, bool] | None = None,
 ) -> CInterface:
-    """`m` rows of `n` elements, and vectors of `n`."""
+    """`m` rows of `n` elements, and vectors of `n`.
+
+    Args:
+        fixed: constants of the kernel, beside strides, that every binary has to have.
+    """
     values = {"m": "m", "n": "n", "sx.0": "n", "so.0": "n"}
-    steps = {"cx": 1, "co": 1, **{f"s{name[0]}": 1 for name in vectors}}
+    constants = {"cx": 1, "co": 1, **{f"s{name[0]}": 1 for name in vectors}, **(fixed or {})}
     grid = ("XT_CDIV(m, BLOCK_M)", "1", "1")
     whole = CVariant(
         f"{file}:{source}",
         values,
         grid,
-        fixed=steps,
+        fixed=constants,
         requires="n <= BLOCK_N",
         prefers="m >= BLOCK_M",
         order=("-BLOCK_N", "BLOCK_M"),
@@ -80,7 +85,7 @@ def rows(
         f"{file}:{source}_long",
         values,
         grid,
-        fixed=steps,
+        fixed=constants,
         prefers="m >= BLOCK_M && n >= BLOCK_N",
         order=("BLOCK_N", "BLOCK_M"),
     )

@@ -22,6 +22,47 @@ def _affine(y, weight, bias, column, mask, sw, sb, T: tl.constexpr):
 
 
 @triton.jit
+def _row_sums(
+    rows, row_mask, n, cx, mean,
+    SQUARES: tl.constexpr, T: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    """The sum of each row; SQUARES: of the squares of what differs from `mean` (None: from 0)."""
+    total = tl.zeros([BLOCK_M, BLOCK_N], T)
+    lost = tl.zeros([BLOCK_M, BLOCK_N], T)
+    for begin in range(0, n, BLOCK_N * IN_TURN):
+        end = begin + tl.minimum(BLOCK_N * IN_TURN, n - begin)
+        part = tl.zeros([BLOCK_M, BLOCK_N], T)
+        for start in range(begin, end, BLOCK_N):
+            column, column_mask = span(start, n, BLOCK_N)
+            mask = row_mask[:, None] & column_mask[None, :]
+            value = tl.load(rows + (column * cx)[None, :], mask=mask, other=0).to(T)
+            if mean is not None:
+                value = tl.where(mask, value - mean[:, None], tl.zeros_like(value))
+            if SQUARES:
+                value *= value
+            part += value
+        total, lost = accumulate(total, lost, part)
+    return tl.sum(settled(total, lost), 1)
+
+
+@triton.jit
+def _write_rows(
+    rows, out, weight, bias, row_mask, n, mean, root, cx, co, sw, sb,
+    T: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    """out = (x - mean) / root * weight + bias; `mean`, `weight` and `bias` may be None."""
+    for start in range(0, n, BLOCK_N):
+        column, column_mask = span(start, n, BLOCK_N)
+        mask = row_mask[:, None] & column_mask[None, :]
+        value = tl.load(rows + (column * cx)[None, :], mask=mask).to(T)
+        if mean is not None:
+            value -= mean[:, None]
+        y = divide(value, root[:, None])
+        y = _affine(y, weight, bias, column, column_mask, sw, sb, T)
+        tl.store(out + (column * co)[None, :], y.to(out.dtype.element_ty), mask=mask)
+
+
+@triton.jit
 def layer_norm(
     x, weight, bias, out, m, n, eps, shape, sx, so, cx, co, sw, sb,
     T: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
@@ -47,40 +88,13 @@ def layer_norm_long(
 ):  # fmt: skip
     row, row_mask = positions(m, BLOCK_M)
     rows = x + offset(row, shape, sx)[:, None]
-    total = tl.zeros([BLOCK_M, BLOCK_N], T)
-    lost = tl.zeros([BLOCK_M, BLOCK_N], T)
-    for begin in range(0, n, BLOCK_N * IN_TURN):
-        end = begin + tl.minimum(BLOCK_N * IN_TURN, n - begin)
-        part = tl.zeros([BLOCK_M, BLOCK_N], T)
-        for start in range(begin, end, BLOCK_N):
-            column, column_mask = span(start, n, BLOCK_N)
-            mask = row_mask[:, None] & column_mask[None, :]
-            part += tl.load(rows + (column * cx)[None, :], mask=mask, other=0).to(T)
-        total, lost = accumulate(total, lost, part)
-    total = settled(total, lost)
-    mean = divide(tl.sum(total, 1), n.to(T))
-    total = tl.zeros([BLOCK_M, BLOCK_N], T)
-    lost = tl.zeros([BLOCK_M, BLOCK_N], T)
-    for begin in range(0, n, BLOCK_N * IN_TURN):
-        end = begin + tl.minimum(BLOCK_N * IN_TURN, n - begin)
-        part = tl.zeros([BLOCK_M, BLOCK_N], T)
-        for start in range(begin, end, BLOCK_N):
-            column, column_mask = span(start, n, BLOCK_N)
-            mask = row_mask[:, None] & column_mask[None, :]
-            value = tl.load(rows + (column * cx)[None, :], mask=mask, other=0).to(T)
-            centred = tl.where(mask, value - mean[:, None], tl.zeros_like(value))
-            part += centred * centred
-        total, lost = accumulate(total, lost, part)
-    total = settled(total, lost)
-    deviation = sqrt(divide(tl.sum(total, 1), n.to(T)) + eps)
+    mean = divide(_row_sums(rows, row_mask, n, cx, None, False, T, BLOCK_M, BLOCK_N), n.to(T))
+    squares = _row_sums(rows, row_mask, n, cx, mean, True, T, BLOCK_M, BLOCK_N)
+    root = sqrt(divide(squares, n.to(T)) + eps)
     target = out + offset(row, shape, so)[:, None]
-    for start in range(0, n, BLOCK_N):
-        column, column_mask = span(start, n, BLOCK_N)
-        mask = row_mask[:, None] & column_mask[None, :]
-        value = tl.load(rows + (column * cx)[None, :], mask=mask).to(T)
-        y = divide(value - mean[:, None], deviation[:, None])
-        y = _affine(y, weight, bias, column, column_mask, sw, sb, T)
-        tl.store(target + (column * co)[None, :], y.to(out.dtype.element_ty), mask=mask)
+    _write_rows(
+        rows, target, weight, bias, row_mask, n, mean, root, cx, co, sw, sb, T, BLOCK_M, BLOCK_N
+    )
 
 
 @triton.jit
@@ -107,23 +121,9 @@ def rms_norm_long(
 ):  # fmt: skip
     row, row_mask = positions(m, BLOCK_M)
     rows = x + offset(row, shape, sx)[:, None]
-    total = tl.zeros([BLOCK_M, BLOCK_N], T)
-    lost = tl.zeros([BLOCK_M, BLOCK_N], T)
-    for begin in range(0, n, BLOCK_N * IN_TURN):
-        end = begin + tl.minimum(BLOCK_N * IN_TURN, n - begin)
-        part = tl.zeros([BLOCK_M, BLOCK_N], T)
-        for start in range(begin, end, BLOCK_N):
-            column, column_mask = span(start, n, BLOCK_N)
-            mask = row_mask[:, None] & column_mask[None, :]
-            value = tl.load(rows + (column * cx)[None, :], mask=mask, other=0).to(T)
-            part += value * value
-        total, lost = accumulate(total, lost, part)
-    total = settled(total, lost)
-    root = sqrt(divide(tl.sum(total, 1), n.to(T)) + eps)
+    squares = _row_sums(rows, row_mask, n, cx, None, True, T, BLOCK_M, BLOCK_N)
+    root = sqrt(divide(squares, n.to(T)) + eps)
     target = out + offset(row, shape, so)[:, None]
-    for start in range(0, n, BLOCK_N):
-        column, column_mask = span(start, n, BLOCK_N)
-        mask = row_mask[:, None] & column_mask[None, :]
-        value = tl.load(rows + (column * cx)[None, :], mask=mask).to(T)
-        y = _affine(divide(value, root[:, None]), weight, None, column, column_mask, sw, 0, T)
-        tl.store(target + (column * co)[None, :], y.to(out.dtype.element_ty), mask=mask)
+    _write_rows(
+        rows, target, weight, None, row_mask, n, None, root, cx, co, sw, 0, T, BLOCK_M, BLOCK_N
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from xtarget.spec import (
     ArgumentError,
@@ -24,7 +24,7 @@ from xtarget.spec import (
 from . import tuning
 from .layouts import Space, broadcast_strides, collapse
 
-__all__ = ["compute_dtype", "elementwise", "normal_axes", "shape_of"]
+__all__ = ["Walk", "compute_dtype", "elementwise", "normal_axes", "shape_of"]
 
 #: From the arguments' dtypes and the options to the dtypes of the results, and those that the
 #: operands are computed in (the last one is that of further operands, too).
@@ -73,6 +73,34 @@ def shape_of(call: Call, *shapes: Sequence[int]) -> tuple[int, ...]:
         return broadcast_shapes(*shapes)
     except ArgumentError as error:
         raise ArgumentError(f"{call.kernel}: {error}") from None
+
+
+class Walk(NamedTuple):
+    """How the blocks of a grid go over an index space (`indexing.part`).
+
+    Attributes:
+        space: in the form that the kernel takes.
+        constants: BLOCK, STEPS and ROWS.
+    """
+
+    space: Space
+    constants: Mapping[str, int]
+    grid: tuple[int, int, int]
+
+    @classmethod
+    def of(cls, space: Space, sizes: tuning.Flat) -> Walk:
+        if space.size == 1:  # what is compiled for longer arrays does for one element too
+            space = space._replace(strides=((),) * len(space.strides))
+        by_row = 0 < sizes.row <= (space.lengths or (0,))[-1]
+        if by_row:
+            space = _rows(space)
+        block = sizes.strided if any(space.strides) else sizes.block
+        steps = max(1, sizes.chunk // block)
+        parts = cdiv(space.size, block)
+        if by_row:
+            parts = space.size // space.lengths[-1] * cdiv(space.lengths[-1], block)
+        constants = {"BLOCK": block, "STEPS": steps, "ROWS": by_row}
+        return cls(space, constants, (cdiv(parts, steps), 1, 1))
 
 
 def _rows(space: Space) -> Space:
@@ -153,12 +181,9 @@ def _launch(
     space = collapse(
         out.shape, out.strides, *(broadcast_strides(arg, out.shape) for arg in arrays.values())
     )
-    if space.size == 1:  # what is compiled for longer arrays does for one element too
-        space = space._replace(strides=((),) * len(space.strides))
     sizes = tuning.flat(call.vendor)
-    by_row = 0 < sizes.row <= (space.lengths or (0,))[-1]
-    if by_row:
-        space = _rows(space)
+    walk = Walk.of(space, sizes)
+    space = walk.space
     strides = dict(zip(arrays, space.strides[1:], strict=True))
     scalars = {
         f"s{name}": dtype_constant(arg.dtype)
@@ -172,11 +197,6 @@ def _launch(
         n: _number(call, given[n], t) for n, t in zip(letters, types, strict=True) if n in given
     }
     scalars |= {f"s{name}": dtype_constant(value.dtype) for name, value in values.items()}
-    block = sizes.strided if any(space.strides) else sizes.block
-    steps = max(1, sizes.chunk // block)
-    parts = cdiv(space.size, block)
-    if by_row:
-        parts = space.size // space.lengths[-1] * cdiv(space.lengths[-1], block)
     stream = 0 < sizes.stream <= out.size * out.itemsize and out.contiguous
     along = f"shape.{len(space.lengths) - 1}" if space.lengths else "n"
     results = ("out", "out2")[: len(outs)]
@@ -194,12 +214,10 @@ def _launch(
         {
             **scalars,
             **{f"T{n.upper()}": dtype_constant(t) for n, t in zip(letters, types, strict=True)},
-            "BLOCK": block,
-            "STEPS": steps,
-            "ROWS": by_row,
+            **walk.constants,
             "STREAM": stream,
         },
-        (cdiv(parts, steps), 1, 1),
+        walk.grid,
         num_warps=sizes.num_warps,
         # what goes past the caches goes there in whole vectors
         aligned_by=("n",) if stream else tuning.aligned_by(call.vendor, along),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
 
 from xtarget.spec import (
     Argument,
@@ -105,6 +107,36 @@ class _Classes:
             "cx",
         )
 
+    def loss(
+        self,
+        source: str,
+        out: Output | Temporary,
+        layout: ArrayType,
+        numbers: Mapping[str, Argument] = MappingProxyType({}),
+        constants: Mapping[str, Any] = MappingProxyType({}),
+        *,
+        whole: bool = True,
+    ) -> Launch:
+        """The launch that gives each row's loss.
+
+        Args:
+            layout: of the losses, without the axis of the classes.
+            numbers, constants: what the kernel takes beside the classes' own.
+            whole: whether the kernel goes over the whole row.
+        """
+        return rows_launch(
+            self.call,
+            source,
+            {"x": Input(0), "target": Input(1), "weight": self.weight, "out": out},
+            {"x": self.x},
+            self.axis,
+            self.computed,
+            beside={"t": self.target, "o": layout},
+            numbers={"ignore": self.ignore, **numbers, **self.number},
+            constants={**constants, **self.constant},
+            whole=whole,
+        )
+
     def total(self, out: Output | Temporary, x: Temporary, how: str, work: Work) -> None:
         """The sum (or by `how` the mean) of what there is for each row."""
         count = self.target.size
@@ -141,7 +173,7 @@ def _loss(
         between = ArrayType(classes.computed, shape, contiguous_strides(shape))
         work.launches.append(launch(each, between))
     classes.total(Output(), each, how, work)
-    return Plan((out,), tuple(work.launches), tuple(work.temporaries))
+    return work.plan(out)
 
 
 def cross_entropy(call: Call) -> Plan:
@@ -150,17 +182,7 @@ def cross_entropy(call: Call) -> Plan:
     smoothing, number = _smoothing(call, classes.computed)
 
     def launch(out: Output | Temporary, layout: ArrayType) -> Launch:
-        return rows_launch(
-            call,
-            "entropy:cross_entropy",
-            {"x": Input(0), "target": Input(1), "weight": classes.weight, "out": out},
-            {"x": classes.x},
-            classes.axis,
-            classes.computed,
-            beside={"t": classes.target, "o": layout},
-            numbers={"ignore": classes.ignore, **number, **classes.number},
-            constants={"SMOOTH": smoothing, **classes.constant},
-        )
+        return classes.loss("entropy:cross_entropy", out, layout, number, {"SMOOTH": smoothing})
 
     return _loss(call, classes, launch)
 
@@ -179,18 +201,7 @@ def nll_loss(call: Call) -> Plan:
     classes = _Classes(call)
 
     def launch(out: Output | Temporary, layout: ArrayType) -> Launch:
-        return rows_launch(
-            call,
-            "entropy:nll_loss",
-            {"x": Input(0), "target": Input(1), "weight": classes.weight, "out": out},
-            {"x": classes.x},
-            classes.axis,
-            classes.computed,
-            beside={"t": classes.target, "o": layout},
-            numbers={"ignore": classes.ignore, **classes.number},
-            constants=classes.constant,
-            whole=False,
-        )
+        return classes.loss("entropy:nll_loss", out, layout, whole=False)
 
     return _loss(call, classes, launch)
 
@@ -236,4 +247,4 @@ def cross_entropy_backward(call: Call) -> Plan:
         constants={"SMOOTH": smoothing, **classes.constant},
     )
     work.launches.append(launch)
-    return Plan((out,), tuple(work.launches), tuple(work.temporaries))
+    return work.plan(out)

@@ -27,6 +27,7 @@ __all__ = [
     "extremes",
     "fold",
     "fold_into",
+    "in_steps",
     "is_floating",
     "nansum",
     "outputs",
@@ -225,7 +226,7 @@ def total(
             count=shapes.count if finish in ("mean", "deviation") else None,
             p=number,
         )
-        return Plan((out,), tuple(work.launches), tuple(work.temporaries))
+        return work.plan(out)
 
     return plan
 
@@ -253,7 +254,7 @@ def fold(
             shapes.refuse_nothing()
         work = shapes.work(out)
         fold_into(work, Output(), op, compute_dtype(dtype), MAP, shapes.x.dtype, initial)
-        return Plan((out,), tuple(work.launches), tuple(work.temporaries))
+        return work.plan(out)
 
     return plan
 
@@ -310,7 +311,28 @@ def arg(largest: bool) -> Callable[[Call], Plan]:
             rest = Step("arg", dtype, {"at": index}, {}, {**chosen, "value": None})
             work.launches.append(work.first(piece, index, parts))
             work.launches.append(work.rest(rest, value, Output(), parts))
-        return Plan((out,), tuple(work.launches), tuple(work.temporaries))
+        return work.plan(out)
+
+    return plan
+
+
+def in_steps(result: Result, steps: Callable[[Work, Reduced, str], None]) -> Callable[[Call], Plan]:
+    """The plan of a reduction to one array whose launches `steps` adds.
+
+    Args:
+        result: from the input's dtype to the output's.
+        steps: gets the work, the shapes, and the dtype to compute in.
+    """
+
+    def plan(call: Call) -> Plan:
+        shapes = Reduced(call)
+        dtype = result(call.rules, shapes.x.dtype)
+        out = call.output(shapes.shape, dtype)
+        if not out.size:
+            return Plan((out,), ())
+        work = shapes.work(out)
+        steps(work, shapes, compute_dtype(dtype))
+        return work.plan(out)
 
     return plan
 
@@ -326,7 +348,7 @@ def extremes(call: Call) -> Plan:
     work = shapes.work(outs[0])
     for number, op in enumerate(("min", "max")):
         fold_into(work, Output(number), op, compute_dtype(dtype), "", dtype)
-    return Plan(outs, tuple(work.launches), tuple(work.temporaries))
+    return work.plan(*outs)
 
 
 def nansum(result: Result) -> Callable[[Call], Plan]:

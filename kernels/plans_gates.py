@@ -14,14 +14,12 @@ from xtarget.spec import (
     Launch,
     Output,
     Plan,
-    cdiv,
     dtype_constant,
 )
 
 from . import tuning
 from .layouts import collapse
-from .plans import _rows as in_rows
-from .plans import compute_dtype
+from .plans import Walk, compute_dtype
 from .plans_scans import one_axis
 
 __all__ = ["halves", "rope", "walk"]
@@ -43,17 +41,9 @@ def walk(
         strides: by parameter; first those that memory is written along.
     """
     space = collapse(shape, *strides.values())
-    if space.size == 1:  # what is compiled for longer arrays does for one element too
-        space = space._replace(strides=((),) * len(space.strides))
     sizes = tuning.flat(call.vendor)
-    by_row = 0 < sizes.row <= (space.lengths or (0,))[-1]
-    if by_row:
-        space = in_rows(space)
-    block = sizes.strided if any(space.strides) else sizes.block
-    parts = cdiv(space.size, block)
-    if by_row:
-        parts = space.size // space.lengths[-1] * cdiv(space.lengths[-1], block)
-    steps = max(1, sizes.chunk // block)
+    steps = Walk.of(space, sizes)
+    space = steps.space
     return Launch(
         source,
         {
@@ -63,8 +53,8 @@ def walk(
             "shape": space.lengths,
             **dict(zip(strides, space.strides, strict=True)),
         },
-        {**constants, "BLOCK": block, "STEPS": steps, "ROWS": by_row},
-        (cdiv(parts, steps), 1, 1),
+        {**constants, **steps.constants},
+        steps.grid,
         num_warps=sizes.num_warps,
     )
 

@@ -109,7 +109,7 @@ def rows_launch(
     )
 
 
-def _alike(call: Call, names: tuple[str, str]) -> tuple[ArrayType, ArrayType]:
+def _alike(call: Call, *names: str) -> tuple[ArrayType, ArrayType]:
     """The first two arguments, which have one shape.
 
     Raises:
@@ -126,7 +126,7 @@ def _alike(call: Call, names: tuple[str, str]) -> tuple[ArrayType, ArrayType]:
 
 def _softmax_backward(log: bool) -> Callable[[Call], Plan]:
     def plan(call: Call) -> Plan:
-        d, y = _alike(call, ("grad", "output"))
+        d, y = _alike(call, "grad", "output")
         axis = one_axis(call, y.ndim)
         out = call.output(y.shape, call.rules.promote(d.dtype, y.dtype))
         if not out.size:
@@ -169,14 +169,23 @@ def vector(
     return Input(index), number, {stride_of: 1} if stride == 1 else {}
 
 
+def _normalized(call: Call, *names: str) -> tuple[ArrayType, ArrayType, int]:
+    """The first two arguments, of one shape, and how long the rows are that are normalized.
+
+    Raises:
+        ArgumentError: their shapes differ, or have no dimension.
+    """
+    first, second = _alike(call, *names)
+    if not first.ndim:
+        raise ArgumentError(f"{call.kernel}: x has no dimension to normalize.")
+    return first, second, first.shape[-1]
+
+
 def norm_backward(rms: bool) -> Callable[[Call], Plan]:
     """The plan of the gradients of layer_norm (or rms_norm): of x, of the weight, of the bias."""
 
     def plan(call: Call) -> Plan:
-        d, x = _alike(call, ("grad", "x"))
-        if not x.ndim:
-            raise ArgumentError(f"{call.kernel}: x has no dimension to normalize.")
-        n = x.shape[-1]
+        d, x, n = _normalized(call, "grad", "x")
         weight, number, constant = vector(call, 2, n)
         dtype = call.rules.promote(*(arg.dtype for arg in call.args))
         outs = [ArrayType(dtype, x.shape, contiguous_strides(x.shape))]
@@ -216,7 +225,7 @@ def norm_backward(rms: bool) -> Callable[[Call], Plan]:
             rows = collapse(d.shape[:-1], d.strides[:-1])
             work.read(Input(0), collapse((n,), (d.strides[-1],), (1,)), rows)
             work.reduce(Output(2), *[step(computed)] * 3)
-        return Plan(tuple(outs), tuple(work.launches), tuple(work.temporaries))
+        return work.plan(*outs)
 
     return plan
 
@@ -225,10 +234,7 @@ def add_norm(rms: bool) -> Callable[[Call], Plan]:
     """The plan of layer_norm (or rms_norm) of the sum of two arrays, which is a result too."""
 
     def plan(call: Call) -> Plan:
-        x, residual = _alike(call, ("x", "residual"))
-        if not x.ndim:
-            raise ArgumentError(f"{call.kernel}: x has no dimension to normalize.")
-        n = x.shape[-1]
+        x, residual, n = _normalized(call, "x", "residual")
         weight, number, constant = vector(call, 2, n)
         bias, second, other = (None, {}, {"sb": 0}) if rms else vector(call, 3, n, "bias")
         dtype = call.rules.promote(*(arg.dtype for arg in call.args))

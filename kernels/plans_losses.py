@@ -64,7 +64,7 @@ def loss(function: Callable[[Call], str], number: str = "") -> Callable[[Call], 
             work.reduce(Output(), last, step(computed), last)
         else:
             work.reduce(Output(), *[step(computed)] * 3)
-        return Plan((out,), tuple(work.launches), tuple(work.temporaries))
+        return work.plan(out)
 
     return plan
 
@@ -78,11 +78,10 @@ def _partial(call: Call, work: Work, function: str, number: str, space: Space, d
     place = work.temporary(dtype, blocks)
     numbers: dict[str, Argument] = {}
     if number:
-        value = call.options[number]
-        numbers["c"] = Scalar(float(value), dtype)
+        numbers["c"] = Scalar(float(call.options[number]), dtype)
     work.launches.append(
         Launch(
-            f"losses:{'of_three' if number else 'of_two'}({function})",
+            f"losses:of_pairs({function})",
             {
                 "a": Input(0),
                 "b": Input(1),
@@ -94,7 +93,7 @@ def _partial(call: Call, work: Work, function: str, number: str, space: Space, d
                 "sa": space.strides[0],
                 "sb": space.strides[1],
             },
-            {"TA": dtype_constant(dtype), "BLOCK": sizes.tile},
+            {**({} if number else {"c": None}), "TA": dtype_constant(dtype), "BLOCK": sizes.tile},
             (blocks, 1, 1),
             num_warps=min(sizes.num_warps, max(1, sizes.tile // 512)),
         )

@@ -219,7 +219,7 @@ def batch_norm_training(call: Call) -> Plan:
     )
     for number, found in ((1, mean), (2, variance)):
         work.launches.append(work.rest(step(computed), found, Output(number), 1))
-    return Plan((out, vector, vector), tuple(work.launches), tuple(work.temporaries))
+    return work.plan(out, vector, vector)
 
 
 def normalize(call: Call) -> Plan:

@@ -13,6 +13,7 @@ from xtarget.spec import (
     Input,
     Launch,
     Output,
+    Plan,
     Temporary,
     cdiv,
     contiguous_strides,
@@ -211,6 +212,10 @@ class Work:
         between = self.temporary(piece.dtype, parts)
         self.launches.append(self.first(piece, between, parts))
         self.launches.append(self.rest(rest, between, out, parts))
+
+    def plan(self, *outs: ArrayType) -> Plan:
+        """The plan whose results are `outs`, made by the launches so far."""
+        return Plan(outs, tuple(self.launches), tuple(self.temporaries))
 
     def _launch(
         self,

@@ -26,8 +26,6 @@ from .plans import compute_dtype, normal_axes
 
 __all__ = ["layer_norm", "log_softmax", "rms_norm", "softmax", "softmin"]
 
-_SOFTMAXES = ("softmax", "log_softmax", "softmin")
-
 
 def _launch(
     call: Call,
@@ -37,8 +35,14 @@ def _launch(
     axis: int,
     args: Mapping[str, Argument],
     constants: Mapping[str, Any],
+    *,
+    walks: bool = False,
 ) -> Launch:
     """The launch of `source`, or of `source`_long where a row is too long for one piece.
+
+    Args:
+        walks: there is `source`_walk too, for devices that read a row again at little cost; and it
+            is exact enough if one lane adds a row's elements one after the other.
 
     `x` and `out` have the same shape and are not empty.
     """
@@ -50,9 +54,7 @@ def _launch(
     wide = 2 if dtype == "float64" else 1
     # where rows are closer to each other than the elements of a row, lanes go across rows
     across = abs(cx) != 1 and len(sx) == len(rows.lengths) and rows.size > 1
-    # that adds one element after the other: exact enough for softmax
-    alone = across and source in _SOFTMAXES and rows.size >= 16
-    columns = sizes.columns if alone else 0
+    columns = sizes.columns if walks and across and rows.size >= 16 else 0
     long = n * wide > sizes.piece or columns > 0
     block_n = min(sizes.step // wide, next_power_of_2(n)) if long else next_power_of_2(n)
     want_m = max(sizes.tile // wide // block_n, 16 if across else 1)
@@ -75,7 +77,7 @@ def _launch(
     # a stride of 1 is a constant, so that neighbours are seen to lie side by side
     steps = {"cx": cx, "co": co}
     return Launch(
-        f"{_file(source)}:{source}{_suffix(source, call.vendor) if long else ''}",
+        f"{source}{('_walk' if walks and sizes.walks else '_long') if long else ''}",
         {
             "x": Input(0),
             "out": Output(),
@@ -103,31 +105,22 @@ def _launch(
     )
 
 
-def _file(source: str) -> str:
-    return "softmaxes" if source in _SOFTMAXES else "normalization"
-
-
-def _suffix(source: str, vendor: str) -> str:
-    """Which of the kernels that walk a row."""
-    return "_walk" if source in _SOFTMAXES and tuning.rows(vendor).walks else "_long"
-
-
 def softmax(call: Call) -> Plan:
     """The plan of softmax along the option `axis`."""
-    return _along_axis(call, "softmax")
+    return _softmax(call)
 
 
 def log_softmax(call: Call) -> Plan:
     """The plan of log_softmax along the option `axis`."""
-    return _along_axis(call, "log_softmax")
+    return _softmax(call, LOG=True)
 
 
 def softmin(call: Call) -> Plan:
     """The plan of softmin along the option `axis`."""
-    return _along_axis(call, "softmin")
+    return _softmax(call, NEGATE=True)
 
 
-def _along_axis(call: Call, source: str) -> Plan:
+def _softmax(call: Call, *, LOG: bool = False, NEGATE: bool = False) -> Plan:
     x = call.array(0)
     axes = normal_axes(call, call.options["axis"], x.ndim)
     out = call.output(x.shape, x.dtype)
@@ -138,17 +131,19 @@ def _along_axis(call: Call, source: str) -> Plan:
         )
     if not out.size:
         return Plan((out,), ())
-    return Plan((out,), (_launch(call, source, x, out, axes[0], {}, {}),))
+    constants = {"LOG": LOG, "NEGATE": NEGATE}
+    launch = _launch(call, "softmaxes:softmax", x, out, axes[0], {}, constants, walks=True)
+    return Plan((out,), (launch,))
 
 
 def layer_norm(call: Call) -> Plan:
     """The plan of layer_norm over the last axis, with or without weight and bias."""
-    return _norm(call, "layer_norm", ("weight", "bias"))
+    return _norm(call, "normalization:layer_norm", ("weight", "bias"))
 
 
 def rms_norm(call: Call) -> Plan:
     """The plan of rms_norm over the last axis, with or without weight."""
-    return _norm(call, "rms_norm", ("weight",))
+    return _norm(call, "normalization:rms_norm", ("weight",))
 
 
 def _norm(call: Call, source: str, parameters: tuple[str, ...]) -> Plan:

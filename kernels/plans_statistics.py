@@ -7,7 +7,16 @@ from collections.abc import Callable
 from xtarget.spec import ArgumentError, Call, Output, Plan, Scalar
 
 from .plans import compute_dtype
-from .plans_folds import Reduced, Result, fold_into, is_floating, outputs, step, sum_into
+from .plans_folds import (
+    Reduced,
+    Result,
+    fold_into,
+    in_steps,
+    is_floating,
+    outputs,
+    step,
+    sum_into,
+)
 from .plans_reduction import Step, Work
 
 __all__ = ["logsumexp", "nanmean", "norm", "var"]
@@ -53,7 +62,7 @@ def var(result: Result, FINISH: str, *, with_mean: bool = False) -> Callable[[Ca
         if with_mean:
             rows = Step("sum", computed)
             work.launches.append(work.rest(rows, mean, Output(1), 1))
-        return Plan(outs, tuple(work.launches), tuple(work.temporaries))
+        return work.plan(*outs)
 
     return plan
 
@@ -61,43 +70,27 @@ def var(result: Result, FINISH: str, *, with_mean: bool = False) -> Callable[[Ca
 def logsumexp(result: Result) -> Callable[[Call], Plan]:
     """The plan of log(sum(exp(x))): the largest, then the sum of what exp makes of the rest."""
 
-    def plan(call: Call) -> Plan:
-        shapes = Reduced(call)
-        dtype = result(call.rules, shapes.x.dtype)
-        out = call.output(shapes.shape, dtype)
-        if not out.size:
-            return Plan((out,), ())
-        work = shapes.work(out)
-        computed = compute_dtype(dtype)
-        top = work.temporary(computed)
-        fold_into(work, top, "max", computed, "", computed)
-        sum_into(work, Output(), computed, "exp", "log_of_exp", aux=top)
-        return Plan((out,), tuple(work.launches), tuple(work.temporaries))
+    def steps(work: Work, shapes: Reduced, dtype: str) -> None:
+        top = work.temporary(dtype)
+        fold_into(work, top, "max", dtype, "", dtype)
+        sum_into(work, Output(), dtype, "exp", "log_of_exp", aux=top)
 
-    return plan
+    return in_steps(result, steps)
 
 
 def nanmean(result: Result) -> Callable[[Call], Plan]:
     """The plan of the mean of those elements that are not nan."""
 
-    def plan(call: Call) -> Plan:
-        shapes = Reduced(call)
-        dtype = result(call.rules, shapes.x.dtype)
-        out = call.output(shapes.shape, dtype)
-        if not out.size:
-            return Plan((out,), ())
-        work = shapes.work(out)
-        computed = compute_dtype(dtype)
+    def steps(work: Work, shapes: Reduced, dtype: str) -> None:
         if not is_floating(shapes.x.dtype):
-            sum_into(work, Output(), computed, FINISH="mean", count=shapes.count)
+            sum_into(work, Output(), dtype, FINISH="mean", count=shapes.count)
         else:
             count = work.temporary("int64")
             given = compute_dtype(shapes.x.dtype)
             sum_into(work, count, "int64", "is_number", given=given)
-            sum_into(work, Output(), computed, "number", "ratio", aux=count)
-        return Plan((out,), tuple(work.launches), tuple(work.temporaries))
+            sum_into(work, Output(), dtype, "number", "ratio", aux=count)
 
-    return plan
+    return in_steps(result, steps)
 
 
 def norm(result: Result) -> Callable[[Call], Plan]:
@@ -125,7 +118,7 @@ def norm(result: Result) -> Callable[[Call], Plan]:
             sum_into(work, Output(), computed, "square", "root")
         else:
             _powers(work, float(p), computed)
-        return Plan((out,), tuple(work.launches), tuple(work.temporaries))
+        return work.plan(out)
 
     return plan
 

@@ -1,9 +1,9 @@
 """Softmax and its relatives over rows: `m` rows anywhere (shape and strides, see `layouts`) of `n`
 elements that are `cx` apart in the input and `co` apart in the output.
 
-Each comes in three forms: a row in one piece (BLOCK_N >= n), `_long`, which walks the row, and
-`_walk`, which does so where reading a row again costs less than a second `exp`. NEGATE: of -x. LOG:
-the logarithm of the result.
+There are three: for a row in one piece (BLOCK_N >= n), `_long`, which walks the row, and `_walk`,
+which does so where reading a row again costs less than a second `exp`. NEGATE: of -x. LOG: the
+logarithm of the result.
 """
 
 import triton
@@ -23,7 +23,7 @@ def _row(p, mask, NEGATE: tl.constexpr, T: tl.constexpr):
 
 
 @triton.jit
-def _softmax(
+def softmax(
     x, out, m, n, shape, sx, so, cx, co, LOG: tl.constexpr, NEGATE: tl.constexpr,
     T: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
@@ -44,7 +44,7 @@ def _softmax(
 
 
 @triton.jit
-def _softmax_long(
+def softmax_long(
     x, out, m, n, shape, sx, so, cx, co, LOG: tl.constexpr, NEGATE: tl.constexpr,
     T: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
@@ -86,11 +86,11 @@ def _softmax_long(
 
 
 @triton.jit
-def _softmax_walk(
+def softmax_walk(
     x, out, m, n, shape, sx, so, cx, co, LOG: tl.constexpr, NEGATE: tl.constexpr,
     T: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """`_softmax_long` for a device where reading a row again costs less than a second `exp`."""
+    """`softmax_long` for a device where reading a row again costs less than a second `exp`."""
     TURN: tl.constexpr = 2 * IN_TURN if BLOCK_N == 1 else IN_TURN
     row, row_mask = positions(m, BLOCK_M)
     rows = x + offset(row, shape, sx)[:, None]
@@ -132,75 +132,3 @@ def _softmax_walk(
             value = _row(rows + (column * cx)[None, :], mask, NEGATE, T)
             y = divide(libdevice.exp(value - top[:, None]), total_row[:, None])
         tl.store(p, y.to(out.dtype.element_ty), mask=mask)
-
-
-@triton.jit
-def softmax(
-    x, out, m, n, shape, sx, so, cx, co,
-    T: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-):  # fmt: skip
-    _softmax(x, out, m, n, shape, sx, so, cx, co, False, False, T, BLOCK_M, BLOCK_N)
-
-
-@triton.jit
-def softmax_long(
-    x, out, m, n, shape, sx, so, cx, co,
-    T: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-):  # fmt: skip
-    _softmax_long(x, out, m, n, shape, sx, so, cx, co, False, False, T, BLOCK_M, BLOCK_N)
-
-
-@triton.jit
-def softmax_walk(
-    x, out, m, n, shape, sx, so, cx, co,
-    T: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-):  # fmt: skip
-    _softmax_walk(x, out, m, n, shape, sx, so, cx, co, False, False, T, BLOCK_M, BLOCK_N)
-
-
-@triton.jit
-def log_softmax(
-    x, out, m, n, shape, sx, so, cx, co,
-    T: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-):  # fmt: skip
-    _softmax(x, out, m, n, shape, sx, so, cx, co, True, False, T, BLOCK_M, BLOCK_N)
-
-
-@triton.jit
-def log_softmax_long(
-    x, out, m, n, shape, sx, so, cx, co,
-    T: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-):  # fmt: skip
-    _softmax_long(x, out, m, n, shape, sx, so, cx, co, True, False, T, BLOCK_M, BLOCK_N)
-
-
-@triton.jit
-def log_softmax_walk(
-    x, out, m, n, shape, sx, so, cx, co,
-    T: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-):  # fmt: skip
-    _softmax_walk(x, out, m, n, shape, sx, so, cx, co, True, False, T, BLOCK_M, BLOCK_N)
-
-
-@triton.jit
-def softmin(
-    x, out, m, n, shape, sx, so, cx, co,
-    T: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-):  # fmt: skip
-    _softmax(x, out, m, n, shape, sx, so, cx, co, False, True, T, BLOCK_M, BLOCK_N)
-
-
-@triton.jit
-def softmin_long(
-    x, out, m, n, shape, sx, so, cx, co,
-    T: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-):  # fmt: skip
-    _softmax_long(x, out, m, n, shape, sx, so, cx, co, False, True, T, BLOCK_M, BLOCK_N)
-
-
-@triton.jit
-def softmin_walk(
-    x, out, m, n, shape, sx, so, cx, co,
-    T: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-):  # fmt: skip
-    _softmax_walk(x, out, m, n, shape, sx, so, cx, co, False, True, T, BLOCK_M, BLOCK_N)

@@ -61,12 +61,19 @@ def fmin(x, y):
 
 
 @triton.jit
-def floor_divide(x, y):
+def divmod_(x, y):
     if x.dtype.scalar.is_floating():
-        whole, _ = floor_and_rest(x, y)
-        return whole
+        whole, left = floor_and_rest(x, y)
     else:
-        return floor_quotient(x, y)
+        whole = floor_quotient(x, y)
+        left = floor_rest(x, y)
+    return whole, left
+
+
+@triton.jit
+def floor_divide(x, y):
+    whole, _ = divmod_(x, y)
+    return whole
 
 
 @triton.jit
@@ -79,11 +86,8 @@ def trunc_divide(x, y):
 
 @triton.jit
 def remainder(x, y):
-    if x.dtype.scalar.is_floating():
-        _, left = floor_and_rest(x, y)
-        return left
-    else:
-        return floor_rest(x, y)
+    _, left = divmod_(x, y)
+    return left
 
 
 @triton.jit
@@ -92,16 +96,6 @@ def fmod(x, y):
         return remaining(x, y)
     else:
         return rest(x, y)
-
-
-@triton.jit
-def divmod_(x, y):
-    if x.dtype.scalar.is_floating():
-        whole, left = floor_and_rest(x, y)
-    else:
-        whole = floor_quotient(x, y)
-        left = floor_rest(x, y)
-    return whole, left
 
 
 @triton.jit
