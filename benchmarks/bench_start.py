@@ -79,7 +79,9 @@ def bare_arguments(cache: Path) -> list[str]:
     from xtarget._kernels import libraries
     from xtarget._launch import planning
 
-    plan = planning.make_plan(libraries.find("add"), [layout, layout], {}, None, target, 132)
+    kernel = libraries.find("add")
+    call = planning.call_of(kernel, [layout, layout], {}, target, 132)
+    plan = planning.make_plan(kernel, call)
     path = cache / "add.cubin"
     path.write_bytes(artifact.binary)
     grid = plan.launches[0].grid[0]

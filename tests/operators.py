@@ -49,12 +49,12 @@ def takes(spec: KernelSpec, dtype: str) -> bool:
     """Does the row take arguments that are all of `dtype`, by its own plan?"""
     from xtarget import ArgumentError
     from xtarget._kernels import libraries
-    from xtarget._launch.planning import make_plan
+    from xtarget._launch.planning import call_of, make_plan
     from xtarget._values.types import Target
 
     try:
-        types = layouts(spec, dtype, (2, 3))
-        make_plan(libraries.find(spec.name), types, {}, None, Target("cpu", "spirv64"), 2)
+        kernel, types = libraries.find(spec.name), layouts(spec, dtype, (2, 3))
+        make_plan(kernel, call_of(kernel, types, {}, Target("cpu", "spirv64"), 2))
     except ArgumentError:
         return False
     return True

@@ -21,14 +21,15 @@ if TYPE_CHECKING:
     from ._cache import CacheStats, cache_stats
     from ._kernels.decorator import kernel
     from ._kernels.libraries import catalog, load_library
+    from ._launch.compiling import compile as compile
+    from ._launch.devices import default_device, device, devices, probe
     from ._launch.graphs import Graph, capture
     from ._launch.hooks import hooks
     from ._launch.memory import MemoryStats, empty_cache, memory_stats
     from ._launch.objects import Kernel, get
     from ._launch.prepared import Prepared
     from ._launch.profile import Profile, profile
-    from ._launch.run import compile as compile
-    from ._launch.run import default_device, device, devices, probe, run
+    from ._launch.run import run
     from ._launch.warmup import Warmup, warmup
     from ._values.environment import cache_dir
     from ._values.errors import (
@@ -119,13 +120,15 @@ _HOME = {
         *(name for name in __all__ if name.endswith("Error")),
     ),
     "_kernels.libraries": ("catalog", "load_library"),
+    "_launch.compiling": ("compile",),
+    "_launch.devices": ("default_device", "device", "devices", "probe"),
     "_launch.graphs": ("Graph", "capture"),
     "_launch.hooks": ("hooks",),
     "_launch.memory": ("MemoryStats", "empty_cache", "memory_stats"),
     "_launch.objects": ("Kernel", "get"),
     "_launch.prepared": ("Prepared",),
     "_launch.profile": ("Profile", "profile"),
-    "_launch.run": ("compile", "default_device", "device", "devices", "probe", "run"),
+    "_launch.run": ("run",),
     "_launch.warmup": ("Warmup", "warmup"),
     "_values.types": ("Artifact", "DeviceInfo", "ProbeReport", "Target"),
     "_kernels.decorator": ("kernel",),

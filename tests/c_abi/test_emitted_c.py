@@ -203,8 +203,9 @@ def test_c_launches_what_python_launches(
         ArrayType("bool" if name == "condition" else "float32", shape, contiguous_strides(shape))
         for name, shape in zip(registered.spec.inputs, shapes, strict=True)
     ]
+    units = 64 if kernel == "matmul" else 1
     plan = planning.make_plan(
-        registered, types, options, None, target, 64 if kernel == "matmul" else 1
+        registered, planning.call_of(registered, types, options, target, units)
     )
     ((launch, request, slots),) = planning.requests(
         registered, plan, types, [offset == 0] * len(types), [offset == 0]
@@ -453,7 +454,9 @@ def test_a_flag_chooses_among_a_kernels_binaries(
     types = [ArrayType("float32", (4096,), (1,))]
     options = {"approximate": approximate}
     registered = _kernels.find("gelu")
-    plan = planning.make_plan(registered, types, options, None, NVIDIA[0], 64)
+    plan = planning.make_plan(
+        registered, planning.call_of(registered, types, options, NVIDIA[0], 64)
+    )
     ((_, request, _),) = planning.requests(registered, plan, types, [True])
     key = class_key(request).hex()[:12]
     assert launched

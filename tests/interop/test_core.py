@@ -105,7 +105,7 @@ def lay(spec: Any, kind: str, device: str) -> Any:
 @settings(max_examples=25, deadline=None)
 @given(spec=ARRAYS, other=st.one_of(st.integers(-3, 3), st.floats(-2, 2), st.booleans()))
 def test_core_and_python_give_the_same(kind: str, spec: Any, other: Any) -> None:
-    device = launching.default_device().name
+    device = xtarget.default_device().name
     a = lay(spec, kind, device)
     if a.dtype in (bool, getattr(sys.modules.get("torch"), "bool", bool)):
         other = bool(other)

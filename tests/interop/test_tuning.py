@@ -83,7 +83,7 @@ def _identity_and_key(kernel: Any, x: Any) -> tuple[str, str, str]:
     target = xtarget.device().info.target
     spec = kernel.spec
     types = [xtarget.spec.ArrayType("float32", x.shape, (x.shape[1], 1))]
-    call = planning.call_of(libraries.find(kernel.name), types, {}, None, target, 2)
+    call = planning.call_of(libraries.find(kernel.name), types, {}, target, 2)
     key, identity, _ = spec.tuning(call)
     return str(target), identity, key
 

@@ -29,7 +29,7 @@ from .arguments import argument_types, check_arguments, check_fp64, check_writte
 from .call import BoundCall
 from .classes import CallClass, Form, Layouts, LoadedLaunch, lift, sized
 from .outs import Outs
-from .planning import Slot, make_plan, requests
+from .planning import Slot, call_of, make_plan, requests
 from .staging import Staging, pattern_of
 
 __all__ = ["bind", "on_bound", "planned_requests"]
@@ -284,10 +284,12 @@ def _plan(given: _Given, info: DeviceInfo) -> _Planned:
         check_written(spec, view, "out" if out_view is not None else f"out[{number}]")
         packed = contiguous_strides(view.type.shape) if stage_out else view.type.strides
         out_types.append(replace(view.type, strides=packed))
-    plan = make_plan(
-        given.kernel, bound_types, given.options, None if out_view is None else out_types[0],
-        info.target, info.compute_units, outs=out_types if out_view is None else (),
+    call = call_of(
+        given.kernel, bound_types, given.options, info.target, info.compute_units,
+        out=None if out_view is None else out_types[0],
+        outs=out_types if out_view is None else (),
     )  # fmt: skip
+    plan = make_plan(given.kernel, call)
     check_fp64(spec, plan, bound_types, info.name, info.fp64)
     aligned_outputs = [stage_out or view.address % 16 == 0 for view in outs]
     launches = requests(given.kernel, plan, bound_types, aligned_inputs, aligned_outputs)

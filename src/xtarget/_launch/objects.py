@@ -12,6 +12,7 @@ from .._values.errors import ArgumentError, shortened
 from .._values.types import Artifact, Target
 from ..spec import KernelSpec
 from . import run as _run
+from .compiling import compile
 from .prepared import Prepared
 from .tuning import Tuning, bench, tune
 
@@ -68,7 +69,7 @@ class Kernel(partial[Any]):
         self, *args: Any, target: str | Target, keep_stages: bool = False, **options: Any
     ) -> tuple[Artifact, ...]:
         """`xtarget.compile` of this kernel."""
-        return _run.compile(self.name, *args, target=target, keep_stages=keep_stages, **options)
+        return compile(self.name, *args, target=target, keep_stages=keep_stages, **options)
 
     def tune(self, *args: Any, out: Any = None, device: Any = None, **options: Any) -> Tuning:
         """Find the fastest of the kernel's configurations for a call, by launching each of them.

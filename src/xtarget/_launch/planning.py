@@ -68,13 +68,18 @@ def call_of(
     kernel: RegisteredKernel,
     types: Sequence[ArrayType | ScalarType],
     options: Mapping[str, Any],
-    out: ArrayType | None,
     target: Target,
     compute_units: int,
     *,
+    out: ArrayType | None = None,
     outs: Sequence[ArrayType] = (),
 ) -> Call:
-    """A call as plans see it."""
+    """A call as plans see it.
+
+    Args:
+        out: the caller's array for the result.
+        outs: the caller's arrays for several results.
+    """
     return Call(
         kernel=kernel.spec.name,
         args=tuple(types),
@@ -88,25 +93,11 @@ def call_of(
     )
 
 
-def make_plan(
-    kernel: RegisteredKernel,
-    types: Sequence[ArrayType | ScalarType],
-    options: Mapping[str, Any],
-    out: ArrayType | None,
-    target: Target,
-    compute_units: int,
-    *,
-    outs: Sequence[ArrayType] = (),
-) -> Plan:
-    """The plan of a call, from layouts alone.
-
-    Args:
-        outs: of the caller's arrays for several results.
-    """
+def make_plan(kernel: RegisteredKernel, call: Call) -> Plan:
+    """The plan of a call, from layouts alone."""
     spec = kernel.spec
-    call = call_of(kernel, types, options, out, target, compute_units, outs=outs)
     try:
-        return checked(spec.name, spec.plan(call), len(types))
+        return checked(spec.name, spec.plan(call), len(call.args))
     except ArgumentError as error:
         text = shortened_text(str(error), _MOST_TEXT)
         text = text if text.startswith(spec.name) else f"{spec.name}: {text}"
@@ -117,7 +108,11 @@ def make_plan(
         interrupted = raised_by_handler(error)
         if interrupted is not None:
             raise interrupted from interrupted.__cause__
-        given = ", ".join(f"{name}={shortened(value)}" for name, value in options.items())
+        given = ", ".join(
+            f"{name}={shortened(value)}"
+            for name, value in call.options.items()
+            if name not in spec.options or spec.options[name] is not value
+        )
         raise ArgumentError(
             f"{spec.name} cannot be planned for these arguments ({given or 'no options'}): {error}."
         ) from error
@@ -338,7 +333,7 @@ def plan_of_layouts(
             known = arg is None or _arrays.is_scalar(arg)
             views.append(None if known else _arrays.view_of(arg))
     types = argument_types(spec, args, views)
-    plan = make_plan(kernel, types, options, None, target, TYPICAL_COMPUTE_UNITS)
+    plan = make_plan(kernel, call_of(kernel, types, options, target, TYPICAL_COMPUTE_UNITS))
     return plan, types, [view is not None and view.address % 16 == 0 for view in views]
 
 

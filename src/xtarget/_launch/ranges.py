@@ -16,7 +16,7 @@ from .._values.types import Target
 from ..spec import ArrayType, ScalarType
 from .arguments import argument_types
 from .classes import lift
-from .planning import TYPICAL_COMPUTE_UNITS, make_plan, requests
+from .planning import TYPICAL_COMPUTE_UNITS, call_of, make_plan, requests
 
 __all__ = ["valid_for"]
 
@@ -54,7 +54,7 @@ def valid_for(
             ]
         else:
             types = list(argument_types(kernel.spec, args, views))
-        plan = make_plan(kernel, types, options, None, target, compute_units)
+        plan = make_plan(kernel, call_of(kernel, types, options, target, compute_units))
         requests(
             kernel, plan, types, [view is not None and view.address % 16 == 0 for view in views]
         )

@@ -10,41 +10,30 @@ from typing import Any, TypeVar, overload
 from .. import _core
 from .._arrays import Traced, adopt, is_scalar, kind_of
 from .._arrays.native import read_natively
-from .._compile import functions
 from .._compile.apart import apart
-from .._devices import choice, registry, streams
+from .._devices import registry, streams
 from .._kernels import libraries
 from .._system.importing import check_imported
 from .._system.spans import span
 from .._values.errors import ArgumentError, FrozenError, shortened
-from .._values.types import Artifact, DeviceInfo, ProbeReport, Target
-from ..targets.base import Capturable, Device, Function
-from . import binding, native, planning
+from ..targets.base import Capturable
+from . import binding, native
 from .arguments import placed
 from .call import BoundCall, device_text
-from .classes import Classes, layouts_of
+from .classes import layouts_of
 from .frozen_calls import frozen_call
 from .interrupts import settle, unfinished
+from .known import calls as _calls
+from .known import checked as _checked
+from .known import classes as _classes
+from .known import first_time, forget, forget_calls, remember
 from .lifetimes import keep_until_passed
 from .outs import Outs, describer, outs_of
 
-__all__ = ["compile", "default_device", "device", "devices", "probe", "run"]
+__all__ = ["forget_calls", "run"]
 
-#: Bound calls by kernel, layouts and options. Bounded: a server that sees ever new shapes binds
-#: again after this many, which costs microseconds, not compilations.
-_calls: dict[Hashable, BoundCall] = {}
-_MOST_CALLS = 8192
-#: Those whose kernels are asked at each call whether values that they read were changed: users'
-#: kernels, once they are imported. They are not in `_calls`, so that other calls pay nothing.
-_checked: dict[Hashable, BoundCall] = {}
 #: Runs calls in the place of `run` while somebody observes them (`_launch.observe`).
 observed: Callable[..., Any] | None = None
-#: What serves calls of layouts that were never seen.
-_classes = Classes()
-#: Hashes of keys that were seen once. A call is kept when it comes again.
-_seen: set[int] = set()
-_MOST_SEEN = 8192
-
 _Out = TypeVar("_Out")
 
 # type -> how to describe its arrays; scalars get a describer of their own
@@ -350,10 +339,10 @@ def _bound(
     arrays = args if out is None else (*args, out)
     layouts = layouts_of(key, arrays, device_text() if device is None else None)  # type: ignore[arg-type]
     if layouts is not None:
-        once = not lasting and _first_time(key)
+        once = not lasting and first_time(key)
         call = _classes.find(layouts, once=once)
         if call is not None:
-            return call if once else _remember(key, call)
+            return call if once else remember(key, call)
     check_imported()
     registered = libraries.find(kernel)
     if layouts is not None and not _classes.wanted(layouts):
@@ -364,149 +353,9 @@ def _bound(
     except FrozenError as error:
         bound = _classes.tracers(layouts)
         raise frozen_call(error, kernel, args, out, options, bound) from error
-    _remember(key, call)
+    remember(key, call)
     if entry is not None and layouts is not None:
         _classes.add(layouts, entry)
     if libraries.find(kernel) is not registered:  # it was replaced meanwhile
-        _forget(kernel)
+        forget(kernel)
     return call
-
-
-def _first_time(key: Hashable) -> bool:
-    number = hash(key)
-    if number in _seen:
-        return False
-    if len(_seen) >= _MOST_SEEN:
-        _seen.clear()
-    _seen.add(number)
-    return True
-
-
-def _remember(key: Hashable, call: BoundCall) -> BoundCall:
-    calls = _checked if call.checks else _calls
-    if len(calls) >= _MOST_CALLS:
-        for oldest in list(calls)[: _MOST_CALLS // 2]:
-            calls.pop(oldest, None)
-        _forget_natively()
-    calls[key] = call
-    return call
-
-
-def _forget(kernel: str) -> None:
-    """A kernel that replaces another one of its name must not be served from here."""
-    for calls in (_calls, _checked):
-        for key in [k for k in list(calls) if k[0] == kernel]:  # type: ignore[index]
-            calls.pop(key, None)
-    _classes.drop(lambda entry: entry.call.name == kernel)
-    _forget_natively()
-
-
-def _forget_natively() -> None:
-    """The core knows no call that is not known here."""
-    if _native is not None:
-        _native.forget()
-
-
-libraries.on_change.append(_forget)
-
-
-def _unload(gone: list[Function]) -> None:
-    """Let go of functions that are to be unloaded; who needs one again has it loaded again."""
-    numbers = {id(function) for function in gone}
-    for calls in (_calls, _checked):
-        for key in [k for k, call in list(calls.items()) if call.launches_any(numbers)]:
-            calls.pop(key, None)
-    _classes.unload(numbers)
-    _forget_natively()
-
-
-functions.on_forget.append(_unload)
-_kept: list[list[Any]] = []
-
-
-def forget_calls() -> None:
-    """Drop all bound calls, and with them the kernels that nothing else uses."""
-    for calls in (_calls, _checked):
-        calls.clear()
-    _seen.clear()
-    _classes.drop(lambda entry: True)
-    _forget_natively()
-
-
-def _in_forked_child() -> None:
-    _kept.append([*_calls.values(), *_checked.values(), *_classes.entries()])
-    forget_calls()
-
-
-registry.after_fork.append(_in_forked_child)
-
-
-def _drop_calls(device: str) -> None:
-    for calls in (_calls, _checked):
-        for key in [k for k, call in list(calls.items()) if call.device.info.name == device]:
-            calls.pop(key, None)
-    _classes.drop(lambda entry: entry.call.device.info.name == device)
-    _forget_natively()
-
-
-registry.on_lost.append(_drop_calls)
-
-
-def compile(
-    kernel: str,
-    /,
-    *args: Any,
-    target: str | Target,
-    keep_stages: bool = False,
-    **options: Any,
-) -> tuple[Artifact, ...]:
-    """Compile what a call would need, for any target, without its hardware.
-
-    Args:
-        kernel: name of the kernel.
-        args: arrays as for `run`, or their layouts (`xtarget.spec.ArrayType`), or numbers.
-        target: `nvidia:sm_90`, `amd:gfx942`, `intel:spirv64`, `h200`... (`Target.parse`).
-        keep_stages: keep the text of every compiler stage in `Artifact.texts`.
-        options: the kernel's options.
-
-    Returns:
-        an artifact for each launch of the call, in their order (nearly always one).
-
-    Raises:
-        UnknownKernelError, UnknownTargetError, ArgumentError, CompileError.
-    """
-    goal = Target.parse(target)
-    registered = libraries.find(kernel)
-    args, options = placed(kernel, args, options)
-    requests = planning.compile_requests(registered, args, options, goal)
-    return tuple(functions.artifact(r, goal, keep_stages=keep_stages) for r in requests)
-
-
-def device(name: str | None = None) -> Device:
-    """A device, opened once per process; None is the default device.
-
-    Raises:
-        NoDeviceError: there is no such device; the message lists those there are.
-    """
-    if name is not None and type(name) is not str:
-        name = registry.find_device(name)
-    return registry.open_device(choice.default_device() if name is None else name)
-
-
-def default_device() -> DeviceInfo:
-    """The device that data on no device runs on.
-
-    Raises:
-        NoDeviceError: there is no device at all; the message has every vendor's reason.
-    """
-    return registry.open_device(choice.default_device()).info
-
-
-def probe() -> list[ProbeReport]:
-    """Look for devices of every vendor, in child processes; each report has devices or a reason."""
-    return registry.probe_all()
-
-
-def devices() -> list[DeviceInfo]:
-    """All devices of this machine, in order of preference."""
-    return [info for report in probe() for info in report.devices]

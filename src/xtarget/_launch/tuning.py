@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from .._arrays import adopt, is_scalar, view_of
@@ -102,15 +102,12 @@ def tune(
     opened = registry.open_device(place_of(spec, views, device))
     info = opened.info
     types = argument_types(spec, args, views)
-    call = planning.call_of(kernel, types, options, None, info.target, info.compute_units)
+    call = planning.call_of(kernel, types, options, info.target, info.compute_units)
     key, identity, allowed = spec.tuning(call)
     plans = {
-        number: planning.make_plan(
-            kernel, types, {**options, CONFIG: number}, None, info.target,
-            info.compute_units,
-        )
+        number: planning.make_plan(kernel, replace(call, options={**call.options, CONFIG: number}))
         for number in allowed
-    }  # fmt: skip
+    }
     _check_same_results(name, spec.configs, plans)
     for array, view in zip(args, views, strict=True):
         if view is not None and view.place is not None:

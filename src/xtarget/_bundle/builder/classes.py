@@ -95,11 +95,12 @@ def _plan(
     units: int,
 ) -> Plan | None:
     try:
-        plan = planning.make_plan(kernel, args, example.options, None, target, units)
+        call = planning.call_of(kernel, args, example.options, target, units)
+        plan = planning.make_plan(kernel, call)
         if out != "C":
             result = _changed(plan.outputs[0], out)
             assert isinstance(result, ArrayType)
-            plan = planning.make_plan(kernel, args, example.options, result, target, units)
+            plan = planning.make_plan(kernel, replace(call, out=result))
     except ArgumentError:
         return None  # no call has these arguments
     return plan

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from ..._values.errors import LaunchError, LoadError
 from ..._values.types import Artifact, DeviceInfo, LaunchConfig
-from ..base import PreparedLaunch, Stream, Value, launch_once
+from ..base import GridLaunch, PreparedLaunch, Stream, Value, launch_once
 from .handles import Opened
 from .loaded_code import LoadedCode
 
-__all__ = ["FunctionBase", "ModuleBase", "refuse"]
+__all__ = ["FunctionBase", "ModuleBase", "QueueFunction", "refuse"]
 
 
 class ModuleBase(Opened):
@@ -88,6 +88,29 @@ class FunctionBase(ABC):
 
     def launch(self, config: LaunchConfig, args: Sequence[Value], stream: Stream) -> None:
         launch_once(self, config, args, stream)
+
+
+class QueueFunction(FunctionBase):
+    """An entry that goes to a command queue, which takes threads in place of blocks."""
+
+    @abstractmethod
+    def _global_size(self, grid: tuple[int, int, int]) -> Sequence[int]:
+        """The threads of a grid, as the queue counts dimensions."""
+
+    @abstractmethod
+    def _prepared(self, global_size: Any, args: Sequence[Value | None]) -> Callable[..., None]:
+        """The launch as a function of values, stream, and perhaps the threads."""
+
+    def prepare(self, config: LaunchConfig, args: Sequence[Value | None]) -> PreparedLaunch:
+        return self._prepared(self._global_size(config.grid), args)
+
+    def prepare_grids(self, args: Sequence[Value | None]) -> GridLaunch:
+        start, global_size = self._prepared(None, args), self._global_size
+
+        def launch(grid: tuple[int, int, int], values: Sequence[Value], stream: Any) -> None:
+            start(values, stream, global_size(grid))
+
+        return launch
 
 
 def refuse(module: ModuleBase, stream: Any, given: int, wanted: int) -> NoReturn:

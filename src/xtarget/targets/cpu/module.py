@@ -10,14 +10,14 @@ from typing import Any
 import pyopencl as cl
 
 from ..._values.errors import LaunchError, LoadError, XTargetError
-from ..._values.types import Artifact, DeviceInfo, LaunchConfig
+from ..._values.types import Artifact, DeviceInfo
 from .._binaries.spirv import EntryPoint, check_local_size
 from .._objects.asserts import Asserts
 from .._objects.launch_limits import check_block
-from .._objects.module import FunctionBase, ModuleBase, refuse
+from .._objects.module import ModuleBase, QueueFunction, refuse
 from .._objects.scalars import PACK
 from .._workers.jit import Jit
-from ..base import GridLaunch, PreparedLaunch, Value
+from ..base import Value
 from .kernel_objects import Arguments, KernelObjects
 from .memory import freed, pointer
 from .program import from_machine_code, machine_code, with_header
@@ -95,7 +95,7 @@ class CpuModule(ModuleBase):
         return with_header(self.artifact.binary, code)
 
 
-class CpuFunction(FunctionBase):
+class CpuFunction(QueueFunction):
     """An entry of a module."""
 
     def __init__(self, module: CpuModule, device: cl.Device, entry: EntryPoint) -> None:
@@ -116,17 +116,6 @@ class CpuFunction(FunctionBase):
             self._threads = int(
                 kernel.get_work_group_info(cl.kernel_work_group_info.WORK_GROUP_SIZE, device)
             )
-
-    def prepare(self, config: LaunchConfig, args: Sequence[Value | None]) -> PreparedLaunch:
-        return self._prepared(self._global_size(config.grid), args)
-
-    def prepare_grids(self, args: Sequence[Value | None]) -> GridLaunch:
-        start, global_size = self._prepared(None, args), self._global_size
-
-        def launch(grid: tuple[int, int, int], values: Sequence[Value], stream: Any) -> None:
-            start(values, stream, global_size(grid))
-
-        return launch
 
     def _global_size(self, grid: tuple[int, int, int]) -> tuple[int, int, int]:
         x, y, z = grid

@@ -9,13 +9,13 @@ import dpctl
 import dpctl.program
 
 from ..._values.errors import LaunchError, LoadError
-from ..._values.types import Artifact, DeviceInfo, LaunchConfig
+from ..._values.types import Artifact, DeviceInfo
 from .._binaries.spirv import EntryPoint, check_local_size
 from .._objects.asserts import Asserts
 from .._objects.launch_limits import check_block
-from .._objects.module import FunctionBase, ModuleBase, refuse
+from .._objects.module import ModuleBase, QueueFunction, refuse
 from .._objects.scalars import ctypes_maker
-from ..base import GridLaunch, PreparedLaunch, Value
+from ..base import Value
 from .memory import Addresses
 from .status import ERRORS, failure
 
@@ -65,7 +65,7 @@ class IntelModule(ModuleBase):
         return IntelFunction(self, self._entry, int(kernel.work_group_size), self._addresses)
 
 
-class IntelFunction(FunctionBase):
+class IntelFunction(QueueFunction):
     """An entry of a module."""
 
     def __init__(
@@ -76,17 +76,6 @@ class IntelFunction(FunctionBase):
         self._threads = threads
         self._addresses = addresses
         self._asserts = module.asserts
-
-    def prepare(self, config: LaunchConfig, args: Sequence[Value | None]) -> PreparedLaunch:
-        return self._prepared(self._global_size(config.grid), args)
-
-    def prepare_grids(self, args: Sequence[Value | None]) -> GridLaunch:
-        start, global_size = self._prepared(None, args), self._global_size
-
-        def launch(grid: tuple[int, int, int], values: Sequence[Value], stream: Any) -> None:
-            start(values, stream, global_size(grid))
-
-        return launch
 
     def _global_size(self, grid: tuple[int, int, int]) -> list[int]:
         x, y, z = grid

@@ -1,0 +1,43 @@
+"""`xtarget.compile`: the artifacts that a call would need, for any target."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._compile import functions
+from .._kernels import libraries
+from .._values.types import Artifact, Target
+from . import planning
+from .arguments import placed
+
+__all__ = ["compile"]
+
+
+def compile(
+    kernel: str,
+    /,
+    *args: Any,
+    target: str | Target,
+    keep_stages: bool = False,
+    **options: Any,
+) -> tuple[Artifact, ...]:
+    """Compile what a call would need, for any target, without its hardware.
+
+    Args:
+        kernel: name of the kernel.
+        args: arrays as for `run`, or their layouts (`xtarget.spec.ArrayType`), or numbers.
+        target: `nvidia:sm_90`, `amd:gfx942`, `intel:spirv64`, `h200`... (`Target.parse`).
+        keep_stages: keep the text of every compiler stage in `Artifact.texts`.
+        options: the kernel's options.
+
+    Returns:
+        an artifact for each launch of the call, in their order (nearly always one).
+
+    Raises:
+        UnknownKernelError, UnknownTargetError, ArgumentError, CompileError.
+    """
+    goal = Target.parse(target)
+    registered = libraries.find(kernel)
+    args, options = placed(kernel, args, options)
+    requests = planning.compile_requests(registered, args, options, goal)
+    return tuple(functions.artifact(r, goal, keep_stages=keep_stages) for r in requests)
