@@ -137,6 +137,13 @@ def test_a_kernel_that_replaces_another_serves_shapes_never_seen() -> None:
     check("test.new_shapes.replaced", lambda n: 5, range(320, 340))
 
 
+def test_a_replaced_kernel_is_not_served_under_another_of_its_names() -> None:
+    for factor in (2, 5):
+        scaled("replaced_under_each_name", lambda n, factor=factor: factor, Asked())
+        for name in ("replaced_under_each_name", "np.replaced_under_each_name"):
+            check(name, lambda n, factor=factor: factor, (400, 400, 401))
+
+
 def _times_factor(n: int) -> int:
     return FACTOR * TABLE[0] * Settings.inner.factor
 

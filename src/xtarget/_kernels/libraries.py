@@ -77,7 +77,8 @@ _names = Names()
 by_name: dict[str, dict[str, int]] = {}
 _libraries: dict[Path, Library] = {}
 _ready = False
-#: Called with a kernel's name after it was added or replaced, or its file imported.
+#: Called with a kernel's name after it was replaced, one of its names came to mean another one, or
+#: its file was imported.
 on_change: list[Callable[[str], None]] = []
 
 
@@ -405,9 +406,11 @@ def register(
     """Add one kernel."""
     with _lock:
         fixed = origin == str(_own_folder())
+        changes = _names.add(spec)
+        changes.update(name for name in (spec.name, *spec.aliases) if name in _kernels)
         _kernels[spec.name] = RegisteredKernel(spec, source, origin, fixed, function)
         configs.forget(spec.name)
-        for name in _names.add(spec):
+        for name in changes:
             for changed in on_change:
                 changed(name)
         _name_arguments(spec)

@@ -28,15 +28,14 @@ class Names:
 
     def __init__(self) -> None:
         self._aliases: dict[str, str] = {}
-        self._names: dict[str, set[str]] = {}  # by kernel: each alias that it has ever had
         self._refused: dict[str, str] = {}
 
-    def add(self, spec: KernelSpec) -> list[str]:
-        """Take a kernel's aliases; returns the names that may lead to another kernel now."""
+    def add(self, spec: KernelSpec) -> set[str]:
+        """Take a kernel's aliases; returns the kernels that one of its names led to before."""
+        names = (spec.name, *spec.aliases)
+        before = {self._aliases[name] for name in names if name in self._aliases}
         self._aliases.update(dict.fromkeys(spec.aliases, spec.name))
-        names = self._names.setdefault(spec.name, set())
-        names.update(spec.aliases)
-        return [spec.name, *(alias for alias in names if self._aliases[alias] == spec.name)]
+        return before
 
     def refuse(self, reasons: Mapping[str, str]) -> None:
         """Take names that a library knows and does not have, with the reason."""

@@ -63,9 +63,9 @@ def remember(key: Hashable, call: BoundCall) -> BoundCall:
 
 
 def forget(kernel: str) -> None:
-    """A kernel that replaces another one of its name must not be served from here."""
+    """A kernel that was replaced must not be served from here, whatever name it was called by."""
     for table in (calls, checked):
-        for key in [k for k in list(table) if k[0] == kernel]:  # type: ignore[index]
+        for key in [k for k, call in list(table.items()) if call.name == kernel]:
             table.pop(key, None)
     classes.drop(lambda entry: entry.call.name == kernel)
     _forget_natively()

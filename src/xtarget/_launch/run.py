@@ -357,5 +357,5 @@ def _bound(
     if entry is not None and layouts is not None:
         _classes.add(layouts, entry)
     if libraries.find(kernel) is not registered:  # it was replaced meanwhile
-        forget(kernel)
+        forget(registered.spec.name)
     return call

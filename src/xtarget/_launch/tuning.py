@@ -128,7 +128,7 @@ def tune(
         )
     configs.remember(name, str(info.target), identity, key, trials[0].number)
     for changed in libraries.on_change:
-        changed(name)
+        changed(spec.name)
     return Tuning(name, str(info.target), key, tuple(trials))
 
 
