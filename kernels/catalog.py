@@ -29,6 +29,7 @@ from .operators import (
     reductions,
     scans,
     selection,
+    sorting,
     special,
 )
 from .operators.refused import REFUSED
@@ -57,6 +58,7 @@ KERNELS: tuple[KernelSpec, ...] = spelled(
         *movement.ROWS,
         *gathers.ROWS,
         *constants.ROWS,
+        *sorting.ROWS,
         *products.ROWS,
         *convolutions.ROWS,
     )

@@ -15,11 +15,12 @@ from xtarget.spec import ArrayType, KernelSpec, contiguous_strides
 
 #: Rows that stand for all in suites where one row costs seconds: each has other code around it.
 _PATTERNS = ("add", "div", "exp", "gelu", "where", "sum", "max", "softmax", "layer_norm",
-             "rms_norm", "argmax", "cumsum", "cross_entropy")  # fmt: skip
+             "rms_norm", "argmax", "cumsum", "cross_entropy", "sort")  # fmt: skip
 #: Categories of which these stand for the others.
 _SAMPLED = frozenset(("reduction", "scan", "normalization", "gradient", "loss", "movement",
-                      "gate", "position", "constant", "random", "convolution", "pooling", "image",
-                      "segment", "recurrent", "product", "attention"))  # fmt: skip
+                      "gate", "position", "constant", "random", "convolution", "pooling",
+                      "image", "segment", "recurrent", "product", "attention", "sampling",
+                      "search", "sorting"))  # fmt: skip
 
 
 def own() -> dict[str, KernelSpec]:

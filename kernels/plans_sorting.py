@@ -1,0 +1,327 @@
+"""From call to launches: rows in order, and what is read off them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from xtarget.spec import (
+    Argument,
+    ArgumentError,
+    ArrayType,
+    Call,
+    Input,
+    Launch,
+    Output,
+    Plan,
+    Temporary,
+    cdiv,
+    contiguous_strides,
+    dtype_constant,
+    next_power_of_2,
+)
+
+from . import tuning_order
+from .layouts import collapse, without_axes
+from .plans_folds import outputs
+from .plans_movement import copy_launch, integers
+from .plans_scans import one_axis
+
+__all__ = ["Sorting", "flat", "key_dtype", "kthvalue", "lane_launch", "sort", "topk"]
+
+
+def key_dtype(dtype: str) -> str:
+    """Of the integers that elements are compared as."""
+    return "int64" if dtype in ("int64", "uint64", "float64") else "int32"
+
+
+def lane_launch(
+    call: Call,
+    source: str,
+    size: int,
+    args: dict[str, Argument | None],
+    constants: dict[str, Any] | None = None,
+) -> Launch:
+    """One launch of a kernel whose lanes are independent: BLOCK of `size` a block."""
+    sizes = tuning_order.sorts(call.vendor)
+    return Launch(
+        source,
+        {name: value for name, value in args.items() if value is not None},
+        {
+            **{name: None for name, value in args.items() if value is None},
+            **(constants or {}),
+            "BLOCK": sizes.block,
+        },
+        (cdiv(size, sizes.block), 1, 1),
+        num_warps=sizes.num_warps,
+    )
+
+
+def flat(call: Call, x: ArrayType, source: Argument, goal: Temporary) -> Any:
+    """An array as a vector of its elements in the order of their indices: its layout, where it is,
+    and what has to be launched and kept to have it there.
+    """
+    one = ArrayType(x.dtype, (x.size,), (1,))
+    if x.contiguous:
+        return one, source, (), ()
+    copies = copy_launch(call, source, x.shape, x.strides, contiguous_strides(x.shape), out=goal)
+    return one, goal, copies, (one,)
+
+
+class Sorting:
+    """The launches that put the rows of an array in order.
+
+    Attributes:
+        n: elements of a row.
+        m: rows.
+        order: where the indices of the elements are in their order, `total` for each row; None
+            where a row is one run.
+    """
+
+    def __init__(
+        self,
+        call: Call,
+        x: ArrayType,
+        axis: int,
+        out: ArrayType,
+        *,
+        source: Argument = Input(0),  # noqa: B008  it is frozen
+        descending: bool = False,
+        keep: int | None = None,
+        temporaries: tuple[ArrayType, ...] = (),
+        whole: bool = True,
+    ) -> None:
+        """Plan all but the end.
+
+        Args:
+            out: a result, whose rows are those of `x`.
+            keep: elements of each row that matter, the first ones; None: all.
+            temporaries: those that the plan has already.
+            whole: `finish` is all that is made of the order: a short row needs no array of it.
+        """
+        self._call, self._x, self._source = call, x, source
+        self._sizes = tuning_order.sorts(call.vendor)
+        self._descending = descending
+        self._pairs: list[tuple[Temporary, Temporary]] = []
+        self.launches: list[Launch] = []
+        self.temporaries: list[ArrayType] = list(temporaries)
+        self.n = x.shape[axis]
+        space = collapse(*(without_axes(v, (axis,)) for v in (x.shape, x.strides, out.strides)))
+        self.m, self.lengths = space.size, space.lengths
+        self._sx, self._so = space.strides
+        self._cx, self._co = x.strides[axis], out.strides[axis]
+        self.keep = self.n if keep is None else keep
+        self.order: Temporary | None = None
+        self.total = self.n
+        if self.n > self._sizes.run or not whole:
+            self._make_order()
+
+    def _pair(self, total: int) -> tuple[Temporary, Temporary]:
+        """Memory for keys, and for indices. Two pairs are enough, as runs do not become more."""
+        if len(self._pairs) == 2:
+            self._pairs.reverse()
+            return self._pairs[1]
+        shape = (self.m, total)
+        places = "int32" if self.n < 2**31 else "int64"
+        for dtype in (key_dtype(self._x.dtype), places):
+            self.temporaries.append(ArrayType(dtype, shape, contiguous_strides(shape)))
+        count = len(self.temporaries)
+        self._pairs.append((Temporary(count - 2), Temporary(count - 1)))
+        return self._pairs[-1]
+
+    def _rank(
+        self,
+        goals: dict[str, Argument | None],
+        tiles: int,
+        cap: int,
+        total: int,
+        at: tuple[int, int],
+    ) -> None:
+        block_n = min(next_power_of_2(self.n), self._sizes.run)
+        rows = self.m * tiles
+        block_m = max(1, min(self._sizes.tile // block_n, next_power_of_2(rows)))
+        args: dict[str, Argument | None] = {
+            "x": self._source,
+            **goals,
+            "m": self.m,
+            "n": self.n,
+            "tiles": tiles,
+            "cap": cap,
+            "total": total,
+            "first": at[0],
+            "count": at[1],
+            "shape": self.lengths,
+            "sx": self._sx,
+            "so": self._so,
+            "cx": self._cx,
+            "co": self._co,
+        }
+        self.launches.append(
+            Launch(
+                "sorting:rank",
+                {name: value for name, value in args.items() if value is not None},
+                {
+                    **{name: None for name, value in args.items() if value is None},
+                    "DESCENDING": self._descending,
+                    "K": dtype_constant(key_dtype(self._x.dtype)),
+                    "BLOCK_M": block_m,
+                    "BLOCK_N": block_n,
+                },
+                (cdiv(rows, block_m), 1, 1),
+                num_warps=self._sizes.num_warps,
+            )
+        )
+
+    def _make_order(self) -> None:
+        run = self._sizes.run
+        cap = min(run, self.keep)
+        tiles, rest = self.n // run, self.n % run
+        total = tiles * cap + min(rest, cap)
+        keys, places = self._pair(total)
+        goals = {"keys": keys, "places": places, "out": None, "at": None}
+        self._rank(goals, cdiv(self.n, run), cap, total, (0, 0))
+        while total > cap:
+            wide = min(2 * cap, self.keep)
+            after = total // (2 * cap) * wide + min(total % (2 * cap), wide)
+            new_keys, new_places = self._pair(after)
+            self.launches.append(
+                lane_launch(
+                    self._call,
+                    "sorting:merge",
+                    self.m * total,
+                    {
+                        "keys": keys,
+                        "places": places,
+                        "keys_out": new_keys,
+                        "places_out": new_places,
+                        "n": self.m * total,
+                        "total": total,
+                        "cap": cap,
+                        "steps": cap.bit_length(),
+                        "total_out": after,
+                        "cap_out": wide,
+                    },
+                )
+            )
+            keys, places, total, cap = new_keys, new_places, after, wide
+        self.order, self.keys, self.total = places, keys, total
+
+    def finish(
+        self, out: Output | None, at: Output | None, *, first: int = 0, count: int | None = None
+    ) -> None:
+        """Write the elements in the places from `first` on, and their indices."""
+        count = self.n if count is None else count
+        if self.order is None:
+            goals = {"keys": None, "places": None, "out": out, "at": at}
+            self._rank(goals, 1, self.n, self.n, (first, count))
+            return
+        self.launches.append(
+            lane_launch(
+                self._call,
+                "sorting:put",
+                self.m * count,
+                {
+                    "x": self._source,
+                    "places": self.order,
+                    "out": out,
+                    "at": at,
+                    "n": self.m * count,
+                    "count": count,
+                    "total": self.total,
+                    "first": first,
+                    "shape": self.lengths,
+                    "sx": self._sx,
+                    "so": self._so,
+                    "cx": self._cx,
+                    "co": self._co,
+                },
+            )
+        )
+
+    def plan(self, outs: tuple[ArrayType, ...], before: tuple[Launch, ...] = ()) -> Plan:
+        return Plan(outs, (*before, *self.launches), tuple(self.temporaries))
+
+
+def _rows(call: Call, axis: int | None) -> tuple[ArrayType, int, Argument, Any, Any]:
+    """The array as it is sorted (the option `axis` is None: as a vector), the axis, and the rest of
+    what `flat` gives.
+    """
+    x = call.array(0)
+    if axis is not None:
+        if not x.ndim:
+            raise ArgumentError(f"{call.kernel}: x has no dimensions; it needs one.")
+        return x, axis, Input(0), (), ()
+    if call.options["axis"] is None:
+        one, source, launches, temporaries = flat(call, x, Input(0), Temporary(0))
+        return one, 0, source, tuple(launches), temporaries
+    return x, one_axis(call, x.ndim), Input(0), (), ()
+
+
+def sort(*, values: bool, indices: bool, axis: int | None = None) -> Callable[[Call], Plan]:
+    """The plan of sort: the elements in order along `axis` (None: of all), their indices, or both.
+
+    Args:
+        axis: the one that the operator always takes; None: the option.
+    """
+
+    def plan(call: Call) -> Plan:
+        x, along, source, before, temporaries = _rows(call, axis)
+        if values and indices:
+            outs = outputs(call, x.shape, x.dtype, "int64")
+        else:
+            outs = (call.output(x.shape, x.dtype if values else "int64"),)
+        if not outs[0].size:
+            return Plan(outs, ())
+        sorting = Sorting(
+            call,
+            x,
+            along,
+            outs[0],
+            source=source,
+            descending=bool(call.options["descending"]),
+            temporaries=temporaries,
+        )
+        last = Output(len(outs) - 1)
+        sorting.finish(Output(0) if values else None, last if indices else None)
+        return sorting.plan(outs, before)
+
+    return plan
+
+
+def _number(call: Call, name: str, least: int, most: int, what: str) -> int:
+    (value,) = integers(call, name, count=1)
+    if not least <= value <= most:
+        raise ArgumentError(
+            f"{call.kernel}: {name} is {value}; it has to be from {least} to {most}, {what}."
+        )
+    return value
+
+
+def topk(call: Call) -> Plan:
+    """The plan of topk: the `k` largest (or smallest) along `axis`, in order, and their indices."""
+    x = call.array(0)
+    axis = one_axis(call, x.ndim)
+    n = x.shape[axis]
+    k = _number(call, "k", 0, n, "the length of the axis")
+    outs = outputs(call, (*x.shape[:axis], k, *x.shape[axis + 1 :]), x.dtype, "int64")
+    if not outs[0].size:
+        return Plan(outs, ())
+    sorting = Sorting(call, x, axis, outs[0], descending=bool(call.options["largest"]), keep=k)
+    sorting.finish(Output(0), Output(1), count=k)
+    return sorting.plan(outs)
+
+
+def kthvalue(call: Call) -> Plan:
+    """The plan of kthvalue: the `k`-th smallest along `axis`, and its index."""
+    x = call.array(0)
+    axis = one_axis(call, x.ndim)
+    k = _number(call, "k", 1, x.shape[axis], "the length of the axis")
+    full = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
+    shape = full if call.options["keepdims"] else without_axes(full, (axis,))
+    outs = outputs(call, shape, x.dtype, "int64")
+    if not outs[0].size:
+        return Plan(outs, ())
+    rows = ArrayType(x.dtype, full, contiguous_strides(full))
+    sorting = Sorting(call, x, axis, rows, keep=k)
+    sorting.finish(Output(0), Output(1), first=k - 1, count=1)
+    return sorting.plan(outs)
