@@ -13,7 +13,8 @@ from xtarget._kernels.libraries import RegisteredKernel
 from xtarget._launch.classes import lift
 from xtarget._launch.planning import call_of, make_plan, requests
 from xtarget._values.errors import ArgumentError
-from xtarget._values.symbols import Program, Tracer
+from xtarget._values.programs import Program
+from xtarget._values.symbols import Tracer
 from xtarget._values.types import Target
 from xtarget.spec import ArrayType, Plan, contiguous_strides
 

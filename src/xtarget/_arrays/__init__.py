@@ -166,8 +166,8 @@ class Movable(Protocol):
 class MakesNatively(Protocol):
     """A kind whose arrays can be made without code of Python's, for the compiled core."""
 
-    def maker(self, type: ArrayType, place: DeviceInfo | None) -> Callable[[], Any]:
-        """What makes an array as `empty` does, on a device or in host memory."""
+    def maker(self, dtype: str, place: DeviceInfo | None) -> Callable[[tuple[int, ...]], Any]:
+        """What makes an array of a shape as `empty` does, on a device or in host memory."""
         ...
 
 

@@ -151,13 +151,12 @@ class TorchKind:
         dtype = _dtypes[type.dtype]
         return torch.empty(type.shape, dtype=dtype, device="cpu" if like is None else like.device)
 
-    def maker(self, type: ArrayType, place: DeviceInfo | None) -> Callable[[], Any]:
+    def maker(self, dtype: str, place: DeviceInfo | None) -> Callable[[tuple[int, ...]], Any]:
         where = "cpu"
         if place is not None:
             where = "cuda" if _vendor("cuda") == place.vendor else "xpu"
             where = f"{where}:{place.ordinal}"
-        dtype = _dtypes[type.dtype]
-        return partial(torch.empty, type.shape, dtype=dtype, device=torch.device(where))
+        return partial(torch.empty, dtype=_dtypes[dtype], device=torch.device(where))
 
     def memory(self, device: Device, nbytes: int, stream: Stream) -> LibraryMemory | None:
         ordinal = device.info.ordinal

@@ -68,8 +68,7 @@ uint64_t xt_hash_class(const struct xt_call *call) {
   return hash;
 }
 
-uint64_t xt_hash_layout(const struct xt_call *call) {
-  uint64_t hash = xt_hash_class(call);
+uint64_t xt_hash_layout(const struct xt_call *call, uint64_t hash) {
   for (int i = 0; i < call->size_count; i++) hash = mixed(hash, (uint64_t)call->sizes[i]);
   return hash;
 }

@@ -73,8 +73,8 @@ int xt_add_integer(struct xt_call *call, int64_t value);
 /* Whether strides are those of C order without gaps; dimensions of length 1 have any. */
 int xt_is_contiguous(int dimensions, const int64_t *shape, const int64_t *strides);
 
-/* A hash of words and sizes, and one of the words alone. */
-uint64_t xt_hash_layout(const struct xt_call *call);
+/* A hash of the words, and one of the sizes too. */
 uint64_t xt_hash_class(const struct xt_call *call);
+uint64_t xt_hash_layout(const struct xt_call *call, uint64_t hash_of_class);
 
 #endif

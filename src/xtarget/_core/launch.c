@@ -33,16 +33,29 @@ static int packed(const struct xt_value *value, enum xt_passed passed, uint64_t 
         memcpy(bytes, &single, sizeof single);
       }
       return 1;
+    case XT_PASS_SIZE: break; /* no value of the caller's */
   }
   return 0;
 }
 
-int xt_pack(const struct xt_launch *launch, const struct xt_value *values,
+int xt_read_grid(const int64_t blocks[3], unsigned grid[3]) {
+  /* CUDA C++ Programming Guide, "Technical Specifications": the limits of all devices */
+  static const int64_t most[3] = {INT32_MAX, UINT16_MAX, UINT16_MAX};
+  for (int axis = 0; axis < 3; axis++) {
+    if (blocks[axis] < 1 || blocks[axis] > most[axis]) return 0;
+    grid[axis] = (unsigned)blocks[axis];
+  }
+  return 1;
+}
+
+int xt_pack(const struct xt_launch *launch, const struct xt_value *values, const int64_t *sizes,
             uint64_t bytes[XT_MOST_PARAMETERS], void *places[XT_MOST_PARAMETERS]) {
   for (int i = 0; i < launch->parameter_count; i++) {
     const struct xt_parameter *parameter = &launch->parameters[i];
     if (parameter->from < 0)
       bytes[i] = parameter->constant;
+    else if (parameter->passed == XT_PASS_SIZE)
+      bytes[i] = (uint64_t)sizes[parameter->from];
     else if (!packed(&values[parameter->from], parameter->passed, &bytes[i]))
       return XT_DECLINED;
     places[i] = &bytes[i];

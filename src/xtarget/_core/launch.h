@@ -15,11 +15,11 @@ typedef int (*xt_launch_entry)(void *function, unsigned grid_x, unsigned grid_y,
 typedef int (*xt_context_entry)(void **context);
 
 /* How a parameter is passed. */
-enum xt_passed { XT_PASS_WORD, XT_PASS_BOOL, XT_PASS_FP32, XT_PASS_FP64 };
+enum xt_passed { XT_PASS_WORD, XT_PASS_BOOL, XT_PASS_FP32, XT_PASS_FP64, XT_PASS_SIZE };
 
 struct xt_parameter {
   enum xt_passed passed;
-  int from;          /* place in the call's values; -1: `constant` */
+  int from;          /* place in the call's values, of XT_PASS_SIZE in its sizes; -1: `constant` */
   uint64_t constant; /* its bytes */
 };
 
@@ -36,16 +36,22 @@ struct xt_launch {
 enum { XT_LAUNCHED = 0, XT_DECLINED = -1 };
 
 /* Get a launch's parameters ready in `bytes` and `places`. Returns XT_DECLINED where a value does not
- * fit its parameter. */
-int xt_pack(const struct xt_launch *launch, const struct xt_value *values,
+ * fit its parameter.
+ *
+ * `sizes` are the numbers that a class's program gave; NULL where no parameter takes one. */
+int xt_pack(const struct xt_launch *launch, const struct xt_value *values, const int64_t *sizes,
             uint64_t bytes[XT_MOST_PARAMETERS], void *places[XT_MOST_PARAMETERS]);
 
 /* Whether the launch's context is the calling thread's current one. */
 int xt_context_is_current(const struct xt_launch *launch);
 
+/* A grid's blocks as the driver takes them: 0 where there are none, or too many. */
+int xt_read_grid(const int64_t blocks[3], unsigned grid[3]);
+
 /* Start what was packed. Returns XT_LAUNCHED, or the driver's status: nothing was started then. */
-static inline int xt_start(const struct xt_launch *launch, void *stream, void **places) {
-  return launch->entry(launch->function, launch->grid[0], launch->grid[1], launch->grid[2],
+static inline int xt_start(const struct xt_launch *launch, const unsigned grid[3], void *stream,
+                           void **places) {
+  return launch->entry(launch->function, grid[0], grid[1], grid[2],
                        launch->block[0], launch->block[1], launch->block[2], launch->shared_bytes,
                        stream, places, 0);
 }

@@ -17,13 +17,14 @@ struct state *state_of(PyObject *module) { return PyModule_GetState(module); }
 
 /* --------------------------------------------------------------------------------------- run */
 
-/* Whether this layout was here before. A class of calls may come with ever new ones, and what Python
+/* How often this layout was here before, OFTEN at most. A class of calls may come with ever new ones, and what Python
  * has bound for a layout that does not come again is not worth asking for. */
 static int seen_before(struct state *state, uint64_t hash) {
-  uint64_t *slot = &state->seen[hash % SEEN];
-  if (*slot == hash) return 1;
-  *slot = hash;
-  return 0;
+  uint64_t *slot = &state->seen[(hash >> 3) % SEEN], which = hash & ~(uint64_t)OFTEN;
+  if ((*slot & ~(uint64_t)OFTEN) != which) *slot = which;
+  int times = (int)(*slot & OFTEN);
+  if (times < OFTEN) ++*slot;
+  return times;
 }
 
 static PyObject *called_by_python(PyObject *function, PyObject *const *args, Py_ssize_t count,
@@ -51,7 +52,7 @@ static void learn(struct state *state, uint64_t hash, PyObject *const *args, Py_
   PyObject *offered = called_by_python(state->offer, args, count, names);
   /* what is asked for may have changed meanwhile: arrays, and what is remembered */
   if (offered && offered != Py_False && generation == state->generation &&
-      read_request(state, &reading, args, count, names) && xt_hash_layout(&reading.call) == hash) {
+      read_request(state, &reading, args, count, names) && xt_hash_layout(&reading.call, xt_hash_class(&reading.call)) == hash) {
     struct entry *entry = entry_new(&reading, offered);
     if (entry && state->layouts.count >= MOST_ENTRIES) xt_table_clear(&state->layouts, entry_drop);
     if (entry && !xt_table_put(&state->layouts, hash, &reading.call, entry, entry_drop))
@@ -61,9 +62,27 @@ static void learn(struct state *state, uint64_t hash, PyObject *const *args, Py_
   if (PyErr_Occurred()) PyErr_WriteUnraisable(state->offer);
 }
 
+/* The same for calls of all sizes for which what Python has serves. */
+static int learn_class(struct state *state, uint64_t hash, PyObject *const *args,
+                       Py_ssize_t count, PyObject *names) {
+  uint64_t generation = state->generation;
+  struct reading reading;
+  struct entry *entry = NULL;
+  PyObject *offered = called_by_python(state->offer_class, args, count, names);
+  if (offered && generation == state->generation &&
+      read_request(state, &reading, args, count, names) && xt_hash_class(&reading.call) == hash) {
+    if (offered != Py_None) entry = entry_of_class(&reading, offered);
+    class_add(state, hash, &reading.call, entry);
+  }
+  Py_XDECREF(offered);
+  if (PyErr_Occurred()) PyErr_WriteUnraisable(state->offer_class);
+  return entry != NULL;
+}
+
 static PyObject *run(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names) {
   struct state *state = state_of(module);
   struct reading reading;
+  int64_t numbers[XT_MOST_RESULTS];
   if (state->ended) {
     PyErr_SetString(PyExc_RuntimeError, "the interpreter has ended");
     return NULL;
@@ -71,25 +90,39 @@ static PyObject *run(PyObject *module, PyObject *const *args, Py_ssize_t count, 
   if (PyDict_GetItemWithError(state->run_names, state->names[NAME_OBSERVED]) != Py_None ||
       !read_request(state, &reading, args, count, names))
     return called_by_python(state->twin, args, count, names);
-  uint64_t hash = xt_hash_layout(&reading.call);
+  uint64_t of_class = xt_hash_class(&reading.call);
+  uint64_t hash = xt_hash_layout(&reading.call, of_class);
   struct entry *entry = xt_table_find(&state->layouts, hash, &reading.call);
+  const struct class *class = NULL;
+  if (!entry && (class = xt_table_find(&state->classes, of_class, &reading.call)) &&
+      (entry = class_serves(class, &reading.call, numbers)))
+    reading.numbers = numbers;
   if (entry) {
     PyObject *result = entry_replay(state, entry, &reading);
     if (result) {
       state->hits++;
+      if (reading.numbers && seen_before(state, hash) == OFTEN && !torch_is_watching(state))
+        learn(state, hash, args, count, names);
       return result;
     }
     if (PyErr_Occurred()) return NULL;
     state->declined++;
     return called_by_python(state->twin, args, count, names);
   }
+  int ask = class_may_ask(class);
   PyObject *result = called_by_python(state->twin, args, count, names);
-  if (result && seen_before(state, hash) && !torch_is_watching(state))
+  if (!result || torch_is_watching(state)) return result;
+  if (!(ask && learn_class(state, of_class, args, count, names)) && seen_before(state, hash))
     learn(state, hash, args, count, names);
   return result;
 }
 
 /* ------------------------------------------------------------------------------------ set up */
+
+static void forget_all(struct state *state) {
+  xt_table_clear(&state->layouts, entry_drop);
+  xt_table_clear(&state->classes, class_drop);
+}
 
 /* `_launch.run` is gone, and with it what the core has of it. */
 static void end(PyObject *guard) {
@@ -98,13 +131,13 @@ static void end(PyObject *guard) {
   if (state->guard == guard) { /* else it was started again meanwhile */
     state->ended = 1;
     state->type_count = 0;
-    xt_table_clear(&state->layouts, entry_drop);
+    forget_all(state);
   }
   Py_DECREF(module);
 }
 
 PyDoc_STRVAR(start_doc,
-             "start(twin, names, offer, failed, doc)\n--\n\n"
+             "start(twin, names, offer, offer_class, failed, doc)\n--\n\n"
              "(the function that makes calls: what it knows itself, all others by `twin`; what "
              "ends it when it is dropped). The caller keeps all arguments, and the types of "
              "`read_arrays`, until then: run times want their objects released in the order in "
@@ -112,8 +145,8 @@ PyDoc_STRVAR(start_doc,
 static PyObject *start(PyObject *module, PyObject *args) {
   struct state *state = state_of(module);
   PyObject *doc;
-  if (!PyArg_ParseTuple(args, "OO!OOS", &state->twin, &PyDict_Type, &state->run_names,
-                        &state->offer, &state->failed, &doc))
+  if (!PyArg_ParseTuple(args, "OO!OOOS", &state->twin, &PyDict_Type, &state->run_names,
+                        &state->offer, &state->offer_class, &state->failed, &doc))
     return NULL;
   char *text = strdup(PyBytes_AsString(doc)); /* lives as long as the function: for ever */
   PyObject *home = PyUnicode_FromString("xtarget");
@@ -121,7 +154,7 @@ static PyObject *start(PyObject *module, PyObject *args) {
   if (!text || !home || !guard || PyCapsule_SetContext(guard, Py_NewRef(module))) return NULL;
   state->guard = guard;
   state->ended = state->type_count = 0;
-  xt_table_clear(&state->layouts, entry_drop);
+  forget_all(state);
   state->run = (PyMethodDef){"run", (PyCFunction)(void (*)(void))run,
                              METH_FASTCALL | METH_KEYWORDS, text};
   PyObject *function = PyCFunction_NewEx(&state->run, module, home);
@@ -135,7 +168,7 @@ static PyObject *forget(PyObject *module, PyObject *unused) {
   (void)unused;
   state->generation++;
   memset(state->seen, 0, sizeof state->seen);
-  xt_table_clear(&state->layouts, entry_drop);
+  forget_all(state);
   Py_RETURN_NONE;
 }
 
@@ -217,12 +250,18 @@ static PyObject *words(PyObject *module, PyObject *const *args, Py_ssize_t count
   return Py_BuildValue("NNN", words, sizes, values);
 }
 
-PyDoc_STRVAR(statistics_doc, "statistics()\n--\n\n(calls made, calls declined, layouts known)");
+PyDoc_STRVAR(evaluate_doc, "evaluate(program, symbols)\n--\n\n"
+                           "The results of a program (`IntegerProgram.flat`); None: a check fails, "
+                           "False: it takes more than 64 bits to tell.");
+
+PyDoc_STRVAR(statistics_doc, "statistics()\n--\n\n"
+                             "(calls made, calls declined, layouts known, classes known)");
 static PyObject *statistics(PyObject *module, PyObject *unused) {
   const struct state *state = state_of(module);
   (void)unused;
-  return Py_BuildValue("KKn", (unsigned long long)state->hits,
-                       (unsigned long long)state->declined, (Py_ssize_t)state->layouts.count);
+  return Py_BuildValue("KKnn", (unsigned long long)state->hits,
+                       (unsigned long long)state->declined, (Py_ssize_t)state->layouts.count,
+                       (Py_ssize_t)state->classes.count);
 }
 
 static PyMethodDef methods[] = {
@@ -231,6 +270,7 @@ static PyMethodDef methods[] = {
     {"read_arrays", read_arrays, METH_VARARGS, read_doc},
     {"use_torch", use_torch, METH_VARARGS, torch_doc},
     {"words", (PyCFunction)(void (*)(void))words, METH_FASTCALL | METH_KEYWORDS, words_doc},
+    {"evaluate", evaluate, METH_VARARGS, evaluate_doc},
     {"statistics", statistics, METH_NOARGS, statistics_doc},
     {NULL, NULL, 0, NULL},
 };

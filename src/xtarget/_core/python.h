@@ -9,13 +9,19 @@
 #include "call.h"
 #include "dlpack.h"
 #include "launch.h"
+#include "program.h"
 #include "table.h"
 
 /* Goes up with each change of what Python and C tell each other; `_core/__init__.py` has it too. */
-#define XT_INTERFACE 3
+#define XT_INTERFACE 4
 
 enum reader { READ_NONE, READ_TORCH, READ_NUMPY, READ_OWN, READ_CUPY };
 enum { MOST_TYPES = 16, MOST_KEPT = 40, SEEN = 4096, MOST_ENTRIES = 8192 };
+/* Of the classes: how many there are at most, entries of one, and how often Python is asked for one. */
+enum { MOST_CLASSES = 2048, MOST_OF_CLASS = 16, MOST_ASKED = 64 };
+/* A layout that its class has served this often is worth an entry of its own, which has nothing to
+ * compute. */
+enum { OFTEN = 7 };
 
 /* Objects of torch that are asked, and entry points in its libraries that say the same sooner. */
 struct torch {
@@ -39,12 +45,13 @@ struct state {
   int ended;           /* the interpreter gives its objects back */
   uint64_t generation; /* of what is remembered */
   uint64_t hits, declined;
-  struct xt_table layouts;
-  uint64_t seen[SEEN]; /* hashes of layouts that were there once */
+  struct xt_table layouts, classes;
+  uint64_t seen[SEEN]; /* hashes of layouts that were there, but for the lowest bits: how often */
   /* borrowed, as `start` says: */
   PyObject *guard;     /* what `start` gave last */
   PyObject *twin;      /* `run` in Python */
   PyObject *offer;     /* what it has bound for a call, or None */
+  PyObject *offer_class; /* what serves calls of other sizes too, or None */
   PyObject *failed;    /* told of launches that raise */
   PyObject *names[NAME_COUNT];
   struct {
@@ -63,6 +70,7 @@ struct reading {
   Py_ssize_t arg_count;
   PyObject *out, *device; /* NULL: not given */
   int grad;               /* torch records gradients; -1: not asked yet */
+  const int64_t *numbers; /* what the program of a class gave; NULL: the entry is of one layout */
   int kept_count;
   PyObject *kept[MOST_KEPT]; /* whose addresses are words of the call; borrowed */
 };
@@ -80,11 +88,14 @@ int allow_torch(struct state *state);
 int torch_is_watching(struct state *state);
 enum reader reader_of(const struct state *state, PyObject *value);
 
-/* entry.c: what serves a layout. */
+/* entry.c: what serves a layout, or a class. */
 struct entry;
+struct sizing;
 /* From the tuple that `_launch.native.offer` gives; None makes one that declines. */
 struct entry *entry_new(const struct reading *reading, PyObject *offered);
 void entry_drop(void *entry);
+
+/* replay.c: a call is made. */
 /* Launch with the values of `reading`, `result`'s address the last: 1; 0 where Python has to launch,
  * -1 where it was raised. */
 int entry_launch(struct state *state, const struct entry *entry, const struct reading *reading,
@@ -94,6 +105,22 @@ int entry_consents(struct state *state, const struct entry *entry, PyObject *out
 /* A new reference; NULL without an exception where the call is Python's to make, with one where it
  * was raised. */
 PyObject *entry_replay(struct state *state, struct entry *entry, struct reading *reading);
+
+/* classes.c: what serves calls whose sizes were never seen. */
+struct class;
+/* From the tuple that `_launch.native.offer_class` gives; NULL where it does not serve this call. */
+struct entry *entry_of_class(const struct reading *reading, PyObject *offered);
+void sizing_drop(struct sizing *sizing);
+/* The entry that serves a call, with its numbers; NULL: there is none. */
+struct entry *class_serves(const struct class *class, const struct xt_call *call, int64_t *numbers);
+/* Put an entry (NULL: Python had none) among those of the call's class, which is made where there is
+ * none. */
+void class_add(struct state *state, uint64_t hash, const struct xt_call *call, struct entry *entry);
+/* Whether Python may be asked for an entry of the class (NULL: it is new). */
+int class_may_ask(const struct class *class);
+void class_drop(void *class);
+/* (program, symbols): its results; None where a check fails, False where it is not decided. */
+PyObject *evaluate(PyObject *module, PyObject *args);
 
 /* launcher.c: the base of prepared launches. */
 int add_launcher(PyObject *module);

@@ -252,6 +252,7 @@ int read_request(struct state *state, struct reading *reading, PyObject *const *
   Py_ssize_t named = names ? PyTuple_Size(names) : 0, options = 0;
   reading->out = reading->device = NULL;
   reading->kept_count = 0;
+  reading->numbers = NULL;
   reading->grad = -1;
   if (count < 1 || !PyUnicode_CheckExact(args[0])) return 0;
   reading->args = args + 1;

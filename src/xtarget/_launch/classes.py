@@ -7,7 +7,6 @@ then the call is bound. Only sizes for which no entry's guards hold are planned 
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,14 +14,25 @@ from typing import Any
 
 from .._arrays import read_in_place
 from .._compile.functions import function
-from .._values.symbols import Program, SymInt, Tracer
+from .._values.programs import IntegerProgram, Program
+from .._values.symbols import SymInt, Tracer
 from .._values.types import CompileRequest, LaunchConfig
 from ..spec import ArrayType, contiguous_strides
 from ..targets.base import Function, GridLaunch, PreparesGrids, Stream, Value
 from .call import BoundCall, BoundLaunch, Sized
 from .overlap import Overlaps
 
-__all__ = ["CallClass", "Classes", "Form", "Layouts", "LoadedLaunch", "layouts_of", "lift", "sized"]
+__all__ = [
+    "CallClass",
+    "Classes",
+    "Form",
+    "Layouts",
+    "LoadedLaunch",
+    "Passing",
+    "layouts_of",
+    "lift",
+    "sized",
+]
 
 #: Entries of a class. A plan that asks for numbers needs one for each of them, so that a class that
 #: is full without having served anything is given up: its calls are planned one by one.
@@ -71,8 +81,8 @@ def layouts_of(known: Sequence[Hashable], arrays: Sequence[Any], more: Hashable)
         if found is None:
             return None
         rest, shape, steps = found
-        if steps is not None and steps == contiguous_strides(shape):
-            steps = None
+        if steps is not None and ArrayType("uint8", shape, steps).contiguous:
+            steps = None  # also where the stride of a dimension of length 1 is another one
         key.append((type(array), rest, len(shape), steps is None))
         shapes.append(shape)
         strides.append(steps)
@@ -190,62 +200,47 @@ def _pair(
     return ArrayType(*first), ArrayType(*second)
 
 
-class _Passing:
+@dataclass(frozen=True, slots=True)
+class Passing:
     """Calls of a class that are nothing but one launch, bound for one time.
 
     Preparing a launch for a grid of its own costs more than starting it: that is for calls that
     come again.
 
     Attributes:
-        places: for each value of the launch, its place in the call's values followed by the sizes.
+        call: one of them.
+        dtype: of the result.
+        order: of the launch's values that are none of the sizes: their places in the call's.
+        fixed: the launch's parameters; None: it is given at each launch.
+        places: for each of those, its place in the call's values followed by the sizes.
         leading: that is their order.
+        start: launches; None where the function is not loaded.
+        steps: gives the result's layout, the grid, the sizes, and the limits of overlaps.
+        program: the same in Python.
     """
 
-    __slots__ = (
-        "_call",
-        "_dtype",
-        "_fixed",
-        "_function",
-        "_launch",
-        "_leading",
-        "_order",
-        "_places",
-        "program",
-    )
+    call: BoundCall
+    dtype: str
+    order: tuple[int, ...]
+    fixed: Sequence[Value | None]
+    places: Sequence[int]
+    leading: bool
+    function: Function | None
+    start: GridLaunch | None
+    steps: IntegerProgram
+    program: Program
 
-    def __init__(
-        self,
-        call: BoundCall,
-        form: Form,
-        fixed: Sequence[Value | None],
-        launch: GridLaunch,
-        places: list[int],
-        program: Program,
-    ) -> None:
-        self._call, self._launch, self._dtype = call, launch, form.outputs[0]
-        self._order, self._function = form.launches[0].order, form.launches[0].loaded
-        self._fixed = fixed
-        self._places, self._leading = places, places == list(range(len(places)))
-        self.program = program
-
-    def again(self, function: Function) -> _Passing:
+    def again(self, function: Function) -> Passing:
         """The same with its function loaded again."""
         assert isinstance(function, PreparesGrids)
-        other = object.__new__(_Passing)
-        other._call, other._dtype, other._order = self._call, self._dtype, self._order
-        other._places, other._leading, other.program = self._places, self._leading, self.program
-        other._fixed, other._function = self._fixed, function
-        other._launch = function.prepare_grids(self._fixed)
-        return other
+        return replace(self, function=function, start=function.prepare_grids(self.fixed))
 
-    def unloaded(self) -> _Passing:
+    def unloaded(self) -> Passing:
         """The same without its function, for `again` alone."""
-        other = copy.copy(self)
-        del other._function, other._launch
-        return other
+        return replace(self, function=None, start=None)
 
     @classmethod
-    def of(cls, call: BoundCall, form: Form, tracer: Tracer, numbers: Any) -> _Passing | None:
+    def of(cls, call: BoundCall, form: Form, tracer: Tracer, numbers: Any) -> Passing | None:
         """Return None for calls that take more than that.
 
         Args:
@@ -269,13 +264,25 @@ class _Passing:
                 places.append(len(loaded.order) + len(sizes))
                 sizes.append(value)
         fixed = [None if type(value) is SymInt else value for value in values]
-        program = tracer.compile((outputs[0], grid, tuple(sizes), overlaps))
-        return cls(call, form, fixed, function.prepare_grids(fixed), places, program)
+        steps = tracer.program((outputs[0], grid, tuple(sizes), overlaps))
+        return cls(
+            call=call,
+            dtype=form.outputs[0],
+            order=loaded.order,
+            fixed=fixed,
+            places=places,
+            leading=places == list(range(len(places))),
+            function=function,
+            start=function.prepare_grids(fixed),
+            steps=steps,
+            program=steps.function(),
+        )
 
     def at(self, numbers: Any, types: Callable[[], Any]) -> BoundCall:
         """The call with what its program gave."""
         (shape, strides), grid, sizes, overlaps = numbers
-        start, places = self._launch, self._places
+        start, places = self.start, self.places
+        assert start is not None
 
         def leading(values: Sequence[Value], stream: Stream) -> None:
             start(grid, (*values, *sizes), stream)
@@ -284,10 +291,10 @@ class _Passing:
             given = (*values, *sizes)
             start(grid, [given[place] for place in places], stream)
 
-        launch = leading if self._leading else picking
-        return self._call.with_launch(
-            BoundLaunch(launch, self._order, (), self._function, grid),
-            ArrayType(self._dtype, shape, strides),
+        launch = leading if self.leading else picking
+        return self.call.with_launch(
+            BoundLaunch(launch, self.order, (), self.function, grid),
+            ArrayType(self.dtype, shape, strides),
             [
                 (low, high, Overlaps(partial(_pair, types, number)))
                 for number, (low, high) in enumerate(overlaps)
@@ -311,9 +318,9 @@ class CallClass:
         self._types = types
         self._tracer: Tracer | None = tracer
         self._types_program: Program | None = None
-        passing = _Passing.of(self.call, form, tracer, numbers)
+        passing = Passing.of(self.call, form, tracer, numbers)
         #: What launches; None: it was unloaded, and `_cold` is what it takes to load it again.
-        self._loaded: tuple[Form, _Passing | None] | None = (form, passing)
+        self._loaded: tuple[Form, Passing | None] | None = (form, passing)
         self._cold = (form, passing)
 
     def unload(self, functions: Collection[int]) -> None:
@@ -331,7 +338,7 @@ class CallClass:
             self._cold = replace(form, launches=bare), passing and passing.unloaded()
             self._loaded = None
 
-    def _load_again(self) -> tuple[Form, _Passing | None]:
+    def _load_again(self) -> tuple[Form, Passing | None]:
         """Raises XTargetError: the functions cannot be loaded."""
         form, passing = self._cold
         launches = tuple(
@@ -343,6 +350,12 @@ class CallClass:
             passing = passing.again(launches[0].loaded)
         self._loaded = loaded = form, passing
         return loaded
+
+    def passing(self, sizes: tuple[int, ...]) -> Passing | None:
+        """What launches calls of these sizes; None: it takes more than that, or they are of another
+        class."""
+        _, passing = self._loaded or self._load_again()
+        return passing if passing is not None and passing.program(sizes) is not None else None
 
     @property
     def tracer(self) -> Tracer | None:
@@ -389,6 +402,16 @@ class Classes:
             if not entry.call.checks or all(holds() for holds in entry.call.checks):
                 found = entry.at(layouts.sizes, once=once)
                 if found is not None:
+                    return found
+        return None
+
+    def passing(self, layouts: Layouts) -> Passing | None:
+        """What launches these calls, for who does it from now on."""
+        for entry in self._entries.get(layouts.key, ()):
+            if all(holds() for holds in entry.call.checks):
+                found = entry.passing(layouts.sizes)
+                if found is not None:
+                    entry.served += 1
                     return found
         return None
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from .._arrays import MakesNatively
+from .._kernels import libraries
 from .._values.types import LaunchConfig
+from ..spec import ArrayType
 from ..targets._objects.scalars import PACK
-from ..targets.base import NativeLaunch, StartsNatively, Stream
-from .call import BoundCall, BoundLaunch
+from ..targets.base import Function, NativeLaunch, StartsNatively, Stream, Value
+from .call import BoundCall, device_text
+from .classes import Passing, layouts_of
 from .interrupts import settle, unfinished
 
 __all__ = ["described", "install"]
@@ -19,8 +23,9 @@ __all__ = ["described", "install"]
 _NOT, _TORCH, _OWN = 0, 1, 2
 _ASKED, _ON_THEIRS, _ON_TORCHS = 0, 1, 2
 #: Of `_core/launch.h`: how a parameter is passed.
+_AS_WORD, _AS_SIZE = 0, 4
 _PASSED = {"i1": 1, "u1": 1, "fp32": 2, "fp64": 3} | {
-    f"{sign}{bits}": 0 for sign in "iu" for bits in (8, 16, 32, 64)
+    f"{sign}{bits}": _AS_WORD for sign in "iu" for bits in (8, 16, 32, 64)
 }
 #: DLPack's number of the devices that torch calls `cuda`.
 _DLPACK = {"nvidia": 2, "amd": 10}
@@ -37,14 +42,39 @@ def install(core: Any, run: Callable[..., Any], names: dict[str, Any]) -> tuple[
         the same function as the core makes it, for everybody but a debugger; and what the core
         lives with, for the module to keep.
     """
-    offer = partial(_offer, names)
+    offers = partial(_offer, names), partial(_offer_class, names)
     code = run.__code__
     keywords = "".join(
         f"{name}=None, " for name in code.co_varnames[1 : 1 + code.co_kwonlyargcount]
     )
     doc = f"run(kernel, /, *args, {keywords}**options)\n--\n\n{run.__doc__}"
-    made, guard = core.start(run, names, offer, _failed, doc.encode())
-    return made, (offer, run, guard)
+    made, guard = core.start(run, names, *offers, _failed, doc.encode())
+    return made, (offers, run, guard)
+
+
+def _key(
+    names: Mapping[str, Any],
+    kernel: str,
+    arrays: Sequence[Any],
+    out: Any,
+    device: Any,
+    options: Mapping[str, Any],
+) -> tuple[Hashable, ...] | None:
+    """The key of a call, as `run` makes it; None: one of its arguments has none, or is given by
+    name, where the core does not look."""
+    if not options.keys().isdisjoint(libraries.by_name.get(kernel, ())):
+        return None
+    key: list[Hashable] = [kernel, device]
+    for value in arrays:
+        describe = names["_describers"].get(type(value))
+        if describe is None:
+            return None
+        key.append(describe(value)[1])
+    if out is not None:
+        key.append("out")
+    if options:
+        key.append(names["_options_key"](options))
+    return tuple(key)
 
 
 def _offer(
@@ -57,24 +87,57 @@ def _offer(
     stream: Any = None,
     **options: Any,
 ) -> Any:
-    """What the core needs to make such a call (`fill` in `_core/entry.c`).
+    """What the core needs to make such a call (`fill` in `_core/entry.c`). It is bound for good, if
+    it was not.
 
     Returns:
         False: it is not remembered; None: Python has to make it each time.
     """
-    key: list[Hashable] = [kernel, device]
-    for value in (*args, *(() if out is None else (out,))):
-        describe = names["_describers"].get(type(value))
-        if describe is None:
-            return False
-        key.append(describe(value)[1])
-    if out is not None:
-        key.append("out")
-    if options:
-        key.append(names["_options_key"](options))
-    known = tuple(key)
-    call = names["_calls"].get(known) or names["_checked"].get(known)
-    return False if call is None else described(call, given=out is not None, written=call.written)
+    arrays = args if out is None else (*args, out)
+    known = _key(names, kernel, arrays, out, device, options)
+    if known is None:
+        return False
+    call = names["call_of"](known, kernel, args, out, device, options)
+    return described(call, given=out is not None, written=call.written)
+
+
+def _offer_class(
+    names: Mapping[str, Any],
+    kernel: str,
+    /,
+    *args: Any,
+    out: Any = None,
+    device: Any = None,
+    stream: Any = None,
+    **options: Any,
+) -> Any:
+    """What the core needs to make such calls with other sizes too (`entry_of_class` in
+    `_core/classes.c`); None: it cannot.
+    """
+    arrays = args if out is None else (*args, out)
+    known = _key(names, kernel, arrays, out, device, options)
+    if known is None:
+        return None
+    layouts = layouts_of(known, arrays, device_text() if device is None else None)
+    if layouts is None:
+        return None
+    passing: Passing | None = names["_classes"].passing(layouts)
+    if passing is None:
+        return None
+    given = out is not None
+    call = passing.call
+    (shape, strides), grid, sizes, overlaps = passing.steps.results
+    layout = () if given else (shape, strides)
+    flat = replace(passing.steps, results=(grid, layout, overlaps, sizes)).flat()
+    against = tuple((index, 0, 0, in_place) for index, in_place in call._against)
+    assert passing.start is not None
+    told = flat and _told(
+        call, passing.start, against, _class_maker(passing), _native_class(passing),
+        given=given, written=call.written,
+    )  # fmt: skip
+    if told is None:
+        return None
+    return told, flat, 0 if given else len(shape), tuple(passing.places), layouts.sizes
 
 
 def described(call: BoundCall, *, given: bool, written: Callable[[Any], None] | None) -> Any:
@@ -84,6 +147,24 @@ def described(call: BoundCall, *, given: bool, written: Callable[[Any], None] | 
         given: it has an `out`.
         written: tells the library of `out` that it is written to.
     """
+    if call.direct is None:
+        return None
+    overlaps = tuple((index, low, high, in_place) for index, low, high, _, in_place in call._checks)
+    return _told(
+        call, call.direct, overlaps, _maker(call), _native(call), given=given, written=written
+    )
+
+
+def _told(
+    call: BoundCall,
+    start: Callable[..., None],
+    overlaps: tuple[tuple[int, int, int, bool], ...],
+    maker: tuple[Callable[..., Any], Any],
+    native: Any,
+    *,
+    given: bool,
+    written: Callable[[Any], None] | None,
+) -> Any:
     told = 0
     if given and written is not None:
         told = {"torch": _TORCH, "xtarget": _OWN}.get(call.kind.name, -1)
@@ -92,14 +173,12 @@ def described(call: BoundCall, *, given: bool, written: Callable[[Any], None] | 
         where = _ON_THEIRS if given and call._tracks_streams else -1
     consents = [getattr(consent, "__self__", None) for consent in call.consents]
     known = all(getattr(kind, "name", "") == "torch" for kind in consents)
-    if call.direct is None or told < 0 or where < 0 or not known:
+    if told < 0 or where < 0 or not known:
         return None
-    native = _native(call)
     if native is not None and call.kind.name == "torch":
         where = _ON_TORCHS
-    overlaps = tuple((index, low, high, in_place) for index, low, high, _, in_place in call._checks)
     return (
-        call.direct,
+        start,
         True if call.synchronous else None,
         call.chosen_by,
         call.checks,
@@ -109,28 +188,69 @@ def described(call: BoundCall, *, given: bool, written: Callable[[Any], None] | 
         where,
         call.current_stream,
         call.device.default_stream,
-        *_maker(call),
+        *maker,
         native,
     )
 
 
 def _maker(call: BoundCall) -> tuple[Callable[..., Any], Any]:
     """What makes a result, and what it takes beside the call's arguments; None: nothing at all."""
-    kind, type_ = call.kind, call.outputs[0]
-    if isinstance(kind, MakesNatively) and call.like is not None:
-        place = call.device.info if call.like in call._on_device else None
-        return kind.maker(type_, place), None
-    return call.new_output, type_
+    type_ = call.outputs[0]
+    made = _native_maker(call, type_.dtype)
+    return (call.new_output, type_) if made is None else (partial(made, type_.shape), None)
+
+
+def _class_maker(passing: Passing) -> tuple[Callable[..., Any], Any]:
+    """What makes a result from shape and strides, beside the call's arguments; None: from a shape
+    alone."""
+    call, dtype = passing.call, passing.dtype
+    made = _native_maker(call, dtype)
+    if made is not None:
+        return made, None
+    return lambda layout, args: call.new_output(ArrayType(dtype, *layout), args), True
+
+
+def _native_maker(call: BoundCall, dtype: str) -> Callable[..., Any] | None:
+    kind = call.kind
+    if not isinstance(kind, MakesNatively) or call.like is None:
+        return None
+    return kind.maker(dtype, call.device.info if call.like in call._on_device else None)
 
 
 def _native(call: BoundCall) -> Any:
     """The launch as `_core/entry.c` reads it, or None."""
     (launch,) = call._launches
-    function, info = launch.function, call.device.info
-    if not isinstance(function, StartsNatively) or launch.values is None or call.synchronous:
+    if launch.values is None:
         return None
-    made: NativeLaunch | None = function.native(LaunchConfig(launch.grid))
-    parameters = None if made is None else _parameters(launch, function.artifact.parameters)
+    order = iter(launch.order)
+    given = [(value, next(order) if value is None else -1) for value in launch.values]
+    return _native_launch(call, launch.function, launch.grid, given, len(launch.order))
+
+
+def _native_class(passing: Passing) -> Any:
+    """The same of a class, whose program gives the grid."""
+    places = iter(passing.places)
+    given = [(value, next(places) if value is None else -1) for value in passing.fixed]
+    grid = (1, 1, 1)
+    return _native_launch(passing.call, passing.function, grid, given, len(passing.order))
+
+
+def _native_launch(
+    call: BoundCall,
+    function: Function | None,
+    grid: tuple[int, int, int],
+    given: Sequence[tuple[Value | None, int]],
+    count: int,
+) -> Any:
+    """Args:
+    given: the value of each parameter; None: of the call's values that at this place.
+    count: of the call's values; sizes come after them.
+    """
+    info = call.device.info
+    if not isinstance(function, StartsNatively) or call.synchronous:
+        return None
+    made: NativeLaunch | None = function.native(LaunchConfig(grid))
+    parameters = None if made is None else _parameters(function.artifact.parameters, given, count)
     if made is None or parameters is None:
         return None
     return (
@@ -138,7 +258,7 @@ def _native(call: BoundCall) -> Any:
         made.function,
         made.current_context,
         made.context,
-        launch.grid,
+        grid,
         made.block,
         made.shared_bytes,
         parameters,
@@ -150,19 +270,19 @@ def _native(call: BoundCall) -> Any:
 
 
 def _parameters(
-    launch: BoundLaunch, parameters: Sequence[Any]
+    parameters: Sequence[Any], given: Sequence[tuple[Value | None, int]], count: int
 ) -> tuple[tuple[int, int, int], ...] | None:
     """How each parameter is passed; None: there is one that only Python passes."""
-    order, found = iter(launch.order), []
-    for parameter, value in zip(parameters, launch.values or (), strict=True):
+    found = []
+    for parameter, (value, place) in zip(parameters, given, strict=True):
         type_ = "u64" if parameter.type.startswith("*") else parameter.type
         passed = _PASSED.get(type_)
         if value is not None:
             found.append((0, -1, int.from_bytes(PACK[type_](value), "little")))
-        elif passed is None:
+        elif passed is None or (place >= count and passed != _AS_WORD):
             return None
         else:
-            found.append((passed, next(order), 0))
+            found.append((_AS_SIZE, place - count, 0) if place >= count else (passed, place, 0))
     return tuple(found)
 
 

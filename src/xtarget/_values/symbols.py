@@ -6,7 +6,8 @@ tracer records it as a guard: other values for which all guards hold take the sa
 expressions give their results. Whatever needs a number (`int`, `range`, a look-up, text) gets the
 value, with a guard that the expression equals it. So a computation stays right whatever it does.
 
-`Tracer.compile` makes one Python function of guards and expressions.
+`Tracer.program` puts guards and expressions in a row, `Tracer.compile` makes one Python function of
+them.
 """
 
 from __future__ import annotations
@@ -14,30 +15,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
-__all__ = ["Program", "SymInt", "Tracer", "peek"]
+from .programs import TEXT, IntegerProgram, Name, Operand, Program, Step
 
-#: A number, or the name of a symbol or of an expression.
-Operand = int | str
-#: From the values of the symbols to the results; None: a guard does not hold.
-Program = Callable[[Sequence[int]], Any]
+__all__ = ["SymInt", "Tracer", "peek"]
+
 _Bounds = tuple[int | None, int | None]
 #: An operation and its operands.
 _Made = tuple[str, tuple[Operand, ...]]
 
-_TEXT = {
-    "add": "{} + {}",
-    "sub": "{} - {}",
-    "mul": "{} * {}",
-    "floordiv": "{} // {}",
-    "mod": "{} % {}",
-    "and": "{} & {}",
-    "or": "{} | {}",
-    "xor": "{} ^ {}",
-    "lshift": "{} << {}",
-    "rshift": "{} >> {}",
-    "neg": "-{}",
-    "bits": "({}).bit_length()",
-}
 _COMPUTE: dict[str, Callable[..., int]] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
@@ -118,6 +103,17 @@ class _Range:
             for value in self.never
             if (low is None or value > low) and (high is None or value < high)
         }
+
+    def checks(self, name: str) -> Iterator[tuple[str, Operand, Operand]]:
+        if self.low is not None and self.low == self.high:
+            yield "==", name, self.low
+        else:
+            if self.low is not None and self.low != self.given:
+                yield "<=", self.low, name
+            if self.high is not None:
+                yield "<=", name, self.high
+        for value in sorted(self.never):
+            yield "!=", name, value
 
     def text(self, name: str) -> Iterator[str]:
         if self.low is not None and self.low == self.high:
@@ -440,52 +436,52 @@ class Tracer:
             else self._written(str(one))
             for one in made[1]
         ]
-        return _TEXT[made[0]].format(*parts)
+        return TEXT[made[0]].format(*parts)
 
-    def compile(self, results: Any) -> Program:
-        """A function of the symbols' values, in their order, that gives `results` for them: tuples
-        with symbolic integers, numbers and anything else."""
-        lines: list[str] = []
+    def program(self, results: Any) -> IntegerProgram:
+        """Guards and expressions in a row.
+
+        Args:
+            results: tuples with symbolic integers, numbers and anything else.
+        """
+        steps: list[Step] = []
         done: set[str] = set(self._shown)
-        constants: list[Any] = []
 
-        def need(name: Operand) -> str:
+        def need(name: Operand) -> None:
             if type(name) is str and name not in done:
                 how, operands = self._how[name]
-                texts = [need(one) for one in operands]
-                lines.append(f"{name} = " + _TEXT[how].format(*texts))
+                for one in operands:
+                    need(one)
+                steps.append((name, how, operands))
                 done.add(name)
-            return f"({name})" if type(name) is int and name < 0 else str(name)
 
-        def written(value: Any) -> str:
+        def written(value: Any) -> Any:
             if type(value) is tuple:
-                return "(" + "".join(written(one) + ", " for one in value) + ")"
+                return tuple(map(written, value))
             if type(value) is SymInt:
-                return need(value.name)
-            if type(value) is int or value is None:
-                return f"({value})"
-            constants.append(value)
-            return f"c[{len(constants) - 1}]"
+                need(value.name)
+                return Name(value.name)
+            return value
 
-        checks: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
-            (tuple(known.text(name)), (name,))
+        checks: list[tuple[str, Operand, Operand]] = [
+            check
             for name, known in self._ranges.items()
             if self._needed(name, known)
+            for check in known.checks(name)
         ]
-        checks += [((f"{a} {how} {b}",), (a, b)) for how, a, b in self._between]
+        checks += self._between
         position = {name: number for number, name in enumerate((*self._shown, *self._how))}
-        checks.sort(key=lambda check: max(position[name] for name in check[1]))
-        for texts, names in checks:
-            for name in names:
-                need(name)
-            lines.append(f"if not ({' and '.join(texts)}): return None")
-        result = written(results)
-        taken = "".join(f"{name}, " for name in self._shown)
-        body = "\n    ".join([f"{taken}= v" if taken else "pass", *lines, f"return {result}"])
-        namespace: dict[str, Any] = {"c": constants}
-        exec(f"def program(v):\n    {body}\n", namespace)
-        program: Program = namespace["program"]
-        return program
+        checks.sort(key=lambda check: max(position.get(str(one), 0) for one in check[1:]))
+        for how, a, b in checks:
+            need(a)
+            need(b)
+            steps.append(("", how, (a, b)))
+        made = written(results)
+        return IntegerProgram(tuple(self._shown), tuple(steps), made)
+
+    def compile(self, results: Any) -> Program:
+        """A function of the symbols' values, in their order, that gives `results` for them."""
+        return self.program(results).function()
 
 
 def peek(value: Any) -> Any:

@@ -1,0 +1,282 @@
+/* A call is made with what serves it (`entry.h`). */
+#include "entry.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int is_as_chosen(const struct entry *entry) {
+  if (!entry->chosen) return 1;
+  const char *now = getenv("XTARGET_DEVICE");
+  return entry->chosen_by ? now && !strcmp(now, entry->chosen_by) : !now;
+}
+
+static int holds(const struct entry *entry) {
+  for (Py_ssize_t i = 0; i < PyTuple_Size(entry->checks); i++) {
+    PyObject *answer = PyObject_CallNoArgs(PyTuple_GetItem(entry->checks, i));
+    int yes = answer ? PyObject_IsTrue(answer) : -1;
+    Py_XDECREF(answer);
+    if (yes != 1) return 0;
+  }
+  return 1;
+}
+
+/* Whether `out`, whose address is the last value, may share memory with an argument. */
+static int may_overlap(const struct entry *entry, const struct reading *reading) {
+  const struct xt_call *call = &reading->call;
+  const int64_t *numbers = reading->numbers ? reading->numbers + overlaps_at(entry) : NULL;
+  uint64_t out = call->values[call->value_count - 1].as.address;
+  for (int i = 0; i < entry->overlap_count; i++) {
+    const struct overlap *one = &entry->overlaps[i];
+    int64_t distance = (int64_t)(call->values[one->index].as.address - out);
+    int64_t low = numbers ? numbers[2 * i] : one->low, high = numbers ? numbers[2 * i + 1] : one->high;
+    if (low < distance && distance < high && (distance || !one->in_place)) return 1;
+  }
+  return 0;
+}
+
+static int tell_written(struct state *state, const struct entry *entry, PyObject *out) {
+  PyObject *answer, *one;
+  switch (entry->written) {
+    case WRITTEN_NOT: return 1;
+    case WRITTEN_TORCH:
+      one = PyTuple_Pack(1, out);
+      answer = one ? PyObject_CallFunctionObjArgs(state->torch.increment_version, one, NULL) : NULL;
+      Py_XDECREF(one);
+      Py_XDECREF(answer);
+      return answer != NULL;
+    case WRITTEN_OWN:
+      answer = PyObject_GetAttr(out, state->names[NAME_OWNER]);
+      Py_XDECREF(answer);
+      return answer == Py_None;
+  }
+  return 0;
+}
+
+/* The stream of all arrays that know theirs: a new reference, or NULL. */
+static PyObject *one_stream(struct state *state, const struct reading *reading) {
+  PyObject *found = NULL;
+  for (Py_ssize_t i = -1; i < reading->arg_count; i++) {
+    PyObject *array = i < 0 ? reading->out : reading->args[i];
+    if (!array || reader_of(state, array) != READ_OWN) continue;
+    PyObject *stream = PyObject_GetAttr(array, state->names[NAME_STREAM]);
+    if (!stream || (found && stream != found)) {
+      Py_XDECREF(stream);
+      Py_XDECREF(found);
+      return NULL;
+    }
+    Py_XDECREF(found);
+    found = stream;
+  }
+  return found;
+}
+
+static PyObject *stream_of(struct state *state, const struct entry *entry,
+                           const struct reading *reading) {
+  if (entry->where == WHERE_OWN) return one_stream(state, reading);
+  PyObject *stream = PyObject_CallNoArgs(entry->current);
+  if (!stream || stream != Py_None) return stream;
+  Py_DECREF(stream);
+  return Py_NewRef(entry->default_stream);
+}
+
+static PyObject *integers(const int64_t *numbers, int count) {
+  PyObject *tuple = PyTuple_New(count);
+  for (int i = 0; tuple && i < count; i++) PyTuple_SetItem(tuple, i, PyLong_FromLongLong(numbers[i]));
+  return tuple;
+}
+
+/* The values of a launch of Python's own; of a class's, the numbers of its program are among them. */
+static PyObject *values_of(const struct entry *entry, const struct reading *reading) {
+  const struct xt_call *call = &reading->call;
+  const struct sizing *sizing = reading->numbers ? entry->sizing : NULL;
+  int count = sizing ? sizing->place_count : call->value_count;
+  PyObject *values = PyTuple_New(count);
+  for (int i = 0; values && i < count; i++) {
+    int place = sizing ? sizing->places[i] : i;
+    PyObject *value =
+        place >= call->value_count
+            ? PyLong_FromLongLong(reading->numbers[sizes_at(entry) + place - call->value_count])
+        : call->values[place].kind == XT_ADDRESS
+            ? PyLong_FromUnsignedLongLong(call->values[place].as.address)
+            : Py_NewRef(reading->args[place]);
+    if (!value) Py_CLEAR(values);
+    else PyTuple_SetItem(values, i, value);
+  }
+  return values;
+}
+
+static PyObject *arguments(const struct reading *reading) {
+  PyObject *args = PyTuple_New(reading->arg_count);
+  for (Py_ssize_t i = 0; args && i < reading->arg_count; i++)
+    PyTuple_SetItem(args, i, Py_NewRef(reading->args[i]));
+  return args;
+}
+
+/* A launch of Python's own, and the wait for it. */
+static int launch_by_python(struct state *state, const struct entry *entry,
+                            const struct reading *reading, PyObject *stream, PyObject *result) {
+  PyObject *values = values_of(entry, reading), *answer = NULL;
+  if (!values) return -1;
+  if (reading->numbers) {
+    PyObject *grid = integers(reading->numbers, 3);
+    if (grid) answer = PyObject_CallFunctionObjArgs(entry->direct, grid, values, stream, NULL);
+    Py_XDECREF(grid);
+  } else {
+    answer = PyObject_CallFunctionObjArgs(entry->direct, values, stream, NULL);
+  }
+  if (answer && entry->synchronize != Py_None) {
+    Py_DECREF(answer);
+    answer = PyObject_CallMethodObjArgs(stream, state->names[NAME_SYNCHRONIZE], NULL);
+  }
+  Py_DECREF(values);
+  if (answer) {
+    Py_DECREF(answer);
+    return 1;
+  }
+  /* it may run: what it uses must not go before it ends (`_launch.interrupts`) */
+  PyObject *type, *error, *traceback;
+  PyErr_Fetch(&type, &error, &traceback);
+  PyObject *used = arguments(reading);
+  answer = used ? PyObject_CallFunctionObjArgs(state->failed, stream, used, result, NULL) : NULL;
+  Py_XDECREF(used);
+  if (!answer) PyErr_Clear();
+  Py_XDECREF(answer);
+  PyErr_Restore(type, error, traceback);
+  return -1;
+}
+
+static int is_none(PyObject *owner, PyObject *name) {
+  PyObject *value = PyObject_GetAttr(owner, name);
+  Py_XDECREF(value);
+  return value == NULL || value == Py_None;
+}
+
+static int is_true(PyObject *owner, PyObject *name) {
+  PyObject *value = PyObject_GetAttr(owner, name);
+  Py_XDECREF(value);
+  return value == Py_True;
+}
+
+/* A launch by the driver's own entry: 1, or 0 where Python has to make the call. */
+static int launch_natively(struct state *state, const struct entry *entry,
+                           const struct reading *reading, void *stream) {
+  const struct native *native = entry->native;
+  uint64_t bytes[XT_MOST_PARAMETERS];
+  void *places[XT_MOST_PARAMETERS];
+  const unsigned *grid = native->launch.grid;
+  const int64_t *sizes = reading->numbers ? reading->numbers + sizes_at(entry) : NULL;
+  unsigned computed[3];
+  if (reading->numbers) {
+    if (!xt_read_grid(reading->numbers, computed)) return 0;
+    grid = computed;
+  }
+  if (is_none(native->module, state->names[NAME_RAW])) return 0;
+  /* code that may be unloaded notes which streams it runs on, all but the default one */
+  if (stream && !is_true(native->code, state->names[NAME_STAYS])) return 0;
+  if (!xt_context_is_current(&native->launch)) return 0;
+  if (xt_pack(&native->launch, reading->call.values, sizes, bytes, places) != 0) return 0;
+  int status;
+  /* a full queue makes the driver wait, perhaps for a callback that needs the interpreter */
+  Py_BEGIN_ALLOW_THREADS
+  status = xt_start(&native->launch, grid, stream, places);
+  Py_END_ALLOW_THREADS
+  return status == XT_LAUNCHED;
+}
+
+/* The driver's stream for a native launch: 1, or 0 where Python has to launch. */
+static int native_stream(struct state *state, const struct entry *entry,
+                         const struct reading *reading, void **stream) {
+  *stream = NULL;
+  if (!entry->native) return 0;
+  if (entry->where == WHERE_TORCH)
+    return state->torch.exchange->current_stream(entry->native->device_type,
+                                                 entry->native->device_id, stream) == 0;
+  if (entry->where != WHERE_OWN) return 0;
+  PyObject *found = one_stream(state, reading);
+  Py_XDECREF(found);
+  return found == entry->default_stream;
+}
+
+static PyObject *new_output(const struct entry *entry, const struct reading *reading) {
+  PyObject *type = entry->output_type, *made = NULL;
+  if (reading->numbers) {
+    int dimensions = entry->sizing->dimensions;
+    const int64_t *shape = reading->numbers + shape_at();
+    type = type == Py_None ? integers(shape, dimensions)
+                           : Py_BuildValue("NN", integers(shape, dimensions),
+                                           integers(shape + dimensions, dimensions));
+    if (type && entry->output_type == Py_None)
+      made = PyObject_CallFunctionObjArgs(entry->new_output, type, NULL);
+  } else if (type == Py_None) {
+    return PyObject_CallNoArgs(entry->new_output);
+  } else {
+    Py_INCREF(type);
+  }
+  if (type && entry->output_type != Py_None) {
+    PyObject *args = arguments(reading);
+    if (args) made = PyObject_CallFunctionObjArgs(entry->new_output, type, args, NULL);
+    Py_XDECREF(args);
+  }
+  Py_XDECREF(type);
+  return made;
+}
+
+int entry_launch(struct state *state, const struct entry *entry, const struct reading *reading,
+                 PyObject *result) {
+  void *handle;
+  if (native_stream(state, entry, reading, &handle) &&
+      launch_natively(state, entry, reading, handle))
+    return 1;
+  if (PyErr_Occurred()) return 0;
+  if (torch_is_watching(state)) return 0;
+  PyObject *stream = stream_of(state, entry, reading);
+  if (!stream) return PyErr_Occurred() ? -1 : 0;
+  int launched = launch_by_python(state, entry, reading, stream, result);
+  Py_DECREF(stream);
+  return launched;
+}
+
+int entry_consents(struct state *state, const struct entry *entry, PyObject *out) {
+  return (!entry->consents || allow_torch(state)) && tell_written(state, entry, out);
+}
+
+/* As `_launch.run.run` makes it. Exceptions of what runs Python code are the caller's; of all else,
+ * Python makes the call again and says what is wrong. */
+static PyObject *replay(struct state *state, struct entry *entry, struct reading *reading) {
+  if (!is_as_chosen(entry)) return NULL;
+  if (!holds(entry)) {
+    entry->stale = entry->sizing != NULL;
+    return NULL;
+  }
+  if (entry->consents && !allow_torch(state)) return NULL;
+  PyObject *result = reading->out;
+  if (result) {
+    if (may_overlap(entry, reading)) return NULL;
+    Py_INCREF(result);
+    if (!tell_written(state, entry, result)) goto declined;
+  } else {
+    if (entry->output_type != Py_None && torch_is_watching(state)) return NULL;
+    result = new_output(entry, reading);
+    if (!result) return NULL;
+    struct xt_value value = {XT_ADDRESS, {.address = address_of(state, result)}};
+    if (!value.as.address || !xt_add_value(&reading->call, value)) goto declined;
+  }
+  int launched = entry_launch(state, entry, reading, result);
+  if (launched == 1) return result;
+  if (launched < 0) {
+    Py_DECREF(result);
+    return NULL;
+  }
+declined:
+  PyErr_Clear();
+  Py_DECREF(result);
+  return NULL;
+}
+
+PyObject *entry_replay(struct state *state, struct entry *entry, struct reading *reading) {
+  if (entry->declines) return NULL;
+  entry->references++; /* another thread may empty the table */
+  PyObject *result = replay(state, entry, reading);
+  entry_drop(entry);
+  return result;
+}
