@@ -118,7 +118,9 @@ def options_of(name: str, rng: np.random.Generator, ndim: int) -> dict[str, Any]
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=str)
-@pytest.mark.parametrize("name", [sampled(name, name) for name in sorted(own())])
+@pytest.mark.parametrize(
+    "name", [sampled(name, name) for name, spec in sorted(own().items()) if spec.inputs]
+)
 def test_a_class_answers_as_the_plan_does(name: str, target: Target) -> None:
     rng = np.random.default_rng(sum(map(ord, f"{name}{target}")))
     spec = libraries.find(name).spec
