@@ -5,21 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from xtarget.spec import (
-    ArgumentError,
-    ArrayType,
-    Call,
-    DtypeRules,
-    Input,
-    Launch,
-    Output,
-    Plan,
-    Scalar,
-    broadcast_shapes,
-    cdiv,
-    contiguous_strides,
-    dtype_constant,
-)
+from xtarget import spec
 
 from . import tuning
 from .layouts import Space, broadcast_strides, collapse
@@ -29,7 +15,7 @@ __all__ = ["Walk", "compute_dtype", "elementwise", "normal_axes", "shape_of"]
 #: From the arguments' dtypes and the options to the dtypes of the results, and those that the
 #: operands are computed in (the last one is that of further operands, too).
 DtypeRule = Callable[
-    [DtypeRules, Sequence[str], Mapping[str, Any]], tuple[Sequence[str], Sequence[str]]
+    [spec.DtypeRules, Sequence[str], Mapping[str, Any]], tuple[Sequence[str], Sequence[str]]
 ]
 
 
@@ -38,7 +24,7 @@ def compute_dtype(dtype: str) -> str:
     return {"float16": "float32", "bfloat16": "float32", "bool": "int8"}.get(dtype, dtype)
 
 
-def normal_axes(call: Call, axis: Any, ndim: int) -> tuple[int, ...]:
+def normal_axes(call: spec.Call, axis: Any, ndim: int) -> tuple[int, ...]:
     """`axis` (None: all, an int, or a tuple) as sorted axes from 0 to ndim - 1, by NumPy's rules.
 
     Raises:
@@ -50,29 +36,29 @@ def normal_axes(call: Call, axis: Any, ndim: int) -> tuple[int, ...]:
     axes = []
     for one in given:
         if isinstance(one, bool) or not hasattr(one, "__index__"):
-            raise ArgumentError(
+            raise spec.ArgumentError(
                 f"{call.kernel}: axis is {axis!r}; it has to be an integer, a tuple of integers, "
                 "or None."
             )
         value = one.__index__()
         if not -ndim <= value < ndim:
             allowed = f"from {-ndim} to {ndim - 1}" if ndim else "() or None"
-            raise ArgumentError(
+            raise spec.ArgumentError(
                 f"{call.kernel}: axis {value} is out of range for an array of {ndim} "
                 f"dimensions; it may be {allowed}."
             )
         axes.append(value % ndim)
     if len(set(axes)) != len(axes):
-        raise ArgumentError(f"{call.kernel}: axis {axis!r} names an axis twice.")
+        raise spec.ArgumentError(f"{call.kernel}: axis {axis!r} names an axis twice.")
     return tuple(sorted(axes))
 
 
-def shape_of(call: Call, *shapes: Sequence[int]) -> tuple[int, ...]:
+def shape_of(call: spec.Call, *shapes: Sequence[int]) -> tuple[int, ...]:
     """`broadcast_shapes` with the kernel's name in the error."""
     try:
-        return broadcast_shapes(*shapes)
-    except ArgumentError as error:
-        raise ArgumentError(f"{call.kernel}: {error}") from None
+        return spec.broadcast_shapes(*shapes)
+    except spec.ArgumentError as error:
+        raise spec.ArgumentError(f"{call.kernel}: {error}") from None
 
 
 class Walk(NamedTuple):
@@ -96,11 +82,11 @@ class Walk(NamedTuple):
             space = _rows(space)
         block = sizes.strided if any(space.strides) else sizes.block
         steps = max(1, sizes.chunk // block)
-        parts = cdiv(space.size, block)
+        parts = spec.cdiv(space.size, block)
         if by_row:
-            parts = space.size // space.lengths[-1] * cdiv(space.lengths[-1], block)
+            parts = space.size // space.lengths[-1] * spec.cdiv(space.lengths[-1], block)
         constants = {"BLOCK": block, "STEPS": steps, "ROWS": by_row}
-        return cls(space, constants, (cdiv(parts, steps), 1, 1))
+        return cls(space, constants, (spec.cdiv(parts, steps), 1, 1))
 
 
 def _rows(space: Space) -> Space:
@@ -122,11 +108,11 @@ _KERNELS = {
 
 
 def elementwise(
-    function: Callable[[Call], str],
+    function: Callable[[spec.Call], str],
     rule: DtypeRule,
     dtypes: Sequence[str],
     numbers: Sequence[str] = (),
-) -> Callable[[Call], Plan]:
+) -> Callable[[spec.Call], spec.Plan]:
     """The plan of an elementwise operator.
 
     Args:
@@ -136,48 +122,50 @@ def elementwise(
         numbers: options that are operands of the function too, behind the arguments.
     """
 
-    def plan(call: Call) -> Plan:
+    def plan(call: spec.Call) -> spec.Plan:
         given = [arg.dtype for arg in call.args]
         for dtype in given:
             if dtype not in dtypes:
-                raise ArgumentError(
+                raise spec.ArgumentError(
                     f"{call.kernel} does not take {dtype}; it takes {', '.join(dtypes)}. Convert "
                     "the argument first."
                 )
         try:
             results, computed = rule(call.rules, given, call.options)
-        except ArgumentError as error:
-            raise ArgumentError(f"{call.kernel}: {error}") from None
+        except spec.ArgumentError as error:
+            raise spec.ArgumentError(f"{call.kernel}: {error}") from None
         shape = shape_of(call, *(arg.shape for arg in call.args))
         outs = _outputs(call, shape, results)
         if not outs[0].size:
-            return Plan(outs, ())
-        return Plan(outs, (_launch(call, function(call), outs, computed, numbers),))
+            return spec.Plan(outs, ())
+        return spec.Plan(outs, (_launch(call, function(call), outs, computed, numbers),))
 
     return plan
 
 
-def _outputs(call: Call, shape: tuple[int, ...], dtypes: Sequence[str]) -> tuple[ArrayType, ...]:
+def _outputs(
+    call: spec.Call, shape: tuple[int, ...], dtypes: Sequence[str]
+) -> tuple[spec.ArrayType, ...]:
     if len(dtypes) == 1:
         return (call.output(shape, dtypes[0]),)
     if call.out is not None:
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel} gives {len(dtypes)} results, and out= has room for one. Leave it out."
         )
-    return tuple(ArrayType(dtype, shape, contiguous_strides(shape)) for dtype in dtypes)
+    return tuple(spec.ArrayType(dtype, shape, spec.contiguous_strides(shape)) for dtype in dtypes)
 
 
 def _launch(
-    call: Call,
+    call: spec.Call,
     function: str,
-    outs: tuple[ArrayType, ...],
+    outs: tuple[spec.ArrayType, ...],
     computed: Sequence[str],
     numbers: Sequence[str],
-) -> Launch:
+) -> spec.Launch:
     out = outs[0]
     letters = "abcdefgh"[: len(call.args) + len(numbers)]
     names, others = letters[: len(call.args)], letters[len(call.args) :]
-    arrays = {n: a for n, a in zip(names, call.args, strict=True) if isinstance(a, ArrayType)}
+    arrays = {n: a for n, a in zip(names, call.args, strict=True) if isinstance(a, spec.ArrayType)}
     space = collapse(
         out.shape, out.strides, *(broadcast_strides(arg, out.shape) for arg in arrays.values())
     )
@@ -186,7 +174,7 @@ def _launch(
     space = walk.space
     strides = dict(zip(arrays, space.strides[1:], strict=True))
     scalars = {
-        f"s{name}": dtype_constant(arg.dtype)
+        f"s{name}": spec.dtype_constant(arg.dtype)
         for name, arg in zip(names, call.args, strict=True)
         if name not in arrays
     }
@@ -196,16 +184,16 @@ def _launch(
     values = {
         n: _number(call, given[n], t) for n, t in zip(letters, types, strict=True) if n in given
     }
-    scalars |= {f"s{name}": dtype_constant(value.dtype) for name, value in values.items()}
+    scalars |= {f"s{name}": spec.dtype_constant(value.dtype) for name, value in values.items()}
     stream = 0 < sizes.stream <= out.size * out.itemsize and out.contiguous
     along = f"shape.{len(space.lengths) - 1}" if space.lengths else "n"
     results = ("out", "out2")[: len(outs)]
-    return Launch(
+    return spec.Launch(
         f"elementwise:{_KERNELS[len(letters), len(outs)]}({function})",
         {
-            **{name: Input(index) for index, name in enumerate(names)},
+            **{name: spec.Input(index) for index, name in enumerate(names)},
             **values,
-            **{name: Output(index) for index, name in enumerate(results)},
+            **{name: spec.Output(index) for index, name in enumerate(results)},
             "n": space.size,
             "shape": space.lengths,
             **{f"s{name}": own for name, own in strides.items()},
@@ -213,7 +201,9 @@ def _launch(
         },
         {
             **scalars,
-            **{f"T{n.upper()}": dtype_constant(t) for n, t in zip(letters, types, strict=True)},
+            **{
+                f"T{n.upper()}": spec.dtype_constant(t) for n, t in zip(letters, types, strict=True)
+            },
             **walk.constants,
             "STREAM": stream,
         },
@@ -230,10 +220,10 @@ def _launch(
     )
 
 
-def _number(call: Call, option: str, dtype: str) -> Scalar:
+def _number(call: spec.Call, option: str, dtype: str) -> spec.Scalar:
     value = call.options[option]
     if value is None:  # for the function nan is no number
-        return Scalar(float("nan"), dtype)
+        return spec.Scalar(float("nan"), dtype)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ArgumentError(f"{call.kernel}: {option} is {value!r}; it has to be a number.")
-    return Scalar(float(value) if dtype.startswith("float") else value, dtype)
+        raise spec.ArgumentError(f"{call.kernel}: {option} is {value!r}; it has to be a number.")
+    return spec.Scalar(float(value) if dtype.startswith("float") else value, dtype)

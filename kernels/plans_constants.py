@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from xtarget.spec import ArgumentError, Call, Launch, Output, Plan, Scalar, dtype_constant
+from xtarget import spec
 
 from .layouts import collapse
 from .plans import compute_dtype
@@ -19,7 +19,7 @@ _DTYPES = (
 )
 
 
-def _dtype(call: Call) -> str:
+def _dtype(call: spec.Call) -> str:
     """The option `dtype`.
 
     Raises:
@@ -27,13 +27,13 @@ def _dtype(call: Call) -> str:
     """
     value = call.options["dtype"]
     if value not in _DTYPES:
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: dtype is {value!r}; it has to be one of {', '.join(_DTYPES)}."
         )
     return str(value)
 
 
-def _number(call: Call, name: str) -> Any:
+def _number(call: spec.Call, name: str) -> Any:
     """An option that is a number.
 
     Raises:
@@ -41,60 +41,60 @@ def _number(call: Call, name: str) -> Any:
     """
     value = call.options[name]
     if not isinstance(value, int | float):
-        raise ArgumentError(f"{call.kernel}: {name} is {value!r}; it has to be a number.")
+        raise spec.ArgumentError(f"{call.kernel}: {name} is {value!r}; it has to be a number.")
     return value
 
 
 def fill(value: int | None = None) -> Any:
     """The plan of full (or of zeros, of ones): an array of `shape`."""
 
-    def plan(call: Call) -> Plan:
+    def plan(call: spec.Call) -> spec.Plan:
         shape = integers(call, "shape")
         if min(shape, default=0) < 0:
-            raise ArgumentError(f"{call.kernel}: shape is {shape}; no length may be below 0.")
+            raise spec.ArgumentError(f"{call.kernel}: shape is {shape}; no length may be below 0.")
         out = call.output(shape, _dtype(call))
         return _filled(call, out, value)
 
     return plan
 
 
-def _filled(call: Call, out: Any, value: int | None) -> Plan:
+def _filled(call: spec.Call, out: Any, value: int | None) -> spec.Plan:
     number = _number(call, "value") if value is None else value
     floating = out.dtype.startswith(("float", "bfloat"))
     if not floating and (
         isinstance(number, float) or (out.dtype == "bool" and number not in (0, 1))
     ):
-        raise ArgumentError(f"{call.kernel}: the value {number!r} is no {out.dtype}.")
-    return Plan((out,), (), (), (number,))
+        raise spec.ArgumentError(f"{call.kernel}: the value {number!r} is no {out.dtype}.")
+    return spec.Plan((out,), (), (), (number,))
 
 
 def fill_like(value: int | None = None) -> Any:
     """The plan of full_like (or of zeros_like, of ones_like)."""
 
-    def plan(call: Call) -> Plan:
+    def plan(call: spec.Call) -> spec.Plan:
         x = call.array(0)
         return _filled(call, call.output(x.shape, x.dtype), value)
 
     return plan
 
 
-def eye(call: Call) -> Plan:
+def eye(call: spec.Call) -> spec.Plan:
     """The plan of eye: 1 on a diagonal of a matrix."""
     (rows,) = integers(call, "rows")
     columns = rows if call.options["columns"] is None else integers(call, "columns", count=1)[0]
     (k,) = integers(call, "k")
     if rows < 0 or columns < 0:
-        raise ArgumentError(f"{call.kernel}: {rows} x {columns} is no matrix.")
+        raise spec.ArgumentError(f"{call.kernel}: {rows} x {columns} is no matrix.")
     out = call.output((rows, columns), _dtype(call))
     if not out.size:
-        return Plan((out,), ())
+        return spec.Plan((out,), ())
     space = collapse(out.shape, out.strides, keep_order=True)
     launch = flat_launch(
         call,
         "diagonal",
         out.size,
         {
-            "out": Output(),
+            "out": spec.Output(),
             "n": out.size,
             "columns": columns,
             "k": k,
@@ -102,27 +102,32 @@ def eye(call: Call) -> Plan:
             "so": space.strides[0],
         },
     )
-    return Plan((out,), (launch,))
+    return spec.Plan((out,), (launch,))
 
 
-def _sequence(call: Call, length: int, dtype: str, start: Any, step: Any, last: Any = None) -> Plan:
+def _sequence(
+    call: spec.Call, length: int, dtype: str, start: Any, step: Any, last: Any = None
+) -> spec.Plan:
     out = call.output((length,), dtype)
     if not length:
-        return Plan((out,), ())
+        return spec.Plan((out,), ())
     computed = compute_dtype(dtype)
     whole = not computed.startswith("float")
     if whole and not all(float(v).is_integer() for v in (start, step, last or 0)):
-        raise ArgumentError(f"{call.kernel}: its numbers are not all integers, as {dtype} needs.")
+        raise spec.ArgumentError(
+            f"{call.kernel}: its numbers are not all integers, as {dtype} needs."
+        )
     wide = "int64" if whole else computed
     numbers = [
-        None if v is None else Scalar(int(v) if whole else v, wide) for v in (start, step, last)
+        None if v is None else spec.Scalar(int(v) if whole else v, wide)
+        for v in (start, step, last)
     ]
-    launch: Launch = flat_launch(
+    launch: spec.Launch = flat_launch(
         call,
         "sequence",
         length,
         {
-            "out": Output(),
+            "out": spec.Output(),
             "n": length,
             "start": numbers[0],
             "step": numbers[1],
@@ -130,16 +135,16 @@ def _sequence(call: Call, length: int, dtype: str, start: Any, step: Any, last: 
             "shape": (),
             "so": out.strides if out.strides != (1,) else (),
         },
-        {"T": dtype_constant(wide)},
+        {"T": spec.dtype_constant(wide)},
     )
-    return Plan((out,), (launch,))
+    return spec.Plan((out,), (launch,))
 
 
-def arange(call: Call) -> Plan:
+def arange(call: spec.Call) -> spec.Plan:
     """The plan of arange: start, start + step, ... below stop."""
     start, stop, step = (_number(call, name) for name in ("start", "stop", "step"))
     if step == 0 or not all(math.isfinite(v) for v in (start, stop, step)):
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: from {start} to {stop} by {step} is no sequence; step is not 0, and "
             "all are finite."
         )
@@ -147,17 +152,17 @@ def arange(call: Call) -> Plan:
     return _sequence(call, length, _dtype(call), start, step)
 
 
-def linspace(call: Call) -> Plan:
+def linspace(call: spec.Call) -> spec.Plan:
     """The plan of linspace: `count` numbers from start to stop."""
     start, stop = _number(call, "start"), _number(call, "stop")
     (count,) = integers(call, "count")
     if count < 0:
-        raise ArgumentError(f"{call.kernel}: count is {count}; it may not be below 0.")
+        raise spec.ArgumentError(f"{call.kernel}: count is {count}; it may not be below 0.")
     ends = bool(call.options["endpoint"])
     pieces = count - 1 if ends else count
     dtype = _dtype(call)
     if not compute_dtype(dtype).startswith("float"):
-        raise ArgumentError(f"{call.kernel}: dtype is {dtype}; it has to be a floating one.")
+        raise spec.ArgumentError(f"{call.kernel}: dtype is {dtype}; it has to be a floating one.")
     step = (stop - start) / pieces if pieces > 0 else 0.0
     last = float(stop) if ends and count > 1 else None
     return _sequence(call, count, dtype, float(start), float(step), last)

@@ -11,16 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from xtarget.spec import (
-    ArrayType,
-    Call,
-    Input,
-    Launch,
-    Output,
-    Temporary,
-    contiguous_strides,
-    dtype_constant,
-)
+from xtarget import spec
 
 from .layouts import collapse, merge
 from .plans import compute_dtype
@@ -46,7 +37,7 @@ class View(NamedTuple):
     label is the same all along it.
     """
 
-    source: Input | Output | Temporary
+    source: spec.Input | spec.Output | spec.Temporary
     dtype: str
     axes: dict[str, tuple[int, int]]
 
@@ -77,17 +68,17 @@ class Contraction:
         dtype: the result's, by promotion of the operands'.
     """
 
-    def __init__(self, call: Call, dtype: str) -> None:
+    def __init__(self, call: spec.Call, dtype: str) -> None:
         self.call, self.dtype = call, dtype
-        self.launches: list[Launch] = []
-        self.temporaries: list[ArrayType] = []
+        self.launches: list[spec.Launch] = []
+        self.temporaries: list[spec.ArrayType] = []
 
     def temporary(self, axes: dict[str, int], dtype: str) -> View:
         """A new array with these axes, in C order."""
         shape = tuple(axes.values())
-        strides = contiguous_strides(shape)
-        self.temporaries.append(ArrayType(dtype, shape, strides))
-        source = Temporary(len(self.temporaries) - 1)
+        strides = spec.contiguous_strides(shape)
+        self.temporaries.append(spec.ArrayType(dtype, shape, strides))
+        source = spec.Temporary(len(self.temporaries) - 1)
         return View(source, dtype, dict(zip(axes, zip(shape, strides, strict=True), strict=True)))
 
     def run(self, views: Sequence[View], out: View) -> None:
@@ -120,7 +111,7 @@ class Contraction:
         lengths = [view.axes[label][0] for label in gone]
         reduced = collapse(lengths, [view.stride(label) for label in gone])
         # what goes to a temporary is numbered in the order of its axes
-        in_order = isinstance(out.source, Temporary)
+        in_order = isinstance(out.source, spec.Temporary)
         kept_space = collapse(shape, *strides, keep_order=in_order)
         work = Work(self.call, kept_space, reduced, _read(view))
         work.temporaries = self.temporaries
@@ -155,7 +146,7 @@ class Contraction:
             name: [view.stride(label) for label in labels]
             for name, view in (("so", out), ("sa", a), ("sb", b))
         }
-        computed = dtype_constant(compute_dtype(self.dtype))
+        computed = spec.dtype_constant(compute_dtype(self.dtype))
         launch = walk(
             self.call,
             "elementwise:binary(functions.arithmetic:mul)",
@@ -212,7 +203,7 @@ class Contraction:
             (_read(a), _read(b)),
             (a.dtype, b.dtype),
         )
-        view = ArrayType(out.dtype, (*shape, m, n), (*over_out, om, on))
+        view = spec.ArrayType(out.dtype, (*shape, m, n), (*over_out, om, on))
         self.launches += multiply(
             self.call, self.dtype, problem, _written(out), view, self.temporaries
         )
@@ -228,11 +219,11 @@ def _longest(
     return axes[at], axes[:at] + axes[at + 1 :]
 
 
-def _read(view: View) -> Input | Temporary:
-    assert not isinstance(view.source, Output)
+def _read(view: View) -> spec.Input | spec.Temporary:
+    assert not isinstance(view.source, spec.Output)
     return view.source
 
 
-def _written(view: View) -> Output | Temporary:
-    assert not isinstance(view.source, Input)
+def _written(view: View) -> spec.Output | spec.Temporary:
+    assert not isinstance(view.source, spec.Input)
     return view.source

@@ -6,19 +6,7 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-from xtarget.spec import (
-    ABSENT,
-    Argument,
-    ArgumentError,
-    ArrayType,
-    Call,
-    Input,
-    Launch,
-    Output,
-    Plan,
-    cdiv,
-    dtype_constant,
-)
+from xtarget import spec
 
 from . import tuning, tuning_windows
 from .plans import compute_dtype
@@ -59,14 +47,14 @@ class Problem(NamedTuple):
 
 
 def convolution_launch(
-    call: Call,
+    call: spec.Call,
     problem: Problem,
     dtype: str,
-    x: Argument,
-    weight: Argument,
-    bias: Argument | None,
-    out: Argument,
-) -> Launch:
+    x: spec.Argument,
+    weight: spec.Argument,
+    bias: spec.Argument | None,
+    out: spec.Argument,
+) -> spec.Launch:
     """One launch of a function of `convolution.py`.
 
     Args:
@@ -75,7 +63,7 @@ def convolution_launch(
     p, kind, total = problem, _KINDS[dtype], compute_dtype(dtype)
     positions = p.samples * math.prod(p.out_shape)
     products = p.channels * math.prod(p.kernel)
-    numbers: dict[str, Argument] = {
+    numbers: dict[str, spec.Argument] = {
         "positions": positions,
         "groups": p.groups,
         "rows": p.rows,
@@ -96,7 +84,7 @@ def convolution_launch(
     constants = {
         **({"bias": None} if bias is None else {}),
         "SPREAD": p.up is not None,
-        "T": dtype_constant(total),
+        "T": spec.dtype_constant(total),
     }
     if tuning.outer_products(call.vendor) or min(p.rows, products) < tuning_windows.LEAST:
         channels, width, warps = tuning_windows.direct_tile(call.vendor, p.rows)
@@ -110,12 +98,12 @@ def convolution_launch(
         )  # fmt: skip
         source, options = "implicit", dict(tuning.matmul_options(call.vendor))
         operand = dtype if call.vendor in tuning.MATRIX_UNITS else total
-        constants |= {"DOT": dtype_constant(operand), "BLOCK_K": tile.k}
-    return Launch(
+        constants |= {"DOT": spec.dtype_constant(operand), "BLOCK_K": tile.k}
+    return spec.Launch(
         f"convolution:{source}",
         {**arrays, **numbers},
         {**constants, "BLOCK_C": channels, "BLOCK_P": width},
-        (cdiv(positions, width) * cdiv(p.rows, channels) * p.groups, 1, 1),
+        (spec.cdiv(positions, width) * spec.cdiv(p.rows, channels) * p.groups, 1, 1),
         num_warps=warps,
         num_stages=stages,
         options=options,
@@ -124,52 +112,54 @@ def convolution_launch(
     )
 
 
-def _bias(call: Call, channels: int, dtype: str) -> Argument | None:
+def _bias(call: spec.Call, channels: int, dtype: str) -> spec.Argument | None:
     """The argument `bias`, if it is given.
 
     Raises:
         ArgumentError: it is no vector of a number for each channel.
     """
-    if len(call.args) < 3 or call.args[2] is ABSENT:
+    if len(call.args) < 3 or call.args[2] is spec.ABSENT:
         return None
     bias = call.array(2)
     if bias.shape != (channels,) or bias.dtype != dtype or not bias.contiguous:
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: bias has shape {bias.shape} of {bias.dtype}; it has to be ({channels},"
             f") of {dtype}, side by side: a number for each channel of the result."
         )
-    return Input(2)
+    return spec.Input(2)
 
 
-def _groups(call: Call, channels: int, what: str) -> int:
+def _groups(call: spec.Call, channels: int, what: str) -> int:
     groups = call.options["groups"]
     if isinstance(groups, bool) or not isinstance(groups, int) or groups < 1:
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: groups is {groups!r}; it has to be an integer from 1 on."
         )
     if channels % groups:
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: {what} has {channels} channels, which {groups} groups do not divide."
         )
     return groups
 
 
-def _weight(call: Call, rank: int, dtype: str) -> ArrayType:
+def _weight(call: spec.Call, rank: int, dtype: str) -> spec.ArrayType:
     weight = call.array(1)
     if weight.dtype != dtype:
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: x is {dtype} and weight is {weight.dtype}; they need the same. "
             "Convert one."
         )
     if weight.ndim != rank + 2 or 0 in weight.shape:
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: weight has shape {weight.shape}; it needs {rank + 2} dimensions, as x "
             "has, and no length of 0."
         )
     return weight
 
 
-def convolution(rank: int | None = None, *, depthwise: bool = False) -> Callable[[Call], Plan]:
+def convolution(
+    rank: int | None = None, *, depthwise: bool = False
+) -> Callable[[spec.Call], spec.Plan]:
     """The plan of a convolution.
 
     Args:
@@ -177,19 +167,19 @@ def convolution(rank: int | None = None, *, depthwise: bool = False) -> Callable
         depthwise: there is a group for each channel.
     """
 
-    def plan(call: Call) -> Plan:
+    def plan(call: spec.Call) -> spec.Plan:
         x = ordered(call, call.array(0))
         own = rank_of(call, x.ndim, rank)
         weight = _weight(call, own, x.dtype)
         samples, channels, *lengths = x.shape
         groups = channels if depthwise else _groups(call, channels, "x")
         if not groups or weight.shape[1] * groups != channels:
-            raise ArgumentError(
+            raise spec.ArgumentError(
                 f"{call.kernel}: weight has shape {weight.shape}: for {groups} groups that is "
                 f"{weight.shape[1] * groups} channels, and x has {channels}."
             )
         if weight.shape[0] % groups:
-            raise ArgumentError(
+            raise spec.ArgumentError(
                 f"{call.kernel}: weight has shape {weight.shape}, whose {weight.shape[0]} channels "
                 f"{groups} groups do not divide."
             )
@@ -198,7 +188,7 @@ def convolution(rank: int | None = None, *, depthwise: bool = False) -> Callable
         given = call.output(turned(call, (samples, weight.shape[0], *windows.out)), x.dtype)
         bias = _bias(call, weight.shape[0], x.dtype)
         if not given.size:
-            return Plan((given,), ())
+            return spec.Plan((given,), ())
         out, sw = ordered(call, given), weight.strides
         problem = Problem(
             samples,
@@ -216,23 +206,25 @@ def convolution(rank: int | None = None, *, depthwise: bool = False) -> Callable
             (rows * sw[0], *sw[:2], *three(sw[2:], 0)),
             (*out.strides[:2], *three(out.strides[2:], 0)),
         )
-        launch = convolution_launch(call, problem, x.dtype, Input(0), Input(1), bias, Output())
-        return Plan((given,), (launch,))
+        launch = convolution_launch(
+            call, problem, x.dtype, spec.Input(0), spec.Input(1), bias, spec.Output()
+        )
+        return spec.Plan((given,), (launch,))
 
     return plan
 
 
-def transposed_convolution(rank: int | None = None) -> Callable[[Call], Plan]:
+def transposed_convolution(rank: int | None = None) -> Callable[[spec.Call], spec.Plan]:
     """The plan of a transposed convolution: the gradient of a convolution by its input."""
 
-    def plan(call: Call) -> Plan:
+    def plan(call: spec.Call) -> spec.Plan:
         x = ordered(call, call.array(0))
         own = rank_of(call, x.ndim, rank)
         weight = _weight(call, own, x.dtype)
         samples, channels, *lengths = x.shape
         groups = _groups(call, channels, "x")
         if weight.shape[0] != channels:
-            raise ArgumentError(
+            raise spec.ArgumentError(
                 f"{call.kernel}: weight has shape {weight.shape} for {weight.shape[0]} channels, "
                 f"and x has {channels}."
             )
@@ -240,21 +232,21 @@ def transposed_convolution(rank: int | None = None) -> Callable[[Call], Plan]:
         stride, dilation = each_axis(call, "stride", own), each_axis(call, "dilation", own)
         more = each_axis(call, "output_padding", own, 0)
         if isinstance(call.options["padding"], str):
-            raise ArgumentError(
+            raise spec.ArgumentError(
                 f"{call.kernel}: padding is {call.options['padding']!r}; it has to be numbers."
             )
         before, after = padding_of(call, tuple(lengths), kernel, stride, dilation)
         shape = []
         for i, n in enumerate(lengths):
             if more[i] >= max(stride[i], dilation[i]):
-                raise ArgumentError(
+                raise spec.ArgumentError(
                     f"{call.kernel}: output_padding is {more[i]} for a stride of {stride[i]} and a "
                     f"dilation of {dilation[i]}; it has to be below one of them."
                 )
             reach = (n - 1) * stride[i] + dilation[i] * (kernel[i] - 1) + 1
             length = reach + more[i] - before[i] - after[i]
             if n < 1 or length < 1:
-                raise ArgumentError(
+                raise spec.ArgumentError(
                     f"{call.kernel}: the result is empty: an axis of {n} gives "
                     f"{length} elements. Give less padding."
                 )
@@ -263,7 +255,7 @@ def transposed_convolution(rank: int | None = None) -> Callable[[Call], Plan]:
         given = call.output(turned(call, (samples, rows * groups, *shape)), x.dtype)
         bias = _bias(call, rows * groups, x.dtype)
         if not given.size:
-            return Plan((given,), ())
+            return spec.Plan((given,), ())
         out = ordered(call, given)
         problem = Problem(
             samples,
@@ -281,7 +273,9 @@ def transposed_convolution(rank: int | None = None) -> Callable[[Call], Plan]:
             (channels // groups * sw[0], sw[1], sw[0], *three(sw[2:], 0)),
             (*out.strides[:2], *three(out.strides[2:], 0)),
         )
-        launch = convolution_launch(call, problem, x.dtype, Input(0), Input(1), bias, Output())
-        return Plan((given,), (launch,))
+        launch = convolution_launch(
+            call, problem, x.dtype, spec.Input(0), spec.Input(1), bias, spec.Output()
+        )
+        return spec.Plan((given,), (launch,))
 
     return plan

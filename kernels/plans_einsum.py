@@ -5,7 +5,7 @@ from __future__ import annotations
 import string
 from collections.abc import Sequence
 
-from xtarget.spec import ArgumentError, ArrayType, Call, Input, Output, Plan
+from xtarget import spec
 
 from .plans import normal_axes
 from .plans_contractions import Contraction, View
@@ -26,7 +26,7 @@ __all__ = [
 _Labels = Sequence[str]
 
 
-def labelled(call: Call, index: int, labels: _Labels) -> View:
+def labelled(call: spec.Call, index: int, labels: _Labels) -> View:
     """Argument `index` with a label for each axis; equal labels are a diagonal.
 
     Raises:
@@ -37,15 +37,17 @@ def labelled(call: Call, index: int, labels: _Labels) -> View:
     for label, n, stride in zip(labels, array.shape, array.strides, strict=True):
         before, own = axes.get(label, (n, 0))
         if before != n:
-            raise ArgumentError(
+            raise spec.ArgumentError(
                 f"{call.kernel}: argument {index + 1} has shape {array.shape}, and its axes "
                 f"{label!r} have the lengths {before} and {n}; they need the same."
             )
         axes[label] = (n, own + stride)
-    return View(Input(index), array.dtype, axes)
+    return View(spec.Input(index), array.dtype, axes)
 
 
-def contracted(call: Call, views: Sequence[View], labels: _Labels, dtype: str = "") -> Plan:
+def contracted(
+    call: spec.Call, views: Sequence[View], labels: _Labels, dtype: str = ""
+) -> spec.Plan:
     """The plan of the sum of products that has these labels.
 
     Args:
@@ -59,28 +61,28 @@ def contracted(call: Call, views: Sequence[View], labels: _Labels, dtype: str = 
     out = call.output(shape, dtype or call.rules.promote(*(view.dtype for view in views)))
     axes = dict(zip(labels, zip(shape, out.strides, strict=True), strict=True))
     if out.size and 0 in lengths.values():
-        return Plan((out,), (), (), (0,))
+        return spec.Plan((out,), (), (), (0,))
     return _written(call, views, out, axes)
 
 
 def _written(
-    call: Call, views: Sequence[View], out: ArrayType, axes: dict[str, tuple[int, int]]
-) -> Plan:
+    call: spec.Call, views: Sequence[View], out: spec.ArrayType, axes: dict[str, tuple[int, int]]
+) -> spec.Plan:
     """The plan of a result that has these axes, several of which may be one of `out`."""
     if not out.size:
-        return Plan((out,), ())
+        return spec.Plan((out,), ())
     work = Contraction(call, out.dtype)
-    work.run(views, View(Output(), out.dtype, axes))
-    return Plan((out,), tuple(work.launches), tuple(work.temporaries))
+    work.run(views, View(spec.Output(), out.dtype, axes))
+    return spec.Plan((out,), tuple(work.launches), tuple(work.temporaries))
 
 
-def _lengths(call: Call, views: Sequence[View]) -> dict[str, int]:
+def _lengths(call: spec.Call, views: Sequence[View]) -> dict[str, int]:
     found: dict[str, tuple[int, int]] = {}
     for number, view in enumerate(views, 1):
         for label, (n, _) in view.axes.items():
             before, where = found.get(label, (1, number))
             if before != 1 and n not in (1, before):
-                raise ArgumentError(
+                raise spec.ArgumentError(
                     f"{call.kernel}: axis {label!r} has length {before} in argument {where} and "
                     f"{n} in argument {number}; they need the same."
                 )
@@ -92,13 +94,13 @@ def _lengths(call: Call, views: Sequence[View]) -> dict[str, int]:
 # ------------------------------------------------------------------------------------- einsum
 
 
-def einsum(call: Call) -> Plan:
+def einsum(call: spec.Call) -> spec.Plan:
     """The plan of `numpy.einsum`."""
     given = call.options["subscripts"]
     terms, result = _parsed(call, given)
     arrays = [call.array(index) for index in range(len(call.args))]
     if len(terms) != len(arrays):
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: subscripts {given!r} are of {len(terms)} arrays, and the call has "
             f"{len(arrays)}."
         )
@@ -118,17 +120,17 @@ def einsum(call: Call) -> Plan:
     else:
         labels = _named(result, dots)
         if dots and "." not in result:
-            raise ArgumentError(
+            raise spec.ArgumentError(
                 f"{call.kernel}: subscripts {given!r} have '...' for {len(dots)} axes, and the "
                 "result has none; write '...' in the result, or name the axes."
             )
     return contracted(call, views, labels)
 
 
-def _parsed(call: Call, given: object) -> tuple[list[str], str | None]:
+def _parsed(call: spec.Call, given: object) -> tuple[list[str], str | None]:
     """The terms of subscripts, with '.' for an ellipsis; and the result's, if there is one."""
     if not isinstance(given, str):
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: subscripts is {given!r}; it has to be a text like 'ij,jk->ik'."
         )
     text = given.replace(" ", "")
@@ -138,7 +140,7 @@ def _parsed(call: Call, given: object) -> tuple[list[str], str | None]:
         letters = term.replace("...", "", 1)
         wrong = [letter for letter in letters if letter not in string.ascii_letters]
         if wrong:
-            raise ArgumentError(
+            raise spec.ArgumentError(
                 f"{call.kernel}: subscripts {given!r} contain {wrong[0]!r}; they are letters, "
                 "'...' once for each array, ',' between arrays and '->' before the result."
             )
@@ -149,23 +151,23 @@ def _parsed(call: Call, given: object) -> tuple[list[str], str | None]:
     known = {letter for term in terms for letter in term}
     for letter in result:
         if result.count(letter) > 1:
-            raise ArgumentError(
+            raise spec.ArgumentError(
                 f"{call.kernel}: subscripts {given!r} have {letter!r} twice in the result."
             )
         if letter not in known and letter != ".":
-            raise ArgumentError(
+            raise spec.ArgumentError(
                 f"{call.kernel}: subscripts {given!r} have {letter!r} in the result and in no "
                 "array."
             )
     return terms, result
 
 
-def _spread(call: Call, number: int, term: str, array: ArrayType) -> list[str]:
+def _spread(call: spec.Call, number: int, term: str, array: spec.ArrayType) -> list[str]:
     """Labels of the axes that an ellipsis stands for."""
     named = len(term.replace(".", ""))
     missing = array.ndim - named
     if missing < 0 or (missing and "." not in term):
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: argument {number} has {array.ndim} dimensions, and its subscripts "
             f"{term.replace('.', '...')!r} name {named}."
         )
@@ -186,7 +188,7 @@ def _axes(prefix: str, ndim: int) -> list[str]:
     return [f"{prefix}{axis}" for axis in range(ndim)]
 
 
-def dot(call: Call) -> Plan:
+def dot(call: spec.Call) -> spec.Plan:
     """The plan of `numpy.dot`: the last axis of a with the second last of b."""
     a, b = call.array(0), call.array(1)
     one, other = _axes("a", a.ndim), _axes("b", b.ndim)
@@ -195,7 +197,7 @@ def dot(call: Call) -> Plan:
     return _fitting(call, one, other)
 
 
-def inner(call: Call) -> Plan:
+def inner(call: spec.Call) -> spec.Plan:
     """The plan of `numpy.inner`: the last axes of both."""
     a, b = call.array(0), call.array(1)
     one, other = _axes("a", a.ndim), _axes("b", b.ndim)
@@ -204,7 +206,7 @@ def inner(call: Call) -> Plan:
     return _fitting(call, one, other)
 
 
-def tensordot(call: Call) -> Plan:
+def tensordot(call: spec.Call) -> spec.Plan:
     """The plan of `numpy.tensordot`: `axes` of both, or so many last ones of a and first of b."""
     a, b = call.array(0), call.array(1)
     one, other = _axes("a", a.ndim), _axes("b", b.ndim)
@@ -213,18 +215,18 @@ def tensordot(call: Call) -> Plan:
     return _fitting(call, one, other)
 
 
-def _paired(call: Call, a: ArrayType, b: ArrayType) -> list[tuple[int, int]]:
+def _paired(call: spec.Call, a: spec.ArrayType, b: spec.ArrayType) -> list[tuple[int, int]]:
     """The axes that tensordot sums over."""
     axes = call.options["axes"]
     if isinstance(axes, int) and not isinstance(axes, bool):
         if not 0 <= axes <= min(a.ndim, b.ndim):
-            raise ArgumentError(
+            raise spec.ArgumentError(
                 f"{call.kernel}: axes is {axes}, and the arrays have {a.ndim} and {b.ndim} "
                 "dimensions; it may be from 0 to the smaller of these."
             )
         return [(a.ndim - axes + i, i) for i in range(axes)]
     if not isinstance(axes, tuple | list) or len(axes) != 2:
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: axes is {axes!r}; it has to be a number of axes, or the axes of a and "
             "those of b."
         )
@@ -234,21 +236,21 @@ def _paired(call: Call, a: ArrayType, b: ArrayType) -> list[tuple[int, int]]:
         normal_axes(call, tuple(given), array.ndim)
         pairs.append([axis % array.ndim for axis in given])
     if len(pairs[0]) != len(pairs[1]):
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: axes {axes!r} are {len(pairs[0])} of a and {len(pairs[1])} of b; "
             "they need to be as many."
         )
     return list(zip(*pairs, strict=True))
 
 
-def _fitting(call: Call, one: list[str], other: list[str]) -> Plan:
+def _fitting(call: spec.Call, one: list[str], other: list[str]) -> spec.Plan:
     """The contraction of two arrays over the labels that both have; an axis of one element is none
     that fits any other.
     """
     a, b = call.array(0), call.array(1)
     for axis, label in enumerate(one):
         if label in other and a.shape[axis] != b.shape[other.index(label)]:
-            raise ArgumentError(
+            raise spec.ArgumentError(
                 f"{call.kernel}: shapes {a.shape} and {b.shape} do not fit: axis {axis} of the "
                 f"first has length {a.shape[axis]}, axis {other.index(label)} of the second "
                 f"{b.shape[other.index(label)]}."
@@ -257,11 +259,11 @@ def _fitting(call: Call, one: list[str], other: list[str]) -> Plan:
     return contracted(call, [labelled(call, 0, one), labelled(call, 1, other)], labels)
 
 
-def _flat(call: Call, index: int, prefix: str) -> list[str]:
+def _flat(call: spec.Call, index: int, prefix: str) -> list[str]:
     return _axes(prefix, call.array(index).ndim)
 
 
-def outer(call: Call) -> Plan:
+def outer(call: spec.Call) -> spec.Plan:
     """The plan of `numpy.outer`: every product of an element of a and one of b, as a matrix."""
     one, other = _flat(call, 0, "a"), _flat(call, 1, "b")
     a, b = call.array(0), call.array(1)
@@ -276,18 +278,18 @@ def outer(call: Call) -> Plan:
     return _written(call, [labelled(call, 0, one), labelled(call, 1, other)], out, axes)
 
 
-def vdot(call: Call) -> Plan:
+def vdot(call: spec.Call) -> spec.Plan:
     """The plan of `numpy.vdot`: the sum of all products, elements in the order of the axes."""
     a, b = call.array(0), call.array(1)
     if a.shape != b.shape:
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: shapes {a.shape} and {b.shape} do not fit; they need to be the same."
         )
     labels = _axes("k", a.ndim)
     return contracted(call, [labelled(call, 0, labels), labelled(call, 1, labels)], ())
 
 
-def kron(call: Call) -> Plan:
+def kron(call: spec.Call) -> spec.Plan:
     """The plan of `numpy.kron`: a with each element replaced by its product with all of b."""
     a, b = call.array(0), call.array(1)
     ndim = max(a.ndim, b.ndim)
@@ -304,24 +306,24 @@ def kron(call: Call) -> Plan:
     return _written(call, [labelled(call, 0, one), labelled(call, 1, other)], out, axes)
 
 
-def trace(call: Call) -> Plan:
+def trace(call: spec.Call) -> spec.Plan:
     """The plan of the sum of the diagonal of two axes, as long as the shorter one."""
     x = call.array(0)
     if x.ndim < 2:
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: x has shape {x.shape}; it needs two dimensions or more."
         )
     axes = []
     for name in ("axis1", "axis2"):
         axes.append(normal_axes(call, (call.options[name],), x.ndim)[0])
     if axes[0] == axes[1]:
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: axis1 and axis2 are both axis {axes[0]}; they need to differ."
         )
     rest = [axis for axis in range(x.ndim) if axis not in axes]
     length = min(x.shape[axes[0]], x.shape[axes[1]])
     view = View(
-        Input(0),
+        spec.Input(0),
         x.dtype,
         {str(axis): (x.shape[axis], x.strides[axis]) for axis in rest}
         | {"k": (length, x.strides[axes[0]] + x.strides[axes[1]])},

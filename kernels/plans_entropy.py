@@ -7,19 +7,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from xtarget.spec import (
-    Argument,
-    ArgumentError,
-    ArrayType,
-    Call,
-    Input,
-    Launch,
-    Output,
-    Plan,
-    Scalar,
-    Temporary,
-    contiguous_strides,
-)
+from xtarget import spec
 
 from .layouts import Space, collapse, without_axes
 from .plans import compute_dtype
@@ -32,7 +20,7 @@ __all__ = ["cross_entropy", "cross_entropy_backward", "nll_loss", "reduction_opt
 _REDUCTIONS = ("none", "mean", "sum")
 
 
-def reduction_option(call: Call) -> str:
+def reduction_option(call: spec.Call) -> str:
     """The option `reduction`.
 
     Raises:
@@ -40,13 +28,13 @@ def reduction_option(call: Call) -> str:
     """
     value = call.options["reduction"]
     if value not in _REDUCTIONS:
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: reduction is {value!r}; it has to be 'none', 'mean' or 'sum'."
         )
     return str(value)
 
 
-def _without(launch: Launch, *names: str) -> Launch:
+def _without(launch: spec.Launch, *names: str) -> spec.Launch:
     """A launch without parameters that its function lacks."""
     return replace(
         launch,
@@ -58,26 +46,28 @@ def _without(launch: Launch, *names: str) -> Launch:
 class _Classes:
     """The arguments that cross_entropy and nll_loss share: logits, targets, perhaps weights."""
 
-    def __init__(self, call: Call, first: int = 0) -> None:
+    def __init__(self, call: spec.Call, first: int = 0) -> None:
         self.call, self.first = call, first
         self.x, self.target = call.array(first), call.array(first + 1)
         x, target = self.x, self.target
         if not x.ndim:
-            raise ArgumentError(f"{call.kernel}: x has no dimension; it needs one of the classes.")
+            raise spec.ArgumentError(
+                f"{call.kernel}: x has no dimension; it needs one of the classes."
+            )
         self.axis = min(1, x.ndim - 1)
         if target.shape != without_axes(x.shape, (self.axis,)):
-            raise ArgumentError(
+            raise spec.ArgumentError(
                 f"{call.kernel}: target has shape {target.shape}, but x has shape {x.shape}: "
                 f"target needs shape {without_axes(x.shape, (self.axis,))}, one class for each "
                 f"vector along axis {self.axis}."
             )
         if not is_floating(x.dtype):
-            raise ArgumentError(
+            raise spec.ArgumentError(
                 f"{call.kernel} does not take {x.dtype} (x); it takes floating types. Convert the "
                 "array first."
             )
         if target.dtype not in ("int64", "int32"):
-            raise ArgumentError(
+            raise spec.ArgumentError(
                 f"{call.kernel}: target is {target.dtype}; classes are int64 or int32."
             )
         self.weight, self.number, self.constant = vector(call, first + 2, x.shape[self.axis])
@@ -85,16 +75,18 @@ class _Classes:
         self.computed = compute_dtype(self.dtype)
         ignore = call.options["ignore_index"]
         if isinstance(ignore, bool) or not isinstance(ignore, int):
-            raise ArgumentError(f"{call.kernel}: ignore_index is {ignore!r}; it is an integer.")
-        self.ignore = Scalar(ignore, "int64")
+            raise spec.ArgumentError(
+                f"{call.kernel}: ignore_index is {ignore!r}; it is an integer."
+            )
+        self.ignore = spec.Scalar(ignore, "int64")
 
-    def weights(self, out: Temporary) -> Launch:
+    def weights(self, out: spec.Temporary) -> spec.Launch:
         """The launch that gives each target's weight."""
         return _without(
             rows_launch(
                 self.call,
                 "entropy:weights",
-                {"target": Input(self.first + 1), "weight": self.weight, "out": out},
+                {"target": spec.Input(self.first + 1), "weight": self.weight, "out": out},
                 {"x": self.x},
                 self.axis,
                 "",
@@ -110,13 +102,13 @@ class _Classes:
     def loss(
         self,
         source: str,
-        out: Output | Temporary,
-        layout: ArrayType,
-        numbers: Mapping[str, Argument] = MappingProxyType({}),
+        out: spec.Output | spec.Temporary,
+        layout: spec.ArrayType,
+        numbers: Mapping[str, spec.Argument] = MappingProxyType({}),
         constants: Mapping[str, Any] = MappingProxyType({}),
         *,
         whole: bool = True,
-    ) -> Launch:
+    ) -> spec.Launch:
         """The launch that gives each row's loss.
 
         Args:
@@ -127,7 +119,7 @@ class _Classes:
         return rows_launch(
             self.call,
             source,
-            {"x": Input(0), "target": Input(1), "weight": self.weight, "out": out},
+            {"x": spec.Input(0), "target": spec.Input(1), "weight": self.weight, "out": out},
             {"x": self.x},
             self.axis,
             self.computed,
@@ -137,7 +129,9 @@ class _Classes:
             whole=whole,
         )
 
-    def total(self, out: Output | Temporary, x: Temporary, how: str, work: Work) -> None:
+    def total(
+        self, out: spec.Output | spec.Temporary, x: spec.Temporary, how: str, work: Work
+    ) -> None:
         """The sum (or by `how` the mean) of what there is for each row."""
         count = self.target.size
         work.read(x, Space(1, (), ((0,), ())), collapse((count,), (1,)))
@@ -155,71 +149,71 @@ class _Classes:
 
 
 def _loss(
-    call: Call,
+    call: spec.Call,
     classes: _Classes,
-    launch: Callable[[Output | Temporary, ArrayType], Launch],
-) -> Plan:
+    launch: Callable[[spec.Output | spec.Temporary, spec.ArrayType], spec.Launch],
+) -> spec.Plan:
     """A loss of each row, or by the option `reduction` their sum or mean."""
     how = reduction_option(call)
     shape = classes.target.shape
     out = call.output(shape if how == "none" else (), classes.dtype)
     if how == "none":
         if not out.size:
-            return Plan((out,), ())
-        return Plan((out,), (launch(Output(), out),))
+            return spec.Plan((out,), ())
+        return spec.Plan((out,), (launch(spec.Output(), out),))
     work = Work(call, Space(1, (), ((0,), ())), Space(1, (), ((0,),)))
     each = work.temporary(classes.computed, classes.target.size)
     if classes.target.size:
-        between = ArrayType(classes.computed, shape, contiguous_strides(shape))
+        between = spec.ArrayType(classes.computed, shape, spec.contiguous_strides(shape))
         work.launches.append(launch(each, between))
-    classes.total(Output(), each, how, work)
+    classes.total(spec.Output(), each, how, work)
     return work.plan(out)
 
 
-def cross_entropy(call: Call) -> Plan:
+def cross_entropy(call: spec.Call) -> spec.Plan:
     """The plan of cross_entropy: -log(softmax(x)) at each target, times its weight."""
     classes = _Classes(call)
     smoothing, number = _smoothing(call, classes.computed)
 
-    def launch(out: Output | Temporary, layout: ArrayType) -> Launch:
+    def launch(out: spec.Output | spec.Temporary, layout: spec.ArrayType) -> spec.Launch:
         return classes.loss("entropy:cross_entropy", out, layout, number, {"SMOOTH": smoothing})
 
     return _loss(call, classes, launch)
 
 
-def _smoothing(call: Call, dtype: str) -> tuple[bool, dict[str, Argument]]:
+def _smoothing(call: spec.Call, dtype: str) -> tuple[bool, dict[str, spec.Argument]]:
     value = call.options["label_smoothing"]
     if not 0 <= value <= 1:
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: label_smoothing is {value!r}; it has to be from 0 to 1."
         )
-    return value > 0, {"smoothing": Scalar(float(value), dtype)}
+    return value > 0, {"smoothing": spec.Scalar(float(value), dtype)}
 
 
-def nll_loss(call: Call) -> Plan:
+def nll_loss(call: spec.Call) -> spec.Plan:
     """The plan of nll_loss: -x at each target, times its weight."""
     classes = _Classes(call)
 
-    def launch(out: Output | Temporary, layout: ArrayType) -> Launch:
+    def launch(out: spec.Output | spec.Temporary, layout: spec.ArrayType) -> spec.Launch:
         return classes.loss("entropy:nll_loss", out, layout, whole=False)
 
     return _loss(call, classes, launch)
 
 
-def cross_entropy_backward(call: Call) -> Plan:
+def cross_entropy_backward(call: spec.Call) -> spec.Plan:
     """The plan of the gradient of cross_entropy with respect to the logits."""
     classes = _Classes(call, 1)
     how, d = reduction_option(call), call.array(0)
     wanted = classes.target.shape if how == "none" else ()
     if d.shape != wanted:
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: grad has shape {d.shape}; of reduction={how!r} it has shape {wanted}."
         )
     out = call.output(classes.x.shape, call.rules.promote(classes.dtype, d.dtype))
     if not out.size:
-        return Plan((out,), ())
+        return spec.Plan((out,), ())
     smoothing, number = _smoothing(call, classes.computed)
-    spread = ArrayType(d.dtype, classes.target.shape, (0,) * classes.target.ndim)
+    spread = spec.ArrayType(d.dtype, classes.target.shape, (0,) * classes.target.ndim)
     work = Work(call, Space(1, (), ((0,), ())), Space(1, (), ((0,),)))
     whole = None
     if how == "mean":
@@ -232,12 +226,12 @@ def cross_entropy_backward(call: Call) -> Plan:
         call,
         "entropy:cross_entropy_backward",
         {
-            "d": Input(0),
-            "x": Input(1),
-            "target": Input(2),
+            "d": spec.Input(0),
+            "x": spec.Input(1),
+            "target": spec.Input(2),
             "weight": classes.weight,
             "count": whole,
-            "out": Output(),
+            "out": spec.Output(),
         },
         {"x": classes.x, "o": out},
         classes.axis,

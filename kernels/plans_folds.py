@@ -5,17 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from xtarget.spec import (
-    ArgumentError,
-    ArrayType,
-    Call,
-    DtypeRules,
-    Output,
-    Plan,
-    Scalar,
-    Temporary,
-    dtype_constant,
-)
+from xtarget import spec
 
 from .layouts import collapse, without_axes
 from .plans import compute_dtype, normal_axes
@@ -36,7 +26,7 @@ __all__ = [
     "total",
 ]
 
-Result = Callable[[DtypeRules, str], str]
+Result = Callable[[spec.DtypeRules, str], str]
 
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 
@@ -54,7 +44,7 @@ class Reduced:
         count: elements that go into one of the result.
     """
 
-    def __init__(self, call: Call, *, in_order: bool = False) -> None:
+    def __init__(self, call: spec.Call, *, in_order: bool = False) -> None:
         """Look at a call.
 
         Args:
@@ -77,7 +67,7 @@ class Reduced:
         for length in self.lengths:
             self.count *= length
 
-    def work(self, out: ArrayType) -> Work:
+    def work(self, out: spec.ArrayType) -> Work:
         """The plan's work; results are laid out as `out`."""
         x, axes = self.x, self.axes
         strides = without_axes(out.strides, axes) if self.keepdims else out.strides
@@ -90,21 +80,21 @@ class Reduced:
     def refuse_nothing(self) -> None:
         """Raises ArgumentError if there is nothing to reduce."""
         if self.empty:
-            raise ArgumentError(
+            raise spec.ArgumentError(
                 f"{self.call.kernel}: axis {self.call.options['axis']!r} of an array of shape "
                 f"{self.x.shape} has no elements, and {self.call.kernel} of nothing is not "
                 "defined."
             )
 
 
-def outputs(call: Call, shape: tuple[int, ...], *dtypes: str) -> tuple[ArrayType, ...]:
+def outputs(call: spec.Call, shape: tuple[int, ...], *dtypes: str) -> tuple[spec.ArrayType, ...]:
     """Layouts of several results of one shape.
 
     Raises:
         ArgumentError: the caller gave an `out`.
     """
     if call.out is not None:
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel} gives {len(dtypes)} arrays, for which one out is not enough. Leave it "
             "out."
         )
@@ -117,9 +107,9 @@ def step(
     FINISH: str = "",
     *,
     given: str = "",
-    aux: Temporary | None = None,
+    aux: spec.Temporary | None = None,
     count: int | None = None,
-    p: Scalar | None = None,
+    p: spec.Scalar | None = None,
 ) -> Step:
     """A sum in `dtype` of what `MAP` makes of elements in the type `given`; see `maps`."""
     if not MAP and not FINISH:
@@ -127,7 +117,7 @@ def step(
     constants: dict[str, Any] = {
         "MAP": MAP,
         "FINISH": FINISH,
-        "S": dtype_constant(given or dtype),
+        "S": spec.dtype_constant(given or dtype),
     }
     if aux is None:
         constants["aux"] = None
@@ -147,15 +137,15 @@ def step(
 
 def sum_into(
     work: Work,
-    out: Output | Temporary,
+    out: spec.Output | spec.Temporary,
     dtype: str,
     MAP: str = "",
     FINISH: str = "",
     *,
     given: str = "",
-    aux: Temporary | None = None,
+    aux: spec.Temporary | None = None,
     count: int | None = None,
-    p: Scalar | None = None,
+    p: spec.Scalar | None = None,
 ) -> None:
     """A sum as `step` describes it; pieces are finished once, at the end."""
     centred = MAP in ("deviation", "exp")
@@ -175,7 +165,7 @@ def sum_into(
     )
 
 
-def initial_of(call: Call, dtype: str) -> int | float | None:
+def initial_of(call: spec.Call, dtype: str) -> int | float | None:
     """The option `initial`.
 
     Raises:
@@ -185,7 +175,7 @@ def initial_of(call: Call, dtype: str) -> int | float | None:
     if value is None:
         return None
     if not isinstance(value, int | float) or (isinstance(value, float) and not is_floating(dtype)):
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: initial is {value!r}, which {dtype}, the dtype of the result, does "
             "not hold. Give a number that it does, or convert the array first."
         )
@@ -194,7 +184,7 @@ def initial_of(call: Call, dtype: str) -> int | float | None:
 
 def total(
     result: Result, MAP: str = "", FINISH: str = "", *, given: bool = False
-) -> Callable[[Call], Plan]:
+) -> Callable[[spec.Call], spec.Plan]:
     """The plan of a sum.
 
     Args:
@@ -203,7 +193,7 @@ def total(
         given: elements are mapped in their own type, and then taken to the sum's.
     """
 
-    def plan(call: Call) -> Plan:
+    def plan(call: spec.Call) -> spec.Plan:
         shapes = Reduced(call)
         x = shapes.x
         dtype = result(call.rules, x.dtype)
@@ -212,13 +202,13 @@ def total(
         finish, number = FINISH, None
         value = initial_of(call, dtype) if "initial" in call.options else None
         if value is not None:
-            finish, number = "plus", Scalar(value, computed)
+            finish, number = "plus", spec.Scalar(value, computed)
         if not out.size:
-            return Plan((out,), ())
+            return spec.Plan((out,), ())
         work = shapes.work(out)
         sum_into(
             work,
-            Output(),
+            spec.Output(),
             computed,
             MAP,
             finish,
@@ -233,7 +223,7 @@ def total(
 
 def fold(
     op: str, result: Result, MAP: str = "", *, identity: bool = False, begin: int | None = None
-) -> Callable[[Call], Plan]:
+) -> Callable[[spec.Call], spec.Plan]:
     """The plan of a reduction by an operation of two elements.
 
     Args:
@@ -243,17 +233,17 @@ def fold(
         begin: what it is, if that of the type is another one.
     """
 
-    def plan(call: Call) -> Plan:
+    def plan(call: spec.Call) -> spec.Plan:
         shapes = Reduced(call)
         dtype = result(call.rules, shapes.x.dtype)
         out = call.output(shapes.shape, dtype)
         initial = initial_of(call, dtype) if "initial" in call.options else begin
         if not out.size:
-            return Plan((out,), ())
+            return spec.Plan((out,), ())
         if not identity and initial is None:
             shapes.refuse_nothing()
         work = shapes.work(out)
-        fold_into(work, Output(), op, compute_dtype(dtype), MAP, shapes.x.dtype, initial)
+        fold_into(work, spec.Output(), op, compute_dtype(dtype), MAP, shapes.x.dtype, initial)
         return work.plan(out)
 
     return plan
@@ -261,7 +251,7 @@ def fold(
 
 def fold_into(
     work: Work,
-    out: Output | Temporary,
+    out: spec.Output | spec.Temporary,
     op: str,
     dtype: str,
     MAP: str,
@@ -272,9 +262,9 @@ def fold_into(
     if op == "max" and not MAP and initial is None:
         work.reduce(out, *[Step("max", dtype)] * 3)
         return
-    start = {} if initial is None else {"initial": Scalar(initial, dtype)}
-    plain: Mapping[str, Any] = {"OP": op, "MAP": "", "S": dtype_constant(dtype)}
-    mapped = {**plain, "MAP": MAP, "S": dtype_constant(given)}
+    start = {} if initial is None else {"initial": spec.Scalar(initial, dtype)}
+    plain: Mapping[str, Any] = {"OP": op, "MAP": "", "S": spec.dtype_constant(dtype)}
+    mapped = {**plain, "MAP": MAP, "S": spec.dtype_constant(given)}
     none = {} if start else {"initial": None}
     work.reduce(
         out,
@@ -284,19 +274,19 @@ def fold_into(
     )
 
 
-def arg(largest: bool) -> Callable[[Call], Plan]:
+def arg(largest: bool) -> Callable[[spec.Call], spec.Plan]:
     """The plan of argmax (`largest`) and argmin, along one axis or over all."""
 
-    def plan(call: Call) -> Plan:
+    def plan(call: spec.Call) -> spec.Plan:
         axis = call.options["axis"]
         if isinstance(axis, tuple | list):
-            raise ArgumentError(
+            raise spec.ArgumentError(
                 f"{call.kernel}: axis is {axis!r}; it has to be one axis, or None for all."
             )
         shapes = Reduced(call, in_order=True)
         out = call.output(shapes.shape, "int64")
         if not out.size:
-            return Plan((out,), ())
+            return spec.Plan((out,), ())
         shapes.refuse_nothing()
         work = shapes.work(out)
         dtype = compute_dtype(shapes.x.dtype)
@@ -304,19 +294,21 @@ def arg(largest: bool) -> Callable[[Call], Plan]:
         whole = Step("arg", dtype, {}, {}, {**chosen, "at": None, "value": None})
         parts = work.parts(whole)
         if parts == 1:
-            work.launches.append(work.first(whole, Output()))
+            work.launches.append(work.first(whole, spec.Output()))
         else:
             value, index = work.temporary(dtype, parts), work.temporary("int64", parts)
             piece = Step("arg", dtype, {"value": value}, {}, {**chosen, "at": None})
             rest = Step("arg", dtype, {"at": index}, {}, {**chosen, "value": None})
             work.launches.append(work.first(piece, index, parts))
-            work.launches.append(work.rest(rest, value, Output(), parts))
+            work.launches.append(work.rest(rest, value, spec.Output(), parts))
         return work.plan(out)
 
     return plan
 
 
-def in_steps(result: Result, steps: Callable[[Work, Reduced, str], None]) -> Callable[[Call], Plan]:
+def in_steps(
+    result: Result, steps: Callable[[Work, Reduced, str], None]
+) -> Callable[[spec.Call], spec.Plan]:
     """The plan of a reduction to one array whose launches `steps` adds.
 
     Args:
@@ -324,12 +316,12 @@ def in_steps(result: Result, steps: Callable[[Work, Reduced, str], None]) -> Cal
         steps: gets the work, the shapes, and the dtype to compute in.
     """
 
-    def plan(call: Call) -> Plan:
+    def plan(call: spec.Call) -> spec.Plan:
         shapes = Reduced(call)
         dtype = result(call.rules, shapes.x.dtype)
         out = call.output(shapes.shape, dtype)
         if not out.size:
-            return Plan((out,), ())
+            return spec.Plan((out,), ())
         work = shapes.work(out)
         steps(work, shapes, compute_dtype(dtype))
         return work.plan(out)
@@ -337,21 +329,21 @@ def in_steps(result: Result, steps: Callable[[Work, Reduced, str], None]) -> Cal
     return plan
 
 
-def extremes(call: Call) -> Plan:
+def extremes(call: spec.Call) -> spec.Plan:
     """The plan of aminmax: the smallest and the largest."""
     shapes = Reduced(call)
     dtype = shapes.x.dtype
     outs = outputs(call, shapes.shape, dtype, dtype)
     if not outs[0].size:
-        return Plan(outs, ())
+        return spec.Plan(outs, ())
     shapes.refuse_nothing()
     work = shapes.work(outs[0])
     for number, op in enumerate(("min", "max")):
-        fold_into(work, Output(number), op, compute_dtype(dtype), "", dtype)
+        fold_into(work, spec.Output(number), op, compute_dtype(dtype), "", dtype)
     return work.plan(*outs)
 
 
-def nansum(result: Result) -> Callable[[Call], Plan]:
+def nansum(result: Result) -> Callable[[spec.Call], spec.Plan]:
     """The plan of the sum of those elements that are not nan."""
     plain, numbers = total(result), total(result, "number")
     return lambda call: (numbers if is_floating(call.array(0).dtype) else plain)(call)

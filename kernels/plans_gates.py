@@ -5,17 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from xtarget.spec import (
-    Argument,
-    ArgumentError,
-    ArrayType,
-    Call,
-    Input,
-    Launch,
-    Output,
-    Plan,
-    dtype_constant,
-)
+from xtarget import spec
 
 from . import tuning
 from .layouts import collapse
@@ -26,14 +16,14 @@ __all__ = ["halves", "rope", "walk"]
 
 
 def walk(
-    call: Call,
+    call: spec.Call,
     source: str,
-    addresses: Mapping[str, Argument],
-    numbers: Mapping[str, Argument],
+    addresses: Mapping[str, spec.Argument],
+    numbers: Mapping[str, spec.Argument],
     shape: Sequence[int],
     strides: Mapping[str, Sequence[int]],
     constants: Mapping[str, Any],
-) -> Launch:
+) -> spec.Launch:
     """One launch over an index space, whose kernel takes `n`, `shape`, strides, BLOCK, STEPS and
     ROWS as the elementwise ones do.
 
@@ -44,7 +34,7 @@ def walk(
     sizes = tuning.flat(call.vendor)
     steps = Walk.of(space, sizes)
     space = steps.space
-    return Launch(
+    return spec.Launch(
         source,
         {
             **addresses,
@@ -59,7 +49,9 @@ def walk(
     )
 
 
-def halves(function: Callable[[Call], str], *, gate: int = 0) -> Callable[[Call], Plan]:
+def halves(
+    function: Callable[[spec.Call], str], *, gate: int = 0
+) -> Callable[[spec.Call], spec.Plan]:
     """The plan of a gated unit: one half of the argument along `axis` is the gate of the other.
 
     Args:
@@ -67,11 +59,11 @@ def halves(function: Callable[[Call], str], *, gate: int = 0) -> Callable[[Call]
         gate: which half it is.
     """
 
-    def plan(call: Call) -> Plan:
+    def plan(call: spec.Call) -> spec.Plan:
         x = call.array(0)
         axis = one_axis(call, x.ndim)
         if x.shape[axis] % 2:
-            raise ArgumentError(
+            raise spec.ArgumentError(
                 f"{call.kernel}: axis {axis} of an array of shape {x.shape} has no two halves; its "
                 "length has to be even."
             )
@@ -79,23 +71,23 @@ def halves(function: Callable[[Call], str], *, gate: int = 0) -> Callable[[Call]
         shape = tuple(half if i == axis else n for i, n in enumerate(x.shape))
         out = call.output(shape, x.dtype)
         if not out.size:
-            return Plan((out,), ())
+            return spec.Plan((out,), ())
         places = (0, half * x.strides[axis])
         launch = walk(
             call,
             f"gates:halves({function(call)})",
-            {"x": Input(0), "out": Output()},
+            {"x": spec.Input(0), "out": spec.Output()},
             {"from_gate": places[gate], "from_other": places[1 - gate]},
             shape,
             {"so": out.strides, "sx": x.strides},
-            {"TA": dtype_constant(compute_dtype(x.dtype))},
+            {"TA": spec.dtype_constant(compute_dtype(x.dtype))},
         )
-        return Plan((out,), (launch,))
+        return spec.Plan((out,), (launch,))
 
     return plan
 
 
-def _spread(call: Call, index: int, name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+def _spread(call: spec.Call, index: int, name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
     """Strides of an argument that broadcasts to `shape`."""
     array = call.array(index)
     missing = len(shape) - array.ndim
@@ -103,7 +95,7 @@ def _spread(call: Call, index: int, name: str, shape: tuple[int, ...]) -> tuple[
         own in (1, wanted) for own, wanted in zip(array.shape, shape[missing:], strict=True)
     )
     if not fits:
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: {name} has shape {array.shape}, which does not broadcast to {shape}: "
             "one angle for each pair."
         )
@@ -111,15 +103,15 @@ def _spread(call: Call, index: int, name: str, shape: tuple[int, ...]) -> tuple[
     return (0,) * missing + own
 
 
-def rope(back: bool) -> Callable[[Call], Plan]:
+def rope(back: bool) -> Callable[[spec.Call], spec.Plan]:
     """The plan of rope, and of its gradient (`back`): pairs of the last axis are turned. They are
     an element of its first half and one of its second, or neighbours (`interleaved`).
     """
 
-    def plan(call: Call) -> Plan:
+    def plan(call: spec.Call) -> spec.Plan:
         x = call.array(0)
         if not x.ndim or x.shape[-1] % 2:
-            raise ArgumentError(
+            raise spec.ArgumentError(
                 f"{call.kernel}: x has shape {x.shape}; its last axis has to be of pairs, so of "
                 "even length."
             )
@@ -130,9 +122,9 @@ def rope(back: bool) -> Callable[[Call], Plan]:
         sine = _spread(call, 2, "sin", shape)
         out = call.output(x.shape, x.dtype)
         if not out.size:
-            return Plan((out,), ())
+            return spec.Plan((out,), ())
 
-        def pairs(array: ArrayType) -> tuple[tuple[int, ...], int]:
+        def pairs(array: spec.ArrayType) -> tuple[tuple[int, ...], int]:
             last = array.strides[-1]
             if interleaved:
                 return (*array.strides[:-1], 2 * last), last
@@ -142,12 +134,17 @@ def rope(back: bool) -> Callable[[Call], Plan]:
         launch = walk(
             call,
             "gates:rope",
-            {"x": Input(0), "cosine": Input(1), "sine": Input(2), "out": Output()},
+            {
+                "x": spec.Input(0),
+                "cosine": spec.Input(1),
+                "sine": spec.Input(2),
+                "out": spec.Output(),
+            },
             {"apart": apart, "out_apart": out_apart},
             shape,
             {"so": so, "sx": sx, "sc": cosine, "ss": sine},
-            {"BACK": back, "T": dtype_constant(compute_dtype(x.dtype))},
+            {"BACK": back, "T": spec.dtype_constant(compute_dtype(x.dtype))},
         )
-        return Plan((out,), (launch,))
+        return spec.Plan((out,), (launch,))
 
     return plan

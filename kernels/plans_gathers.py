@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from xtarget.spec import (
-    ArgumentError,
-    ArrayType,
-    Call,
-    Input,
-    Output,
-    Plan,
-    broadcast_shapes,
-)
+from xtarget import spec
 
 from .layouts import broadcast_strides, collapse, without_axes
 from .plans_movement import copy_launch, flat_launch
@@ -25,7 +17,7 @@ _Ints = tuple[int, ...]
 _MODES = ("clip", "wrap", "zero")
 
 
-def _indices(call: Call, place: int) -> ArrayType:
+def _indices(call: spec.Call, place: int) -> spec.ArrayType:
     """An argument of indices.
 
     Raises:
@@ -33,15 +25,15 @@ def _indices(call: Call, place: int) -> ArrayType:
     """
     index = call.array(place)
     if not index.dtype.startswith(("int", "uint")):
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: the indices are {index.dtype}; they have to be integers."
         )
     return index
 
 
 def _taken(
-    call: Call,
-    x: ArrayType,
+    call: spec.Call,
+    x: spec.ArrayType,
     places: tuple[int, int],
     shape: _Ints,
     sx: _Ints,
@@ -49,7 +41,7 @@ def _taken(
     length: int,
     step: int,
     mode: str,
-) -> Plan:
+) -> spec.Plan:
     """The plan of a launch of `movement:take`.
 
     Args:
@@ -58,12 +50,12 @@ def _taken(
         length, step: of the axis that indices count along.
     """
     if mode not in _MODES:
-        raise ArgumentError(f"{call.kernel}: mode is {mode!r}; it has to be one of {_MODES}.")
+        raise spec.ArgumentError(f"{call.kernel}: mode is {mode!r}; it has to be one of {_MODES}.")
     out = call.output(shape, x.dtype)
     if not out.size:
-        return Plan((out,), ())
+        return spec.Plan((out,), ())
     if not length:
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: nothing can be taken from an axis of length 0 (shape {x.shape})."
         )
     space = collapse(shape, out.strides, sx, si)
@@ -72,9 +64,9 @@ def _taken(
         "take",
         out.size,
         {
-            "x": Input(places[0]),
-            "index": Input(places[1]),
-            "out": Output(),
+            "x": spec.Input(places[0]),
+            "index": spec.Input(places[1]),
+            "out": spec.Output(),
             "n": out.size,
             "length": length,
             "step": step,
@@ -85,10 +77,10 @@ def _taken(
         },
         {"MODE": mode},
     )
-    return Plan((out,), (launch,))
+    return spec.Plan((out,), (launch,))
 
 
-def _take(call: Call, places: tuple[int, int], axis: int, mode: str) -> Plan:
+def _take(call: spec.Call, places: tuple[int, int], axis: int, mode: str) -> spec.Plan:
     x, index = call.array(places[0]), _indices(call, places[1])
     shape = (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :])
     sx = (*x.strides[:axis], *(0,) * index.ndim, *x.strides[axis + 1 :])
@@ -96,22 +88,22 @@ def _take(call: Call, places: tuple[int, int], axis: int, mode: str) -> Plan:
     return _taken(call, x, places, shape, sx, si, x.shape[axis], x.strides[axis], mode)
 
 
-def take(call: Call) -> Plan:
+def take(call: spec.Call) -> spec.Plan:
     """The plan of take: x[..., index, ...] along `axis`."""
     return _take(call, (0, 1), one_axis(call, call.array(0).ndim), call.options["mode"])
 
 
-def embedding(call: Call) -> Plan:
+def embedding(call: spec.Call) -> spec.Plan:
     """The plan of embedding: the rows of a table that the indices say."""
     if call.array(1).ndim != 2:
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: weight has shape {call.array(1).shape}; it has to be a matrix, a row "
             "for each index."
         )
     return _take(call, (1, 0), 0, call.options["mode"])
 
 
-def gather(call: Call) -> Plan:
+def gather(call: spec.Call) -> spec.Plan:
     """The plan of gather, as torch's: x[i][index[i][j]][k] for each element of the indices."""
     x, index = call.array(0), _indices(call, 1)
     axis = one_axis(call, x.ndim)
@@ -119,7 +111,7 @@ def gather(call: Call) -> Plan:
         own <= n for i, (own, n) in enumerate(zip(index.shape, x.shape, strict=True)) if i != axis
     )
     if not fits:
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: index has shape {index.shape}, which does not fit in x of shape "
             f"{x.shape}, except along axis {axis}."
         )
@@ -137,18 +129,20 @@ def gather(call: Call) -> Plan:
     )
 
 
-def take_along_axis(call: Call) -> Plan:
+def take_along_axis(call: spec.Call) -> spec.Plan:
     """The plan of take_along_axis, as NumPy's: `gather` whose arguments broadcast."""
     x, index = call.array(0), _indices(call, 1)
     axis = one_axis(call, x.ndim)
     if index.ndim != x.ndim:
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: index has {index.ndim} dimensions and x has {x.ndim}; they need as "
             "many."
         )
-    others = broadcast_shapes(without_axes(x.shape, (axis,)), without_axes(index.shape, (axis,)))
+    others = spec.broadcast_shapes(
+        without_axes(x.shape, (axis,)), without_axes(index.shape, (axis,))
+    )
     shape = (*others[:axis], index.shape[axis], *others[axis:])
-    flat = ArrayType(x.dtype, (*x.shape[:axis], 1, *x.shape[axis + 1 :]), x.strides)
+    flat = spec.ArrayType(x.dtype, (*x.shape[:axis], 1, *x.shape[axis + 1 :]), x.strides)
     sx = tuple(0 if i == axis else s for i, s in enumerate(broadcast_strides(flat, shape)))
     return _taken(
         call,
@@ -166,7 +160,7 @@ def take_along_axis(call: Call) -> Plan:
 _OPS = {"set": "set", "add": "add", "prod": "multiply", "amax": "max", "amin": "min"}
 
 
-def scatter(op: str | None = None, *, lines: bool = False) -> Callable[[Call], Plan]:
+def scatter(op: str | None = None, *, lines: bool = False) -> Callable[[spec.Call], spec.Plan]:
     """The plan of scatter: `x` with elements of `source` where the indices say.
 
     Args:
@@ -174,16 +168,16 @@ def scatter(op: str | None = None, *, lines: bool = False) -> Callable[[Call], P
         lines: the indices are a vector, and say where whole slices go.
     """
 
-    def plan(call: Call) -> Plan:
+    def plan(call: spec.Call) -> spec.Plan:
         x, index, source = call.array(0), _indices(call, 1), call.array(2)
         axis = one_axis(call, x.ndim)
         how = op or call.options["reduce"]
         if how not in _OPS:
-            raise ArgumentError(
+            raise spec.ArgumentError(
                 f"{call.kernel}: reduce is {how!r}; it has to be one of {tuple(_OPS)}."
             )
         if source.dtype != x.dtype:
-            raise ArgumentError(
+            raise spec.ArgumentError(
                 f"{call.kernel}: source is {source.dtype} and x is {x.dtype}; they need the same."
             )
         if lines:
@@ -204,12 +198,12 @@ def scatter(op: str | None = None, *, lines: bool = False) -> Callable[[Call], P
             said = f"an index that fits into both, except into x along axis {axis}"
             si = index.strides
         if not fits:
-            raise ArgumentError(
+            raise spec.ArgumentError(
                 f"{call.kernel}: x has shape {x.shape}, index {index.shape}, source "
                 f"{source.shape}; it needs {said}."
             )
         out = call.output(x.shape, x.dtype)
-        launches: list[Any] = [*copy_launch(call, Input(0), x.shape, x.strides, out.strides)]
+        launches: list[Any] = [*copy_launch(call, spec.Input(0), x.shape, x.strides, out.strides)]
         rest = without_axes(shape, (axis,))
         if out.size and 0 not in shape:
             each = (without_axes(s, (axis,)) for s in (out.strides, si, source.strides))
@@ -220,9 +214,9 @@ def scatter(op: str | None = None, *, lines: bool = False) -> Callable[[Call], P
                     "scatter",
                     space.size,
                     {
-                        "index": Input(1),
-                        "source": Input(2),
-                        "out": Output(),
+                        "index": spec.Input(1),
+                        "source": spec.Input(2),
+                        "out": spec.Output(),
                         "n": space.size,
                         "count": shape[axis],
                         "length": x.shape[axis],
@@ -237,24 +231,24 @@ def scatter(op: str | None = None, *, lines: bool = False) -> Callable[[Call], P
                     {"OP": _OPS[how]},
                 )
             )
-        return Plan((out,), tuple(launches))
+        return spec.Plan((out,), tuple(launches))
 
     return plan
 
 
-def one_hot(call: Call) -> Plan:
+def one_hot(call: spec.Call) -> spec.Plan:
     """The plan of one_hot: for each index, as many elements as there are classes, one of them 1."""
     index = _indices(call, 0)
     classes, dtype = call.options["classes"], call.options["dtype"]
     if isinstance(classes, bool) or not isinstance(classes, int) or classes < 1:
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: classes is {classes!r}; it has to be an integer above 0."
         )
     out = call.output((*index.shape, classes), dtype)
     if not out.contiguous:
-        raise ArgumentError(f"{call.kernel}: out is not C-contiguous. Give one that is.")
+        raise spec.ArgumentError(f"{call.kernel}: out is not C-contiguous. Give one that is.")
     if not out.size:
-        return Plan((out,), ())
+        return spec.Plan((out,), ())
     strides = (*index.strides, 0)
     space = collapse(out.shape, out.strides, strides, keep_order=True)
     launch = flat_launch(
@@ -262,12 +256,12 @@ def one_hot(call: Call) -> Plan:
         "one_hot",
         out.size,
         {
-            "index": Input(0),
-            "out": Output(),
+            "index": spec.Input(0),
+            "out": spec.Output(),
             "n": out.size,
             "classes": classes,
             "shape": space.lengths,
             "si": space.strides[1],
         },
     )
-    return Plan((out,), (launch,))
+    return spec.Plan((out,), (launch,))

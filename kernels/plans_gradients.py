@@ -5,22 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from xtarget.spec import (
-    Argument,
-    ArgumentError,
-    ArrayType,
-    Call,
-    Input,
-    Launch,
-    Output,
-    Plan,
-    Scalar,
-    Temporary,
-    cdiv,
-    contiguous_strides,
-    dtype_constant,
-    next_power_of_2,
-)
+from xtarget import spec
 
 from . import tuning
 from .layouts import Space, collapse, without_axes
@@ -40,18 +25,18 @@ __all__ = [
 
 
 def rows_launch(
-    call: Call,
+    call: spec.Call,
     source: str,
-    addresses: Mapping[str, Argument],
-    along: Mapping[str, ArrayType],
+    addresses: Mapping[str, spec.Argument],
+    along: Mapping[str, spec.ArrayType],
     axis: int,
     dtype: str,
     *,
-    beside: Mapping[str, ArrayType] | None = None,
-    numbers: Mapping[str, Argument] | None = None,
+    beside: Mapping[str, spec.ArrayType] | None = None,
+    numbers: Mapping[str, spec.Argument] | None = None,
     constants: Mapping[str, Any] | None = None,
     whole: bool = True,
-) -> Launch:
+) -> spec.Launch:
     """One launch over the rows that lie along `axis` of arrays of one shape.
 
     Args:
@@ -77,7 +62,7 @@ def rows_launch(
     count = sizes.tile
     if whole:
         steps = sizes.step // wide
-        block_n = min(next_power_of_2(n), steps)
+        block_n = min(spec.next_power_of_2(n), steps)
         block_m = max(1, sizes.tile // wide // block_n)
         if abs(strides["x"]) != 1 and rows.size > 1:  # lanes go across rows
             block_m = max(block_m, 16)
@@ -86,7 +71,7 @@ def rows_launch(
         count = block_m * block_n * wide
     given = {name: value for name, value in addresses.items() if value is not None}
     absent = {name: None for name, value in addresses.items() if value is None}
-    return Launch(
+    return spec.Launch(
         source,
         {
             **given,
@@ -101,15 +86,15 @@ def rows_launch(
             **absent,
             **{f"c{letter}": 1 for letter, own in strides.items() if own == 1},
             **tile,
-            **({"T": dtype_constant(dtype)} if dtype else {}),
+            **({"T": spec.dtype_constant(dtype)} if dtype else {}),
             **(constants or {}),
         },
-        (cdiv(rows.size, tile["BLOCK_M"]), 1, 1),
-        num_warps=min(sizes.max_warps, max(1, next_power_of_2(count // sizes.per_warp))),
+        (spec.cdiv(rows.size, tile["BLOCK_M"]), 1, 1),
+        num_warps=min(sizes.max_warps, max(1, spec.next_power_of_2(count // sizes.per_warp))),
     )
 
 
-def _alike(call: Call, *names: str) -> tuple[ArrayType, ArrayType]:
+def _alike(call: spec.Call, *names: str) -> tuple[spec.ArrayType, spec.ArrayType]:
     """The first two arguments, which have one shape.
 
     Raises:
@@ -117,30 +102,30 @@ def _alike(call: Call, *names: str) -> tuple[ArrayType, ArrayType]:
     """
     first, second = call.array(0), call.array(1)
     if first.shape != second.shape:
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: {names[0]} has shape {first.shape} and {names[1]} has shape "
             f"{second.shape}; they need the same."
         )
     return first, second
 
 
-def _softmax_backward(log: bool) -> Callable[[Call], Plan]:
-    def plan(call: Call) -> Plan:
+def _softmax_backward(log: bool) -> Callable[[spec.Call], spec.Plan]:
+    def plan(call: spec.Call) -> spec.Plan:
         d, y = _alike(call, "grad", "output")
         axis = one_axis(call, y.ndim)
         out = call.output(y.shape, call.rules.promote(d.dtype, y.dtype))
         if not out.size:
-            return Plan((out,), ())
+            return spec.Plan((out,), ())
         launch = rows_launch(
             call,
             "gradients:softmax_backward",
-            {"d": Input(0), "x": Input(1), "out": Output()},
+            {"d": spec.Input(0), "x": spec.Input(1), "out": spec.Output()},
             {"d": d, "x": y, "o": out},
             axis,
             compute_dtype(out.dtype),
             constants={"LOG": log},
         )
-        return Plan((out,), (launch,))
+        return spec.Plan((out,), (launch,))
 
     return plan
 
@@ -150,8 +135,8 @@ log_softmax_backward = _softmax_backward(True)
 
 
 def vector(
-    call: Call, index: int, n: int, name: str = "weight"
-) -> tuple[Argument | None, dict[str, Any], dict[str, Any]]:
+    call: spec.Call, index: int, n: int, name: str = "weight"
+) -> tuple[spec.Argument | None, dict[str, Any], dict[str, Any]]:
     """An argument with an element for each of `n`, which may be left out: its address, and its
     stride as a number or a constant.
 
@@ -163,13 +148,13 @@ def vector(
         return None, {}, {stride_of: 0}
     array = call.array(index)
     if array.shape != (n,):
-        raise ArgumentError(f"{call.kernel}: {name} has shape {array.shape}; it needs ({n},).")
+        raise spec.ArgumentError(f"{call.kernel}: {name} has shape {array.shape}; it needs ({n},).")
     stride = array.strides[0]
     number = {} if stride == 1 else {stride_of: stride}
-    return Input(index), number, {stride_of: 1} if stride == 1 else {}
+    return spec.Input(index), number, {stride_of: 1} if stride == 1 else {}
 
 
-def _normalized(call: Call, *names: str) -> tuple[ArrayType, ArrayType, int]:
+def _normalized(call: spec.Call, *names: str) -> tuple[spec.ArrayType, spec.ArrayType, int]:
     """The first two arguments, of one shape, and how long the rows are that are normalized.
 
     Raises:
@@ -177,91 +162,94 @@ def _normalized(call: Call, *names: str) -> tuple[ArrayType, ArrayType, int]:
     """
     first, second = _alike(call, *names)
     if not first.ndim:
-        raise ArgumentError(f"{call.kernel}: x has no dimension to normalize.")
+        raise spec.ArgumentError(f"{call.kernel}: x has no dimension to normalize.")
     return first, second, first.shape[-1]
 
 
-def norm_backward(rms: bool) -> Callable[[Call], Plan]:
+def norm_backward(rms: bool) -> Callable[[spec.Call], spec.Plan]:
     """The plan of the gradients of layer_norm (or rms_norm): of x, of the weight, of the bias."""
 
-    def plan(call: Call) -> Plan:
+    def plan(call: spec.Call) -> spec.Plan:
         d, x, n = _normalized(call, "grad", "x")
         weight, number, constant = vector(call, 2, n)
         dtype = call.rules.promote(*(arg.dtype for arg in call.args))
-        outs = [ArrayType(dtype, x.shape, contiguous_strides(x.shape))]
-        outs += [ArrayType(dtype, (n,), (1,))] * (1 if rms else 2)
+        outs = [spec.ArrayType(dtype, x.shape, spec.contiguous_strides(x.shape))]
+        outs += [spec.ArrayType(dtype, (n,), (1,))] * (1 if rms else 2)
         if call.out is not None:
-            raise ArgumentError(
+            raise spec.ArgumentError(
                 f"{call.kernel} gives {len(outs)} arrays, for which one out is not enough. Leave "
                 "it out."
             )
         if not x.size:
-            return Plan(tuple(outs), (), (), (0,) * len(outs))
+            return spec.Plan(tuple(outs), (), (), (0,) * len(outs))
         computed = compute_dtype(dtype)
         m = x.size // n
         launch = rows_launch(
             call,
             "gradients:norm_backward",
             {
-                "d": Input(0),
-                "x": Input(1),
+                "d": spec.Input(0),
+                "x": spec.Input(1),
                 "weight": weight,
-                "out": Output(),
-                "scaled": Temporary(),
+                "out": spec.Output(),
+                "scaled": spec.Temporary(),
             },
             {"d": d, "x": x, "o": outs[0]},
             x.ndim - 1,
             computed,
-            numbers={"eps": Scalar(float(call.options["eps"]), computed), **number},
+            numbers={"eps": spec.Scalar(float(call.options["eps"]), computed), **number},
             constants={"RMS": rms, **constant},
         )
-        temporary = ArrayType(computed, (m, n), contiguous_strides((m, n)))
+        temporary = spec.ArrayType(computed, (m, n), spec.contiguous_strides((m, n)))
         columns = Space(n, (), ((), ()))
-        work = Work(call, columns, Space(m, (), ((n,),)), x=Temporary())
+        work = Work(call, columns, Space(m, (), ((n,),)), x=spec.Temporary())
         work.temporaries.append(temporary)
         work.launches.append(launch)
-        work.reduce(Output(1), *[step(computed)] * 3)
+        work.reduce(spec.Output(1), *[step(computed)] * 3)
         if not rms:
             rows = collapse(d.shape[:-1], d.strides[:-1])
-            work.read(Input(0), collapse((n,), (d.strides[-1],), (1,)), rows)
-            work.reduce(Output(2), *[step(computed)] * 3)
+            work.read(spec.Input(0), collapse((n,), (d.strides[-1],), (1,)), rows)
+            work.reduce(spec.Output(2), *[step(computed)] * 3)
         return work.plan(*outs)
 
     return plan
 
 
-def add_norm(rms: bool) -> Callable[[Call], Plan]:
+def add_norm(rms: bool) -> Callable[[spec.Call], spec.Plan]:
     """The plan of layer_norm (or rms_norm) of the sum of two arrays, which is a result too."""
 
-    def plan(call: Call) -> Plan:
+    def plan(call: spec.Call) -> spec.Plan:
         x, residual, n = _normalized(call, "x", "residual")
         weight, number, constant = vector(call, 2, n)
         bias, second, other = (None, {}, {"sb": 0}) if rms else vector(call, 3, n, "bias")
         dtype = call.rules.promote(*(arg.dtype for arg in call.args))
         whole = call.rules.promote(x.dtype, residual.dtype)
         if call.out is not None:
-            raise ArgumentError(f"{call.kernel} gives two arrays. Leave out= out.")
-        outs = [ArrayType(kind, x.shape, contiguous_strides(x.shape)) for kind in (dtype, whole)]
+            raise spec.ArgumentError(f"{call.kernel} gives two arrays. Leave out= out.")
+        outs = [
+            spec.ArrayType(kind, x.shape, spec.contiguous_strides(x.shape))
+            for kind in (dtype, whole)
+        ]
         if not x.size:
-            return Plan(tuple(outs), ())
+            return spec.Plan(tuple(outs), ())
         computed = compute_dtype(dtype)
         launch = rows_launch(
             call,
             "added:add_norm",
             {
-                "x": Input(0),
-                "residual": Input(1),
+                "x": spec.Input(0),
+                "residual": spec.Input(1),
                 "weight": weight,
                 "bias": bias,
-                "out": Output(0),
-                "total": Output(1),
+                "out": spec.Output(0),
+                "total": spec.Output(1),
             },
             {"x": x, "r": residual, "o": outs[0], "t": outs[1]},
             x.ndim - 1,
             computed,
-            numbers={"eps": Scalar(float(call.options["eps"]), computed), **number, **second},
+            numbers={"eps": spec.Scalar(float(call.options["eps"]), computed), **number, **second},
             constants={"RMS": rms, **constant, **other},
         )
-        return Plan(tuple(outs), (launch,))
+        return spec.Plan(tuple(outs), (launch,))
 
     return plan

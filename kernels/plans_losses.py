@@ -4,18 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from xtarget.spec import (
-    Argument,
-    Call,
-    DtypeRules,
-    Input,
-    Launch,
-    Output,
-    Plan,
-    Scalar,
-    cdiv,
-    dtype_constant,
-)
+from xtarget import spec
 
 from . import tuning
 from .layouts import Space, broadcast_strides, collapse
@@ -29,12 +18,14 @@ __all__ = ["loss"]
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
-def _rule(rules: DtypeRules, given: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+def _rule(rules: spec.DtypeRules, given: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
     dtype = rules.promote(*given)
     return (dtype,), (compute_dtype(dtype),) * 2
 
 
-def loss(function: Callable[[Call], str], number: str = "") -> Callable[[Call], Plan]:
+def loss(
+    function: Callable[[spec.Call], str], number: str = ""
+) -> Callable[[spec.Call], spec.Plan]:
     """The plan of a loss of two arrays with the option `reduction`.
 
     Args:
@@ -45,7 +36,7 @@ def loss(function: Callable[[Call], str], number: str = "") -> Callable[[Call], 
 
     each = elementwise(function, _rule, _FLOATS, numbers)
 
-    def plan(call: Call) -> Plan:
+    def plan(call: spec.Call) -> spec.Plan:
         how = reduction_option(call)
         dtype = call.rules.promote(*(arg.dtype for arg in call.args))
         if how == "none":
@@ -55,36 +46,40 @@ def loss(function: Callable[[Call], str], number: str = "") -> Callable[[Call], 
         shape = shape_of(call, x.shape, y.shape)
         space = collapse(shape, *(broadcast_strides(array, shape) for array in (x, y)))
         if 0 in shape:
-            return Plan((out,), (), (), (float("nan") if how == "mean" else 0,))
+            return spec.Plan((out,), (), (), (float("nan") if how == "mean" else 0,))
         work = Work(call, Space(1, (), ((0,), ())), Space(1, (), ((0,),)))
         computed = compute_dtype(dtype)
         _partial(call, work, function(call), number, space, computed)
         if how == "mean":
             last = step(computed, FINISH="mean", count=space.size)
-            work.reduce(Output(), last, step(computed), last)
+            work.reduce(spec.Output(), last, step(computed), last)
         else:
-            work.reduce(Output(), *[step(computed)] * 3)
+            work.reduce(spec.Output(), *[step(computed)] * 3)
         return work.plan(out)
 
     return plan
 
 
-def _partial(call: Call, work: Work, function: str, number: str, space: Space, dtype: str) -> None:
+def _partial(
+    call: spec.Call, work: Work, function: str, number: str, space: Space, dtype: str
+) -> None:
     """The sums of pieces of all elements, which the work goes on with."""
     sizes = tuning.reduction(call.vendor)
     wanted = call.compute_units * sizes.blocks_per_unit
-    chunk = cdiv(max(cdiv(space.size, wanted), sizes.shortest // 4), sizes.tile) * sizes.tile
-    blocks = cdiv(space.size, chunk)
+    chunk = (
+        spec.cdiv(max(spec.cdiv(space.size, wanted), sizes.shortest // 4), sizes.tile) * sizes.tile
+    )
+    blocks = spec.cdiv(space.size, chunk)
     place = work.temporary(dtype, blocks)
-    numbers: dict[str, Argument] = {}
+    numbers: dict[str, spec.Argument] = {}
     if number:
-        numbers["c"] = Scalar(float(call.options[number]), dtype)
+        numbers["c"] = spec.Scalar(float(call.options[number]), dtype)
     work.launches.append(
-        Launch(
+        spec.Launch(
             f"losses:of_pairs({function})",
             {
-                "a": Input(0),
-                "b": Input(1),
+                "a": spec.Input(0),
+                "b": spec.Input(1),
                 "out": place,
                 "n": space.size,
                 "chunk": chunk,
@@ -93,7 +88,11 @@ def _partial(call: Call, work: Work, function: str, number: str, space: Space, d
                 "sa": space.strides[0],
                 "sb": space.strides[1],
             },
-            {**({} if number else {"c": None}), "TA": dtype_constant(dtype), "BLOCK": sizes.tile},
+            {
+                **({} if number else {"c": None}),
+                "TA": spec.dtype_constant(dtype),
+                "BLOCK": sizes.tile,
+            },
             (blocks, 1, 1),
             num_warps=min(sizes.num_warps, max(1, sizes.tile // 512)),
         )

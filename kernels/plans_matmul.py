@@ -5,19 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, NamedTuple
 
-from xtarget.spec import (
-    ArgumentError,
-    ArrayType,
-    Call,
-    Input,
-    Launch,
-    Output,
-    Plan,
-    Temporary,
-    cdiv,
-    contiguous_strides,
-    dtype_constant,
-)
+from xtarget import spec
 
 from . import tuning
 from .layouts import Space, broadcast_strides, collapse, device_strides, merge
@@ -37,7 +25,7 @@ _TYPES = {
 }
 #: smaller integers, which wrap, and bool, where sum and product are or and and
 _SMALL = ("int32", "int32", "integer")
-_GIVEN = (Input(0), Input(1))
+_GIVEN = (spec.Input(0), spec.Input(1))
 
 
 class Problem(NamedTuple):
@@ -57,15 +45,15 @@ class Problem(NamedTuple):
     b: tuple[int, int]
     out: tuple[int, int]
     batch: Space
-    operands: tuple[Input | Temporary, Input | Temporary]
+    operands: tuple[spec.Input | spec.Temporary, spec.Input | spec.Temporary]
     dtypes: tuple[str, str]
 
 
-def matmul(call: Call) -> Plan:
+def matmul(call: spec.Call) -> spec.Plan:
     """The plan of `numpy.matmul`."""
     a, b = call.array(0), call.array(1)
     if not a.ndim or not b.ndim:
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: argument {1 if not a.ndim else 2} has no dimension; "
             "matmul takes arrays of one dimension or more. Use mul to multiply by a number."
         )
@@ -73,7 +61,7 @@ def matmul(call: Call) -> Plan:
     # a vector is a matrix of one row on the left, of one column on the right
     k, k_b = a.shape[-1], b.shape[max(b.ndim - 2, 0)]
     if k != k_b:
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: shapes {a.shape} and {b.shape} do not fit: the last axis of the "
             f"first has length {k}, the {'second last' if b.ndim > 1 else 'only'} axis of the "
             f"second {k_b}."
@@ -82,23 +70,23 @@ def matmul(call: Call) -> Plan:
     batch = shape_of(call, a.shape[:-2], b.shape[:-2])
     out = call.output(batch + rows + columns, dtype)
     if not out.size:
-        return Plan((out,), ())
+        return spec.Plan((out,), ())
     problem = _problem(a, b, out, batch, rows, columns)
-    temporaries: list[ArrayType] = []
-    launches = multiply(call, dtype, problem, Output(), out, temporaries)
-    return Plan((out,), tuple(launches), tuple(temporaries))
+    temporaries: list[spec.ArrayType] = []
+    launches = multiply(call, dtype, problem, spec.Output(), out, temporaries)
+    return spec.Plan((out,), tuple(launches), tuple(temporaries))
 
 
-def _batch_strides(array: ArrayType, batch: tuple[int, ...]) -> tuple[int, ...]:
+def _batch_strides(array: spec.ArrayType, batch: tuple[int, ...]) -> tuple[int, ...]:
     """Strides of `array` along the batch axes."""
-    own = ArrayType(array.dtype, array.shape[:-2], array.strides[:-2])
+    own = spec.ArrayType(array.dtype, array.shape[:-2], array.strides[:-2])
     return broadcast_strides(own, batch)
 
 
 def _problem(
-    a: ArrayType,
-    b: ArrayType,
-    out: ArrayType,
+    a: spec.ArrayType,
+    b: spec.ArrayType,
+    out: spec.ArrayType,
     batch: tuple[int, ...],
     rows: tuple[int, ...],
     columns: tuple[int, ...],
@@ -123,19 +111,19 @@ def _problem(
 
 
 def _launch(
-    call: Call,
+    call: spec.Call,
     dtype: str,
     tile: tuning.MatmulTile,
     problem: Problem,
-    out: Output | Temporary,
+    out: spec.Output | spec.Temporary,
     parts: int,
     *,
     panels: bool = False,
-) -> Launch:
+) -> spec.Launch:
     operand, total, kind = _TYPES.get(dtype, _SMALL)
     if kind == "half" and call.vendor not in tuning.MATRIX_UNITS:
         operand = "float32"
-    chunk = cdiv(cdiv(problem.k, parts), tile.k) * tile.k
+    chunk = spec.cdiv(spec.cdiv(problem.k, parts), tile.k) * tile.k
     so, sa, sb = problem.batch.strides
     (am, ak), (bk, bn), (om, on) = problem.a, problem.b, problem.out
     # steps along an axis of one element are never taken: one kernel whatever they are
@@ -143,20 +131,20 @@ def _launch(
     bn, on = (0, 0) if problem.n == 1 else (bn, on)
     # a stride of 1 is a constant, so that neighbours are seen to lie side by side
     steps = {"am": am, "ak": ak, "bk": bk, "bn": bn, "om": om, "on": on}
-    tiles = cdiv(problem.m, tile.m) * cdiv(problem.n, tile.n)
+    tiles = spec.cdiv(problem.m, tile.m) * spec.cdiv(problem.n, tile.n)
     outer = tuning.outer_products(call.vendor)
     fold = tuning.FOLD if tuning.folds(kind, chunk) else 0
     constants: dict[str, Any] = {
         **{name: 1 for name, step in steps.items() if step == 1},
-        "DOT": dtype_constant(operand),
-        "T": dtype_constant(total),
+        "DOT": spec.dtype_constant(operand),
+        "T": spec.dtype_constant(total),
         **({"PANELS": panels} if outer else {"EVEN_K": problem.k % tile.k == 0, "FOLD": fold}),
         "GROUP_M": tuning.GROUP_M,
         "BLOCK_M": tile.m,
         "BLOCK_N": tile.n,
         "BLOCK_K": tile.k,
     }
-    return Launch(
+    return spec.Launch(
         "linear:matmul_outer" if outer else "linear:matmul",
         {
             "a": problem.operands[0],
@@ -174,7 +162,7 @@ def _launch(
             **{name: step for name, step in steps.items() if step != 1},
         },
         constants,
-        (tiles * problem.batch.size, cdiv(problem.k, chunk) if parts > 1 else 1, 1),
+        (tiles * problem.batch.size, spec.cdiv(problem.k, chunk) if parts > 1 else 1, 1),
         num_warps=tile.num_warps,
         num_stages=tile.num_stages,
         options=tuning.matmul_options(call.vendor),
@@ -194,8 +182,8 @@ def _aligned_by(vendor: str, am: int, ak: int, bk: int, bn: int) -> tuple[str, .
 
 
 def _vector_launch(
-    call: Call, dtype: str, problem: Problem, out: Output | Temporary, parts: int
-) -> Launch:
+    call: spec.Call, dtype: str, problem: Problem, out: spec.Output | spec.Temporary, parts: int
+) -> spec.Launch:
     """`_launch` where `a` has one row, or `b` one column: that is the vector."""
     operand, total, kind = _TYPES.get(dtype, _SMALL)
     operand = "float32" if kind == "half" else operand
@@ -210,9 +198,9 @@ def _vector_launch(
     # lanes go along memory: along the rows, or from row to row
     along_rows = abs(ak) <= abs(am) or rows == 1
     block_m, block_k = tuning.vector_tile(rows, along_rows=along_rows)
-    chunk = cdiv(cdiv(problem.k, parts), block_k) * block_k
+    chunk = spec.cdiv(spec.cdiv(problem.k, parts), block_k) * block_k
     steps = {"am": am, "ak": ak, "bk": bk, "om": om}
-    return Launch(
+    return spec.Launch(
         "linear:matvec",
         {
             "a": matrix,
@@ -230,14 +218,14 @@ def _vector_launch(
         },
         {
             **{name: 1 for name, step in steps.items() if step == 1},
-            "DOT": dtype_constant(operand),
-            "T": dtype_constant(total),
+            "DOT": spec.dtype_constant(operand),
+            "T": spec.dtype_constant(total),
             "BLOCK_M": block_m,
             "BLOCK_K": block_k,
         },
         (
-            cdiv(rows, block_m) * problem.batch.size,
-            cdiv(problem.k, chunk) if parts > 1 else 1,
+            spec.cdiv(rows, block_m) * problem.batch.size,
+            spec.cdiv(problem.k, chunk) if parts > 1 else 1,
             1,
         ),
         num_warps=1,
@@ -247,13 +235,13 @@ def _vector_launch(
 
 
 def multiply(
-    call: Call,
+    call: spec.Call,
     dtype: str,
     problem: Problem,
-    out: Output | Temporary,
-    view: ArrayType,
-    temporaries: list[ArrayType],
-) -> list[Launch]:
+    out: spec.Output | spec.Temporary,
+    view: spec.ArrayType,
+    temporaries: list[spec.ArrayType],
+) -> list[spec.Launch]:
     """One launch; or, where the result has too few tiles to fill the device and k is long, the
     products of pieces of k and their sum.
 
@@ -278,20 +266,20 @@ def multiply(
             return _in_panels(call, dtype, problem, tile, out, temporaries)
         return [whole]
     # the pieces' products lie as (part, *view.shape), each in C order
-    steps = tuple(m * n * step for step in contiguous_strides((1, *problem.batch.lengths)))
+    steps = tuple(m * n * step for step in spec.contiguous_strides((1, *problem.batch.lengths)))
     strides = (device_strides(steps) if batch > 1 else (0,), *problem.batch.strides[1:])
     pieces = problem._replace(out=(n, 1), batch=problem.batch._replace(strides=strides))
-    between = Temporary(len(temporaries))
+    between = spec.Temporary(len(temporaries))
     first = launch(pieces, between, parts)
     parts, size = first.grid[1], view.size
-    temporaries.append(ArrayType(total, (parts, size), contiguous_strides((parts, size))))
-    kept = collapse(view.shape, contiguous_strides(view.shape), view.strides)
+    temporaries.append(spec.ArrayType(total, (parts, size), spec.contiguous_strides((parts, size))))
+    kept = collapse(view.shape, spec.contiguous_strides(view.shape), view.strides)
     reduced = collapse((parts,), (size,))
     second = reduction_launch("sum", between, out, kept, reduced, total, call.vendor)
     return [first, second]
 
 
-def _worth_panels(call: Call, problem: Problem) -> bool:
+def _worth_panels(call: spec.Call, problem: Problem) -> bool:
     """Whether every element of b is used often enough to copy it first."""
     return (
         tuning.outer_products(call.vendor)
@@ -302,13 +290,13 @@ def _worth_panels(call: Call, problem: Problem) -> bool:
 
 
 def _in_panels(
-    call: Call,
+    call: spec.Call,
     dtype: str,
     problem: Problem,
     tile: tuning.MatmulTile,
-    out: Output | Temporary,
-    temporaries: list[ArrayType],
-) -> list[Launch]:
+    out: spec.Output | spec.Temporary,
+    temporaries: list[spec.ArrayType],
+) -> list[spec.Launch]:
     """The product with b as panels that are as wide as a tile, and with a in the type that operands
     are multiplied in.
     """
@@ -316,11 +304,11 @@ def _in_panels(
     operand = "float32" if kind == "half" else operand
     m, n, k, batch, width = problem.m, problem.n, problem.k, problem.batch, tile.n
     a, b = problem.operands
-    count = cdiv(n, width)
+    count = spec.cdiv(n, width)
     over_a, over_b = batch.strides[1], batch.strides[2]
-    panels = Temporary(len(temporaries))
+    panels = spec.Temporary(len(temporaries))
     shape = (batch.size, count, k, width)
-    temporaries.append(ArrayType(operand, shape, contiguous_strides(shape)))
+    temporaries.append(spec.ArrayType(operand, shape, spec.contiguous_strides(shape)))
     launches = [
         _panels(
             b, panels, (n, problem.b[1]), (k, problem.b[0]), batch, over_b, operand, width,
@@ -328,7 +316,7 @@ def _in_panels(
         )
     ]  # fmt: skip
     if problem.dtypes[0] != operand:
-        wide = Temporary(len(temporaries))
+        wide = spec.Temporary(len(temporaries))
         launches.append(
             _panels(
                 a, wide, (k, problem.a[1]), (m, problem.a[0]), batch, over_a, operand,
@@ -336,8 +324,8 @@ def _in_panels(
             )
         )  # fmt: skip
         shape = (batch.size, m, k)
-        temporaries.append(ArrayType(operand, shape, contiguous_strides(shape)))
-        steps = tuple(m * k * step for step in contiguous_strides((1, *batch.lengths)))
+        temporaries.append(spec.ArrayType(operand, shape, spec.contiguous_strides(shape)))
+        steps = tuple(m * k * step for step in spec.contiguous_strides((1, *batch.lengths)))
         strides = device_strides(steps) if batch.size > 1 else (0,)
         a, batch = wide, batch._replace(strides=(batch.strides[0], strides, over_b))
         problem = problem._replace(a=(k, 1), batch=batch)
@@ -346,8 +334,8 @@ def _in_panels(
 
 
 def _panels(
-    x: Input | Temporary,
-    out: Temporary,
+    x: spec.Input | spec.Temporary,
+    out: spec.Temporary,
     columns: tuple[int, int],
     rows: tuple[int, int],
     batch: Space,
@@ -357,7 +345,7 @@ def _panels(
     *,
     steps: tuple[int, int, int],
     fill: bool,
-) -> Launch:
+) -> spec.Launch:
     """One launch of `panels` on `x`.
 
     Args:
@@ -367,7 +355,7 @@ def _panels(
     """
     to_panel, to_k, to_matrix = steps
     strides = {"step": columns[1], "xk": rows[1]}
-    return Launch(
+    return spec.Launch(
         "linear:panels",
         {
             "x": x,
@@ -383,12 +371,12 @@ def _panels(
         },
         {
             **{name: 1 for name, step in strides.items() if step == 1},
-            "T": dtype_constant(dtype),
+            "T": spec.dtype_constant(dtype),
             "FILL": fill,
             "WIDTH": width,
             "BLOCK_K": tuning.PANEL_K,
         },
-        (cdiv(columns[0], width), batch.size, cdiv(rows[0], tuning.PANEL_K)),
+        (spec.cdiv(columns[0], width), batch.size, spec.cdiv(rows[0], tuning.PANEL_K)),
         num_warps=1,
         aligned_by=("K",),
         loose=("count", "shape"),

@@ -8,20 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from xtarget.spec import (
-    Argument,
-    ArgumentError,
-    ArrayType,
-    Call,
-    Input,
-    Launch,
-    Output,
-    Plan,
-    Scalar,
-    Temporary,
-    cdiv,
-    contiguous_strides,
-)
+from xtarget import spec
 
 from . import tuning
 from .layouts import collapse
@@ -49,16 +36,16 @@ _Ints = tuple[int, ...]
 
 
 def copy_launch(
-    call: Call,
-    x: Argument,
+    call: spec.Call,
+    x: spec.Argument,
     shape: Sequence[int],
     sx: Sequence[int],
     so: Sequence[int],
     *,
-    out: Output | Temporary = Output(),  # noqa: B008  it is frozen
+    out: spec.Output | spec.Temporary = spec.Output(),  # noqa: B008  it is frozen
     from_x: int = 0,
     from_out: int = 0,
-) -> tuple[Launch, ...]:
+) -> tuple[spec.Launch, ...]:
     """The launch that copies elements of `shape`, strides `sx` apart from `from_x` on, to `out`,
     strides `so` apart from `from_out` on. There is none where there are no elements.
     """
@@ -77,26 +64,26 @@ def copy_launch(
 
 
 def flat_launch(
-    call: Call,
+    call: spec.Call,
     source: str,
     size: int,
-    args: dict[str, Argument | None],
+    args: dict[str, spec.Argument | None],
     constants: dict[str, Any] | None = None,
-) -> Launch:
+) -> spec.Launch:
     """One launch of a kernel of `movement.py` that takes BLOCK elements of `size` a block."""
     sizes = tuning.flat(call.vendor)
     given = {name: value for name, value in args.items() if value is not None}
     absent = {name: None for name, value in args.items() if value is None}
-    return Launch(
+    return spec.Launch(
         f"movement:{source}",
         given,
         {**absent, **(constants or {}), "BLOCK": sizes.strided},
-        (cdiv(size, sizes.strided), 1, 1),
+        (spec.cdiv(size, sizes.strided), 1, 1),
         num_warps=sizes.num_warps,
     )
 
 
-def integers(call: Call, name: str, *, count: int | None = None) -> _Ints:
+def integers(call: spec.Call, name: str, *, count: int | None = None) -> _Ints:
     """An option that is an integer or several, as a tuple.
 
     Raises:
@@ -105,26 +92,26 @@ def integers(call: Call, name: str, *, count: int | None = None) -> _Ints:
     value = call.options[name]
     several = tuple(value) if isinstance(value, tuple | list) else (value,)
     if any(isinstance(one, bool) or not hasattr(one, "__index__") for one in several):
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: {name} is {value!r}; it has to be an integer, or a tuple of them."
         )
     if count is not None and len(several) != count:
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: {name} has {len(several)} numbers; it needs {count}, one for each "
             "dimension."
         )
     return tuple(one.__index__() for one in several)
 
 
-def _dtype(call: Call) -> str:
+def _dtype(call: spec.Call) -> str:
     return call.rules.promote(*(arg.dtype for arg in call.args))
 
 
-def _arrays(call: Call) -> list[ArrayType]:
+def _arrays(call: spec.Call) -> list[spec.ArrayType]:
     return [call.array(index) for index in range(len(call.args))]
 
 
-def concat(call: Call) -> Plan:
+def concat(call: spec.Call) -> spec.Plan:
     """The plan of concat: arrays one after the other along `axis`."""
     arrays = _arrays(call)
     axis = one_axis(call, arrays[0].ndim)
@@ -132,29 +119,29 @@ def concat(call: Call) -> Plan:
     for number, array in enumerate(arrays[1:], 2):
         others = [n for i, n in enumerate(array.shape) if i != axis]
         if array.ndim != len(shape) or others != [n for i, n in enumerate(shape) if i != axis]:
-            raise ArgumentError(
+            raise spec.ArgumentError(
                 f"{call.kernel}: argument {number} has shape {array.shape}, and the first one has "
                 f"shape {arrays[0].shape}; they need the same except along axis {axis}."
             )
         shape[axis] += array.shape[axis]
     out = call.output(shape, _dtype(call))
-    launches: list[Launch] = []
+    launches: list[spec.Launch] = []
     place = 0
     for index, array in enumerate(arrays):
         launches += copy_launch(
-            call, Input(index), array.shape, array.strides, out.strides, from_out=place
+            call, spec.Input(index), array.shape, array.strides, out.strides, from_out=place
         )
         place += array.shape[axis] * out.strides[axis]
-    return Plan((out,), tuple(launches))
+    return spec.Plan((out,), tuple(launches))
 
 
-def stack(call: Call) -> Plan:
+def stack(call: spec.Call) -> spec.Plan:
     """The plan of stack: arrays of one shape along a new axis."""
     arrays = _arrays(call)
     first = arrays[0]
     for number, array in enumerate(arrays[1:], 2):
         if array.shape != first.shape:
-            raise ArgumentError(
+            raise spec.ArgumentError(
                 f"{call.kernel}: argument {number} has shape {array.shape}, and the first one has "
                 f"shape {first.shape}; they need the same."
             )
@@ -162,16 +149,16 @@ def stack(call: Call) -> Plan:
     shape = (*first.shape[:axis], len(arrays), *first.shape[axis:])
     out = call.output(shape, _dtype(call))
     strides = (*out.strides[:axis], *out.strides[axis + 1 :])
-    launches: list[Launch] = []
+    launches: list[spec.Launch] = []
     for index, array in enumerate(arrays):
         place = index * out.strides[axis]
         launches += copy_launch(
-            call, Input(index), array.shape, array.strides, strides, from_out=place
+            call, spec.Input(index), array.shape, array.strides, strides, from_out=place
         )
-    return Plan((out,), tuple(launches))
+    return spec.Plan((out,), tuple(launches))
 
 
-def split(call: Call) -> Plan:
+def split(call: spec.Call) -> spec.Plan:
     """The plan of split: an array in `sections` equal parts, or in parts of these lengths."""
     x = call.array(0)
     axis = one_axis(call, x.ndim)
@@ -179,36 +166,46 @@ def split(call: Call) -> Plan:
     lengths = sections
     if not isinstance(call.options["sections"], tuple | list):
         if sections[0] < 1 or length % sections[0]:
-            raise ArgumentError(
+            raise spec.ArgumentError(
                 f"{call.kernel}: {sections[0]} sections of axis {axis}, which has {length} "
                 "elements, are not equal. Give their lengths, as a tuple."
             )
         lengths = (length // sections[0],) * sections[0]
     if min(lengths, default=0) < 0 or sum(lengths) != length:
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: sections {lengths} of axis {axis} are not its {length} elements."
         )
     if call.out is not None:
-        raise ArgumentError(f"{call.kernel} gives several arrays. Leave out= out.")
+        raise spec.ArgumentError(f"{call.kernel} gives several arrays. Leave out= out.")
     outs, launches, place = [], [], 0
     for number, own in enumerate(lengths):
         shape = tuple(own if i == axis else n for i, n in enumerate(x.shape))
-        out = ArrayType(x.dtype, shape, contiguous_strides(shape))
+        out = spec.ArrayType(x.dtype, shape, spec.contiguous_strides(shape))
         outs.append(out)
         launches += copy_launch(
-            call, Input(0), shape, x.strides, out.strides, out=Output(number), from_x=place
+            call,
+            spec.Input(0),
+            shape,
+            x.strides,
+            out.strides,
+            out=spec.Output(number),
+            from_x=place,
         )
         place += own * x.strides[axis]
-    return Plan(tuple(outs), tuple(launches))
+    return spec.Plan(tuple(outs), tuple(launches))
 
 
-def _view(call: Call, shape: Sequence[int], strides: Sequence[int], start: int = 0) -> Plan:
+def _view(
+    call: spec.Call, shape: Sequence[int], strides: Sequence[int], start: int = 0
+) -> spec.Plan:
     """A copy of a view of the first argument."""
     out = call.output(tuple(shape), call.array(0).dtype)
-    return Plan((out,), copy_launch(call, Input(0), out.shape, strides, out.strides, from_x=start))
+    return spec.Plan(
+        (out,), copy_launch(call, spec.Input(0), out.shape, strides, out.strides, from_x=start)
+    )
 
 
-def flip(call: Call) -> Plan:
+def flip(call: spec.Call) -> spec.Plan:
     """The plan of flip: backwards along `axis` (None: all)."""
     x = call.array(0)
     axes = normal_axes(call, call.options["axis"], x.ndim)
@@ -219,7 +216,7 @@ def flip(call: Call) -> Plan:
     return _view(call, x.shape, strides, start)
 
 
-def permute(call: Call) -> Plan:
+def permute(call: spec.Call) -> spec.Plan:
     """The plan of permute: axes in the order `axes` (None: the reverse)."""
     x = call.array(0)
     given = call.options["axes"]
@@ -227,13 +224,13 @@ def permute(call: Call) -> Plan:
     if given is not None:
         order = tuple(a % max(x.ndim, 1) for a in integers(call, "axes", count=x.ndim))
     if sorted(order) != list(range(x.ndim)):
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: axes is {given!r}; it has to name each of the {x.ndim} axes once."
         )
     return _view(call, [x.shape[a] for a in order], [x.strides[a] for a in order])
 
 
-def broadcast_to(call: Call) -> Plan:
+def broadcast_to(call: spec.Call) -> spec.Plan:
     """The plan of broadcast_to: repeated along axes of length 1, and in front, to `shape`."""
     x = call.array(0)
     shape = integers(call, "shape")
@@ -241,25 +238,27 @@ def broadcast_to(call: Call) -> Plan:
     if missing < 0 or any(
         own not in (1, wanted) for own, wanted in zip(x.shape, shape[missing:], strict=True)
     ):
-        raise ArgumentError(f"{call.kernel}: shape {x.shape} does not broadcast to {shape}.")
+        raise spec.ArgumentError(f"{call.kernel}: shape {x.shape} does not broadcast to {shape}.")
     own = [0 if n == 1 else s for n, s in zip(x.shape, x.strides, strict=True)]
     return _view(call, shape, [0] * missing + own)
 
 
-def strided_slice(call: Call) -> Plan:
+def strided_slice(call: spec.Call) -> spec.Plan:
     """The plan of strided_slice: x[starts:stops:steps], for each axis from the first on."""
     x = call.array(0)
     options = {name: call.options[name] for name in ("starts", "stops", "steps")}
     count = len(integers(call, "starts"))
     if count > x.ndim:
-        raise ArgumentError(f"{call.kernel}: {count} starts for an array of {x.ndim} dimensions.")
+        raise spec.ArgumentError(
+            f"{call.kernel}: {count} starts for an array of {x.ndim} dimensions."
+        )
     starts = integers(call, "starts")
     stops = (
         integers(call, "stops", count=count) if options["stops"] is not None else (None,) * count
     )
     steps = integers(call, "steps", count=count) if options["steps"] is not None else (1,) * count
     if 0 in steps:
-        raise ArgumentError(f"{call.kernel}: steps is {options['steps']!r}; none may be 0.")
+        raise spec.ArgumentError(f"{call.kernel}: steps is {options['steps']!r}; none may be 0.")
     shape, strides, place = list(x.shape), list(x.strides), 0
     for axis, (start, stop, step) in enumerate(zip(starts, stops, steps, strict=True)):
         first, last, by = slice(start, stop, step).indices(x.shape[axis].__index__())
@@ -269,12 +268,12 @@ def strided_slice(call: Call) -> Plan:
     return _view(call, shape, strides, place)
 
 
-def diagonal(call: Call) -> Plan:
+def diagonal(call: spec.Call) -> spec.Plan:
     """The plan of diagonal: NumPy's, of the last two axes unless `axis1` and `axis2` say others."""
     x = call.array(0)
     pair = tuple(integers(call, name)[0] for name in ("axis1", "axis2"))
     if any(not -x.ndim <= a < x.ndim for a in pair) or (pair[0] - pair[1]) % x.ndim == 0:
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: axes {pair} of an array of {x.ndim} dimensions; they have to be two "
             "of its axes."
         )
@@ -292,11 +291,11 @@ def diagonal(call: Call) -> Plan:
     )
 
 
-def tile(call: Call) -> Plan:
+def tile(call: spec.Call) -> spec.Plan:
     """The plan of tile: the array `reps` times along each axis, as NumPy's."""
     x, reps = call.array(0), integers(call, "reps")
     if min(reps, default=0) < 0:
-        raise ArgumentError(f"{call.kernel}: reps is {reps}; none may be below 0.")
+        raise spec.ArgumentError(f"{call.kernel}: reps is {reps}; none may be below 0.")
     ndim = max(x.ndim, len(reps))
     reps = (1,) * (ndim - len(reps)) + reps
     shape = (1,) * (ndim - x.ndim) + x.shape
@@ -309,24 +308,24 @@ def tile(call: Call) -> Plan:
         inner += [r, n]
         sx += [0, s]
         so += [o * n, o]
-    return Plan((out,), copy_launch(call, Input(0), inner, sx, so))
+    return spec.Plan((out,), copy_launch(call, spec.Input(0), inner, sx, so))
 
 
-def repeat(call: Call) -> Plan:
+def repeat(call: spec.Call) -> spec.Plan:
     """The plan of repeat: each element `repeats` times along `axis` (None: of the flat array)."""
     x = call.array(0)
     (times,) = integers(call, "repeats")
     if times < 0:
-        raise ArgumentError(f"{call.kernel}: repeats is {times}; it may not be below 0.")
+        raise spec.ArgumentError(f"{call.kernel}: repeats is {times}; it may not be below 0.")
     if call.options["axis"] is None:
         out = call.output((x.size * times,), x.dtype)
         # in the order of the elements, whatever the array's layout is
-        steps = tuple(s * times * out.strides[0] for s in contiguous_strides(x.shape))
-        return Plan(
+        steps = tuple(s * times * out.strides[0] for s in spec.contiguous_strides(x.shape))
+        return spec.Plan(
             (out,),
             copy_launch(
                 call,
-                Input(0),
+                spec.Input(0),
                 (*x.shape, times),
                 (*x.strides, 0),
                 (*steps, out.strides[0]),
@@ -336,17 +335,19 @@ def repeat(call: Call) -> Plan:
     shape = [n * times if i == axis else n for i, n in enumerate(x.shape)]
     out = call.output(shape, x.dtype)
     so = [s * times if i == axis else s for i, s in enumerate(out.strides)]
-    return Plan(
+    return spec.Plan(
         (out,),
-        copy_launch(call, Input(0), (*x.shape, times), (*x.strides, 0), (*so, out.strides[axis])),
+        copy_launch(
+            call, spec.Input(0), (*x.shape, times), (*x.strides, 0), (*so, out.strides[axis])
+        ),
     )
 
 
-def roll(call: Call) -> Plan:
+def roll(call: spec.Call) -> spec.Plan:
     """The plan of roll: along each of `axis` by `shift`; in pieces, two for each axis."""
     x = call.array(0)
     if call.options["axis"] is None and x.ndim != 1:
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: axis is None for an array of {x.ndim} dimensions. Name the axes, or "
             "reshape the array to one."
         )
@@ -356,7 +357,7 @@ def roll(call: Call) -> Plan:
     if len(shifts) == 1:
         shifts *= len(axes)
     if len(shifts) != len(axes):
-        raise ArgumentError(f"{call.kernel}: {len(shifts)} shifts for {len(axes)} axes.")
+        raise spec.ArgumentError(f"{call.kernel}: {len(shifts)} shifts for {len(axes)} axes.")
     out = call.output(x.shape, x.dtype)
     pieces: list[tuple[list[int], int, int]] = [(list(x.shape), 0, 0)]
     for axis, shift in zip((a % x.ndim for a in axes), shifts, strict=True):
@@ -369,30 +370,30 @@ def roll(call: Call) -> Plan:
                 from_x = start + source * x.strides[axis]
                 cut.append((own, from_x, goal + to * out.strides[axis]))
         pieces = cut
-    launches: list[Launch] = []
+    launches: list[spec.Launch] = []
     for shape, start, goal in pieces:
         launches += copy_launch(
-            call, Input(0), shape, x.strides, out.strides, from_x=start, from_out=goal
+            call, spec.Input(0), shape, x.strides, out.strides, from_x=start, from_out=goal
         )
-    return Plan((out,), tuple(launches))
+    return spec.Plan((out,), tuple(launches))
 
 
 _MODES = ("constant", "edge", "reflect", "symmetric", "wrap")
 
 
-def pad(call: Call) -> Plan:
+def pad(call: spec.Call) -> spec.Plan:
     """The plan of pad: `width` elements before and after each axis: a number, a pair for all, or a
     pair for each axis in one row.
     """
     x = call.array(0)
     mode, width = call.options["mode"], integers(call, "width")
     if mode not in _MODES:
-        raise ArgumentError(f"{call.kernel}: mode is {mode!r}; it has to be one of {_MODES}.")
+        raise spec.ArgumentError(f"{call.kernel}: mode is {mode!r}; it has to be one of {_MODES}.")
     pairs = width * 2 if len(width) == 1 else width
     if len(pairs) == 2:
         pairs = pairs * x.ndim
     if len(pairs) != 2 * x.ndim or min(pairs, default=0) < 0:
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: width is {call.options['width']!r} for an array of {x.ndim} "
             "dimensions; it has to be one number, a pair, or as many pairs in one row, from 0 on."
         )
@@ -400,9 +401,9 @@ def pad(call: Call) -> Plan:
     shape = [n + b + a for n, b, a in zip(x.shape, before, pairs[1::2], strict=True)]
     out = call.output(shape, x.dtype)
     if not out.size:
-        return Plan((out,), ())
+        return spec.Plan((out,), ())
     if mode != "constant" and 0 in x.shape:
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: an array of shape {x.shape} has no elements to pad with. Use "
             "mode='constant'."
         )
@@ -414,8 +415,8 @@ def pad(call: Call) -> Plan:
         "pad",
         out.size,
         {
-            "x": Input(0),
-            "out": Output(),
+            "x": spec.Input(0),
+            "out": spec.Output(),
             "n": out.size,
             "value": _number(call, value, x.dtype),
             "shape": tuple(out.shape[1:]),
@@ -426,10 +427,10 @@ def pad(call: Call) -> Plan:
         },
         {"MODE": mode},
     )
-    return Plan((out,), (launch,))
+    return spec.Plan((out,), (launch,))
 
 
-def _number(call: Call, value: Any, dtype: str) -> Scalar:
+def _number(call: spec.Call, value: Any, dtype: str) -> spec.Scalar:
     """An option as an element of a dtype.
 
     Raises:
@@ -437,21 +438,21 @@ def _number(call: Call, value: Any, dtype: str) -> Scalar:
     """
     floating = dtype.startswith(("float", "bfloat"))
     if not isinstance(value, int | float) or (isinstance(value, float) and not floating):
-        raise ArgumentError(f"{call.kernel}: the value {value!r} is no {dtype}.")
-    return Scalar(value, "int8" if dtype == "bool" else dtype)
+        raise spec.ArgumentError(f"{call.kernel}: the value {value!r} is no {dtype}.")
+    return spec.Scalar(value, "int8" if dtype == "bool" else dtype)
 
 
-def triangle(upper: bool) -> Callable[[Call], Plan]:
+def triangle(upper: bool) -> Callable[[spec.Call], spec.Plan]:
     """The plan of triu (`upper`) and tril: the last two axes are those of matrices."""
 
-    def plan(call: Call) -> Plan:
+    def plan(call: spec.Call) -> spec.Plan:
         x = call.array(0)
         if x.ndim < 2:
-            raise ArgumentError(f"{call.kernel}: x has {x.ndim} dimensions; it needs two.")
+            raise spec.ArgumentError(f"{call.kernel}: x has {x.ndim} dimensions; it needs two.")
         (k,) = integers(call, "k")
         out = call.output(x.shape, x.dtype)
         if not out.size:
-            return Plan((out,), ())
+            return spec.Plan((out,), ())
         # merged in order, so that an index says the row and the column
         space = collapse(x.shape, out.strides, x.strides, keep_order=True)
         launch = flat_launch(
@@ -459,8 +460,8 @@ def triangle(upper: bool) -> Callable[[Call], Plan]:
             "triangle",
             out.size,
             {
-                "x": Input(0),
-                "out": Output(),
+                "x": spec.Input(0),
+                "out": spec.Output(),
                 "n": out.size,
                 "k": k,
                 "rows": x.shape[-2],
@@ -471,6 +472,6 @@ def triangle(upper: bool) -> Callable[[Call], Plan]:
             },
             {"UPPER": upper},
         )
-        return Plan((out,), (launch,))
+        return spec.Plan((out,), (launch,))
 
     return plan

@@ -5,20 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xtarget.spec import (
-    Argument,
-    ArgumentError,
-    ArrayType,
-    Call,
-    Input,
-    Launch,
-    Output,
-    Plan,
-    Scalar,
-    Temporary,
-    contiguous_strides,
-    dtype_constant,
-)
+from xtarget import spec
 
 from .layouts import collapse, without_axes
 from .plans import compute_dtype, normal_axes
@@ -32,11 +19,11 @@ __all__ = ["batch_norm", "batch_norm_training", "group_norm", "instance_norm",
 _Ints = tuple[int, ...]
 
 
-def _eps(call: Call, dtype: str) -> Scalar:
-    return Scalar(float(call.options["eps"]), dtype)
+def _eps(call: spec.Call, dtype: str) -> spec.Scalar:
+    return spec.Scalar(float(call.options["eps"]), dtype)
 
 
-def _channels(call: Call, least: int = 2) -> ArrayType:
+def _channels(call: spec.Call, least: int = 2) -> spec.ArrayType:
     """The first argument, whose axis 1 are the channels.
 
     Raises:
@@ -44,14 +31,14 @@ def _channels(call: Call, least: int = 2) -> ArrayType:
     """
     x = call.array(0)
     if x.ndim < least:
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: x has shape {x.shape}; it needs {least} dimensions or more, of which "
             "the second one are the channels."
         )
     return x
 
 
-def _vector(call: Call, index: int, name: str, channels: int) -> ArrayType | None:
+def _vector(call: spec.Call, index: int, name: str, channels: int) -> spec.ArrayType | None:
     """An argument with an element for each channel; None: it was left out.
 
     Raises:
@@ -61,7 +48,7 @@ def _vector(call: Call, index: int, name: str, channels: int) -> ArrayType | Non
         return None
     array = call.array(index)
     if array.shape != (channels,):
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: {name} has shape {array.shape}; it needs ({channels},), one element "
             "for each channel."
         )
@@ -69,17 +56,17 @@ def _vector(call: Call, index: int, name: str, channels: int) -> ArrayType | Non
 
 
 def _centred(
-    call: Call,
+    call: spec.Call,
     shape: Sequence[int],
     sx: _Ints,
     so: _Ints,
-    mean: tuple[Argument, _Ints],
-    variance: tuple[Argument, _Ints],
-    weight: tuple[Argument, _Ints] | None,
-    bias: tuple[Argument, _Ints] | None,
+    mean: tuple[spec.Argument, _Ints],
+    variance: tuple[spec.Argument, _Ints],
+    weight: tuple[spec.Argument, _Ints] | None,
+    bias: tuple[spec.Argument, _Ints] | None,
     dtype: str,
-    out: Output,
-) -> Launch:
+    out: spec.Output,
+) -> spec.Launch:
     """The launch of `normalized:centred`; each operand with its strides."""
     operands = {"mean": mean, "variance": variance, "weight": weight, "bias": bias}
     given = {name: one for name, one in operands.items() if one is not None}
@@ -89,20 +76,20 @@ def _centred(
     return walk(
         call,
         "normalized:centred",
-        {"x": Input(0), **{name: one[0] for name, one in given.items()}, "out": out},
+        {"x": spec.Input(0), **{name: one[0] for name, one in given.items()}, "out": out},
         {"eps": _eps(call, dtype)},
         shape,
         {"so": so, "sx": sx, **{f"s{name[0]}": one[1] for name, one in given.items()}},
-        {"T": dtype_constant(dtype), **absent},
+        {"T": spec.dtype_constant(dtype), **absent},
     )
 
 
 def _statistics(
-    call: Call, shape: _Ints, sx: _Ints, axes: _Ints, dtype: str
-) -> tuple[Work, Temporary, Temporary, _Ints]:
+    call: spec.Call, shape: _Ints, sx: _Ints, axes: _Ints, dtype: str
+) -> tuple[Work, spec.Temporary, spec.Temporary, _Ints]:
     """Launches that find mean and variance over `axes` of an array; and their strides in it."""
     kept_shape = without_axes(shape, axes)
-    numbered = contiguous_strides(kept_shape)
+    numbered = spec.contiguous_strides(kept_shape)
     kept = collapse(kept_shape, without_axes(sx, axes), numbered, keep_order=True)
     reduced = collapse(tuple(shape[a] for a in axes), tuple(sx[a] for a in axes))
     work = Work(call, kept, reduced)
@@ -117,30 +104,30 @@ def _statistics(
     return work, mean, variance, strides
 
 
-def _spread(array: ArrayType | None, index: int, places: dict[int, int], ndim: int) -> Any:
+def _spread(array: spec.ArrayType | None, index: int, places: dict[int, int], ndim: int) -> Any:
     """An argument with its strides in an index space, from axis to factor of its stride."""
     if array is None:
         return None
     step_ = array.strides[0]
-    return Input(index), tuple(places.get(axis, 0) * step_ for axis in range(ndim))
+    return spec.Input(index), tuple(places.get(axis, 0) * step_ for axis in range(ndim))
 
 
-def group_norm(call: Call, groups: int | None = None) -> Plan:
+def group_norm(call: spec.Call, groups: int | None = None) -> spec.Plan:
     """The plan of group_norm: by mean and variance of each group of channels of each sample."""
     x = _channels(call)
     channels = x.shape[1]
     groups = call.options["groups"] if groups is None else groups
     if isinstance(groups, bool) or not hasattr(groups, "__index__"):
-        raise ArgumentError(f"{call.kernel}: groups is {groups!r}; it has to be an integer.")
+        raise spec.ArgumentError(f"{call.kernel}: groups is {groups!r}; it has to be an integer.")
     if groups < 1 or channels % groups:
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: {channels} channels are not {groups} groups of equal size."
         )
     weight, bias = (_vector(call, 1, "weight", channels), _vector(call, 2, "bias", channels))
     dtype = call.rules.promote(*(arg.dtype for arg in call.args))
     out = call.output(x.shape, dtype)
     if not out.size:
-        return Plan((out,), ())
+        return spec.Plan((out,), ())
     computed, each = compute_dtype(dtype), channels // groups
 
     def grouped(strides: _Ints) -> _Ints:
@@ -161,17 +148,17 @@ def group_norm(call: Call, groups: int | None = None) -> Plan:
         _spread(weight, 1, places, len(shape)),
         _spread(bias, 2, places, len(shape)),
         computed,
-        Output(),
+        spec.Output(),
     )
-    return Plan((out,), (*work.launches, launch), tuple(work.temporaries))
+    return spec.Plan((out,), (*work.launches, launch), tuple(work.temporaries))
 
 
-def instance_norm(call: Call) -> Plan:
+def instance_norm(call: spec.Call) -> spec.Plan:
     """The plan of instance_norm: group_norm where each channel is a group."""
     return group_norm(call, max(_channels(call, 3).shape[1], 1))
 
 
-def batch_norm(call: Call) -> Plan:
+def batch_norm(call: spec.Call) -> spec.Plan:
     """The plan of batch_norm by known means and variances of the channels."""
     x = _channels(call)
     vectors = [
@@ -181,24 +168,24 @@ def batch_norm(call: Call) -> Plan:
     dtype = call.rules.promote(*(arg.dtype for arg in call.args))
     out = call.output(x.shape, dtype)
     if not out.size:
-        return Plan((out,), ())
+        return spec.Plan((out,), ())
     spread = [_spread(array, index, {1: 1}, x.ndim) for index, array in enumerate(vectors, 1)]
     launch = _centred(
-        call, x.shape, x.strides, out.strides, *spread, compute_dtype(dtype), Output()
+        call, x.shape, x.strides, out.strides, *spread, compute_dtype(dtype), spec.Output()
     )
-    return Plan((out,), (launch,))
+    return spec.Plan((out,), (launch,))
 
 
-def batch_norm_training(call: Call) -> Plan:
+def batch_norm_training(call: spec.Call) -> spec.Plan:
     """The plan of batch_norm by the batch's own means and variances, which are results too."""
     x = _channels(call)
     channels = x.shape[1]
     weight, bias = (_vector(call, 1, "weight", channels), _vector(call, 2, "bias", channels))
     dtype = call.rules.promote(*(arg.dtype for arg in call.args))
     (out,) = outputs(call, x.shape, dtype)
-    vector = ArrayType(dtype, (channels,), (1,))
+    vector = spec.ArrayType(dtype, (channels,), (1,))
     if not out.size:
-        return Plan((out, vector, vector), (), (), (0, float("nan"), float("nan")))
+        return spec.Plan((out, vector, vector), (), (), (0, float("nan"), float("nan")))
     computed = compute_dtype(dtype)
     axes = (0, *range(2, x.ndim))
     work, mean, variance, strides = _statistics(call, x.shape, x.strides, axes, computed)
@@ -214,24 +201,24 @@ def batch_norm_training(call: Call) -> Plan:
             _spread(weight, 1, places, x.ndim),
             _spread(bias, 2, places, x.ndim),
             computed,
-            Output(),
+            spec.Output(),
         )
     )
     for number, found in ((1, mean), (2, variance)):
-        work.launches.append(work.rest(step(computed), found, Output(number), 1))
+        work.launches.append(work.rest(step(computed), found, spec.Output(number), 1))
     return work.plan(out, vector, vector)
 
 
-def normalize(call: Call) -> Plan:
+def normalize(call: spec.Call) -> spec.Plan:
     """The plan of normalize: x divided by its Euclidean length along `axis`, or by `eps`."""
     x = call.array(0)
     axes = normal_axes(call, call.options["axis"], x.ndim)
     out = call.output(x.shape, x.dtype)
     if not out.size:
-        return Plan((out,), ())
+        return spec.Plan((out,), ())
     computed = compute_dtype(x.dtype)
     kept_shape = without_axes(x.shape, axes)
-    numbered = contiguous_strides(kept_shape)
+    numbered = spec.contiguous_strides(kept_shape)
     kept = collapse(kept_shape, without_axes(x.strides, axes), numbered, keep_order=True)
     reduced = collapse(tuple(x.shape[a] for a in axes), tuple(x.strides[a] for a in axes))
     work = Work(call, kept, reduced)
@@ -242,10 +229,10 @@ def normalize(call: Call) -> Plan:
     launch = walk(
         call,
         "normalized:scaled",
-        {"x": Input(0), "length": length, "out": Output()},
+        {"x": spec.Input(0), "length": length, "out": spec.Output()},
         {"eps": _eps(call, computed)},
         x.shape,
         {"so": out.strides, "sx": x.strides, "sl": strides},
-        {"T": dtype_constant(computed)},
+        {"T": spec.dtype_constant(computed)},
     )
-    return Plan((out,), (*work.launches, launch), tuple(work.temporaries))
+    return spec.Plan((out,), (*work.launches, launch), tuple(work.temporaries))

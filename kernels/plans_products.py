@@ -5,17 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from xtarget.spec import (
-    ABSENT,
-    Argument,
-    ArgumentError,
-    Call,
-    Input,
-    Output,
-    Plan,
-    Scalar,
-    dtype_constant,
-)
+from xtarget import spec
 
 from .layouts import broadcast_strides
 from .plans import compute_dtype
@@ -29,14 +19,14 @@ _ACTIVATIONS = ("none", "relu", "gelu", "gelu_tanh", "silu", "sigmoid")
 _Labels = Sequence[str]
 
 
-def added(a: str, b: str, result: str) -> Callable[[Call], Plan]:
+def added(a: str, b: str, result: str) -> Callable[[spec.Call], spec.Plan]:
     """The plan of beta * c + alpha * (a @ b), where c is the first argument.
 
     Args:
         a, b, result: labels of a, b and of their product.
     """
 
-    def plan(call: Call) -> Plan:
+    def plan(call: spec.Call) -> spec.Plan:
         product = _Product(call, (1, a), (2, b), result)
         factors = [_factor(call, name, product.dtype) for name in ("alpha", "beta")]
         return product.finished(0, factors)
@@ -44,28 +34,28 @@ def added(a: str, b: str, result: str) -> Callable[[Call], Plan]:
     return plan
 
 
-def linear(weight: str) -> Callable[[Call], Plan]:
+def linear(weight: str) -> Callable[[spec.Call], spec.Plan]:
     """The plan of activation(x @ w + bias); x has any number of axes in front.
 
     Args:
         weight: the labels of w, of which k is that of the last axis of x, n the result's.
     """
 
-    def plan(call: Call) -> Plan:
+    def plan(call: spec.Call) -> spec.Plan:
         x = call.array(0)
         if not x.ndim:
-            raise ArgumentError(f"{call.kernel}: x has no dimension; it needs at least one.")
+            raise spec.ArgumentError(f"{call.kernel}: x has no dimension; it needs at least one.")
         front = [str(axis) for axis in range(x.ndim - 1)]
         product = _Product(call, (0, [*front, "k"]), (1, weight), [*front, "n"])
         activation = call.options["activation"]
         if activation not in _ACTIVATIONS:
-            raise ArgumentError(
+            raise spec.ArgumentError(
                 f"{call.kernel}: activation is {activation!r}; it has to be one of "
                 f"{', '.join(map(repr, _ACTIVATIONS))}."
             )
-        bias = 2 if len(call.args) > 2 and call.args[2] is not ABSENT else None
+        bias = 2 if len(call.args) > 2 and call.args[2] is not spec.ABSENT else None
         if bias is not None and call.array(2).shape != (product.lengths["n"],):
-            raise ArgumentError(
+            raise spec.ArgumentError(
                 f"{call.kernel}: bias has shape {call.array(2).shape}; it needs "
                 f"({product.lengths['n']},), one number for each column of the result."
             )
@@ -74,21 +64,21 @@ def linear(weight: str) -> Callable[[Call], Plan]:
     return plan
 
 
-def gemm(call: Call) -> Plan:
+def gemm(call: spec.Call) -> spec.Plan:
     """The plan of ONNX's Gemm."""
     terms = []
     for name, plain in (("trans_a", "mk"), ("trans_b", "kn")):
         turned = call.options[name]
         if turned not in (0, 1):
-            raise ArgumentError(f"{call.kernel}: {name} is {turned!r}; it has to be 0 or 1.")
+            raise spec.ArgumentError(f"{call.kernel}: {name} is {turned!r}; it has to be 0 or 1.")
         terms.append(plain[::-1] if turned else plain)
     product = _Product(call, (0, terms[0]), (1, terms[1]), "mn")
     factors = [_factor(call, name, product.dtype) for name in ("alpha", "beta")]
-    given = len(call.args) > 2 and call.args[2] is not ABSENT
+    given = len(call.args) > 2 and call.args[2] is not spec.ABSENT
     return product.finished(2 if given else None, factors)
 
 
-def _factor(call: Call, name: str, dtype: str) -> Scalar | None:
+def _factor(call: spec.Call, name: str, dtype: str) -> spec.Scalar | None:
     """The option `name`; None where it is 1.
 
     Raises:
@@ -96,16 +86,16 @@ def _factor(call: Call, name: str, dtype: str) -> Scalar | None:
     """
     value = call.options[name]
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ArgumentError(f"{call.kernel}: {name} is {value!r}; it has to be a number.")
+        raise spec.ArgumentError(f"{call.kernel}: {name} is {value!r}; it has to be a number.")
     floating = dtype in ("float16", "bfloat16", "float32", "float64")
     if not floating and value != int(value):
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: {name} is {value}, and the result is {dtype}; it has to be an "
             "integer there."
         )
     if value == 1:
         return None
-    return Scalar(float(value) if floating else int(value), compute_dtype(dtype))
+    return spec.Scalar(float(value) if floating else int(value), compute_dtype(dtype))
 
 
 class _Product:
@@ -117,7 +107,7 @@ class _Product:
     """
 
     def __init__(
-        self, call: Call, a: tuple[int, _Labels], b: tuple[int, _Labels], result: _Labels
+        self, call: spec.Call, a: tuple[int, _Labels], b: tuple[int, _Labels], result: _Labels
     ) -> None:
         self.call = call
         self.views: list[View] = []
@@ -126,14 +116,14 @@ class _Product:
         for index, labels in (a, b):
             array = call.array(index)
             if array.ndim != len(labels):
-                raise ArgumentError(
+                raise spec.ArgumentError(
                     f"{call.kernel}: argument {index + 1} has {array.ndim} dimensions; it needs "
                     f"{len(labels)}."
                 )
             for axis, label in enumerate(labels):
                 n = array.shape[axis]
                 if label in self.lengths and self.lengths[label] != n:
-                    raise ArgumentError(
+                    raise spec.ArgumentError(
                         f"{call.kernel}: {where[label]} has length {self.lengths[label]}, and axis "
                         f"{axis} of argument {index + 1} has length {n}; they need the same."
                     )
@@ -142,14 +132,14 @@ class _Product:
             self.views.append(labelled(call, index, labels))
         self.labels = tuple(result)
         self.shape = tuple(self.lengths[label] for label in result)
-        self.dtype = call.rules.promote(*(arg.dtype for arg in call.args if arg is not ABSENT))
+        self.dtype = call.rules.promote(*(arg.dtype for arg in call.args if arg is not spec.ABSENT))
 
     def finished(
         self,
         c: int | None,
-        factors: Sequence[Scalar | None],
+        factors: Sequence[spec.Scalar | None],
         activation: str = "none",
-    ) -> Plan:
+    ) -> spec.Plan:
         """The plan of activation(alpha * product + beta * argument c).
 
         Args:
@@ -163,29 +153,29 @@ class _Product:
             c = None
         strides = () if c is None else _over(call, c, self.shape)
         if not out.size:
-            return Plan((out,), ())
+            return spec.Plan((out,), ())
         work = Contraction(call, self.dtype)
         rest = c is None and alpha is None and activation == "none"
         axes = dict(zip(self.labels, self.shape, strict=True))
         if rest and 0 not in self.lengths.values():
             steps = zip(self.shape, out.strides, strict=True)
             named = dict(zip(self.labels, steps, strict=True))
-            work.run(self.views, View(Output(), self.dtype, named))
-            return Plan((out,), tuple(work.launches), tuple(work.temporaries))
+            work.run(self.views, View(spec.Output(), self.dtype, named))
+            return spec.Plan((out,), tuple(work.launches), tuple(work.temporaries))
         product = work.temporary(axes, between(self.dtype))
         if 0 in self.lengths.values():
             cleared: tuple[int, ...] = (0,)
         else:
             cleared = ()
             work.run(self.views, product)
-        addresses: dict[str, Argument] = {"x": product.source, "out": Output()}
+        addresses: dict[str, spec.Argument] = {"x": product.source, "out": spec.Output()}
         absent: dict[str, Any] = {}
         over = {"so": out.strides, "sx": tuple(step for _, step in product.axes.values())}
-        numbers: dict[str, Argument] = {}
+        numbers: dict[str, spec.Argument] = {}
         if c is None:
             absent |= {"c": None, "sc": 0}
         else:
-            addresses["c"] = Input(c)
+            addresses["c"] = spec.Input(c)
             over["sc"] = strides
         for name, value in (("alpha", alpha), ("beta", beta if c is not None else None)):
             if value is None:
@@ -199,12 +189,16 @@ class _Product:
             numbers,
             self.shape,
             over,
-            {**absent, "ACTIVATION": activation, "T": dtype_constant(compute_dtype(self.dtype))},
+            {
+                **absent,
+                "ACTIVATION": activation,
+                "T": spec.dtype_constant(compute_dtype(self.dtype)),
+            },
         )
-        return Plan((out,), (*work.launches, last), tuple(work.temporaries), cleared=cleared)
+        return spec.Plan((out,), (*work.launches, last), tuple(work.temporaries), cleared=cleared)
 
 
-def _over(call: Call, index: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+def _over(call: spec.Call, index: int, shape: tuple[int, ...]) -> tuple[int, ...]:
     """Strides of an argument that broadcasts to `shape`."""
     array = call.array(index)
     missing = len(shape) - array.ndim
@@ -212,34 +206,34 @@ def _over(call: Call, index: int, shape: tuple[int, ...]) -> tuple[int, ...]:
         own in (1, wanted) for own, wanted in zip(array.shape, shape[missing:], strict=True)
     )
     if not fits:
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: argument {index + 1} has shape {array.shape}, which does not "
             f"broadcast to {shape}, the shape of the product."
         )
     return broadcast_strides(array, shape)
 
 
-def matrix_power(call: Call) -> Plan:
+def matrix_power(call: spec.Call) -> spec.Plan:
     """The plan of a square matrix, or a stack of them, multiplied by itself n times."""
     x, power = call.array(0), call.options["n"]
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: x has shape {x.shape}; its last two axes need the same length."
         )
     if isinstance(power, bool) or not hasattr(power, "__index__") or power < 1:
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: n is {power!r}; it has to be 1 or more. For 0 take eye; a negative "
             "power is one of the inverse, which no kernel here gives."
         )
     out = call.output(x.shape, x.dtype)
     if not out.size:
-        return Plan((out,), ())
+        return spec.Plan((out,), ())
     work = Contraction(call, x.dtype)
     front = [str(axis) for axis in range(x.ndim - 2)]
     shape = dict(zip([*front, "i", "j"], x.shape, strict=True))
     given = labelled(call, 0, list(shape))
     steps = zip(shape.values(), out.strides, strict=True)
-    result = View(Output(), x.dtype, dict(zip(shape, steps, strict=True)))
+    result = View(spec.Output(), x.dtype, dict(zip(shape, steps, strict=True)))
     # from the highest bit down: square, and multiply by x where the bit is set
     bits = bin(power)[3:]
     done = given
@@ -253,7 +247,7 @@ def matrix_power(call: Call) -> Plan:
             done = into
     if power == 1:
         work.run([given], result)
-    return Plan((out,), tuple(work.launches), tuple(work.temporaries))
+    return spec.Plan((out,), tuple(work.launches), tuple(work.temporaries))
 
 
 def _matrix(view: View, row: str, column: str) -> View:
@@ -262,38 +256,43 @@ def _matrix(view: View, row: str, column: str) -> View:
     return view._replace(axes={renamed.get(k, k): axis for k, axis in view.axes.items()})
 
 
-def scaled_integers(call: Call) -> Plan:
+def scaled_integers(call: spec.Call) -> spec.Plan:
     """The plan of the float32 product that 8-bit integers stand for: rows of `a` and columns of `b`
     have scales, or each has one.
     """
     product = _Product(call, (0, "mk"), (1, "kn"), "mn")
     out = call.output(product.shape, "float32")
     if not out.size:
-        return Plan((out,), ())
+        return spec.Plan((out,), ())
     m, n = product.shape
     strides = []
     for index, name, shape in ((2, "a_scale", (m, 1)), (3, "b_scale", (1, n))):
         array = call.array(index)
         length = m if index == 2 else n
         if array.size != 1 and array.shape not in (shape, (length,)):
-            raise ArgumentError(
+            raise spec.ArgumentError(
                 f"{call.kernel}: {name} has shape {array.shape}; it needs ({length},), a number "
                 "for each, or one number."
             )
         step = 0 if array.size == 1 else array.strides[0 if array.ndim == 1 else index - 2]
         strides.append((step, 0) if index == 2 else (0, step))
     if 0 in product.lengths.values():
-        return Plan((out,), (), (), (0,))
+        return spec.Plan((out,), (), (), (0,))
     work = Contraction(call, "int32")
     whole = work.temporary(dict(zip("mn", product.shape, strict=True)), "int32")
     work.run(product.views, whole)
     last = walk(
         call,
         "products:scaled",
-        {"x": whole.source, "a_scale": Input(2), "b_scale": Input(3), "out": Output()},
+        {
+            "x": whole.source,
+            "a_scale": spec.Input(2),
+            "b_scale": spec.Input(3),
+            "out": spec.Output(),
+        },
         {},
         product.shape,
         {"so": out.strides, "sx": (n, 1), "sa": strides[0], "sb": strides[1]},
-        {"T": dtype_constant("float32")},
+        {"T": spec.dtype_constant("float32")},
     )
-    return Plan((out,), (*work.launches, last), tuple(work.temporaries))
+    return spec.Plan((out,), (*work.launches, last), tuple(work.temporaries))

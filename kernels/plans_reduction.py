@@ -6,20 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from xtarget.spec import (
-    Argument,
-    ArrayType,
-    Call,
-    Input,
-    Launch,
-    Output,
-    Plan,
-    Temporary,
-    cdiv,
-    contiguous_strides,
-    dtype_constant,
-    next_power_of_2,
-)
+from xtarget import spec
 
 from . import tuning
 from .layouts import Space, collapse
@@ -39,8 +26,8 @@ _LOOSE = {
 
 def reduction_launch(
     source: str,
-    x: Input | Temporary,
-    out: Output | Temporary,
+    x: spec.Input | spec.Temporary,
+    out: spec.Output | spec.Temporary,
     kept: Space,
     reduced: Space,
     dtype: str,
@@ -48,10 +35,10 @@ def reduction_launch(
     *,
     parts: int = 1,
     part: int = 0,
-    addresses: Mapping[str, Argument] | None = None,
-    numbers: Mapping[str, Argument] | None = None,
+    addresses: Mapping[str, spec.Argument] | None = None,
+    numbers: Mapping[str, spec.Argument] | None = None,
     constants: Mapping[str, Any] | None = None,
-) -> Launch:
+) -> spec.Launch:
     """One launch of a function of `reduction.py`.
 
     Args:
@@ -76,12 +63,12 @@ def reduction_launch(
         if 0 < sizes.alone <= kept.size:
             block_r = 1
     else:
-        block_r = min(max(next_power_of_2(reduced.size), least), sizes.tile)
+        block_r = min(max(spec.next_power_of_2(reduced.size), least), sizes.tile)
         block_k = max(1, sizes.tile // 4 // block_r)  # the same for few as for many
-    chunk = cdiv(cdiv(reduced.size, parts), block_r) * block_r
+    chunk = spec.cdiv(spec.cdiv(reduced.size, parts), block_r) * block_r
     in_turn = tuning.in_turn(vendor) * (2 if block_r == 1 else 1)
     long = in_turn if dtype.startswith("float") and chunk > in_turn * block_r else 0
-    return Launch(
+    return spec.Launch(
         f"reduction:{source}",
         {
             "x": x,
@@ -99,14 +86,14 @@ def reduction_launch(
             "rx": reduced.strides[0],
         },
         {
-            "T": dtype_constant(dtype),
+            "T": spec.dtype_constant(dtype),
             "BLOCK_K": block_k,
             "BLOCK_R": block_r,
             "STEPS": sizes.alone > 0,
             **({"LONG": long} if source in ("sum", "total") else {}),
             **(constants or {}),
         },
-        (cdiv(kept.size, block_k), cdiv(reduced.size, chunk) if parts > 1 else 1, 1),
+        (spec.cdiv(kept.size, block_k), spec.cdiv(reduced.size, chunk) if parts > 1 else 1, 1),
         num_warps=min(sizes.num_warps, max(1, block_k * block_r // 512)),
         aligned_by=tuning.aligned_by(vendor, across=("kept",))
         if along_kept
@@ -119,7 +106,7 @@ def _steps(length: int) -> int:
     for few in _FEW:
         if length <= few:
             return few
-    return max(next_power_of_2(length), _LEAST)
+    return max(spec.next_power_of_2(length), _LEAST)
 
 
 def _runs_along_memory(space: Space) -> bool:
@@ -138,12 +125,12 @@ class Step(NamedTuple):
 
     source: str
     dtype: str
-    addresses: Mapping[str, Argument] = MappingProxyType({})
-    numbers: Mapping[str, Argument] = MappingProxyType({})
+    addresses: Mapping[str, spec.Argument] = MappingProxyType({})
+    numbers: Mapping[str, spec.Argument] = MappingProxyType({})
     constants: Mapping[str, Any] = MappingProxyType({})
 
 
-_FIRST = Input(0)
+_FIRST = spec.Input(0)
 
 
 class Work:
@@ -156,49 +143,53 @@ class Work:
     """
 
     def __init__(
-        self, call: Call, kept: Space, reduced: Space, x: Input | Temporary = _FIRST
+        self, call: spec.Call, kept: Space, reduced: Space, x: spec.Input | spec.Temporary = _FIRST
     ) -> None:
         self.call, self.x, self.kept, self.reduced = call, x, kept, reduced
-        self.launches: list[Launch] = []
-        self.temporaries: list[ArrayType] = []
+        self.launches: list[spec.Launch] = []
+        self.temporaries: list[spec.ArrayType] = []
 
-    def read(self, x: Input | Temporary, kept: Space, reduced: Space) -> None:
+    def read(self, x: spec.Input | spec.Temporary, kept: Space, reduced: Space) -> None:
         """Go on with another array."""
         self.x, self.kept, self.reduced = x, kept, reduced
 
-    def temporary(self, dtype: str, parts: int = 1) -> Temporary:
+    def temporary(self, dtype: str, parts: int = 1) -> spec.Temporary:
         """Memory for `parts` elements for each kept index."""
         shape = (parts, self.kept.size)
-        self.temporaries.append(ArrayType(dtype, shape, contiguous_strides(shape)))
-        return Temporary(len(self.temporaries) - 1)
+        self.temporaries.append(spec.ArrayType(dtype, shape, spec.contiguous_strides(shape)))
+        return spec.Temporary(len(self.temporaries) - 1)
 
     def parts(self, step: Step) -> int:
         """Into how many pieces to cut the reduced elements, so that there are blocks enough to fill
         the device; each has some.
         """
         sizes = tuning.reduction(self.call.vendor)
-        grid = self.first(step, Output()).grid[0]
-        block_k = cdiv(self.kept.size, grid)
+        grid = self.first(step, spec.Output()).grid[0]
+        block_k = spec.cdiv(self.kept.size, grid)
         wanted = self.call.compute_units * sizes.blocks_per_unit
         parts = tuning.splits(grid, wanted, self.reduced.size * block_k, sizes.shortest)
-        return 1 if parts == 1 else self.first(step, Temporary(), parts).grid[1]
+        return 1 if parts == 1 else self.first(step, spec.Temporary(), parts).grid[1]
 
-    def first(self, step: Step, out: Output | Temporary, parts: int = 1) -> Launch:
+    def first(self, step: Step, out: spec.Output | spec.Temporary, parts: int = 1) -> spec.Launch:
         """The launch over the input's elements."""
         kept = self.kept
-        if isinstance(out, Temporary):  # strides () number the kept elements in order
+        if isinstance(out, spec.Temporary):  # strides () number the kept elements in order
             kept = Space(kept.size, kept.lengths, (kept.strides[0], ()))
         part = 0 if parts == 1 else kept.size
         return self._launch(step, self.x, out, kept, self.reduced, parts=parts, part=part)
 
-    def rest(self, step: Step, x: Temporary, out: Output | Temporary, parts: int) -> Launch:
+    def rest(
+        self, step: Step, x: spec.Temporary, out: spec.Output | spec.Temporary, parts: int
+    ) -> spec.Launch:
         """The launch over what `parts` pieces have left: one row for each piece."""
         kept = self.kept
-        strides = () if isinstance(out, Temporary) else kept.strides[1]
+        strides = () if isinstance(out, spec.Temporary) else kept.strides[1]
         rows = Space(kept.size, kept.lengths, ((), strides))
         return self._launch(step, x, out, rows, collapse((parts,), (kept.size,)))
 
-    def reduce(self, out: Output | Temporary, whole: Step, piece: Step, rest: Step) -> None:
+    def reduce(
+        self, out: spec.Output | spec.Temporary, whole: Step, piece: Step, rest: Step
+    ) -> None:
         """One launch, or two where one has too few blocks to fill the device.
 
         Args:
@@ -213,19 +204,19 @@ class Work:
         self.launches.append(self.first(piece, between, parts))
         self.launches.append(self.rest(rest, between, out, parts))
 
-    def plan(self, *outs: ArrayType) -> Plan:
+    def plan(self, *outs: spec.ArrayType) -> spec.Plan:
         """The plan whose results are `outs`, made by the launches so far."""
-        return Plan(outs, tuple(self.launches), tuple(self.temporaries))
+        return spec.Plan(outs, tuple(self.launches), tuple(self.temporaries))
 
     def _launch(
         self,
         step: Step,
-        x: Input | Temporary,
-        out: Output | Temporary,
+        x: spec.Input | spec.Temporary,
+        out: spec.Output | spec.Temporary,
         kept: Space,
         reduced: Space,
         **pieces: int,
-    ) -> Launch:
+    ) -> spec.Launch:
         return reduction_launch(
             step.source,
             x,

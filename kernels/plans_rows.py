@@ -5,20 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from xtarget.spec import (
-    Argument,
-    ArgumentError,
-    ArrayType,
-    Call,
-    Input,
-    Launch,
-    Output,
-    Plan,
-    Scalar,
-    cdiv,
-    dtype_constant,
-    next_power_of_2,
-)
+from xtarget import spec
 
 from . import tuning
 from .layouts import collapse, without_axes
@@ -28,16 +15,16 @@ __all__ = ["layer_norm", "log_softmax", "rms_norm", "softmax", "softmin"]
 
 
 def _launch(
-    call: Call,
+    call: spec.Call,
     source: str,
-    x: ArrayType,
-    out: ArrayType,
+    x: spec.ArrayType,
+    out: spec.ArrayType,
     axis: int,
-    args: Mapping[str, Argument],
+    args: Mapping[str, spec.Argument],
     constants: Mapping[str, Any],
     *,
     walks: bool = False,
-) -> Launch:
+) -> spec.Launch:
     """The launch of `source`, or of `source`_long where a row is too long for one piece.
 
     Args:
@@ -56,7 +43,7 @@ def _launch(
     across = abs(cx) != 1 and len(sx) == len(rows.lengths) and rows.size > 1
     columns = sizes.columns if walks and across and rows.size >= 16 else 0
     long = n * wide > sizes.piece or columns > 0
-    block_n = min(sizes.step // wide, next_power_of_2(n)) if long else next_power_of_2(n)
+    block_n = min(sizes.step // wide, spec.next_power_of_2(n)) if long else spec.next_power_of_2(n)
     want_m = max(sizes.tile // wide // block_n, 16 if across else 1)
     # the same for few rows as for many, so that one kernel serves both; a long one is work
     block_m = want_m
@@ -67,7 +54,7 @@ def _launch(
     elif across and long:
         block_m = 16
         wanted = max(sizes.step, sizes.tile) // wide
-        block_n = max(1, min(wanted, next_power_of_2(n)) // block_m)
+        block_n = max(1, min(wanted, spec.next_power_of_2(n)) // block_m)
     tile = block_m * block_n * wide
     while tile > max(sizes.piece, sizes.tile) and block_m > 1:
         block_m, tile = block_m // 2, tile // 2
@@ -76,11 +63,11 @@ def _launch(
         loose += ("so", "co")
     # a stride of 1 is a constant, so that neighbours are seen to lie side by side
     steps = {"cx": cx, "co": co}
-    return Launch(
+    return spec.Launch(
         f"{source}{('_walk' if walks and sizes.walks else '_long') if long else ''}",
         {
-            "x": Input(0),
-            "out": Output(),
+            "x": spec.Input(0),
+            "out": spec.Output(),
             "m": rows.size,
             "n": n,
             "shape": rows.lengths,
@@ -92,12 +79,12 @@ def _launch(
         {
             **{name: 1 for name, step in steps.items() if step == 1},
             **constants,
-            "T": dtype_constant(dtype),
+            "T": spec.dtype_constant(dtype),
             "BLOCK_M": block_m,
             "BLOCK_N": block_n,
         },
-        (cdiv(rows.size, block_m), 1, 1),
-        num_warps=min(sizes.max_warps, max(1, next_power_of_2(tile // sizes.per_warp))),
+        (spec.cdiv(rows.size, block_m), 1, 1),
+        num_warps=min(sizes.max_warps, max(1, spec.next_power_of_2(tile // sizes.per_warp))),
         aligned_by=tuning.aligned_by(call.vendor, across=("m",))
         if across
         else tuning.aligned_by(call.vendor, "n"),
@@ -105,56 +92,56 @@ def _launch(
     )
 
 
-def softmax(call: Call) -> Plan:
+def softmax(call: spec.Call) -> spec.Plan:
     """The plan of softmax along the option `axis`."""
     return _softmax(call)
 
 
-def log_softmax(call: Call) -> Plan:
+def log_softmax(call: spec.Call) -> spec.Plan:
     """The plan of log_softmax along the option `axis`."""
     return _softmax(call, LOG=True)
 
 
-def softmin(call: Call) -> Plan:
+def softmin(call: spec.Call) -> spec.Plan:
     """The plan of softmin along the option `axis`."""
     return _softmax(call, NEGATE=True)
 
 
-def _softmax(call: Call, *, LOG: bool = False, NEGATE: bool = False) -> Plan:
+def _softmax(call: spec.Call, *, LOG: bool = False, NEGATE: bool = False) -> spec.Plan:
     x = call.array(0)
     axes = normal_axes(call, call.options["axis"], x.ndim)
     out = call.output(x.shape, x.dtype)
     if len(axes) != 1:
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: axis is {call.options['axis']!r} for an array of shape "
             f"{x.shape}; it has to be one axis. Reshape the array where several are meant."
         )
     if not out.size:
-        return Plan((out,), ())
+        return spec.Plan((out,), ())
     constants = {"LOG": LOG, "NEGATE": NEGATE}
     launch = _launch(call, "softmaxes:softmax", x, out, axes[0], {}, constants, walks=True)
-    return Plan((out,), (launch,))
+    return spec.Plan((out,), (launch,))
 
 
-def layer_norm(call: Call) -> Plan:
+def layer_norm(call: spec.Call) -> spec.Plan:
     """The plan of layer_norm over the last axis, with or without weight and bias."""
     return _norm(call, "normalization:layer_norm", ("weight", "bias"))
 
 
-def rms_norm(call: Call) -> Plan:
+def rms_norm(call: spec.Call) -> spec.Plan:
     """The plan of rms_norm over the last axis, with or without weight."""
     return _norm(call, "normalization:rms_norm", ("weight",))
 
 
-def _norm(call: Call, source: str, parameters: tuple[str, ...]) -> Plan:
+def _norm(call: spec.Call, source: str, parameters: tuple[str, ...]) -> spec.Plan:
     x = call.array(0)
     if not x.ndim:
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: x has no dimension to normalize; it needs at least one."
         )
     n = x.shape[-1]
     given = dict(zip(parameters, range(1, len(call.args)), strict=False))
-    args: dict[str, Argument] = {}
+    args: dict[str, spec.Argument] = {}
     constants: dict[str, Any] = {}
     for name in parameters:
         stride = f"s{name[0]}"
@@ -163,17 +150,17 @@ def _norm(call: Call, source: str, parameters: tuple[str, ...]) -> Plan:
             continue
         array = call.array(given[name])
         if array.shape != (n,):
-            raise ArgumentError(
+            raise spec.ArgumentError(
                 f"{call.kernel}: {name} has shape {array.shape}, but x has shape {x.shape}: "
                 f"{name} needs shape ({n},), one element for each of the last axis."
             )
-        args[name] = Input(given[name])
+        args[name] = spec.Input(given[name])
         if array.strides[0] == 1:
             constants[stride] = 1
         else:
             args[stride] = array.strides[0]
     out = call.output(x.shape, call.rules.promote(*(arg.dtype for arg in call.args)))
     if not out.size:
-        return Plan((out,), ())
-    args["eps"] = Scalar(float(call.options["eps"]), compute_dtype(out.dtype))
-    return Plan((out,), (_launch(call, source, x, out, x.ndim - 1, args, constants),))
+        return spec.Plan((out,), ())
+    args["eps"] = spec.Scalar(float(call.options["eps"]), compute_dtype(out.dtype))
+    return spec.Plan((out,), (_launch(call, source, x, out, x.ndim - 1, args, constants),))

@@ -5,22 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from xtarget.spec import (
-    Argument,
-    ArgumentError,
-    ArrayType,
-    Call,
-    DtypeRules,
-    Input,
-    Launch,
-    Output,
-    Plan,
-    Temporary,
-    cdiv,
-    contiguous_strides,
-    dtype_constant,
-    next_power_of_2,
-)
+from xtarget import spec
 
 from . import tuning
 from .layouts import collapse, without_axes
@@ -29,7 +14,7 @@ from .plans_folds import outputs
 
 __all__ = ["scan", "scan_arg"]
 
-Result = Callable[[DtypeRules, str], str]
+Result = Callable[[spec.DtypeRules, str], str]
 
 
 class _Line(NamedTuple):
@@ -41,14 +26,14 @@ class _Line(NamedTuple):
         pieces: of each row.
     """
 
-    numbers: dict[str, Argument]
+    numbers: dict[str, spec.Argument]
     constants: dict[str, Any]
     grid: tuple[int, int, int]
     pieces: int
     num_warps: int
 
 
-def one_axis(call: Call, ndim: int) -> int:
+def one_axis(call: spec.Call, ndim: int) -> int:
     """The option `axis`, which has to be one.
 
     Raises:
@@ -56,7 +41,7 @@ def one_axis(call: Call, ndim: int) -> int:
     """
     axes = normal_axes(call, call.options["axis"], ndim)
     if len(axes) != 1 or isinstance(call.options["axis"], tuple | list):
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: axis is {call.options['axis']!r} for an array of {ndim} dimensions; "
             "it has to be one axis. Reshape the array where several are meant."
         )
@@ -64,7 +49,13 @@ def one_axis(call: Call, ndim: int) -> int:
 
 
 def _line(
-    call: Call, x: ArrayType, out: ArrayType, axis: int, *, reverse: bool, costly: bool
+    call: spec.Call,
+    x: spec.ArrayType,
+    out: spec.ArrayType,
+    axis: int,
+    *,
+    reverse: bool,
+    costly: bool,
 ) -> _Line:
     n, cx, co = x.shape[axis], x.strides[axis], out.strides[axis]
     rows = collapse(*(without_axes(v, (axis,)) for v in (x.shape, x.strides, out.strides)))
@@ -73,17 +64,17 @@ def _line(
     # where rows are closer to each other than the elements of a row, lanes go across rows
     across = abs(cx) != 1 and rows.size > 1 and len(sx) == len(rows.lengths)
     if across:
-        block_m, block_n = min(next_power_of_2(rows.size), sizes.columns), 1
+        block_m, block_n = min(spec.next_power_of_2(rows.size), sizes.columns), 1
     else:
-        block_n = min(next_power_of_2(n), sizes.costly if costly else sizes.step)
+        block_n = min(spec.next_power_of_2(n), sizes.costly if costly else sizes.step)
         tile = min(sizes.tile, sizes.costly) if costly else sizes.tile
-        block_m = max(1, min(tile // block_n, next_power_of_2(rows.size)))
-    blocks = cdiv(rows.size, block_m)
+        block_m = max(1, min(tile // block_n, spec.next_power_of_2(rows.size)))
+    blocks = spec.cdiv(rows.size, block_m)
     wanted = call.compute_units * sizes.blocks_per_unit
     pieces = tuning.splits(blocks, wanted, n, sizes.shortest)
-    chunk = cdiv(cdiv(n, pieces), block_n) * block_n
-    pieces = cdiv(n, chunk)
-    numbers: dict[str, Argument] = {
+    chunk = spec.cdiv(spec.cdiv(n, pieces), block_n) * block_n
+    pieces = spec.cdiv(n, chunk)
+    numbers: dict[str, spec.Argument] = {
         "m": rows.size,
         "n": n,
         "chunk": chunk,
@@ -114,26 +105,26 @@ def _line(
 def _launch(
     source: str,
     line: _Line,
-    addresses: dict[str, Argument],
+    addresses: dict[str, spec.Argument],
     constants: dict[str, Any],
     dtype: str,
-) -> Launch:
+) -> spec.Launch:
     given = {name: value for name, value in addresses.items() if value is not None}
     absent = {name: None for name, value in addresses.items() if value is None}
-    return Launch(
+    return spec.Launch(
         f"scans:{source}",
-        {"x": Input(0), **given, **line.numbers},
-        {**absent, **line.constants, **constants, "T": dtype_constant(dtype)},
+        {"x": spec.Input(0), **given, **line.numbers},
+        {**absent, **line.constants, **constants, "T": spec.dtype_constant(dtype)},
         line.grid,
         num_warps=line.num_warps,
     )
 
 
-def _flag(call: Call, name: str) -> bool:
+def _flag(call: spec.Call, name: str) -> bool:
     return bool(call.options[name])
 
 
-def scan(op: str, result: Result) -> Callable[[Call], Plan]:
+def scan(op: str, result: Result) -> Callable[[spec.Call], spec.Plan]:
     """The plan of a scan with the options `axis`, `exclusive` and `reverse`.
 
     Args:
@@ -141,66 +132,66 @@ def scan(op: str, result: Result) -> Callable[[Call], Plan]:
         result: from the input's dtype to the output's.
     """
 
-    def plan(call: Call) -> Plan:
+    def plan(call: spec.Call) -> spec.Plan:
         x = call.array(0)
         axis = one_axis(call, x.ndim)
         dtype = result(call.rules, x.dtype)
         out = call.output(x.shape, dtype)
         exclusive, reverse = _flag(call, "exclusive"), _flag(call, "reverse")
         if not out.size:
-            return Plan((out,), ())
+            return spec.Plan((out,), ())
         computed = compute_dtype(dtype)
         line = _line(call, x, out, axis, reverse=reverse, costly=op == "logsum")
         common = {"OP": op, "EXCLUSIVE": exclusive}
         ends = None
-        launches: list[Launch] = []
-        temporaries: tuple[ArrayType, ...] = ()
+        launches: list[spec.Launch] = []
+        temporaries: tuple[spec.ArrayType, ...] = ()
         if line.pieces > 1:
-            ends = Temporary()
+            ends = spec.Temporary()
             temporaries = (_ends(line, computed),)
             launches.append(
                 _launch(
                     "scan", line, {"ends": None, "out": ends}, {**common, "ENDS": True}, computed
                 )
             )
-        addresses = {"ends": ends, "out": Output()}
+        addresses = {"ends": ends, "out": spec.Output()}
         launches.append(_launch("scan", line, addresses, {**common, "ENDS": False}, computed))
-        return Plan((out,), tuple(launches), temporaries)
+        return spec.Plan((out,), tuple(launches), temporaries)
 
     return plan
 
 
-def _ends(line: _Line, dtype: str) -> ArrayType:
+def _ends(line: _Line, dtype: str) -> spec.ArrayType:
     m: Any = line.numbers["m"]
     shape = (line.pieces, m)
-    return ArrayType(dtype, shape, contiguous_strides(shape))
+    return spec.ArrayType(dtype, shape, spec.contiguous_strides(shape))
 
 
-def scan_arg(largest: bool) -> Callable[[Call], Plan]:
+def scan_arg(largest: bool) -> Callable[[spec.Call], spec.Plan]:
     """The plan of cummax (`largest`) and cummin: extremes, and the index of each."""
 
-    def plan(call: Call) -> Plan:
+    def plan(call: spec.Call) -> spec.Plan:
         x = call.array(0)
         axis = one_axis(call, x.ndim)
         outs = outputs(call, x.shape, x.dtype, "int64")
         if not outs[0].size:
-            return Plan(outs, ())
+            return spec.Plan(outs, ())
         computed = compute_dtype(x.dtype)
         line = _line(call, x, outs[0], axis, reverse=False, costly=False)
         common: dict[str, Any] = {"LARGEST": largest}
         ends: dict[str, Any] = {"ends": None, "ends_at": None}
-        launches: list[Launch] = []
-        temporaries: tuple[ArrayType, ...] = ()
+        launches: list[spec.Launch] = []
+        temporaries: tuple[spec.ArrayType, ...] = ()
         if line.pieces > 1:
             temporaries = (_ends(line, computed), _ends(line, "int64"))
-            goal = {"out": Temporary(0), "at": Temporary(1)}
+            goal = {"out": spec.Temporary(0), "at": spec.Temporary(1)}
             ends_only = {**common, "ENDS": True}
             launches.append(_launch("scan_arg", line, {**ends, **goal}, ends_only, computed))
-            ends = {"ends": Temporary(0), "ends_at": Temporary(1)}
-        goal = {"out": Output(0), "at": Output(1)}
+            ends = {"ends": spec.Temporary(0), "ends_at": spec.Temporary(1)}
+        goal = {"out": spec.Output(0), "at": spec.Output(1)}
         launches.append(
             _launch("scan_arg", line, {**ends, **goal}, {**common, "ENDS": False}, computed)
         )
-        return Plan(outs, tuple(launches), temporaries)
+        return spec.Plan(outs, tuple(launches), temporaries)
 
     return plan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from xtarget.spec import ArgumentError, Call, Output, Plan, Scalar
+from xtarget import spec
 
 from .plans import compute_dtype
 from .plans_folds import (
@@ -22,20 +22,22 @@ from .plans_reduction import Step, Work
 __all__ = ["logsumexp", "nanmean", "norm", "var"]
 
 
-def _less(call: Call, count: int) -> int:
+def _less(call: spec.Call, count: int) -> int:
     """`count` less the options `correction` (or `ddof`), but not below 0."""
     correction = call.options["correction"]
     if correction is None:
         correction = call.options["ddof"]
     if isinstance(correction, bool) or not isinstance(correction, int):
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: ddof (or correction) is {correction!r}; it has to be an integer, the "
             "number that the count of elements is reduced by."
         )
     return max(count - correction, 0)
 
 
-def var(result: Result, FINISH: str, *, with_mean: bool = False) -> Callable[[Call], Plan]:
+def var(
+    result: Result, FINISH: str, *, with_mean: bool = False
+) -> Callable[[spec.Call], spec.Plan]:
     """The plan of the variance: the mean, then the mean of the squares of what differs from it.
 
     Args:
@@ -43,7 +45,7 @@ def var(result: Result, FINISH: str, *, with_mean: bool = False) -> Callable[[Ca
         with_mean: the mean is a second result.
     """
 
-    def plan(call: Call) -> Plan:
+    def plan(call: spec.Call) -> spec.Plan:
         shapes = Reduced(call)
         dtype = result(call.rules, shapes.x.dtype)
         outs = (
@@ -53,69 +55,69 @@ def var(result: Result, FINISH: str, *, with_mean: bool = False) -> Callable[[Ca
         )
         less = _less(call, shapes.count)
         if not outs[0].size:
-            return Plan(outs, ())
+            return spec.Plan(outs, ())
         work = shapes.work(outs[0])
         computed = compute_dtype(dtype)
         mean = work.temporary(computed)
         sum_into(work, mean, computed, FINISH="mean", count=shapes.count)
-        sum_into(work, Output(), computed, "deviation", FINISH, aux=mean, count=less)
+        sum_into(work, spec.Output(), computed, "deviation", FINISH, aux=mean, count=less)
         if with_mean:
             rows = Step("sum", computed)
-            work.launches.append(work.rest(rows, mean, Output(1), 1))
+            work.launches.append(work.rest(rows, mean, spec.Output(1), 1))
         return work.plan(*outs)
 
     return plan
 
 
-def logsumexp(result: Result) -> Callable[[Call], Plan]:
+def logsumexp(result: Result) -> Callable[[spec.Call], spec.Plan]:
     """The plan of log(sum(exp(x))): the largest, then the sum of what exp makes of the rest."""
 
     def steps(work: Work, shapes: Reduced, dtype: str) -> None:
         top = work.temporary(dtype)
         fold_into(work, top, "max", dtype, "", dtype)
-        sum_into(work, Output(), dtype, "exp", "log_of_exp", aux=top)
+        sum_into(work, spec.Output(), dtype, "exp", "log_of_exp", aux=top)
 
     return in_steps(result, steps)
 
 
-def nanmean(result: Result) -> Callable[[Call], Plan]:
+def nanmean(result: Result) -> Callable[[spec.Call], spec.Plan]:
     """The plan of the mean of those elements that are not nan."""
 
     def steps(work: Work, shapes: Reduced, dtype: str) -> None:
         if not is_floating(shapes.x.dtype):
-            sum_into(work, Output(), dtype, FINISH="mean", count=shapes.count)
+            sum_into(work, spec.Output(), dtype, FINISH="mean", count=shapes.count)
         else:
             count = work.temporary("int64")
             given = compute_dtype(shapes.x.dtype)
             sum_into(work, count, "int64", "is_number", given=given)
-            sum_into(work, Output(), dtype, "number", "ratio", aux=count)
+            sum_into(work, spec.Output(), dtype, "number", "ratio", aux=count)
 
     return in_steps(result, steps)
 
 
-def norm(result: Result) -> Callable[[Call], Plan]:
+def norm(result: Result) -> Callable[[spec.Call], spec.Plan]:
     """The plan of the vector norm: (sum |x| ** p) ** (1 / p), and its limits."""
 
-    def plan(call: Call) -> Plan:
+    def plan(call: spec.Call) -> spec.Plan:
         shapes = Reduced(call)
         dtype = result(call.rules, shapes.x.dtype)
         out = call.output(shapes.shape, dtype)
         p = call.options["p"]
         if isinstance(p, bool) or p != p:
-            raise ArgumentError(f"{call.kernel}: p is {p!r}; it has to be a number, or inf.")
+            raise spec.ArgumentError(f"{call.kernel}: p is {p!r}; it has to be a number, or inf.")
         if not out.size:
-            return Plan((out,), ())
+            return spec.Plan((out,), ())
         computed = compute_dtype(dtype)
         work = shapes.work(out)
         if p in (float("inf"), float("-inf")):
             shapes.refuse_nothing()
-            fold_into(work, Output(), "max" if p > 0 else "min", computed, "abs", computed)
+            fold_into(work, spec.Output(), "max" if p > 0 else "min", computed, "abs", computed)
         elif p == 0:
-            sum_into(work, Output(), computed, "nonzero", given=compute_dtype(shapes.x.dtype))
+            sum_into(work, spec.Output(), computed, "nonzero", given=compute_dtype(shapes.x.dtype))
         elif p == 1:
-            sum_into(work, Output(), computed, "abs")
+            sum_into(work, spec.Output(), computed, "abs")
         elif p == 2:
-            sum_into(work, Output(), computed, "square", "root")
+            sum_into(work, spec.Output(), computed, "square", "root")
         else:
             _powers(work, float(p), computed)
         return work.plan(out)
@@ -126,6 +128,6 @@ def norm(result: Result) -> Callable[[Call], Plan]:
 def _powers(work: Work, p: float, dtype: str) -> None:
     """Two roots: of the elements' power and of the sum's, whose p differ."""
     between = work.temporary(dtype)
-    sum_into(work, between, dtype, "power", p=Scalar(p, dtype))
-    last = step(dtype, FINISH="power", p=Scalar(1 / p, dtype))
-    work.launches.append(work.rest(last, between, Output(), 1))
+    sum_into(work, between, dtype, "power", p=spec.Scalar(p, dtype))
+    last = step(dtype, FINISH="power", p=spec.Scalar(1 / p, dtype))
+    work.launches.append(work.rest(last, between, spec.Output(), 1))

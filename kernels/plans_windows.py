@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from xtarget.spec import ArgumentError, ArrayType, Call, cdiv
+from xtarget import spec
 
 from .plans_movement import integers
 
@@ -39,7 +39,7 @@ def three(values: Sequence[int], fill: int) -> _Ints:
     return (*(fill,) * (_MOST - len(values)), *values)
 
 
-def each_axis(call: Call, name: str, rank: int, least: int = 1) -> _Ints:
+def each_axis(call: spec.Call, name: str, rank: int, least: int = 1) -> _Ints:
     """An option that is one number for all axes, or one for each.
 
     Raises:
@@ -49,18 +49,18 @@ def each_axis(call: Call, name: str, rank: int, least: int = 1) -> _Ints:
     if len(values) == 1:
         values *= rank
     if len(values) != rank:
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: {name} has {len(values)} numbers for {rank} axes; it has to be one, "
             "or one for each axis."
         )
     if min(values) < least:
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: {name} is {call.options[name]!r}; no number may be below {least}."
         )
     return values
 
 
-def rank_of(call: Call, ndim: int, rank: int | None) -> int:
+def rank_of(call: spec.Call, ndim: int, rank: int | None) -> int:
     """How many axes there are behind samples and channels.
 
     Args:
@@ -72,32 +72,32 @@ def rank_of(call: Call, ndim: int, rank: int | None) -> int:
     found = ndim - 2
     if found != rank if rank else not 1 <= found <= _MOST:
         wanted = rank + 2 if rank else f"3 to {_MOST + 2}"
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: x has {ndim} dimensions; it needs {wanted}: samples, channels, and "
             f"{rank or f'1 to {_MOST}'} that windows slide over."
         )
     return found
 
 
-def ordered(call: Call, array: ArrayType) -> ArrayType:
+def ordered(call: spec.Call, array: spec.ArrayType) -> spec.ArrayType:
     """The array with its channels second, wherever the option `channels_last` says they are."""
     if not call.options.get("channels_last"):
         return array
     order = (0, array.ndim - 1, *range(1, array.ndim - 1))
-    return ArrayType(
+    return spec.ArrayType(
         array.dtype,
         tuple(array.shape[i] for i in order),
         tuple(array.strides[i] for i in order),
     )
 
 
-def turned(call: Call, shape: _Ints) -> _Ints:
+def turned(call: spec.Call, shape: _Ints) -> _Ints:
     """A shape with channels second as that of the caller's array."""
     return (shape[0], *shape[2:], shape[1]) if call.options.get("channels_last") else shape
 
 
 def padding_of(
-    call: Call, lengths: _Ints, kernel: _Ints, stride: _Ints, dilation: _Ints
+    call: spec.Call, lengths: _Ints, kernel: _Ints, stride: _Ints, dilation: _Ints
 ) -> tuple[_Ints, _Ints]:
     """What the option `padding` adds before and after each axis.
 
@@ -108,14 +108,14 @@ def padding_of(
     rank, given = len(lengths), call.options["padding"]
     if isinstance(given, str):
         if given not in ("same", "valid"):
-            raise ArgumentError(
+            raise spec.ArgumentError(
                 f"{call.kernel}: padding is {given!r}; it has to be 'same', 'valid', or numbers."
             )
         if given == "valid":
             return (0,) * rank, (0,) * rank
         reach = (d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True))
         whole = tuple(
-            max((cdiv(n, s) - 1) * s + r - n, 0)
+            max((spec.cdiv(n, s) - 1) * s + r - n, 0)
             for n, s, r in zip(lengths, stride, reach, strict=True)
         )
         return tuple(w // 2 for w in whole), tuple(w - w // 2 for w in whole)
@@ -123,18 +123,18 @@ def padding_of(
     if len(values) == 1:
         values *= rank
     if len(values) not in (rank, 2 * rank):
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: padding has {len(values)} numbers for {rank} axes; it has to be one, "
             "one for each axis, or a pair for each, in one row."
         )
     if min(values) < 0:
-        raise ArgumentError(f"{call.kernel}: padding is {given!r}; no number may be below 0.")
+        raise spec.ArgumentError(f"{call.kernel}: padding is {given!r}; no number may be below 0.")
     if len(values) == rank:
         return values, values
     return values[::2], values[1::2]
 
 
-def fitting(call: Call, lengths: _Ints, kernel: _Ints, *, ceil: bool = False) -> Windows:
+def fitting(call: spec.Call, lengths: _Ints, kernel: _Ints, *, ceil: bool = False) -> Windows:
     """The windows over axes of these lengths, by the options stride, padding and dilation.
 
     Args:
@@ -153,14 +153,14 @@ def fitting(call: Call, lengths: _Ints, kernel: _Ints, *, ceil: bool = False) ->
     for n, k, s, d, b, a in zip(lengths, kernel, stride, dilation, before, after, strict=True):
         free = n + b + a - d * (k - 1) - 1
         if free < 0:
-            raise ArgumentError(
+            raise spec.ArgumentError(
                 f"{call.kernel}: a window of {k} elements with dilation {d} reaches over "
                 f"{d * (k - 1) + 1}, and the axis has {n + b + a} with its padding. Give a smaller "
                 "one, or more padding."
             )
         count = free // s + 1
         if ceil:
-            count = cdiv(free, s) + 1
+            count = spec.cdiv(free, s) + 1
             # the last one begins inside of the array or of the padding before it
             if (count - 1) * s >= n + b:
                 count -= 1
