@@ -24,9 +24,11 @@ from .operators import (
     losses,
     movement,
     normalizations,
+    pooling,
     powers,
     products,
     reductions,
+    resampling,
     scans,
     selection,
     sorting,
@@ -61,5 +63,7 @@ KERNELS: tuple[KernelSpec, ...] = spelled(
         *sorting.ROWS,
         *products.ROWS,
         *convolutions.ROWS,
+        *pooling.ROWS,
+        *resampling.ROWS,
     )
 )

@@ -127,8 +127,8 @@ _SUM = "sum over the channels of a group and the taps of windows of x, times wei
 _NAMES = {
     None: "Conv convolution",
     1: "",
-    2: "Conv2D",
-    3: "Conv3D conv3dnew",
+    2: "Conv2D conv2D",
+    3: "Conv3D conv3dnew Conv3dNew",
 }
 _TURNED_NAMES = {
     None: "ConvTranspose",
