@@ -17,7 +17,8 @@ from __future__ import annotations
 from .gradients import differentiable
 from .inductor import enable_inductor
 from .operators import operators, register
+from .override import override, replaceable
 
-__all__ = ["differentiable", "enable_inductor", "operators", "register"]
+__all__ = ["differentiable", "enable_inductor", "operators", "override", "register", "replaceable"]
 
 operators()

@@ -14,9 +14,14 @@ from .._values.errors import ArgumentError
 from .._values.types import DTYPES
 from ..spec import KernelSpec
 
-__all__ = ["arguments", "schemas"]
+__all__ = ["arguments", "schemas", "torch_dtypes"]
 
 _DTYPES = {getattr(torch, name): name for name in DTYPES if hasattr(torch, name)}
+
+
+def torch_dtypes() -> frozenset[torch.dtype]:
+    """Those that kernels take."""
+    return frozenset(_DTYPES)
 
 
 def schemas(spec: KernelSpec, results: int) -> Iterator[tuple[str, str]]:
