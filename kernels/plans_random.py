@@ -1,0 +1,243 @@
+"""From call to launches: numbers drawn by Philox (`philox`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from xtarget.spec import (
+    ArgumentError,
+    ArrayType,
+    Call,
+    Input,
+    Launch,
+    Output,
+    Plan,
+    Scalar,
+    Temporary,
+    cdiv,
+    dtype_constant,
+)
+
+from .layouts import collapse
+from .plans import compute_dtype
+from .plans_folds import outputs
+from .plans_movement import integers
+from .plans_sorting import Sorting, lane_launch
+
+__all__ = ["bernoulli", "draw", "dropout", "floats", "randint", "randperm", "seeds"]
+
+_FLOATS = ("float16", "bfloat16", "float32", "float64")
+_INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+#: Kind, and parameters as the device function takes them.
+_Drawn = tuple[str, float, float]
+
+
+def seeds(call: Call) -> dict[str, Any]:
+    """The options `seed` and `offset`."""
+    found = []
+    for name in ("seed", "offset"):
+        (value,) = integers(call, name, count=1)
+        if value < 0:
+            raise ArgumentError(
+                f"{call.kernel}: {name} is {value}; it has to be from 0 to {2**63 - 1}."
+            )
+        found.append(value)
+    return {"seed": Scalar(found[0], "int64"), "start": Scalar(found[1], "int64")}
+
+
+def _shape(call: Call) -> tuple[int, ...]:
+    shape = integers(call, "shape")
+    if min(shape, default=0) < 0:
+        raise ArgumentError(f"{call.kernel}: shape is {shape}; no length may be below 0.")
+    return shape
+
+
+def _dtype(call: Call, dtypes: tuple[str, ...]) -> str:
+    value = call.options["dtype"]
+    if value not in dtypes:
+        raise ArgumentError(
+            f"{call.kernel}: dtype is {value!r}; it has to be one of {', '.join(dtypes)}."
+        )
+    return str(value)
+
+
+def draw(
+    call: Call, out: ArrayType, goal: Output | Temporary, kind: str, low: Scalar, high: Scalar
+) -> Launch:
+    """The launch that draws all of an array, whose elements are numbered in the order of their
+    indices.
+    """
+    wide = out.itemsize == 8 or kind in ("integer", "bits")
+    groups = cdiv(out.size, 2 if wide else 4)
+    space = collapse(out.shape, out.strides, keep_order=True)
+    computed = compute_dtype(out.dtype)
+    return lane_launch(
+        call,
+        "philox:draw",
+        groups,
+        {
+            "out": goal,
+            "n": out.size,
+            "groups": groups,
+            **seeds(call),
+            "low": low,
+            "high": high,
+            "shape": space.lengths,
+            "so": space.strides[0],
+        },
+        {"KIND": kind, "WIDE": wide, "T": dtype_constant(computed)},
+    )
+
+
+def _number(call: Call, name: str) -> float:
+    value = call.options[name]
+    if isinstance(value, bool) or not isinstance(value, int | float) or value - value != 0:
+        raise ArgumentError(f"{call.kernel}: {name} is {value!r}; it has to be a finite number.")
+    return float(value)
+
+
+def floats(parameters: Callable[[Call], _Drawn]) -> Callable[[Call], Plan]:
+    """The plan of floating numbers of the options `shape` and `dtype`."""
+
+    def plan(call: Call) -> Plan:
+        kind, low, high = parameters(call)
+        seeds(call)
+        out = call.output(_shape(call), _dtype(call, _FLOATS))
+        if not out.size:
+            return Plan((out,), ())
+        computed = compute_dtype(out.dtype)
+        launch = draw(call, out, Output(), kind, Scalar(low, computed), Scalar(high, computed))
+        return Plan((out,), (launch,))
+
+    return plan
+
+
+def unit(call: Call) -> _Drawn:
+    return "uniform", 0.0, 1.0
+
+
+def uniform(call: Call) -> _Drawn:
+    low, high = _number(call, "low"), _number(call, "high")
+    if low > high:
+        raise ArgumentError(f"{call.kernel}: low is {low} and high is {high}; low is the smaller.")
+    return "uniform", low, high - low
+
+
+def normal(call: Call) -> _Drawn:
+    mean, std = _number(call, "mean"), _number(call, "std")
+    if std < 0:
+        raise ArgumentError(f"{call.kernel}: std is {std}; it may not be below 0.")
+    return "normal", mean, std
+
+
+def exponential(call: Call) -> _Drawn:
+    rate = _number(call, "rate")
+    if rate <= 0:
+        raise ArgumentError(f"{call.kernel}: rate is {rate}; it has to be above 0.")
+    return "exponential", 0.0, rate
+
+
+def _limits(dtype: str) -> tuple[int, int]:
+    bits = int(dtype.lstrip("uint"))
+    return (0, 2**bits) if dtype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1))
+
+
+def randint(call: Call) -> Plan:
+    """The plan of randint: integers from `low` to below `high`."""
+    dtype = _dtype(call, _INTEGERS)
+    least, end = _limits(dtype)
+    (low,), (high,) = integers(call, "low", count=1), integers(call, "high", count=1)
+    if not least <= low < high <= end:
+        raise ArgumentError(
+            f"{call.kernel}: from {low} to below {high} are no integers of {dtype}; low has to be "
+            f"below high, and both within {least} to {end}."
+        )
+    seeds(call)
+    out = call.output(_shape(call), dtype)
+    if not out.size:
+        return Plan((out,), ())
+    span = Scalar(high - low, "uint64")
+    launch = draw(call, out, Output(), "integer", Scalar(low, "int64"), span)
+    return Plan((out,), (launch,))
+
+
+def randperm(call: Call) -> Plan:
+    """The plan of randperm: the integers below `n` in the order of as many drawn numbers."""
+    (n,) = integers(call, "n", count=1)
+    if n < 0:
+        raise ArgumentError(f"{call.kernel}: n is {n}; it may not be below 0.")
+    seeds(call)
+    out = call.output((n,), "int64")
+    if not n:
+        return Plan((out,), ())
+    keys = ArrayType("int64", (n,), (1,))
+    none = Scalar(0, "int64")
+    first = draw(call, keys, Temporary(0), "bits", none, Scalar(0, "uint64"))
+    sorting = Sorting(call, keys, 0, out, source=Temporary(0), temporaries=(keys,))
+    sorting.finish(None, Output())
+    return sorting.plan((out,), (first,))
+
+
+def bernoulli(call: Call) -> Plan:
+    """The plan of bernoulli: 1 with the probability that `x` says."""
+    x = call.array(0)
+    seeds(call)
+    out = call.output(x.shape, x.dtype)
+    if not out.size:
+        return Plan((out,), ())
+    space = collapse(x.shape, out.strides, x.strides, keep_order=True)
+    launch = lane_launch(
+        call,
+        "philox:toss",
+        out.size,
+        {
+            "x": Input(0),
+            "out": Output(),
+            "n": out.size,
+            **seeds(call),
+            "shape": space.lengths,
+            "sx": space.strides[1],
+            "so": space.strides[0],
+        },
+        {"T": dtype_constant(compute_dtype(x.dtype))},
+    )
+    return Plan((out,), (launch,))
+
+
+def dropout(call: Call) -> Plan:
+    """The plan of dropout: each element 0 with the probability `p`, else times 1 / (1 - p); and
+    which are kept.
+    """
+    x = call.array(0)
+    p = _number(call, "p")
+    if not 0 <= p <= 1:
+        raise ArgumentError(f"{call.kernel}: p is {p}; it has to be from 0 to 1.")
+    seeds(call)
+    outs = outputs(call, x.shape, x.dtype, "bool")
+    if not outs[0].size:
+        return Plan(outs, ())
+    groups = cdiv(x.size, 4)
+    space = collapse(x.shape, x.strides, outs[0].strides, outs[1].strides, keep_order=True)
+    computed = compute_dtype(x.dtype)
+    launch = lane_launch(
+        call,
+        "philox:drop",
+        groups,
+        {
+            "x": Input(0),
+            "out": Output(0),
+            "kept": Output(1),
+            "n": x.size,
+            "groups": groups,
+            **seeds(call),
+            "limit": Scalar(round(p * 2**32), "int64"),
+            "scale": Scalar(1 / (1 - p) if p < 1 else 0.0, computed),
+            "shape": space.lengths,
+            "sx": space.strides[0],
+            "so": space.strides[1],
+            "sk": space.strides[2],
+        },
+        {"T": dtype_constant(computed)},
+    )
+    return Plan(outs, (launch,))
