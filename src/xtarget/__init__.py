@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ._arrays.device_array import Array, asarray
     from ._bundle.reader import Bundle, load_bundle
     from ._cache import CacheStats, cache_stats
+    from ._fuse.fused import Fused, fuse
     from ._kernels.decorator import kernel
     from ._kernels.libraries import catalog, load_library
     from ._launch.compiling import compile as compile
@@ -67,6 +68,7 @@ __all__ = [
     "DeviceLostError",
     "DriverError",
     "FrozenError",
+    "Fused",
     "Graph",
     "Kernel",
     "KernelFault",
@@ -96,6 +98,7 @@ __all__ = [
     "device",
     "devices",
     "empty_cache",
+    "fuse",
     "get",
     "hooks",
     "kernel",
@@ -132,6 +135,7 @@ _HOME = {
     "_launch.warmup": ("Warmup", "warmup"),
     "_values.types": ("Artifact", "DeviceInfo", "ProbeReport", "Target"),
     "_kernels.decorator": ("kernel",),
+    "_fuse.fused": ("Fused", "fuse"),
 }
 #: What begins with the first name of `_launch` where a variable is set.
 _BEGUN = {"XTARGET_TRACE": "_launch.trace", "XTARGET_RECORD": "_launch.used_classes"}

@@ -30,7 +30,7 @@ FLOORS = (
     ("_kernels", "_bundle"),
     ("_compile",),
     ("_launch",),
-    ("_triton_backend", "_bundle.builder"),
+    ("_triton_backend", "_bundle.builder", "_fuse"),
 )
 #: What may lie flat in the package.
 FLAT = {"__init__", "__main__", "pytest_plugin", "spec", "testing"}

@@ -1,7 +1,8 @@
 """Kernels that are given a device function: one kernel serves every operator of its form.
 
 `file:kernel(file:function)` is the kernel whose global `operator` is that function. It goes by the
-function's name: in binaries, in profilers, in the cache.
+function's name: in binaries, in profilers, in the cache. The function may be made of others
+(`composed`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from .._values.types import KernelSource
 
 __all__ = ["applied", "parts_of"]
 
-_FORM = re.compile(r"([\w.]+:\w+)\(([\w.]+:\w+)\)")
+_FORM = re.compile(r"([\w.]+:\w+)\(([\w.]+:\w+(?:\(.*>\w+)?)\)")
 #: The kernel's global in whose place the function comes.
 _PLACE = "operator"
 

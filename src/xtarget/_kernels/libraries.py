@@ -33,6 +33,7 @@ from ..targets._triton.importing import import_triton
 from . import configs
 from .applied import applied, parts_of
 from .checks import check_spec
+from .composed import composed, is_composed
 from .names import Names, prefix_free
 from .sources import KernelFile, read_kernel_file
 
@@ -167,9 +168,12 @@ class Library:
         if known is not None and known.holds is not None and known.holds():
             return known
         parts = parts_of(text)
-        if parts is not None:
-            general, device = map(self.source, parts)
-            source = applied(general, device, (str(self.folder), text))
+        if parts is not None or is_composed(text):
+            place = str(self.folder), text
+            if parts is None:
+                source = composed(text, self.source, place)
+            else:
+                source = applied(self.source(parts[0]), self.source(parts[1]), place)
             self._sources[text] = source
             return source
         file, _, function = text.partition(":")
@@ -423,6 +427,22 @@ def _name_arguments(spec: KernelSpec) -> None:
         by_name.pop(spec.name, None)
 
 
+def is_registered(name: str) -> bool:
+    """Whether a kernel of this very name is there."""
+    return name in _kernels
+
+
+def register_section(name: str, *given: Any) -> None:
+    """Add a section of a fused function to our own library (`kernels/fused.py` says what is given).
+
+    It has no aliases, and `catalog` does not list it.
+    """
+    _load_own()
+    library = _libraries[_own_folder()]
+    section = importlib.import_module(f"{library.package}.fused").section
+    register(section(name, *given), library.source, str(library.folder))
+
+
 def names_of(function: Any) -> list[str]:
     """The names under which `@xtarget.kernel` has registered a function."""
     known = list(_kernels.items())
@@ -433,7 +453,8 @@ def catalog() -> Mapping[str, KernelSpec]:
     """Every kernel that `run` knows, by name."""
     _load_own()
     _load_packages()
-    return MappingProxyType({name: _kernels[name].spec for name in sorted(_kernels)})
+    known = ((name, _kernels[name].spec) for name in sorted(_kernels))
+    return MappingProxyType({name: spec for name, spec in known if spec.category != "fused"})
 
 
 def find(name: str) -> RegisteredKernel:

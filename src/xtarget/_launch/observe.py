@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from .._arrays import view_of
 from .._devices import registry, streams
 from .._system.locks import Lock
+from .._values.deferred import deferred_among, take
 from .._values.errors import XTargetError, shortened
 from ..targets.base import Capturable, Event, Pollable, Stream, Value
 from . import lookup, prepared
@@ -207,6 +208,9 @@ def _observed_run(
     options: Mapping[str, Any],
 ) -> Any:
     """`run`, for observers."""
+    deferred = deferred_among(args)
+    if deferred is not None:
+        return take(deferred, kernel, args, out, device, stream, options)
     start = time.perf_counter()
     found = lookup.find(kernel, args, out, device, options)
     for consent in found.call.consents:

@@ -15,6 +15,7 @@ from .._devices import registry, streams
 from .._kernels import libraries
 from .._system.importing import check_imported
 from .._system.spans import span
+from .._values.deferred import deferred_among, take
 from .._values.errors import ArgumentError, FrozenError, shortened
 from ..targets.base import Capturable
 from . import binding, native
@@ -113,6 +114,9 @@ def _run_adopted(
     kernel: str, args: tuple[Any, ...], out: Any, device: Any, stream: Any, options: dict[str, Any]
 ) -> Any:
     """Run with what stands for the arguments; it lives until the launch is done with it."""
+    deferred = deferred_among(args)
+    if deferred is not None:
+        return take(deferred, kernel, args, out, device, stream, options)
     spec = libraries.find(kernel).spec  # a wrong name is said before a wrong argument
     adopted = [value if value is None else _describe(value) for value in args]
     adopted_out = out

@@ -1,0 +1,1 @@
+"""Fused functions: several operators of the catalog as few launches."""

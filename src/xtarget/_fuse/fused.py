@@ -1,0 +1,440 @@
+"""`xtarget.fuse`: a function over operators of the catalog, as few launches."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from .._arrays import is_scalar
+from .._arrays.dtypes import numpy_dtype
+from .._kernels import libraries
+from .._kernels.composed import program
+from .._launch import run as _run
+from .._launch.compiling import compile as compile_call
+from .._system.locks import Lock
+from .._values.errors import ArgumentError, shortened
+from .._values.types import Artifact, Target
+from .sections import Section, cut, text_of_section
+from .tracing import Number, NumberAsked, Traced, Tracer, Value, signature_of
+
+__all__ = ["Fused", "fuse"]
+
+#: Traces of one function.
+_MOST_TRACES = 256
+
+
+@dataclass(frozen=True, slots=True)
+class _Launch:
+    """A section as it is launched.
+
+    Attributes:
+        kernel: its name in the catalog.
+        section: what it is made of.
+        operands: places of its arguments among the values; of a number with its dtype; else a
+            constant.
+        options: of a kernel that is launched as it is.
+        places: of its results among the values.
+        results: which of the function's results each of them is; -1: none.
+        last: places of what no later launch needs.
+        text: of its device function, where it is fused.
+    """
+
+    kernel: str
+    section: Section
+    operands: tuple[tuple[str, Any, str], ...]
+    options: Mapping[str, Any]
+    places: tuple[int, ...]
+    results: tuple[int, ...]
+    text: str
+    last: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Program:
+    """What a traced function does.
+
+    Attributes:
+        launches: in their order.
+        values: how many values there are; the function's arguments come first.
+        returned: places of the results.
+        form: puts results into what the function returns.
+    """
+
+    launches: tuple[_Launch, ...]
+    values: int
+    returned: tuple[int, ...]
+    form: Callable[[Sequence[Any]], Any]
+    nodes: int
+
+
+class Fused:
+    """A function over operators of the catalog that runs as few launches: `xtarget.fuse` makes it.
+
+    It is traced once for each combination of the arguments' dtypes and numbers of dimensions: for
+    other sizes it is not traced again, unless it asks for a shape. What it gives is what it would
+    give unfused: each result is rounded to its dtype, also one that is not written to memory.
+    """
+
+    __name__: str
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._signature = signature_of(function)
+        parameters = self._signature.parameters.values()
+        self._positional = all(one.kind is not one.KEYWORD_ONLY for one in parameters)
+        self._function = function
+        self._traces: dict[Hashable, _Program] = {}
+        self._static: frozenset[int] = frozenset()
+        self._by_shape = False
+        self._lock = Lock()
+        functools.update_wrapper(self, function)
+
+    def __call__(
+        self, *args: Any, out: Any = None, device: Any = None, stream: Any = None, **named: Any
+    ) -> Any:
+        """Run it.
+
+        Args:
+            args, named: the function's arguments: arrays as of `xtarget.run`, numbers, and what
+                else the function takes (text, switches), which is part of what is compiled.
+            out: an array for the result, or a tuple of them for several.
+            device, stream: as of `xtarget.run`.
+
+        Returns:
+            what the function returns, with arrays in the place of what it computes.
+
+        Raises:
+            ArgumentError: the function cannot be traced; the message names the line.
+            XTargetError: as of `xtarget.run`.
+        """
+        values = self._bound(args, named)
+        program = self._program(values)
+        return _execute(program, values, self._outs(program, out), device, stream)
+
+    def explain(self, *args: Any, **named: Any) -> str:
+        """What runs for a call: its launches, what each is made of, and what fusing saves.
+
+        Args:
+            args, named: as of a call.
+        """
+        program = self._program(self._bound(args, named))
+        fused = [launch for launch in program.launches if launch.text]
+        lines = [
+            f"{self.__name__}. Operators: {program.nodes}. Launches: {len(program.launches)}, of "
+            f"which {len(fused)} are fused."
+        ]
+        for number, launch in enumerate(program.launches, 1):
+            lines.append(f"{number}. {_told(launch)}")
+            if launch.text:
+                lines += [f"   {line}" for line in program_lines(launch.text)]
+        names = list(self._signature.parameters)
+        lines += [
+            f"{names[index]} is part of the code: the function asks for its value"
+            for index in sorted(self._static)
+        ]
+        if self._by_shape:
+            lines.append("The function asks for a shape: it is traced for each one.")
+        return "\n".join(lines)
+
+    def compile(
+        self, *args: Any, target: str | Target, keep_stages: bool = False, **named: Any
+    ) -> tuple[Artifact, ...]:
+        """Compile what a call launches, for a target that need not be here (`xtarget.compile`).
+
+        Args:
+            args, named: as of a call.
+
+        Returns:
+            the binaries of all launches, in their order.
+        """
+        values = self._bound(args, named)
+        self._program(values)
+        found: list[Artifact] = []
+        for launch in self._trace(values).launches:
+            given = [_stand_in(own, values) for own in _operands(launch)]
+            options = launch.options
+            found += compile_call(
+                launch.kernel, *given, target=target, keep_stages=keep_stages, **options
+            )
+        return tuple(found)
+
+    def _bound(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> list[Any]:
+        """The function's arguments, in order."""
+        if not named and self._positional and len(args) == len(self._signature.parameters):
+            return list(args)
+        try:
+            bound = self._signature.bind(*args, **named)
+        except TypeError as error:
+            raise ArgumentError(f"{self.__name__}{self._signature}: {error}.") from None
+        bound.apply_defaults()
+        return [bound.arguments[name] for name in self._signature.parameters]
+
+    def _outs(self, program: _Program, out: Any) -> tuple[Any, ...]:
+        if out is None:
+            return (None,) * len(program.returned)
+        outs = tuple(out) if isinstance(out, tuple | list) else (out,)
+        if len(outs) != len(program.returned):
+            raise ArgumentError(
+                f"{self.__name__} gives {len(program.returned)} results, and out has {len(outs)} "
+                "arrays. Give one for each, or leave out out."
+            )
+        return outs
+
+    def _program(self, values: list[Any]) -> _Program:
+        while True:
+            key = (self._by_shape, self._static, *map(self._part, range(len(values)), values))
+            try:
+                program = self._traces.get(key)
+            except TypeError:
+                raise ArgumentError(
+                    f"{self.__name__} takes arrays, numbers, and text; not "
+                    f"{', '.join(shortened(v) for v in values if not _hashable(v))}."
+                ) from None
+            if program is not None:
+                return program
+            with self._lock:
+                try:
+                    program = self._trace(values)
+                except NumberAsked as asked:
+                    self._static |= {asked.index}
+                    continue
+                if self._by_shape == key[0]:
+                    if len(self._traces) >= _MOST_TRACES:
+                        self._traces.clear()
+                    self._traces[key] = program
+                    return program
+
+    def _part(self, index: int, value: Any) -> Hashable:
+        """What of an argument decides how the function is traced."""
+        kind = type(value)
+        if _is_static(value) or index in self._static:
+            return kind, value
+        if is_scalar(value):
+            # an integer may fit the dtype that it is computed in, or not
+            fits = None
+            if kind is int:
+                fits = value < 0, (~value if value < 0 else value).bit_length()
+            return kind, fits, getattr(value, "dtype", None)
+        shape = getattr(value, "shape", None)
+        if shape is None:
+            return kind, id(value)
+        shape = tuple(shape)
+        return kind, value.dtype, shape if self._by_shape else (len(shape), 0 in shape)
+
+    def _trace(self, values: list[Any]) -> _Program:
+        tracer = Tracer(self._function.__code__)
+        stands = [
+            value if _is_static(value) or index in self._static else tracer.argument(value, index)
+            for index, value in enumerate(values)
+        ]
+        given = dict(zip(self._signature.parameters, stands, strict=True))
+        positional = [
+            given.pop(name)
+            for name, parameter in self._signature.parameters.items()
+            if parameter.kind is not parameter.KEYWORD_ONLY
+        ]
+        returned = self._function(*positional, **given)
+        self._by_shape |= tracer.reads_shapes
+        results, form = self._results(returned)
+        return _program_of(tracer, len(values), results, form)
+
+    def _results(self, returned: Any) -> tuple[list[Value], Callable[[Sequence[Any]], Any]]:
+        several = isinstance(returned, tuple | list)
+        found = []
+        for value in returned if several else (returned,):
+            if not isinstance(value, Traced) or not isinstance(value.stands, Value):
+                raise ArgumentError(
+                    f"{self.__name__} returns {shortened(value)}, which is not computed from its "
+                    "arrays. A fused function returns an array, or a tuple of arrays."
+                )
+            found.append(value.stands)
+        form: Callable[[Sequence[Any]], Any] = type(returned) if several else _only
+        return found, form
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<xtarget.Fused {self.__name__}{self._signature}>"
+
+
+def _operands(launch: _Launch) -> list[tuple[Value | Number, str]]:
+    """What a launch is given, and the dtypes of numbers."""
+    if launch.text:
+        return launch.section.arguments()
+    return [(own, "") for own in launch.section.root.operands]
+
+
+def _stand_in(operand: tuple[Value | Number, str], values: Sequence[Any]) -> Any:
+    """An array of the layout, or a number, to compile for."""
+    own, dtype = operand
+    if isinstance(own, Number):
+        value = own.value if own.index is None else values[own.index]
+        return numpy_dtype(dtype).type(value) if dtype else value
+    if own.node is None:
+        return values[own.index]
+    return np.empty(own.type.shape, numpy_dtype(own.type.dtype))
+
+
+def _only(values: Sequence[Any]) -> Any:
+    return values[0]
+
+
+def _is_static(value: Any) -> bool:
+    return value is None or isinstance(value, bool | str | tuple | frozenset | type)
+
+
+def _hashable(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return hasattr(value, "shape")
+    return True
+
+
+def program_lines(text: str) -> list[str]:
+    """The generated function of a section."""
+    return program(text).rstrip().splitlines()
+
+
+def _program_of(
+    tracer: Tracer, count: int, results: list[Value], form: Callable[[Sequence[Any]], Any]
+) -> _Program:
+    places: dict[tuple[int, int], int] = {}
+    launches = []
+    values = count
+    wanted = [None if own.node is None else (id(own.node), own.index) for own in results]
+    sections = cut(tracer.nodes, results)
+    for section in sections:
+        root = section.root
+        made = len(root.plan.outputs)
+        own = tuple(range(values, values + made))
+        values += made
+        for index, place in enumerate(own):
+            places[id(root), index] = place
+        ends = tuple(
+            wanted.index((id(root), index)) if (id(root), index) in wanted else -1
+            for index in range(made)
+        )
+        launches.append(_launch_of(section, places, own, ends))
+    returned = tuple(
+        own.index if own.node is None else places[id(own.node), own.index] for own in results
+    )
+    return _Program(_with_ends(launches, returned), values, returned, form, len(tracer.nodes))
+
+
+def _with_ends(launches: list[_Launch], returned: tuple[int, ...]) -> tuple[_Launch, ...]:
+    """The launches with what each is the last one to need: memory that is free then."""
+    seen = set(returned)
+    found = []
+    for launch in reversed(launches):
+        used = {own for how, own, _ in launch.operands if how != "constant"} | {*launch.places}
+        found.append(replace(launch, last=tuple(sorted(used - seen))))
+        seen |= used
+    return tuple(reversed(found))
+
+
+def _launch_of(
+    section: Section,
+    places: Mapping[tuple[int, int], int],
+    own: tuple[int, ...],
+    ends: tuple[int, ...],
+) -> _Launch:
+    def place(value: Value) -> int:
+        return value.index if value.node is None else places[id(value.node), value.index]
+
+    operands: list[tuple[str, Any, str]] = []
+    if not section.fused:
+        for operand in section.root.operands:
+            if isinstance(operand, Value):
+                operands.append(("value", place(operand), ""))
+            elif operand.index is None:
+                operands.append(("constant", operand.value, ""))
+            else:
+                operands.append(("value", operand.index, ""))
+        root = section.root
+        return _Launch(root.kernel, section, tuple(operands), root.options, own, ends, "")
+    arguments = section.arguments()
+    for operand, dtype in arguments:
+        if isinstance(operand, Value):
+            operands.append(("value", place(operand), ""))
+        else:
+            operands.append(("number", operand.index, dtype))
+    text = text_of_section(section)
+    result = section.root.plan.outputs[0].dtype
+    dtypes = tuple(dtype for _, dtype in arguments)
+    digest = hashlib.sha256(f"{text} {dtypes} {result}".encode()).hexdigest()[:12]
+    names = [node.spec.name for node in section.nodes]
+    kernel = f"fused {' '.join(names)[:60]} {digest}"
+    if not libraries.is_registered(kernel):
+        libraries.register_section(kernel, text, dtypes, result)
+    return _Launch(kernel, section, tuple(operands), {}, own, ends, text)
+
+
+def _execute(
+    program: _Program, values: list[Any], outs: tuple[Any, ...], device: Any, stream: Any
+) -> Any:
+    known = [*values, *(None,) * (program.values - len(values))]
+    for launch in program.launches:
+        args = [
+            own
+            if how == "constant"
+            else numpy_dtype(dtype).type(known[own])
+            if how == "number"
+            else known[own]
+            for how, own, dtype in launch.operands
+        ]
+        given = tuple(None if end < 0 else outs[end] for end in launch.results)
+        out = given[0] if len(given) == 1 else None
+        if out is None:
+            made = _run.run(launch.kernel, *args, device=device, stream=stream, **launch.options)
+        else:
+            made = _run.run(
+                launch.kernel, *args, out=out, device=device, stream=stream, **launch.options
+            )
+        for place, value in zip(launch.places, made if len(given) > 1 else (made,), strict=True):
+            known[place] = value
+        for place in launch.last:
+            known[place] = None
+    return program.form([known[place] for place in program.returned])
+
+
+def _told(launch: _Launch) -> str:
+    nodes = launch.section.nodes
+    if not launch.text:
+        return f"{nodes[0].spec.name} (as it is)"
+    inner = sum(node.plan.outputs[0].itemsize for node in nodes[:-1])
+    operands = ", ".join(dtype for _, dtype in launch.section.arguments())
+    return (
+        f"{' '.join(node.spec.name for node in nodes)}, from {operands}. Launches saved: "
+        f"{len(nodes) - 1}. Bytes that are not moved, by element: {2 * inner}."
+    )
+
+
+def fuse(function: Callable[..., Any], /) -> Fused:
+    """Make a function over operators of the catalog run as few launches; a decorator.
+
+        @xtarget.fuse
+        def bias_gelu(x, bias, residual):
+            return xtarget.run("gelu", x + bias) + residual
+
+    Within it the operators of Python, NumPy's ufuncs and `xtarget.run` on the arguments are noted
+    instead of computed. Chains of elementwise operators, broadcasting included, become one launch;
+    other kernels are launched as they are, between them.
+
+    Args:
+        function: takes arrays, numbers, and what else decides what it computes, and returns an
+            array or a tuple of arrays. It has to do the same each time: what it does beside its
+            operators is done while it is traced only.
+
+    Returns:
+        the function as an object: call it, or ask it to `explain` a call.
+
+    Raises:
+        ArgumentError: it is no function of Python, or takes any number of arguments.
+    """
+    return Fused(function)

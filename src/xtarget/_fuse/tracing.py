@@ -1,0 +1,331 @@
+"""What a function computes, as a graph: it is called with arguments that note what is done to them.
+
+Nothing is launched. Dtypes and shapes of results come from the kernels' plans.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import CodeType, FrameType, SimpleNamespace
+from typing import Any, NoReturn
+
+from .._arrays import is_scalar, view_of
+from .._arrays.dtypes import NumpyRules
+from .._kernels import libraries
+from .._launch.arguments import argument_types, check_arguments, placed
+from .._values.deferred import Deferred
+from .._values.errors import ArgumentError, shortened
+from ..spec import ArrayType, Call, KernelSpec, Plan, ScalarType, contiguous_strides
+
+__all__ = ["Node", "Number", "NumberAsked", "Traced", "Tracer", "Value", "signature_of"]
+
+_RULES = NumpyRules()
+
+
+class NumberAsked(Exception):
+    """The function has asked for the value of a number among its arguments: the value is part of
+    what it computes then.
+
+    Attributes:
+        index: of the argument.
+    """
+
+    def __init__(self, index: int) -> None:
+        super().__init__(index)
+        self.index = index
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Node:
+    """A call of a kernel.
+
+    Attributes:
+        operands: what it is called with.
+        types: of its operands, as its plan got them.
+        line: where the function makes the call.
+    """
+
+    kernel: str
+    spec: KernelSpec
+    operands: tuple[Value | Number, ...]
+    types: tuple[ArrayType | ScalarType, ...]
+    options: Mapping[str, Any]
+    plan: Plan
+    line: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Value:
+    """An array: the function's argument `index`, or the result `index` of a node."""
+
+    type: ArrayType
+    index: int
+    node: Node | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Number:
+    """A number: the function's argument `index`, or a constant in it."""
+
+    value: Any
+    index: int | None = None
+
+
+@dataclass(slots=True)
+class Tracer:
+    """One pass through the function.
+
+    Attributes:
+        code: of the function, for the lines in messages.
+        nodes: in the order of their calls.
+        reads_shapes: the function has asked for a shape.
+    """
+
+    code: CodeType
+    nodes: list[Node] = field(default_factory=list)
+    reads_shapes: bool = False
+
+    def argument(self, value: Any, index: int) -> Traced:
+        """What stands for an argument of the function.
+
+        Raises:
+            ArgumentError: it is neither an array nor a number.
+        """
+        if is_scalar(value):
+            return Traced(self, Number(value, index))
+        layout = view_of(value).type
+        type_ = ArrayType(layout.dtype, layout.shape, contiguous_strides(layout.shape))
+        return Traced(self, Value(type_, index))
+
+    def call(
+        self, kernel: str, args: Sequence[Any], given: Mapping[str, Any], options: Mapping[str, Any]
+    ) -> Any:
+        """Note a call; what stands for its results.
+
+        Raises:
+            ArgumentError: the kernel does not take it, or it cannot be part of a fused function.
+        """
+        line = self.line()
+        spec = libraries.find(kernel).spec
+        if given:
+            raise ArgumentError(
+                f"{line}: {spec.name} has {next(iter(given))}=. Within a fused function a call has "
+                "none: give it where you call the function."
+            )
+        if spec.updates:
+            raise ArgumentError(
+                f"{line}: {spec.name} writes to {', '.join(spec.updates)}, which a fused function "
+                "cannot do. Call it outside."
+            )
+        args, options = placed(kernel, tuple(args), dict(options))
+        for value in options.values():
+            for one in value if isinstance(value, tuple | list) else (value,):
+                if isinstance(one, Traced):
+                    one.ask("an option")
+        operands = tuple(self._operand(arg, spec, line) for arg in args)
+        if operands and all(isinstance(own, Number) for own in operands):
+            for own in operands:
+                if isinstance(own, Number) and own.index is not None:
+                    raise NumberAsked(own.index)
+        try:
+            return self._planned(kernel, spec, operands, options, line)
+        except ArgumentError as error:
+            raise ArgumentError(f"{line}: {error}") from None
+
+    def _planned(
+        self,
+        kernel: str,
+        spec: KernelSpec,
+        operands: tuple[Value | Number, ...],
+        options: Mapping[str, Any],
+        line: str,
+    ) -> Any:
+        values: list[Any] = [own.value if isinstance(own, Number) else own for own in operands]
+        check_arguments(spec, values, options)
+        views: list[Any] = [
+            SimpleNamespace(type=own.type) if isinstance(own, Value) else None for own in operands
+        ]
+        types = argument_types(spec, values, views)
+        call = Call(spec.name, types, {**spec.options, **options}, None, "cpu", 1, _RULES)
+        plan = spec.plan(call)
+        node = Node(kernel, spec, operands, types, dict(options), plan, line)
+        self.nodes.append(node)
+        made = tuple(
+            Traced(
+                self,
+                Value(ArrayType(out.dtype, out.shape, contiguous_strides(out.shape)), index, node),
+            )
+            for index, out in enumerate(plan.outputs)
+        )
+        return made[0] if len(made) == 1 else made
+
+    def _operand(self, arg: Any, spec: KernelSpec, line: str) -> Value | Number:
+        if isinstance(arg, Traced):
+            if arg.tracer is not self:
+                raise ArgumentError(
+                    f"{line}: {spec.name} gets a value of another fused function's call. Give it "
+                    "as an argument."
+                )
+            return arg.stands
+        if arg is None or is_scalar(arg):
+            return Number(arg)
+        raise ArgumentError(
+            f"{line}: {spec.name} gets {shortened(arg)}, an array that is no argument of the fused "
+            "function. Give it as an argument."
+        )
+
+    def line(self) -> str:
+        """Where the function is, for messages."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame.f_code is not self.code:
+            frame = frame.f_back
+        number = self.code.co_firstlineno if frame is None else frame.f_lineno
+        return f"{self.code.co_filename}, line {number}"
+
+
+class Traced(Deferred):
+    """Stands for an array or a number while a function is traced."""
+
+    __slots__ = ("stands", "tracer")
+    __hash__ = object.__hash__
+
+    def __init__(self, tracer: Tracer, stands: Value | Number) -> None:
+        self.tracer, self.stands = tracer, stands
+
+    def take_call(
+        self,
+        kernel: str,
+        args: tuple[Any, ...],
+        given: Mapping[str, Any],
+        options: Mapping[str, Any],
+    ) -> Any:
+        return self.tracer.call(kernel, args, given, options)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> Any:
+        if method != "__call__" or named:
+            self.ask(f"np.{ufunc.__name__}{'' if method == '__call__' else '.' + method}")
+        return self.tracer.call(ufunc.__name__, inputs, {}, {})
+
+    def ask(self, what: str) -> NoReturn:
+        """Refuse to give values.
+
+        Raises:
+            NumberAsked: this is a number.
+            ArgumentError: it is an array.
+        """
+        if isinstance(self.stands, Number) and self.stands.index is not None:
+            raise NumberAsked(self.stands.index)
+        raise ArgumentError(
+            f"{self.tracer.line()}: {what} asks for values, which a fused function does not have "
+            "while it is traced. Use an operator of xtarget in its place (where, clip), or do it "
+            "outside of the fused function."
+        )
+
+    @property
+    def _type(self) -> ArrayType:
+        if isinstance(self.stands, Number):
+            self.ask("the layout of a number")
+        return self.stands.type
+
+    @property
+    def dtype(self) -> str:
+        """NumPy's name of the dtype."""
+        return self._type.dtype
+
+    @property
+    def ndim(self) -> int:
+        return self._type.ndim
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The function is traced again for arguments of other shapes, once it has asked."""
+        self.tracer.reads_shapes = True
+        return self._type.shape
+
+    @property
+    def size(self) -> int:
+        self.tracer.reads_shapes = True
+        return self._type.size
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    @property
+    def T(self) -> Any:
+        return self.tracer.call("permute", (self,), {}, {})
+
+    def __repr__(self) -> str:
+        if isinstance(self.stands, Value):
+            return f"<traced {self.stands.type.dtype} {self.stands.type.shape}>"
+        return "<traced number>"
+
+    def __iter__(self) -> Iterator[Any]:
+        self.ask("iteration")
+
+
+def _operator(kernel: str, *, turned: bool = False) -> Callable[..., Any]:
+    def call(self: Traced, *others: Any) -> Any:
+        args = (*others, self) if turned else (self, *others)
+        return self.tracer.call(kernel, args, {}, {})
+
+    return call
+
+
+def _refusal(what: str) -> Callable[..., Any]:
+    def refuse(self: Traced, *_: Any, **__: Any) -> Any:
+        self.ask(what)
+
+    return refuse
+
+
+def _in_place(sign: str) -> Callable[..., Any]:
+    def refuse(self: Traced, *_: Any) -> Any:
+        raise ArgumentError(
+            f"{self.tracer.line()}: a fused function changes no array in place. Write "
+            f"x = x {sign} y in the place of x {sign}= y."
+        )
+
+    return refuse
+
+
+_BINARY = {
+    "add": ("add", "+"), "sub": ("sub", "-"), "mul": ("mul", "*"), "truediv": ("div", "/"),
+    "floordiv": ("floor_divide", "//"), "mod": ("remainder", "%"), "pow": ("pow", "**"),
+    "and": ("bitwise_and", "&"), "or": ("bitwise_or", "|"), "xor": ("bitwise_xor", "^"),
+    "lshift": ("left_shift", "<<"), "rshift": ("right_shift", ">>"), "matmul": ("matmul", "@"),
+}  # fmt: skip
+for _name, (_kernel, _sign) in _BINARY.items():
+    setattr(Traced, f"__{_name}__", _operator(_kernel))
+    setattr(Traced, f"__r{_name}__", _operator(_kernel, turned=True))
+    setattr(Traced, f"__i{_name}__", _in_place(_sign))
+for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
+    setattr(Traced, f"__{_name}__", _operator(_name))
+for _name, _kernel in (("neg", "neg"), ("pos", "positive"), ("abs", "abs"), ("invert", "invert")):
+    setattr(Traced, f"__{_name}__", _operator(_kernel))
+for _name, _what in (
+    ("bool", "a condition"), ("int", "int()"), ("float", "float()"), ("index", "an index"),
+    ("complex", "complex()"), ("array", "a conversion to NumPy"), ("getitem", "an element"),
+    ("contains", "`in`"), ("dlpack", "DLPack"), ("setitem", "the change of an element"),
+):  # fmt: skip
+    setattr(Traced, f"__{_name}__", _refusal(_what))
+
+
+def signature_of(function: Callable[..., Any]) -> inspect.Signature:
+    """Of a function to fuse.
+
+    Raises:
+        ArgumentError: it is none of Python, or takes any number of arguments.
+    """
+    if not inspect.isfunction(function):
+        raise ArgumentError(f"xtarget.fuse takes a function of Python, not {shortened(function)}.")
+    signature = inspect.signature(function)
+    for parameter in signature.parameters.values():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise ArgumentError(
+                f"{function.__name__} takes any number of arguments ({parameter}). A fused "
+                "function names each of its arguments."
+            )
+    return signature
