@@ -108,7 +108,7 @@ def measure(names: list[str], over: float) -> None:
         loads.append(Load(cold, clock, min(warm), f"{what} {artifact.entry}", threads))
         return module
 
-    type(device).load = timed  # type: ignore[method-assign]
+    type(device).load = timed  # type: ignore[method-assign]  # what is timed
     for name in names:
         count = len(loads)
         for dtype in DTYPES:

@@ -69,7 +69,7 @@ def work(kernels: int, log: Path, seed: int) -> None:
             )
 
     compiler: Any = Compiler()
-    registry.compiler = lambda vendor: compiler  # type: ignore[assignment]
+    registry.compiler = lambda vendor: compiler  # type: ignore[assignment]  # a stand-in
     order = list(range(kernels))
     random.seed(seed)
     random.shuffle(order)

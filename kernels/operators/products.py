@@ -34,7 +34,8 @@ def _pair(shape: _Shape) -> Sequence[_Shape]:
 
 def _plain(shape: _Shape) -> tuple[int, int]:
     """The last two lengths."""
-    return shape[-2:] if len(shape) > 1 else (1, *(shape or (1,)))  # type: ignore[return-value]
+    *_, rows, columns = (1, 1, *shape)
+    return rows, columns
 
 
 def _of(*terms: str) -> Callable[[_Shape], Sequence[_Shape]]:

@@ -34,7 +34,7 @@ def _mask_of(
     code = ins.fields[slot]
     if code >= 128:
         value = plain(ins, code, "u64" if ins.cdna else "u32")
-        bits = int(value.get(None)[0, 0])  # type: ignore[arg-type]
+        bits = int(value.get(None)[0, 0])  # type: ignore[arg-type]  # a constant reads no waves
 
         def fixed(w: Waves) -> Array:
             return np.array([[bool(bits >> lane & 1) for lane in range(w.lanes)]])

@@ -68,8 +68,8 @@ def _pair(ins: Instruction) -> Step:
         ):
             found = plain(ins, code + pick if code < 128 or code >= 256 else code, kind)
             if pick and 128 <= code < 256:  # a constant has nothing but zeros above its 32 bits
-                zero = np.zeros((1, 1), found.get(None).dtype)  # type: ignore[arg-type]
-                halves.append(_negated(lambda w, zero=zero: zero, negate))  # type: ignore[misc]
+                zero = np.zeros((1, 1), found.get(None).dtype)  # type: ignore[arg-type]  # reads no waves
+                halves.append(_negated(lambda w, zero=zero: zero, negate))  # type: ignore[misc]  # a default
             else:
                 halves.append(_negated(found.get, negate))
                 used.extend(found.reads)

@@ -142,7 +142,7 @@ class Queues:
         if stream == 0:
             for other, queue in self._queues.items():
                 if other and queue:
-                    self._queues[0].append(lambda other=other: self._work_off(other))  # type: ignore[misc]
+                    self._queues[0].append(lambda other=other: self._work_off(other))  # type: ignore[misc]  # a default
         elif self._queues[0]:
             self._queues[stream].append(lambda: self._work_off(0))
         self._queues[stream].append(work)

@@ -9,7 +9,7 @@ from triton.backends.compiler import BaseBackend
 __all__ = ["SpirvBackend"]
 
 
-class SpirvBackend(BaseBackend):  # type: ignore[misc]
+class SpirvBackend(BaseBackend):  # type: ignore[misc]  # Triton has no types
     """Stands for `SpirvBackend` of `xtarget.targets._spirv.frontend`; calling it makes one."""
 
     #: How xtarget knows its own when it looks at Triton's table of back ends.

@@ -11,7 +11,7 @@ from triton.backends.driver import DriverBase
 __all__ = ["SpirvDriver"]
 
 
-class SpirvDriver(DriverBase):  # type: ignore[misc]
+class SpirvDriver(DriverBase):  # type: ignore[misc]  # Triton has no types
     """Stands for `xtarget._triton_backend.driver.SpirvDriver`; calling it makes one of those."""
 
     def __new__(cls) -> Any:

@@ -343,7 +343,7 @@ def _by_protocol(array: Any, cls: type) -> Any:
     for protocol in _PROTOCOLS if last is None else (last, *_PROTOCOLS):
         try:
             offered = getattr(array, protocol, None)
-        except Exception as error:
+        except Exception as error:  # whatever a property of another library raises
             raise _refusal(array, protocol, error) from error
         if offered is not None:
             module = importlib.import_module(f"{__name__}.{_PROTOCOLS[protocol]}")
@@ -351,7 +351,7 @@ def _by_protocol(array: Any, cls: type) -> Any:
                 adopted = module.adopt_offer(array, offered)
             except XTargetError:
                 raise
-            except Exception as error:
+            except Exception as error:  # whatever the other library raises
                 raise _refusal(array, protocol, error) from error
             _answered[cls] = protocol
             _kinds[type(adopted)] = module.KIND

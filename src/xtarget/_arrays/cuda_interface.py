@@ -90,7 +90,7 @@ def _place(address: int) -> str:
         return f"{vendor}:0"
     try:
         return locate(vendor, address)
-    except Exception as error:
+    except Exception as error:  # a driver that is missing, or fails in a way of its own
         reason = " ".join(str(error).split())
         where = "" if isinstance(error, XTargetError) else f"{type(error).__name__}: "
         raise ArgumentError(

@@ -54,7 +54,7 @@ class DlpackKind(AdoptedKind):
         exported = HostExport(array) if isinstance(array, np.ndarray) else array
         try:
             return convert(exported)
-        except Exception as error:
+        except Exception as error:  # whatever the other library raises
             name = getattr(module, "__name__", type(caller).__name__)
             raise ArgumentError(
                 f"{name} cannot take the result, of dtype {array.dtype}, by DLPack: "

@@ -45,9 +45,9 @@ def _dtype_name(dtype: Any) -> str:
 @cache
 def _raw_stream() -> Callable[[int], int]:
     """The current CUDA or HIP stream's handle, the short way where torch has it."""
-    direct = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+    direct: Callable[[int], int] | None = getattr(torch._C, "_cuda_getCurrentRawStream", None)
     if direct is not None:
-        return direct  # type: ignore[no-any-return]
+        return direct
     return lambda index: int(torch.cuda.current_stream(index).cuda_stream)
 
 
@@ -56,9 +56,9 @@ _is_grad_enabled = torch.is_grad_enabled
 
 def _versions() -> Callable[[tuple[Any]], None]:
     """Return the function that increments tensor versions; torch has had several names for it."""
-    direct = getattr(torch._C, "_increment_version", None)
+    direct: Callable[[tuple[Any]], None] | None = getattr(torch._C, "_increment_version", None)
     if direct is not None:
-        return direct  # type: ignore[no-any-return]
+        return direct
     from torch.autograd import graph
 
     return lambda tensors: graph.increment_version(tensors[0])

@@ -151,7 +151,7 @@ def wait_for_sweeper(base: Path) -> bool:
         return False
     watch = _watches.setdefault(base, lock.Watch(path, _STALLED))
     if not watch.take_over():
-        time.sleep(0.01)
+        time.sleep(0.01)  # nothing tells when another process is done
     return True
 
 

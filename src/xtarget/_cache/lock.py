@@ -211,7 +211,7 @@ def brief(path: Path, how: int, patience: float) -> Iterator[bool]:
                         count(takeovers=1)
                         _removed(path)
                     break
-                time.sleep(0.001)
+                time.sleep(0.001)  # flock has no time limit
             except OSError:  # ENOLCK: a file system without locks
                 break
         yield held

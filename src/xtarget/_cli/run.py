@@ -64,7 +64,7 @@ def _compare_all(
         return [compare(r, e, tolerance) for r, e in zip(results, right, strict=True)]
     except MemoryError:
         raise  # says nothing of the reference
-    except Exception as error:
+    except Exception as error:  # the reference is its author's
         said = str(error) if isinstance(error, XTargetError) else f"{type(error).__name__}: {error}"
         raise XTargetError(
             f"the result of {inputs.spec.name} cannot be checked with its reference: "

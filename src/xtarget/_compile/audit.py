@@ -148,7 +148,7 @@ def _value(text: str) -> Any:
     class Plain(ast.NodeTransformer):
         def visit_Call(self, node: ast.Call) -> ast.expr:
             given = {k.arg: ast.literal_eval(k.value) for k in node.keywords}
-            return ast.Constant(DtypeConstant(**given))  # type: ignore[arg-type]
+            return ast.Constant(DtypeConstant(**given))  # type: ignore[arg-type]  # ours, not Python's
 
     def made(node: ast.expr) -> Any:
         if isinstance(node, ast.Tuple):

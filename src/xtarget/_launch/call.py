@@ -137,12 +137,13 @@ class BoundCall:
         self.chosen_by = device_text()
         self._adopts = any(v is not None and isinstance(v.kind, AdoptedKind) for v in views)
         self._on_device = tuple(i for i, v in enumerate(views) if v is not None and v.place)
-        self._arrays = tuple(index for index, view in enumerate(views) if view is not None)
+        arrays = {index: view for index, view in enumerate(views) if view is not None}
+        self._arrays = tuple(arrays)
         # results are of the first array's library and lie where it lies; with arrays on the device
         # and on the host, the first on the device
-        first = [i for i in self._arrays if views[i].place is not None] or list(self._arrays)  # type: ignore[union-attr]
+        first = [i for i, view in arrays.items() if view.place is not None] or list(arrays)
         self.like = first[0] if first else None
-        self.kind: Kind = HOST if self.like is None else views[self.like].kind  # type: ignore[union-attr]
+        self.kind: Kind = HOST if self.like is None else arrays[self.like].kind
         on_host = [v.place is None for v in (*given, out_view) if v is not None]
         in_place = device.info.host_memory and any(on_host)  # a host array may go at any time
         self.synchronous = in_place or all(v is None or v.place is None for v in views)
@@ -157,7 +158,7 @@ class BoundCall:
         self._updated = tuple(
             (index, kind.written if isinstance(kind, TracksWrites) else None)
             for index in updates
-            for kind in [given[index].kind]  # type: ignore[union-attr]
+            for kind in [given[index].kind]  # type: ignore[union-attr]  # only arrays are written
         )
         takes = len(views) + 1
         self._alone = (

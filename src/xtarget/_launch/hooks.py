@@ -52,7 +52,7 @@ class Hook:
     def _call(self, function: _Function, launch: Record, when: str) -> None:
         try:
             function(launch)
-        except Exception as error:
+        except Exception as error:  # the function is a user's
             interrupted = raised_by_handler(error)
             if interrupted is not None:
                 raise

@@ -37,7 +37,7 @@ class Kernel(partial[Any]):
     def __new__(cls, name: str) -> Kernel:
         spec = libraries.find(name).spec
         made = super().__new__(cls, _run.run, name)
-        made.name = made.__name__ = made.__qualname__ = name  # type: ignore[attr-defined]
+        made.name = made.__name__ = made.__qualname__ = name  # type: ignore[attr-defined]  # a partial takes them
         made.__signature__ = signature(spec)
         made.__doc__ = description(spec)
         return made

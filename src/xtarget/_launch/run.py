@@ -237,7 +237,7 @@ def run(
     known = tuple(key)
     try:
         call = _calls.get(known)
-    except Exception:
+    except Exception:  # whatever a hash raises
         libraries.find(kernel)  # refuses what is no name, and may have no hash
         raise
     if call is None or (device is None and call.synchronous and call.chosen_by != device_text()):
@@ -264,7 +264,7 @@ def run(
         result = out
     held = None
     if on is None:
-        on = current() or call.device.default_stream  # type: ignore[misc]
+        on = current() or call.device.default_stream  # type: ignore[misc]  # `on` is set where there is none
     elif stream is not None and not call.synchronous:
         held = call.hold(args, (result,), on, explicit=True)
     try:
@@ -306,7 +306,7 @@ def _options_key(options: dict[str, Any]) -> Hashable:
 
 
 def call_of(
-    key: Hashable,
+    key: tuple[Hashable, ...],
     kernel: str,
     args: tuple[Any, ...],
     out: Any,
@@ -321,7 +321,7 @@ def call_of(
 
 
 def _bound(
-    key: Hashable,
+    key: tuple[Hashable, ...],
     kernel: str,
     args: tuple[Any, ...],
     out: Any,
@@ -341,7 +341,7 @@ def _bound(
         if stays or checked.chosen_by == device_text():
             return checked
     arrays = args if out is None else (*args, out)
-    layouts = layouts_of(key, arrays, device_text() if device is None else None)  # type: ignore[arg-type]
+    layouts = layouts_of(key, arrays, device_text() if device is None else None)
     if layouts is not None:
         once = not lasting and first_time(key)
         call = _classes.find(layouts, once=once)

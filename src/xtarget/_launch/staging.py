@@ -109,7 +109,7 @@ def fill(device: Device, address: int, nbytes: int, pattern: bytes, stream: Stre
         buffer.fill(pattern, stream)
         return
     part = min(nbytes, _CHUNK // len(pattern) * len(pattern))
-    source = memoryview(np.frombuffer(pattern * (part // len(pattern)), np.uint8))  # type: ignore[arg-type]
+    source = memoryview(np.frombuffer(pattern * (part // len(pattern)), np.uint8))  # type: ignore[arg-type]  # it is a buffer
     for start in range(0, nbytes, part):
         length = min(part, nbytes - start)
         device.borrow(address + start, length).write(source[:length], stream)

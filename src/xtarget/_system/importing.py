@@ -92,7 +92,7 @@ def _before_fork() -> None:
         if time.monotonic() - start >= _worth_waiting():
             return
         _imp.release_lock()
-        time.sleep(0.005)
+        time.sleep(0.005)  # the import lock tells nobody of an end
 
 
 around_fork(_before_fork, _imp.release_lock)

@@ -21,7 +21,7 @@ _ReentrantLock: Any = type(threading.RLock())
 _all: weakref.WeakSet[Lock] = weakref.WeakSet()
 
 
-class Lock(_ReentrantLock):  # type: ignore[misc]
+class Lock(_ReentrantLock):  # type: ignore[misc]  # the type has no public name
     """A lock of which its holder may take more."""
 
     def __init__(self) -> None:

@@ -149,7 +149,7 @@ def accept_arrays(jit: Any) -> None:
         binder = original(signature, parameters, backend)
         return _array_binder(binder) if backend.target.backend == "spirv" else binder
 
-    create_function_from_signature.takes_arrays = True  # type: ignore[attr-defined]
+    create_function_from_signature.takes_arrays = True  # type: ignore[attr-defined]  # the mark
     jit.create_function_from_signature = create_function_from_signature
 
 

@@ -42,7 +42,7 @@ _C_TYPES = {
 
 
 @dataclass(frozen=True)
-class DeviceTarget(GPUTarget):  # type: ignore[misc]
+class DeviceTarget(GPUTarget):  # type: ignore[misc]  # Triton has no types
     """The target, and what code for the current device is compiled with (see `DeviceInfo`)."""
 
     compile_options: Mapping[str, bool | int] = field(
@@ -92,7 +92,7 @@ class _Utilities:
         module.unload()
 
 
-class SpirvDriver(DriverBase):  # type: ignore[misc]
+class SpirvDriver(DriverBase):  # type: ignore[misc]  # Triton has no types
     """CPUs through OpenCL and Intel GPUs through SYCL, as the one device that Triton knows: code is
     the same for all, and a launch goes where its arguments lie.
     """

@@ -17,7 +17,7 @@ from .._values.errors import CompileError, FrozenError, LoadError
 __all__ = ["not_built"]
 
 
-class _KnownError(PTXASError):  # type: ignore[misc]
+class _KnownError(PTXASError):  # type: ignore[misc]  # Triton has no types
     def __str__(self) -> str:
         return Exception.__str__(self)  # Triton's writes "PTXAS error" before it
 

@@ -39,7 +39,7 @@ def shortened(value: object) -> str:
         if isinstance(value, int) and value.bit_length() > 256:
             return f"an integer of {value.bit_length()} bits"  # Python refuses to write long ones
         return shortened_text(" ".join(repr(value).split()))
-    except Exception as error:
+    except Exception as error:  # whatever a repr raises
         return f"a {type(value).__qualname__} ({type(error).__name__} in its repr)"
 
 

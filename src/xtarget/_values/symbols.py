@@ -152,8 +152,9 @@ def _interval(how: str, a: _Bounds, b: _Bounds = (None, None)) -> _Bounds:
     if how == "mul":
         return al * bl, None
     if how == "lshift" and bl <= _MOST_BITS:
-        known = ah is not None and bh is not None and bh <= _MOST_BITS
-        return al << bl, ah << bh if known else None  # type: ignore[operator]
+        if ah is None or bh is None or bh > _MOST_BITS:
+            return al << bl, None
+        return al << bl, ah << bh
     if how == "rshift":
         return 0 if bh is None else al >> bh, None if ah is None else ah >> bl
     return 0, None
@@ -501,7 +502,7 @@ class SymInt:
     def __init__(self, tracer: Tracer, name: str, value: int) -> None:
         self.tracer, self.name, self.value = tracer, name, value
 
-    @property  # type: ignore[misc]
+    @property  # type: ignore[misc]  # `isinstance` reads it
     def __class__(self) -> type:
         return int
 

@@ -224,11 +224,13 @@ def _read(path: str | Path) -> str:
 # -------------------------------------------------------------------------------- remembered facts
 
 
-def _remembered(name: str, signature: str, states: Iterable[os.stat_result], read: object) -> str:
+def _remembered(
+    name: str, signature: str, states: Iterable[os.stat_result], read: Callable[[], str]
+) -> str:
     found = known(name, signature)
     if found is not None:
         return found
-    digest: str = read()  # type: ignore[operator]
+    digest = read()
     if not _are_settled(states):
         return digest
     remember(name, signature, digest)

@@ -63,7 +63,7 @@ def manager() -> Any:
     """
     from triton.runtime.cache import CacheManager, FileCacheManager
 
-    class InMemory(CacheManager):  # type: ignore[misc]
+    class InMemory(CacheManager):  # type: ignore[misc]  # Triton has no types
         def __new__(cls, key: str, override: bool = False, dump: bool = False) -> Any:
             if override or dump or not is_inside():
                 return FileCacheManager(key, override=override, dump=dump)

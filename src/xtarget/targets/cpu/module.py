@@ -173,7 +173,7 @@ def _setter(
     type_ = artifact.parameters[index].type
     if entry.parameters[index] == "pointer":
         set_arg = kernel.set_arg
-        return lambda address: set_arg(index, pointer(address))  # type: ignore[arg-type]
+        return lambda address: set_arg(index, pointer(address))  # type: ignore[arg-type]  # an integer
     pack = PACK["u64" if type_.startswith("*") else type_]
     # the public set_arg tries memory objects first and takes 7 µs for bytes (pyopencl 2026.1)
     set_bytes = getattr(kernel, "_set_arg_buf", kernel.set_arg)

@@ -216,7 +216,7 @@ def _prepared(
             return
         try:
             launch(on, config, kernel, *values, *tail)
-        except Exception as error:
+        except Exception as error:  # of any of cuda.core's classes: `checked` sorts them
             with checked(what):
                 raise error
 

@@ -105,7 +105,7 @@ def checked(what: str) -> Iterator[None]:
         yield
     except XTargetError:
         raise
-    except Exception as error:
+    except Exception as error:  # cuda.core raises classes of its own and Python's
         found = _NAME.search(str(error))
         if found is None:
             raise _OTHER.error(f"{what} failed", f"{type(error).__name__}: {error}") from error

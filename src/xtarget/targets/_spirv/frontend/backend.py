@@ -36,7 +36,7 @@ __all__ = ["NAME", "Options", "SpirvBackend", "register"]
 _registering = Lock()
 
 
-class SpirvBackend(BaseBackend):  # type: ignore[misc]
+class SpirvBackend(BaseBackend):  # type: ignore[misc]  # Triton has no types
     """Triton's way through `lowering` and the child process."""
 
     #: Tells xtarget's back ends from others of the name; `xtarget_triton` has one too.
@@ -263,7 +263,7 @@ def _explained(
         raise CompileError(f"Triton's passes cannot lower the kernel to {name}: {why}.") from error
 
 
-class _NoDriver(DriverBase):  # type: ignore[misc]
+class _NoDriver(DriverBase):  # type: ignore[misc]  # Triton has no types
     """Never active: Triton's own launching goes on with the machine's GPU. xtarget launches."""
 
     @staticmethod

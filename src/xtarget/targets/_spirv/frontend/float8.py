@@ -16,7 +16,7 @@ __all__ = ["convert_fp8e4b15"]
 _LARGEST = 0x3F00
 
 
-@core.builtin  # type: ignore[untyped-decorator]
+@core.builtin  # type: ignore[untyped-decorator]  # Triton has no types
 def convert_fp8e4b15(
     value: Any, to: Any, fp_downcast_rounding: Any = None, _semantic: Any = None
 ) -> Any:

@@ -13,6 +13,7 @@ loaded and stored as the words that it consists of.
 from __future__ import annotations
 
 import itertools
+from functools import partial
 
 from .ir import Function, Instruction, Module
 from .lanes import Lanes
@@ -33,7 +34,7 @@ def access_words(module: Module) -> None:
     for function in module.functions:
         lanes: list[Lanes] = []
         function.rewrite(
-            lambda one, function=function, lanes=lanes: _accessed(one, function, lanes, count),  # type: ignore[misc]
+            partial(_accessed, function=function, lanes=lanes, count=count),
             ops=("load", "store"),
         )
 
