@@ -12,6 +12,7 @@ from typing import Any
 from xtarget.spec import KernelSpec
 
 from .. import plans_movement as plans
+from .. import plans_views as views
 from .row import alike, row
 from .rules import ALL
 
@@ -74,19 +75,19 @@ ROWS: tuple[KernelSpec, ...] = (
     row("split", "x", plans.split, "an array in equal parts along axis, or in parts of the given "
         "lengths", _numpy(_split), alike(1), "split_v", options={"sections": 1, "axis": -1},
         **_ALL),
-    row("strided_slice", "x", plans.strided_slice, "x[start:stop:step] for each axis from the "
+    row("strided_slice", "x", views.strided_slice, "x[start:stop:step] for each axis from the "
         "first on", _numpy(_slice), alike(1), "slice",
         options={"starts": (0,), "stops": None, "steps": None}, **_ALL),
-    row("flip", "x", plans.flip, "backwards along axis (None: all)",
+    row("flip", "x", views.flip, "backwards along axis (None: all)",
         _numpy(lambda np, x, axis=None: np.flip(x, axis)), alike(1), "reverse reverse_v2",
         options={"axis": None}, **_ALL),
     row("roll", "x", plans.roll, "along axis by shift places; what leaves comes in at the other "
         "end", _numpy(lambda np, x, shift=1, axis=0: np.roll(x, shift, axis)), alike(1),
         options={"shift": 1, "axis": 0}, **_ALL),
-    row("permute", "x", plans.permute, "axes in another order (None: the reverse)",
+    row("permute", "x", views.permute, "axes in another order (None: the reverse)",
         _numpy(lambda np, x, axes=None: np.transpose(x, axes)), alike(1), "transpose",
         options={"axes": None}, **_ALL),
-    row("broadcast_to", "x", plans.broadcast_to, "repeated along axes of length 1, and in front",
+    row("broadcast_to", "x", views.broadcast_to, "repeated along axes of length 1, and in front",
         _numpy(lambda np, x, shape=(): np.array(np.broadcast_to(x, shape))),
         lambda shape: [()], "expand", options={"shape": ()}, **_ALL),
     row("tile", "x", plans.tile, "the array reps times along each axis",
@@ -94,7 +95,7 @@ ROWS: tuple[KernelSpec, ...] = (
     row("repeat", "x", plans.repeat, "each element so many times along axis (None: of all)",
         _numpy(lambda np, x, repeats=2, axis=None: np.repeat(x, repeats, axis)), alike(1),
         "repeat_interleave", options={"repeats": 2, "axis": None}, **_ALL),
-    row("diagonal", "x", plans.diagonal, "the diagonal of two axes, which becomes the last axis",
+    row("diagonal", "x", views.diagonal, "the diagonal of two axes, which becomes the last axis",
         _numpy(lambda np, x, offset=0, axis1=-2, axis2=-1: np.diagonal(x, offset, axis1, axis2)),
         _matrices, "diag_part matrix_diag_part", options={"offset": 0, "axis1": -2, "axis2": -1},
         **_ALL),
