@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from processes import run_python
 
 import xtarget
 from xtarget import ArgumentError
+from xtarget._arrays import native as arrays_native
 from xtarget._devices import registry
 from xtarget._launch import run as launching
 
@@ -169,6 +171,60 @@ def test_torchs_own_conditions_hold_for_calls_that_are_known(core: Any, place: s
         kept = torch.empty(64, device=place)
         for _ in range(4):
             assert xtarget.run("add", a, a, out=kept) is kept
+
+
+def test_torchs_tensors_are_read_without_giving_the_interpreter_away(core: Any) -> None:
+    """Eight threads that hand it on for each tensor launch a quarter of what one does."""
+    torch = pytest.importorskip("torch")
+    a, out = torch.ones(64), torch.empty(64)
+    ran, ended = 0, False
+
+    def run_if_possible() -> None:
+        nonlocal ran
+        while not ended:
+            ran += 1
+            time.sleep(0)
+
+    for _ in range(3):
+        assert core.words("add", a, a, out=out)
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1000)  # only who gives it away loses it
+    other = threading.Thread(target=run_if_possible)
+    try:
+        other.start()
+        start = ran
+        for _ in range(20_000):
+            core.words("add", a, a, out=out)
+        assert ran == start
+    finally:
+        ended = True
+        sys.setswitchinterval(before)
+        other.join()
+
+
+def test_what_answers_for_tensors_is_tried_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    place, entries = arrays_native.torch_tensors(torch)
+    assert place >= object.__basicsize__
+    assert all(entries)
+    found = arrays_native._entry
+    wrong = found(torch, "libtorch_cpu.so", "_ZN2at6native6is_negERKNS_6TensorE")
+    monkeypatch.setattr(arrays_native, "_entry", lambda *asked: wrong)
+    assert arrays_native.torch_tensors(torch) == (place, (wrong, 0, 0, 0))
+    monkeypatch.setattr(arrays_native, "_entry", lambda *asked: 0)
+    assert arrays_native.torch_tensors(torch) == (place, (0, 0, 0, 0))
+    monkeypatch.setattr(arrays_native, "_place", lambda *asked: 0)
+    assert arrays_native.torch_tensors(torch) == (0, (0, 0, 0, 0))
+
+
+def test_tensors_of_inference_are_written_in_and_out_of_inference(core: Any, place: str) -> None:
+    torch = pytest.importorskip("torch")
+    a = torch.ones(64, device=place)
+    with torch.inference_mode():
+        kept = torch.empty(64, device=place)
+        assert hot(core, "add", a, a, out=kept) == 2
+    assert hot(core, "add", a, 3, out=kept) == 2
+    np.testing.assert_array_equal(host(kept), 4)
 
 
 def test_observers_see_calls_that_are_known(core: Any) -> None:

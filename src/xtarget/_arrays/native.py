@@ -67,7 +67,8 @@ def _use_torch(core: Any) -> bool:
     )
     if capsule is None or None in functions:
         return False
-    return bool(core.use_torch(capsule, functions, vars(forward_ad), _torch_entries(torch)))
+    entries, found = _torch_entries(torch), torch_tensors(torch)
+    return bool(core.use_torch(capsule, functions, vars(forward_ad), entries, *found))
 
 
 #: What torch's Python functions ask, by library and symbol: they have no arguments, and answer in a
@@ -79,16 +80,18 @@ _SYMBOLS = (
 )
 
 
-def _torch_entries(torch: Any) -> tuple[int, ...]:
-    """The addresses of these functions; 0: there is none."""
+def _entry(torch: Any, library: str, symbol: str) -> int:
+    """The address of a function of torch's; 0: there is none."""
     folder = Path(torch.__file__).parent / "lib"
-    found = []
-    for library, symbol in _SYMBOLS:
-        try:  # it is loaded: this finds it and loads nothing
-            entry = ctypes.CDLL(str(folder / library), mode=os.RTLD_NOLOAD | os.RTLD_NOW)[symbol]
-            found.append(ctypes.cast(entry, ctypes.c_void_p).value or 0)
-        except (OSError, AttributeError):
-            found.append(0)
+    try:  # it is loaded: this finds it and loads nothing
+        entry = ctypes.CDLL(str(folder / library), mode=os.RTLD_NOLOAD | os.RTLD_NOW)[symbol]
+    except (OSError, AttributeError):
+        return 0
+    return ctypes.cast(entry, ctypes.c_void_p).value or 0
+
+
+def _torch_entries(torch: Any) -> tuple[int, ...]:
+    found = [_entry(torch, *symbol) for symbol in _SYMBOLS]
     if found[0]:
         asked = ctypes.CFUNCTYPE(ctypes.c_bool)(found[0])
         with torch.no_grad():
@@ -97,3 +100,58 @@ def _torch_entries(torch: Any) -> tuple[int, ...]:
             if off or not asked():
                 found[0] = 0
     return tuple(found)
+
+
+def torch_tensors(torch: Any) -> tuple[int, tuple[int, int, int, int]]:
+    """Where torch's tensor lies in an object of Python, and what answers for one: whether it is
+    lazily negated, whether it is one of inference, how its version goes up (all of them take a
+    tensor), whether it requires a gradient (which takes what the tensor points to).
+
+    Python's functions for the first and the third take longer, and the first one gives the
+    interpreter to other threads. Each function is tried; 0: there is none that is right.
+    """
+    with torch.inference_mode(False), torch.enable_grad():
+        plain = torch.ones(3)
+        negated = torch._neg_view(torch.ones(2))
+        graded = torch.nn.Parameter(torch.ones(2))
+        seen = torch.ones(4)[1:]
+    with torch.inference_mode():
+        inferred = torch.ones(2)
+    tensors = (plain, negated, graded, seen, inferred)
+    place = _place(torch, tensors)
+    if not place:
+        return 0, (0, 0, 0, 0)
+
+    def right(library: str, symbol: str, yes: Any, *, pointed: bool = False) -> int:
+        address = _entry(torch, library, symbol)
+        asked = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p)(address)
+        wanted = [one is yes for one in tensors]
+        at = [one._cdata if pointed else id(one) + place for one in tensors]
+        return address if address and [asked(one) for one in at] == wanted else 0
+
+    cpu = "libtorch_cpu.so"
+    inference = right(cpu, "_ZN2at6native12is_inferenceERKNS_6TensorE", inferred)
+    bump = _entry(torch, cpu, "_ZN5torch8autograd4impl12bump_versionERKN2at6TensorE")
+    if bump:
+        version = plain._version
+        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(bump)(id(plain) + place)
+        if plain._version != version + 1:
+            bump = 0
+    return place, (
+        right(cpu, "_ZN2at6native6is_negERKNS_6TensorE", negated),
+        inference,
+        bump if inference else 0,
+        right("libc10.so", "_ZNK3c1010TensorImpl13requires_gradEv", graded, pointed=True),
+    )
+
+
+def _place(torch: Any, tensors: tuple[Any, ...]) -> int:
+    """Where the tensor, a pointer, lies in its object: the same place in all of them, behind what
+    every object begins with; 0: nobody knows."""
+    first, size = object.__basicsize__, torch._C.TensorBase.__basicsize__
+    found = []
+    for tensor in tensors:
+        words = (ctypes.c_size_t * (size // 8)).from_address(id(tensor))
+        found.append({8 * n for n, word in enumerate(words) if word == tensor._cdata})
+    places = set.intersection(*found)
+    return places.pop() if len(places) == 1 and min(places) >= first else 0

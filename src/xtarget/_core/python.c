@@ -196,15 +196,17 @@ static PyObject *read_arrays(PyObject *module, PyObject *args) {
   Py_RETURN_NONE;
 }
 
-PyDoc_STRVAR(torch_doc, "use_torch(capsule, functions, forward_ad, entries)\n--\n\n"
+PyDoc_STRVAR(torch_doc, "use_torch(capsule, functions, forward_ad, entries, place, entries_of_tensors)\n--\n\n"
                         "How torch's tensors are read. False: this is no capsule that is known.");
 static PyObject *use_torch(PyObject *module, PyObject *args) {
   struct torch *torch = &state_of(module)->torch;
   PyObject *capsule, *functions[6], *forward_ad;
-  unsigned long long grad, tracing, modes;
-  if (!PyArg_ParseTuple(args, "O(OOOOOO)O!(KKK)", &capsule, &functions[0], &functions[1],
+  unsigned long long grad, tracing, modes, negative, inference, bump, wants;
+  Py_ssize_t tensor_at;
+  if (!PyArg_ParseTuple(args, "O(OOOOOO)O!(KKK)n(KKKK)", &capsule, &functions[0], &functions[1],
                         &functions[2], &functions[3], &functions[4], &functions[5], &PyDict_Type,
-                        &forward_ad, &grad, &tracing, &modes))
+                        &forward_ad, &grad, &tracing, &modes, &tensor_at, &negative, &inference,
+                        &bump, &wants))
     return NULL;
   if (!PyCapsule_IsValid(capsule, XT_DL_CAPSULE)) Py_RETURN_FALSE;
   const struct xt_dl_exchange *known =
@@ -221,6 +223,11 @@ static PyObject *use_torch(PyObject *module, PyObject *args) {
     torch->grad_enabled = (_Bool(*)(void))(uintptr_t)grad;
     torch->tracing = (void *const *(*)(void))(uintptr_t)tracing;
     torch->mode_count = (int64_t(*)(void))(uintptr_t)modes;
+    torch->tensor_at = tensor_at;
+    torch->is_negative = (_Bool(*)(const void *))(uintptr_t)negative;
+    torch->is_inference = (_Bool(*)(const void *))(uintptr_t)inference;
+    torch->bump_version = (void (*)(const void *))(uintptr_t)bump;
+    torch->wants_grad = (_Bool(*)(const void *))(uintptr_t)wants;
     torch->exchange = known;
   }
   Py_RETURN_TRUE;

@@ -13,7 +13,7 @@
 #include "table.h"
 
 /* Goes up with each change of what Python and C tell each other; `_core/__init__.py` has it too. */
-#define XT_INTERFACE 4
+#define XT_INTERFACE 5
 
 enum reader { READ_NONE, READ_TORCH, READ_NUMPY, READ_OWN, READ_CUPY };
 enum { MOST_TYPES = 16, MOST_KEPT = 40, SEEN = 4096, MOST_ENTRIES = 8192 };
@@ -32,6 +32,13 @@ struct torch {
   _Bool (*grad_enabled)(void);
   void *const *(*tracing)(void);
   int64_t (*mode_count)(void);
+  /* Of tensors: C++ takes a `const at::Tensor &`, which lies in the object of Python. None of them
+   * gives the interpreter away, as the functions of Python do that ask the same. */
+  Py_ssize_t tensor_at; /* where; 0: it is not known, and neither are these */
+  _Bool (*is_negative)(const void *tensor);
+  _Bool (*is_inference)(const void *tensor);
+  void (*bump_version)(const void *tensor); /* throws for tensors of inference */
+  _Bool (*wants_grad)(const void *implementation); /* what the tensor points to */
 };
 
 enum { NAME_OUT, NAME_DEVICE, NAME_STREAM, NAME_RAW, NAME_STAYS, NAME_SYNCHRONIZE,
@@ -84,6 +91,8 @@ int read_request(struct state *state, struct reading *reading, PyObject *const *
 uint64_t address_of(struct state *state, PyObject *array);
 int requires_grad(struct state *state, PyObject *tensor, int *grad);
 int allow_torch(struct state *state);
+/* Tell torch that a tensor is written to: 1, or 0 where Python has to. */
+int tell_torch(const struct torch *torch, PyObject *tensor);
 /* Whether torch.compile would look at what runs Python code now; `run` itself is left alone. */
 int torch_is_watching(struct state *state);
 enum reader reader_of(const struct state *state, PyObject *value);

@@ -38,6 +38,33 @@ enum reader reader_of(const struct state *state, PyObject *value) {
 
 /* ------------------------------------------------------------------------------------- torch */
 
+/* The `at::Tensor` in an object; NULL: where it lies is not known. */
+static const void *torch_tensor(const struct torch *torch, PyObject *tensor) {
+  return torch->tensor_at ? (const char *)tensor + torch->tensor_at : NULL;
+}
+
+static int is_negative(const struct torch *torch, PyObject *tensor) {
+  const void *at = torch_tensor(torch, tensor);
+  if (at && torch->is_negative) return torch->is_negative(at);
+  PyObject *answer = PyObject_CallFunctionObjArgs(torch->is_neg, tensor, NULL);
+  Py_XDECREF(answer);
+  return answer != Py_False;
+}
+
+int tell_torch(const struct torch *torch, PyObject *tensor) {
+  const void *at = torch_tensor(torch, tensor);
+  if (at && torch->bump_version && torch->is_inference) {
+    if (!torch->is_inference(at)) torch->bump_version(at); /* those have no version */
+    return 1;
+  }
+  PyObject *one = PyTuple_Pack(1, tensor);
+  PyObject *answer =
+      one ? PyObject_CallFunctionObjArgs(torch->increment_version, one, NULL) : NULL;
+  Py_XDECREF(one);
+  Py_XDECREF(answer);
+  return answer != NULL;
+}
+
 int requires_grad(struct state *state, PyObject *tensor, int *grad) {
   if (*grad < 0) {
     if (state->torch.grad_enabled) {
@@ -49,6 +76,8 @@ int requires_grad(struct state *state, PyObject *tensor, int *grad) {
     }
   }
   if (!*grad) return 0;
+  const void *at = torch_tensor(&state->torch, tensor);
+  if (at && state->torch.wants_grad) return state->torch.wants_grad(*(void *const *)at);
   PyObject *answer = PyObject_GetAttr(tensor, state->names[NAME_REQUIRES_GRAD]);
   int required = answer != Py_False;
   Py_XDECREF(answer);
@@ -91,9 +120,7 @@ static int read_torch(struct state *state, struct reading *reading, PyObject *va
   struct xt_dl_tensor tensor;
   if (state->torch.exchange->read(value, &tensor) != 0) return decline();
   if (!tensor.data || tensor.dtype.lanes != 1) return 0;
-  PyObject *answer = PyObject_CallFunctionObjArgs(state->torch.is_neg, value, NULL);
-  Py_XDECREF(answer);
-  if (answer != Py_False || requires_grad(state, value, &reading->grad)) return decline();
+  if (is_negative(&state->torch, value) || requires_grad(state, value, &reading->grad)) return decline();
   struct xt_layout layout = {
       .address = (uint64_t)(uintptr_t)tensor.data + tensor.byte_offset,
       .type = (uint64_t)tensor.dtype.code << 8 | tensor.dtype.bits,

@@ -35,15 +35,10 @@ static int may_overlap(const struct entry *entry, const struct reading *reading)
 }
 
 static int tell_written(struct state *state, const struct entry *entry, PyObject *out) {
-  PyObject *answer, *one;
+  PyObject *answer;
   switch (entry->written) {
     case WRITTEN_NOT: return 1;
-    case WRITTEN_TORCH:
-      one = PyTuple_Pack(1, out);
-      answer = one ? PyObject_CallFunctionObjArgs(state->torch.increment_version, one, NULL) : NULL;
-      Py_XDECREF(one);
-      Py_XDECREF(answer);
-      return answer != NULL;
+    case WRITTEN_TORCH: return tell_torch(&state->torch, out);
     case WRITTEN_OWN:
       answer = PyObject_GetAttr(out, state->names[NAME_OWNER]);
       Py_XDECREF(answer);
