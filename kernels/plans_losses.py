@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from xtarget import spec
 
@@ -18,7 +19,9 @@ __all__ = ["loss"]
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
-def _rule(rules: spec.DtypeRules, given: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+def _rule(
+    rules: spec.DtypeRules, given: Sequence[str], options: Mapping[str, Any]
+) -> tuple[Sequence[str], Sequence[str]]:
     dtype = rules.promote(*given)
     return (dtype,), (compute_dtype(dtype),) * 2
 

@@ -85,9 +85,8 @@ def _in_their_order(call: Callable[..., Tensor], args: Sequence[Any]) -> Tensor:
     ndim = max(t.ndim for t in tensors)
     if any(t.ndim not in (0, ndim) for t in tensors):
         return call(*args)  # some are broadcast: contiguous, as good as any
-    order = compute_elementwise_output_logical_to_physical_perm(
-        *(t for t in tensors if t.ndim == ndim)
-    )[0]
+    whole = torch.broadcast_tensors(*(t for t in tensors if t.ndim == ndim))
+    order = compute_elementwise_output_logical_to_physical_perm(*whole)[0]
     if list(order) == list(range(ndim)):
         return call(*args)
     back = [0] * ndim

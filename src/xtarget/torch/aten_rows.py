@@ -66,7 +66,7 @@ def _extreme(kernel: str) -> Handler:
 
 def _extreme_with_index(kernel: str) -> Handler:
     def handler(run: Run, x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-        options = {"axis": dim, "keepdims": keepdim}
+        options = {"axis": _axes(x, dim), "keepdims": keepdim}
         taken = taken_as(x)
         where = run(f"arg{kernel}", taken, **options)
         return run(kernel, taken, **options), _to(where, torch.int64)
@@ -77,7 +77,7 @@ def _extreme_with_index(kernel: str) -> Handler:
 def _aminmax(
     run: Run, x: Tensor, *, dim: int | None = None, keepdim: bool = False
 ) -> tuple[Tensor, Tensor]:
-    low, high = run("aminmax", taken_as(x), axis=dim, keepdims=keepdim)
+    low, high = run("aminmax", taken_as(x), axis=_axes(x, dim), keepdims=keepdim)
     return low, high
 
 
@@ -97,7 +97,7 @@ def _index(kernel: str) -> Handler:
     def handler(run: Run, x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
         if x.dtype is torch.bool:
             raise Declined("bool")
-        return _to(run(kernel, taken_as(x), axis=dim, keepdims=keepdim), torch.int64)
+        return _to(run(kernel, taken_as(x), axis=_axes(x, dim), keepdims=keepdim), torch.int64)
 
     return handler
 
