@@ -137,7 +137,7 @@ def row(
     dtypes: tuple[str, ...],
     options: Mapping[str, Any] | None = None,
     apart: tuple[str, ...] = (),
-    tolerance: tuple[float, float] = (0, 0),
+    tolerance: tuple[float, float] | None = (0, 0),
     complete: bool = True,
 ) -> KernelSpec:
     """A row of an operator that has a plan of its own.

@@ -16,6 +16,8 @@ INPUT_DTYPES: Final = {
     "condition": "bool",
     "exponent": "int32",
     "index": "int64",
+    "lengths": "int32",
+    "table": "int32",
     "target": "int64",
 }
 

@@ -89,7 +89,7 @@ def values(case: Case, shape: tuple[int, ...], dtype: str, seed: int) -> Any:
 def meaningful(name: str, array: Any, most: int) -> Any:
     """Values that an input of this name takes: indices and classes below `most`, probabilities,
     signs; any values for others."""
-    if name in ("index", "target"):
+    if name in ("index", "lengths", "table", "target"):
         return np.mod(array, max(most, 1))
     if name in ("probability", "variance"):
         return (0.5 + 0.45 * np.tanh(array.astype(np.float64))).astype(array.dtype)

@@ -1,0 +1,175 @@
+"""Attention: softmax of the products of queries and keys, times the values, in one walk over the
+keys that keeps no scores in memory.
+
+Source: M. Milakov and N. Gimelshein, "Online normalizer calculation for softmax" (2018), section 3;
+T. Dao, "FlashAttention-2" (2023), sections 3.1 and 3.2.
+"""
+
+import triton
+import triton.language as tl
+from triton.language.extra import libdevice
+
+from .arithmetic import divide
+from .arithmetic import exp as exact_exp
+from .indexing import element, memory, offset
+
+
+@triton.jit
+def attention(
+    q, k, v, mask, slopes, table, lengths, out, lse,
+    L, S, D, DV, chunk, part, part_lse, scale, softcap, left, right, begin, along, page, pages,
+    shape, sq, sk, sv, sm, ss, st, sn, so, sl,
+    ql, qd, kn, kd, vn, vd, ml, mn, sr, tn, kp, vp, ol, od, ll,
+    LEFT: tl.constexpr, RIGHT: tl.constexpr, MATRIX: tl.constexpr, FAST: tl.constexpr,
+    DOT: tl.constexpr, T: tl.constexpr,
+    BLOCK_L: tl.constexpr, BLOCK_S: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_V: tl.constexpr,
+):  # fmt: skip
+    """L queries and S keys for each index of `shape`; strides are `s` and the array's letter along
+    that, then its letter and that of the axis.
+
+    Query l is at position `l * along + begin`, counted from the last of `lengths` keys where there
+    are lengths; it sees keys from `left` before (LEFT) to `right` after (RIGHT). `table` has the
+    number of the page that keys of this index are in, `page` of them each; pages are `kp` and `vp`
+    apart, and one that is not among `pages` is not read. Grid y cuts the keys into parts of
+    `chunk`, which write results of their own, `part` and `part_lse` elements apart.
+    """
+    tiles = tl.cdiv(L, BLOCK_L)
+    block = tl.program_id(0).to(S.dtype)
+    i = block // tiles
+    start = (block - i * tiles) * BLOCK_L
+    line = start + tl.arange(0, BLOCK_L).to(S.dtype)
+    d = tl.arange(0, BLOCK_D).to(S.dtype)
+    l_mask = line < L
+    d_mask = d < D
+    end = S
+    if lengths is not None:
+        end = tl.minimum(tl.load(lengths + offset(i, shape, sn)).to(S.dtype), S)
+        begin += end
+    position = line * along + begin
+    y = tl.program_id(1).to(S.dtype)
+    first = y * chunk
+    last = first + tl.minimum(chunk, tl.maximum(end - first, 0))
+    if RIGHT:
+        last = tl.minimum(last, (tl.minimum(start + BLOCK_L, L) - 1) * along + begin + right + 1)
+    if LEFT:
+        first = tl.maximum(first, start * along + begin - left)
+
+    pq = memory(q) + offset(i, shape, sq) + (line * ql)[:, None] + (d * qd)[None, :]
+    query = element(tl.load(pq, mask=l_mask[:, None] & d_mask[None, :], other=0), q, DOT)
+    dv = tl.arange(0, BLOCK_V).to(S.dtype)
+    v_mask = dv < DV
+    pk = memory(k) + offset(i, shape, sk)
+    pv = memory(v) + offset(i, shape, sv)
+    slope = None
+    if slopes is not None:
+        slope = tl.load(slopes + offset(i, shape, ss) + line * sr, mask=l_mask, other=0).to(T)
+    top = tl.full([BLOCK_L], float("-inf"), T)
+    total = tl.zeros([BLOCK_L], T)
+    sums = tl.zeros([BLOCK_L, BLOCK_V], T)
+    for at in range(first, last, BLOCK_S):
+        n = at + tl.arange(0, BLOCK_S).to(S.dtype)
+        n_mask = n < last
+        if table is not None:
+            pt = table + offset(i, shape, st) + n // page * tn
+            number = tl.load(pt, mask=n_mask, other=-1).to(S.dtype)
+            n_mask = n_mask & (number >= 0) & (number < pages)
+            number = tl.where(n_mask, number, 0)
+            row_k = number * kp + n % page * kn
+            row_v = number * vp + n % page * vn
+        else:
+            row_k = n * kn
+            row_v = n * vn
+        p = pk + row_k[:, None] + (d * kd)[None, :]
+        key = element(tl.load(p, mask=n_mask[:, None] & d_mask[None, :], other=0), k, DOT)
+        score = _scores(query, key, MATRIX, T) * scale
+        if softcap is not None:
+            score = libdevice.tanh(divide(score, tl.zeros_like(score) + softcap)) * softcap
+        if slopes is not None:
+            apart = tl.abs(position[:, None] - n[None, :])
+            score -= slope[:, None] * apart.to(T)
+        seen = tl.broadcast_to(n_mask[None, :], score.shape)
+        if RIGHT:
+            seen = seen & (n[None, :] <= position[:, None] + right)
+        if LEFT:
+            seen = seen & (n[None, :] >= position[:, None] - left)
+        if mask is not None:
+            pm = memory(mask) + offset(i, shape, sm) + (line * ml)[:, None] + (n * mn)[None, :]
+            given = tl.load(pm, mask=seen & l_mask[:, None], other=0)
+            if mask.dtype.element_ty == tl.int1:
+                seen = seen & (given != 0)
+            else:
+                score += given.to(T)
+        score = tl.where(seen, score, float("-inf"))
+        now = tl.maximum(top, tl.max(score, 1))
+        shift = tl.where(now == float("-inf"), tl.zeros_like(now), now)
+        power = _power(score - shift[:, None], FAST)
+        factor = _power(top - shift, FAST)
+        p = pv + row_v[:, None] + (dv * vd)[None, :]
+        value = element(tl.load(p, mask=n_mask[:, None] & v_mask[None, :], other=0), v, DOT)
+        total = total * factor + tl.sum(power, 1)
+        sums = _weighted(sums * factor[:, None], power, value, MATRIX, DOT)
+        top = now
+    # a query that sees no key has the result 0
+    result = divide(sums, tl.where(total == 0, tl.full([BLOCK_L], 1, T), total)[:, None])
+    po = out + y * part + offset(i, shape, so) + (line * ol)[:, None] + (dv * od)[None, :]
+    tl.store(po, result.to(out.dtype.element_ty), mask=l_mask[:, None] & v_mask[None, :])
+    if lse is not None:
+        pl = lse + y * part_lse + offset(i, shape, sl) + line * ll
+        tl.store(pl, (top + libdevice.log(total)).to(lse.dtype.element_ty), mask=l_mask)
+
+
+@triton.jit
+def _power(x, FAST: tl.constexpr):
+    """e**x. FAST: within what a half type holds."""
+    if FAST:
+        return tl.exp(x)
+    else:
+        return exact_exp(x)
+
+
+@triton.jit
+def _scores(query, key, MATRIX: tl.constexpr, T: tl.constexpr):
+    if MATRIX:
+        return tl.dot(query, tl.trans(key), input_precision="ieee", out_dtype=T)
+    else:
+        return tl.sum(query[:, None, :] * key[None, :, :], 2).to(T)
+
+
+@triton.jit
+def _weighted(sums, power, value, MATRIX: tl.constexpr, DOT: tl.constexpr):
+    """sums + power @ value"""
+    if MATRIX:
+        return tl.dot(power.to(DOT), value, sums, input_precision="ieee", out_dtype=sums.dtype)
+    else:
+        return sums + tl.sum(power[:, :, None] * value[None, :, :].to(sums.dtype), 1)
+
+
+@triton.jit
+def joined(
+    x, x_lse, out, lse, rows, parts, DV, shape, so, sl, od,
+    T: tl.constexpr, BLOCK: tl.constexpr, BLOCK_V: tl.constexpr,
+):  # fmt: skip
+    """One result of the parts that `attention` leaves: (part, row, DV) and (part, row)."""
+    row = tl.program_id(0).to(rows.dtype) * BLOCK + tl.arange(0, BLOCK).to(rows.dtype)
+    r_mask = row < rows
+    dv = tl.arange(0, BLOCK_V).to(rows.dtype)
+    top = tl.full([BLOCK], float("-inf"), T)
+    for y in range(parts):
+        own = tl.load(x_lse + y * rows + row, mask=r_mask, other=float("-inf"))
+        top = tl.where(own > top, own, top)
+    shift = tl.where(top == float("-inf"), tl.zeros_like(top), top)
+    total = tl.zeros([BLOCK], T)
+    sums = tl.zeros([BLOCK, BLOCK_V], T)
+    mask = r_mask[:, None] & (dv < DV)[None, :]
+    for y in range(parts):
+        own = tl.load(x_lse + y * rows + row, mask=r_mask, other=float("-inf"))
+        weight = exact_exp(own - shift)
+        p = x + (y * rows + row)[:, None] * DV + dv[None, :]
+        total += weight
+        sums += weight[:, None] * tl.load(p, mask=mask, other=0)
+    result = divide(sums, tl.where(total == 0, tl.full([BLOCK], 1, T), total)[:, None])
+    p = out + offset(row, shape, so)[:, None] + (dv * od)[None, :]
+    tl.store(p, result.to(out.dtype.element_ty), mask=mask)
+    if lse is not None:
+        pl = lse + offset(row, shape, sl)
+        tl.store(pl, (shift + libdevice.log(total)).to(lse.dtype.element_ty), mask=r_mask)

@@ -1,0 +1,286 @@
+"""From call to launches: attention."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xtarget.spec import (
+    ABSENT,
+    ArgumentError,
+    ArrayType,
+    Call,
+    Input,
+    Plan,
+)
+
+from .layouts import broadcast_strides
+from .plans_attention_launch import Attention
+
+__all__ = ["attention", "multi_head", "paged"]
+
+_FLOATS = ("float16", "bfloat16", "float32", "float64")
+#: The largest size of a head.
+_LARGEST = 256
+
+
+def _moved(array: ArrayType, order: Sequence[int]) -> ArrayType:
+    """The array with its axes in another order."""
+    return ArrayType(
+        array.dtype,
+        tuple(array.shape[axis] for axis in order),
+        tuple(array.strides[axis] for axis in order),
+    )
+
+
+def _given(call: Call, index: int) -> ArrayType | None:
+    if index >= len(call.args) or call.args[index] is ABSENT:
+        return None
+    return call.array(index)
+
+
+def attention(call: Call) -> Plan:
+    """The plan of scaled dot product attention."""
+    layout = call.options["layout"]
+    if layout not in ("bhsd", "bshd"):
+        raise ArgumentError(
+            f"{call.kernel}: layout is {layout!r}; it has to be 'bhsd' (heads before the "
+            "sequence) or 'bshd'."
+        )
+    arrays = [call.array(index) for index in range(3)]
+    least = 2 if layout == "bhsd" else 3
+    for name, array in zip(("query", "key", "value"), arrays, strict=True):
+        if array.ndim != arrays[0].ndim or array.ndim < least:
+            raise ArgumentError(
+                f"{call.kernel}: query has {arrays[0].ndim} dimensions and {name} {array.ndim}; "
+                f"they need as many, and {least} or more."
+            )
+    ndim = arrays[0].ndim
+    order = list(range(ndim))
+    if layout == "bshd":
+        order[-3], order[-2] = order[-2], order[-3]
+    out = call.output((*arrays[0].shape[:-1], arrays[2].shape[-1]), _dtype(call, 3))
+    return _planned(call, *(_moved(array, order) for array in (*arrays, out)), out)
+
+
+def multi_head(call: Call) -> Plan:
+    """The plan of attention of heads that lie side by side in the last axis: (batch, sequence,
+    heads * size).
+    """
+    heads, others = (_count(call, name) for name in ("heads", "kv_heads"))
+    others = others or heads
+    views = []
+    for index, (name, own) in enumerate((("query", heads), ("key", others), ("value", others))):
+        array = call.array(index)
+        if array.ndim < 2 or array.shape[-1] % own:
+            raise ArgumentError(
+                f"{call.kernel}: {name} has shape {array.shape}; its last axis has to be {own} "
+                "heads of one size, after the axis of the sequence."
+            )
+        views.append(_in_heads(array, own))
+    query, value = call.array(0), call.array(2)
+    last = value.shape[-1] // others * heads
+    out = call.output((*query.shape[:-1], last), _dtype(call, 3))
+    return _planned(call, *views, _in_heads(out, heads), out)
+
+
+def _in_heads(array: ArrayType, heads: int) -> ArrayType:
+    *front, length, last = array.shape
+    *over, step, inner = array.strides
+    size = last // heads
+    return ArrayType(array.dtype, (*front, heads, length, size), (*over, size * inner, step, inner))
+
+
+def _count(call: Call, name: str) -> int:
+    value = call.options[name]
+    if value is None:
+        return 0
+    if isinstance(value, bool) or not hasattr(value, "__index__") or value < 1:
+        raise ArgumentError(f"{call.kernel}: {name} is {value!r}; it has to be 1 or more.")
+    return int(value.__index__())
+
+
+def _dtype(call: Call, count: int) -> str:
+    for index in range(count):
+        if call.array(index).dtype not in _FLOATS:
+            raise ArgumentError(
+                f"{call.kernel}: argument {index + 1} is {call.array(index).dtype}; attention "
+                f"takes {', '.join(_FLOATS)}."
+            )
+    return call.rules.promote(*(call.array(index).dtype for index in range(count)))
+
+
+def _grouped(call: Call, query: ArrayType, array: ArrayType, name: str) -> ArrayType:
+    """`array` with a head for each of the query's: those that share one have a step of 0 between
+    them, as an axis of its own.
+    """
+    *front, length, size = array.shape
+    *over, step, inner = array.strides
+    if not front:
+        return array
+    *batch, own = front
+    heads = query.shape[-3]
+    if own != heads and (own == 0 or heads % own):
+        raise ArgumentError(
+            f"{call.kernel}: query has {heads} heads and {name} {own}; the query's have to be a "
+            "multiple of those."
+        )
+    if tuple(batch) != query.shape[:-3] and any(
+        n not in (1, wanted) for n, wanted in zip(batch, query.shape[:-3], strict=True)
+    ):
+        raise ArgumentError(
+            f"{call.kernel}: query has shape {query.shape} and {name} {array.shape}, heads and "
+            "sequence as the last axes but one; the axes before these have to be the same."
+        )
+    steps = [0 if n == 1 else s for n, s in zip(batch, over[:-1], strict=True)]
+    return ArrayType(
+        array.dtype,
+        (*query.shape[:-3], own, heads // max(own, 1), length, size),
+        (*steps, over[-1], 0, step, inner),
+    )
+
+
+def _split_heads(array: ArrayType, own: int) -> ArrayType:
+    """An array with one head for each of the query's, in groups: an axis for the groups."""
+    *front, length, size = array.shape
+    *over, step, inner = array.strides
+    if not front:
+        return array
+    group = front[-1] // max(own, 1)
+    return ArrayType(
+        array.dtype,
+        (*front[:-1], own, group, length, size),
+        (*over[:-1], over[-1] * group, over[-1], step, inner),
+    )
+
+
+def _broadcast(call: Call, index: int, name: str, shape: tuple[int, ...]) -> ArrayType | None:
+    """Argument `index` as an array of `shape`."""
+    array = _given(call, index)
+    if array is None:
+        return None
+    missing = len(shape) - array.ndim
+    if missing < 0 or any(
+        own not in (1, wanted) for own, wanted in zip(array.shape, shape[missing:], strict=True)
+    ):
+        raise ArgumentError(
+            f"{call.kernel}: {name} has shape {array.shape}, which does not broadcast to {shape}."
+        )
+    return ArrayType(array.dtype, shape, broadcast_strides(array, shape))
+
+
+def _planned(
+    call: Call, query: ArrayType, key: ArrayType, value: ArrayType, view: ArrayType, out: ArrayType
+) -> Plan:
+    """The plan of arrays whose last axes are heads, sequence and size; so is `view`, of `out`."""
+    key_length, size = key.shape[-2:]
+    if size != query.shape[-1]:
+        raise ArgumentError(
+            f"{call.kernel}: query has heads of size {query.shape[-1]} and key of {size}; they "
+            "need the same."
+        )
+    if value.shape[:-1] != key.shape[:-1]:
+        raise ArgumentError(
+            f"{call.kernel}: key has shape {key.shape} and value {value.shape}, heads and sequence "
+            "as the last axes but one; they need the same except in the last one."
+        )
+    _refuse_large(call, size, value.shape[-1])
+    scores = (*query.shape[:-1], key_length)
+    mask = _broadcast(call, 3, "mask", scores)
+    slopes = _broadcast(call, 4, "slopes", query.shape[:-2])
+    own = key.shape[-3] if key.ndim > 2 else 1
+    work = Attention(
+        call,
+        _split_heads(query, own),
+        _grouped(call, query, key, "key"),
+        _grouped(call, query, value, "value"),
+        _split_heads(view, own),
+    )
+    if mask is not None:
+        work.add("mask", Input(3), _split_heads(mask, own), "ml", "mn")
+    if slopes is not None:
+        wide = ArrayType(slopes.dtype, (*slopes.shape, 1, 1), (*slopes.strides, 0, 0))
+        work.add("slopes", Input(4), _split_heads(wide, own), "sr", "")
+    return work.plan(out)
+
+
+def _refuse_large(call: Call, *sizes: int) -> None:
+    for size in sizes:
+        if size > _LARGEST:
+            raise ArgumentError(
+                f"{call.kernel}: heads have the size {size}; the largest that a tile holds is "
+                f"{_LARGEST}."
+            )
+
+
+def paged(call: Call) -> Plan:
+    """The plan of attention over keys and values in pages: (pages, page, heads, size) each, and for
+    each sequence the numbers of its pages and how many keys it has.
+    """
+    query, keys, values = (call.array(index) for index in range(3))
+    table, lengths = call.array(3), call.array(4)
+    if query.ndim not in (3, 4) or keys.ndim != 4 or values.ndim != 4:
+        raise ArgumentError(
+            f"{call.kernel}: query, key and value have {query.ndim}, {keys.ndim} and "
+            f"{values.ndim} dimensions; they are (sequence, head, size), or (sequence, query, "
+            "head, size), and (page, key, head, size)."
+        )
+    batch = query.shape[0]
+    for array, name, shape in ((table, "table", (batch, -1)), (lengths, "lengths", (batch,))):
+        if array.ndim != len(shape) or array.shape[0] != batch:
+            raise ArgumentError(
+                f"{call.kernel}: {name} has shape {array.shape}, and there are {batch} sequences; "
+                f"it needs {'a row' if len(shape) > 1 else 'a number'} for each."
+            )
+        if not array.dtype.startswith("int"):
+            raise ArgumentError(
+                f"{call.kernel}: {name} is {array.dtype}; it has to be int32 or int64."
+            )
+    if keys.shape[:3] != values.shape[:3] or keys.shape[-1] != query.shape[-1]:
+        raise ArgumentError(
+            f"{call.kernel}: query has shape {query.shape}, key {keys.shape} and value "
+            f"{values.shape}; key and value need the same but for the last axis, and key the "
+            "query's last axis."
+        )
+    _refuse_large(call, keys.shape[-1], values.shape[-1])
+    out = call.output((*query.shape[:-1], values.shape[-1]), _dtype(call, 3))
+    order = (0, 2, 1, 3)
+    rows = [_with_queries(array) for array in (query, out)]
+    own, length = keys.shape[2], table.shape[1] * keys.shape[1]
+
+    def pages(array: ArrayType) -> ArrayType:
+        # the pages' own step is the kernel's; here a page is as long as all of them
+        shape = (batch, own, length, array.shape[3])
+        return ArrayType(
+            array.dtype, shape, (0, array.strides[2], array.strides[1], array.strides[3])
+        )
+
+    whole = _moved(rows[0], order)
+    work = Attention(
+        call,
+        _split_heads(whole, own),
+        _grouped(call, whole, pages(keys), "key"),
+        _grouped(call, whole, pages(values), "value"),
+        _split_heads(_moved(rows[1], order), own),
+    )
+    heads = whole.shape[1]
+    numbers = ArrayType(
+        table.dtype, (batch, heads, 1, table.shape[1]), (table.strides[0], 0, 0, table.strides[1])
+    )
+    counts = ArrayType(lengths.dtype, (batch, heads, 1, 1), (lengths.strides[0], 0, 0, 0))
+    work.add("table", Input(3), _split_heads(numbers, own), "", "tn")
+    work.add("lengths", Input(4), _split_heads(counts, own), "", "")
+    work.numbers |= {
+        "page": keys.shape[1],
+        "pages": keys.shape[0],
+        "kp": keys.strides[0],
+        "vp": values.strides[0],
+    }
+    return work.plan(out)
+
+
+def _with_queries(array: ArrayType) -> ArrayType:
+    """(sequence, head, size) with an axis of one query in the second place."""
+    if array.ndim == 4:
+        return array
+    shape, strides = array.shape, array.strides
+    return ArrayType(array.dtype, (shape[0], 1, *shape[1:]), (strides[0], 0, *strides[1:]))

@@ -1,0 +1,306 @@
+"""From call to launches: the launches of attention, once its arrays are seen as heads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xtarget.spec import (
+    Argument,
+    ArgumentError,
+    ArrayType,
+    Call,
+    Input,
+    Launch,
+    Output,
+    Plan,
+    Scalar,
+    Temporary,
+    cdiv,
+    contiguous_strides,
+    dtype_constant,
+    next_power_of_2,
+)
+
+from . import tuning
+from .layouts import collapse
+from .plans import compute_dtype
+
+__all__ = ["Attention"]
+
+#: Queries and keys of a tile, and its warps, largest first; and the bytes that its queries, keys
+#: and values may have together in the memory that a block shares.
+_TILES = ((128, 64, 8), (64, 64, 4), (64, 32, 4), (32, 32, 4), (16, 32, 4), (16, 16, 4))
+_SHARED = 48 * 1024
+#: Sums of a tile without half types: more of them leave the registers.
+_SUMS = 4096
+#: Keys that are worth a block of their own.
+_PART = 256
+#: Arrays that may be there, and the parameters of their strides over the batch.
+_OPERANDS = {"mask": "sm", "slopes": "ss", "table": "st", "lengths": "sn"}
+
+
+class Attention:
+    """A launch of `attention:attention`, and what joins its parts.
+
+    Args:
+        query, key, value, out: their last axes are sequence and size. Those before are the same, of
+            which the last are heads of keys and, with steps of 0 in key and value, the query's
+            heads that share one.
+    """
+
+    def __init__(
+        self, call: Call, query: ArrayType, key: ArrayType, value: ArrayType, out: ArrayType
+    ) -> None:
+        self.call, self.query, self.key, self.value, self.out = call, query, key, value, out
+        self.more: dict[str, tuple[Input, ArrayType, str, str]] = {}
+        self.numbers: dict[str, Argument] = {"page": 1, "pages": 1, "kp": 0, "vp": 0}
+
+    def add(self, name: str, source: Input, array: ArrayType, row: str, column: str) -> None:
+        """A further array; `row` and `column` are the parameters of its strides, if it has them."""
+        self.more[name] = source, array, row, column
+
+    def plan(self, out: ArrayType) -> Plan:
+        call = self.call
+        computed = compute_dtype(out.dtype)
+        wants_lse = call.options["lse"]
+        outs: tuple[ArrayType, ...] = (out,)
+        if wants_lse:
+            if call.out is not None:
+                raise ArgumentError(f"{call.kernel} with lse gives two arrays. Leave out= out.")
+            heads = self.query.shape[:-1]
+            shape = (*heads[:-3], heads[-3] * heads[-2], heads[-1]) if len(heads) > 2 else heads
+            outs = (out, ArrayType(computed, shape, contiguous_strides(shape)))
+        numbers, flags = self._window()
+        if not out.size:
+            return Plan(outs, (), (), (None, float("-inf"))[: len(outs)])
+        if not self.key.size:
+            return Plan(outs, (), (), (0, float("-inf"))[: len(outs)])
+        return self._launches(outs, computed, numbers, flags)
+
+    def _window(self) -> tuple[dict[str, Argument], dict[str, Any]]:
+        """What queries see, as numbers and constants."""
+        call = self.call
+        causal, window = call.options["causal"], call.options["window"]
+        left, right = -1, 0 if causal else -1
+        if window is not None:
+            pair = window if isinstance(window, tuple | list) else ()
+            if len(pair) != 2 or any(isinstance(n, bool) or not isinstance(n, int) for n in pair):
+                raise ArgumentError(
+                    f"{call.kernel}: window is {window!r}; it has to be None or two integers: how "
+                    "many keys before and after its own a query sees, -1 for all."
+                )
+            left = pair[0]
+            right = 0 if causal else pair[1]
+        begin = call.options.get("offset", 0)
+        if "lengths" in self.more:
+            begin = -self.query.shape[-2]
+        elif begin is None:
+            begin = self.key.shape[-2] - self.query.shape[-2]
+        elif isinstance(begin, bool) or not isinstance(begin, int):
+            raise ArgumentError(
+                f"{call.kernel}: offset is {begin!r}; it has to be the place of the first query "
+                "among the keys, or None: the last query is at the last key."
+            )
+        numbers: dict[str, Argument] = {
+            "left": max(left, 0), "right": max(right, 0), "begin": begin,
+        }  # fmt: skip
+        return numbers, {"LEFT": left >= 0, "RIGHT": right >= 0}
+
+    def _scalars(self, computed: str) -> tuple[dict[str, Argument], dict[str, Any]]:
+        call = self.call
+        scale, cap = call.options["scale"], call.options["softcap"]
+        for name, value in (("scale", scale), ("softcap", cap)):
+            if value is not None and (
+                isinstance(value, bool) or not isinstance(value, int | float)
+            ):
+                raise ArgumentError(f"{call.kernel}: {name} is {value!r}; it has to be a number.")
+        if scale is None:
+            scale = float(int(self.query.shape[-1])) ** -0.5
+        found: dict[str, Argument] = {"scale": Scalar(float(scale), computed)}
+        if not cap:
+            return found, {"softcap": None}
+        return {**found, "softcap": Scalar(float(cap), computed)}, {}
+
+    def _launches(
+        self,
+        outs: tuple[ArrayType, ...],
+        computed: str,
+        numbers: dict[str, Argument],
+        flags: dict[str, Any],
+    ) -> Plan:
+        call, query, key, value, out = self.call, self.query, self.key, self.value, self.out
+        more = dict(self.more)
+        length, along = query.shape[-2], 1
+        if length == 1 and query.ndim > 3:
+            # the heads of a group are the rows of a tile
+            query, out = (_without(array, -2) for array in (query, out))
+            key, value = (_without(array, -3) for array in (key, value))
+            more = {n: (s, _without(a, -2), r, c) for n, (s, a, r, c) in more.items()}
+            length, along = query.shape[-2], 0
+        batch, (d, dv, keys) = query.shape[:-2], (key.shape[-1], value.shape[-1], key.shape[-2])
+        matrix = not tuning.outer_products(call.vendor)
+        half = outs[0].dtype in ("float16", "bfloat16")
+        fast = half and call.vendor in tuning.MATRIX_UNITS
+        operand = outs[0].dtype if fast else computed
+        block_d, block_v = (max(next_power_of_2(n), 16) for n in (d, dv))
+        tile_l, tile_s, warps = _tile(call.vendor, length, max(block_d, block_v), operand)
+        rows = (*batch, length)
+        lse = ArrayType(computed, (*rows, 1), contiguous_strides((*rows, 1)))
+        # the operands' strides over the batch
+        arrays = {"q": query, "k": key, "v": value, "o": out, "l": lse}
+        arrays |= {_OPERANDS[name][1]: array for name, (_, array, _, _) in more.items()}
+        blocks = cdiv(length, tile_l)
+        total = 1
+        for n in batch:
+            total *= n
+        parts = tuning.splits(blocks * total, call.compute_units, keys, _PART)
+        temporaries: list[ArrayType] = []
+        first: Output | Temporary = Output(0)
+        first_lse: Output | Temporary | None = Output(1) if len(outs) > 1 else None
+        if parts > 1:
+            chunk = cdiv(cdiv(keys, parts), tile_s) * tile_s
+            parts = cdiv(keys, chunk)
+            size = total * length
+            temporaries = [
+                ArrayType(computed, (parts, size, dv), contiguous_strides((parts, size, dv))),
+                ArrayType(computed, (parts, size), contiguous_strides((parts, size))),
+            ]
+            first, first_lse = Temporary(0), Temporary(1)
+            shape = (*rows, dv)
+            arrays["o"] = ArrayType(computed, shape, contiguous_strides(shape))
+        else:
+            chunk, size = keys, 0
+        space = collapse(batch, *(array.strides[:-2] for array in arrays.values()), keep_order=True)
+        over = {f"s{name}": own for name, own in zip(arrays, space.strides, strict=True)}
+        steps = {
+            "ql": arrays["q"].strides[-2], "qd": arrays["q"].strides[-1],
+            "kn": key.strides[-2], "kd": key.strides[-1],
+            "vn": value.strides[-2], "vd": value.strides[-1],
+            "ol": arrays["o"].strides[-2], "od": arrays["o"].strides[-1],
+            "ll": 1, "ml": 0, "mn": 0, "sr": 0, "tn": 0,
+        }  # fmt: skip
+        addresses: dict[str, Argument] = {
+            "q": Input(0), "k": Input(1), "v": Input(2), "out": first,
+        }  # fmt: skip
+        constants: dict[str, Any] = {}
+        for name, stride in _OPERANDS.items():
+            if name not in more:
+                constants |= {name: None, stride: 0}
+                continue
+            source, array, row, column = more[name]
+            addresses[name] = source
+            if row:
+                steps[row] = array.strides[-2]
+            if column:
+                steps[column] = array.strides[-1]
+        if first_lse is None:
+            constants |= {"lse": None, "sl": 0}
+        else:
+            addresses["lse"] = first_lse
+        scalars, none = self._scalars(computed)
+        launch = Launch(
+            "attention:attention",
+            {
+                **addresses,
+                "L": length,
+                "S": keys,
+                "D": d,
+                "DV": dv,
+                "chunk": chunk,
+                "part": size * dv,
+                "part_lse": size,
+                "along": along,
+                **numbers,
+                **self.numbers,
+                **scalars,
+                "shape": space.lengths,
+                **{name: own for name, own in over.items() if name not in constants},
+                **{name: step for name, step in steps.items() if step != 1},
+            },
+            {
+                **constants,
+                **none,
+                **flags,
+                **{name: 1 for name, step in steps.items() if step == 1},
+                "MATRIX": matrix,
+                "FAST": fast,
+                "DOT": dtype_constant(operand),
+                "T": dtype_constant(computed),
+                "BLOCK_L": tile_l,
+                "BLOCK_S": tile_s,
+                "BLOCK_D": block_d,
+                "BLOCK_V": block_v,
+            },
+            (blocks * total, parts, 1),
+            num_warps=warps,
+            num_stages=2 if fast else 1,
+            options=tuning.matmul_options(call.vendor),
+        )
+        if parts == 1:
+            return Plan(outs, (launch,))
+        last = self._joined(outs, computed, rows, out, size, parts, dv, block_v)
+        return Plan(outs, (launch, last), tuple(temporaries))
+
+    def _joined(
+        self,
+        outs: tuple[ArrayType, ...],
+        computed: str,
+        rows: tuple[int, ...],
+        out: ArrayType,
+        size: int,
+        parts: int,
+        dv: int,
+        block_v: int,
+    ) -> Launch:
+        """The launch that makes one result of the parts'."""
+        space = collapse(rows, out.strides[:-1], contiguous_strides(rows), keep_order=True)
+        od = out.strides[-1]
+        wants = len(outs) > 1
+        block = 1 if tuning.outer_products(self.call.vendor) else 4
+        return Launch(
+            "attention:joined",
+            {
+                "x": Temporary(0),
+                "x_lse": Temporary(1),
+                "out": Output(0),
+                **({"lse": Output(1), "sl": space.strides[1]} if wants else {}),
+                "rows": size,
+                "parts": parts,
+                "DV": dv,
+                "shape": space.lengths,
+                "so": space.strides[0],
+                **({} if od == 1 else {"od": od}),
+            },
+            {
+                **({} if wants else {"lse": None, "sl": 0}),
+                **({"od": 1} if od == 1 else {}),
+                "T": dtype_constant(computed),
+                "BLOCK": block,
+                "BLOCK_V": block_v,
+            },
+            (cdiv(size, block), 1, 1),
+            num_warps=1 if block == 1 else 4,
+        )
+
+
+def _without(array: ArrayType, axis: int) -> ArrayType:
+    shape, strides = list(array.shape), list(array.strides)
+    del shape[axis], strides[axis]
+    return ArrayType(array.dtype, tuple(shape), tuple(strides))
+
+
+def _tile(vendor: str, length: int, size: int, operand: str) -> tuple[int, int, int]:
+    """Queries and keys of a tile, and its warps."""
+    if tuning.outer_products(vendor):  # larger bodies take a CPU's JIT seconds
+        return 1, 16 if size <= 32 else 8, 1
+    if vendor not in tuning.MATRIX_UNITS:
+        return _TILES[-1]
+    itemsize = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}[operand]
+    for rows, keys, warps in _TILES:
+        if (
+            rows < 2 * max(next_power_of_2(length), 16)
+            and (rows + 4 * keys) * size * itemsize <= 2 * _SHARED
+            and (itemsize == 2 or rows * size <= _SUMS)
+        ):
+            return rows, keys, warps
+    return _TILES[-1]
