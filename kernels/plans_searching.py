@@ -1,0 +1,273 @@
+"""From call to launches: places among elements in order, and counts by them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xtarget.spec import (
+    ArgumentError,
+    ArrayType,
+    Call,
+    Input,
+    Output,
+    Plan,
+    Scalar,
+    Temporary,
+    dtype_constant,
+)
+
+from .layouts import broadcast_strides, collapse
+from .plans import compute_dtype
+from .plans_movement import integers
+from .plans_sorting import Sorting, flat, key_dtype, lane_launch
+
+__all__ = ["bincount", "histc", "histogram", "isin", "search"]
+
+
+def _common(call: Call, *arrays: ArrayType) -> str:
+    """The dtype that elements are compared in."""
+    return call.rules.promote(*(array.dtype for array in arrays))
+
+
+def search(ordered: int, right: Callable[[Call], bool]) -> Callable[[Call], Plan]:
+    """The plan of searchsorted and its like.
+
+    Args:
+        ordered: the argument whose elements are in order; the other one has the values.
+        right: from a call to whether a value belongs behind its equals.
+    """
+
+    def plan(call: Call) -> Plan:
+        x, values = call.array(ordered), call.array(1 - ordered)
+        after = right(call)
+        if not x.ndim or (x.ndim > 1 and x.shape[:-1] != values.shape[:-1]):
+            raise ArgumentError(
+                f"{call.kernel}: what is in order has shape {x.shape} and the values have shape "
+                f"{values.shape}; it has to be one row, or a row for each row of the values."
+            )
+        out = call.output(values.shape, "int64")
+        if not out.size:
+            return Plan((out,), ())
+        length = x.shape[-1]
+        if x.ndim == 1:
+            sx = (0,) * values.ndim
+        else:
+            sx = (*x.strides[:-1], 0)
+        dtype = _common(call, x, values)
+        space = collapse(values.shape, out.strides, values.strides, sx)
+        launch = lane_launch(
+            call,
+            "searching:search",
+            out.size,
+            {
+                "x": Input(ordered),
+                "values": Input(1 - ordered),
+                "out": Output(),
+                "n": out.size,
+                "length": length,
+                "step": x.strides[-1],
+                "steps": length.bit_length(),
+                "shape": space.lengths,
+                "sx": space.strides[2],
+                "sv": space.strides[1],
+                "so": space.strides[0],
+            },
+            {
+                "RIGHT": after,
+                "T": dtype_constant(dtype),
+                "K": dtype_constant(key_dtype(dtype)),
+            },
+        )
+        return Plan((out,), (launch,))
+
+    return plan
+
+
+def side(call: Call) -> bool:
+    """The option `side`."""
+    value = call.options["side"]
+    if value not in ("left", "right"):
+        raise ArgumentError(f"{call.kernel}: side is {value!r}; it has to be 'left' or 'right'.")
+    return bool(value == "right")
+
+
+def _counts(call: Call, length: int, dtype: str = "int64") -> ArrayType:
+    out = call.output((length,), dtype)
+    if out.strides != (1,) and length > 1:
+        raise ArgumentError(f"{call.kernel}: out is not C-contiguous. Give one that is.")
+    return out
+
+
+def histogram(call: Call) -> Plan:
+    """The plan of histogram: how many elements are between neighbouring edges."""
+    x, edges = call.array(0), call.array(1)
+    if edges.ndim != 1 or edges.size < 2:
+        raise ArgumentError(
+            f"{call.kernel}: edges has shape {edges.shape}; it needs one dimension, and two edges."
+        )
+    out = _counts(call, edges.size - 1)
+    if not x.size:
+        return Plan((out,), (), (), (0,))
+    dtype = _common(call, x, edges)
+    space = collapse(x.shape, x.strides)
+    launch = lane_launch(
+        call,
+        "searching:histogram",
+        x.size,
+        {
+            "x": Input(0),
+            "edges": Input(1),
+            "out": Output(),
+            "n": x.size,
+            "length": edges.size,
+            "step": edges.strides[0],
+            "steps": edges.size.bit_length(),
+            "shape": space.lengths,
+            "sx": space.strides[0],
+        },
+        {"T": dtype_constant(dtype), "K": dtype_constant(key_dtype(dtype))},
+    )
+    return Plan((out,), (launch,), (), (0,))
+
+
+def histc(call: Call) -> Plan:
+    """The plan of histc: how many elements are in `bins` bins of equal width."""
+    x = call.array(0)
+    (bins,) = integers(call, "bins", count=1)
+    low, high = call.options["min"], call.options["max"]
+    if bins < 1:
+        raise ArgumentError(f"{call.kernel}: bins is {bins}; it has to be above 0.")
+    if not low < high or high - low == float("inf"):
+        raise ArgumentError(
+            f"{call.kernel}: min is {low} and max is {high}; both are finite, and min is below max."
+        )
+    out = _counts(call, bins)
+    if not x.size:
+        return Plan((out,), (), (), (0,))
+    computed = compute_dtype(x.dtype)
+    space = collapse(x.shape, x.strides)
+    launch = lane_launch(
+        call,
+        "searching:bins",
+        x.size,
+        {
+            "x": Input(0),
+            "out": Output(),
+            "n": x.size,
+            "count": bins,
+            "low": Scalar(float(low), computed),
+            "high": Scalar(float(high), computed),
+            "shape": space.lengths,
+            "sx": space.strides[0],
+        },
+        {"T": dtype_constant(computed)},
+    )
+    return Plan((out,), (launch,), (), (0,))
+
+
+def bincount(call: Call) -> Plan:
+    """The plan of bincount: how often each integer below `length` is there, or the sum of the
+    weights at its places.
+    """
+    x = call.array(0)
+    if not x.dtype.startswith(("int", "uint")):
+        raise ArgumentError(f"{call.kernel}: index is {x.dtype}; it has to be integers.")
+    (length,) = integers(call, "length", count=1)
+    if length < 1:
+        raise ArgumentError(
+            f"{call.kernel}: length is {length}; it has to be above 0: one more than the largest "
+            "integer that is counted."
+        )
+    if len(call.args) < 2:
+        out = _counts(call, length)
+        if not x.size:
+            return Plan((out,), (), (), (0,))
+        space = collapse(x.shape, x.strides)
+        launch = lane_launch(
+            call,
+            "searching:count",
+            x.size,
+            {
+                "x": Input(0),
+                "out": Output(),
+                "n": x.size,
+                "length": length,
+                "shape": space.lengths,
+                "sx": space.strides[0],
+            },
+        )
+        return Plan((out,), (launch,), (), (0,))
+    return _weighted(call, x, length)
+
+
+def _weighted(call: Call, x: ArrayType, length: int) -> Plan:
+    weights = call.array(1)
+    if weights.shape != x.shape or not weights.dtype.startswith(("float", "bfloat")):
+        raise ArgumentError(
+            f"{call.kernel}: weights is {weights.dtype} of shape {weights.shape}; it needs a "
+            f"floating dtype, and the shape of index, {x.shape}."
+        )
+    out = _counts(call, length, weights.dtype)
+    if not x.size:
+        return Plan((out,), (), (), (0,))
+    one, source, before, temporaries = flat(call, x, Input(0), Temporary(0))
+    sorting = Sorting(call, one, 0, one, source=source, temporaries=tuple(temporaries), whole=False)
+    assert sorting.order is not None
+    computed = compute_dtype(weights.dtype)
+    # in the order of the indices, as the elements are numbered
+    space = collapse(x.shape, weights.strides, keep_order=True)
+    wide = {"uint32": -(2**31), "uint64": -(2**63)}
+    launch = lane_launch(
+        call,
+        "searching:sums",
+        length,
+        {
+            "keys": sorting.keys,
+            "places": sorting.order,
+            "weights": Input(1),
+            "out": Output(),
+            "n": x.size,
+            "length": length,
+            "steps": x.size.bit_length(),
+            "total": x.size,
+            "shape": space.lengths,
+            "sw": space.strides[0],
+            "so": 1,
+        },
+        {"TOP": wide.get(x.dtype, 0), "T": dtype_constant(computed)},
+    )
+    return Plan((out,), (*before, *sorting.launches, launch), tuple(sorting.temporaries))
+
+
+def isin(call: Call) -> Plan:
+    """The plan of isin: whether each element is among others."""
+    x, others = call.array(0), call.array(1)
+    if x.dtype != others.dtype:
+        raise ArgumentError(
+            f"{call.kernel}: x is {x.dtype} and the others are {others.dtype}; they need the same."
+        )
+    out = call.output(x.shape, "bool")
+    invert = bool(call.options["invert"])
+    if not x.size or not others.size:
+        return Plan((out,), (), (), (invert,))
+    one, source, before, temporaries = flat(call, others, Input(1), Temporary(0))
+    sorting = Sorting(call, one, 0, one, source=source, temporaries=tuple(temporaries), whole=False)
+    space = collapse(x.shape, out.strides, broadcast_strides(x, out.shape))
+    launch = lane_launch(
+        call,
+        "searching:member",
+        x.size,
+        {
+            "x": Input(0),
+            "keys": sorting.keys,
+            "out": Output(),
+            "n": x.size,
+            "total": others.size,
+            "steps": others.size.bit_length(),
+            "shape": space.lengths,
+            "sx": space.strides[1],
+            "so": space.strides[0],
+        },
+        {"INVERT": invert, "T": dtype_constant(x.dtype), "K": dtype_constant(key_dtype(x.dtype))},
+    )
+    return Plan((out,), (*before, *sorting.launches, launch), tuple(sorting.temporaries))
