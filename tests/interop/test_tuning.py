@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from command_line import here
 
 triton = pytest.importorskip("triton")
 
@@ -75,6 +77,21 @@ def test_another_text_of_the_kernel_is_measured_anew(device: str) -> None:
     measurements.remember(kernel.name, *_identity_and_key(kernel, x), 2)
     assert block_of(registered(), x) == 32
     assert block_of(registered(configs=[Config({"BLOCK": 64}), Config({"BLOCK": 8})]), x) == 64
+
+
+def test_the_command_line_tunes(device: str, capsys: pytest.CaptureFixture[str]) -> None:
+    kernel = registered()
+    words = ["tune", kernel.name, "--shape", "8x500", "--device", device]
+    code, out, err = here(capsys, *words, "--json")
+    assert code == 0, err
+    trials = json.loads(out)["trials"]
+    assert {trial["config"] for trial in trials} == {0, 1, 2}
+    assert trials[0]["is"] == str(kernel.spec.configs[trials[0]["config"]])
+    found = block_of(kernel, np.ones((8, 500), np.float32))
+    assert f"BLOCK={found}" in trials[0]["is"]
+    code, _, err = here(capsys, "tune", "add")
+    assert code == 1
+    assert "add has no configurations to choose from" in err
 
 
 def _identity_and_key(kernel: Any, x: Any) -> tuple[str, str, str]:

@@ -47,7 +47,9 @@ def test_a_report_is_written_and_compared(
 ) -> None:
     file = tmp_path / "report.json"
     words = ["verify", kernel, "--dtype", "float32", "--device", device]
-    assert here(capsys, *words, "--report", str(file))[0] == 0
+    html = tmp_path / "report.html"
+    assert here(capsys, *words, "--report", str(file), "--html", str(html))[0] == 0
+    assert f"<td>{kernel}</td><td>float32</td>" in html.read_text()
     found = json.loads(file.read_text())
     assert found["device"]["name"] == device
     assert [row["status"] for row in found["rows"]] == ["right"]

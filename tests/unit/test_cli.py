@@ -219,31 +219,6 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "words",
-    [
-        [],
-        ["devices"],
-        ["kernels"],
-        ["run"],
-        ["compile"],
-        ["show"],
-        ["cache"],
-        ["cache", "path"],
-        ["ci"],
-        ["ci", "matrix"],
-        ["info"],
-        ["doctor"],
-    ],
-    ids=" ".join,
-)
-def test_every_command_has_help(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, err = here(capsys, *words, "--help")
-    assert (code, err) == (0, "")
-    assert out.startswith("Usage: xtarget")
-    assert len(out.splitlines()) > 5
-
-
-@pytest.mark.parametrize(
     ("words", "message"),
     [
         (["devises"], "No such command"),

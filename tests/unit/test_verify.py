@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xtarget import XTargetError
-from xtarget._verify import report
+from xtarget._verify import page, report
 from xtarget._verify.cases import Case, values
 from xtarget._verify.comparison import compare, units_in_the_last_place
 from xtarget._verify.verify import Row
@@ -133,6 +133,23 @@ def test_reports_of_several_machines_are_one_table(tmp_path: Path, capsys: Any) 
     assert "| exp | not run | WRONG: float32 |" in out
     assert here(capsys, "verify", "--merge", *files, "--report", str(tmp_path / "t.md"))[0] == 0
     assert (tmp_path / "t.md").read_text() == out
+    assert here(capsys, "verify", "--merge", *files, "--html", str(tmp_path / "t.html"))[0] == 0
+    text = (tmp_path / "t.html").read_text()
+    assert '<td class="text bad">WRONG: float32</td>' in text
+    assert "nvidia:sm_90, silicon" in text
+
+
+def test_a_page_says_what_is_not_right_first_and_escapes_what_others_wrote() -> None:
+    found = made(add=("right", 0.5), exp=("wrong", 99.0), sum=("refused", 0.0))
+    found["rows"][1]["wrong"] = ["float32[7] <script>alert(1)</script>"]
+    found["rows"][2] |= {"max_ulp": None, "reason": "it takes no float32"}
+    text = page.html(found, ["exp float32 was right and is wrong"]).decode()
+    assert "<script" not in text
+    assert "http" not in text
+    order = ["Worse than the older", "Not right", "&lt;script&gt;", "All kernels", "takes no float"]
+    places = [text.index(word) for word in order]
+    assert places == sorted(places)
+    assert '<td class="good">right</td>' in text
 
 
 @pytest.mark.parametrize(
@@ -158,7 +175,7 @@ def test_a_file_that_is_no_report(text: str, said: str, tmp_path: Path) -> None:
         (["--dtype", "float31"], 1, "Did you mean float32?"),
         (["softmx"], 1, "Did you mean softmax"),
         (["--merge"], 1, "Name them"),
-        (["--merge", "a.json", "--dtype", "int8"], 2, "--merge goes with --report only"),
+        (["--merge", "a.json", "--dtype", "int8"], 2, "--merge goes with --report and --html only"),
         (["--merge", "/nowhere/a.json"], 1, "cannot be read"),
         (["--report", "/proc/none/a.json"], 1, "cannot be written"),
         (["--compare", "/nowhere/a.json"], 1, "cannot be read"),

@@ -7,7 +7,8 @@ import functools
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from typing import Any, TypeVar
 
 import click
@@ -25,6 +26,7 @@ __all__ = [
     "echo",
     "folder_option",
     "json_option",
+    "kernel_argument",
     "layout_options",
     "open_standard_files",
 ]
@@ -61,9 +63,33 @@ class _Debug(click.Option):
 
 
 class Command(click.Command):
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    """A command with examples, and with what its exit codes mean, at the end of its help.
+
+    Args:
+        examples: command lines, each whole.
+        fails: what exits with 1 beside an error.
+    """
+
+    def __init__(
+        self, *args: Any, examples: Sequence[str] = (), fails: str = "", **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
         self.params.append(_Debug())
+        self.examples, self.fails = tuple(examples), fails
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if self.examples:
+            with formatter.section("Examples"):
+                for example in self.examples:  # not wrapped: people copy them
+                    formatter.write(f"{' ' * formatter.current_indent}{example}\n")
+        super().format_epilog(ctx, formatter)
+        with formatter.section("Exit codes"):
+            formatter.write_text(self.exit_codes())
+
+    def exit_codes(self) -> str:
+        """In one sentence."""
+        more = f", or {self.fails}" if self.fails else ""
+        return f"0 done; 1 an error{more}; 2 bad usage; 3 no device; 130 interrupted."
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """click takes the last of two values for one option; that is refused here."""
@@ -102,6 +128,15 @@ class Group(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)  # in the order of this file, not of the alphabet
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command of a name; for an unknown one, the error names the nearest."""
+        near = get_close_matches(args[0], self.list_commands(ctx), 1) if args else []
+        if near and near[0] != args[0] and self.get_command(ctx, args[0]) is None:
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {near[0]}?")
+        return super().resolve_command(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
@@ -136,6 +171,17 @@ def drop_standard_output() -> None:
 
 
 # ---------------------------------------------------------------------------- options used often
+
+
+def kernel_argument(name: str = "kernel", **settings: Any) -> Callable[[_F], _F]:
+    """An argument that is a kernel's name, which shells complete."""
+
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+        from .._kernels import libraries
+
+        return [one for one in sorted(libraries.catalog()) if one.startswith(incomplete)]
+
+    return click.argument(name, shell_complete=complete, **settings)
 
 
 def json_option(function: _F) -> _F:

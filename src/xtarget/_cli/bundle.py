@@ -175,7 +175,7 @@ def build_bundle(
     return not report.errors
 
 
-def verify_bundle(file: str) -> None:
+def verify_bundle(file: str, as_json: bool) -> None:
     """Read everything, and say whose signature it is."""
     bundle = Bundle(Path(file))
     count = 0
@@ -183,8 +183,12 @@ def verify_bundle(file: str) -> None:
         bundle.check(target, variant)
         count += 1
     signed = "not signed"
-    if bundle.file.signature:
-        signed = f"signed by {signing.verify(bundle.file)}"
+    signer = signing.verify(bundle.file) if bundle.file.signature else None
+    if signer is not None:
+        signed = f"signed by {signer}"
+    if as_json:
+        echo(json.dumps({"file": file, "binaries": count, "signed_by": signer}, indent=2))
+        return
     echo(f"{file}: {count} binaries are as they were written; {signed}.")
 
 
@@ -247,11 +251,15 @@ def _runs_on(target: Target, variant: Mapping[str, Any]) -> str:
     return describe(target, bool(variant.get("arch_specific")), variant.get("portable_arch"))
 
 
-def emit_code(file: str, folder: str, kernels: Sequence[str], driver: str) -> None:
+def emit_code(file: str, folder: str, kernels: Sequence[str], driver: str, as_json: bool) -> None:
     """Write C code and say what was written."""
     from .._bundle.builder.c_source import emit_c
 
     done = emit_c(Bundle(Path(file)), Path(folder), kernels, driver)
+    if as_json:
+        files = [{"path": str(path), "content": content} for path, content in done.files]
+        echo(json.dumps({"files": files, "left_out": dict(done.left_out)}, indent=2))
+        return
     for path, content in done.files:
         echo(f"{path}  {content}")
     for name, why in done.left_out.items():

@@ -7,7 +7,15 @@ from typing import Any
 
 import click
 
-from .base import EXIT_ERROR, Command, Group, folder_option, json_option, layout_options
+from .base import (
+    EXIT_ERROR,
+    Command,
+    Group,
+    folder_option,
+    json_option,
+    kernel_argument,
+    layout_options,
+)
 from .values import seconds, words
 
 __all__ = ["bundle", "explain"]
@@ -18,7 +26,13 @@ def bundle() -> None:
     """One file with the binaries of many kernels for several targets."""
 
 
-@bundle.command()
+@bundle.command(
+    examples=(
+        "xtarget bundle build -o kernels.xtb --target h200,mi300x,intel",
+        "xtarget bundle build --list --kernel softmax --target h200",
+    ),
+    fails="a kernel that does not compile",
+)
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="The bundle to write."
 )
@@ -74,8 +88,6 @@ def build(output: str | None, only_list: bool, **given: Any) -> None:
     Builds what calls on C-contiguous arrays of one dtype reach: `--list` prints every class of
     specializations, with which values each variant takes for multiples of 16. A kernel that does
     not compile is left out and said, and the exit code is 1. Done again, it compiles what changed.
-
-    Example: xtarget bundle build -o kernels.xtb --target h200,mi300x,intel
     """
     from .bundle import build_bundle, list_classes
 
@@ -88,7 +100,13 @@ def build(output: str | None, only_list: bool, **given: Any) -> None:
         raise click.exceptions.Exit(EXIT_ERROR)
 
 
-@bundle.command("ls")
+@bundle.command(
+    "ls",
+    examples=(
+        "xtarget bundle ls kernels.xtb",
+        "xtarget bundle ls kernels.xtb --variants --json",
+    ),
+)
 @click.argument("file", type=click.Path(dir_okay=False))
 @click.option("--variants", is_flag=True, help="Every variant, not the sums.")
 @json_option
@@ -99,16 +117,22 @@ def list_(file: str, variants: bool, as_json: bool) -> None:
     list_bundle(file, variants, as_json)
 
 
-@bundle.command()
+@bundle.command(
+    examples=("xtarget bundle verify kernels.xtb",),
+)
 @click.argument("file", type=click.Path(dir_okay=False))
-def verify(file: str) -> None:
+@json_option
+def verify(file: str, as_json: bool) -> None:
     """Read all of a bundle and check every digest, and the signature if there is one."""
     from .bundle import verify_bundle
 
-    verify_bundle(file)
+    verify_bundle(file, as_json)
 
 
-@bundle.command("emit-c")
+@bundle.command(
+    "emit-c",
+    examples=("xtarget bundle emit-c kernels.xtb -o c_code --kernel softmax,add",),
+)
 @click.argument("file", type=click.Path(dir_okay=False))
 @folder_option
 @click.option(
@@ -121,18 +145,25 @@ def verify(file: str) -> None:
     show_default=True,
     help="Whose driver the C code loads its binaries through.",
 )
-def emit_c(file: str, folder: str, kernels: tuple[str, ...], driver: str) -> None:
+@json_option
+def emit_c(file: str, folder: str, kernels: tuple[str, ...], driver: str, as_json: bool) -> None:
     """Write C functions, one for each kernel and dtype, with a bundle's binaries inside.
 
     The code opens the driver's library when it is first called, and links with nothing but libc.
     """
     from .bundle import emit_code
 
-    emit_code(file, folder, kernels, driver)
+    emit_code(file, folder, kernels, driver, as_json)
 
 
-@click.command(cls=Command)
-@click.argument("kernel")
+@click.command(
+    cls=Command,
+    examples=(
+        "xtarget explain add --target nvidia:sm_86",
+        "XTARGET_BUNDLES=kernels.xtb xtarget explain softmax --shape 64x1000 --json",
+    ),
+)
+@kernel_argument()
 @click.option("--target", metavar="TARGET", help="Default: that of the default device.")
 @layout_options
 @json_option

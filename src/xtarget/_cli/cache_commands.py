@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from .base import Group, echo, json_option, layout_options
+from .base import Group, echo, json_option, kernel_argument, layout_options
 from .values import CallOptions
 
 __all__ = ["cache"]
@@ -54,7 +54,9 @@ def cache() -> None:
     """The cache of compiled kernels on disk."""
 
 
-@cache.command()
+@cache.command(
+    examples=("xtarget cache path",),
+)
 @json_option
 def path(as_json: bool) -> None:
     """Print the cache's folder."""
@@ -66,7 +68,12 @@ def path(as_json: bool) -> None:
     echo(json.dumps({"path": folder}) if as_json else folder)
 
 
-@cache.command()
+@cache.command(
+    examples=(
+        "xtarget cache ls",
+        "xtarget cache ls --kernel softmax --newer 1h --json",
+    ),
+)
 @_filters
 @json_option
 def ls(as_json: bool, **chosen: Any) -> None:
@@ -76,7 +83,9 @@ def ls(as_json: bool, **chosen: Any) -> None:
     list_entries(chosen, as_json)
 
 
-@cache.command()
+@cache.command(
+    examples=("xtarget cache stats",),
+)
 @json_option
 def stats(as_json: bool) -> None:
     """Print how much is in the cache, by target, and how it is set up.
@@ -89,7 +98,13 @@ def stats(as_json: bool) -> None:
         raise click.exceptions.Exit(1)
 
 
-@cache.command()
+@cache.command(
+    examples=(
+        "xtarget cache verify",
+        "xtarget cache verify --recompile 20",
+    ),
+    fails="an entry that is not right",
+)
 @_filters
 @click.option(
     "--recompile",
@@ -112,7 +127,12 @@ def verify(recompile: int, as_json: bool, **chosen: Any) -> None:
         raise click.exceptions.Exit(1)
 
 
-@cache.command()
+@cache.command(
+    examples=(
+        "xtarget cache prune --older 30d",
+        "xtarget cache prune --size 500M",
+    ),
+)
 @_filters
 @click.option(
     "--size",
@@ -126,15 +146,18 @@ def prune(max_bytes: int | None, as_json: bool, **chosen: Any) -> None:
     """Remove the chosen entries, then the least recently used ones until the rest fits.
 
     Also what killed processes left behind. Entries in use stay.
-
-    Example: xtarget cache prune --older 30d
     """
     from .cache import prune_entries
 
     prune_entries(max_bytes, chosen, as_json)
 
 
-@cache.command()
+@cache.command(
+    examples=(
+        "xtarget cache clear --target nvidia",
+        "xtarget cache clear",
+    ),
+)
 @_filters
 @json_option
 def clear(as_json: bool, **chosen: Any) -> None:
@@ -144,8 +167,11 @@ def clear(as_json: bool, **chosen: Any) -> None:
     clear_entries(chosen, as_json)
 
 
-@cache.command()
-@click.argument("kernel")
+@cache.command(
+    examples=("xtarget cache why add --shape 4096 --dtype float16 --target nvidia:sm_90",),
+    fails="a miss",
+)
+@kernel_argument()
 @click.option("--target", metavar="TARGET", help="Default: the default device's.")
 @layout_options
 @json_option
@@ -158,8 +184,6 @@ def why(
     """Say whether a call of KERNEL finds its binary, and for a miss what differs from the nearest.
 
     Compiles nothing. Exits with 1 for a miss.
-
-    Example: xtarget cache why add --shape 4096 --dtype float16 --target nvidia:sm_90
     """
     from .cache import explain_call
 

@@ -11,7 +11,15 @@ import click
 
 from .. import __version__
 from .._values.errors import NoDeviceError, XTargetError
-from .base import EXIT_ERROR, Group, drop_standard_output, echo, folder_option, open_standard_files
+from .base import (
+    EXIT_ERROR,
+    Group,
+    drop_standard_output,
+    echo,
+    folder_option,
+    kernel_argument,
+    open_standard_files,
+)
 from .base import json_option as _json
 from .base import layout_options as _layout
 from .cache_commands import cache
@@ -25,7 +33,7 @@ EXIT_USAGE, EXIT_NO_DEVICE = 2, 3
 class _Main(Group):
     """The outermost group; commands of other files come in when they are asked for."""
 
-    later = ("bundle", "explain", "verify", "bench")
+    later = ("bundle", "explain", "verify", "bench", "tune")
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         self._load()
@@ -38,9 +46,9 @@ class _Main(Group):
 
     def _load(self) -> None:
         from .bundle_commands import bundle, explain
-        from .measure_commands import bench, verify
+        from .measure_commands import bench, tune, verify
 
-        for command in (bundle, explain, verify, bench):
+        for command in (bundle, explain, verify, bench, tune):
             self.add_command(command)
 
 
@@ -88,11 +96,18 @@ def _leave(text: str, code: int, state: dict[str, bool]) -> NoReturn:
 def cli() -> None:
     """One Triton kernel library on NVIDIA, AMD and Intel GPUs and any CPU.
 
-    Exit codes: 0 done; 1 an error, or a wrong result with --check; 2 bad usage; 3 no device.
+    Every command has --help with examples, and --json where it prints data: an error is
+    {"error": ...} there. Exit codes: 0 done; 1 an error, a wrong result, a problem that was found;
+    2 bad usage; 3 no device; 130 interrupted; 141 the reader of the output left.
     """
 
 
-@cli.command()
+@cli.command(
+    examples=(
+        "xtarget devices",
+        "xtarget devices --all --json",
+    ),
+)
 @click.option("--all", "everything", is_flag=True, help="Emulated devices too.")
 @_json
 def devices(everything: bool, as_json: bool) -> None:
@@ -107,8 +122,14 @@ def devices(everything: bool, as_json: bool) -> None:
         raise click.exceptions.Exit(EXIT_NO_DEVICE)
 
 
-@cli.command()
-@click.argument("name", required=False)
+@cli.command(
+    examples=(
+        "xtarget kernels --category activation",
+        "xtarget kernels RealDiv",
+        "xtarget kernels --json",
+    ),
+)
+@kernel_argument("name", required=False)
 @click.option("--category", help="Only kernels of this category.")
 @_json
 def kernels(name: str | None, category: str | None, as_json: bool) -> None:
@@ -124,8 +145,14 @@ def kernels(name: str | None, category: str | None, as_json: bool) -> None:
     list_kernels(as_json, name, category)
 
 
-@cli.command()
-@click.argument("kernel")
+@cli.command(
+    examples=(
+        "xtarget run add --shape 1048576 --dtype float32 --check",
+        "xtarget run softmax --shape 64x1000 --option axis=0 --device cpu",
+    ),
+    fails="a wrong result with --check",
+)
+@kernel_argument()
 @_layout
 @click.option("--device", metavar="NAME", help="For example nvidia:0; see `xtarget devices`.")
 @click.option(
@@ -145,18 +172,18 @@ def run(
     check: bool,
     as_json: bool,
 ) -> None:
-    """Run KERNEL once on random input, and some more times for the clock.
-
-    Example: xtarget run add --shape 1048576 --dtype float32 --check
-    """
+    """Run KERNEL once on random input, and some more times for the clock."""
     from .run import run_kernel
 
     if not run_kernel(kernel, call_options, device, seed, check, as_json):
         raise click.exceptions.Exit(EXIT_ERROR)
 
 
-@cli.command("compile")
-@click.argument("kernel")
+@cli.command(
+    "compile",
+    examples=("xtarget compile add --target nvidia:sm_90 --target amd:gfx942 -o out",),
+)
+@kernel_argument()
 @click.option(
     "--target",
     "targets",
@@ -180,16 +207,19 @@ def compile_(
     Writes KERNEL-ARCH.cubin and .ptx, .hsaco, or .spv, each with a .json that says all that
     loading and launching needs. Two targets of one arch get the vendor into their names; a kernel
     of several launches gets a number for each.
-
-    Example: xtarget compile add --target nvidia:sm_90 --target amd:gfx942 -o out
     """
     from .compile import compile_kernel
 
     compile_kernel(kernel, targets, folder, call_options, as_json)
 
 
-@cli.command()
-@click.argument("kernel")
+@cli.command(
+    examples=(
+        "xtarget show add --target nvidia:sm_90",
+        "xtarget show softmax --target mi300x --stage resources",
+    ),
+)
+@kernel_argument()
 @click.option("--target", required=True, metavar="TARGET", help="For example nvidia:sm_90.")
 @click.option(
     "--stage",
@@ -213,7 +243,12 @@ def show(
     show_kernel(kernel, target, stage, call_options, as_json)
 
 
-@cli.command()
+@cli.command(
+    examples=(
+        "XTARGET_RECORD=profile.json python serve.py",
+        "xtarget warmup profile.json",
+    ),
+)
 @click.argument("profile", type=click.Path(dir_okay=False))
 @click.option(
     "--jobs", type=click.IntRange(1, 256), help="Processes. Default: one for each processor."
@@ -223,8 +258,6 @@ def warmup(profile: str, jobs: int | None, as_json: bool) -> None:
     """Compile what PROFILE lists, and put it into the cache.
 
     A program writes PROFILE when it runs with XTARGET_RECORD=PROFILE. Needs no GPU.
-
-    Example: XTARGET_RECORD=profile.json python serve.py; xtarget warmup profile.json
     """
     from .warmup import warm_up
 
@@ -234,12 +267,17 @@ def warmup(profile: str, jobs: int | None, as_json: bool) -> None:
 cli.add_command(cache)
 
 
-@cli.group()
+@cli.group(cls=Group)
 def ci() -> None:
     """For continuous integration."""
 
 
-@ci.command()
+@ci.command(
+    examples=(
+        "xtarget ci matrix --pretty",
+        "xtarget ci matrix --hosted",
+    ),
+)
 @click.option(
     "--file",
     "file",
@@ -259,7 +297,12 @@ def matrix(file: str | None, hosted: bool, scheduled: bool, pretty: bool) -> Non
     echo(json.dumps(jobs, indent=2 if pretty else None))
 
 
-@cli.command()
+@cli.command(
+    examples=(
+        "xtarget info",
+        "xtarget info --json",
+    ),
+)
 @_json
 def info(as_json: bool) -> None:
     """Print the versions and settings that a bug report needs."""
@@ -268,7 +311,13 @@ def info(as_json: bool) -> None:
     print_info(as_json)
 
 
-@cli.command()
+@cli.command(
+    examples=(
+        "xtarget doctor",
+        "xtarget doctor --report report.md",
+    ),
+    fails="a problem that it found",
+)
 @click.option("--device", metavar="NAME", help="Run a kernel on this device only.")
 @click.option(
     "--report",
@@ -282,10 +331,27 @@ def doctor(device: str | None, report: str | None, as_json: bool) -> None:
 
     Runs a small kernel on every device, each in a process of its own. Exits with 1 if there is a
     problem.
-
-    Example: xtarget doctor --report report.md
     """
     from .doctor import examine
 
     if not examine(device, report, as_json):
         raise click.exceptions.Exit(EXIT_ERROR)
+
+
+@cli.command(
+    examples=(
+        'eval "$(xtarget completion bash)"',
+        "xtarget completion fish > ~/.config/fish/completions/xtarget.fish",
+    ),
+)
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print what makes a shell complete commands, options and kernels.
+
+    For bash, put the first example's line into ~/.bashrc; for zsh the same with zsh into ~/.zshrc.
+    """
+    from click.shell_completion import get_completion_class
+
+    found = get_completion_class(shell)
+    assert found is not None  # click has these three
+    echo(found(cli, {}, "xtarget", "_XTARGET_COMPLETE").source())

@@ -1,5 +1,5 @@
-"""`xtarget verify` and `xtarget bench`: what the commands take. What they do is in `_cli.verify`
-and `_cli.bench`."""
+"""`xtarget verify`, `bench` and `tune`: what the commands take. What they do is in the files beside
+of these names."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import re
 
 import click
 
-from .base import EXIT_ERROR, Command, json_option
-from .values import Shapes, shapes, words
+from .base import EXIT_ERROR, Command, json_option, kernel_argument, layout_options
+from .values import CallOptions, Shapes, shapes, words
 
-__all__ = ["bench", "verify"]
+__all__ = ["bench", "tune", "verify"]
 
 #: As shells and Python report a program that Ctrl-C ended.
 _EXIT_INTERRUPTED = 130
@@ -37,7 +37,16 @@ def _peers(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
     return found
 
 
-@click.command(cls=Command)
+@click.command(
+    cls=Command,
+    examples=(
+        "xtarget verify --report report.json --html report.html",
+        "xtarget verify softmax sum --dtype float16 --device nvidia:0",
+        "xtarget verify --compare report.json",
+        "xtarget verify --merge h200.json mi300.json --report support.md",
+    ),
+    fails="a wrong or worse result",
+)
 @click.argument("kernels", nargs=-1, metavar="[KERNEL]... or [REPORT]...")
 @click.option("--device", metavar="NAME", help="For example nvidia:0; see `xtarget devices`.")
 @click.option("--dtype", "dtypes", multiple=True, help="Only this element type. Repeatable.")
@@ -48,6 +57,13 @@ def _peers(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
     type=click.Path(dir_okay=False),
     metavar="FILE",
     help="Write the results as JSON; with --merge, the table as Markdown.",
+)
+@click.option(
+    "--html",
+    "html_file",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Write them as a page; with --merge, the table.",
 )
 @click.option(
     "--compare",
@@ -64,6 +80,7 @@ def verify(
     dtypes: tuple[str, ...],
     long: bool,
     file: str | None,
+    html_file: str | None,
     older: str | None,
     merge: bool,
     as_json: bool,
@@ -72,25 +89,34 @@ def verify(
 
     Every kernel and dtype with hard shapes (none, one, odd numbers of elements), values (NaN,
     infinities, the ends of an integer's range) and layouts. Exits with 1 if something is wrong.
-
-    \b
-    Examples: xtarget verify --report report.json
-              xtarget verify softmax sum --dtype float16 --device nvidia:0
-              xtarget verify --merge h200.json mi300.json --report support.md
     """
     from .verify import merge_reports, verify_kernels
 
     if merge:
         if device or dtypes or long or older or as_json:
-            raise click.UsageError("--merge goes with --report only.")
-        merge_reports(kernels, file)
+            raise click.UsageError("--merge goes with --report and --html only.")
+        merge_reports(kernels, file, html_file)
     elif not verify_kernels(
-        kernels, dtypes, device, long=long, file=file, older=older, as_json=as_json
+        kernels,
+        dtypes,
+        device,
+        long=long,
+        file=file,
+        html_file=html_file,
+        older=older,
+        as_json=as_json,
     ):
         raise click.exceptions.Exit(EXIT_ERROR)
 
 
-@click.command(cls=Command)
+@click.command(
+    cls=Command,
+    examples=(
+        "xtarget bench softmax matmul --against numpy,torch --html report.html",
+        "xtarget bench add --sizes 2^16,2^20,2^24 --report new.json --compare old.json",
+    ),
+    fails="a slower result with --compare",
+)
 @click.argument("kernels", nargs=-1, metavar="[KERNEL]...")
 @click.option(
     "--device",
@@ -179,10 +205,6 @@ def bench(
     events where a GPU has them, else by the host's clock. The limits are the fastest copy and
     product of matrices of the same run. A peer that is not installed, and a size that does not fit
     the memory, are left out with a line. Ctrl-C keeps what was measured (exit code 130).
-
-    \b
-    Examples: xtarget bench softmax matmul --against numpy,torch --html report.html
-              xtarget bench add --sizes 2^16,2^20,2^24 --report new.json --compare old.json
     """
     from .bench import Wanted, bench_kernels
 
@@ -203,3 +225,24 @@ def bench(
         raise click.exceptions.Exit(_EXIT_INTERRUPTED)
     if not ok:
         raise click.exceptions.Exit(EXIT_ERROR)
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        "XTARGET_KERNELS=my_kernels xtarget tune my_matmul --shape 4096x4096 --dtype float16",
+    ),
+)
+@kernel_argument()
+@layout_options
+@click.option("--device", metavar="NAME", help="For example nvidia:0; see `xtarget devices`.")
+@json_option
+def tune(kernel: str, call_options: CallOptions, device: str | None, as_json: bool) -> None:
+    """Find out which configuration of KERNEL is the fastest for a call, and keep it.
+
+    For kernels with `configs=` or @triton.autotune. Launches each configuration on random input;
+    later calls of the same key take what was found. Calls themselves never tune.
+    """
+    from .tune import tune_kernel
+
+    tune_kernel(kernel, call_options, device, as_json)

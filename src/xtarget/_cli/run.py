@@ -26,7 +26,7 @@ from .arguments import Inputs, choose_inputs
 from .base import echo
 from .values import CallOptions
 
-__all__ = ["random_array", "run_kernel"]
+__all__ = ["check_size", "random_arguments", "random_array", "run_kernel"]
 
 _WARM_SECONDS, _WARM_RUNS = 0.5, 20
 
@@ -82,7 +82,22 @@ def _input(layout: ArrayType, rng: np.random.Generator) -> np.ndarray[Any, Any]:
         ) from error
 
 
-def _check_size(kernel: str, inputs: Inputs, info: DeviceInfo) -> None:
+def random_arguments(inputs: Inputs, seed: int) -> list[Any]:
+    """Random arrays of the chosen layouts; numbers as they are.
+
+    Raises:
+        ArgumentError: they do not fit this machine's memory.
+    """
+    rng = np.random.default_rng(seed)
+    layouts = [a for a in inputs.args if isinstance(a, ArrayType)]
+    least = min((length for layout in layouts for length in layout.shape), default=1)
+    return [
+        meaningful(label.rstrip("?"), _input(a, rng), least) if isinstance(a, ArrayType) else a
+        for label, a in zip(inputs.spec.inputs, inputs.args, strict=False)
+    ]
+
+
+def check_size(kernel: str, inputs: Inputs, info: DeviceInfo) -> None:
     """Refuse what cannot fit the device before gigabytes of random input are made for it.
 
     Raises:
@@ -117,14 +132,8 @@ def run_kernel(
         )
     name = choice.default_device() if device is None else registry.find_device(device)
     info = registry.open_device(name).info
-    _check_size(kernel, inputs, info)
-    rng = np.random.default_rng(seed)
-    layouts = [a for a in inputs.args if isinstance(a, ArrayType)]
-    least = min((length for layout in layouts for length in layout.shape), default=1)
-    args = [
-        meaningful(label.rstrip("?"), _input(a, rng), least) if isinstance(a, ArrayType) else a
-        for label, a in zip(inputs.spec.inputs, inputs.args, strict=False)
-    ]
+    check_size(kernel, inputs, info)
+    args = random_arguments(inputs, seed)
 
     def call() -> Any:
         return xtarget.run(kernel, *args, device=name, **inputs.options)

@@ -13,7 +13,7 @@ from .._kernels import libraries
 from .._system.output import check_output, write_output
 from .._values.errors import ArgumentError
 from .._values.types import DTYPES
-from .._verify import report
+from .._verify import page, report
 from .._verify.verify import Row, verify
 from ..spec import KernelSpec
 from .base import echo
@@ -43,6 +43,7 @@ def verify_kernels(
     *,
     long: bool,
     file: str | None,
+    html_file: str | None,
     older: str | None,
     as_json: bool,
 ) -> bool:
@@ -52,8 +53,9 @@ def verify_kernels(
             near = difflib.get_close_matches(dtype, DTYPES, 1)
             hint = f" Did you mean {near[0]}?" if near else f" There are {', '.join(DTYPES)}."
             raise ArgumentError(f"there is no dtype {dtype!r}.{hint}")
-    if file is not None:
-        check_output(Path(file))
+    for output in (file, html_file):
+        if output is not None:
+            check_output(Path(output))
     before = None if older is None else report.read(Path(older))
     specs = _chosen(kernels)
     wanted = tuple(dtypes) or tuple(DTYPES)
@@ -69,6 +71,8 @@ def verify_kernels(
     worse = [] if before is None else report.drift(before, document)
     if file is not None:
         write_output(Path(file), (json.dumps(document, indent=1) + "\n").encode())
+    if html_file is not None:
+        write_output(Path(html_file), page.html(document, worse))
     bad = [row for row in rows if row.status in ("wrong", "failed")]
     if as_json:
         echo(json.dumps({**document, "worse": worse, "ok": not bad and not worse}, indent=2))
@@ -109,14 +113,18 @@ def _print(rows: Sequence[Row], where: str) -> None:
     echo(f"{calls} calls on {where}: {verdict}")
 
 
-def merge_reports(files: Sequence[str], output: str | None) -> None:
-    """Print or write the support table of several reports."""
+def merge_reports(files: Sequence[str], output: str | None, html_file: str | None) -> None:
+    """Print the support table of several reports, or write it, as Markdown and as a page."""
     if not files:
         raise ArgumentError("--merge takes the reports of `xtarget verify --report`. Name them.")
+    for wanted in (output, html_file):
+        if wanted is not None:
+            check_output(Path(wanted))
+    reports = [report.read(Path(file)) for file in files]
+    if html_file is not None:
+        write_output(Path(html_file), page.support_html(reports))
+    table = report.support_table(reports)
     if output is not None:
-        check_output(Path(output))
-    table = report.support_table(report.read(Path(file)) for file in files)
-    if output is None:
-        echo(table.rstrip("\n"))
-    else:
         write_output(Path(output), table.encode())
+    elif html_file is None:
+        echo(table.rstrip("\n"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from .._values.errors import XTargetError
 from .._values.types import DeviceInfo
 from .verify import Row
 
-__all__ = ["document", "drift", "read", "support_table"]
+__all__ = ["Support", "document", "drift", "read", "support", "support_table"]
 
 SCHEMA = 1
 _MOST_BYTES = 64 << 20
@@ -89,31 +90,54 @@ def _ulp(row: Mapping[str, Any]) -> float:
     return float("inf") if found is None else float(found)
 
 
-def support_table(reports: Iterable[Mapping[str, Any]]) -> str:
-    """The reports of several devices as one table in Markdown: a line for each kernel, a column for
-    each target and what it ran on."""
-    columns: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
+@dataclass(frozen=True, slots=True)
+class Support:
+    """What ran where.
+
+    Attributes:
+        heads: for each target and what it runs on, the products, versions and dates.
+        rows: the kernels, with a cell for each of these.
+    """
+
+    heads: Mapping[str, str]
+    rows: Sequence[tuple[str, tuple[str, ...]]]
+
+
+def support(reports: Iterable[Mapping[str, Any]]) -> Support:
+    """Join the reports of several devices. A later report of the same target replaces an earlier
+    one's results."""
+    columns: dict[str, dict[str, dict[str, Mapping[str, Any]]]] = {}
     heads: dict[str, str] = {}
     for report in reports:
         device = report["device"]
         column = f"{device['target']}, {device['runs_on']}"
         heads[column] = f"{device['product']}, xtarget {report['xtarget']}, {report['date']}"
         of = columns.setdefault(column, {})
-        for row in report[
-            "rows"
-        ]:  # a later report of the same target replaces an earlier one's row
-            kept = [one for one in of.get(row["kernel"], []) if one["dtype"] != row["dtype"]]
-            of[row["kernel"]] = [*kept, row]
-    kernels = sorted({kernel for of in columns.values() for kernel in of})
+        for row in report["rows"]:
+            of.setdefault(row["kernel"], {})[row["dtype"]] = row
     order = sorted(columns)
+    kernels = sorted({kernel for of in columns.values() for kernel in of})
+    return Support(
+        {column: heads[column] for column in order},
+        [
+            (kernel, tuple(_cell([*columns[c].get(kernel, {}).values()]) for c in order))
+            for kernel in kernels
+        ],
+    )
+
+
+def support_table(reports: Iterable[Mapping[str, Any]]) -> str:
+    """The reports of several devices as one table in Markdown: a line for each kernel, a column for
+    each target and what it ran on."""
+    table = support(reports)
     lines = [
-        "| kernel | " + " | ".join(order) + " |",
-        "| --- |" + " --- |" * len(order),
+        "| kernel | " + " | ".join(table.heads) + " |",
+        "| --- |" + " --- |" * len(table.heads),
     ]
-    for kernel in kernels:
-        cells = (_cell(columns[column].get(kernel, [])) for column in order)
-        lines.append(f"| {kernel} | " + " | ".join(cells) + " |")
-    lines += ["", *(f"- {column}: {heads[column]}" for column in order)]
+    for kernel, cells in table.rows:
+        escaped = (cell.replace("|", "\\|") for cell in cells)
+        lines.append(f"| {kernel} | " + " | ".join(escaped) + " |")
+    lines += ["", *(f"- {column}: {head}" for column, head in table.heads.items())]
     return "\n".join(lines) + "\n"
 
 
@@ -131,4 +155,4 @@ def _cell(rows: Sequence[Mapping[str, Any]]) -> str:
         if names:
             word = status if status == "refused" else status.upper()
             parts.append(f"{word}: {' '.join(names)}")
-    return "; ".join(parts).replace("|", "\\|")
+    return "; ".join(parts)

@@ -1,0 +1,148 @@
+"""One grammar for all commands: each is walked."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from command_line import here
+
+from xtarget._cli.base import Command
+from xtarget._cli.main import cli
+
+ROOT = Path(__file__).resolve().parents[2]
+#: Commands whose whole output is for a program already, or a text.
+_NO_JSON = {"ci matrix", "completion"}
+
+
+def walk(command: click.Command, words: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+    context = click.Context(command, info_name="xtarget")
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            found = command.get_command(context, name)
+            assert found is not None
+            yield from walk(found, (*words, name))
+    else:
+        yield " ".join(words), command
+
+
+COMMANDS = dict(walk(cli))
+
+
+def parse(words: list[str]) -> click.Command:
+    """The command that these words name, its options checked; nothing is done."""
+    command: click.Command = cli
+    context = click.Context(cli, info_name="xtarget", obj={"debug": False, "json": False})
+    while isinstance(command, click.Group):
+        name, found, words = command.resolve_command(context, words)
+        assert found is not None, name
+        command, context = found, click.Context(found, context, info_name=name)
+    command.parse_args(context, words)
+    return command
+
+
+def test_the_commands_of_a_group_are_its_own() -> None:
+    assert len(COMMANDS) == len(set(COMMANDS.values()))
+    assert {"devices", "run", "bench", "tune", "show", "explain", "bundle build"} <= set(COMMANDS)
+    assert "ci bench" not in COMMANDS
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_has_examples_that_parse(name: str) -> None:
+    command = COMMANDS[name]
+    assert isinstance(command, Command)
+    assert command.examples
+    own = 0
+    for example in command.examples:
+        line = example.partition(" > ")[0].removeprefix('eval "$(').removesuffix(')"')
+        words = shlex.split(line)
+        while "=" in words[0]:
+            words = words[1:]  # a variable
+        if words[0] == "xtarget":
+            own += parse(words[1:]) is command
+    assert own >= 1, f"no example of `xtarget {name}` calls it"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_says_what_its_exit_codes_are_and_takes_json(name: str, capsys: Any) -> None:
+    code, out, err = here(capsys, *name.split(), "--help")
+    assert (code, err) == (0, "")
+    for word in ("Usage: xtarget", "Examples:", "Exit codes:", "0 done; 1 an error", "--debug"):
+        assert word in out
+    assert ("--json" in out) == (name not in _NO_JSON)
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name not in _NO_JSON])
+def test_an_error_with_json_is_json(name: str, capsys: Any) -> None:
+    code, out, err = here(capsys, *name.split(), "--json", "--no-such-option")
+    assert code == 2
+    assert list(json.loads(out)) == ["error"]
+    assert "no-such-option" in err
+
+
+@pytest.mark.parametrize("words", [["devces"], ["bundle", "biuld"], ["cache", "cler"]])
+def test_a_command_that_is_not_there_names_a_near_one(words: list[str], capsys: Any) -> None:
+    code, _, err = here(capsys, *words)
+    assert code == 2
+    assert "Did you mean" in err
+
+
+def test_plain_terminals() -> None:
+    """60 columns, no colours, LANG=C and an encoding without our signs: whole lines, no error."""
+    plain = {
+        "PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "60", "LC_ALL": "C",
+        "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii", "NO_COLOR": "1", "HOME": os.environ["HOME"],
+    }  # fmt: skip
+    script = "; ".join(
+        f"{sys.executable} -m xtarget {words} || exit 9"
+        for words in ("--help", "bench --help", "kernels --category scan", "cache path")
+    )
+    done = subprocess.run(
+        ["bash", "-c", script], capture_output=True, text=True, check=False, env=plain
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert "\x1b" not in done.stdout
+    helps = done.stdout.partition("kernel  ")[0].splitlines()
+    long = [line for line in helps if len(line) > 60 and not line.startswith("  xtarget ")]
+    assert long == []  # but for examples, which are copied
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_complete(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = here(capsys, "completion", shell)
+    assert code == 0
+    assert "_XTARGET_COMPLETE" in out
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("xtarget be", "bench"),
+        ("xtarget run layer_n", "layer_norm"),
+        ("xtarget run a --ch", "--check"),
+    ],
+)
+def test_what_is_completed(typed: str, offered: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "from xtarget._cli.main import main; main()"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT / "src"),
+            "_XTARGET_COMPLETE": "bash_complete",
+            "COMP_WORDS": typed,
+            "COMP_CWORD": str(typed.count(" ")),
+        },
+    )
+    assert f"plain,{offered}" in done.stdout.splitlines(), done.stderr
