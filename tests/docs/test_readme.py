@@ -1,8 +1,7 @@
-"""The README tells the truth: its code runs, its commands and variables exist."""
+"""The README tells the truth; its code is run with that of the other pages (test_pages.py)."""
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import subprocess
 import sys
@@ -28,88 +27,11 @@ def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return run_in_checkout(*words, seconds=300, **environment)
 
 
-@pytest.fixture(scope="module")
-def cpu() -> str:
-    """The CPU device; without one this machine cannot run the README."""
-    report = next(r for r in xtarget.probe() if r.vendor == "cpu")
-    if not report.devices:
-        pytest.skip(f"no CPU device: {report.reason}")
-    return report.devices[0].name
-
-
-def plain_blocks() -> list[str]:
-    return [text for words, text in blocks("python") if not words]
-
-
-def test_there_are_blocks_to_run() -> None:
-    assert len(plain_blocks()) >= 2
-    assert any("@xtarget.kernel" in text for text in plain_blocks())
-
-
-@pytest.mark.parametrize("index", range(len(plain_blocks())))
-def test_python_block_runs_on_the_cpu(index: int, cpu: str, tmp_path: Path) -> None:
-    # a file, because Triton reads the source of a kernel from one
-    program = tmp_path / "readme.py"
-    program.write_text(plain_blocks()[index], encoding="utf-8")
-    done = run(sys.executable, str(program), XTARGET_DEVICE=cpu)
-    assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.parametrize("number", [0, 1])
-def test_torch_block_runs_on_the_cpu(cpu: str, number: int, tmp_path: Path) -> None:
-    if importlib.util.find_spec("torch") is None:
-        pytest.skip("torch is not installed")
-    found = [text for words, text in blocks("python") if words == "needs-torch"]
-    assert len(found) == 2
-    text = found[number]
-    program = tmp_path / "readme.py"
-    program.write_text(text, encoding="utf-8")
-    done = run(sys.executable, str(program), XTARGET_DEVICE=cpu)
-    assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.parametrize("library", ["torch-cuda", "cupy"])
-def test_python_block_runs_on_the_gpu(library: str, tmp_path: Path) -> None:
-    module = library.partition("-")[0]
-    nvidia = next(r for r in xtarget.probe() if r.vendor == "nvidia")
-    if not nvidia.devices:
-        pytest.skip(f"no NVIDIA GPU: {nvidia.reason}")
-    if importlib.util.find_spec(module) is None:
-        pytest.skip(f"{module} is not installed")
-    (text,) = [text for words, text in blocks("python") if words == f"needs-{library}"]
-    program = tmp_path / "readme.py"
-    program.write_text(text, encoding="utf-8")
-    done = run(sys.executable, str(program))
-    assert done.returncode == 0, done.stderr
-
-
-def test_console_commands_are_commands() -> None:
-    """Every `$ xtarget ...` line parses: `--help` after it prints help of a command that exists."""
-    lines = [
-        line.removeprefix("$ xtarget ").split("  ")[0]
-        for _, text in blocks("console")
-        for line in text.splitlines()
-        if line.startswith("$ xtarget ")
-    ]
-    assert len(lines) >= 4
-    for line in lines:
-        done = run(sys.executable, "-m", "xtarget", *line.split(), "--help")
-        assert done.returncode == 0, (line, done.stderr)
-
-
 def test_the_number_of_operators_and_their_page_are_those_of_the_table() -> None:
     own = [spec for spec in xtarget.catalog().values() if spec.category != "user"]
     assert README.partition("today there are ")[2].partition(".")[0] == str(len(own))
     done = run(sys.executable, str(ROOT / "ci" / "operators_page.py"), "--check")
     assert done.returncode == 0, done.stderr
-
-
-def test_links_lead_somewhere() -> None:
-    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md"):
-        prose = re.sub(r"`[^`\n]*`", "", page.read_text(encoding="utf-8"))  # k[grid](x) is code
-        for link in re.findall(r"\]\(([^)#]+)\)", prose):
-            if "://" not in link:
-                assert (page.parent / link).exists(), f"{page.name} links to {link}"
 
 
 def test_the_readme_is_a_package_page_too() -> None:
@@ -126,7 +48,7 @@ def test_a_source_package_has_the_files_that_the_readme_names() -> None:
     packed = {folder.strip("/") for folder in targets["sdist"]["include"]}
     named = re.findall(r"`((?:[a-z_]+/)+[A-Za-z_.-]+)", README)
     folders = {name.partition("/")[0] for name in named if (ROOT / name).exists()}
-    assert {"docs", "ci", "kernels"} <= folders
+    assert {"docs", "ci", "src"} <= folders
     assert folders <= packed
 
 
@@ -135,7 +57,8 @@ def test_what_the_readme_installs_is_there() -> None:
     with (ROOT / "pyproject.toml").open("rb") as file:
         project = tomllib.load(file)["project"]
     extras = set(project["optional-dependencies"])
-    commands = re.findall(r'pip install "([^"]+)"', README)
+    page = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
+    commands = re.findall(r'pip install "([^"]+)"', README + page)
     assert len(commands) >= 7
     for what in commands:
         place, _, given = what.rstrip("]").partition("[")
@@ -145,13 +68,18 @@ def test_what_the_readme_installs_is_there() -> None:
             "xtarget",
         )
         assert set(given.split(",")) <= extras
-    installed = README.partition("## Install")[2].partition("\n## ")[0]
+    installed = page
     assert installed.index('".[cpu,compile]"') < installed.index('"xtarget[')
 
 
 def test_the_figures_of_compiling_are_what_is_printed_today(tmp_path: Path) -> None:
     pytest.importorskip("triton", reason="Triton is not installed, and it is what compiles")
-    command, _, rest = README.partition("$ xtarget compile add ")[2].partition("\n")
+    command, _, rest = (
+        (ROOT / "docs/reference/targets.md")
+        .read_text("utf-8")
+        .partition("$ xtarget compile add ")[2]
+        .partition("\n")
+    )
     done = run_python(
         "-m",
         "xtarget",
@@ -171,6 +99,11 @@ def test_the_figures_of_compiling_are_what_is_printed_today(tmp_path: Path) -> N
 
 def test_the_explanation_is_what_is_printed_today() -> None:
     pytest.importorskip("triton", reason="Triton is not installed, and its version is in the key")
-    told = README.partition("xtarget explain add --target nvidia:sm_86\n")[2].splitlines()
+    told = (
+        (ROOT / "docs/how-to/bundles.md")
+        .read_text("utf-8")
+        .partition("xtarget explain add --target nvidia:sm_86\n")[2]
+        .splitlines()
+    )
     done = run(sys.executable, "-m", "xtarget", "explain", "add", "--target", "nvidia:sm_86")
     assert done.stdout.splitlines()[:2] == told[:2], done.stderr

@@ -140,12 +140,6 @@ def test_the_functions_read_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
             function()
 
 
-def test_the_readme_has_the_table() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    rows = dict(re.findall(r"^\| `(XTARGET_[A-Z_]+)` \| (.*) \|$", text, re.M))
-    assert rows == {name: variable.means for name, variable in _env.VARIABLES.items()}
-
-
 def test_no_variable_is_read_past_the_table() -> None:
     """Every name that stands in the sources is in the table, and is read there."""
     package = ROOT / "src" / "xtarget"

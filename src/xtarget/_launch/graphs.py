@@ -210,7 +210,7 @@ class _Closing:
 
 @contextmanager
 def capture(device: Any = None) -> Iterator[Graph]:
-    """Record the calls of this thread as a graph.
+    """Record the calls of this thread as a graph::
 
         with xtarget.capture("nvidia:0") as graph:
             xtarget.run("add", a, b, out=c)

@@ -165,7 +165,7 @@ def profile() -> Profile:
     """Profile what runs within a `with` statement, in all threads.
 
     `print(p)` gives a table by kernel and class of arguments: mean and least host time of a call,
-    mean and least device time of a launch, in microseconds; `p.rows` has the numbers.
+    mean and least device time of a launch, in microseconds; `p.rows` has the numbers::
 
         with xtarget.profile() as p:
             xtarget.run("add", a, b)

@@ -1,4 +1,4 @@
-"""The environment variables that xtarget reads: one table, which the README's is tested against."""
+"""The environment variables that xtarget reads: one table, from which the manual's is made."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Variable(NamedTuple):
     """An environment variable.
 
     Attributes:
-        means: for the README, in Markdown.
+        means: for the manual, in Markdown.
         parse: from its text to its value; ValueError with the end of a sentence.
         unset: its value where it is not set, or empty.
         there: raises a ValueError where what it names does not exist. The command line asks.

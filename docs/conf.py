@@ -1,0 +1,44 @@
+"""The site: Sphinx with the theme furo, and Markdown by MyST. `make docs` builds it, no warnings.
+
+Pages that repeat what the code knows are written by `pages.py`, beside this file, at each build.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from pygments.lexers.special import TextLexer
+from sphinx.application import Sphinx
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+import pages  # noqa: E402
+
+import xtarget  # noqa: E402
+
+project = "xtarget"
+author = "the authors of xtarget"
+copyright = "the authors of xtarget"
+version = release = xtarget.__version__
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+exclude_patterns = ["_build"]
+html_theme = "furo"
+html_title = f"xtarget {release}"
+html_copy_source = False
+html_show_sphinx = False
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 3
+autodoc_member_order = "bysource"
+autodoc_typehints = "description"
+autodoc_typehints_description_target = "documented"
+autodoc_inherit_docstrings = False
+napoleon_use_rtype = False
+nitpicky = False
+suppress_warnings = ["epub"]
+
+
+def setup(app: Sphinx) -> None:
+    app.add_lexer("mermaid", TextLexer)
+    pages.write(HERE / "generated")
