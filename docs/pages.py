@@ -38,8 +38,8 @@ def command_line() -> str:
         "# Command line",
         "",
         "Written from the commands themselves. All take `--help` and `--debug` (the traceback of "
-        'an error); all that print data take `--json`, and an error is then `{"error": ...}` on the '
-        "standard output.",
+        'an error); all that print data take `--json`, and an error is then `{"error": ...}` on '
+        "the standard output.",
         "",
         "| exit code | means |",
         "| --- | --- |",
