@@ -64,6 +64,7 @@ def test_a_picture_comes_out(cpu: str, tmp_path: Path) -> None:
     assert (done[..., 0] == done[..., 2]).all()
 
 
+@pytest.mark.long
 def test_a_model_learns_as_with_torchs_own_norm(cpu: str, tmp_path: Path) -> None:
     if importlib.util.find_spec("torch") is None:
         pytest.skip("torch is not installed")
