@@ -1,18 +1,21 @@
 """How many functions and files one call of `run` passes: `python benchmarks/count_path.py`.
 
 Counts xtarget's own Python functions (and the kernel library's), not those of other packages. Cold:
-the first call of a new process with an empty cache; warm: a call that was made before; new shape: a
-size that its class serves.
+the first call of a new process with an empty cache (`--cache FOLDER`: with the one in this folder,
+so that a second run finds its binary); warm: a call that was made before; new shape: a size that
+its class serves.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import inspect
 import itertools
 import os
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
@@ -53,11 +56,21 @@ def report(name: str, seen: list[tuple[str, str]], names: bool) -> None:
             print(f"    {Path(path).relative_to(ROOT)}: {function}")
 
 
+def report_rooms(seen: list[tuple[str, str]]) -> None:
+    """Print how many files of each folder a call has passed."""
+    files = {Path(path).relative_to(ROOT) for path, _ in seen}
+    for room, count in Counter(file.parent for file in files).most_common():
+        print(f"    {count:4} {room}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--names", action="store_true", help="print the functions of warm calls")
+    parser.add_argument("--rooms", action="store_true", help="print the folders of the cold call")
+    parser.add_argument("--cache", metavar="FOLDER", help="a cache that stays")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
+    lasting = contextlib.nullcontext(given.cache) if given.cache else tempfile.TemporaryDirectory()
+    with lasting as folder:
         os.environ["XTARGET_CACHE_DIR"] = folder
         import numpy as np
 
@@ -68,7 +81,10 @@ def main() -> None:
         def add() -> None:
             xtarget.run("add", a, b, out=out)
 
-        report("cold", passed(add), names=False)
+        cold = passed(add)
+        report("cold", cold, names=False)
+        if given.rooms:
+            report_rooms(cold)
         for size in range(900, 990):
             xtarget.run("add", a[:size], b[:size], out=out[:size])
         views = a[:880], b[:880], out[:880]

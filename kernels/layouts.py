@@ -12,7 +12,15 @@ from typing import NamedTuple
 
 from xtarget.spec import ArrayType
 
-__all__ = ["Space", "broadcast_strides", "collapse", "device_strides", "merge", "without_axes"]
+__all__ = [
+    "Space",
+    "broadcast_strides",
+    "broadcasts",
+    "collapse",
+    "device_strides",
+    "merge",
+    "without_axes",
+]
 
 
 class Space(NamedTuple):
@@ -34,6 +42,14 @@ def broadcast_strides(arg: ArrayType, shape: Sequence[int]) -> tuple[int, ...]:
         for length, stride, wanted in zip(arg.shape, arg.strides, shape[missing:], strict=True)
     )
     return (0,) * missing + tuple(own)
+
+
+def broadcasts(shape: Sequence[int], to: Sequence[int]) -> bool:
+    """Whether an array of `shape` can be read as one of the shape `to`."""
+    missing = len(to) - len(shape)
+    return missing >= 0 and all(
+        own in (1, wanted) for own, wanted in zip(shape, to[missing:], strict=True)
+    )
 
 
 def without_axes(values: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:

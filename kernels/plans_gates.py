@@ -8,7 +8,7 @@ from typing import Any
 from xtarget import spec
 
 from . import tuning
-from .layouts import collapse
+from .layouts import broadcast_strides, broadcasts, collapse
 from .plans import Walk, compute_dtype
 from .plans_scans import one_axis
 
@@ -90,17 +90,12 @@ def halves(
 def _spread(call: spec.Call, index: int, name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
     """Strides of an argument that broadcasts to `shape`."""
     array = call.array(index)
-    missing = len(shape) - array.ndim
-    fits = missing >= 0 and all(
-        own in (1, wanted) for own, wanted in zip(array.shape, shape[missing:], strict=True)
-    )
-    if not fits:
+    if not broadcasts(array.shape, shape):
         raise spec.ArgumentError(
             f"{call.kernel}: {name} has shape {array.shape}, which does not broadcast to {shape}: "
             "one angle for each pair."
         )
-    own = tuple(0 if n == 1 else s for n, s in zip(array.shape, array.strides, strict=True))
-    return (0,) * missing + own
+    return broadcast_strides(array, shape)
 
 
 def rope(back: bool) -> Callable[[spec.Call], spec.Plan]:

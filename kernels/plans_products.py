@@ -7,7 +7,7 @@ from typing import Any
 
 from xtarget import spec
 
-from .layouts import broadcast_strides
+from .layouts import broadcast_strides, broadcasts
 from .plans import compute_dtype
 from .plans_contractions import Contraction, View, between
 from .plans_einsum import labelled
@@ -201,11 +201,7 @@ class _Product:
 def _over(call: spec.Call, index: int, shape: tuple[int, ...]) -> tuple[int, ...]:
     """Strides of an argument that broadcasts to `shape`."""
     array = call.array(index)
-    missing = len(shape) - array.ndim
-    fits = missing >= 0 and all(
-        own in (1, wanted) for own, wanted in zip(array.shape, shape[missing:], strict=True)
-    )
-    if not fits:
+    if not broadcasts(array.shape, shape):
         raise spec.ArgumentError(
             f"{call.kernel}: argument {index + 1} has shape {array.shape}, which does not "
             f"broadcast to {shape}, the shape of the product."

@@ -5,19 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from xtarget.spec import (
-    ArgumentError,
-    ArrayType,
-    Call,
-    Input,
-    Launch,
-    Output,
-    Plan,
-    Scalar,
-    Temporary,
-    cdiv,
-    dtype_constant,
-)
+from xtarget import spec
 
 from .layouts import collapse
 from .plans import compute_dtype
@@ -33,43 +21,48 @@ _INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "ui
 _Drawn = tuple[str, float, float]
 
 
-def seeds(call: Call) -> dict[str, Any]:
+def seeds(call: spec.Call) -> dict[str, Any]:
     """The options `seed` and `offset`."""
     found = []
     for name in ("seed", "offset"):
         (value,) = integers(call, name, count=1)
         if value < 0:
-            raise ArgumentError(
+            raise spec.ArgumentError(
                 f"{call.kernel}: {name} is {value}; it has to be from 0 to {2**63 - 1}."
             )
         found.append(value)
-    return {"seed": Scalar(found[0], "int64"), "start": Scalar(found[1], "int64")}
+    return {"seed": spec.Scalar(found[0], "int64"), "start": spec.Scalar(found[1], "int64")}
 
 
-def _shape(call: Call) -> tuple[int, ...]:
+def _shape(call: spec.Call) -> tuple[int, ...]:
     shape = integers(call, "shape")
     if min(shape, default=0) < 0:
-        raise ArgumentError(f"{call.kernel}: shape is {shape}; no length may be below 0.")
+        raise spec.ArgumentError(f"{call.kernel}: shape is {shape}; no length may be below 0.")
     return shape
 
 
-def _dtype(call: Call, dtypes: tuple[str, ...]) -> str:
+def _dtype(call: spec.Call, dtypes: tuple[str, ...]) -> str:
     value = call.options["dtype"]
     if value not in dtypes:
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: dtype is {value!r}; it has to be one of {', '.join(dtypes)}."
         )
     return str(value)
 
 
 def draw(
-    call: Call, out: ArrayType, goal: Output | Temporary, kind: str, low: Scalar, high: Scalar
-) -> Launch:
+    call: spec.Call,
+    out: spec.ArrayType,
+    goal: spec.Output | spec.Temporary,
+    kind: str,
+    low: spec.Scalar,
+    high: spec.Scalar,
+) -> spec.Launch:
     """The launch that draws all of an array, whose elements are numbered in the order of their
     indices.
     """
     wide = out.itemsize == 8 or kind in ("integer", "bits")
-    groups = cdiv(out.size, 2 if wide else 4)
+    groups = spec.cdiv(out.size, 2 if wide else 4)
     space = collapse(out.shape, out.strides, keep_order=True)
     computed = compute_dtype(out.dtype)
     return lane_launch(
@@ -86,55 +79,61 @@ def draw(
             "shape": space.lengths,
             "so": space.strides[0],
         },
-        {"KIND": kind, "WIDE": wide, "T": dtype_constant(computed)},
+        {"KIND": kind, "WIDE": wide, "T": spec.dtype_constant(computed)},
     )
 
 
-def _number(call: Call, name: str) -> float:
+def _number(call: spec.Call, name: str) -> float:
     value = call.options[name]
     if isinstance(value, bool) or not isinstance(value, int | float) or value - value != 0:
-        raise ArgumentError(f"{call.kernel}: {name} is {value!r}; it has to be a finite number.")
+        raise spec.ArgumentError(
+            f"{call.kernel}: {name} is {value!r}; it has to be a finite number."
+        )
     return float(value)
 
 
-def floats(parameters: Callable[[Call], _Drawn]) -> Callable[[Call], Plan]:
+def floats(parameters: Callable[[spec.Call], _Drawn]) -> Callable[[spec.Call], spec.Plan]:
     """The plan of floating numbers of the options `shape` and `dtype`."""
 
-    def plan(call: Call) -> Plan:
+    def plan(call: spec.Call) -> spec.Plan:
         kind, low, high = parameters(call)
         seeds(call)
         out = call.output(_shape(call), _dtype(call, _FLOATS))
         if not out.size:
-            return Plan((out,), ())
+            return spec.Plan((out,), ())
         computed = compute_dtype(out.dtype)
-        launch = draw(call, out, Output(), kind, Scalar(low, computed), Scalar(high, computed))
-        return Plan((out,), (launch,))
+        launch = draw(
+            call, out, spec.Output(), kind, spec.Scalar(low, computed), spec.Scalar(high, computed)
+        )
+        return spec.Plan((out,), (launch,))
 
     return plan
 
 
-def unit(call: Call) -> _Drawn:
+def unit(call: spec.Call) -> _Drawn:
     return "uniform", 0.0, 1.0
 
 
-def uniform(call: Call) -> _Drawn:
+def uniform(call: spec.Call) -> _Drawn:
     low, high = _number(call, "low"), _number(call, "high")
     if low > high:
-        raise ArgumentError(f"{call.kernel}: low is {low} and high is {high}; low is the smaller.")
+        raise spec.ArgumentError(
+            f"{call.kernel}: low is {low} and high is {high}; low is the smaller."
+        )
     return "uniform", low, high - low
 
 
-def normal(call: Call) -> _Drawn:
+def normal(call: spec.Call) -> _Drawn:
     mean, std = _number(call, "mean"), _number(call, "std")
     if std < 0:
-        raise ArgumentError(f"{call.kernel}: std is {std}; it may not be below 0.")
+        raise spec.ArgumentError(f"{call.kernel}: std is {std}; it may not be below 0.")
     return "normal", mean, std
 
 
-def exponential(call: Call) -> _Drawn:
+def exponential(call: spec.Call) -> _Drawn:
     rate = _number(call, "rate")
     if rate <= 0:
-        raise ArgumentError(f"{call.kernel}: rate is {rate}; it has to be above 0.")
+        raise spec.ArgumentError(f"{call.kernel}: rate is {rate}; it has to be above 0.")
     return "exponential", 0.0, rate
 
 
@@ -143,81 +142,81 @@ def _limits(dtype: str) -> tuple[int, int]:
     return (0, 2**bits) if dtype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1))
 
 
-def randint(call: Call) -> Plan:
+def randint(call: spec.Call) -> spec.Plan:
     """The plan of randint: integers from `low` to below `high`."""
     dtype = _dtype(call, _INTEGERS)
     least, end = _limits(dtype)
     (low,), (high,) = integers(call, "low", count=1), integers(call, "high", count=1)
     if not least <= low < high <= end:
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: from {low} to below {high} are no integers of {dtype}; low has to be "
             f"below high, and both within {least} to {end}."
         )
     seeds(call)
     out = call.output(_shape(call), dtype)
     if not out.size:
-        return Plan((out,), ())
-    span = Scalar(high - low, "uint64")
-    launch = draw(call, out, Output(), "integer", Scalar(low, "int64"), span)
-    return Plan((out,), (launch,))
+        return spec.Plan((out,), ())
+    span = spec.Scalar(high - low, "uint64")
+    launch = draw(call, out, spec.Output(), "integer", spec.Scalar(low, "int64"), span)
+    return spec.Plan((out,), (launch,))
 
 
-def randperm(call: Call) -> Plan:
+def randperm(call: spec.Call) -> spec.Plan:
     """The plan of randperm: the integers below `n` in the order of as many drawn numbers."""
     (n,) = integers(call, "n", count=1)
     if n < 0:
-        raise ArgumentError(f"{call.kernel}: n is {n}; it may not be below 0.")
+        raise spec.ArgumentError(f"{call.kernel}: n is {n}; it may not be below 0.")
     seeds(call)
     out = call.output((n,), "int64")
     if not n:
-        return Plan((out,), ())
-    keys = ArrayType("int64", (n,), (1,))
-    none = Scalar(0, "int64")
-    first = draw(call, keys, Temporary(0), "bits", none, Scalar(0, "uint64"))
-    sorting = Sorting(call, keys, 0, out, source=Temporary(0), temporaries=(keys,))
-    sorting.finish(None, Output())
+        return spec.Plan((out,), ())
+    keys = spec.ArrayType("int64", (n,), (1,))
+    none = spec.Scalar(0, "int64")
+    first = draw(call, keys, spec.Temporary(0), "bits", none, spec.Scalar(0, "uint64"))
+    sorting = Sorting(call, keys, 0, out, source=spec.Temporary(0), temporaries=(keys,))
+    sorting.finish(None, spec.Output())
     return sorting.plan((out,), (first,))
 
 
-def bernoulli(call: Call) -> Plan:
+def bernoulli(call: spec.Call) -> spec.Plan:
     """The plan of bernoulli: 1 with the probability that `x` says."""
     x = call.array(0)
     seeds(call)
     out = call.output(x.shape, x.dtype)
     if not out.size:
-        return Plan((out,), ())
+        return spec.Plan((out,), ())
     space = collapse(x.shape, out.strides, x.strides, keep_order=True)
     launch = lane_launch(
         call,
         "philox:toss",
         out.size,
         {
-            "x": Input(0),
-            "out": Output(),
+            "x": spec.Input(0),
+            "out": spec.Output(),
             "n": out.size,
             **seeds(call),
             "shape": space.lengths,
             "sx": space.strides[1],
             "so": space.strides[0],
         },
-        {"T": dtype_constant(compute_dtype(x.dtype))},
+        {"T": spec.dtype_constant(compute_dtype(x.dtype))},
     )
-    return Plan((out,), (launch,))
+    return spec.Plan((out,), (launch,))
 
 
-def dropout(call: Call) -> Plan:
+def dropout(call: spec.Call) -> spec.Plan:
     """The plan of dropout: each element 0 with the probability `p`, else times 1 / (1 - p); and
     which are kept.
     """
     x = call.array(0)
     p = _number(call, "p")
     if not 0 <= p <= 1:
-        raise ArgumentError(f"{call.kernel}: p is {p}; it has to be from 0 to 1.")
+        raise spec.ArgumentError(f"{call.kernel}: p is {p}; it has to be from 0 to 1.")
     seeds(call)
     outs = outputs(call, x.shape, x.dtype, "bool")
     if not outs[0].size:
-        return Plan(outs, ())
-    groups = cdiv(x.size, 4)
+        return spec.Plan(outs, ())
+    groups = spec.cdiv(x.size, 4)
     space = collapse(x.shape, x.strides, outs[0].strides, outs[1].strides, keep_order=True)
     computed = compute_dtype(x.dtype)
     launch = lane_launch(
@@ -225,19 +224,19 @@ def dropout(call: Call) -> Plan:
         "philox:drop",
         groups,
         {
-            "x": Input(0),
-            "out": Output(0),
-            "kept": Output(1),
+            "x": spec.Input(0),
+            "out": spec.Output(0),
+            "kept": spec.Output(1),
             "n": x.size,
             "groups": groups,
             **seeds(call),
-            "limit": Scalar(round(p * 2**32), "int64"),
-            "scale": Scalar(1 / (1 - p) if p < 1 else 0.0, computed),
+            "limit": spec.Scalar(round(p * 2**32), "int64"),
+            "scale": spec.Scalar(1 / (1 - p) if p < 1 else 0.0, computed),
             "shape": space.lengths,
             "sx": space.strides[0],
             "so": space.strides[1],
             "sk": space.strides[2],
         },
-        {"T": dtype_constant(computed)},
+        {"T": spec.dtype_constant(computed)},
     )
-    return Plan(outs, (launch,))
+    return spec.Plan(outs, (launch,))

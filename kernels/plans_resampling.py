@@ -5,17 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from xtarget.spec import (
-    Argument,
-    ArgumentError,
-    ArrayType,
-    Call,
-    Input,
-    Output,
-    Plan,
-    Scalar,
-    dtype_constant,
-)
+from xtarget import spec
 
 from .plans import compute_dtype
 from .plans_movement import copy_launch, integers
@@ -37,17 +27,17 @@ _MODES = {
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
-def _word(call: Call, name: str, words: Sequence[str]) -> str:
+def _word(call: spec.Call, name: str, words: Sequence[str]) -> str:
     """An option that is one of some words."""
     value = call.options[name]
     if not isinstance(value, str) or value not in words:
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: {name} is {value!r}; it has to be {' or '.join(map(repr, words))}."
         )
     return value
 
 
-def _size(call: Call, lengths: _Ints) -> _Ints:
+def _size(call: spec.Call, lengths: _Ints) -> _Ints:
     """The lengths that an array is resized to: the option `size`, or `scale` times as many."""
     rank = len(lengths)
     if call.options["size"] is not None:
@@ -57,7 +47,7 @@ def _size(call: Call, lengths: _Ints) -> _Ints:
     scales = scales * rank if len(scales) == 1 else scales
     numbers = [s for s in scales if not isinstance(s, bool) and isinstance(s, int | float)]
     if len(scales) != rank or len(numbers) != rank or not min(numbers) > 0:
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: scale is {given!r} for {rank} axes; it has to be a number above 0, or "
             "one for each axis."
         )
@@ -66,7 +56,7 @@ def _size(call: Call, lengths: _Ints) -> _Ints:
         for n, s in zip(lengths, numbers, strict=True)
     )
     if min(size) < 1:
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: {given!r} times the lengths {lengths} leaves nothing of an axis."
         )
     return size
@@ -83,39 +73,41 @@ def _scale(mode: str, aligned: bool, length: int, count: int) -> _Ints:
     return 2 * length, length - count, 2 * count
 
 
-def resize(fixed: str | None = None) -> Callable[[Call], Plan]:
+def resize(fixed: str | None = None) -> Callable[[spec.Call], spec.Plan]:
     """The plan of resizing the axes behind samples and channels.
 
     Args:
         fixed: the mode; None: the option `mode` says.
     """
 
-    def plan(call: Call) -> Plan:
+    def plan(call: spec.Call) -> spec.Plan:
         x = ordered(call, call.array(0))
         rank = rank_of(call, x.ndim, None)
         name = fixed or _word(call, "mode", tuple(_MODES))
         mode = _MODES[name]
         aligned = bool(call.options.get("align_corners"))
         if mode == "nearest" and aligned:
-            raise ArgumentError(
+            raise spec.ArgumentError(
                 f"{call.kernel}: align_corners has no meaning for mode {name!r}. Leave it out."
             )
         if mode != "nearest" and x.dtype not in _FLOATS:
-            raise ArgumentError(
+            raise spec.ArgumentError(
                 f"{call.kernel}: mode {name!r} does not take {x.dtype}; it takes "
                 f"{', '.join(_FLOATS)}. Convert the argument first."
             )
         if mode == "cubic" and rank > 2:
-            raise ArgumentError(f"{call.kernel}: mode {name!r} takes one axis or two, not {rank}.")
+            raise spec.ArgumentError(
+                f"{call.kernel}: mode {name!r} takes one axis or two, not {rank}."
+            )
         lengths = x.shape[2:]
         if 0 in lengths:
-            raise ArgumentError(
+            raise spec.ArgumentError(
                 f"{call.kernel}: x has shape {call.array(0).shape}; there is nothing to resize."
             )
         size = _size(call, lengths)
         given = call.output(turned(call, (*x.shape[:2], *size)), x.dtype)
         if not given.size:
-            return Plan((given,), ())
+            return spec.Plan((given,), ())
         out = ordered(call, given)
         scales = [_scale(name, aligned, n, o) for n, o in zip(lengths, size, strict=True)]
         wide = any(2 * n * (o + 1) >= 2**31 for n, o in zip(lengths, size, strict=True))
@@ -124,7 +116,7 @@ def resize(fixed: str | None = None) -> Callable[[Call], Plan]:
             call,
             "resampling:resize",
             out.size,
-            {"x": Input(0), "out": Output()},
+            {"x": spec.Input(0), "out": spec.Output()},
             {
                 "channels": x.shape[1],
                 "out_shape": three(size, 1),
@@ -137,26 +129,26 @@ def resize(fixed: str | None = None) -> Callable[[Call], Plan]:
                 "MODE": mode,
                 "RANK": rank,
                 "WIDE": wide,
-                "T": dtype_constant(compute_dtype(x.dtype)),
+                "T": spec.dtype_constant(compute_dtype(x.dtype)),
             },
         )
-        return Plan((given,), (launch,))
+        return spec.Plan((given,), (launch,))
 
     return plan
 
 
-def grid_sample(call: Call) -> Plan:
+def grid_sample(call: spec.Call) -> spec.Plan:
     """The plan of grid_sample, as torch's."""
     x, grid = call.array(0), call.array(1)
     rank = x.ndim - 2
     if rank not in (2, 3) or grid.ndim != x.ndim or grid.shape[-1] != rank:
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: x has shape {x.shape} and grid {grid.shape}; x needs two or three "
             "axes behind samples and channels, and grid as many dimensions, of which the last has "
             "a number for each of these axes."
         )
     if grid.shape[0] != x.shape[0] or grid.dtype != x.dtype:
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: x has {x.shape[0]} samples of {x.dtype}, and grid {grid.shape[0]} of "
             f"{grid.dtype}; they need the same."
         )
@@ -164,14 +156,16 @@ def grid_sample(call: Call) -> Plan:
     padding = _word(call, "padding_mode", ("zeros", "border", "reflection"))
     out = call.output((*x.shape[:2], *grid.shape[1:-1]), x.dtype)
     if not out.size:
-        return Plan((out,), ())
+        return spec.Plan((out,), ())
     if 0 in x.shape:
-        raise ArgumentError(f"{call.kernel}: x has shape {x.shape}; there is nothing to sample.")
+        raise spec.ArgumentError(
+            f"{call.kernel}: x has shape {x.shape}; there is nothing to sample."
+        )
     launch = flat(
         call,
         "resampling:grid_sample",
         out.size,
-        {"x": Input(0), "grid": Input(1), "out": Output()},
+        {"x": spec.Input(0), "grid": spec.Input(1), "out": spec.Output()},
         {
             "channels": x.shape[1],
             "out_shape": three(out.shape[2:], 1),
@@ -185,50 +179,50 @@ def grid_sample(call: Call) -> Plan:
             "PADDING": padding,
             "ALIGNED": bool(call.options["align_corners"]),
             "RANK": rank,
-            "T": dtype_constant(compute_dtype(x.dtype)),
+            "T": spec.dtype_constant(compute_dtype(x.dtype)),
         },
     )
-    return Plan((out,), (launch,))
+    return spec.Plan((out,), (launch,))
 
 
-def crop_and_resize(call: Call) -> Plan:
+def crop_and_resize(call: spec.Call) -> spec.Plan:
     """The plan of crop_and_resize, as TensorFlow's."""
     given, boxes, index = call.array(0), call.array(1), call.array(2)
     x = ordered(call, given)
     rank_of(call, x.ndim, 2)
     count = boxes.shape[0] if boxes.ndim else 0
     if boxes.ndim != 2 or boxes.shape[1] != 4 or index.shape != (count,):
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: boxes has shape {boxes.shape} and index {index.shape}; they have to "
             "be (boxes, 4) and (boxes,)."
         )
     indexed = index.dtype.startswith(("int", "uint"))
     if x.dtype not in _FLOATS or boxes.dtype != x.dtype or not indexed:
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: x is {x.dtype}, boxes {boxes.dtype} and index {index.dtype}; x has to "
             "be floating, boxes of the same dtype, and index of integers."
         )
     size = integers(call, "size", count=2)
     if min(size) < 1 or 0 in x.shape[2:]:
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: size is {size} and x has shape {given.shape}; no length may be 0."
         )
     mode = _word(call, "method", ("bilinear", "nearest"))
     outside = call.options["extrapolation_value"]
     if isinstance(outside, bool) or not isinstance(outside, int | float):
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: extrapolation_value is {outside!r}; it has to be a number."
         )
     result = call.output(turned(call, (count, x.shape[1], *size)), x.dtype)
     if not result.size:
-        return Plan((result,), ())
+        return spec.Plan((result,), ())
     computed = compute_dtype(x.dtype)
-    value: dict[str, Argument] = {"outside": Scalar(float(outside), computed)}
+    value: dict[str, spec.Argument] = {"outside": spec.Scalar(float(outside), computed)}
     launch = flat(
         call,
         "resampling:crop",
         result.size,
-        {"x": Input(0), "boxes": Input(1), "index": Input(2), "out": Output()},
+        {"x": spec.Input(0), "boxes": spec.Input(1), "index": spec.Input(2), "out": spec.Output()},
         {
             **value,
             "samples": x.shape[0],
@@ -240,22 +234,22 @@ def crop_and_resize(call: Call) -> Plan:
             "si": index.strides[0],
             "so": five(ordered(call, result)),
         },
-        {"NEAREST": mode == "nearest", "T": dtype_constant(computed)},
+        {"NEAREST": mode == "nearest", "T": spec.dtype_constant(computed)},
     )
-    return Plan((result,), (launch,))
+    return spec.Plan((result,), (launch,))
 
 
 # ------------------------------------------------------------------------- channels and places
 
 
-def _positive(call: Call, name: str) -> int:
+def _positive(call: spec.Call, name: str) -> int:
     (value,) = integers(call, name, count=1)
     if value < 1:
-        raise ArgumentError(f"{call.kernel}: {name} is {value}; it may not be below 1.")
+        raise spec.ArgumentError(f"{call.kernel}: {name} is {value}; it may not be below 1.")
     return value
 
 
-def _outer(call: Call, small: ArrayType, b: int, mode: str) -> tuple[_Ints, _Ints]:
+def _outer(call: spec.Call, small: spec.ArrayType, b: int, mode: str) -> tuple[_Ints, _Ints]:
     """Lengths and strides of an array of b * b times as many channels, in the order of the index
     space (samples, channels, rows, columns, rows of a block, columns of a block).
     """
@@ -267,7 +261,7 @@ def _outer(call: Call, small: ArrayType, b: int, mode: str) -> tuple[_Ints, _Int
     return (samples, less, rows, columns, b, b), (sn, own, sr, sk, *inner)
 
 
-def blocks(option: str, *, out: bool, fixed: str = "") -> Callable[[Call], Plan]:
+def blocks(option: str, *, out: bool, fixed: str = "") -> Callable[[spec.Call], spec.Plan]:
     """The plan of depth_to_space (`out`) and of space_to_depth.
 
     Args:
@@ -275,7 +269,7 @@ def blocks(option: str, *, out: bool, fixed: str = "") -> Callable[[Call], Plan]
         fixed: the order of the channels, DCR or CRD; else the option `mode` says.
     """
 
-    def plan(call: Call) -> Plan:
+    def plan(call: spec.Call) -> spec.Plan:
         x = ordered(call, call.array(0))
         rank_of(call, x.ndim, 2)
         b = _positive(call, option)
@@ -291,7 +285,7 @@ def blocks(option: str, *, out: bool, fixed: str = "") -> Callable[[Call], Plan]
             what = f"{b * b} do not divide {channels} channels"
             if not out:
                 what = f"{b} does not divide {rows} and {columns} places"
-            raise ArgumentError(f"{call.kernel}: x has shape {call.array(0).shape}: {what}.")
+            raise spec.ArgumentError(f"{call.kernel}: x has shape {call.array(0).shape}: {what}.")
         given = call.output(turned(call, shape), x.dtype)
         own = ordered(call, given)
         deep, wide = (x, own) if out else (own, x)
@@ -299,19 +293,19 @@ def blocks(option: str, *, out: bool, fixed: str = "") -> Callable[[Call], Plan]
         sn, sc, sr, sk = wide.strides
         wide_strides = (sn, sc, b * sr, b * sk, sr, sk)
         sx, so = (deep_strides, wide_strides) if out else (wide_strides, deep_strides)
-        return Plan((given,), copy_launch(call, Input(0), space, sx, so))
+        return spec.Plan((given,), copy_launch(call, spec.Input(0), space, sx, so))
 
     return plan
 
 
-def shuffle(call: Call) -> Plan:
+def shuffle(call: spec.Call) -> spec.Plan:
     """The plan of channel_shuffle: (groups, channels of one) to (channels of one, groups)."""
     x = ordered(call, call.array(0))
     rank_of(call, x.ndim, None)
     groups = _positive(call, "groups")
     channels = x.shape[1]
     if channels % groups:
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: x has {channels} channels, which {groups} groups do not divide."
         )
     given = call.output(call.array(0).shape, x.dtype)
@@ -320,4 +314,4 @@ def shuffle(call: Call) -> Plan:
     space = (x.shape[0], of_one, groups, *x.shape[2:])
     sx = (x.strides[0], x.strides[1], of_one * x.strides[1], *x.strides[2:])
     so = (out.strides[0], groups * out.strides[1], out.strides[1], *out.strides[2:])
-    return Plan((given,), copy_launch(call, Input(0), space, sx, so))
+    return spec.Plan((given,), copy_launch(call, spec.Input(0), space, sx, so))

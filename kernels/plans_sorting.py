@@ -5,21 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from xtarget.spec import (
-    Argument,
-    ArgumentError,
-    ArrayType,
-    Call,
-    Input,
-    Launch,
-    Output,
-    Plan,
-    Temporary,
-    cdiv,
-    contiguous_strides,
-    dtype_constant,
-    next_power_of_2,
-)
+from xtarget import spec
 
 from . import tuning_order
 from .layouts import collapse, without_axes
@@ -36,15 +22,15 @@ def key_dtype(dtype: str) -> str:
 
 
 def lane_launch(
-    call: Call,
+    call: spec.Call,
     source: str,
     size: int,
-    args: dict[str, Argument | None],
+    args: dict[str, spec.Argument | None],
     constants: dict[str, Any] | None = None,
-) -> Launch:
+) -> spec.Launch:
     """One launch of a kernel whose lanes are independent: BLOCK of `size` a block."""
     sizes = tuning_order.sorts(call.vendor)
-    return Launch(
+    return spec.Launch(
         source,
         {name: value for name, value in args.items() if value is not None},
         {
@@ -52,19 +38,21 @@ def lane_launch(
             **(constants or {}),
             "BLOCK": sizes.block,
         },
-        (cdiv(size, sizes.block), 1, 1),
+        (spec.cdiv(size, sizes.block), 1, 1),
         num_warps=sizes.num_warps,
     )
 
 
-def flat(call: Call, x: ArrayType, source: Argument, goal: Temporary) -> Any:
+def flat(call: spec.Call, x: spec.ArrayType, source: spec.Argument, goal: spec.Temporary) -> Any:
     """An array as a vector of its elements in the order of their indices: its layout, where it is,
     and what has to be launched and kept to have it there.
     """
-    one = ArrayType(x.dtype, (x.size,), (1,))
+    one = spec.ArrayType(x.dtype, (x.size,), (1,))
     if x.contiguous:
         return one, source, (), ()
-    copies = copy_launch(call, source, x.shape, x.strides, contiguous_strides(x.shape), out=goal)
+    copies = copy_launch(
+        call, source, x.shape, x.strides, spec.contiguous_strides(x.shape), out=goal
+    )
     return one, goal, copies, (one,)
 
 
@@ -80,15 +68,15 @@ class Sorting:
 
     def __init__(
         self,
-        call: Call,
-        x: ArrayType,
+        call: spec.Call,
+        x: spec.ArrayType,
         axis: int,
-        out: ArrayType,
+        out: spec.ArrayType,
         *,
-        source: Argument = Input(0),  # noqa: B008  it is frozen
+        source: spec.Argument = spec.Input(0),  # noqa: B008  it is frozen
         descending: bool = False,
         keep: int | None = None,
-        temporaries: tuple[ArrayType, ...] = (),
+        temporaries: tuple[spec.ArrayType, ...] = (),
         whole: bool = True,
     ) -> None:
         """Plan all but the end.
@@ -102,21 +90,21 @@ class Sorting:
         self._call, self._x, self._source = call, x, source
         self._sizes = tuning_order.sorts(call.vendor)
         self._descending = descending
-        self._pairs: list[tuple[Temporary, Temporary]] = []
-        self.launches: list[Launch] = []
-        self.temporaries: list[ArrayType] = list(temporaries)
+        self._pairs: list[tuple[spec.Temporary, spec.Temporary]] = []
+        self.launches: list[spec.Launch] = []
+        self.temporaries: list[spec.ArrayType] = list(temporaries)
         self.n = x.shape[axis]
         space = collapse(*(without_axes(v, (axis,)) for v in (x.shape, x.strides, out.strides)))
         self.m, self.lengths = space.size, space.lengths
         self._sx, self._so = space.strides
         self._cx, self._co = x.strides[axis], out.strides[axis]
         self.keep = self.n if keep is None else keep
-        self.order: Temporary | None = None
+        self.order: spec.Temporary | None = None
         self.total = self.n
         if self.n > self._sizes.run or not whole:
             self._make_order()
 
-    def _pair(self, total: int) -> tuple[Temporary, Temporary]:
+    def _pair(self, total: int) -> tuple[spec.Temporary, spec.Temporary]:
         """Memory for keys, and for indices. Two pairs are enough, as runs do not become more."""
         if len(self._pairs) == 2:
             self._pairs.reverse()
@@ -124,23 +112,23 @@ class Sorting:
         shape = (self.m, total)
         places = "int32" if self.n < 2**31 else "int64"
         for dtype in (key_dtype(self._x.dtype), places):
-            self.temporaries.append(ArrayType(dtype, shape, contiguous_strides(shape)))
+            self.temporaries.append(spec.ArrayType(dtype, shape, spec.contiguous_strides(shape)))
         count = len(self.temporaries)
-        self._pairs.append((Temporary(count - 2), Temporary(count - 1)))
+        self._pairs.append((spec.Temporary(count - 2), spec.Temporary(count - 1)))
         return self._pairs[-1]
 
     def _rank(
         self,
-        goals: dict[str, Argument | None],
+        goals: dict[str, spec.Argument | None],
         tiles: int,
         cap: int,
         total: int,
         at: tuple[int, int],
     ) -> None:
-        block_n = min(next_power_of_2(self.n), self._sizes.run)
+        block_n = min(spec.next_power_of_2(self.n), self._sizes.run)
         rows = self.m * tiles
-        block_m = max(1, min(self._sizes.tile // block_n, next_power_of_2(rows)))
-        args: dict[str, Argument | None] = {
+        block_m = max(1, min(self._sizes.tile // block_n, spec.next_power_of_2(rows)))
+        args: dict[str, spec.Argument | None] = {
             "x": self._source,
             **goals,
             "m": self.m,
@@ -157,17 +145,17 @@ class Sorting:
             "co": self._co,
         }
         self.launches.append(
-            Launch(
+            spec.Launch(
                 "sorting:rank",
                 {name: value for name, value in args.items() if value is not None},
                 {
                     **{name: None for name, value in args.items() if value is None},
                     "DESCENDING": self._descending,
-                    "K": dtype_constant(key_dtype(self._x.dtype)),
+                    "K": spec.dtype_constant(key_dtype(self._x.dtype)),
                     "BLOCK_M": block_m,
                     "BLOCK_N": block_n,
                 },
-                (cdiv(rows, block_m), 1, 1),
+                (spec.cdiv(rows, block_m), 1, 1),
                 num_warps=self._sizes.num_warps,
             )
         )
@@ -179,7 +167,7 @@ class Sorting:
         total = tiles * cap + min(rest, cap)
         keys, places = self._pair(total)
         goals = {"keys": keys, "places": places, "out": None, "at": None}
-        self._rank(goals, cdiv(self.n, run), cap, total, (0, 0))
+        self._rank(goals, spec.cdiv(self.n, run), cap, total, (0, 0))
         while total > cap:
             wide = min(2 * cap, self.keep)
             after = total // (2 * cap) * wide + min(total % (2 * cap), wide)
@@ -207,7 +195,12 @@ class Sorting:
         self.order, self.keys, self.total = places, keys, total
 
     def finish(
-        self, out: Output | None, at: Output | None, *, first: int = 0, count: int | None = None
+        self,
+        out: spec.Output | None,
+        at: spec.Output | None,
+        *,
+        first: int = 0,
+        count: int | None = None,
     ) -> None:
         """Write the elements in the places from `first` on, and their indices."""
         count = self.n if count is None else count
@@ -238,40 +231,44 @@ class Sorting:
             )
         )
 
-    def plan(self, outs: tuple[ArrayType, ...], before: tuple[Launch, ...] = ()) -> Plan:
-        return Plan(outs, (*before, *self.launches), tuple(self.temporaries))
+    def plan(
+        self, outs: tuple[spec.ArrayType, ...], before: tuple[spec.Launch, ...] = ()
+    ) -> spec.Plan:
+        return spec.Plan(outs, (*before, *self.launches), tuple(self.temporaries))
 
 
-def _rows(call: Call, axis: int | None) -> tuple[ArrayType, int, Argument, Any, Any]:
+def _rows(call: spec.Call, axis: int | None) -> tuple[spec.ArrayType, int, spec.Argument, Any, Any]:
     """The array as it is sorted (the option `axis` is None: as a vector), the axis, and the rest of
     what `flat` gives.
     """
     x = call.array(0)
     if axis is not None:
         if not x.ndim:
-            raise ArgumentError(f"{call.kernel}: x has no dimensions; it needs one.")
-        return x, axis, Input(0), (), ()
+            raise spec.ArgumentError(f"{call.kernel}: x has no dimensions; it needs one.")
+        return x, axis, spec.Input(0), (), ()
     if call.options["axis"] is None:
-        one, source, launches, temporaries = flat(call, x, Input(0), Temporary(0))
+        one, source, launches, temporaries = flat(call, x, spec.Input(0), spec.Temporary(0))
         return one, 0, source, tuple(launches), temporaries
-    return x, one_axis(call, x.ndim), Input(0), (), ()
+    return x, one_axis(call, x.ndim), spec.Input(0), (), ()
 
 
-def sort(*, values: bool, indices: bool, axis: int | None = None) -> Callable[[Call], Plan]:
+def sort(
+    *, values: bool, indices: bool, axis: int | None = None
+) -> Callable[[spec.Call], spec.Plan]:
     """The plan of sort: the elements in order along `axis` (None: of all), their indices, or both.
 
     Args:
         axis: the one that the operator always takes; None: the option.
     """
 
-    def plan(call: Call) -> Plan:
+    def plan(call: spec.Call) -> spec.Plan:
         x, along, source, before, temporaries = _rows(call, axis)
         if values and indices:
             outs = outputs(call, x.shape, x.dtype, "int64")
         else:
             outs = (call.output(x.shape, x.dtype if values else "int64"),)
         if not outs[0].size:
-            return Plan(outs, ())
+            return spec.Plan(outs, ())
         sorting = Sorting(
             call,
             x,
@@ -281,23 +278,23 @@ def sort(*, values: bool, indices: bool, axis: int | None = None) -> Callable[[C
             descending=bool(call.options["descending"]),
             temporaries=temporaries,
         )
-        last = Output(len(outs) - 1)
-        sorting.finish(Output(0) if values else None, last if indices else None)
+        last = spec.Output(len(outs) - 1)
+        sorting.finish(spec.Output(0) if values else None, last if indices else None)
         return sorting.plan(outs, before)
 
     return plan
 
 
-def _number(call: Call, name: str, least: int, most: int, what: str) -> int:
+def _number(call: spec.Call, name: str, least: int, most: int, what: str) -> int:
     (value,) = integers(call, name, count=1)
     if not least <= value <= most:
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: {name} is {value}; it has to be from {least} to {most}, {what}."
         )
     return value
 
 
-def topk(call: Call) -> Plan:
+def topk(call: spec.Call) -> spec.Plan:
     """The plan of topk: the `k` largest (or smallest) along `axis`, in order, and their indices."""
     x = call.array(0)
     axis = one_axis(call, x.ndim)
@@ -305,13 +302,13 @@ def topk(call: Call) -> Plan:
     k = _number(call, "k", 0, n, "the length of the axis")
     outs = outputs(call, (*x.shape[:axis], k, *x.shape[axis + 1 :]), x.dtype, "int64")
     if not outs[0].size:
-        return Plan(outs, ())
+        return spec.Plan(outs, ())
     sorting = Sorting(call, x, axis, outs[0], descending=bool(call.options["largest"]), keep=k)
-    sorting.finish(Output(0), Output(1), count=k)
+    sorting.finish(spec.Output(0), spec.Output(1), count=k)
     return sorting.plan(outs)
 
 
-def kthvalue(call: Call) -> Plan:
+def kthvalue(call: spec.Call) -> spec.Plan:
     """The plan of kthvalue: the `k`-th smallest along `axis`, and its index."""
     x = call.array(0)
     axis = one_axis(call, x.ndim)
@@ -320,8 +317,8 @@ def kthvalue(call: Call) -> Plan:
     shape = full if call.options["keepdims"] else without_axes(full, (axis,))
     outs = outputs(call, shape, x.dtype, "int64")
     if not outs[0].size:
-        return Plan(outs, ())
-    rows = ArrayType(x.dtype, full, contiguous_strides(full))
+        return spec.Plan(outs, ())
+    rows = spec.ArrayType(x.dtype, full, spec.contiguous_strides(full))
     sorting = Sorting(call, x, axis, rows, keep=k)
-    sorting.finish(Output(0), Output(1), first=k - 1, count=1)
+    sorting.finish(spec.Output(0), spec.Output(1), first=k - 1, count=1)
     return sorting.plan(outs)

@@ -49,6 +49,16 @@ def python(code: str, cache: Path, device: str, fails: str = "", **more: str) ->
     return done.stdout
 
 
+@pytest.fixture
+def nothing_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty cache, and a process that has made no call."""
+    from xtarget._launch import run as _run
+
+    monkeypatch.setenv("XTARGET_CACHE_DIR", str(tmp_path))
+    functions._functions.clear()
+    _run.forget_calls()
+
+
 @pytest.fixture(scope="session")
 def recorded(device: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The profile of a program, recorded by two processes."""
@@ -95,14 +105,8 @@ def test_after_a_warm_up_nothing_is_compiled(recorded: Path, device: str, tmp_pa
     assert "XTARGET_COMPILE=error forbids" in told
 
 
-def test_the_guard_that_failed_is_told(
-    device: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    from xtarget._launch import run as _run
-
-    monkeypatch.setenv("XTARGET_CACHE_DIR", str(tmp_path))
-    functions._functions.clear()
-    _run.forget_calls()
+@pytest.mark.usefixtures("nothing_known")
+def test_the_guard_that_failed_is_told(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     xtarget.run("softmax", np.ones((8, 64), np.float32), device=device)
     monkeypatch.setenv("XTARGET_COMPILE", "error")
     words = r"softmax\(float32 2d\) of shapes \(8, 1000\): what is loaded .* serve it: "
@@ -192,14 +196,8 @@ def test_a_file_that_is_something_else_is_left_alone(device: str, tmp_path: Path
 # ------------------------------------------------------------------------------ compile="async"
 
 
-def test_a_call_that_compiles_apart_gives_its_result(
-    device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from xtarget._launch import run as _run
-
-    monkeypatch.setenv("XTARGET_CACHE_DIR", str(tmp_path))
-    functions._functions.clear()
-    _run.forget_calls()
+@pytest.mark.usefixtures("nothing_known")
+def test_a_call_that_compiles_apart_gives_its_result(device: str) -> None:
     a = np.arange(3000, dtype=np.float32)
     for _ in range(2):
         got = xtarget.run("mul", a, 3.0, device=device, compile="async")
@@ -209,15 +207,12 @@ def test_a_call_that_compiles_apart_gives_its_result(
     assert xtarget.cache_stats().compiles
 
 
+@pytest.mark.usefixtures("nothing_known")
 def test_it_does_not_wait_for_what_others_compile(
-    device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from xtarget._cache import cache as cached
-    from xtarget._launch import run as _run
 
-    monkeypatch.setenv("XTARGET_CACHE_DIR", str(tmp_path))
-    functions._functions.clear()
-    _run.forget_calls()
     real, before = cached.Cache.flight, xtarget.cache_stats().compiles
     early: list[str] = []
 
