@@ -88,7 +88,9 @@ def values(case: Case, shape: tuple[int, ...], dtype: str, seed: int) -> Any:
 
 def meaningful(name: str, array: Any, most: int) -> Any:
     """Values that an input of this name takes: indices and classes below `most`, probabilities,
-    signs; any values for others."""
+    signs, elements in order; any values for others."""
+    if name in ("ordered", "boundaries", "bins", "edges"):
+        return np.sort(array, axis=-1)
     if name in ("index", "lengths", "table", "target"):
         return np.mod(array, max(most, 1))
     if name in ("probability", "variance"):
