@@ -78,6 +78,7 @@ class Sorting:
         keep: int | None = None,
         temporaries: tuple[spec.ArrayType, ...] = (),
         whole: bool = True,
+        in_order: bool = False,
     ) -> None:
         """Plan all but the end.
 
@@ -86,6 +87,7 @@ class Sorting:
             keep: elements of each row that matter, the first ones; None: all.
             temporaries: those that the plan has already.
             whole: `finish` is all that is made of the order: a short row needs no array of it.
+            in_order: rows are numbered in the order of their indices.
         """
         self._call, self._x, self._source = call, x, source
         self._sizes = tuning_order.sorts(call.vendor)
@@ -94,7 +96,8 @@ class Sorting:
         self.launches: list[spec.Launch] = []
         self.temporaries: list[spec.ArrayType] = list(temporaries)
         self.n = x.shape[axis]
-        space = collapse(*(without_axes(v, (axis,)) for v in (x.shape, x.strides, out.strides)))
+        rows = (without_axes(v, (axis,)) for v in (x.shape, x.strides, out.strides))
+        space = collapse(*rows, keep_order=in_order)
         self.m, self.lengths = space.size, space.lengths
         self._sx, self._so = space.strides
         self._cx, self._co = x.strides[axis], out.strides[axis]
