@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from processes import run_python
 
 triton = pytest.importorskip("triton")
 
@@ -645,3 +646,20 @@ def test_a_bool_begins_as_one_of_two(init: float) -> None:
     with pytest.raises(xtarget.ArgumentError, match="which is no bool"):
         pattern_of("k", 0, init, array)
     assert [pattern_of("k", 0, one, array) for one in (0, 1, False, True)] == [b"\0", b"\1"] * 2
+
+
+def test_triton_s_interpreter_is_named_where_it_makes_python_of_a_kernel(tmp_path: Path) -> None:
+    program = tmp_path / "interpreted.py"
+    program.write_text(
+        "import triton, xtarget\n"
+        "@triton.jit\n"
+        "def one(x, out): pass\n"
+        "try:\n"
+        "    xtarget.kernel(inputs=('x',), outputs={'out': 'x'}, grid=1)(one)\n"
+        "except xtarget.XTargetError as error:\n"
+        "    assert 'one cannot be compiled: TRITON_INTERPRET is set' in str(error), error\n"
+        "else:\n"
+        "    raise SystemExit('no error')\n"
+    )
+    done = run_python(str(program), TRITON_INTERPRET="1")
+    assert done.returncode == 0, done.stderr

@@ -33,7 +33,7 @@ EXIT_USAGE, EXIT_NO_DEVICE = 2, 3
 class _Main(Group):
     """The outermost group; commands of other files come in when they are asked for."""
 
-    later = ("bundle", "explain", "verify", "bench", "tune")
+    later = ("bundle", "explain", "verify", "bench", "tune", "new-kernels")
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         self._load()
@@ -47,8 +47,9 @@ class _Main(Group):
     def _load(self) -> None:
         from .bundle_commands import bundle, explain
         from .measure_commands import bench, tune, verify
+        from .new_kernels import new_kernels
 
-        for command in (bundle, explain, verify, bench, tune):
+        for command in (bundle, explain, verify, bench, tune, new_kernels):
             self.add_command(command)
 
 

@@ -28,6 +28,11 @@ def unwrapped(kernel: str, function: Any) -> tuple[Any, dict[str, Any]]:
         elif isinstance(getattr(fn, "values", None), Mapping):
             rules = {name: _heuristic(rule) for name, rule in fn.values.items()}
             said["constants"] = {**rules, **said.get("constants", {})}
+        elif type(fn).__name__ == "InterpretedFunction":
+            raise XTargetError(
+                f"{kernel} cannot be compiled: TRITON_INTERPRET is set, so Triton made a Python "
+                "function of it. Unset that before Triton is imported."
+            )
         else:
             raise XTargetError(
                 f"@xtarget.kernel takes a @triton.jit function, also below @triton.autotune and "

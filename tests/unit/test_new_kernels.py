@@ -1,0 +1,94 @@
+"""`xtarget new-kernels DIR`: a package that works as it is, in a checkout and as a wheel."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+from processes import run_python
+
+from xtarget._cli.new_kernels import write_package
+from xtarget._values.errors import ArgumentError
+
+PROGRAM = """
+import sys
+import numpy as np
+sys.path[:] = [p for p in sys.path if p != {source!r}]
+import xtarget
+x = np.ones(1000, np.float32)
+assert "my_kernels_scaled" in xtarget.catalog()
+assert (xtarget.run("my_kernels_scaled", x, factor=4.0, device="cpu") == 4).all()
+try:
+    xtarget.run("my_kernels_scaled", np.ones((4, 4), np.float32).T[:2])
+except xtarget.ArgumentError as error:
+    assert "x is not contiguous" in str(error)
+else:
+    raise SystemExit("no error")
+"""
+
+
+def test_its_tests_pass_and_its_bundle_is_built(tmp_path: Path) -> None:
+    folder = tmp_path / "my-kernels"
+    for file in write_package(folder):
+        if file.suffix == ".py":
+            ast.parse(file.read_text(encoding="utf-8"))
+    libraries = str(folder / "src" / "my_kernels")
+    done = run_python(
+        *("-m", "pytest", "-q", "-p", "no:cacheprovider", "--xtarget-device", "cpu", str(folder)),
+        *("-k", "5000 or compiles"),
+        XTARGET_KERNELS=libraries,
+        cwd=folder,
+        seconds=600,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "passed" in done.stdout
+    words = (folder / "bundle.sh").read_text(encoding="utf-8")
+    assert "--kernel my_kernels_scaled" in words
+    out = str(tmp_path / "one.xtb")
+    done = run_python(
+        *("-m", "xtarget", "bundle", "build", "-o", out, "--kernel", "my_kernels_scaled"),
+        *("--target", "cpu:spirv64", "--dtype", "float32"),
+        XTARGET_KERNELS=libraries,
+        seconds=600,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_its_wheel_is_found_by_its_entry_point(tmp_path: Path) -> None:
+    """As an installed package: the wheel's files and its record of entry points, on the path."""
+    pytest.importorskip("hatchling", reason="hatchling, which builds the wheel, is not installed")
+    folder, site = tmp_path / "my-kernels", tmp_path / "site"
+    write_package(folder)
+    done = run_python("-m", "hatchling", "build", "-t", "wheel", cwd=folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (wheel,) = (folder / "dist").glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site)
+    path = ":".join([str(site), *(p for p in sys.path if p)])
+    done = run_python("-c", PROGRAM.format(source=str(folder)), path=path, XTARGET_KERNELS=None)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_entry_point_names_the_package(tmp_path: Path) -> None:
+    write_package(tmp_path / "Fast.Ones")
+    text = (tmp_path / "Fast.Ones" / "pyproject.toml").read_text(encoding="utf-8")
+    project = tomllib.loads(text)["project"]
+    assert project["name"] == "fast_ones"
+    assert project["entry-points"]["xtarget.kernels"] == {"fast_ones": "fast_ones"}
+    assert (tmp_path / "Fast.Ones" / "src" / "fast_ones" / "catalog.py").is_file()
+
+
+def test_folders_that_cannot_be_taken(tmp_path: Path) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "a").write_text("")
+    with pytest.raises(ArgumentError, match="full is not empty"):
+        write_package(tmp_path / "full")
+    with pytest.raises(ArgumentError, match="cannot be written"):
+        write_package(tmp_path / "full" / "a" / "b")
+    for name in ("3d", "class", "xtarget", "sü"):
+        with pytest.raises(ArgumentError, match="cannot be the name of a Python package"):
+            write_package(tmp_path / name)
