@@ -7,6 +7,7 @@ import pytest
 
 from xtarget import Target
 from xtarget._bundle import reader
+from xtarget._bundle.builder.c_binaries import Binary, takes
 from xtarget._bundle.builder.classes import classes
 from xtarget._kernels import libraries
 from xtarget._launch import planning
@@ -98,3 +99,22 @@ def test_names_that_are_no_parameters_are_refused() -> None:
     changed = type(kernel)(**{f: getattr(kernel, f) for f in kernel.__slots__} | {"spec": spec})
     with pytest.raises(Exception, match=r"aligned_by=\('length',\), not names of its parameters"):
         planning.compile_requests(changed, [array(4)], {}, GPUS[0])
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "softmin"])
+def test_a_c_function_takes_no_binary_of_a_relative(name: str) -> None:
+    """The three have one source; C's softmax is the plain one, of short rows and of long ones."""
+    interface = libraries.find("softmax").spec.c
+    assert interface is not None
+    kernel, taken = libraries.find(name), []
+    for types in ([array(64, 256)], [array(64, 40_000)]):
+        call = planning.call_of(kernel, types, {}, GPUS[0], 100)
+        plan = planning.make_plan(kernel, call)
+        ((launch, request, _),) = planning.requests(kernel, plan, types, [True], [True])
+        for variant in interface.variants:
+            parameters = {"x": "*fp32", "out": "*fp32", **dict.fromkeys(variant.values, "i32")}
+            shown = tuple((one, type_, False) for one, type_ in parameters.items())
+            constants = dict(request.constants)
+            binary = Binary("xt_x", launch.source, "x", shown, (), constants, ())
+            taken.append(takes(interface, variant, binary, "float32"))
+    assert taken == [name == "softmax", False, False, name == "softmax"]
