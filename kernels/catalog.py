@@ -23,6 +23,7 @@ from .operators import (
     gates,
     gathers,
     gradients,
+    images,
     losses,
     movement,
     normalizations,
@@ -35,6 +36,7 @@ from .operators import (
     sampling,
     scans,
     searching,
+    segments,
     selection,
     sorting,
     special,
@@ -75,5 +77,7 @@ KERNELS: tuple[KernelSpec, ...] = spelled(
         *convolutions.ROWS,
         *pooling.ROWS,
         *resampling.ROWS,
+        *images.ROWS,
+        *segments.ROWS,
     )
 )

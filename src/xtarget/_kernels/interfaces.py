@@ -17,6 +17,7 @@ INPUT_DTYPES: Final = {
     "exponent": "int32",
     "index": "int64",
     "lengths": "int32",
+    "segment": "int64",
     "table": "int32",
     "target": "int64",
 }

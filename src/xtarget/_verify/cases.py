@@ -93,6 +93,8 @@ def meaningful(name: str, array: Any, most: int) -> Any:
         return np.sort(array, axis=-1)
     if name in ("index", "lengths", "table", "target"):
         return np.mod(array, max(most, 1))
+    if name == "segment":  # sorted
+        return np.sort(np.mod(array, max(most, 1)))
     if name in ("probability", "variance"):
         return (0.5 + 0.45 * np.tanh(array.astype(np.float64))).astype(array.dtype)
     if name == "sign":
