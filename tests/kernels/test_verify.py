@@ -12,7 +12,7 @@ import pytest
 from command_line import here
 
 import xtarget
-from xtarget._verify.verify import verify
+from xtarget._verify.verify import Row, verify
 
 
 def test_right_kernels_are_right(device: str) -> None:
@@ -60,3 +60,20 @@ def test_a_report_is_written_and_compared(
     code, out, _ = here(capsys, *words, "--json")
     assert code == 0
     assert json.loads(out)["ok"] is True
+
+
+def test_what_was_compared_before_an_interruption_is_kept(
+    device: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*given: Any, **named: Any) -> Any:
+        yield Row("add", "float32", cases=3)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("xtarget._cli.verify.verify", interrupted)
+    file = tmp_path / "report.json"
+    code, out, _ = here(capsys, "verify", "add", "--device", device, "--report", str(file))
+    assert code == 130
+    assert "interrupted: 1 of " in out
+    found = json.loads(file.read_text())
+    assert found["interrupted"] is True
+    assert [row["kernel"] for row in found["rows"]] == ["add"]

@@ -96,7 +96,8 @@ def verify(
         if device or dtypes or long or older or as_json:
             raise click.UsageError("--merge goes with --report and --html only.")
         merge_reports(kernels, file, html_file)
-    elif not verify_kernels(
+        return
+    ok, interrupted = verify_kernels(
         kernels,
         dtypes,
         device,
@@ -105,7 +106,14 @@ def verify(
         html_file=html_file,
         older=older,
         as_json=as_json,
-    ):
+    )
+    _leave(ok, interrupted)
+
+
+def _leave(ok: bool, interrupted: bool) -> None:
+    if interrupted:
+        raise click.exceptions.Exit(_EXIT_INTERRUPTED)
+    if not ok:
         raise click.exceptions.Exit(EXIT_ERROR)
 
 
@@ -220,11 +228,7 @@ def bench(
         json_file,
         html_file,
     )
-    ok, interrupted = bench_kernels(wanted, as_json=as_json)
-    if interrupted:
-        raise click.exceptions.Exit(_EXIT_INTERRUPTED)
-    if not ok:
-        raise click.exceptions.Exit(EXIT_ERROR)
+    _leave(*bench_kernels(wanted, as_json=as_json))
 
 
 @click.command(

@@ -46,8 +46,13 @@ def verify_kernels(
     html_file: str | None,
     older: str | None,
     as_json: bool,
-) -> bool:
-    """Print the table; True if everything is right and nothing is worse than before."""
+) -> tuple[bool, bool]:
+    """Print the table.
+
+    Returns:
+        whether everything is right and nothing is worse than before, and whether it was
+        interrupted: what was compared until then is printed and written.
+    """
     for dtype in dtypes:
         if dtype not in DTYPES:
             near = difflib.get_close_matches(dtype, DTYPES, 1)
@@ -63,11 +68,15 @@ def verify_kernels(
     info = registry.open_device(name).info
     total = sum(dtype in spec.dtypes for spec in specs for dtype in wanted)
     rows: list[Row] = []
-    with progress_bar("verify", "kernels with their dtypes", "the first kernel") as show:
-        for row in verify(specs, wanted, name, long=long):
-            rows.append(row)
-            show(len(rows), total, f"{row.kernel} {row.dtype}")
-    document = report.document(rows, info, long=long)
+    interrupted = False
+    try:
+        with progress_bar("verify", "kernels with their dtypes", "the first kernel") as show:
+            for row in verify(specs, wanted, name, long=long):
+                rows.append(row)
+                show(len(rows), total, f"{row.kernel} {row.dtype}")
+    except KeyboardInterrupt:
+        interrupted = True
+    document = report.document(rows, info, long=long, interrupted=interrupted)
     worse = [] if before is None else report.drift(before, document)
     if file is not None:
         write_output(Path(file), (json.dumps(document, indent=1) + "\n").encode())
@@ -76,11 +85,13 @@ def verify_kernels(
     bad = [row for row in rows if row.status in ("wrong", "failed")]
     if as_json:
         echo(json.dumps({**document, "worse": worse, "ok": not bad and not worse}, indent=2))
-        return not bad and not worse
+        return not bad and not worse, interrupted
     _print(rows, f"{name} ({info.product}, {info.runs_on})")
     for sentence in worse:
         echo(f"worse than {older}: {sentence}")
-    return not bad and not worse
+    if interrupted:
+        echo(f"interrupted: {len(rows)} of {total} kernels with their dtypes were compared.")
+    return not bad and not worse, interrupted
 
 
 def _print(rows: Sequence[Row], where: str) -> None:

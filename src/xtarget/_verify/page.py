@@ -40,6 +40,8 @@ def _parts(found: Mapping[str, Any], worse: Sequence[str]) -> Iterator[str]:
         "place of the result's type (0.5 is rounded rightly), and as a share of what the kernel is "
         "allowed. Refused: the kernel does not take this type, for the reason given.",
     )
+    if found.get("interrupted"):
+        yield frame.section("Interrupted", text="The run was stopped; what it compared is here.")
     if worse:
         yield frame.section("Worse than the older report", frame.notes(worse))
     bad = [row for row in rows if row["status"] in ("wrong", "failed")]

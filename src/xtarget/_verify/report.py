@@ -21,13 +21,16 @@ SCHEMA = 1
 _MOST_BYTES = 64 << 20
 
 
-def document(rows: Sequence[Row], device: DeviceInfo, *, long: bool) -> dict[str, Any]:
+def document(
+    rows: Sequence[Row], device: DeviceInfo, *, long: bool, interrupted: bool = False
+) -> dict[str, Any]:
     """The report of one device as JSON."""
     return {
         "schema": SCHEMA,
         "xtarget": __version__,
         "date": datetime.now(UTC).date().isoformat(),
         "long": long,
+        "interrupted": interrupted,
         "device": {
             "name": device.name,
             "target": str(device.target),
