@@ -39,6 +39,17 @@ nitpicky = False
 suppress_warnings = ["epub"]
 
 
+def mark_code(app: Sphinx, what: str, name: str, found: object, options: object,
+              lines: list[str]) -> None:  # fmt: skip
+    """In our docstrings an indented block after an empty line is code."""
+    for index in range(len(lines) - 1, 1, -1):
+        before = next((line for line in reversed(lines[:index]) if line.strip()), "")
+        begins = lines[index].startswith("    ") and not lines[index - 1].strip()
+        if begins and before[:1] not in ("", " ", ":", ".") and not before.endswith(":"):
+            lines[index:index] = [".. code-block:: python", ""]
+
+
 def setup(app: Sphinx) -> None:
+    app.connect("autodoc-process-docstring", mark_code, priority=400)  # before napoleon
     app.add_lexer("mermaid", TextLexer)
     pages.write(HERE / "generated")

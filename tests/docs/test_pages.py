@@ -23,8 +23,8 @@ PAGES = [
     *(page for page in sorted(DOCS.rglob("*.md")) if "generated" not in page.parts),
 ]
 BLOCK = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-#: Its blocks are run by test_your_own_kernels.py, which reads what they print.
-ELSEWHERE = {"your-own-kernels.md"}
+#: Their blocks are run by test_your_own_kernels.py, which reads what they print.
+ELSEWHERE = {"your-own-kernels.md", "fused-functions.md"}
 
 
 def name_of(page: Path) -> str:

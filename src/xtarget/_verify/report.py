@@ -149,7 +149,7 @@ def _cell(rows: Sequence[Mapping[str, Any]]) -> str:
     if not rows:
         return "not run"
     right = [row for row in rows if row["status"] == "right"]
-    parts = [f"{len(right)} dtypes right"] if right else []
+    parts = [f"{len(right)} dtype{'s' * (len(right) > 1)} right"] if right else []
     floats = [_ulp(row) for row in right if _ulp(row)]
     if floats:
         parts[0] += f", {max(floats):.3g} ulp"
