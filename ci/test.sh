@@ -9,7 +9,8 @@
 #   conformance  the same tests for every vendor's driver
 #   kernels      results against NumPy in float64
 #   emulator     AMD's code objects for five archs, executed on the CPU
-#   interop      arrays and streams of other libraries (torch, CuPy, dpctl)
+#   interop      arrays and streams of other libraries (torch, CuPy, dpctl); launches in Python once
+#                more, as where there is no compiled core
 #   docs         the README's and the examples' code
 #   binaries     every kernel for every target of ci/matrix.toml, and a check of each binary
 #   emulated     conformance and kernels on emulated AMD GPUs, as `conformance,kernels emu` does
@@ -71,12 +72,13 @@ esac
 python=${PYTHON:-}
 [ -n "$python" ] || { [ -x .venv/bin/python ] && python=.venv/bin/python; } || python=python3
 
-lint= binaries= emulated= hip= rocm= tritons= pocl= paths=()
+lint= binaries= emulated= hip= rocm= tritons= pocl= twin= paths=()
 for tier in ${tiers//,/ }; do
   case "$tier" in
     lint) lint=1 ;;
     binaries) binaries=1 ;;
-    unit | conformance | emulator | interop | docs) paths+=("tests/$tier") ;;
+    unit | conformance | emulator | docs) paths+=("tests/$tier") ;;
+    interop) twin=1 paths+=(tests/interop) ;;
     compile) paths+=(tests/compile tests/c_abi tests/kernels/test_compile.py) ;;
     kernels) paths+=(tests/kernels) ;;
     emulated) emulated=1 ;;
@@ -84,7 +86,7 @@ for tier in ${tiers//,/ }; do
     rocm) rocm=1 paths+=(tests/rocm) ;;
     tritons) tritons=1 ;;
     pocl) pocl=1 ;;
-    all) lint=1 binaries=1 emulated=1 rocm=1 paths+=(tests) ;;
+    all) lint=1 binaries=1 emulated=1 rocm=1 twin=1 paths+=(tests) ;;
     *)
       echo "ci/test.sh: $tier is no tier; there are lint, unit, compile, conformance, kernels," \
         "emulator, emulated, interop, docs, binaries, hip, rocm, tritons, pocl and all." >&2
@@ -130,6 +132,11 @@ if [ "$jobs" -gt 1 ] && "$python" -c 'import xdist' >/dev/null 2>&1; then
 fi
 if [ ${#paths[@]} -gt 0 ]; then
   run "$python" ci/steady.py pytest -q "${arguments[@]}" ${vendor:+--vendor "$vendor"} "${paths[@]}"
+fi
+if [ -n "$twin" ]; then
+  run env XTARGET_CORE=python "$python" ci/steady.py pytest -q "${arguments[@]}" \
+    ${vendor:+--vendor "$vendor"} -k "not random" tests/interop/test_prepared.py \
+    tests/interop/test_new_shapes.py tests/interop/test_overlaps.py
 fi
 if [ -n "$emulated" ]; then # where it is "loadfile", one file would take one process all the time
   run "$python" ci/steady.py pytest -q "${arguments[@]/loadfile/worksteal}" --vendor emu tests/conformance \

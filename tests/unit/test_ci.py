@@ -242,6 +242,15 @@ def test_test_sh_restricts_to_a_vendor_and_leaves_long_tests_out() -> None:
     assert "not long" not in shlex.split(done.stdout)
 
 
+@pytest.mark.parametrize("tier", ["interop", "all"])
+def test_test_sh_runs_launches_in_python_too(tier: str) -> None:
+    twin = [line for line in dry_run(tier) if "XTARGET_CORE=python" in line]
+    assert len(twin) == 1
+    files = [word for word in shlex.split(twin[0]) if word.startswith("tests/")]
+    assert files
+    assert all((ROOT / file).is_file() for file in files)
+
+
 def test_setup_names_what_is_wrong_with_an_old_python(tmp_path: Path) -> None:
     old = tmp_path / "python3"
     old.write_text("#!/bin/sh\n[ \"$1\" = -V ] && echo 'Python 3.9.2' && exit 0\nexit 1\n")

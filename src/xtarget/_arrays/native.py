@@ -146,12 +146,15 @@ def torch_tensors(torch: Any) -> tuple[int, tuple[int, int, int, int]]:
 
 
 def _place(torch: Any, tensors: tuple[Any, ...]) -> int:
-    """Where the tensor, a pointer, lies in its object: the same place in all of them, behind what
-    every object begins with; 0: nobody knows."""
+    """Where the tensor, a pointer, lies in its object: in all of them behind what every object
+    begins with, or one word further behind a flag that is not set; 0: nobody knows."""
     first, size = object.__basicsize__, torch._C.TensorBase.__basicsize__
     found = []
     for tensor in tensors:
         words = (ctypes.c_size_t * (size // 8)).from_address(id(tensor))
         found.append({8 * n for n, word in enumerate(words) if word == tensor._cdata})
     places = set.intersection(*found)
-    return places.pop() if len(places) == 1 and min(places) >= first else 0
+    if places == {first + 8}:
+        flags = [ctypes.c_char.from_address(id(tensor) + first).value for tensor in tensors]
+        return first + 8 if set(flags) == {b"\0"} else 0
+    return first if places == {first} else 0

@@ -38,9 +38,14 @@ enum reader reader_of(const struct state *state, PyObject *value) {
 
 /* ------------------------------------------------------------------------------------- torch */
 
-/* The `at::Tensor` in an object; NULL: where it lies is not known. */
+/* The `at::Tensor` in an object; NULL: where it lies is not known. Some torches have it behind a flag,
+ * which is set where a pointer to the tensor lies there (`c10::MaybeOwned`).
+ */
 static const void *torch_tensor(const struct torch *torch, PyObject *tensor) {
-  return torch->tensor_at ? (const char *)tensor + torch->tensor_at : NULL;
+  const char *object = (const char *)tensor, *end = object + sizeof(PyObject);
+  if (!torch->tensor_at) return NULL;
+  const char *at = object + torch->tensor_at;
+  return at > end && *end ? NULL : at;
 }
 
 static int is_negative(const struct torch *torch, PyObject *tensor) {
