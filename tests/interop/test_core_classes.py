@@ -78,6 +78,14 @@ def test_a_shape_never_seen_is_the_cores(
     assert made(core) - before == (len(lengths) if served else 0)
 
 
+def test_a_layout_that_comes_often_has_an_entry_of_its_own(core: Any, device: str) -> None:
+    x, out = (xtarget.asarray(np.ones(64, np.float32), device=device) for _ in range(2))
+    for _ in range(12):
+        xtarget.run("add", x, x, out=out)
+    assert core.statistics()[2:] == (1, 1)
+    np.testing.assert_array_equal(host(out), 2)
+
+
 def test_views_never_seen_are_what_python_makes_of_them(core: Any, device: str) -> None:
     """Strides are among the sizes: negative ones, and those of 0."""
     rng = np.random.default_rng(11)

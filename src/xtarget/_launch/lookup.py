@@ -14,8 +14,7 @@ from .._arrays import is_scalar, kind_of
 from .._devices import registry
 from .._kernels import libraries
 from . import run as _run
-from .call import BoundCall, device_text
-from .known import calls
+from .call import BoundCall
 from .outs import outs_of
 
 __all__ = ["Found", "adopted", "described", "find", "kind_if_array"]
@@ -109,9 +108,5 @@ def find(
         key.append("out")
     if options:
         key.append(_run._options_key(dict(options)))
-    known = tuple(key)
-    call = calls.get(known)
-    if call is None or (device is None and call.synchronous and call.chosen_by != device_text()):
-        given = dict(options)
-        call = _run._bound(known, kernel, stands, stands_out, device, given, lasting=True)
+    call = _run.call_of(tuple(key), kernel, stands, stands_out, device, dict(options))
     return Found(call, stands, stands_out, tuple(values), tuple(parts))

@@ -305,6 +305,21 @@ def _options_key(options: dict[str, Any]) -> Hashable:
     return key
 
 
+def call_of(
+    key: tuple[Hashable, ...],
+    kernel: str,
+    args: tuple[Any, ...],
+    out: Any,
+    device: Any,
+    options: dict[str, Any],
+) -> BoundCall:
+    """The bound call of a key, as `run` finds it, for who keeps it (`lookup`, `native`)."""
+    call = _calls.get(key)
+    if call is None or (device is None and call.synchronous and call.chosen_by != device_text()):
+        call = _bound(key, kernel, args, out, device, options, lasting=True)
+    return call
+
+
 def _bound(
     key: tuple[Hashable, ...],
     kernel: str,
