@@ -12,6 +12,7 @@ from .. import plans_sampling as plans
 from .randoms import philox
 from .row import alike, row
 from .rules import ALL, FLOATS
+from .sorting import in_order
 
 __all__ = ["ROWS"]
 
@@ -28,12 +29,14 @@ def _token_sample(
     import numpy as np
 
     rows = np.reshape(logits, (-1, logits.shape[-1]))
-    order = np.argsort(-rows, axis=-1, kind="stable")
+    order = in_order(rows, -1, True)
     if temperature == 0:
         return order[:, 0].reshape(logits.shape[:-1])
     order = order[:, : top_k or None]
     sorted_ = np.take_along_axis(rows, order, -1)
-    weight = np.exp((sorted_ - sorted_[:, :1]) / temperature)
+    top = sorted_[:, :1]
+    apart = np.where(sorted_ == top, 0, (sorted_ - top) / temperature)
+    weight = np.where(sorted_ > -np.inf, np.exp(apart), 0)  # of nan, too
     before = np.cumsum(weight, -1) - weight
     stays = (weight >= min_p) & (before < top_p * weight.sum(-1, keepdims=True))
     stays[:, 0] = True
@@ -49,7 +52,8 @@ def _in_top_k(x: Any, target: Any, k: int = 1) -> Any:
 
     inside = (target >= 0) & (target < x.shape[-1])
     own = np.take_along_axis(x, np.where(inside, target, 0)[..., None], -1)
-    return inside & (np.sum(x > own, -1) < k)
+    larger = (x > own) | ((x != x) & (own == own))  # nan is larger than all numbers
+    return inside & (np.sum(larger, -1) < k) & (own == own)[..., 0]
 
 
 def _with_targets(shape: tuple[int, ...]) -> Any:

@@ -12,10 +12,10 @@ from .. import plans_sorting as plans
 from .row import alike, row
 from .rules import ALL
 
-__all__ = ["ROWS"]
+__all__ = ["ROWS", "in_order"]
 
 
-def _order(x: Any, axis: int | None, descending: bool) -> Any:
+def in_order(x: Any, axis: int | None, descending: bool) -> Any:
     """numpy.argsort, stable, and of what is descending too."""
     import numpy as np
 
@@ -37,15 +37,15 @@ def _along(x: Any, order: Any, axis: int | None) -> Any:
 
 
 def _argsort(x: Any, axis: int | None = -1, descending: bool = False) -> Any:
-    return _order(x, axis, descending)
+    return in_order(x, axis, descending)
 
 
 def _sort(x: Any, axis: int | None = -1, descending: bool = False) -> Any:
-    return _along(x, _order(x, axis, descending), axis)
+    return _along(x, in_order(x, axis, descending), axis)
 
 
 def _both(x: Any, axis: int | None = -1, descending: bool = False) -> Any:
-    order = _order(x, axis, descending)
+    order = in_order(x, axis, descending)
     return _along(x, order, axis), order
 
 
@@ -56,14 +56,14 @@ def _msort(x: Any, descending: bool = False) -> Any:
 def _topk(x: Any, k: int = 1, axis: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     import numpy as np
 
-    order = _order(x, axis, largest).take(range(k), axis)
+    order = in_order(x, axis, largest).take(range(k), axis)
     return np.take_along_axis(x, order, axis), order
 
 
 def _kthvalue(x: Any, k: int = 1, axis: int = -1, keepdims: bool = False) -> Any:
     import numpy as np
 
-    order = _order(x, axis, False).take([k - 1], axis)
+    order = in_order(x, axis, False).take([k - 1], axis)
     found = np.take_along_axis(x, order, axis)
     return (found, order) if keepdims else (np.squeeze(found, axis), np.squeeze(order, axis))
 

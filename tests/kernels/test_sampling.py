@@ -63,13 +63,13 @@ def test_logits_that_are_no_numbers(device: str) -> None:
     x[1, 5] = np.inf
     x[2, 66] = np.nan
     x[3, 9] = -3
-    assert xtarget.run("token_sample", x, device=device).tolist() == [0, 5, 66, 9]
+    assert check("token_sample", x, device=device).tolist() == [0, 5, 66, 9]
 
 
 def test_classes_among_the_largest(device: str) -> None:
     """Equals do not push one another out; a class that is none, or nan, is not among them."""
     x = np.array([[1, 5, 5, 0], [np.nan, 1, 2, 3], [4, 4, 4, 4], [np.nan, 2, 3, 4]], np.float32)
-    found = [xtarget.run("in_top_k", x, np.array([1, 3, 0, 0]), k=k, device=device).tolist()
+    found = [check("in_top_k", x, np.array([1, 3, 0, 0]), k=k, device=device).tolist()
              for k in (0, 1, 2)]  # fmt: skip
     assert found == [[False] * 4, [True, False, True, False], [True, True, True, False]]
     plain = sample("int32", 3, 5, 30)
