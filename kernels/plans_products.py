@@ -13,7 +13,7 @@ from .plans_contractions import Contraction, View, between
 from .plans_einsum import labelled
 from .plans_gates import walk
 
-__all__ = ["added", "gemm", "linear", "matrix_power", "scaled_integers"]
+__all__ = ["added", "gated", "gemm", "integers", "linear", "matrix_power", "scaled_integers"]
 
 _ACTIVATIONS = ("none", "relu", "gelu", "gelu_tanh", "silu", "sigmoid")
 _Labels = Sequence[str]
@@ -252,11 +252,76 @@ def _matrix(view: View, row: str, column: str) -> View:
     return view._replace(axes={renamed.get(k, k): axis for k, axis in view.axes.items()})
 
 
+def gated(call: spec.Call) -> spec.Plan:
+    """The plan of silu(x @ gate) * (x @ up); x has any number of axes in front."""
+    x = call.array(0)
+    if not x.ndim:
+        raise spec.ArgumentError(f"{call.kernel}: x has no dimension; it needs at least one.")
+    front = [str(axis) for axis in range(x.ndim - 1)]
+    products = [
+        _Product(call, (0, [*front, "k"]), (index, "kn"), [*front, "n"]) for index in (1, 2)
+    ]
+    first = products[0]
+    if products[1].shape != first.shape:
+        raise spec.ArgumentError(
+            f"{call.kernel}: gate has shape {call.array(1).shape} and up {call.array(2).shape}; "
+            "they need the same."
+        )
+    out = call.output(first.shape, first.dtype)
+    if not out.size:
+        return spec.Plan((out,), ())
+    if 0 in first.lengths.values():
+        return spec.Plan((out,), (), (), (0,))
+    work = Contraction(call, first.dtype)
+    axes = dict(zip(first.labels, first.shape, strict=True))
+    sources = []
+    for product in products:
+        sources.append(work.temporary(axes, between(first.dtype)))
+        work.run(product.views, sources[-1])
+    steps = tuple(step for _, step in sources[0].axes.values())
+    computed = spec.dtype_constant(compute_dtype(first.dtype))
+    last = walk(
+        call,
+        "elementwise:binary(functions.gates:silu_mul)",
+        {"a": sources[0].source, "b": sources[1].source, "out": spec.Output()},
+        {},
+        first.shape,
+        {"so": out.strides, "sa": steps, "sb": steps},
+        {"TA": computed, "TB": computed, "STREAM": False},
+    )
+    return spec.Plan((out,), (*work.launches, last), tuple(work.temporaries))
+
+
+def _of_bytes(call: spec.Call) -> _Product:
+    """The product of matrices of 8-bit integers."""
+    for index in (0, 1):
+        if call.array(index).dtype not in ("int8", "uint8"):
+            raise spec.ArgumentError(
+                f"{call.kernel}: argument {index + 1} is {call.array(index).dtype}; it has to be "
+                "int8 or uint8."
+            )
+    return _Product(call, (0, "mk"), (1, "kn"), "mn")
+
+
+def integers(call: spec.Call) -> spec.Plan:
+    """The plan of the int32 product of matrices of 8-bit integers."""
+    product = _of_bytes(call)
+    out = call.output(product.shape, "int32")
+    if not out.size:
+        return spec.Plan((out,), ())
+    if 0 in product.lengths.values():
+        return spec.Plan((out,), (), (), (0,))
+    work = Contraction(call, "int32")
+    axes = zip(product.shape, out.strides, strict=True)
+    work.run(product.views, View(spec.Output(), "int32", dict(zip("mn", axes, strict=True))))
+    return spec.Plan((out,), tuple(work.launches), tuple(work.temporaries))
+
+
 def scaled_integers(call: spec.Call) -> spec.Plan:
     """The plan of the float32 product that 8-bit integers stand for: rows of `a` and columns of `b`
     have scales, or each has one.
     """
-    product = _Product(call, (0, "mk"), (1, "kn"), "mn")
+    product = _of_bytes(call)
     out = call.output(product.shape, "float32")
     if not out.size:
         return spec.Plan((out,), ())

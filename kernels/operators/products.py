@@ -161,4 +161,16 @@ ROWS: tuple[KernelSpec, ...] = (
         _linear(True), _of("mk", "nk", "n"), "fused_linear fully_connected", **_BIAS),
     row("xw_plus_b", "x weight bias?", products.linear("kn"), "activation(x @ weight + bias)",
         _linear(False), _of("mk", "kn", "n"), "dense", **_BIAS),
+    row("fused_gemm_swiglu", "x gate up", products.gated, "silu(x @ gate) * (x @ up)",
+        by_torch(lambda torch, x, gate, up: torch.nn.functional.silu(x @ gate) * (x @ up)),
+        _of("mk", "kn", "kn"), "gated_linear", category="product", dtypes=FLOATS,
+        tolerance=(64, 64)),
+    row("matmul_integer", "a b", products.integers, "a @ b of 8-bit integers, in int32",
+        _numpy(lambda np, a, b: a.astype(np.int32) @ b.astype(np.int32)), _of("mk", "kn"),
+        "int_mm _int_mm", category="product", dtypes=("int8", "uint8")),
+    row("quantized_matmul", "a b a_scale b_scale", products.scaled_integers, "(a @ b) a_scale "
+        "b_scale of 8-bit integers, in float32; a scale for each row of a and column of b, or one",
+        _numpy(_quantized), _of("mk", "kn", "m", "n"), "scaled_int_mm",
+        apart=("a_scale", "b_scale"), category="product", dtypes=("int8", "uint8", "float32"),
+        tolerance=(8, 0)),
 )  # fmt: skip

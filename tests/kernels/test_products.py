@@ -134,6 +134,12 @@ OTHERS: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("linear", _pairs((6, 7), (9, 7), (9,)), {"activation": "gelu_tanh"}),
     ("linear", _pairs((6, 7), (9, 7), (9,)), {"activation": "silu"}),
     ("linear", _pairs((6, 7), (9, 7)), {"activation": "sigmoid"}),
+    ("fused_gemm_swiglu", _pairs((2, 3, 7), (7, 9), (7, 9)), {}),
+    ("matmul_integer", [f(5, 300, dtype="int8"), f(300, 6, dtype="uint8")], {}),
+    ("quantized_matmul", [f(5, 300, dtype="int8"), f(300, 6, dtype="int8"),
+                          abs(f(5)), abs(f(6))], {}),
+    ("quantized_matmul", [f(5, 30, dtype="int8"), f(30, 6, dtype="int8").copy("F"),
+                          abs(f(5, 1)), abs(f(1))], {}),
 ]  # fmt: skip
 
 
@@ -190,6 +196,8 @@ WRONG: list[tuple[str, list[tuple[int, ...]], dict[str, Any], str]] = [
     ("addmm", [(4,), (3, 5), (5, 4)], {"alpha": "x"}, "alpha is 'x'; it has to be a number"),
     ("gemm", [(3, 4), (4, 5)], {"trans_a": 2}, "trans_a is 2; it has to be 0 or 1"),
     ("linear", [(3, 4), (5, 4), (4,)], {}, r"bias has shape \(4,\); it needs \(5,\)"),
+    ("fused_gemm_swiglu", [(3, 4), (4, 5), (4, 6)], {}, r"gate has shape \(4, 5\) and up"),
+    ("matmul_integer", [(3, 4), (4, 5)], {}, "matmul_integer does not take float32"),
     ("linear", [(3, 4), (5, 4)], {"activation": "elu"}, "activation is 'elu'; it has to be one"),
 ]  # fmt: skip
 

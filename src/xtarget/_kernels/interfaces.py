@@ -13,6 +13,8 @@ __all__ = ["INPUT_DTYPES", "description", "signature"]
 
 #: Inputs of the catalog that have a dtype of their own, by name: for examples and tests.
 INPUT_DTYPES: Final = {
+    "a_scale": "float32",
+    "b_scale": "float32",
     "condition": "bool",
     "exponent": "int32",
     "index": "int64",
