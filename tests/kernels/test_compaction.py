@@ -43,6 +43,7 @@ def test_several_chunks(device: str) -> None:
     check("masked_select", np.arange(9001, dtype=np.int16), x == 0, device=device)
 
 
+@pytest.mark.large
 def test_a_condition_that_broadcasts(device: str) -> None:
     x = sample("float64", 4, 1, 7)
     check("masked_select", x, sample("bool", 3, 7), device=device)

@@ -41,7 +41,7 @@ def _words(seed: int, offset: int, groups: int) -> Any:
     return np.array(rows, np.uint64)
 
 
-@pytest.mark.parametrize("offset", [0, 2**32 - 3])
+@pytest.mark.parametrize("offset", [2**32 - 3, pytest.param(0, marks=pytest.mark.large)])
 def test_integers_and_uniform_numbers_are_the_words(device: str, offset: int) -> None:
     """Bit for bit; the counter goes past 32 bits, and the last group is not full."""
     words = _words(SEED, offset, 9)
@@ -124,6 +124,7 @@ def test_dropout_keeps_what_its_mask_says(device: str) -> None:
         np.testing.assert_array_equal(value, x * share)
 
 
+@pytest.mark.large
 def test_tosses(device: str) -> None:
     x = np.linspace(0, 1, 300, dtype=np.float32).reshape(3, 100)
     found = check("bernoulli", x.T, seed=4, device=device)

@@ -23,7 +23,10 @@ CASES: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("options", CASES)
+@pytest.mark.parametrize(
+    "options",
+    [*CASES[4:5], *(pytest.param(o, marks=pytest.mark.large) for o in CASES[:4] + CASES[5:])],
+)
 def test_what_is_drawn_is_what_the_reference_draws(device: str, options: Any) -> None:
     for seed in (0, 2**40 + 1):
         check("token_sample", LOGITS, seed=seed, offset=7, device=device, **options)

@@ -37,18 +37,21 @@ def test_dtypes(device: str, dtype: str) -> None:
     check("isin", x, sample(dtype, 99, seed=2), device=device)
 
 
+@pytest.mark.large
 def test_dtypes_that_differ_are_promoted(device: str) -> None:
     x = np.array([-3, 0, 2, 200], np.int16)
     check("searchsorted", x, np.array([1.5, -3, 200, 1e6], np.float32), device=device)
     check("bucketize", np.arange(-5, 5, dtype=np.int8), x, right=True, device=device)
 
 
+@pytest.mark.large
 def test_a_row_for_each_row(device: str) -> None:
     x = np.sort(sample("int32", 3, 4, 50), -1)
     check("searchsorted", x, sample("int32", 3, 4, 7, seed=1), side="right", device=device)
     check("searchsorted", x[::-1], sample("int32", 3, 4, 7, seed=1), device=device)
 
 
+@pytest.mark.large
 @settings(max_examples=8, derandomize=True, **_SETTINGS)
 @given(
     row=st.lists(st.integers(-4, 4), max_size=70).map(sorted),

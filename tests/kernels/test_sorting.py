@@ -59,8 +59,13 @@ def _check(name: str, x: Any, device: str, **options: Any) -> None:
 @pytest.mark.parametrize(
     "dtype",
     [
-        pytest.param(d, marks=[] if d in ("float32", "uint64", "bool") else [pytest.mark.long])
-        for d in DTYPES
+        pytest.param("float32"),
+        *(pytest.param(d, marks=pytest.mark.large) for d in ("uint64", "bool")),
+        *(
+            pytest.param(d, marks=pytest.mark.long)
+            for d in DTYPES
+            if d not in ("float32", "uint64", "bool")
+        ),
     ],
 )
 def test_equals_stay_in_order(device: str, dtype: str) -> None:
@@ -103,6 +108,7 @@ def _any_layout(device: str, case: Any, data: Any) -> None:
     _check(name, x, device, **options)
 
 
+@pytest.mark.large
 @settings(max_examples=12, derandomize=True, **_SETTINGS)
 @given(case=_layouts(9), data=st.data())
 def test_any_axis_of_any_layout(device: str, case: Any, data: Any) -> None:
@@ -116,6 +122,7 @@ def test_many_layouts_and_long_axes(device: str, case: Any, data: Any) -> None:
     _any_layout(device, case, data)
 
 
+@pytest.mark.large
 def test_all_of_an_array_and_its_first_axis(device: str) -> None:
     x = _hard("float32", 5, 60)
     for view in (x, x.T, x[:, ::-2]):
@@ -124,7 +131,7 @@ def test_all_of_an_array_and_its_first_axis(device: str) -> None:
     _check("msort", x, device)
 
 
-@pytest.mark.parametrize("k", [1, 10, pytest.param(200, marks=pytest.mark.large)])
+@pytest.mark.parametrize("k", [10, *(pytest.param(k, marks=pytest.mark.large) for k in (1, 200))])
 def test_the_largest_of_long_rows(device: str, k: int) -> None:
     """What cannot be among them is dropped while runs are merged."""
     x = _hard("float32", 3, 1000)
