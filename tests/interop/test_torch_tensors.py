@@ -181,6 +181,12 @@ def test_a_tensor_without_ordinary_memory_is_one_sentence(place: str, name: str)
     assert torch.equal(xtarget.run("relu", plain), torch.relu(plain))
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_a_quantised_tensor_is_told_its_own_way_out() -> None:
+    with pytest.raises(xtarget.ArgumentError, match=r"quantized tensor .* Call \.dequantize\(\)"):
+        xtarget.run("relu", STRANGE["quantised"]("cpu"))
+
+
 def test_a_subclass_is_the_tensor_in_it(place: str) -> None:
     values = torch.randn(43, device=place)
     for cls in (Plain, Lying):

@@ -324,6 +324,11 @@ def _check(array: Any) -> None:
             f"a tensor on {array.device} cannot be used; xtarget runs on torch's cuda, "
             "xpu and cpu devices. Move it with .to()."
         )
+    if array.is_quantized:
+        raise ArgumentError(
+            "a quantized tensor holds integers that stand for others. Call .dequantize() first, or "
+            ".int_repr() for the integers."
+        )
     _dtype_name(array.dtype)
     if array.is_conj() or array.is_neg():
         raise ArgumentError("a lazily negated tensor: call .resolve_neg() before passing it.")
