@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import keyword
 import re
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import click
 
 from .._values.errors import ArgumentError
-from .base import echo
+from .base import Command, echo, json_option
 
 __all__ = ["new_kernels", "write_package"]
 
@@ -214,14 +215,20 @@ def write_package(folder: Path) -> list[Path]:
     return written
 
 
-@click.command("new-kernels")
+@click.command(
+    "new-kernels",
+    cls=Command,
+    examples=(
+        "xtarget new-kernels my-kernels",
+        'cd my-kernels && pip install -e ".[test]" && pytest',
+    ),
+)
 @click.argument("folder", metavar="DIR", type=click.Path(file_okay=True))
-def new_kernels(folder: str) -> None:
+@json_option
+def new_kernels(folder: str, as_json: bool) -> None:
     """Write a small package of kernels into the new folder DIR, to begin with.
 
     It has a catalog, a Triton kernel, tests for each device, a CI matrix and the build of a bundle.
-
-    Example: xtarget new-kernels my-kernels && cd my-kernels && pip install -e ".[test]" && pytest
     """
-    for file in write_package(Path(folder)):
-        echo(str(file))
+    files = [str(file) for file in write_package(Path(folder))]
+    echo(json.dumps({"files": files}, indent=2) if as_json else "\n".join(files))
