@@ -8,7 +8,7 @@ from typing import Any
 from xtarget.spec import DtypeRules, KernelSpec
 
 from .operators.rules import ALL
-from .plans import compute_dtype, elementwise
+from .plans.elementwise import compute_dtype, elementwise
 
 __all__ = ["section"]
 

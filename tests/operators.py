@@ -31,7 +31,7 @@ def own() -> dict[str, KernelSpec]:
 def stands_for_others(name: str) -> bool:
     """Rows of which suites take all: other elementwise ones differ in one function only."""
     spec = own()[name]
-    alike = spec.plan.__module__.endswith(".plans")  # of one or two results
+    alike = spec.plan.__module__.endswith(".plans.elementwise")  # of one or two results
     return name in _PATTERNS or not (alike or spec.elementwise or spec.category in _SAMPLED)
 
 

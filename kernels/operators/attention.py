@@ -7,7 +7,7 @@ from typing import Any
 
 from xtarget.spec import KernelSpec
 
-from .. import plans_attention as plans
+from ..plans import attention as plans
 from .row import row
 from .rules import FLOATS
 

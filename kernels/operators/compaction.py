@@ -10,7 +10,7 @@ from typing import Any
 
 from xtarget.spec import Call, KernelSpec, Plan
 
-from .. import plans_compaction as plans
+from ..plans import compaction as plans
 from .row import alike, row
 from .rules import ALL
 

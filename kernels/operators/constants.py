@@ -6,7 +6,7 @@ from typing import Any
 
 from xtarget.spec import KernelSpec
 
-from .. import plans_constants as plans
+from ..plans import constants as plans
 from .row import alike, row
 from .rules import ALL
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from xtarget.spec import KernelSpec
 
-from .. import plans_convolution as plans
+from ..plans import convolution as plans
 from .row import row
 from .rules import FLOATS
 from .windows import each, first_channels, last_channels, planes, sides, taken

@@ -7,7 +7,7 @@ from typing import Any
 
 from xtarget.spec import KernelSpec
 
-from ..plans_entropy import cross_entropy, cross_entropy_backward, nll_loss
+from ..plans.entropy import cross_entropy, cross_entropy_backward, nll_loss
 from .references import by_torch
 from .row import row
 from .rules import FLOATS

@@ -7,7 +7,7 @@ from typing import Any
 
 from xtarget.spec import ArgumentError, Call, KernelSpec
 
-from ..plans_gates import halves, rope
+from ..plans.gates import halves, rope
 from .references import by_torch
 from .row import elementwise, row
 from .rules import FLOATS

@@ -11,7 +11,7 @@ from typing import Any
 
 from xtarget.spec import KernelSpec
 
-from .. import plans_gathers as plans
+from ..plans import gathers as plans
 from .row import alike, row
 from .rules import ALL, INTEGERS
 

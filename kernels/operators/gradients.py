@@ -6,7 +6,7 @@ from typing import Any
 
 from xtarget.spec import KernelSpec
 
-from ..plans_gradients import log_softmax_backward, norm_backward, softmax_backward
+from ..plans.gradients import log_softmax_backward, norm_backward, softmax_backward
 from .references import by_torch
 from .row import alike, row
 from .rules import FLOATS

@@ -7,7 +7,7 @@ from typing import Any
 
 from xtarget.spec import KernelSpec
 
-from .. import plans_images as plans
+from ..plans import images as plans
 from .row import row
 from .rules import FLOATS
 

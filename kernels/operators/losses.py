@@ -7,7 +7,7 @@ from typing import Any
 
 from xtarget.spec import ArgumentError, Call, KernelSpec
 
-from ..plans_losses import loss
+from ..plans.losses import loss
 from .references import by_torch
 from .row import alike, row
 from .rules import FLOATS

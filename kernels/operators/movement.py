@@ -11,8 +11,8 @@ from typing import Any
 
 from xtarget.spec import KernelSpec
 
-from .. import plans_movement as plans
-from .. import plans_views as views
+from ..plans import movement as plans
+from ..plans import views
 from .row import alike, row
 from .rules import ALL
 

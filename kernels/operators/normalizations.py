@@ -8,9 +8,9 @@ from typing import Any
 from xtarget.spec import KernelSpec
 
 from .. import ahead, c_interfaces
-from ..plans_gradients import add_norm
-from ..plans_norms import batch_norm, batch_norm_training, group_norm, instance_norm, normalize
-from ..plans_rows import layer_norm, log_softmax, rms_norm, softmax, softmin
+from ..plans.gradients import add_norm
+from ..plans.norms import batch_norm, batch_norm_training, group_norm, instance_norm, normalize
+from ..plans.rows import layer_norm, log_softmax, rms_norm, softmax, softmin
 from .references import by_torch
 from .row import alike, row
 from .rules import FLOATS

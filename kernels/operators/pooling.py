@@ -10,7 +10,7 @@ from typing import Any
 
 from xtarget.spec import KernelSpec
 
-from .. import plans_pooling as plans
+from ..plans import pooling as plans
 from .row import row
 from .rules import ALL, FLOATS, NUMBERS
 from .windows import each, first_channels, last_channels, places, planes, sides, taken

@@ -8,9 +8,9 @@ from typing import Any
 from xtarget.spec import KernelSpec
 
 from .. import ahead, c_interfaces
-from .. import plans_einsum as einsums
-from .. import plans_products as products
-from ..plans_matmul import matmul
+from ..plans import einsum as einsums
+from ..plans import products
+from ..plans.matmul import matmul
 from .references import by_torch, numpy
 from .row import row
 from .rules import ALL, FLOATS, NUMBERS

@@ -12,7 +12,7 @@ from typing import Any
 
 from xtarget.spec import KernelSpec
 
-from .. import plans_random as plans
+from ..plans import random as plans
 from .row import alike, row
 from .rules import ALL, FLOATS
 

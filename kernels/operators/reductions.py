@@ -8,8 +8,8 @@ from typing import Any
 from xtarget.spec import Call, CInterface, DtypeRules, KernelSpec, Plan
 
 from .. import ahead, c_interfaces
-from ..plans_folds import arg, extremes, fold, nansum, total
-from ..plans_statistics import logsumexp, nanmean, norm, var
+from ..plans.folds import arg, extremes, fold, nansum, total
+from ..plans.statistics import logsumexp, nanmean, norm, var
 from .references import numpy as _ignoring_errors
 from .row import alike
 from .rules import ALL, quotient_of

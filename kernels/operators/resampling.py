@@ -10,7 +10,7 @@ from typing import Any
 
 from xtarget.spec import KernelSpec
 
-from .. import plans_resampling as plans
+from ..plans import resampling as plans
 from .row import row
 from .rules import ALL, FLOATS, INTEGERS
 from .windows import each, first_channels, last_channels, planes

@@ -9,8 +9,8 @@ from typing import Any
 from xtarget.spec import ArgumentError, Call, KernelSpec, Plan
 
 from .. import ahead, c_interfaces
-from ..plans import DtypeRule
-from ..plans import elementwise as _plan
+from ..plans.elementwise import DtypeRule
+from ..plans.elementwise import elementwise as _plan
 from .rules import ALL, PROMOTED
 
 __all__ = ["alike", "elementwise", "row", "spelled"]

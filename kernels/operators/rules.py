@@ -7,7 +7,7 @@ from typing import Any
 
 from xtarget.spec import ArgumentError, DtypeRules
 
-from ..plans import DtypeRule, compute_dtype
+from ..plans.elementwise import DtypeRule, compute_dtype
 
 __all__ = [
     "ALL",

@@ -8,7 +8,7 @@ from typing import Any
 
 from xtarget.spec import KernelSpec
 
-from .. import plans_sampling as plans
+from ..plans import sampling as plans
 from .randoms import philox
 from .row import alike, row
 from .rules import ALL, FLOATS

@@ -7,7 +7,7 @@ from typing import Any
 
 from xtarget.spec import Call, DtypeRules, KernelSpec, Plan
 
-from ..plans_scans import scan, scan_arg
+from ..plans.scans import scan, scan_arg
 from .row import alike
 from .rules import ALL, FLOATS
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from xtarget.spec import KernelSpec
 
-from .. import plans_searching as plans
+from ..plans import searching as plans
 from .row import alike, row
 from .rules import ALL, FLOATS
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from xtarget.spec import KernelSpec
 
-from .. import plans_bags as plans
+from ..plans import bags as plans
 from .row import row
 from .rules import FLOATS, INTEGERS, NUMBERS
 

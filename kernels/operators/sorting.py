@@ -8,7 +8,7 @@ from typing import Any
 
 from xtarget.spec import KernelSpec
 
-from .. import plans_sorting as plans
+from ..plans import sorting as plans
 from .row import alike, row
 from .rules import ALL
 

@@ -83,7 +83,7 @@ def rules() -> Any:
 
 @pytest.fixture(scope="session")
 def library() -> Any:
-    """`library("layouts")` is that file of the kernel library."""
+    """`library("plans.layouts")` is that file of the kernel library."""
 
     folder = libraries.Library(libraries._own_folder())
 

@@ -25,7 +25,7 @@ from xtarget.spec import KernelSpec
 ROWS = {
     name: spec
     for name, spec in own().items()
-    if (spec.elementwise and spec.plan.__module__.endswith(".plans"))
+    if (spec.elementwise and spec.plan.__module__.endswith(".plans.elementwise"))
     or name in ("divmod", "frexp", "modf", "sincos")
 }
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from xtarget import spec
 
+from .elementwise import compute_dtype, normal_axes
+from .folds import outputs, step, sum_into
+from .gates import walk
 from .layouts import collapse, without_axes
-from .plans import compute_dtype, normal_axes
-from .plans_folds import outputs, step, sum_into
-from .plans_gates import walk
-from .plans_reduction import Work
+from .reduction import Work
 
 __all__ = ["batch_norm", "batch_norm_training", "group_norm", "instance_norm",
            "normalize"]  # fmt: skip

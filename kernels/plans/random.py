@@ -7,11 +7,11 @@ from typing import Any
 
 from xtarget import spec
 
+from .elementwise import compute_dtype
+from .folds import outputs
 from .layouts import collapse
-from .plans import compute_dtype
-from .plans_folds import outputs
-from .plans_movement import integers
-from .plans_sorting import Sorting, lane_launch
+from .movement import integers
+from .sorting import Sorting, lane_launch
 
 __all__ = ["bernoulli", "draw", "dropout", "floats", "randint", "randperm", "seeds"]
 

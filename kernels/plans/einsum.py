@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from xtarget import spec
 
-from .plans import normal_axes
-from .plans_contractions import Contraction, View
+from .contractions import Contraction, View
+from .elementwise import normal_axes
 
 __all__ = [
     "contracted",

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from xtarget import spec
 
-from .plans_movement import integers
+from .movement import integers
 
 __all__ = ["Windows", "each_axis", "fitting", "ordered", "padding_of", "rank_of", "three", "turned"]
 

@@ -11,10 +11,10 @@ from typing import Any
 from xtarget import spec
 
 from . import tuning
+from .elementwise import normal_axes
+from .gates import walk
 from .layouts import collapse
-from .plans import normal_axes
-from .plans_gates import walk
-from .plans_scans import one_axis
+from .scans import one_axis
 
 __all__ = [
     "concat",

@@ -8,11 +8,11 @@ from typing import Any
 from xtarget import spec
 
 from . import tuning
+from .elementwise import compute_dtype
+from .folds import step
 from .layouts import Space, collapse, without_axes
-from .plans import compute_dtype
-from .plans_folds import step
-from .plans_reduction import Work
-from .plans_scans import one_axis
+from .reduction import Work
+from .scans import one_axis
 
 __all__ = [
     "add_norm",

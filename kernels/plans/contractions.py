@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 from xtarget import spec
 
+from .elementwise import compute_dtype
+from .folds import step
+from .gates import walk
 from .layouts import collapse, merge
-from .plans import compute_dtype
-from .plans_folds import step
-from .plans_gates import walk
-from .plans_matmul import Problem, multiply
-from .plans_movement import copy_launch
-from .plans_reduction import Work
+from .matmul import Problem, multiply
+from .movement import copy_launch
+from .reduction import Work
 
 __all__ = ["Contraction", "View", "between"]
 

@@ -8,11 +8,11 @@ from typing import Any
 from xtarget import spec
 
 from . import tuning
+from .elementwise import compute_dtype, elementwise, shape_of
+from .entropy import reduction_option
+from .folds import step
 from .layouts import Space, broadcast_strides, collapse
-from .plans import compute_dtype, elementwise, shape_of
-from .plans_entropy import reduction_option
-from .plans_folds import step
-from .plans_reduction import Work
+from .reduction import Work
 
 __all__ = ["loss"]
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from xtarget import spec
 
+from .elementwise import compute_dtype
 from .layouts import collapse
-from .plans import compute_dtype
-from .plans_movement import flat_launch, integers
+from .movement import flat_launch, integers
 
 __all__ = ["arange", "eye", "fill", "fill_like", "linspace"]
 

@@ -8,8 +8,8 @@ from typing import Any
 from xtarget import spec
 
 from .layouts import broadcast_strides, collapse, without_axes
-from .plans_movement import copy_launch, flat_launch
-from .plans_scans import one_axis
+from .movement import copy_launch, flat_launch
+from .scans import one_axis
 
 __all__ = ["embedding", "gather", "one_hot", "scatter", "take", "take_along_axis"]
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 
 from xtarget import spec
 
-from .plans import compute_dtype
-from .plans_movement import copy_launch, integers
-from .plans_pooling import five, flat
-from .plans_windows import each_axis, ordered, rank_of, three, turned
+from .elementwise import compute_dtype
+from .movement import copy_launch, integers
+from .pooling import five, flat
+from .windows import each_axis, ordered, rank_of, three, turned
 
 __all__ = ["blocks", "crop_and_resize", "grid_sample", "resize", "shuffle"]
 

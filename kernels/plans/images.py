@@ -17,12 +17,12 @@ from xtarget.spec import (
     dtype_constant,
 )
 
+from .elementwise import compute_dtype
+from .folds import sum_into
+from .gates import walk
 from .layouts import collapse, without_axes
-from .plans import compute_dtype
-from .plans_folds import sum_into
-from .plans_gates import walk
-from .plans_reduction import Work
-from .plans_scans import one_axis
+from .reduction import Work
+from .scans import one_axis
 
 __all__ = ["colours", "contrast"]
 

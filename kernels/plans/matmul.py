@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 from xtarget import spec
 
 from . import tuning
+from .elementwise import shape_of
 from .layouts import Space, broadcast_strides, collapse, device_strides, merge
-from .plans import shape_of
-from .plans_reduction import reduction_launch
+from .reduction import reduction_launch
 
 __all__ = ["Problem", "matmul", "multiply"]
 

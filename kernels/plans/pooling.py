@@ -10,10 +10,10 @@ from typing import Any
 from xtarget import spec
 
 from . import tuning
-from .plans import compute_dtype
-from .plans_folds import fold as folded
-from .plans_folds import total
-from .plans_windows import Windows, each_axis, fitting, ordered, rank_of, three, turned
+from .elementwise import compute_dtype
+from .folds import fold as folded
+from .folds import total
+from .windows import Windows, each_axis, fitting, ordered, rank_of, three, turned
 
 __all__ = ["adaptive", "col2im", "everything", "im2col", "pool"]
 

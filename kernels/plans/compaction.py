@@ -24,9 +24,9 @@ from xtarget.spec import (
 )
 
 from . import tuning_order
+from .elementwise import shape_of
 from .layouts import broadcast_strides, collapse
-from .plans import shape_of
-from .plans_sorting import Sorting, flat, lane_launch
+from .sorting import Sorting, flat, lane_launch
 
 __all__ = ["masked_select", "nonzero", "unique"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from xtarget import spec
 
-from .plans import normal_axes
-from .plans_movement import copied_view, integers
+from .elementwise import normal_axes
+from .movement import copied_view, integers
 
 __all__ = ["broadcast_to", "diagonal", "flip", "permute", "strided_slice"]
 

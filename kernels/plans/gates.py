@@ -8,9 +8,9 @@ from typing import Any
 from xtarget import spec
 
 from . import tuning
+from .elementwise import Walk, compute_dtype
 from .layouts import broadcast_strides, broadcasts, collapse
-from .plans import Walk, compute_dtype
-from .plans_scans import one_axis
+from .scans import one_axis
 
 __all__ = ["halves", "rope", "walk"]
 

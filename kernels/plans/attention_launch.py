@@ -22,8 +22,8 @@ from xtarget.spec import (
 )
 
 from . import tuning
+from .elementwise import compute_dtype
 from .layouts import collapse
-from .plans import compute_dtype
 
 __all__ = ["Attention"]
 

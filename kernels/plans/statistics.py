@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from xtarget import spec
 
-from .plans import compute_dtype
-from .plans_folds import (
+from .elementwise import compute_dtype
+from .folds import (
     Reduced,
     Result,
     fold_into,
@@ -17,7 +17,7 @@ from .plans_folds import (
     step,
     sum_into,
 )
-from .plans_reduction import Step, Work
+from .reduction import Step, Work
 
 __all__ = ["logsumexp", "nanmean", "norm", "var"]
 

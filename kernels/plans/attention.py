@@ -13,8 +13,8 @@ from xtarget.spec import (
     Plan,
 )
 
+from .attention_launch import Attention
 from .layouts import broadcast_strides
-from .plans_attention_launch import Attention
 
 __all__ = ["attention", "multi_head", "paged"]
 

@@ -17,11 +17,11 @@ from xtarget.spec import (
 )
 
 from . import tuning_order
+from .elementwise import compute_dtype
 from .layouts import collapse
-from .plans import compute_dtype
-from .plans_movement import integers
-from .plans_random import seeds
-from .plans_sorting import Sorting, key_dtype, lane_launch
+from .movement import integers
+from .random import seeds
+from .sorting import Sorting, key_dtype, lane_launch
 
 __all__ = ["in_top_k", "token_sample"]
 

@@ -16,10 +16,10 @@ from xtarget.spec import (
     dtype_constant,
 )
 
+from .elementwise import compute_dtype
 from .layouts import broadcast_strides, collapse
-from .plans import compute_dtype
-from .plans_movement import integers
-from .plans_sorting import Sorting, flat, key_dtype, lane_launch
+from .movement import integers
+from .sorting import Sorting, flat, key_dtype, lane_launch
 
 __all__ = ["bincount", "histc", "histogram", "isin", "search"]
 

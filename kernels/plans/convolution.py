@@ -9,8 +9,8 @@ from typing import NamedTuple
 from xtarget import spec
 
 from . import tuning, tuning_windows
-from .plans import compute_dtype
-from .plans_windows import each_axis, fitting, ordered, padding_of, rank_of, three, turned
+from .elementwise import compute_dtype
+from .windows import each_axis, fitting, ordered, padding_of, rank_of, three, turned
 
 __all__ = ["Problem", "convolution", "convolution_launch", "transposed_convolution"]
 

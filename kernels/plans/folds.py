@@ -7,9 +7,9 @@ from typing import Any
 
 from xtarget import spec
 
+from .elementwise import compute_dtype, normal_axes
 from .layouts import collapse, without_axes
-from .plans import compute_dtype, normal_axes
-from .plans_reduction import Step, Work
+from .reduction import Step, Work
 
 __all__ = [
     "Reduced",

@@ -7,11 +7,11 @@ from typing import Any
 
 from xtarget import spec
 
+from .contractions import Contraction, View, between
+from .einsum import labelled
+from .elementwise import compute_dtype
+from .gates import walk
 from .layouts import broadcast_strides, broadcasts
-from .plans import compute_dtype
-from .plans_contractions import Contraction, View, between
-from .plans_einsum import labelled
-from .plans_gates import walk
 
 __all__ = ["added", "gated", "gemm", "integers", "linear", "matrix_power", "scaled_integers"]
 

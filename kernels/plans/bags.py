@@ -22,9 +22,9 @@ from xtarget.spec import (
 )
 
 from . import tuning
+from .elementwise import compute_dtype
 from .layouts import collapse
-from .plans import compute_dtype
-from .plans_movement import copy_launch, flat_launch, integers
+from .movement import copy_launch, flat_launch, integers
 
 __all__ = ["embedding_bag", "segments", "unsorted_segment_sum"]
 

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 from xtarget import spec
 
 from . import tuning
+from .elementwise import compute_dtype, normal_axes
+from .folds import outputs
 from .layouts import collapse, without_axes
-from .plans import compute_dtype, normal_axes
-from .plans_folds import outputs
 
 __all__ = ["scan", "scan_arg"]
 

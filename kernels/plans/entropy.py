@@ -9,11 +9,11 @@ from typing import Any
 
 from xtarget import spec
 
+from .elementwise import compute_dtype
+from .folds import is_floating, step
+from .gradients import rows_launch, vector
 from .layouts import Space, collapse, without_axes
-from .plans import compute_dtype
-from .plans_folds import is_floating, step
-from .plans_gradients import rows_launch, vector
-from .plans_reduction import Work
+from .reduction import Work
 
 __all__ = ["cross_entropy", "cross_entropy_backward", "nll_loss", "reduction_option"]
 

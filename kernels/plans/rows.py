@@ -8,8 +8,8 @@ from typing import Any
 from xtarget import spec
 
 from . import tuning
+from .elementwise import compute_dtype, normal_axes
 from .layouts import collapse, without_axes
-from .plans import compute_dtype, normal_axes
 
 __all__ = ["layer_norm", "log_softmax", "rms_norm", "softmax", "softmin"]
 

@@ -8,10 +8,10 @@ from typing import Any
 from xtarget import spec
 
 from . import tuning_order
+from .folds import outputs
 from .layouts import collapse, without_axes
-from .plans_folds import outputs
-from .plans_movement import copy_launch, integers
-from .plans_scans import one_axis
+from .movement import copy_launch, integers
+from .scans import one_axis
 
 __all__ = ["Sorting", "flat", "key_dtype", "kthvalue", "lane_launch", "sort", "topk"]
 
