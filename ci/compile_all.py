@@ -20,10 +20,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 SHAPE = "64x96"
 SECONDS = 900
-#: What NumPy has no answer for although the kernel takes the dtype beside others.
-REFUSED = {("sub", "bool")}
-#: Of so many elementwise rows one is compiled in the short form.
-ELEMENTWISE = 12
+#: Dtypes that a kernel takes for some of its arguments only.
+REFUSED = {("sub", "bool"), ("quantized_matmul", "float32")}
+#: Of so many rows one is compiled in the short form: elementwise ones are one kernel, each with a
+#: function of its own; others share theirs with a few.
+ELEMENTWISE, OTHERS = 12, 2
+#: Rows that are always compiled.
+ALWAYS = {"add", "sum", "softmax", "layer_norm", "matmul", "conv2d", "attention", "sort"}
 #: How often a line says how far it is.
 PROGRESS_SECONDS = 20
 
@@ -58,14 +61,15 @@ def main() -> int:
     for kernel in json.loads(listed.stdout):
         if given.kernel and kernel["name"] not in given.kernel:
             continue
-        # elementwise rows are one kernel, each with a function of its own
-        others = kernel["elementwise"] and zlib.crc32(kernel["name"].encode()) % ELEMENTWISE
+        name = kernel["name"]
+        of = ELEMENTWISE if kernel["elementwise"] else OTHERS
+        others = name not in ALWAYS and zlib.crc32(name.encode()) % of
         if others and not (given.kernel or given.long):
             continue
-        dtypes = kernel["dtypes"]
-        chosen = dtypes if given.long else ["float32" if "float32" in dtypes else dtypes[0]]
-        pairs = [(kernel["name"], dtype) for dtype in chosen]
-        jobs += [pair for pair in pairs if pair not in REFUSED]
+        dtypes = [dtype for dtype in kernel["dtypes"] if (name, dtype) not in REFUSED]
+        if not given.long:
+            dtypes = ["float32" if "float32" in dtypes else dtypes[0]]
+        jobs += [(name, dtype) for dtype in dtypes]
     options = [text for target in targets for text in ("--target", target)]
 
     def compile_one(job: tuple[str, str]) -> subprocess.CompletedProcess[str]:
