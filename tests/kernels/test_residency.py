@@ -15,6 +15,7 @@ from threads import in_threads
 
 import xtarget
 from xtarget._compile import functions
+from xtarget._launch import known
 from xtarget._launch import run as _run
 
 
@@ -108,14 +109,15 @@ KERNELS = [kernel("one"), kernel("two")]
 
 
 def test_the_oldest_calls_are_forgotten_first(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_run, "_MOST_CALLS", 4)
+    monkeypatch.setattr(known, "_MOST_CALLS", 4)
     _run.forget_calls()
-    for size in range(1, 6):
+    x = np.ones(4, np.float32)
+    for kernel in ("relu", "exp", "abs", "neg", "sqrt"):
         for _ in range(2):  # what came once is not kept
-            xtarget.run("relu", np.ones(size, np.float32), device=device)
+            xtarget.run(kernel, x, device=device)
     last = list(_run._calls.values())
     assert len(last) == 3  # half of four, and the new one
-    xtarget.run("relu", np.ones(3, np.float32), device=device)
+    xtarget.run("abs", x, device=device)
     assert list(_run._calls.values()) == last
 
 

@@ -56,6 +56,7 @@ OTHERS = {
     "_triton_backend/constants.py": {"_fields", "cache_key"},
     "_triton_backend/arguments.py": {"_fields", "data_ptr", "is_cpu", "takes_arrays"},
     "_triton_backend/tuning.py": {"get_entry_func_name"},
+    "_triton_backend/inductor.py": {"cpu_backend"},
 }
 
 

@@ -96,9 +96,8 @@ def result_count(kernel: RegisteredKernel) -> int:
     inputs = len(spec.inputs)
     shapes = spec.examples((4, 4)) if spec.examples else [(4,)] * inputs
     last: Exception | None = None
-    for dtype in ("float32", "int32", "bool", "float64"):
-        if dtype not in spec.dtypes:
-            continue
+    usual = [one for one in ("float32", "int32", "bool", "float64") if one in spec.dtypes]
+    for dtype in dict.fromkeys((*usual, *spec.dtypes)):
         types = [  # None: an optional input in the middle
             ArrayType(INPUT_DTYPES.get(name.rstrip("?"), dtype), tuple(s), contiguous_strides(s))
             for name, s in zip(spec.inputs, shapes, strict=False)
