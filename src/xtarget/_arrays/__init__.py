@@ -15,7 +15,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from .._values.errors import ArgumentError, XTargetError, shortened_text
+from .._values.errors import ArgumentError, XTargetError, shortened, shortened_text
 from .._values.types import DeviceInfo
 from ..spec import ArrayType
 from ..targets.base import Device, Stream
@@ -315,6 +315,11 @@ def adopt(array: Any) -> Any:
     adopted = _by_library(array, cls)
     if adopted is None:
         adopted = _by_protocol(array, cls)
+    if adopted is None and cls is str:
+        raise ArgumentError(
+            f"{shortened(array)} of type str is not an array. Give text by name, as "
+            'the option that it is: run("einsum", a, b, subscripts="ij,jk->ik").'
+        )
     if adopted is None:
         raise ArgumentError(
             f"{cls.__module__}.{cls.__qualname__} is not an array. Pass a NumPy array "
