@@ -9,6 +9,7 @@ is the time of the other divided by that of the fused function, both measured in
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import statistics
 import time
 from collections.abc import Callable
@@ -66,11 +67,9 @@ def main() -> None:
     name = given.device or xtarget.default_device().name
     ways: dict[str, Callable[[], Any]] = {}
     wait: Callable[[], Any] = xtarget.device(name).synchronize
-    try:
+    if importlib.util.find_spec("torch"):
         import torch
-    except ImportError:
-        torch = None  # type: ignore[assignment]
-    if torch is not None:
+
         place = "cuda" if name.startswith("nvidia") else "cpu"
         tx, tb = torch.from_numpy(x).to(place), torch.from_numpy(bias).to(place)
         ways["torch"] = lambda: in_torch(tx, tb)

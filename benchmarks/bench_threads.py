@@ -40,7 +40,7 @@ def rate(make: Callable[[], Callable[[], Any]], count: int) -> float:
         start = time.perf_counter()
         for thread in threads:
             thread.start()
-        time.sleep(SECONDS)
+        time.sleep(SECONDS)  # the time in which launches are counted
         stop.set()
         for thread in threads:
             thread.join()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from processes import run_python
 
 import xtarget
 from xtarget import ArgumentError
+from xtarget._kernels import libraries
 
 run = xtarget.run
 RANDOM = np.random.default_rng(5)
@@ -175,6 +178,62 @@ def test_what_two_sections_need_is_computed_once(device: str, launched: list[str
     np.testing.assert_array_equal(second, (run("exp", x) + 1) * 3 - 2)
 
 
+SCALE = 2.0
+
+
+def test_a_value_beside_the_arguments_may_change(
+    device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @xtarget.fuse
+    def f(x: Any) -> Any:
+        return x * SCALE + 1
+
+    x = np.ones(3, np.float32)
+    np.testing.assert_array_equal(f(x), 3)
+    monkeypatch.setattr(sys.modules[__name__], "SCALE", 5.0)
+    np.testing.assert_array_equal(f(x), 6)
+
+
+def test_a_kernel_that_is_replaced_is_served(device: str) -> None:
+    """A kernel that is not our library's is launched as it is, also where it is called as ours."""
+    pytest.importorskip("triton")
+
+    @xtarget.fuse
+    def f(x: Any) -> Any:
+        return run("fuse_test.first", x * 2) + 1
+
+    source = libraries.find("exp")
+    for name, factor in (("neg", -1), ("positive", 1)):
+        spec = replace(xtarget.catalog()[name], name="fuse_test.first", aliases=())
+        libraries.register(spec, source.source, "a library of a user")
+        np.testing.assert_array_equal(f(np.ones(3, np.float32)), 2 * factor + 1)
+    assert "(as it is)" in f.explain(np.ones(3, np.float32))
+
+
+def test_a_fused_function_may_call_another(device: str, launched: list[str]) -> None:
+    @xtarget.fuse
+    def inner(x: Any, *, scale: float) -> Any:
+        return x * scale + 1
+
+    @xtarget.fuse
+    def outer(x: Any) -> Any:
+        return inner(x, scale=3.0) * 2
+
+    np.testing.assert_array_equal(outer(np.ones(3, np.float32)), 8)
+    assert len(launched) == 1
+
+
+def test_zeros_of_either_sign_are_not_the_same_constant(device: str) -> None:
+    @xtarget.fuse
+    def f(x: Any, zero: float) -> Any:
+        return x / (x * 0 + abs(zero) if zero > 0 else zero * 1)
+
+    one = np.ones(2, np.float32)
+    with np.errstate(divide="ignore"):
+        np.testing.assert_array_equal(f(one, 0.0), np.inf)
+        np.testing.assert_array_equal(f(one, -0.0), -np.inf)
+
+
 def test_more_operands_than_a_launch_takes_are_cut(device: str, launched: list[str]) -> None:
     @xtarget.fuse
     def total(a: Any, b: Any, c: Any, d: Any, e: Any, f: Any) -> Any:
@@ -197,6 +256,13 @@ def test_results_go_where_out_says(device: str) -> None:
     np.testing.assert_array_equal(outs[1], x * 3 + 1)
     with pytest.raises(ArgumentError, match="gives 2 results, and out has 1"):
         both(x, out=outs[0])
+    with pytest.raises(ArgumentError, match=r"out\[0\] may share memory"):
+        both(x, out=(x, outs[1]))  # the second launch reads x
+    with pytest.raises(ArgumentError, match=r"out\[0\] may share memory"):
+        both(x, out=(outs[0], outs[0][::-1]))
+    for returned in (lambda x: (x + 1, x), lambda x: (x + 1,) * 2):
+        with pytest.raises(ArgumentError, match="nothing to write to out"):
+            xtarget.fuse(returned)(x, out=outs)
 
 
 def test_arrays_of_other_libraries_stay_what_they_are(device: str, place: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -87,7 +87,7 @@ def _named(spec: KernelSpec, places: tuple[Any, ...], library: str) -> Callable[
         for place in places:
             found = getattr(place, name, None)
             if callable(found) and not isinstance(found, type):
-                return found  # type: ignore[no-any-return]
+                return cast(Callable[..., Any], found)
     raise NoPeerError(f"{library} has no function of the name {spec.name}")
 
 

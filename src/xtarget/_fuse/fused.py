@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import weakref
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from .._arrays import is_scalar
+from .._arrays import is_scalar, kind_of, view_of
 from .._arrays.dtypes import numpy_dtype
-from .._kernels import libraries
+from .._kernels import libraries, plan_values
 from .._kernels.composed import program
+from .._launch import lookup
 from .._launch import run as _run
 from .._launch.compiling import compile as compile_call
 from .._system.locks import Lock
+from .._values.deferred import deferred_among
 from .._values.errors import ArgumentError, shortened
 from .._values.types import Artifact, Target
 from .sections import Section, cut, text_of_section
@@ -26,6 +29,9 @@ __all__ = ["Fused", "fuse"]
 
 #: Traces of one function.
 _MOST_TRACES = 256
+#: Of the names of sections.
+_PREFIX = "fused "
+_all: weakref.WeakSet[Fused] = weakref.WeakSet()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +69,7 @@ class _Program:
         values: how many values there are; the function's arguments come first.
         returned: places of the results.
         form: puts results into what the function returns.
+        holds: whether what the function reads beside its arguments is what it was.
     """
 
     launches: tuple[_Launch, ...]
@@ -70,6 +77,7 @@ class _Program:
     returned: tuple[int, ...]
     form: Callable[[Sequence[Any]], Any]
     nodes: int
+    holds: Callable[[], bool]
 
 
 class Fused:
@@ -92,6 +100,7 @@ class Fused:
         self._by_shape = False
         self._lock = Lock()
         functools.update_wrapper(self, function)
+        _all.add(self)
 
     def __call__(
         self, *args: Any, out: Any = None, device: Any = None, stream: Any = None, **named: Any
@@ -112,8 +121,10 @@ class Fused:
             XTargetError: as of `xtarget.run`.
         """
         values = self._bound(args, named)
+        if deferred_among(values) is not None:  # called by a function that is being traced
+            return self._function(*args, **named)
         program = self._program(values)
-        return _execute(program, values, self._outs(program, out), device, stream)
+        return _execute(program, values, self._outs(program, out, values), device, stream)
 
     def explain(self, *args: Any, **named: Any) -> str:
         """What runs for a call: its launches, what each is made of, and what fusing saves.
@@ -173,7 +184,7 @@ class Fused:
         bound.apply_defaults()
         return [bound.arguments[name] for name in self._signature.parameters]
 
-    def _outs(self, program: _Program, out: Any) -> tuple[Any, ...]:
+    def _outs(self, program: _Program, out: Any, values: list[Any]) -> tuple[Any, ...]:
         if out is None:
             return (None,) * len(program.returned)
         outs = tuple(out) if isinstance(out, tuple | list) else (out,)
@@ -182,6 +193,14 @@ class Fused:
                 f"{self.__name__} gives {len(program.returned)} results, and out has {len(outs)} "
                 "arrays. Give one for each, or leave out out."
             )
+        made = [place for place in program.returned if place >= len(values)]
+        if len(set(made)) < len(outs):
+            raise ArgumentError(
+                f"{self.__name__} returns an argument of its own, or one result twice: there is "
+                "nothing to write to out. Leave it out."
+            )
+        if len(outs) > 1:  # one launch writes while a later one still reads
+            _check_apart(self.__name__, outs, values)
         return outs
 
     def _program(self, values: list[Any]) -> _Program:
@@ -194,7 +213,7 @@ class Fused:
                     f"{self.__name__} takes arrays, numbers, and text; not "
                     f"{', '.join(shortened(v) for v in values if not _hashable(v))}."
                 ) from None
-            if program is not None:
+            if program is not None and program.holds():
                 return program
             with self._lock:
                 try:
@@ -212,18 +231,19 @@ class Fused:
         """What of an argument decides how the function is traced."""
         kind = type(value)
         if _is_static(value) or index in self._static:
-            return kind, value
+            return kind, value, repr(value)  # 0.0 is equal to -0.0, and (1,) to (True,)
         if is_scalar(value):
             # an integer may fit the dtype that it is computed in, or not
             fits = None
-            if kind is int:
+            if isinstance(value, int):
                 fits = value < 0, (~value if value < 0 else value).bit_length()
             return kind, fits, getattr(value, "dtype", None)
-        shape = getattr(value, "shape", None)
-        if shape is None:
-            return kind, id(value)
+        shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+        if shape is None or dtype is None:  # what only a protocol tells
+            layout = view_of(value).type
+            shape, dtype = layout.shape, layout.dtype
         shape = tuple(shape)
-        return kind, value.dtype, shape if self._by_shape else (len(shape), 0 in shape)
+        return kind, dtype, shape if self._by_shape else (len(shape), 0 in shape)
 
     def _trace(self, values: list[Any]) -> _Program:
         tracer = Tracer(self._function.__code__)
@@ -240,7 +260,8 @@ class Fused:
         returned = self._function(*positional, **given)
         self._by_shape |= tracer.reads_shapes
         results, form = self._results(returned)
-        return _program_of(tracer, len(values), results, form)
+        holds = plan_values.holds(self._function)
+        return _program_of(tracer, len(values), results, form, holds)
 
     def _results(self, returned: Any) -> tuple[list[Value], Callable[[Sequence[Any]], Any]]:
         several = isinstance(returned, tuple | list)
@@ -254,6 +275,10 @@ class Fused:
             found.append(value.stands)
         form: Callable[[Sequence[Any]], Any] = type(returned) if several else _only
         return found, form
+
+    def forget(self) -> None:
+        """Trace the function again at its next call."""
+        self._traces.clear()
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -280,6 +305,26 @@ def _stand_in(operand: tuple[Value | Number, str], values: Sequence[Any]) -> Any
     return np.empty(own.type.shape, numpy_dtype(own.type.dtype))
 
 
+def _reach(array: Any) -> tuple[int, int]:
+    """The addresses of an array's first byte and of the one after its last."""
+    layout = view_of(array).type
+    address = kind_of(lookup.adopted("", "", array, written=False)).describe(array)[0]
+    low, high = layout.span
+    return address + low * layout.itemsize, address + high * layout.itemsize
+
+
+def _check_apart(name: str, outs: Sequence[Any], values: Sequence[Any]) -> None:
+    """Refuse results that lie in an argument, or in each other."""
+    arrays = [value for value in values if not _is_static(value) and not is_scalar(value)]
+    reaches = [_reach(array) for array in (*outs, *arrays)]
+    for number, (low, high) in enumerate(reaches[: len(outs)]):
+        if any(low < end and begin < high for begin, end in reaches[number + 1 :]):
+            raise ArgumentError(
+                f"{name}: out[{number}] may share memory with another array of the call. With "
+                "several results, each needs memory of its own."
+            )
+
+
 def _only(values: Sequence[Any]) -> Any:
     return values[0]
 
@@ -302,7 +347,11 @@ def program_lines(text: str) -> list[str]:
 
 
 def _program_of(
-    tracer: Tracer, count: int, results: list[Value], form: Callable[[Sequence[Any]], Any]
+    tracer: Tracer,
+    count: int,
+    results: list[Value],
+    form: Callable[[Sequence[Any]], Any],
+    holds: Callable[[], bool],
 ) -> _Program:
     places: dict[tuple[int, int], int] = {}
     launches = []
@@ -324,7 +373,8 @@ def _program_of(
     returned = tuple(
         own.index if own.node is None else places[id(own.node), own.index] for own in results
     )
-    return _Program(_with_ends(launches, returned), values, returned, form, len(tracer.nodes))
+    ends_known = _with_ends(launches, returned)
+    return _Program(ends_known, values, returned, form, len(tracer.nodes), holds)
 
 
 def _with_ends(launches: list[_Launch], returned: tuple[int, ...]) -> tuple[_Launch, ...]:
@@ -369,7 +419,7 @@ def _launch_of(
     dtypes = tuple(dtype for _, dtype in arguments)
     digest = hashlib.sha256(f"{text} {dtypes} {result}".encode()).hexdigest()[:12]
     names = [node.spec.name for node in section.nodes]
-    kernel = f"fused {' '.join(names)[:60]} {digest}"
+    kernel = f"{_PREFIX}{' '.join(names)[:60]} {digest}"
     if not libraries.is_registered(kernel):
         libraries.register_section(kernel, text, dtypes, result)
     return _Launch(kernel, section, tuple(operands), {}, own, ends, text)
@@ -438,3 +488,13 @@ def fuse(function: Callable[..., Any], /) -> Fused:
         ArgumentError: it is no function of Python, or takes any number of arguments.
     """
     return Fused(function)
+
+
+def _forget_traces(kernel: str) -> None:
+    """A kernel was added or replaced: a trace may have been made with another one of its name."""
+    if not kernel.startswith(_PREFIX):
+        for function in list(_all):
+            function.forget()
+
+
+libraries.on_change.append(_forget_traces)

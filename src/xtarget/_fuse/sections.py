@@ -73,10 +73,15 @@ def _dtype_of(node: Node, place: int) -> str:
 
 
 def function_of(node: Node) -> str | None:
-    """The device function of an elementwise node; None: it is another kind of kernel, or gives
-    nothing (arrays without elements)."""
+    """The device function of an elementwise node of our library; None: it is another kernel, or
+    gives nothing (arrays without elements)."""
     plan = node.plan
-    if not node.spec.elementwise or len(plan.launches) != 1 or len(plan.outputs) != 1:
+    if (
+        not node.own
+        or not node.spec.elementwise
+        or len(plan.launches) != 1
+        or len(plan.outputs) != 1
+    ):
         return None
     match = _FORM.fullmatch(plan.launches[0].source)
     return None if match is None else match[1]

@@ -46,6 +46,7 @@ class Node:
         operands: what it is called with.
         types: of its operands, as its plan got them.
         line: where the function makes the call.
+        own: the kernel is of our own library.
     """
 
     kernel: str
@@ -55,6 +56,7 @@ class Node:
     options: Mapping[str, Any]
     plan: Plan
     line: str
+    own: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -151,7 +153,8 @@ class Tracer:
         types = argument_types(spec, values, views)
         call = Call(spec.name, types, {**spec.options, **options}, None, "cpu", 1, _RULES)
         plan = spec.plan(call)
-        node = Node(kernel, spec, operands, types, dict(options), plan, line)
+        own = libraries.find(kernel).fixed
+        node = Node(kernel, spec, operands, types, dict(options), plan, line, own)
         self.nodes.append(node)
         made = tuple(
             Traced(
