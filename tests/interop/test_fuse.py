@@ -290,6 +290,7 @@ def test_arrays_of_other_libraries_stay_what_they_are(device: str, place: str) -
         (lambda x: x + np.ones(3), "an array that is no argument of the fused function"),
         (lambda x: run("add", x, x, out=np.ones(3)), "add has out="),
         (lambda x: run("nothing", x), "there is no kernel"),
+        (lambda x: run("nonzero", x), "is known when it has run"),
         (lambda x: np.add.reduce(x), "np.add.reduce asks for values"),
         (lambda x: x @ x[:2], "an element asks for values"),
         (lambda x: run("sum", x, axis=5), "axis 5 is out of range"),

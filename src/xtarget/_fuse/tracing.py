@@ -122,6 +122,11 @@ class Tracer:
                 f"{line}: {spec.name} writes to {', '.join(spec.updates)}, which a fused function "
                 "cannot do. Call it outside."
             )
+        if spec.counts:
+            raise ArgumentError(
+                f"{line}: how much {spec.name} gives is known when it has run. Call it outside of "
+                "the fused function."
+            )
         args, options = placed(kernel, tuple(args), dict(options))
         for value in options.values():
             for one in value if isinstance(value, tuple | list) else (value,):
