@@ -3,6 +3,7 @@ are at each compilation."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -335,15 +336,36 @@ def test_a_content_is_remembered_until_the_file_changes(
     first = contents.of_file(tool)
     assert contents.of_file(tool) == first
     assert len(read) == 1
+    contents.save()
     new_process(monkeypatch)
     assert contents.of_file(tool) == first
     assert len(read) == 1
     replaced(tool, "two")  # of the same size, with the same time
     assert contents.of_file(tool) != first
+    contents.save()
     os.chmod(tmp_path / "cache" / "contents.json", 0o666)  # anybody may have written it
     new_process(monkeypatch)
     contents.of_file(tool)
     assert len(read) == 3
+
+
+def test_what_is_remembered_is_written_together(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    new_process(monkeypatch)
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder in (first, second):
+        monkeypatch.setenv("XTARGET_CACHE_DIR", str(folder))
+        for number in range(3):
+            contents.remember(f"{folder.name} {number}", "state", "digest")
+        assert not (folder / "contents.json").exists()
+    contents.save()
+    for folder in (first, second):  # the first, when the folder of the cache changed
+        written = json.loads((folder / "contents.json").read_text())
+        assert {f"{folder.name} {number}" for number in range(3)} <= written.keys()
+    (second / "contents.json").unlink()
+    contents.save()
+    assert not (second / "contents.json").exists()  # nothing is new
 
 
 def test_a_file_that_has_just_changed_is_not_remembered(
@@ -355,6 +377,7 @@ def test_a_file_that_has_just_changed_is_not_remembered(
     tool.write_text("one")
     now = time.time_ns()
     contents.of_file(tool)
+    contents.save()
     if time.time_ns() - now < contents._SETTLED_NS:
         assert not (tmp_path / "cache" / "contents.json").exists()
 

@@ -19,6 +19,7 @@ from .._system.spans import span
 from .._values import environment
 from .._values.errors import CompileError, LoadError, NoCompilerError, XTargetError
 from .._values.types import Artifact, CompileRequest, Constant, Target
+from ..targets._host import contents
 from ..targets._triton.toolchain import say_once
 from ..targets.base import Compiler, CompilesAtLoad, Device, Function, Settles, Stays
 from .apart import SECONDS, apart, is_apart
@@ -139,6 +140,7 @@ def artifact(
     if bundled:
         offered = _offered(request, target)
         if offered is not None:
+            contents.save()
             return _with_declared_stores(request, offered)
     if options:
         merged = {**options, **dict(request.options)}
@@ -186,6 +188,7 @@ def _cached(
     cache = _cache.default_cache()
     toolchain = compiler.fingerprint
     parts = key_parts(request, target, toolchain)
+    contents.save()
     key = _cache.key_of(parts)
     name = request.source.name
     with _single_flight(key, name):

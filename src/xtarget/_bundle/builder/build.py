@@ -20,6 +20,7 @@ from ..._system.package import FOLDER
 from ..._values.errors import CompileError, LoadError, UnknownTargetError
 from ..._values.types import Artifact, CompileRequest, Target
 from ..._values.vendors import traits
+from ...targets._host import contents
 from .. import reader, signing
 from ..format import BundleFile
 from ..manifest import check_section
@@ -283,6 +284,7 @@ def _make(
     total = report.variants = report.from_cache + len(jobs)
     cache = _cache.default_cache()
     parts = [keys.key_parts(j.request, j.target, toolchains[j.target]) for j, _ in jobs]
+    contents.save()
     made: dict[int, Artifact] = {}
     for index, (job, _) in enumerate(jobs):
         key = _cache.key_of(parts[index])

@@ -2,7 +2,7 @@
 says of them (size, times, inode), so that only a file that may have changed is read again.
 
 What is remembered lies in `contents.json` of the cache's folder. It is believed where the user owns
-it and nobody else may write to it.
+it and nobody else may write to it. `save` writes it, once for all that a key was made from.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ __all__ = [
     "of_folder",
     "python_files",
     "remember",
+    "save",
     "written_version",
 ]
 
@@ -55,6 +56,8 @@ _trees_seen: dict[
 ] = {}
 _known: dict[str, tuple[str, str]] = {}
 _read_from: Path | None = None
+#: The list that lacks something of `_known`.
+_behind: Path | None = None
 
 
 def of_file(path: str | Path) -> str:
@@ -246,15 +249,25 @@ def known(name: str, signature: str) -> str | None:
 
 
 def remember(name: str, signature: str, text: str) -> None:
-    """Keep what costs time to find out.
+    """Keep what costs time to find out: in this process, and for others from the next `save` on.
 
     Args:
         signature: all that it was found out from.
     """
+    global _behind
     with _guard:
         _load()
+        if _behind != _read_from:  # the cache's folder is another one since
+            _save()
         _known[name] = signature, text
-        _save()
+        _behind = _read_from
+
+
+def save() -> None:
+    """Write what was remembered since the last time, for other processes."""
+    if _behind is not None:
+        with _guard:
+            _save()
 
 
 def _file() -> Path | None:
@@ -294,7 +307,8 @@ def _open(path: str, flags: int) -> int:
 
 def _save() -> None:
     """Only a speed-up for the next process: what cannot be written is left out."""
-    path = _file()
+    global _behind
+    path, _behind = _behind, None
     if path is None or cache_settings().mode != "readwrite":
         return
     import tempfile  # a warm process writes nothing

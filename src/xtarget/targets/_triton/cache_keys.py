@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+from .._host import contents
 from . import toolchain as _toolchain
 from .files import is_inside
 from .identity import Unidentified, manifest_of, text_of_value
@@ -40,6 +41,7 @@ def complete_keys() -> None:
 
 def _values_of(fn: Any, constants: Mapping[Any, Any]) -> str:
     toolchain = _toolchain.fingerprint()
+    contents.save()
     why = _toolchain.unidentified(toolchain)
     digest = ""
     if fn is not None:  # else it is a file of IR, which Triton reads for its key
