@@ -14,6 +14,7 @@ from xtarget._cli.base import Command
 from xtarget._cli.main import cli
 from xtarget._values.environment import VARIABLES
 from xtarget._verify import report
+from xtarget._verify import support as support_table
 
 __all__ = ["api", "command_line", "environment", "support", "write"]
 
@@ -147,5 +148,5 @@ def support() -> str:
         "on machines (`docs/reports`). Each kernel was called there with hard shapes, values and "
         "layouts and compared with its reference in float64. A column says what the code ran on: "
         "silicon, a CPU run time, or an emulator. What a vendor's back end has been tested with "
-        "beyond that is on its page.\n\n" + report.support_table(found)
+        "beyond that is on its page.\n\n" + support_table.markdown(support_table.join(found))
     )

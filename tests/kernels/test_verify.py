@@ -17,7 +17,7 @@ from xtarget._verify.verify import Row, verify
 
 def test_right_kernels_are_right(device: str) -> None:
     specs = [xtarget.catalog()[name] for name in ("where", "exp", "sum")]
-    rows = list(verify(specs, ["float32", "bool"], device, long=False))
+    rows = list(verify(specs, ["float32", "bool"], device))
     assert [(row.kernel, row.dtype, row.status) for row in rows] == [
         (spec.name, dtype, "right") for spec in specs for dtype in ("float32", "bool")
     ]
@@ -29,14 +29,14 @@ def test_a_wrong_kernel_is_found_with_the_call_that_shows_it(device: str) -> Non
         return np.exp(x) + (x > 2.9) * 0.1
 
     spec = dataclasses.replace(xtarget.catalog()["exp"], reference=not_quite)
-    [row] = verify([spec], ["float32"], device, long=False)
+    [row] = verify([spec], ["float32"], device)
     assert row.status == "wrong"
     assert any("1025" in case for case in row.wrong)
     assert row.of_tolerance > 1
 
 
 def test_what_a_kernel_refuses_is_told_with_its_reason(device: str) -> None:
-    [row] = verify([xtarget.catalog()["sub"]], ["bool"], device, long=False)
+    [row] = verify([xtarget.catalog()["sub"]], ["bool"], device)
     assert (row.status, row.cases) == ("refused", 0)
     assert "NumPy knows no difference" in row.reason
 

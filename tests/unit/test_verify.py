@@ -15,8 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xtarget import XTargetError
+from xtarget._values.types import DTYPES, Target
 from xtarget._verify import page, report
-from xtarget._verify.cases import Case, values
+from xtarget._verify.cases import Case, cases, values
 from xtarget._verify.comparison import compare, units_in_the_last_place
 from xtarget._verify.verify import Row
 
@@ -105,7 +106,7 @@ def test_inputs_have_the_shape_and_dtype_that_was_asked_for(layout: str, dtype: 
 
 def made(**rows: tuple[str, float]) -> dict[str, Any]:
     found = [Row(k, "float32", status, 3, max_ulp=ulp) for k, (status, ulp) in rows.items()]
-    return report.document(found, SAMPLE_DEVICE, long=False)
+    return report.document(found, SAMPLE_DEVICE)
 
 
 def test_what_is_worse_than_before_is_told() -> None:
@@ -137,6 +138,47 @@ def test_reports_of_several_machines_are_one_table(tmp_path: Path, capsys: Any) 
     text = (tmp_path / "t.html").read_text()
     assert '<td class="text bad">WRONG: float32</td>' in text
     assert "nvidia:sm_90, silicon" in text
+
+
+def test_the_table_names_each_dtype_and_why_one_is_not_right(tmp_path: Path, capsys: Any) -> None:
+    integers = [name for name, dtype in DTYPES.items() if dtype.kind in "iu"]
+    rows = [Row("add", dtype, cases=3, max_ulp=0.25) for dtype in (*integers, "float32")]
+    rows += [Row("sub", "bool", "refused", refused=3, reason="NumPy | knows none")]
+    here_ = report.document([*rows, Row("sub", "int8", cases=3)], SAMPLE_DEVICE, extent="quick")
+    there = [
+        Row("add", "bool", "compiled"),
+        Row("sub", "bool", "refused", reason="NumPy | knows none"),
+    ]
+    other = report.document(there, Target("nvidia", "sm_90"))
+    for name, found in (("a.json", here_), ("b.json", other)):
+        (tmp_path / name).write_bytes(report.written(found))
+    code, out, _ = here(capsys, "verify", "--merge", *(str(tmp_path / f"{n}.json") for n in "ab"))
+    assert code == 0
+    assert "| kernel | cpu:spirv64, silicon | nvidia:sm_90, compiled |" in out
+    right = "right: integers float32 (0.25 ulp); not run: bool"
+    assert f"| add | {right} | compiled: bool; not run: integers float32 |" in out
+    assert "| sub | right: int8; refused: bool | refused: bool; not run: int8 |" in out
+    both = "cpu:spirv64, silicon; nvidia:sm_90, compiled"
+    assert f"- sub, bool ({both}): NumPy | knows none" in out
+
+
+def test_a_written_report_is_read_whole(tmp_path: Path) -> None:
+    found = made(add=("right", 0.5), exp=("wrong", float("inf")))
+    found["rows"][1]["wrong"] = ["float32[7] normal contiguous: 1 of 7 elements"]
+    (tmp_path / "a.json").write_bytes(report.written(found))
+    assert report.read(tmp_path / "a.json") == found
+    assert report.drift(found, found) == []
+    (tmp_path / "b.json").write_bytes(report.written(made()))
+    assert report.read(tmp_path / "b.json")["rows"] == []
+
+
+def test_quick_cases_are_few_and_hard() -> None:
+    few = list(cases("float16", "quick"))
+    usual = list(cases("float16", "usual"))
+    assert len(few) < len(usual) / 2 < len(list(cases("float16", "long")))
+    assert any(0 in case.shape for case in few)
+    assert {case.values for case in few} == {"normal", "special"}
+    assert {case.values for case in cases("uint8", "quick")} == {"normal", "extreme"}
 
 
 def test_a_page_says_what_is_not_right_first_and_escapes_what_others_wrote() -> None:
@@ -176,6 +218,10 @@ def test_a_file_that_is_no_report(text: str, said: str, tmp_path: Path) -> None:
         (["softmx"], 1, "Did you mean softmax"),
         (["--merge"], 1, "Name them"),
         (["--merge", "a.json", "--dtype", "int8"], 2, "--merge goes with --report and --html only"),
+        (["--quick", "--long"], 2, "--quick and --long contradict each other"),
+        (["--target", "nvidia:sm_90", "--device", "cpu"], 2, "without --device"),
+        (["--target", "nvidia:sm_90", "--quick"], 2, "without --device"),
+        (["--target", "acme:1"], 1, "acme"),
         (["--merge", "/nowhere/a.json"], 1, "cannot be read"),
         (["--report", "/proc/none/a.json"], 1, "cannot be written"),
         (["--compare", "/nowhere/a.json"], 1, "cannot be read"),

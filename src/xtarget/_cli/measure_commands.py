@@ -43,13 +43,18 @@ def _peers(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
         "xtarget verify --report report.json --html report.html",
         "xtarget verify softmax sum --dtype float16 --device nvidia:0",
         "xtarget verify --compare report.json",
-        "xtarget verify --merge h200.json mi300.json --report support.md",
+        "xtarget verify --target amd:gfx942 --report gfx942.json",
+        "xtarget verify --merge h200.json gfx942.json --report support.md",
     ),
     fails="a wrong or worse result",
 )
 @click.argument("kernels", nargs=-1, metavar="[KERNEL]... or [REPORT]...")
 @click.option("--device", metavar="NAME", help="For example nvidia:0; see `xtarget devices`.")
 @click.option("--dtype", "dtypes", multiple=True, help="Only this element type. Repeatable.")
+@click.option(
+    "--target", metavar="TARGET", help="Compile for this target, which need not be here; no call."
+)
+@click.option("--quick", is_flag=True, help="Few calls: one binary for most dtypes.")
 @click.option("--long", is_flag=True, help="Large arrays too.")
 @click.option(
     "--report",
@@ -78,6 +83,8 @@ def verify(
     kernels: tuple[str, ...],
     device: str | None,
     dtypes: tuple[str, ...],
+    target: str | None,
+    quick: bool,
     long: bool,
     file: str | None,
     html_file: str | None,
@@ -89,19 +96,26 @@ def verify(
 
     Every kernel and dtype with hard shapes (none, one, odd numbers of elements), values (NaN,
     infinities, the ends of an integer's range) and layouts. Exits with 1 if something is wrong.
+    With --target, whether every kernel compiles there; --merge makes one table of all.
     """
     from .verify import merge_reports, verify_kernels
 
     if merge:
-        if device or dtypes or long or older or as_json:
+        if device or dtypes or target or quick or long or older or as_json:
             raise click.UsageError("--merge goes with --report and --html only.")
         merge_reports(kernels, file, html_file)
         return
+    if target and (device or quick or long):
+        raise click.UsageError("--target compiles and calls nothing: without --device, --quick and "
+                               "--long.")  # fmt: skip
+    if quick and long:
+        raise click.UsageError("--quick and --long contradict each other. Give one of them.")
     ok, interrupted = verify_kernels(
         kernels,
         dtypes,
         device,
-        long=long,
+        target,
+        extent="quick" if quick else "long" if long else "usual",
         file=file,
         html_file=html_file,
         older=older,

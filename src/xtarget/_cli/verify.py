@@ -12,8 +12,9 @@ from .._devices import choice, registry
 from .._kernels import libraries
 from .._system.output import check_output, write_output
 from .._values.errors import ArgumentError
-from .._values.types import DTYPES
-from .._verify import page, report
+from .._values.types import DTYPES, DeviceInfo, Target
+from .._verify import page, report, support
+from .._verify.compiled import compiled
 from .._verify.verify import Row, verify
 from ..spec import KernelSpec
 from .base import echo
@@ -40,14 +41,19 @@ def verify_kernels(
     kernels: Sequence[str],
     dtypes: Sequence[str],
     device: str | None,
+    target: str | None,
     *,
-    long: bool,
+    extent: str,
     file: str | None,
     html_file: str | None,
     older: str | None,
     as_json: bool,
 ) -> tuple[bool, bool]:
     """Print the table.
+
+    Args:
+        target: compile for it and launch nothing.
+        extent: one of `cases.EXTENTS`.
 
     Returns:
         whether everything is right and nothing is worse than before, and whether it was
@@ -64,29 +70,36 @@ def verify_kernels(
     before = None if older is None else report.read(Path(older))
     specs = _chosen(kernels)
     wanted = tuple(dtypes) or tuple(DTYPES)
-    name = choice.default_device() if device is None else registry.find_device(device)
-    info = registry.open_device(name).info
+    where: DeviceInfo | Target
+    if target is not None:
+        where = Target.parse(target)
+        made, told = compiled(specs, wanted, str(where)), f"compiled for {where}"
+    else:
+        name = choice.default_device() if device is None else registry.find_device(device)
+        where = registry.open_device(name).info
+        made = verify(specs, wanted, name, extent=extent)
+        told = f"calls on {name} ({where.product}, {where.runs_on})"
     total = sum(dtype in spec.dtypes for spec in specs for dtype in wanted)
     rows: list[Row] = []
     interrupted = False
     try:
         with progress_bar("verify", "kernels with their dtypes", "the first kernel") as show:
-            for row in verify(specs, wanted, name, long=long):
+            for row in made:
                 rows.append(row)
                 show(len(rows), total, f"{row.kernel} {row.dtype}")
     except KeyboardInterrupt:
         interrupted = True
-    document = report.document(rows, info, long=long, interrupted=interrupted)
+    document = report.document(rows, where, extent=extent, interrupted=interrupted)
     worse = [] if before is None else report.drift(before, document)
     if file is not None:
-        write_output(Path(file), (json.dumps(document, indent=1) + "\n").encode())
+        write_output(Path(file), report.written(document))
     if html_file is not None:
         write_output(Path(html_file), page.html(document, worse))
     bad = [row for row in rows if row.status in ("wrong", "failed")]
     if as_json:
         echo(json.dumps({**document, "worse": worse, "ok": not bad and not worse}, indent=2))
         return not bad and not worse, interrupted
-    _print(rows, f"{name} ({info.product}, {info.runs_on})")
+    _print(rows, told)
     for sentence in worse:
         echo(f"worse than {older}: {sentence}")
     if interrupted:
@@ -103,7 +116,7 @@ def _print(rows: Sequence[Row], where: str) -> None:
     for kernel, of in kernels.items():
         states = [
             f"{status}: {' '.join(row.dtype for row in of if row.status == status)}"
-            for status in ("right", "refused", "wrong", "failed")
+            for status in ("right", "compiled", "refused", "wrong", "failed")
             if any(row.status == status for row in of)
         ]
         ulp = max(row.max_ulp for row in of)
@@ -121,7 +134,7 @@ def _print(rows: Sequence[Row], where: str) -> None:
     calls = sum(row.cases for row in rows)
     wrong = sum(row.status in ("wrong", "failed") for row in rows)
     verdict = "all right" if not wrong else f"{wrong} of {len(rows)} kernels with dtypes NOT right"
-    echo(f"{calls} calls on {where}: {verdict}")
+    echo(f"{calls} {where}: {verdict}")
 
 
 def merge_reports(files: Sequence[str], output: str | None, html_file: str | None) -> None:
@@ -134,7 +147,7 @@ def merge_reports(files: Sequence[str], output: str | None, html_file: str | Non
     reports = [report.read(Path(file)) for file in files]
     if html_file is not None:
         write_output(Path(html_file), page.support_html(reports))
-    table = report.support_table(reports)
+    table = support.markdown(support.join(reports))
     if output is not None:
         write_output(Path(output), table.encode())
     elif html_file is None:

@@ -10,9 +10,11 @@ import numpy as np
 
 from .._arrays.dtypes import numpy_dtype
 from .._values.types import DTYPES
-from ..spec import KernelSpec
 
-__all__ = ["LONG_SHAPES", "SHAPES", "Case", "cases", "meaningful", "values"]
+__all__ = ["EXTENTS", "LONG_SHAPES", "SHAPES", "Case", "cases", "meaningful", "values"]
+
+#: How much is called: `quick` stays with calls that mostly share one binary.
+EXTENTS = ("quick", "usual", "long")
 
 #: Beside blocks and warps: one element, one more than a block, rows of one, no element at all.
 SHAPES: tuple[tuple[int, ...], ...] = (
@@ -33,6 +35,7 @@ LONG_SHAPES: tuple[tuple[int, ...], ...] = (
     (31, 1, 65, 3),
     (17, 4097),
 )
+_QUICK_SHAPES: tuple[tuple[int, ...], ...] = ((3, 0), (7, 129), (2, 3, 5, 7))
 _SPECIAL = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 88.5, -90.0, 1e3, -1e-3)
 
 
@@ -57,13 +60,22 @@ class Case:
         return f"{self.dtype}[{shape}] {self.values} {self.layout}"
 
 
-def cases(spec: KernelSpec, dtype: str, *, long: bool) -> Iterator[Case]:
-    """The calls of one dtype, short ones first."""
-    kind = DTYPES[dtype].kind
-    for shape in (*SHAPES, *(LONG_SHAPES if long else ())):
+def cases(dtype: str, extent: str) -> Iterator[Case]:
+    """The calls of one dtype, short ones first.
+
+    Args:
+        extent: one of `EXTENTS`.
+    """
+    chosen = {"f": "special", "i": "extreme", "u": "extreme"}.get(DTYPES[dtype].kind)
+    if extent == "quick":
+        for shape in _QUICK_SHAPES:
+            yield Case(dtype, shape, "normal", "contiguous")
+        if chosen:
+            yield Case(dtype, (13, 21), chosen, "contiguous")
+        return
+    for shape in (*SHAPES, *(LONG_SHAPES if extent == "long" else ())):
         yield Case(dtype, shape, "normal", "contiguous")
-    hard = {"f": ("special",), "i": ("extreme",), "u": ("extreme",)}.get(kind, ())
-    for chosen in hard:
+    if chosen:
         yield Case(dtype, (257,), chosen, "contiguous")
         yield Case(dtype, (13, 21), chosen, "contiguous")
     yield Case(dtype, (67, 35), "normal", "reversed")

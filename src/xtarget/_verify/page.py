@@ -6,11 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from .._pages import page as frame
-from . import report
+from . import support
 
 __all__ = ["html", "support_html"]
 
-_CLASSES = {"right": "good", "wrong": "bad", "failed": "bad", "refused": "dim"}
+_CLASSES = {
+    "right": "good",
+    "compiled": "good",
+    "wrong": "bad",
+    "failed": "bad",
+    "refused": "dim",
+}
 
 
 def html(found: Mapping[str, Any], worse: Sequence[str]) -> bytes:
@@ -77,7 +83,7 @@ def _share(value: float | None) -> str:
 
 def support_html(reports: Sequence[Mapping[str, Any]]) -> bytes:
     """The support table of several devices as a page."""
-    table = report.support(reports)
+    table = support.join(reports)
     lines = [(kernel, *cells) for kernel, cells in table.rows]
     texts = frozenset(range(1, len(table.heads) + 1))
     return frame.page(
@@ -90,8 +96,10 @@ def support_html(reports: Sequence[Mapping[str, Any]]) -> bytes:
                     ("kernel", *table.heads), lines, texts=texts,
                     classes={"WRONG": "bad", "FAILED": "bad", "not run": "dim", "refused": "dim"},
                 ),
-                text="Cells say for how many element types a kernel's results are right there, and "
-                "the largest error in units in the last place.",
+                text="Cells say for which element types a kernel's results are right there, with "
+                "the largest error in units in the last place; or that its binaries were made and "
+                "looked at (compiled), that it takes no such type (refused), or was not run.",
             ),
+            *([frame.section("Reasons", frame.notes(table.notes))] if table.notes else []),
         ],
     )  # fmt: skip

@@ -1,10 +1,9 @@
-"""Reports of `xtarget verify`: written, compared with an older one, merged into a support table."""
+"""Reports of `xtarget verify`: written, read, compared with an older one."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,34 +11,62 @@ from typing import Any
 from .. import __version__
 from .._system.files import read_regular
 from .._values.errors import XTargetError
-from .._values.types import DeviceInfo
+from .._values.types import DeviceInfo, Target
 from .verify import Row
 
-__all__ = ["Support", "document", "drift", "read", "support", "support_table"]
+__all__ = ["COMPILED", "document", "drift", "read", "ulp_of", "written"]
 
 SCHEMA = 1
+#: What a report of a target that is not here ran on.
+COMPILED = "compiled"
+#: Parts of a row that are left out where they are these.
+_DEFAULTS: dict[str, Any] = {
+    "cases": 0, "refused": 0, "wrong": [], "max_ulp": 0.0, "of_tolerance": 0.0, "reason": "",
+}  # fmt: skip
+_GOOD = ("right", COMPILED)
 _MOST_BYTES = 64 << 20
 
 
 def document(
-    rows: Sequence[Row], device: DeviceInfo, *, long: bool, interrupted: bool = False
+    rows: Sequence[Row],
+    device: DeviceInfo | Target,
+    *,
+    extent: str = "usual",
+    interrupted: bool = False,
 ) -> dict[str, Any]:
-    """The report of one device as JSON."""
-    return {
-        "schema": SCHEMA,
-        "xtarget": __version__,
-        "date": datetime.now(UTC).date().isoformat(),
-        "long": long,
-        "interrupted": interrupted,
-        "device": {
+    """The report of one device, or of compiling for a target, as JSON."""
+    if isinstance(device, Target):
+        name = str(device)
+        where = {"name": name, "target": name, "product": "no device", "runs_on": COMPILED}
+    else:
+        where = {
             "name": device.name,
             "target": str(device.target),
             "product": device.product,
             "driver": device.driver_version,
             "runs_on": device.runs_on,
-        },
+        }
+    return {
+        "schema": SCHEMA,
+        "xtarget": __version__,
+        "date": datetime.now(UTC).date().isoformat(),
+        "extent": extent,
+        "interrupted": interrupted,
+        "device": where,
         "rows": [row.facts() for row in rows],
     }
+
+
+def written(found: Mapping[str, Any]) -> bytes:
+    """The report as a file: a row on each line, without what `read` knows by itself."""
+    head = json.dumps({k: v for k, v in found.items() if k != "rows"}, indent=1)
+    rows = ",\n  ".join(json.dumps(_short(row)) for row in found["rows"])
+    return f'{head[:-2]},\n "rows": [\n  {rows}\n ]\n}}\n'.encode()
+
+
+def _short(row: Mapping[str, Any]) -> dict[str, Any]:
+    told = {k: v for k, v in row.items() if k not in _DEFAULTS or v != _DEFAULTS[k]}
+    return {k: float(f"{v:.4g}") if isinstance(v, float) else v for k, v in told.items()}
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -58,8 +85,9 @@ def read(path: Path) -> dict[str, Any]:
         for name in ("name", "target", "product", "runs_on"):
             found["device"][name] = str(found["device"][name])
         for row in found["rows"]:
-            if not {"kernel", "dtype", "status", "reason", "max_ulp", "wrong"} <= set(row):
+            if not {"kernel", "dtype", "status"} <= set(row):
                 raise ValueError("a row lacks a part")
+            row.update({**_DEFAULTS, **row})
     except OSError as error:
         raise XTargetError(f"{path} cannot be read: {error.strerror or error}.") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -79,83 +107,17 @@ def drift(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
         if was is None:
             continue
         name = f"{row['kernel']} {row['dtype']}"
-        if was["status"] == "right" != row["status"]:
+        if was["status"] in _GOOD and row["status"] != was["status"]:
             worse.append(
-                f"{name} was right and is {row['status']}: {row['reason'] or row['wrong']}"
+                f"{name} was {was['status']} and is {row['status']}: "
+                f"{row['reason'] or row['wrong']}"
             )
-        elif _ulp(row) > max(1.0, 2 * _ulp(was)):
-            worse.append(f"{name}: error of {_ulp(row):.3g} ulp, which was {_ulp(was):.3g}")
+        elif ulp_of(row) > max(1.0, 2 * ulp_of(was)):
+            worse.append(f"{name}: error of {ulp_of(row):.3g} ulp, which was {ulp_of(was):.3g}")
     return worse
 
 
-def _ulp(row: Mapping[str, Any]) -> float:
+def ulp_of(row: Mapping[str, Any]) -> float:
+    """The largest error of a row; JSON has no infinity."""
     found = row.get("max_ulp")
     return float("inf") if found is None else float(found)
-
-
-@dataclass(frozen=True, slots=True)
-class Support:
-    """What ran where.
-
-    Attributes:
-        heads: for each target and what it runs on, the products, versions and dates.
-        rows: the kernels, with a cell for each of these.
-    """
-
-    heads: Mapping[str, str]
-    rows: Sequence[tuple[str, tuple[str, ...]]]
-
-
-def support(reports: Iterable[Mapping[str, Any]]) -> Support:
-    """Join the reports of several devices. A later report of the same target replaces an earlier
-    one's results."""
-    columns: dict[str, dict[str, dict[str, Mapping[str, Any]]]] = {}
-    heads: dict[str, str] = {}
-    for report in reports:
-        device = report["device"]
-        column = f"{device['target']}, {device['runs_on']}"
-        heads[column] = f"{device['product']}, xtarget {report['xtarget']}, {report['date']}"
-        of = columns.setdefault(column, {})
-        for row in report["rows"]:
-            of.setdefault(row["kernel"], {})[row["dtype"]] = row
-    order = sorted(columns)
-    kernels = sorted({kernel for of in columns.values() for kernel in of})
-    return Support(
-        {column: heads[column] for column in order},
-        [
-            (kernel, tuple(_cell([*columns[c].get(kernel, {}).values()]) for c in order))
-            for kernel in kernels
-        ],
-    )
-
-
-def support_table(reports: Iterable[Mapping[str, Any]]) -> str:
-    """The reports of several devices as one table in Markdown: a line for each kernel, a column for
-    each target and what it ran on."""
-    table = support(reports)
-    lines = [
-        "| kernel | " + " | ".join(table.heads) + " |",
-        "| --- |" + " --- |" * len(table.heads),
-    ]
-    for kernel, cells in table.rows:
-        escaped = (cell.replace("|", "\\|") for cell in cells)
-        lines.append(f"| {kernel} | " + " | ".join(escaped) + " |")
-    lines += ["", *(f"- {column}: {head}" for column, head in table.heads.items())]
-    return "\n".join(lines) + "\n"
-
-
-def _cell(rows: Sequence[Mapping[str, Any]]) -> str:
-    """How many dtypes are right, the largest error, and each dtype that is not right by name."""
-    if not rows:
-        return "not run"
-    right = [row for row in rows if row["status"] == "right"]
-    parts = [f"{len(right)} dtype{'s' * (len(right) > 1)} right"] if right else []
-    floats = [_ulp(row) for row in right if _ulp(row)]
-    if floats:
-        parts[0] += f", {max(floats):.3g} ulp"
-    for status in ("wrong", "failed", "refused"):
-        names = [row["dtype"] for row in rows if row["status"] == status]
-        if names:
-            word = status if status == "refused" else status.upper()
-            parts.append(f"{word}: {' '.join(names)}")
-    return "; ".join(parts)

@@ -19,10 +19,10 @@ from ..spec import KernelSpec
 from .cases import Case, cases, meaningful, values
 from .comparison import compare
 
-__all__ = ["Row", "answers", "is_floating", "verify"]
+__all__ = ["NoAnswerError", "Row", "answers", "input_shapes", "is_floating", "verify"]
 
 
-class _NoAnswerError(Exception):
+class NoAnswerError(Exception):
     """The reference fails for a case, or what it needs is not installed."""
 
 
@@ -31,8 +31,8 @@ class Row:
     """What came of the cases of one kernel and dtype on one device.
 
     Attributes:
-        status: `right`, `wrong`, `refused` (all cases, with one reason), or `failed` (an error that
-            is no refusal of the arguments).
+        status: `right`, `wrong`, `refused` (all cases, with one reason), `failed` (an error that
+            is no refusal of the arguments), or `compiled` (and not launched).
         cases: calls that were compared.
         refused: cases that the kernel does not take, or of which the reference says nothing.
         wrong: texts of the cases that are wrong or failed, with what is wrong.
@@ -92,26 +92,27 @@ def is_floating(results: Sequence[Any]) -> bool:
 
 
 def verify(
-    specs: Sequence[KernelSpec], dtypes: Sequence[str], device: str, *, long: bool
+    specs: Sequence[KernelSpec], dtypes: Sequence[str], device: str, *, extent: str = "usual"
 ) -> Iterator[Row]:
     """A row for each kernel and each of the dtypes that it takes.
 
     Args:
         specs: kernels that have a reference and example shapes.
+        extent: one of `cases.EXTENTS`.
     """
     for spec in specs:
         for dtype in dtypes:
             if dtype in spec.dtypes:
-                yield _verified(spec, dtype, device, long)
+                yield _verified(spec, dtype, device, extent)
 
 
-def _verified(spec: KernelSpec, dtype: str, device: str, long: bool) -> Row:
+def _verified(spec: KernelSpec, dtype: str, device: str, extent: str) -> Row:
     row = Row(spec.name, dtype)
     start = time.perf_counter()
-    for case in cases(spec, dtype, long=long):
+    for case in cases(dtype, extent):
         try:
             _run(spec, case, device, row)
-        except (ArgumentError, _NoAnswerError) as error:
+        except (ArgumentError, NoAnswerError) as error:
             row.refused += 1
             row.reason = str(error)
         except XTargetError as error:
@@ -126,27 +127,37 @@ def _verified(spec: KernelSpec, dtype: str, device: str, long: bool) -> Row:
     return row
 
 
-def _run(spec: KernelSpec, case: Case, device: str, row: Row) -> None:
+def input_shapes(
+    spec: KernelSpec, dtype: str, shape: tuple[int, ...]
+) -> list[tuple[str, str, tuple[int, ...]]]:
+    """(name, dtype, shape) of each input of a call.
+
+    Raises:
+        NoAnswerError: the kernel has no example of this shape.
+    """
     assert spec.examples is not None
     try:
-        shapes = spec.examples(case.shape)
+        shapes = spec.examples(shape)
     except Exception as error:  # its own function, which need not know every shape
-        raise _NoAnswerError(f"there is no example of shape {case.shape}: {error}") from error
+        raise NoAnswerError(f"there is no example of shape {shape}: {error}") from error
     names = [name.rstrip("?") for name in spec.inputs]
+    return [
+        (name, INPUT_DTYPES.get(name, dtype), tuple(own))
+        for name, own in zip(names, shapes, strict=False)
+    ]
+
+
+def _run(spec: KernelSpec, case: Case, device: str, row: Row) -> None:
     args = [
-        meaningful(
-            name,
-            values(case, tuple(shape), INPUT_DTYPES.get(name, case.dtype), seed),
-            min(case.shape, default=1),
-        )
-        for seed, (name, shape) in enumerate(zip(names, shapes, strict=False))
+        meaningful(name, values(case, shape, dtype, seed), min(case.shape, default=1))
+        for seed, (name, dtype, shape) in enumerate(input_shapes(spec, case.dtype, case.shape))
     ]
     result = xtarget.run(spec.name, *args, device=device)
     results = [np.asarray(one) for one in (result if isinstance(result, tuple) else (result,))]
     try:
         right = answers(spec, args, {}, floating=is_floating(results))
     except Exception as error:  # what a reference does where it is not defined is its own
-        raise _NoAnswerError(
+        raise NoAnswerError(
             f"the reference gives no answer: {type(error).__name__}: {error}"
         ) from error
     row.cases += 1

@@ -1,0 +1,88 @@
+"""Compile a kernel's calls for a target that need not be here, and look at the binaries."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import xtarget
+
+from .._values.errors import ArgumentError, UnknownTargetError, XTargetError
+from .._values.types import Artifact, Target
+from ..spec import ArrayType, KernelSpec, contiguous_strides
+from ..targets._binaries.elf import Elf
+from ..targets._binaries.spirv import read_entry_points
+from .verify import NoAnswerError, Row, input_shapes
+
+__all__ = ["compiled"]
+
+#: Contiguous, and of odd numbers of elements.
+_SHAPES: tuple[tuple[int, ...], ...] = ((7, 129), (2, 3, 5, 7))
+
+
+def compiled(specs: Sequence[KernelSpec], dtypes: Sequence[str], target: str) -> Iterator[Row]:
+    """A row for each kernel and each of the dtypes that it takes: `compiled`, `refused`, `failed`.
+
+    A binary counts if it can be parsed and has the entry that its launch names.
+
+    Raises:
+        UnknownTargetError: there is no such target.
+    """
+    goal = Target.parse(target)
+    for spec in specs:
+        for dtype in dtypes:
+            if dtype in spec.dtypes:
+                yield _row(spec, dtype, goal)
+
+
+def _row(spec: KernelSpec, dtype: str, target: Target) -> Row:
+    row = Row(spec.name, dtype)
+    start = time.perf_counter()
+    for shape in _SHAPES:
+        try:
+            made = xtarget.compile(spec.name, *_layouts(spec, dtype, shape), target=target)
+            for artifact in made:
+                _check(artifact)
+        except UnknownTargetError:
+            raise  # of no kernel
+        except (ArgumentError, NoAnswerError) as error:
+            row.refused += 1
+            row.reason = str(error)
+        except XTargetError as error:
+            row.status, row.reason = "failed", f"{type(error).__name__}: {error}"
+            row.wrong.append(f"{dtype}[{'x'.join(map(str, shape))}]: {row.reason}")
+            break
+        else:
+            row.cases += 1
+            if made:
+                break  # the same kernel for the next shape, nearly always
+    row.seconds = time.perf_counter() - start
+    if row.status != "failed":
+        row.status = "compiled" if row.cases else "refused"
+        if row.cases:
+            row.reason = ""
+    return row
+
+
+def _layouts(spec: KernelSpec, dtype: str, shape: tuple[int, ...]) -> list[Any]:
+    return [
+        ArrayType(kind, own, contiguous_strides(own))
+        for _, kind, own in input_shapes(spec, dtype, shape)
+    ]
+
+
+def _check(artifact: Artifact) -> None:
+    """Whether the binary can be parsed and has its entry.
+
+    Raises:
+        LoadError: it has not.
+    """
+    if artifact.binary[:4] == b"\x7fELF":
+        names = {symbol.name for symbol in Elf.parse(artifact.binary).symbols()}
+    else:
+        names = {entry.name for entry in read_entry_points(artifact.binary)}
+    if artifact.entry not in names:
+        raise xtarget.LoadError(
+            f"the binary has no entry {artifact.entry!r}. Report this: the compiler wrote another."
+        )
