@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Write docs/operators.md, the list of operators, and the README's number of them from the table;
-`--check` only compares the page."""
+"""Write from the table of operators: their list of names (kernels/names.json), docs/operators.md
+and the README's number of them; `--check` only compares the first two."""
 
 from __future__ import annotations
 
 import csv
+import importlib
 import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "operators.md"
@@ -19,6 +21,7 @@ sys.path.insert(0, str(ROOT / "src"))
 import xtarget  # noqa: E402
 from xtarget._cli.listing import short_dtypes  # noqa: E402
 from xtarget._kernels import libraries  # noqa: E402
+from xtarget._kernels.library import Library  # noqa: E402
 
 
 def page() -> str:
@@ -78,13 +81,23 @@ def _names() -> Iterator[str]:
         yield ""
 
 
+def _catalog() -> ModuleType:
+    """The library's catalog, for its rows and not for the list of their names."""
+    return importlib.import_module(f"{Library(ROOT / 'kernels').package}.catalog")
+
+
 def _differences() -> Iterator[str]:
+    catalog = _catalog()
+    if catalog.NAMES.read_text(encoding="utf-8") != catalog.written_names():
+        yield "kernels/names.json is not what the table says. Run ci/operators_page.py."
     if not PAGE.exists() or PAGE.read_text(encoding="utf-8") != page():
         yield f"{PAGE.relative_to(ROOT)} is not what the table says. Run ci/operators_page.py."
 
 
 def main() -> int:
     if "--check" not in sys.argv[1:]:
+        catalog = _catalog()
+        catalog.NAMES.write_text(catalog.written_names(), encoding="utf-8")  # the page needs it
         PAGE.write_text(page(), encoding="utf-8")
         count = sum(spec.category != "user" for spec in xtarget.catalog().values())
         readme = ROOT / "README.md"

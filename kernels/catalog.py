@@ -1,83 +1,105 @@
-"""What the library holds: one `KernelSpec` per kernel, in `KERNELS`.
+"""What the library holds: one `KernelSpec` per kernel.
 
-The rows stand in `operators`, a file for each category. A name that other libraries have and this
-one cannot have is in `REFUSED`, with the reason.
+The rows stand in `operators`, a file for each family. `names.json` has the names of all rows
+(`ci/operators_page.py` writes it), so that a look-up imports the file of one family only. A name
+that other libraries have and this one cannot have is in `REFUSED`, with the reason.
 """
 
 from __future__ import annotations
 
+import importlib
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
 from xtarget.spec import KernelSpec
 
-from .operators import (
-    activations,
-    angles,
-    arithmetic,
-    attention,
-    bits,
-    casts,
-    compaction,
-    comparisons,
-    constants,
-    convolutions,
-    entropy,
-    gates,
-    gathers,
-    gradients,
-    images,
-    losses,
-    movement,
-    normalizations,
-    pooling,
-    powers,
-    products,
-    randoms,
-    reductions,
-    resampling,
-    sampling,
-    scans,
-    searching,
-    segments,
-    selection,
-    sorting,
-    special,
-)
 from .operators.refused import REFUSED
-from .operators.row import spelled
 
-__all__ = ["KERNELS", "REFUSED"]
+__all__ = ["FAMILIES", "KERNELS", "NAMES", "REFUSED", "family", "names", "written_names"]
 
-KERNELS: tuple[KernelSpec, ...] = spelled(
-    (
-        *arithmetic.ROWS,
-        *powers.ROWS,
-        *angles.ROWS,
-        *special.ROWS,
-        *activations.ROWS,
-        *comparisons.ROWS,
-        *bits.ROWS,
-        *casts.ROWS,
-        *selection.ROWS,
-        *reductions.ROWS,
-        *scans.ROWS,
-        *normalizations.ROWS,
-        *gradients.ROWS,
-        *entropy.ROWS,
-        *gates.ROWS,
-        *losses.ROWS,
-        *movement.ROWS,
-        *gathers.ROWS,
-        *constants.ROWS,
-        *sorting.ROWS,
-        *searching.ROWS,
-        *compaction.ROWS,
-        *sampling.ROWS,
-        *randoms.ROWS,
-        *products.ROWS,
-        *attention.ROWS,
-        *convolutions.ROWS,
-        *pooling.ROWS,
-        *resampling.ROWS,
-        *images.ROWS,
-        *segments.ROWS,
-    )
+#: Where two rows would get the same further spelling of a name, the first one has it.
+FAMILIES = (
+    "arithmetic",
+    "powers",
+    "angles",
+    "special",
+    "activations",
+    "comparisons",
+    "bits",
+    "casts",
+    "selection",
+    "reductions",
+    "scans",
+    "normalizations",
+    "gradients",
+    "entropy",
+    "gates",
+    "losses",
+    "movement",
+    "gathers",
+    "constants",
+    "sorting",
+    "searching",
+    "compaction",
+    "sampling",
+    "randoms",
+    "products",
+    "attention",
+    "convolutions",
+    "pooling",
+    "resampling",
+    "images",
+    "segments",
 )
+NAMES = Path(__file__).with_name("names.json")
+
+KERNELS: tuple[KernelSpec, ...]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "KERNELS":  # all of them; whoever wants one asks `family`
+        return tuple(spec for rows in _spelled().values() for spec in rows)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+@cache
+def names() -> Mapping[str, Mapping[str, tuple[str, ...]]]:
+    """The kernels of each family, with their other names."""
+    listed = json.loads(NAMES.read_text(encoding="utf-8"))
+    return {
+        family: {name: tuple(others.split()) for name, others in kernels.items()}
+        for family, kernels in listed.items()
+    }
+
+
+def family(name: str) -> tuple[KernelSpec, ...]:
+    """The rows of one family."""
+    listed = names()[name]
+    return tuple(replace(row, aliases=listed.get(row.name, row.aliases)) for row in _rows(name))
+
+
+def written_names() -> str:
+    """What `names.json` has to contain."""
+    parts = []
+    for name, rows in _spelled().items():
+        lines = [f"  {json.dumps(row.name)}: {json.dumps(' '.join(row.aliases))}" for row in rows]
+        parts.append(f" {json.dumps(name)}: {{\n" + ",\n".join(lines) + "\n }")
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def _rows(family: str) -> tuple[KernelSpec, ...]:
+    return tuple(importlib.import_module(f".operators.{family}", __package__).ROWS)
+
+
+@cache
+def _spelled() -> Mapping[str, tuple[KernelSpec, ...]]:
+    """The rows of all families, with the further spellings of their names."""
+    from .operators.row import spelled  # needs what all kinds of rows need
+
+    by_family = {family: _rows(family) for family in FAMILIES}
+    found = iter(spelled([row for rows in by_family.values() for row in rows]))
+    return {family: tuple(next(found) for _ in rows) for family, rows in by_family.items()}

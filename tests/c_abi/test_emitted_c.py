@@ -62,8 +62,7 @@ _LAYOUTS = classes._layouts
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     """Every kernel for one arch. Beside it `family.xtb` and `hip.xtb`."""
     folder = tmp_path_factory.mktemp("bundle")
-    xtarget.catalog()
-    before = dict(_kernels._kernels)
+    before = {name: _kernels.find(name) for name in EXAMPLES}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XTARGET_CACHE_DIR", str(folder / "cache"))
         patch.setattr(classes, "_COMPUTE_UNITS", (64,))
@@ -385,7 +384,7 @@ def test_a_pipe_is_neither_replaced_nor_waited_for_and_nothing_is_half_written(
 @pytest.fixture
 def changed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     def change(kernel: str, **to: Any) -> None:
-        before = _kernels._kernels[kernel]
+        before = _kernels.find(kernel)
         after = replace(before, spec=replace(before.spec, **to))
         monkeypatch.setitem(_kernels._kernels, kernel, after)
 
@@ -420,7 +419,8 @@ def test_binaries_that_do_not_fit_the_c_form_leave_one_dtype_out(
 def test_kernels_of_a_library_that_is_not_there_are_left_out(
     family: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delitem(_kernels._kernels, "relu")
+    monkeypatch.delitem(_kernels._kernels, "relu", raising=False)
+    monkeypatch.delitem(_kernels._listed, "relu")
     done = emit_c(family, tmp_path, (), "cuda")
     assert "XTARGET_KERNELS" in done.left_out["relu"]
 

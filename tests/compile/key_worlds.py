@@ -20,7 +20,7 @@ from typing import Any
 from xtarget import Target
 from xtarget._compile import functions
 from xtarget._devices import registry
-from xtarget._kernels import libraries
+from xtarget._kernels.library import Library
 from xtarget._values.types import Artifact, CompileRequest, Resources
 
 TARGET = Target("nvidia", "sm_90")
@@ -231,7 +231,7 @@ class World:
         return f"{name} is set to {self.patches[name]}"
 
 
-def request_of(library: libraries.Library, type_: str = "*fp32") -> CompileRequest:
+def request_of(library: Library, type_: str = "*fp32") -> CompileRequest:
     return CompileRequest(
         source=library.source("mine:kernel"),
         signature=(("x", type_), ("o", type_), ("BLOCK", "constexpr")),
@@ -343,7 +343,7 @@ def binaries(world: World, types: tuple[str, ...] = ("*fp32",)) -> list[tuple[by
     sys.path.insert(0, str(world.folder))
     importlib.invalidate_caches()
     sys.dont_write_bytecode = True
-    library = libraries.Library(world.folder / "library")
+    library = Library(world.folder / "library")
     for (module, name), value in world.patches.items():
         loaded = importlib.import_module(f"{library.package}.{module}")
         setattr(loaded, name, tl.constexpr(value))

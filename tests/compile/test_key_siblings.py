@@ -24,8 +24,8 @@ from key_worlds import TARGET, FrontEnd, in_a_process, only_front_end
 
 from xtarget._compile import functions
 from xtarget._compile.keys import key_parts
-from xtarget._kernels import libraries
 from xtarget._kernels.decorator import loaded_source
+from xtarget._kernels.library import Library
 from xtarget._values.types import CompileRequest, KernelSource
 
 KERNEL = """
@@ -86,7 +86,7 @@ def of_user(folder: Path, name: str = "mine") -> bytes:
 
 def of_library(folder: Path) -> bytes:
     """In a new process: the kernel of a library."""
-    return bytes(in_a_process(lambda: settle(libraries.Library(folder).source("mine:kernel"))))
+    return bytes(in_a_process(lambda: settle(Library(folder).source("mine:kernel"))))
 
 
 def write(folder: Path, **changes: Any) -> Path:
@@ -125,7 +125,7 @@ def test_a_kernel_with_an_assertion_has_one_key_before_and_after_its_import(
     path.write_text(ALONE.format(literal=3) + f"    {line}\n")
 
     def keys() -> list[list[tuple[str, str]]]:
-        library = libraries.Library(tmp_path)
+        library = Library(tmp_path)
         found = []
         for _ in range(2):
             source = library.source("mine:kernel")
@@ -158,7 +158,7 @@ def test_a_module_that_is_loaded_again(tmp_path: Path, library: bool) -> None:
     def reload() -> list[bytes]:
         sys.dont_write_bytecode = True
         if library:
-            known = libraries.Library(tmp_path)
+            known = Library(tmp_path)
             found = [settle(known.source("mine:kernel"))]
             module = sys.modules[f"{known.package}.mine"]
         else:

@@ -29,7 +29,7 @@ from key_worlds import (
 )
 
 from xtarget._compile import functions
-from xtarget._kernels import libraries
+from xtarget._kernels.library import Library
 
 
 @pytest.fixture(autouse=True)
@@ -39,9 +39,9 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
         yield
 
 
-def loaded(folder: Path) -> tuple[libraries.Library, Any]:
+def loaded(folder: Path) -> tuple[Library, Any]:
     """The library of a world, and its module with the kernel."""
-    library = libraries.Library(folder / "library")
+    library = Library(folder / "library")
     return library, importlib.import_module(f"{library.package}.mine")
 
 
@@ -118,7 +118,7 @@ def test_a_file_that_is_edited_between_digest_and_import_and_back(tmp_path: Path
     check(world, "the start")
 
     def hit_edit_compile() -> None:
-        library = libraries.Library(tmp_path / "library")
+        library = Library(tmp_path / "library")
         functions.artifact(request_of(library), TARGET)
         assert FrontEnd.compiled == 0  # from the cache: nothing was imported
         path = tmp_path / "library" / "mine.py"
@@ -157,7 +157,7 @@ def test_what_has_no_text_is_not_kept(tmp_path: Path) -> None:
     )
 
     def compile_twice() -> tuple[int, str]:
-        library = libraries.Library(tmp_path / "library")
+        library = Library(tmp_path / "library")
         functions.artifact(request_of(library), TARGET)
         return FrontEnd.compiled, request_of(library).source.unidentified
 
@@ -172,7 +172,7 @@ def test_what_has_no_text_is_not_kept(tmp_path: Path) -> None:
 def test_what_changes_no_binary_changes_no_key(tmp_path: Path) -> None:
     def digest(folder: Path) -> str:
         sys.path.insert(0, str(folder))
-        return request_of(libraries.Library(folder / "library")).source.digest
+        return request_of(Library(folder / "library")).source.digest
 
     static, computed = world_of(tmp_path / "a"), world_of(tmp_path / "b", "environment")
     moved = world_of(tmp_path / "c", "environment")

@@ -18,6 +18,7 @@ from emulated import emulated_devices, only_emulated
 import xtarget
 from xtarget._devices import registry
 from xtarget._kernels import libraries
+from xtarget._kernels.library import Library
 
 
 @cache
@@ -85,7 +86,7 @@ def rules() -> Any:
 def library() -> Any:
     """`library("plans.layouts")` is that file of the kernel library."""
 
-    folder = libraries.Library(libraries._own_folder())
+    folder = Library(libraries._own_folder())
 
     def load(name: str) -> ModuleType:
         return importlib.import_module(f"{folder.package}.{name}")

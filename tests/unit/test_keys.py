@@ -15,7 +15,8 @@ import pytest
 
 from xtarget import Target, _cache
 from xtarget._compile import functions, keys
-from xtarget._kernels import libraries, sources
+from xtarget._kernels import sources
+from xtarget._kernels.library import Library
 from xtarget._kernels.sources import read_kernel_file
 from xtarget._values.types import CompileRequest, DtypeConstant, KernelSource
 from xtarget.targets._triton import identity, value_kinds
@@ -96,7 +97,7 @@ def test_switches_of_the_compiler_change_the_fingerprint(monkeypatch: pytest.Mon
 JIT = "@triton.jit\n"
 
 
-def library(folder: Path) -> libraries.Library:
+def library(folder: Path) -> Library:
     folder.mkdir()
     (folder / "catalog.py").write_text("KERNELS = ()\n")
     (folder / "helpers.py").write_text("import triton\n\n" + JIT + "def f(): return 1\n")
@@ -105,7 +106,7 @@ def library(folder: Path) -> libraries.Library:
     (folder / "mine.py").write_text(
         "import triton\nfrom .deeper import f\n\n" + JIT + "def add(): ...\n"
     )
-    return libraries.Library(folder)
+    return Library(folder)
 
 
 @pytest.mark.parametrize("file", ["mine", "deeper", "helpers"])

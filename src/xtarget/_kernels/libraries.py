@@ -2,43 +2,25 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib
-import sys
-import threading
-from collections.abc import Callable, Container, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
-from types import MappingProxyType, ModuleType
 from typing import Any
 
-from .._system.importing import INTERRUPTED
 from .._system.locks import Lock
 from .._system.package import FOLDER
 from .._values import environment
-from .._values.errors import (
-    CompileError,
-    DriverError,
-    NoCompilerError,
-    UnknownKernelError,
-    XTargetError,
-    shortened,
-)
+from .._values.errors import UnknownKernelError, XTargetError, shortened
 from .._values.types import KernelSource
 from ..spec import KernelSpec
-from ..targets._triton.identity import manifest_of
-from ..targets._triton.importing import import_triton
 from . import configs
-from .applied import applied, parts_of
 from .checks import check_spec
-from .composed import composed, is_composed
+from .library import Library
 from .names import Names, prefix_free
-from .sources import KernelFile, read_kernel_file
 
 __all__ = [
-    "NOT_IMPORTED",
     "RegisteredKernel",
     "by_name",
     "catalog",
@@ -49,10 +31,11 @@ __all__ = [
     "names_of",
     "register",
     "sources_named",
-    "without_imports",
 ]
 
 ENTRY_POINT_GROUP = "xtarget.kernels"
+#: The category of a fused function's kernels, which nobody calls by name.
+_SECTION = "fused"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,6 +56,9 @@ class RegisteredKernel:
 
 _lock = Lock()
 _kernels: dict[str, RegisteredKernel] = {}
+#: The family of each kernel of our own library, whose files are imported when one is looked up. A
+#: kernel of `_kernels` stands before one that is only listed here.
+_listed: dict[str, str] = {}
 _names = Names()
 #: The kernels whose arguments may be given by keyword: the place of each.
 by_name: dict[str, dict[str, int]] = {}
@@ -83,198 +69,16 @@ _ready = False
 on_change: list[Callable[[str], None]] = []
 
 
-#: Why nothing is known of a source that `without_imports` has given.
-NOT_IMPORTED = "what it reads is known after its import only"
-_may = threading.local()
-
-
-@contextmanager
-def without_imports() -> Iterator[None]:
-    """Within it, sources of this thread come without an import of what is not static: a file may
-    hang or crash, and other processes are asked for it.
-    """
-    _may.import_files = False
-    try:
-        yield
-    finally:
-        _may.import_files = True
-
-
 # ---------------------------------------------------------------------------------------- libraries
 
 
-class Library:
-    """A folder of Triton files with a `catalog.py` that exports `KERNELS`.
-
-    The folder is imported as a package of a name of its own, so its files use relative imports and
-    two libraries never collide (an `__init__.py` is not run). Only `catalog.py` and what it imports
-    is imported at first; the Triton files are, when something has to be compiled.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.package = "xtarget_kernels_" + hashlib.sha256(str(folder).encode()).hexdigest()[:12]
-        self._sources: dict[str, KernelSource] = {}
-        self._files: dict[str, KernelFile] = {}
-        self._imported: set[str] = set()
-        package = ModuleType(self.package)
-        package.__path__ = [str(folder)]
-        sys.modules[self.package] = package
-
-    def specs(self) -> tuple[KernelSpec, ...]:
-        """The catalog.
-
-        Raises:
-            XTargetError: it cannot be imported, or exports something else.
-        """
-        try:
-            catalog = importlib.import_module(f"{self.package}.catalog")
-            specs = tuple(catalog.KERNELS)
-        except (Exception, SystemExit) as error:  # a script that was never meant for import
-            found = getattr(sys.modules.get(f"{self.package}.catalog"), "__spec__", None)
-            if getattr(found, "_initializing", False):  # by this thread; others would have waited
-                raise DriverError(
-                    f"the catalog of {self.folder} is being imported: {INTERRUPTED}"
-                ) from error
-            raise XTargetError(
-                f"the catalog of {self.folder} cannot be used: {type(error).__name__}: {error}. "
-                "It is a Python file that exports KERNELS, a sequence of "
-                "xtarget.spec.KernelSpec objects; correct it."
-            ) from error
-        wrong = [spec for spec in specs if not isinstance(spec, KernelSpec)]
-        if wrong:
-            raise XTargetError(
-                f"the catalog of {self.folder} cannot be used: its KERNELS contains {wrong[0]!r}, "
-                "which is no xtarget.spec.KernelSpec. Correct it."
-            )
-        return specs
-
-    def refused(self) -> Mapping[str, str]:
-        """Names that the catalog knows and has no kernel for, each with the reason."""
-        catalog = sys.modules[f"{self.package}.catalog"]
-        return dict(getattr(catalog, "REFUSED", {}))
-
-    def source(self, text: str) -> KernelSource:
-        """The code of `file:function`, or of `file:kernel(file:function)` (`applied`).
-
-        Where the file's text says all that the function reads, nothing is imported. Otherwise, and
-        once the file is imported, what is loaded decides.
-
-        Raises:
-            XTargetError: the library has no such file.
-            CompileError: it cannot be imported, or has no such function.
-        """
-        known = self._sources.get(text)
-        if known is not None and known.holds is not None and known.holds():
-            return known
-        parts = parts_of(text)
-        if parts is not None or is_composed(text):
-            place = str(self.folder), text
-            if parts is None:
-                source = composed(text, self.source, place)
-            else:
-                source = applied(self.source(parts[0]), self.source(parts[1]), place)
-            self._sources[text] = source
-            return source
-        file, _, function = text.partition(":")
-        read = self._files.get(file)
-        if read is None:
-            read = self._files[file] = read_kernel_file(self.folder, file)
-        loaded = not self._is_not_loaded(read)
-        if read.dynamic and not loaded and not getattr(_may, "import_files", True):
-            return KernelSource(
-                name=function,
-                digest=read.digest,
-                path=str(self.folder / f"{file}.py"),
-                load=partial(self._load, file, function),
-                unidentified=NOT_IMPORTED,
-                again=partial(self._as_loaded, text, read, file, function),
-                library=(str(self.folder), text),
-            )
-        if read.dynamic or loaded:
-            source = self._as_loaded(text, read, file, function)
-        else:
-            source = KernelSource(
-                name=function,
-                digest=read.digest,
-                path=str(self.folder / f"{file}.py"),
-                load=partial(self._load, file, function),
-                again=partial(self._as_loaded, text, read, file, function),
-                library=(str(self.folder), text),
-                holds=partial(self._is_not_loaded, read),
-                places=read.places,
-            )
-        self._sources[text] = source
-        return source
-
-    def _is_not_loaded(self, read: KernelFile) -> bool:
-        """Check that no module of the file is loaded. Then the text alone defines the kernel."""
-        return not any(f"{self.package}.{name}" in sys.modules for name in read.texts)
-
-    def _as_loaded(self, text: str, read: KernelFile, file: str, function: str) -> KernelSource:
-        """The code as it is imported, with the values that it reads now."""
-        load = partial(self._load, file, function)
-        try:
-            fn = load()
-            manifest = manifest_of(fn)
-        except NoCompilerError as error:
-            if not read.dynamic:
-                raise
-            raise NoCompilerError(
-                f"{error} It is needed to look {function} up, too: {read.dynamic}, so only an "
-                "import tells what it is. Write such values out as literals, then a binary is "
-                "found without Triton."
-            ) from error
-        as_written = not read.dynamic and read.written(function).digest == manifest.digest
-        return KernelSource(
-            name=function,
-            digest=read.digest if as_written else manifest.digest,
-            path=str(self.folder / f"{file}.py"),
-            load=load,
-            parts=() if as_written else manifest.shown(),
-            unidentified=manifest.unidentified,
-            again=partial(self._as_loaded, text, read, file, function),
-            library=(str(self.folder), text),
-            holds=partial(self._holds, file, function, fn, manifest.holds()),
-            # as `source` says it of a file that is not imported: the keys are the same then
-            places=read.places if as_written else "\n".join(manifest.places),
-        )
-
-    def _holds(self, file: str, function: str, fn: Any, unchanged: Callable[[], bool]) -> bool:
-        """Check that the module still has this function, and that it reads the same values.
-
-        The module may have been loaded again since."""
-        module = sys.modules.get(f"{self.package}.{file}")
-        return getattr(module, function, None) is fn and unchanged()
-
-    def _tell(self) -> None:
-        """A file was imported, perhaps with others of the folder: calls that were bound before do
-        not look whether its values change."""
-        for name, kernel in list(_kernels.items()):
-            if kernel.origin == str(self.folder) and not kernel.fixed:
-                for changed in on_change:
-                    changed(name)
-
-    def _load(self, file: str, function: str) -> Any:
-        path = self.folder / f"{file}.py"
-        import_triton()  # whole, also where an interruption has left half of it
-        try:
-            module = importlib.import_module(f"{self.package}.{file}")
-        except (Exception, SystemExit) as error:
-            raise CompileError(
-                f"the Triton file {path} cannot be imported: {type(error).__name__}: {error}. "
-                "Correct it, or install what it imports."
-            ) from error
-        fn = getattr(module, function, None)
-        if not hasattr(fn, "arg_names"):
-            raise CompileError(
-                f"the Triton file {path} has no @triton.jit function {function!r}. Correct "
-                "`source` in the library's catalog, which is file:function, or the file."
-            )
-        if file not in self._imported:
-            self._imported.add(file)
-            self._tell()
-        return fn
+def _tell_import(folder: Path) -> None:
+    """A file of a library was imported, perhaps with others of the folder: calls that were bound
+    before do not look whether its values change."""
+    for name, kernel in list(_kernels.items()):
+        if kernel.origin == str(folder) and not kernel.fixed:
+            for changed in on_change:
+                changed(name)
 
 
 @cache
@@ -323,7 +127,7 @@ def _load_folder(path: str | Path, keep: Container[str] = ()) -> tuple[str, ...]
             "Triton files and a catalog.py that exports KERNELS, xtarget.spec.KernelSpec objects."
         )
     with _lock:
-        library = _libraries.get(folder) or Library(folder)
+        library = _libraries.get(folder) or Library(folder, _tell_import)
         specs = library.specs()
         _libraries[folder] = library
         for spec in specs:
@@ -353,7 +157,8 @@ def library_source(folder: str, text: str) -> KernelSource:
 
 def sources_named(function: str) -> list[KernelSource]:
     """The code of every function of that name in the libraries that are known."""
-    catalog()
+    _load_own()
+    _load_packages()
     wanted = f"def {function}("
     found = []
     for folder, library in list(_libraries.items()):
@@ -372,13 +177,43 @@ def _load_own() -> None:
         if _ready:
             return
         early = dict(_kernels)
-        load_library(_own_folder())
+        _list_own()
         for folder in environment.kernel_folders():
             load_library(folder)
         _kernels.update(early)  # what the user registered before the first look-up stays on top
         for kernel in early.values():
             _name_arguments(kernel.spec)
         _ready = True
+
+
+def _list_own() -> None:
+    """Take the names of our own kernels."""
+    folder = _own_folder()
+    library = _libraries.get(folder) or Library(folder, _tell_import)
+    _libraries[folder] = library
+    for family, kernels in library.names().items():
+        for name, aliases in kernels.items():
+            _listed[name] = family
+            _tell(name, aliases)
+    _names.refuse(library.refused())
+
+
+def _load_family(family: str) -> None:
+    """Add our kernels of one family, except those that were replaced."""
+    folder = _own_folder()
+    with _lock:
+        library = _libraries[folder]
+        for spec in library.family(family):
+            if spec.name not in _kernels:
+                check_spec(spec)
+                _kernels[spec.name] = RegisteredKernel(spec, library.source, str(folder), True)
+
+
+@cache
+def _load_unlisted() -> None:
+    """Add our kernels that the list of names lacks: rows that somebody is writing."""
+    library = _libraries[_own_folder()]
+    _load_folder(library.folder, keep={*_listed, *_kernels})
 
 
 @cache
@@ -398,7 +233,7 @@ def _load_packages() -> None:
                     f"cannot be used: {type(error).__name__}: {error}. Correct or remove the "
                     "package."
                 ) from error
-            _load_folder(folder, keep=frozenset(_kernels))
+            _load_folder(folder, keep={*_listed, *_kernels})
 
 
 # ------------------------------------------------------------------------------------------ look-up
@@ -410,14 +245,22 @@ def register(
     """Add one kernel."""
     with _lock:
         fixed = origin == str(_own_folder())
-        changes = _names.add(spec)
-        changes.update(name for name in (spec.name, *spec.aliases) if name in _kernels)
+        known = [name for name in (spec.name, *spec.aliases) if is_registered(name)]
         _kernels[spec.name] = RegisteredKernel(spec, source, origin, fixed, function)
         configs.forget(spec.name)
-        for name in changes:
-            for changed in on_change:
-                changed(name)
+        _tell(spec.name, spec.aliases, known)
         _name_arguments(spec)
+
+
+def _tell(name: str, aliases: Sequence[str], known: Iterable[str] = ()) -> None:
+    """Take a kernel's names, and say which kernels they led to before.
+
+    Args:
+        known: of these names, those that are kernels.
+    """
+    for before in {*_names.add(name, aliases), *known}:
+        for changed in on_change:
+            changed(before)
 
 
 def _name_arguments(spec: KernelSpec) -> None:
@@ -429,7 +272,7 @@ def _name_arguments(spec: KernelSpec) -> None:
 
 def is_registered(name: str) -> bool:
     """Whether a kernel of this very name is there."""
-    return name in _kernels
+    return name in _kernels or name in _listed
 
 
 def register_section(name: str, *given: Any) -> None:
@@ -449,12 +292,43 @@ def names_of(function: Any) -> list[str]:
     return [n for n, kernel in known if kernel.function is function and function is not None]
 
 
+class _Catalog(Mapping[str, KernelSpec]):
+    """The kernels by name, as they are known when it is asked."""
+
+    def __getitem__(self, name: str) -> KernelSpec:
+        kernel = _kernel(name)
+        if kernel is None:
+            _load_packages()
+            kernel = _kernel(name)
+        if kernel is None or kernel.spec.category == _SECTION:
+            raise KeyError(name)
+        return kernel.spec
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._names()))
+
+    def __len__(self) -> int:
+        return len(self._names())
+
+    def __repr__(self) -> str:
+        return f"<catalog of {len(self)} kernels>"
+
+    def _names(self) -> set[str]:
+        _load_packages()
+        sections = {n for n, kernel in list(_kernels.items()) if kernel.spec.category == _SECTION}
+        return {*_listed, *_kernels} - sections
+
+
+_catalog = _Catalog()
+
+
 def catalog() -> Mapping[str, KernelSpec]:
     """Every kernel that `run` knows, by name."""
     _load_own()
-    _load_packages()
-    known = ((name, _kernels[name].spec) for name in sorted(_kernels))
-    return MappingProxyType({name: spec for name, spec in known if spec.category != "fused"})
+    return _catalog
 
 
 def find(name: str) -> RegisteredKernel:
@@ -471,20 +345,32 @@ def find(name: str) -> RegisteredKernel:
     kernel = _named(name)
     if kernel is None or not _ready:
         _load_own()
-        if _named(name) is None:
-            _load_packages()
+        for load in (_load_packages, _load_unlisted):
+            kernel = _named(name)
+            if kernel is None:
+                load()
         kernel = _named(name)
     if kernel is None:
-        raise _names.unknown(name, _kernels)
+        raise _names.unknown(name, {*_listed, *_kernels})
     return kernel
 
 
 def is_refused(name: str) -> bool:
     """Whether a library says why it has no kernel of that name."""
-    catalog()
+    _load_own()
+    _load_packages()
     return bool(_names.reason(name))
+
+
+def _kernel(name: str) -> RegisteredKernel | None:
+    """The kernel of this very name."""
+    kernel = _kernels.get(name)
+    if kernel is None and name in _listed:
+        _load_family(_listed[name])
+        kernel = _kernels.get(name)
+    return kernel
 
 
 def _named(name: str) -> RegisteredKernel | None:
     """The kernel of that name, or of which it is another name."""
-    return _kernels.get(name) or _kernels.get(_names.kernel(name) or prefix_free(name))
+    return _kernel(name) or _kernel(_names.kernel(name) or prefix_free(name))

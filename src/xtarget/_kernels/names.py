@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from .._values.errors import UnknownKernelError, shortened
-from ..spec import KernelSpec
 
 __all__ = ["Names", "prefix_free"]
 
@@ -30,11 +28,10 @@ class Names:
         self._aliases: dict[str, str] = {}
         self._refused: dict[str, str] = {}
 
-    def add(self, spec: KernelSpec) -> set[str]:
+    def add(self, kernel: str, aliases: Sequence[str]) -> set[str]:
         """Take a kernel's aliases; returns the kernels that one of its names led to before."""
-        names = (spec.name, *spec.aliases)
-        before = {self._aliases[name] for name in names if name in self._aliases}
-        self._aliases.update(dict.fromkeys(spec.aliases, spec.name))
+        before = {self._aliases[name] for name in (kernel, *aliases) if name in self._aliases}
+        self._aliases.update(dict.fromkeys(aliases, kernel))
         return before
 
     def refuse(self, reasons: Mapping[str, str]) -> None:
@@ -62,6 +59,8 @@ class Names:
 
     def _near(self, name: str, known: Iterable[str]) -> Iterator[str]:
         """Up to three near names; an alias with the kernel that it is a name of."""
+        import difflib  # for names that are wrong
+
         kernels = set(known)
         matches = difflib.get_close_matches(name, [*kernels, *self._aliases], n=6, cutoff=0.5)
         told: set[str] = set()

@@ -14,7 +14,7 @@ from ..._artifacts.entry import describe
 from ..._compile import functions, keys
 from ..._compile.workers import Job, compile_all, plain, sources_of
 from ..._devices import registry
-from ..._kernels import libraries
+from ..._kernels import libraries, library
 from ..._system.output import check_output, write_output
 from ..._system.package import FOLDER
 from ..._values.errors import CompileError, LoadError, UnknownTargetError
@@ -74,7 +74,7 @@ def wanted(order: Order) -> dict[Target, list[Class]]:
 
 
 def _classes(order: Order) -> dict[Target, list[Class]]:
-    with libraries.without_imports():
+    with library.without_imports():
         return _classes_by_text(order)
 
 
@@ -87,7 +87,7 @@ def _with_values(
         one
         for classes in found.values()
         for one in classes
-        if one.request.source.unidentified == libraries.NOT_IMPORTED
+        if one.request.source.unidentified == library.NOT_IMPORTED
     ]
     wanted = {(one.origin, one.source) for one in unknown}
     report.sources |= sources_of(sorted(wanted - set(report.sources)), seconds)

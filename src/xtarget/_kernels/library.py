@@ -1,0 +1,240 @@
+"""A kernel library: a folder of Triton files with a `catalog.py`."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeVar
+
+from .._system.importing import INTERRUPTED
+from .._values.errors import CompileError, DriverError, NoCompilerError, XTargetError
+from .._values.types import KernelSource
+from ..spec import KernelSpec
+from ..targets._triton.identity import manifest_of
+from ..targets._triton.importing import import_triton
+from .applied import applied, parts_of
+from .composed import composed, is_composed
+from .sources import KernelFile, read_kernel_file
+
+__all__ = ["NOT_IMPORTED", "Library", "without_imports"]
+
+T = TypeVar("T")
+
+#: Why nothing is known of a source that `without_imports` has given.
+NOT_IMPORTED = "what it reads is known after its import only"
+_may = threading.local()
+
+
+@contextmanager
+def without_imports() -> Iterator[None]:
+    """Within it, sources of this thread come without an import of what is not static: a file may
+    hang or crash, and other processes are asked for it.
+    """
+    _may.import_files = False
+    try:
+        yield
+    finally:
+        _may.import_files = True
+
+
+class Library:
+    """A folder of Triton files with a `catalog.py` that exports `KERNELS`.
+
+    The folder is imported as a package of a name of its own, so its files use relative imports and
+    two libraries never collide (an `__init__.py` is not run). Only `catalog.py` and what it imports
+    is imported at first; the Triton files are, when something has to be compiled.
+    """
+
+    def __init__(
+        self, folder: Path, on_import: Callable[[Path], object] = lambda folder: None
+    ) -> None:
+        """Take a folder.
+
+        Args:
+            on_import: called with the folder, when a file of it was imported.
+        """
+        self.folder = folder
+        self._on_import = on_import
+        self.package = "xtarget_kernels_" + hashlib.sha256(str(folder).encode()).hexdigest()[:12]
+        self._sources: dict[str, KernelSource] = {}
+        self._files: dict[str, KernelFile] = {}
+        self._imported: set[str] = set()
+        package = ModuleType(self.package)
+        package.__path__ = [str(folder)]
+        sys.modules[self.package] = package
+
+    def specs(self) -> tuple[KernelSpec, ...]:
+        """The catalog.
+
+        Raises:
+            XTargetError: it cannot be imported, or exports something else.
+        """
+        return self._specs(lambda catalog: catalog.KERNELS)
+
+    def family(self, name: str) -> tuple[KernelSpec, ...]:
+        """The kernels of one family, in a library that has a list of names.
+
+        Raises:
+            XTargetError: as for `specs`.
+        """
+        return self._specs(lambda catalog: catalog.family(name))
+
+    def names(self) -> Mapping[str, Mapping[str, tuple[str, ...]]]:
+        """The kernels of each family with their other names, in a library that lists them.
+
+        Raises:
+            XTargetError: as for `specs`.
+        """
+        return dict(self._asked(lambda catalog: catalog.names()))
+
+    def _specs(self, ask: Callable[[Any], Iterable[Any]]) -> tuple[KernelSpec, ...]:
+        specs = self._asked(lambda catalog: tuple(ask(catalog)))
+        wrong = [spec for spec in specs if not isinstance(spec, KernelSpec)]
+        if wrong:
+            raise XTargetError(
+                f"the catalog of {self.folder} cannot be used: its KERNELS contains {wrong[0]!r}, "
+                "which is no xtarget.spec.KernelSpec. Correct it."
+            )
+        return specs
+
+    def _asked(self, ask: Callable[[Any], T]) -> T:
+        """Return what the catalog answers; it is imported first."""
+        try:
+            return ask(importlib.import_module(f"{self.package}.catalog"))
+        except (Exception, SystemExit) as error:  # a script that was never meant for import
+            found = getattr(sys.modules.get(f"{self.package}.catalog"), "__spec__", None)
+            if getattr(found, "_initializing", False):  # by this thread; others would have waited
+                raise DriverError(
+                    f"the catalog of {self.folder} is being imported: {INTERRUPTED}"
+                ) from error
+            raise XTargetError(
+                f"the catalog of {self.folder} cannot be used: {type(error).__name__}: {error}. "
+                "It is a Python file that exports KERNELS, a sequence of "
+                "xtarget.spec.KernelSpec objects; correct it."
+            ) from error
+
+    def refused(self) -> Mapping[str, str]:
+        """Names that the catalog knows and has no kernel for, each with the reason."""
+        catalog = sys.modules[f"{self.package}.catalog"]
+        return dict(getattr(catalog, "REFUSED", {}))
+
+    def source(self, text: str) -> KernelSource:
+        """The code of `file:function`, or of `file:kernel(file:function)` (`applied`).
+
+        Where the file's text says all that the function reads, nothing is imported. Otherwise, and
+        once the file is imported, what is loaded decides.
+
+        Raises:
+            XTargetError: the library has no such file.
+            CompileError: it cannot be imported, or has no such function.
+        """
+        known = self._sources.get(text)
+        if known is not None and known.holds is not None and known.holds():
+            return known
+        parts = parts_of(text)
+        if parts is not None or is_composed(text):
+            place = str(self.folder), text
+            if parts is None:
+                source = composed(text, self.source, place)
+            else:
+                source = applied(self.source(parts[0]), self.source(parts[1]), place)
+            self._sources[text] = source
+            return source
+        file, _, function = text.partition(":")
+        read = self._files.get(file)
+        if read is None:
+            read = self._files[file] = read_kernel_file(self.folder, file)
+        loaded = not self._is_not_loaded(read)
+        if read.dynamic and not loaded and not getattr(_may, "import_files", True):
+            return KernelSource(
+                name=function,
+                digest=read.digest,
+                path=str(self.folder / f"{file}.py"),
+                load=partial(self._load, file, function),
+                unidentified=NOT_IMPORTED,
+                again=partial(self._as_loaded, text, read, file, function),
+                library=(str(self.folder), text),
+            )
+        if read.dynamic or loaded:
+            source = self._as_loaded(text, read, file, function)
+        else:
+            source = KernelSource(
+                name=function,
+                digest=read.digest,
+                path=str(self.folder / f"{file}.py"),
+                load=partial(self._load, file, function),
+                again=partial(self._as_loaded, text, read, file, function),
+                library=(str(self.folder), text),
+                holds=partial(self._is_not_loaded, read),
+                places=read.places,
+            )
+        self._sources[text] = source
+        return source
+
+    def _is_not_loaded(self, read: KernelFile) -> bool:
+        """Check that no module of the file is loaded. Then the text alone defines the kernel."""
+        return not any(f"{self.package}.{name}" in sys.modules for name in read.texts)
+
+    def _as_loaded(self, text: str, read: KernelFile, file: str, function: str) -> KernelSource:
+        """The code as it is imported, with the values that it reads now."""
+        load = partial(self._load, file, function)
+        try:
+            fn = load()
+            manifest = manifest_of(fn)
+        except NoCompilerError as error:
+            if not read.dynamic:
+                raise
+            raise NoCompilerError(
+                f"{error} It is needed to look {function} up, too: {read.dynamic}, so only an "
+                "import tells what it is. Write such values out as literals, then a binary is "
+                "found without Triton."
+            ) from error
+        as_written = not read.dynamic and read.written(function).digest == manifest.digest
+        return KernelSource(
+            name=function,
+            digest=read.digest if as_written else manifest.digest,
+            path=str(self.folder / f"{file}.py"),
+            load=load,
+            parts=() if as_written else manifest.shown(),
+            unidentified=manifest.unidentified,
+            again=partial(self._as_loaded, text, read, file, function),
+            library=(str(self.folder), text),
+            holds=partial(self._holds, file, function, fn, manifest.holds()),
+            # as `source` says it of a file that is not imported: the keys are the same then
+            places=read.places if as_written else "\n".join(manifest.places),
+        )
+
+    def _holds(self, file: str, function: str, fn: Any, unchanged: Callable[[], bool]) -> bool:
+        """Check that the module still has this function, and that it reads the same values.
+
+        The module may have been loaded again since."""
+        module = sys.modules.get(f"{self.package}.{file}")
+        return getattr(module, function, None) is fn and unchanged()
+
+    def _load(self, file: str, function: str) -> Any:
+        path = self.folder / f"{file}.py"
+        import_triton()  # whole, also where an interruption has left half of it
+        try:
+            module = importlib.import_module(f"{self.package}.{file}")
+        except (Exception, SystemExit) as error:
+            raise CompileError(
+                f"the Triton file {path} cannot be imported: {type(error).__name__}: {error}. "
+                "Correct it, or install what it imports."
+            ) from error
+        fn = getattr(module, function, None)
+        if not hasattr(fn, "arg_names"):
+            raise CompileError(
+                f"the Triton file {path} has no @triton.jit function {function!r}. Correct "
+                "`source` in the library's catalog, which is file:function, or the file."
+            )
+        if file not in self._imported:
+            self._imported.add(file)
+            self._on_import(self.folder)
+        return fn
