@@ -16,12 +16,13 @@ from .indexing import element, memory, offset
 
 @triton.jit
 def attention(
-    q, k, v, mask, slopes, table, lengths, out, lse,
-    L, S, D, DV, chunk, part, part_lse, scale, softcap, left, right, begin, along, page, pages,
+    q, k, v, mask, slopes, table, lengths, starts_q, starts_k, out, lse,
+    L, S, D, DV, sequences, chunk, part, part_lse, scale, softcap, left, right, begin, along,
+    page, pages,
     shape, sq, sk, sv, sm, ss, st, sn, so, sl,
     ql, qd, kn, kd, vn, vd, ml, mn, sr, tn, kp, vp, ol, od, ll,
-    LEFT: tl.constexpr, RIGHT: tl.constexpr, MATRIX: tl.constexpr, FAST: tl.constexpr,
-    DOT: tl.constexpr, T: tl.constexpr,
+    ENDS: tl.constexpr, LEFT: tl.constexpr, RIGHT: tl.constexpr, MATRIX: tl.constexpr,
+    FAST: tl.constexpr, DOT: tl.constexpr, T: tl.constexpr,
     BLOCK_L: tl.constexpr, BLOCK_S: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_V: tl.constexpr,
 ):  # fmt: skip
     """L queries and S keys for each index of `shape`; strides are `s` and the array's letter along
@@ -32,19 +33,37 @@ def attention(
     number of the page that keys of this index are in, `page` of them each; pages are `kp` and `vp`
     apart, and one that is not among `pages` is not read. Grid y cuts the keys into parts of
     `chunk`, which write results of their own, `part` and `part_lse` elements apart.
+
+    With `starts_q` the L queries are those of `sequences` one after the other, whose first ones
+    they say, and `starts_k` their first keys. ENDS: the last query is at the last key.
     """
     tiles = tl.cdiv(L, BLOCK_L)
+    if starts_q is not None:
+        tiles += sequences
     block = tl.program_id(0).to(S.dtype)
     i = block // tiles
     start = (block - i * tiles) * BLOCK_L
+    origin_q = i * 0
+    origin_k = i * 0
+    end = S
+    if starts_q is not None:
+        tile = block - i * tiles
+        number = sequence_of(starts_q, tile, sequences, L, BLOCK_L)
+        origin_q = bound(starts_q, number, L)
+        origin_k = bound(starts_k, number, S)
+        start = (tile - origin_q // BLOCK_L - number) * BLOCK_L
+        L = tl.maximum(bound(starts_q, number + 1, L) - origin_q, 0)
+        end = tl.maximum(bound(starts_k, number + 1, S) - origin_k, 0)
+        start = tl.where(start < 0, L, start)  # only where starts are not in order
+        if ENDS:
+            begin += end - L
+    elif lengths is not None:
+        end = tl.minimum(tl.load(lengths + offset(i, shape, sn)).to(S.dtype), S)
+        begin += end
     line = start + tl.arange(0, BLOCK_L).to(S.dtype)
     d = tl.arange(0, BLOCK_D).to(S.dtype)
     l_mask = line < L
     d_mask = d < D
-    end = S
-    if lengths is not None:
-        end = tl.minimum(tl.load(lengths + offset(i, shape, sn)).to(S.dtype), S)
-        begin += end
     position = line * along + begin
     y = tl.program_id(1).to(S.dtype)
     first = y * chunk
@@ -54,12 +73,12 @@ def attention(
     if LEFT:
         first = tl.maximum(first, start * along + begin - left)
 
-    pq = memory(q) + offset(i, shape, sq) + (line * ql)[:, None] + (d * qd)[None, :]
+    pq = memory(q) + offset(i, shape, sq) + origin_q * ql + (line * ql)[:, None] + (d * qd)[None, :]
     query = element(tl.load(pq, mask=l_mask[:, None] & d_mask[None, :], other=0), q, DOT)
     dv = tl.arange(0, BLOCK_V).to(S.dtype)
     v_mask = dv < DV
-    pk = memory(k) + offset(i, shape, sk)
-    pv = memory(v) + offset(i, shape, sv)
+    pk = memory(k) + offset(i, shape, sk) + origin_k * kn
+    pv = memory(v) + offset(i, shape, sv) + origin_k * vn
     slope = None
     if slopes is not None:
         slope = tl.load(slopes + offset(i, shape, ss) + line * sr, mask=l_mask, other=0).to(T)
@@ -111,11 +130,40 @@ def attention(
         top = now
     # a query that sees no key has the result 0
     result = divide(sums, tl.where(total == 0, tl.full([BLOCK_L], 1, T), total)[:, None])
-    po = out + y * part + offset(i, shape, so) + (line * ol)[:, None] + (dv * od)[None, :]
+    po = (
+        out
+        + y * part
+        + offset(i, shape, so)
+        + origin_q * ol
+        + (line * ol)[:, None]
+        + (dv * od)[None, :]
+    )
     tl.store(po, result.to(out.dtype.element_ty), mask=l_mask[:, None] & v_mask[None, :])
     if lse is not None:
-        pl = lse + y * part_lse + offset(i, shape, sl) + line * ll
+        pl = lse + y * part_lse + offset(i, shape, sl) + origin_q * ll + line * ll
         tl.store(pl, (top + libdevice.log(total)).to(lse.dtype.element_ty), mask=l_mask)
+
+
+@triton.jit
+def bound(starts, number, n):
+    """Where a sequence starts, whatever `starts` contains: from 0 to `n`."""
+    place = tl.load(starts + number).to(tl.int64)
+    return tl.minimum(tl.maximum(place, 0), n).to(n.dtype)
+
+
+@triton.jit
+def sequence_of(starts, tile, sequences, n, BLOCK: tl.constexpr):
+    """The sequence of a tile. Sequence b has the tiles from starts[b] // BLOCK + b on: enough for
+    its elements, and those of the next one come after them.
+    """
+    low = tile * 0
+    high = low + sequences - 1
+    while low < high:
+        middle = low + (high - low + 1) // 2
+        before = bound(starts, middle, n) // BLOCK + middle <= tile
+        low = tl.where(before, middle, low)
+        high = tl.where(before, high, middle - 1)
+    return low
 
 
 @triton.jit

@@ -49,6 +49,7 @@ FAMILIES = (
     "randoms",
     "products",
     "attention",
+    "caches",
     "convolutions",
     "pooling",
     "resampling",

@@ -131,25 +131,110 @@ def scatter(
         value = element(
             tl.load(ps + k * source_step, mask=inside, other=0), source, out.dtype.element_ty
         )
-        if OP != "set":
-            old = tl.load(p, mask=inside, other=0)
-            if OP == "add":
-                value = old + value
-            elif OP == "multiply":
-                value = old * value
-            elif OP == "max":
-                value = tl.where((value > old) | (value != value), value, old)
-            else:
-                value = tl.where((value < old) | (value != value), value, old)
-        tl.store(p, value, mask=inside)
+        put(p, value, inside, OP)
 
 
 @triton.jit
-def one_hot(index, out, n, classes, shape, si, BLOCK: tl.constexpr):
-    """out[i, c] is index[i] == c: `shape` is that of the result without its outermost length."""
+def _nd_place(index, lengths, steps, last, mask, MODE: tl.constexpr):
+    """Where indices lead that are `last` apart, one for each of `lengths`; and which of them are
+    inside. MODE as of `take`.
+    """
+    goal = tl.zeros_like(index.to(tl.int64, bitcast=True))
+    inside = mask
+    for axis in tl.static_range(len(lengths)):
+        own = tl.load(index + axis * last, mask=mask, other=0).to(tl.int64)
+        length = lengths[axis]
+        if MODE == "wrap":
+            own = own % length
+            own = tl.where(own < 0, own + length, own)
+        else:
+            own = tl.where(own < 0, own + length, own)
+            if MODE == "zero":
+                inside = inside & (own >= 0) & (own < length)
+            else:
+                own = tl.minimum(tl.maximum(own, 0), length - 1)
+        goal += own * steps[axis]
+    return tl.where(inside, goal, 0), inside
+
+
+@triton.jit
+def take_nd(
+    x, index, out, n, lengths, steps, last, shape, sx, si, so,
+    MODE: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """out[i] is the element of x to which the indices at `si` lead, from where `sx` does."""
+    i, mask = positions(n, BLOCK)
+    place, inside = _nd_place(index + offset(i, shape, si), lengths, steps, last, mask, MODE)
+    p = memory(x) + offset(i, shape, sx) + place
+    value = element(tl.load(p, mask=inside, other=0), x, out.dtype.element_ty)
+    tl.store(out + offset(i, shape, so), value, mask=mask)
+
+
+@triton.jit
+def put(p, value, mask, OP: tl.constexpr):
+    """`value`, or what OP makes of it and of what is there, to `p`."""
+    if OP != "set":
+        old = tl.load(p, mask=mask, other=0)
+        if OP == "add":
+            value = old + value
+        elif OP == "multiply":
+            value = old * value
+        elif OP == "max":
+            value = tl.where((value > old) | (value != value), value, old)
+        else:
+            value = tl.where((value < old) | (value != value), value, old)
+    tl.store(p, value, mask=mask)
+
+
+@triton.jit
+def scatter_nd(
+    index, source, out, n, count, lengths, steps, last, rows, ri, rs, shape, ss, so,
+    OP: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """For each of `n` elements of a slice, that of `count` slices of `source` to where their rows
+    of indices say, one after the other; `rows` are these slices, `shape` is the slice.
+    """
+    i, mask = positions(n, BLOCK)
+    ps = memory(source) + offset(i, shape, ss)
+    po = out + offset(i, shape, so)
+    for k in range(count):
+        own = index + offset(k.to(n.dtype), rows, ri)
+        place, inside = _nd_place(own, lengths, steps, last, True, "zero")
+        inside = mask & inside
+        value = tl.load(ps + offset(k.to(n.dtype), rows, rs), mask=inside, other=0)
+        put(po + place, element(value, source, out.dtype.element_ty), inside, OP)
+
+
+@triton.jit
+def place(
+    index, x, out, n, count, page, to_page, step, shape, si, st, sx, so, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Element i of `x` to place index[i] (and as many on as `st` leads to) of `count`; they lie in
+    pages of `page`, `to_page` apart, and `step` apart in a page. Nothing goes to other places.
+    """
+    i, mask = positions(n, BLOCK)
+    own = tl.load(index + offset(i, shape, si), mask=mask, other=-1).to(tl.int64)
+    own = tl.where(own < 0, own, own + offset(i, shape, st))
+    inside = mask & (own >= 0) & (own < count)
+    own = tl.where(inside, own, 0).to(n.dtype)
+    value = tl.load(memory(x) + offset(i, shape, sx), mask=inside, other=0)
+    value = element(value, x, out.dtype.element_ty)
+    p = out + offset(i, shape, so) + own // page * to_page + own % page * step
+    tl.store(p, value, mask=inside)
+
+
+@triton.jit
+def one_hot(index, out, n, classes, shape, si, BELOW: tl.constexpr, BLOCK: tl.constexpr):
+    """out[i, c] is c == index[i], or c < index[i] (BELOW): `shape` is that of the result without
+    its outermost length.
+    """
     i, mask = positions(n, BLOCK)
     own = tl.load(index + offset(i, shape, si), mask=mask, other=0).to(tl.int64)
-    tl.store(out + i, (own == i % classes).to(out.dtype.element_ty), mask=mask)
+    if BELOW:
+        value = i % classes < own
+    else:
+        value = own == i % classes
+    tl.store(out + i, value.to(out.dtype.element_ty), mask=mask)
 
 
 @triton.jit

@@ -126,6 +126,30 @@ def _paged(
     return (out, sums) if lse else out
 
 
+def _ragged(
+    query: Any, key: Any, value: Any, starts_q: Any, starts_k: Any, *, lse: bool = False,
+    **options: Any,
+) -> Any:  # fmt: skip
+    import numpy as np
+
+    out = np.zeros((*query.shape[:-1], value.shape[-1]))
+    sums = np.full(query.shape[1::-1], -np.inf)
+    heads = [np.swapaxes(array, 0, 1) for array in (query, key, value)]
+
+    def clipped(starts: Any, most: int) -> Any:
+        return np.clip(np.asarray(starts).astype(np.int64), 0, most)
+
+    firsts, keys = clipped(starts_q, len(query)), clipped(starts_k, len(key))
+    for one in range(len(firsts) - 1):
+        own, others = (slice(x[one], max(x[one + 1], x[one])) for x in (firsts, keys))
+        with np.errstate(all="ignore"):
+            found = _attended(
+                np, heads[0][:, own], heads[1][:, others], heads[2][:, others], None, None, options
+            )
+        out[own], sums[:, own] = np.swapaxes(found[0], 0, 1), found[1]
+    return (out, sums) if lse else out
+
+
 def _three(shape: _Shape) -> Sequence[_Shape]:
     """Queries, keys and values of one head size, of at most 64."""
     front = shape[:-1] or (1,)
@@ -138,6 +162,13 @@ def _in_pages(shape: _Shape) -> Sequence[_Shape]:
     batch, size = (shape or (1,))[0] if len(shape) > 1 else 1, min((shape or (1,))[-1], 64)
     cache = (4, 4, 2, size)
     return [(batch, 2, size), cache, cache, (batch, 2), (batch,)]
+
+
+def _in_a_row(shape: _Shape) -> Sequence[_Shape]:
+    """Tokens of one sequence; heads of at most 64."""
+    whole = shape or (1,)
+    one = (whole[0], 2, min(whole[-1], 64))
+    return [one, one, one, (2,), (2,)]
 
 
 _OPTIONS: Mapping[str, Any] = {
@@ -158,6 +189,12 @@ ROWS: tuple[KernelSpec, ...] = (
         "onnx_multi_head_attention",
         options={**_OPTIONS, "offset": 0, "heads": 1, "kv_heads": None},
         apart=("mask", "slopes"), **{**_ALL, "dtypes": ("bool", *FLOATS)}),
+    row("attention_varlen", "query key value starts_q starts_k", plans.ragged, "attention of "
+        "sequences whose tokens lie one after the other: (tokens, heads, size); starts say where "
+        "each begins, and the last one ends; offset None: its last query is at its last key",
+        _ragged, _in_a_row, "flash_attn_varlen_func varlen_attention",
+        options={**_OPTIONS, "offset": None}, apart=("starts_q", "starts_k"), complete=False,
+        **{**_ALL, "dtypes": ("int32", "int64", *FLOATS)}),
     row("paged_attention", "query key value table lengths", plans.paged, "attention of the last "
         "queries of sequences whose keys and values are in pages (pages, page, heads, size); table "
         "has the pages of each, lengths how many keys it has", _paged, _in_pages,

@@ -12,6 +12,7 @@ from typing import Any
 from xtarget.spec import KernelSpec
 
 from ..plans import gathers as plans
+from ..plans.gathers_nd import gather_nd, scatter_nd
 from .row import alike, row
 from .rules import ALL, INTEGERS
 
@@ -85,6 +86,56 @@ def _one_hot(index: Any, classes: int = 2, dtype: str = "float32") -> Any:
     return (np.asarray(index)[..., None] == np.arange(classes)).astype(dtype)
 
 
+def _sequence_mask(lengths: Any, longest: int = 8, dtype: str = "bool") -> Any:
+    import numpy as np
+
+    return (np.arange(longest) < np.asarray(lengths)[..., None]).astype(dtype)
+
+
+def _gather_nd(x: Any, index: Any, mode: str = "clip") -> Any:
+    import numpy as np
+
+    index = np.asarray(index).astype(np.int64)
+    inside = np.ones(index.shape[:-1], bool)
+    places = []
+    for axis in range(index.shape[-1]):
+        own = index[..., axis]
+        if mode == "zero":
+            inside &= (own >= -x.shape[axis]) & (own < x.shape[axis])
+        places.append(_placed(own, x.shape[axis], "clip" if mode == "zero" else mode))
+    found = x[tuple(places)] if places else np.broadcast_to(x, (*index.shape[:-1], *x.shape))
+    form = (*inside.shape, *(1,) * (found.ndim - inside.ndim))
+    return np.where(inside.reshape(form), found, np.zeros((), found.dtype))
+
+
+def _scatter_nd_update(x: Any, index: Any, source: Any, reduce: str = "set") -> Any:
+    import numpy as np
+
+    out = np.array(x)
+    index = np.asarray(index)
+    for at in np.ndindex(index.shape[:-1]):
+        own = [int(i) for i in index[at]]
+        goal = tuple(i + n if i < 0 else i for i, n in zip(own, x.shape, strict=False))
+        if all(0 <= i < n for i, n in zip(goal, x.shape, strict=False)):
+            old, new = out[goal], source[at]
+            made = {"set": lambda a, b: b, "add": np.add, "prod": np.multiply,
+                    "amax": np.maximum, "amin": np.minimum}[reduce]  # fmt: skip
+            out[goal] = made(old, new)
+    return out
+
+
+def _scatter_nd(index: Any, source: Any, shape: Sequence[int] = (4,)) -> Any:
+    import numpy as np
+
+    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    return _scatter_nd_update(np.zeros(shape, source.dtype), index, source, "add")
+
+
+def _slices(shape: _Shape) -> Sequence[_Shape]:
+    """Three slices along the first axis; an array without one has one place."""
+    return [shape, (3, 1), (3, *shape[1:])] if shape else [shape, (3, 0), (3,)]
+
+
 def _three(shape: _Shape) -> Sequence[_Shape]:
     return [shape, shape, shape]
 
@@ -125,6 +176,22 @@ ROWS: tuple[KernelSpec, ...] = (
     row("index_copy", "x index source", plans.scatter("set", lines=True), "x with slices of source "
         "along axis in the place of those that the indices say", _scatter("set", lines=True),
         _with_lines, options={"axis": 0}, **_ALL),
+    row("gather_nd", "x index", gather_nd, "x[index[i]] for each row of the last axis of the "
+        "indices, as many axes as it has numbers", _gather_nd,
+        lambda shape: [shape, (3, min(len(shape), 1))],
+        "gather_nd_v2", options={"mode": "clip"}, **_ALL),
+    row("scatter_nd_update", "x index source", scatter_nd(new=False), "x with slices of source at "
+        "the places that rows of indices say, by set, add, prod, amax or amin in their order; one "
+        "for a place that there is not is left out", _scatter_nd_update,
+        _slices, "scatternd tensor_scatter_update", options={"reduce": "set"},
+        tolerance=(512, 512), **_ALL),
+    row("scatter_nd", "index source", scatter_nd(new=True), "slices of source added up in an array "
+        "of zeros of a shape, at the places that rows of indices say", _scatter_nd,
+        lambda shape: [(1, 1), (1,)], options={"shape": (4,)}, tolerance=(512, 512), **_NUMBERS),
+    row("sequence_mask", "lengths", plans.sequence_mask, "for each length, as many true ones of "
+        "longest elements, the rest false", _sequence_mask, alike(1),
+        options={"longest": 8, "dtype": "bool"}, category="movement", dtypes=INTEGERS,
+        apart=("lengths",)),
     row("one_hot", "index", plans.one_hot, "1 at the place of each index, 0 at those of the other "
         "classes", _one_hot, alike(1), "onehot", options={"classes": 2, "dtype": "float32"},
         category="movement", dtypes=INTEGERS, apart=("index",)),

@@ -81,7 +81,8 @@ def _loss(
 
 
 ROWS: tuple[KernelSpec, ...] = (
-    _loss("mse_loss", "mse", "(x - y)^2", _functional("mse_loss"), "mean_squared_error"),
+    _loss("mse_loss", "mse", "(x - y)^2", _functional("mse_loss"),
+          "mean_squared_error mean_sqerr_loss"),
     _loss("l1_loss", "l1", "|x - y|", _functional("l1_loss"), "absolute_difference"),
     _loss("huber_loss", "huber", "(x - y)^2 / 2, farther out than delta linear",
           _functional("huber_loss"), number={"delta": 1.0}),

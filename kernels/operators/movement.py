@@ -54,6 +54,19 @@ def _pad(np: Any, x: Any, width: Any = 1, mode: str = "constant", value: float =
     return np.pad(x, width, mode, **more)
 
 
+def _flatten(np: Any, x: Any, start: int = 0, end: int = -1) -> Any:
+    if not x.ndim:
+        return np.reshape(x, 1)
+    start, end = start % x.ndim, end % x.ndim
+    length = int(np.prod(x.shape[start : end + 1]))
+    return np.reshape(x, (*x.shape[:start], length, *x.shape[end + 1 :]))
+
+
+def _unstack(np: Any, x: Any, axis: int = 0) -> Any:
+    parts = tuple(np.moveaxis(x, axis, 0))
+    return parts if len(parts) > 1 else parts[0]
+
+
 _ALL: Any = {"category": "movement", "dtypes": ALL}
 
 
@@ -90,6 +103,27 @@ ROWS: tuple[KernelSpec, ...] = (
     row("broadcast_to", "x", views.broadcast_to, "repeated along axes of length 1, and in front",
         _numpy(lambda np, x, shape=(): np.array(np.broadcast_to(x, shape))),
         lambda shape: [()], "expand", options={"shape": ()}, **_ALL),
+    row("reshape", "x", views.reshape, "the elements in C order in another shape, where one length "
+        "may be -1: the rest", _numpy(lambda np, x, shape=(-1,): np.reshape(x, shape)), alike(1),
+        "view", options={"shape": (-1,)}, **_ALL),
+    row("reshapeas", "x like", views.reshape_as, "x in C order in the shape of like",
+        _numpy(lambda np, x, like: np.reshape(x, like.shape)), _pairs, "reshape_as view_as",
+        apart=("like",), **_ALL),
+    row("flatten", "x", views.flatten, "the axes from start to end as one",
+        _numpy(_flatten), alike(1), "ravel", options={"start": 0, "end": -1}, **_ALL),
+    row("flatten_2d", "x", views.flatten_2d, "a matrix whose rows are the axes in front of axis "
+        "(ONNX's Flatten)", _numpy(lambda np, x, axis=1: np.reshape(
+            x, (int(np.prod(x.shape[:axis])), int(np.prod(x.shape[axis:]))))), _matrices,
+        "onnx_flatten", options={"axis": 1}, **_ALL),
+    row("squeeze", "x", views.squeeze, "without axes of length 1 (None: without all of them)",
+        _numpy(lambda np, x, axis=None: np.squeeze(x, axis)), lambda shape: [(1, *shape)],
+        options={"axis": 0}, **_ALL),
+    row("expand_dims", "x", views.expand_dims, "with axes of length 1 at axis of the result",
+        _numpy(lambda np, x, axis=0: np.expand_dims(x, axis)), alike(1), "unsqueeze",
+        options={"axis": 0}, **_ALL),
+    row("unstack", "x", views.unstack, "the slices along axis, an array each",
+        _numpy(_unstack), lambda shape: [(3, *shape)], "unbind unpack", options={"axis": 0},
+        **_ALL),
     row("tile", "x", plans.tile, "the array reps times along each axis",
         _numpy(lambda np, x, reps=2: np.tile(x, reps)), alike(1), options={"reps": 2}, **_ALL),
     row("repeat", "x", plans.repeat, "each element so many times along axis (None: of all)",

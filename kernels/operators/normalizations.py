@@ -181,7 +181,12 @@ ROWS: tuple[KernelSpec, ...] = (
         complete=True,
         ahead=ahead.rows(2),
         c=c_interfaces.rows("layer_norm", ("weight", "bias"), ("eps",)),
-        aliases=("LayerNormalization", "native_layer_norm"),
+        aliases=(
+            "LayerNormalization",
+            "native_layer_norm",
+            "layer_normalization",
+            "fused_layer_norm",
+        ),
         tolerance=(32, 32),
     ),
     KernelSpec(

@@ -205,6 +205,8 @@ ROWS: tuple[KernelSpec, ...] = (
                "norm1 reduce_norm1 reduce_l1 ReduceL1 asum", tolerance=_SUM),
     _reduction("square_sum", total(_accumulated, "square"), "sum x^2", _of("sum", "square"),
                "reduce_sum_square ReduceSumSquare sum_of_squares", tolerance=_SUM),
+    _reduction("mean_square", total(_mean, "square", "mean"), "mean of x^2", _of("mean", "square"),
+               "reduce_mean_square", tolerance=_SUM),
     _reduction("log_sum", total(_mean, FINISH="log"), "log(sum x)", _logsum,
                "reduce_log_sum ReduceLogSum", tolerance=(32, 32)),
     _reduction("logsumexp", logsumexp(_mean), "log(sum(exp(x))), which does not overflow",

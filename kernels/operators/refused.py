@@ -6,4 +6,23 @@ from collections.abc import Mapping
 
 __all__ = ["REFUSED"]
 
-REFUSED: Mapping[str, str] = {}
+_SHAPE = "an array's shape is known without running a kernel: read {} of the array"
+_REASONS: Mapping[str, str] = {
+    "shape_of ShapeOf shape Shape": _SHAPE.format(".shape"),
+    "size Size numel": _SHAPE.format(".size"),
+    "size_at SizeAt": _SHAPE.format(".shape[axis]"),
+    "rank Rank": _SHAPE.format(".ndim"),
+    "min_max_datatype MinMaxDatatype": "a dtype's limits are known without a kernel: ask "
+    "numpy.finfo or numpy.iinfo",
+    "create Create": "an array without values is made by the library of the arrays, as "
+    "numpy.empty does; run zeros or full for one with values",
+    "set_scalar SetScalar": "one element is set by the library of the arrays, as x[i] = value "
+    "does; run scatter_nd_update for many",
+    "reshape_no_copy ReshapeNoCopy": "a view is made by the library of the arrays, as x.reshape "
+    "does; run reshape for an array of its own",
+    "fused_elementwise_chain FusedElementwiseChain": "a chain of operators is a function: "
+    "decorate it with xtarget.fuse, which makes one kernel of it",
+}
+REFUSED: Mapping[str, str] = {
+    name: reason for names, reason in _REASONS.items() for name in names.split()
+}

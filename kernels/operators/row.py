@@ -129,7 +129,7 @@ def row(
     inputs: str,
     plan: Callable[[Call], Plan],
     summary: str,
-    reference: Callable[..., Any],
+    reference: Callable[..., Any] | None,
     examples: Callable[[_Shape], Sequence[_Shape]],
     aliases: str = "",
     *,
@@ -137,6 +137,7 @@ def row(
     dtypes: tuple[str, ...],
     options: Mapping[str, Any] | None = None,
     apart: tuple[str, ...] = (),
+    updates: tuple[str, ...] = (),
     tolerance: tuple[float, float] | None = (0, 0),
     complete: bool = True,
 ) -> KernelSpec:
@@ -144,6 +145,7 @@ def row(
 
     Args:
         inputs: names of its arguments, separated by spaces.
+        reference: None where there is no result, as arguments are written in place.
         aliases: other names, separated by spaces.
     """
     return KernelSpec(
@@ -155,6 +157,7 @@ def row(
         dtypes=dtypes,
         options=options or {},
         apart=apart,
+        updates=updates,
         reference=reference,
         examples=examples,
         complete=complete,

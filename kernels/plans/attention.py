@@ -16,7 +16,7 @@ from xtarget.spec import (
 from .attention_launch import Attention
 from .layouts import broadcast_strides
 
-__all__ = ["attention", "multi_head", "paged"]
+__all__ = ["attention", "multi_head", "paged", "ragged", "refuse_large", "starts"]
 
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 #: The largest size of a head.
@@ -183,7 +183,7 @@ def _planned(
             f"{call.kernel}: key has shape {key.shape} and value {value.shape}, heads and sequence "
             "as the last axes but one; they need the same except in the last one."
         )
-    _refuse_large(call, size, value.shape[-1])
+    refuse_large(call, size, value.shape[-1])
     scores = (*query.shape[:-1], key_length)
     mask = _broadcast(call, 3, "mask", scores)
     slopes = _broadcast(call, 4, "slopes", query.shape[:-2])
@@ -203,13 +203,64 @@ def _planned(
     return work.plan(out)
 
 
-def _refuse_large(call: Call, *sizes: int) -> None:
+def refuse_large(call: Call, *sizes: int) -> None:
     for size in sizes:
         if size > _LARGEST:
             raise ArgumentError(
                 f"{call.kernel}: heads have the size {size}; the largest that a tile holds is "
                 f"{_LARGEST}."
             )
+
+
+def starts(call: Call, index: int, name: str, least: int = 2) -> int:
+    """How many parts there are of which argument `index` says where each starts, and where the last
+    one ends.
+    """
+    array = call.array(index)
+    if array.ndim != 1 or array.shape[0] < least or not array.dtype.startswith("int"):
+        raise ArgumentError(
+            f"{call.kernel}: {name} is {array.dtype} of shape {array.shape}; it has to be a vector "
+            "of int32 or int64: where each starts, and at last where the last one ends."
+        )
+    if array.strides[0] != 1 and array.shape[0] > 1:
+        raise ArgumentError(f"{call.kernel}: {name} is not contiguous. Give a contiguous vector.")
+    return array.shape[0] - 1
+
+
+def ragged(call: Call) -> Plan:
+    """The plan of attention of sequences that lie one after the other: (token, head, size) each."""
+    arrays = [call.array(index) for index in range(3)]
+    for name, array in zip(("query", "key", "value"), arrays, strict=True):
+        if array.ndim != 3:
+            raise ArgumentError(
+                f"{call.kernel}: {name} has shape {array.shape}; it has to be (tokens, heads, "
+                "size), the tokens of all sequences one after the other."
+            )
+    query, key, value = arrays
+    if key.shape[:2] != value.shape[:2] or key.shape[2] != query.shape[2]:
+        raise ArgumentError(
+            f"{call.kernel}: query has shape {query.shape}, key {key.shape} and value "
+            f"{value.shape}; key and value need the same but for the last axis, and key the "
+            "query's last axis."
+        )
+    count, others = (starts(call, 3 + i, name) for i, name in enumerate(("starts_q", "starts_k")))
+    if count != others:
+        raise ArgumentError(
+            f"{call.kernel}: starts_q are those of {count} sequences and starts_k of {others}."
+        )
+    refuse_large(call, key.shape[-1], value.shape[-1])
+    out = call.output((*query.shape[:-1], value.shape[-1]), _dtype(call, 3))
+    query, key, value, view = (_moved(array, (1, 0, 2)) for array in (query, key, value, out))
+    own = key.shape[0]
+    work = Attention(
+        call,
+        _split_heads(query, own),
+        _grouped(call, query, key, "key"),
+        _grouped(call, query, value, "value"),
+        _split_heads(view, own),
+    )
+    work.in_sequences(count, Input(3), Input(4))
+    return work.plan(out)
 
 
 def paged(call: Call) -> Plan:
@@ -241,7 +292,7 @@ def paged(call: Call) -> Plan:
             f"{values.shape}; key and value need the same but for the last axis, and key the "
             "query's last axis."
         )
-    _refuse_large(call, keys.shape[-1], values.shape[-1])
+    refuse_large(call, keys.shape[-1], values.shape[-1])
     out = call.output((*query.shape[:-1], values.shape[-1]), _dtype(call, 3))
     order = (0, 2, 1, 3)
     rows = [_with_queries(array) for array in (query, out)]

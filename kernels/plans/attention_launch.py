@@ -37,6 +37,8 @@ _SUMS = 4096
 _PART = 256
 #: Arrays that may be there, and the parameters of their strides over the batch.
 _OPERANDS = {"mask": "sm", "slopes": "ss", "table": "st", "lengths": "sn"}
+#: Where sequences start that lie one after the other.
+_STARTS = ("starts_q", "starts_k")
 
 
 class Attention:
@@ -54,6 +56,12 @@ class Attention:
         self.call, self.query, self.key, self.value, self.out = call, query, key, value, out
         self.more: dict[str, tuple[Input, ArrayType, str, str]] = {}
         self.numbers: dict[str, Argument] = {"page": 1, "pages": 1, "kp": 0, "vp": 0}
+        self.sequences = 0
+        self.starts: dict[str, Argument] = {}
+
+    def in_sequences(self, count: int, queries: Input, keys: Input) -> None:
+        """Queries and keys are those of `count` sequences; the inputs say where each starts."""
+        self.sequences, self.starts = count, dict(zip(_STARTS, (queries, keys), strict=True))
 
     def add(self, name: str, source: Input, array: ArrayType, row: str, column: str) -> None:
         """A further array; `row` and `column` are the parameters of its strides, if it has them."""
@@ -92,7 +100,9 @@ class Attention:
             left = pair[0]
             right = 0 if causal else pair[1]
         begin = call.options.get("offset", 0)
-        if "lengths" in self.more:
+        if self.sequences and begin is None:
+            begin = 0  # and what ENDS adds
+        elif "lengths" in self.more:
             begin = -self.query.shape[-2]
         elif begin is None:
             begin = self.key.shape[-2] - self.query.shape[-2]
@@ -104,7 +114,8 @@ class Attention:
         numbers: dict[str, Argument] = {
             "left": max(left, 0), "right": max(right, 0), "begin": begin,
         }  # fmt: skip
-        return numbers, {"LEFT": left >= 0, "RIGHT": right >= 0}
+        ends = bool(self.sequences) and call.options["offset"] is None
+        return numbers, {"ENDS": ends, "LEFT": left >= 0, "RIGHT": right >= 0}
 
     def _scalars(self, computed: str) -> tuple[dict[str, Argument], dict[str, Any]]:
         call = self.call
@@ -131,7 +142,7 @@ class Attention:
         call, query, key, value, out = self.call, self.query, self.key, self.value, self.out
         more = dict(self.more)
         length, along = query.shape[-2], 1
-        if length == 1 and query.ndim > 3:
+        if length == 1 and query.ndim > 3 and not self.sequences:
             # the heads of a group are the rows of a tile
             query, out = (_without(array, -2) for array in (query, out))
             key, value = (_without(array, -3) for array in (key, value))
@@ -149,11 +160,13 @@ class Attention:
         # the operands' strides over the batch
         arrays = {"q": query, "k": key, "v": value, "o": out, "l": lse}
         arrays |= {_OPERANDS[name][1]: array for name, (_, array, _, _) in more.items()}
-        blocks = cdiv(length, tile_l)
+        blocks = cdiv(length, tile_l) + self.sequences
         total = 1
         for n in batch:
             total *= n
-        parts = tuning.splits(blocks * total, call.compute_units, keys, _PART)
+        parts = 1
+        if not self.sequences:
+            parts = tuning.splits(blocks * total, call.compute_units, keys, _PART)
         temporaries: list[ArrayType] = []
         first: Output | Temporary = Output(0)
         first_lse: Output | Temporary | None = Output(1) if len(outs) > 1 else None
@@ -197,6 +210,8 @@ class Attention:
             constants |= {"lse": None, "sl": 0}
         else:
             addresses["lse"] = first_lse
+        addresses |= self.starts
+        constants |= {name: None for name in _STARTS if name not in self.starts}
         scalars, none = self._scalars(computed)
         launch = Launch(
             "attention:attention",
@@ -206,6 +221,7 @@ class Attention:
                 "S": keys,
                 "D": d,
                 "DV": dv,
+                "sequences": self.sequences,
                 "chunk": chunk,
                 "part": size * dv,
                 "part_lse": size,
@@ -236,6 +252,8 @@ class Attention:
             num_stages=2 if fast else 1,
             options=tuning.matmul_options(call.vendor),
         )
+        if self.sequences:  # tokens that are of no sequence
+            return Plan(outs, (launch,), (), (0, float("-inf"))[: len(outs)])
         if parts == 1:
             return Plan(outs, (launch,))
         last = self._joined(outs, computed, rows, out, size, parts, dv, block_v)

@@ -11,7 +11,7 @@ from .elementwise import compute_dtype
 from .layouts import collapse
 from .movement import flat_launch, integers
 
-__all__ = ["arange", "eye", "fill", "fill_like", "linspace"]
+__all__ = ["arange", "dtype_option", "eye", "fill", "fill_like", "linspace"]
 
 _DTYPES = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
@@ -19,7 +19,7 @@ _DTYPES = (
 )
 
 
-def _dtype(call: spec.Call) -> str:
+def dtype_option(call: spec.Call) -> str:
     """The option `dtype`.
 
     Raises:
@@ -52,7 +52,7 @@ def fill(value: int | None = None) -> Any:
         shape = integers(call, "shape")
         if min(shape, default=0) < 0:
             raise spec.ArgumentError(f"{call.kernel}: shape is {shape}; no length may be below 0.")
-        out = call.output(shape, _dtype(call))
+        out = call.output(shape, dtype_option(call))
         return _filled(call, out, value)
 
     return plan
@@ -85,7 +85,7 @@ def eye(call: spec.Call) -> spec.Plan:
     (k,) = integers(call, "k")
     if rows < 0 or columns < 0:
         raise spec.ArgumentError(f"{call.kernel}: {rows} x {columns} is no matrix.")
-    out = call.output((rows, columns), _dtype(call))
+    out = call.output((rows, columns), dtype_option(call))
     if not out.size:
         return spec.Plan((out,), ())
     space = collapse(out.shape, out.strides, keep_order=True)
@@ -149,7 +149,7 @@ def arange(call: spec.Call) -> spec.Plan:
             "all are finite."
         )
     length = max(0, math.ceil((stop - start) / step))
-    return _sequence(call, length, _dtype(call), start, step)
+    return _sequence(call, length, dtype_option(call), start, step)
 
 
 def linspace(call: spec.Call) -> spec.Plan:
@@ -160,7 +160,7 @@ def linspace(call: spec.Call) -> spec.Plan:
         raise spec.ArgumentError(f"{call.kernel}: count is {count}; it may not be below 0.")
     ends = bool(call.options["endpoint"])
     pieces = count - 1 if ends else count
-    dtype = _dtype(call)
+    dtype = dtype_option(call)
     if not compute_dtype(dtype).startswith("float"):
         raise spec.ArgumentError(f"{call.kernel}: dtype is {dtype}; it has to be a floating one.")
     step = (stop - start) / pieces if pieces > 0 else 0.0

@@ -7,17 +7,29 @@ from typing import Any
 
 from xtarget import spec
 
+from .constants import dtype_option
 from .layouts import broadcast_strides, collapse, without_axes
 from .movement import copy_launch, flat_launch
 from .scans import one_axis
 
-__all__ = ["embedding", "gather", "one_hot", "scatter", "take", "take_along_axis"]
+__all__ = [
+    "MODES",
+    "OPS",
+    "embedding",
+    "gather",
+    "indices",
+    "one_hot",
+    "scatter",
+    "sequence_mask",
+    "take",
+    "take_along_axis",
+]
 
 _Ints = tuple[int, ...]
-_MODES = ("clip", "wrap", "zero")
+MODES = ("clip", "wrap", "zero")
 
 
-def _indices(call: spec.Call, place: int) -> spec.ArrayType:
+def indices(call: spec.Call, place: int) -> spec.ArrayType:
     """An argument of indices.
 
     Raises:
@@ -49,8 +61,8 @@ def _taken(
         shape: of the result; `sx` and `si` are the strides of both in it.
         length, step: of the axis that indices count along.
     """
-    if mode not in _MODES:
-        raise spec.ArgumentError(f"{call.kernel}: mode is {mode!r}; it has to be one of {_MODES}.")
+    if mode not in MODES:
+        raise spec.ArgumentError(f"{call.kernel}: mode is {mode!r}; it has to be one of {MODES}.")
     out = call.output(shape, x.dtype)
     if not out.size:
         return spec.Plan((out,), ())
@@ -81,7 +93,7 @@ def _taken(
 
 
 def _take(call: spec.Call, places: tuple[int, int], axis: int, mode: str) -> spec.Plan:
-    x, index = call.array(places[0]), _indices(call, places[1])
+    x, index = call.array(places[0]), indices(call, places[1])
     shape = (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :])
     sx = (*x.strides[:axis], *(0,) * index.ndim, *x.strides[axis + 1 :])
     si = (*(0,) * axis, *index.strides, *(0,) * (x.ndim - axis - 1))
@@ -105,7 +117,7 @@ def embedding(call: spec.Call) -> spec.Plan:
 
 def gather(call: spec.Call) -> spec.Plan:
     """The plan of gather, as torch's: x[i][index[i][j]][k] for each element of the indices."""
-    x, index = call.array(0), _indices(call, 1)
+    x, index = call.array(0), indices(call, 1)
     axis = one_axis(call, x.ndim)
     fits = index.ndim == x.ndim and all(
         own <= n for i, (own, n) in enumerate(zip(index.shape, x.shape, strict=True)) if i != axis
@@ -131,7 +143,7 @@ def gather(call: spec.Call) -> spec.Plan:
 
 def take_along_axis(call: spec.Call) -> spec.Plan:
     """The plan of take_along_axis, as NumPy's: `gather` whose arguments broadcast."""
-    x, index = call.array(0), _indices(call, 1)
+    x, index = call.array(0), indices(call, 1)
     axis = one_axis(call, x.ndim)
     if index.ndim != x.ndim:
         raise spec.ArgumentError(
@@ -157,7 +169,7 @@ def take_along_axis(call: spec.Call) -> spec.Plan:
     )
 
 
-_OPS = {"set": "set", "add": "add", "prod": "multiply", "amax": "max", "amin": "min"}
+OPS = {"set": "set", "add": "add", "prod": "multiply", "amax": "max", "amin": "min"}
 
 
 def scatter(op: str | None = None, *, lines: bool = False) -> Callable[[spec.Call], spec.Plan]:
@@ -169,12 +181,12 @@ def scatter(op: str | None = None, *, lines: bool = False) -> Callable[[spec.Cal
     """
 
     def plan(call: spec.Call) -> spec.Plan:
-        x, index, source = call.array(0), _indices(call, 1), call.array(2)
+        x, index, source = call.array(0), indices(call, 1), call.array(2)
         axis = one_axis(call, x.ndim)
         how = op or call.options["reduce"]
-        if how not in _OPS:
+        if how not in OPS:
             raise spec.ArgumentError(
-                f"{call.kernel}: reduce is {how!r}; it has to be one of {tuple(_OPS)}."
+                f"{call.kernel}: reduce is {how!r}; it has to be one of {tuple(OPS)}."
             )
         if source.dtype != x.dtype:
             raise spec.ArgumentError(
@@ -228,7 +240,7 @@ def scatter(op: str | None = None, *, lines: bool = False) -> Callable[[spec.Cal
                         "ss": space.strides[2],
                         "so": space.strides[0],
                     },
-                    {"OP": _OPS[how]},
+                    {"OP": OPS[how]},
                 )
             )
         return spec.Plan((out,), tuple(launches))
@@ -238,13 +250,27 @@ def scatter(op: str | None = None, *, lines: bool = False) -> Callable[[spec.Cal
 
 def one_hot(call: spec.Call) -> spec.Plan:
     """The plan of one_hot: for each index, as many elements as there are classes, one of them 1."""
-    index = _indices(call, 0)
-    classes, dtype = call.options["classes"], call.options["dtype"]
-    if isinstance(classes, bool) or not isinstance(classes, int) or classes < 1:
+    return _classes(call, "classes", least=1, below=False)
+
+
+def sequence_mask(call: spec.Call) -> spec.Plan:
+    """The plan of sequence_mask: for each length, as many true elements, the rest false."""
+    if call.options["longest"] is None:
         raise spec.ArgumentError(
-            f"{call.kernel}: classes is {classes!r}; it has to be an integer above 0."
+            f"{call.kernel}: the shape of the result has to be known before the lengths are read. "
+            "Give longest= the length of its last axis."
         )
-    out = call.output((*index.shape, classes), dtype)
+    return _classes(call, "longest", least=0, below=True)
+
+
+def _classes(call: spec.Call, option: str, *, least: int, below: bool) -> spec.Plan:
+    index = indices(call, 0)
+    classes = call.options[option]
+    if isinstance(classes, bool) or not isinstance(classes, int) or classes < least:
+        raise spec.ArgumentError(
+            f"{call.kernel}: {option} is {classes!r}; it has to be an integer from {least} on."
+        )
+    out = call.output((*index.shape, classes), dtype_option(call))
     if not out.contiguous:
         raise spec.ArgumentError(f"{call.kernel}: out is not C-contiguous. Give one that is.")
     if not out.size:
@@ -263,5 +289,6 @@ def one_hot(call: spec.Call) -> spec.Plan:
             "shape": space.lengths,
             "si": space.strides[1],
         },
+        {"BELOW": below},
     )
     return spec.Plan((out,), (launch,))

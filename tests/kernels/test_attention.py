@@ -112,6 +112,60 @@ def test_keys_in_pages(device: str, queries: int) -> None:
     check("paged_attention", query, *cache, table, lengths, causal=True, lse=True, device=device)
 
 
+STARTS = np.array([0, 5, 5, 30, 31, 40], np.int32)
+KEYS = np.array([0, 9, 20, 30, 30, 33], np.int32)
+
+
+def in_a_row(heads: int = 4, of_keys: int = 2, size: int = 24) -> list[Any]:
+    """Queries, keys and values of the sequences of STARTS and KEYS."""
+    return [
+        f(40, heads, size),
+        f(33, of_keys, size, seed=1),
+        f(33, of_keys, 16, seed=2),
+    ]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"causal": True, "lse": True},
+        pytest.param({"window": (3, 2), "softcap": 3.0}, marks=pytest.mark.large),
+        pytest.param({"causal": True, "offset": 0}, marks=pytest.mark.large),
+    ],
+)
+def test_sequences_one_after_the_other(device: str, options: Any) -> None:
+    check("attention_varlen", *in_a_row(), STARTS, KEYS, device=device, **options)
+
+
+@pytest.mark.large
+@settings(
+    max_examples=8,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(
+    pairs=st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), min_size=1, max_size=5),
+    before=st.integers(0, 4),
+)
+def test_any_sequences_one_after_the_other(device: str, pairs: Any, before: int) -> None:
+    """Tokens in front of the first sequence are of none: their result is 0."""
+    lengths = np.array([(before, before), *pairs], np.int64).cumsum(0)
+    queries, keys = lengths[-1]
+    arrays = [f(queries, 2, 8), f(keys, 2, 8, seed=1), f(keys, 2, 8, seed=2)]
+    starts = [np.ascontiguousarray(column) for column in lengths.T]
+    check("attention_varlen", *arrays, *starts, causal=True, lse=True, device=device)
+
+
+@pytest.mark.large
+@pytest.mark.parametrize("wild", [[9, -100, 3000, 2, 7, 10**6], [38, 3, 30, 1, 5, 2]])
+def test_starts_that_are_none_reach_nothing_outside(device: str, wild: list[int]) -> None:
+    wrong = np.array(wild, np.int32)
+    for starts in ((wrong, KEYS), (STARTS, wrong), (wrong, wrong)):
+        out = xtarget.run("attention_varlen", *in_a_row(), *starts, device=device)
+        assert np.abs(out).max() < 10
+
+
 @pytest.mark.large
 def test_a_query_that_sees_nothing_gives_zero(device: str) -> None:
     query, key, value = heads(1, 1, 1, 3, 4, 16)
@@ -151,6 +205,9 @@ WRONG: list[tuple[str, list[Any], dict[str, Any], str]] = [
     ("attention", [f(4, 8, dtype="bool")] * 3, {}, "argument 1 is bool; attention takes float16"),
     ("multi_head_attention", [f(4, 9)] * 3, {"heads": 2}, "last axis has to be 2 heads of one"),
     ("multi_head_attention", [f(4, 8)] * 3, {"heads": 0}, "heads is 0; it has to be 1 or more"),
+    ("attention_varlen", [*in_a_row(), STARTS, KEYS[1:]], {}, "those of 5 sequences and .* of 4"),
+    ("attention_varlen", [*in_a_row(), STARTS[:1], KEYS], {}, "starts_q is int32 of shape"),
+    ("attention_varlen", [f(4, 8)] * 3 + [STARTS] * 2, {}, r"has to be \(tokens, heads, size\)"),
     ("paged_attention", [f(2, 2, 8), *[f(3, 4, 2, 8)] * 2, np.zeros((3, 2), np.int32),
      np.zeros(2, np.int32)], {}, r"table has shape \(3, 2\), and there are 2 sequences"),
     ("paged_attention", [f(2, 2, 8), *[f(3, 4, 2, 8)] * 2, f(2, 2), np.zeros(2, np.int32)], {},

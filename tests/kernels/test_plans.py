@@ -270,7 +270,7 @@ def test_float64_is_computed_in_float64_and_small_floats_in_float32(
 ) -> None:
     for name, spec in catalog.items():
         for dtype, computed in (("float64", "float64"), ("float16", "float32")):
-            if spec.category in ("user", "bits", "cast") or dtype not in spec.dtypes:
+            if spec.category in ("user", "bits", "cast", "cache") or dtype not in spec.dtypes:
                 continue
             plan = spec.plan(call_of(spec, rules, *layouts(spec, dtype, (8, 8))))
             if plan.outputs[0].dtype != dtype:  # it has a rule of its own
@@ -410,8 +410,10 @@ def test_every_spec_is_complete(catalog: Any, rules: Any) -> None:
         if spec.category == "user":
             continue
         assert spec.summary, name
-        assert spec.reference is not None, name
         assert spec.examples is not None, name
+        if spec.updates:  # written in place: no result that a reference could give
+            continue
+        assert spec.reference is not None, name
         shapes = spec.examples((32, 16))
         assert spec.required <= len(shapes) <= len(spec.inputs)
         dtype = next(d for d in ("float32", *spec.dtypes) if takes(spec, d))

@@ -19,7 +19,11 @@ INPUT_DTYPES: Final = {
     "exponent": "int32",
     "index": "int64",
     "lengths": "int32",
+    "positions": "int64",
     "segment": "int64",
+    "slots": "int64",
+    "starts_k": "int32",
+    "starts_q": "int32",
     "table": "int32",
     "target": "int64",
 }

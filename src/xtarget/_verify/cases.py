@@ -105,6 +105,8 @@ def meaningful(name: str, array: Any, most: int) -> Any:
         return np.sort(array, axis=-1)
     if name in ("index", "lengths", "table", "target"):
         return np.mod(array, max(most, 1))
+    if name in ("starts_q", "starts_k", "starts"):  # of one sequence after the other
+        return np.sort(np.mod(array, max(most, 1)))
     if name == "segment":  # sorted
         return np.sort(np.mod(array, max(most, 1)))
     if name in ("probability", "variance"):

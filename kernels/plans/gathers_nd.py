@@ -1,0 +1,148 @@
+"""From call to launches: slices taken from, and put to, places that rows of indices say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xtarget import spec
+
+from .gathers import MODES, OPS, indices
+from .layouts import collapse
+from .movement import copied_view, copy_launch, flat_launch, integers
+
+__all__ = ["gather_nd", "scatter_nd"]
+
+
+def gather_nd(call: spec.Call) -> spec.Plan:
+    """The plan of gather_nd: x[index[i]] for each row of the last axis of the indices."""
+    x, index = call.array(0), indices(call, 1)
+    depth = _depth(call, x, index)
+    mode = call.options["mode"]
+    if mode not in MODES:
+        raise spec.ArgumentError(f"{call.kernel}: mode is {mode!r}; it has to be one of {MODES}.")
+    rows, slice_ = index.shape[:-1], x.shape[depth:]
+    shape = (*rows, *slice_)
+    sx = (*(0,) * len(rows), *x.strides[depth:])
+    if not depth:
+        return copied_view(call, shape, sx)
+    out = call.output(shape, x.dtype)
+    if not out.size:
+        return spec.Plan((out,), ())
+    if 0 in x.shape[:depth]:
+        raise spec.ArgumentError(
+            f"{call.kernel}: nothing can be taken from an array of shape {x.shape}."
+        )
+    si = (*index.strides[:-1], *(0,) * len(slice_))
+    space = collapse(shape, out.strides, sx, si)
+    launch = flat_launch(
+        call,
+        "take_nd",
+        out.size,
+        {
+            "x": spec.Input(0),
+            "index": spec.Input(1),
+            "out": spec.Output(),
+            "n": out.size,
+            "lengths": x.shape[:depth],
+            "steps": x.strides[:depth],
+            "last": index.strides[-1],
+            "shape": space.lengths,
+            "sx": space.strides[1],
+            "si": space.strides[2],
+            "so": space.strides[0],
+        },
+        {"MODE": mode},
+    )
+    return spec.Plan((out,), (launch,))
+
+
+def _depth(call: spec.Call, x: spec.ArrayType, index: spec.ArrayType) -> int:
+    """How many axes a row of indices is for."""
+    if not index.ndim or index.shape[-1] > x.ndim:
+        raise spec.ArgumentError(
+            f"{call.kernel}: index has shape {index.shape}; the length of its last axis is the "
+            f"number of axes that it is for, at most {x.ndim} here (shape {x.shape})."
+        )
+    return index.shape[-1].__index__()
+
+
+def scatter_nd(*, new: bool) -> Callable[[spec.Call], spec.Plan]:
+    """The plan of an array with slices of `source` at the places that rows of indices say.
+
+    Args:
+        new: the array is one of zeros, of the option `shape`, and slices are added; else it is the
+            first argument, and the option `reduce` says.
+    """
+
+    def plan(call: spec.Call) -> spec.Plan:
+        first = 0 if new else 1
+        index, source = indices(call, first), call.array(first + 1)
+        if new:
+            shape = integers(call, "shape")
+            if min(shape, default=0) < 0:
+                raise spec.ArgumentError(
+                    f"{call.kernel}: shape is {shape}; no length may be below 0."
+                )
+            dtype, how = source.dtype, "add"
+            if dtype == "bool":
+                raise spec.ArgumentError(
+                    f"{call.kernel}: source is bool, of which there are no sums. Convert it."
+                )
+        else:
+            x = call.array(0)
+            shape, dtype, how = x.shape, x.dtype, call.options["reduce"]
+            if how not in OPS:
+                raise spec.ArgumentError(
+                    f"{call.kernel}: reduce is {how!r}; it has to be one of {tuple(OPS)}."
+                )
+            if dtype == "bool" and how != "set":
+                raise spec.ArgumentError(
+                    f"{call.kernel}: x is bool, of which there are no sums. Convert it."
+                )
+            if source.dtype != dtype:
+                raise spec.ArgumentError(
+                    f"{call.kernel}: source is {source.dtype} and x is {dtype}; they need the same."
+                )
+        whole = spec.ArrayType(dtype, shape, spec.contiguous_strides(shape))
+        depth = _depth(call, whole, index)
+        rows, slice_ = index.shape[:-1], shape[depth:]
+        if source.shape != (*rows, *slice_):
+            raise spec.ArgumentError(
+                f"{call.kernel}: index has shape {index.shape} and source {source.shape}; for an "
+                f"array of shape {tuple(shape)} it needs {(*rows, *slice_)}, a slice for each row "
+                "of indices."
+            )
+        out = call.output(shape, dtype)
+        launches = (
+            () if new else copy_launch(call, spec.Input(0), out.shape, x.strides, out.strides)
+        )
+        init = (0,) if new else ()
+        if not out.size or not source.size:
+            return spec.Plan((out,), launches, (), init)
+        each = collapse(slice_, out.strides[depth:], source.strides[len(rows) :])
+        over = collapse(rows, index.strides[:-1], source.strides[: len(rows)], keep_order=True)
+        launch = flat_launch(
+            call,
+            "scatter_nd",
+            each.size,
+            {
+                "index": spec.Input(first),
+                "source": spec.Input(first + 1),
+                "out": spec.Output(),
+                "n": each.size,
+                "count": over.size,
+                "lengths": out.shape[:depth],
+                "steps": out.strides[:depth],
+                "last": index.strides[-1],
+                "rows": over.lengths,
+                "ri": over.strides[0],
+                "rs": over.strides[1],
+                "shape": each.lengths,
+                "ss": each.strides[1],
+                "so": each.strides[0],
+            },
+            {"OP": OPS[how]},
+        )
+        return spec.Plan((out,), (*launches, launch), (), init)
+
+    return plan
