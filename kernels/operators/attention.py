@@ -11,12 +11,12 @@ from ..plans import attention as plans
 from .row import row
 from .rules import FLOATS
 
-__all__ = ["ROWS"]
+__all__ = ["ROWS", "visible"]
 
 _Shape = tuple[int, ...]
 
 
-def _visible(np: Any, length: int, keys: int, options: Mapping[str, Any], begin: Any = None) -> Any:
+def visible(np: Any, length: int, keys: int, options: Mapping[str, Any], begin: Any = None) -> Any:
     """Which keys each query sees."""
     if begin is None:
         begin = options.get("offset", 0)
@@ -56,7 +56,7 @@ def _attended(
     key, value = _heads(np, query, key), _heads(np, query, value)
     scores = query @ np.swapaxes(key, -1, -2) * scale
     scores = np.tanh(scores / cap) * cap if cap else scores
-    seen, apart = _visible(np, query.shape[-2], key.shape[-2], options, begin)
+    seen, apart = visible(np, query.shape[-2], key.shape[-2], options, begin)
     if slopes is not None:
         scores = scores - slopes[..., None, None] * apart
     if mask is not None:

@@ -6,7 +6,9 @@ from typing import Any
 
 from xtarget.spec import KernelSpec
 
+from ..plans.attention_gradients import attention_backward
 from ..plans.gradients import log_softmax_backward, norm_backward, softmax_backward
+from .attention import visible
 from .references import by_torch
 from .row import alike, row
 from .rules import FLOATS
@@ -45,6 +47,46 @@ def _rms_back(torch: Any, d: Any, x: Any, weight: Any = None, eps: float = 1e-6)
     return torch.autograd.grad(_rms(torch, x, w, eps), [x, w], d.to(x.dtype))
 
 
+def _attention_back(
+    grad: Any, query: Any, key: Any, value: Any, out: Any, lse: Any, *, layout: str = "bhsd",
+    softcap: float | None = None, scale: float | None = None, **options: Any,
+) -> Any:  # fmt: skip
+    """By the formula, from the result and the sums that are given."""
+    import numpy as np
+
+    def heads(x: Any) -> Any:
+        return np.swapaxes(x, -3, -2) if layout == "bshd" else x
+
+    grad, query, key, value, out = map(heads, (grad, query, key, value, out))
+    group = query.shape[-3] // max(key.shape[-3], 1) if query.ndim > 2 else 1
+    k, v = (np.repeat(x, group, -3) if query.ndim > 2 else x for x in (key, value))
+    scale = query.shape[-1] ** -0.5 if scale is None else scale
+    scores, slope = query @ np.swapaxes(k, -1, -2) * scale, scale
+    if softcap:
+        bent = np.tanh(scores / softcap)
+        scores, slope = bent * softcap, scale * (1 - bent**2)
+    seen = visible(np, query.shape[-2], key.shape[-2], options)[0]
+    total = np.where(np.isneginf(lse), np.inf, lse)[..., None]
+    power = np.where(seen, np.exp(np.where(seen, scores - total, -np.inf)), 0)
+    level = (grad * out).sum(-1, keepdims=True)
+    change = power * (grad @ np.swapaxes(v, -1, -2) - level) * slope
+    of_key, of_value = (np.swapaxes(x, -1, -2) for x in (change, power))
+
+    def together(x: Any) -> Any:  # heads that share one
+        if query.ndim < 3:
+            return x
+        return x.reshape(*key.shape[:-2], group, *x.shape[-2:]).sum(-3)
+
+    found = change @ k, together(of_key @ query), together(of_value @ grad)
+    return tuple(heads(x) for x in found)
+
+
+def _attended(shape: tuple[int, ...]) -> Any:
+    """Arrays of one head size, of at most 64; no result of attention, but of its shapes."""
+    front = shape[:-1] or (1,)
+    return [(*front, min((shape or (1,))[-1], 64))] * 5 + [front]
+
+
 _ALL: Any = {"category": "gradient", "dtypes": FLOATS}
 
 ROWS: tuple[KernelSpec, ...] = (
@@ -58,6 +100,12 @@ ROWS: tuple[KernelSpec, ...] = (
         "of x, of its weight, of its bias", by_torch(_layer_back),
         lambda shape: [shape, shape, shape[-1:]], "native_layer_norm_backward layer_norm_bp",
         options={"eps": 1e-5}, tolerance=(128, 64), **_ALL),
+    row("attention_backward", "grad query key value out lse", attention_backward, "gradients of "
+        "attention: of query, of key, of value, from its result and the log of its sums; causal, "
+        "in a window, keys with fewer heads", _attention_back, _attended,
+        "scaled_dot_product_attention_backward flash_attention_backward sdpa_backward",
+        options={"causal": False, "window": None, "scale": None, "softcap": None, "offset": 0,
+                 "layout": "bhsd"}, tolerance=(256, 256), **_ALL),
     row("rms_norm_backward", "grad x weight?", norm_backward(True), "gradients of rms_norm: of x, "
         "of its weight", by_torch(_rms_back), lambda shape: [shape, shape, shape[-1:]],
         "rms_norm_bp", options={"eps": 1e-6}, tolerance=(128, 64), **_ALL),

@@ -16,14 +16,25 @@ from xtarget.spec import (
 from .attention_launch import Attention
 from .layouts import broadcast_strides
 
-__all__ = ["attention", "multi_head", "paged", "ragged", "refuse_large", "starts"]
+__all__ = [
+    "attention",
+    "floating",
+    "grouped",
+    "moved",
+    "multi_head",
+    "paged",
+    "ragged",
+    "refuse_large",
+    "split_heads",
+    "starts",
+]
 
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 #: The largest size of a head.
 _LARGEST = 256
 
 
-def _moved(array: ArrayType, order: Sequence[int]) -> ArrayType:
+def moved(array: ArrayType, order: Sequence[int]) -> ArrayType:
     """The array with its axes in another order."""
     return ArrayType(
         array.dtype,
@@ -58,8 +69,8 @@ def attention(call: Call) -> Plan:
     order = list(range(ndim))
     if layout == "bshd":
         order[-3], order[-2] = order[-2], order[-3]
-    out = call.output((*arrays[0].shape[:-1], arrays[2].shape[-1]), _dtype(call, 3))
-    return _planned(call, *(_moved(array, order) for array in (*arrays, out)), out)
+    out = call.output((*arrays[0].shape[:-1], arrays[2].shape[-1]), floating(call, 3))
+    return _planned(call, *(moved(array, order) for array in (*arrays, out)), out)
 
 
 def multi_head(call: Call) -> Plan:
@@ -79,7 +90,7 @@ def multi_head(call: Call) -> Plan:
         views.append(_in_heads(array, own))
     query, value = call.array(0), call.array(2)
     last = value.shape[-1] // others * heads
-    out = call.output((*query.shape[:-1], last), _dtype(call, 3))
+    out = call.output((*query.shape[:-1], last), floating(call, 3))
     return _planned(call, *views, _in_heads(out, heads), out)
 
 
@@ -99,7 +110,7 @@ def _count(call: Call, name: str) -> int:
     return int(value.__index__())
 
 
-def _dtype(call: Call, count: int) -> str:
+def floating(call: Call, count: int) -> str:
     for index in range(count):
         if call.array(index).dtype not in _FLOATS:
             raise ArgumentError(
@@ -109,7 +120,7 @@ def _dtype(call: Call, count: int) -> str:
     return call.rules.promote(*(call.array(index).dtype for index in range(count)))
 
 
-def _grouped(call: Call, query: ArrayType, array: ArrayType, name: str) -> ArrayType:
+def grouped(call: Call, query: ArrayType, array: ArrayType, name: str) -> ArrayType:
     """`array` with a head for each of the query's: those that share one have a step of 0 between
     them, as an axis of its own.
     """
@@ -139,7 +150,7 @@ def _grouped(call: Call, query: ArrayType, array: ArrayType, name: str) -> Array
     )
 
 
-def _split_heads(array: ArrayType, own: int) -> ArrayType:
+def split_heads(array: ArrayType, own: int) -> ArrayType:
     """An array with one head for each of the query's, in groups: an axis for the groups."""
     *front, length, size = array.shape
     *over, step, inner = array.strides
@@ -190,16 +201,16 @@ def _planned(
     own = key.shape[-3] if key.ndim > 2 else 1
     work = Attention(
         call,
-        _split_heads(query, own),
-        _grouped(call, query, key, "key"),
-        _grouped(call, query, value, "value"),
-        _split_heads(view, own),
+        split_heads(query, own),
+        grouped(call, query, key, "key"),
+        grouped(call, query, value, "value"),
+        split_heads(view, own),
     )
     if mask is not None:
-        work.add("mask", Input(3), _split_heads(mask, own), "ml", "mn")
+        work.add("mask", Input(3), split_heads(mask, own), "ml", "mn")
     if slopes is not None:
         wide = ArrayType(slopes.dtype, (*slopes.shape, 1, 1), (*slopes.strides, 0, 0))
-        work.add("slopes", Input(4), _split_heads(wide, own), "sr", "")
+        work.add("slopes", Input(4), split_heads(wide, own), "sr", "")
     return work.plan(out)
 
 
@@ -249,15 +260,15 @@ def ragged(call: Call) -> Plan:
             f"{call.kernel}: starts_q are those of {count} sequences and starts_k of {others}."
         )
     refuse_large(call, key.shape[-1], value.shape[-1])
-    out = call.output((*query.shape[:-1], value.shape[-1]), _dtype(call, 3))
-    query, key, value, view = (_moved(array, (1, 0, 2)) for array in (query, key, value, out))
+    out = call.output((*query.shape[:-1], value.shape[-1]), floating(call, 3))
+    query, key, value, view = (moved(array, (1, 0, 2)) for array in (query, key, value, out))
     own = key.shape[0]
     work = Attention(
         call,
-        _split_heads(query, own),
-        _grouped(call, query, key, "key"),
-        _grouped(call, query, value, "value"),
-        _split_heads(view, own),
+        split_heads(query, own),
+        grouped(call, query, key, "key"),
+        grouped(call, query, value, "value"),
+        split_heads(view, own),
     )
     work.in_sequences(count, Input(3), Input(4))
     return work.plan(out)
@@ -293,7 +304,7 @@ def paged(call: Call) -> Plan:
             "query's last axis."
         )
     refuse_large(call, keys.shape[-1], values.shape[-1])
-    out = call.output((*query.shape[:-1], values.shape[-1]), _dtype(call, 3))
+    out = call.output((*query.shape[:-1], values.shape[-1]), floating(call, 3))
     order = (0, 2, 1, 3)
     rows = [_with_queries(array) for array in (query, out)]
     own, length = keys.shape[2], table.shape[1] * keys.shape[1]
@@ -305,21 +316,21 @@ def paged(call: Call) -> Plan:
             array.dtype, shape, (0, array.strides[2], array.strides[1], array.strides[3])
         )
 
-    whole = _moved(rows[0], order)
+    whole = moved(rows[0], order)
     work = Attention(
         call,
-        _split_heads(whole, own),
-        _grouped(call, whole, pages(keys), "key"),
-        _grouped(call, whole, pages(values), "value"),
-        _split_heads(_moved(rows[1], order), own),
+        split_heads(whole, own),
+        grouped(call, whole, pages(keys), "key"),
+        grouped(call, whole, pages(values), "value"),
+        split_heads(moved(rows[1], order), own),
     )
     heads = whole.shape[1]
     numbers = ArrayType(
         table.dtype, (batch, heads, 1, table.shape[1]), (table.strides[0], 0, 0, table.strides[1])
     )
     counts = ArrayType(lengths.dtype, (batch, heads, 1, 1), (lengths.strides[0], 0, 0, 0))
-    work.add("table", Input(3), _split_heads(numbers, own), "", "tn")
-    work.add("lengths", Input(4), _split_heads(counts, own), "", "")
+    work.add("table", Input(3), split_heads(numbers, own), "", "tn")
+    work.add("lengths", Input(4), split_heads(counts, own), "", "")
     work.numbers |= {
         "page": keys.shape[1],
         "pages": keys.shape[0],

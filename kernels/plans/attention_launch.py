@@ -78,14 +78,14 @@ class Attention:
             heads = self.query.shape[:-1]
             shape = (*heads[:-3], heads[-3] * heads[-2], heads[-1]) if len(heads) > 2 else heads
             outs = (out, ArrayType(computed, shape, contiguous_strides(shape)))
-        numbers, flags = self._window()
+        numbers, flags = self.window()
         if not out.size:
             return Plan(outs, (), (), (None, float("-inf"))[: len(outs)])
         if not self.key.size:
             return Plan(outs, (), (), (0, float("-inf"))[: len(outs)])
         return self._launches(outs, computed, numbers, flags)
 
-    def _window(self) -> tuple[dict[str, Argument], dict[str, Any]]:
+    def window(self) -> tuple[dict[str, Argument], dict[str, Any]]:
         """What queries see, as numbers and constants."""
         call = self.call
         causal, window = call.options["causal"], call.options["window"]
@@ -117,7 +117,7 @@ class Attention:
         ends = bool(self.sequences) and call.options["offset"] is None
         return numbers, {"ENDS": ends, "LEFT": left >= 0, "RIGHT": right >= 0}
 
-    def _scalars(self, computed: str) -> tuple[dict[str, Argument], dict[str, Any]]:
+    def scalars(self, computed: str) -> tuple[dict[str, Argument], dict[str, Any]]:
         call = self.call
         scale, cap = call.options["scale"], call.options["softcap"]
         for name, value in (("scale", scale), ("softcap", cap)):
@@ -212,7 +212,7 @@ class Attention:
             addresses["lse"] = first_lse
         addresses |= self.starts
         constants |= {name: None for name in _STARTS if name not in self.starts}
-        scalars, none = self._scalars(computed)
+        scalars, none = self.scalars(computed)
         launch = Launch(
             "attention:attention",
             {
