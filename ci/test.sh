@@ -79,7 +79,7 @@ for tier in ${tiers//,/ }; do
     binaries) binaries=1 ;;
     unit | conformance | emulator | docs) paths+=("tests/$tier") ;;
     interop) twin=1 paths+=(tests/interop) ;;
-    compile) paths+=(tests/compile tests/c_abi tests/kernels/test_compile.py) ;;
+    compile) paths+=(tests/compile tests/c_abi tests/c_library tests/kernels/test_compile.py) ;;
     kernels) paths+=(tests/kernels) ;;
     emulated) emulated=1 ;;
     hip) hip=1 ;;

@@ -65,7 +65,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     before = {name: _kernels.find(name) for name in EXAMPLES}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XTARGET_CACHE_DIR", str(folder / "cache"))
-        patch.setattr(classes, "_COMPUTE_UNITS", (64,))
+        patch.setattr(classes, "COMPUTE_UNITS", (64,))
         patch.setattr(classes, "_layouts", _few_layouts)
         for name, examples in EXAMPLES.items():
             kernel = before[name]

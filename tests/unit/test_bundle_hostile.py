@@ -29,7 +29,7 @@ from xtarget._bundle import manifest as shape
 from xtarget._bundle import reader
 from xtarget._bundle.builder.build import _section
 from xtarget._bundle.builder.classes import Class
-from xtarget._bundle.format import HEADER, MAGIC, ROW, VERSION
+from xtarget._bundle.format import HEADER, MAGIC, ROW
 from xtarget._compile.workers import Job
 from xtarget._values.errors import XTargetError
 from xtarget._values.types import CompileRequest, KernelSource, Parameter
@@ -135,7 +135,8 @@ def sealed(sections: Any, facts: Any, spoil: Any = lambda manifest: manifest) ->
         for record in section["rows"]:
             if isinstance(record, dict):
                 record = copy.deepcopy(record)
-                for variant in record.get("variants") or ():
+                variants = record.get("variants")
+                for variant in variants if isinstance(variants, list) else ():
                     for name in ("binary", "portable") if isinstance(variant, dict) else ():
                         value = variant.get(name)
                         if isinstance(value, dict) and _is_hex(value.get("bytes")):
@@ -167,7 +168,7 @@ def sealed(sections: Any, facts: Any, spoil: Any = lambda manifest: manifest) ->
     manifest = json.dumps(spoil(copy.deepcopy({**facts, "targets": listed}))).encode()
     head = HEADER.pack(
         MAGIC,
-        VERSION,
+        1,  # without an index
         HEADER.size,
         HEADER.size + len(manifest) + len(content),
         HEADER.size,

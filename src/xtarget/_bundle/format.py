@@ -4,7 +4,8 @@
 Parts of the file are read when they are asked for (not mapped: what is cut while it is mapped ends
 the process that reads it). Every offset and size is checked before it is used and every part has
 its sha256 in the part above it, so nothing is believed before it was checked: header → manifest →
-table → record → binary.
+table → record → binary. The index and the call records are for C (`_bundle.calls`); they are only
+verified here.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ from typing import Any, Final, NoReturn
 
 from .._values.errors import LoadError
 from .._values.types import Target
+from .calls import read_index, read_table
 from .manifest import (
     MOST_DICTIONARY,
+    MOST_INDEX,
     MOST_MANIFEST,
     MOST_RECORD,
     MOST_ROWS,
@@ -39,7 +42,9 @@ __all__ = ["HEADER", "MAGIC", "ROW", "VERSION", "BundleFile", "Section"]
 
 #: Not text, and damaged by whatever converts line ends or strips the eighth bit (as PNG's).
 MAGIC: Final = b"\x89xtb\r\n\x1a\n"
-VERSION: Final = 1
+#: The newest one. Version 1 has no index before its manifest, and is still written where there is
+#: nothing to put into it.
+VERSION: Final = 2
 #: magic, version, header size, file size, manifest offset, size and sha256, signature offset, size
 HEADER: Final = struct.Struct("<8sIIQQQ32sQQ")
 #: One row of a table: sha256 of the class's key, offset, packed size, size, sha256 of the record.
@@ -54,6 +59,7 @@ class Section:
 
     Attributes:
         start, size: its position in the file.
+        calls: the table of its call records, if it has any.
     """
 
     target: Target
@@ -63,6 +69,7 @@ class Section:
     table: Mark
     count: int
     kernels: Mapping[str, Any]
+    calls: Mark | None = None
 
 
 class BundleFile:
@@ -132,13 +139,15 @@ class BundleFile:
                 f"the bundle {self.path} has format version {version}; this xtarget reads versions "
                 f"up to {VERSION}. Update xtarget, or build the bundle with this one."
             )
-        if version != VERSION or own != HEADER.size:
+        if version < 1 or own != HEADER.size:
             self._refuse(f"its header says version {version} and {own} bytes of header")
         if size != self.nbytes:
             self._refuse(f"it has {self.nbytes} bytes and was written with {size}")
         if length > MOST_MANIFEST:
             self._refuse(f"its manifest has {length} bytes, more than {MOST_MANIFEST}")
-        if offset != own or length > size - own:
+        if version > 1 and offset - own > MOST_INDEX:
+            self._refuse(f"its index has {offset - own} bytes, more than {MOST_INDEX}")
+        if (offset == own) != (version == 1) or not own <= offset <= size - length:
             self._refuse("its manifest is said to lie outside the file")
         if sig_size not in (0, _SIGNATURE):
             self._refuse(f"its signature is said to have {sig_size} bytes, not {_SIGNATURE}")
@@ -147,8 +156,9 @@ class BundleFile:
             self._refuse("its signature is said to lie where none can be")
         self.end = sig_at if sig_size else size
         self.signed, self.signature = data, self._at(self.end, size - self.end)
-        self._manifest = self._at(offset, length)
-        if hashlib.sha256(self._manifest).digest() != digest:
+        described = self._at(own, offset - own + length)
+        self._index, self._manifest = described[: offset - own], described[offset - own :]
+        if hashlib.sha256(described).digest() != digest:
             self._refuse("its manifest has another sha256 than when it was written")
 
     def _read_manifest(self) -> tuple[Mapping[str, Any], Mapping[Target, Section]]:
@@ -164,17 +174,21 @@ class BundleFile:
                     Mark.of(part["table"], MOST_ROWS * ROW.size),
                     part["count"],
                     check_kernels(part["kernels"]),
+                    Mark.of(part["calls"], MOST_RECORD) if "calls" in part else None,
                 )
                 if type(section.count) is not int or not 0 <= section.count <= MOST_ROWS:
                     raise ValueError(f"its part for {section.target} has no number of rows")
                 self._inside(section, section.dictionary)
                 self._inside(section, section.table)
+                if section.calls is not None:
+                    self._inside(section, section.calls)
                 if section.table.size != section.count * ROW.size or section.target in sections:
                     raise ValueError(f"its part for {section.target} contradicts itself")
-                for mark in (section.table, section.dictionary):
-                    if mark.raw != mark.size:
+                for mark in (section.table, section.dictionary, section.calls):
+                    if mark is not None and mark.raw != mark.size:
                         raise ValueError("a table or a dictionary is never packed")
                 sections[section.target] = section
+            self._check_index(sections)
             if sum(section.count for section in sections.values()) > MOST_ROWS:
                 raise ValueError(f"it has more than {MOST_ROWS} rows")
         except LoadError:
@@ -189,6 +203,19 @@ class BundleFile:
         if at != self.end:
             self._refuse(f"{self.end - at} bytes of it belong to no target")
         return manifest, sections
+
+    def _check_index(self, sections: Mapping[Target, Section]) -> None:
+        """That it says of the sections what the manifest says."""
+        index = read_index(self._index)
+        said = {
+            str(section.target): (
+                section.start - self.base, section.size, section.dictionary, section.calls,
+            )
+            for section in sections.values()
+            if section.calls is not None
+        }  # fmt: skip
+        if index != said:
+            raise ValueError("its index contradicts its manifest")
 
     def _part(self, offset: Any, size: Any) -> tuple[int, int]:
         """Return the start and size of a section in the file."""
@@ -282,6 +309,21 @@ class BundleFile:
                             self.binary(target, variant[name])
                             done.add((target, mark))
                     yield target, variant
+            for _, _, mark in self.call_records(target):
+                left = self._less(left, mark.raw)
+                self.binary(target, mark.json())
+
+    def call_records(self, target: Target) -> Iterator[tuple[str, str, Mark]]:
+        """Kernel, dtype and place of each call record for a target."""
+        section = self.sections[target]
+        if section.calls is None:
+            return
+        what = f"the table of call records for {target}"
+        content = self._bytes(target, section.calls, None, what)
+        try:
+            yield from read_table(content)
+        except ValueError as error:
+            self._refuse(f"{what} cannot be read ({error})")
 
     def _less(self, left: int, nbytes: int) -> int:
         if nbytes > left:

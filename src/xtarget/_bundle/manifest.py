@@ -18,6 +18,7 @@ from .._values.types import Target
 __all__ = [
     "MOST_BINARY",
     "MOST_DICTIONARY",
+    "MOST_INDEX",
     "MOST_MANIFEST",
     "MOST_RECORD",
     "MOST_ROWS",
@@ -36,6 +37,7 @@ __all__ = [
 #: the catalog on 12 targets have a manifest of 0.2 MiB, records below 0.1 and binaries below 1.
 MOST_MANIFEST: Final = 8 << 20
 MOST_DICTIONARY: Final = 32 << 10
+MOST_INDEX: Final = 1 << 20
 MOST_RECORD: Final = 1 << 20
 MOST_BINARY: Final = 64 << 20
 #: Targets of a bundle, rows of all its tables together, variants of a record.
@@ -164,13 +166,15 @@ def check_section(listed: Mapping[str, Any], target: Target) -> None:
     Raises:
         ValueError: it does not have the right form.
     """
-    if set(listed) != {"target", "count", "dictionary", "table", "kernels"}:
+    if set(listed) - {"calls"} != {"target", "count", "dictionary", "table", "kernels"}:
         raise ValueError("it has other members")
     if listed["target"] != str(target):
         raise ValueError("it is another target's")
     _number(listed["count"], MOST_ROWS + 1)
     Mark.of(listed["dictionary"], MOST_DICTIONARY)
     Mark.of(listed["table"])
+    if "calls" in listed:
+        Mark.of(listed["calls"], MOST_RECORD)
     check_kernels(listed["kernels"])
 
 

@@ -168,7 +168,7 @@ class Bundle:
         except DAMAGE as error:
             raise LoadError(
                 f"the bundle {self.path} is refused: a record for {target} is not of the form that "
-                f"format version 1 has ({error}). Build it again."
+                f"its format version has ({error}). Build it again."
             ) from error
 
 

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from .._values.errors import CompileError
 from .._values.types import Target
+from .calls import CallRecord, index_of, table_of
 from .format import HEADER, MAGIC, ROW, VERSION
 from .manifest import MOST_BINARY, MOST_RECORD, MOST_ROWS, MOST_VARIANTS, Mark
 
@@ -88,11 +89,17 @@ class _Body:
         return mark
 
 
-def pack_section(target: Target, kernels: Mapping[str, Any], entries: Iterable[Entry]) -> Packed:
+def pack_section(
+    target: Target,
+    kernels: Mapping[str, Any],
+    entries: Iterable[Entry],
+    calls: Sequence[CallRecord] = (),
+) -> Packed:
     """The same bytes for the same entries, in whatever order they were made.
 
     Args:
         kernels: what the manifest says of the target's kernels.
+        calls: how their calls are made without Python.
     """
     entries = sorted(entries, key=lambda entry: entry.key)
     dictionary = _dictionary(entries)
@@ -130,6 +137,13 @@ def pack_section(target: Target, kernels: Mapping[str, Any], entries: Iterable[E
         "table": table.json(),
         "kernels": kernels,
     }
+    if calls:
+        places = []
+        for call in sorted(calls, key=lambda call: (call.kernel, call.dtype)):
+            raw = call.encode(lambda binary: Mark.of(marks[binary]))
+            _check_sizes(target, [raw], ())
+            places.append((call.kernel, call.dtype, body.add(pack(raw), len(raw))))
+        listed["calls"] = body.add(table_of(places)).json()
     return Packed(listed, b"".join(body.parts))
 
 
@@ -188,17 +202,19 @@ def write_bundle(
         listed.append({**section.listed, "offset": size, "size": len(section.content)})
         size += len(section.content)
     manifest = json.dumps({**facts, "targets": listed}, indent=1, sort_keys=True).encode() + b"\n"
-    base = HEADER.size + len(manifest)
-    digest = hashlib.sha256(manifest).digest()
+    index = index_of(listed)
+    version, start = VERSION if index else 1, HEADER.size + len(index)
+    base = start + len(manifest)
+    digest = hashlib.sha256(index + manifest).digest()
 
     def header(signature: int) -> bytes:
         end = base + size
         place = (end if signature else 0, signature)
         return HEADER.pack(
-            MAGIC, VERSION, HEADER.size, end + signature, HEADER.size, len(manifest), digest, *place
+            MAGIC, version, HEADER.size, end + signature, start, len(manifest), digest, *place
         )
 
-    body = b"".join([manifest, *(section.content for section in ordered)])
+    body = b"".join([index, manifest, *(section.content for section in ordered)])
     if sign is None:
         return header(0) + body
     first = header(len(sign(header(0))))  # a signature's size does not depend on what is signed

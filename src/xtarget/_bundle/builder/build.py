@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -22,10 +22,12 @@ from ..._values.types import Artifact, CompileRequest, Target
 from ..._values.vendors import traits
 from ...targets._host import contents
 from .. import reader, signing
+from ..calls import CallRecord
 from ..format import BundleFile
 from ..manifest import check_section
 from ..writer import PACKING, Entry, Packed, pack_section, write_bundle
 from . import classes as _bundle_classes
+from .call_forms import call_records
 from .classes import Class
 
 __all__ = ["Order", "Report", "build", "wanted"]
@@ -225,7 +227,12 @@ def _content(
         report.from_cache += sum(k["variants"] for k in section.listed["kernels"].values())
     rest = replace(order, targets=tuple(t for t in order.targets if t not in sections))
     for target, made in _make(rest, report, workers, seconds, progress).items():
-        section = sections[target] = _section(target, made.done)
+        done = list(_differing(made.done))
+        calls = call_records(
+            order.kernels, order.dtypes, target, [(one, j.request, a) for j, one, a in done],
+            views=order.views, full=order.full,
+        )  # fmt: skip
+        section = sections[target] = _section(target, done, calls)
         if not made.failed:
             cache = _cache.default_cache()
             cache.put_section(target, keys[target], section.listed, section.content)
@@ -337,8 +344,16 @@ def _differing(
             yield job, one, artifact
 
 
-def _section(target: Target, made: Iterable[tuple[Job, Class, Artifact]]) -> Packed:
-    """A target's part of the bundle."""
+def _section(
+    target: Target,
+    made: Iterable[tuple[Job, Class, Artifact]],
+    calls: Sequence[CallRecord] = (),
+) -> Packed:
+    """A target's part of the bundle.
+
+    Args:
+        calls: its call records.
+    """
     entries: dict[bytes, Entry] = {}
     kernels: dict[str, Any] = {}
     for job, one, artifact in _differing(made):
@@ -378,4 +393,4 @@ def _section(target: Target, made: Iterable[tuple[Job, Class, Artifact]]) -> Pac
         listed["bytes"] += len(artifact.binary)
         listed["sources"] = sorted({*listed["sources"], request.source.digest})
         listed["dtypes"] = sorted({*listed["dtypes"], *(dtype for _, dtype in one.kernels)})
-    return pack_section(target, kernels, entries.values())
+    return pack_section(target, kernels, entries.values(), calls)

@@ -15,10 +15,10 @@ from ..._values.errors import ArgumentError, CompileError
 from ..._values.types import CompileRequest, Target
 from ...spec import ArrayType, Example, KernelSpec, Plan, ScalarType, contiguous_strides
 
-__all__ = ["COVERAGE", "Class", "classes"]
+__all__ = ["COMPUTE_UNITS", "COVERAGE", "Class", "cases", "classes", "plan_of", "relaid"]
 
 #: Device sizes that plans are asked for: they decide how far work is cut up, and so the tile sizes.
-_COMPUTE_UNITS: Final = (1, 64, 160)
+COMPUTE_UNITS: Final = (1, 64, 160)
 #: Inputs of these names are masks: bool whatever the dtype.
 _MASKS: Final = ("cond", "condition", "mask")
 
@@ -73,20 +73,28 @@ def classes(
             f"{spec.name} cannot be built ahead of time: its spec gives neither `ahead` nor "
             "`examples`, so nobody knows what calls to build for. Give one of them in its catalog."
         )
-    for example in _examples(spec, full):
-        types = _types(spec, example, dtype)
-        for args, out in _layouts(types, views):
-            known: list[Plan] = []  # nearly all plans are the same on devices of every size
-            for units in _COMPUTE_UNITS:
-                plan = _plan(kernel, example, args, out, target, units)
-                if plan is not None and plan not in known:
-                    known.append(plan)
-                    for one in _add(found, kernel, args, dtype, plan):
-                        one.valid_for = _valid_for(kernel, example, args, target, units)
+    for example, args, out in cases(spec, dtype, views=views, full=full):
+        known: list[Plan] = []  # nearly all plans are the same on devices of every size
+        for units in COMPUTE_UNITS:
+            plan = plan_of(kernel, example, args, out, target, units)
+            if plan is not None and plan not in known:
+                known.append(plan)
+                for one in _add(found, kernel, args, dtype, plan):
+                    one.valid_for = _valid_for(kernel, example, args, target, units)
     return list(found.values())
 
 
-def _plan(
+def cases(
+    spec: KernelSpec, dtype: str, *, views: bool, full: bool
+) -> Iterator[tuple[Example, Sequence[ArrayType | ScalarType], str]]:
+    """The calls that are built for: example, layouts of its arguments, how its result lies."""
+    for example in _examples(spec, full):
+        types = _types(spec, example, dtype)
+        for args, out in _layouts(types, views):
+            yield example, args, out
+
+
+def plan_of(
     kernel: RegisteredKernel,
     example: Example,
     args: Sequence[ArrayType | ScalarType],
@@ -94,11 +102,12 @@ def _plan(
     target: Target,
     units: int,
 ) -> Plan | None:
+    """The plan of such a call on a device of so many compute units; None: there is none."""
     try:
         call = planning.call_of(kernel, args, example.options, target, units)
         plan = planning.make_plan(kernel, call)
         if out != "C":
-            result = _changed(plan.outputs[0], out)
+            result = relaid(plan.outputs[0], out)
             assert isinstance(result, ArrayType)
             plan = planning.make_plan(kernel, replace(call, out=result))
     except ArgumentError:
@@ -175,18 +184,18 @@ def _layouts(
     matrices = [isinstance(t, ArrayType) and t.ndim >= 2 and min(t.shape[-2:]) > 1 for t in types]
     for changed in itertools.product((False, True), repeat=len(types)):
         if any(changed) and all(m or not c for c, m in zip(changed, matrices, strict=True)):
-            yield [_changed(t, "T") if c else t for t, c in zip(types, changed, strict=True)], "C"
+            yield [relaid(t, "T") if c else t for t, c in zip(types, changed, strict=True)], "C"
     if not views:
         return
     for some in itertools.product(("C", "gaps", "padded"), repeat=len(types)):
         for out in ("C", "gaps", "padded"):
             if {*some, out} != {"C"}:
-                yield [_changed(t, how) for t, how in zip(types, some, strict=True)], out
+                yield [relaid(t, how) for t, how in zip(types, some, strict=True)], out
     for rank in (3, 4):
         split = [_split(t, rank) for t in types]
         for some in itertools.product(("C", "T", "gaps"), repeat=len(types)):
             for out in ("C", "gaps"):
-                yield [_changed(t, how) for t, how in zip(split, some, strict=True)], out
+                yield [relaid(t, how) for t, how in zip(split, some, strict=True)], out
 
 
 def _split(type_: ArrayType | ScalarType, rank: int) -> ArrayType | ScalarType:
@@ -201,7 +210,7 @@ def _split(type_: ArrayType | ScalarType, rank: int) -> ArrayType | ScalarType:
     return ArrayType(type_.dtype, shape, contiguous_strides(shape))
 
 
-def _changed(type_: ArrayType | ScalarType, how: str) -> ArrayType | ScalarType:
+def relaid(type_: ArrayType | ScalarType, how: str) -> ArrayType | ScalarType:
     """The same shape in another layout: T swaps the last two axes in memory, gaps leaves every
     second element out, padded makes rows longer than they are."""
     if isinstance(type_, ScalarType) or how == "C" or not type_.ndim:

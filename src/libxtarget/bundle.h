@@ -1,0 +1,72 @@
+/* Bundles, as docs/bundle-format.md describes them: parts that are read when they are asked for, and
+ * used once their digest was compared. */
+#ifndef XTARGET_BUNDLE_H
+#define XTARGET_BUNDLE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "common.h"
+
+/* Of the format page, "Limits". */
+enum {
+  XT_MOST_MANIFEST = 8 << 20,
+  XT_MOST_INDEX = 1 << 20,
+  XT_MOST_DICTIONARY = 32 << 10,
+  XT_MOST_RECORD = 1 << 20,
+  XT_MOST_BINARY = 64 << 20,
+  XT_MOST_TARGETS = 256
+};
+
+/* Bytes of a section, and what they unpack to. */
+struct xt_mark {
+  uint64_t offset;
+  uint32_t size, raw;
+  uint8_t sha256[32];
+};
+
+/* A row of a table of call records. */
+struct xt_row {
+  char *kernel, *dtype;
+  struct xt_mark mark;
+};
+
+struct xt_section {
+  char *target;
+  uint64_t offset, size; /* from the end of the manifest */
+  struct xt_mark dictionary, calls;
+  /* read when they are first asked for, under the lock */
+  int is_read;
+  uint8_t *preset;
+  uint32_t row_count;
+  struct xt_row *rows;
+};
+
+struct xtarget_bundle {
+  atomic_int references;
+  char *path;
+  int file; /* -1: the bytes are in memory */
+  const uint8_t *memory;
+  uint64_t size, base, end;
+  char signer[65];
+  pthread_mutex_t lock;
+  unsigned section_count;
+  struct xt_section *sections;
+};
+
+void xt_bundle_keep(xtarget_bundle *bundle);
+/* Read a section's tables. */
+int xt_section_read(xtarget_bundle *bundle, struct xt_section *section);
+/* The row of a kernel, or NULL. The section was read. */
+const struct xt_row *xt_section_find(const struct xt_section *section, const char *kernel,
+                                     const char *dtype);
+/* Bytes of a section, checked and unpacked; `free` them. A NUL follows them. */
+int xt_section_bytes(const xtarget_bundle *bundle, const struct xt_section *section,
+                     const struct xt_mark *mark, uint32_t most, uint8_t **bytes);
+void xt_read_mark(struct xt_bytes *bytes, struct xt_mark *mark);
+
+/* Whether a bundle's signature satisfies a policy (xtarget_bundle_open). */
+int xt_check_trust(xtarget_bundle *bundle, const char *trust, const uint8_t *header,
+                   size_t header_size, const uint8_t *signature);
+
+#endif

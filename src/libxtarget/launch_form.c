@@ -1,0 +1,183 @@
+/* The launches of a form: values, memory for a call, and the binaries that assume most of what is
+ * true. */
+#include "kernel.h"
+
+#include <math.h>
+
+enum { MOST_VALUES = 3 * XT_MOST_ARGUMENTS };
+
+/* Arguments, outputs and temporaries as bits, in this order. */
+struct values {
+  unsigned count;
+  uint64_t bits[MOST_VALUES];
+};
+
+/* A number rounded once to `digits` binary digits, whose smallest has the exponent `least`. */
+static double nearest(double value, int digits, int least, double most) {
+  int exponent;
+  if (!isfinite(value) || value == 0) return value;
+  frexp(value, &exponent);
+  exponent -= digits;
+  if (exponent < least) exponent = least;
+  double rounded = ldexp(nearbyint(ldexp(value, -exponent)), exponent);
+  return fabs(rounded) > most ? copysign(INFINITY, value) : rounded;
+}
+
+static int integer_fits(int dtype, int64_t value) {
+  int bits = 8 * xt_dtype_sizes[dtype];
+  if (dtype == XTARGET_BOOL) return value == 0 || value == 1;
+  if (dtype >= XTARGET_UINT8) return value >= 0 && (bits == 64 || value < (int64_t)1 << bits);
+  return bits == 64 || (value >= -((int64_t)1 << (bits - 1)) && value < (int64_t)1 << (bits - 1));
+}
+
+/* A number in the place of an argument, as the parameter that carries its dtype: half precision
+ * travels in float32. */
+static int number(const struct xt_form_argument *want, const xtarget_argument *given, unsigned place,
+                  uint64_t *bits) {
+  int real = want->dtype >= XTARGET_FLOAT16;
+  double value = given->kind == XTARGET_REAL ? given->real : (double)given->integer;
+  *bits = 0;
+  if (!real) {
+    if (given->kind == XTARGET_REAL || !integer_fits(want->dtype, given->integer))
+      return xt_fail(XTARGET_BAD_ARGUMENT, "argument %u is a number that %s does not hold.", place,
+                     xt_dtype_names[want->dtype]);
+    *bits = (uint64_t)given->integer;
+    return XTARGET_OK;
+  }
+  if (want->dtype == XTARGET_FLOAT64) {
+    memcpy(bits, &value, sizeof value);
+    return XTARGET_OK;
+  }
+  if (want->dtype == XTARGET_FLOAT16) value = nearest(value, 11, -24, 65504.0);
+  if (want->dtype == XTARGET_BFLOAT16) value = nearest(value, 8, -133, 0x1.fep127);
+  float single = (float)value;
+  memcpy(bits, &single, sizeof single);
+  return XTARGET_OK;
+}
+
+static int is_true(const struct xt_parameter *parameter, uint64_t bits) {
+  return !(parameter->flags & XT_ALIGNED) || bits % 16 == 0;
+}
+
+/* Whether all that a binary assumes is true of a launch. */
+static int assumes_truth(const struct xt_binary *binary, const uint64_t *slots) {
+  for (unsigned i = 0; i < binary->parameter_count; i++) {
+    const struct xt_parameter *parameter = &binary->parameters[i];
+    if (!(parameter->flags & XT_HIDDEN) && !is_true(parameter, slots[parameter->slot])) return 0;
+  }
+  return 1;
+}
+
+static struct xt_binary *best(const xtarget_kernel *kernel, const struct xt_offer *offer,
+                              struct xt_function *function, const uint64_t *slots, int *form) {
+  struct xt_binary *found = NULL;
+  for (unsigned i = 0; i < function->binary_count; i++) {
+    struct xt_binary *binary = &function->binaries[i];
+    int fit = xt_fit(offer->section->target, binary, kernel->device->target);
+    if (fit == XT_UNFIT || !assumes_truth(binary, slots)) continue;
+    if (found && (fit > *form || (fit == *form && binary->aligned_count <= found->aligned_count)))
+      continue;
+    found = binary;
+    *form = fit;
+  }
+  return found;
+}
+
+static int launch(xtarget_kernel *kernel, const struct xt_offer *offer,
+                  const struct xt_form_launch *launch_, const struct values *values,
+                  const int64_t *results, void *stream) {
+  /* the limits of all devices (CUDA C++ Programming Guide, "Technical Specifications") */
+  static const int64_t most[3] = {INT32_MAX, UINT16_MAX, UINT16_MAX};
+  struct xt_function *function = &offer->record->functions[launch_->function];
+  uint64_t slots[XT_MOST_SLOTS], bits[XT_MOST_SLOTS];
+  unsigned grid[3];
+  int form = XT_UNFIT;
+  void *loaded;
+  for (int axis = 0; axis < 3; axis++) {
+    int64_t blocks = results[launch_->grid + (unsigned)axis];
+    if (blocks == 0) return XTARGET_OK;
+    if (blocks < 0 || blocks > most[axis])
+      return xt_fail(XTARGET_BAD_ARGUMENT, "%s: the arrays need %lld blocks, and a grid has up to "
+                     "%lld in that direction. Split the call.", offer->record->kernel,
+                     (long long)blocks, (long long)most[axis]);
+    grid[axis] = (unsigned)blocks;
+  }
+  for (unsigned i = 0; i < launch_->parameter_count; i++) {
+    const struct xt_launch_parameter *parameter = &launch_->parameters[i];
+    slots[i] = parameter->kind == XT_FROM_VALUE  ? values->bits[parameter->number]
+               : parameter->kind == XT_FROM_SIZE ? (uint64_t)results[parameter->number]
+                                                 : parameter->number;
+  }
+  struct xt_binary *binary = best(kernel, offer, function, slots, &form);
+  if (!binary)
+    return xt_fail(XTARGET_NOT_IN_BUNDLE, "the bundle %s has no binary of %s that runs on %s (%s). "
+                   "Build it for that target too.", kernel->bundle->path, offer->record->kernel,
+                   kernel->device->name, kernel->device->target);
+  int status = xt_load(kernel->device, kernel->bundle, offer->section, binary, form == XT_PORTABLE,
+                       &loaded);
+  if (status) return status;
+  for (unsigned i = 0; i < binary->parameter_count; i++)
+    bits[i] = binary->parameters[i].flags & XT_HIDDEN ? 0 : slots[binary->parameters[i].slot];
+  return kernel->device->driver->start(kernel->device, loaded, binary, grid, bits, stream);
+}
+
+static int set_values(const struct xt_form *form, const struct xt_given *given,
+                      struct values *values) {
+  values->count = 0;
+  for (unsigned i = 0; i < form->argument_count; i++) {
+    uint64_t *bits = &values->bits[values->count++];
+    *bits = 0;
+    if (form->arguments[i].kind == 2) *bits = given->arrays[i].address;
+    if (form->arguments[i].kind != 1) continue;
+    int status = number(&form->arguments[i], given->arguments[i], i + 1, bits);
+    if (status) return status;
+  }
+  for (unsigned i = 0; i < form->output_count; i++)
+    values->bits[values->count++] = given->outputs[i].address;
+  return XTARGET_OK;
+}
+
+static int fill_outputs(const xtarget_kernel *kernel, const struct xt_form *form,
+                        const struct xt_given *given, void *stream) {
+  xtarget_device *device = kernel->device;
+  for (unsigned i = 0; i < form->output_count; i++) {
+    const struct xt_form_output *output = &form->outputs[i];
+    const struct xt_array *array = &given->outputs[i];
+    if (!output->fill_size || !array->count) continue;
+    if (!array->contiguous)
+      return xt_fail(XTARGET_BAD_ARGUMENT, "output %u of %s is not C-contiguous, and it is filled "
+                     "first. Give a contiguous array.", i + 1, kernel->offers[0].record->kernel);
+    int status = device->driver->fill(device, stream, (void *)(uintptr_t)array->address,
+                                      output->fill, output->fill_size,
+                                      (size_t)array->count * output->fill_size);
+    if (status) return status;
+  }
+  return XTARGET_OK;
+}
+
+int xt_launch_form(xtarget_kernel *kernel, const struct xt_offer *offer, struct xt_form *form,
+                   const struct xt_given *given, const int64_t *results, void *stream) {
+  xtarget_device *device = kernel->device;
+  struct values values;
+  void *temporaries[XT_MOST_ARGUMENTS] = {0};
+  int status = set_values(form, given, &values);
+  if (!status) status = fill_outputs(kernel, form, given, stream);
+  for (unsigned i = 0; !status && i < form->temporary_count; i++) {
+    int64_t size = results[form->temporaries_at + i];
+    unsigned pattern = form->temporaries[i].fill_size;
+    if (size < 0) size = 0;
+    status = device->driver->borrow(device, stream, (size_t)size + 16, &temporaries[i]);
+    if (!status && pattern && size)
+      status = device->driver->fill(device, stream, temporaries[i], form->temporaries[i].fill,
+                                    pattern, (size_t)size);
+    values.bits[values.count++] = (uint64_t)(uintptr_t)temporaries[i];
+  }
+  for (unsigned i = 0; !status && i < form->launch_count; i++)
+    status = launch(kernel, offer, &form->launches[i], &values, results, stream);
+  for (unsigned i = 0; i < form->temporary_count; i++)
+    if (temporaries[i]) {
+      int given_back = device->driver->give_back(device, stream, temporaries[i]);
+      if (!status) status = given_back;
+    }
+  return status;
+}

@@ -1,0 +1,351 @@
+"""The forms in which a bundle's kernels can be called without Python (`_bundle.calls`).
+
+A plan is run on symbols, as launches in Python do it (`_launch.classes`): sizes, strides, and the
+device's compute units as well. What it compares is the guards of a form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..._kernels import libraries
+from ..._kernels.libraries import RegisteredKernel
+from ..._launch import planning
+from ..._launch.classes import lift
+from ..._launch.planning import Slot
+from ..._launch.staging import pattern_of
+from ..._system.signals import raised_by_handler
+from ..._values.programs import Flat, Program
+from ..._values.symbols import SymInt, Tracer
+from ..._values.types import Artifact, CompileRequest, Target
+from ..._values.vendors import traits
+from ...spec import ABSENT, ArrayType, Launch, ScalarType
+from ...targets._binaries.spirv import read_entry_points
+from ...targets._objects.scalars import PACK
+from ..calls import (
+    Binary,
+    BinaryParameter,
+    CallRecord,
+    Form,
+    FormArgument,
+    FormLaunch,
+    FormOutput,
+    Function,
+    LaunchParameter,
+)
+from .classes import COMPUTE_UNITS, Class, cases, plan_of, relaid
+
+__all__ = ["call_records"]
+
+#: A binary with all that its request says of it.
+Made = tuple[CompileRequest, Artifact]
+_Layout = ArrayType | ScalarType
+
+
+def call_records(
+    kernels: Iterable[str],
+    dtypes: Sequence[str],
+    target: Target,
+    made: Iterable[tuple[Class, CompileRequest, Artifact]],
+    *,
+    views: bool,
+    full: bool,
+) -> list[CallRecord]:
+    """How each kernel is called on each dtype, with the binaries that there are.
+
+    Args:
+        made: every binary of the bundle's section, with its class.
+    """
+    there: dict[tuple[str, ...], list[Made]] = {}
+    for one, request, artifact in made:
+        there.setdefault(_code(one.source, request), []).append((request, artifact))
+    found = []
+    for name in kernels:
+        kernel = libraries.find(name)
+        for dtype in dtypes:
+            if dtype in kernel.spec.dtypes and not any(n is not None for n in kernel.spec.counts):
+                forms = _Forms(kernel, target, there)
+                for example, args, out in cases(kernel.spec, dtype, views=views, full=full):
+                    options = {**kernel.spec.options, **example.options}
+                    for units in COMPUTE_UNITS:
+                        given: tuple[_Layout, ...] = ()
+                        if out != "C":
+                            plan = plan_of(kernel, example, args, out, target, units)
+                            if plan is None or len(plan.outputs) != 1:
+                                continue
+                            given = (relaid(plan.outputs[0], out),)
+                        forms.add(args, options, given, units)
+                    if out == "C":
+                        for more in _alike(kernel, args):
+                            forms.add(more, options, (), COMPUTE_UNITS[-1])
+                if forms.forms:
+                    found.append(forms.record(dtype))
+    return found
+
+
+def _alike(kernel: RegisteredKernel, args: Sequence[_Layout]) -> Iterator[Sequence[_Layout]]:
+    """Calls that the same binaries may serve, beside those that the bundle was built for: arrays of
+    one dimension, in whose place libxtarget gives all contiguous ones of one shape, and numbers in
+    the place of arrays."""
+    arrays = [t for t in args if isinstance(t, ArrayType)]
+    if not kernel.spec.elementwise or not arrays:
+        return
+    if len({t.shape for t in arrays}) == 1 and all(t.contiguous for t in arrays):
+        for length in (1, 7, arrays[0].size):
+            yield [
+                ArrayType(t.dtype, (length,), (1,)) if isinstance(t, ArrayType) else t for t in args
+            ]
+    if len(arrays) == len(args) > 1:
+        for number in range(len(args)):
+            yield [ScalarType(t.dtype) if n == number else t for n, t in enumerate(arrays)]
+
+
+def _code(source: str, request: CompileRequest) -> tuple[str, ...]:
+    """What decides a binary within one build, but alignment."""
+    return (
+        source, repr(request.signature), repr(request.constants), str(request.num_warps),
+        str(request.num_stages), repr(request.options),
+    )  # fmt: skip
+
+
+def _text(value: Any) -> str | None:
+    """An option's value as callers in C write it; None: they cannot."""
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float | str):
+        return str(value)
+    if isinstance(value, tuple | list):
+        each = [_text(one) for one in value]
+        return None if None in each else f"({', '.join(map(str, each))})"
+    return None
+
+
+def _pairs(options: Mapping[str, Any]) -> tuple[tuple[str, str], ...] | None:
+    texts = {name: _text(value) for name, value in options.items()}
+    known = tuple(sorted((name, text) for name, text in texts.items() if text is not None))
+    return known if len(known) == len(texts) else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A form, and the sizes that it serves."""
+
+    signature: tuple[Any, ...]
+    holds: Program
+
+
+class _Forms:
+    """The forms of one kernel, each once."""
+
+    def __init__(
+        self,
+        kernel: RegisteredKernel,
+        target: Target,
+        there: Mapping[tuple[str, ...], list[Made]],
+    ) -> None:
+        self.kernel, self.target, self.there = kernel, target, there
+        self.forms: list[Form] = []
+        self._kept: list[_Kept] = []
+        self._functions: dict[tuple[str, ...], int] = {}
+        self._made: list[Function] = []
+
+    def record(self, dtype: str) -> CallRecord:
+        spec = self.kernel.spec
+        names = [name.rstrip("?") for name in spec.inputs]
+        return CallRecord(
+            kernel=spec.name,
+            dtype=dtype,
+            elementwise=spec.elementwise,
+            inputs=tuple(
+                (name, name in spec.updates, written.endswith("?"))
+                for name, written in zip(names, spec.inputs, strict=True)
+            ),
+            defaults=tuple((n, t) for n, v in sorted(spec.options.items()) if (t := _text(v))),
+            functions=tuple(self._made),
+            forms=tuple(self.forms),
+        )
+
+    def add(
+        self,
+        args: Sequence[_Layout],
+        options: Mapping[str, Any],
+        given: Sequence[_Layout],
+        units: int,
+    ) -> None:
+        """Note the form that serves a call, if none does.
+
+        Args:
+            given: the layout of a result that is no new array.
+        """
+        texts = _pairs(options)
+        if texts is None:
+            return
+        contiguous = [not isinstance(t, ArrayType) or t.contiguous for t in (*args, *given)]
+        signature = (
+            texts, tuple(contiguous), len(given),
+            tuple(("s", t.dtype) if isinstance(t, ScalarType) else (t.dtype, t.ndim) for t in args),
+        )  # fmt: skip
+        sizes = [units]
+        for type_, packed in zip((*args, *given), contiguous, strict=True):
+            if isinstance(type_, ArrayType):
+                sizes += [*type_.shape, *(() if packed else type_.strides)]
+        for kept in self._kept:
+            if kept.signature == signature and kept.holds(sizes) is not None:
+                return
+        try:
+            self._trace(args, options, texts, given, contiguous, units, signature)
+        except Exception as error:  # a plan may do what only numbers can
+            if raised_by_handler(error) is not None:
+                raise
+
+    def _trace(
+        self,
+        args: Sequence[_Layout],
+        options: Mapping[str, Any],
+        texts: tuple[tuple[str, str], ...],
+        given: Sequence[_Layout],
+        contiguous: Sequence[bool],
+        units: int,
+        signature: tuple[Any, ...],
+    ) -> None:
+        kernel, tracer = self.kernel, Tracer()
+        count = tracer.symbol("compute_units", units, least=1)
+        packed = iter(contiguous)
+
+        def lifted(type_: _Layout, name: str) -> _Layout:
+            whole = next(packed)
+            return lift(tracer, name, type_, whole) if isinstance(type_, ArrayType) else type_
+
+        types = [lifted(type_, f"arg{n}") for n, type_ in enumerate(args)]
+        outs = [lifted(type_, "out") for type_ in given]
+        call = planning.call_of(kernel, types, options, self.target, count)
+        if outs:
+            assert isinstance(outs[0], ArrayType)
+            call = replace(call, out=outs[0])
+        plan = planning.make_plan(kernel, call)
+        # libxtarget chooses among a class's binaries by what is aligned: no guards on that
+        plain = replace(plan, launches=tuple(replace(one, aligned_by=()) for one in plan.launches))
+        reached = planning.requests(kernel, plain, types, [True] * len(types), [True] * len(outs))
+        results: list[Any] = []
+        for type_ in plan.outputs if not outs else ():
+            results += [*type_.shape, *type_.strides]
+        results += [temporary.size * temporary.itemsize for temporary in plan.temporaries]
+        launches = []
+        for launch, request, slots in reached:
+            number = self._function(launch, request, slots)
+            if number is None:
+                return
+            results += launch.grid
+            launches.append(FormLaunch(number, self._parameters(request, slots, results)))
+        program = tracer.program(tuple(results))
+        flat: Flat | None = program.flat()
+        if flat is None:
+            return
+        form = Form(
+            options=texts,
+            arguments=tuple(map(_argument, types, contiguous)),
+            outputs=tuple(
+                FormOutput(type_.dtype, type_.ndim, bool(outs), self._fill(plan.init, n, type_))
+                for n, type_ in enumerate(plan.outputs)
+            ),
+            program=flat,
+            temporaries=tuple(
+                self._fill(plan.cleared, n, type_) for n, type_ in enumerate(plan.temporaries)
+            ),
+            launches=tuple(launches),
+        )
+        self.forms.append(form)
+        self._kept.append(_Kept(signature, program.function()))
+
+    def _fill(self, values: Sequence[Any], number: int, type_: ArrayType) -> bytes | None:
+        value = values[number] if number < len(values) else None
+        if value is None:
+            return None
+        return pattern_of(self.kernel.spec.name, number, value, ArrayType(type_.dtype, (1,), (1,)))
+
+    def _parameters(
+        self, request: CompileRequest, slots: Mapping[str, Slot], results: list[Any]
+    ) -> tuple[LaunchParameter, ...]:
+        types: dict[str, Any] = {}
+        for name, type_ in request.signature:
+            if isinstance(type_, tuple):
+                types |= {f"{name}.{n}": each for n, each in enumerate(type_)}
+            else:
+                types[name] = type_
+        found = []
+        for name, slot in slots.items():
+            if slot.index is not None:
+                found.append(LaunchParameter("value", slot.index))
+                continue
+            value: Any = slot.value
+            if type(value) is SymInt:
+                found.append(LaunchParameter("size"))
+                results.append(value)
+            else:
+                bits = PACK[types[name]](value)
+                found.append(LaunchParameter("fixed", int.from_bytes(bits, "little")))
+        return tuple(found)
+
+    def _function(
+        self, launch: Launch, request: CompileRequest, slots: Mapping[str, Slot]
+    ) -> int | None:
+        """The number of the class of a launch; None: nothing of it can be launched from C."""
+        code = _code(launch.source, request)
+        # names decide the order of the slots, which equal code may have another way round
+        key = (*code, *slots)
+        if key not in self._functions:
+            binaries = [_binary(*made, list(slots)) for made in self.there.get(code, ())]
+            usable = tuple(one for one in binaries if one is not None)
+            if not usable:
+                return None
+            self._functions[key] = len(self._made)
+            self._made.append(Function(launch.source, len(slots), usable))
+        return self._functions[key]
+
+
+def _argument(type_: _Layout, contiguous: bool) -> FormArgument:
+    if type_ is ABSENT:
+        return FormArgument("absent")
+    if isinstance(type_, ScalarType):
+        return FormArgument("scalar", type_.dtype)
+    return FormArgument("array", type_.dtype, type_.ndim, contiguous)
+
+
+def _binary(request: CompileRequest, made: Artifact, slots: list[str]) -> Binary | None:
+    """A variant; None for one that needs memory or a launch that libxtarget does not give."""
+    scratch = made.global_scratch.nbytes or made.profile_scratch.nbytes
+    if scratch or made.cluster > 1 or made.cooperative:
+        return None
+    if any(p.hidden == "assert_memory" for p in made.parameters):
+        return None
+    taken = ["pointer"] * len(made.parameters)
+    if made.format == "spirv":
+        (entry,) = [one for one in read_entry_points(made.binary) if one.name == made.entry]
+        taken = list(entry.parameters)
+    parameters = []
+    for parameter, how in zip(made.parameters, taken, strict=True):
+        if parameter.hidden is None and parameter.name not in slots:
+            return None
+        parameters.append(
+            BinaryParameter(
+                type=parameter.type,
+                slot=-1 if parameter.hidden is not None else slots.index(parameter.name),
+                aligned=parameter.name in request.aligned,
+                pointer=parameter.is_pointer and how == "pointer",
+            )
+        )
+    rules = traits(made.target.vendor).arch_rules
+    portable = None if rules is None else rules.portable(made.texts)
+    oldest = None if portable is None else portable.oldest
+    return Binary(
+        entry=made.entry,
+        threads=made.block[0],
+        shared_bytes=made.shared_bytes,
+        specific=portable is not None and oldest is None,
+        parameters=tuple(parameters),
+        binary=made.binary,
+        portable=portable.text.encode() if portable is not None and oldest is not None else None,
+        portable_arch=oldest or "",
+    )
