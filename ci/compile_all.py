@@ -21,7 +21,10 @@ ROOT = Path(__file__).resolve().parent.parent
 SHAPE = "64x96"
 SECONDS = 900
 #: Dtypes that a kernel takes for some of its arguments only.
-REFUSED = {("sub", "bool"), ("quantized_matmul", "float32")}
+REFUSED = {("sub", "bool"), ("quantized_matmul", "float32"), ("fp8_matmul", "float32")}
+#: Those whose other arguments are of integers.
+FLOATING = {"attention", "multi_head_attention", "paged_attention", "attention_varlen",
+            "linear_int8", "linear_int4", "grouped_matmul"}  # fmt: skip
 #: Of so many rows one is compiled in the short form: elementwise ones are one kernel, each with a
 #: function of its own; others share theirs with a few.
 ELEMENTWISE, OTHERS = 12, 2
@@ -67,6 +70,8 @@ def main() -> int:
         if others and not (given.kernel or given.long):
             continue
         dtypes = [dtype for dtype in kernel["dtypes"] if (name, dtype) not in REFUSED]
+        if name in FLOATING:
+            dtypes = [dtype for dtype in dtypes if "float" in dtype]
         if not given.long:
             dtypes = ["float32" if "float32" in dtypes else dtypes[0]]
         jobs += [(name, dtype) for dtype in dtypes]

@@ -50,6 +50,7 @@ FAMILIES = (
     "products",
     "attention",
     "caches",
+    "mixed",
     "convolutions",
     "pooling",
     "resampling",

@@ -20,7 +20,7 @@ _PATTERNS = ("add", "div", "exp", "gelu", "where", "sum", "max", "softmax", "lay
 _SAMPLED = frozenset(("reduction", "scan", "normalization", "gradient", "loss", "movement",
                       "gate", "position", "constant", "random", "convolution", "pooling",
                       "image", "segment", "recurrent", "product", "attention", "sampling",
-                      "search", "sorting", "cache"))  # fmt: skip
+                      "search", "sorting", "cache", "quantized"))  # fmt: skip
 
 
 def own() -> dict[str, KernelSpec]:

@@ -19,7 +19,16 @@ import xtarget
 from xtarget.spec import KernelSpec
 
 #: Categories of which the shapes and options have test files of their own.
-_APART = ("linear algebra", "convolution", "pooling", "image", "segment", "recurrent", "cache")
+_APART = (
+    "linear algebra",
+    "convolution",
+    "pooling",
+    "image",
+    "segment",
+    "recurrent",
+    "cache",
+    "quantized",
+)
 #: What a random array must not be here: sums of what cancels, logarithms of what is negative,
 #: products that overflow.
 _POSITIVE = ("log_sum",)
