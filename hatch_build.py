@@ -1,4 +1,5 @@
-"""Build hook of hatchling: the compiled core (src/xtarget/_core), where there is a C compiler.
+"""Build hook of hatchling: the compiled core (src/xtarget/_core), where there is a C compiler, and
+libxtarget (src/libxtarget) for C programs, where there are the headers of zlib and OpenSSL as well.
 
     python hatch_build.py [--werror]     builds it in place; editable installs do the same
 
@@ -22,6 +23,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent
 FOLDER = ROOT / "src" / "xtarget" / "_core"
 LIBRARY = FOLDER / "_native.abi3.so"
+C_FOLDER = ROOT / "src" / "libxtarget"
 #: Flags that the code needs; the rest is a choice.
 _NEEDED = ("-std=c11", "-shared", "-fPIC", "-fvisibility=hidden")
 
@@ -36,32 +38,78 @@ def build(*, strict: bool = False, into: Path = LIBRARY, flags: tuple[str, ...] 
     Returns:
         why there is no core; empty where there is one.
     """
+    compiler, why = _compiler()
+    if why:
+        return why
+    include = sysconfig.get_path("include")
+    if not Path(include, "Python.h").is_file():
+        return f"there is no Python.h in {include}"
+    command = [
+        *compiler, *_NEEDED, "-O2", "-Wall", "-Wextra", *(["-Werror"] if strict else []),
+        *shlex.split(os.environ.get("CFLAGS", "")), *flags, f'-DXT_VERSION="{_version()}"',
+        f"-I{include}", *map(str, sorted(FOLDER.glob("*.c"))),
+    ]  # fmt: skip
+    return _compiled(command, into)
+
+
+def build_c(folder: Path) -> str:
+    """Put libxtarget with its headers, CMake package and pkg-config file into a folder.
+
+    Returns:
+        why it is not there; empty where it is.
+    """
+    compiler, why = _compiler()
+    if why:
+        return why
+    files = [*sorted(C_FOLDER.glob("*.c")), FOLDER / "program.c"]
+    library = folder / "lib" / "libxtarget.so"
+    library.parent.mkdir(parents=True, exist_ok=True)
+    command = [
+        *compiler, *_NEEDED, "-O2", "-Wall", "-Wextra", *shlex.split(os.environ.get("CFLAGS", "")),
+        f'-DXT_VERSION="{_version()}"', f"-I{C_FOLDER / 'include'}", f"-I{FOLDER}",
+        "-Wl,-soname,libxtarget.so", *map(str, files),
+        "-lz", "-lcrypto", "-ldl", "-lpthread", "-lm",
+    ]  # fmt: skip
+    why = _compiled(command, library)
+    if why:
+        return why
+    shutil.copytree(C_FOLDER / "include", folder / "include", dirs_exist_ok=True)
+    for file in sorted((C_FOLDER / "cmake").iterdir()):
+        to = folder / "lib" / ("pkgconfig" if ".pc" in file.name else "cmake/xtarget")
+        to.mkdir(parents=True, exist_ok=True)
+        text = file.read_text(encoding="utf-8").replace("@PROJECT_VERSION@", _version())
+        (to / file.name.removesuffix(".in")).write_text(text, encoding="utf-8")
+    return ""
+
+
+def _version() -> str:
+    text = (ROOT / "src/xtarget/__init__.py").read_text(encoding="utf-8")
+    version = re.search(r'^__version__ = "(.+)"$', text, re.MULTILINE)
+    assert version is not None
+    return version[1]
+
+
+def _compiler() -> tuple[list[str], str]:
+    """The C compiler, or why there is none."""
     if os.name != "posix":
-        return "it is written for POSIX systems"
+        return [], "it is written for POSIX systems"
     compiler = shlex.split(os.environ.get("CC", ""))
     if not compiler:
         found = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
         compiler = [found] if found else []
     if not compiler or shutil.which(compiler[0]) is None:
-        return "there is no C compiler"
-    include = sysconfig.get_path("include")
-    if not Path(include, "Python.h").is_file():
-        return f"there is no Python.h in {include}"
-    text = (ROOT / "src/xtarget/__init__.py").read_text(encoding="utf-8")
-    version = re.search(r'^__version__ = "(.+)"$', text, re.MULTILINE)
-    assert version is not None
-    command = [
-        *compiler, *_NEEDED, "-O2", "-Wall", "-Wextra", *(["-Werror"] if strict else []),
-        *shlex.split(os.environ.get("CFLAGS", "")), *flags, f'-DXT_VERSION="{version[1]}"',
-        f"-I{include}", *map(str, sorted(FOLDER.glob("*.c"))),
-    ]  # fmt: skip
+        return [], "there is no C compiler"
+    return compiler, ""
+
+
+def _compiled(command: list[str], into: Path) -> str:
     made = into.with_name(f"{into.name}.{os.getpid()}")
     if sys.platform == "darwin":
         command += ["-undefined", "dynamic_lookup"]
     try:
         done = subprocess.run([*command, "-o", str(made)], capture_output=True, text=True)
         if done.returncode:
-            return f"{shlex.join(compiler)} failed:\n{done.stderr}"
+            return f"{command[0]} failed:\n{done.stderr}"
         made.replace(into)  # a process that has the old one keeps it
     finally:
         made.unlink(missing_ok=True)
@@ -105,3 +153,13 @@ else:
                 platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
                 build_data["tag"] = f"cp311-abi3-{platform}"
                 build_data["force_include"][str(LIBRARY)] = "xtarget/_core/_native.abi3.so"
+                folder = ROOT / "build" / "c"
+                shutil.rmtree(folder, ignore_errors=True)
+                why = build_c(folder)
+                if why:
+                    self.app.display_warning(f"the wheel has no libxtarget: {why}")
+                    return
+                for file in folder.rglob("*.*"):
+                    if file.is_file():
+                        place = f"xtarget/_c/{file.relative_to(folder)}"
+                        build_data["force_include"][str(file)] = place

@@ -52,7 +52,7 @@ static int read_outputs(const xtarget_kernel *kernel, const xtarget_tensor *outp
                         struct xt_given *given) {
   char what[40];
   if (count > XT_MOST_ARGUMENTS || (count && !outputs))
-    return xt_fail(XTARGET_BAD_ARGUMENT, "a call has up to %d outputs.", XT_MOST_ARGUMENTS);
+    return xt_fail(XTARGET_BAD_ARGUMENT, "a call has up to %d outputs, each a tensor.", XT_MOST_ARGUMENTS);
   given->output_count = count;
   for (size_t i = 0; i < count; i++) {
     snprintf(what, sizeof what, "output %zu", i + 1);

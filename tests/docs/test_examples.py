@@ -88,8 +88,15 @@ def test_one_bundle_is_in_two_c_programs(cpu: str, tmp_path: Path) -> None:
         assert line.endswith("right") or "cannot be opened" in line
 
 
+@pytest.mark.long
+def test_a_program_in_cpp_calls_a_bundles_kernels(cpu: str, tmp_path: Path) -> None:
+    if not all(map(shutil.which, ("g++", "cmake"))):
+        pytest.skip("there is no C++ compiler, or no CMake")
+    assert "(cpu:spirv64): right" in run("kernels_in_cpp", cpu, tmp_path, str(tmp_path / "out"))
+
+
 def test_examples_are_short() -> None:
-    mains = [*EXAMPLES.glob("*.py"), *EXAMPLES.glob("*.c")]
+    mains = [*EXAMPLES.glob("*.py"), *EXAMPLES.glob("*.c"), *EXAMPLES.glob("*.cpp")]
     assert len(mains) >= 7
     for file in mains:
         if file.name not in ("demo.py", "make_insolation.py"):

@@ -94,7 +94,8 @@ def test_the_code_of_a_page_runs_on_the_gpu(library: str, tmp_path: Path) -> Non
 def test_there_is_code_on_the_pages() -> None:
     assert {"README.md", "docs/index.md", "docs/tutorial.md"} <= set(map(name_of, WITH_CODE))
     assert any("@xtarget.kernel" in text for _, text in blocks(ROOT / "README.md", "python"))
-    known = {"python", "console", "sh", "text", "mermaid", "py", "json", "c", "toctree"}
+    # C and C++: tests/c_library/test_packages.py
+    known = {"python", "console", "sh", "text", "mermaid", "py", "json", "c", "cpp", "toctree"}
     used = {m[1] for page in PAGES for m in BLOCK.finditer(page.read_text(encoding="utf-8"))}
     assert used <= known, "a block of another language, which nobody runs"
     assert [name_of(page) for page in PAGES if blocks(page, "py")] == []
