@@ -30,7 +30,7 @@ int xt_open_library(const char *driver, const char *variable, const char *librar
 }
 
 static const struct xt_driver *driver_of(int number) {
-  static const struct xt_driver *const drivers[] = {&xt_cuda, &xt_hip, &xt_opencl};
+  static const struct xt_driver *const drivers[] = {&xt_cuda, &xt_hip, &xt_level_zero, &xt_opencl};
   for (size_t i = 0; i < sizeof drivers / sizeof *drivers; i++)
     if (drivers[i]->number == number) return drivers[i];
   return NULL;
