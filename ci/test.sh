@@ -18,6 +18,7 @@
 #   rocm         the AMD driver on AMD's own HIP and HSA run time, no GPU (ci/rocm.sh; unpacks ROCm)
 #   tritons      the Triton back end on each older Triton (ci/triton_matrix.sh; installs them)
 #   pocl         conformance, kernels and the SPIR-V compiler on PoCL (ci/pocl.sh; makes a Debian 13)
+#   verify       `xtarget verify` of some kernels, whose report CI joins into the support table
 #   all          all of them but hip, tritons and pocl
 #
 # VENDOR (nvidia, amd, intel, cpu) restricts the tests to one vendor's devices; emu to emulated AMD
@@ -27,6 +28,7 @@
 #
 # XTARGET_TEST_LONG=1   the long tests too
 # XTARGET_TEST_JOBS=N   N test processes (default: one for each of up to 4 CPUs; GPUs: 1)
+# XTARGET_TEST_REPORTS=DIR  JUnit files and the report of verify go there (`xtarget ci merge DIR`)
 # PYTHON                the interpreter; default .venv/bin/python, or python3 where there is none
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -72,7 +74,7 @@ esac
 python=${PYTHON:-}
 [ -n "$python" ] || { [ -x .venv/bin/python ] && python=.venv/bin/python; } || python=python3
 
-lint= binaries= emulated= hip= rocm= tritons= pocl= twin= paths=()
+lint= binaries= emulated= hip= rocm= tritons= pocl= twin= verify= paths=()
 for tier in ${tiers//,/ }; do
   case "$tier" in
     lint) lint=1 ;;
@@ -81,15 +83,16 @@ for tier in ${tiers//,/ }; do
     interop) twin=1 paths+=(tests/interop) ;;
     compile) paths+=(tests/compile tests/c_abi tests/c_library tests/kernels/test_compile.py) ;;
     kernels) paths+=(tests/kernels) ;;
+    verify) verify=1 ;;
     emulated) emulated=1 ;;
     hip) hip=1 ;;
     rocm) rocm=1 paths+=(tests/rocm) ;;
     tritons) tritons=1 ;;
     pocl) pocl=1 ;;
-    all) lint=1 binaries=1 emulated=1 rocm=1 twin=1 paths+=(tests) ;;
+    all) lint=1 binaries=1 emulated=1 rocm=1 twin=1 verify=1 paths+=(tests) ;;
     *)
       echo "ci/test.sh: $tier is no tier; there are lint, unit, compile, conformance, kernels," \
-        "emulator, emulated, interop, docs, binaries, hip, rocm, tritons, pocl and all." >&2
+        "emulator, emulated, interop, docs, verify, binaries, hip, rocm, tritons, pocl and all." >&2
       exit 2
       ;;
   esac
@@ -117,6 +120,14 @@ fi
 [ -z "$hip" ] || run ci/hip_matrix.sh
 [ -z "$tritons" ] || run ci/triton_matrix.sh
 [ -z "$pocl" ] || run ci/pocl.sh
+if [ -n "$verify" ]; then
+  out=OUT
+  [ -n "$dry" ] || { out=${XTARGET_TEST_REPORTS:-$work} && mkdir -p "$out"; }
+  some=(--dtype float32 add exp gelu where sum argmax softmax layer_norm matmul cumsum)
+  [ -z "${XTARGET_TEST_LONG:-}" ] || some=()
+  run "$python" -m xtarget verify --quick "${some[@]}" --report "$out/verify.json" \
+    ${vendor:+--device "$vendor"}
+fi
 [ ${#paths[@]} -gt 0 ] || [ -n "$emulated" ] || exit 0
 
 jobs=${XTARGET_TEST_JOBS:-}

@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 import tomllib
+import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,13 @@ from processes import run_in_checkout
 ROOT = Path(__file__).resolve().parents[2]
 WORKFLOW = ROOT / ".github" / "workflows" / "ci.yml"
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+#: As pytest writes it.
+JUNIT = (
+    '<testsuites><testsuite name="pytest"><testcase classname="tests.test_a" name="test_one" '
+    'time="1.0"/></testsuite></testsuites>'
+)
 
 
 def command(*words: str, cwd: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -152,7 +160,8 @@ def test_the_workflow_uses_fields_that_the_matrix_has() -> None:
 def hosted_steps() -> list[str]:
     """Every `run:` of every job that a hosted machine runs, with the matrix filled in."""
     jobs = workflow()["jobs"]
-    steps = [step["run"] for step in jobs["matrix"]["steps"] if "run" in step]
+    once = [*jobs["matrix"]["steps"], *jobs["report"]["steps"]]
+    steps = [step["run"] for step in once if "run" in step]
     for entry in matrix("--hosted"):
         for step in jobs["test"]["steps"]:
             text = step.get("run", "")
@@ -187,7 +196,7 @@ def covered_paths(commands: list[str]) -> set[str]:
     for text in commands:
         words = shlex.split(text)
         if "pytest" not in words:
-            covered.add(text.split(" -o ")[0])
+            covered.add(text.split(" -o ")[0].split(" --report ")[0])
             continue
         for word in words:
             if word.startswith("tests"):
@@ -212,6 +221,17 @@ def test_every_step_of_the_hosted_jobs_runs_here_too(tmp_path: Path) -> None:
         elif words[0] == "ci/test.sh":
             assert "ci/test.sh all" in local
             assert covered_paths(dry_run(*words[1:])) <= everything, step
+        elif words[0] == "ci/report.sh":
+            (tmp_path / "reports" / "CPU").mkdir(parents=True)
+            (tmp_path / "reports" / "CPU" / "tests-01.xml").write_text(JUNIT)
+            places = [str(tmp_path / "reports"), str(tmp_path / "merged")]
+            summary = tmp_path / "summary"
+            done = command(*words[:1], *places, GITHUB_STEP_SUMMARY=str(summary))
+            assert done.returncode == 0, done.stderr
+            assert "| CPU | 1 | 0 | 0 | 0 | 1 |" in summary.read_text()
+            assert {file.name for file in (tmp_path / "merged").iterdir()} == {
+                "summary.md", "badge.svg", "badge.json"
+            }  # fmt: skip
         else:  # the step that makes the matrix: run it
             output = tmp_path / "output"
             program = f"{shlex.quote(sys.executable)} -m xtarget"
@@ -332,11 +352,15 @@ def test_what_fails_runs_again_alone_and_is_told(tmp_path: Path) -> None:
             *(sys.executable, str(ROOT / "ci/steady.py"), "pytest", "-q", "-n", "2"),
             cwd=tmp_path,
             XTARGET_TEST_SUMMARY=str(file),
+            XTARGET_TEST_REPORTS=str(tmp_path / "reports"),
             WRONG=wrong,
         )
         return done.returncode, done.stdout, json.loads(file.read_text())
 
     status, said, record = steady("")
+    again = ET.parse(tmp_path / "reports" / "tests-01-again.xml")
+    assert [one.get("name") for one in again.iter("testcase")] == ["test_busy"]
+    assert (tmp_path / "reports" / "tests-01.xml").is_file()
     assert "test_it.py::test_busy" in said
     assert (status, record["failures"]) == (0, []), said
     assert record["unsteady"] == ["test_it.py::test_busy"]

@@ -298,6 +298,41 @@ def matrix(file: str | None, hosted: bool, scheduled: bool, pretty: bool) -> Non
     echo(json.dumps(jobs, indent=2 if pretty else None))
 
 
+@ci.command(
+    "merge",
+    examples=(
+        "xtarget ci merge reports",
+        "xtarget ci merge cpu.xml verify.json -o summary.md --badge badge.svg",
+    ),
+    fails="a test that failed, or a wrong result",
+)
+@click.argument("places", nargs=-1, required=True, metavar="FILE or FOLDER...")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Write the table as Markdown instead of printing it.",
+)
+@click.option(
+    "--badge",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Write a badge: .svg, or .json for shields.io's endpoint.",
+)
+@_json
+def merge_(places: tuple[str, ...], output: str | None, badge: str | None, as_json: bool) -> None:
+    """Join what the jobs of a workflow say: JUnit files and reports of `xtarget verify`.
+
+    A file is a job; a folder has one folder for each job, as GitHub's artifacts are downloaded.
+    Prints a table of the jobs, what failed, and the support table.
+    """
+    from .merge import merge
+
+    if not merge(places, output, badge, as_json):
+        raise click.exceptions.Exit(EXIT_ERROR)
+
+
 @cli.command(
     examples=(
         "xtarget info",
