@@ -36,11 +36,11 @@ FLAGS = ("-std=c11", "-Wall", "-Wextra", "-Werror", "-g", '-DXT_VERSION="test"')
 LIBRARIES = ("-lz", "-lcrypto", "-ldl", "-lpthread", "-lm")
 
 
-def compiled(to: Path, *sources: Path, flags: tuple[str, ...] = ()) -> Path:
+def compiled(to: Path, *sources: Path, flags: tuple[str, ...] = (), compiler: str = "gcc") -> Path:
     """A program or a library of these files and all of libxtarget's."""
     files = [*sources, *sorted(SOURCES.glob("*.c")), CORE / "program.c"]
     include = [f"-I{SOURCES / 'include'}", f"-I{SOURCES}", f"-I{CORE}"]
-    command = ["gcc", *FLAGS, *flags, *include, *map(str, files), "-o", str(to), *LIBRARIES]
+    command = [compiler, *FLAGS, *flags, *include, *map(str, files), "-o", str(to), *LIBRARIES]
     subprocess.run(command, check=True, timeout=300)
     return to
 

@@ -57,6 +57,46 @@ def test_a_program_in_c_calls_kernels_under_the_sanitizers(
     assert (done.returncode, done.stdout) == (0, "all right\n"), done.stdout + done.stderr
 
 
+@pytest.mark.parametrize(
+    ("seed", "count"), [(1, 4000), pytest.param(2, 100_000, marks=pytest.mark.long)]
+)
+def test_no_damage_whose_digests_are_right_harms_its_reader(
+    path: Path, tmp_path: Path, seed: int, count: int
+) -> None:
+    flags = ("-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined")
+    program = compiled(tmp_path / "fuzz", HERE / "fuzz.c", flags=flags)
+    words = [str(program), str(path), str(seed), str(count)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stdout + done.stderr
+    refused, of, files = (int(word) for word in done.stdout.split() if word.isdecimal())
+    assert of == count
+    # what names a dtype or a text may be another one; everything else contradicts something
+    assert count / 3 < refused < count
+    assert files > count / 40
+
+
+@pytest.mark.long
+@pytest.mark.skipif(shutil.which("clang") is None, reason="there is no clang, which has libFuzzer")
+def test_libfuzzer_finds_nothing(path: Path, tmp_path: Path) -> None:
+    flags = ("-O1", "-DLIBFUZZER", "-fsanitize=fuzzer,address,undefined")
+    program = compiled(tmp_path / "fuzz", HERE / "fuzz.c", flags=flags, compiler="clang")
+    corpus = tmp_path / "corpus"
+    corpus.mkdir()
+    shutil.copyfile(path, corpus / "bundle")
+    file = BundleFile(path)
+    for target in file.sections:
+        for number, (_, _, mark) in enumerate(file.call_records(target)):
+            (corpus / str(number)).write_bytes(file.binary(target, mark.json()))
+    done = subprocess.run(
+        [str(program), "-max_total_time=30", "-max_len=65536", str(corpus)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+
+
 @pytest.fixture
 def device(library: Library) -> Any:
     opened = Device(library)

@@ -35,7 +35,8 @@ from ..calls import (
     Function,
     LaunchParameter,
 )
-from .classes import COMPUTE_UNITS, Class, cases, plan_of, relaid
+from . import classes
+from .classes import Class, cases, plan_of, relaid
 
 __all__ = ["call_records"]
 
@@ -62,14 +63,14 @@ def call_records(
     for one, request, artifact in made:
         there.setdefault(_code(one.source, request), []).append((request, artifact))
     found = []
-    for name in kernels:
-        kernel = libraries.find(name)
+    known = [libraries.find(name) for name in kernels]
+    for kernel in {one.spec.name: one for one in known}.values():  # aliases are one kernel
         for dtype in dtypes:
             if dtype in kernel.spec.dtypes and not any(n is not None for n in kernel.spec.counts):
                 forms = _Forms(kernel, target, there)
                 for example, args, out in cases(kernel.spec, dtype, views=views, full=full):
                     options = {**kernel.spec.options, **example.options}
-                    for units in COMPUTE_UNITS:
+                    for units in classes.COMPUTE_UNITS:
                         given: tuple[_Layout, ...] = ()
                         if out != "C":
                             plan = plan_of(kernel, example, args, out, target, units)
@@ -79,7 +80,7 @@ def call_records(
                         forms.add(args, options, given, units)
                     if out == "C":
                         for more in _alike(kernel, args):
-                            forms.add(more, options, (), COMPUTE_UNITS[-1])
+                            forms.add(more, options, (), classes.COMPUTE_UNITS[-1])
                 if forms.forms:
                     found.append(forms.record(dtype))
     return found
