@@ -1,0 +1,136 @@
+"""Which binary libxtarget gives CUDA, and with what: a stand-in for the driver launches nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from libxtarget import SOURCES
+from xtarget import Target
+from xtarget._bundle.calls import (
+    Binary,
+    BinaryParameter,
+    CallRecord,
+    Form,
+    FormArgument,
+    FormLaunch,
+    FormOutput,
+    Function,
+    LaunchParameter,
+)
+from xtarget._bundle.writer import Entry, pack_section, write_bundle
+
+HERE = Path(__file__).parent
+pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc")
+
+#: Fills a float32 array of n elements: n is symbol 1, after the compute units.
+FORM = Form(
+    options=(),
+    arguments=(FormArgument("array", "float32", 1, True),),
+    outputs=(FormOutput("float32", 1, False, b"\0\0\x80\x3f"),),
+    # results: shape, stride, grid x (n + 255) // 256, y, z, n
+    program=(2, (1, 255, 256), ((0, 1, 3), (3, 5, 4)), (1, 2, 6, 2, 2, 1)),
+    temporaries=(),
+    launches=(FormLaunch(0, (LaunchParameter("value", 1), LaunchParameter("size"))),),
+)
+
+
+def section(arch: str, *, specific: bool, portable: bool) -> object:
+    def parameters(aligned: bool) -> tuple[BinaryParameter, ...]:
+        return (
+            BinaryParameter("*fp32", 0, aligned, True),
+            BinaryParameter("i32", 1, aligned, False),
+            BinaryParameter("*i8", -1, False, True),
+        )
+
+    plain = Binary(
+        "entry", 128, 65536, specific, parameters(False), f"{arch} plain".encode(),
+        f"{arch} PTX".encode() if portable else None, arch if portable else "",
+    )  # fmt: skip
+    wide = replace(plain, parameters=parameters(True), binary=f"{arch} aligned".encode())
+    entry = Entry(
+        hashlib.sha256(arch.encode()).digest(),
+        {"variants": [{"aligned": []}, {"aligned": ["out", "n"]}]},
+        [
+            {"binary": one.binary, **({"portable": one.portable} if one.portable else {})}
+            for one in (plain, wide)
+        ],
+    )
+    function = Function("a:b", 2, (plain, wide))
+    record = CallRecord("ones", "float32", False, (("x", False, False),), (), (function,), (FORM,))
+    return pack_section(Target("nvidia", arch), {}, [entry], [record])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("cuda")
+    flags = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
+    program = [str(HERE / "cuda_standin.c"), "-o", str(made / "libcuda.so.1")]
+    subprocess.run(["gcc", *flags, *program], check=True, timeout=100)
+    sections = [
+        section("sm_80", specific=False, portable=True),
+        section("sm_90", specific=True, portable=False),
+    ]
+    (made / "a.xtb").write_bytes(write_bundle({"made_by": "t"}, sections))
+    return made
+
+
+SCRIPT = """
+import ctypes, sys
+import numpy as np
+sys.path.insert(0, sys.argv[1])
+from libxtarget import CUDA, Device, Failed, Kernel, Library
+from pathlib import Path
+library = Library(Path(sys.argv[2]))
+standin = ctypes.CDLL(sys.argv[3])
+standin.standin_last.restype = ctypes.c_char_p
+device, bundle = Device(library, CUDA), library.open(Path(sys.argv[4]))
+ones = Kernel(device, bundle, "ones", "float32")
+room = np.zeros(1100, "float32")
+room = room[(-room.ctypes.data // 4) % 4 :]
+for start, n in ((0, 1024), (0, 1023), (1, 1024)):
+    x, out = np.zeros(n, "float32"), room[start : start + n]
+    try:
+        ones.launch((x,), (out,), ctypes.c_void_p(0x77))
+        assert (out == 1).all()
+        print(standin.standin_last().decode())
+    except Failed as error:
+        print(error.status, error)
+assert standin.standin_depth() == 0
+ones.release(), library.close(bundle), device.close()
+"""
+
+
+@pytest.mark.parametrize(
+    ("capability", "image"),
+    [(80, "sm_80 {}"), (86, "sm_80 {}"), (90, "sm_90 {}"), (89, "sm_80 {}"), (87, "sm_80 PTX"),
+     (100, "sm_80 PTX"), (75, "")],
+)  # fmt: skip
+def test_the_exact_arch_then_the_family_then_the_portable_form(
+    shared: Path, folder: Path, capability: int, image: str
+) -> None:
+    standin = str(folder / "libcuda.so.1")
+    words = [str(SOURCES.parents[1] / "tests"), str(shared), standin, str(folder / "a.xtb")]
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, *words],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        env={"XT_CUDA_LIBRARY": standin, "STANDIN_CAPABILITY": str(capability)},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    if not image:
+        assert all(line.startswith("5 ") and f"sm_{capability}" in line for line in lines), lines
+        return
+    for line, kind, n in zip(lines, ("aligned", "plain", "plain"), (1024, 1023, 1024), strict=True):
+        assert line == (
+            f"{image.format(kind)} grid 4 1 1 block 128 1 1 shared 65536 stream 0x77 n {n} out 1 "
+            "hidden 0"
+        )
