@@ -265,6 +265,28 @@ def test_results_go_where_out_says(device: str) -> None:
             xtarget.fuse(returned)(x, out=outs)
 
 
+def test_one_of_a_kernels_several_results_goes_where_out_says(device: str) -> None:
+    x = floats(6, 20)
+    spread, mean = run("var_mean", run("mul", x, 2), axis=1)
+
+    @xtarget.fuse
+    def second(x: Any) -> Any:
+        return run("var_mean", x * 2, axis=1)[1]
+
+    @xtarget.fuse
+    def turned(x: Any) -> Any:
+        return run("var_mean", x * 2, axis=1)[::-1]
+
+    out, other = np.zeros(6, np.float32), np.zeros(6, np.float32)
+    assert second(x, out=out) is out
+    np.testing.assert_array_equal(out, mean)
+    turned(x, out=(other, out))
+    np.testing.assert_array_equal(other, mean)
+    np.testing.assert_array_equal(out, spread)
+    with pytest.raises(ArgumentError, match="has shape"):
+        second(x, out=np.zeros(5, np.float32))
+
+
 def test_arrays_of_other_libraries_stay_what_they_are(device: str, place: str) -> None:
     @xtarget.fuse
     def f(x: Any, y: Any) -> Any:

@@ -446,11 +446,23 @@ def _execute(
             made = _run.run(
                 launch.kernel, *args, out=out, device=device, stream=stream, **launch.options
             )
+        if len(given) > 1:  # the caller may have memory for some of several results only
+            made = [
+                _into(own, value, device, stream) for own, value in zip(given, made, strict=True)
+            ]
         for place, value in zip(launch.places, made if len(given) > 1 else (made,), strict=True):
             known[place] = value
         for place in launch.last:
             known[place] = None
     return program.form([known[place] for place in program.returned])
+
+
+def _into(out: Any, value: Any, device: Any, stream: Any) -> Any:
+    """A result in the caller's array for it; None: it stays where it is."""
+    if out is None:
+        return value
+    dtype = view_of(value).type.dtype
+    return _run.run("cast", value, out=out, dtype=dtype, device=device, stream=stream)
 
 
 def _told(launch: _Launch) -> str:
