@@ -51,6 +51,7 @@ FAMILIES = (
     "attention",
     "caches",
     "mixed",
+    "recurrent",
     "convolutions",
     "pooling",
     "resampling",

@@ -9,6 +9,7 @@ from typing import Any
 from xtarget.spec import KernelSpec
 
 from ..plans import sorting as plans
+from ..plans.ranked import median, mode, quantile
 from .row import alike, row
 from .rules import ALL
 
@@ -68,7 +69,42 @@ def _kthvalue(x: Any, k: int = 1, axis: int = -1, keepdims: bool = False) -> Any
     return (found, order) if keepdims else (np.squeeze(found, axis), np.squeeze(order, axis))
 
 
+def _numpy(name: str) -> Any:
+    def reference(x: Any, **options: Any) -> Any:
+        import warnings
+
+        import numpy as np
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            x = np.asarray(x)
+            return getattr(np, name)(x if x.dtype.kind == "f" else x.astype(float), **options)
+
+    return reference
+
+
+def _quantile(x: Any, q: Any = None, **options: Any) -> Any:
+    return _numpy("quantile")(x, q=0.5 if q is None else q, **options)
+
+
+def _mode(x: Any, axis: int | None = None, keepdims: bool = False) -> Any:
+    import numpy as np
+
+    def one(line: Any) -> Any:
+        values, counts = np.unique(line, return_counts=True, equal_nan=False)
+        return values[counts.argmax()], counts.max()
+
+    rows = np.reshape(x, (1, -1)) if axis is None else np.moveaxis(x, axis, -1)
+    found = [one(rows[place]) for place in np.ndindex(rows.shape[:-1])]
+    shape = rows.shape[:-1] if axis is not None else ()
+    if keepdims:
+        shape = tuple(1 if axis in (None, i, i - x.ndim) else n for i, n in enumerate(x.shape))
+    values = np.array([value for value, _ in found], x.dtype).reshape(shape)
+    return values, np.array([count for _, count in found], np.int64).reshape(shape)
+
+
 _ALL: Any = {"category": "sorting", "dtypes": ALL}
+_KEPT: Any = {"axis": None, "keepdims": False}
 _OPTIONS = {"axis": -1, "descending": False}
 
 ROWS: tuple[KernelSpec, ...] = (
@@ -83,6 +119,15 @@ ROWS: tuple[KernelSpec, ...] = (
     row("topk", "x", plans.topk, "the k largest elements along axis (or smallest), in order, and "
         "their indices", _topk, alike(1), "top_k",
         options={"k": 1, "axis": -1, "largest": True, "sorted": True}, **_ALL),
+    row("median", "x", median(), "the element in the middle, or the mean of the two; nan if one is "
+        "nan", _numpy("median"), alike(1), options=_KEPT, **_ALL),
+    row("nanmedian", "x", median(ignore=True), "median of what is not nan", _numpy("nanmedian"),
+        alike(1), options=_KEPT, **_ALL),
+    row("quantile", "x", quantile, "what q (None: half) of elements are below: between two of them "
+        "(linear), the lower, higher or nearest one, or their mean (midpoint)", _quantile,
+        alike(1), options={"q": None, **_KEPT, "method": "linear"}, tolerance=(4, 4), **_ALL),
+    row("mode", "x", mode, "the element that is there most often, the smallest of several, and how "
+        "often; nan is equal to nothing", _mode, alike(1), options=_KEPT, **_ALL),
     row("kthvalue", "x", plans.kthvalue, "the k-th smallest element along axis, and its index",
         _kthvalue, alike(1), options={"k": 1, "axis": -1, "keepdims": False}, **_ALL),
 )  # fmt: skip

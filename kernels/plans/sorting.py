@@ -13,7 +13,16 @@ from .layouts import collapse, without_axes
 from .movement import copy_launch, integers
 from .scans import one_axis
 
-__all__ = ["Sorting", "flat", "key_dtype", "kthvalue", "lane_launch", "sort", "topk"]
+__all__ = [
+    "Sorting",
+    "array_and_axis",
+    "flat",
+    "key_dtype",
+    "kthvalue",
+    "lane_launch",
+    "sort",
+    "topk",
+]
 
 
 def key_dtype(dtype: str) -> str:
@@ -199,7 +208,7 @@ class Sorting:
 
     def finish(
         self,
-        out: spec.Output | None,
+        out: spec.Output | spec.Temporary | None,
         at: spec.Output | None,
         *,
         first: int = 0,
@@ -240,7 +249,9 @@ class Sorting:
         return spec.Plan(outs, (*before, *self.launches), tuple(self.temporaries))
 
 
-def _rows(call: spec.Call, axis: int | None) -> tuple[spec.ArrayType, int, spec.Argument, Any, Any]:
+def array_and_axis(
+    call: spec.Call, axis: int | None = None
+) -> tuple[spec.ArrayType, int, spec.Argument, Any, Any]:
     """The array as it is sorted (the option `axis` is None: as a vector), the axis, and the rest of
     what `flat` gives.
     """
@@ -265,7 +276,7 @@ def sort(
     """
 
     def plan(call: spec.Call) -> spec.Plan:
-        x, along, source, before, temporaries = _rows(call, axis)
+        x, along, source, before, temporaries = array_and_axis(call, axis)
         if values and indices:
             outs = outputs(call, x.shape, x.dtype, "int64")
         else:
