@@ -157,9 +157,9 @@ ROWS: tuple[KernelSpec, ...] = (
         "order); rows of none give 0", _grouped, _parts,
         "grouped_mm ragged_dot moe_matmul segment_mm", dtypes=("int32", "int64", *FLOATS),
         apart=("starts",), complete=False, **_BITS),
-    row("fp8_matmul", "a b a_scale b_scale", plans.fp8_matmul, "(a @ b) a_scale b_scale of 8-bit "
-        "floating numbers, whose bits come as uint8; a scale for each row of a and column of b, or "
-        "one", _fp8, _matrices, "scaled_mm _scaled_mm",
+    row("fp8_matmul", "a_bits b_bits a_scale b_scale", plans.fp8_matmul, "(a @ b) a_scale "
+        "b_scale of 8-bit floating numbers, bits in uint8; a scale for each row of a and column "
+        "of b, or one", _fp8, _matrices, "scaled_mm _scaled_mm",
         options={"format_a": "e4m3", "format_b": "e4m3", "dtype": "float32"},
         dtypes=("uint8", "float32"), apart=("a_scale", "b_scale"), **_BITS),
     row("mx_quantize", "x", plans.mx_quantize, "bits of blocks of 32 numbers along the last axis, "

@@ -128,10 +128,14 @@ def _in_order(call: spec.Call, shape: Sequence[int]) -> spec.Plan:
         steps = spec.contiguous_strides(out.shape)
         launches = copy_launch(call, spec.Input(0), out.shape, steps, out.strides)
     else:
-        raise spec.ArgumentError(
-            f"{call.kernel}: neither x nor out is C-contiguous. Give an out that is, or leave it "
-            "out."
+        between = spec.ArrayType(x.dtype, x.shape, spec.contiguous_strides(x.shape))
+        steps = spec.contiguous_strides(out.shape)
+        goal = spec.Temporary(0)
+        launches = (
+            *copy_launch(call, spec.Input(0), x.shape, x.strides, between.strides, out=goal),
+            *copy_launch(call, goal, out.shape, steps, out.strides),
         )
+        return spec.Plan((out,), launches, (between,))
     return spec.Plan((out,), launches)
 
 

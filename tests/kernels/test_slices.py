@@ -72,8 +72,7 @@ def test_shapes(device: str, name: str, args: Any, options: Any) -> None:
 def test_an_out_that_is_not_contiguous(device: str) -> None:
     out = np.zeros((6, 20), np.float32).T
     check("reshape", X, shape=(20, 6), out=out, device=device)
-    with pytest.raises(xtarget.ArgumentError, match="neither x nor out is C-contiguous"):
-        xtarget.run("reshape", X.T, shape=(20, 6), out=out, device=device)
+    check("reshape", X.T, shape=(20, 6), out=out, device=device)
 
 
 @pytest.mark.parametrize(

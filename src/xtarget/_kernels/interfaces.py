@@ -13,7 +13,9 @@ __all__ = ["INPUT_DTYPES", "description", "signature"]
 
 #: Inputs of the catalog that have a dtype of their own, by name: for examples and tests.
 INPUT_DTYPES: Final = {
+    "a_bits": "uint8",
     "a_scale": "float32",
+    "b_bits": "uint8",
     "b_scale": "float32",
     "bits": "uint8",
     "condition": "bool",
