@@ -25,7 +25,7 @@ DOOR = "xtarget_triton"
 LAYER_NAMES = ("values", "contract", "vendors", "services", "public face", "command line")
 #: The floors of layer 3, from the lowest: the rooms of a floor do not know each other.
 FLOORS = (
-    ("_core", "_devices", "_artifacts"),
+    ("_core", "_devices", "_artifacts", "_executors"),
     ("_arrays", "_cache"),
     ("_kernels", "_bundle"),
     ("_compile",),

@@ -20,10 +20,12 @@ from .values import CallOptions, Shapes, Values, folder_name, pairs, shapes
 __all__ = [
     "EXIT_ERROR",
     "EXIT_PIPE",
+    "PROCESSES",
     "Command",
     "Group",
     "drop_standard_output",
     "echo",
+    "executor_option",
     "folder_option",
     "json_option",
     "kernel_argument",
@@ -35,6 +37,8 @@ __all__ = [
 EXIT_ERROR = 1
 #: What a shell reports of a program that the end of its pipe stopped (128 + SIGPIPE).
 EXIT_PIPE = 141
+#: The executor that is no cluster: processes of this machine.
+PROCESSES = "processes"
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -186,6 +190,28 @@ def kernel_argument(name: str = "kernel", **settings: Any) -> Callable[[_F], _F]
 
 def json_option(function: _F) -> _F:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
+
+
+def _executor(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    if value != PROCESSES:
+        from .._executors.opening import checked
+
+        try:
+            checked(value)
+        except ArgumentError as error:
+            raise click.BadParameter(str(error), ctx, param) from error
+    return value
+
+
+def executor_option(function: _F) -> _F:
+    return click.option(
+        "--executor",
+        default=PROCESSES,
+        show_default=True,
+        metavar="EXECUTOR",
+        callback=_executor,
+        help="Who works: processes, dask:ADDRESS, ray:ADDRESS, or mpi (docs/how-to/clusters.md).",
+    )(function)
 
 
 def folder_option(function: _F) -> _F:

@@ -18,6 +18,7 @@ from .._bundle.builder import build as building
 from .._bundle.builder.classes import COVERAGE
 from .._bundle.reader import Bundle
 from .._compile.bars import progress_bar
+from .._executors.opening import opened
 from .._kernels import libraries
 from .._values.types import DTYPES, CompileRequest, Target
 from .base import echo
@@ -136,6 +137,7 @@ def build_bundle(
     jobs: int | None,
     timeout: float,
     sign: str | None,
+    executor: str,
     as_json: bool,
 ) -> bool:
     """Build, and show how far it is; whether every kernel compiled."""
@@ -150,8 +152,9 @@ def build_bundle(
         key=None if sign is None else Path(sign),
         made_by=f"xtarget {__version__}",
     )
-    with progress_bar("bundle build", "variants", "looking for what is there to build") as show:
-        report = build(progress=show)
+    bar = progress_bar("bundle build", "variants", "looking for what is there to build")
+    with opened(executor) as elsewhere, bar as show:
+        report = build(progress=show, executor=elsewhere)
     for error in report.errors:
         echo(f"error: {error}", err=True)
     if as_json:
@@ -162,6 +165,7 @@ def build_bundle(
             "from_cache": report.from_cache,
             "compiled": report.compiled,
             "up_to_date": report.up_to_date,
+            "machines": dict(report.machines),
             "errors": report.errors,
         }
         echo(json.dumps(facts, indent=1))
@@ -172,6 +176,8 @@ def build_bundle(
             f"{output}  {format_bytes(report.nbytes)}  {report.compiled} variants compiled, "
             f"{report.from_cache} from the cache, {len(report.errors)} failed"
         )
+        if report.machines:
+            echo("compiled by " + ", ".join(f"{m}: {n}" for m, n in report.machines.most_common()))
     return not report.errors
 
 

@@ -11,6 +11,7 @@ from .base import (
     EXIT_ERROR,
     Command,
     Group,
+    executor_option,
     folder_option,
     json_option,
     kernel_argument,
@@ -30,6 +31,7 @@ def bundle() -> None:
     examples=(
         "xtarget bundle build -o kernels.xtb --target h200,mi300x,intel",
         "xtarget bundle build --list --kernel softmax --target h200",
+        "xtarget bundle build -o kernels.xtb --target h200 --executor dask:tcp://head:8786",
     ),
     fails="a kernel that does not compile",
 )
@@ -81,6 +83,7 @@ def bundle() -> None:
     metavar="KEY",
     help="Sign with this Ed25519 private key (PEM).",
 )
+@executor_option
 @json_option
 def build(output: str | None, only_list: bool, **given: Any) -> None:
     """Compile kernels for several targets into one file. Needs no GPU.

@@ -16,6 +16,7 @@ from .base import (
     Group,
     drop_standard_output,
     echo,
+    executor_option,
     folder_option,
     kernel_argument,
     open_standard_files,
@@ -248,21 +249,23 @@ def show(
     examples=(
         "XTARGET_RECORD=profile.json python serve.py",
         "xtarget warmup profile.json",
+        "xtarget warmup profile.json --executor dask:tcp://head:8786",
     ),
 )
 @click.argument("profile", type=click.Path(dir_okay=False))
 @click.option(
     "--jobs", type=click.IntRange(1, 256), help="Processes. Default: one for each processor."
 )
+@executor_option
 @_json
-def warmup(profile: str, jobs: int | None, as_json: bool) -> None:
+def warmup(profile: str, jobs: int | None, executor: str, as_json: bool) -> None:
     """Compile what PROFILE lists, and put it into the cache.
 
     A program writes PROFILE when it runs with XTARGET_RECORD=PROFILE. Needs no GPU.
     """
     from .warmup import warm_up
 
-    warm_up(profile, jobs, as_json=as_json)
+    warm_up(profile, jobs, executor, as_json=as_json)
 
 
 cli.add_command(cache)

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from .._compile.bars import progress_bar
+from .._executors.opening import opened
 from .._launch.warmup import warm
 from .._values.errors import CompileError
 from .base import echo
@@ -15,15 +16,16 @@ from .base import echo
 __all__ = ["warm_up"]
 
 
-def warm_up(path: str, jobs: int | None, *, as_json: bool) -> None:
+def warm_up(path: str, jobs: int | None, executor: str, *, as_json: bool) -> None:
     """Compile, and say what was done.
 
     Raises:
         ArgumentError: the file is no profile.
         CompileError: for all that could not be made ready.
     """
-    with progress_bar("warmup", "binaries", "what there is to compile") as show:
-        done = warm(Path(path), jobs or len(os.sched_getaffinity(0)), show)
+    bar = progress_bar("warmup", "binaries", "what there is to compile")
+    with opened(executor) as elsewhere, bar as show:
+        done = warm(Path(path), jobs or len(os.sched_getaffinity(0)), show, elsewhere)
     if as_json:
         echo(json.dumps(asdict(done), indent=2))
     else:

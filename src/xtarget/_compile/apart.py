@@ -6,9 +6,12 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["SECONDS", "apart", "is_apart"]
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+__all__ = ["SECONDS", "apart", "executor_here", "is_apart"]
 
 #: Of processor time that a compilation in a child may take where nothing else is set.
 SECONDS = 3600.0
@@ -17,15 +20,25 @@ _here = threading.local()
 
 
 @contextlib.contextmanager
-def apart() -> Iterator[None]:
+def apart(executor: Executor | None = None) -> Iterator[None]:
     """Within it, what this thread has to compile is compiled in a child process, and it does not
-    wait for another process that compiles the same."""
-    before: Any = is_apart()
-    _here.apart = True
+    wait for another process that compiles the same.
+
+    Args:
+        executor: its workers compile, not a child.
+    """
+    before: Any = is_apart(), executor_here()
+    _here.apart, _here.executor = True, executor
     try:
         yield
     finally:
-        _here.apart = before
+        _here.apart, _here.executor = before
+
+
+def executor_here() -> Executor | None:
+    """The executor that compiles for this thread."""
+    found: Executor | None = getattr(_here, "executor", None)
+    return found
 
 
 def is_apart() -> bool:

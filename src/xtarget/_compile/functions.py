@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from .. import _cache
 from .._cache.counters import count
@@ -22,9 +23,12 @@ from .._values.types import Artifact, CompileRequest, Constant, Target
 from ..targets._host import contents
 from ..targets._triton.toolchain import say_once
 from ..targets.base import Compiler, CompilesAtLoad, Device, Function, Settles, Stays
-from .apart import SECONDS, apart, is_apart
+from .apart import SECONDS, apart, executor_here, is_apart
 from .keys import TOOLCHAIN, key_parts, settled, why_not_kept
 from .shelf import Shelf
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 __all__ = [
     "artifact",
@@ -38,6 +42,8 @@ __all__ = [
 
 #: How often a compilation begins anew because what it reads has changed meanwhile.
 _TRIES = 4
+#: Units that an executor has at the same time from `compile_together`.
+_ASKED = 64
 _NO_OPTIONS: Mapping[str, Constant] = MappingProxyType({})
 
 #: Functions of devices, by request; a fork's child keeps them alive and unused.
@@ -272,6 +278,13 @@ def _compiled(
         return compiler.compile(request, target, keep_stages=keep_stages)
     from .limited import compile_in_child
 
+    executor = executor_here()
+    if executor is not None and not keep_stages:
+        from .units import compile_elsewhere
+
+        made = compile_elsewhere(executor, request, target, limit, compiler.fingerprint)
+        if made is not None:
+            return made
     return compile_in_child(request, target, limit, compiler.fingerprint, keep_stages=keep_stages)
 
 
@@ -279,6 +292,7 @@ def compile_together(
     wanted: Sequence[tuple[CompileRequest, Target, Mapping[str, Constant]]],
     workers: int,
     device: Device | None = None,
+    executor: Executor | None = None,
 ) -> Iterator[tuple[int, XTargetError | None]]:
     """Have artifacts ready, each compiled in a process of its own.
 
@@ -286,6 +300,7 @@ def compile_together(
         wanted: requests, targets, and options of requests that do not say them.
         workers: processes at the same time.
         device: as for `artifact`.
+        executor: its workers compile; as many at a time as it has.
 
     Gives:
         (index, why it could not be made) in the order of their ends.
@@ -296,13 +311,14 @@ def compile_together(
     def make(index: int) -> tuple[int, XTargetError | None]:
         request, target, options = wanted[index]
         try:
-            with apart():
+            with apart(executor):
                 artifact(request, target, bundled=True, options=options, device=device)
         except XTargetError as error:
             return index, error
         return index, None
 
-    with ThreadPoolExecutor(max(1, min(workers, len(wanted)))) as pool:
+    most = workers if executor is None else _ASKED
+    with ThreadPoolExecutor(max(1, min(most, len(wanted)))) as pool:
         try:
             for done in as_completed([pool.submit(make, index) for index in range(len(wanted))]):
                 yield done.result()

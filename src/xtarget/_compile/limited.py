@@ -19,7 +19,7 @@ from .._values.errors import CompileError
 from .._values.types import Artifact, CompileRequest, KernelSource, Target
 from .workers import COMPILE_CHILD, artifact_of, question, said_last
 
-__all__ = ["ask_child", "can_be_found", "compile_in_child", "end_idle", "given_up"]
+__all__ = ["ask_child", "can_be_found", "compile_in_child", "end_idle", "given_up", "where_found"]
 
 #: To start Python and import Triton.
 _START_SECONDS = 60.0
@@ -45,8 +45,8 @@ def compile_in_child(
             found by another process.
     """
     what = f"kernel {request.source.name} for {target}"
-    where = {**_where(request.source, what), "toolchain": toolchain}
-    asked = question(where, request, target, keep_stages=keep_stages)
+    where = {**where_found(request.source, what), "toolchain": toolchain}
+    asked = pack(question(where, request, target, keep_stages=keep_stages))
     return artifact_of(target, *ask_child(what, asked, seconds))
 
 
@@ -129,13 +129,13 @@ def end_idle() -> None:
 def can_be_found(source: KernelSource) -> bool:
     """Whether another process finds a kernel."""
     try:
-        _where(source, source.name)
+        where_found(source, source.name)
     except CompileError:
         return False
     return True
 
 
-def _where(source: KernelSource, what: str) -> dict[str, Any]:
+def where_found(source: KernelSource, what: str) -> dict[str, Any]:
     """Return the origin and source by which another process finds a kernel.
 
     Raises:

@@ -26,6 +26,7 @@ __all__ = [
     "question",
     "said_last",
     "sources_of",
+    "where_of",
 ]
 
 #: The module of the children.
@@ -47,10 +48,12 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """An artifact, and the seconds that its compiler took."""
+    """An artifact, the seconds that its compiler took, and the machine if it was another process's
+    (`units`)."""
 
     artifact: Artifact
     seconds: float
+    machine: str = ""
 
 
 def compile_all(
@@ -171,15 +174,22 @@ def plain(value: Any) -> Any:
 _FIELDS = ("signature", "constants", "aligned", "num_warps", "num_stages", "line_info", "options")
 
 
-def encode(job: Job) -> bytes:
+def where_of(job: Job) -> dict[str, str]:
+    """Where a child finds the source of a job."""
     where = {"origin": job.origin, "source": job.source}
     if job.toolchain:
         where["toolchain"] = job.toolchain
-    return question(where, job.request, job.target)
+    return where
 
 
-def question(where: dict[str, Any], request: CompileRequest, target: Target, **more: Any) -> bytes:
-    """A compilation as a frame.
+def encode(job: Job) -> bytes:
+    return pack(question(where_of(job), job.request, job.target))
+
+
+def question(
+    where: dict[str, Any], request: CompileRequest, target: Target, **more: Any
+) -> dict[str, Any]:
+    """A compilation as the header of a frame.
 
     Args:
         where: the source is, for `compile_child`.
@@ -187,8 +197,7 @@ def question(where: dict[str, Any], request: CompileRequest, target: Target, **m
     """
     fields = {name: plain(getattr(request, name)) for name in _FIELDS}
     digest = request.source.digest
-    asked = {**where, "target": str(target), "digest": digest, "request": fields, "more": more}
-    return pack(asked)
+    return {**where, "target": str(target), "digest": digest, "request": fields, "more": more}
 
 
 def artifact_of(target: Target, answer: dict[str, Any], parts: Sequence[bytes]) -> Artifact:

@@ -24,6 +24,7 @@ __all__ = [
     "RegisteredKernel",
     "by_name",
     "catalog",
+    "closure",
     "find",
     "is_refused",
     "library_source",
@@ -153,6 +154,18 @@ def library_source(folder: str, text: str) -> KernelSource:
             "XTARGET_KERNELS."
         )
     return library.source(text)
+
+
+def closure(folder: str, text: str) -> tuple[dict[str, bytes], bool]:
+    """`Library.closure` of a library that is loaded.
+
+    Raises:
+        XTargetError: the folder is not a loaded library.
+    """
+    library = _libraries.get(Path(folder))
+    if library is None:
+        raise XTargetError(f"{folder} is no kernel library that is loaded here.")
+    return library.closure(text)
 
 
 def sources_named(function: str) -> list[KernelSource]:

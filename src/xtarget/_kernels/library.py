@@ -20,7 +20,7 @@ from ..spec import KernelSpec
 from ..targets._triton.identity import manifest_of
 from ..targets._triton.importing import import_triton
 from .applied import applied, parts_of
-from .composed import composed, is_composed
+from .composed import composed, is_composed, steps_of
 from .sources import KernelFile, read_kernel_file
 
 __all__ = ["NOT_IMPORTED", "Library", "without_imports"]
@@ -178,6 +178,23 @@ class Library:
         self._sources[text] = source
         return source
 
+    def closure(self, text: str) -> tuple[dict[str, bytes], bool]:
+        """The files that a source is made from, by their paths in the folder; and whether they are
+        all that it is made from, wherever they lie.
+
+        Raises:
+            XTargetError, CompileError: as `source`.
+        """
+        found: dict[str, bytes] = {}
+        whole = True
+        for name in _functions_of(text):
+            read = read_kernel_file(self.folder, name.partition(":")[0])
+            # `places`: assertions contain the path of their file
+            whole = whole and not read.dynamic and not read.places
+            for path, content in read.texts.values():
+                found[str(path.relative_to(self.folder))] = content
+        return found, whole
+
     def _is_not_loaded(self, read: KernelFile) -> bool:
         """Check that no module of the file is loaded. Then the text alone defines the kernel."""
         return not any(f"{self.package}.{name}" in sys.modules for name in read.texts)
@@ -238,3 +255,11 @@ class Library:
             self._imported.add(file)
             self._on_import(self.folder)
         return fn
+
+
+def _functions_of(text: str) -> list[str]:
+    """Every `file:function` that a source text names."""
+    parts = parts_of(text)
+    if parts is not None:
+        return [name for part in parts for name in _functions_of(part)]
+    return [step.function for step in steps_of(text)] if is_composed(text) else [text]

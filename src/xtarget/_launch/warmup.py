@@ -6,6 +6,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from .._compile import functions
 from .._compile.bars import Progress, progress_bar
 from .._compile.limited import end_idle
 from .._devices import registry
+from .._executors.opening import Given, opened
 from .._kernels import libraries
 from .._values.errors import ArgumentError, NoDeviceError, UnknownKernelError, XTargetError
 from .._values.types import CompileRequest, Constant, Target
@@ -46,7 +48,9 @@ class Warmup:
     errors: tuple[str, ...]
 
 
-def warmup(path: Any, *, workers: int | None = None, progress: bool = True) -> Warmup:
+def warmup(
+    path: Any, *, workers: int | None = None, executor: Given = None, progress: bool = True
+) -> Warmup:
     """Compile and load what a profile lists, so that the calls of its classes find it loaded.
 
     Each kernel is compiled in a process of its own. Where the profile was recorded on a device that
@@ -56,16 +60,20 @@ def warmup(path: Any, *, workers: int | None = None, progress: bool = True) -> W
     Args:
         path: of a file that a program has recorded with `XTARGET_RECORD`.
         workers: processes at the same time; None: one for each processor.
+        executor: any `concurrent.futures.Executor`, whose workers compile in the place of
+            processes here; or `dask:ADDRESS`, `ray:ADDRESS`, `mpi`.
         progress: show a bar on the standard error, if that is a terminal.
 
     Raises:
         ArgumentError: the profile cannot be read, or is damaged; `workers` is no number of
-            processes.
+            processes, `executor` no executor.
+        XTargetError: the executor's library or cluster is not there.
     """
     if workers is not None and (type(workers) is not int or workers < 1):
         raise ArgumentError(f"workers={workers!r} is not a number of processes. Give 1 or more.")
-    with _shown(progress) as show:
-        return warm(Path(path), workers or len(os.sched_getaffinity(0)), show)
+    with opened(executor) as workers_elsewhere, _shown(progress) as show:
+        workers = workers or len(os.sched_getaffinity(0))
+        return warm(Path(path), workers, show, workers_elsewhere)
 
 
 @contextlib.contextmanager
@@ -77,7 +85,7 @@ def _shown(wanted: bool) -> Iterator[Progress]:
         yield lambda done, total, what: None
 
 
-def warm(path: Path, workers: int, show: Progress) -> Warmup:
+def warm(path: Path, workers: int, show: Progress, executor: Executor | None = None) -> Warmup:
     """The same, with what shows how far it is."""
     classes = read_profile(path)
     errors: list[str] = []
@@ -108,7 +116,7 @@ def warm(path: Path, workers: int, show: Progress) -> Warmup:
     before = counted()[0].get("compiles", 0)
     todo, done = list(wanted.values()), 0
     try:
-        for index, why in functions.compile_together(todo, workers):
+        for index, why in functions.compile_together(todo, workers, executor=executor):
             done += 1
             if why is not None:
                 errors.append(str(why))

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from ... import _cache
 from ..._artifacts.entry import describe
 from ..._compile import functions, keys
-from ..._compile.workers import Job, compile_all, plain, sources_of
+from ..._compile.workers import Compiled, Job, compile_all, plain, sources_of
 from ..._devices import registry
 from ..._kernels import libraries, library
 from ..._system.output import check_output, write_output
@@ -31,6 +34,9 @@ from .call_forms import call_records
 from .classes import Class
 
 __all__ = ["Order", "Report", "build", "wanted"]
+
+#: Jobs, one after another as they end: its index, and what came of it.
+_Compile: TypeAlias = Callable[[list[Job]], Iterable[tuple[int, Compiled | CompileError]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +62,8 @@ class Report:
     errors: list[str] = field(default_factory=list)
     #: What other processes said of sources that this one does not import.
     sources: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+    #: How many variants each machine of an executor compiled.
+    machines: Counter[str] = field(default_factory=Counter)
 
 
 def wanted(order: Order) -> dict[Target, list[Class]]:
@@ -180,6 +188,7 @@ def build(
     seconds: float,
     key: Path | None = None,
     made_by: str = "xtarget",
+    executor: Executor | None = None,
     progress: Callable[[int, int, str], None] = lambda done, total, what: None,
 ) -> Report:
     """Write a bundle. A kernel that does not compile is left out and listed in the report.
@@ -189,6 +198,7 @@ def build(
         seconds: of processor time, for one compilation.
         key: private key to sign with.
         made_by: what the manifest says of that.
+        executor: its workers compile, not processes of this machine.
         progress: called with variants done, all variants, and what was done last.
 
     Raises:
@@ -203,7 +213,12 @@ def build(
         report.up_to_date, report.nbytes = True, output.stat().st_size
         return report
     check_output(output)
-    content = _content(order, keys, report, inputs, sign, workers, seconds, made_by, progress)
+    compile_jobs: _Compile = partial(compile_all, workers=workers, seconds=seconds)
+    if executor is not None:
+        from ..._compile.units import compile_on
+
+        compile_jobs = partial(compile_on, executor, workers=workers, seconds=seconds)
+    content = _content(order, keys, report, inputs, sign, seconds, made_by, compile_jobs, progress)
     write_output(output, content)
     report.nbytes = len(content)
     report.errors.sort()
@@ -216,9 +231,9 @@ def _content(
     report: Report,
     inputs: str,
     sign: Callable[[bytes], bytes] | None,
-    workers: int,
     seconds: float,
     made_by: str,
+    compile_jobs: _Compile,
     progress: Callable[[int, int, str], None],
 ) -> bytes:
     """The bundle's bytes, from the cache or compiled."""
@@ -226,7 +241,7 @@ def _content(
     for section in sections.values():
         report.from_cache += sum(k["variants"] for k in section.listed["kernels"].values())
     rest = replace(order, targets=tuple(t for t in order.targets if t not in sections))
-    for target, made in _make(rest, report, workers, seconds, progress).items():
+    for target, made in _make(rest, report, seconds, compile_jobs, progress).items():
         done = list(_differing(made.done))
         calls = call_records(
             order.kernels, order.dtypes, target, [(one, j.request, a) for j, one, a in done],
@@ -275,8 +290,8 @@ class _Made:
 def _make(
     order: Order,
     report: Report,
-    workers: int,
     seconds: float,
+    compile_jobs: _Compile,
     progress: Callable[[int, int, str], None],
 ) -> dict[Target, _Made]:
     """Get the wanted variants of each target from the cache, or compile them."""
@@ -305,7 +320,7 @@ def _make(
     missing = [index for index in range(len(jobs)) if index not in made]
     for index in missing:
         functions.check_frozen(jobs[index][0].request, jobs[index][0].target)
-    for place, result in compile_all([jobs[i][0] for i in missing], workers, seconds):
+    for place, result in compile_jobs([jobs[i][0] for i in missing]):
         index = missing[place]
         job = jobs[index][0]
         if isinstance(result, CompileError):
@@ -317,7 +332,11 @@ def _make(
             if not keys.why_not_kept(job.request, toolchains[job.target]):
                 cache.put(name, key, parts[index], result.artifact, seconds=result.seconds)
         done = report.from_cache + report.compiled + len(report.errors)
-        progress(done, total, f"{job.request.source.name} for {job.target}")
+        where = ""
+        if isinstance(result, Compiled) and result.machine:
+            where = f" on {result.machine}"
+            report.machines[result.machine] += 1
+        progress(done, total, f"{job.request.source.name} for {job.target}{where}")
     by_target = {target: _Made() for target in order.targets}
     for index, (job, one) in enumerate(jobs):
         of = by_target[job.target]

@@ -1,0 +1,1 @@
+"""Executors of long jobs: opened by name, asked, and compared with this process."""
