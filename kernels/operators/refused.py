@@ -22,6 +22,14 @@ _REASONS: Mapping[str, str] = {
     "does; run reshape for an array of its own",
     "fused_elementwise_chain FusedElementwiseChain": "a chain of operators is a function: "
     "decorate it with xtarget.fuse, which makes one kernel of it",
+    "rms_norm_linear RmsNormLinear": "no kernel here does both: run rms_norm, then linear",
+    "fused_rms_norm_swiglu FusedRmsNormSwiglu": "no kernel here does both: run rms_norm, then "
+    "fused_gemm_swiglu",
+    "fused_bias_dropout_residual FusedBiasDropoutResidual": "no kernel here does all: run add, "
+    "dropout and add, in a function of xtarget.fuse",
+    "apply_alibi ApplyAlibi": "attention adds the biases itself: give it slopes",
+    "sconv2d": "no kernel here does both convolutions: run depthwise_conv2d, then conv2d with a "
+    "kernel of 1x1",
 }
 REFUSED: Mapping[str, str] = {
     name: reason for names, reason in _REASONS.items() for name in names.split()
