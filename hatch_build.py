@@ -47,7 +47,7 @@ def build(*, strict: bool = False, into: Path = LIBRARY, flags: tuple[str, ...] 
     command = [
         *compiler, *_NEEDED, "-O2", "-Wall", "-Wextra", *(["-Werror"] if strict else []),
         *shlex.split(os.environ.get("CFLAGS", "")), *flags, f'-DXT_VERSION="{_version()}"',
-        f"-I{include}", *map(str, sorted(FOLDER.glob("*.c"))),
+        f"-I{include}", *map(str, sorted(FOLDER.glob("*.c"))), "-lm",
     ]  # fmt: skip
     return _compiled(command, into)
 

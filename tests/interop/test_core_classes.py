@@ -200,6 +200,8 @@ def test_a_launch_by_a_drivers_entry_has_the_grid_and_the_sizes_of_its_call(
     values = np.arange(90_000, dtype=np.float32).reshape(300, 300)
     x, result = (xtarget.asarray(v, device="cpu") for v in (values, values))
     row, scaled = (xtarget.asarray(v.reshape(-1), device="cpu") for v in (values, values))
+    half = np.ones(3000, np.float16)
+    halves, halved = (xtarget.asarray(half, device="cpu") for _ in range(2))
     rng = np.random.default_rng(3)
     for _ in range(60):
         rows, columns = (int(n) for n in rng.integers(1, 300, 2))
@@ -215,8 +217,18 @@ def test_a_launch_by_a_drivers_entry_has_the_grid_and_the_sizes_of_its_call(
         np.testing.assert_array_equal(
             np.asarray(scaled)[:flat], values.reshape(-1)[:flat] * np.float32(2.5)
         )
+        number = float(
+            rng.choice((1 + 2**-11, 1 + 3 * 2**-11, 1 + 2**-11 + 2**-40, 7e4, 3e-8, -0.0))
+        )
+        flat = int(rng.integers(1, 3000))
+        xtarget.run("mul", halves[:flat], number, out=halved[:flat])
+        device.synchronize()
+        with np.errstate(over="ignore"):
+            np.testing.assert_array_equal(
+                np.asarray(halved)[:flat], half[:flat] * np.float16(number)
+            )
     assert len(set(launched)) > 20
-    assert made(core) >= len(launched) > 80
+    assert made(core) >= len(launched) > 120
     launching.forget_calls()
     del entries[:]
 

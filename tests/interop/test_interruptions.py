@@ -49,6 +49,8 @@ def interrupted_after_launch(monkeypatch: pytest.MonkeyPatch, call: BoundCall) -
 
         return launched
 
+    if run._native is not None:  # it has what launches the class, not this call
+        run._native.forget()
     if call.direct is not None:
         monkeypatch.setattr(call, "direct", wrapped(call.direct))
     *others, last = call._launches

@@ -102,9 +102,10 @@ static int takes_what_is_given(const struct entry *entry, int values) {
 struct entry *entry_of_class(const struct reading *reading, PyObject *offered) {
   PyObject *described, *places, *flat, *sizes;
   int dimensions;
-  if (!PyArg_ParseTuple(offered, "O!O!iO!O!", &PyTuple_Type, &described, &PyTuple_Type, &flat,
-                        &dimensions, &PyTuple_Type, &places, &PyTuple_Type, &sizes))
+  if (!PyArg_ParseTuple(offered, "O!O!iOO!", &PyTuple_Type, &described, &PyTuple_Type, &flat,
+                        &dimensions, &places, &PyTuple_Type, &sizes))
     return NULL;
+  int whole = places == Py_None;
   const struct xt_call *call = &reading->call;
   int64_t numbers[XT_MOST_RESULTS];
   struct entry *entry = NULL;
@@ -114,12 +115,14 @@ struct entry *entry_of_class(const struct reading *reading, PyObject *offered) {
     if (PyLong_AsLongLong(PyTuple_GetItem(sizes, i)) != call->sizes[i]) return NULL;
   struct sizing *sizing = calloc(1, sizeof *sizing);
   if (!sizing) return NULL;
-  if (!read_program(&sizing->program, flat) || PyTuple_Size(places) > XT_MOST_PARAMETERS) {
+  Py_ssize_t count = whole ? 0 : PyTuple_Size(places);
+  if (!read_program(&sizing->program, flat) || count < 0 || count > XT_MOST_PARAMETERS) {
     sizing_drop(sizing);
     return NULL;
   }
   sizing->dimensions = dimensions;
-  sizing->place_count = (int)PyTuple_Size(places);
+  sizing->whole = whole;
+  sizing->place_count = (int)count;
   for (int i = 0; i < sizing->place_count; i++)
     sizing->places[i] = (uint8_t)PyLong_AsUnsignedLong(PyTuple_GetItem(places, i));
   entry = entry_new(reading, described);

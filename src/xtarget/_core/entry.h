@@ -49,6 +49,7 @@ struct entry {
 struct sizing {
   struct xt_program program;
   int dimensions; /* of a new output */
+  int whole; /* `direct` takes all numbers behind the overlaps, and the call's values as they are */
   int place_count; /* of the values of `direct`: places in the call's, followed by those */
   uint8_t places[XT_MOST_PARAMETERS];
 };

@@ -1,11 +1,23 @@
 #include "launch.h"
 
+#include <math.h>
 #include <string.h>
 
 int xt_context_is_current(const struct xt_launch *launch) {
   void *current = 0;
   if (!launch->current_context) return 1;
   return launch->current_context(&current) == 0 && current == launch->context;
+}
+
+/* The nearest number of so many binary digits, ties to even, as IEEE 754 has them: `least` is the
+ * exponent of the smallest normal number, at `end` and beyond it is infinite. */
+static double nearest(double value, int digits, int least, double end) {
+  int exponent;
+  if (value == 0 || !isfinite(value)) return value;
+  frexp(value, &exponent);
+  if (exponent < least + 1) exponent = least + 1;
+  double rounded = ldexp(nearbyint(ldexp(value, digits - exponent)), exponent - digits);
+  return copysign(fabs(rounded) < end ? rounded : INFINITY, value);
 }
 
 /* The value as a parameter's bytes; little-endian, so that narrower integers are its first bytes. */
@@ -21,10 +33,14 @@ static int packed(const struct xt_value *value, enum xt_passed passed, uint64_t 
       if (value->kind != XT_INTEGER) return 0;
       *bytes = value->as.integer != 0;
       return 1;
+    case XT_PASS_FP16:
+    case XT_PASS_BF16:
     case XT_PASS_FP32:
     case XT_PASS_FP64:
       if (value->kind == XT_ADDRESS) return 0;
       real = value->kind == XT_FLOAT ? value->as.real : (double)value->as.integer;
+      if (passed == XT_PASS_FP16) real = nearest(real, 11, -14, 65536.0);
+      if (passed == XT_PASS_BF16) real = nearest(real, 8, -126, 0x1p128);
       *bytes = 0;
       if (passed == XT_PASS_FP64) {
         memcpy(bytes, &real, sizeof real);

@@ -15,7 +15,10 @@ typedef int (*xt_launch_entry)(void *function, unsigned grid_x, unsigned grid_y,
 typedef int (*xt_context_entry)(void **context);
 
 /* How a parameter is passed. */
-enum xt_passed { XT_PASS_WORD, XT_PASS_BOOL, XT_PASS_FP32, XT_PASS_FP64, XT_PASS_SIZE };
+enum xt_passed {
+  XT_PASS_WORD, XT_PASS_BOOL, XT_PASS_FP32, XT_PASS_FP64, XT_PASS_SIZE,
+  XT_PASS_FP16, XT_PASS_BF16 /* as float32, rounded once to what the number means */
+};
 
 struct xt_parameter {
   enum xt_passed passed;

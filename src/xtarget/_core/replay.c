@@ -83,7 +83,7 @@ static PyObject *integers(const int64_t *numbers, int count) {
 /* The values of a launch of Python's own; of a class's, the numbers of its program are among them. */
 static PyObject *values_of(const struct entry *entry, const struct reading *reading) {
   const struct xt_call *call = &reading->call;
-  const struct sizing *sizing = reading->numbers ? entry->sizing : NULL;
+  const struct sizing *sizing = reading->numbers && !entry->sizing->whole ? entry->sizing : NULL;
   int count = sizing ? sizing->place_count : call->value_count;
   PyObject *values = PyTuple_New(count);
   for (int i = 0; values && i < count; i++) {
@@ -107,15 +107,22 @@ static PyObject *arguments(const struct reading *reading) {
   return args;
 }
 
+/* What `direct` of a class takes before the values: the grid, or all that its launches take. */
+static PyObject *numbers_of_launch(const struct entry *entry, const int64_t *numbers) {
+  int first = sizes_at(entry);
+  if (!entry->sizing->whole) return integers(numbers, 3);
+  return integers(numbers + first, entry->sizing->program.result_count - first);
+}
+
 /* A launch of Python's own, and the wait for it. */
 static int launch_by_python(struct state *state, const struct entry *entry,
                             const struct reading *reading, PyObject *stream, PyObject *result) {
   PyObject *values = values_of(entry, reading), *answer = NULL;
   if (!values) return -1;
   if (reading->numbers) {
-    PyObject *grid = integers(reading->numbers, 3);
-    if (grid) answer = PyObject_CallFunctionObjArgs(entry->direct, grid, values, stream, NULL);
-    Py_XDECREF(grid);
+    PyObject *given = numbers_of_launch(entry, reading->numbers);
+    if (given) answer = PyObject_CallFunctionObjArgs(entry->direct, given, values, stream, NULL);
+    Py_XDECREF(given);
   } else {
     answer = PyObject_CallFunctionObjArgs(entry->direct, values, stream, NULL);
   }

@@ -27,7 +27,8 @@ from ..targets._objects.scalars import NEAREST
 from ..targets.base import Device, Value
 from .arguments import argument_types, check_arguments, check_fp64, check_written, place_of
 from .call import BoundCall
-from .classes import CallClass, Form, Layouts, LoadedLaunch, lift, sized
+from .classes import CallClass, Layouts, lift
+from .forms import Form, LoadedLaunch, sized
 from .outs import Outs
 from .planning import Slot, call_of, make_plan, requests
 from .staging import Staging, pattern_of
@@ -165,6 +166,7 @@ def bind(
         tuple(numbers),
         tuple(_apart(*pair) for pair in pairs),
         tuple(planned.spans.values()),
+        tuple(type_.size * type_.itemsize for type_ in plan.temporaries),
     )
     types = tuple(tuple((t.dtype, t.shape, t.strides) for t in pair) for pair in pairs)
     staging = _staging(
@@ -430,11 +432,11 @@ def _load(
                 "?" if parameter.access is None else parameter.access
             )
     # as float32, in which they travel, halves would be rounded twice
-    halves = {
-        place: NEAREST[types[index].dtype]
+    halves = tuple(
+        (place, types[index].dtype)
         for place, index in enumerate(order)
         if 0 <= index < len(types)
         and isinstance(types[index], ScalarType)
         and types[index].dtype in NEAREST
-    }
+    )
     return LoadedLaunch(function, tuple(order), halves, request), tuple(values), tuple(scratch)

@@ -49,6 +49,7 @@ class BoundLaunch:
         function, grid: what is launched, for who observes.
         values: of its parameters, None where they are dynamic; None alone where `prepared` does
             more than to launch them.
+        halves: places in `order` of numbers that `prepared` rounds first, and to what.
     """
 
     prepared: PreparedLaunch
@@ -57,6 +58,7 @@ class BoundLaunch:
     function: Function | None = None
     grid: tuple[int, int, int] = (0, 0, 0)
     values: Sequence[Value | None] | None = None
+    halves: tuple[tuple[int, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +86,11 @@ class BoundCall:
     """A call that only lacks addresses, the values of scalars, and a stream.
 
     Attributes:
-        direct: the prepared launch, for calls that are nothing but one launch whose values are
-            the arguments and `out` in their order; else None.
+        direct: what launches, for calls with one result that are launches alone: it takes the
+            values of the arguments and of `out` in their order; else None.
+        launches_only: the same of a class: nothing is copied, filled or counted.
+        takes: how many values it has: those of the arguments, and of an `out`.
+        cleared: by temporary, the pattern that it is filled with; None: it stays as it is.
         current_stream: how to ask for the caller's stream when all arrays are of one library.
         synchronous: all arrays are the host's, or one is used in place there, so the launch must be
             complete when `run` returns.
@@ -125,7 +130,7 @@ class BoundCall:
         """
         self.checks = checks
         self._fills = fills if any(pattern is not None for pattern in fills) else ()
-        self._cleared = cleared
+        self.cleared = cleared
         self._counts = counts if any(index is not None for index in counts) else ()
         given = [*views, *out_views]
         self.name, self.device, self.staging = name, device, staging
@@ -160,28 +165,44 @@ class BoundCall:
             for index in updates
             for kind in [given[index].kind]  # type: ignore[union-attr]  # only arrays are written
         )
-        takes = len(views) + 1
-        self._alone = (
-            len(sized.launches) == len(sized.outputs) == 1
-            and not (sized.temporaries or sized.launches[0].scratch or staging)
-            and not (self._fills or updates)
+        self.takes = len(views) + 1
+        self.launches_only = (
+            len(sized.outputs) == 1
+            and len(sized.launches) > 0
+            and not (staging or self._fills or updates or self._counts)
         )
-        self._plain = self._alone and sized.launches[0].order == tuple(range(takes))
+        self.alone = (
+            self.launches_only
+            and len(sized.launches) == 1
+            and not (sized.temporaries or sized.launches[0].scratch)
+        )
+        self._plain = self.alone and sized.launches[0].order == tuple(range(self.takes))
         self._size(sized)
 
     def _size(self, sized: Sized) -> None:
         self.outputs, self._temporaries = sized.outputs, sized.temporaries
         self._launches = sized.launches
-        self._checks = tuple(
-            (index, *overlaps, in_place)
-            for (index, in_place), overlaps in zip(self._against, sized.overlaps, strict=True)
-        )
+        self._check_against(sized.overlaps)
         self._updates = tuple(
             _Update(index, written, sized.spans) for index, written in self._updated
         )
-        self.direct: PreparedLaunch | None = sized.launches[0].prepared if self._alone else None
-        if self._alone and not self._plain:  # numbers in another order, or arrays left out
+        self.direct: PreparedLaunch | None = None
+        if self._plain:
+            self.direct = sized.launches[0].prepared
+        elif self.alone:  # numbers in another order, or arrays left out
             self.direct = _picking(sized.launches[0])
+        elif self.launches_only:
+            self.direct = _chain(self.unchained())
+
+    def _check_against(self, overlaps: Sequence[tuple[int, int, Overlaps]]) -> None:
+        self._checks = tuple(
+            [
+                (index, low, high, shared, in_place)
+                for (index, in_place), (low, high, shared) in zip(
+                    self._against, overlaps, strict=True
+                )
+            ]
+        )
 
     def copy(self) -> BoundCall:
         other = object.__new__(BoundCall)
@@ -206,6 +227,12 @@ class BoundCall:
         other._launches, other.direct = (), None
         return other
 
+    def unchained(self) -> BoundCall:
+        """The same call without `direct`, for what launches it: no object knows itself."""
+        other = self.copy()
+        other.direct = None
+        return other
+
     @property
     def plain(self) -> bool:
         """Nothing but one launch, which takes the arguments and the output in their order."""
@@ -217,17 +244,15 @@ class BoundCall:
         output: ArrayType,
         overlaps: Sequence[tuple[int, int, Overlaps]],
     ) -> BoundCall:
-        """The same plain call for other sizes and strides, as `resized` would make it."""
+        """The same call for other sizes and strides, as `resized` would make it.
+
+        Args:
+            launch: all that it takes, temporaries included.
+        """
         other = self.copy()
         other.outputs, other._launches, other.direct = (output,), (launch,), launch.prepared
-        other._checks = tuple(
-            [
-                (index, low, high, shared, in_place)
-                for (index, in_place), (low, high, shared) in zip(
-                    self._against, overlaps, strict=True
-                )
-            ]
-        )
+        other._temporaries = ()
+        other._check_against(overlaps)
         return other
 
     def one_stream(self, args: Sequence[Any], out: Any) -> Stream | None:
@@ -343,16 +368,16 @@ class BoundCall:
         buffers: list[Buffer | LibraryMemory] = []
         try:
             for temporary in self._temporaries:
-                buffers.append(self._memory(temporary.size * temporary.itemsize, stream))
+                buffers.append(self.memory(temporary.size * temporary.itemsize, stream))
                 values.append(buffers[-1].address)
             for buffer, type_, pattern in zip(
-                buffers, self._temporaries, self._cleared, strict=False
+                buffers, self._temporaries, self.cleared, strict=False
             ):
                 if pattern is not None and type_.size:
                     nbytes = type_.size * type_.itemsize
                     fill(self.device, buffer.address, nbytes, pattern, stream)
             for launch in self._launches:
-                scratch = [self._memory(nbytes, stream) for nbytes in launch.scratch]
+                scratch = [self.memory(nbytes, stream) for nbytes in launch.scratch]
                 buffers += scratch
                 dynamic = [values[i] if i >= 0 else scratch[-1 - i].address for i in launch.order]
                 launch.prepared(dynamic, stream)
@@ -360,7 +385,7 @@ class BoundCall:
             for buffer in buffers:
                 buffer.close()
 
-    def _memory(self, nbytes: int, stream: Stream) -> Buffer | LibraryMemory:
+    def memory(self, nbytes: int, stream: Stream) -> Buffer | LibraryMemory:
         """Memory for a launch only: of the arrays' library, where that has some for this stream."""
         found = None
         if nbytes and self._allocates is not None:
@@ -442,6 +467,15 @@ def _picking(launch: BoundLaunch) -> PreparedLaunch:
         prepared([values[place] for place in order], stream)
 
     return picking
+
+
+def _chain(call: BoundCall) -> PreparedLaunch:
+    """The launches of a call, one after the other."""
+
+    def chain(values: Sequence[Value], stream: Stream) -> None:
+        call._launch(list(values), stream)
+
+    return chain
 
 
 class _Update:

@@ -7,31 +7,26 @@ then the call is bound. Only sizes for which no entry's guards hold are planned 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from .._arrays import read_in_place
 from .._compile.functions import function
-from .._values.programs import IntegerProgram, Program
-from .._values.symbols import SymInt, Tracer
-from .._values.types import CompileRequest, LaunchConfig
+from .._values.programs import Program
+from .._values.symbols import Tracer
 from ..spec import ArrayType, contiguous_strides
-from ..targets.base import Function, GridLaunch, PreparesGrids, Stream, Value
-from .call import BoundCall, BoundLaunch, Sized
-from .overlap import Overlaps
+from .call import BoundCall
+from .forms import Form, sized
+from .passing import Chained, Passing, passing_of
 
 __all__ = [
     "CallClass",
     "Classes",
-    "Form",
     "Layouts",
-    "LoadedLaunch",
-    "Passing",
     "layouts_of",
     "lift",
-    "sized",
 ]
 
 #: Entries of a class. A plan that asks for numbers needs one for each of them, so that a class that
@@ -109,199 +104,6 @@ def lift(tracer: Tracer, name: str, type_: ArrayType, contiguous: bool) -> Array
     return replace(type_, shape=shape, strides=strides)
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedLaunch:
-    """A launch that only lacks its grid and the values that depend on sizes.
-
-    Attributes:
-        order: for each dynamic value, its place in the call's values; -1, -2... are scratch.
-        halves: by place in `order`, how a number is rounded to the half precision that it means.
-        function: None while it is not loaded.
-        request: what the function is loaded for.
-    """
-
-    function: Function | None
-    order: tuple[int, ...]
-    halves: Mapping[int, Callable[[Any], Any]]
-    request: CompileRequest
-
-    @property
-    def loaded(self) -> Function:
-        assert self.function is not None
-        return self.function
-
-    def bound(
-        self,
-        grid: tuple[int, int, int],
-        values: Sequence[Value | None],
-        scratch: tuple[int, ...],
-    ) -> BoundLaunch:
-        function = self.loaded
-        prepared = function.prepare(LaunchConfig(grid), values)
-        if not self.halves:
-            return BoundLaunch(prepared, self.order, scratch, function, grid, values)
-        halves = self.halves
-
-        def launch(given: Sequence[Value], stream: Stream) -> None:
-            own = list(given)
-            for place, nearest in halves.items():
-                own[place] = nearest(own[place])
-            prepared(own, stream)
-
-        return BoundLaunch(launch, self.order, scratch, function, grid)
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """What of a call's binding is the same for a class.
-
-    Attributes:
-        outputs, temporaries: their dtypes.
-        spans: the arguments whose spans are given.
-    """
-
-    outputs: tuple[str, ...]
-    temporaries: tuple[str, ...]
-    launches: tuple[LoadedLaunch, ...]
-    spans: tuple[int, ...]
-
-
-def sized(form: Form, numbers: Any, types: Callable[[], Sequence[tuple[Any, Any]]]) -> Sized:
-    """What depends on sizes.
-
-    Args:
-        numbers: (outputs, temporaries, launches, overlaps, spans): layouts as (shape, strides),
-            launches as (grid, values, scratch), spans as (low, high).
-        types: gives the pairs of layouts that must not overlap.
-    """
-    outputs, temporaries, launches, overlaps, spans = numbers
-    return Sized(
-        tuple(map(ArrayType, form.outputs, *_columns(outputs))),
-        tuple(map(ArrayType, form.temporaries, *_columns(temporaries))),
-        tuple(
-            loaded.bound(*values) for loaded, values in zip(form.launches, launches, strict=True)
-        ),
-        tuple(
-            (low, high, Overlaps(partial(_pair, types, number)))
-            for number, (low, high) in enumerate(overlaps)
-        ),
-        dict(zip(form.spans, spans, strict=True)),
-    )
-
-
-def _columns(layouts: Sequence[tuple[_Shape, _Shape]]) -> tuple[list[_Shape], list[_Shape]]:
-    return [shape for shape, _ in layouts], [strides for _, strides in layouts]
-
-
-def _pair(
-    types: Callable[[], Sequence[tuple[Any, Any]]], number: int
-) -> tuple[ArrayType, ArrayType]:
-    first, second = types()[number]
-    return ArrayType(*first), ArrayType(*second)
-
-
-@dataclass(frozen=True, slots=True)
-class Passing:
-    """Calls of a class that are nothing but one launch, bound for one time.
-
-    Preparing a launch for a grid of its own costs more than starting it: that is for calls that
-    come again.
-
-    Attributes:
-        call: one of them.
-        dtype: of the result.
-        order: of the launch's values that are none of the sizes: their places in the call's.
-        fixed: the launch's parameters; None: it is given at each launch.
-        places: for each of those, its place in the call's values followed by the sizes.
-        leading: that is their order.
-        start: launches; None where the function is not loaded.
-        steps: gives the result's layout, the grid, the sizes, and the limits of overlaps.
-        program: the same in Python.
-    """
-
-    call: BoundCall
-    dtype: str
-    order: tuple[int, ...]
-    fixed: Sequence[Value | None]
-    places: Sequence[int]
-    leading: bool
-    function: Function | None
-    start: GridLaunch | None
-    steps: IntegerProgram
-    program: Program
-
-    def again(self, function: Function) -> Passing:
-        """The same with its function loaded again."""
-        assert isinstance(function, PreparesGrids)
-        return replace(self, function=function, start=function.prepare_grids(self.fixed))
-
-    def unloaded(self) -> Passing:
-        """The same without its function, for `again` alone."""
-        return replace(self, function=None, start=None)
-
-    @classmethod
-    def of(cls, call: BoundCall, form: Form, tracer: Tracer, numbers: Any) -> Passing | None:
-        """Return None for calls that take more than that.
-
-        Args:
-            numbers: as `sized` takes them, with symbols.
-        """
-        if not call.plain or form.spans:
-            return None
-        loaded = form.launches[0]
-        function = loaded.loaded
-        if loaded.halves or not isinstance(function, PreparesGrids):
-            return None
-        if function.artifact.cooperative:
-            return None
-        outputs, _, ((grid, values, _),), overlaps, _ = numbers
-        places: list[int] = []
-        sizes: list[Any] = []
-        for value in values:
-            if value is None:
-                places.append(len(places) - len(sizes))
-            elif type(value) is SymInt:
-                places.append(len(loaded.order) + len(sizes))
-                sizes.append(value)
-        fixed = [None if type(value) is SymInt else value for value in values]
-        steps = tracer.program((outputs[0], grid, tuple(sizes), overlaps))
-        return cls(
-            call=call,
-            dtype=form.outputs[0],
-            order=loaded.order,
-            fixed=fixed,
-            places=places,
-            leading=places == list(range(len(places))),
-            function=function,
-            start=function.prepare_grids(fixed),
-            steps=steps,
-            program=steps.function(),
-        )
-
-    def at(self, numbers: Any, types: Callable[[], Any]) -> BoundCall:
-        """The call with what its program gave."""
-        (shape, strides), grid, sizes, overlaps = numbers
-        start, places = self.start, self.places
-        assert start is not None
-
-        def leading(values: Sequence[Value], stream: Stream) -> None:
-            start(grid, (*values, *sizes), stream)
-
-        def picking(values: Sequence[Value], stream: Stream) -> None:
-            given = (*values, *sizes)
-            start(grid, [given[place] for place in places], stream)
-
-        launch = leading if self.leading else picking
-        return self.call.with_launch(
-            BoundLaunch(launch, self.order, (), self.function, grid),
-            ArrayType(self.dtype, shape, strides),
-            [
-                (low, high, Overlaps(partial(_pair, types, number)))
-                for number, (low, high) in enumerate(overlaps)
-            ],
-        )
-
-
 class CallClass:
     """One set of guards, with what serves all calls for which they hold.
 
@@ -318,9 +120,9 @@ class CallClass:
         self._types = types
         self._tracer: Tracer | None = tracer
         self._types_program: Program | None = None
-        passing = Passing.of(self.call, form, tracer, numbers)
+        passing = passing_of(self.call, form, tracer, numbers)
         #: What launches; None: it was unloaded, and `_cold` is what it takes to load it again.
-        self._loaded: tuple[Form, Passing | None] | None = (form, passing)
+        self._loaded: tuple[Form, Passing | Chained | None] | None = (form, passing)
         self._cold = (form, passing)
 
     def unload(self, functions: Collection[int]) -> None:
@@ -338,7 +140,7 @@ class CallClass:
             self._cold = replace(form, launches=bare), passing and passing.unloaded()
             self._loaded = None
 
-    def _load_again(self) -> tuple[Form, Passing | None]:
+    def _load_again(self) -> tuple[Form, Passing | Chained | None]:
         """Raises XTargetError: the functions cannot be loaded."""
         form, passing = self._cold
         launches = tuple(
@@ -347,11 +149,11 @@ class CallClass:
         )
         form = replace(form, launches=launches)
         if passing is not None:
-            passing = passing.again(launches[0].loaded)
+            passing = passing.again(launches)
         self._loaded = loaded = form, passing
         return loaded
 
-    def passing(self, sizes: tuple[int, ...]) -> Passing | None:
+    def passing(self, sizes: tuple[int, ...]) -> Passing | Chained | None:
         """What launches calls of these sizes; None: it takes more than that, or they are of another
         class."""
         _, passing = self._loaded or self._load_again()
@@ -405,7 +207,7 @@ class Classes:
                     return found
         return None
 
-    def passing(self, layouts: Layouts) -> Passing | None:
+    def passing(self, layouts: Layouts) -> Passing | Chained | None:
         """What launches these calls, for who does it from now on."""
         for entry in self._entries.get(layouts.key, ()):
             if all(holds() for holds in entry.call.checks):

@@ -14,8 +14,9 @@ from ..spec import ArrayType
 from ..targets._objects.scalars import PACK
 from ..targets.base import Function, NativeLaunch, StartsNatively, Stream, Value
 from .call import BoundCall, device_text
-from .classes import Passing, layouts_of
+from .classes import layouts_of
 from .interrupts import settle, unfinished
+from .passing import Chained, Passing
 
 __all__ = ["described", "install"]
 
@@ -24,6 +25,7 @@ _NOT, _TORCH, _OWN = 0, 1, 2
 _ASKED, _ON_THEIRS, _ON_TORCHS = 0, 1, 2
 #: Of `_core/launch.h`: how a parameter is passed.
 _AS_WORD, _AS_SIZE = 0, 4
+_ROUNDED = {"float16": 5, "bfloat16": 6}
 _PASSED = {"i1": 1, "u1": 1, "fp32": 2, "fp64": 3} | {
     f"{sign}{bits}": _AS_WORD for sign in "iu" for bits in (8, 16, 32, 64)
 }
@@ -121,7 +123,7 @@ def _offer_class(
     layouts = layouts_of(known, arrays, device_text() if device is None else None)
     if layouts is None:
         return None
-    passing: Passing | None = names["_classes"].passing(layouts)
+    passing: Passing | Chained | None = names["_classes"].passing(layouts)
     if passing is None:
         return None
     given = out is not None
@@ -131,13 +133,15 @@ def _offer_class(
     flat = replace(passing.steps, results=(grid, layout, overlaps, sizes)).flat()
     against = tuple((index, 0, 0, in_place) for index, in_place in call._against)
     assert passing.start is not None
+    alone = passing if isinstance(passing, Passing) else None
     told = flat and _told(
-        call, passing.start, against, _class_maker(passing), _native_class(passing),
-        given=given, written=call.written,
+        call, passing.start, against, _class_maker(passing),
+        alone and _native_class(alone), given=given, written=call.written,
     )  # fmt: skip
     if told is None:
         return None
-    return told, flat, 0 if given else len(shape), tuple(passing.places), layouts.sizes
+    places = alone and tuple(alone.places)
+    return told, flat, 0 if given else len(shape), places, layouts.sizes
 
 
 def described(call: BoundCall, *, given: bool, written: Callable[[Any], None] | None) -> Any:
@@ -200,7 +204,7 @@ def _maker(call: BoundCall) -> tuple[Callable[..., Any], Any]:
     return (call.new_output, type_) if made is None else (partial(made, type_.shape), None)
 
 
-def _class_maker(passing: Passing) -> tuple[Callable[..., Any], Any]:
+def _class_maker(passing: Passing | Chained) -> tuple[Callable[..., Any], Any]:
     """What makes a result from shape and strides, beside the call's arguments; None: from a shape
     alone."""
     call, dtype = passing.call, passing.dtype
@@ -219,20 +223,23 @@ def _native_maker(call: BoundCall, dtype: str) -> Callable[..., Any] | None:
 
 def _native(call: BoundCall) -> Any:
     """The launch as `_core/entry.c` reads it, or None."""
+    if not call.alone:
+        return None
     (launch,) = call._launches
     if launch.values is None:
         return None
     order = iter(launch.order)
     given = [(value, next(order) if value is None else -1) for value in launch.values]
-    return _native_launch(call, launch.function, launch.grid, given, len(launch.order))
+    halves = {launch.order[place]: dtype for place, dtype in launch.halves}
+    return _native_launch(call, launch.function, launch.grid, given, halves)
 
 
 def _native_class(passing: Passing) -> Any:
     """The same of a class, whose program gives the grid."""
     places = iter(passing.places)
     given = [(value, next(places) if value is None else -1) for value in passing.fixed]
-    grid = (1, 1, 1)
-    return _native_launch(passing.call, passing.function, grid, given, len(passing.order))
+    grid, halves = (1, 1, 1), dict(passing.halves)
+    return _native_launch(passing.call, passing.function, grid, given, halves)
 
 
 def _native_launch(
@@ -240,18 +247,21 @@ def _native_launch(
     function: Function | None,
     grid: tuple[int, int, int],
     given: Sequence[tuple[Value | None, int]],
-    count: int,
+    halves: Mapping[int, str],
 ) -> Any:
     """Args:
-    given: the value of each parameter; None: of the call's values that at this place.
-    count: of the call's values; sizes come after them.
+    given: the value of each parameter; None: of the call's values that at this place, or of the
+        sizes, which come after them.
+    halves: by place, the half precision that a number is rounded to.
     """
     info = call.device.info
     if not isinstance(function, StartsNatively) or call.synchronous:
         return None
     made: NativeLaunch | None = function.native(LaunchConfig(grid))
-    parameters = None if made is None else _parameters(function.artifact.parameters, given, count)
-    if made is None or parameters is None:
+    if made is None:
+        return None
+    parameters = _parameters(function.artifact.parameters, given, halves, call.takes)
+    if parameters is None:
         return None
     return (
         made.entry,
@@ -270,13 +280,18 @@ def _native_launch(
 
 
 def _parameters(
-    parameters: Sequence[Any], given: Sequence[tuple[Value | None, int]], count: int
+    parameters: Sequence[Any],
+    given: Sequence[tuple[Value | None, int]],
+    halves: Mapping[int, str],
+    count: int,
 ) -> tuple[tuple[int, int, int], ...] | None:
     """How each parameter is passed; None: there is one that only Python passes."""
     found = []
     for parameter, (value, place) in zip(parameters, given, strict=True):
         type_ = "u64" if parameter.type.startswith("*") else parameter.type
         passed = _PASSED.get(type_)
+        if place in halves:
+            passed = _ROUNDED[halves[place]] if type_ == "fp32" else None
         if value is not None:
             found.append((0, -1, int.from_bytes(PACK[type_](value), "little")))
         elif passed is None or (place >= count and passed != _AS_WORD):

@@ -1,0 +1,276 @@
+"""Calls of a class that are bound for one time: launched with the numbers that its program gives.
+
+Preparing a launch for a grid of its own costs more than starting it; that is for calls that come
+again. `Passing` is a call that is nothing but one launch; `Chained` takes more launches, memory
+between them, and values in another order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from .._values.programs import IntegerProgram, Program
+from .._values.symbols import SymInt, Tracer
+from ..spec import ArrayType
+from ..targets._objects.scalars import NEAREST
+from ..targets.base import Function, GridLaunch, PreparesGrids, Stream, Value
+from .call import BoundCall, BoundLaunch
+from .forms import Form, LoadedLaunch, overlaps_of
+from .staging import fill
+
+__all__ = ["Chained", "Passing", "passing_of"]
+
+
+def passing_of(
+    call: BoundCall, form: Form, tracer: Tracer, numbers: Any
+) -> Passing | Chained | None:
+    """What launches calls of a class; None for those that take more than that.
+
+    Args:
+        numbers: as `sized` takes them, with symbols.
+    """
+    if not call.launches_only or any(
+        not isinstance(launch.function, PreparesGrids) or launch.loaded.artifact.cooperative
+        for launch in form.launches
+    ):
+        return None
+    kind = Passing if call.plain else Chained
+    return kind.of(call, form, tracer, numbers)
+
+
+def _started(loaded: LoadedLaunch, fixed: Sequence[Value | None]) -> GridLaunch:
+    function = loaded.loaded
+    assert isinstance(function, PreparesGrids)
+    return function.prepare_grids(fixed)
+
+
+@dataclass(frozen=True, slots=True)
+class Passing:
+    """Calls that are nothing but one launch.
+
+    Attributes:
+        call: one of them.
+        dtype: of the result.
+        order: of the launch's values that are none of the sizes: their places in the call's.
+        fixed: the launch's parameters; None: it is given at each launch.
+        places: for each of those, its place in the call's values followed by the sizes.
+        leading: that is their order.
+        halves: `LoadedLaunch.halves`.
+        start: launches; None where the function is not loaded.
+        steps: gives the result's layout, the grid, the sizes, and the limits of overlaps.
+        program: the same in Python.
+    """
+
+    call: BoundCall
+    dtype: str
+    order: tuple[int, ...]
+    fixed: Sequence[Value | None]
+    places: Sequence[int]
+    leading: bool
+    halves: tuple[tuple[int, str], ...]
+    function: Function | None
+    start: GridLaunch | None
+    steps: IntegerProgram
+    program: Program
+
+    @classmethod
+    def of(cls, call: BoundCall, form: Form, tracer: Tracer, numbers: Any) -> Passing:
+        loaded = form.launches[0]
+        outputs, _, ((grid, values, _),), overlaps, _, _ = numbers
+        places: list[int] = []
+        sizes: list[Any] = []
+        for value in values:
+            if value is None:
+                places.append(len(places) - len(sizes))
+            elif type(value) is SymInt:
+                places.append(len(loaded.order) + len(sizes))
+                sizes.append(value)
+        fixed = [None if type(value) is SymInt else value for value in values]
+        steps = tracer.program((outputs[0], grid, tuple(sizes), overlaps))
+        bare = cls(
+            call=call,
+            dtype=form.outputs[0],
+            order=loaded.order,
+            fixed=fixed,
+            places=places,
+            leading=places == list(range(len(places))),
+            halves=loaded.halves,
+            function=None,
+            start=None,
+            steps=steps,
+            program=steps.function(),
+        )
+        return bare.again(form.launches)
+
+    def again(self, launches: Sequence[LoadedLaunch]) -> Passing:
+        """The same with its function loaded again."""
+        start, places = _started(launches[0], self.fixed), list(self.places)
+        halves = [(places.index(i), NEAREST[dtype]) for i, dtype in self.halves]
+        if not halves:
+            return replace(self, function=launches[0].function, start=start)
+
+        def rounding(grid: tuple[int, int, int], values: Sequence[Value], stream: Stream) -> None:
+            own = list(values)
+            for place, nearest in halves:
+                own[place] = nearest(own[place])
+            start(grid, own, stream)
+
+        return replace(self, function=launches[0].function, start=rounding)
+
+    def unloaded(self) -> Passing:
+        """The same without its function, for `again` alone."""
+        return replace(self, function=None, start=None)
+
+    def at(self, numbers: Any, types: Callable[[], Any]) -> BoundCall:
+        """The call with what its program gave."""
+        (shape, strides), grid, sizes, overlaps = numbers
+        start, places = self.start, self.places
+        assert start is not None
+
+        def leading(values: Sequence[Value], stream: Stream) -> None:
+            start(grid, (*values, *sizes), stream)
+
+        def picking(values: Sequence[Value], stream: Stream) -> None:
+            given = (*values, *sizes)
+            start(grid, [given[place] for place in places], stream)
+
+        launch = leading if self.leading else picking
+        return self.call.with_launch(
+            BoundLaunch(launch, self.order, (), self.function, grid),
+            ArrayType(self.dtype, shape, strides),
+            overlaps_of(overlaps, types),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Link:
+    """A launch of a chain.
+
+    Attributes:
+        fixed: as `Passing.fixed`.
+        grid: where its grid is among the numbers.
+        picks: for each parameter that is given, its place in the call's values, the chain's memory,
+            and the numbers, in one row.
+        halves: place in `picks`, and the dtype that a number is rounded to.
+    """
+
+    fixed: Sequence[Value | None]
+    grid: int
+    picks: Sequence[int]
+    halves: Sequence[tuple[int, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Chained:
+    """Calls that are launches one after the other.
+
+    Attributes:
+        call, dtype, steps, program: as `Passing` has them. The sizes are here the bytes of the
+            memory that the launches use, then grid and sizes of each launch.
+        takes: how many values a call has: its arguments, and the output.
+        pieces: how many pieces of memory the launches use.
+        start: takes numbers, values, and the stream.
+    """
+
+    call: BoundCall
+    dtype: str
+    takes: int
+    pieces: int
+    links: tuple[_Link, ...]
+    start: Callable[[Sequence[int], Sequence[Value], Stream], None] | None
+    steps: IntegerProgram
+    program: Program
+
+    @classmethod
+    def of(cls, call: BoundCall, form: Form, tracer: Tracer, numbers: Any) -> Chained:
+        outputs, _, launches, overlaps, _, nbytes = numbers
+        sizes: list[Any] = list(nbytes)
+        for _, _, scratch in launches:
+            sizes += scratch
+        pieces, takes, used = len(sizes), call.takes, len(nbytes)
+        links = []
+        for loaded, (grid, values, scratch) in zip(form.launches, launches, strict=True):
+            at = len(sizes)
+            sizes += grid
+            picks: list[int] = []
+            given: list[int] = []  # for each of `order`, its place in `picks`
+            order = iter(loaded.order)
+            for value in values:
+                if value is None:
+                    index = next(order)
+                    given.append(len(picks))
+                    picks.append(index if index >= 0 else takes + used - 1 - index)
+                elif type(value) is SymInt:
+                    picks.append(takes + pieces + len(sizes))
+                    sizes.append(value)
+            used += len(scratch)
+            fixed = [None if type(value) is SymInt else value for value in values]
+            halves = [(given[place], dtype) for place, dtype in loaded.halves]
+            links.append(_Link(fixed, at, picks, halves))
+        steps = tracer.program((outputs[0], (1, 1, 1), tuple(sizes), overlaps))
+        bare = cls(
+            call=call,
+            dtype=form.outputs[0],
+            takes=takes,
+            pieces=pieces,
+            links=tuple(links),
+            start=None,
+            steps=steps,
+            program=steps.function(),
+        )
+        return bare.again(form.launches)
+
+    def again(self, launches: Sequence[LoadedLaunch]) -> Chained:
+        """The same with its functions loaded again."""
+        ready = [
+            (
+                _started(loaded, link.fixed),
+                link.grid,
+                link.picks,
+                [(place, NEAREST[dtype]) for place, dtype in link.halves],
+            )
+            for loaded, link in zip(launches, self.links, strict=True)
+        ]
+        memory, device = self.call.memory, self.call.device
+        pieces, cleared = self.pieces, self.call.cleared
+
+        def start(numbers: Sequence[int], values: Sequence[Value], stream: Stream) -> None:
+            buffers: list[Any] = []
+            try:
+                for nbytes in numbers[:pieces]:
+                    buffers.append(memory(nbytes, stream))
+                for buffer, nbytes, pattern in zip(buffers, numbers, cleared, strict=False):
+                    if pattern is not None and nbytes:
+                        fill(device, buffer.address, nbytes, pattern, stream)
+                row: Any = [*values, *[buffer.address for buffer in buffers], *numbers]
+                for launch, at, picks, halves in ready:
+                    given = [row[place] for place in picks]
+                    for place, nearest in halves:
+                        given[place] = nearest(given[place])
+                    launch(tuple(numbers[at : at + 3]), given, stream)  # type: ignore[arg-type]  # three of them
+            finally:
+                for buffer in buffers:
+                    buffer.close()
+
+        return replace(self, start=start)
+
+    def unloaded(self) -> Chained:
+        """The same without its functions, for `again` alone."""
+        return replace(self, start=None)
+
+    def at(self, numbers: Any, types: Callable[[], Any]) -> BoundCall:
+        """The call with what its program gave."""
+        (shape, strides), _, sizes, overlaps = numbers
+        start = self.start
+        assert start is not None
+
+        def launch(values: Sequence[Value], stream: Stream) -> None:
+            start(sizes, values, stream)
+
+        return self.call.with_launch(
+            BoundLaunch(launch, tuple(range(self.takes)), ()),
+            ArrayType(self.dtype, shape, strides),
+            overlaps_of(overlaps, types),
+        )
