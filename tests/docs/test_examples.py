@@ -12,19 +12,9 @@ import numpy as np
 import pytest
 from processes import run_in_checkout
 
-import xtarget
-
 pytest.importorskip("triton", reason="Triton is not installed, and it is what compiles")
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-
-
-@pytest.fixture(scope="module")
-def cpu() -> str:
-    report = next(r for r in xtarget.probe() if r.vendor == "cpu")
-    if not report.devices:
-        pytest.skip(f"no CPU device: {report.reason}")
-    return report.devices[0].name
 
 
 def run(name: str, device: str, folder: Path, *words: str) -> str:

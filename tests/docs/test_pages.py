@@ -46,15 +46,6 @@ def programs(page: Path) -> list[tuple[str, str]]:
 WITH_CODE = [page for page in PAGES if blocks(page, "python") and page.name not in ELSEWHERE]
 
 
-@pytest.fixture(scope="module")
-def cpu() -> str:
-    """The CPU device; without one this machine cannot run the pages."""
-    report = next(r for r in xtarget.probe() if r.vendor == "cpu")
-    if not report.devices:
-        pytest.skip(f"no CPU device: {report.reason}")
-    return report.devices[0].name
-
-
 def run_program(text: str, folder: Path, **environment: str) -> None:
     # a file, because Triton reads the source of a kernel from one
     program = folder / "page.py"

@@ -15,6 +15,7 @@ import pytest
 
 import xtarget
 from xtarget import NoDeviceError
+from xtarget._launch import run as launching
 
 sys.path.insert(0, str(Path(__file__).parent))  # for the kernels of these tests
 
@@ -84,3 +85,13 @@ def triton_on_cpu(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def ran_on_cpu(mark_ran_on: Any) -> None:
     info = xtarget.device("cpu:0").info
     mark_ran_on(info.vendor, info.runs_on, info.product)
+
+
+@pytest.fixture
+def core(device: str) -> Iterator[Any]:
+    """The compiled core, which knows no call yet."""
+    if launching._native is None:
+        pytest.skip("the compiled core is not built, or XTARGET_CORE=python")
+    launching.forget_calls()
+    yield launching._native
+    launching.forget_calls()

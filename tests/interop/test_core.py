@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +27,6 @@ from xtarget._launch import run as launching
 
 KINDS = ("NumPy", "torch", "xtarget")
 TWIN: Callable[..., Any] = launching._run_in_python
-
-
-@pytest.fixture
-def core(device: str) -> Iterator[Any]:
-    if launching._native is None:
-        pytest.skip("the compiled core is not built, or XTARGET_CORE=python")
-    launching.forget_calls()
-    yield launching._native
-    launching.forget_calls()
 
 
 def of_kind(kind: str, values: np.ndarray[Any, Any], device: str) -> Any:

@@ -6,7 +6,7 @@ import ctypes
 import gc
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,15 +25,6 @@ from xtarget.targets.base import NativeLaunch  # noqa: E402
 
 KINDS = ("NumPy", "torch", "xtarget")
 TWIN: Callable[..., Any] = launching._run_in_python
-
-
-@pytest.fixture
-def core(device: str) -> Iterator[Any]:
-    if launching._native is None:
-        pytest.skip("the compiled core is not built, or XTARGET_CORE=python")
-    launching.forget_calls()
-    yield launching._native
-    launching.forget_calls()
 
 
 def of_kind(kind: str, values: np.ndarray[Any, Any], device: str) -> Any:

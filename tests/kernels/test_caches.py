@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from operators import sample
+from refusals import refused
 
 import xtarget
 
@@ -102,9 +103,4 @@ WRONG: list[tuple[str, list[Any], dict[str, Any], str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "args", "options", "said"), WRONG)
-def test_what_does_not_fit_is_said(
-    device: str, name: str, args: Any, options: Any, said: str
-) -> None:
-    with pytest.raises(xtarget.ArgumentError, match=said):
-        xtarget.run(name, *args, device=device, **options)
+test_what_does_not_fit_is_said = refused(WRONG)

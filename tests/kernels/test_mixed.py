@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from operators import own, sample
 from oracle import check, expected
+from refusals import refused
 
 import xtarget
 
@@ -166,9 +167,4 @@ WRONG: list[tuple[str, list[Any], dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "args", "options", "said"), WRONG)
-def test_what_does_not_fit_is_said(
-    device: str, name: str, args: Any, options: Any, said: str
-) -> None:
-    with pytest.raises(xtarget.ArgumentError, match=said):
-        xtarget.run(name, *args, device=device, **options)
+test_what_does_not_fit_is_said = refused(WRONG)

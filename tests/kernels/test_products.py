@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from operators import sample
 from oracle import check
+from refusals import refused
 
 import xtarget
 
@@ -202,12 +203,9 @@ WRONG: list[tuple[str, list[tuple[int, ...]], dict[str, Any], str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "shapes", "options", "said"), WRONG)
-def test_what_does_not_fit_is_said(
-    device: str, name: str, shapes: Any, options: Any, said: str
-) -> None:
-    with pytest.raises(xtarget.ArgumentError, match=said):
-        xtarget.run(name, *_pairs(*shapes), device=device, **options)
+test_what_does_not_fit_is_said = refused(
+    (name, _pairs(*shapes), options, said) for name, shapes, options, said in WRONG
+)
 
 
 def test_a_factor_of_integers_is_one(device: str) -> None:
