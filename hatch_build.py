@@ -132,7 +132,7 @@ else:
 
     if BuildHookInterface is not None:
 
-        class CoreBuildHook(BuildHookInterface):  # type: ignore[type-arg]
+        class CoreBuildHook(BuildHookInterface):  # type: ignore[type-arg]  # its parameter is never read
             """Puts the core into wheels, and beside its sources for editable installs."""
 
             PLUGIN_NAME = "custom"

@@ -18,10 +18,10 @@ NAMES = ROOT / "tests" / "kernels" / "operator_names.tsv"
 
 sys.path.insert(0, str(ROOT / "src"))
 
-import xtarget  # noqa: E402
-from xtarget._cli.listing import short_dtypes  # noqa: E402
-from xtarget._kernels import libraries  # noqa: E402
-from xtarget._kernels.library import Library  # noqa: E402
+import xtarget  # noqa: E402 (the path is set first)
+from xtarget._cli.listing import short_dtypes  # noqa: E402 (the path is set first)
+from xtarget._kernels import libraries  # noqa: E402 (the path is set first)
+from xtarget._kernels.library import Library  # noqa: E402 (the path is set first)
 
 
 def page() -> str:

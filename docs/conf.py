@@ -14,9 +14,9 @@ from sphinx.application import Sphinx
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-import pages  # noqa: E402
+import pages  # noqa: E402 (the path is set first)
 
-import xtarget  # noqa: E402
+import xtarget  # noqa: E402 (the path is set first)
 
 project = "xtarget"
 author = "the authors of xtarget"

@@ -15,7 +15,7 @@ from xtarget.spec import In, Out, cdiv
 
 @xtarget.kernel(grid=lambda c: (c.H, cdiv(c.W, c.BLOCK)), constants={"BLOCK": 256}, complete=True)
 @triton.jit
-def develop(image: In["float32", "C", "H", "W"], out: Out["float32", "C", "H", "W"],  # noqa: F821
+def develop(image: In["float32", "C", "H", "W"], out: Out["float32", "C", "H", "W"],  # noqa: F821 (names of axes)
             C, H, W, sharpen, contrast, BLOCK: tl.constexpr):  # fmt: skip
     row, column = tl.program_id(0), tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = column < W

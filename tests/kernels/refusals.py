@@ -17,7 +17,7 @@ def refused(calls: Iterable[tuple[str, Any, Any, str]]) -> Callable[..., None]:
         calls: kernel, arguments, options, and a pattern of what is said.
     """
 
-    @pytest.mark.parametrize(("name", "args", "options", "said"), calls)
+    @pytest.mark.parametrize(("name", "args", "options", "said"), list(calls))
     def test(device: str, name: str, args: Any, options: Any, said: str) -> None:
         with pytest.raises(xtarget.ArgumentError, match=said):
             xtarget.run(name, *args, device=device, **options)
