@@ -10,21 +10,25 @@ from typing import Any
 import click
 
 import xtarget
+from xtarget._bench import page as bench_page
+from xtarget._bench import report as bench_report
 from xtarget._cli.base import Command
 from xtarget._cli.main import cli
 from xtarget._values.environment import VARIABLES
 from xtarget._verify import report
 from xtarget._verify import support as support_table
 
-__all__ = ["api", "command_line", "environment", "support", "write"]
+__all__ = ["api", "command_line", "environment", "performance", "support", "write"]
 
+_STATES = ("right", "compiled", "refused", "wrong", "failed")
 REPORTS = Path(__file__).resolve().parent / "reports"
 
 
 def write(folder: Path) -> None:
     """Write those that are not as they should be: an unchanged page is not read again."""
     folder.mkdir(exist_ok=True)
-    made = {"cli": command_line, "environment": environment, "api": api, "support": support}
+    made = {"cli": command_line, "environment": environment, "api": api, "support": support,
+            "performance": performance}  # fmt: skip
     for name, page in made.items():
         file, text = folder / f"{name}.md", page()
         if not file.exists() or file.read_text(encoding="utf-8") != text:
@@ -142,11 +146,66 @@ def api() -> str:
 def support() -> str:
     """The table of the reports in `docs/reports`, which `xtarget verify --report` wrote."""
     found = [report.read(file) for file in sorted(REPORTS.glob("*.json"))]
+    rows = [row for one in found for row in one["rows"]]
+    counts = {word: sum(row["status"] == word for row in rows) for word in _STATES}
+    told = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
     return (
         "# Support table\n\n"
-        "Nobody types this table: it is what the reports say that `xtarget verify --report` wrote "
-        "on machines (`docs/reports`). Each kernel was called there with hard shapes, values and "
-        "layouts and compared with its reference in float64. A column says what the code ran on: "
-        "silicon, a CPU run time, or an emulator. What a vendor's back end has been tested with "
-        "beyond that is on its page.\n\n" + support_table.markdown(support_table.join(found))
+        "Nobody types this table: it is what the reports in `docs/reports` say, which "
+        "`xtarget verify --report` wrote. A column says what the code ran on: silicon, a CPU run "
+        "time, or an emulator; or that it was only compiled. Each kernel was called with hard "
+        "shapes, values and layouts and compared with its reference in float64; *compiled* means "
+        "that the binary was made, can be parsed and has its entry. *WRONG* is a result beyond the "
+        "kernel's tolerance, on one call at least: the reasons below the table name the call. The "
+        "types that no report of a target has are *not run* there. What else a vendor's back end "
+        f"was tested with is on its page.\n\nOperators with a dtype and target: {told}.\n\n"
+        "`xtarget verify --compare docs/reports/cpu.json` tells what is worse than here.\n\n"
+        + support_table.markdown(support_table.join(found))
     )
+
+
+# ------------------------------------------------------------------------------------ measurements
+
+
+def performance() -> str:
+    """The tables of the reports in `docs/reports/bench`, which `xtarget bench --report` wrote."""
+    lines = [
+        "# Measured times",
+        "",
+        "Made from what `xtarget bench --report` wrote (`docs/reports/bench`). A time is the "
+        "median of calls on inputs that take turns; the interval is that of the median, 95 %, by "
+        "bootstrap. [Measure](../how-to/measure.md) says how to get these figures on your machine.",
+        "",
+    ]
+    for file in sorted((REPORTS / "bench").glob("*.json")):
+        found = bench_report.read(file)
+        for device in found["devices"]:
+            lines += _measured(found, device)
+    return "\n".join(lines) + "\n"
+
+
+def _measured(found: dict[str, Any], device: dict[str, Any]) -> Iterator[str]:
+    yield f"## {device['product']} ({device['target']}, {device['runs_on']})"
+    yield ""
+    limits = ", ".join(
+        f"{kind} {bench_page.speed_text(limit)}" for kind, limit in device["limits"].items()
+    )
+    yield f"xtarget {found['xtarget']}, {found['date']}, driver {device.get('driver')}. Limits "
+    yield f"that the same run measured: {limits}."
+    yield from ("", "| kernel | size | by | median | 95 % interval | speed |")
+    yield "| --- | --- | --- | --- | --- | --- |"
+    for row in found["rows"]:
+        if row["device"] == device["name"]:
+            interval = f"{bench_page.time_text(row['low'])} to {bench_page.time_text(row['high'])}"
+            cells = (
+                f"{row['kernel']} {row['dtype']}",
+                row["size"],
+                row["way"],
+                bench_page.time_text(row["median"]),
+                interval,
+                bench_page.speed_text(row),
+            )
+            yield f"| {' | '.join(cells)} |"
+    yield ""
+    yield from (f"- {note}" for note in found["notes"])
+    yield ""
