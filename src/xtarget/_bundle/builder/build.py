@@ -243,10 +243,11 @@ def _content(
     rest = replace(order, targets=tuple(t for t in order.targets if t not in sections))
     for target, made in _make(rest, report, seconds, compile_jobs, progress).items():
         done = list(_differing(made.done))
-        calls = call_records(
-            order.kernels, order.dtypes, target, [(one, j.request, a) for j, one, a in done],
-            views=order.views, full=order.full,
-        )  # fmt: skip
+        with library.without_imports():
+            calls = call_records(
+                order.kernels, order.dtypes, target, [(one, j.request, a) for j, one, a in done],
+                views=order.views, full=order.full,
+            )  # fmt: skip
         section = sections[target] = _section(target, done, calls)
         if not made.failed:
             cache = _cache.default_cache()
