@@ -18,6 +18,7 @@ from typing import Any
 from xtarget.spec import KernelSpec
 
 from .operators.refused import REFUSED
+from .operators.spellings import spellings
 
 __all__ = ["FAMILIES", "KERNELS", "NAMES", "REFUSED", "family", "names", "written_names"]
 
@@ -82,7 +83,10 @@ def names() -> Mapping[str, Mapping[str, tuple[str, ...]]]:
 def family(name: str) -> tuple[KernelSpec, ...]:
     """The rows of one family."""
     listed = names()[name]
-    return tuple(replace(row, aliases=listed.get(row.name, row.aliases)) for row in _rows(name))
+    return tuple(
+        replace(row, aliases=listed.get(row.name, row.aliases), words=spellings(row), by_name=True)
+        for row in _rows(name)
+    )
 
 
 def written_names() -> str:

@@ -144,7 +144,7 @@ def vector(
         ArgumentError: it has another shape.
     """
     stride_of = f"s{name[0]}"
-    if index >= len(call.args):
+    if index >= len(call.args) or call.args[index] is spec.ABSENT:
         return None, {}, {stride_of: 0}
     array = call.array(index)
     if array.shape != (n,):

@@ -44,7 +44,7 @@ def _vector(call: spec.Call, index: int, name: str, channels: int) -> spec.Array
     Raises:
         ArgumentError: it has another shape.
     """
-    if index >= len(call.args):
+    if index >= len(call.args) or call.args[index] is spec.ABSENT:
         return None
     array = call.array(index)
     if array.shape != (channels,):

@@ -132,7 +132,7 @@ class _Product:
             self.views.append(labelled(call, index, labels))
         self.labels = tuple(result)
         self.shape = tuple(self.lengths[label] for label in result)
-        self.dtype = call.rules.promote(*(arg.dtype for arg in call.args if arg is not spec.ABSENT))
+        self.dtype = call.rules.promote(*(arg.dtype for arg in call.args))
 
     def finished(
         self,

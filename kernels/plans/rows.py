@@ -140,7 +140,8 @@ def _norm(call: spec.Call, source: str, parameters: tuple[str, ...]) -> spec.Pla
             f"{call.kernel}: x has no dimension to normalize; it needs at least one."
         )
     n = x.shape[-1]
-    given = dict(zip(parameters, range(1, len(call.args)), strict=False))
+    places = [place for place in range(1, len(call.args)) if call.args[place] is not spec.ABSENT]
+    given = {parameters[place - 1]: place for place in places}
     args: dict[str, spec.Argument] = {}
     constants: dict[str, Any] = {}
     for name in parameters:

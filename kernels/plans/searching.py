@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from xtarget.spec import (
+    ABSENT,
     ArgumentError,
     ArrayType,
     Call,
@@ -178,7 +179,7 @@ def bincount(call: Call) -> Plan:
             f"{call.kernel}: length is {length}; it has to be above 0: one more than the largest "
             "integer that is counted."
         )
-    if len(call.args) < 2:
+    if len(call.args) < 2 or call.args[1] is ABSENT:
         out = _counts(call, length)
         if not x.size:
             return Plan((out,), (), (), (0,))

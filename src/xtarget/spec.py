@@ -343,6 +343,8 @@ class KernelSpec:
             of the largest magnitude in the result. None: not said; a check then allows a few units
             of the dtype.
         by_name: `inputs` may be given by keyword, and those that end in `?` may be None.
+        words: further keywords for its inputs and options, each with the name of the input or
+            option that it means.
         outputs: names of the results, where a kernel has several.
         configs: the ways in which it can do the same; the option `config` takes one by its number.
         tuning: of a call, what decides which of them is the fastest, and what a measurement is good
@@ -372,6 +374,7 @@ class KernelSpec:
     exact: bool = False
     tolerance: tuple[float, float] | None = None
     by_name: bool = False
+    words: Mapping[str, str] = field(default_factory=dict)
     outputs: tuple[str, ...] = ()
     counts: tuple[int | None, ...] = ()
     configs: tuple[Config, ...] = ()

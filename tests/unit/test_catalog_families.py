@@ -48,7 +48,8 @@ def test_names_are_known_before_the_rows_are_loaded() -> None:
         "loaded = [name for name in sys.modules if '.operators.' in name]\n"
         "print(json.dumps([count, [n for n in loaded if not n.endswith('.refused')]]))"
     )
-    assert count == len(xtarget.catalog()) > 300
+    own = [name for name, spec in xtarget.catalog().items() if spec.category != "user"]
+    assert count == len(own) > 300  # other tests of this process may have added kernels
     assert loaded == []
 
 

@@ -79,7 +79,8 @@ class NumpyRules:
     """`xtarget.spec.DtypeRules` by asking NumPy."""
 
     def promote(self, *dtypes: str) -> str:
-        return promote(dtypes)
+        """What was left out (`spec.ABSENT`, whose dtype is "none") has no part in it."""
+        return promote(tuple(dtype for dtype in dtypes if dtype != "none"))
 
     def floating(self, dtype: str) -> str:
         """Source: the loops of numpy.exp (`np.exp.types`): the smallest float that holds it."""

@@ -49,8 +49,9 @@ _COMMON: Final = ("out", "device", "stream")
 
 
 def signature(spec: KernelSpec) -> inspect.Signature:
-    """The arguments of a call of the kernel. Arrays and numbers of a catalog's kernel have no names
-    in a call, so an option may be called as one of them is; such an option stands in the text only.
+    """The arguments of a call of the kernel. Where arrays and numbers have no names in a call
+    (`KernelSpec.by_name`), an option may be called as one of them is; such an option stands in the
+    text only.
     """
     found: list[Parameter] = []
     kind = Parameter.POSITIONAL_OR_KEYWORD if spec.by_name else Parameter.POSITIONAL_ONLY
@@ -90,6 +91,9 @@ def description(spec: KernelSpec) -> str:
     if spec.options:
         given = ", ".join(f"{name}={value!r}" for name, value in spec.options.items())
         lines.append(f"Options: {given}.")
+    if spec.words:
+        words = ", ".join(f"{word} for {own}" for word, own in spec.words.items())
+        lines.append(f"Other words: {words}.")
     if spec.aliases:
         lines.append(f"Other names: {', '.join(spec.aliases)}.")
     if spec.elementwise:

@@ -22,11 +22,11 @@ from .names import Names, prefix_free
 
 __all__ = [
     "RegisteredKernel",
-    "by_name",
     "catalog",
     "closure",
     "find",
     "is_refused",
+    "keywords",
     "library_source",
     "load_library",
     "names_of",
@@ -61,8 +61,9 @@ _kernels: dict[str, RegisteredKernel] = {}
 #: kernel of `_kernels` stands before one that is only listed here.
 _listed: dict[str, str] = {}
 _names = Names()
-#: The kernels whose arguments may be given by keyword: the place of each.
-by_name: dict[str, dict[str, int]] = {}
+#: By the name in the call, what its keywords mean that are no options: an argument's place, or an
+#: option that has another name.
+_keywords: dict[str, Mapping[str, int | str]] = {}
 _libraries: dict[Path, Library] = {}
 _ready = False
 #: Called with a kernel's name after it was replaced, one of its names came to mean another one, or
@@ -194,8 +195,6 @@ def _load_own() -> None:
         for folder in environment.kernel_folders():
             load_library(folder)
         _kernels.update(early)  # what the user registered before the first look-up stays on top
-        for kernel in early.values():
-            _name_arguments(kernel.spec)
         _ready = True
 
 
@@ -262,7 +261,6 @@ def register(
         _kernels[spec.name] = RegisteredKernel(spec, source, origin, fixed, function)
         configs.forget(spec.name)
         _tell(spec.name, spec.aliases, known)
-        _name_arguments(spec)
 
 
 def _tell(name: str, aliases: Sequence[str], known: Iterable[str] = ()) -> None:
@@ -271,16 +269,28 @@ def _tell(name: str, aliases: Sequence[str], known: Iterable[str] = ()) -> None:
     Args:
         known: of these names, those that are kernels.
     """
+    _keywords.clear()
     for before in {*_names.add(name, aliases), *known}:
         for changed in on_change:
             changed(before)
 
 
-def _name_arguments(spec: KernelSpec) -> None:
-    if spec.by_name:
-        by_name[spec.name] = {n.rstrip("?"): place for place, n in enumerate(spec.inputs)}
-    else:
-        by_name.pop(spec.name, None)
+def keywords(name: str) -> Mapping[str, int | str]:
+    """What the keywords of a call mean that are no options of the kernel: the place of an argument,
+    or the option that has another name.
+
+    Raises:
+        UnknownKernelError: there is no such kernel.
+    """
+    found = _keywords.get(name)
+    if found is None:
+        spec = find(name).spec
+        with _lock:
+            places = {one.rstrip("?"): place for place, one in enumerate(spec.inputs)}
+            words = {word: places.get(own, own) for word, own in spec.words.items()}
+            found = {**words, **(places if spec.by_name else {})}
+            _keywords[name] = found
+    return found
 
 
 def is_registered(name: str) -> bool:

@@ -15,6 +15,7 @@ from ..spec import ABSENT, ArrayType, KernelSpec, Plan, ScalarType
 
 __all__ = [
     "argument_types",
+    "arrays_among",
     "check_arguments",
     "check_fp64",
     "check_written",
@@ -26,33 +27,62 @@ __all__ = [
 def placed(
     kernel: str, args: tuple[Any, ...], options: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Arguments that were given by name, at their places; None where one was left out before them.
+    """Arguments that were given by name, at their places; None where one was left out before them;
+    and options by the names that the kernel has for them.
 
     Returns:
         the arguments, and the options.
 
     Raises:
         ArgumentError: one is given twice.
+        UnknownKernelError: there is no such kernel.
     """
-    places = libraries.by_name.get(kernel)
-    if places is None or not options:
+    keywords = libraries.keywords(kernel)
+    if not keywords:
         return args, options
     found: list[Any] = list(args)
-    left = {}
+    given: dict[int, str] = {}
+    left: dict[str, Any] = {}
     for name, value in options.items():
-        place = places.get(name)
-        if place is None:
-            left[name] = value
+        meant = keywords.get(name, name)
+        if isinstance(meant, str):
+            if meant in left or (meant != name and meant in options):
+                raise ArgumentError(
+                    f"{kernel}: {meant} is given twice, also as {name}. Give it once."
+                )
+            left[meant] = value
             continue
-        if place < len(args):
-            raise ArgumentError(
-                f"{kernel}: {name} is given twice, as argument {place + 1} and by name. Give it "
-                "once."
-            )
-        if place >= len(found):
-            found += [None] * (place + 1 - len(found))
-        found[place] = value
+        if meant < len(args) or meant in given:
+            before = f"as argument {meant + 1} and by name"
+            if meant in given:
+                before = f"as {given[meant]} and as {name}"
+            raise ArgumentError(f"{kernel}: {name} is given twice, {before}. Give it once.")
+        given[meant] = name
+        if meant >= len(found):
+            found += [None] * (meant + 1 - len(found))
+        found[meant] = value
     return tuple(found), left
+
+
+def arrays_among(spec: KernelSpec, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments; those of a list, where a kernel takes any number of arrays and got one list.
+
+    Raises:
+        ArgumentError: one is text or a tuple, which only options are.
+    """
+    if len(args) == 1 and isinstance(args[0], list | tuple) and spec.inputs[1:2] == ("x1?",):
+        return tuple(args[0])
+    for value in args:
+        if isinstance(value, str | tuple):
+            taken = [name for name in spec.options if name not in ("seed", "offset")]
+            if not taken:
+                continue
+            raise ArgumentError(
+                f"{spec.name}: {shortened(value)} is not an array. Options are given by name: "
+                f"{taken[0]}={shortened(value)}"
+                + (f" (or {', '.join(taken[1:])})." if len(taken) > 1 else ".")
+            )
+    return args
 
 
 def check_arguments(spec: KernelSpec, args: Sequence[Any], options: Mapping[str, Any]) -> None:
@@ -60,10 +90,13 @@ def check_arguments(spec: KernelSpec, args: Sequence[Any], options: Mapping[str,
         wanted = str(spec.required)
         if spec.required != len(spec.inputs):
             wanted += f" to {len(spec.inputs)}"
-        names = ", ".join(spec.inputs)
+        names = ", ".join(spec.inputs) or "only options"
+        hint = ""
+        if len(args) > len(spec.inputs) and spec.options:
+            hint = f" Options are given by name: {', '.join(spec.options)}."
         raise ArgumentError(
             f"{spec.name} takes {wanted} argument{'s' if wanted != '1' else ''} ({names}), not "
-            f"{len(args)}."
+            f"{len(args)}.{hint}"
         )
     for name, value in zip(spec.inputs, args, strict=False):
         if value is None and not (spec.by_name and name.endswith("?")):

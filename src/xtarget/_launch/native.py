@@ -64,7 +64,7 @@ def _key(
 ) -> tuple[Hashable, ...] | None:
     """The key of a call, as `run` makes it; None: one of its arguments has none, or is given by
     name, where the core does not look."""
-    if not options.keys().isdisjoint(libraries.by_name.get(kernel, ())):
+    if not options.keys().isdisjoint(libraries.keywords(kernel)):
         return None
     key: list[Hashable] = [kernel, device]
     for value in arrays:

@@ -19,7 +19,7 @@ from .._values.deferred import deferred_among, take
 from .._values.errors import ArgumentError, FrozenError, shortened
 from ..targets.base import Capturable
 from . import binding, native
-from .arguments import placed
+from .arguments import arrays_among, placed
 from .call import BoundCall, device_text
 from .classes import layouts_of
 from .frozen_calls import frozen_call
@@ -118,6 +118,7 @@ def _run_adopted(
     if deferred is not None:
         return take(deferred, kernel, args, out, device, stream, options)
     spec = libraries.find(kernel).spec  # a wrong name is said before a wrong argument
+    args = arrays_among(spec, args)
     adopted = [value if value is None else _describe(value) for value in args]
     adopted_out = out
     if isinstance(out, tuple | list | Mapping):
@@ -205,7 +206,7 @@ def run(
         UnknownKernelError, ArgumentError, NoDeviceError, CompileError, LoadError, LaunchError,
         OutOfMemoryError: see `xtarget.XTargetError`.
     """
-    if options and type(kernel) is str and kernel in libraries.by_name:
+    if options and type(kernel) is str:
         args, options = placed(kernel, args, options)
     if observed is not None:
         if "compile" in options:
@@ -299,8 +300,8 @@ def _options_key(options: dict[str, Any]) -> Hashable:
     except Exception:  # TypeError, a ValueError of a memoryview, and what a class makes of it
         wrong = ", ".join(f"{name}={shortened(value)}" for name, value in options.items())
         raise ArgumentError(
-            f"options are numbers, text, or tuples of these, not {wrong}. Arrays are positional "
-            "arguments."
+            f"options are numbers, text, or tuples of these, not {wrong}. Arrays are arguments: "
+            "give them by their places, or by the names that `help` shows."
         ) from None
     return key
 
