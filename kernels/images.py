@@ -7,26 +7,25 @@ import triton.language as tl
 from triton.language.extra import libdevice
 
 from .arithmetic import divide
+from .functions.arithmetic import maximum, minimum
 from .indexing import at, part
 
 
 @triton.jit
 def _to_hsv(r, g, b):
-    """Hue, saturation and value, from 0 to 1.
+    """Hue, saturation and value, from 0 to 1; nan if one of the colours is nan, as torch has it.
 
     Source: A. R. Smith, "Color gamut transform pairs", 1978.
     """
-    value = tl.where(r > g, r, g)
-    value = tl.where(value > b, value, b)
-    least = tl.where(r < g, r, g)
-    least = tl.where(least < b, least, b)
-    apart = value - least
-    saturation = tl.where(value > 0, divide(apart, tl.where(value > 0, value, 1)), 0)
-    sixth = divide(1 - value * 0, tl.where(apart > 0, apart * 6, 1))
-    hue = tl.where(g == value, (b - r) * sixth + divide(2 - b * 0, 6 - b * 0), 0)
-    hue = tl.where((g != value) & (b == value), (r - g) * sixth + divide(4 - b * 0, 6 - b * 0), hue)
+    value = maximum(maximum(r, g), b)
+    apart = value - minimum(minimum(r, g), b)
+    saturation = tl.where(value <= 0, 0, divide(apart, tl.where(value <= 0, 1, value)))
+    one = tl.full(r.shape, 1, r.dtype)
+    sixth = divide(one, tl.where(apart <= 0, 1, apart * 6))
+    hue = (r - g) * sixth + divide(one * 2, one * 3)
+    hue = tl.where(g == value, (b - r) * sixth + divide(one, one * 3), hue)
     hue = tl.where(r == value, (g - b) * sixth, hue)
-    hue = tl.where(apart > 0, hue, 0)
+    hue = tl.where(apart <= 0, 0, hue)
     return tl.where(hue < 0, hue + 1, hue), saturation, value
 
 

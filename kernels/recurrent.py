@@ -77,7 +77,7 @@ def step(
         new = _gate(px, w, u, bw, bu, ph, 0, j, j_mask, inputs, H, xi, wj, wi, uj, uh, bj, vj, T,
                     BLOCK_H, BLOCK_K)  # fmt: skip
         if CELL == "relu":
-            new = tl.where((new > 0) | (new != new), new, new * 0)
+            new = tl.where(new < 0, tl.zeros_like(new), new)
         else:
             new = libdevice.tanh(new)
     tl.store(h + to_h + row * H + j, new, mask=j_mask)

@@ -56,7 +56,7 @@ def log_loss(x, y, eps):
 @triton.jit
 def hinge(x, y):
     apart = 1.0 - x * y
-    return tl.where(apart > 0, apart, apart * 0)
+    return tl.where(apart < 0, tl.zeros_like(apart), apart)
 
 
 @triton.jit
@@ -68,7 +68,7 @@ def squared_hinge(x, y):
 @triton.jit
 def hinge_embedding(x, y, margin):
     apart = margin - x
-    other = tl.where((apart > 0) | (apart != apart), apart, apart * 0)
+    other = tl.where(apart < 0, tl.zeros_like(apart), apart)
     return tl.where(y == 1, x, tl.where(y == -1, other, other + x))
 
 
@@ -76,7 +76,7 @@ def hinge_embedding(x, y, margin):
 def soft_margin(x, y):
     """log(1 + exp(-x * y)), which does not overflow."""
     z = -x * y
-    return tl.where(z > 0, z, z * 0) + libdevice.log1p(exp(-tl.abs(z)))
+    return tl.where(z < 0, tl.zeros_like(z), z) + libdevice.log1p(exp(-tl.abs(z)))
 
 
 @triton.jit

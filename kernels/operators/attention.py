@@ -114,7 +114,10 @@ def _paged(
         pages = np.asarray(table)[one][where // page]
         there = (pages >= 0) & (pages < key.shape[0])
         keys, values = (
-            np.swapaxes(x[np.where(there, pages, 0), where % page], 0, 1) for x in (key, value)
+            np.swapaxes(  # what is in no page is not read, nor is what stands in another
+                np.where(there[:, None, None], x[np.where(there, pages, 0), where % page], 0), 0, 1
+            )
+            for x in (key, value)
         )
         mask = np.broadcast_to(there, (1, own.shape[0], max(count, 0)))
         with np.errstate(all="ignore"):

@@ -87,6 +87,13 @@ def _attended(shape: tuple[int, ...]) -> Any:
     return [(*front, min((shape or (1,))[-1], 64))] * 5 + [front]
 
 
+def _normalized(shape: tuple[int, ...]) -> Any:
+    """Rows of five elements where they would be of one: of that the gradient cancels, and what is
+    left is the rounding of its parts, here as in torch."""
+    rows = (*shape[:-1], 5) if shape[-1:] == (1,) else shape
+    return [rows, rows, rows[-1:]]
+
+
 _ALL: Any = {"category": "gradient", "dtypes": FLOATS}
 
 ROWS: tuple[KernelSpec, ...] = (
@@ -98,7 +105,7 @@ ROWS: tuple[KernelSpec, ...] = (
         options={"axis": -1}, tolerance=(64, 32), **_ALL),
     row("layer_norm_backward", "grad x weight?", norm_backward(False), "gradients of layer_norm: "
         "of x, of its weight, of its bias", by_torch(_layer_back),
-        lambda shape: [shape, shape, shape[-1:]], "native_layer_norm_backward layer_norm_bp",
+        _normalized, "native_layer_norm_backward layer_norm_bp",
         options={"eps": 1e-5}, tolerance=(128, 64), **_ALL),
     row("attention_backward", "grad query key value out lse", attention_backward, "gradients of "
         "attention: of query, of key, of value, from its result and the log of its sums; causal, "
@@ -107,6 +114,6 @@ ROWS: tuple[KernelSpec, ...] = (
         options={"causal": False, "window": None, "scale": None, "softcap": None, "offset": 0,
                  "layout": "bhsd"}, tolerance=None, **_ALL),
     row("rms_norm_backward", "grad x weight?", norm_backward(True), "gradients of rms_norm: of x, "
-        "of its weight", by_torch(_rms_back), lambda shape: [shape, shape, shape[-1:]],
+        "of its weight", by_torch(_rms_back), _normalized,
         "rms_norm_bp", options={"eps": 1e-6}, tolerance=(128, 64), **_ALL),
 )  # fmt: skip

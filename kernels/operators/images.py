@@ -22,7 +22,7 @@ def _to_hsv(x: Any, axis: int = -1) -> Any:
     r, g, b = np.moveaxis(x, axis, 0)
     value, apart = x.max(axis), x.max(axis) - x.min(axis)
     with np.errstate(all="ignore"):
-        saturation = np.where(value > 0, apart / value, 0)
+        saturation = np.where(value <= 0, 0, apart / value)
         hues = [((g - b) / apart) % 6, (b - r) / apart + 2, (r - g) / apart + 4]
     hue = np.select([apart <= 0, r == value, g == value], [0 * r, hues[0], hues[1]], hues[2]) / 6
     return np.stack([hue, saturation, value], axis)

@@ -27,16 +27,9 @@ def _cubic(np: Any, away: Any) -> Any:
     return np.where(away <= 1, near, np.where(away < 2, far, 0))
 
 
-def _matrix(np: Any, n: int, count: int, mode: str, aligned: bool) -> Any:
-    """The weights by which `count` outputs are made of `n` elements."""
+def _taps(np: Any, n: int, count: int, mode: str, aligned: bool) -> Any:
+    """Elements that `count` outputs are made of, one of each at a time, and their weights."""
     o = np.arange(count)
-    made = np.zeros((count, n))
-    if mode == "nearest":
-        made[o, o * n // count] = 1
-        return made
-    if mode == "nearest-exact":
-        made[o, (2 * o + 1) * n // (2 * count)] = 1
-        return made
     at = (o + 0.5) * n / count - 0.5
     if aligned:
         at = o * (n - 1) / max(count - 1, 1)
@@ -46,8 +39,7 @@ def _matrix(np: Any, n: int, count: int, mode: str, aligned: bool) -> Any:
     for k in (0, 1) if linear else (-1, 0, 1, 2):
         away = np.abs(at - (first + k))
         weight = 1 - away if linear else _cubic(np, away)
-        np.add.at(made, (o, np.clip(first + k, 0, n - 1)), weight)
-    return made
+        yield np.clip(first + k, 0, n - 1), weight
 
 
 def _resize(fixed: str | None = None) -> Callable[..., Any]:
@@ -70,8 +62,11 @@ def _resize(fixed: str | None = None) -> Callable[..., Any]:
                 places = o * n // count if own == "nearest" else (2 * o + 1) * n // (2 * count)
                 made = np.take(made, places, axis)
                 continue
-            weights = _matrix(np, n, count, own, align_corners)
-            made = np.moveaxis(np.tensordot(weights, made, (1, axis)), 0, axis)
+            form = (-1, *(1,) * (made.ndim - 1 - axis))
+            made = sum(
+                np.take(made, elements, axis) * weights.reshape(form)
+                for elements, weights in _taps(np, n, count, own, align_corners)
+            )
         return last_channels(np, made, channels_last)
 
     return reference

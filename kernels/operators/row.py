@@ -140,6 +140,7 @@ def row(
     updates: tuple[str, ...] = (),
     tolerance: tuple[float, float] | None = (0, 0),
     complete: bool = True,
+    exact: bool = False,
 ) -> KernelSpec:
     """A row of an operator that has a plan of its own.
 
@@ -162,6 +163,7 @@ def row(
         examples=examples,
         complete=complete,
         aliases=tuple(aliases.split()),
+        exact=exact,
         tolerance=tolerance,
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from xtarget.spec import KernelSpec
@@ -81,9 +80,9 @@ ROWS: tuple[KernelSpec, ...] = (
         lambda shape: _values(shape)[::-1], options={"right": False}, **_ALL),
     row("histogram", "x edges", plans.histogram, "number of elements between neighbouring edges; "
         "the last edge is of the last bin", _histogram, lambda shape: [shape, (9,)], **_ALL),
-    replace(row("histc", "x", plans.histc, "number of elements in each of bins of equal width from "
+    row("histc", "x", plans.histc, "number of elements in each of bins of equal width from "
         "min to max", _histc, alike(1), "histogram_fixed_width",
-        options={"bins": 100, "min": 0.0, "max": 1.0}, category="search", dtypes=FLOATS),
+        options={"bins": 100, "min": 0.0, "max": 1.0}, category="search", dtypes=FLOATS,
         exact=True),
     row("bincount", "index weights?", plans.bincount, "how often each integer below length is "
         "there, or the sum of the weights at its places, added in their order", _bincount, alike(1),

@@ -34,7 +34,8 @@ ROWS: tuple[KernelSpec, ...] = (
     _row("clip", "x low high", "min(max(x, low), high); nan if one is nan",
          written("np.minimum(np.maximum(a, b), c)"), "clamp ClipByValue clip_by_value",
          dtypes=NUMBERS),
-    _float("lerp", "a b weight", "a + weight (b - a)", written("a + c * (b - a)"),
+    _float("lerp", "a b weight", "a + weight (b - a), from the nearer end, so that both are exact",
+           written("np.where(np.abs(c) < 0.5, a + c * (b - a), b - (b - a) * (1 - c))"),
            tolerance=(8, 8)),
     _row("fma", "a b c", "a * b + c, of floating numbers with one rounding", written(
         "a * b + c if np.result_type(a, b, c).kind != 'f' else"

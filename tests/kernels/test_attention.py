@@ -110,6 +110,7 @@ def test_keys_in_pages(device: str, queries: int) -> None:
     lengths = np.array([11, 9, 0], np.int32)
     query = f(3, 4, 16) if not queries else f(3, queries, 4, 16)
     cache = f(9, 4, 2, 16, seed=1), f(9, 4, 2, 16, seed=2)
+    cache[0][0], cache[1][0] = np.nan, np.inf  # nobody's but of the sequence without keys
     check("paged_attention", query, *cache, table, lengths, causal=True, lse=True, device=device)
 
 

@@ -168,6 +168,40 @@ def test_nan_and_infinities(device: str, name: str) -> None:
     check(name, SPECIAL, axis=1, device=device)
 
 
+@pytest.mark.parametrize(
+    ("name", "x", "y", "right"),
+    [
+        ("reglu", [-np.inf, np.inf, np.nan, -1], [2, 2, 2, 2], [0, np.inf, np.nan, 0]),
+        pytest.param("hinge_loss", [np.inf, -np.inf, np.nan], [1, 1, 1], [0, np.inf, np.nan],
+                     marks=pytest.mark.large),
+        pytest.param("hinge_embedding_loss", [np.inf, np.nan], [-1, -1], [0, np.nan],
+                     marks=pytest.mark.large),
+        pytest.param("soft_margin_loss", [np.inf, -np.inf, np.nan], [1, 1, 1], [0, np.inf, np.nan],
+                     marks=pytest.mark.large),
+    ],
+)  # fmt: skip
+def test_an_infinity_that_is_cut_off_is_0(
+    device: str, name: str, x: Any, y: Any, right: Any
+) -> None:
+    options = {} if name == "reglu" else {"reduction": "none"}
+    given = np.array(x, np.float32), np.array(y, np.float32)
+    found = xtarget.run(name, *given, device=device, **options)
+    np.testing.assert_array_equal(found, np.float32(right))
+
+
+@pytest.mark.parametrize(
+    "name", ["rms_norm_backward", pytest.param("layer_norm_backward", marks=pytest.mark.large)]
+)
+def test_the_gradient_of_rows_of_one_element(device: str, name: str) -> None:
+    """It cancels: what is left is below a few roundings of the parts that it is the rest of."""
+    grad, x = np.float32([[0.6], [-2], [30]]), np.float32([[1.03], [0.5], [-7]])
+    found = np.asarray(xtarget.run(name, grad, x, device=device)[0], np.float64)
+    wide = x.astype(np.float64)
+    right = grad * 1e-6 / (wide**2 + 1e-6) ** 1.5 if name.startswith("rms") else 0 * wide
+    root = np.abs(grad / wide) if name.startswith("rms") else np.abs(grad) / np.sqrt(1e-5)
+    assert (np.abs(found - right) <= 4 * 2.0**-24 * root).all()
+
+
 @pytest.mark.parametrize("name", ["argmax", "argmin"])
 def test_the_first_of_equals(device: str, name: str) -> None:
     """Also where they are far apart, and in pieces that other blocks look at."""

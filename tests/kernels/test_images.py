@@ -59,6 +59,18 @@ def test_the_references_are_what_colorsys_gives() -> None:
     np.testing.assert_allclose(rows["hsv_to_rgb"].reference(hsv), x, atol=1e-12)
 
 
+def test_colours_that_are_no_numbers(device: str) -> None:
+    """nan goes into all three, wherever it is; a hue between finite numbers beside an infinity is
+    that of its colour."""
+    inf, nan = np.inf, np.nan
+    x = np.float32([[nan, 1, 2], [1, nan, 2], [2, 1, nan], [1, inf, 2], [1, 2, inf], [inf, 1, 2]])
+    found = check("rgb_to_hsv", x, device=device)
+    assert np.isnan(found[:3]).all()
+    np.testing.assert_allclose(found[3:, 0], [1 / 3, 2 / 3, 0], rtol=1e-6)
+    for name in ("adjust_hue", "adjust_saturation"):
+        assert np.isnan(check(name, x[:3], device=device)).all()
+
+
 def test_empty_and_into_an_array(device: str) -> None:
     assert xtarget.run("rgb_to_hsv", X[:0], device=device).shape == (0, 5, 7, 3)
     assert xtarget.run("adjust_contrast", X[:0], device=device).shape == (0, 5, 7, 3)

@@ -144,6 +144,16 @@ def test_a_result_in_the_place_of_an_argument(device: str, name: str) -> None:
     compare(name, given_out, right)
 
 
+def test_lerp_is_torchs_at_infinities(device: str) -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    ends = np.float32([1, -np.inf, np.inf, np.nan, 0, -2.5, 1e3])
+    weight = np.float32([0, 0.25, 0.5, 1, -2.5, 1.25, np.inf])
+    given = [a.ravel() for a in np.meshgrid(ends, ends, weight)]
+    found = check("lerp", *given, device=device)
+    right = torch.lerp(*map(torch.as_tensor, given)).numpy()
+    np.testing.assert_allclose(found, right, rtol=1e-5)
+
+
 def test_numbers_among_the_arguments(device: str) -> None:
     x = sample("float32", 77)
     for name, values in (

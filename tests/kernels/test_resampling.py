@@ -49,6 +49,19 @@ def test_options(device: str, name: str, x: Any, options: Any) -> None:
     check(name, x, device=device, **options)
 
 
+@pytest.mark.parametrize(
+    "name", ["resize_bilinear", pytest.param("resize_bicubic", marks=pytest.mark.large)]
+)
+def test_what_is_no_number_stays_where_it_is(device: str, name: str) -> None:
+    """As torch has it: only what is made of it is nan."""
+    x = X.copy()
+    x[0, 1, 2, 3], x[1, 0, 0, 6] = np.nan, np.inf
+    found = check(name, x, scale=2, device=device)
+    reach = 4 if name == "resize_bilinear" else 8
+    assert np.isnan(found[0, 1]).sum() == reach**2
+    assert np.isfinite(found[0, 0]).all()
+
+
 def _grid(*shape: int, dtype: str = "float32") -> Any:
     """Places in the array and around it."""
     return (sample(dtype, *shape, seed=3).astype(np.float64) * 0.9).astype(dtype)
@@ -151,6 +164,11 @@ def test_resizing_is_what_torch_gives() -> None:
                     torch.as_tensor(x), size=size, mode=mode, align_corners=aligned
                 )
                 _same("interpolate", right, x, size=size, mode=mode, align_corners=bool(aligned))
+    x[0, 0, 3, 4], x[1, 2, 0, 0], x[1, 2, 5, 11] = np.nan, np.inf, -np.inf
+    for mode in ("bilinear", "bicubic"):
+        right = torch.nn.functional.interpolate(torch.as_tensor(x), size=(16, 7), mode=mode)
+        with np.errstate(invalid="ignore"):
+            _same("interpolate", right, x, size=(16, 7), mode=mode)
 
 
 def test_grids_are_what_torch_gives() -> None:

@@ -12,6 +12,7 @@ import pytest
 from command_line import here
 
 import xtarget
+from xtarget._verify.cases import Case, meaningful, values
 from xtarget._verify.verify import Row, verify
 
 
@@ -77,3 +78,14 @@ def test_what_was_compared_before_an_interruption_is_kept(
     found = json.loads(file.read_text())
     assert found["interrupted"] is True
     assert [row["kernel"] for row in found["rows"]] == ["add"]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_elements_in_order_are_in_order_in_half_types(dtype: str) -> None:
+    """With nan at their end: searchsorted is asked for nothing else."""
+    case = Case(dtype, (13, 21), "special", "contiguous")
+    given = meaningful("ordered", values(case, (13, 64), dtype, 0), 4)
+    wide = given.astype(np.float64)
+    assert given.dtype.name == dtype
+    assert np.isnan(wide).any()
+    np.testing.assert_array_equal(wide, np.sort(wide, axis=-1))

@@ -102,6 +102,8 @@ def meaningful(name: str, array: Any, most: int) -> Any:
     """Values that an input of this name takes: indices and classes below `most`, probabilities,
     signs, elements in order; any values for others."""
     if name in ("ordered", "boundaries", "bins", "edges"):
+        if DTYPES[array.dtype.name].kind == "f":  # NumPy does not know where a half type's nan goes
+            return np.sort(array.astype(np.float64), axis=-1).astype(array.dtype)
         return np.sort(array, axis=-1)
     if name in ("index", "lengths", "table", "target"):
         return np.mod(array, max(most, 1))
