@@ -18,7 +18,6 @@ from typing import Any
 from xtarget.spec import KernelSpec
 
 from .operators.refused import REFUSED
-from .operators.spellings import spellings
 
 __all__ = ["FAMILIES", "KERNELS", "NAMES", "REFUSED", "family", "names", "written_names"]
 
@@ -82,6 +81,8 @@ def names() -> Mapping[str, Mapping[str, tuple[str, ...]]]:
 
 def family(name: str) -> tuple[KernelSpec, ...]:
     """The rows of one family."""
+    from .operators.spellings import spellings  # of no use before there are rows
+
     listed = names()[name]
     return tuple(
         replace(row, aliases=listed.get(row.name, row.aliases), words=spellings(row), by_name=True)
