@@ -336,6 +336,8 @@ class KernelSpec:
         elementwise: each element of the output is made of the inputs' elements at its own place,
             by the block that stores it, which loads all that it needs before. So `out` may be an
             input of the same layout.
+        in_place: `out` may be an input of the same layout: each block loads all that it needs of
+            the places that it stores to, and nothing of other blocks' places, before it stores.
         aliases: other names of it: those of NumPy, torch, ONNX, TensorFlow.
         exact: `reference` gets the arrays as they are: what it gives depends on their dtypes.
         tolerance: the error that a floating result may have beyond its own last rounding: in units
@@ -370,6 +372,7 @@ class KernelSpec:
     updates: tuple[str, ...] = ()
     complete: bool = False
     elementwise: bool = False
+    in_place: bool = False
     aliases: tuple[str, ...] = ()
     exact: bool = False
     tolerance: tuple[float, float] | None = None

@@ -83,6 +83,35 @@ def test_what_is_not_elementwise_or_not_the_same_place_is_refused(device: str) -
     np.testing.assert_array_equal(a, np.arange(16).reshape(4, 4))
 
 
+@pytest.mark.parametrize("blocks", [4, 9])
+def test_views_between_each_others_elements_are_updated(device: str, blocks: int) -> None:
+    """Keys and values of a cache, whose halves alternate."""
+    pytest.importorskip("triton")
+    import overlap_kernels
+
+    cache = np.zeros((blocks, 2, 8), np.float32)
+    xtarget.run(overlap_kernels.NAME, cache[:, 0], cache[:, 1])
+    assert (cache == np.array([1, 2]).reshape(1, 2, 1)).all()
+    for other in (cache[:, 0], cache[:, 0, ::-1]):
+        with pytest.raises(ArgumentError, match=r"argument 1 \(keys\), which it writes to, overl"):
+            xtarget.run(overlap_kernels.NAME, cache[:, 0], other)
+    with pytest.raises(ArgumentError, match=r"overlaps argument 2 \(values\) in memory"):
+        xtarget.run(overlap_kernels.NAME, cache[:-1, 0], cache[1:, 0])
+
+
+def test_a_kernel_of_whole_rows_works_in_place(device: str) -> None:
+    pytest.importorskip("triton")
+    import overlap_kernels
+
+    x = np.arange(12, dtype=np.float32).reshape(3, 4) + 1
+    right = x / x.sum(1, keepdims=True)
+    assert xtarget.run(overlap_kernels.SHARES, x, out=x) is x
+    np.testing.assert_allclose(x, right, rtol=1e-6)
+    with pytest.raises(ArgumentError, match="out overlaps argument 1"):
+        xtarget.run(overlap_kernels.SHARES, x[:2], out=x[1:])
+    assert "`out` may be one of the arrays" in (xtarget.get(overlap_kernels.SHARES).__doc__ or "")
+
+
 def test_random_views_agree_with_numpys_own_answer() -> None:
     made = np.random.default_rng(5)
     memory = np.zeros(4096, np.uint8)

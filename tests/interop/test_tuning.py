@@ -211,6 +211,80 @@ def test_tritons_own_decorators_say_what_they_say_there(device: str, n: int) -> 
     assert len(xtarget.get(autotuned).tune(x, x).trials) == (1 if n > 40 else 2)
 
 
+TENSOR_RULES = {
+    "APART": lambda args: args["x"].stride(0) != 1 or not args["y"].is_contiguous(),
+    "BYTES": lambda args: args["x"].element_size() * args["x"].numel(),
+    "SINGLE": lambda args: args["x"].dtype == np.float32 and args["x"].dtype in ("float32",),
+}
+
+
+def test_heuristics_ask_layouts_as_they_ask_tensors(device: str) -> None:
+    @triton.heuristics(TENSOR_RULES)
+    @triton.jit
+    def asked(x, y, out, n, APART: tl.constexpr, BYTES: tl.constexpr, SINGLE: tl.constexpr):
+        i = tl.arange(0, 64)
+        v = tl.load(x + i, i < n, 0) + tl.load(y + i, i < n, 0)
+        tl.store(out + i, v + BYTES + (1000 if SINGLE else 0) + (5000 if APART else 0), i < n)
+
+    given = {"outputs": {"out": "x"}, "sizes": {"n": "x.size"}, "grid": "1"}
+    xtarget.kernel(name="test.asked", inputs=("x", "y"), **given)(asked)
+    x = np.ones(40, np.float32)
+    assert (xtarget.run("test.asked", x, x) == 2 + 160 + 1000).all()
+    assert (xtarget.run("test.asked", x.astype(np.float64), x.astype(np.float64)) == 322).all()
+
+
+def test_a_model_leaves_the_configurations_that_it_thinks_fastest(device: str) -> None:
+    tuner = triton.autotune(
+        [triton.Config({"BLOCK": block}, num_warps=1) for block in (32, 64, 128, 256)],
+        key=["n"],
+        prune_configs_by={"perf_model": lambda n, BLOCK, **_: abs(BLOCK - n), "top_k": 0.5},
+    )
+
+    @triton.jit
+    def modelled(x, out, n, BLOCK: tl.constexpr):
+        i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        tl.store(out + i, tl.load(x + i, i < n) + BLOCK, i < n)
+
+    given = {"outputs": {"out": "x"}, "sizes": {"n": "x.size"}, "grid": "cdiv(n, BLOCK)"}
+    xtarget.kernel(name="test.modelled", inputs=("x",), **given)(tuner(modelled))
+    for n, block in ((120, 128), (30, 32), (300, 256)):
+        assert (xtarget.run("test.modelled", np.zeros(n, np.float32)) == block).all()
+    trials = xtarget.get("test.modelled").tune(np.zeros(120, np.float32)).trials
+    assert {trial.number for trial in trials} == {1, 2}
+
+
+def test_the_first_call_of_a_key_is_tuned_where_that_is_wanted(
+    device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @xtarget.kernel(
+        name="test.first", grid="cdiv(N, BLOCK)", key=("N",),
+        configs=[Config({"BLOCK": 32}, 1), Config({"BLOCK": 64}, 1)],
+    )  # fmt: skip
+    @triton.jit
+    def first(
+        x: In[float32, N], seen: InOut[float32, N], out: Out[float32, 1], N, BLOCK: tl.constexpr
+    ):
+        i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        v = tl.load(x + i, i < N, 0)
+        tl.store(seen + i, tl.load(seen + i, i < N) + v, i < N)
+        tl.atomic_add(out, tl.sum(v, 0))
+
+    def called(n: int) -> int:
+        x, seen, out = np.ones(n, np.float32), np.zeros(n, np.float32), np.full(1, 7, np.float32)
+        xtarget.run("test.first", x, seen, out=out)
+        assert (seen == 1).all(), "what is updated was written by the call alone"
+        assert out[0] == n + 7
+        target = str(xtarget.device().info.target)
+        return len(measurements._measured.get(("test.first", target), {}))
+
+    monkeypatch.setenv("XTARGET_TUNE", "1")
+    assert called(101) == 1
+    assert [called(n) for n in (101, 200, 333, 101, 200)] == [1, 2, 3, 3, 3]
+    xtarget.run("test.first", x := np.ones(9, np.float32), x.copy(), config=1)
+    monkeypatch.setenv("XTARGET_COMPILE", "error")
+    assert called(200) == 3
+
+
 def test_a_hook_of_the_autotuner_has_another_form_here() -> None:
     tuned = triton.autotune([triton.Config({"BLOCK": 32}, pre_hook=print)], key=["n"])
     with pytest.raises(xtarget.ArgumentError, match=r"has a pre_hook\. Say by init"):

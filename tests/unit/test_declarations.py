@@ -3,8 +3,10 @@ where it stands, and what would."""
 # ruff: noqa: F821 - the words in annotations are lengths
 
 import inspect
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
+import numpy as np
 import pytest
 
 triton = pytest.importorskip("triton")
@@ -202,6 +204,74 @@ def test_steps_take_what_goes_by_their_parameters_names() -> None:
 def test_annotations_that_mean_nothing_are_refused(make: Any, message: str) -> None:
     with pytest.raises(xtarget.ArgumentError, match=message):
         make()
+
+
+@xtarget.kernel(name="d.checked", grid="1")
+@triton.jit
+def checked(x: Annotated[tl.tensor, In["float32", "N"]],
+            y: Annotated[tl.tensor, In["float32", "N"]] | None,
+            out: Annotated[tl.tensor, Out["x"]], N, step: Annotated[int, Stride["x", 0]],
+            TIMES: tl.constexpr = None):  # fmt: skip
+    i = tl.arange(0, 4)
+    v = tl.load(x + i * step, i < N)
+    if TIMES is not None:
+        v = v * TIMES
+    tl.store(out + i, v, i < N)
+
+
+def test_annotations_may_stand_in_annotated_for_type_checkers() -> None:
+    spec = xtarget.get("d.checked").spec
+    assert (spec.inputs, spec.outputs) == (("x", "y?"), ("out",))
+    assert names(compiled("d.checked", f32(4), f32(4))) == ["x", "y", "out", "N", "step"]
+    with pytest.raises(xtarget.ArgumentError, match=r"y has shape \(5,\), .* to be N = 4 in x"):
+        compiled("d.checked", f32(4), f32(5))
+
+
+def test_a_number_of_numpy_is_a_flag_s_value_and_no_dtype() -> None:
+    texts = [
+        xtarget.get("d.checked").show("ttir", f32(4), target="nvidia:sm_90", TIMES=times)
+        for times in (np.int64(3), 3, np.float32(2.5), 2.5)
+    ]
+    assert [text.count("arith.mulf") for text in texts] == [1] * 4
+    with pytest.raises(xtarget.ArgumentError, match=r"TIMES=array\(3\) is not a constant"):
+        compiled("d.checked", f32(4), TIMES=np.array(3))
+
+
+def test_a_function_that_stands_for_a_signature_fits_the_kernel() -> None:
+    def right(x: Any, y: Any = None, *, TIMES: float | None = None) -> Any: ...
+
+    def other_order(y: Any, x: Any) -> Any: ...
+
+    def strange(x: Any, *, SCALE: float = 1) -> Any: ...
+
+    def nothing(*, y: Any = None) -> Any: ...
+
+    assert xtarget.get("d.checked", like=right) is xtarget.get(checked)
+    for like, message in (
+        (other_order, r"takes \(y, x\) by place, and the kernel takes \(x, y\)"),
+        (strange, "takes SCALE=, which is no option"),
+        (nothing, "does not take x, which the kernel needs"),
+        (3, "like=3 has no signature"),
+    ):
+        with pytest.raises(xtarget.ArgumentError, match=message):
+            xtarget.get("d.checked", like=like)  # type: ignore[arg-type]  # tried
+
+
+@pytest.mark.long
+def test_type_checkers_know_the_arguments_of_a_kernel_object(tmp_path: Path) -> None:
+    api = pytest.importorskip("mypy.api")
+    file = tmp_path / "typed.py"
+    file.write_text(
+        "import xtarget\n\ndef add(a: list[int], b: int = 3) -> float: ...\n"
+        'k = xtarget.get("add", like=add)\nreveal_type(k([1]))\nk([1], b="x")\nk()\n'
+        'reveal_type(xtarget.get("add")(1, x=2))\n'
+    )
+    said, _, code = api.run(["--config-file=", "--follow-imports=silent", str(file)])
+    assert code == 1
+    assert 'typed.py:5: note: Revealed type is "float"' in said.replace("builtins.", "")
+    assert 'typed.py:6: error: Argument "b"' in said
+    assert 'typed.py:7: error: Missing positional argument "a"' in said
+    assert 'typed.py:8: note: Revealed type is "Any"' in said
 
 
 def test_annotations_that_do_not_fit_are_named_with_their_line() -> None:

@@ -436,6 +436,7 @@ TAKES: dict[str, tuple[set[str], str]] = {
     "complete": (FLAG, "complete"),
     "strided": (FLAG, "strided"),
     "elementwise": (FLAG, "elementwise"),
+    "in_place": (FLAG, "in_place"),
     "scalars": ({"()", "[]", "{}"}, "scalars"),
     "flags": ({"none", "{}"}, "flags"),
     "workspaces": ({"none", "{}"}, "workspaces"),

@@ -218,8 +218,8 @@ def dtype_of(dtype: Any) -> str | None:
 
     from .._arrays.dtypes import name_of
 
-    if dtype is None:  # float64 to NumPy
-        return None
+    if dtype is None or (hasattr(dtype, "dtype") and not isinstance(dtype, type)):
+        return None  # float64 to NumPy; an array or a number has a dtype and is none
     try:
         return name_of(np.dtype(dtype))
     except (TypeError, ValueError):  # ArgumentError is a ValueError

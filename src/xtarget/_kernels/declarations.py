@@ -8,7 +8,7 @@ import inspect
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from .._values.authoring import REQUIRED, ArrayRule, Config, Out, StrideRule, dtype_named
 from .._values.errors import ArgumentError, XTargetError
@@ -120,8 +120,25 @@ def _annotated(
                     f"({place_of(fn, name)}) cannot be read: {type(error).__name__}: {error}. "
                     "Import what it names at the top of the file."
                 ) from error
-        if isinstance(said, ArrayRule | StrideRule) and name in names:
-            yield name, said
+        rule = _rule_in(said)
+        if rule is not None and name in names:
+            yield name, rule
+
+
+def _rule_in(said: Any) -> ArrayRule | StrideRule | None:
+    """What an annotation says, also as `Annotated[tl.tensor, In["T", "N"]]`, which type checkers
+    read; None: nothing of ours."""
+    if isinstance(said, ArrayRule | StrideRule):
+        return said
+    inside = getattr(said, "__metadata__", None)
+    if inside is not None:
+        return next((rule for rule in inside if isinstance(rule, ArrayRule | StrideRule)), None)
+    members = get_args(said)
+    if type(None) in members:
+        found = [rule for one in members if (rule := _rule_in(one)) is not None]
+        if len(found) == 1 and isinstance(found[0], ArrayRule):
+            return found[0] | None
+    return None
 
 
 class _Lengths(ast.NodeTransformer):
@@ -139,6 +156,8 @@ class _Lengths(ast.NodeTransformer):
             items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
             items = [self._item(item) for item in items]
             node.slice = ast.Tuple(items, ast.Load()) if several else items[0]
+        else:
+            self.generic_visit(node)  # ours may stand inside: Annotated[tl.tensor, In[...]]
         return node
 
     def _item(self, node: ast.expr) -> ast.expr:

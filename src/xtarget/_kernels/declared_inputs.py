@@ -23,6 +23,13 @@ _GROUPS: Final = {
 }
 
 
+def _plain(value: Any) -> Any:
+    """A number of NumPy as Python's."""
+    import numpy as np
+
+    return value.item() if isinstance(value, np.generic) else value
+
+
 class Inputs:
     """The arguments of one call.
 
@@ -69,7 +76,7 @@ class Inputs:
 
     def _flag(self, name: str) -> Any:
         """A flag as rules see it: element types by their names."""
-        given, default = self._call.options[name], self._d.flags[name]
+        given, default = _plain(self._call.options[name]), self._d.flags[name]
         if given is REQUIRED:
             raise ArgumentError(
                 f"{self._d.name} needs {name}=...: it has no default. Give it by keyword."

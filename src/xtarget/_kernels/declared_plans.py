@@ -192,7 +192,8 @@ class _Planning:
         if d.prune is not None:
             prune = d.prune
             kept = self._ask.ask("prune", lambda c: list(prune(list(d.configs), c)))
-            allowed = [n for n, config in enumerate(d.configs) if config in kept]
+            allowed = [n for config in kept for n in allowed if d.configs[n] == config]
+            allowed = list(dict.fromkeys(allowed))
             if not allowed:
                 raise ArgumentError(
                     f"{d.name}: its prune leaves no configuration for this call. Leave one."

@@ -43,6 +43,7 @@ def kernel(
     name: str | None = None,
     dtypes: Sequence[str] = tuple(DTYPES),
     strided: bool = False,
+    in_place: bool = False,
     elementwise: bool = False,
     num_warps: int | Rule = 4,
     num_stages: int | Rule = 2,
@@ -90,8 +91,11 @@ def kernel(
         dtypes: dtypes that the inputs may have.
         strided: the kernel gets strides through `sizes` and takes any view. If False, arrays have
             to be C-contiguous and `run` refuses others.
-        elementwise: each block loads all that it needs of the inputs' elements at the places that
-            it stores to, and of no others, before it stores. So `out` may be one of the inputs.
+        in_place: each block loads all that it needs of the inputs at the places that it stores to,
+            and nothing of other blocks' places, before it stores (a softmax of whole rows). So
+            `out` may be one of the inputs.
+        elementwise: each element of the output is made of the inputs' elements at its own place
+            alone. That is in_place too, and torch's vmap adds a dimension in front.
         num_warps, num_stages: Triton's options of the same names, or rules.
         options: further options of Triton's back ends (`maxnreg`, `waves_per_eu`, `num_ctas`).
         summary: one line for `xtarget kernels`.
@@ -135,7 +139,12 @@ def kernel(
         check_declared(
             own_name,
             own,
-            {"complete": complete, "strided": strided, "elementwise": elementwise},
+            {
+                "complete": complete,
+                "strided": strided,
+                "elementwise": elementwise,
+                "in_place": in_place,
+            },
             dtypes=dtypes,
             functions={"reference": reference, "examples": examples, "prune": own["prune"]},
         )
@@ -165,6 +174,7 @@ def kernel(
             updates=declaration.updates,
             complete=complete,
             elementwise=elementwise,
+            in_place=in_place,
             by_name=True,
             configs=declaration.configs,
             tuning=partial(_tuning, declaration, sources) if declaration.configs else None,

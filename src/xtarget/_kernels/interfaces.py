@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 from inspect import Parameter
-from typing import Final
+from typing import Any, Final
 
+from .._values.errors import ArgumentError
 from .._values.types import DTYPES
 from ..spec import KernelSpec
 
@@ -70,6 +71,38 @@ def signature(spec: KernelSpec) -> inspect.Signature:
     return inspect.Signature(found)
 
 
+def check_like(spec: KernelSpec, like: Any) -> None:
+    """Check that a function which stands for a kernel's signature takes what the kernel takes.
+
+    Raises:
+        ArgumentError: it takes something else, or nothing that the kernel needs.
+    """
+    try:
+        said = inspect.signature(like).parameters.values()
+    except (TypeError, ValueError):
+        raise ArgumentError(
+            f"{spec.name}: like={like!r:.80} has no signature. Give a Python function."
+        ) from None
+    inputs = [name.rstrip("?") for name in spec.inputs]
+    keywords = {*_COMMON, *spec.options, *(inputs if spec.by_name else ())}
+    by_place = [p for p in said if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    names = [p.name for p in by_place]
+    where = f"{spec.name}: like={getattr(like, '__name__', like)}"
+    if names[: len(inputs)] != inputs[: len(names)] or len(names) > len(inputs):
+        raise ArgumentError(
+            f"{where} takes ({', '.join(names)}) by place, and the kernel takes "
+            f"({', '.join(inputs)}). Give them in this order; put `*` before options."
+        )
+    rest = {p.name for p in said if p.kind is p.KEYWORD_ONLY}
+    left = [name for name in spec.inputs[len(names) :] if not name.endswith("?")]
+    missing = [name for name in left if name not in rest]
+    strange = sorted(rest - keywords)
+    if strange or missing:
+        wrong = f"takes {strange[0]}=, which" if strange else f"does not take {missing[0]}, which"
+        has = "is no option of the kernel" if strange else "the kernel needs"
+        raise ArgumentError(f"{where} {wrong} {has}. Its signature is {signature(spec)}.")
+
+
 def description(spec: KernelSpec) -> str:
     """What `help` shows of a kernel."""
     lines = [f"{spec.name}{signature(spec)}", ""]
@@ -96,7 +129,7 @@ def description(spec: KernelSpec) -> str:
         lines.append(f"Other words: {words}.")
     if spec.aliases:
         lines.append(f"Other names: {', '.join(spec.aliases)}.")
-    if spec.elementwise:
+    if spec.elementwise or spec.in_place:
         lines.append("`out` may be one of the arrays.")
     lines += [
         "",

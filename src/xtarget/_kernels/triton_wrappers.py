@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from .._values.errors import XTargetError
-from .contexts import Context
+from .._values.types import DTYPES
+from ..spec import ArrayType
+from .contexts import Context, dtype_of
 
 __all__ = ["unwrapped"]
 
@@ -52,17 +54,28 @@ def _refuse_hooks(kernel: str, fn: Any) -> None:
 
 
 def _pruning(fn: Any) -> Callable[[list[Any], Any], list[Any]] | None:
-    early = getattr(fn, "early_config_prune", None)
-    if early is None:
+    """`early_config_prune`, and the `top_k` that `perf_model` says are the fastest, as Triton's
+    autotuner asks them."""
+    early, model = getattr(fn, "early_config_prune", None), getattr(fn, "perf_model", None)
+    if early is None and model is None:
         return None
-    originals = list(fn.configs)
+    originals, most = list(fn.configs), getattr(fn, "configs_top_k", len(fn.configs))
 
     def prune(configs: list[Any], context: Any) -> list[Any]:
         arguments = _Arguments(context)
-        kept = early(originals, arguments, **arguments)
-        return [ours for ours, theirs in zip(configs, originals, strict=True) if theirs in kept]
+        kept = originals if early is None else list(early(originals, arguments, **arguments))
+        if model is not None:
+            count = max(1, int(len(kept) * most)) if isinstance(most, float) else most
+            if len(kept) > count:
+                kept = sorted(kept, key=lambda one: _estimate(model, arguments, one))[:count]
+        ours = {id(theirs): one for one, theirs in zip(configs, originals, strict=True)}
+        return [ours[id(theirs)] for theirs in kept if id(theirs) in ours]
 
     return prune
+
+
+def _estimate(model: Callable[..., Any], arguments: Mapping[str, Any], config: Any) -> Any:
+    return model(**{**arguments, **config.all_kwargs()})
 
 
 def _heuristic(rule: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -79,10 +92,64 @@ class _Arguments(Mapping[str, Any]):
         self._context = context
 
     def __getitem__(self, name: str) -> Any:
-        return self._context[name]
+        value = self._context[name]
+        return _Tensor(value) if isinstance(value, ArrayType) else value
 
     def __iter__(self) -> Iterator[str]:
         return iter(list(self._context))
 
     def __len__(self) -> int:
         return len(list(self._context))
+
+
+class _Dtype(str):
+    """An element type, equal to what torch, NumPy and Triton call it."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return str(self) == (other if isinstance(other, str) else dtype_of(other))
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = str.__hash__
+
+    @property
+    def itemsize(self) -> int:
+        return DTYPES[str(self)].itemsize
+
+    @property
+    def is_floating_point(self) -> bool:
+        return DTYPES[str(self)].kind == "f"
+
+
+class _Tensor:
+    """A layout with what rules ask of a torch tensor. Its elements and its address are not known
+    when a call is planned."""
+
+    def __init__(self, layout: ArrayType) -> None:
+        self._layout = layout
+        self.shape, self.ndim, self.dtype = layout.shape, layout.ndim, _Dtype(layout.dtype)
+        self.itemsize, self.strides = layout.itemsize, layout.strides
+
+    def size(self, dim: int | None = None) -> Any:
+        return self.shape if dim is None else self.shape[dim]
+
+    def stride(self, dim: int | None = None) -> Any:
+        return self.strides if dim is None else self.strides[dim]
+
+    def dim(self) -> int:
+        return self.ndim
+
+    def numel(self) -> int:
+        return self._layout.size
+
+    def element_size(self) -> int:
+        return self.itemsize
+
+    def is_contiguous(self) -> bool:
+        return self._layout.contiguous
+
+    def __len__(self) -> int:
+        return self.shape[0]

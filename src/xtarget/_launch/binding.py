@@ -297,7 +297,7 @@ def _plan(given: _Given, info: DeviceInfo) -> _Planned:
     launches = requests(given.kernel, plan, bound_types, aligned_inputs, aligned_outputs)
     skipped = any(0 in launch.grid for launch in plan.launches)
     complete = spec.complete and not skipped  # a grid without blocks writes nothing
-    against, pairs = _overlapping(types, out_view, elementwise=spec.elementwise)
+    against, pairs = _overlapping(types, out_view, in_place=spec.elementwise or spec.in_place)
     reached = [*types, *(view.type for view in given.out_views)]
     spans = {i: _byte_span(t) for i, t in enumerate(reached) if isinstance(t, ArrayType)}
     updates += tuple(range(len(types), len(reached)))
@@ -323,14 +323,14 @@ def _plan(given: _Given, info: DeviceInfo) -> _Planned:
 
 
 def _overlapping(
-    types: Sequence[ArrayType | ScalarType], out: View | None, *, elementwise: bool
+    types: Sequence[ArrayType | ScalarType], out: View | None, *, in_place: bool
 ) -> tuple[list[tuple[int, bool]], list[tuple[ArrayType, ArrayType]]]:
     """The arrays that `out` must not overlap, and whether it may be the array; both's types."""
     against, pairs = [], []
     if out is not None and out.type.size:
         for index, type_ in enumerate(types):
             if isinstance(type_, ArrayType) and type_.size:
-                against.append((index, elementwise and type_ == out.type))
+                against.append((index, in_place and type_ == out.type))
                 pairs.append((type_, out.type))
     return against, pairs
 

@@ -23,6 +23,7 @@ from .._arrays import (
     view_of,
 )
 from .._arrays.host import KIND as HOST
+from .._kernels import libraries
 from .._values import environment
 from .._values.errors import ArgumentError
 from ..spec import ArrayType
@@ -481,7 +482,7 @@ def _chain(call: BoundCall) -> PreparedLaunch:
 class _Update:
     """An argument that is written in place; nothing else of the launch may share its memory."""
 
-    __slots__ = ("_index", "_others", "_span", "_written")
+    __slots__ = ("_index", "_others", "_shared", "_span", "_written")
 
     def __init__(
         self,
@@ -491,6 +492,7 @@ class _Update:
     ) -> None:
         self._index, self._span, self._written = index, spans[index], written
         self._others = [(other, span) for other, span in spans.items() if other != index]
+        self._shared: dict[int, Overlaps] = {}
 
     def prepare(self, kernel: str, args: Sequence[Any], values: Sequence[Any]) -> None:
         """Check a call and announce it.
@@ -501,13 +503,32 @@ class _Update:
         address = values[self._index]
         low, high = address + self._span[0], address + self._span[1]
         for other, (below, above) in self._others:
-            if low < values[other] + above and values[other] + below < high:
+            at = values[other]
+            if low < at + above and at + below < high and self._shares(other, args, address - at):
                 raise ArgumentError(
-                    f"{kernel}: its argument {self._index + 1}, which it updates, overlaps "
-                    f"argument {other + 1} in memory. Pass a copy of one of them."
+                    f"{kernel}: {_said(kernel, self._index)}, which it writes to, overlaps "
+                    f"{_said(kernel, other)} in memory. Pass a copy of one of them."
                 )
         if self._written is not None:
             self._written(args[self._index])
+
+    def _shares(self, other: int, args: Sequence[Any], distance: int) -> bool:
+        """Do the arrays have a byte in common, and not only the span between first and last: views
+        may lie between each other's elements, as keys and values of a cache do."""
+        known = self._shared.get(other)
+        if known is None:
+            pair = view_of(args[self._index]).type, view_of(args[other]).type
+            known = self._shared[other] = Overlaps(lambda: pair)
+        return known.at(distance)
+
+
+def _said(kernel: str, index: int) -> str:
+    """An argument, or an array for one of several outputs after them, in words."""
+    spec = libraries.find(kernel).spec
+    names = [name.rstrip("?") for name in spec.inputs]
+    if index >= len(names):
+        return f"out[{spec.outputs[index - len(names)]!r}]"
+    return f"argument {index + 1} ({names[index]})"
 
 
 class _Order:

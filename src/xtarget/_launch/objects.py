@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from .._kernels import libraries
-from .._kernels.interfaces import description, signature
+from .._kernels.interfaces import check_like, description, signature
 from .._values.errors import ArgumentError, shortened
 from .._values.types import Artifact, Target
 from ..spec import KernelSpec
@@ -18,8 +19,11 @@ from .tuning import Tuning, bench, tune
 
 __all__ = ["Kernel", "get"]
 
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
-class Kernel(partial[Any]):
+
+class Kernel(partial[_R], Generic[_P, _R]):
     """A kernel of the catalog: `k(a, b, out=o)` is `xtarget.run(k.name, a, b, out=o)`.
 
     `xtarget.get` makes it. It stands for the name: where another kernel takes its name, a call runs
@@ -34,7 +38,11 @@ class Kernel(partial[Any]):
     name: str
     __signature__: inspect.Signature
 
-    def __new__(cls, name: str) -> Kernel:
+    if TYPE_CHECKING:
+
+        def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R: ...
+
+    def __new__(cls, name: str) -> Kernel[_P, _R]:
         spec = libraries.find(name).spec
         made = super().__new__(cls, _run.run, name)
         made.name = made.__name__ = made.__qualname__ = name  # type: ignore[attr-defined]  # a partial takes them
@@ -117,7 +125,7 @@ class Kernel(partial[Any]):
         return f"<xtarget.Kernel {self.name}{self.__signature__}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return get, (self.name,)
+        return _by_name, (self.name,)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Kernel) and other.name == self.name
@@ -127,33 +135,53 @@ class Kernel(partial[Any]):
 
 
 #: By name, with the kernel that it was made for.
-_known: dict[str, tuple[libraries.RegisteredKernel, Kernel]] = {}
+_known: dict[str, tuple[libraries.RegisteredKernel, Kernel[..., Any]]] = {}
 
 
-def get(kernel: Any, /) -> Kernel:
+@overload
+def get(kernel: Any, /) -> Kernel[..., Any]: ...
+
+
+@overload
+def get(kernel: Any, /, *, like: Callable[_P, _R]) -> Kernel[_P, _R]: ...
+
+
+def get(kernel: Any, /, *, like: Any = None) -> Any:
     """A kernel as an object to call.
 
     Args:
         kernel: its name (`xtarget kernels` lists them), or a function that `@xtarget.kernel` has
             registered.
+        like: a Python function with the signature of a call, which is never called: type checkers
+            take arguments and result from it (a reference on NumPy arrays is one).
 
     Raises:
         UnknownKernelError: there is none of that name; the message suggests near ones.
-        ArgumentError: the function is not registered, or under several names.
+        ArgumentError: the function is not registered, or under several names; `like` takes other
+            arguments than the kernel.
     """
-    if type(kernel) is str:
-        known = _known.get(kernel)
-        registered = libraries.find(kernel)
-        if known is not None and known[0] is registered:
-            return known[1]
-        made = Kernel(kernel)
-        _known[kernel] = registered, made
-        return made
+    found = _by_name(kernel) if type(kernel) is str else _of(kernel)
+    if like is not None:
+        check_like(found.spec, like)
+    return found
+
+
+def _by_name(kernel: str) -> Kernel[..., Any]:
+    known = _known.get(kernel)
+    registered = libraries.find(kernel)
+    if known is not None and known[0] is registered:
+        return known[1]
+    made: Kernel[..., Any] = Kernel(kernel)
+    _known[kernel] = registered, made
+    return made
+
+
+def _of(kernel: Any) -> Kernel[..., Any]:
     if isinstance(kernel, Kernel):
         return kernel
     names = libraries.names_of(kernel)
     if len(names) == 1:
-        return get(names[0])
+        return _by_name(names[0])
     function = getattr(kernel, "__name__", shortened(kernel))
     if not names and not hasattr(kernel, "arg_names"):
         return Kernel(kernel)  # says that it is no name

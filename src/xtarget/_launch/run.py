@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Mapping
 from functools import partial
+from importlib import import_module
 from typing import Any, TypeVar, overload
 
 from .. import _core
@@ -15,6 +16,7 @@ from .._devices import registry, streams
 from .._kernels import libraries
 from .._system.importing import check_imported
 from .._system.spans import span
+from .._values import environment
 from .._values.deferred import deferred_among, take
 from .._values.errors import ArgumentError, FrozenError, shortened
 from ..targets.base import Capturable
@@ -352,6 +354,9 @@ def _bound(
     registered = libraries.find(kernel)
     if layouts is not None and not _classes.wanted(layouts):
         layouts = None
+    if registered.spec.configs and environment.tune_calls():
+        # by name: it makes launches of its own, so it stands above this file
+        import_module(f"{__package__}.tuning").tune_first(kernel, args, out, device, dict(options))
     try:
         with span("bind", kernel):
             call, entry = binding.bind(kernel, args, out, device, options, layouts)

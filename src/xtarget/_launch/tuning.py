@@ -1,6 +1,7 @@
 """Finding out which configuration of a kernel is the fastest for a call, by launching each of them.
 
-This happens only where somebody asks for it (`Kernel.tune`): a call never tunes.
+This happens only where somebody asks for it: by `Kernel.tune`, or for the first call of each key by
+`XTARGET_TUNE=1`, as Triton's autotuner does it.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ from .._kernels.declared_plans import CONFIG
 from .._values.authoring import Config
 from .._values.environment import compile_mode
 from .._values.errors import ArgumentError, FrozenError, XTargetError
-from ..spec import Plan
-from ..targets.base import Capturable, Stream
+from .._values.types import Target
+from ..spec import Call, Plan
+from ..targets.base import Capturable
 from . import planning
 from .arguments import argument_types, check_arguments, place_of, placed
 from .prepared import Prepared
 
-__all__ = ["Trial", "Tuning", "bench", "tune"]
+__all__ = ["Trial", "Tuning", "bench", "tune", "tune_first"]
 
 #: Seconds of launches of each measurement, and how many measurements there are.
 _SECONDS, _TIMES = 0.01, 3
@@ -95,6 +97,52 @@ def tune(
             f"{name} cannot be tuned: XTARGET_COMPILE=error forbids to compile its configurations. "
             "Tune it before, in a process that may; what is found is kept."
         )
+    asked = _asked(name, args, device, options)
+    return _tuned(asked, out, device)
+
+
+def tune_first(
+    name: str, args: tuple[Any, ...], out: Any, device: Any, options: dict[str, Any]
+) -> None:
+    """Tune for a call that is about to be made, if nothing is known of its key (`XTARGET_TUNE`).
+
+    Neither the caller's arrays nor `out` are written. Nothing is done where a kernel may not be
+    compiled, or a stream is captured.
+    """
+    if options.get(CONFIG) is not None or compile_mode() == "error":
+        return
+    asked = _asked(name, args, device, options)
+    known = configs.measured(name, str(asked.target), lambda: asked.identity)
+    if asked.key in known or asked.captured:
+        return
+    if len(asked.allowed) == 1:  # nothing to compare, as in Triton
+        configs.remember(name, str(asked.target), asked.identity, asked.key, asked.allowed[0])
+        return
+    if out is not None:
+        out = [_copied(array) for array in out] if isinstance(out, tuple) else _copied(out)
+    _tuned(asked, out, device)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A call whose configurations are compared."""
+
+    kernel: libraries.RegisteredKernel
+    args: tuple[Any, ...]
+    options: dict[str, Any]
+    views: list[Any]
+    call: Call
+    target: Target
+    key: str
+    identity: str
+    allowed: tuple[int, ...]
+    captured: bool
+
+
+def _asked(name: str, args: tuple[Any, ...], device: Any, options: dict[str, Any]) -> _Asked:
+    kernel = libraries.find(name)
+    spec = kernel.spec
+    assert spec.tuning is not None, "a kernel with configurations"
     args, options = placed(name, args, options)
     check_arguments(spec, args, options)
     options.pop(CONFIG, None)
@@ -104,18 +152,32 @@ def tune(
     types = argument_types(spec, args, views)
     call = planning.call_of(kernel, types, options, info.target, info.compute_units)
     key, identity, allowed = spec.tuning(call)
+    streams = [
+        view.kind.current_stream(opened, adopt(array))
+        for array, view in zip(args, views, strict=True)
+        if view is not None and view.place is not None
+    ]
+    captured = any(isinstance(one, Capturable) and one.capturing() for one in streams)
+    return _Asked(kernel, args, options, views, call, info.target, key, identity, allowed, captured)
+
+
+def _tuned(asked: _Asked, out: Any, device: Any) -> Tuning:
+    kernel, call, allowed, options = asked.kernel, asked.call, asked.allowed, asked.options
+    spec = kernel.spec
+    name = spec.name
     plans = {
         number: planning.make_plan(kernel, replace(call, options={**call.options, CONFIG: number}))
         for number in allowed
     }
     _check_same_results(name, spec.configs, plans)
-    for array, view in zip(args, views, strict=True):
-        if view is not None and view.place is not None:
-            _check_not_captured(name, view.kind.current_stream(opened, adopt(array)))
+    if asked.captured:
+        raise ArgumentError(
+            f"{name} cannot be tuned while its stream is captured into a graph. Tune it before."
+        )
     names = [one.rstrip("?") for one in spec.inputs]
     own = tuple(
         _copied(arg) if view is not None and names[index] in spec.updates else arg
-        for index, (arg, view) in enumerate(zip(args, views, strict=True))
+        for index, (arg, view) in enumerate(zip(asked.args, asked.views, strict=True))
     )
     trials = [
         _trial(name, number, spec.configs[number], own, out, device, {**options, CONFIG: number})
@@ -126,10 +188,11 @@ def tune(
         raise XTargetError(
             f"no configuration of {name} works for this call; the first: {trials[0].error}"
         )
-    configs.remember(name, str(info.target), identity, key, trials[0].number)
+    target = str(asked.target)
+    configs.remember(name, target, asked.identity, asked.key, trials[0].number)
     for changed in libraries.on_change:
         changed(spec.name)
-    return Tuning(name, str(info.target), key, tuple(trials))
+    return Tuning(name, target, asked.key, tuple(trials))
 
 
 def bench(
@@ -160,13 +223,6 @@ def _check_same_results(name: str, known: Sequence[Config], plans: Mapping[int, 
                 f"config={first} ({known[first]}) gives {', '.join(there)}. A configuration may "
                 "not change the result; make the size a flag or an argument."
             )
-
-
-def _check_not_captured(name: str, stream: Stream | None) -> None:
-    if isinstance(stream, Capturable) and stream.capturing():
-        raise ArgumentError(
-            f"{name} cannot be tuned while its stream is captured into a graph. Tune it before."
-        )
 
 
 def _copied(array: Any) -> Any:

@@ -376,6 +376,11 @@ def cache_audit() -> float:
     return share
 
 
+def tune_calls() -> bool:
+    """`XTARGET_TUNE`: measure the configurations of a kernel at the first call of each key."""
+    return bool(_value("XTARGET_TUNE"))
+
+
 def compile_mode() -> str:
     """`XTARGET_COMPILE`: allow, warn or error, when a kernel has to be compiled. Read at each
     compilation, so that a server can set it once it is warm.

@@ -166,6 +166,12 @@ VARIABLES: Final[dict[str, Variable]] = {
         "`profile.json`",
         parse.path,
     ),
+    "XTARGET_TUNE": Variable(
+        "1 measures the configurations of a kernel (`configs=`, `@triton.autotune`) at the first "
+        "call of each key, as Triton's autotuner does; not set: only `tune` measures",
+        parse.boolean,
+        False,
+    ),
     "XTARGET_CORE": Variable(
         "`python` makes launches without the compiled core, `c` insists on it; not set: it is used "
         "where it was built",
