@@ -117,7 +117,8 @@ def scatter(
     OP: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """For each of `n` lines, `count` elements of `source` to where their indices say, one after the
-    other: the last one stays where several go to one place, and sums are in that order.
+    other: the last one stays where several go to one place, and sums are in that order, in the
+    type of `out`.
     """
     i, mask = positions(n, BLOCK)
     pi = index + offset(i, shape, si)

@@ -165,14 +165,15 @@ ROWS: tuple[KernelSpec, ...] = (
         "places along axis that the indices say; the last one of several for a place",
         _scatter("set"), _three, "scatter_elements put_along_axis", options={"axis": 0}, **_ALL),
     row("scatter_add", "x index source", plans.scatter("add"), "x and the elements of source whose "
-        "indices say its place, added in their order", _scatter("add"), _three,
-        options={"axis": 0}, tolerance=(512, 512), **_NUMBERS),
+        "indices say its place, added in their order (half types in float32)", _scatter("add"),
+        _three, options={"axis": 0}, tolerance=(512, 512), **_NUMBERS),
     row("scatter_reduce", "x index source", plans.scatter(), "x and the elements of source whose "
         "indices say its place, by set, add, prod, amax or amin in their order", _scatter(None),
         _three, options={"axis": 0, "reduce": "set"}, tolerance=(512, 512), **_NUMBERS),
     row("index_add", "x index source", plans.scatter("add", lines=True), "x and slices of source "
-        "along axis, each added to the slice that its index says", _scatter("add", lines=True),
-        _with_lines, options={"axis": 0}, tolerance=(512, 512), **_NUMBERS),
+        "along axis, each added to the slice that its index says (half types in float32)",
+        _scatter("add", lines=True), _with_lines, options={"axis": 0}, tolerance=(512, 512),
+        **_NUMBERS),
     row("index_copy", "x index source", plans.scatter("set", lines=True), "x with slices of source "
         "along axis in the place of those that the indices say", _scatter("set", lines=True),
         _with_lines, options={"axis": 0}, **_ALL),

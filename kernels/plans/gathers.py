@@ -19,8 +19,10 @@ __all__ = [
     "gather",
     "indices",
     "one_hot",
+    "rounded",
     "scatter",
     "sequence_mask",
+    "sums_of",
     "take",
     "take_along_axis",
 ]
@@ -172,6 +174,27 @@ def take_along_axis(call: spec.Call) -> spec.Plan:
 OPS = {"set": "set", "add": "add", "prod": "multiply", "amax": "max", "amin": "min"}
 
 
+_Sums = tuple[spec.ArrayType, spec.Output | spec.Temporary, tuple[spec.ArrayType, ...]]
+
+
+def sums_of(out: spec.ArrayType, how: str) -> _Sums:
+    """Where sums and products for `out` are made, what it is to a launch, and the temporaries: half
+    types are summed in float32 and rounded once, as torch's, for a sum of many would stand still.
+    """
+    if out.dtype not in ("float16", "bfloat16") or how not in ("add", "prod"):
+        return out, spec.Output(), ()
+    wide = spec.ArrayType("float32", out.shape, spec.contiguous_strides(out.shape))
+    return wide, spec.Temporary(), (wide,)
+
+
+def rounded(call: spec.Call, out: spec.ArrayType, sums: _Sums) -> tuple[spec.Launch, ...]:
+    """The launch that rounds `sums_of`; there is none where they are in their place."""
+    made, there, temporaries = sums
+    if not temporaries:
+        return ()
+    return copy_launch(call, there, out.shape, made.strides, out.strides)
+
+
 def scatter(op: str | None = None, *, lines: bool = False) -> Callable[[spec.Call], spec.Plan]:
     """The plan of scatter: `x` with elements of `source` where the indices say.
 
@@ -215,10 +238,14 @@ def scatter(op: str | None = None, *, lines: bool = False) -> Callable[[spec.Cal
                 f"{source.shape}; it needs {said}."
             )
         out = call.output(x.shape, x.dtype)
-        launches: list[Any] = [*copy_launch(call, spec.Input(0), x.shape, x.strides, out.strides)]
+        some = out.size and 0 not in shape
+        sums = made, there, temporaries = sums_of(out, how if some else "set")
+        launches: list[Any] = [
+            *copy_launch(call, spec.Input(0), x.shape, x.strides, made.strides, out=there)
+        ]
         rest = without_axes(shape, (axis,))
-        if out.size and 0 not in shape:
-            each = (without_axes(s, (axis,)) for s in (out.strides, si, source.strides))
+        if some:
+            each = (without_axes(s, (axis,)) for s in (made.strides, si, source.strides))
             space = collapse(rest, *each)
             launches.append(
                 flat_launch(
@@ -228,11 +255,11 @@ def scatter(op: str | None = None, *, lines: bool = False) -> Callable[[spec.Cal
                     {
                         "index": spec.Input(1),
                         "source": spec.Input(2),
-                        "out": spec.Output(),
+                        "out": there,
                         "n": space.size,
                         "count": shape[axis],
                         "length": x.shape[axis],
-                        "step": out.strides[axis],
+                        "step": made.strides[axis],
                         "index_step": si[axis],
                         "source_step": source.strides[axis],
                         "shape": space.lengths,
@@ -243,7 +270,7 @@ def scatter(op: str | None = None, *, lines: bool = False) -> Callable[[spec.Cal
                     {"OP": OPS[how]},
                 )
             )
-        return spec.Plan((out,), tuple(launches))
+        return spec.Plan((out,), (*launches, *rounded(call, out, sums)), temporaries)
 
     return plan
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from xtarget import spec
 
-from .gathers import MODES, OPS, indices
+from .gathers import MODES, OPS, indices, rounded, sums_of
 from .layouts import collapse
 from .movement import copied_view, copy_launch, flat_launch, integers
 
@@ -113,13 +113,17 @@ def scatter_nd(*, new: bool) -> Callable[[spec.Call], spec.Plan]:
                 "of indices."
             )
         out = call.output(shape, dtype)
-        launches = (
-            () if new else copy_launch(call, spec.Input(0), out.shape, x.strides, out.strides)
-        )
+        some = out.size and source.size
+        sums = made, there, temporaries = sums_of(out, how if some else "set")
+        launches: tuple[spec.Launch, ...] = ()
+        if not new:
+            launches = copy_launch(
+                call, spec.Input(0), out.shape, x.strides, made.strides, out=there
+            )
         init = (0,) if new else ()
-        if not out.size or not source.size:
+        if not some:
             return spec.Plan((out,), launches, (), init)
-        each = collapse(slice_, out.strides[depth:], source.strides[len(rows) :])
+        each = collapse(slice_, made.strides[depth:], source.strides[len(rows) :])
         over = collapse(rows, index.strides[:-1], source.strides[: len(rows)], keep_order=True)
         launch = flat_launch(
             call,
@@ -128,11 +132,11 @@ def scatter_nd(*, new: bool) -> Callable[[spec.Call], spec.Plan]:
             {
                 "index": spec.Input(first),
                 "source": spec.Input(first + 1),
-                "out": spec.Output(),
+                "out": there,
                 "n": each.size,
                 "count": over.size,
                 "lengths": out.shape[:depth],
-                "steps": out.strides[:depth],
+                "steps": made.strides[:depth],
                 "last": index.strides[-1],
                 "rows": over.lengths,
                 "ri": over.strides[0],
@@ -143,6 +147,9 @@ def scatter_nd(*, new: bool) -> Callable[[spec.Call], spec.Plan]:
             },
             {"OP": OPS[how]},
         )
-        return spec.Plan((out,), (*launches, launch), (), init)
+        launches = (*launches, launch, *rounded(call, out, sums))
+        if temporaries:
+            return spec.Plan((out,), launches, temporaries, (), init)
+        return spec.Plan((out,), launches, (), init)
 
     return plan

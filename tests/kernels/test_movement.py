@@ -96,6 +96,38 @@ def test_scatters_in_the_order_of_the_indices(device: str, dtype: str) -> None:
     check("index_copy", x.T, np.array([2, 0, 2]), sample(dtype, 9, 3), axis=1, device=device)
 
 
+@pytest.mark.parametrize("dtype", ["float16", pytest.param("bfloat16", marks=pytest.mark.large)])
+def test_sums_of_half_types_are_rounded_once(device: str, dtype: str) -> None:
+    """As torch's are, bit for bit, in the order of the indices: 2,000 ones are 2,000."""
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    x, source, index = sample(dtype, 5, 31), sample(dtype, 64, 31, seed=2), places(5, 64, 31)
+    kind = getattr(torch, dtype)
+
+    def tensor(array: Any) -> Any:
+        return torch.as_tensor(array.astype(np.float32)).to(kind)
+
+    given = tensor(x), torch.as_tensor(index.astype(np.int64)), tensor(source)
+    right = given[0].scatter_add(0, *given[1:]).float().numpy()
+    found = check("scatter_add", x, index, source, axis=0, device=device)
+    np.testing.assert_array_equal(found.astype(np.float32), right)
+    out = np.zeros((10, 31), x.dtype)[::-2]
+    check("scatter_add", x, index, source, axis=0, out=out, device=device)
+    lines = index[:, 0]
+    right = given[0].index_add(0, given[1][:, 0], given[2]).float().numpy()
+    found = check("index_add", x, lines, source, axis=0, device=device)
+    np.testing.assert_array_equal(found.astype(np.float32), right)
+    none, ones = np.zeros(2000, np.int64), np.ones(2000, x.dtype)
+    assert xtarget.run("scatter_add", ones[:1] * 0, none, ones, device=device)[0] == 2000
+    assert xtarget.run("scatter_nd", none[:, None], ones, shape=(1,), device=device)[0] == 2000
+    half = np.full(64, 0.5 if dtype == "float16" else 0.99, x.dtype)
+    found = xtarget.run("scatter_reduce", ones[:1], none[:64], half, reduce="prod", device=device)
+    right = np.prod(half.astype(np.float32), dtype=np.float32).astype(x.dtype)
+    np.testing.assert_array_equal(found.astype(np.float32), right.astype(np.float32))
+    found = xtarget.run("scatter_nd_update", ones[:1], none[:64, None], half, reduce="add",
+                        device=device)  # fmt: skip
+    assert found[0] == (1 + half.astype(np.float64).sum()).astype(x.dtype)
+
+
 def test_no_index_leaves_the_array(device: str) -> None:
     x = np.arange(5, dtype=np.int32)
     index = np.array([0, 4, 5, -5, -6, 2**40, -(2**40)])
