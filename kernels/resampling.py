@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 from triton.language.extra import libdevice
 
-from .arithmetic import divide
+from .arithmetic import accumulate, divide
 from .functions.arithmetic import minimum
 from .indexing import element, memory, positions
 from .windows import places
@@ -96,41 +96,58 @@ def resize(
 
 
 @triton.jit
-def _on_axis(place, length, PADDING: tl.constexpr, ALIGNED: tl.constexpr):
-    """A place of -1 to 1 among the elements of an axis, moved inside if PADDING says so."""
+def _on_axis(
+    place, length, PADDING: tl.constexpr, ALIGNED: tl.constexpr, NEAREST: tl.constexpr
+):  # fmt: skip
+    """A place of -1 to 1 among the elements of an axis, moved inside if PADDING says so; and what
+    rounding took from it, without which the weights on a long axis would have few digits.
+    """
     top = tl.zeros(place.shape, place.dtype) + length - 1
-    if ALIGNED:
-        at = (place + 1) * 0.5 * top
+    span = top if ALIGNED else top + 1
+    if NEAREST:  # rounded as torch's, so that the same halves go the same way
+        at = (place + 1) * 0.5 * top if ALIGNED else ((place + 1) * span - 1) * 0.5
+        lost = tl.zeros_like(at)
     else:
-        at = ((place + 1) * (top + 1) - 1) * 0.5
+        half = span * 0.5
+        product = tl.fma(place, half, tl.zeros_like(half))  # nothing can be joined with it
+        lost = tl.fma(place, half, -product)
+        at, lost = accumulate(product, lost, top * 0.5)
     if PADDING == "reflection":
         # to and fro between the first and the last element, or between their outer edges
         low = 0.0 if ALIGNED else -0.5
-        span = top if ALIGNED else top + 1
-        away = tl.abs(at - low)
+        at, lost = accumulate(at, lost, -low)
+        away = tl.abs(at)
+        lost = tl.where(at < 0, -lost, lost)
         turns = libdevice.floor(divide(away, tl.where(span > 0, span, 1)))
-        rest = away - turns * span
+        rest = tl.fma(-turns, span, away)
         odd = libdevice.floor(turns * 0.5) * 2 != turns
-        at = tl.where(odd, span - rest, rest) + low
+        back, lost_back = accumulate(span, -lost, -rest)
+        at, lost = accumulate(tl.where(odd, back, rest), tl.where(odd, lost_back, lost), low)
         at = tl.where(span > 0, at, 0)
     if PADDING != "zeros":
+        lost = tl.where((at > 0) & (at < top), lost, 0)
         at = tl.where(at > 0, at, 0)
         at = tl.where(at < top, at, top)
     # farther out, and for nan, no element counts
+    lost = tl.where((at > -2) & (at < top + 2), lost, 0)
     at = tl.where(at > -2, at, -2)
-    return tl.where(at < top + 2, at, top + 2)
+    return tl.where(at < top + 2, at, top + 2), lost
 
 
 @triton.jit
-def _near(at, k: tl.constexpr, length, NEAREST: tl.constexpr):
+def _near(at, lost, k: tl.constexpr, length, NEAREST: tl.constexpr):
     """An element next to a place: its number, its weight, and whether there is one."""
     if NEAREST:
         own = libdevice.rint(at)
         weight = at * 0 + 1
     else:
         first = libdevice.floor(at)
+        behind = at - first + lost
+        before = behind < 0
+        first = tl.where(before, first - 1, first)
+        behind = tl.where(before, behind + 1, behind)
         own = first + k
-        weight = at - first if k else 1 - (at - first)
+        weight = behind if k else 1 - behind
     return own.to(tl.int32), weight, (own >= 0) & (own < length)
 
 
@@ -150,22 +167,23 @@ def grid_sample(
     sample, channel = front // channels, front % channels
     pg = grid + sample * sg[0] + o0 * sg[1] + o1 * sg[2] + o2 * sg[3]
     g2 = tl.load(pg, mask=mask, other=0).to(T)
-    at2 = _on_axis(g2, in_shape[2], PADDING, ALIGNED)
-    at1 = _on_axis(tl.load(pg + sg[4], mask=mask, other=0).to(T), in_shape[1], PADDING, ALIGNED)
+    at2, lost2 = _on_axis(g2, in_shape[2], PADDING, ALIGNED, NEAREST)
+    g1 = tl.load(pg + sg[4], mask=mask, other=0).to(T)
+    at1, lost1 = _on_axis(g1, in_shape[1], PADDING, ALIGNED, NEAREST)
     if RANK > 2:
         g0 = tl.load(pg + 2 * sg[4], mask=mask, other=0).to(T)
-        at0 = _on_axis(g0, in_shape[0], PADDING, ALIGNED)
+        at0, lost0 = _on_axis(g0, in_shape[0], PADDING, ALIGNED, NEAREST)
     else:
-        at0 = at1 * 0
+        at0, lost0 = at1 * 0, at1 * 0
     start = sample * sx[0] + channel * sx[1]
     total = tl.zeros([BLOCK], T)
     TAPS: tl.constexpr = 1 if NEAREST else 2
     for k0 in tl.static_range(TAPS if RANK > 2 else 1):
-        a0, w0, in0 = _near(at0, k0, in_shape[0], NEAREST)
+        a0, w0, in0 = _near(at0, lost0, k0, in_shape[0], NEAREST)
         for k1 in tl.static_range(TAPS):
-            a1, w1, in1 = _near(at1, k1, in_shape[1], NEAREST)
+            a1, w1, in1 = _near(at1, lost1, k1, in_shape[1], NEAREST)
             for k2 in tl.static_range(TAPS):
-                a2, w2, in2 = _near(at2, k2, in_shape[2], NEAREST)
+                a2, w2, in2 = _near(at2, lost2, k2, in_shape[2], NEAREST)
                 inside = mask & in0 & in1 & in2
                 place = a0.to(n.dtype) * sx[2] + a1.to(n.dtype) * sx[3] + a2.to(n.dtype) * sx[4]
                 value = tl.load(x + start + place, mask=inside, other=0).to(T)

@@ -89,6 +89,13 @@ def test_grids_over_three_axes_and_of_one_element(device: str) -> None:
           device=device)  # fmt: skip
 
 
+def test_the_weights_on_a_long_axis_keep_their_digits(device: str) -> None:
+    """A place of thousands in float32 has three digits behind the point."""
+    x, grid = sample("float32", 1, 2, 1, 4097), _grid(1, 5, 33, 2)
+    for padding in ("zeros", "reflection"):
+        check("grid_sample", x, grid, padding_mode=padding, device=device)
+
+
 def test_places_that_are_no_numbers_read_nothing(device: str) -> None:
     grid = np.full((2, 1, 3, 2), np.nan, np.float32)
     grid[0, 0, 0], grid[0, 0, 1] = np.inf, 1e30
