@@ -173,6 +173,19 @@ def test_a_target_that_fails_keeps_no_other_from_being_written(
     assert "gfx2" in captured.err
 
 
+@pytest.mark.parametrize("targets", [("cpu", "nvidia:sm_1"), ("nvidia:sm_1",)])
+def test_json_is_one_document_where_a_target_fails(
+    targets: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [word for target in targets for word in ("--target", target)]
+    assert xtarget("compile", "add", *words, "-o", str(tmp_path), "--json") == 1
+    out = json.loads(capsys.readouterr().out)
+    assert list(out) == ["error"]
+    assert "sm_1" in out["error"]
+    assert all(str(file) in out["error"] for file in tmp_path.glob("*.spv"))
+    assert len(list(tmp_path.glob("*.spv"))) == len(targets) - 1
+
+
 def test_a_file_that_cannot_be_written_is_an_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

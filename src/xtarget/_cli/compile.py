@@ -98,7 +98,11 @@ def compile_kernel(
             written.append(manifest)
             if not as_json:
                 echo(f"{into / file}  {target}  {len(artifact.binary)} bytes  {_usage(artifact)}")
-    if as_json:
+    if failed and as_json and written:  # one document only: the error says what was written
+        files = ", ".join(str(into / manifest["file"]) for manifest in written)
+        failed.append(CompileError(f"Written for the other targets: {files}."))
+        raise CompileError("\n".join(str(error) for error in failed)) from failed[0]
+    if as_json and not failed:
         echo(json.dumps(written, indent=2))
     if len(failed) == 1:
         raise failed[0]
