@@ -92,6 +92,8 @@ def _grid_sample(
     import numpy as np
 
     rank = x.ndim - 2
+    if mode != "nearest" and grid.dtype == np.float64:  # so that a long axis costs no digits
+        grid = grid.astype(np.longdouble)
     at = [
         _on_axis(np, grid[..., rank - 1 - axis], n, padding_mode, align_corners)
         for axis, n in enumerate(x.shape[2:])
