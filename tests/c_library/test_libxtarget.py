@@ -33,7 +33,7 @@ pytestmark = pytest.mark.skipif(
     "flags",
     [
         ("-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"),
-        ("-O1", "-fsanitize=thread"),
+        pytest.param(("-O1", "-fsanitize=thread"), marks=pytest.mark.long),
     ],
     ids=["address,undefined", "thread"],
 )

@@ -137,3 +137,24 @@ def test_a_symbol_passes_as_an_integer() -> None:
         n // 0
     with pytest.raises(ValueError, match="negative shift"):
         n << -1
+
+
+def test_parts_that_expressions_share_cost_once() -> None:
+    """Sorts double their sizes a hundred times over: written out, no memory holds that."""
+
+    def doubled(n: Any) -> Any:
+        for step in range(200):
+            n = (n + step) * 3 + n // 2 - n
+            n = n % 100_003 if n > 50_000 else n
+        return n
+
+    tracer = Tracer()
+    result = doubled(tracer.symbol("n", 17, least=0))
+    program = tracer.compile((result,))
+    assert program([17]) == (doubled(17),)
+    assert len(tracer.failing([10**9])) > 0
+    assert max(map(len, tracer.guards())) < 3000
+    served = [n for n in range(200) if program([n]) is not None]
+    assert 17 in served
+    for n in served:
+        assert program([n]) == (doubled(n),)

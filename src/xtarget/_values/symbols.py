@@ -27,6 +27,8 @@ _COMPARE: dict[str, Callable[[int, int], bool]] = {
     "==": lambda a, b: a == b,
     "!=": lambda a, b: a != b,
 }
+#: Characters of an expression in a guard's text; the rest is left out.
+_LONGEST_TEXT = 1000
 _EITHER_WAY = frozenset({"add", "mul", "and", "or", "xor"})
 #: (operation, place of the number, the number): the other operand is the result.
 _NO_CHANGE = frozenset(
@@ -53,6 +55,9 @@ class Tracer:
         #: By name, in the order in which they were made.
         self._how: dict[str, Made] = {}
         self._ranges: dict[str, Range] = {}
+        #: What `_bounds` found since the last guard: expressions share parts, many times over.
+        self._found: dict[str, Bounds] = {}
+        self._texts: dict[str, str] = {}
         self._between: dict[tuple[str, str, str], None] = {}
 
     def symbol(self, shown: str, value: int, *, least: int | None = None) -> Any:
@@ -108,13 +113,17 @@ class Tracer:
         """Between what an operand is, by the guards so far."""
         if type(operand) is int:
             return operand, operand
-        known = self._ranges[str(operand)]
+        name = str(operand)
+        if name in self._found:
+            return self._found[name]
+        known = self._ranges[name]
         low, high = known.low, known.high
-        made = self._how.get(str(operand))
+        made = self._how.get(name)
         if made is not None:
             below, above = interval(made[0], *map(self._bounds, made[1]))
             low = below if low is None else low if below is None else max(low, below)
             high = above if high is None else high if above is None else min(high, above)
+        self._found[name] = low, high
         return low, high
 
     def _operand(self, value: Any) -> Operand:
@@ -136,6 +145,7 @@ class Tracer:
                 break
             name, low, high = str(simpler[0]), *simpler[1:]
         self._ranges[name].narrow(low, high)
+        self._found.clear()
 
     def less(self, a: Any, b: Any) -> bool:
         """`a < b` for the values at hand, which is recorded."""
@@ -190,6 +200,7 @@ class Tracer:
         known = self._ranges[name]
         known.never.add(value)
         known.narrow(None, None)
+        self._found.clear()
 
     # -------------------------------------------------------------------------------- the result
 
@@ -251,6 +262,8 @@ class Tracer:
         made = self._how.get(name)
         if made is None:
             return self._shown[name]
+        if name in self._texts:
+            return self._texts[name]
         parts = [
             str(one)
             if type(one) is int
@@ -259,7 +272,10 @@ class Tracer:
             else self._written(str(one))
             for one in made[1]
         ]
-        return TEXT[made[0]].format(*parts)
+        text = TEXT[made[0]].format(*parts)
+        # in full, expressions that share parts would double with each step
+        self._texts[name] = text if len(text) <= _LONGEST_TEXT else text[:_LONGEST_TEXT] + " ..."
+        return self._texts[name]
 
     def program(self, results: Any) -> IntegerProgram:
         """Guards and expressions in a row.
