@@ -33,13 +33,22 @@ def _between(o, scale, length, MODE: tl.constexpr, WIDE: tl.constexpr, T: tl.con
 
 
 @triton.jit
-def _tap(first, part, k: tl.constexpr, length, MODE: tl.constexpr):
+def _last(first, scale, length, MODE: tl.constexpr):
+    """The last element that is read: as torch's, the place's own where no length changes."""
+    if MODE == "linear":
+        return tl.where(scale[0] == scale[2], first, length - 1)
+    else:
+        return length - 1
+
+
+@triton.jit
+def _tap(first, part, k: tl.constexpr, last, MODE: tl.constexpr):
     """The element number `k` around a place, and its weight."""
     if MODE == "nearest":
-        return tl.minimum(first, length - 1), part * 0 + 1
+        return tl.minimum(first, last), part * 0 + 1
     elif MODE == "linear":
         weight = part if k else 1 - part
-        return tl.minimum(tl.maximum(first + k, 0), length - 1), weight
+        return tl.minimum(tl.maximum(first + k, 0), last), weight
     else:
         # R. Keys, "Cubic convolution interpolation for digital image processing", with a = -0.75
         away = tl.abs(part + (1 - k))
@@ -47,7 +56,7 @@ def _tap(first, part, k: tl.constexpr, length, MODE: tl.constexpr):
             weight = ((-0.75 * away + 3.75) * away - 6.0) * away + 3.0
         else:
             weight = (1.25 * away - 2.25) * away * away + 1.0
-        return tl.minimum(tl.maximum(first + (k - 1), 0), length - 1), weight
+        return tl.minimum(tl.maximum(first + (k - 1), 0), last), weight
 
 
 @triton.jit
@@ -69,10 +78,13 @@ def resize(
     f2, p2 = _between(o2, scale2, in_shape[2], MODE, WIDE, F)
     f1, p1 = _between(o1, scale1, in_shape[1], MODE, WIDE, F)
     f0, p0 = _between(o0, scale0, in_shape[0], MODE, WIDE, F)
+    last2 = _last(f2, scale2, in_shape[2], MODE)
+    last1 = _last(f1, scale1, in_shape[1], MODE)
+    last0 = _last(f0, scale0, in_shape[0], MODE)
     if MODE == "nearest":
-        a0, _ = _tap(f0, p0, 0, in_shape[0], MODE)
-        a1, _ = _tap(f1, p1, 0, in_shape[1], MODE)
-        a2, _ = _tap(f2, p2, 0, in_shape[2], MODE)
+        a0, _ = _tap(f0, p0, 0, last0, MODE)
+        a1, _ = _tap(f1, p1, 0, last1, MODE)
+        a2, _ = _tap(f2, p2, 0, last2, MODE)
         p = memory(x) + start + a0 * sx[2] + a1 * sx[3] + a2 * sx[4]
         total = element(tl.load(p, mask=mask), x, out.dtype.element_ty)
     else:
@@ -80,16 +92,16 @@ def resize(
         total = tl.zeros([BLOCK], T)
         for k0 in tl.static_range(TAPS if RANK > 2 else 1):
             if RANK > 2:
-                a0, w0 = _tap(f0, p0, k0, in_shape[0], MODE)
+                a0, w0 = _tap(f0, p0, k0, last0, MODE)
             else:
                 a0, w0 = f0 * 0, p0 * 0 + 1
             for k1 in tl.static_range(TAPS if RANK > 1 else 1):
                 if RANK > 1:
-                    a1, w1 = _tap(f1, p1, k1, in_shape[1], MODE)
+                    a1, w1 = _tap(f1, p1, k1, last1, MODE)
                 else:
                     a1, w1 = f1 * 0, p1 * 0 + 1
                 for k2 in tl.static_range(TAPS):
-                    a2, w2 = _tap(f2, p2, k2, in_shape[2], MODE)
+                    a2, w2 = _tap(f2, p2, k2, last2, MODE)
                     p = x + start + a0 * sx[2] + a1 * sx[3] + a2 * sx[4]
                     total += tl.load(p, mask=mask, other=0).to(T) * (w0 * w1 * w2)
     tl.store(out + goal, total.to(out.dtype.element_ty), mask=mask)
