@@ -33,7 +33,7 @@ OTHERS = {
     "_launch/observe.py": {"quiet", "recorder"},  # of a thread's own storage
     "_launch/graphs.py": {"capture"},  # the same
     "_launch/used_classes.py": {"dtype", "strerror"},
-    "_compile/apart.py": {"apart"},
+    "_compile/apart.py": {"apart", "executor"},
     "_launch/trace.py": {"raw"},  # of an opened object: None once it is closed
     "_devices/streams.py": {"device", "index"},  # torch's streams know their device
     "_arrays/torch.py": {

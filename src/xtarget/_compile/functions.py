@@ -19,7 +19,7 @@ from .._system.locks import Lock
 from .._system.spans import span
 from .._values import environment
 from .._values.errors import CompileError, LoadError, NoCompilerError, XTargetError
-from .._values.types import Artifact, CompileRequest, Constant, Target
+from .._values.types import Artifact, CompileRequest, Constant, Parameter, Target
 from ..targets._host import contents
 from ..targets._triton.toolchain import say_once
 from ..targets.base import Compiler, CompilesAtLoad, Device, Function, Settles, Stays
@@ -159,6 +159,9 @@ def artifact(
     for _ in range(_TRIES):
         found, now = _cached(compiler, request, target, device)
         if found is not None:
+            if _undeclared_store(request, found) and environment.compile_mode() != "error":
+                with contextlib.suppress(NoCompilerError):  # what is cached names older lines
+                    found = _compile(compiler, request, target)[0]
             return _with_declared_stores(request, found)
         request = now
     raise CompileError(
@@ -174,16 +177,23 @@ def _with_declared_stores(request: CompileRequest, made: Artifact) -> Artifact:
         CompileError: it writes to another array: one that is not copied back where arrays are
             copied to the device, and that others may read meanwhile.
     """
+    parameter = _undeclared_store(request, made)
+    if parameter is None:
+        return made
+    where = f" (line {parameter.stored})" if parameter.stored else ""
+    raise CompileError(
+        f"kernel {request.source.name} ({request.source.path}) stores to {parameter.name}{where}, "
+        f'which its spec declares as an input. Declare it: updates=("{parameter.name}",), or make '
+        "it an output."
+    )
+
+
+def _undeclared_store(request: CompileRequest, made: Artifact) -> Parameter | None:
     for parameter in made.parameters:
         wrong = request.writes is not None and parameter.name not in request.writes
         if wrong and parameter.hidden is None and set(parameter.access or "") & set("wa"):
-            where = f" (line {parameter.stored})" if parameter.stored else ""
-            raise CompileError(
-                f"kernel {request.source.name} ({request.source.path}) stores to "
-                f"{parameter.name}{where}, which its spec declares as an input. Declare it: "
-                f'updates=("{parameter.name}",), or make it an output.'
-            )
-    return made
+            return parameter
+    return None
 
 
 def _cached(
