@@ -155,6 +155,8 @@ def build_bundle(
     bar = progress_bar("bundle build", "variants", "looking for what is there to build")
     with opened(executor) as elsewhere, bar as show:
         report = build(progress=show, executor=elsewhere)
+    for note in report.notes:
+        echo(f"note: {note}", err=True)
     for error in report.errors:
         echo(f"error: {error}", err=True)
     if as_json:
@@ -167,6 +169,7 @@ def build_bundle(
             "up_to_date": report.up_to_date,
             "machines": dict(report.machines),
             "errors": report.errors,
+            "notes": report.notes,
         }
         echo(json.dumps(facts, indent=1))
     elif report.up_to_date:

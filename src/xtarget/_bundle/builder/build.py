@@ -60,6 +60,8 @@ class Report:
     up_to_date: bool = False
     nbytes: int = 0
     errors: list[str] = field(default_factory=list)
+    #: Kernels of which not every call that is built for can be made from C.
+    notes: list[str] = field(default_factory=list)
     #: What other processes said of sources that this one does not import.
     sources: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     #: How many variants each machine of an executor compiled.
@@ -246,7 +248,7 @@ def _content(
         with library.without_imports():
             calls = call_records(
                 order.kernels, order.dtypes, target, [(one, j.request, a) for j, one, a in done],
-                views=order.views, full=order.full,
+                views=order.views, full=order.full, incomplete=report.notes.append,
             )  # fmt: skip
         section = sections[target] = _section(target, done, calls)
         if not made.failed:

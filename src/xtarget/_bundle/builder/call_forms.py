@@ -6,7 +6,7 @@ device's compute units as well. What it compares is the guards of a form.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -43,7 +43,7 @@ __all__ = ["call_records"]
 #: A binary with all that its request says of it.
 Made = tuple[CompileRequest, Artifact]
 _Layout = ArrayType | ScalarType
-#: Plans that are traced for a kernel and dtype, some 10 ms each: matmul has 570 forms, most of them
+#: Plans that are traced for a kernel and dtype, some 5 ms each: matmul has 570 forms, most of them
 #: for other numbers of compute units.
 _MOST_TRACED = 128
 
@@ -56,11 +56,13 @@ def call_records(
     *,
     views: bool,
     full: bool,
+    incomplete: Callable[[str], None],
 ) -> list[CallRecord]:
     """How each kernel is called on each dtype, with the binaries that there are.
 
     Args:
         made: every binary of the bundle's section, with its class.
+        incomplete: told of kernels of which not every call that is built for has a form.
     """
     there: dict[tuple[str, ...], list[Made]] = {}
     for one, request, artifact in made:
@@ -84,6 +86,12 @@ def call_records(
                     if out == "C":
                         for more in _alike(kernel, args):
                             forms.add(more, options, (), classes.COMPUTE_UNITS[-1])
+                if forms.refused:
+                    incomplete(
+                        f"{kernel.spec.name} of {dtype} for {target}: {len(forms.forms)} forms of "
+                        f"calls from C, after {_MOST_TRACED} plans; {forms.refused} more calls "
+                        "were not looked at. Python calls them."
+                    )
                 if forms.forms:
                     found.append(forms.record(dtype))
     return found
@@ -134,7 +142,7 @@ def _pairs(options: Mapping[str, Any]) -> tuple[tuple[str, str], ...] | None:
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """A form, and the sizes that it serves."""
+    """What a traced plan gave, a form or none, and the sizes of which it is true."""
 
     signature: tuple[Any, ...]
     holds: Program
@@ -155,6 +163,8 @@ class _Forms:
         self._functions: dict[tuple[str, ...], int] = {}
         self._made: list[Function] = []
         self._traced = 0
+        #: Calls that were left because enough plans were traced.
+        self.refused = 0
 
     def record(self, dtype: str) -> CallRecord:
         spec = self.kernel.spec
@@ -185,7 +195,7 @@ class _Forms:
             given: the layout of a result that is no new array.
         """
         texts = _pairs(options)
-        if texts is None or self._traced >= _MOST_TRACED:
+        if texts is None:
             return
         contiguous = [not isinstance(t, ArrayType) or t.contiguous for t in (*args, *given)]
         signature = (
@@ -199,6 +209,9 @@ class _Forms:
         for kept in self._kept:
             if kept.signature == signature and kept.holds(sizes) is not None:
                 return
+        if self._traced >= _MOST_TRACED:
+            self.refused += 1
+            return
         self._traced += 1
         try:
             self._trace(args, options, texts, given, contiguous, units, signature)
@@ -241,7 +254,8 @@ class _Forms:
         launches = []
         for launch, request, slots in reached:
             number = self._function(launch, request, slots)
-            if number is None:
+            if number is None:  # nor is there one for other sizes that pass the same guards
+                self._kept.append(_Kept(signature, tracer.compile(())))
                 return
             results += launch.grid
             launches.append(FormLaunch(number, self._parameters(request, slots, results)))
