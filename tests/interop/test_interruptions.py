@@ -303,7 +303,7 @@ print(xtarget.default_device().name)
         ("xtarget._launch.binding", "", "still importing xtarget."),
         ("xtarget.targets.nvidia.driver", "", "still importing xtarget."),
         ("xtarget.targets.cpu.device", "cpu", "still importing xtarget."),
-        (".plans.matmul", "cpu", "is being imported"),
+        (".plans.elementwise", "cpu", "is being imported"),
         ("opening", "cpu", "cpu:0 is being opened"),
     ],
 )

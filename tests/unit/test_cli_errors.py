@@ -61,3 +61,29 @@ def test_an_output_that_cannot_be_written(command: str, redirection: str, says: 
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
     assert f"the standard output cannot be written: {says}" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "where"),
+    [
+        (
+            ["bundle", "build", "-o", "x.xtb", "--target", "cpu", "--kernel", "add"],
+            "bundle.building.build",
+        ),
+        (["warmup", "profile.json"], "warmup.warm"),
+    ],
+)
+def test_an_interrupted_build_says_what_is_kept(
+    words: list[str], where: str, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+) -> None:  # fmt: skip
+    def interrupted(*given: object, **named: object) -> None:
+        raise KeyboardInterrupt
+
+    (tmp_path / "profile.json").write_text("{}")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(f"xtarget._cli.{where}", interrupted)
+    code, out, err = here(capsys, *words)
+    assert (code, out) == (130, "")
+    assert "in the cache" in err
+    assert "the same command goes on" in err

@@ -111,9 +111,8 @@ def read(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise XTargetError(f"{path} cannot be read: {error.strerror or error}.") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise XTargetError(
-            f"{path} is no report of `xtarget bench --report`: {type(error).__name__}: {error}."
-        ) from error
+        why = f"it has no {error}" if isinstance(error, KeyError) else error
+        raise XTargetError(f"{path} is no report of `xtarget bench --report`: {why}.") from error
     return dict(found)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from .._kernels.checks import calls_of
-from .._kernels.interfaces import INPUT_DTYPES
+from .._kernels.interfaces import input_dtypes
 from .._kernels.libraries import find
 from .._values.types import DTYPES
 from ..spec import ArrayType, KernelSpec, contiguous_strides
@@ -18,8 +18,6 @@ from .values import CallOptions
 __all__ = ["Inputs", "choose_inputs"]
 
 _DEFAULT_SHAPE = (1024, 1024)
-#: Inputs of these names are masks, of a user's kernel too: bool whatever --dtype says.
-_MASKS = dict.fromkeys(("cond", "condition", "mask"), "bool")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +78,7 @@ def choose_inputs(kernel: str, call_options: CallOptions) -> Inputs:
                 f"{len(shapes)} shapes for {len(arrays)} arrays ({', '.join(arrays)}) of {kernel}."
             )
         chosen = dict(zip(arrays, shapes, strict=False))
-    own = _MASKS if spec.category == "user" else INPUT_DTYPES
+    own = input_dtypes(spec)
     args: list[ArrayType | bool | int | float | None] = []
     for name in names:
         if name in scalars:

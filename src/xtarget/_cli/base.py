@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import functools
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
@@ -23,6 +24,7 @@ __all__ = [
     "PROCESSES",
     "Command",
     "Group",
+    "compiling",
     "drop_standard_output",
     "echo",
     "executor_option",
@@ -46,6 +48,20 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 def echo(text: object = "", *, err: bool = False) -> None:
     """Print a line, without the control characters of whoever wrote what is in it."""
     click.echo(printable(str(text)), err=err)
+
+
+@contextlib.contextmanager
+def compiling() -> Iterator[None]:
+    """Ctrl-C within it says what is kept of what was compiled."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        echo(
+            "What was compiled until now is in the cache, and nothing else was written: the same "
+            "command goes on from there.",
+            err=True,
+        )
+        raise
 
 
 class _Debug(click.Option):

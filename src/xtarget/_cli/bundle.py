@@ -21,7 +21,7 @@ from .._compile.bars import progress_bar
 from .._executors.opening import opened
 from .._kernels import libraries
 from .._values.types import DTYPES, CompileRequest, Target
-from .base import echo
+from .base import compiling, echo
 from .listing import format_bytes, print_table
 
 __all__ = [
@@ -153,7 +153,7 @@ def build_bundle(
         made_by=f"xtarget {__version__}",
     )
     bar = progress_bar("bundle build", "variants", "looking for what is there to build")
-    with opened(executor) as elsewhere, bar as show:
+    with compiling(), opened(executor) as elsewhere, bar as show:
         report = build(progress=show, executor=elsewhere)
     for note in report.notes:
         echo(f"note: {note}", err=True)

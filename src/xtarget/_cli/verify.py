@@ -97,7 +97,8 @@ def verify_kernels(
         write_output(Path(html_file), page.html(document, worse))
     bad = [row for row in rows if row.status in ("wrong", "failed")]
     if as_json:
-        echo(json.dumps({**document, "worse": worse, "ok": not bad and not worse}, indent=2))
+        ok = not bad and not worse and not interrupted
+        echo(json.dumps({**document, "worse": worse, "ok": ok}, indent=2))
         return not bad and not worse, interrupted
     _print(rows, told)
     for sentence in worse:

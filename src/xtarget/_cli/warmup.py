@@ -11,7 +11,7 @@ from .._compile.bars import progress_bar
 from .._executors.opening import opened
 from .._launch.warmup import warm
 from .._values.errors import CompileError
-from .base import echo
+from .base import compiling, echo
 
 __all__ = ["warm_up"]
 
@@ -24,7 +24,7 @@ def warm_up(path: str, jobs: int | None, executor: str, *, as_json: bool) -> Non
         CompileError: for all that could not be made ready.
     """
     bar = progress_bar("warmup", "binaries", "what there is to compile")
-    with opened(executor) as elsewhere, bar as show:
+    with compiling(), opened(executor) as elsewhere, bar as show:
         done = warm(Path(path), jobs or len(os.sched_getaffinity(0)), show, elsewhere)
     if as_json:
         echo(json.dumps(asdict(done), indent=2))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from inspect import Parameter
 from typing import Any, Final
 
@@ -10,7 +11,7 @@ from .._values.errors import ArgumentError
 from .._values.types import DTYPES
 from ..spec import KernelSpec
 
-__all__ = ["INPUT_DTYPES", "description", "signature"]
+__all__ = ["INPUT_DTYPES", "description", "input_dtypes", "signature"]
 
 #: Inputs of the catalog that have a dtype of their own, by name: for examples and tests.
 INPUT_DTYPES: Final = {
@@ -35,6 +36,15 @@ INPUT_DTYPES: Final = {
     "table": "int32",
     "target": "int64",
 }
+
+
+#: Inputs of anybody's kernels that are conditions, by name.
+_CONDITIONS: Final = dict.fromkeys(("cond", "condition", "mask"), "bool")
+
+
+def input_dtypes(spec: KernelSpec) -> Mapping[str, str]:
+    """The dtypes of inputs that do not have the dtype of a call, by name: what examples give."""
+    return _CONDITIONS if spec.category == "user" else {**_CONDITIONS, **INPUT_DTYPES}
 
 
 class _LeftOut:

@@ -109,8 +109,7 @@ class Library:
         try:
             return ask(importlib.import_module(f"{self.package}.catalog"))
         except (Exception, SystemExit) as error:  # a script that was never meant for import
-            found = getattr(sys.modules.get(f"{self.package}.catalog"), "__spec__", None)
-            if getattr(found, "_initializing", False):  # by this thread; others would have waited
+            if self._is_initializing():  # by this thread; others would have waited
                 raise DriverError(
                     f"the catalog of {self.folder} is being imported: {INTERRUPTED}"
                 ) from error
@@ -119,6 +118,15 @@ class Library:
                 "It is a Python file that exports KERNELS, a sequence of "
                 "xtarget.spec.KernelSpec objects; correct it."
             ) from error
+
+    def _is_initializing(self) -> bool:
+        """Whether a file of the library is in the middle of its import."""
+        specs = [
+            getattr(module, "__spec__", None)
+            for name, module in list(sys.modules.items())
+            if name.startswith(f"{self.package}.")
+        ]
+        return any(getattr(spec, "_initializing", False) for spec in specs)
 
     def refused(self) -> Mapping[str, str]:
         """Names that the catalog knows and has no kernel for, each with the reason."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from ..._kernels.checks import calls_of
+from ..._kernels.interfaces import input_dtypes
 from ..._kernels.libraries import RegisteredKernel
 from ..._launch import planning
 from ..._launch.ranges import valid_for
@@ -19,8 +20,6 @@ __all__ = ["COMPUTE_UNITS", "COVERAGE", "Class", "cases", "classes", "plan_of", 
 
 #: Device sizes that plans are asked for: they decide how far work is cut up, and so the tile sizes.
 COMPUTE_UNITS: Final = (1, 64, 160)
-#: Inputs of these names are masks: bool whatever the dtype.
-_MASKS: Final = ("cond", "condition", "mask")
 
 #: Characters of a condition that is listed.
 _LONG: Final = 50
@@ -167,8 +166,9 @@ def _examples(spec: KernelSpec, full: bool) -> list[Example]:
 
 def _types(spec: KernelSpec, example: Example, dtype: str) -> list[ArrayType | ScalarType]:
     types: list[ArrayType | ScalarType] = []
+    own = input_dtypes(spec)
     for name, shape in zip(spec.inputs, example.shapes, strict=False):
-        element = "bool" if name.rstrip("?") in _MASKS else dtype
+        element = own.get(name.rstrip("?"), dtype)
         if shape is None or name.rstrip("?") in spec.scalars:
             types.append(ScalarType(element))
         else:
