@@ -120,7 +120,7 @@ def test_several_outputs_are_a_tuple(device: str) -> None:
         assert xtarget.run("test.minmax", x, 500, out=out) is out
         given = out if isinstance(out, tuple) else (out["low"], out["high"])
         np.testing.assert_array_equal(given, (low, high))
-    with pytest.raises(xtarget.ArgumentError, match="updates, overlaps argument"):
+    with pytest.raises(xtarget.ArgumentError, match="which it writes to, overlaps argument"):
         xtarget.run("test.minmax", x, 500, out=(x, high))
     with pytest.raises(xtarget.ArgumentError, match="an output 'low' too"):
         xtarget.run("test.minmax", x, 500, out={"high": high})

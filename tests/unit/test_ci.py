@@ -370,7 +370,7 @@ def test_what_fails_runs_again_alone_and_is_told(tmp_path: Path) -> None:
     status, said, record = steady("many")
     assert status == 1, said
     assert len(record["failures"]) == 10
-    assert "again" not in said, "so many are no accident"
+    assert "run again" not in said, "so many are no accident"
 
 
 def test_skips_are_grouped_by_their_reason(tmp_path: Path) -> None:
