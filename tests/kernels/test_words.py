@@ -76,6 +76,31 @@ def test_words_in_a_kernel_object_a_prepared_launch_and_an_artifact():
     np.testing.assert_allclose(fused(X), np.exp(expected), 1e-4)
 
 
+def observed(name, *args):
+    with xtarget.hooks.add(exit=lambda launch: None):
+        return run(name, *args)
+
+
+WAYS = {
+    "run": run,
+    "observed": observed,
+    "prepare": lambda name, *args: xtarget.get(name).prepare(*args)(),
+    "compile": lambda name, *args: xtarget.compile(name, *args, target="nvidia:sm_90"),
+    "fuse": lambda name, *args: xtarget.fuse(
+        lambda x: run(name, *([x, x] if isinstance(arg, list) else arg for arg in args))
+    )(X),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_list_of_arrays_is_understood_wherever_a_call_is_given(way):
+    found = WAYS[way]("concat", [X, X])
+    if way != "compile":
+        np.testing.assert_array_equal(found, np.concatenate([X, X], -1))
+    with pytest.raises(ArgumentError, match="given by name: dtype='float16'"):
+        WAYS[way]("cast", X, "float16")
+
+
 def test_a_kernels_other_names_understand_the_same_words():
     np.testing.assert_array_equal(run("ReduceSum", X, dim=1), run("sum", X, axis=1))
     with pytest.raises(xtarget.UnknownKernelError):

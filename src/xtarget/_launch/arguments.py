@@ -15,7 +15,6 @@ from ..spec import ABSENT, ArrayType, KernelSpec, Plan, ScalarType
 
 __all__ = [
     "argument_types",
-    "arrays_among",
     "check_arguments",
     "check_fp64",
     "check_written",
@@ -28,16 +27,18 @@ def placed(
     kernel: str, args: tuple[Any, ...], options: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Arguments that were given by name, at their places; None where one was left out before them;
-    and options by the names that the kernel has for them.
+    the arrays of a list one by one; and options by the names that the kernel has for them.
 
     Returns:
         the arguments, and the options.
 
     Raises:
-        ArgumentError: one is given twice.
+        ArgumentError: one is given twice, or is text or a tuple, which only options are.
         UnknownKernelError: there is no such kernel.
     """
     keywords = libraries.keywords(kernel)
+    if any(isinstance(value, list | tuple | str) for value in args):
+        args = _arrays_among(libraries.find(kernel).spec, args)
     if not keywords:
         return args, options
     found: list[Any] = list(args)
@@ -64,7 +65,7 @@ def placed(
     return tuple(found), left
 
 
-def arrays_among(spec: KernelSpec, args: tuple[Any, ...]) -> tuple[Any, ...]:
+def _arrays_among(spec: KernelSpec, args: tuple[Any, ...]) -> tuple[Any, ...]:
     """The arguments; those of a list, where a kernel takes any number of arrays and got one list.
 
     Raises:

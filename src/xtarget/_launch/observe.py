@@ -22,6 +22,7 @@ from .._values.errors import XTargetError, shortened
 from ..targets.base import Capturable, Event, Pollable, Stream, Value
 from . import lookup, prepared
 from . import run as _run
+from .arguments import placed
 from .call import BoundCall, BoundLaunch
 from .lookup import Found
 
@@ -208,6 +209,7 @@ def _observed_run(
     options: Mapping[str, Any],
 ) -> Any:
     """`run`, for observers."""
+    args, options = placed(kernel, args, dict(options))
     deferred = deferred_among(args)
     if deferred is not None:
         return take(deferred, kernel, args, out, device, stream, options)

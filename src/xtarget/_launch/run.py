@@ -21,7 +21,7 @@ from .._values.deferred import deferred_among, take
 from .._values.errors import ArgumentError, FrozenError, shortened
 from ..targets.base import Capturable
 from . import binding, native
-from .arguments import arrays_among, placed
+from .arguments import placed
 from .call import BoundCall, device_text
 from .classes import layouts_of
 from .frozen_calls import frozen_call
@@ -116,11 +116,11 @@ def _run_adopted(
     kernel: str, args: tuple[Any, ...], out: Any, device: Any, stream: Any, options: dict[str, Any]
 ) -> Any:
     """Run with what stands for the arguments; it lives until the launch is done with it."""
+    args, options = placed(kernel, args, options)  # a wrong name is said before a wrong argument
     deferred = deferred_among(args)
     if deferred is not None:
         return take(deferred, kernel, args, out, device, stream, options)
-    spec = libraries.find(kernel).spec  # a wrong name is said before a wrong argument
-    args = arrays_among(spec, args)
+    spec = libraries.find(kernel).spec
     adopted = [value if value is None else _describe(value) for value in args]
     adopted_out = out
     if isinstance(out, tuple | list | Mapping):
