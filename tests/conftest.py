@@ -38,6 +38,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.fixture
+def cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """cuda-python's calls are a `FakeCuda`'s."""
+    pytest.importorskip("cuda.bindings", reason="cuda-python is not installed")
+    pytest.importorskip("cuda.core", reason="cuda-core is not installed")
+    import fake_cuda
+
+    with fake_cuda.in_place(monkeypatch) as fake:
+        yield fake
+
+
 @pytest.fixture(autouse=True)
 def _environment_is_restored() -> Iterator[None]:
     """Setting one of Triton's knobs in Python sets its environment variable too, for good."""

@@ -16,8 +16,10 @@ triton = pytest.importorskip("triton")
 import triton.language as tl  # noqa: E402
 
 import xtarget  # noqa: E402
+from xtarget._devices import registry  # noqa: E402
 from xtarget._kernels import configs as measurements  # noqa: E402
 from xtarget._kernels import libraries  # noqa: E402
+from xtarget._launch.known import forget_calls  # noqa: E402
 from xtarget.spec import Config, In, InOut, Out, next_power_of_2  # noqa: E402
 
 
@@ -283,6 +285,34 @@ def test_the_first_call_of_a_key_is_tuned_where_that_is_wanted(
     xtarget.run("test.first", x := np.ones(9, np.float32), x.copy(), config=1)
     monkeypatch.setenv("XTARGET_COMPILE", "error")
     assert called(200) == 3
+
+
+@pytest.mark.parametrize("way", ["run", "prepare"])
+def test_a_call_on_a_stream_that_is_captured_is_not_tuned_first(
+    cuda: Any, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    from fake_cuda import INFO
+
+    from xtarget.targets.nvidia.device import CudaDevice
+
+    device = CudaDevice(INFO, alone=True)
+    monkeypatch.setitem(registry._devices, INFO.name, device)
+    kernel, free, captured = registered(f"test.captured_{way}"), 102, 104
+    x, out = (xtarget.asarray(np.zeros(s, np.float32), device=device) for s in ((4, 8), 4))
+    monkeypatch.setenv("XTARGET_TUNE", "1")
+    cuda.captured.add(captured)
+    streams = []
+    for stream in (captured, free):
+        cuda.launches.clear()
+        if way == "run":
+            kernel(x, out=out, stream=stream)
+        else:
+            kernel.prepare(x, out=out, stream=stream)()
+        streams.append([where for where, _ in cuda.launches])
+        forget_calls()
+    assert streams[0] == [captured]
+    assert len(streams[1]) > 4, "every configuration"
+    assert streams[1][-1] == free, "then the call"
 
 
 def test_a_hook_of_the_autotuner_has_another_form_here() -> None:

@@ -77,9 +77,17 @@ def described(value: Any) -> tuple[Any, Hashable]:
 
 
 def find(
-    kernel: str, args: tuple[Any, ...], out: Any, device: Any, options: Mapping[str, Any]
+    kernel: str,
+    args: tuple[Any, ...],
+    out: Any,
+    device: Any,
+    options: Mapping[str, Any],
+    stream: Any = None,
 ) -> Found:
     """Look a call up; bind it the first time.
+
+    Args:
+        stream: where it is going to be launched, as `run` is given it.
 
     Raises:
         XTargetError: as `run`.
@@ -108,5 +116,5 @@ def find(
         key.append("out")
     if options:
         key.append(_run._options_key(dict(options)))
-    call = _run.call_of(tuple(key), kernel, stands, stands_out, device, dict(options))
+    call = _run.call_of(tuple(key), kernel, stands, stands_out, device, dict(options), stream)
     return Found(call, stands, stands_out, tuple(values), tuple(parts))

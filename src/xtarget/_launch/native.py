@@ -99,7 +99,7 @@ def _offer(
     known = _key(names, kernel, arrays, out, device, options)
     if known is None:
         return False
-    call = names["call_of"](known, kernel, args, out, device, options)
+    call = names["call_of"](known, kernel, args, out, device, options, stream)
     return described(call, given=out is not None, written=call.written)
 
 

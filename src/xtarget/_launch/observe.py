@@ -214,7 +214,7 @@ def _observed_run(
     if deferred is not None:
         return take(deferred, kernel, args, out, device, stream, options)
     start = time.perf_counter()
-    found = lookup.find(kernel, args, out, device, options)
+    found = lookup.find(kernel, args, out, device, options, stream)
     for consent in found.call.consents:
         consent(found.args, found.out)
     on = None if stream is None else streams.resolve(found.call.device, stream)

@@ -107,7 +107,7 @@ class Prepared(_run.launcher or _InPython):  # type: ignore[misc]
         spec = libraries.find(kernel).spec
         args, self._options = placed(kernel, args, self._options)
         losses = _losses
-        found = lookup.find(kernel, args, out, device, self._options)
+        found = lookup.find(kernel, args, out, device, self._options, stream)
         self._names = [name.rstrip("?") for name in spec.inputs[: len(args)]]
         self._written = [name for name in self._names if name in spec.updates]
         self._given_out = out is not None

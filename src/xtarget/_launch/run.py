@@ -244,7 +244,7 @@ def run(
         libraries.find(kernel)  # refuses what is no name, and may have no hash
         raise
     if call is None or (device is None and call.synchronous and call.chosen_by != device_text()):
-        call = _bound(known, kernel, args, out, device, options)
+        call = _bound(known, kernel, args, out, device, options, stream)
     for consent in call.consents:
         consent(args, out)
     on = None if stream is None else streams.resolve(call.device, stream)
@@ -315,11 +315,12 @@ def call_of(
     out: Any,
     device: Any,
     options: dict[str, Any],
+    stream: Any = None,
 ) -> BoundCall:
     """The bound call of a key, as `run` finds it, for who keeps it (`lookup`, `native`)."""
     call = _calls.get(key)
     if call is None or (device is None and call.synchronous and call.chosen_by != device_text()):
-        call = _bound(key, kernel, args, out, device, options, lasting=True)
+        call = _bound(key, kernel, args, out, device, options, stream, lasting=True)
     return call
 
 
@@ -330,12 +331,14 @@ def _bound(
     out: Any,
     device: Any,
     options: dict[str, Any],
+    stream: Any,
     *,
     lasting: bool = False,
 ) -> BoundCall:
     """Bind a call, or resize one of its class.
 
     Args:
+        stream: where it is going to be launched, as `run` is given it.
         lasting: it is going to be kept.
     """
     checked = _checked.get(key)
@@ -356,7 +359,8 @@ def _bound(
         layouts = None
     if registered.spec.configs and environment.tune_calls():
         # by name: it makes launches of its own, so it stands above this file
-        import_module(f"{__package__}.tuning").tune_first(kernel, args, out, device, dict(options))
+        tuning = import_module(f"{__package__}.tuning")
+        tuning.tune_first(kernel, args, out, device, stream, dict(options))
     try:
         with span("bind", kernel):
             call, entry = binding.bind(kernel, args, out, device, options, layouts)

@@ -13,6 +13,7 @@ from typing import Any
 
 from .._arrays import adopt, is_scalar, view_of
 from .._devices import registry
+from .._devices.streams import resolve
 from .._kernels import configs, libraries
 from .._kernels.declared_plans import CONFIG
 from .._values.authoring import Config
@@ -102,16 +103,21 @@ def tune(
 
 
 def tune_first(
-    name: str, args: tuple[Any, ...], out: Any, device: Any, options: dict[str, Any]
+    name: str,
+    args: tuple[Any, ...],
+    out: Any,
+    device: Any,
+    stream: Any,
+    options: dict[str, Any],
 ) -> None:
     """Tune for a call that is about to be made, if nothing is known of its key (`XTARGET_TUNE`).
 
     Neither the caller's arrays nor `out` are written. Nothing is done where a kernel may not be
-    compiled, or a stream is captured.
+    compiled, or a stream is captured: the arrays', or the one that the call names.
     """
     if options.get(CONFIG) is not None or compile_mode() == "error":
         return
-    asked = _asked(name, args, device, options)
+    asked = _asked(name, args, device, options, stream)
     known = configs.measured(name, str(asked.target), lambda: asked.identity)
     if asked.key in known or asked.captured:
         return
@@ -139,7 +145,9 @@ class _Asked:
     captured: bool
 
 
-def _asked(name: str, args: tuple[Any, ...], device: Any, options: dict[str, Any]) -> _Asked:
+def _asked(
+    name: str, args: tuple[Any, ...], device: Any, options: dict[str, Any], stream: Any = None
+) -> _Asked:
     kernel = libraries.find(name)
     spec = kernel.spec
     assert spec.tuning is not None, "a kernel with configurations"
@@ -157,6 +165,8 @@ def _asked(name: str, args: tuple[Any, ...], device: Any, options: dict[str, Any
         for array, view in zip(args, views, strict=True)
         if view is not None and view.place is not None
     ]
+    if stream is not None:
+        streams.append(resolve(opened, stream))
     captured = any(isinstance(one, Capturable) and one.capturing() for one in streams)
     return _Asked(kernel, args, options, views, call, info.target, key, identity, allowed, captured)
 

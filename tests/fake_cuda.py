@@ -1,0 +1,185 @@
+"""A CUDA that is written in Python, for the NVIDIA driver's own logic: nothing is silicon."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import cuda.core as core
+import pytest
+from cuda.bindings import driver
+
+from xtarget._values.types import DeviceInfo, Target
+
+PRIMARY = 77
+INFO = DeviceInfo(
+    "nvidia:0", Target("nvidia", "sm_90"), "A fake", 1 << 30, 1, "1", 32, 1024, 1 << 17
+)
+
+
+class FakeStream:
+    def __init__(self, handle: int) -> None:
+        self.handle = handle
+        self.closed = False
+
+    @staticmethod
+    def from_handle(handle: int) -> FakeStream:
+        return FakeStream(handle)
+
+    def record(self, event: FakeEvent | None = None, options: Any = None) -> FakeEvent:
+        event = event or FakeEvent()
+        event.stream, event.is_done = self.handle, False
+        FakeEvent.made.append(event)
+        return event
+
+    def wait(self, event: FakeEvent) -> None:
+        pass
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class FakeEvent:
+    made: ClassVar[list[FakeEvent]] = []
+    stream, is_done = 0, False
+
+    def sync(self) -> None:
+        pass
+
+    def __sub__(self, other: FakeEvent) -> float:
+        return 1.5
+
+    def close(self) -> None:
+        pass
+
+
+class FakeCode:
+    """Unloads its library as cuda.core does: with the last reference to it."""
+
+    def __init__(self, fake: FakeCuda) -> None:
+        self.fake = fake
+        fake.loaded += 1
+
+    def get_kernel(self, name: str) -> Any:
+        return SimpleNamespace(handle=9, code=self)
+
+    def __del__(self) -> None:
+        self.fake.loaded -= 1
+        self.fake.unloads.append((self.fake.mode, self.fake.context))
+
+
+class FakeCuda:
+    """The calls that the driver makes, and what they leave behind."""
+
+    def __init__(self) -> None:
+        self.thread = threading.local()
+        self.memory: dict[int, bytearray] = {}
+        self.calls: list[str] = []
+        self.launches: list[tuple[int, tuple[Any, ...]]] = []
+        self.failing: str | None = None
+        self.loaded = 0
+        self.unloads: list[tuple[int, int]] = []
+        self.mode = 0
+        self.captured: set[int] = set()
+        self.asked: list[int] = []
+
+    def exchange(self, mode: int) -> int:
+        before, self.mode = self.mode, mode
+        return before
+
+    def is_capturing(self, stream: int) -> driver.CUstreamCaptureStatus:
+        self.asked.append(stream)
+        return driver.CUstreamCaptureStatus(stream in self.captured or stream % 2)
+
+    @property
+    def context(self) -> int:
+        return getattr(self.thread, "context", 0)
+
+    def enter(self, context: int) -> None:
+        self.thread.context = int(context)
+
+    def allocate(self, nbytes: int, pool: object, stream: int) -> int:
+        address = 0x1000 * (1 + len(self.calls))
+        self.calls.append("alloc")
+        self.memory[address] = bytearray(nbytes)
+        return address
+
+    def free(self, address: int, *stream: int) -> None:
+        self.calls.append("free in order" if stream else "free at once")
+        assert self.context == PRIMARY
+        del self.memory[address]
+
+    def to_device(self, address: int, source: memoryview, nbytes: int, stream: int) -> None:
+        self.memory[address][:nbytes] = source
+
+    def to_host(self, destination: memoryview, address: int, nbytes: int, stream: int) -> None:
+        destination[:] = self.memory[address][:nbytes]
+
+    def launch(self, stream: FakeStream, config: object, kernel: object, *values: Any) -> None:
+        assert self.context in (PRIMARY, 0)
+        if self.failing:
+            raise RuntimeError(f"{self.failing}: the driver's text")
+        self.launches.append((stream.handle, tuple(getattr(v, "value", v) for v in values)))
+
+
+@contextmanager
+def in_place(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCuda]:
+    """cuda-python's functions are those of a `FakeCuda`."""
+    fake = FakeCuda()
+    FakeEvent.made.clear()
+
+    def answers(call: Callable[..., Any]) -> Callable[..., Any]:
+        def status_first(*args: Any) -> tuple[Any, ...]:
+            value = call(*args)
+            return (driver.CUresult.CUDA_SUCCESS,) + (() if value is None else (value,))
+
+        return status_first
+
+    def noted(name: str) -> Callable[..., Any]:
+        return lambda *args: fake.calls.append(name)
+
+    calls: dict[str, Callable[..., Any]] = {
+        "cuCtxGetCurrent": lambda: fake.context,
+        "cuCtxSetCurrent": fake.enter,
+        "cuCtxSynchronize": noted("wait"),
+        "cuStreamSynchronize": lambda stream: None,
+        "cuStreamIsCapturing": fake.is_capturing,
+        "cuThreadExchangeStreamCaptureMode": fake.exchange,
+        "cuMemPoolCreate": lambda properties: object(),
+        "cuMemPoolSetAttribute": lambda pool, attribute, value: None,
+        "cuMemPoolTrimTo": noted("pool trimmed"),
+        "cuMemAllocFromPoolAsync": fake.allocate,
+        "cuMemFreeAsync": fake.free,
+        "cuMemFree": fake.free,
+        "cuMemcpyHtoDAsync": fake.to_device,
+        "cuMemcpyDtoHAsync": fake.to_host,
+        "cuKernelGetAttribute": lambda *args: 1024,
+        "cuKernelSetAttribute": lambda *args: None,
+    }
+    for name, call in calls.items():
+        monkeypatch.setattr(driver, name, answers(call))
+    monkeypatch.setattr(driver, "CUkernel", int)
+    numbers = iter(range(100, 200, 2))
+    device = SimpleNamespace(
+        set_current=lambda: fake.enter(PRIMARY),
+        create_stream=lambda: FakeStream(next(numbers)),
+    )
+    monkeypatch.setattr(core, "Device", lambda ordinal: device)
+    monkeypatch.setattr(core, "Stream", FakeStream)
+    monkeypatch.setattr(core, "LEGACY_DEFAULT_STREAM", FakeStream(1))
+    monkeypatch.setattr(core, "ObjectCode", SimpleNamespace(from_cubin=lambda _: FakeCode(fake)))
+    monkeypatch.setattr(core, "EventOptions", lambda **options: None)
+    monkeypatch.setattr(core, "LaunchConfig", lambda **config: config)
+    monkeypatch.setattr(core, "launch", fake.launch)
+    from xtarget.targets.nvidia import device as module
+
+    monkeypatch.setattr(module, "check_cubin", lambda artifact, info: ("add",))
+    monkeypatch.setattr("xtarget.targets.nvidia.memory._pools", {})
+    # the core would launch by the driver's own entries
+    monkeypatch.setattr("xtarget.targets.nvidia.module.launch_entries", lambda: None)
+    yield fake
+    gc.collect()  # what a test has dropped goes while these calls are in place
