@@ -39,6 +39,7 @@ FAMILIES = (
     "entropy",
     "gates",
     "losses",
+    "row_losses",
     "movement",
     "gathers",
     "constants",

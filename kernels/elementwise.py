@@ -94,3 +94,36 @@ def binary_two(
         first, second = operator(x, y)
         store(out, first, i, mask, shape, so, STREAM)
         store(out2, second, i, mask, shape, so2, STREAM)
+
+
+@triton.jit
+def ternary_two(
+    a, b, c, out, out2, n, shape, sa, sb, sc, so, so2,
+    TA: tl.constexpr, TB: tl.constexpr, TC: tl.constexpr,
+    BLOCK: tl.constexpr, STEPS: tl.constexpr, ROWS: tl.constexpr, STREAM: tl.constexpr,
+):  # fmt: skip
+    for step in range(STEPS):
+        i, mask = part(n, shape, step, BLOCK, STEPS, ROWS)
+        x = load(a, i, mask, shape, sa, TA)
+        y = load(b, i, mask, shape, sb, TB)
+        z = load(c, i, mask, shape, sc, TC)
+        first, second = operator(x, y, z)
+        store(out, first, i, mask, shape, so, STREAM)
+        store(out2, second, i, mask, shape, so2, STREAM)
+
+
+@triton.jit
+def quaternary_two(
+    a, b, c, d, out, out2, n, shape, sa, sb, sc, sd, so, so2,
+    TA: tl.constexpr, TB: tl.constexpr, TC: tl.constexpr, TD: tl.constexpr,
+    BLOCK: tl.constexpr, STEPS: tl.constexpr, ROWS: tl.constexpr, STREAM: tl.constexpr,
+):  # fmt: skip
+    for step in range(STEPS):
+        i, mask = part(n, shape, step, BLOCK, STEPS, ROWS)
+        x = load(a, i, mask, shape, sa, TA)
+        y = load(b, i, mask, shape, sb, TB)
+        z = load(c, i, mask, shape, sc, TC)
+        w = load(d, i, mask, shape, sd, TD)
+        first, second = operator(x, y, z, w)
+        store(out, first, i, mask, shape, so, STREAM)
+        store(out2, second, i, mask, shape, so2, STREAM)

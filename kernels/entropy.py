@@ -142,3 +142,75 @@ def cross_entropy_backward(
             part -= less
         part = tl.where(t[:, None] == ignore, tl.zeros_like(part), part * slope[:, None])
         tl.store(goal + (column * co)[None, :], part.to(out.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def _shares(
+    y, weight, column, mask, column_mask, n, smoothing, cy, sw,
+    SMOOTH: tl.constexpr, T: tl.constexpr,
+):  # fmt: skip
+    """The probabilities of classes, smoothed, times the classes' weights."""
+    share = tl.load(y + (column * cy)[None, :], mask=mask, other=0).to(T)
+    if SMOOTH:
+        share = share * (1.0 - smoothing) + divide(smoothing, n.to(T))
+    if weight is not None:
+        share *= tl.load(weight + column * sw, mask=column_mask, other=0).to(T)[None, :]
+    return tl.where(mask, share, tl.zeros_like(share))
+
+
+@triton.jit
+def soft_cross_entropy(
+    x, y, weight, out, m, n, smoothing, shape, sx, sy, so, cx, cy, sw,
+    SMOOTH: tl.constexpr, T: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    """-sum(y * log(softmax(x))) of each row: `y` are the probabilities of the classes."""
+    row, row_mask = positions(m, BLOCK_M)
+    rows = x + offset(row, shape, sx)[:, None]
+    others = y + offset(row, shape, sy)[:, None]
+    top, whole = _largest(rows, row_mask, n, cx, T, BLOCK_M, BLOCK_N)
+    log = libdevice.log(whole)[:, None]
+    total = tl.zeros([BLOCK_M, BLOCK_N], T)
+    lost = tl.zeros([BLOCK_M, BLOCK_N], T)
+    for start in range(0, n, BLOCK_N):
+        column, column_mask = span(start, n, BLOCK_N)
+        mask = row_mask[:, None] & column_mask[None, :]
+        value = tl.load(rows + (column * cx)[None, :], mask=mask, other=0).to(T)
+        share = _shares(
+            others, weight, column, mask, column_mask, n, smoothing, cy, sw, SMOOTH, T
+        )  # fmt: skip
+        part = tl.where(mask, (log - (value - top[:, None])) * share, tl.zeros_like(value))
+        total, lost = accumulate(total, lost, part)
+    loss = tl.sum(settled(total, lost), 1)
+    tl.store(out + offset(row, shape, so), loss.to(out.dtype.element_ty), mask=row_mask)
+
+
+@triton.jit
+def soft_cross_entropy_backward(
+    d, x, y, weight, out, m, n, count, smoothing, shape, sx, sy, so, sd, cx, cy, co, sw,
+    SMOOTH: tl.constexpr, T: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    """`count`: what the sum of all losses is divided by."""
+    row, row_mask = positions(m, BLOCK_M)
+    rows = x + offset(row, shape, sx)[:, None]
+    others = y + offset(row, shape, sy)[:, None]
+    top, whole = _largest(rows, row_mask, n, cx, T, BLOCK_M, BLOCK_N)
+    slope = tl.load(d + offset(row, shape, sd), mask=row_mask, other=0).to(T)
+    slope = divide(slope, tl.zeros_like(slope) + count.to(T))[:, None]
+    total = tl.zeros([BLOCK_M, BLOCK_N], T)
+    for start in range(0, n, BLOCK_N):
+        column, column_mask = span(start, n, BLOCK_N)
+        mask = row_mask[:, None] & column_mask[None, :]
+        total += _shares(
+            others, weight, column, mask, column_mask, n, smoothing, cy, sw, SMOOTH, T
+        )  # fmt: skip
+    share = tl.sum(total, 1)[:, None]
+    goal = out + offset(row, shape, so)[:, None]
+    for start in range(0, n, BLOCK_N):
+        column, column_mask = span(start, n, BLOCK_N)
+        mask = row_mask[:, None] & column_mask[None, :]
+        value = tl.load(rows + (column * cx)[None, :], mask=mask, other=0).to(T)
+        part = divide(exp(value - top[:, None]), whole[:, None]) * share
+        part -= _shares(
+            others, weight, column, mask, column_mask, n, smoothing, cy, sw, SMOOTH, T
+        )  # fmt: skip
+        tl.store(goal + (column * co)[None, :], (part * slope).to(out.dtype.element_ty), mask=mask)

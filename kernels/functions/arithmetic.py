@@ -198,3 +198,17 @@ def lcm(x, y):
 def heaviside(x, y):
     zero = tl.zeros_like(x)
     return tl.where(x == 0, y, tl.where(x != x, x, tl.where(x > 0, zero + 1, zero)))
+
+
+@triton.jit
+def moments(count, total, squares):
+    """Mean and variance of `count` elements, of which these are the sums and sums of squares."""
+    mean = divide(total, count)
+    return mean, divide(squares, count) - mean * mean
+
+
+@triton.jit
+def shifted_moments(count, total, squares, shift):
+    """`moments` of sums that were made of elements less `shift`."""
+    mean, variance = moments(count, total, squares)
+    return mean + shift, variance

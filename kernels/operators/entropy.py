@@ -21,8 +21,9 @@ def _cross_entropy(
     torch: Any, x: Any, target: Any, weight: Any = None, ignore_index: int = -100,
     label_smoothing: float = 0.0, reduction: str = "mean",
 ) -> Any:  # fmt: skip
+    target = target if target.is_floating_point() else target.long()
     return torch.nn.functional.cross_entropy(
-        x, target.long(), weight, ignore_index=ignore_index, reduction=reduction,
+        x, target, weight, ignore_index=ignore_index, reduction=reduction,
         label_smoothing=label_smoothing,
     )  # fmt: skip
 
@@ -55,9 +56,11 @@ _ALL: Any = {"category": "loss", "dtypes": (*FLOATS, "int32", "int64"), "apart":
 
 ROWS: tuple[KernelSpec, ...] = (
     row("cross_entropy", "x target weight?", cross_entropy, "-log(softmax(x)) at each target; a "
-        "target that is no class gives nan", by_torch(_cross_entropy), _with_targets,
+        "target that is no class gives nan. A floating target of x's shape are probabilities",
+        by_torch(_cross_entropy), _with_targets,
         "softmax_cross_entropy_with_logits sparse_softmax_cross_entropy "
         "SoftmaxCrossEntropyLoss cross_entropy_loss "
+        "softmax_cross_entropy_loss_with_logits "
         "sparse_softmax_cross_entropy_loss_with_logits", options=_SMOOTHED, tolerance=(64, 64),
         **_ALL),
     row("nll_loss", "x target weight?", nll_loss, "-x at each target; a target that is no class "

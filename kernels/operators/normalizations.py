@@ -8,12 +8,13 @@ from typing import Any
 from xtarget.spec import KernelSpec
 
 from .. import ahead, c_interfaces
+from ..plans.elementwise import with_or_without
 from ..plans.gradients import add_norm
 from ..plans.norms import batch_norm, batch_norm_training, group_norm, instance_norm, normalize
 from ..plans.rows import layer_norm, log_softmax, rms_norm, softmax, softmin
 from .references import by_torch
 from .row import alike, row
-from .rules import FLOATS
+from .rules import ALL, FLOATS, QUOTIENT_TWO
 
 __all__ = ["ROWS"]
 
@@ -45,6 +46,14 @@ def _rms_norm(x: Any, weight: Any = 1, eps: float = 1e-6) -> Any:
 
     with np.errstate(all="ignore"):
         return x / np.sqrt(np.square(x).mean(axis=-1, keepdims=True) + eps) * weight
+
+
+def _moments(counts: Any, total: Any, squares: Any, shift: Any = 0) -> Any:
+    import numpy as np
+
+    with np.errstate(all="ignore"):
+        mean = np.divide(total, counts)
+        return mean + shift, np.divide(squares, counts) - np.square(mean)
 
 
 def _with_last_axis(count: int) -> Callable[[_Shape], Sequence[_Shape]]:
@@ -248,6 +257,24 @@ ROWS: tuple[KernelSpec, ...] = (
         _with_channels(2),
         options={"eps": 1e-5},
         **_ALL,
+    ),
+    row(
+        "normalize_moments",
+        "counts mean_ss variance_ss shift?",
+        with_or_without(
+            "functions.arithmetic:moments",
+            "functions.arithmetic:shifted_moments",
+            4,
+            QUOTIENT_TWO,
+            ALL,
+        ),
+        "mean and variance of counts elements from their sum and sum of squares, of elements less "
+        "shift: mean_ss / counts + shift, and variance_ss / counts - (mean_ss / counts)^2",
+        _moments,
+        alike(4),
+        category="normalization",
+        dtypes=ALL,
+        tolerance=(8, 8),
     ),
     row(
         "normalize",

@@ -31,18 +31,6 @@ _REASONS: Mapping[str, str] = {
     "sconv2d": "no kernel here does both convolutions: run depthwise_conv2d, then conv2d with a "
     "kernel of 1x1",
 }
-#: Operators that this library should have and has not.
-_NOT_BUILT: Mapping[str, str] = {
-    "normalize_moments NormalizeMoments": "run div, add, mul and sub in a function of xtarget.fuse",
-    "softmax_cross_entropy_loss_with_logits": "cross_entropy is the nearest",
-    "mean_pairwssqerr_loss": "run sub, mul and mean",
-    "cosine_distance_loss": "run mul, sum and sub",
-    "ctc_loss": "use another library's",
-}
 REFUSED: Mapping[str, str] = {
     name: reason for names, reason in _REASONS.items() for name in names.split()
-} | {
-    name: f"it is an operator that is not built yet; {way}"
-    for names, way in _NOT_BUILT.items()
-    for name in names.split()
 }

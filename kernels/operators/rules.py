@@ -24,6 +24,7 @@ __all__ = [
     "PROMOTED",
     "PROMOTED_TWO",
     "QUOTIENT",
+    "QUOTIENT_TWO",
     "SELECTED",
     "SIGNED",
     "quotient_of",
@@ -111,6 +112,7 @@ AS_IT_IS = _rule(_promoted, computed=str)
 FLOATING = _rule(_floating)
 FLOATING_TWO = _rule(_floating, results=2)
 QUOTIENT = _rule(_quotient)
+QUOTIENT_TWO = _rule(_quotient, results=2)
 FLOAT64 = _rule(lambda _rules, _given: "float64")
 #: bool, of operands in the promoted dtype.
 COMPARED = _rule(lambda _rules, _given: "bool", _compared)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from xtarget import spec
@@ -10,7 +11,14 @@ from xtarget import spec
 from . import tuning
 from .layouts import Space, broadcast_strides, collapse
 
-__all__ = ["Walk", "compute_dtype", "elementwise", "normal_axes", "shape_of"]
+__all__ = [
+    "Walk",
+    "compute_dtype",
+    "elementwise",
+    "normal_axes",
+    "shape_of",
+    "with_or_without",
+]
 
 #: From the arguments' dtypes and the options to the dtypes of the results, and those that the
 #: operands are computed in (the last one is that of further operands, too).
@@ -104,6 +112,8 @@ _KERNELS = {
     (4, 1): "quaternary",
     (1, 2): "unary_two",
     (2, 2): "binary_two",
+    (3, 2): "ternary_two",
+    (4, 2): "quaternary_two",
 }
 
 
@@ -139,6 +149,24 @@ def elementwise(
         if not outs[0].size:
             return spec.Plan(outs, ())
         return spec.Plan(outs, (_launch(call, function(call), outs, computed, numbers),))
+
+    return plan
+
+
+def with_or_without(
+    without: str, given: str, count: int, rule: DtypeRule, dtypes: Sequence[str]
+) -> Callable[[spec.Call], spec.Plan]:
+    """The plan of an elementwise operator whose last argument may be left out.
+
+    Args:
+        without, given: its device functions, `file:function`.
+        count: of its arguments with that one.
+    """
+    plain, whole = (elementwise(lambda _, f=f: f, rule, dtypes) for f in (without, given))
+
+    def plan(call: spec.Call) -> spec.Plan:
+        args = tuple(arg for arg in call.args if arg is not spec.ABSENT)
+        return (whole if len(args) == count else plain)(replace(call, args=args))
 
     return plan
 

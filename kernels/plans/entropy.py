@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
@@ -15,7 +16,13 @@ from .gradients import rows_launch, vector
 from .layouts import Space, collapse, without_axes
 from .reduction import Work
 
-__all__ = ["cross_entropy", "cross_entropy_backward", "nll_loss", "reduction_option"]
+__all__ = [
+    "cross_entropy",
+    "cross_entropy_backward",
+    "nll_loss",
+    "reduction_option",
+    "rows_reduced",
+]
 
 _REDUCTIONS = ("none", "mean", "sum")
 
@@ -32,6 +39,43 @@ def reduction_option(call: spec.Call) -> str:
             f"{call.kernel}: reduction is {value!r}; it has to be 'none', 'mean' or 'sum'."
         )
     return str(value)
+
+
+def rows_reduced(
+    call: spec.Call,
+    shape: tuple[int, ...],
+    dtype: str,
+    launch: Callable[[spec.Output | spec.Temporary, spec.ArrayType], spec.Launch],
+    *memory: spec.ArrayType,
+) -> spec.Plan:
+    """The plan of losses of `shape`, or by the option `reduction` of their sum or mean.
+
+    Args:
+        launch: from where the losses go, and their layout, to the launch that makes them.
+        memory: temporaries of that launch.
+    """
+    how = reduction_option(call)
+    out = call.output(shape if how == "none" else (), dtype)
+    count = math.prod(shape)
+    if how == "none":
+        if not count:
+            return spec.Plan((out,), ())
+        return spec.Plan((out,), (launch(spec.Output(), out),), memory)
+    if not count:
+        return spec.Plan((out,), (), (), (float("nan") if how == "mean" else 0,))
+    computed = compute_dtype(dtype)
+    work = Work(call, Space(1, (), ((0,), ())), Space(1, (), ((0,),)))
+    work.temporaries.extend(memory)
+    each = work.temporary(computed, count)
+    work.launches.append(
+        launch(each, spec.ArrayType(computed, shape, spec.contiguous_strides(shape)))
+    )
+    work.read(each, work.kept, collapse((count,), (1,)))
+    last = step(computed)
+    if how == "mean":
+        last = step(computed, FINISH="mean", count=count)
+    work.reduce(spec.Output(), last, step(computed), last)
+    return work.plan(out)
 
 
 def _without(launch: spec.Launch, *names: str) -> spec.Launch:
@@ -55,7 +99,13 @@ class _Classes:
                 f"{call.kernel}: x has no dimension; it needs one of the classes."
             )
         self.axis = min(1, x.ndim - 1)
-        if target.shape != without_axes(x.shape, (self.axis,)):
+        self.soft = is_floating(target.dtype)
+        if self.soft and target.shape != x.shape:
+            raise spec.ArgumentError(
+                f"{call.kernel}: target is {target.dtype} of shape {target.shape}; classes are "
+                f"int64 or int32, and probabilities of classes need x's shape {x.shape}."
+            )
+        if not self.soft and target.shape != without_axes(x.shape, (self.axis,)):
             raise spec.ArgumentError(
                 f"{call.kernel}: target has shape {target.shape}, but x has shape {x.shape}: "
                 f"target needs shape {without_axes(x.shape, (self.axis,))}, one class for each "
@@ -66,7 +116,7 @@ class _Classes:
                 f"{call.kernel} does not take {x.dtype} (x); it takes floating types. Convert the "
                 "array first."
             )
-        if target.dtype not in ("int64", "int32"):
+        if not self.soft and target.dtype not in ("int64", "int32"):
             raise spec.ArgumentError(
                 f"{call.kernel}: target is {target.dtype}; classes are int64 or int32."
             )
@@ -78,7 +128,13 @@ class _Classes:
             raise spec.ArgumentError(
                 f"{call.kernel}: ignore_index is {ignore!r}; it is an integer."
             )
+        if self.soft and ignore >= 0:
+            raise spec.ArgumentError(
+                f"{call.kernel}: ignore_index is {ignore}, and target has probabilities, of which "
+                "none is ignored. Leave it out."
+            )
         self.ignore = spec.Scalar(ignore, "int64")
+        self.rows = without_axes(x.shape, (self.axis,))
 
     def weights(self, out: spec.Temporary) -> spec.Launch:
         """The launch that gives each target's weight."""
@@ -178,6 +234,21 @@ def cross_entropy(call: spec.Call) -> spec.Plan:
     def launch(out: spec.Output | spec.Temporary, layout: spec.ArrayType) -> spec.Launch:
         return classes.loss("entropy:cross_entropy", out, layout, number, {"SMOOTH": smoothing})
 
+    def soft(out: spec.Output | spec.Temporary, layout: spec.ArrayType) -> spec.Launch:
+        return rows_launch(
+            call,
+            "entropy:soft_cross_entropy",
+            {"x": spec.Input(0), "y": spec.Input(1), "weight": classes.weight, "out": out},
+            {"x": classes.x, "y": classes.target},
+            classes.axis,
+            classes.computed,
+            beside={"o": layout},
+            numbers={**number, **classes.number},
+            constants={"SMOOTH": smoothing, **classes.constant},
+        )
+
+    if classes.soft:
+        return rows_reduced(call, classes.rows, classes.dtype, soft)
     return _loss(call, classes, launch)
 
 
@@ -193,6 +264,10 @@ def _smoothing(call: spec.Call, dtype: str) -> tuple[bool, dict[str, spec.Argume
 def nll_loss(call: spec.Call) -> spec.Plan:
     """The plan of nll_loss: -x at each target, times its weight."""
     classes = _Classes(call)
+    if classes.soft:
+        raise spec.ArgumentError(
+            f"{call.kernel}: target is {classes.target.dtype}; classes are int64 or int32."
+        )
 
     def launch(out: spec.Output | spec.Temporary, layout: spec.ArrayType) -> spec.Launch:
         return classes.loss("entropy:nll_loss", out, layout, whole=False)
@@ -204,7 +279,7 @@ def cross_entropy_backward(call: spec.Call) -> spec.Plan:
     """The plan of the gradient of cross_entropy with respect to the logits."""
     classes = _Classes(call, 1)
     how, d = reduction_option(call), call.array(0)
-    wanted = classes.target.shape if how == "none" else ()
+    wanted = classes.rows if how == "none" else ()
     if d.shape != wanted:
         raise spec.ArgumentError(
             f"{call.kernel}: grad has shape {d.shape}; of reduction={how!r} it has shape {wanted}."
@@ -213,7 +288,31 @@ def cross_entropy_backward(call: spec.Call) -> spec.Plan:
     if not out.size:
         return spec.Plan((out,), ())
     smoothing, number = _smoothing(call, classes.computed)
-    spread = spec.ArrayType(d.dtype, classes.target.shape, (0,) * classes.target.ndim)
+    if how != "none":
+        d = spec.ArrayType(d.dtype, classes.rows, (0,) * len(classes.rows))
+    if classes.soft:
+        launch = rows_launch(
+            call,
+            "entropy:soft_cross_entropy_backward",
+            {
+                "d": spec.Input(0),
+                "x": spec.Input(1),
+                "y": spec.Input(2),
+                "weight": classes.weight,
+                "out": spec.Output(),
+            },
+            {"x": classes.x, "y": classes.target, "o": out},
+            classes.axis,
+            classes.computed,
+            beside={"d": d},
+            numbers={
+                "count": math.prod(classes.rows) if how == "mean" else 1,
+                **number,
+                **classes.number,
+            },
+            constants={"SMOOTH": smoothing, **classes.constant},
+        )
+        return spec.Plan((out,), (launch,))
     work = Work(call, Space(1, (), ((0,), ())), Space(1, (), ((0,),)))
     whole = None
     if how == "mean":
@@ -236,7 +335,7 @@ def cross_entropy_backward(call: spec.Call) -> spec.Plan:
         {"x": classes.x, "o": out},
         classes.axis,
         classes.computed,
-        beside={"d": d if how == "none" else spread, "t": classes.target},
+        beside={"d": d, "t": classes.target},
         numbers={"ignore": classes.ignore, **number, **classes.number},
         constants={"SMOOTH": smoothing, **classes.constant},
     )

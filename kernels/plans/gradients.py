@@ -16,6 +16,7 @@ from .scans import one_axis
 
 __all__ = [
     "add_norm",
+    "alike",
     "log_softmax_backward",
     "norm_backward",
     "rows_launch",
@@ -94,7 +95,7 @@ def rows_launch(
     )
 
 
-def _alike(call: spec.Call, *names: str) -> tuple[spec.ArrayType, spec.ArrayType]:
+def alike(call: spec.Call, *names: str) -> tuple[spec.ArrayType, spec.ArrayType]:
     """The first two arguments, which have one shape.
 
     Raises:
@@ -111,7 +112,7 @@ def _alike(call: spec.Call, *names: str) -> tuple[spec.ArrayType, spec.ArrayType
 
 def _softmax_backward(log: bool) -> Callable[[spec.Call], spec.Plan]:
     def plan(call: spec.Call) -> spec.Plan:
-        d, y = _alike(call, "grad", "output")
+        d, y = alike(call, "grad", "output")
         axis = one_axis(call, y.ndim)
         out = call.output(y.shape, call.rules.promote(d.dtype, y.dtype))
         if not out.size:
@@ -160,7 +161,7 @@ def _normalized(call: spec.Call, *names: str) -> tuple[spec.ArrayType, spec.Arra
     Raises:
         ArgumentError: their shapes differ, or have no dimension.
     """
-    first, second = _alike(call, *names)
+    first, second = alike(call, *names)
     if not first.ndim:
         raise spec.ArgumentError(f"{call.kernel}: x has no dimension to normalize.")
     return first, second, first.shape[-1]

@@ -23,6 +23,7 @@ INPUT_DTYPES: Final = {
     "condition": "bool",
     "exponent": "int32",
     "index": "int64",
+    "input_lengths": "int64",
     "lengths": "int32",
     "positions": "int64",
     "q_weight": "uint8",
@@ -35,6 +36,8 @@ INPUT_DTYPES: Final = {
     "starts_q": "int32",
     "table": "int32",
     "target": "int64",
+    "target_lengths": "int64",
+    "targets": "int64",
 }
 
 
