@@ -204,9 +204,9 @@ class Contraction:
             (a.dtype, b.dtype),
         )
         view = spec.ArrayType(out.dtype, (*shape, m, n), (*over_out, om, on))
-        self.launches += multiply(
-            self.call, self.dtype, problem, _written(out), view, self.temporaries
-        )
+        # a half type's product that is still in float32 is not rounded for the next one
+        dtype = wide if (wide := between(self.dtype)) in problem.dtypes else self.dtype
+        self.launches += multiply(self.call, dtype, problem, _written(out), view, self.temporaries)
 
 
 def _longest(

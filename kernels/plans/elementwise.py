@@ -237,6 +237,7 @@ def _launch(
         },
         walk.grid,
         num_warps=sizes.num_warps,
+        options=tuning.flat_options(call.vendor),
         # what goes past the caches goes there in whole vectors
         aligned_by=("n",) if stream else tuning.aligned_by(call.vendor, along),
         # elements apart from each other are taken one by one, wherever they are

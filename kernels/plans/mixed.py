@@ -58,7 +58,8 @@ def _launch(
     step = 8 if outer else 32
     while group and group % step:
         step //= 2
-    matrix = not outer and step >= 16
+    # NVIDIA's units take no float64 that was converted from a smaller type (Triton 3.6 to 3.9)
+    matrix = not outer and step >= 16 and not (dtype == "float64" and call.vendor == "nvidia")
     registers = call.arch.startswith("gfx1") and not dot  # which are all that there is
     rows = 1 if outer else 16 if m <= 16 or registers else 64
     tile = (rows, 16 if outer else 64, step) if matrix or outer else (4, 32, step)

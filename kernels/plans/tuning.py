@@ -23,6 +23,7 @@ __all__ = [
     "Scans",
     "columns",
     "flat",
+    "flat_options",
     "matmul_options",
     "matmul_tile",
     "reduction",
@@ -271,6 +272,15 @@ MATRIX_UNITS: Final = frozenset({"nvidia", "amd"})
 #: wherever an array begins; a CPU's vectors begin anywhere.
 _ALIGNED_BY: Final = {"intel": "across", "cpu": "none", "other": "all"}
 
+#: Options of the vendors' compilers for elementwise kernels. A product and a sum that become one
+#: instruction round once instead of twice, and which ones do depends on what else is in the kernel:
+#: a chain in one kernel would give other numbers than its operators one after another. The CPU's
+#: and Intel's compilers leave them apart (measured).
+_FLAT_OPTIONS: Final[Mapping[str, Mapping[str, bool]]] = {
+    **{vendor: {"enable_fp_fusion": False} for vendor in ("nvidia", "amd")},
+    "other": {},
+}
+
 #: Options of the vendors' compilers for a matmul. Intel's GPUs: at a sub-group of 32 a tile of
 #: 32 x 32 spills 400 registers of a Xe HPG, at 16 none (`ci/intel_offline.py`).
 _MATMUL_OPTIONS: Final[Mapping[str, Mapping[str, int]]] = {"intel": {"warp_size": 16}, "other": {}}
@@ -367,6 +377,11 @@ def aligned_by(vendor: str, *lengths: str, across: tuple[str, ...] = ()) -> tupl
 def matmul_options(vendor: str) -> Mapping[str, int]:
     """Options of the vendor's compiler for a matmul."""
     return _of(_MATMUL_OPTIONS, vendor)
+
+
+def flat_options(vendor: str) -> Mapping[str, bool]:
+    """Options of the vendor's compiler for elementwise kernels."""
+    return _of(_FLAT_OPTIONS, vendor)
 
 
 def in_turn(vendor: str) -> int:

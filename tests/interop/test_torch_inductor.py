@@ -62,7 +62,7 @@ assert not [n for n in sys.modules if n.split('.')[0] in ('xtarget', 'torch', 't
         assert done.returncode == 0, done.stderr
 
 
-def test_another_back_end_for_cpus_stays() -> None:
+def test_another_back_end_for_cpus_stays(triton_on_cpu: Any) -> None:
     code = """
 import triton.backends as b, xtarget.torch, torch
 b.backends["cpu"] = b.backends["nvidia"]

@@ -131,7 +131,8 @@ def test_a_class_answers_as_the_plan_does(name: str, target: Target) -> None:
         shapes = shapes_of(name, (n, m, k), form)
         options = options_of(name, rng, len(shapes[0]) if shapes else 0)
         kinds = [int(rng.integers(3)) for _ in shapes]
-        dtype = str(rng.choice([one for one in DTYPES if one in spec.dtypes] or ["int32"]))
+        known = [one for one in DTYPES if one in spec.dtypes] or spec.dtypes or ("int32",)
+        dtype = str(rng.choice(known))
 
         def types_of(shapes: Any, kinds: Any = kinds, dtype: str = dtype) -> list[ArrayType]:
             return [
