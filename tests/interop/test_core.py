@@ -120,6 +120,23 @@ def test_options_are_told_apart(core: Any) -> None:
         assert xtarget.run("sum", a).shape == ()
 
 
+def test_options_in_other_libraries_words_are_the_cores_too(core: Any) -> None:
+    a = np.arange(12, dtype=np.float32).reshape(3, 4)
+    for n in range(2):
+        x = a[n:]
+        assert hot(core, "sum", x, dim=0, keepdim=True) == 2
+        np.testing.assert_array_equal(xtarget.run("sum", x, dim=0, keepdim=True), x.sum(0)[None])
+        np.testing.assert_array_equal(xtarget.run("sum", x, dim=1, keepdim=True), x.sum(1)[:, None])
+        np.testing.assert_array_equal(xtarget.run("sum", x, dim=0), x.sum(0))
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_way_to_compile_is_no_option_to_the_core() -> None:
+    a = np.ones(8, np.float32)
+    for _ in range(5):
+        np.testing.assert_array_equal(xtarget.run("mul", a, a, compile="async"), a)
+
+
 def test_what_is_refused_is_refused_when_it_is_known(core: Any, device: str) -> None:
     a = np.ones(64, np.float32)
     x = xtarget.asarray(a, device=device)

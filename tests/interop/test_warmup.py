@@ -9,6 +9,7 @@ import sys
 import textwrap
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from command_line import here
 import xtarget
 from xtarget import ArgumentError, FrozenError
 from xtarget._compile import functions
+from xtarget._launch import call_plans
 
 pytest.importorskip("triton")
 
@@ -103,6 +105,30 @@ def test_after_a_warm_up_nothing_is_compiled(recorded: Path, device: str, tmp_pa
     )
     assert told.startswith("add(float16 1d, float) of shapes (64,): no call of this class was")
     assert "XTARGET_COMPILE=error forbids" in told
+
+
+@pytest.mark.usefixtures("nothing_known")
+def test_the_first_call_after_a_warm_up_does_not_plan(
+    recorded: Path, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_plan, planned = call_plans.make_plan, Mock(side_effect=call_plans.make_plan)
+    monkeypatch.setattr(call_plans, "make_plan", planned)
+    monkeypatch.setenv("XTARGET_CACHE_DIR", str(recorded.parent / "cache"))
+    monkeypatch.setenv("XTARGET_DEVICE", device)
+    assert not xtarget.warmup(recorded).errors
+    assert planned.call_count == len(json.loads(recorded.read_text())["classes"])
+    planned.side_effect = AssertionError("it was planned before")
+    a = np.arange(20 * 110, dtype=np.float32).reshape(20, 110) / 2200
+    exponents = np.exp(a)
+    expected = exponents / exponents.sum(1, keepdims=True)
+    np.testing.assert_allclose(xtarget.run("softmax", a), expected, rtol=1e-5)
+    np.testing.assert_array_equal(xtarget.run("add", a, 2.5), a + np.float32(2.5))
+    out = np.zeros(110, np.float32)
+    np.testing.assert_allclose(xtarget.run("sum", a, axis=0, out=out), a.sum(0), rtol=1e-5)
+    planned.side_effect = make_plan
+    monkeypatch.setenv("XTARGET_COMPILE", "error")
+    with pytest.raises(FrozenError, match=r"x\.shape\[1\].* does not hold"):
+        xtarget.run("softmax", np.ones((8, 5000), np.float32))
 
 
 @pytest.mark.usefixtures("nothing_known")

@@ -13,6 +13,7 @@ from .._values.types import LaunchConfig
 from ..spec import ArrayType
 from ..targets._objects.scalars import PACK
 from ..targets.base import Function, NativeLaunch, StartsNatively, Stream, Value
+from .arguments import placed
 from .call import BoundCall, device_text
 from .classes import layouts_of
 from .interrupts import settle, unfinished
@@ -62,10 +63,7 @@ def _key(
     device: Any,
     options: Mapping[str, Any],
 ) -> tuple[Hashable, ...] | None:
-    """The key of a call, as `run` makes it; None: one of its arguments has none, or is given by
-    name, where the core does not look."""
-    if not options.keys().isdisjoint(libraries.keywords(kernel)):
-        return None
+    """The key of a call, as `run` makes it; None: one of its arguments has none."""
     key: list[Hashable] = [kernel, device]
     for value in arrays:
         describe = names["_describers"].get(type(value))
@@ -77,6 +75,15 @@ def _key(
     if options:
         key.append(names["_options_key"](options))
     return tuple(key)
+
+
+def _own_options(kernel: str, options: dict[str, Any]) -> dict[str, Any] | None:
+    """The options by the kernel's own names; None: one of them is an argument, where the core does
+    not look, or says how the call is made."""
+    keywords = libraries.keywords(kernel)
+    if "compile" in options or any(type(keywords.get(name)) is int for name in options):
+        return None
+    return placed(kernel, (), options)[1]
 
 
 def _offer(
@@ -96,10 +103,11 @@ def _offer(
         False: it is not remembered; None: Python has to make it each time.
     """
     arrays = args if out is None else (*args, out)
-    known = _key(names, kernel, arrays, out, device, options)
+    own = _own_options(kernel, options)
+    known = None if own is None else _key(names, kernel, arrays, out, device, own)
     if known is None:
         return False
-    call = names["call_of"](known, kernel, args, out, device, options, stream)
+    call = names["call_of"](known, kernel, args, out, device, own, stream)
     return described(call, given=out is not None, written=call.written)
 
 
@@ -117,7 +125,8 @@ def _offer_class(
     `_core/classes.c`); None: it cannot.
     """
     arrays = args if out is None else (*args, out)
-    known = _key(names, kernel, arrays, out, device, options)
+    own = _own_options(kernel, options)
+    known = None if own is None else _key(names, kernel, arrays, out, device, own)
     if known is None:
         return None
     layouts = layouts_of(known, arrays, device_text() if device is None else None)

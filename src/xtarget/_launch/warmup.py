@@ -20,7 +20,7 @@ from .._executors.opening import Given, opened
 from .._kernels import libraries
 from .._values.errors import ArgumentError, NoDeviceError, UnknownKernelError, XTargetError
 from .._values.types import CompileRequest, Constant, Target
-from .binding import planned_requests
+from . import warm_plans
 from .frozen_calls import class_text, warmed_up
 from .used_classes import UsedClass, read_profile
 
@@ -94,7 +94,7 @@ def warm(path: Path, workers: int, show: Progress, executor: Executor | None = N
     for one in classes:
         try:
             kernel = libraries.find(one.kernel)
-            requests, tracer = planned_requests(
+            requests, tracer = warm_plans.make(
                 kernel, one.args, one.options, one.views, one.out_view, one.info
             )
         except UnknownKernelError:

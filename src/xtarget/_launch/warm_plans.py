@@ -1,0 +1,127 @@
+"""Plans that a warm-up has made of classes of calls, for the first call of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .._arrays import View
+from .._kernels import libraries, plan_values
+from .._kernels.libraries import RegisteredKernel
+from .._values.symbols import Tracer
+from .._values.types import CompileRequest, DeviceInfo
+from ..spec import ScalarType
+from .arguments import argument_types, check_arguments
+from .call_plans import Given, Planned, plan_call, trace_call
+
+__all__ = ["Warm", "make", "take"]
+
+
+@dataclass(frozen=True, slots=True)
+class Warm:
+    """The plan of a class of calls.
+
+    Attributes:
+        holds: whether what the plan reads beside its arguments is still there.
+    """
+
+    kernel: RegisteredKernel
+    tracer: Tracer
+    planned: Planned
+    holds: Callable[[], bool]
+
+
+#: By what decides about a plan.
+_plans: dict[Hashable, list[Warm]] = {}
+
+
+def _forget(kernel: str) -> None:
+    """It was replaced, or another configuration of it was measured to be the fastest."""
+    for key, plans in list(_plans.items()):
+        if plans and plans[0].kernel.spec.name == kernel:
+            _plans.pop(key, None)
+
+
+libraries.on_change.append(_forget)
+
+
+def make(
+    kernel: RegisteredKernel,
+    args: Sequence[Any],
+    options: Mapping[str, Any],
+    views: Sequence[View | None],
+    out_view: View | None,
+    info: DeviceInfo,
+) -> tuple[list[CompileRequest], Tracer]:
+    """Plan a call without its arrays or its device, and keep the plan for the first call of its
+    class.
+
+    Returns:
+        the specializations that it loads, and the guards of its class.
+
+    Raises:
+        ArgumentError: the arguments do not fit the kernel.
+    """
+    check_arguments(kernel.spec, args, options)
+    given = Given(kernel, args, options, views, out_view)
+    contiguous = [v.type.contiguous for v in (*views, out_view) if v is not None]
+    holds = plan_values.holds(kernel.spec.plan)
+    tracer, planned = trace_call(given, info, contiguous)
+    if planned is None:
+        tracer, planned = Tracer(), plan_call(given, info)
+    else:
+        assert tracer is not None
+        key = _key(given, info, contiguous)
+        _plans.setdefault(key, []).append(Warm(kernel, tracer, planned, holds))
+    assert tracer is not None
+    return [request for launch, request, _ in planned.launches if 0 not in launch.grid], tracer
+
+
+def take(
+    given: Given, info: DeviceInfo, contiguous: Sequence[bool], sizes: Sequence[int]
+) -> Warm | None:
+    """The plan that a warm-up has made for a call, once: binding goes on with its tracer.
+
+    Args:
+        contiguous: of each array.
+        sizes: lengths of the arrays and strides, in the order of the tracer's symbols.
+    """
+    if not _plans or given.out_views:
+        return None
+    plans = _plans.get(_key(given, info, contiguous), [])
+    for warm in list(plans):
+        if warm.kernel is given.kernel and not warm.tracer.failing(sizes) and warm.holds():
+            try:
+                plans.remove(warm)
+            except ValueError:  # another thread's, by now
+                continue
+            return warm
+    return None
+
+
+def _key(given: Given, info: DeviceInfo, contiguous: Sequence[bool]) -> Hashable:
+    """What decides about a plan, apart from sizes and strides."""
+    dense = iter(contiguous)
+
+    def array(view: View) -> Hashable:
+        type_ = view.type
+        aligned, writable = view.address % 16 == 0, view.writable
+        return type_.dtype, type_.ndim, next(dense), view.place, aligned, writable
+
+    types = argument_types(given.kernel.spec, given.args, given.views)
+    parts: list[Hashable] = [
+        array(view) if view is not None else (type_ if isinstance(type_, ScalarType) else None)
+        for view, type_ in zip(given.views, types, strict=True)
+    ]
+    options = sorted(
+        (name, tuple(value) if isinstance(value, list) else value)
+        for name, value in given.options.items()
+    )
+    return (
+        given.kernel.spec.name,
+        tuple(parts),
+        None if given.out_view is None else array(given.out_view),
+        repr(options),
+        (info.name, info.target, info.compute_units, info.host_memory, info.fp64),
+    )
