@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -70,6 +71,7 @@ def unloaded(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """As before the first look-up of any of our kernels."""
     monkeypatch.setattr(libraries, "_kernels", {})
     monkeypatch.setattr(libraries, "_listed", dict(libraries._listed))
+    monkeypatch.setattr(libraries, "_keywords", {})
     libraries._load_unlisted.cache_clear()
     yield
     libraries._load_unlisted.cache_clear()
@@ -83,6 +85,28 @@ def test_a_replaced_kernel_stays_when_its_family_is_loaded(unloaded: None) -> No
     assert libraries.find("sub").origin == str(libraries._own_folder())  # of the family of add
     assert libraries.find("add").spec is mine
     assert xtarget.catalog()["add"] is mine
+
+
+def test_a_kernel_that_is_replaced_while_a_call_looks_up_its_words(
+    unloaded: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = libraries.find("sum")
+    mine = replace(row.spec, aliases=(), words={"mine": "axis"})
+    replacing = threading.Thread(target=libraries.register, args=(mine, row.source, "mine"))
+    found = libraries.find
+
+    def slow(name: str) -> libraries.RegisteredKernel:
+        kernel = found(name)
+        if replacing.ident is None:
+            replacing.start()
+            replacing.join(0.1)
+        return kernel
+
+    monkeypatch.setattr(libraries, "find", slow)
+    assert libraries.keywords("sum")["dim"] == "axis"
+    replacing.join()
+    assert libraries.keywords("sum")["mine"] == "axis"
+    assert "dim" not in libraries.keywords("sum")
 
 
 def test_a_row_that_the_list_of_names_lacks_is_found(unloaded: None) -> None:

@@ -284,8 +284,8 @@ def keywords(name: str) -> Mapping[str, int | str]:
     """
     found = _keywords.get(name)
     if found is None:
-        spec = find(name).spec
-        with _lock:
+        with _lock:  # a kernel that is replaced meanwhile leaves nothing of the one before
+            spec = find(name).spec
             places = {one.rstrip("?"): place for place, one in enumerate(spec.inputs)}
             words = {word: places.get(own, own) for word, own in spec.words.items()}
             found = {**words, **(places if spec.by_name else {})}
