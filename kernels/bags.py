@@ -28,14 +28,15 @@ def _first(index, number, count, step, halvings):
 @triton.jit
 def bags(
     x, index, offsets, weights, out, bags, count, length, each, halvings, columns, shape, step,
-    index_step, offset_step, weight_step, out_step, sx, so,
+    index_step, index_skip, offset_step, weight_step, weight_skip, out_step, sx, so,
     OP: tl.constexpr, BY: tl.constexpr, T: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """The sum, mean, maximum or minimum of the rows of each bag; 0 of a bag without rows.
 
     BY: what says which rows. `segments`: `index` has the bag of each of `count` rows, sorted.
     `offsets`: bag b is of the rows that `index` says, from offsets[b] to offsets[b + 1] (the last
-    one to `count`). `each`: of `each` such rows. Indices stay inside of `length`, and count from
+    one to `count`). `each`: of `each` such rows, with a `skip` between the
+    bags' indices (and weights). Indices stay inside of `length`, and count from
     the end below 0. One after the other, so that sums have an order.
     """
     blocks = tl.cdiv(columns, BLOCK)
@@ -54,6 +55,9 @@ def bags(
     else:
         begin = bag * each
         end = begin + each
+        index += bag * index_skip
+        if weights is not None:
+            weights += bag * weight_skip
     if OP == "max":
         total = tl.zeros([BLOCK], T) + lowest(T)
     elif OP == "min":

@@ -8,13 +8,12 @@ from typing import Any
 from xtarget.spec import KernelSpec
 
 from .. import ahead, c_interfaces
-from ..plans.elementwise import with_or_without
 from ..plans.gradients import add_norm
 from ..plans.norms import batch_norm, batch_norm_training, group_norm, instance_norm, normalize
 from ..plans.rows import layer_norm, log_softmax, rms_norm, softmax, softmin
 from .references import by_torch
-from .row import alike, row
-from .rules import ALL, FLOATS, QUOTIENT_TWO
+from .row import alike, elementwise, row
+from .rules import FLOATS, QUOTIENT_TWO
 
 __all__ = ["ROWS"]
 
@@ -258,22 +257,20 @@ ROWS: tuple[KernelSpec, ...] = (
         options={"eps": 1e-5},
         **_ALL,
     ),
-    row(
+    elementwise(
         "normalize_moments",
         "counts mean_ss variance_ss shift?",
-        with_or_without(
-            "functions.arithmetic:moments",
-            "functions.arithmetic:shifted_moments",
-            4,
-            QUOTIENT_TWO,
-            ALL,
-        ),
         "mean and variance of counts elements from their sum and sum of squares, of elements less "
         "shift: mean_ss / counts + shift, and variance_ss / counts - (mean_ss / counts)^2",
         _moments,
-        alike(4),
+        file="arithmetic",
+        rule=QUOTIENT_TWO,
+        by_given={
+            (True, True, True, False): "arithmetic:moments",
+            (True, True, True, True): "arithmetic:shifted_moments",
+        },
+        results=2,
         category="normalization",
-        dtypes=ALL,
         tolerance=(8, 8),
     ),
     row(

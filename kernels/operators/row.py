@@ -6,23 +6,45 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from xtarget.spec import ArgumentError, Call, KernelSpec, Plan
+from xtarget.spec import ABSENT, ArgumentError, Call, KernelSpec, Plan
 
 from .. import ahead, c_interfaces
 from ..plans.elementwise import DtypeRule
 from ..plans.elementwise import elementwise as _plan
 from .rules import ALL, PROMOTED
 
-__all__ = ["alike", "elementwise", "row", "spelled"]
+__all__ = ["Given", "alike", "elementwise", "row", "spelled"]
 
 _Shape = tuple[int, ...]
 #: An option and the function for each of its values; the first value is the default.
 _Chosen = tuple[str, Mapping[Any, str]]
+#: From which of the arguments are given to the function that takes these.
+Given = Mapping[tuple[bool, ...], str]
 
 
 def alike(count: int) -> Callable[[_Shape], Sequence[_Shape]]:
     """Examples in which all arguments have the same shape."""
     return lambda shape: [shape] * count
+
+
+def given(name: str, inputs: Sequence[str], functions: Given) -> Callable[[Call], str]:
+    """From a call to its device function, by which of its arguments are given.
+
+    Raises:
+        ArgumentError: there is none for these.
+    """
+
+    def choice(call: Call) -> str:
+        args = (*call.args, *(ABSENT,) * (len(inputs) - len(call.args)))
+        places = tuple(arg is not ABSENT for arg in args)
+        if places not in functions:
+            absent = [n.rstrip("?") for n, there in zip(inputs, places, strict=True) if not there]
+            raise ArgumentError(
+                f"{name}: {' and '.join(absent)} are left out. Give at least one of them."
+            )
+        return f"functions.{functions[places]}"
+
+    return choice
 
 
 def _choice(name: str, file: str, function: str, chosen: _Chosen | None) -> Callable[[Call], str]:
@@ -57,6 +79,7 @@ def elementwise(
     numbers: Mapping[str, float | None] | None = None,
     words: Mapping[str, str] | None = None,
     chosen: _Chosen | None = None,
+    by_given: Given | None = None,
     flags: Mapping[str, str] | None = None,
     results: int = 1,
     category: str = "elementwise",
@@ -79,6 +102,8 @@ def elementwise(
             None is nan.
         words: options that the rule reads, with defaults.
         chosen: an option that says which function it is.
+        by_given: by which of the arguments are given, `file:function`, for those that may be left
+            out.
         flags: for `chosen` in C: what the parameter `use_VALUE` chooses.
         results: how many the function gives.
         exact: the reference depends on the dtypes.
@@ -97,7 +122,12 @@ def elementwise(
     return KernelSpec(
         name,
         names,
-        _plan(_choice(name, file, function, chosen), rule, dtypes, tuple(numbers)),
+        _plan(
+            given(name, names, by_given) if by_given else _choice(name, file, function, chosen),
+            rule,
+            dtypes,
+            tuple(numbers),
+        ),
         category=category,
         summary=summary,
         dtypes=dtypes,

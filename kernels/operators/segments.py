@@ -45,13 +45,14 @@ def _bags(
     else:
         ends = np.append(offsets, index.size)
     flat = np.reshape(index, -1)
+    factors = None if per_sample_weights is None else np.reshape(per_sample_weights, (-1, 1))
     made = np.zeros((len(ends) - 1, weight.shape[1]), weight.dtype)
     for bag, (first, last) in enumerate(itertools.pairwise(ends)):
         own = flat[first:last].astype(np.int64)
         own = np.clip(np.where(own < 0, own + len(weight), own), 0, len(weight) - 1)
         taken = weight[own]
-        if per_sample_weights is not None:
-            taken = taken * per_sample_weights[first:last, None]
+        if factors is not None:
+            taken = taken * factors[first:last]
         if len(taken):
             made[bag] = getattr(np, mode)(taken, 0)
     return made

@@ -17,6 +17,13 @@ _row = partial(elementwise, file="selection", category="ternary")
 _float = partial(_row, dtypes=FLOATS)
 
 
+def _clip(x: Any, low: Any = None, high: Any = None) -> Any:
+    import numpy as np
+
+    x = x if low is None else np.maximum(x, low)
+    return x if high is None else np.minimum(x, high)
+
+
 def _nan_to_num(x: Any, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
     import ml_dtypes
     import numpy as np
@@ -31,9 +38,10 @@ def _nan_to_num(x: Any, nan: float = 0.0, posinf: Any = None, neginf: Any = None
 ROWS: tuple[KernelSpec, ...] = (
     _row("where", "condition a b", "a where condition, else b", numpy("where"),
          "select where_np WhereNp", rule=SELECTED, apart=("condition",), masks=("a",)),
-    _row("clip", "x low high", "min(max(x, low), high); nan if one is nan",
-         written("np.minimum(np.maximum(a, b), c)"), "clamp ClipByValue clip_by_value",
-         dtypes=NUMBERS),
+    _row("clip", "x low? high?", "min(max(x, low), high), with one limit or both; nan if one is "
+         "nan", _clip, "clamp ClipByValue clip_by_value", dtypes=NUMBERS, by_given={
+             (True, True, True): "selection:clip", (True, True, False): "arithmetic:maximum",
+             (True, False, True): "arithmetic:minimum"}),
     _float("lerp", "a b weight", "a + weight (b - a), from the nearer end, so that both are exact",
            written("np.where(np.abs(c) < 0.5, a + c * (b - a), b - (b - a) * (1 - c))"),
            tolerance=(8, 8)),

@@ -30,7 +30,9 @@ __all__ = ["embedding_bag", "segments", "unsorted_segment_sum"]
 
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 #: Numbers of a launch of `bags:bags` that some calls do not need.
-_UNUSED = {"each": 0, "halvings": 0, "index_step": 0, "offset_step": 0, "weight_step": 0}
+_UNUSED = dict.fromkeys(
+    ("each", "halvings", "index_step", "index_skip", "offset_step", "weight_step", "weight_skip"), 0
+)
 
 
 def _launch(
@@ -197,9 +199,7 @@ def embedding_bag(call: Call) -> Plan:
     else:
         bags, by = index.shape[0], "each"
         numbers["each"] = index.shape[1]
-        if not index.contiguous:
-            raise ArgumentError(f"{call.kernel}: index is not C-contiguous. Give one that is.")
-        numbers["index_step"] = 1
+        numbers["index_skip"] = index.strides[0] - index.shape[1] * index.strides[1]
     if len(call.args) > 3 and call.args[3] is not ABSENT:
         factors = call.array(3)
         if factors.shape != index.shape or factors.dtype != weight.dtype or op != "sum":
@@ -209,7 +209,9 @@ def embedding_bag(call: Call) -> Plan:
                 "'sum'."
             )
         arrays["weights"] = Input(3)
-        numbers["weight_step"] = factors.strides[0]
+        numbers["weight_step"] = factors.strides[-1]
+        if not given:
+            numbers["weight_skip"] = factors.strides[0] - factors.shape[1] * factors.strides[1]
     out = call.output((bags, weight.shape[1]), weight.dtype)
     if not out.size:
         return Plan((out,), ())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from xtarget import spec
@@ -17,7 +16,6 @@ __all__ = [
     "elementwise",
     "normal_axes",
     "shape_of",
-    "with_or_without",
 ]
 
 #: From the arguments' dtypes and the options to the dtypes of the results, and those that the
@@ -126,14 +124,16 @@ def elementwise(
     """The plan of an elementwise operator.
 
     Args:
-        function: from the call to its device function, `file:function`.
+        function: from the call to its device function, `file:function`, which takes those of the
+            arguments that are given.
         rule: the dtypes of results and operands.
         dtypes: those that a scalar may have, too: one without arrays beside it keeps its own.
         numbers: options that are operands of the function too, behind the arguments.
     """
 
     def plan(call: spec.Call) -> spec.Plan:
-        given = [arg.dtype for arg in call.args]
+        args = {place: arg for place, arg in enumerate(call.args) if arg is not spec.ABSENT}
+        given = [arg.dtype for arg in args.values()]
         for dtype in given:
             if dtype not in dtypes:
                 raise spec.ArgumentError(
@@ -144,29 +144,11 @@ def elementwise(
             results, computed = rule(call.rules, given, call.options)
         except spec.ArgumentError as error:
             raise spec.ArgumentError(f"{call.kernel}: {error}") from None
-        shape = shape_of(call, *(arg.shape for arg in call.args))
-        outs = _outputs(call, shape, results)
+        shape = shape_of(call, *(arg.shape for arg in args.values()))
+        source, outs = function(call), _outputs(call, shape, results)
         if not outs[0].size:
             return spec.Plan(outs, ())
-        return spec.Plan(outs, (_launch(call, function(call), outs, computed, numbers),))
-
-    return plan
-
-
-def with_or_without(
-    without: str, given: str, count: int, rule: DtypeRule, dtypes: Sequence[str]
-) -> Callable[[spec.Call], spec.Plan]:
-    """The plan of an elementwise operator whose last argument may be left out.
-
-    Args:
-        without, given: its device functions, `file:function`.
-        count: of its arguments with that one.
-    """
-    plain, whole = (elementwise(lambda _, f=f: f, rule, dtypes) for f in (without, given))
-
-    def plan(call: spec.Call) -> spec.Plan:
-        args = tuple(arg for arg in call.args if arg is not spec.ABSENT)
-        return (whole if len(args) == count else plain)(replace(call, args=args))
+        return spec.Plan(outs, (_launch(call, args, source, outs, computed, numbers),))
 
     return plan
 
@@ -185,15 +167,17 @@ def _outputs(
 
 def _launch(
     call: spec.Call,
+    args: Mapping[int, spec.ArrayType | spec.ScalarType],
     function: str,
     outs: tuple[spec.ArrayType, ...],
     computed: Sequence[str],
     numbers: Sequence[str],
 ) -> spec.Launch:
     out = outs[0]
-    letters = "abcdefgh"[: len(call.args) + len(numbers)]
-    names, others = letters[: len(call.args)], letters[len(call.args) :]
-    arrays = {n: a for n, a in zip(names, call.args, strict=True) if isinstance(a, spec.ArrayType)}
+    letters = "abcdefgh"[: len(args) + len(numbers)]
+    names, others = letters[: len(args)], letters[len(args) :]
+    operands = dict(zip(names, args.values(), strict=True))
+    arrays = {n: a for n, a in operands.items() if isinstance(a, spec.ArrayType)}
     space = collapse(
         out.shape, out.strides, *(broadcast_strides(arg, out.shape) for arg in arrays.values())
     )
@@ -203,7 +187,7 @@ def _launch(
     strides = dict(zip(arrays, space.strides[1:], strict=True))
     scalars = {
         f"s{name}": spec.dtype_constant(arg.dtype)
-        for name, arg in zip(names, call.args, strict=True)
+        for name, arg in operands.items()
         if name not in arrays
     }
     # numbers among the options are in the type that their operand is computed in
@@ -219,7 +203,7 @@ def _launch(
     return spec.Launch(
         f"elementwise:{_KERNELS[len(letters), len(outs)]}({function})",
         {
-            **{name: spec.Input(index) for index, name in enumerate(names)},
+            **{name: spec.Input(place) for name, place in zip(names, args, strict=True)},
             **values,
             **{name: spec.Output(index) for index, name in enumerate(results)},
             "n": space.size,

@@ -61,6 +61,10 @@ def test_bags(device: str, mode: str) -> None:
     if mode == "sum":
         factors = sample("float32", 20, seed=2)
         check("embedding_bag", flat, W, np.array([0, 9]), factors, mode=mode, device=device)
+        flat, factors = flat.reshape(4, 5), factors.reshape(4, 5)
+        check("embedding_bag", flat, W, None, factors, mode=mode, device=device)
+        check("embedding_bag", flat[::-1, ::2], W, None, factors.T.copy().T[::-1, ::2], mode=mode,
+              device=device)  # fmt: skip
 
 
 def test_nothing_outside_is_read(device: str) -> None:
