@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
+import click
 import pytest
 
 from xtarget._cli import main
 
-__all__ = ["exit_code", "here"]
+__all__ = ["COMMANDS", "exit_code", "here"]
+
+
+def _walk(command: click.Command, words: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+    context = click.Context(command, info_name="xtarget")
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            found = command.get_command(context, name)
+            assert found is not None
+            yield from _walk(found, (*words, name))
+    else:
+        yield " ".join(words), command
+
+
+#: Each by the words that call it.
+COMMANDS = dict(_walk(main.cli))
 
 
 def exit_code(*words: str) -> int:

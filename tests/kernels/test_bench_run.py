@@ -53,6 +53,17 @@ def test_a_run_is_reported_and_compared(device: str, tmp_path: Path, capsys: Any
                 row[name] /= factor
 
 
+def test_sizes_without_elements_are_left_out_and_shapes_may_be_options(
+    device: str, capsys: Any
+) -> None:
+    code, out, _ = bench(capsys, device, "add", "--sizes", "0,16x0", "--json")
+    found = json.loads(out)
+    assert (code, found["rows"]) == (0, [])
+    assert sum("it has no elements" in note for note in found["notes"]) == 2
+    code, out, _ = bench(capsys, device, "uniform", "--sizes", "32", "--json")
+    assert [row["bytes"] for row in json.loads(out)["rows"]] == [4 * 32]
+
+
 def test_what_was_measured_before_an_interruption_is_kept(
     device: str, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -160,6 +160,12 @@ def test_the_table_names_each_dtype_and_why_one_is_not_right(tmp_path: Path, cap
     assert "| sub | right: int8; refused: bool | refused: bool; not run: int8 |" in out
     both = "cpu:spirv64, silicon; nvidia:sm_90, compiled"
     assert f"- sub, bool ({both}): NumPy | knows none" in out
+    files = [str(tmp_path / f"{n}.json") for n in "ab"]
+    found = json.loads(here(capsys, "verify", "--merge", *files, "--json")[1])
+    assert found["rows"][1] == [
+        "sub",
+        ["right: int8; refused: bool", "refused: bool; not run: int8"],
+    ]
 
 
 def test_a_written_report_is_read_whole(tmp_path: Path) -> None:
@@ -217,10 +223,6 @@ def test_a_file_that_is_no_report(text: str, said: str, tmp_path: Path) -> None:
         (["--dtype", "float31"], 1, "Did you mean float32?"),
         (["softmx"], 1, "Did you mean softmax"),
         (["--merge"], 1, "Name them"),
-        (["--merge", "a.json", "--dtype", "int8"], 2, "--merge goes with --report and --html only"),
-        (["--quick", "--long"], 2, "--quick and --long contradict each other"),
-        (["--target", "nvidia:sm_90", "--device", "cpu"], 2, "without --device"),
-        (["--target", "nvidia:sm_90", "--quick"], 2, "without --device"),
         (["--target", "acme:1"], 1, "acme"),
         (["--merge", "/nowhere/a.json"], 1, "cannot be read"),
         (["--report", "/proc/none/a.json"], 1, "cannot be written"),

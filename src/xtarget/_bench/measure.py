@@ -11,13 +11,14 @@ import numpy as np
 import xtarget
 
 from .._devices import registry
+from .._kernels import libraries
 from .._values.errors import XTargetError
 from .._values.types import DTYPES, DeviceInfo
 from ..spec import ArrayType, contiguous_strides
 from ..targets.base import Device
 from .peers import NoPeerError, Peer
 from .samples import Clock, DeviceClock, HostClock, Summary, take
-from .workloads import Work, Workload, inputs, room, work_of
+from .workloads import TURNING_BYTES, Work, Workload, inputs, room, work_of
 
 __all__ = ["OWN", "Measured", "Measurement", "limits_of"]
 
@@ -110,6 +111,9 @@ class Measurement:
         Args:
             compiled: also of the peers that compile first.
         """
+        if 0 in load.shape:
+            self._leave_out(load, "it has no elements, so that there is nothing to measure")
+            return
         try:
             work = work_of(load, self.info)
         except XTargetError as error:
@@ -126,8 +130,8 @@ class Measurement:
             return
         sets = inputs(load, work, space)
         placed = [tuple(map(self._placed, args)) for args in sets]
-        calls = [_bound(xtarget.run, load.spec.name, *args, device=self.info.name)
-                 for args in placed]  # fmt: skip
+        named = {**load.options, "device": self.info.name}
+        calls = [_bound(xtarget.run, load.spec.name, *args, **named) for args in placed]
         try:
             ours = _first(calls[0]())
             yield self._row(load, OWN, self._clock, len(sets), calls, work)
@@ -195,17 +199,32 @@ class Measurement:
         return found
 
 
-def limits_of(rows: Sequence[Measured]) -> dict[str, dict[str, Any]]:
-    """The fastest way of each limit: a device is as fast as the fastest that was seen on it."""
+def limits_of(rows: Sequence[Measured], more: Sequence[Measured] = ()) -> dict[str, dict[str, Any]]:
+    """The fastest way of each limit: a device is as fast as the fastest that was seen on it.
+
+    Args:
+        rows: copies and products that were measured for it.
+        more: what else was measured on the device: on a busy machine it may have been faster.
+    """
     found: dict[str, dict[str, Any]] = {}
-    for row in rows:
+    for row in (*rows, *(row for row in more if _shows_a_limit(row))):
         facts = row.facts()
         kind = "matmul" if row.work.in_flops else "copy"
         if kind not in found or facts["speed"] > found[kind]["speed"]:
             found[kind] = {
-                name: facts[name] for name in ("speed", "unit", "way", "dtype", "size", "median")
+                name: facts[name]
+                for name in ("speed", "unit", "kernel", "way", "dtype", "size", "median")
             }
     return found
+
+
+def _shows_a_limit(row: Measured) -> bool:
+    """A product in float32, or a kernel that moves each byte once, more than caches hold."""
+    if row.work.in_flops:
+        return row.dtype == "float32"
+    spec = libraries.find(row.kernel).spec
+    moves = spec.elementwise or spec.category in ("reduction", "normalization")
+    return moves and row.sets * row.work.input_bytes >= TURNING_BYTES
 
 
 def _bound(function: Callable[..., Any], *args: Any, **named: Any) -> Callable[[], Any]:

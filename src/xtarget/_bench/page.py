@@ -9,7 +9,7 @@ from .._pages import page as frame
 from . import plots
 from .measure import OWN
 
-__all__ = ["html", "share_of_limit", "speed_text", "time_text"]
+__all__ = ["html", "share_text", "speed_text", "time_text"]
 
 
 def time_text(seconds: float) -> str:
@@ -27,10 +27,14 @@ def speed_text(row: Mapping[str, Any]) -> str:
     return f"{row['speed']:.3g} {row['unit']}"
 
 
-def share_of_limit(row: Mapping[str, Any], limits: Mapping[str, Any]) -> float | None:
-    """The speed of a row by its device's measured limit; None: there is none."""
-    limit = limits.get("matmul" if row["unit"] == "TFLOP/s" else "copy")
-    return None if limit is None else row["speed"] / limit["speed"]
+def share_text(row: Mapping[str, Any], limits: Mapping[str, Any]) -> str:
+    """The speed of a row by its device's measured limit; nothing where none was measured for it."""
+    kind = "matmul" if row["unit"] == "TFLOP/s" else "copy"
+    limit = limits.get(kind)
+    if limit is None or (kind == "matmul" and row["dtype"] != limit["dtype"]):
+        return ""
+    share = row["speed"] / limit["speed"]
+    return f"{share:.0%}" if share <= 1 else "in cache" if kind == "copy" else "above"
 
 
 def html(report: Mapping[str, Any]) -> bytes:
@@ -66,7 +70,8 @@ def _parts(report: Mapping[str, Any]) -> Iterator[str]:
         text="Times are medians of calls that make their result anew, on inputs that take turns. "
         "The band in a plot is from the lower to the upper quartile; the interval in the table is "
         "of the median, 95 %, by bootstrap. Bytes count each array once. Dashed lines are the "
-        "device's limits: the fastest copy and product of matrices of this run, in float32.",
+        "device's limits: the fastest copy and product of matrices in float32 of this run. What is "
+        "faster than that copy found its inputs in a cache.",
     )
     limits = {device["name"]: device["limits"] for device in report["devices"]}
     for number, kernel in enumerate(dict.fromkeys((r["kernel"], r["dtype"]) for r in rows)):
@@ -112,14 +117,13 @@ def _table(rows: Sequence[Mapping[str, Any]], limits: Mapping[str, Any]) -> str:
     lines = []
     for row in rows:
         ours = own.get((row["device"], row["kernel"], row["dtype"], row["size"]))
-        share = share_of_limit(row, limits[row["device"]])
         lines.append((
             f"{row['kernel']} {row['dtype']}", row["size"], row["device"], row["way"],
             time_text(row["median"]),
             f"{time_text(row['lower'])} to {time_text(row['upper'])}",
             f"{time_text(row['low'])} to {time_text(row['high'])}",
             speed_text(row),
-            "" if share is None else f"{share:.0%}",
+            share_text(row, limits[row["device"]]),
             "" if ours is None or row["way"] == OWN else f"{row['median'] / ours:.2f} x",
             row["clock"],
         ))  # fmt: skip

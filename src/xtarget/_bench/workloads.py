@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -16,13 +16,13 @@ from .._values.types import DTYPES, DeviceInfo
 from .._verify.cases import Case, meaningful, values
 from ..spec import ArrayType, KernelSpec
 
-__all__ = ["Work", "Workload", "inputs", "room", "work_of"]
+__all__ = ["TURNING_BYTES", "Work", "Workload", "inputs", "room", "work_of"]
 
 #: Floating point operations for each element of the result or, for sums, of the input: of kernels
 #: of which that is the whole arithmetic. Others have none in reports.
 _FLOPS: Final = {"add": 1, "sub": 1, "mul": 1, "div": 1, "sum": 1, "mean": 1}
 #: Inputs that take turns are this many bytes in all, more than caches hold, if there is room.
-_TURNING_BYTES: Final = 256 << 20
+TURNING_BYTES: Final = 256 << 20
 _MOST_SETS: Final = 16
 #: Elements of an array that are drawn.
 _RANDOM: Final = 1 << 20
@@ -41,6 +41,7 @@ class Workload:
     args: tuple[Any, ...]
     dtype: str
     shape: tuple[int, ...]
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def size(self) -> str:
@@ -74,7 +75,7 @@ def work_of(load: Workload, info: DeviceInfo) -> Work:
         ArgumentError: the kernel does not take these arguments.
     """
     registered = libraries.find(load.spec.name)
-    plan, types, _ = planning.plan_of_layouts(registered, load.args, {}, info.target)
+    plan, types, _ = planning.plan_of_layouts(registered, load.args, load.options, info.target)
     arrays = [one for one in types if isinstance(one, ArrayType)]
     results = plan.outputs
     in_flops = load.spec.category == "linear algebra"
@@ -112,7 +113,7 @@ def inputs(load: Workload, work: Work, space: float) -> list[tuple[Any, ...]]:
         space: bytes that they and the results may take; there are two sets at least.
     """
     one = max(work.input_bytes, 1)
-    several = math.ceil(_TURNING_BYTES / one)
+    several = math.ceil(TURNING_BYTES / one)
     fitting = int((space / 2 - work.output_bytes) // one)
     count = max(2, min(_MOST_SETS, several, fitting))
     least = min(load.shape, default=1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from .._kernels.interfaces import input_dtypes
 from .._kernels.libraries import find
 from .._values.types import DTYPES
 from ..spec import ArrayType, KernelSpec, contiguous_strides
-from .values import CallOptions
+from .values import CallOptions, Values
 
 __all__ = ["Inputs", "choose_inputs"]
 
@@ -93,4 +93,19 @@ def choose_inputs(kernel: str, call_options: CallOptions) -> Inputs:
             break  # the rest may be left out, or `run` says what is missing
     while args and args[-1] is None:
         args.pop()
-    return Inputs(spec, tuple(args), call_options.options)
+    return Inputs(spec, tuple(args), _shaped(spec, args, call_options))
+
+
+def _shaped(spec: KernelSpec, args: Sequence[object], given: CallOptions) -> Values:
+    """The options; a kernel without arrays may take a shape as one.
+
+    Raises:
+        click.BadParameter: there is nothing of that shape.
+    """
+    if not given.shapes or any(isinstance(arg, ArrayType) for arg in args):
+        return given.options
+    if "shape" not in spec.options or "shape" in given.options or len(given.shapes) > 1:
+        raise click.BadParameter(
+            f"{spec.name} gets no array here that --shape could say something of. Leave it out."
+        )
+    return {**given.options, "shape": given.shapes[0]}

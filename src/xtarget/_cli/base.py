@@ -16,6 +16,7 @@ import click
 
 from .._values.errors import ArgumentError, XTargetError
 from .._values.text import printable
+from .together import OUTPUT_FILE, check_together
 from .values import CallOptions, Shapes, Values, folder_name, pairs, shapes
 
 __all__ = [
@@ -25,9 +26,11 @@ __all__ = [
     "Command",
     "Group",
     "compiling",
+    "device_option",
     "drop_standard_output",
     "echo",
     "executor_option",
+    "file_option",
     "folder_option",
     "json_option",
     "kernel_argument",
@@ -88,14 +91,23 @@ class Command(click.Command):
     Args:
         examples: command lines, each whole.
         fails: what exits with 1 beside an error.
+        conflicts: an option, those that it does not go with, and why.
+        needs: an option, and the one without which it means nothing.
     """
 
     def __init__(
-        self, *args: Any, examples: Sequence[str] = (), fails: str = "", **kwargs: Any
+        self,
+        *args: Any,
+        examples: Sequence[str] = (),
+        fails: str = "",
+        conflicts: Sequence[tuple[str, Sequence[str], str]] = (),
+        needs: Sequence[tuple[str, str]] = (),
+        **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
         self.params.append(_Debug())
         self.examples, self.fails = tuple(examples), fails
+        self.conflicts, self.needs = tuple(conflicts), tuple(needs)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         if self.examples:
@@ -122,7 +134,10 @@ class Command(click.Command):
                     "takes one.",
                     ctx,
                 )
-        return super().parse_args(ctx, args)
+        left = super().parse_args(ctx, args)
+        if not ctx.resilient_parsing:
+            check_together(ctx, self.conflicts, self.needs)
+        return left
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command, if every variable of the environment has a meaning."""
@@ -202,6 +217,17 @@ def kernel_argument(name: str = "kernel", **settings: Any) -> Callable[[_F], _F]
         return [one for one in sorted(libraries.catalog()) if one.startswith(incomplete)]
 
     return click.argument(name, shell_complete=complete, **settings)
+
+
+def file_option(*names: str, **settings: Any) -> Callable[[_F], _F]:
+    """An option that names a file to write."""
+    return click.option(*names, type=OUTPUT_FILE, metavar="FILE", **settings)
+
+
+def device_option(function: _F) -> _F:
+    return click.option(
+        "--device", metavar="NAME", help="For example nvidia:0; see `xtarget devices`."
+    )(function)
 
 
 def json_option(function: _F) -> _F:

@@ -19,7 +19,7 @@ from .._devices import choice, registry
 from .._system.output import check_output, write_output
 from .arguments import choose_inputs
 from .base import echo
-from .listing import print_table
+from .tables import echo_wrapped, print_table
 from .values import CallOptions
 
 __all__ = ["Wanted", "bench_kernels"]
@@ -110,7 +110,7 @@ def _workloads(wanted: Wanted, sizes: Sequence[tuple[int, ...]]) -> list[Workloa
         for dtype in wanted.dtypes or ("float32",):
             for shape in wanted.sizes or sizes:
                 inputs = choose_inputs(kernel, CallOptions((shape,), dtype))
-                found.append(Workload(inputs.spec, inputs.args, dtype, shape))
+                found.append(Workload(inputs.spec, inputs.args, dtype, shape, inputs.options))
     return found
 
 
@@ -132,7 +132,13 @@ def _measure(chosen: Sequence[tuple[Measurement, Sequence[Workload]]]) -> dict[s
             show(len(steps), len(steps), "all are measured")
     except KeyboardInterrupt:
         interrupted = True
-    devices = [report.device_facts(one, limits_of(limits[one.info.name])) for one, _ in chosen]
+    devices = [
+        report.device_facts(
+            one,
+            limits_of(limits[one.info.name], [r for r in rows if r.device == one.info.name]),
+        )
+        for one, _ in chosen
+    ]
     notes = [note for one, _ in chosen for note in one.notes]
     return report.document(devices, rows, notes, interrupted=interrupted)
 
@@ -159,7 +165,7 @@ def _print(found: Mapping[str, Any]) -> None:
         by = dict.fromkeys(f"{r['way']} on {r['device']}" for r in rows if r["clock"] == clock)
         echo(f"clock: {clock} ({', '.join(by)})")
     for note in found["notes"]:
-        echo(note)
+        echo_wrapped(note)
     if found["interrupted"]:
         echo(f"interrupted: the {len(rows)} results that were measured are kept.")
 
@@ -168,7 +174,6 @@ def _line(row: Any, rows: Sequence[Any], limits: Mapping[str, Any]) -> tuple[str
     same = ("device", "kernel", "dtype", "size")
     ours = next((one["median"] for one in rows if one["way"] == OWN
                  and all(one[name] == row[name] for name in same)), None)  # fmt: skip
-    share = page.share_of_limit(row, limits)
     return (
         f"{row['kernel']} {row['dtype']}",
         row["size"],
@@ -178,7 +183,7 @@ def _line(row: Any, rows: Sequence[Any], limits: Mapping[str, Any]) -> tuple[str
         f"{page.time_text(row['lower'])}..{page.time_text(row['upper'])}",
         f"{page.time_text(row['low'])}..{page.time_text(row['high'])}",
         page.speed_text(row),
-        "" if share is None else f"{share:.0%}",
+        page.share_text(row, limits),
         "" if ours is None or row["way"] == OWN else f"{row['median'] / ours:.2f} x",
     )
 
@@ -211,7 +216,7 @@ def _change(change: report.Change) -> dict[str, Any]:
 
 def _print_changes(compared: report.Comparison, wanted: Wanted) -> None:
     for note in compared.notes:
-        echo(note)
+        echo_wrapped(note)
     for change in compared.changes:
         if change.slower or change.faster:
             word = "slower" if change.slower else "faster"

@@ -22,7 +22,8 @@ from .._executors.opening import opened
 from .._kernels import libraries
 from .._values.types import DTYPES, CompileRequest, Target
 from .base import compiling, echo
-from .listing import format_bytes, print_table
+from .listing import format_bytes
+from .tables import print_table
 
 __all__ = [
     "build_bundle",

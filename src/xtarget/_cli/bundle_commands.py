@@ -12,6 +12,7 @@ from .base import (
     Command,
     Group,
     executor_option,
+    file_option,
     folder_option,
     json_option,
     kernel_argument,
@@ -35,9 +36,7 @@ def bundle() -> None:
     ),
     fails="a kernel that does not compile",
 )
-@click.option(
-    "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="The bundle to write."
-)
+@file_option("-o", "--output", help="The bundle to write.")
 @click.option(
     "--target",
     "targets",

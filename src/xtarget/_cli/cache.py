@@ -17,12 +17,13 @@ from .._compile import keys
 from .._devices import registry
 from .._kernels import libraries
 from .._launch import planning
-from .._values.errors import XTargetError
+from .._values.errors import ArgumentError, XTargetError
 from .._values.types import Target
 from .._values.vendors import canonical
 from .arguments import choose_inputs
 from .base import echo
-from .listing import format_bytes, print_table
+from .listing import format_bytes
+from .tables import print_table
 from .values import CallOptions
 
 __all__ = [
@@ -43,6 +44,12 @@ def _chosen(given: Mapping[str, Any]) -> Chosen:
     if target is not None:
         vendor = canonical(target.strip().lower())
         target = vendor if vendor in registry.vendors() else str(Target.parse(target))
+    newer, older = given["newer"], given["older"]
+    if newer is not None and older is not None and newer <= older:
+        raise ArgumentError(
+            f"no entry was used within {format_age(newer)} and not for {format_age(older)}: "
+            "--newer has to be a longer time than --older."
+        )
     return Chosen(**{**given, "target": target})
 
 

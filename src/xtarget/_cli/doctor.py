@@ -31,7 +31,8 @@ from ..targets._host.library_files import find_library_file
 from ..targets._spirv import versions
 from . import info
 from .base import echo
-from .listing import default_of, format_bytes, print_table
+from .listing import default_of, format_bytes
+from .tables import echo_wrapped, print_table
 
 __all__ = ["Finding", "examine", "without_private_parts"]
 
@@ -336,7 +337,7 @@ def examine(device: str | None, report: str | None, as_json: bool) -> bool:
     )
     for one in findings:
         if one.mend:
-            echo(f"{one.area}: {one.mend}")
+            echo_wrapped(f"{one.area}: {one.mend}")
     count = len(problems)
     echo("No problem was found." if not count else f"{count} problem{'s' * (count > 1)} found.")
     if report is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -13,17 +12,16 @@ from .._kernels import libraries
 from .._kernels.interfaces import description
 from .._values import environment
 from .._values.errors import ArgumentError, NoDeviceError, shortened
-from .._values.text import one_line
 from .._values.types import DTYPES, DeviceInfo, ProbeReport
 from ..spec import KernelSpec
 from .base import echo
+from .tables import echo_wrapped, print_table
 
 __all__ = [
     "default_of",
     "format_bytes",
     "list_devices",
     "list_kernels",
-    "print_table",
     "short_dtypes",
 ]
 
@@ -36,30 +34,6 @@ def format_bytes(count: int) -> str:
             break
         value /= 1024
     return f"{value:.0f} {unit}" if value >= 100 or value == int(value) else f"{value:.1f} {unit}"
-
-
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A table as wide as the terminal; in a pipe one whole line for each row, so that grep and awk
-    see them."""
-    rows = [[one_line(cell) for cell in row] for row in rows]
-    if not sys.stdout.isatty():
-        lines = [columns, *rows]
-        widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
-        for line in lines:
-            cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-            echo("  ".join(cells).rstrip())
-        return
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
-    Console(highlight=False).print(table)
 
 
 # ---------------------------------------------------------------------------------------- devices
@@ -131,10 +105,10 @@ def list_devices(as_json: bool, everything: bool = False) -> bool:
         echo("No device was found.")
     for info in devices:
         if "unsuitable" in info.details:
-            echo(f"{info.name}: {info.details['unsuitable']}.")
+            echo_wrapped(f"{info.name}: {info.details['unsuitable']}.")
     for report in reports:
         if not report.devices:
-            echo(f"{report.vendor}: {report.reason}")
+            echo_wrapped(f"{report.vendor}: {report.reason}")
     return bool(devices)
 
 

@@ -14,9 +14,11 @@ from .._values.errors import NoDeviceError, XTargetError
 from .base import (
     EXIT_ERROR,
     Group,
+    device_option,
     drop_standard_output,
     echo,
     executor_option,
+    file_option,
     folder_option,
     kernel_argument,
     open_standard_files,
@@ -130,6 +132,7 @@ def devices(everything: bool, as_json: bool) -> None:
         "xtarget kernels RealDiv",
         "xtarget kernels --json",
     ),
+    conflicts=(("NAME", ("--category",), "a kernel is of one category"),),
 )
 @kernel_argument("name", required=False)
 @click.option("--category", help="Only kernels of this category.")
@@ -156,7 +159,7 @@ def kernels(name: str | None, category: str | None, as_json: bool) -> None:
 )
 @kernel_argument()
 @_layout
-@click.option("--device", metavar="NAME", help="For example nvidia:0; see `xtarget devices`.")
+@device_option
 @click.option(
     "--seed",
     default=0,
@@ -310,17 +313,13 @@ def matrix(file: str | None, hosted: bool, scheduled: bool, pretty: bool) -> Non
     fails="a test that failed, or a wrong result",
 )
 @click.argument("places", nargs=-1, required=True, metavar="FILE or FOLDER...")
-@click.option(
+@file_option(
     "-o",
     "--output",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
     help="Write the table as Markdown instead of printing it.",
 )
-@click.option(
+@file_option(
     "--badge",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
     help="Write a badge: .svg, or .json for shields.io's endpoint.",
 )
 @_json
@@ -358,10 +357,8 @@ def info(as_json: bool) -> None:
     fails="a problem that it found",
 )
 @click.option("--device", metavar="NAME", help="Run a kernel on this device only.")
-@click.option(
+@file_option(
     "--report",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
     help="Write what an issue needs, without secrets, home folder and host name.",
 )
 @_json

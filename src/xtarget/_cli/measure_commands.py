@@ -7,7 +7,15 @@ import re
 
 import click
 
-from .base import EXIT_ERROR, Command, json_option, kernel_argument, layout_options
+from .base import (
+    EXIT_ERROR,
+    Command,
+    device_option,
+    file_option,
+    json_option,
+    kernel_argument,
+    layout_options,
+)
 from .values import CallOptions, Shapes, shapes, words
 
 __all__ = ["bench", "tune", "verify"]
@@ -47,27 +55,32 @@ def _peers(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
         "xtarget verify --merge h200.json gfx942.json --report support.md",
     ),
     fails="a wrong or worse result",
+    conflicts=(
+        (
+            "--merge",
+            ("--device", "--dtype", "--target", "--quick", "--long", "--compare"),
+            "--merge joins reports and calls nothing",
+        ),
+        ("--target", ("--device", "--quick", "--long"), "--target compiles and calls nothing"),
+        ("--quick", ("--long",), "one is few calls and the other many"),
+    ),
 )
 @click.argument("kernels", nargs=-1, metavar="[KERNEL]... or [REPORT]...")
-@click.option("--device", metavar="NAME", help="For example nvidia:0; see `xtarget devices`.")
+@device_option
 @click.option("--dtype", "dtypes", multiple=True, help="Only this element type. Repeatable.")
 @click.option(
     "--target", metavar="TARGET", help="Compile for this target, which need not be here; no call."
 )
 @click.option("--quick", is_flag=True, help="Few calls: one binary for most dtypes.")
 @click.option("--long", is_flag=True, help="Large arrays too.")
-@click.option(
+@file_option(
     "--report",
     "file",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
     help="Write the results as JSON; with --merge, the table as Markdown.",
 )
-@click.option(
+@file_option(
     "--html",
     "html_file",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
     help="Write them as a page; with --merge, the table.",
 )
 @click.option(
@@ -101,15 +114,8 @@ def verify(
     from .verify import merge_reports, verify_kernels
 
     if merge:
-        if device or dtypes or target or quick or long or older or as_json:
-            raise click.UsageError("--merge goes with --report and --html only.")
-        merge_reports(kernels, file, html_file)
+        merge_reports(kernels, file, html_file, as_json=as_json)
         return
-    if target and (device or quick or long):
-        raise click.UsageError("--target compiles and calls nothing: without --device, --quick and "
-                               "--long.")  # fmt: skip
-    if quick and long:
-        raise click.UsageError("--quick and --long contradict each other. Give one of them.")
     ok, interrupted = verify_kernels(
         kernels,
         dtypes,
@@ -138,6 +144,7 @@ def _leave(ok: bool, interrupted: bool) -> None:
         "xtarget bench add --sizes 2^16,2^20,2^24 --report new.json --compare old.json",
     ),
     fails="a slower result with --compare",
+    needs=(("--threshold", "--compare"),),
 )
 @click.argument("kernels", nargs=-1, metavar="[KERNEL]...")
 @click.option(
@@ -178,18 +185,14 @@ def _leave(ok: bool, interrupted: bool) -> None:
     type=click.FloatRange(0.001, 600),
     help="How long each case is sampled.",
 )
-@click.option(
+@file_option(
     "--report",
     "json_file",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
     help="Write the results as JSON.",
 )
-@click.option(
+@file_option(
     "--html",
     "html_file",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
     help='Write them as a page with plots (pip install "xtarget[report]").',
 )
 @click.option(
@@ -253,7 +256,7 @@ def bench(
 )
 @kernel_argument()
 @layout_options
-@click.option("--device", metavar="NAME", help="For example nvidia:0; see `xtarget devices`.")
+@device_option
 @json_option
 def tune(kernel: str, call_options: CallOptions, device: str | None, as_json: bool) -> None:
     """Find out which configuration of KERNEL is the fastest for a call, and keep it.

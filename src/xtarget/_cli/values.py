@@ -37,6 +37,8 @@ def pairs(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) ->
         name, equals, given = text.partition("=")
         if not equals or not name.strip().isidentifier():
             raise click.BadParameter(f"{text!r} is not of the form name=value.", ctx, param)
+        if name.strip() in found:
+            raise click.BadParameter(f"{name.strip()} is given twice. Give it once.", ctx, param)
         found[name.strip()] = _value(given.strip())
     return found
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 import json
+import os
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from .._compile.bars import progress_bar
@@ -18,7 +20,7 @@ from .._verify.compiled import compiled
 from .._verify.verify import Row, verify
 from ..spec import KernelSpec
 from .base import echo
-from .listing import print_table
+from .tables import echo_wrapped, print_table
 
 __all__ = ["merge_reports", "verify_kernels"]
 
@@ -131,25 +133,32 @@ def _print(rows: Sequence[Row], where: str) -> None:
             for case in row.wrong[:5]:
                 echo(f"{row.status.upper()} {row.kernel} {case}")
         elif row.status == "refused":
-            echo(f"refused {row.kernel} {row.dtype}: {row.reason}")
+            echo_wrapped(f"refused {row.kernel} {row.dtype}: {row.reason}")
     calls = sum(row.cases for row in rows)
     wrong = sum(row.status in ("wrong", "failed") for row in rows)
     verdict = "all right" if not wrong else f"{wrong} of {len(rows)} kernels with dtypes NOT right"
     echo(f"{calls} {where}: {verdict}")
 
 
-def merge_reports(files: Sequence[str], output: str | None, html_file: str | None) -> None:
+def merge_reports(
+    files: Sequence[str], output: str | None, html_file: str | None, *, as_json: bool
+) -> None:
     """Print the support table of several reports, or write it, as Markdown and as a page."""
     if not files:
         raise ArgumentError("--merge takes the reports of `xtarget verify --report`. Name them.")
     for wanted in (output, html_file):
         if wanted is not None:
+            if os.path.realpath(wanted) in map(os.path.realpath, files):
+                raise ArgumentError(f"{wanted} is one of the reports to join. Choose another name.")
             check_output(Path(wanted))
     reports = [report.read(Path(file)) for file in files]
     if html_file is not None:
         write_output(Path(html_file), page.support_html(reports))
-    table = support.markdown(support.join(reports))
+    joined = support.join(reports)
+    table = support.markdown(joined)
     if output is not None:
         write_output(Path(output), table.encode())
-    elif html_file is None:
+    if as_json:
+        echo(json.dumps(asdict(joined), indent=2))
+    elif output is None and html_file is None:
         echo(table.rstrip("\n"))

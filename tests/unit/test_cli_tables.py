@@ -1,0 +1,60 @@
+"""Tables of the command line on terminals of any width, and in pipes."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+import pytest
+
+from xtarget._cli.tables import echo_wrapped, print_table
+
+COLUMNS = ("", "device", "product", "runs on")
+ROWS = (("*", "cpu:0", "Acme One of many words", "CPU runtime"), ("", "gpu:0", "Acme Two", ""))
+
+
+@pytest.fixture
+def shown(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> object:
+    def show(columns: str, terminal: bool = False) -> list[str]:
+        monkeypatch.setenv("COLUMNS", columns)
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
+        print_table(COLUMNS, ROWS)
+        return capsys.readouterr().out.splitlines()
+
+    return show
+
+
+@pytest.mark.parametrize("columns", ["", "0", "many", "200"])
+def test_in_a_pipe_a_row_is_a_line(shown, columns: str) -> None:  # type: ignore[no-untyped-def]
+    assert shown(columns) == [
+        "   device  product                 runs on",
+        "*  cpu:0   Acme One of many words  CPU runtime",
+        "   gpu:0   Acme Two",
+    ]
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_what_is_a_little_too_wide_is_folded(shown, terminal: bool) -> None:  # type: ignore[no-untyped-def]
+    lines = [re.sub(r"\x1b\[\d+m", "", line) for line in shown("40", terminal)]
+    assert max(map(len, lines)) <= 40
+    assert lines[0].split() == ["device", "product", "runs", "on"]
+    assert "Acme One of" in lines[2]
+    assert lines[3].split()[0] == "many"
+
+
+@pytest.mark.parametrize("columns", ["1", "20"])
+def test_where_no_table_fits_a_row_is_a_block(shown, columns: str) -> None:  # type: ignore[no-untyped-def]
+    lines = shown(columns)
+    assert lines[:2] == ["* cpu:0", "  product  Acme One"]
+    assert lines[-2:] == ["gpu:0", "  product  Acme Two"]  # what is empty is no line
+
+
+def test_a_sentence_breaks_between_words_but_not_in_what_people_copy(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    echo_wrapped('nvidia: it is not there. Install it with: pip install "xtarget[nvidia]"')
+    assert capsys.readouterr().out.splitlines() == [
+        "nvidia: it is not there. Install it",
+        '  with: pip install "xtarget[nvidia]"',
+    ]
