@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
     ("words", "code", "says"),
     [
         (["run", "addd", "--json"], 1, "no kernel 'addd'"),
-        (["run", "ctc_loss", "--json"], 1, "not built yet"),
+        (["run", "shape_of", "--json"], 1, "read .shape of the array"),
         (["kernels", "--json", "--no-such-option"], 2, "No such option"),
         (["nonsense", "--json"], 2, "No such command"),
         (["explain", "add", "--target", "acme:1", "--json"], 1, "acme"),
