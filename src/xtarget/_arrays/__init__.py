@@ -29,6 +29,7 @@ __all__ = [
     "LibraryMemory",
     "MakesNatively",
     "Movable",
+    "PointsToStream",
     "Traced",
     "TracksWrites",
     "View",
@@ -168,6 +169,15 @@ class MakesNatively(Protocol):
 
     def maker(self, dtype: str, place: DeviceInfo | None) -> Callable[[tuple[int, ...]], Any]:
         """What makes an array of a shape as `empty` does, on a device or in host memory."""
+        ...
+
+
+@runtime_checkable
+class PointsToStream(Protocol):
+    """A kind whose library knows the driver's handle of its current stream, for the compiled core."""
+
+    def stream_object(self, device: Device) -> Callable[[], Any]:
+        """What gives an object that has the handle of the current stream as `ptr`."""
         ...
 
 

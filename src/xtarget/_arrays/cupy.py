@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from functools import cache
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache, partial
 from typing import Any
 
 import cupy
 
-from .._devices.streams import borrow
+from .._devices.streams import borrow, borrowed
 from .._values.errors import ArgumentError
 from ..spec import ArrayType
 from ..targets.base import Device, Stream
@@ -22,6 +23,28 @@ __all__ = ["KIND", "adopt"]
 def _vendor() -> str:
     """The vendor that this build of CuPy is for: CuPy's question, so it is asked here."""
     return "amd" if cupy.cuda.runtime.is_hip else "nvidia"
+
+
+@cache
+def _current_stream() -> Callable[[int], Any]:
+    """CuPy's current stream on the device of a number."""
+    current: Callable[..., Any] = cupy.cuda.get_current_stream
+    try:
+        current(0)
+    except TypeError:  # an older CuPy, which tells that of the current device
+
+        def on_device(ordinal: int) -> Any:
+            with _on(ordinal):
+                return current()
+
+        return on_device
+    return current
+
+
+def _on(ordinal: int) -> AbstractContextManager[Any]:
+    """A block on a device; to enter the current one takes a tenth of a launch."""
+    here = cupy.cuda.runtime.getDevice() == ordinal
+    return nullcontext() if here else cupy.cuda.Device(ordinal)
 
 
 class CupyKind:
@@ -61,18 +84,22 @@ class CupyKind:
         return View(self, array, array.data.ptr, type_, place)
 
     def current_stream(self, device: Device, array: Any) -> Stream | None:
-        with cupy.cuda.Device(device.info.ordinal):
-            return borrow(device, int(cupy.cuda.get_current_stream().ptr))
+        return borrow(device, int(_current_stream()(device.info.ordinal).ptr))
 
     def stream_source(self, device: Device) -> Callable[[], Stream | None] | None:
-        return lambda: self.current_stream(device, None)
+        current, ordinal, known = _current_stream(), device.info.ordinal, borrowed(device)
+        return lambda: known.get(handle := int(current(ordinal).ptr)) or borrow(device, handle)
+
+    def stream_object(self, device: Device) -> Callable[[], Any]:
+        return partial(_current_stream(), device.info.ordinal)
 
     def memory(self, device: Device, nbytes: int, stream: Stream) -> LibraryMemory | None:
         if _vendor() != device.info.vendor:
             return None
-        with cupy.cuda.Device(device.info.ordinal):
-            if stream.handle != int(cupy.cuda.get_current_stream().ptr):
-                return None
+        ordinal = device.info.ordinal
+        if stream.handle != int(_current_stream()(ordinal).ptr):
+            return None
+        with _on(ordinal):
             held = cupy.cuda.alloc(nbytes)
         return LibraryMemory(int(held.ptr), held)
 
@@ -80,7 +107,7 @@ class CupyKind:
         return lambda: int(array.data.ptr)
 
     def empty(self, type: ArrayType, device: Device, like: Any) -> Any:
-        with cupy.cuda.Device(device.info.ordinal):
+        with _on(device.info.ordinal):
             return cupy.empty(type.shape, numpy_dtype(type.dtype))
 
 

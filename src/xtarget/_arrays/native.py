@@ -1,4 +1,4 @@
-"""How the compiled core reads arrays of torch, NumPy and our own, of exactly these classes."""
+"""How the compiled core reads arrays of torch, NumPy, CuPy and our own, of exactly these classes."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ _READERS: Mapping[str, tuple[int, tuple[str, ...]]] = {
     "torch": (1, ("torch.Tensor", "torch.nn.parameter.Parameter")),
     "NumPy": (2, ("numpy.ndarray",)),
     "xtarget": (3, ("xtarget._arrays.device_array.Array",)),
+    "CuPy": (4, ("cupy.ndarray", "cupy._core.core.ndarray")),
 }
 
 
@@ -29,6 +30,8 @@ def read_natively(core: Any, array: Any) -> None:
     if f"{cls.__module__}.{cls.__qualname__}" not in classes:
         return
     if kind.name == "torch" and not _use_torch(core):
+        return
+    if kind.name == "CuPy" and not hasattr(array, "_c_contiguous"):
         return
     core.read_arrays(cls, reader)
     if not _agree(core, kind, array):

@@ -12,6 +12,7 @@ void entry_drop(void *pointer) {
   Py_XDECREF(entry->synchronize);
   Py_XDECREF(entry->checks);
   Py_XDECREF(entry->current);
+  Py_XDECREF(entry->pointed);
   Py_XDECREF(entry->default_stream);
   Py_XDECREF(entry->new_output);
   Py_XDECREF(entry->output_type);
@@ -82,16 +83,18 @@ wrong:
 
 static int fill(struct entry *entry, PyObject *offered) {
   PyObject *direct, *synchronize, *chosen_by, *checks, *overlaps, *current, *stream, *make, *type;
-  PyObject *native;
+  PyObject *pointed, *native;
   int consents, written, where;
-  if (!PyArg_ParseTuple(offered, "OOOO!piO!iOOOOO", &direct, &synchronize, &chosen_by,
+  if (!PyArg_ParseTuple(offered, "OOOO!piO!iOOOOOO", &direct, &synchronize, &chosen_by,
                         &PyTuple_Type, &checks, &consents, &written, &PyTuple_Type, &overlaps,
-                        &where, &current, &stream, &make, &type, &native))
+                        &where, &current, &pointed, &stream, &make, &type,
+                        &native))
     return 0;
   entry->direct = Py_NewRef(direct);
   entry->synchronize = Py_NewRef(synchronize);
   entry->checks = Py_NewRef(checks);
   entry->current = Py_NewRef(current);
+  entry->pointed = Py_NewRef(pointed);
   entry->default_stream = Py_NewRef(stream);
   entry->new_output = Py_NewRef(make);
   entry->output_type = Py_NewRef(type);

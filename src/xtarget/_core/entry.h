@@ -10,7 +10,7 @@
 enum { MOST_OVERLAPS = XT_MOST_VALUES };
 /* How the library of `out` hears of the write; where a call is launched. */
 enum written { WRITTEN_NOT, WRITTEN_TORCH, WRITTEN_OWN };
-enum where { WHERE_ASKED, WHERE_OWN, WHERE_TORCH };
+enum where { WHERE_ASKED, WHERE_OWN, WHERE_TORCH, WHERE_POINTED };
 
 struct overlap {
   int index, in_place;
@@ -31,6 +31,7 @@ struct entry {
   PyObject *synchronize;    /* None, or anything: the launch is waited for */
   PyObject *checks;         /* a tuple of functions */
   PyObject *current;        /* gives the stream, or None */
+  PyObject *pointed;        /* gives what has its handle as `ptr`, or is None */
   PyObject *default_stream;
   PyObject *new_output, *output_type; /* None: it takes a shape at most, and is no code of Python's */
   int has_device, chosen, consents;

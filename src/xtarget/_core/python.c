@@ -10,7 +10,7 @@
 static const char *const NAMES[NAME_COUNT] = {
     "out",     "device", "stream",  "raw",     "stays", "synchronize", "requires_grad",  "_type",
     "address", "_device", "shape",  "strides", "dtype", "itemsize",    "_owner", "_current_level",
-    "data",    "ptr",    "device_id", "observed", "_observed", "_losses",
+    "data",    "ptr",    "device_id", "observed", "_observed", "_losses", "_c_contiguous",
 };
 
 struct state *state_of(PyObject *module) { return PyModule_GetState(module); }

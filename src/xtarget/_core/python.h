@@ -13,7 +13,7 @@
 #include "table.h"
 
 /* Goes up with each change of what Python and C tell each other; `_core/__init__.py` has it too. */
-#define XT_INTERFACE 6
+#define XT_INTERFACE 7
 
 enum reader { READ_NONE, READ_TORCH, READ_NUMPY, READ_OWN, READ_CUPY };
 enum { MOST_TYPES = 16, MOST_KEPT = 40, SEEN = 4096, MOST_ENTRIES = 8192 };
@@ -44,7 +44,7 @@ struct torch {
 enum { NAME_OUT, NAME_DEVICE, NAME_STREAM, NAME_RAW, NAME_STAYS, NAME_SYNCHRONIZE,
        NAME_REQUIRES_GRAD, NAME_TYPE, NAME_ADDRESS, NAME_OWN_DEVICE, NAME_SHAPE, NAME_STRIDES,
        NAME_DTYPE, NAME_ITEMSIZE, NAME_OWNER, NAME_LEVEL, NAME_DATA, NAME_PTR, NAME_DEVICE_ID,
-       NAME_OBSERVED, NAME_OBSERVED_LAUNCHES, NAME_LOSSES,
+       NAME_OBSERVED, NAME_OBSERVED_LAUNCHES, NAME_LOSSES, NAME_C_CONTIGUOUS,
        NAME_COUNT };
 
 struct state {
@@ -87,6 +87,8 @@ struct state *state_of(PyObject *module);
 /* read.c: 1, or 0 where the call is Python's to make; no exception is left. */
 int read_request(struct state *state, struct reading *reading, PyObject *const *args,
                  Py_ssize_t count, PyObject *names);
+/* An attribute that is an integer; 0 with an exception where there is none. */
+uint64_t number_of(PyObject *owner, PyObject *name);
 /* The address of an array; 0 where it cannot be read. */
 uint64_t address_of(struct state *state, PyObject *array);
 int requires_grad(struct state *state, PyObject *tensor, int *grad);

@@ -179,7 +179,7 @@ static int numbers(PyObject *tuple, int64_t *into) {
   return (int)count;
 }
 
-static uint64_t number(PyObject *owner, PyObject *name) {
+uint64_t number_of(PyObject *owner, PyObject *name) {
   PyObject *value = owner ? PyObject_GetAttr(owner, name) : NULL;
   uint64_t found = value ? PyLong_AsUnsignedLongLong(value) : 0;
   Py_XDECREF(value);
@@ -202,7 +202,7 @@ static int read_own(struct state *state, struct reading *reading, PyObject *valu
     reading->kept[reading->kept_count++] = dtype;
     reading->kept[reading->kept_count++] = device;
     struct xt_layout layout = {
-        .address = number(value, names[NAME_ADDRESS]),
+        .address = number_of(value, names[NAME_ADDRESS]),
         .type = (uint64_t)(uintptr_t)dtype,
         .place = (uint64_t)(uintptr_t)device,
         .reader = READ_OWN,
@@ -224,7 +224,51 @@ static int read_own(struct state *state, struct reading *reading, PyObject *valu
 }
 
 static uint64_t address_of_own(struct state *state, PyObject *array) {
-  uint64_t address = number(array, state->names[NAME_ADDRESS]);
+  uint64_t address = number_of(array, state->names[NAME_ADDRESS]);
+  return PyErr_Occurred() ? (uint64_t)decline() : address;
+}
+
+/* Their shapes and strides are made anew for each look: the strides of most are told by one word. */
+static int read_cupy(struct state *state, struct reading *reading, PyObject *value) {
+  int64_t shape[XT_MOST_DIMENSIONS], strides[XT_MOST_DIMENSIONS];
+  PyObject *const *names = state->names;
+  PyObject *data = PyObject_GetAttr(value, names[NAME_DATA]);
+  if (!data) return decline();
+  PyObject *dtype = PyObject_GetAttr(value, names[NAME_DTYPE]);
+  PyObject *contiguous = PyObject_GetAttr(value, names[NAME_C_CONTIGUOUS]);
+  PyObject *lengths = PyObject_GetAttr(value, names[NAME_SHAPE]), *steps = NULL;
+  struct xt_layout layout = {
+      .address = number_of(data, names[NAME_PTR]),
+      .type = (uint64_t)(uintptr_t)dtype,
+      .place = number_of(data, names[NAME_DEVICE_ID]),
+      .reader = READ_CUPY,
+      .dimensions = numbers(lengths, shape),
+      .contiguous = contiguous == Py_True,
+      .shape = shape,
+      .strides = strides,
+      .unit = 1,
+  };
+  int read = layout.address && layout.dimensions >= 0 && dtype && contiguous &&
+             reading->kept_count < MOST_KEPT;
+  if (read && !layout.contiguous) {
+    steps = PyObject_GetAttr(value, names[NAME_STRIDES]);
+    layout.unit = (int64_t)number_of(dtype, names[NAME_ITEMSIZE]);
+    read = layout.unit > 0 && numbers(steps, strides) == layout.dimensions;
+  }
+  read = read && !PyErr_Occurred() && xt_add_array(&reading->call, &layout);
+  if (read) reading->kept[reading->kept_count++] = dtype; /* which the array holds */
+  Py_XDECREF(data);
+  Py_XDECREF(dtype);
+  Py_XDECREF(contiguous);
+  Py_XDECREF(lengths);
+  Py_XDECREF(steps);
+  return read ? 1 : decline();
+}
+
+static uint64_t address_of_cupy(struct state *state, PyObject *array) {
+  PyObject *data = PyObject_GetAttr(array, state->names[NAME_DATA]);
+  uint64_t address = number_of(data, state->names[NAME_PTR]);
+  Py_XDECREF(data);
   return PyErr_Occurred() ? (uint64_t)decline() : address;
 }
 
@@ -235,7 +279,7 @@ static int read_argument(struct state *state, struct reading *reading, PyObject 
     case READ_TORCH: return read_torch(state, reading, value);
     case READ_NUMPY: return read_numpy(state, reading, value);
     case READ_OWN: return read_own(state, reading, value);
-    case READ_CUPY: return 0;
+    case READ_CUPY: return read_cupy(state, reading, value);
     case READ_NONE: break;
   }
   if (value == Py_None) { /* an array that was left out; no launch takes its value */
@@ -332,7 +376,7 @@ uint64_t address_of(struct state *state, PyObject *array) {
       return tensor.data ? (uint64_t)(uintptr_t)tensor.data + tensor.byte_offset : 0;
     case READ_NUMPY: return (uint64_t)(uintptr_t)((const struct numpy_array *)array)->data;
     case READ_OWN: return address_of_own(state, array);
-    case READ_CUPY:
+    case READ_CUPY: return address_of_cupy(state, array);
     case READ_NONE: break;
   }
   return 0;

@@ -193,6 +193,14 @@ static int native_stream(struct state *state, const struct entry *entry,
   if (entry->where == WHERE_TORCH)
     return state->torch.exchange->current_stream(entry->native->device_type,
                                                  entry->native->device_id, stream) == 0;
+  if (entry->where == WHERE_POINTED) {
+    PyObject *known = PyObject_CallNoArgs(entry->pointed);
+    *stream = (void *)(uintptr_t)number_of(known, state->names[NAME_PTR]);
+    Py_XDECREF(known);
+    if (!PyErr_Occurred()) return 1;
+    PyErr_Clear();
+    return 0;
+  }
   if (entry->where != WHERE_OWN) return 0;
   PyObject *found = one_stream(state, reading);
   Py_XDECREF(found);

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from .._arrays import MakesNatively
+from .._arrays import MakesNatively, PointsToStream
 from .._kernels import libraries
 from .._values.types import LaunchConfig
 from ..spec import ArrayType
@@ -23,7 +23,7 @@ __all__ = ["described", "install"]
 
 #: Of `_core/entry.c`: how the library of `out` hears of the write, and where a call is launched.
 _NOT, _TORCH, _OWN = 0, 1, 2
-_ASKED, _ON_THEIRS, _ON_TORCHS = 0, 1, 2
+_ASKED, _ON_THEIRS, _ON_TORCHS, _POINTED_AT = 0, 1, 2, 3
 #: Of `_core/launch.h`: how a parameter is passed.
 _AS_WORD, _AS_SIZE = 0, 4
 _ROUNDED = {"float16": 5, "bfloat16": 6}
@@ -188,8 +188,11 @@ def _told(
     known = all(getattr(kind, "name", "") == "torch" for kind in consents)
     if told < 0 or where < 0 or not known:
         return None
+    pointed = None
     if native is not None and call.kind.name == "torch":
         where = _ON_TORCHS
+    elif native is not None and isinstance(call.kind, PointsToStream) and call.current_stream:
+        where, pointed = _POINTED_AT, call.kind.stream_object(call.device)
     return (
         start,
         True if call.synchronous else None,
@@ -200,6 +203,7 @@ def _told(
         overlaps,
         where,
         call.current_stream,
+        pointed,
         call.device.default_stream,
         *maker,
         native,

@@ -1,0 +1,63 @@
+"""As much of CuPy as xtarget asks for, with arrays that lie nowhere: nothing is silicon."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+
+@dataclass
+class _Memory:
+    ptr: int
+    device_id: int = 0
+
+
+class ndarray:  # as CuPy calls it
+    """An array of CuPy's."""
+
+    def __init__(self, shape: Any, dtype: Any, address: int, strides: Any = None) -> None:
+        self.dtype, self.shape = np.dtype(dtype), tuple(shape)
+        self.data = _Memory(address)
+        packed = np.empty(self.shape, self.dtype).strides
+        self.strides = packed if strides is None else tuple(strides)
+        self._c_contiguous = self.strides == packed
+
+
+ndarray.__module__ = "cupy"
+
+
+class _Cuda:
+    """`cupy.cuda`.
+
+    Attributes:
+        stream: the handle of the current one.
+    """
+
+    runtime = SimpleNamespace(is_hip=False, getDevice=lambda: 0)
+
+    def __init__(self) -> None:
+        self.stream = 0
+
+    def Device(self, ordinal: int) -> Any:
+        return nullcontext()
+
+    def get_current_stream(self, device_id: int = -1) -> Any:
+        return SimpleNamespace(ptr=self.stream)
+
+
+@contextmanager
+def in_place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """`import cupy` gives this one."""
+    module: Any = ModuleType("cupy")
+    module.ndarray, module.cuda = ndarray, _Cuda()
+    module.empty = lambda shape, dtype: ndarray(shape, dtype, 1 << 30)
+    monkeypatch.setitem(sys.modules, "cupy", module)
+    yield module
+    sys.modules.pop("xtarget._arrays.cupy", None)
