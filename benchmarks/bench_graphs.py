@@ -105,13 +105,18 @@ def _resident() -> float:
 
 def growth(device: str, shapes: int, numbers: list[int]) -> None:
     for number in numbers:
+        settle = xtarget.device(device).synchronize
         a, b = _arrays(device, 1 << 21)
         out = xtarget.run("add", a, b)
 
-        def launches(first: int, count: int, step: int, arrays: Any = (a, b, out)) -> None:
+        def launches(
+            first: int, count: int, step: int, arrays: Any = (a, b, out), settle: Any = settle
+        ) -> None:
             x, y, z = arrays
             for at in range(first, first + count * step, step):
                 n = 1 + at % (1 << 21)
+                if at % 1000 < step:  # what waits to run is no growth
+                    settle()
                 xtarget.run("add", x[:n], y[:n], out=z[:n])
 
         gate = threading.Barrier(number + 1)

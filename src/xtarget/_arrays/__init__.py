@@ -174,7 +174,7 @@ class MakesNatively(Protocol):
 
 @runtime_checkable
 class PointsToStream(Protocol):
-    """A kind whose library knows the driver's handle of its current stream, for the compiled core."""
+    """A kind whose library tells the driver's handle of its stream, for the compiled core."""
 
     def stream_object(self, device: Device) -> Callable[[], Any]:
         """What gives an object that has the handle of the current stream as `ptr`."""

@@ -1,4 +1,4 @@
-"""How the compiled core reads arrays of torch, NumPy, CuPy and our own, of exactly these classes."""
+"""How the compiled core reads arrays of torch, NumPy, CuPy and ours, of exactly these classes."""
 
 from __future__ import annotations
 
