@@ -43,7 +43,8 @@ ALL = {".".join(p.relative_to(PACKAGE).with_suffix("").parts) for p in PACKAGE.r
 def run(device: str, cache: Path, *, hide: tuple[str, ...] = ()) -> tuple[set[str], str]:
     """Run `add` in a fresh process; the packages it loaded, and its standard error."""
     hidden = "".join(f"sys.modules[{name!r}] = None\n" for name in hide)
-    done = run_python("-c", f"import sys\n{hidden}{SCRIPT}", device, XTARGET_CACHE_DIR=str(cache))
+    alone = {"XTARGET_CACHE_DIR": str(cache), "XTARGET_ROUTES": "triton"}
+    done = run_python("-c", f"import sys\n{hidden}{SCRIPT}", device, **alone)
     if done.returncode:
         return set(), done.stderr
     return set(json.loads(done.stdout)), done.stderr

@@ -77,6 +77,7 @@ def test_a_bundle_runs_without_triton_llvm_or_a_c_compiler(
             **os.environ,
             "PATH": "/nowhere",
             "XTARGET_BUNDLES": str(path),
+            "XTARGET_ROUTES": "triton",  # OpenCL C would serve more than the bundle
             "XTARGET_CACHE_DIR": str(tmp_path / "empty"),
         },
     )

@@ -21,7 +21,7 @@ GUIDE = (PACKAGE / "targets" / "README.md").read_text(encoding="utf-8")
 ROOMS = ("_launch", "_devices", "_arrays", "_compile", "_bundle", "_cache", "_triton_backend")
 
 #: Protocols that every vendor has all members of; the package's are told in the guide's rules.
-WHOLE = {"Compiler", "Driver", "Device", "Module", "Function", "Stream", "Event"}
+WHOLE = {"Compiler", "Route", "Driver", "Device", "Module", "Function", "Stream", "Event"}
 WHOLE |= {"Buffer", "Graph"}
 
 #: Names that are looked up on objects that are no vendor's, by file: a library's, the user's,

@@ -210,6 +210,8 @@ def _check_types(made: Artifact) -> None:
         raise ValueError(f"its entry {made.entry!r:.80} is not a C identifier")
     if not is_c_name(made.format) or len(made.format) > 16:
         raise ValueError(f"its format {made.format!r:.80} is none")
+    if not is_c_name(made.route) or len(made.route) > 16:
+        raise ValueError(f"its route {made.route!r:.80} is none")
     if not all(is_c_name(name) and type(text) is str for name, text in made.texts.items()):
         raise ValueError("one of its texts is none")
     for parameter in made.parameters:

@@ -8,7 +8,7 @@ from typing import Any
 
 from .. import _cache
 from .._bundle import reader
-from .._compile import keys
+from .._compile import keys, routes
 from .._devices import choice, registry
 from .._kernels import libraries
 from .._values.errors import CompileError
@@ -89,11 +89,16 @@ def _device_target() -> Target:
 def _source(request: CompileRequest, target: Target, offers: Sequence[Mapping[str, Any]]) -> str:
     if offers and offers[0]["form"]:
         return f"the bundle {offers[0]['bundle']}"
-    compiler = registry.compiler(target.vendor)
-    parts = keys.key_parts(request, target, compiler.fingerprint)
-    name = request.source.name
-    if _cache.default_cache().get(target, name, _cache.key_of(parts)) is not None:
-        return "the cache"
-    if target.arch not in compiler.archs():
-        raise CompileError(f"no bundle and no cache has it, and no compiler knows {target}.")
-    return "the compiler, when it is first called"
+    cache, name = _cache.default_cache(), request.source.name
+    for way in routes.ways(target.vendor):
+        if way.refusal(request, target):
+            continue
+        parts = keys.key_parts(request, target, way.compiler.fingerprint, way.key)
+        by = "" if way.is_triton else f" (route {way.name})"
+        if cache.get(target, name, _cache.key_of(parts)) is not None:
+            return f"the cache{by}"
+        if target.arch not in way.compiler.archs():
+            raise CompileError(f"no bundle and no cache has it, and no compiler knows {target}.")
+        if way.compiler.fingerprint:
+            return f"the compiler{by}, when it is first called"
+    return "nothing: no route can compile it here"

@@ -11,13 +11,13 @@ from typing import Any
 
 from .. import _cache
 from .._artifacts.entry import describe
-from .._devices import registry
 from .._kernels import libraries
 from .._values import environment
 from .._values.errors import CompileError, NoCompilerError, XTargetError
 from .._values.types import Artifact, CompileRequest, DtypeConstant, Target
-from ..targets.base import Compiler, Settles
-from .keys import TOOLCHAIN, settled
+from ..targets.base import Settles
+from .keys import ROUTE, TOOLCHAIN, settled
+from .routes import TRITON, Way, named
 
 __all__ = ["audited", "recompiled"]
 
@@ -25,7 +25,7 @@ _log = logging.getLogger("xtarget.cache")
 
 
 def audited(
-    kept: Artifact, compiler: Compiler, request: CompileRequest, target: Target, key: str
+    kept: Artifact, way: Way, request: CompileRequest, target: Target, key: str
 ) -> Artifact:
     """A binary of the cache; for a sample of them (`XTARGET_CACHE_AUDIT`) after a comparison with
     what the compiler gives now. The new one where they differ.
@@ -34,7 +34,7 @@ def audited(
     if not share or random.random() >= share or environment.compile_mode() == "error":
         return kept
     try:
-        made, difference = _compare(kept, compiler, request, target)
+        made, difference = _compare(kept, way, request, target)
     except NoCompilerError:
         return kept
     if not difference:
@@ -46,14 +46,15 @@ def audited(
 
 
 def _compare(
-    kept: Artifact, compiler: Compiler, request: CompileRequest, target: Target
+    kept: Artifact, way: Way, request: CompileRequest, target: Target
 ) -> tuple[Artifact, str]:
     """Compile again and compare. Return an artifact and a description of the difference.
 
     The artifact is the new one if the two were compared, else the kept one. The description is
     empty if the two are equal, or if they cannot be compared because the loaded code is not the
     code that the key names."""
-    loaded = settled(request)
+    compiler = way.compiler
+    loaded = settled(request) if way.is_triton else request
     if loaded.source.digest != request.source.digest or loaded.source.unidentified:
         return kept, ""
     before = compiler.fingerprint
@@ -108,8 +109,8 @@ def recompiled(entries: Iterator[Mapping[str, Any]], count: int) -> Iterator[dic
 
 def _again(body: Mapping[str, Any], target: Target, name: str) -> tuple[str | None, str | None]:
     parts = {str(label): str(value) for label, value in body["key_parts"]}
-    compiler = registry.compiler(target.vendor)
-    if parts.get(TOOLCHAIN) != compiler.fingerprint:
+    way = named(target.vendor, parts.get(ROUTE, TRITON))
+    if way is None or parts.get(TOOLCHAIN) != way.compiler.fingerprint:
         return None, "it was made with another tool chain, or with other settings"
     request = _request(parts, name)
     if request is None:
@@ -118,7 +119,7 @@ def _again(body: Mapping[str, Any], target: Target, name: str) -> tuple[str | No
     kept = _cache.default_cache().get(target, name, key)
     if kept is None:
         return None, "it cannot be read"
-    _, difference = _compare(kept, compiler, request, target)
+    _, difference = _compare(kept, way, request, target)
     if difference:
         _cache.default_cache().set_aside(target, name, key, difference)
     return difference or None, None

@@ -22,9 +22,10 @@ from .._values.errors import CompileError, LoadError, NoCompilerError, XTargetEr
 from .._values.types import Artifact, CompileRequest, Constant, Parameter, Target
 from ..targets._host import contents
 from ..targets._triton.toolchain import say_once
-from ..targets.base import Compiler, CompilesAtLoad, Device, Function, Settles, Stays
+from ..targets.base import CompilesAtLoad, Device, Function, Settles, Stays
 from .apart import SECONDS, apart, executor_here, is_apart
 from .keys import TOOLCHAIN, key_parts, settled, why_not_kept
+from .routes import Way, first_that_serves
 from .shelf import Shelf
 
 if TYPE_CHECKING:
@@ -151,18 +152,24 @@ def artifact(
     if options:
         merged = {**options, **dict(request.options)}
         request = replace(request, options=tuple(sorted(merged.items())))
-    compiler = registry.compiler(target.vendor)
-    if keep_stages:  # stages are not cached; the binary is the same
-        check_frozen(request, target)
-        made = _compile(compiler, request, target, keep_stages=True)[0]
-        return _with_declared_stores(request, made)
+
+    def make(way: Way) -> Artifact:
+        if keep_stages:  # stages are not cached; the binary is the same
+            check_frozen(request, target)
+            return _compile(way, request, target, keep_stages=True)[0]
+        return _made(way, request, target, device)
+
+    return _with_declared_stores(request, first_that_serves(request, target, make))
+
+
+def _made(way: Way, request: CompileRequest, target: Target, device: Device | None) -> Artifact:
     for _ in range(_TRIES):
-        found, now = _cached(compiler, request, target, device)
+        found, now = _cached(way, request, target, device)
         if found is not None:
             if _undeclared_store(request, found) and environment.compile_mode() != "error":
                 with contextlib.suppress(NoCompilerError):  # what is cached names older lines
-                    found = _compile(compiler, request, target)[0]
-            return _with_declared_stores(request, found)
+                    found = _compile(way, request, target)[0]
+            return found
         request = now
     raise CompileError(
         f"kernel {request.source.name} ({request.source.path}) changed each time that it was to be "
@@ -197,13 +204,13 @@ def _undeclared_store(request: CompileRequest, made: Artifact) -> Parameter | No
 
 
 def _cached(
-    compiler: Compiler, request: CompileRequest, target: Target, device: Device | None
+    way: Way, request: CompileRequest, target: Target, device: Device | None
 ) -> tuple[Artifact | None, CompileRequest]:
     """The artifact; or None and what the request has become, because what was imported for it is
     not what it was made from."""
     cache = _cache.default_cache()
-    toolchain = compiler.fingerprint
-    parts = key_parts(request, target, toolchain)
+    toolchain = way.compiler.fingerprint
+    parts = key_parts(request, target, toolchain, way.key)
     contents.save()
     key = _cache.key_of(parts)
     name = request.source.name
@@ -211,7 +218,7 @@ def _cached(
         why_not = why_not_kept(request, toolchain)
         if why_not:
             check_frozen(request, target)
-            made = _compile(compiler, request, target, device=device)[0]
+            made = _compile(way, request, target, device=device)[0]
             say_once(f"{name} is compiled in each process anew and not kept: {why_not}")
             return made, request
         found = cache.get(target, name, key)
@@ -219,7 +226,7 @@ def _cached(
             if environment.cache_audit():
                 from .audit import audited  # a few programs ask for it
 
-                found = audited(found, compiler, request, target, key)
+                found = audited(found, way, request, target, key)
             return found, request
         with contextlib.nullcontext() if is_apart() else cache.flight(target, name, key):
             found = cache.get(target, name, key, again=True) or cache.fetch(target, name, key)
@@ -227,10 +234,10 @@ def _cached(
                 return found, request
             try:
                 check_frozen(request, target)
-                now = settled(request)
+                now = settled(request) if way.is_triton else request  # a text is settled
                 if now.source.digest != request.source.digest:
                     return None, now
-                made, seconds = _compile(compiler, now, target, device=device)
+                made, seconds = _compile(way, now, target, device=device)
             except NoCompilerError as error:
                 found = cache.find(target, name, parts, ignore=TOOLCHAIN)
                 if found is not None:
@@ -239,13 +246,14 @@ def _cached(
                 raise NoCompilerError(f"{error} {why}".rstrip()) from error
             if now.source.holds is not None and not now.source.holds():
                 return None, settled(request)
-            if _is_what_the_key_says(compiler, toolchain, name):
+            if _is_what_the_key_says(way, toolchain, name):
                 cache.put(name, key, parts, made, seconds=seconds)
         return made, request
 
 
-def _is_what_the_key_says(compiler: Compiler, toolchain: str, name: str) -> bool:
+def _is_what_the_key_says(way: Way, toolchain: str, name: str) -> bool:
     """Check whether a finished compilation used the tool chain and settings of its key."""
+    compiler = way.compiler
     why = compiler.unsettled() if isinstance(compiler, Settles) else ""
     if not why and compiler.fingerprint != toolchain:
         why = "settings or tools changed while it was compiled"
@@ -255,7 +263,7 @@ def _is_what_the_key_says(compiler: Compiler, toolchain: str, name: str) -> bool
 
 
 def _compile(
-    compiler: Compiler,
+    way: Way,
     request: CompileRequest,
     target: Target,
     *,
@@ -270,15 +278,16 @@ def _compile(
 
     what = f"compiling {request.source.name} for {target}"
     with progress(what), span("compile", request.source.name, target=str(target)):
-        made = _compiled(compiler, request, target, keep_stages=keep_stages)
+        made = _compiled(way, request, target, keep_stages=keep_stages)
     seconds = time.perf_counter() - start
     count(compiles=1, compile_seconds=seconds)
     return made, seconds
 
 
-def _compiled(
-    compiler: Compiler, request: CompileRequest, target: Target, *, keep_stages: bool
-) -> Artifact:
+def _compiled(way: Way, request: CompileRequest, target: Target, *, keep_stages: bool) -> Artifact:
+    compiler = way.compiler
+    if not way.is_triton:  # quick, and what could crash has a process of its own already
+        return compiler.compile(request, target, keep_stages=keep_stages)
     limit = environment.compile_seconds()
     if limit is None and is_apart():
         from .limited import can_be_found

@@ -9,19 +9,28 @@ from .. import _cache
 from .._values.types import CompileRequest, Target
 from ..targets._triton.toolchain import as_content, unidentified
 
-__all__ = ["TOOLCHAIN", "key_parts", "settled", "why_not_kept"]
+__all__ = ["ROUTE", "TOOLCHAIN", "key_parts", "settled", "why_not_kept"]
 
 #: Key part that names the toolchain; a machine without a compiler takes any toolchain's binary.
 TOOLCHAIN = "toolchain"
+#: Key part that names the route, where that is not the vendor's own compiler.
+ROUTE = "route"
 
 
-def key_parts(request: CompileRequest, target: Target, toolchain: str) -> list[tuple[str, str]]:
-    """All that decides the binary, as labelled text. Whatever changes the binary changes this."""
+def key_parts(
+    request: CompileRequest, target: Target, toolchain: str, route: str = ""
+) -> list[tuple[str, str]]:
+    """All that decides the binary, as labelled text. Whatever changes the binary changes this.
+
+    Args:
+        route: the name of one that is not the vendor's own compiler.
+    """
     source = request.source
     places = f"{source.path}\n{source.places}" if request.line_info else source.places
     return [
         ("schema", _cache.SCHEMA),
         ("target", str(target)),
+        *([(ROUTE, route)] if route else []),
         (TOOLCHAIN, toolchain),
         ("kernel", source.name),
         ("source", source.digest),

@@ -28,11 +28,13 @@ from ..targets.base import (
     Compiler,
     Device,
     Driver,
+    HasRoutes,
     KnowsAbsence,
     Locator,
     NamesDevices,
     Reopenable,
     Replaceable,
+    Route,
 )
 
 __all__ = [
@@ -45,6 +47,7 @@ __all__ = [
     "opened",
     "probe",
     "probe_all",
+    "routes",
     "vendors",
 ]
 
@@ -88,6 +91,17 @@ def compiler(vendor: str) -> Compiler:
     """
     result: Compiler = package_of(vendor).create_compiler()
     return result
+
+
+@cache
+def routes(vendor: str) -> tuple[Route, ...]:
+    """The vendor's ways beside its compiler.
+
+    Raises:
+        UnknownTargetError: no such vendor.
+    """
+    package = package_of(vendor)
+    return package.create_routes() if isinstance(package, HasRoutes) else ()
 
 
 # ------------------------------------------------------------------------------------------ probing

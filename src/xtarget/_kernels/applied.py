@@ -11,10 +11,11 @@ import hashlib
 import re
 import types
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from .._values.errors import CompileError
-from .._values.types import KernelSource
+from .._values.types import KernelSource, SourceText
 
 __all__ = ["applied", "parts_of"]
 
@@ -49,7 +50,14 @@ def applied(kernel: KernelSource, function: KernelSource, library: tuple[str, st
         library=library,
         holds=_both(kernel.holds, function.holds),
         places="\n".join(source.places for source in (kernel, function) if source.places),
+        text=_text(kernel.text, function.text),
     )
+
+
+def _text(kernel: SourceText | None, function: SourceText | None) -> SourceText | None:
+    if kernel is None or function is None:
+        return None
+    return replace(kernel, given=(*kernel.given, (_PLACE, function)))
 
 
 def _labelled(what: str, source: KernelSource) -> tuple[tuple[str, str], ...]:

@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from .._values.types import KernelSource
+from .._values.types import KernelSource, SourceText
 
 __all__ = ["Step", "composed", "is_composed", "program", "steps_of", "text_of"]
 
@@ -165,7 +165,19 @@ def composed(
         library=library,
         holds=(lambda: all(own() for own in holds)) if holds else None,
         places="\n".join(source.places for source in sources.values() if source.places),
+        text=_source_text(code, _name(steps), sources, _names(steps)),
     )
+
+
+def _source_text(
+    code: str, name: str, sources: Mapping[str, KernelSource], names: Mapping[str, str]
+) -> SourceText | None:
+    given = [(names[function], source.text) for function, source in sources.items()]
+    known = tuple((own, text) for own, text in given if text is not None)
+    if len(known) < len(given):
+        return None
+    lines = f"import triton\nimport triton.language as tl\n{code}"
+    return SourceText({"fused": ("<fused>", lines.encode())}, f"fused:{name}", known)
 
 
 def _again(source: KernelSource) -> KernelSource:

@@ -182,6 +182,7 @@ class Library:
                 library=(str(self.folder), text),
                 holds=partial(self._is_not_loaded, read),
                 places=read.places,
+                text=read.text(function),
             )
         self._sources[text] = source
         return source
@@ -234,6 +235,7 @@ class Library:
             holds=partial(self._holds, file, function, fn, manifest.holds()),
             # as `source` says it of a file that is not imported: the keys are the same then
             places=read.places if as_written else "\n".join(manifest.places),
+            text=read.text(function) if as_written else None,
         )
 
     def _holds(self, file: str, function: str, fn: Any, unchanged: Callable[[], bool]) -> bool:

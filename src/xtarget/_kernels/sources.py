@@ -28,6 +28,7 @@ from typing import Any
 
 from .._system import files
 from .._values.errors import CompileError, XTargetError
+from .._values.types import SourceText
 from ..targets._host import contents
 from ..targets._triton.identity import Manifest, manifest_of
 from ..targets._triton.value_kinds import PURE, is_pure
@@ -68,6 +69,11 @@ class KernelFile:
             text = self.texts[name][1]
             total.update(f"{len(name)}:{name}:{len(text)}:".encode() + text)
         return total.hexdigest()
+
+    def text(self, function: str) -> SourceText:
+        """A function of the file, as text."""
+        modules = {name: (str(path), text) for name, (path, text) in self.texts.items()}
+        return SourceText(modules, f"{self.name}:{function}")
 
     @cached_property
     def places(self) -> str:

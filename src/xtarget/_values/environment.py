@@ -44,6 +44,7 @@ __all__ = [
     "probe_seconds",
     "problems",
     "record_file",
+    "routes",
     "spirv_seconds",
     "spirv_untested",
     "trace_file",
@@ -379,6 +380,12 @@ def cache_audit() -> float:
 def tune_calls() -> bool:
     """`XTARGET_TUNE`: measure the configurations of a kernel at the first call of each key."""
     return bool(_value("XTARGET_TUNE"))
+
+
+def routes() -> tuple[str, ...]:
+    """`XTARGET_ROUTES`: the ways to a binary in their order, `strict` among them."""
+    found: tuple[str, ...] = _value("XTARGET_ROUTES")
+    return found
 
 
 def compile_mode() -> str:

@@ -19,6 +19,7 @@ __all__ = [
     "file",
     "files",
     "folders",
+    "names",
     "nbytes",
     "parse_bytes",
     "path",
@@ -111,6 +112,14 @@ def store(given: str) -> str:
             "absolute path of a folder."
         )
     return given
+
+
+def names(given: str) -> tuple[str, ...]:
+    """Separated by commas, each once."""
+    found = tuple(part.strip().lower() for part in given.split(",") if part.strip())
+    if len(set(found)) < len(found) or not all(part.isidentifier() for part in found):
+        raise ValueError("is no list of names. Write each once, separated by commas.")
+    return found
 
 
 def boolean(given: str) -> bool:

@@ -78,6 +78,13 @@ VARIABLES: Final[dict[str, Variable]] = {
     "XTARGET_SIGN": Variable(
         "a file with the private key for signing entries", parse.path, there=parse.file
     ),
+    "XTARGET_ROUTES": Variable(
+        "the ways to a binary, in the order in which they are tried: `opencl,triton`. The word "
+        "`strict` makes it an error when one fails; else the next one serves, and a warning says "
+        "so. Not set: `triton`, then those of the vendor that need no Triton",
+        parse.names,
+        (),
+    ),
     "XTARGET_COMPILE": Variable(
         "`allow` (as if not set), `warn` or `error`, when a kernel has to be compiled",
         parse.choice("allow", "warn", "error"),

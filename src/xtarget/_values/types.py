@@ -27,6 +27,7 @@ __all__ = [
     "ProbeReport",
     "Resources",
     "Scratch",
+    "SourceText",
     "Target",
     "TypeText",
 ]
@@ -139,6 +140,22 @@ TypeText: TypeAlias = str | tuple["TypeText", ...]
 
 
 @dataclass(frozen=True, slots=True)
+class SourceText:
+    """A Triton function as text that says all of it: for compilers that are not Triton.
+
+    Attributes:
+        modules: path and text of each file by its module, those that the function's file imports
+            among them.
+        function: `module:function`.
+        given: globals of the function's file, and the functions that they stand for.
+    """
+
+    modules: Mapping[str, tuple[str, bytes]]
+    function: str
+    given: tuple[tuple[str, SourceText], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class KernelSource:
     """The source of a kernel's code.
 
@@ -158,6 +175,7 @@ class KernelSource:
         places: files and lines of the functions, if they go into a binary.
         library: the folder of the kernel's library and its source text there, by which another
             process finds it; None for a function of a program.
+        text: the text that `digest` stands for; None where a text does not say all.
     """
 
     name: str
@@ -170,6 +188,7 @@ class KernelSource:
     holds: Callable[[], bool] | None = field(default=None, compare=False, repr=False)
     places: str = field(default="", compare=False, repr=False)
     library: tuple[str, str] | None = field(default=None, compare=False, repr=False)
+    text: SourceText | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +301,7 @@ class Artifact:
 
     Attributes:
         target: what it was compiled for.
-        format: `cubin`, `hsaco` or `spirv`; also the file's suffix.
+        format: `cubin`, `hsaco`, `spirv` or `cl` (OpenCL C); also the file's suffix.
         entry: name of the entry point.
         binary: the raw bytes, as the vendor's own tools read them.
         num_warps, warp_size: the block is `num_warps * warp_size` threads, in one dimension.
@@ -292,6 +311,7 @@ class Artifact:
         global_scratch, profile_scratch: memory behind the hidden parameters.
         cluster: blocks per cluster (Triton's num_ctas), 1 nearly always.
         cooperative: all blocks must be resident at once.
+        route: the way by which it was made: `triton`, or another of its vendor's.
         resources: what the binary tells about itself.
         texts: compiler stages by name (`ptx`, `ttir`, `ttgir`, `llir`, `amdgcn`), those that were
             kept.
@@ -310,6 +330,7 @@ class Artifact:
     profile_scratch: Scratch = Scratch()
     cluster: int = 1
     cooperative: bool = False
+    route: str = "triton"
     resources: Resources = Resources()
     texts: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     stage_seconds: Mapping[str, float] = field(default_factory=dict, repr=False, compare=False)

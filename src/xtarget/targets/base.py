@@ -36,6 +36,7 @@ __all__ = [
     "Function",
     "Graph",
     "GridLaunch",
+    "HasRoutes",
     "KnowsAbsence",
     "Locator",
     "MakesGraphs",
@@ -47,6 +48,7 @@ __all__ = [
     "PreparesGrids",
     "Reopenable",
     "Replaceable",
+    "Route",
     "Settles",
     "StartsNatively",
     "Stays",
@@ -92,6 +94,30 @@ class Compiler(Protocol):
             CompileError: Triton or the back end refuses the kernel, or no compiler is installed.
             UnknownTargetError: the installed compiler does not know `target.arch`.
         """
+        ...
+
+
+class Route(Compiler, Protocol):
+    """A way from kernel to artifact beside the vendor's compiler, by which one is made of another
+    source than Triton's IR."""
+
+    @property
+    def name(self) -> str:
+        """As `XTARGET_ROUTES` names it; artifacts say it."""
+        ...
+
+    def refusal(self, request: CompileRequest, target: Target) -> str:
+        """Return why the route cannot serve a request, as a sentence; empty if it can. It compiles
+        nothing."""
+        ...
+
+
+@runtime_checkable
+class HasRoutes(Protocol):
+    """A vendor's module that knows ways beside the compiler."""
+
+    def create_routes(self) -> tuple[Route, ...]:
+        """Return them in the order in which they are tried."""
         ...
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from ..._values.errors import LaunchError, LoadError
 from ..._values.types import Artifact, Target
 
-__all__ = ["EntryPoint", "check_local_size", "check_spirv", "read_entry_points"]
+__all__ = ["EntryPoint", "check_local_size", "check_spirv", "is_spirv", "read_entry_points"]
 
 _MAGIC = 0x07230203
 _HEADER_WORDS = 5
@@ -57,6 +57,11 @@ class EntryPoint:
     local_size: tuple[int, int, int] | None
     subgroup_size: int | None
     fp64: bool = False
+
+
+def is_spirv(binary: bytes) -> bool:
+    """Whether bytes begin as a module does."""
+    return binary[:4] == _MAGIC.to_bytes(4, "little")
 
 
 def _words(binary: bytes, max_version: tuple[int, int]) -> array[int]:

@@ -93,5 +93,6 @@ def _forget_half() -> None:
     packages = ("triton", *_MADE_OF_TRITON, *{point.value.partition(".")[0] for point in points})
     for name in list(sys.modules):
         inside = any(name == package or name.startswith(f"{package}.") for package in packages)
-        if inside and not name.startswith("triton._C"):
+        blocked = sys.modules.get(name) is None  # by the program: an import of it shall fail
+        if inside and not blocked and not name.startswith("triton._C"):
             sys.modules.pop(name, None)

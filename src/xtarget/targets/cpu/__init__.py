@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ..._values.vendor_traits import VendorTraits
-    from ..base import Compiler, Driver
+    from ..base import Compiler, Driver, Route
 
-__all__ = ["create_compiler", "create_driver", "vendor_traits"]
+__all__ = ["create_compiler", "create_driver", "create_routes", "vendor_traits"]
 
 
 def create_driver() -> Driver:
@@ -21,6 +21,12 @@ def create_compiler() -> Compiler:
     from .compiler import CpuCompiler
 
     return CpuCompiler()
+
+
+def create_routes() -> tuple[Route, ...]:
+    from .opencl_c import OpenclRoute
+
+    return (OpenclRoute(),)
 
 
 def vendor_traits() -> VendorTraits:

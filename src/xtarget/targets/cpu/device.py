@@ -8,6 +8,7 @@ from typing import Any
 import pyopencl as cl
 
 from ..._values.types import Artifact, DeviceInfo
+from .._binaries.opencl_c import FORMAT, check_opencl_c
 from .._binaries.spirv import check_spirv
 from .._objects.deferred_free import Retired
 from .._objects.queues import QueueDevice
@@ -44,7 +45,10 @@ class CpuDevice(QueueDevice):
     def load(self, artifact: Artifact, native: bytes | None = None) -> CpuModule:
         context = self.live()
         info = self.info
-        entry = check_spirv(artifact, info.target, self.where, self._spirv, fp64=info.fp64)
+        if artifact.format == FORMAT:
+            entry = check_opencl_c(artifact, info.target, self.where)
+        else:
+            entry = check_spirv(artifact, info.target, self.where, self._spirv, fp64=info.fp64)
         asserts = self._asserts(artifact)
         return build(context, self._device, artifact, entry, info, self.native_key, native, asserts)
 

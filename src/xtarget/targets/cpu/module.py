@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import pyopencl as cl
@@ -18,12 +18,13 @@ from .._objects.module import ModuleBase, QueueFunction, refuse
 from .._objects.scalars import PACK
 from .._workers.jit import Jit
 from ..base import Value
+from .discover import discover
 from .kernel_objects import Arguments, KernelObjects
 from .memory import freed, pointer
-from .program import from_machine_code, machine_code, with_header
+from .program import from_machine_code, machine_code, native_key, with_header
 from .status import check, failure
 
-__all__ = ["CpuFunction", "CpuModule", "build", "expect_build"]
+__all__ = ["CpuFunction", "CpuModule", "build", "expect_build", "tried"]
 
 #: Intel's CPU compiler crashes and hangs on some modules (facts/spirv.md, 9.2).
 _jit = Jit("xtarget.targets.cpu.jit")
@@ -32,6 +33,26 @@ _jit = Jit("xtarget.targets.cpu.jit")
 def expect_build() -> None:
     """Have the child load the run time while the caller goes on."""
     _jit.start()
+
+
+@lru_cache(maxsize=4)
+def _machine_code(what: str, key: str, binary: bytes, entry: str) -> bytes:
+    """Of a module, by a child; the last ones again, which were tried before they were loaded."""
+    return _jit.build(what, key, binary, entry)
+
+
+def tried(artifact: Artifact) -> None:
+    """Build an artifact for the first CPU device here, if there is one.
+
+    Raises:
+        LoadError: the run time refuses it; its log is in the message.
+    """
+    for device, info in discover().devices[:1]:
+        _machine_code(_what(artifact, info), native_key(device), artifact.binary, artifact.entry)
+
+
+def _what(artifact: Artifact, info: DeviceInfo) -> str:
+    return f"{artifact.entry} cannot be loaded on {info.name} ({info.product})"
 
 
 def build(
@@ -53,7 +74,7 @@ def build(
     Raises:
         LoadError: the run time refuses it; its log is in the message.
     """
-    what = f"{artifact.entry} cannot be loaded on {info.name} ({info.product})"
+    what = _what(artifact, info)
     code = machine_code(artifact.binary, native)
     if code is not None:
         try:
@@ -62,7 +83,7 @@ def build(
             pass  # another run time's code: the contract says to build the SPIR-V instead
         else:
             return CpuModule(program, device, artifact, entry, info, asserts)
-    code = _jit.build(what, key, artifact.binary, artifact.entry)
+    code = _machine_code(what, key, artifact.binary, artifact.entry)
     program = from_machine_code(context, device, code, what)
     return CpuModule(program, device, artifact, entry, info, asserts)
 

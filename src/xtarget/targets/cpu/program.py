@@ -9,6 +9,7 @@ import pyopencl as cl
 
 from ..._system.locks import Lock
 from ..._values.errors import LoadError
+from .._binaries.spirv import is_spirv
 from .._host.machine import cpu_identity
 from .._host.opencl_icd import compilers
 from . import pocl
@@ -67,23 +68,34 @@ def from_machine_code(context: cl.Context, device: cl.Device, code: bytes, what:
 def build_native(
     context: cl.Context, device: cl.Device, spirv: bytes, options: str, what: str
 ) -> bytes:
-    """Machine code of a SPIR-V module. For the child process: the compiler may crash or hang.
+    """Machine code of a SPIR-V module or of OpenCL C. For the child process: the compiler may crash
+    or hang.
 
     Raises:
         LoadError: the run time refuses it; its log is in the message.
     """
     with check(what, LoadError):
-        program = cl.Program(context, spirv)
+        if is_spirv(spirv):
+            program = cl.Program(context, spirv)
+        else:
+            program = cl.Program(context, spirv.decode())
+            options = f"{options} {_source_options(device)}"
     program = _built(program, device, what, options)
     with check(what, LoadError):
         return bytes(program.get_info(cl.program_info.BINARIES)[0])
+
+
+def _source_options(device: cl.Device) -> str:
+    """Division and roots of float32 are rounded correctly where the device can, as on GPUs."""
+    exact = cl.device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT & device.single_fp_config
+    return "-cl-std=CL1.2" + (" -cl-fp32-correctly-rounded-divide-sqrt" if exact else "")
 
 
 def _built(program: cl.Program, device: cl.Device, what: str, options: str = "") -> cl.Program:
     with _warnings_lock, warnings.catch_warnings():
         warnings.simplefilter("ignore", cl.CompilerWarning)  # "there is a log" is not news
         try:
-            return program.build(options, devices=[device])
+            return program.build(options, devices=[device], cache_dir=False)
         except cl.Error as error:
             try:
                 log = program.get_build_info(device, cl.program_build_info.LOG)

@@ -1,0 +1,326 @@
+"""The statements and expressions of a Triton function: what is known at compile time is computed,
+the rest becomes C. What is not known here is refused, never guessed.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .dialects import Dialect
+from .emit import Emitter
+from .folding import FOLDED, SIGNS
+from .language import Builtin, Member, member, named
+from .text import Function, Library, Scope
+from .values import INT32, RefusedError, Value
+
+__all__ = ["Evaluator", "arguments_of"]
+
+_DEEPEST = 60
+#: Iterations of a loop that is written out.
+_LONGEST = 4096
+_Names = dict[str, Any]
+
+
+class _Returned(Exception):
+    """The way out of a function's body."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+class Evaluator:
+    """Writes a function's body.
+
+    Attributes:
+        emit: the text.
+        length: of the ranges that the kernel makes; None if it makes none.
+        at: file and line of the statement that is looked at.
+    """
+
+    def __init__(self, dialect: Dialect) -> None:
+        self.emit = Emitter(dialect)
+        self.dialect = dialect
+        self.length: int | None = None
+        self.at = ""
+        self._depth = 0
+
+    # -------------------------------------------------------------------------------- functions
+
+    def call(self, function: Function, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+        """A device function, in the place where it is called."""
+        wanted = arguments_of(function.node)
+        names = {arg.arg: value for arg, value in zip(wanted, args, strict=False)}
+        spec = function.node.args
+        if len(args) > len(wanted) or spec.vararg or spec.kwarg:
+            raise RefusedError(f"{function.node.name} with these arguments")
+        names |= keywords
+        defaults = dict(
+            zip(
+                [a.arg for a in wanted][len(wanted) - len(spec.defaults) :],
+                spec.defaults,
+                strict=True,
+            )
+        )
+        for arg in wanted:
+            if arg.arg not in names:
+                names[arg.arg] = self.value(defaults[arg.arg], {}, function.scope)
+        return self.run(function, names)
+
+    def run(self, function: Function, names: _Names) -> Any:
+        """A function with values for all of its parameters; what it returns."""
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise RefusedError("functions that call each other without an end")
+        place = self.at
+        try:
+            self._body(function.node.body, names, function.scope)
+        except _Returned as done:
+            self.at = place
+            return done.value
+        finally:
+            self._depth -= 1
+        self.at = place
+        return None
+
+    def _body(self, body: Sequence[ast.stmt], names: _Names, scope: Scope) -> None:
+        for node in body:
+            self.at = f"{scope.path}:{node.lineno}"
+            self._statement(node, names, scope)
+
+    def _statement(self, node: ast.stmt, names: _Names, scope: Scope) -> None:
+        match node:
+            case ast.Return():
+                raise _Returned(
+                    None if node.value is None else self.value(node.value, names, scope)
+                )
+            case ast.Assign():
+                value = self.value(node.value, names, scope)
+                for target in node.targets:
+                    self._assign(target, value, names)
+            case ast.AnnAssign() if node.value is not None:
+                self._assign(node.target, self.value(node.value, names, scope), names)
+            case ast.AugAssign() if isinstance(node.target, ast.Name):
+                before = self.value(node.target, names, scope)
+                after = self.value(node.value, names, scope)
+                names[node.target.id] = self._operation(SIGNS[type(node.op)], before, after)
+            case ast.If():
+                condition = self.value(node.test, names, scope)
+                if isinstance(condition, Value):
+                    raise RefusedError("an if of what is known at run time")
+                self._body(node.body if condition else node.orelse, names, scope)
+            case ast.For() if isinstance(node.target, ast.Name) and not node.orelse:
+                self._loop(node, node.target.id, names, scope)
+            case ast.Expr():
+                if not isinstance(node.value, ast.Constant):
+                    self.value(node.value, names, scope)
+            case ast.Pass():
+                pass
+            case _:
+                raise RefusedError(f"the statement {ast.unparse(node).splitlines()[0]!r}")
+
+    def _assign(self, target: ast.expr, value: Any, names: _Names) -> None:
+        if isinstance(target, ast.Name):
+            names[target.id] = value
+        elif isinstance(target, ast.Tuple) and isinstance(value, tuple):
+            for one, part in zip(target.elts, value, strict=True):
+                self._assign(one, part, names)
+        else:
+            raise RefusedError(f"the assignment to {ast.unparse(target)}")
+
+    # ------------------------------------------------------------------------------------ loops
+
+    def _loop(self, node: ast.For, name: str, names: _Names, scope: Scope) -> None:
+        made = node.iter
+        if not isinstance(made, ast.Call) or made.keywords:
+            raise RefusedError("a loop over this")
+        what = self.value(made.func, names, scope)
+        limits = [self.value(arg, names, scope) for arg in made.args]
+        if what == Builtin("static_range"):
+            numbers = range(*limits)
+            if len(numbers) > _LONGEST:
+                raise RefusedError(f"a static range of {len(numbers)}")
+            for number in numbers:
+                names[name] = number
+                self._body(node.body, names, scope)
+            return
+        if what != Builtin("range"):
+            raise RefusedError("a loop over this")
+        if any(isinstance(limit, Value) and limit.block for limit in limits):
+            raise RefusedError("a loop whose length differs between lanes")
+        self._runtime_loop(node, name, limits, names, scope)
+
+    def _runtime_loop(
+        self, node: ast.For, name: str, limits: Sequence[Any], names: _Names, scope: Scope
+    ) -> None:
+        emit = self.emit
+        first, last, step = {1: (0, *limits, 1), 2: (*limits, 1), 3: tuple(limits)}[len(limits)]
+        if isinstance(step, Value) or step <= 0:
+            raise RefusedError("a loop with this step")
+        dtype = next((x.dtype for x in (first, last) if isinstance(x, Value)), INT32)
+        carried = self._carried(node, names)
+        counter, type_ = emit.name("i"), self.dialect.type(dtype)
+        low, high = emit.as_type(first, dtype).code, emit.as_type(last, dtype).code
+        emit.open(f"for ({type_} {counter} = {low}; {counter} < {high}; {counter} += {step})")
+        inner: _Names = {**names, name: emit.value(counter, dtype)}
+        inner |= {own: emit.value(v.code, v.dtype, v, base=v.base) for own, v in carried.items()}
+        self._body(node.body, inner, scope)
+        for own, variable in carried.items():
+            after = emit.tensor(inner[own])
+            if after.dtype != variable.dtype or (after.block and not variable.block):
+                raise RefusedError(f"{own}, which is of another type after the loop's body")
+            if after.base != variable.base:
+                raise RefusedError(f"{own}, which becomes another array's address in the loop")
+            emit.line(f"{variable.code} = {after.code};")
+        emit.close()
+        names |= {own: emit.value(v.code, v.dtype, v, base=v.base) for own, v in carried.items()}
+
+    def _carried(self, node: ast.For, names: _Names) -> dict[str, Value]:
+        """C variables for the names that the loop's body binds and that were bound before."""
+        bound = {
+            inner.id
+            for statement in node.body
+            for inner in ast.walk(statement)
+            if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store)
+        }
+        found = {}
+        for own in sorted(bound & set(names)):
+            before = self.emit.tensor(names[own])
+            variable = self.emit.name("v")
+            self.emit.line(f"{self.dialect.type(before.dtype)} {variable} = {before.code};")
+            # what a body makes of it may differ between lanes
+            found[own] = Value(variable, before.dtype, True, before.base)
+        return found
+
+    # ------------------------------------------------------------------------------ expressions
+
+    def value(self, node: ast.expr, names: _Names, scope: Scope) -> Any:
+        match node:
+            case ast.Constant():
+                return node.value
+            case ast.Name():
+                return self._named(node.id, names, scope)
+            case ast.Tuple() | ast.List():
+                return self._elements(node.elts, names, scope)
+            case ast.Attribute():
+                owner = self.value(node.value, names, scope)
+                if isinstance(owner, Library):
+                    return named(owner.name, node.attr)
+                return member(owner, node.attr)
+            case ast.Subscript():
+                owner, index = (self.value(n, names, scope) for n in (node.value, node.slice))
+                if not isinstance(owner, tuple) or not isinstance(index, int):
+                    raise RefusedError(f"{ast.unparse(node)}")
+                return owner[index]
+            case ast.BinOp():
+                left, right = (self.value(n, names, scope) for n in (node.left, node.right))
+                return self._operation(SIGNS[type(node.op)], left, right)
+            case ast.Compare() if len(node.ops) == 1:
+                left, right = (
+                    self.value(n, names, scope) for n in (node.left, node.comparators[0])
+                )
+                return self._operation(SIGNS[type(node.ops[0])], left, right)
+            case ast.UnaryOp():
+                return self._unary(node.op, self.value(node.operand, names, scope))
+            case ast.BoolOp():
+                return self._logical(node, names, scope)
+            case ast.IfExp():
+                condition = self.value(node.test, names, scope)
+                if isinstance(condition, Value):
+                    raise RefusedError("an if of what is known at run time")
+                return self.value(node.body if condition else node.orelse, names, scope)
+            case ast.Call():
+                return self._called(node, names, scope)
+        raise RefusedError(f"the expression {ast.unparse(node)!r}")
+
+    def _elements(self, nodes: Sequence[ast.expr], names: _Names, scope: Scope) -> tuple[Any, ...]:
+        found: list[Any] = []
+        for node in nodes:
+            if isinstance(node, ast.Starred):
+                found.extend(self.value(node.value, names, scope))
+            else:
+                found.append(self.value(node, names, scope))
+        return tuple(found)
+
+    def _named(self, name: str, names: _Names, scope: Scope) -> Any:
+        if name in names:
+            return names[name]
+        try:
+            found = scope.lookup(name)
+        except KeyError:
+            return named("python", name)
+        return self.value(found, {}, scope) if isinstance(found, ast.expr) else found
+
+    def _logical(self, node: ast.BoolOp, names: _Names, scope: Scope) -> Any:
+        found: Any = None
+        for operand in node.values:
+            found = self.value(operand, names, scope)
+            if isinstance(found, Value):
+                raise RefusedError("and, or of what is known at run time")
+            if bool(found) != isinstance(node.op, ast.And):
+                break
+        return found
+
+    def _operation(self, sign: str, left: Any, right: Any) -> Any:
+        if isinstance(left, Value) or isinstance(right, Value):
+            if sign in ("is", "is not"):
+                return (left is right) == (sign == "is")
+            if sign in ("**", "in", "not in"):
+                raise RefusedError(f"{sign} of what is known at run time")
+            return self.emit.binary(sign, left, right)
+        return FOLDED[sign](left, right)
+
+    def _unary(self, sign: ast.unaryop, operand: Any) -> Any:
+        if isinstance(operand, Value):
+            match sign:
+                case ast.USub():
+                    return self.emit.negative(operand)
+                case ast.Invert():
+                    return self.emit.inverted(operand)
+                case ast.UAdd():
+                    return operand
+            raise RefusedError("not of what is known at run time")
+        match sign:
+            case ast.USub():
+                return -operand
+            case ast.Invert():
+                return ~operand
+            case ast.UAdd():
+                return +operand
+        return not operand
+
+    def _called(self, node: ast.Call, names: _Names, scope: Scope) -> Any:
+        what = self.value(node.func, names, scope)
+        args = self._elements(node.args, names, scope)
+        keywords: dict[str, Any] = {}
+        for keyword in node.keywords:
+            if keyword.arg is None:
+                raise RefusedError("** in a call")
+            keywords[keyword.arg] = self.value(keyword.value, names, scope)
+        if isinstance(what, Function):
+            return self.call(what, args, keywords)
+        if isinstance(what, Builtin | Member):
+            return what.call(self, args, keywords)
+        if callable(what):  # a method of a type
+            return what(*args, **keywords)
+        raise RefusedError(f"the call of {ast.unparse(node.func)}")
+
+    # --------------------------------------------------------------------------------- the block
+
+    def lanes(self, start: int, end: int) -> Value:
+        """`tl.arange`."""
+        length = end - start
+        if self.length not in (None, length):
+            raise RefusedError("two ranges of different lengths")
+        self.length = length
+        return self.emit.value(f"lane + {start}", INT32, Value("", INT32, True))
+
+    @property
+    def place(self) -> str:
+        path, _, line = self.at.rpartition(":")
+        return f"{path.rpartition('/')[2]}:{line}"
+
+
+def arguments_of(node: ast.FunctionDef) -> list[ast.arg]:
+    return [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]

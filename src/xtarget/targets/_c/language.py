@@ -1,0 +1,235 @@
+"""What Triton's language and Python's names mean in a kernel that is translated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from .emit import Emitter
+from .values import BOOL, INT32, DType, RefusedError, Value, dtype_of, pointer_to
+
+__all__ = ["Builtin", "Member", "Translation", "member", "named"]
+
+
+class Translation(Protocol):
+    """What functions of the language need of the kernel that they are called in."""
+
+    @property
+    def emit(self) -> Emitter: ...
+
+    @property
+    def place(self) -> str:
+        """File and line of the statement that is translated."""
+        ...
+
+    def lanes(self, start: int, end: int) -> Value:
+        """The numbers of a block's lanes."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Builtin:
+    """A function that the language has."""
+
+    name: str
+
+    def call(self, to: Translation, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+        known = _FUNCTIONS.get(self.name)
+        if known is not None:
+            return known(to, *args, **keywords)
+        if self.name.startswith("libdevice.") and not keywords:
+            return _libdevice(to, self.name.partition(".")[2], args)
+        raise RefusedError(f"the function {self.name}")
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A method of a value."""
+
+    owner: Value
+    name: str
+
+    def call(self, to: Translation, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+        if self.name == "to":
+            return _to(to, self.owner, *args, **keywords)
+        raise RefusedError(f"the method {self.name}")
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A Python type that `isinstance` is asked about."""
+
+    name: str
+
+
+def named(library: str, name: str) -> Any:
+    """What a name of Triton's language, of libdevice or of Python means.
+
+    Raises:
+        RefusedError: it is not translated.
+    """
+    if library == "libdevice":
+        return Builtin(f"libdevice.{name}")
+    if library == "python":
+        if name in _PYTHON:
+            return Builtin(name)
+    elif library in ("tl", "triton"):
+        if name == "tuple":
+            return Kind("tuple")
+        if name in _LANGUAGE:
+            return Builtin(name)
+        try:
+            return dtype_of(name)
+        except RefusedError:
+            pass
+    raise RefusedError(f"the name {name}")
+
+
+def member(owner: Any, name: str) -> Any:
+    """An attribute of a value or of a type."""
+    if isinstance(owner, DType) and not name.startswith("_"):
+        return getattr(owner, name)
+    if isinstance(owner, Value):
+        if name in ("dtype", "type"):
+            return owner.dtype
+        if name == "shape":  # one axis, if lanes have numbers of their own
+            return ("block",) if owner.block else ()
+        if name == "to":
+            return Member(owner, name)
+    raise RefusedError(f"the attribute {name}")
+
+
+# ---------------------------------------------------------------------------------------- functions
+
+
+def _to(to: Translation, value: Value, dtype: Any, *, bitcast: bool = False) -> Value:
+    if not isinstance(dtype, DType):
+        raise RefusedError("a conversion to no type")
+    return to.emit.cast(value, dtype, bitcast=bitcast)
+
+
+def _full(to: Translation, shape: Any, value: Any, dtype: DType) -> Value:
+    if shape not in ((), ("block",)):
+        raise RefusedError("a block of a shape of its own")
+    return to.emit.as_type(value, dtype)
+
+
+def _zeros_like(to: Translation, value: Value) -> Value:
+    return to.emit.number(0, value.dtype)
+
+
+def _load(
+    to: Translation,
+    address: Value,
+    mask: Any = None,
+    other: Any = None,
+    *,
+    cache_modifier: str = "",
+    eviction_policy: str = "",
+) -> Value:
+    loaded = to.emit.load(address, _mask(to, mask), to.place)
+    if other is None or mask is None:
+        return loaded
+    return to.emit.where(mask, loaded, to.emit.as_type(other, loaded.dtype))
+
+
+def _store(
+    to: Translation,
+    address: Value,
+    value: Any,
+    mask: Any = None,
+    *,
+    cache_modifier: str = "",
+    eviction_policy: str = "",
+) -> None:
+    to.emit.store(address, to.emit.tensor(value), _mask(to, mask), to.place)
+
+
+def _mask(to: Translation, mask: Any) -> Value | None:
+    return None if mask is None else to.emit.as_type(mask, BOOL)
+
+
+def _abs(to: Translation, value: Value) -> Value:
+    if value.dtype.is_floating():
+        return to.emit.math("fabs", value)
+    if value.dtype.is_int_signed():
+        return to.emit.where(to.emit.binary("<", value, 0), to.emit.negative(value), value)
+    return value
+
+
+def _fma(to: Translation, x: Any, y: Any, z: Any) -> Value:
+    return to.emit.math("fma", x, y, z)
+
+
+def _precise(name: str) -> Callable[..., Value]:
+    def made(to: Translation, *operands: Any) -> Value:
+        return to.emit.math(name, *operands)
+
+    return made
+
+
+def _divided(to: Translation, x: Any, y: Any) -> Value:
+    return to.emit.binary("/", x, y)
+
+
+def _libdevice(to: Translation, name: str, args: Sequence[Any]) -> Value:
+    if name == "ldexp":
+        x, exponent = args
+        whole = to.emit.as_type(exponent, INT32)
+        code = to.emit.call("ldexp", x.dtype, x.code, whole.code)
+        if x.dtype.narrow:
+            raise RefusedError("ldexp of a half type")
+        return to.emit.value(code, x.dtype, x, whole)
+    return to.emit.math(name, *args)
+
+
+def _group(function: str) -> Callable[[Translation, int], Value]:
+    def made(to: Translation, axis: int) -> Value:
+        return to.emit.value(f"{function}({axis})", INT32)
+
+    return made
+
+
+def _is_instance(to: Translation, value: Any, kind: Any) -> bool:
+    if kind != Kind("tuple"):
+        raise RefusedError("isinstance of this")
+    return isinstance(value, tuple)
+
+
+_MATH = ("exp", "exp2", "log", "log2", "sin", "cos", "floor", "ceil", "sqrt", "rsqrt", "erf")
+_LANGUAGE: Mapping[str, Callable[..., Any]] = {
+    "where": lambda to, condition, x, y: to.emit.where(condition, x, y),
+    "abs": _abs,
+    "zeros_like": _zeros_like,
+    "full": _full,
+    "fma": _fma,
+    "broadcast": lambda to, x, y: (to.emit.tensor(x), to.emit.tensor(y)),
+    "arange": lambda to, start, end: to.lanes(start, end),
+    "program_id": _group("xt_block"),
+    "num_programs": _group("xt_blocks"),
+    "pointer_type": lambda to, element: pointer_to(element),
+    "constexpr": lambda to, value: value,
+    "static_range": lambda to, *limits: range(*limits),
+    "load": _load,
+    "store": _store,
+    "div_rn": _divided,
+    "sqrt_rn": _precise("sqrt"),
+    "cdiv": lambda to, x, y: (
+        to.emit.binary("//", to.emit.binary("+", x, y - 1), y)
+        if isinstance(x, Value)
+        else -(-x // y)
+    ),
+    "static_assert": lambda to, condition, *text: None,
+    **{name: _precise(name) for name in _MATH},
+}
+_PYTHON: Mapping[str, Callable[..., Any]] = {
+    "len": lambda to, items: len(items),
+    "range": lambda to, *limits: range(*limits),
+    "float": lambda to, value: float(value),
+    "int": lambda to, value: int(value),
+    "min": lambda to, *items: min(*items),
+    "max": lambda to, *items: max(*items),
+    "isinstance": _is_instance,
+}
+_FUNCTIONS = {**_LANGUAGE, **_PYTHON}

@@ -1,0 +1,70 @@
+"""What routes that compile C share: the translation of a request, and why there is none."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import lru_cache
+
+from ..._system.package import FOLDER
+from ..._values.errors import CompileError
+from ..._values.types import CompileRequest
+from .._host import contents
+from .dialects import DIALECTS, Dialect
+from .translate import Translated, translate
+from .values import RefusedError
+
+__all__ = ["fingerprint", "refusal", "translated"]
+
+
+def fingerprint(own: Sequence[str]) -> str:
+    """The files of xtarget that decide the text.
+
+    Args:
+        own: paths in its package; the last part may be `*.py`.
+    """
+    files = []
+    for pattern in own:
+        folder, _, last = pattern.rpartition("/")
+        where = os.path.join(FOLDER, folder)
+        names = contents.names_in(where)[0] if last == "*.py" else [last]
+        files += [(f"{folder}/{n}", os.path.join(where, n)) for n in names if n.endswith(".py")]
+    return f"xtarget {contents.of_files(f'route {FOLDER} {tuple(own)}', files)[:32]}"
+
+
+@lru_cache(maxsize=64)
+def _of(request: CompileRequest, language: str, warp_size: int) -> Translated | str:
+    """The text, or why there is none. The digest of the request's source stands for its text."""
+    chosen = DIALECTS[language]
+    source = request.source.text
+    if source is None:
+        return (
+            "what its Triton function reads is not written out in its file, so no other compiler "
+            "can know it."
+        )
+    try:
+        return translate(source, request, chosen, request.num_warps * warp_size)
+    except RefusedError as why:
+        return f"it cannot be written in {chosen.name}: {why}."
+
+
+def _made(request: CompileRequest, dialect: Dialect, warp_size: int) -> Translated | str:
+    return _of(request, dialect.name, warp_size)
+
+
+def refusal(request: CompileRequest, dialect: Dialect, warp_size: int) -> str:
+    """Why a request cannot be translated, as a sentence; empty if it can."""
+    made = _made(request, dialect, warp_size)
+    return made if isinstance(made, str) else ""
+
+
+def translated(request: CompileRequest, dialect: Dialect, warp_size: int) -> Translated:
+    """The kernel's text.
+
+    Raises:
+        CompileError: there is none.
+    """
+    made = _made(request, dialect, warp_size)
+    if isinstance(made, str):
+        raise CompileError(f"kernel {request.source.name} ({request.source.path}): {made}")
+    return made

@@ -1,0 +1,143 @@
+"""A Triton kernel as C, from its text: each lane of a block takes the elements that are its own.
+
+A kernel can be translated where a lane needs nothing of another one: where all that it computes is
+one operation for each element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..._values.types import CompileRequest, DtypeConstant, Parameter, SourceText, TypeText
+from .dialects import Dialect
+from .evaluate import Evaluator, arguments_of
+from .text import Function, Scope
+from .values import DType, RefusedError, Value, dtype_of
+
+__all__ = ["Translated", "translate"]
+
+
+@dataclass(frozen=True, slots=True)
+class Translated:
+    """A kernel in C.
+
+    Attributes:
+        text: the whole source file.
+        entry: the kernel's name in it.
+        parameters: of the entry, in its order.
+        double: it computes in float64.
+    """
+
+    text: str
+    entry: str
+    parameters: tuple[Parameter, ...]
+    double: bool
+
+
+def translate(
+    source: SourceText, request: CompileRequest, dialect: Dialect, threads: int
+) -> Translated:
+    """A kernel as one entry.
+
+    Args:
+        threads: of a block.
+
+    Raises:
+        RefusedError: the kernel has something that is not translated, with its file and line.
+    """
+    return _Kernel(dialect).written(Scope.of(source), request, threads)
+
+
+class _Kernel:
+    def __init__(self, dialect: Dialect) -> None:
+        self.dialect = dialect
+        self.body = Evaluator(dialect)
+
+    def written(self, function: Function, request: CompileRequest, threads: int) -> Translated:
+        given, constants = dict(request.signature), dict(request.constants)
+        parameters: list[Parameter] = []
+        names: dict[str, Any] = {}
+        wanted = [arg.arg for arg in arguments_of(function.node)]
+        if set(wanted) != set(given):
+            raise RefusedError("other parameters than its spec gives")
+        for name in wanted:
+            if given[name] == "constexpr":
+                names[name] = _constant(constants[name])
+            else:
+                names[name] = self._parameter(name, given[name], parameters)
+        try:
+            self.body.run(function, names)
+            self._check_order()
+        except RefusedError as why:
+            raise RefusedError(f"{self.body.at}: {why}") from why
+        except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError) as why:
+            raise RefusedError(f"{self.body.at}: {type(why).__name__}: {why}") from why
+        # C has words and functions of its own
+        return self._file(f"xt_{request.source.name}", parameters, threads)
+
+    def _check_order(self) -> None:
+        """Each lane runs through the kernel by itself, so none may read what another one wrote."""
+        both = set(self.body.emit.reads) & set(self.body.emit.writes)
+        if both:
+            raise RefusedError(f"{', '.join(sorted(both))}, which is read and written")
+
+    def _file(self, name: str, parameters: Sequence[Parameter], threads: int) -> Translated:
+        emit, types = self.body.emit, [dtype_of(p.type) for p in parameters]
+        listed = ", ".join(
+            f"{self._parameter_type(t)} {_c_name(p.name)}"
+            for p, t in zip(parameters, types, strict=True)
+        )
+        loop = (
+            "for (int lane = xt_thread; lane < {0}; lane += {1})"
+            if ((self.body.length or 1) > threads)
+            else "const int lane = xt_thread; if (lane < {0})"
+        )
+        lines = [
+            f"KERNEL({threads}) void {name}({listed}) {{",
+            f"  {loop.format(self.body.length or 1, threads)} {{",
+            *emit.lines,
+            "  }",
+            "}",
+        ]
+        double = emit.double or any(t.is_fp64() for t in types)
+        described = tuple(self._described(p) for p in parameters)
+        text = self.dialect.file("\n".join(lines) + "\n", double=double)
+        return Translated(text, name, described, double)
+
+    def _parameter_type(self, dtype: DType) -> str:
+        if dtype.is_ptr():
+            return self.dialect.type(dtype)
+        return "float" if dtype.narrow else self.dialect.in_memory(dtype)
+
+    def _described(self, parameter: Parameter) -> Parameter:
+        if not parameter.is_pointer:
+            return parameter
+        emit, name = self.body.emit, parameter.name
+        access = ("r" if name in emit.reads else "") + ("w" if name in emit.writes else "")
+        return Parameter(name, parameter.type, access=access, stored=emit.writes.get(name))
+
+    def _parameter(self, name: str, type_: TypeText, found: list[Parameter]) -> Any:
+        if not isinstance(type_, str):
+            return tuple(
+                self._parameter(f"{name}.{i}", inner, found) for i, inner in enumerate(type_)
+            )
+        dtype = dtype_of(type_)
+        if dtype.narrow:
+            raise RefusedError(f"the parameter {name} of type {type_}, passed by value")
+        found.append(Parameter(name, type_))
+        own = _c_name(name)
+        if dtype.is_bool():
+            return self.body.emit.value(f"{own} != 0", dtype)
+        return Value(own, dtype, base=name if dtype.is_ptr() else "")
+
+
+def _c_name(parameter: str) -> str:
+    return f"p_{parameter.replace('.', '_')}"
+
+
+def _constant(value: Any) -> Any:
+    if isinstance(value, DtypeConstant):
+        return dtype_of(value.name)
+    return tuple(map(_constant, value)) if isinstance(value, tuple) else value

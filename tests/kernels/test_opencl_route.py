@@ -1,0 +1,114 @@
+"""OpenCL C that is made from the kernels' Triton text: where Triton is missing, the CPU's own run
+time compiles it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from processes import run_python
+
+import xtarget
+
+#: Half types, division, integers that wrap, shifts, two results, options, bool.
+ROWS = "add-bfloat16 gelu-float16 divmod-int8 pow-uint32 left_shift-int16 frexp-float32 clip-int64 "
+ROWS += "logical_xor-bool nextafter-float64 fmod-float32 bit_count-int32 addcmul-float16"
+
+SCRIPT = """
+import sys
+
+sys.modules["triton"] = None  # an import of it fails
+import numpy as np
+from operator_values import arguments
+from operators import own
+from oracle import check
+
+import xtarget
+
+with np.errstate(all="ignore"):
+    for row in sys.argv[1].split():
+        name, dtype = row.split("-")
+        check(name, *arguments(own()[name], dtype), device="cpu")
+x = np.arange(60000, dtype=np.float32).reshape(3, 100, 200)
+y = x.transpose(0, 2, 1)[:, ::2, ::-1]
+np.testing.assert_array_equal(xtarget.run("mul", y, 2.5, device="cpu"), y * np.float32(2.5))
+long = np.array([2**53 + 1, -(2**62) - 2**53 - 1, 2**61 + 2**52 + 1])
+near = xtarget.run("cast", long, dtype="bfloat16", device="cpu")
+assert near.astype(np.float64).tolist() == [2.0**53, -(2.0**62), 2.0**61], near  # rounded once
+near = xtarget.run("cast", np.array([2049 + 2**-30, 1e-7]), dtype="float16", device="cpu")
+assert near.tolist() == [2050.0, 1.1920928955078125e-07], near
+try:
+    xtarget.run("gcd", np.array([4, 6]), 2, device="cpu")
+except xtarget.NoCompilerError as error:
+    print(error)
+assert not any(name.startswith("triton.") for name in sys.modules)
+"""
+
+LIBRARY = '''
+import triton
+import triton.language as tl
+
+SCALES = tl.constexpr((1.5, -2.0))
+
+
+@triton.jit
+def scaled(x, times, WHICH: tl.constexpr):
+    """A number that is carried through a loop whose length is known at run time."""
+    total = x * 0
+    for step in range(times):
+        total += x * SCALES[WHICH] + step
+    return total
+
+
+@triton.jit
+def kernel(a, out, n, times, WHICH: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + i, scaled(tl.load(a + i, mask=i < n, other=7), times, WHICH), mask=i < n)
+'''
+CATALOG = """
+from xtarget.spec import Input, KernelSpec, Launch, Output, Plan, cdiv
+
+
+def plan(call):
+    (a,) = call.args
+    out = call.output(a.shape, a.dtype)
+    arguments = {"a": Input(0), "out": Output(0), "n": a.size, "times": 3}
+    launch = Launch("own:kernel", arguments, {"WHICH": 1, "BLOCK": 64}, (cdiv(a.size, 64), 1, 1))
+    return Plan((out,), (launch,))
+
+
+KERNELS = (KernelSpec("looped", ("a",), plan),)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _cpu() -> None:
+    if not any(info.vendor == "cpu" for info in xtarget.devices()):
+        pytest.skip("no OpenCL CPU run time")
+
+
+def test_rows_are_right_without_triton(tmp_path: Path) -> None:
+    done = run_python("-W", "ignore", "-c", SCRIPT, ROWS, XTARGET_CACHE_DIR=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"opencl cannot serve it: .*integers\.py:\d+: the statement", done.stdout)
+    made = {path.suffix for path in tmp_path.rglob("*/spirv64/*") if path.suffix != ".json"}
+    assert made == {".cl", ".bin"}  # the text, and the machine code that the run time makes of it
+
+
+def test_a_users_kernel_and_what_explain_says_of_it(tmp_path: Path) -> None:
+    folder = tmp_path / "library"
+    folder.mkdir()
+    (folder / "own.py").write_text(LIBRARY)
+    (folder / "catalog.py").write_text(CATALOG)
+    given = {
+        "XTARGET_KERNELS": str(folder),
+        "XTARGET_ROUTES": "strict,opencl",
+        "XTARGET_CACHE_DIR": str(tmp_path / "cache"),
+    }
+    call = "import numpy as np, xtarget\nprint(xtarget.run('looped', np.arange(3.0), device='cpu'))"
+    done = run_python("-c", call, **given)
+    assert done.stdout.split() == ["[", "3.", "-3.", "-9.]"], done.stderr
+    explain = ("-m", "xtarget", "explain", "looped", "--shape", "3", "--dtype", "float64")
+    done = run_python(*explain, "--target", "cpu", **given)
+    assert "taken from: the cache (route opencl)" in done.stdout, done.stdout + done.stderr
