@@ -48,7 +48,7 @@ def _tensor(shape: tuple[int, ...], dtype: str) -> Any:
 
 
 def dtype_of(spec: KernelSpec) -> str:
-    return next(d for d in ("float64", "int32", "bool") if d in spec.dtypes)
+    return next(d for d in ("float64", "int32", "bool", *spec.dtypes) if d in spec.dtypes)
 
 
 def inputs(name: str, place: str, *, requires_grad: bool = False) -> tuple[Any, ...]:

@@ -19,8 +19,8 @@ from .._kernels.interfaces import INPUT_DTYPES
 from .._kernels.libraries import RegisteredKernel
 from .._launch.arguments import argument_types, check_arguments
 from .._values.errors import ArgumentError, XTargetError
-from ..spec import ArrayType, Call, Plan, contiguous_strides
-from .schemas import dtype_name, torch_dtype
+from ..spec import ArrayType, Call, KernelSpec, Plan, contiguous_strides
+from .schemas import arguments, dtype_name, torch_dtype
 
 __all__ = ["fake_results", "result_count"]
 
@@ -61,16 +61,21 @@ def _layouts(kernel: RegisteredKernel, args: Sequence[Any]) -> tuple[Any, ...]:
 def fake_results(
     kernel: RegisteredKernel, results: int, args: Sequence[Any], options: Mapping[str, Any]
 ) -> tuple[torch.Tensor, ...]:
-    """Tensors like the results, on the device of the first tensor.
+    """Tensors like the results, on the device of the first tensor (or of the option `device`).
+
+    A length that a kernel counts is a new symbol of the trace.
 
     Raises:
         ArgumentError: the arguments are not what the kernel takes; said as by `xtarget.run`.
     """
     spec = kernel.spec
+    place = dict(options)
+    device = place.pop("device", None)
+    options = arguments(spec, place)
     check_arguments(spec, args, options)
     types = _layouts(kernel, args)
-    like = next(arg for arg in args if isinstance(arg, torch.Tensor))
-    kind = _ShapeCall if results == 1 else Call
+    like = next((arg.device for arg in args if isinstance(arg, torch.Tensor)), device)
+    kind = _ShapeCall if results == 1 and not spec.counts else Call
     call = kind(spec.name, types, {**spec.options, **options}, None, "cpu", 1, _RULES)
     try:
         found: list[tuple[str, Sequence[Any]]] = []
@@ -83,7 +88,20 @@ def fake_results(
         raise ArgumentError(
             text if text.startswith(spec.name) else f"{spec.name}: {text}"
         ) from None
-    return tuple(like.new_empty(shape, dtype=torch_dtype(dtype)) for dtype, shape in found)
+    if spec.counts:
+        found = _counted(spec, found)
+    return tuple(torch.empty(s, dtype=torch_dtype(dtype), device=like) for dtype, s in found)
+
+
+def _counted(spec: KernelSpec, found: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    """Without the counts, and with a length that nobody knows where one of them says it."""
+    context = torch.library.get_ctx()
+    sizes = {count: context.new_dynamic_size() for count in {*spec.counts} - {None}}
+    return [
+        (dtype, shape if count is None else (sizes[count], *shape[1:]))
+        for place, ((dtype, shape), count) in enumerate(zip(found, spec.counts, strict=True))
+        if place not in sizes
+    ]
 
 
 def result_count(kernel: RegisteredKernel) -> int:
@@ -105,7 +123,7 @@ def result_count(kernel: RegisteredKernel) -> int:
         ]
         call = Call(spec.name, tuple(types), dict(spec.options), None, "cpu", 1, _RULES)
         try:
-            return len(spec.plan(call).outputs)
+            return len(spec.plan(call).outputs) - len({*spec.counts} - {None})
         except Exception as error:  # a user's plan, for arguments that are only a guess
             last = error
     raise ArgumentError(

@@ -12,11 +12,14 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch._functorch.autograd_function import enable_single_level_autograd_function
+from torch.autograd import forward_ad
 
 from .._kernels.libraries import catalog
 from ..spec import KernelSpec
@@ -263,7 +266,7 @@ class _Gradient(torch.autograd.Function):  # type: ignore[misc]  # torch is not 
 
     @staticmethod
     def forward(ctx: Any, spec: KernelSpec, below: Any, options: Any, *args: Any) -> Any:
-        with torch._C._AutoDispatchBelowAutograd():
+        with torch._C._AutoDispatchBelowAutograd(), _for_outer_levels():
             result = below(*args, **options)
         ctx.spec, ctx.options = spec, {**spec.options, **options}
         ctx.given = [None if isinstance(arg, Tensor) else arg for arg in args]
@@ -297,6 +300,43 @@ class _Gradient(torch.autograd.Function):  # type: ignore[misc]  # torch is not 
         return (None, None, None, *fitted, *missing[len(fitted) :])
 
 
+@contextmanager
+def _for_outer_levels() -> Iterator[None]:
+    """Within torch.func, what is outside of this level records as well, or refuses.
+
+    A `Function` switches both kinds of recording off for its forward.
+    """
+    if torch._C._are_functorch_transforms_active():
+        with torch.enable_grad(), forward_ad._set_fwd_grad_enabled(True):
+            yield
+    else:
+        yield
+
+
+def _apply_at_one_level(*args: Any) -> Any:
+    """`_Gradient.apply` within torch.func: the dispatcher stands at one level of its transforms.
+
+    `Function.apply` refuses there, as it would have to go through all levels itself.
+    """
+    with enable_single_level_autograd_function():
+        return super(torch.autograd.Function, _Gradient).apply(*args)
+
+
+def _refuse_tangents(spec: KernelSpec, args: Sequence[Any]) -> None:
+    """Forward-mode differentiation would lose the tangents in silence.
+
+    Raises:
+        NotImplementedError: an argument has one.
+    """
+    for arg in args:
+        if isinstance(arg, Tensor) and forward_ad.unpack_dual(arg).tangent is not None:
+            raise NotImplementedError(
+                f"{spec.name} of xtarget has no forward-mode derivative (torch.func.jvp, jacfwd). "
+                "Use torch.func.vjp or jacrev, or pass the primal of "
+                "torch.autograd.forward_ad.unpack_dual(x)."
+            )
+
+
 def has_gradient(spec: KernelSpec) -> bool:
     """Formulas are for the catalog's kernels: a user's `exp` may be another function."""
     return spec.category != "user" and (spec.name in _UNARY or spec.name in _FORMULAS)
@@ -317,8 +357,12 @@ def add_gradient(
         return  # torch has no formulas for operators that write to their inputs
 
     def implementation(keys: Any, *args: Any, **options: Any) -> Any:
+        if forward_ad._current_level >= 0:
+            _refuse_tangents(spec, args)
         if torch.is_grad_enabled() and torch._C._any_requires_grad(*args):
             below = functools.partial(operator().redispatch, keys & _BELOW)
+            if torch._C._are_functorch_transforms_active():
+                return _apply_at_one_level(spec, below, options, *args)
             return _Gradient.apply(spec, below, options, *args)
         if (keys & _BELOW).raw_repr() in _DEVICES:
             return direct(*args, **options)

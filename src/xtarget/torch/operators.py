@@ -83,7 +83,7 @@ def _define(kernel: RegisteredKernel, results: int) -> None:
         name = f"{spec.name}.{overload}" if overload else spec.name
         qualified = f"{NAMESPACE}::{name}"
         _library.define(name + schema, tags=(torch.Tag.pt2_compliant_tag,))
-        implementation = _implementation(spec.name, results)
+        implementation = _implementation(kernel, results)
         _library.impl(name, implementation, "CompositeExplicitAutograd")
         fake = functools.partial(_fake, kernel, results)
         torch.library.register_fake(qualified, fake, lib=_library)
@@ -98,14 +98,23 @@ def _operator(name: str, overload: str) -> Any:
     return getattr(getattr(getattr(torch.ops, NAMESPACE), name), overload or "default")
 
 
-def _implementation(name: str, results: int) -> Callable[..., Any]:
+def _implementation(kernel: RegisteredKernel, results: int) -> Callable[..., Any]:
+    spec = kernel.spec
+    name = spec.name
+
     def implementation(*args: Any, **options: Any) -> Any:
         if args and args[-1] is None:
             args = _present(args)
         if options:
-            return run(name, *args, **arguments(options))
+            return run(name, *args, **arguments(spec, options))
         return run(name, *args)
 
+    def made(device: Any = None, **options: Any) -> Any:
+        (out,) = fake_results(kernel, 1, (), {**options, "device": device})
+        return out if out.is_meta else run(name, out=out, **arguments(spec, options))
+
+    if not spec.inputs and results == 1:
+        return made
     if results:
         return implementation
     return lambda *args, **options: (implementation(*args, **options), None)[1]
@@ -119,7 +128,7 @@ def _present(args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _fake(kernel: RegisteredKernel, results: int, *args: Any, **options: Any) -> Any:
-    found = fake_results(kernel, results, _present(args), arguments(options))
+    found = fake_results(kernel, results, _present(args), options)
     if len(found) != results:
         raise ArgumentError(
             f"{kernel.spec.name} gives {len(found)} tensors here and was registered with "

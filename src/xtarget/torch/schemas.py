@@ -41,6 +41,8 @@ def schemas(spec: KernelSpec, results: int) -> Iterator[tuple[str, str]]:
         if not re.fullmatch(r"[A-Za-z_]\w*", name) or keyword.iskeyword(name):
             raise ArgumentError(f"{spec.name}: torch takes no operator or argument named {name!r}.")
     options = [_option(spec, name, default) for name, default in spec.options.items()]
+    if not names:  # nothing else says where its result is to be
+        options.append("Device? device=None")
     given = "Tensor" if results == 1 else f"({', '.join(['Tensor'] * results)})"
     numbers: list[tuple[str, ...]] = [()]
     if spec.elementwise:
@@ -60,33 +62,57 @@ def schemas(spec: KernelSpec, results: int) -> Iterator[tuple[str, str]]:
         yield "_".join([*chosen, "number"]) if chosen else "", f"({arguments}) -> {given}"
 
 
+#: torch's types of options whose default does not tell all that they take: None, then a number.
+_NONE = {
+    **dict.fromkeys(("axes", "steps", "stops", "window"), "int[]?"),
+    **dict.fromkeys(("neginf", "posinf", "scale", "softcap"), "float?"),
+    **{"dtype": "ScalarType?", "initial": "Scalar?", "q": "float[1]?"},
+}
+_LISTS = ("dilation", "kernel", "output_padding", "padding", "repeats", "reps", "size", "stride")
+_NUMBER = {
+    **dict.fromkeys(("alpha", "beta", "value"), "Scalar"),
+    **dict.fromkeys((*_LISTS, "shift"), "int[1]"),
+    "scale": "float[1]",
+}
+_OF_ONE = {("roll", "axis"): "int[1]", ("expand_dims", "axis"): "int[1]"}
+
+
 def _option(spec: KernelSpec, name: str, default: Any) -> str:
     """An option as torch writes it, by the type of its default."""
     if isinstance(default, bool):
         return f"bool {name}={default}"
-    if isinstance(default, int | float):
-        return f"{type(default).__name__} {name}={default}"
+    if isinstance(default, int):
+        if not spec.inputs and name in ("start", "step", "stop"):
+            return f"Scalar {name}={default}"
+        return f"{_OF_ONE.get((spec.name, name)) or _NUMBER.get(name, 'int')} {name}={default}"
+    if isinstance(default, float):
+        return f"float {name}={default}"
+    if isinstance(default, str) and name == "dtype":
+        return f"ScalarType? {name}=None"
     if isinstance(default, str) and '"' not in default:
         return f'str {name}="{default}"'
     if isinstance(default, tuple) and all(type(item) is int for item in default):
         return f"int[] {name}={list(default)}"
-    if default is None and name == "dtype":
-        return f"ScalarType? {name}=None"
     if default is None:  # an axis, several, or all
-        return f"int[1]? {name}=None"
+        return f"{_NONE.get(name, 'int[1]?')} {name}=None"
     raise ArgumentError(
         f"{spec.name}: torch's schemas have no type for the option {name}={default!r}. Give it a "
         "default that is a number, a bool, text, a tuple of integers, or None."
     )
 
 
-def arguments(given: Mapping[str, Any]) -> dict[str, Any]:
-    """torch's options as ours: dtypes by name, lists as tuples."""
+def arguments(spec: KernelSpec, given: Mapping[str, Any]) -> dict[str, Any]:
+    """torch's options as ours: dtypes by name, lists as tuples, a list of one as that."""
     taken: dict[str, Any] = {}
     for name, value in given.items():
         if isinstance(value, torch.dtype):
             value = dtype_name(value)
-        taken[name] = tuple(value) if isinstance(value, list) else value
+        elif isinstance(value, list):
+            alone = len(value) == 1 and not isinstance(spec.options.get(name), tuple)
+            value = value[0] if alone and _NONE.get(name) != "int[]?" else tuple(value)
+        elif value is None and spec.options.get(name) is not None:
+            continue  # a dtype whose default has a name
+        taken[name] = value
     return taken
 
 
