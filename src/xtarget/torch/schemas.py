@@ -66,7 +66,9 @@ def schemas(spec: KernelSpec, results: int) -> Iterator[tuple[str, str]]:
 _NONE = {
     **dict.fromkeys(("axes", "steps", "stops", "window"), "int[]?"),
     **dict.fromkeys(("neginf", "posinf", "scale", "softcap"), "float?"),
-    **{"dtype": "ScalarType?", "initial": "Scalar?", "q": "float[1]?"},
+    "dtype": "ScalarType?",
+    "initial": "Scalar?",
+    "q": "float[1]?",
 }
 _LISTS = ("dilation", "kernel", "output_padding", "padding", "repeats", "reps", "size", "stride")
 _NUMBER = {
