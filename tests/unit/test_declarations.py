@@ -131,6 +131,29 @@ def test_a_formula_of_unknown_names_says_which_there_are() -> None:
         compiled("d.two", f32(4), f32(4))
 
 
+@triton.jit
+def of_rows(x, out, UNTIL: tl.constexpr, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    v = tl.load(x + i)
+    if UNTIL:
+        while tl.max(v, 0) > 1:  # decides how often, not what
+            v = tl.where(v > 1, v / 2, v)
+    else:
+        v = v / tl.sum(v, 0)
+    tl.store(out + i, v)
+
+
+def test_what_is_elementwise_combines_no_elements() -> None:
+    declare = xtarget.kernel(name="d.rows", inputs=("x",), outputs={"out": "x"}, elementwise=True,
+                             constants={"B": 4}, flags={"UNTIL": False},
+                             grid=lambda c: c.x.shape[0])  # fmt: skip
+    declare(of_rows)
+    told = r"declared elementwise, .*out \(line test_declarations.py:\d+\).*in_place=True"
+    with pytest.raises(xtarget.CompileError, match=told):
+        compiled("d.rows", f32(3, 4))
+    compiled("d.rows", f32(3, 4), UNTIL=True)
+
+
 def test_a_store_to_an_input_that_is_not_declared_names_the_line() -> None:
     xtarget.kernel(**SPEC)(two)
     with pytest.raises(xtarget.CompileError) as caught:

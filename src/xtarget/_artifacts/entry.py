@@ -225,7 +225,7 @@ def _check_types(made: Artifact) -> None:
         if parameter.hidden is not None and not is_c_name(parameter.hidden):
             raise ValueError(f"its parameter {parameter.name[:80]} is hidden for no reason")
         access, stored = parameter.access, parameter.stored
-        if access is not None and (type(access) is not str or set(access) - set("rwap")):
+        if access is not None and (type(access) is not str or set(access) - set("rwapm")):
             raise ValueError(f"its parameter {parameter.name[:80]} is used in no known way")
         if stored is not None and (type(stored) is not str or not stored.isprintable()):
             raise ValueError(f"its parameter {parameter.name[:80]} is stored to in no line")

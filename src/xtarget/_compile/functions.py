@@ -187,18 +187,28 @@ def _with_declared_stores(request: CompileRequest, made: Artifact) -> Artifact:
     parameter = _undeclared_store(request, made)
     if parameter is None:
         return made
+    name = parameter.name
     where = f" (line {parameter.stored})" if parameter.stored else ""
-    raise CompileError(
-        f"kernel {request.source.name} ({request.source.path}) stores to {parameter.name}{where}, "
-        f'which its spec declares as an input. Declare it: updates=("{parameter.name}",), or make '
-        "it an output."
-    )
+    if request.writes is not None and name not in request.writes:
+        said = (
+            f"stores to {name}{where}, which its spec declares as an input. Declare it: "
+            f'updates=("{name}",), or make it an output.'
+        )
+    else:
+        said = (
+            f"is declared elementwise, and stores to {name}{where} what it has made of several "
+            "elements of a block. Leave elementwise out; in_place=True says that `out` may be an "
+            "input all the same."
+        )
+    raise CompileError(f"kernel {request.source.name} ({request.source.path}) {said}")
 
 
 def _undeclared_store(request: CompileRequest, made: Artifact) -> Parameter | None:
+    """What it writes otherwise than its spec says."""
     for parameter in made.parameters:
+        access = set(parameter.access or "") if parameter.hidden is None else set()
         wrong = request.writes is not None and parameter.name not in request.writes
-        if wrong and parameter.hidden is None and set(parameter.access or "") & set("wa"):
+        if (wrong and access & set("wa")) or (request.elementwise and "m" in access):
             return parameter
     return None
 

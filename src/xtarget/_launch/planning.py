@@ -33,6 +33,7 @@ from ..spec import (
     ArrayType,
     Call,
     Input,
+    KernelSpec,
     Launch,
     Output,
     Plan,
@@ -202,7 +203,7 @@ class _Layouts:
 
 
 def _request(
-    source: KernelSource, launch: Launch, layouts: _Layouts, updates: Sequence[int]
+    source: KernelSource, launch: Launch, layouts: _Layouts, spec: KernelSpec
 ) -> tuple[CompileRequest, dict[str, Slot]]:
     """The specialization of a launch, and where each parameter's value comes from."""
     index_type = _index_type(launch, layouts)
@@ -239,6 +240,8 @@ def _request(
         signature.append((name, type_))
     constants: list[tuple[str, Constant]] = list(launch.constants.items())
     signature += [(name, "constexpr") for name, _ in constants]
+    names = [name.rstrip("?") for name in spec.inputs]
+    updates = [names.index(name) for name in spec.updates if name in names]
     writes = tuple(
         name
         for name, argument in launch.args.items()
@@ -254,6 +257,7 @@ def _request(
         num_stages=launch.num_stages,
         options=tuple(sorted(launch.options.items())),
         writes=writes,
+        elementwise=spec.elementwise,
     )
     return request, slots
 
@@ -307,10 +311,8 @@ def requests(
     for launch in plan.launches:
         _check_grid(kernel.spec.name, launch.grid)
     layouts = _Layouts(plan, types, aligned_inputs, aligned_outputs)
-    names = [name.rstrip("?") for name in kernel.spec.inputs]
-    updates = [names.index(name) for name in kernel.spec.updates if name in names]
     return [
-        (launch, *_request(kernel.source(launch.source), launch, layouts, updates))
+        (launch, *_request(kernel.source(launch.source), launch, layouts, kernel.spec))
         for launch in plan.launches
     ]
 

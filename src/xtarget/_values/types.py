@@ -207,6 +207,8 @@ class CompileRequest:
         options: further options of Triton's back end, by name.
         writes: parameters whose memory it may write; None if that is not known. It does not
             change the binary, and is not part of a key.
+        elementwise: it may not combine elements of a block in what it writes. As little part of a
+            key.
     """
 
     source: KernelSource
@@ -218,6 +220,7 @@ class CompileRequest:
     line_info: bool = False
     options: tuple[tuple[str, Constant], ...] = ()
     writes: tuple[str, ...] | None = field(default=None, compare=False)
+    elementwise: bool = field(default=False, compare=False)
 
     def __eq__(self, other: object) -> bool:
         """To Python 1, 1.0 and True are equal, and so are 0.0 and -0.0: other kernels come out."""
@@ -247,7 +250,8 @@ class Parameter:
             `assert_memory`, where the device puts memory of its own for the message of a failed
             device_assert, whatever value it is given.
         access: what the kernel does with the memory behind a pointer: `r` reads, `w` writes, `a`
-            updates atomically, `p` perhaps writes; None where nobody has looked.
+            updates atomically, `p` perhaps writes, `m` writes what it has made of many elements of
+            a block (a reduction); None where nobody has looked.
         stored: file and line of its first write (`kernels.py:12`).
     """
 

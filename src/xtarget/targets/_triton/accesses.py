@@ -16,7 +16,7 @@ from .locations import source_lines
 __all__ = ["Access", "accesses"]
 
 #: Letters of `Access.text`.
-READ, WRITE, ATOMIC, PERHAPS = "r", "w", "a", "p"
+READ, WRITE, ATOMIC, PERHAPS, MIXED = "r", "w", "a", "p", "m"
 
 #: Operations that use the memory behind their first operand: what they do there.
 _MEMORY: Final[Mapping[str, str]] = {
@@ -51,6 +51,12 @@ _EACH: Final = frozenset(
 )
 #: Operations with pointers that use no memory and give no pointer.
 _HARMLESS: Final = frozenset({"tt.print", "tt.assert", "arith.cmpi", "tt.return", "tt.func"})
+#: Operations that make each of their results of many elements of a block.
+_COMBINING: Final = frozenset(
+    {"tt.reduce", "tt.scan", "tt.dot", "tt.dot_scaled", "tt.histogram", "tt.gather"}
+)
+#: How many operands of these decide what is done, and are no part of a result.
+_CONTROL: Final = {"scf.for": 3, "scf.if": 1, "scf.condition": 1}
 _ENDS: Final = frozenset({"scf.yield", "scf.condition", "tt.return"})
 
 #: Where a value may point: parameters by number, and whether it is certain that it may.
@@ -64,7 +70,8 @@ class Access:
     """The ways in which a kernel accesses the memory behind a parameter.
 
     Attributes:
-        kinds: letters: `r` reads, `w` writes, `a` updates atomically, `p` perhaps writes.
+        kinds: letters: `r` reads, `w` writes, `a` updates atomically, `p` perhaps writes, `m`
+            writes what it has made of many elements of a block.
         stored: file and line of the first write or update (`kernels.py:12`).
     """
 
@@ -73,7 +80,7 @@ class Access:
 
     @property
     def text(self) -> str:
-        return "".join(letter for letter in "rwap" if letter in self.kinds)
+        return "".join(letter for letter in "rwapm" if letter in self.kinds)
 
 
 @dataclass(slots=True)
@@ -126,6 +133,7 @@ class _Walk:
                 self._jumps.setdefault(op.region, []).append(op)
         self._origins: dict[int, _Origins] = {}
         self._changed = False
+        self._mixed: set[int] = set()
 
     def _take(self, op: Any) -> None:
         name = op.get_name()
@@ -174,6 +182,7 @@ class _Walk:
                 self._follow(op)
             if not self._changed:
                 break
+        self._mix()
         found = [Access() for _ in range(count)]
         for op in self._ops:
             self._use(op, found)
@@ -258,6 +267,27 @@ class _Walk:
             self._first[region] = next(n for n, b in self._blocks.items() if b.region == region)
         return self._first[region]
 
+    def _mix(self) -> None:
+        """Find the values that are made of many elements of a block.
+
+        What only decides which way is taken, and how often, does not count: a loop may go on until
+        all elements are done.
+        """
+        if not any(op.name in _COMBINING for op in self._ops):
+            return
+        before = -1
+        while before != len(self._mixed):
+            before = len(self._mixed)
+            for op in self._ops:
+                regions = op.regions if op.name != "tt.func" else []
+                if op.name == "tt.call":
+                    regions = [self._functions.get(op.callee, -1)]
+                values = op.operands[_CONTROL.get(op.name, 0) :]
+                for end in (end for region in regions for end in self._ends.get(region, ())):
+                    values = values + end.operands[_CONTROL.get(end.name, 0) :]
+                if op.name in _COMBINING or not self._mixed.isdisjoint(values):
+                    self._mixed.update(op.results, *(self._entry_of(r) or () for r in regions))
+
     # ------------------------------------------------------------------------------------ using
 
     def _use(self, op: _Op, found: list[Access]) -> None:
@@ -271,6 +301,8 @@ class _Walk:
                 }
             for number, sure in origins.items():
                 _note(found[number], kind, op.where, sure)
+                if sure and kind != READ and not self._mixed.isdisjoint(op.operands[1:]):
+                    found[number].kinds.add(MIXED)
         elif not self._is_known(op):
             for operand in op.operands:
                 for number in self._of(operand):
