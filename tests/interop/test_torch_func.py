@@ -173,3 +173,10 @@ def test_options_of_several_kinds(name: str, given: Any, options: dict[str, Any]
     kept = {n: tuple(v) if isinstance(v, list) else v for n, v in options.items()}
     found = getattr(OPS, name)(*given, **options)
     torch.testing.assert_close(found, xtarget.run(name, *given, **kept), equal_nan=True)
+
+
+def test_an_elementwise_input_that_may_be_left_out() -> None:
+    x = torch.arange(4.0)
+    assert OPS.clip(x, 1.0).tolist() == [1.0, 1.0, 2.0, 3.0]
+    assert OPS.clip(x, None, torch.tensor(2.0)).tolist() == [0.0, 1.0, 2.0, 2.0]
+    assert torch.vmap(lambda row: OPS.clip(row, None, 2.0))(x).tolist() == [0.0, 1.0, 2.0, 2.0]

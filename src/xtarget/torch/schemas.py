@@ -51,7 +51,8 @@ def schemas(spec: KernelSpec, results: int) -> Iterator[tuple[str, str]]:
         inputs = []
         for index, (name, written) in enumerate(zip(names, spec.inputs, strict=True)):
             if name in chosen or name in spec.scalars:
-                inputs.append(f"Scalar {name}")
+                optional = written.endswith("?")
+                inputs.append(f"Scalar? {name}=None" if optional else f"Scalar {name}")
             elif name in spec.updates:
                 inputs.append(f"Tensor({chr(97 + index)}!) {name}")
             elif written.endswith("?"):
