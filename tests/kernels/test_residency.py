@@ -14,7 +14,7 @@ import pytest
 from threads import in_threads
 
 import xtarget
-from xtarget._compile import functions
+from xtarget._compile import functions, residency
 from xtarget._launch import known
 from xtarget._launch import run as _run
 
@@ -38,6 +38,66 @@ def test_kernels_beyond_the_limit_are_unloaded_and_loaded_again(
     for _ in range(3):
         np.testing.assert_array_equal(xtarget.run("exp", x, device=device), first)
     assert len(functions._functions) == 2
+
+
+def loaded() -> list[str]:
+    return [request.source.name for _, request in functions._functions]
+
+
+def test_kernels_beyond_a_size_are_unloaded(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.ones(77, np.float32)
+    monkeypatch.setenv("XTARGET_MODULES", "100,4M")
+    monkeypatch.setattr(
+        residency, "_size", lambda key: 3 << 20 if "exp" in key[1].source.name else 1
+    )
+    functions._functions.clear()
+    _run.forget_calls()
+    for name in ("relu", "exp", "gelu"):
+        xtarget.run(name, x, device=device)
+    assert len(loaded()) == 3
+    xtarget.run("exp2", x, device=device)  # six; an eighth stays free
+    assert loaded() == ["gelu", "exp2"]
+    monkeypatch.setenv("XTARGET_MODULES", "100,7M")
+    xtarget.run("exp", x, device=device)
+    np.testing.assert_array_equal(xtarget.run("relu", x, device=device), x)
+    assert loaded() == ["gelu", "exp2", "exp", "relu"]
+
+
+def test_where_memory_ends_kernels_are_unloaded_and_it_is_tried_again(
+    device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = np.ones(77, np.float32)
+    opened = xtarget.device(device)
+    load, left = type(opened).load, [0]
+
+    def short_of_memory(self: Any, *args: Any, **named: Any) -> Any:
+        if left[0]:
+            left[0] -= 1
+            raise xtarget.OutOfMemoryError(f"loading on {device}: no memory.")
+        return load(self, *args, **named)
+
+    monkeypatch.setattr(type(opened), "load", short_of_memory)
+    functions._functions.clear()
+    _run.forget_calls()
+    for name in ("exp", "gelu"):
+        xtarget.run(name, x, device=device)
+    left[0] = 1
+    np.testing.assert_array_equal(xtarget.run("relu", x, device=device), x)
+    assert loaded() == ["relu"]
+    np.testing.assert_allclose(xtarget.run("exp", x, device=device), np.e, rtol=1e-6)
+    left[0] = 2
+    words = r"no memory\. Of \d+ bytes on .*, arrays .* have \d+, 0 loaded kernels 0; the other"
+    with pytest.raises(xtarget.OutOfMemoryError, match=words):
+        xtarget.run("gelu", x, device=device)
+    xtarget.run("gelu", x, device=device)
+
+    def allocate() -> Any:
+        if loaded():
+            raise xtarget.OutOfMemoryError("no memory for an array.")
+        return opened.alloc(64)
+
+    opened._counted(allocate).close()
+    assert not loaded()
 
 
 def test_kernels_are_right_whatever_is_unloaded_meanwhile(

@@ -39,6 +39,7 @@ WRONG = [
     ("XTARGET_CACHE_PATH", "/nofolder"),
     *((f"XTARGET_{n}", "~/x") for n in ("CACHE_DIR", "CACHE_PATH", "TRUST", "SIGN", "TRACE")),
     *((f"XTARGET_{n}", "/tmp:~/x") for n in ("BUNDLES", "KERNELS", "CACHE_PATH")),
+    *(("XTARGET_MODULES", v) for v in ("0", "few", "100,", "5,7", "1G,100")),
     *(("XTARGET_EMULATOR_BUDGET", v) for v in ("x", "0", "-5", "1.5", "1e400", "_")),
     *(("XTARGET_EMULATOR_CHECK", v) for v in ("races", "race,bounds", ",", "Race")),
     *(("XTARGET_EMULATOR_PROCESSES", v) for v in ("0", "257", "two", "1.0")),
@@ -117,6 +118,9 @@ def test_an_empty_value_is_none(name: str, monkeypatch: pytest.MonkeyPatch) -> N
         ("XTARGET_EMULATOR_CHECK", " race, ", frozenset({"race"})),
         ("XTARGET_CACHE_WAIT", "0", 0.0),
         ("XTARGET_HOST_MEMORY", "none", None),
+        ("XTARGET_MODULES", "100", (100, None)),
+        ("XTARGET_MODULES", "100, 512MiB", (100, 512 << 20)),
+        ("XTARGET_MODULES", "2G", (4096, 2 << 30)),
         ("XTARGET_CACHE_PATH", f"/tmp{os.pathsep}", (Path("/tmp"),)),
     ],
 )

@@ -5,28 +5,34 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from .. import _cache
 from .._cache.counters import count
-from .._devices import registry
 from .._system.importing import INTERRUPTED
 from .._system.life import in_forked_child
 from .._system.locks import Lock
 from .._system.spans import span
 from .._values import environment
-from .._values.errors import CompileError, LoadError, NoCompilerError, XTargetError
+from .._values.errors import (
+    CompileError,
+    LoadError,
+    NoCompilerError,
+    OutOfMemoryError,
+    XTargetError,
+)
 from .._values.types import Artifact, CompileRequest, Constant, Parameter, Target
 from ..targets._host import contents
 from ..targets._triton.toolchain import say_once
-from ..targets.base import CompilesAtLoad, Device, Function, Settles, Stays
+from ..targets.base import CompilesAtLoad, Device, Function, MakesRoom, Settles
+from . import residency
 from .apart import SECONDS, apart, executor_here, is_apart
 from .keys import TOOLCHAIN, key_parts, settled, why_not_kept
+from .residency import functions as _functions
 from .routes import Way, first_that_serves
-from .shelf import Shelf
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -37,8 +43,6 @@ __all__ = [
     "compile_together",
     "function",
     "load",
-    "loaded_binaries",
-    "on_forget",
 ]
 
 #: How often a compilation begins anew because what it reads has changed meanwhile.
@@ -47,38 +51,13 @@ _TRIES = 4
 _ASKED = 64
 _NO_OPTIONS: Mapping[str, Constant] = MappingProxyType({})
 
-#: Functions of devices, by request; a fork's child keeps them alive and unused.
-_functions: dict[tuple[str, CompileRequest], Function] = {}
-#: Called with functions that were let go of.
-on_forget: list[Callable[[list[Function]], None]] = []
-#: Artifacts of functions that were unloaded, by their keys.
-_unloaded = Shelf(64 << 20)
-#: One of so many is let go of at once, with all beyond the limit.
-_SHARE = 8
 #: A lock for each key that is being made, and how many threads want it.
 _locks: dict[object, tuple[Lock, int]] = {}
 _guard = Lock()
 
 
-_kept: list[dict[tuple[str, CompileRequest], Function]] = []
-
-
-def _in_forked_child() -> None:
-    _kept.append(dict(_functions))
-    _functions.clear()
-
-
 # threads that make something are the parent's
 in_forked_child(_locks.clear)
-registry.after_fork.append(_in_forked_child)
-
-
-def _drop_functions(device: str) -> None:
-    for key in [k for k in list(_functions) if k[0] == device]:
-        _functions.pop(key, None)
-
-
-registry.on_lost.append(_drop_functions)
 
 
 @contextlib.contextmanager
@@ -397,49 +376,30 @@ def function(device: Device, request: CompileRequest) -> Function:
         if loaded is None:
             loaded = _load(device, request)
             _functions[memory_key] = loaded
-            _forget_oldest(info.name)
+            residency.forget_oldest(info.name)
         return loaded
 
 
-def loaded_binaries() -> dict[str, list[int]]:
-    """By device, the sizes of the binaries that are loaded, bytes."""
-    found: dict[str, list[int]] = {}
-    for (device, _), loaded in list(_functions.items()):
-        found.setdefault(device, []).append(len(loaded.artifact.binary))
-    return found
-
-
-def _forget_oldest(device: str) -> None:
-    """Let go of the functions of a device that were bound longest ago, and tell who may launch
-    them. The run time unloads a module when nobody can launch it any more, no graph holds it, and
-    its work is done. Those that another library's graph may hold stay, and so does their entry:
-    loading them once more would not make the first go. They count, but leave at least half of the
-    places to others.
-    """
-    most = environment.modules()
-    here = [key for key in list(_functions) if key[0] == device]
-    if len(here) <= most:
-        return
-    loose = [key for key in here if (kept := _functions.get(key)) is None or not _stays(kept)]
-    # several at a time: who may launch them has to be looked for
-    room = max(most - most // _SHARE - (len(here) - len(loose)), most - most // 2)
-    gone = []
-    for key in loose[: max(0, len(loose) - room)]:
-        function = _functions.pop(key, None)
-        if function is not None:
-            gone.append(function)
-            _unloaded.put(key, function.artifact)
-    for told in on_forget:
-        told(gone)
-
-
-def _stays(loaded: Function) -> bool:
-    return isinstance(loaded, Stays) and loaded.stays
-
-
 def _load(device: Device, request: CompileRequest) -> Function:
+    """The function; where there is no memory for it, once more after others were unloaded.
+
+    Raises:
+        OutOfMemoryError: there is none; the message says what holds it.
+    """
+    try:
+        return _load_now(device, request)
+    except OutOfMemoryError:
+        if isinstance(device, MakesRoom):
+            device.make_room()
+        try:
+            return _load_now(device, request)
+        except OutOfMemoryError as error:
+            raise OutOfMemoryError(f"{error} {residency.what_holds(device)}") from error
+
+
+def _load_now(device: Device, request: CompileRequest) -> Function:
     info = device.info
-    known = _unloaded.take((info.name, request))
+    known = residency.unloaded.take((info.name, request))
     if known is not None:
         return load(device, _with_declared_stores(request, known), request.source.name)
     options = info.compile_options

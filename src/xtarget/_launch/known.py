@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from typing import Any
 
 from .. import _core
-from .._compile import functions
+from .._compile import residency
 from .._devices import registry
 from .._kernels import libraries
 from ..targets.base import Function
@@ -110,6 +110,6 @@ def _drop_calls(device: str) -> None:
 
 
 libraries.on_change.append(forget)
-functions.on_forget.append(_unload)
+residency.on_forget.append(_unload)
 registry.after_fork.append(_in_forked_child)
 registry.on_lost.append(_drop_calls)

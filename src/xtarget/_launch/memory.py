@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from .._compile import functions
+from .._compile import residency
 from .._devices import registry
 from .._values.types import MemoryUse
 from ..targets._objects import host_memory
@@ -45,7 +45,7 @@ def _text(nbytes: float) -> str:
 
 def memory_stats() -> MemoryStats:
     """Say who has memory, by device; waits for nothing."""
-    loaded = functions.loaded_binaries()
+    loaded = residency.loaded_binaries()
     found = {}
     for name, device in registry.opened().items():
         if isinstance(device, CountsMemory):

@@ -286,7 +286,13 @@ def core() -> str | None:
 
 def modules() -> int:
     """`XTARGET_MODULES`: kernels that stay loaded without a call that needs them."""
-    return int(_value("XTARGET_MODULES"))
+    return int(_value("XTARGET_MODULES")[0])
+
+
+def module_bytes() -> int | None:
+    """`XTARGET_MODULES`: the most bytes of their binaries; None is no limit."""
+    found: int | None = _value("XTARGET_MODULES")[1]
+    return found
 
 
 def host_memory() -> int:

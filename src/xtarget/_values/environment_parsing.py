@@ -19,6 +19,7 @@ __all__ = [
     "file",
     "files",
     "folders",
+    "kernels",
     "names",
     "nbytes",
     "parse_bytes",
@@ -226,6 +227,26 @@ def nbytes(least: int = 0, *, zero: bool = False, instead: str = "") -> Parse:
                 f"is no limit.{' ' if instead else ''}{instead}"
             )
         return value
+
+    return parse
+
+
+def kernels(most: int, least_bytes: int) -> Parse:
+    """A number of kernels, a size of all of them (None: no limit), or both.
+
+    Args:
+        most: where only a size is given.
+        least_bytes: less is a number whose unit was forgotten.
+    """
+
+    def parse(given: str) -> tuple[int, int | None]:
+        first, both, second = (part.strip() for part in given.partition(","))
+        if not both and not first.isdecimal():
+            try:
+                return count(1)(first), None
+            except ValueError:
+                return most, nbytes(least_bytes)(first)
+        return count(1)(first), nbytes(least_bytes)(second) if both else None
 
     return parse
 

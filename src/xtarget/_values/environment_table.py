@@ -156,11 +156,12 @@ VARIABLES: Final[dict[str, Variable]] = {
         8 << 30,
     ),
     "XTARGET_MODULES": Variable(
-        "how many kernels stay loaded on a device (4096); beyond that, those that were bound "
-        "longest ago are unloaded, and loaded again when they are needed. Kernels of live graphs "
-        "and of prepared launches, and those that were launched in a captured stream, stay",
-        parse.count(1),
-        4096,
+        "how many kernels stay loaded on a device (4096), of how many bytes of binaries, or both: "
+        "`100,512MiB`; beyond that, those that were bound longest ago are unloaded, and loaded "
+        "again when they are needed. Kernels of live graphs and of prepared launches, and those "
+        "that were launched in a captured stream, stay",
+        parse.kernels(4096, _LEAST_BYTES),
+        (4096, None),
     ),
     "XTARGET_HOST_MEMORY": Variable(
         "host memory that xtarget keeps for later calls, from dropped results (NumPy) and "

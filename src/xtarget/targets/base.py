@@ -40,6 +40,7 @@ __all__ = [
     "KnowsAbsence",
     "Locator",
     "MakesGraphs",
+    "MakesRoom",
     "Module",
     "NamesDevices",
     "NativeLaunch",
@@ -364,6 +365,16 @@ class TrimsMemory(Protocol):
 
     def trim_memory(self) -> None:
         """Give the system what is kept for later allocations and nobody uses."""
+        ...
+
+
+@runtime_checkable
+class MakesRoom(Protocol):
+    """A device that can unload kernels when it has no memory left."""
+
+    def make_room(self) -> None:
+        """Unload the kernels that nobody holds, and give the system what is kept for later; where
+        a capture goes on, nothing."""
         ...
 
 

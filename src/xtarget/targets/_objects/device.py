@@ -12,7 +12,10 @@ from .buffer import BufferBase
 from .handles import Opened, StreamBase
 from .memory_count import MemoryCount
 
-__all__ = ["DeviceBase"]
+__all__ = ["DeviceBase", "on_full"]
+
+#: Called with the name of a device that has no memory left, before what is kept is given back.
+on_full: list[Callable[[str], None]] = []
 
 StreamT = TypeVar("StreamT", bound=StreamBase)
 BufferT = TypeVar("BufferT", bound=BufferBase)
@@ -67,6 +70,13 @@ class DeviceBase(Opened, ABC, Generic[StreamT]):
         """No capture forbids it now."""
         return True
 
+    def make_room(self) -> None:
+        if self._may_wait():
+            for unload in on_full:
+                unload(self.info.name)
+            self._wait()  # memory comes back after work that uses it
+            self._trim()
+
     def _counted(self, allocate: Callable[[], BufferT]) -> BufferT:
         """Memory; where there is none left, once more after what is kept was given back.
 
@@ -76,9 +86,7 @@ class DeviceBase(Opened, ABC, Generic[StreamT]):
         try:
             buffer = allocate()
         except OutOfMemoryError:
-            if self._may_wait():
-                self._wait()  # memory comes back after work that uses it
-                self._trim()
+            self.make_room()
             try:
                 buffer = allocate()
             except OutOfMemoryError as error:
