@@ -10,6 +10,9 @@ import pytest
 from threads import in_threads
 
 import xtarget
+from xtarget._kernels import libraries
+from xtarget._launch import planning
+from xtarget._launch.call import BoundCall
 
 SIZE = 1 << 22
 
@@ -100,3 +103,21 @@ def test_too_much_memory_says_what_holds_it(counted: str) -> None:
         opened.alloc(1 << 60)
     assert str(caught.value)
     assert (xtarget.run("add", held, held).numpy() == 2).all()
+
+
+def test_temporaries_are_one_allocation(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a call needs beside its arrays is asked for once; pieces do not share memory."""
+    asked = []
+    memory = BoundCall.memory
+    monkeypatch.setattr(
+        BoundCall, "memory", lambda call, n, stream: asked.append(n) or memory(call, n, stream)
+    )
+    rng = np.random.default_rng(0)
+    x = xtarget.asarray(rng.integers(0, 1000, 5000).astype(np.int32), device=device)
+    plan = planning.plan_of_layouts(
+        libraries.find("sort"), (x,), {}, xtarget.device(device).info.target
+    )
+    found = xtarget.run("sort", x)
+    np.testing.assert_array_equal(np.asarray(found), np.sort(np.asarray(x)))
+    assert len(plan[0].temporaries) > 1
+    assert len(asked) == 1

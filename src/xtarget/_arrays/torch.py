@@ -51,6 +51,12 @@ def _raw_stream() -> Callable[[int], int]:
     return lambda index: int(torch.cuda.current_stream(index).cuda_stream)
 
 
+@cache
+def _bytes_on(ordinal: int) -> Callable[[int], Any]:
+    """What makes tensors of bytes on a CUDA or HIP device."""
+    return partial(torch.empty, dtype=torch.uint8, device=torch.device("cuda", ordinal))
+
+
 _is_grad_enabled = torch.is_grad_enabled
 
 
@@ -160,11 +166,14 @@ class TorchKind:
 
     def memory(self, device: Device, nbytes: int, stream: Stream) -> LibraryMemory | None:
         ordinal = device.info.ordinal
-        if _vendor("cuda") != device.info.vendor or not torch.cuda.is_available():
+        if _vendor("cuda") != device.info.vendor:
+            return None
+        # the second question takes torch as long as a launch does
+        if not (torch.cuda.is_initialized() or torch.cuda.is_available()):
             return None
         if stream.handle != _raw_stream()(ordinal):
             return None
-        held = torch.empty(nbytes, dtype=torch.uint8, device=f"cuda:{ordinal}")
+        held = _bytes_on(ordinal)(nbytes)
         return LibraryMemory(held.data_ptr(), held)
 
     def address_now(self, array: Any) -> Callable[[], int]:
