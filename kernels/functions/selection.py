@@ -14,6 +14,11 @@ def where(condition, x, y):
 
 
 @triton.jit
+def first(condition, x):
+    return condition
+
+
+@triton.jit
 def clip(x, low, high):
     """min(max(x, low), high); nan if one is nan."""
     x = tl.where((x > low) | (x != x), x, low)

@@ -9,6 +9,7 @@ from xtarget.spec import Call, CInterface, DtypeRules, KernelSpec, Plan
 
 from .. import ahead, c_interfaces
 from ..plans.folds import arg, extremes, fold, nansum, total
+from ..plans.selected import highest, lowest, mean_where, where
 from ..plans.statistics import logsumexp, nanmean, norm, var
 from .references import numpy as _ignoring_errors
 from .row import alike
@@ -40,6 +41,10 @@ def _int64(rules: DtypeRules, dtype: str) -> str:
     return "int64"
 
 
+def _nothing(value: float) -> Callable[[str], float]:
+    return lambda _: value
+
+
 # ------------------------------------------------------------------------- references
 
 
@@ -49,9 +54,10 @@ def numpy(name: str) -> Callable[..., Any]:
     """
     function = _ignoring_errors(name)
 
-    def reference(x: Any, **options: Any) -> Any:
+    def reference(x: Any, where: Any = None, **options: Any) -> Any:
         import warnings
 
+        options["where"] = where
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
             return function(x, **{n: v for n, v in options.items() if v is not None})
@@ -140,16 +146,18 @@ def _reduction(
     tolerance: tuple[float, float] = (0, 0),
     options: Mapping[str, Any] | None = None,
     c: CInterface | None = None,
+    where: bool = False,
 ) -> KernelSpec:
     return KernelSpec(
         name,
-        ("x",),
+        ("x", "where?") if where else ("x",),
         plan,
         category="reduction",
         summary=summary,
         dtypes=ALL,
         options={"axis": None, "keepdims": False, **(options or {})},
         reference=reference,
+        apart=("where",) if where else (),
         examples=alike(1),
         complete=True,
         ahead=ahead.reduction if c else None,
@@ -165,30 +173,37 @@ _LESS: Mapping[str, Any] = {"ddof": 0, "correction": None}
 _SUM = (16, 16)
 
 ROWS: tuple[KernelSpec, ...] = (
-    _reduction("sum", total(_accumulated), "sum over the axes; bool and small integers in 64 bits",
-               numpy("sum"), "reduce_sum ReduceSum", tolerance=_SUM, options=_INITIAL,
+    _reduction("sum", where(total(_accumulated), _nothing(0)), "sum over the axes, of the elements "
+               "that where chooses; bool and small integers in 64 bits", numpy("sum"),
+               "reduce_sum ReduceSum", tolerance=_SUM, options=_INITIAL, where=True,
                c=c_interfaces.reduction("sum", identity=True)),
-    _reduction("max", fold("max", _same), "largest element over the axes", numpy("max"),
-               "amax reduce_max ReduceMax", options=_INITIAL,
+    _reduction("max", where(fold("max", _same), lowest, initial=True), "largest element over the "
+               "axes, of those that where chooses and initial", numpy("max"),
+               "amax reduce_max ReduceMax", options=_INITIAL, where=True,
                c=c_interfaces.reduction("max", identity=False)),
-    _reduction("min", fold("min", _same), "smallest element over the axes", numpy("min"),
-               "amin reduce_min ReduceMin", options=_INITIAL),
-    _reduction("prod", fold("prod", _accumulated, identity=True), "product over the axes; bool and "
-               "small integers in 64 bits", numpy("prod"), "reduce_prod ReduceProd",
-               tolerance=(256, 0), options=_INITIAL),
-    _reduction("mean", total(_mean, FINISH="mean"), "sum / number of elements; integers in float64",
-               numpy("mean"), "reduce_mean ReduceMean", tolerance=_SUM),
+    _reduction("min", where(fold("min", _same), highest, initial=True), "smallest element over the "
+               "axes, of those that where chooses and initial", numpy("min"),
+               "amin reduce_min ReduceMin", options=_INITIAL, where=True),
+    _reduction("prod", where(fold("prod", _accumulated, identity=True), _nothing(1)), "product "
+               "over the axes, of the elements that where chooses; bool and small integers in 64 "
+               "bits",
+               numpy("prod"), "reduce_prod ReduceProd", tolerance=(256, 0), options=_INITIAL,
+               where=True),
+    _reduction("mean", mean_where(total(_mean, FINISH="mean"), _mean), "sum / number of elements, "
+               "of those that where chooses; integers in float64",
+               numpy("mean"), "reduce_mean ReduceMean", tolerance=_SUM, where=True),
     _reduction("var", var(_mean, "mean"), "mean of (x - mean x)^2, of which ddof are not counted",
                _var("var"), "variance reduce_variance", tolerance=(64, 0), options=_LESS),
     _reduction("std", var(_mean, "deviation"), "sqrt(var)", _var("std"),
                "stdev standarddeviation reduce_stdev", tolerance=(64, 0), options=_LESS),
     _reduction("var_mean", var(_mean, "mean", with_mean=True), "the variance, and the mean",
                _var("var_mean"), tolerance=(64, 16), options=_LESS),
-    _reduction("any", fold("max", _bool, "nonzero", identity=True, begin=0),
-               "whether an element is not 0",
-               numpy("any"), "reduce_any"),
-    _reduction("all", fold("min", _bool, "nonzero", identity=True), "whether no element is 0",
-               numpy("all"), "reduce_all"),
+    _reduction("any", where(fold("max", _bool, "nonzero", identity=True, begin=0), _nothing(0)),
+               "whether an element (that where chooses) is not 0", numpy("any"), "reduce_any",
+               where=True),
+    _reduction("all", where(fold("min", _bool, "nonzero", identity=True), _nothing(1)),
+               "whether no element (that where chooses) is 0", numpy("all"), "reduce_all",
+               where=True),
     _reduction("count_nonzero", total(_int64, "nonzero", given=True),
                "number of elements that are not 0", numpy("count_nonzero")),
     _reduction("argmax", arg(True), "index of the largest element along axis (None: in all): of "

@@ -126,6 +126,12 @@ def test_gradients_of_matmul_with_vectors_and_batches(a: Any, b: Any) -> None:
     assert torch.autograd.gradcheck(OPS.matmul, given)
 
 
+def test_clip_with_one_limit_that_is_a_tensor_or_a_number() -> None:
+    x = torch.linspace(-2, 2, 5)
+    for low, high in ((-1.0, None), (None, 1.0), (-1.0, 1.0), (x.flip(0), None), (None, x * 0)):
+        torch.testing.assert_close(torch.ops.xtarget.clip(x, low, high), x.clamp(low, high))
+
+
 def test_gradients_of_what_was_broadcast() -> None:
     a = torch.randn(4, 1, 3, dtype=torch.float64, requires_grad=True)
     b = torch.randn(5, 1, dtype=torch.float64, requires_grad=True)

@@ -38,6 +38,7 @@ INPUT_DTYPES: Final = {
     "target": "int64",
     "target_lengths": "int64",
     "targets": "int64",
+    "where": "bool",
 }
 
 

@@ -110,19 +110,44 @@ def _spread(g: Tensor, x: Tensor, options: Mapping[str, Any]) -> Tensor:
     return g.expand_as(x)
 
 
-def _max(g: Tensor, given: Sequence[Any], y: Tensor, options: Mapping[str, Any]) -> Sequence[Any]:
-    """Equal greatest (or least) elements share the gradient, as in `torch.amax`."""
-    (x,) = given
-    chosen = (x == _spread(y, x, options)).to(g.dtype)
+def _axes(x: Tensor, options: Mapping[str, Any]) -> list[int]:
     axis = options["axis"]
-    axes = list(range(x.ndim)) if axis is None else [axis] if isinstance(axis, int) else list(axis)
-    many = chosen.sum(axes, keepdim=True) if x.ndim else chosen
-    return (_spread(g, x, options) * chosen / many,)
+    return list(range(x.ndim)) if axis is None else [axis] if isinstance(axis, int) else list(axis)
 
 
-def _mean(g: Tensor, given: Sequence[Any], y: Tensor, options: Mapping[str, Any]) -> Sequence[Any]:
-    (x,) = given
-    return (_spread(g, x, options) * (max(y.numel(), 1) / max(x.numel(), 1)),)
+def _chosen(given: Sequence[Any], g: Tensor) -> Tensor:
+    """1 for each element that a reduction takes, 0 for those that `where` leaves out."""
+    x, where = (*given, None)[:2]
+    if where is None:
+        return torch.ones((), dtype=g.dtype, device=g.device).expand_as(x)
+    return torch.as_tensor(where, device=g.device).to(g.dtype).expand_as(x)
+
+
+def _reduced(share: Callable[..., Tensor]) -> _Formula:
+    """Of a reduction with `where`: what each element that it takes has of the result's gradient, by
+    a function of these elements (as numbers), input, result and options."""
+
+    def formula(
+        g: Tensor, given: Sequence[Any], y: Tensor, options: Mapping[str, Any]
+    ) -> Sequence[Any]:
+        own = share(_chosen(given, g), given[0], y, options)
+        # what is left out gets 0 also of a result that is nan
+        found = torch.where(own == 0, torch.zeros_like(own), _spread(g, given[0], options) * own)
+        return (found, None)[: len(given)]
+
+    return formula
+
+
+def _greatest(chosen: Tensor, x: Tensor, y: Tensor, options: Mapping[str, Any]) -> Tensor:
+    """Equal greatest (or least) elements share the gradient, as in `torch.amax`."""
+    chosen = (x == _spread(y, x, options)).to(chosen.dtype) * chosen
+    many = chosen.sum(_axes(x, options), keepdim=True) if x.ndim else chosen
+    return chosen / many.clamp(min=1)
+
+
+def _equally(chosen: Tensor, x: Tensor, y: Tensor, options: Mapping[str, Any]) -> Tensor:
+    many = chosen.sum(_axes(x, options), keepdim=True) if x.ndim else chosen
+    return chosen / many.clamp(min=1)
 
 
 def _logsumexp(
@@ -227,8 +252,8 @@ _FORMULAS: dict[str, _Formula] = {
     "log_sigmoid": lambda g, given, y, options: (g * torch.sigmoid(-given[0]),),
     "log_softmax": _log_softmax,
     "logsumexp": _logsumexp,
-    "mean": _mean,
-    "min": _max,
+    "mean": _reduced(_equally),
+    "min": _reduced(_greatest),
     "minimum": _maximum,
     "pow": _pow,
     "silu_mul": _silu_mul,
@@ -240,8 +265,8 @@ _FORMULAS: dict[str, _Formula] = {
     "maximum": _maximum,
     "where": _where,
     "gelu": _gelu,
-    "sum": lambda g, given, y, options: (_spread(g, given[0], options),),
-    "max": _max,
+    "sum": _reduced(lambda chosen, x, y, options: chosen),
+    "max": _reduced(_greatest),
     "softmax": _softmax,
     "layer_norm": _layer_norm,
     "rms_norm": _rms_norm,
