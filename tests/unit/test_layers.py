@@ -44,7 +44,7 @@ TYPE_CIRCLES = [
 ]
 
 TRITON = {"triton", "llvmlite"}
-GPU_BINDINGS = {"cuda", "hip", "rocm", "dpctl", "dpnp", "pyopencl", "torch", "cupy"}
+GPU_BINDINGS = {"cuda", "hip", "rocm", "dpctl", "dpnp", "pyopencl", "torch", "cupy", "jax"}
 ARRAY_LIBRARIES = {"numpy", "ml_dtypes", "torch", "cupy"}
 
 
@@ -133,7 +133,7 @@ def layer(module: str) -> int:
         return 1 if below[0] in ("", "base") else 2
     if head in ("_cli", "__main__"):
         return 5
-    if head in ("", "torch", "testing", "pytest_plugin", "_verify", "_bench", "_pages"):
+    if head in ("", "jax", "torch", "testing", "pytest_plugin", "_verify", "_bench", "_pages"):
         return 4
     return 0 if head in ("_values", "_system", "_children", "spec") else 3
 
