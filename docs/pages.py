@@ -159,7 +159,7 @@ def support() -> str:
         "kernel's tolerance, on one call at least: the reasons below the table name the call. The "
         "types that no report of a target has are *not run* there. What else a vendor's back end "
         f"was tested with is on its page.\n\nOperators with a dtype and target: {told}.\n\n"
-        "`xtarget verify --compare docs/reports/cpu.json` tells what is worse than here.\n\n"
+        "`xtarget verify --compare release` tells what is worse on your device than here.\n\n"
         + support_table.markdown(support_table.join(found))
     )
 

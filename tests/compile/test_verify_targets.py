@@ -58,3 +58,15 @@ def test_the_report_says_that_nothing_ran(tmp_path: Path, capsys: Any) -> None:
     found = json.loads(file.read_text())
     assert found["device"]["runs_on"] == "compiled"
     assert here(capsys, *words, "--compare", str(file))[0] == 0
+    # what another row adds to the report, and nothing twice
+    more = ("verify", "neg", "abs", *words[2:], "--report", str(file), "--resume")
+    code, out, _ = here(capsys, *more)
+    assert (code, "1 rows of" in out, "1 compiled for" in out) == (0, True, True)
+    found = json.loads(file.read_text())
+    assert [row["kernel"] for row in found["rows"]] == ["neg", "abs"]
+    found["device"]["target"] = "amd:gfx90a"
+    file.write_text(json.dumps(found))
+    code, _, err = here(capsys, *more)
+    assert (code, "--resume cannot go on with it" in err) == (1, True)
+    code, out, _ = here(capsys, *words, "--compare", "release")
+    assert (code, "of the older report were not run now" in out) == (0, True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,12 @@ from hypothesis import strategies as st
 
 from xtarget import XTargetError
 from xtarget._values.types import DTYPES, Target
-from xtarget._verify import page, report
+from xtarget._verify import drift, page, report
 from xtarget._verify.cases import Case, cases, values
 from xtarget._verify.comparison import compare, units_in_the_last_place
 from xtarget._verify.verify import Row
+
+ROOT = Path(__file__).resolve().parents[2]
 
 # -------------------------------------------------------------------------------------- comparison
 
@@ -112,12 +115,39 @@ def made(**rows: tuple[str, float]) -> dict[str, Any]:
 def test_what_is_worse_than_before_is_told() -> None:
     old = made(add=("right", 0.5), exp=("right", 1.0), sum=("right", 4.0), max=("wrong", 9.0))
     new = made(add=("right", 0.6), exp=("right", 2.5), sum=("failed", 0.0), mul=("wrong", 3.0))
-    told = report.drift(old, new)
-    assert [sentence.split(":")[0] for sentence in told] == [
+    told = drift.drift(old, new)
+    assert [sentence.split(":")[0] for sentence in told.worse] == [
         "exp float32",
         "sum float32 was right and is failed",
     ]
-    assert report.drift(old, old) == []
+    assert [note.split(" ")[0] for note in told.notes] == ["1", "1"]  # mul is new, max was not run
+    assert drift.drift(old, old) == drift.Drift((), ())
+
+
+def test_reports_of_other_versions_places_and_numbers_of_calls() -> None:
+    old, new = made(exp=("right", 1.0)), made(exp=("right", 2.5))
+    old |= {"xtarget": "0.0.9"}
+    old["device"] = {**old["device"], "target": "acme:1"}
+    old["rows"][0]["cases"] = 2
+    told = drift.drift(old, new)
+    assert told.worse == ()
+    for note, says in zip(told.notes, ("xtarget 0.0.9", "acme:1", "fewer calls then"), strict=True):
+        assert says in note
+    compiled = report.document((), Target("cpu", "spirv64"))
+    with pytest.raises(XTargetError, match="Compare without --target"):
+        drift.check_same_kind(old, compiled["device"], "old.json")
+    with pytest.raises(XTargetError, match="Compare with --target"):
+        drift.check_same_kind(compiled, old["device"], "old.json")
+
+
+def test_the_stored_report_of_a_target_is_found() -> None:
+    for file in sorted((ROOT / "docs" / "reports").glob("*.json")):
+        device = report.read(file)["device"]
+        assert drift.released(device["target"], device["runs_on"]) == file
+    with pytest.raises(XTargetError, match=r"no report of acme:1, silicon.*cpu:spirv64"):
+        drift.released("acme:1", "silicon")
+    built = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
+    assert built["targets"]["wheel"]["force-include"]["docs/reports"] == "xtarget/_reports"
 
 
 def test_reports_of_several_machines_are_one_table(tmp_path: Path, capsys: Any) -> None:
@@ -173,7 +203,6 @@ def test_a_written_report_is_read_whole(tmp_path: Path) -> None:
     found["rows"][1]["wrong"] = ["float32[7] normal contiguous: 1 of 7 elements"]
     (tmp_path / "a.json").write_bytes(report.written(found))
     assert report.read(tmp_path / "a.json") == found
-    assert report.drift(found, found) == []
     (tmp_path / "b.json").write_bytes(report.written(made()))
     assert report.read(tmp_path / "b.json")["rows"] == []
 

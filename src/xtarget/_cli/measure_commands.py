@@ -50,7 +50,8 @@ def _peers(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
     examples=(
         "xtarget verify --report report.json --html report.html",
         "xtarget verify softmax sum --dtype float16 --device nvidia:0",
-        "xtarget verify --compare report.json",
+        "xtarget verify --quick --compare release",
+        "xtarget verify --report report.json --resume",
         "xtarget verify --target amd:gfx942 --report gfx942.json",
         "xtarget verify --merge h200.json gfx942.json --report support.md",
     ),
@@ -58,12 +59,13 @@ def _peers(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
     conflicts=(
         (
             "--merge",
-            ("--device", "--dtype", "--target", "--quick", "--long", "--compare"),
+            ("--device", "--dtype", "--target", "--quick", "--long", "--compare", "--resume"),
             "--merge joins reports and calls nothing",
         ),
         ("--target", ("--device", "--quick", "--long"), "--target compiles and calls nothing"),
         ("--quick", ("--long",), "one is few calls and the other many"),
     ),
+    needs=(("--resume", "--report"),),
 )
 @click.argument("kernels", nargs=-1, metavar="[KERNEL]... or [REPORT]...")
 @device_option
@@ -88,7 +90,11 @@ def _peers(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
     "older",
     type=click.Path(dir_okay=False),
     metavar="FILE",
-    help="An older report: exit with 1 if something is worse than there.",
+    help="An older report, or `release` for the one that is stored with this version: exit with 1 "
+    "if something is worse than there.",
+)
+@click.option(
+    "--resume", is_flag=True, help="Only what FILE of --report does not have; its rows stay."
 )
 @click.option("--merge", is_flag=True, help="Join reports of several machines into one table.")
 @json_option
@@ -102,6 +108,7 @@ def verify(
     file: str | None,
     html_file: str | None,
     older: str | None,
+    resume: bool,
     merge: bool,
     as_json: bool,
 ) -> None:
@@ -125,6 +132,7 @@ def verify(
         file=file,
         html_file=html_file,
         older=older,
+        resume=resume,
         as_json=as_json,
     )
     _leave(ok, interrupted)

@@ -5,18 +5,20 @@ from __future__ import annotations
 import difflib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from .._compile.bars import progress_bar
 from .._devices import choice, registry
 from .._kernels import libraries
 from .._system.output import check_output, write_output
-from .._values.errors import ArgumentError
-from .._values.types import DTYPES, DeviceInfo, Target
+from .._values.errors import ArgumentError, XTargetError
+from .._values.types import DTYPES, Target
 from .._verify import page, report, support
 from .._verify.compiled import compiled
+from .._verify.drift import RELEASE, Drift, check_same_kind, drift, released
 from .._verify.verify import Row, verify
 from ..spec import KernelSpec
 from .base import echo
@@ -49,6 +51,7 @@ def verify_kernels(
     file: str | None,
     html_file: str | None,
     older: str | None,
+    resume: bool,
     as_json: bool,
 ) -> tuple[bool, bool]:
     """Print the table.
@@ -56,6 +59,8 @@ def verify_kernels(
     Args:
         target: compile for it and launch nothing.
         extent: one of `cases.EXTENTS`.
+        older: the report to compare with; `drift.RELEASE`: the one that is stored for this place.
+        resume: do what the report of `file` lacks, and keep its rows.
 
     Returns:
         whether everything is right and nothing is worse than before, and whether it was
@@ -69,19 +74,31 @@ def verify_kernels(
     for output in (file, html_file):
         if output is not None:
             check_output(Path(output))
-    before = None if older is None else report.read(Path(older))
+    before = None if older in (None, RELEASE) else report.read(Path(older))
     specs = _chosen(kernels)
     wanted = tuple(dtypes) or tuple(DTYPES)
-    where: DeviceInfo | Target
-    if target is not None:
-        where = Target.parse(target)
-        made, told = compiled(specs, wanted, str(where)), f"compiled for {where}"
+    name = "" if target is not None else _device(device)
+    where = registry.open_device(name).info if target is None else Target.parse(target)
+    empty = report.document((), where)
+    earlier = _earlier(Path(file), empty) if resume and file is not None else empty
+    kept = earlier["rows"]
+    if kept and earlier["extent"] != extent:
+        extent_told = f"{earlier['extent']}; later rows: {extent}"
     else:
-        name = choice.default_device() if device is None else registry.find_device(device)
-        where = registry.open_device(name).info
-        made = verify(specs, wanted, name, extent=extent)
+        extent_told = extent
+    if older == RELEASE:
+        place = empty["device"]
+        before = report.read(released(place["target"], place["runs_on"]))
+    if before is not None:
+        check_same_kind(before, empty["device"], str(older))
+    known = frozenset((row["kernel"], row["dtype"]) for row in kept)
+    if isinstance(where, Target):
+        made, told = compiled(specs, wanted, str(where), known=known), f"compiled for {where}"
+    else:
+        made = verify(specs, wanted, name, extent=extent, known=known)
         told = f"calls on {name} ({where.product}, {where.runs_on})"
-    total = sum(dtype in spec.dtypes for spec in specs for dtype in wanted)
+    pairs = ((spec.name, dtype) for spec in specs for dtype in wanted if dtype in spec.dtypes)
+    total = sum(pair not in known for pair in pairs)
     rows: list[Row] = []
     interrupted = False
     try:
@@ -91,23 +108,56 @@ def verify_kernels(
                 show(len(rows), total, f"{row.kernel} {row.dtype}")
     except KeyboardInterrupt:
         interrupted = True
-    document = report.document(rows, where, extent=extent, interrupted=interrupted)
-    worse = [] if before is None else report.drift(before, document)
+    document = report.document(
+        rows, where, extent=extent_told, interrupted=interrupted, before=kept
+    )
+    found = Drift((), ()) if before is None else drift(before, document)
     if file is not None:
         write_output(Path(file), report.written(document))
     if html_file is not None:
-        write_output(Path(html_file), page.html(document, worse))
-    bad = [row for row in rows if row.status in ("wrong", "failed")]
+        write_output(Path(html_file), page.html(document, found.worse))
+    good = not any(row["status"] in ("wrong", "failed") for row in document["rows"])
+    good = good and not found.worse
     if as_json:
-        ok = not bad and not worse and not interrupted
-        echo(json.dumps({**document, "worse": worse, "ok": ok}, indent=2))
-        return not bad and not worse, interrupted
+        compared = {"worse": found.worse, "notes": found.notes, "ok": good and not interrupted}
+        echo(json.dumps({**document, **compared}, indent=2))
+        return good, interrupted
     _print(rows, told)
-    for sentence in worse:
-        echo(f"worse than {older}: {sentence}")
+    if kept:
+        echo(f"{len(kept)} rows of {file} were there and stay.")
+    for note in found.notes:
+        echo_wrapped(note)
+    for sentence in found.worse:
+        echo_wrapped(f"worse than {older}: {sentence}")
     if interrupted:
         echo(f"interrupted: {len(rows)} of {total} kernels with their dtypes were compared.")
-    return not bad and not worse, interrupted
+    return good, interrupted
+
+
+def _device(wanted: str | None) -> str:
+    return choice.default_device() if wanted is None else registry.find_device(wanted)
+
+
+def _earlier(file: Path, here: Mapping[str, Any]) -> Mapping[str, Any]:
+    """An earlier report of the same place and version; where there is no file, the empty one.
+
+    Raises:
+        XTargetError: it is of another.
+    """
+    if not file.exists():
+        return here
+    found = report.read(file)
+    parts = [
+        (one["xtarget"], *(one["device"][part] for part in ("target", "product", "runs_on")))
+        for one in (found, here)
+    ]
+    if parts[0] != parts[1]:
+        raise XTargetError(
+            f"{file} is of {', '.join(parts[0][1:])} with xtarget {parts[0][0]}, and here is "
+            f"{', '.join(parts[1][1:])} with {parts[1][0]}: --resume cannot go on with it. Write "
+            "another file."
+        )
+    return found
 
 
 def _print(rows: Sequence[Row], where: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import Any
 
 import xtarget
@@ -21,10 +21,17 @@ __all__ = ["compiled"]
 _SHAPES: tuple[tuple[int, ...], ...] = ((7, 129), (2, 3, 5, 7))
 
 
-def compiled(specs: Sequence[KernelSpec], dtypes: Sequence[str], target: str) -> Iterator[Row]:
+def compiled(
+    specs: Sequence[KernelSpec],
+    dtypes: Sequence[str],
+    target: str,
+    *,
+    known: Container[tuple[str, str]] = (),
+) -> Iterator[Row]:
     """A row for each kernel and each of the dtypes that it takes: `compiled`, `refused`, `failed`.
 
-    A binary counts if it can be parsed and has the entry that its launch names.
+    A binary counts if it can be parsed and has the entry that its launch names. What is `known` is
+    left out.
 
     Raises:
         UnknownTargetError: there is no such target.
@@ -32,7 +39,7 @@ def compiled(specs: Sequence[KernelSpec], dtypes: Sequence[str], target: str) ->
     goal = Target.parse(target)
     for spec in specs:
         for dtype in dtypes:
-            if dtype in spec.dtypes:
+            if dtype in spec.dtypes and (spec.name, dtype) not in known:
                 yield _row(spec, dtype, goal)
 
 

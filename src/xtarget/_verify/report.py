@@ -1,4 +1,4 @@
-"""Reports of `xtarget verify`: written, read, compared with an older one."""
+"""Reports of `xtarget verify`: written and read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .._values.errors import XTargetError
 from .._values.types import DeviceInfo, Target
 from .verify import Row
 
-__all__ = ["COMPILED", "document", "drift", "read", "ulp_of", "written"]
+__all__ = ["COMPILED", "document", "read", "ulp_of", "written"]
 
 SCHEMA = 1
 #: What a report of a target that is not here ran on.
@@ -23,7 +23,6 @@ COMPILED = "compiled"
 _DEFAULTS: dict[str, Any] = {
     "cases": 0, "refused": 0, "wrong": [], "max_ulp": 0.0, "of_tolerance": 0.0, "reason": "",
 }  # fmt: skip
-_GOOD = ("right", COMPILED)
 _MOST_BYTES = 64 << 20
 
 
@@ -33,8 +32,13 @@ def document(
     *,
     extent: str = "usual",
     interrupted: bool = False,
+    before: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
-    """The report of one device, or of compiling for a target, as JSON."""
+    """The report of one device, or of compiling for a target, as JSON.
+
+    Args:
+        before: rows of an earlier run that stay.
+    """
     if isinstance(device, Target):
         name = str(device)
         where = {"name": name, "target": name, "product": "no device", "runs_on": COMPILED}
@@ -53,7 +57,7 @@ def document(
         "extent": extent,
         "interrupted": interrupted,
         "device": where,
-        "rows": [row.facts() for row in rows],
+        "rows": [*before, *(row.facts() for row in rows)],
     }
 
 
@@ -94,26 +98,6 @@ def read(path: Path) -> dict[str, Any]:
         why = f"it has no {error}" if isinstance(error, KeyError) else error
         raise XTargetError(f"{path} is no report of `xtarget verify --report`: {why}.") from error
     return dict(found)
-
-
-def drift(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """Sentences about what is worse than in an older report: results that were right, and errors
-    that are more than twice as many units in the last place."""
-    before = {(row["kernel"], row["dtype"]): row for row in old["rows"]}
-    worse = []
-    for row in new["rows"]:
-        was = before.get((row["kernel"], row["dtype"]))
-        if was is None:
-            continue
-        name = f"{row['kernel']} {row['dtype']}"
-        if was["status"] in _GOOD and row["status"] != was["status"]:
-            worse.append(
-                f"{name} was {was['status']} and is {row['status']}: "
-                f"{row['reason'] or row['wrong']}"
-            )
-        elif ulp_of(row) > max(1.0, 2 * ulp_of(was)):
-            worse.append(f"{name}: error of {ulp_of(row):.3g} ulp, which was {ulp_of(was):.3g}")
-    return worse
 
 
 def ulp_of(row: Mapping[str, Any]) -> float:
