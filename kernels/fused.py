@@ -1,4 +1,5 @@
-"""Sections of fused functions (`xtarget.fuse`): a chain of elementwise operators as one launch."""
+"""Sections of fused functions (`xtarget.fuse`) as one launch: chains of elementwise operators, and
+what is done to each row of arrays."""
 
 from __future__ import annotations
 
@@ -9,18 +10,23 @@ from xtarget.spec import DtypeRules, KernelSpec
 
 from .operators.rules import ALL
 from .plans.elementwise import compute_dtype, elementwise
+from .plans.rowwise import rowwise
 
 __all__ = ["section"]
 
 
-def section(name: str, function: str, dtypes: Sequence[str], result: str) -> KernelSpec:
+def section(
+    name: str, function: str, dtypes: Sequence[str], result: str, rows: str = ""
+) -> KernelSpec:
     """The kernel of a section.
 
     Args:
         name: of the kernel.
-        function: its device function, in steps.
+        function: its steps.
         dtypes: of its arguments.
         result: dtype of what it gives.
+        rows: of a section that folds rows, what it gives for each: `wide` (a row), `kept` or
+            `dropped` (a number, in an axis of length 1 or without one).
     """
     loaded = tuple(map(compute_dtype, dtypes))
 
@@ -30,14 +36,18 @@ def section(name: str, function: str, dtypes: Sequence[str], result: str) -> Ker
         return (result,), loaded
 
     inputs = tuple("abcdefgh"[: len(dtypes)])
+    plan = elementwise(lambda _: function, rule, ALL)
+    if rows:
+        plan = rowwise(function, result, rows)
     return KernelSpec(
         name,
         inputs,
-        elementwise(lambda _: function, rule, ALL),
+        plan,
         category="fused",
         summary="a section of a fused function",
         dtypes=ALL,
         apart=inputs,
         complete=True,
-        elementwise=True,
+        elementwise=not rows,
+        in_place=True,
     )

@@ -200,8 +200,10 @@ def _launch(
     stream = 0 < sizes.stream <= out.size * out.itemsize and out.contiguous
     along = f"shape.{len(space.lengths) - 1}" if space.lengths else "n"
     results = ("out", "out2")[: len(outs)]
+    kernel = _KERNELS.get((len(letters), len(outs)))
     return spec.Launch(
-        f"elementwise:{_KERNELS[len(letters), len(outs)]}({function})",
+        # a fused section of more operands is generated whole
+        f"elementwise:{kernel}({function})" if kernel else f"each.|{function}",
         {
             **{name: spec.Input(place) for name, place in zip(names, args, strict=True)},
             **values,

@@ -3,81 +3,38 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import weakref
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from .._arrays import is_scalar, kind_of, view_of
-from .._arrays.dtypes import numpy_dtype
 from .._kernels import libraries, plan_values
-from .._kernels.composed import program
 from .._launch import lookup
-from .._launch import run as _run
 from .._launch.compiling import compile as compile_call
 from .._system.locks import Lock
 from .._values.deferred import deferred_among
 from .._values.errors import ArgumentError, shortened
 from .._values.types import Artifact, Target
-from .sections import Section, cut, text_of_section
-from .tracing import Number, NumberAsked, Traced, Tracer, Value, signature_of
+from .cutting import is_long
+from .expansions import expansion_of
+from .launches import (
+    PREFIX,
+    OtherRows,
+    Program,
+    execute,
+    operands_of,
+    program_lines,
+    program_of,
+    stand_in,
+    told,
+)
+from .tracing import NumberAsked, Traced, Tracer, Value, signature_of
 
 __all__ = ["Fused", "fuse"]
 
 #: Traces of one function.
 _MOST_TRACES = 256
-#: Of the names of sections.
-_PREFIX = "fused "
 _all: weakref.WeakSet[Fused] = weakref.WeakSet()
-
-
-@dataclass(frozen=True, slots=True)
-class _Launch:
-    """A section as it is launched.
-
-    Attributes:
-        kernel: its name in the catalog.
-        section: what it is made of.
-        operands: places of its arguments among the values; of a number with its dtype; else a
-            constant.
-        options: of a kernel that is launched as it is.
-        places: of its results among the values.
-        results: which of the function's results each of them is; -1: none.
-        last: places of what no later launch needs.
-        text: of its device function, where it is fused.
-    """
-
-    kernel: str
-    section: Section
-    operands: tuple[tuple[str, Any, str], ...]
-    options: Mapping[str, Any]
-    places: tuple[int, ...]
-    results: tuple[int, ...]
-    text: str
-    last: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class _Program:
-    """What a traced function does.
-
-    Attributes:
-        launches: in their order.
-        values: how many values there are; the function's arguments come first.
-        returned: places of the results.
-        form: puts results into what the function returns.
-        holds: whether what the function reads beside its arguments is what it was.
-    """
-
-    launches: tuple[_Launch, ...]
-    values: int
-    returned: tuple[int, ...]
-    form: Callable[[Sequence[Any]], Any]
-    nodes: int
-    holds: Callable[[], bool]
 
 
 class Fused:
@@ -85,7 +42,8 @@ class Fused:
 
     It is traced once for each combination of the arguments' dtypes and numbers of dimensions: for
     other sizes it is not traced again, unless it asks for a shape. What it gives is what it would
-    give unfused: each result is rounded to its dtype, also one that is not written to memory.
+    give unfused: each result is rounded to its dtype, also one that is not written to memory. Sums
+    over a row may be added in another order.
     """
 
     __name__: str
@@ -95,9 +53,9 @@ class Fused:
         parameters = self._signature.parameters.values()
         self._positional = all(one.kind is not one.KEYWORD_ONLY for one in parameters)
         self._function = function
-        self._traces: dict[Hashable, _Program] = {}
+        self._traces: dict[Hashable, Program] = {}
         self._static: frozenset[int] = frozenset()
-        self._by_shape = False
+        self._by_shape = self._by_rows = False
         self._lock = Lock()
         functools.update_wrapper(self, function)
         _all.add(self)
@@ -124,7 +82,12 @@ class Fused:
         if deferred_among(values) is not None:  # called by a function that is being traced
             return self._function(*args, **named)
         program = self._program(values)
-        return _execute(program, values, self._outs(program, out, values), device, stream)
+        try:
+            return execute(program, values, self._outs(program, out, values), device, stream)
+        except OtherRows:  # nothing of the caller's is changed yet that is not written again
+            self._by_shape = True
+        program = self._program(values)
+        return execute(program, values, self._outs(program, out, values), device, stream)
 
     def explain(self, *args: Any, **named: Any) -> str:
         """What runs for a call: its launches, what each is made of, and what fusing saves.
@@ -139,7 +102,7 @@ class Fused:
             f"which {len(fused)} are fused."
         ]
         for number, launch in enumerate(program.launches, 1):
-            lines.append(f"{number}. {_told(launch)}")
+            lines.append(f"{number}. {told(launch)}")
             if launch.text:
                 lines += [f"   {line}" for line in program_lines(launch.text)]
         names = list(self._signature.parameters)
@@ -166,7 +129,7 @@ class Fused:
         self._program(values)
         found: list[Artifact] = []
         for launch in self._trace(values).launches:
-            given = [_stand_in(own, values) for own in _operands(launch)]
+            given = [stand_in(own, values) for own in operands_of(launch)]
             options = launch.options
             found += compile_call(
                 launch.kernel, *given, target=target, keep_stages=keep_stages, **options
@@ -184,7 +147,7 @@ class Fused:
         bound.apply_defaults()
         return [bound.arguments[name] for name in self._signature.parameters]
 
-    def _outs(self, program: _Program, out: Any, values: list[Any]) -> tuple[Any, ...]:
+    def _outs(self, program: Program, out: Any, values: list[Any]) -> tuple[Any, ...]:
         if out is None:
             return (None,) * len(program.returned)
         outs = tuple(out) if isinstance(out, tuple | list) else (out,)
@@ -203,9 +166,10 @@ class Fused:
             _check_apart(self.__name__, outs, values)
         return outs
 
-    def _program(self, values: list[Any]) -> _Program:
+    def _program(self, values: list[Any]) -> Program:
         while True:
-            key = (self._by_shape, self._static, *map(self._part, range(len(values)), values))
+            asked = self._by_shape, self._by_rows
+            key = (asked, self._static, *map(self._part, range(len(values)), values))
             try:
                 program = self._traces.get(key)
             except TypeError:
@@ -218,10 +182,10 @@ class Fused:
             with self._lock:
                 try:
                     program = self._trace(values)
-                except NumberAsked as asked:
-                    self._static |= {asked.index}
+                except NumberAsked as number:
+                    self._static |= {number.index}
                     continue
-                if self._by_shape == key[0]:
+                if (self._by_shape, self._by_rows) == asked:
                     if len(self._traces) >= _MOST_TRACES:
                         self._traces.clear()
                     self._traces[key] = program
@@ -243,9 +207,12 @@ class Fused:
             layout = view_of(value).type
             shape, dtype = layout.shape, layout.dtype
         shape = tuple(shape)
-        return kind, dtype, shape if self._by_shape else (len(shape), 0 in shape)
+        if self._by_shape:
+            return kind, dtype, shape
+        rows = self._by_rows and (shape[-1:] == (1,), is_long(shape))
+        return kind, dtype, len(shape), 0 in shape, rows
 
-    def _trace(self, values: list[Any]) -> _Program:
+    def _trace(self, values: list[Any]) -> Program:
         tracer = Tracer(self._function.__code__)
         stands = [
             value if _is_static(value) or index in self._static else tracer.argument(value, index)
@@ -259,9 +226,10 @@ class Fused:
         ]
         returned = self._function(*positional, **given)
         self._by_shape |= tracer.reads_shapes
+        self._by_rows |= any(expansion_of(node) is not None for node in tracer.nodes)
         results, form = self._results(returned)
         holds = plan_values.holds(self._function)
-        return _program_of(tracer, len(values), results, form, holds)
+        return program_of(tracer, len(values), results, form, holds)
 
     def _results(self, returned: Any) -> tuple[list[Value], Callable[[Sequence[Any]], Any]]:
         several = isinstance(returned, tuple | list)
@@ -285,24 +253,6 @@ class Fused:
 
     def __repr__(self) -> str:
         return f"<xtarget.Fused {self.__name__}{self._signature}>"
-
-
-def _operands(launch: _Launch) -> list[tuple[Value | Number, str]]:
-    """What a launch is given, and the dtypes of numbers."""
-    if launch.text:
-        return launch.section.arguments()
-    return [(own, "") for own in launch.section.root.operands]
-
-
-def _stand_in(operand: tuple[Value | Number, str], values: Sequence[Any]) -> Any:
-    """An array of the layout, or a number, to compile for."""
-    own, dtype = operand
-    if isinstance(own, Number):
-        value = own.value if own.index is None else values[own.index]
-        return numpy_dtype(dtype).type(value) if dtype else value
-    if own.node is None:
-        return values[own.index]
-    return np.empty(own.type.shape, numpy_dtype(own.type.dtype))
 
 
 def _reach(array: Any) -> tuple[int, int]:
@@ -341,142 +291,6 @@ def _hashable(value: Any) -> bool:
     return True
 
 
-def program_lines(text: str) -> list[str]:
-    """The generated function of a section."""
-    return program(text).rstrip().splitlines()
-
-
-def _program_of(
-    tracer: Tracer,
-    count: int,
-    results: list[Value],
-    form: Callable[[Sequence[Any]], Any],
-    holds: Callable[[], bool],
-) -> _Program:
-    places: dict[tuple[int, int], int] = {}
-    launches = []
-    values = count
-    wanted = [None if own.node is None else (id(own.node), own.index) for own in results]
-    sections = cut(tracer.nodes, results)
-    for section in sections:
-        root = section.root
-        made = len(root.plan.outputs)
-        own = tuple(range(values, values + made))
-        values += made
-        for index, place in enumerate(own):
-            places[id(root), index] = place
-        ends = tuple(
-            wanted.index((id(root), index)) if (id(root), index) in wanted else -1
-            for index in range(made)
-        )
-        launches.append(_launch_of(section, places, own, ends))
-    returned = tuple(
-        own.index if own.node is None else places[id(own.node), own.index] for own in results
-    )
-    ends_known = _with_ends(launches, returned)
-    return _Program(ends_known, values, returned, form, len(tracer.nodes), holds)
-
-
-def _with_ends(launches: list[_Launch], returned: tuple[int, ...]) -> tuple[_Launch, ...]:
-    """The launches with what each is the last one to need: memory that is free then."""
-    seen = set(returned)
-    found = []
-    for launch in reversed(launches):
-        used = {own for how, own, _ in launch.operands if how != "constant"} | {*launch.places}
-        found.append(replace(launch, last=tuple(sorted(used - seen))))
-        seen |= used
-    return tuple(reversed(found))
-
-
-def _launch_of(
-    section: Section,
-    places: Mapping[tuple[int, int], int],
-    own: tuple[int, ...],
-    ends: tuple[int, ...],
-) -> _Launch:
-    def place(value: Value) -> int:
-        return value.index if value.node is None else places[id(value.node), value.index]
-
-    operands: list[tuple[str, Any, str]] = []
-    if not section.fused:
-        for operand in section.root.operands:
-            if isinstance(operand, Value):
-                operands.append(("value", place(operand), ""))
-            elif operand.index is None:
-                operands.append(("constant", operand.value, ""))
-            else:
-                operands.append(("value", operand.index, ""))
-        root = section.root
-        return _Launch(root.kernel, section, tuple(operands), root.options, own, ends, "")
-    arguments = section.arguments()
-    for operand, dtype in arguments:
-        if isinstance(operand, Value):
-            operands.append(("value", place(operand), ""))
-        else:
-            operands.append(("number", operand.index, dtype))
-    text = text_of_section(section)
-    result = section.root.plan.outputs[0].dtype
-    dtypes = tuple(dtype for _, dtype in arguments)
-    digest = hashlib.sha256(f"{text} {dtypes} {result}".encode()).hexdigest()[:12]
-    names = [node.spec.name for node in section.nodes]
-    kernel = f"{_PREFIX}{' '.join(names)[:60]} {digest}"
-    if not libraries.is_registered(kernel):
-        libraries.register_section(kernel, text, dtypes, result)
-    return _Launch(kernel, section, tuple(operands), {}, own, ends, text)
-
-
-def _execute(
-    program: _Program, values: list[Any], outs: tuple[Any, ...], device: Any, stream: Any
-) -> Any:
-    known = [*values, *(None,) * (program.values - len(values))]
-    for launch in program.launches:
-        args = [
-            own
-            if how == "constant"
-            else numpy_dtype(dtype).type(known[own])
-            if how == "number"
-            else known[own]
-            for how, own, dtype in launch.operands
-        ]
-        given = tuple(None if end < 0 else outs[end] for end in launch.results)
-        out = given[0] if len(given) == 1 else None
-        if out is None:
-            made = _run.run(launch.kernel, *args, device=device, stream=stream, **launch.options)
-        else:
-            made = _run.run(
-                launch.kernel, *args, out=out, device=device, stream=stream, **launch.options
-            )
-        if len(given) > 1:  # the caller may have memory for some of several results only
-            made = [
-                _into(own, value, device, stream) for own, value in zip(given, made, strict=True)
-            ]
-        for place, value in zip(launch.places, made if len(given) > 1 else (made,), strict=True):
-            known[place] = value
-        for place in launch.last:
-            known[place] = None
-    return program.form([known[place] for place in program.returned])
-
-
-def _into(out: Any, value: Any, device: Any, stream: Any) -> Any:
-    """A result in the caller's array for it; None: it stays where it is."""
-    if out is None:
-        return value
-    dtype = view_of(value).type.dtype
-    return _run.run("cast", value, out=out, dtype=dtype, device=device, stream=stream)
-
-
-def _told(launch: _Launch) -> str:
-    nodes = launch.section.nodes
-    if not launch.text:
-        return f"{nodes[0].spec.name} (as it is)"
-    inner = sum(node.plan.outputs[0].itemsize for node in nodes[:-1])
-    operands = ", ".join(dtype for _, dtype in launch.section.arguments())
-    return (
-        f"{' '.join(node.spec.name for node in nodes)}, from {operands}. Launches saved: "
-        f"{len(nodes) - 1}. Bytes that are not moved, by element: {2 * inner}."
-    )
-
-
 def fuse(function: Callable[..., Any], /) -> Fused:
     """Make a function over operators of the catalog run as few launches; a decorator.
 
@@ -485,7 +299,8 @@ def fuse(function: Callable[..., Any], /) -> Fused:
             return xtarget.run("gelu", x + bias) + residual
 
     Within it the operators of Python, NumPy's ufuncs and `xtarget.run` on the arguments are noted
-    instead of computed. Chains of elementwise operators, broadcasting included, become one launch;
+    instead of computed. Chains of elementwise operators, broadcasting included, become one launch,
+    and so do reductions, softmaxes and normalisations of rows with what comes before and after;
     other kernels are launched as they are, between them.
 
     Args:
@@ -504,7 +319,7 @@ def fuse(function: Callable[..., Any], /) -> Fused:
 
 def _forget_traces(kernel: str) -> None:
     """A kernel was added or replaced: a trace may have been made with another one of its name."""
-    if not kernel.startswith(_PREFIX):
+    if not kernel.startswith(PREFIX):
         for function in list(_all):
             function.forget()
 

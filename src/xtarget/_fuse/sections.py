@@ -1,29 +1,30 @@
-"""From a graph to few launches: which elementwise operators become one section.
+"""From a graph to few launches: which operators become one section.
 
-An operator joins the section of what uses it if nothing else does, if it is elementwise as they
-are, and if the section then still has few enough operands for one launch. Its result is never
-written to memory. What is used by several sections, or by another kind of kernel, is written once.
+An operator joins the section of what uses it if nothing else does, if it is elementwise or about
+rows as they are (`cutting`), and if the section then still has few enough operands for one launch.
+Its result is never written to memory. What is used by several sections, or by another kind of
+kernel, is written once.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from .._kernels.composed import Step, text_of
+from .._kernels.steps import Fold, Operand, Step, text_of
 from .._values.types import DTYPES, DtypeConstant
 from ..spec import Input, Launch, Scalar, ScalarType
+from .expansions import Expansion, expansion_of
 from .tracing import Node, Number, Value
 
-__all__ = ["Section", "cut", "text_of_section"]
+__all__ = ["LETTERS", "MOST_OPERANDS", "MOST_STEPS", "Section", "function_of", "text_of_section"]
 
 _FORM = re.compile(r"elementwise:(?:unary|binary|ternary|quaternary)\(([^()]*)\)")
-#: Arguments of a kernel of `elementwise.py`.
-_MOST_OPERANDS = 4
+#: Arguments of a section's kernel. More of them are more addresses than registers hold.
+MOST_OPERANDS = 8
 #: Steps of a section: more of them make a kernel that waits for its own registers.
-_MOST_STEPS = 48
-_LETTERS = "abcdefgh"
+MOST_STEPS = 48
+LETTERS = "abcdefgh"
 
 
 @dataclass(slots=True)
@@ -87,65 +88,57 @@ def function_of(node: Node) -> str | None:
     return None if match is None else match[1]
 
 
-def cut(nodes: Sequence[Node], results: Sequence[Value]) -> list[Section]:
-    """The sections of a graph, in an order in which they can be launched; what the results do not
-    need is in none of them.
-
-    Args:
-        results: what the function returns.
-    """
-    users: dict[int, list[Node]] = {}
-    for node in nodes:
-        for own in node.operands:
-            if isinstance(own, Value) and own.node is not None:
-                users.setdefault(id(own.node), []).append(node)
-    returned = {id(result.node) for result in results}
-    home: dict[int, Section] = {}
-    for node in reversed(nodes):
-        using = [user for user in users.get(id(node), ()) if id(user) in home]
-        if not using and id(node) not in returned:
-            continue
-        homes = {id(home[id(user)]): home[id(user)] for user in using}
-        section = next(iter(homes.values())) if len(homes) == 1 else None
-        joins = section is not None and id(node) not in returned and _may_join(node, section)
-        if joins and section is not None:
-            section.nodes.insert(0, node)
-        else:
-            section = Section(node, [node])
-        home[id(node)] = section
-    found = {id(section): section for section in home.values()}
-    order = {id(node): number for number, node in enumerate(nodes)}
-    for section in found.values():
-        section.nodes.sort(key=lambda node: order[id(node)])
-    return sorted(found.values(), key=lambda section: order[id(section.root)])
-
-
-def _may_join(node: Node, section: Section) -> bool:
-    if function_of(node) is None or function_of(section.root) is None:
-        return False
-    together = Section(section.root, [node, *section.nodes])
-    return len(together.nodes) <= _MOST_STEPS and len(together.arguments()) <= _MOST_OPERANDS
-
-
 def text_of_section(section: Section) -> str:
-    """The section as a device function, in steps (`_kernels.composed`)."""
+    """The section as a device function, in steps (`_kernels.steps`)."""
     letters = {
-        _name(own, dtype): _LETTERS[number]
+        _name(own, dtype): LETTERS[number]
         for number, (own, dtype) in enumerate(section.arguments())
     }
-    numbers = {id(node): number for number, node in enumerate(section.nodes)}
-    steps = []
+    numbers: dict[int, int] = {}
+    steps: list[Step | Fold] = []
     for node in section.nodes:
-        launch = node.plan.launches[0]
-        operands = []
-        for letter in _LETTERS:
-            if letter not in launch.args:
-                break
-            operands.append(_operand(node, launch, letter, letters, numbers))
-        function = function_of(node)
-        assert function is not None
-        steps.append(Step(function, tuple(operands), node.plan.outputs[0].dtype))
+        expansion = None if function_of(node) else expansion_of(node)
+        if expansion is None:
+            steps.append(_elementwise(node, letters, numbers))
+        else:
+            steps += _expanded(node, expansion, len(steps), letters, numbers)
+        numbers[id(node)] = len(steps) - 1
     return text_of(steps)
+
+
+def _elementwise(
+    node: Node, letters: dict[tuple[int, int, str], str], numbers: dict[int, int]
+) -> Step:
+    launch = node.plan.launches[0]
+    operands = []
+    for letter in LETTERS:
+        if letter not in launch.args:
+            break
+        operands.append(_operand(node, launch, letter, letters, numbers))
+    function = function_of(node)
+    assert function is not None
+    return Step(function, tuple(operands), node.plan.outputs[0].dtype)
+
+
+def _expanded(
+    node: Node,
+    expansion: Expansion,
+    first: int,
+    letters: dict[tuple[int, int, str], str],
+    numbers: dict[int, int],
+) -> list[Step | Fold]:
+    """The steps of an expansion from step `first` on."""
+
+    def placed(operand: Operand) -> Operand:
+        what, dtypes = operand
+        if what.startswith("@"):
+            own = node.operands[int(what[1:])]
+            assert isinstance(own, Value)
+            inside = id(own.node) in numbers
+            return str(numbers[id(own.node)]) if inside else letters[_name(own, "")], dtypes
+        return (str(int(what) + first) if what.isdigit() else what), dtypes
+
+    return [replace(step, operands=tuple(map(placed, step.operands))) for step in expansion.steps]
 
 
 def _name(own: Value | Number, dtype: str) -> tuple[int, int, str]:

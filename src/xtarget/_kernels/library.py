@@ -20,8 +20,10 @@ from ..spec import KernelSpec
 from ..targets._triton.identity import manifest_of
 from ..targets._triton.importing import import_triton
 from .applied import applied, parts_of
-from .composed import composed, is_composed, steps_of
+from .composed import composed
+from .programs import functions_of
 from .sources import KernelFile, read_kernel_file
+from .steps import is_composed
 
 __all__ = ["NOT_IMPORTED", "Library", "without_imports"]
 
@@ -272,4 +274,4 @@ def _functions_of(text: str) -> list[str]:
     parts = parts_of(text)
     if parts is not None:
         return [name for part in parts for name in _functions_of(part)]
-    return [step.function for step in steps_of(text)] if is_composed(text) else [text]
+    return functions_of(text) if is_composed(text) else [text]

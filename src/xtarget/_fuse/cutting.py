@@ -1,0 +1,118 @@
+"""Where a graph is cut into sections."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from .expansions import expansion_of
+from .sections import MOST_OPERANDS, MOST_STEPS, Section, function_of
+from .tracing import Node, Value
+
+__all__ = ["cut", "is_long"]
+
+#: Folds of a section: each may be one more walk along the rows.
+_MOST_FOLDS = 8
+#: Rows that are so long, and so few, are cut into pieces by the kernels of reductions: a block for
+#: each would leave most of a device idle.
+_LONG, _FEW = 32768, 64
+
+
+def is_long(shape: Sequence[int]) -> bool:
+    """Whether an array has few long rows."""
+    return len(shape) > 0 and shape[-1] >= _LONG and math.prod(shape[:-1]) < _FEW
+
+
+def cut(nodes: Sequence[Node], results: Sequence[Value]) -> list[Section]:
+    """The sections of a graph, in an order in which they can be launched; what the results do not
+    need is in none of them.
+
+    Args:
+        results: what the function returns.
+    """
+    users: dict[int, list[Node]] = {}
+    for node in nodes:
+        for own in node.operands:
+            if isinstance(own, Value) and own.node is not None:
+                users.setdefault(id(own.node), []).append(node)
+    returned = {id(result.node) for result in results}
+    home: dict[int, Section] = {}
+    for node in reversed(nodes):
+        using = [user for user in users.get(id(node), ()) if id(user) in home]
+        if not using and id(node) not in returned:
+            continue
+        homes = {id(home[id(user)]): home[id(user)] for user in using}
+        section = next(iter(homes.values())) if len(homes) == 1 else None
+        joins = section is not None and id(node) not in returned and _may_join(node, section)
+        if joins and section is not None:
+            section.nodes.insert(0, node)
+        else:
+            section = Section(node, [node])
+        home[id(node)] = section
+    found = {id(section): section for section in home.values()}
+    order = {id(node): number for number, node in enumerate(nodes)}
+    for section in found.values():
+        section.nodes.sort(key=lambda node: order[id(node)])
+    return sorted(found.values(), key=lambda section: order[id(section.root)])
+
+
+def _may_join(node: Node, section: Section) -> bool:
+    nodes = [node, *section.nodes]
+    if len(nodes) > MOST_STEPS or rows_of(nodes, section.root) is None:
+        return False
+    return len(Section(section.root, nodes).arguments()) <= MOST_OPERANDS
+
+
+def rows_of(nodes: Sequence[Node], root: Node) -> str | None:
+    """What a section of these nodes gives for each row: `wide`, `kept` or `dropped`; empty where it
+    is elementwise. None: it is no section.
+
+    Decided by the sizes of this trace. Another call with the same trace has other sizes, so each
+    launch looks at its arguments (`fused`).
+    """
+    if all(function_of(node) is not None for node in nodes):
+        return ""
+    inside = {id(node) for node in nodes}
+    arrays = [
+        own
+        for node in nodes
+        for own in node.operands
+        if isinstance(own, Value) and id(own.node) not in inside
+    ]
+    shapes = [own.type.shape for own in arrays]
+    n = max((shape[-1] for shape in shapes if shape), default=1)
+    if any(shape and shape[-1] not in (1, n) for shape in shapes) or any(0 in s for s in shapes):
+        return None
+    gives: dict[int, str] = {}
+    folds = 0
+    for node in nodes:
+        kinds = {gives.get(id(own.node), "wide") for own in node.operands if isinstance(own, Value)}
+        if function_of(node) is not None:
+            if not kinds or kinds > {"dropped"}:  # a number of a row would be taken for a column
+                return None
+            gives[id(node)] = "wide" if "wide" in kinds else next(iter(kinds))
+            continue
+        expansion = expansion_of(node)
+        first = node.operands[0]
+        if expansion is None or kinds != {"wide"} or not isinstance(first, Value):
+            return None
+        if not first.type.shape or first.type.shape[-1] != n or is_long(first.type.shape):
+            return None
+        folds += 1
+        gives[id(node)] = expansion.gives
+    found = gives[id(root)]
+    outer = math.prod(root.plan.outputs[0].shape) // (n if found == "wide" else 1)
+    # fewer rows would be folded once more for each that they are broadcast to
+    if any(_rows(node) not in (None, outer) for node in nodes):
+        return None
+    if found == "wide" and root.plan.outputs[0].shape[-1:] != (n,):
+        return None
+    return found if folds <= _MOST_FOLDS else None
+
+
+def _rows(node: Node) -> int | None:
+    """How many rows a node folds; None: it is elementwise."""
+    first = node.operands[0]
+    if function_of(node) is not None or not isinstance(first, Value):
+        return None
+    return math.prod(first.type.shape[:-1])

@@ -1,0 +1,268 @@
+"""What a traced function does: its launches, and how they are made and told."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from .._arrays import view_of
+from .._arrays.dtypes import numpy_dtype
+from .._kernels import libraries
+from .._kernels.programs import program
+from .._kernels.steps import kernel_text
+from .._launch import run as _run
+from .cutting import cut, rows_of
+from .sections import LETTERS, Section, text_of_section
+from .tracing import Number, Tracer, Value
+
+__all__ = ["PREFIX", "Launch", "OtherRows", "Program", "execute", "operands_of", "program_lines",
+           "program_of", "stand_in", "told"]  # fmt: skip
+
+#: Of the names of sections.
+PREFIX = "fused "
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A section as it is launched.
+
+    Attributes:
+        kernel: its name in the catalog.
+        section: what it is made of.
+        operands: places of its arguments among the values; of a number with its dtype; else a
+            constant.
+        options: of a kernel that is launched as it is.
+        places: of its results among the values.
+        results: which of the function's results each of them is; -1: none.
+        last: places of what no later launch needs.
+        text: of its device function, where it is fused.
+        rows: of a section over rows, its arrays by number, and whether they have elements for each
+            of a row; the others have one for all.
+    """
+
+    kernel: str
+    section: Section
+    operands: tuple[tuple[str, Any, str], ...]
+    options: Mapping[str, Any]
+    places: tuple[int, ...]
+    results: tuple[int, ...]
+    text: str
+    last: tuple[int, ...] = ()
+    rows: tuple[tuple[int, bool], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What a traced function does.
+
+    Attributes:
+        launches: in their order.
+        values: how many values there are; the function's arguments come first.
+        returned: places of the results.
+        form: puts results into what the function returns.
+        holds: whether what the function reads beside its arguments is what it was.
+    """
+
+    launches: tuple[Launch, ...]
+    values: int
+    returned: tuple[int, ...]
+    form: Callable[[Sequence[Any]], Any]
+    nodes: int
+    holds: Callable[[], bool]
+
+
+def operands_of(launch: Launch) -> list[tuple[Value | Number, str]]:
+    """What a launch is given, and the dtypes of numbers."""
+    if launch.text:
+        return launch.section.arguments()
+    return [(own, "") for own in launch.section.root.operands]
+
+
+def stand_in(operand: tuple[Value | Number, str], values: Sequence[Any]) -> Any:
+    """An array of the layout, or a number, to compile for."""
+    own, dtype = operand
+    if isinstance(own, Number):
+        value = own.value if own.index is None else values[own.index]
+        return numpy_dtype(dtype).type(value) if dtype else value
+    if own.node is None:
+        return values[own.index]
+    return np.empty(own.type.shape, numpy_dtype(own.type.dtype))
+
+
+def program_lines(text: str) -> list[str]:
+    """The generated function of a section."""
+    return program(text).rstrip().splitlines()
+
+
+def program_of(
+    tracer: Tracer,
+    count: int,
+    results: list[Value],
+    form: Callable[[Sequence[Any]], Any],
+    holds: Callable[[], bool],
+) -> Program:
+    places: dict[tuple[int, int], int] = {}
+    launches = []
+    values = count
+    wanted = [None if own.node is None else (id(own.node), own.index) for own in results]
+    sections = cut(tracer.nodes, results)
+    for section in sections:
+        root = section.root
+        made = len(root.plan.outputs)
+        own = tuple(range(values, values + made))
+        values += made
+        for index, place in enumerate(own):
+            places[id(root), index] = place
+        ends = tuple(
+            wanted.index((id(root), index)) if (id(root), index) in wanted else -1
+            for index in range(made)
+        )
+        launches.append(_launch_of(section, places, own, ends))
+    returned = tuple(
+        own.index if own.node is None else places[id(own.node), own.index] for own in results
+    )
+    ends_known = _with_ends(launches, returned)
+    return Program(ends_known, values, returned, form, len(tracer.nodes), holds)
+
+
+def _with_ends(launches: list[Launch], returned: tuple[int, ...]) -> tuple[Launch, ...]:
+    """The launches with what each is the last one to need: memory that is free then."""
+    seen = set(returned)
+    found = []
+    for launch in reversed(launches):
+        used = {own for how, own, _ in launch.operands if how != "constant"} | {*launch.places}
+        found.append(replace(launch, last=tuple(sorted(used - seen))))
+        seen |= used
+    return tuple(reversed(found))
+
+
+def _launch_of(
+    section: Section,
+    places: Mapping[tuple[int, int], int],
+    own: tuple[int, ...],
+    ends: tuple[int, ...],
+) -> Launch:
+    def place(value: Value) -> int:
+        return value.index if value.node is None else places[id(value.node), value.index]
+
+    operands: list[tuple[str, Any, str]] = []
+    if not section.fused:
+        for operand in section.root.operands:
+            if isinstance(operand, Value):
+                operands.append(("value", place(operand), ""))
+            elif operand.index is None:
+                operands.append(("constant", operand.value, ""))
+            else:
+                operands.append(("value", operand.index, ""))
+        root = section.root
+        return Launch(root.kernel, section, tuple(operands), root.options, own, ends, "")
+    arguments = section.arguments()
+    for operand, dtype in arguments:
+        if isinstance(operand, Value):
+            operands.append(("value", place(operand), ""))
+        else:
+            operands.append(("number", operand.index, dtype))
+    text = text_of_section(section)
+    gives = rows_of(section.nodes, section.root)
+    rows = _rows_among(arguments) if gives else ()
+    result = section.root.plan.outputs[0].dtype
+    dtypes = tuple(dtype for _, dtype in arguments)
+    digest = hashlib.sha256(f"{text} {dtypes} {result} {gives}".encode()).hexdigest()[:12]
+    names = [node.spec.name for node in section.nodes]
+    kernel = f"{PREFIX}{' '.join(names)[:60]} {digest}"
+    if not libraries.is_registered(kernel):
+        libraries.register_section(kernel, text, dtypes, result, gives)
+    if rows:  # shown for rows that a block holds; it walks along longer ones
+        letters = "".join(LETTERS[index] for index, _ in rows)
+        text = kernel_text("whole", letters, text)
+    return Launch(kernel, section, tuple(operands), {}, own, ends, text, rows=rows)
+
+
+def _rows_among(
+    arguments: Sequence[tuple[Value | Number, str]],
+) -> tuple[tuple[int, bool], ...]:
+    shapes = {i: own.type.shape for i, (own, _) in enumerate(arguments) if isinstance(own, Value)}
+    n = max((shape[-1] for shape in shapes.values() if shape), default=1)
+    return tuple((index, shape[-1:] == (n,)) for index, shape in shapes.items())
+
+
+class OtherRows(Exception):
+    """Arrays of a section over rows are of other lengths beside each other than when traced."""
+
+
+def _check_rows(launch: Launch, args: Sequence[Any]) -> None:
+    """The arrays that have elements for each of a row have the same number; the others have one.
+
+    Raises:
+        OtherRows: they do not.
+    """
+    lengths = set()
+    for index, wide in launch.rows:
+        shape = getattr(args[index], "shape", None)
+        if shape is None:
+            shape = view_of(args[index]).type.shape
+        last = shape[-1] if len(shape) else 1
+        if wide:
+            lengths.add(last)
+        elif last != 1:
+            raise OtherRows
+    if len(lengths) > 1:
+        raise OtherRows
+
+
+def execute(
+    program: Program, values: list[Any], outs: tuple[Any, ...], device: Any, stream: Any
+) -> Any:
+    known = [*values, *(None,) * (program.values - len(values))]
+    for launch in program.launches:
+        args = [
+            own
+            if how == "constant"
+            else numpy_dtype(dtype).type(known[own])
+            if how == "number"
+            else known[own]
+            for how, own, dtype in launch.operands
+        ]
+        if launch.rows:
+            _check_rows(launch, args)
+        given = tuple(None if end < 0 else outs[end] for end in launch.results)
+        out = given[0] if len(given) == 1 else None
+        if out is None:
+            made = _run.run(launch.kernel, *args, device=device, stream=stream, **launch.options)
+        else:
+            made = _run.run(
+                launch.kernel, *args, out=out, device=device, stream=stream, **launch.options
+            )
+        if len(given) > 1:  # the caller may have memory for some of several results only
+            made = [
+                _into(own, value, device, stream) for own, value in zip(given, made, strict=True)
+            ]
+        for place, value in zip(launch.places, made if len(given) > 1 else (made,), strict=True):
+            known[place] = value
+        for place in launch.last:
+            known[place] = None
+    return program.form([known[place] for place in program.returned])
+
+
+def _into(out: Any, value: Any, device: Any, stream: Any) -> Any:
+    """A result in the caller's array for it; None: it stays where it is."""
+    if out is None:
+        return value
+    dtype = view_of(value).type.dtype
+    return _run.run("cast", value, out=out, dtype=dtype, device=device, stream=stream)
+
+
+def told(launch: Launch) -> str:
+    nodes = launch.section.nodes
+    if not launch.text:
+        return f"{nodes[0].spec.name} (as it is)"
+    inner = sum(node.plan.outputs[0].itemsize for node in nodes[:-1])
+    operands = ", ".join(dtype for _, dtype in launch.section.arguments())
+    return (
+        f"{' '.join(node.spec.name for node in nodes)}, from {operands}. Launches saved: "
+        f"{len(nodes) - 1}. Bytes that are not moved, by element: {2 * inner}."
+    )
