@@ -115,8 +115,13 @@ def list_devices(as_json: bool, everything: bool = False) -> bool:
 # ---------------------------------------------------------------------------------------- kernels
 
 
-def list_kernels(as_json: bool, name: str | None = None, category: str | None = None) -> None:
+def list_kernels(
+    as_json: bool, name: str | None = None, category: str | None = None, routes: bool = False
+) -> None:
     """Print the catalog, or one kernel.
+
+    Args:
+        routes: print by which routes they can be compiled.
 
     Raises:
         UnknownKernelError: there is none of that name.
@@ -134,6 +139,11 @@ def list_kernels(as_json: bool, name: str | None = None, category: str | None = 
             f"{', '.join(sorted(categories))}."
         )
     specs = [spec for spec in specs if category in (None, spec.category)]
+    if routes:
+        from .routes import list_routes
+
+        list_routes(specs, as_json)
+        return
     if as_json:
         echo(json.dumps([_entry(spec) for spec in specs], indent=2))
         return

@@ -130,14 +130,16 @@ def devices(everything: bool, as_json: bool) -> None:
     examples=(
         "xtarget kernels --category activation",
         "xtarget kernels RealDiv",
+        "xtarget kernels add --routes",
         "xtarget kernels --json",
     ),
     conflicts=(("NAME", ("--category",), "a kernel is of one category"),),
 )
 @kernel_argument("name", required=False)
 @click.option("--category", help="Only kernels of this category.")
+@click.option("--routes", is_flag=True, help="By which routes they can be compiled.")
 @_json
-def kernels(name: str | None, category: str | None, as_json: bool) -> None:
+def kernels(name: str | None, category: str | None, routes: bool, as_json: bool) -> None:
     """List the kernels: category, arguments, dtypes, formula. With NAME, all about one kernel:
     NAME may be any of its names (RealDiv, aten::div, np.divide).
 
@@ -147,7 +149,7 @@ def kernels(name: str | None, category: str | None, as_json: bool) -> None:
     """
     from .listing import list_kernels
 
-    list_kernels(as_json, name, category)
+    list_kernels(as_json, name, category, routes)
 
 
 @cli.command(

@@ -12,13 +12,14 @@ from .._values.errors import ArgumentError, UnknownTargetError, XTargetError
 from .._values.types import Artifact, Target
 from ..spec import ArrayType, KernelSpec, contiguous_strides
 from ..targets._binaries.elf import Elf
+from ..targets._binaries.opencl_c import FORMAT, check_opencl_c
 from ..targets._binaries.spirv import read_entry_points
 from .verify import NoAnswerError, Row, input_shapes
 
-__all__ = ["compiled"]
+__all__ = ["SHAPES", "compiled", "layouts"]
 
 #: Contiguous, and of odd numbers of elements.
-_SHAPES: tuple[tuple[int, ...], ...] = ((7, 129), (2, 3, 5, 7))
+SHAPES: tuple[tuple[int, ...], ...] = ((7, 129), (2, 3, 5, 7))
 
 
 def compiled(
@@ -46,9 +47,9 @@ def compiled(
 def _row(spec: KernelSpec, dtype: str, target: Target) -> Row:
     row = Row(spec.name, dtype)
     start = time.perf_counter()
-    for shape in _SHAPES:
+    for shape in SHAPES:
         try:
-            made = xtarget.compile(spec.name, *_layouts(spec, dtype, shape), target=target)
+            made = xtarget.compile(spec.name, *layouts(spec, dtype, shape), target=target)
             for artifact in made:
                 _check(artifact)
         except UnknownTargetError:
@@ -72,7 +73,8 @@ def _row(spec: KernelSpec, dtype: str, target: Target) -> Row:
     return row
 
 
-def _layouts(spec: KernelSpec, dtype: str, shape: tuple[int, ...]) -> list[Any]:
+def layouts(spec: KernelSpec, dtype: str, shape: tuple[int, ...]) -> list[Any]:
+    """The arguments of a call, without arrays."""
     return [
         ArrayType(kind, own, contiguous_strides(own))
         for _, kind, own in input_shapes(spec, dtype, shape)
@@ -87,6 +89,9 @@ def _check(artifact: Artifact) -> None:
     """
     if artifact.binary[:4] == b"\x7fELF":
         names = {symbol.name for symbol in Elf.parse(artifact.binary).symbols()}
+    elif artifact.format == FORMAT:
+        check_opencl_c(artifact, artifact.target, str(artifact.target))
+        return
     else:
         names = {entry.name for entry in read_entry_points(artifact.binary)}
     if artifact.entry not in names:

@@ -1,5 +1,5 @@
-"""OpenCL C that is made from the kernels' Triton text: where Triton is missing, the CPU's own run
-time compiles it."""
+"""C that is made from the kernels' Triton text: where Triton is missing, the CPU's own run time
+compiles it, and NVRTC for NVIDIA."""
 
 from __future__ import annotations
 
@@ -9,17 +9,20 @@ from pathlib import Path
 import pytest
 from processes import run_python
 
-import xtarget
+from xtarget.targets.nvidia import nvrtc
 
 #: Half types, division, integers that wrap, shifts, two results, options, bool.
 ROWS = "add-bfloat16 gelu-float16 divmod-int8 pow-uint32 left_shift-int16 frexp-float32 clip-int64 "
 ROWS += "logical_xor-bool nextafter-float64 fmod-float32 bit_count-int32 addcmul-float16"
+ROUTES = {"cpu": "opencl", "nvidia": "nvrtc"}
 
 SCRIPT = """
 import sys
 
 sys.modules["triton"] = None  # an import of it fails
 import numpy as np
+
+device, *rows = sys.argv[1:]
 from operator_values import arguments
 from operators import own
 from oracle import check
@@ -27,19 +30,19 @@ from oracle import check
 import xtarget
 
 with np.errstate(all="ignore"):
-    for row in sys.argv[1].split():
+    for row in rows:
         name, dtype = row.split("-")
-        check(name, *arguments(own()[name], dtype), device="cpu")
+        check(name, *arguments(own()[name], dtype), device=device)
 x = np.arange(60000, dtype=np.float32).reshape(3, 100, 200)
 y = x.transpose(0, 2, 1)[:, ::2, ::-1]
-np.testing.assert_array_equal(xtarget.run("mul", y, 2.5, device="cpu"), y * np.float32(2.5))
+np.testing.assert_array_equal(xtarget.run("mul", y, 2.5, device=device), y * np.float32(2.5))
 long = np.array([2**53 + 1, -(2**62) - 2**53 - 1, 2**61 + 2**52 + 1])
-near = xtarget.run("cast", long, dtype="bfloat16", device="cpu")
+near = xtarget.run("cast", long, dtype="bfloat16", device=device)
 assert near.astype(np.float64).tolist() == [2.0**53, -(2.0**62), 2.0**61], near  # rounded once
-near = xtarget.run("cast", np.array([2049 + 2**-30, 1e-7]), dtype="float16", device="cpu")
+near = xtarget.run("cast", np.array([2049 + 2**-30, 1e-7]), dtype="float16", device=device)
 assert near.tolist() == [2050.0, 1.1920928955078125e-07], near
 try:
-    xtarget.run("gcd", np.array([4, 6]), 2, device="cpu")
+    xtarget.run("gcd", np.array([4, 6]), 2, device=device)
 except xtarget.NoCompilerError as error:
     print(error)
 assert not any(name.startswith("triton.") for name in sys.modules)
@@ -82,33 +85,44 @@ KERNELS = (KernelSpec("looped", ("a",), plan),)
 """
 
 
-@pytest.fixture(autouse=True)
-def _cpu() -> None:
-    if not any(info.vendor == "cpu" for info in xtarget.devices()):
-        pytest.skip("no OpenCL CPU run time")
+@pytest.fixture
+def route(device: str) -> str:
+    """The route of the device that needs no Triton."""
+    found = ROUTES.get(device.partition(":")[0])
+    if found is None:
+        pytest.skip(f"{device} has no route without Triton")
+    if found == "nvrtc" and not nvrtc.installed():
+        pytest.skip("NVRTC is not installed")
+    return found
 
 
-def test_rows_are_right_without_triton(tmp_path: Path) -> None:
-    done = run_python("-W", "ignore", "-c", SCRIPT, ROWS, XTARGET_CACHE_DIR=str(tmp_path))
+def test_rows_are_right_without_triton(device: str, route: str, tmp_path: Path) -> None:
+    words = ("-W", "ignore", "-c", SCRIPT, device, *ROWS.split())
+    done = run_python(*words, XTARGET_CACHE_DIR=str(tmp_path))
     assert done.returncode == 0, done.stderr
-    assert re.search(r"opencl cannot serve it: .*integers\.py:\d+: the statement", done.stdout)
-    made = {path.suffix for path in tmp_path.rglob("*/spirv64/*") if path.suffix != ".json"}
-    assert made == {".cl", ".bin"}  # the text, and the machine code that the run time makes of it
+    said = rf"{route} cannot serve it: .*integers\.py:\d+: the statement"
+    assert re.search(said, done.stdout), done.stdout
+    made = {path.suffix for path in tmp_path.rglob("*/*/*/*") if path.suffix != ".json"}
+    # on the CPU the text, and the machine code that the run time makes of it
+    assert made == ({".cl", ".bin"} if route == "opencl" else {".cubin"})
 
 
-def test_a_users_kernel_and_what_explain_says_of_it(tmp_path: Path) -> None:
+def test_a_users_kernel_and_what_explain_says_of_it(
+    device: str, route: str, tmp_path: Path
+) -> None:
     folder = tmp_path / "library"
     folder.mkdir()
     (folder / "own.py").write_text(LIBRARY)
     (folder / "catalog.py").write_text(CATALOG)
     given = {
         "XTARGET_KERNELS": str(folder),
-        "XTARGET_ROUTES": "strict,opencl",
+        "XTARGET_ROUTES": f"strict,{route}",
         "XTARGET_CACHE_DIR": str(tmp_path / "cache"),
+        "XTARGET_DEVICE": device,
     }
-    call = "import numpy as np, xtarget\nprint(xtarget.run('looped', np.arange(3.0), device='cpu'))"
+    call = "import numpy as np, xtarget\nprint(xtarget.run('looped', np.arange(3.0)))"
     done = run_python("-c", call, **given)
     assert done.stdout.split() == ["[", "3.", "-3.", "-9.]"], done.stderr
     explain = ("-m", "xtarget", "explain", "looped", "--shape", "3", "--dtype", "float64")
-    done = run_python(*explain, "--target", "cpu", **given)
-    assert "taken from: the cache (route opencl)" in done.stdout, done.stdout + done.stderr
+    done = run_python(*explain, **given)
+    assert f"taken from: the cache (route {route})" in done.stdout, done.stdout + done.stderr

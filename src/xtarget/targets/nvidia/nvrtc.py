@@ -1,0 +1,111 @@
+"""The route `nvrtc`: CUDA C++, which NVIDIA's run-time compiler makes a cubin of. It needs neither
+Triton nor a GPU."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from typing import Any
+
+from ..._values.errors import CompileError, LoadError, NoCompilerError, UnknownTargetError
+from ..._values.types import Artifact, CompileRequest, Target
+from .._c import route
+from .._c.dialects import CUDA
+from .._host import contents
+from .compiler import CubinCompiler
+from .cubin import resources
+
+__all__ = ["NvrtcRoute", "installed"]
+
+_WARP_SIZE = 32
+_INSTALL = "pip install nvidia-cuda-nvrtc cuda-core cuda-python"
+_OWN = ("targets/_c/*.py", "targets/nvidia/nvrtc.py", "targets/nvidia/cubin.py")
+
+
+@cache
+def _library() -> str:
+    """The compiler's file; empty where it is not installed."""
+    try:
+        from cuda.pathfinder import DynamicLibNotFoundError, load_nvidia_dynamic_lib
+    except ModuleNotFoundError:
+        return ""
+    try:
+        return load_nvidia_dynamic_lib("nvrtc").abs_path or ""
+    except DynamicLibNotFoundError:
+        return ""
+
+
+def installed() -> bool:
+    """Whether the compiler is here."""
+    return bool(_library())
+
+
+class NvrtcRoute:
+    """`targets.base.Route`."""
+
+    name = "nvrtc"
+
+    @property
+    def fingerprint(self) -> str:
+        library = _library()
+        if not library:
+            return ""
+        folder = os.path.dirname(library)
+        names = sorted(n for n in os.listdir(folder) if n.startswith("libnvrtc"))
+        tools = [f"{n} {contents.of_file(os.path.join(folder, n))[:32]}" for n in names]
+        return "\n".join([route.fingerprint(_OWN), *tools])
+
+    def archs(self) -> tuple[str, ...]:
+        return CubinCompiler.ARCHS
+
+    def refusal(self, request: CompileRequest, target: Target) -> str:
+        return route.refusal(request, CUDA, _WARP_SIZE)
+
+    def compile(
+        self, request: CompileRequest, target: Target, *, keep_stages: bool = False
+    ) -> Artifact:
+        if target.arch not in self.archs():
+            raise UnknownTargetError(
+                f"the route {self.name} does not know {target}. It knows {', '.join(self.archs())}."
+            )
+        if not installed():
+            raise NoCompilerError(
+                f"the route {self.name} has no compiler: NVRTC is not installed. Install it with: "
+                f"{_INSTALL}"
+            )
+        made = route.translated(request, CUDA, _WARP_SIZE)
+        what = f"kernel {request.source.name} did not compile for {target} by the route {self.name}"
+        cubin = _compiled(made.text, made.entry, target.arch, what)
+        try:
+            used = resources(cubin, made.entry)
+        except LoadError as error:
+            raise CompileError(f"{what}: {error}") from error
+        return Artifact(
+            target=target,
+            format="cubin",
+            entry=made.entry,
+            binary=cubin,
+            num_warps=request.num_warps,
+            warp_size=_WARP_SIZE,
+            shared_bytes=0,
+            parameters=made.parameters,
+            route=self.name,
+            resources=used,
+            texts={"cu": made.text} if keep_stages else {},
+        )
+
+
+def _compiled(text: str, entry: str, arch: str, what: str) -> bytes:
+    """The cubin that NVRTC makes of a text.
+
+    Raises:
+        CompileError: it refuses it; the message has its log, with file and line.
+    """
+    from cuda import core
+
+    options = core.ProgramOptions(arch=arch, std="c++17", name=f"{entry}.cu")
+    try:
+        made: Any = core.Program(text, "c++", options).compile("cubin").code
+    except Exception as error:  # cuda.core has errors of its own for every status
+        raise CompileError(f"{what}: {error}") from error
+    return bytes(made)
