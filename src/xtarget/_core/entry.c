@@ -50,23 +50,27 @@ static struct native *native_new(PyObject *offered) {
   struct xt_launch *launch = &native->launch;
   unsigned long long start, function, current, context;
   PyObject *parameters, *module, *code;
-  if (!PyArg_ParseTuple(offered, "KKKK(III)(III)IO!OOii", &start, &function, &current, &context,
+  if (!PyArg_ParseTuple(offered, "KKKK(III)(III)IIO!OOii", &start, &function, &current, &context,
                         &launch->grid[0], &launch->grid[1], &launch->grid[2], &launch->block[0],
-                        &launch->block[1], &launch->block[2], &launch->shared_bytes, &PyTuple_Type,
-                        &parameters, &module, &code, &native->device_type, &native->device_id))
+                        &launch->block[1], &launch->block[2], &launch->shared_bytes,
+                        &launch->buffer_bytes, &PyTuple_Type, &parameters, &module, &code, &native->device_type, &native->device_id))
     goto wrong;
   launch->entry = (xt_launch_entry)(uintptr_t)start;
   launch->function = (void *)(uintptr_t)function;
   launch->current_context = (xt_context_entry)(uintptr_t)current;
   launch->context = (void *)(uintptr_t)context;
   Py_ssize_t count = PyTuple_Size(parameters);
-  if (count > XT_MOST_PARAMETERS) goto wrong;
+  if (count > XT_MOST_PARAMETERS || launch->buffer_bytes > sizeof(uint64_t) * XT_MOST_PARAMETERS)
+    goto wrong;
   for (Py_ssize_t i = 0; i < count; i++) {
     struct xt_parameter *parameter = &launch->parameters[i];
     int passed;
     unsigned long long constant;
-    if (!PyArg_ParseTuple(PyTuple_GetItem(parameters, i), "iiK", &passed, &parameter->from,
-                          &constant))
+    if (!PyArg_ParseTuple(PyTuple_GetItem(parameters, i), "iiKHH", &passed, &parameter->from,
+                          &constant, &parameter->offset, &parameter->size) ||
+        parameter->size > sizeof constant ||
+        (launch->buffer_bytes &&
+         (unsigned)parameter->offset + parameter->size > launch->buffer_bytes))
       goto wrong;
     parameter->passed = (enum xt_passed)passed;
     parameter->constant = constant;

@@ -66,15 +66,23 @@ int xt_read_grid(const int64_t blocks[3], unsigned grid[3]) {
 
 int xt_pack(const struct xt_launch *launch, const struct xt_value *values, const int64_t *sizes,
             uint64_t bytes[XT_MOST_PARAMETERS], void *places[XT_MOST_PARAMETERS]) {
+  places[0] = bytes;
+  if (launch->buffer_bytes) memset(bytes, 0, launch->buffer_bytes);
   for (int i = 0; i < launch->parameter_count; i++) {
     const struct xt_parameter *parameter = &launch->parameters[i];
+    uint64_t word;
     if (parameter->from < 0)
-      bytes[i] = parameter->constant;
+      word = parameter->constant;
     else if (parameter->passed == XT_PASS_SIZE)
-      bytes[i] = (uint64_t)sizes[parameter->from];
-    else if (!packed(&values[parameter->from], parameter->passed, &bytes[i]))
+      word = (uint64_t)sizes[parameter->from];
+    else if (!packed(&values[parameter->from], parameter->passed, &word))
       return XT_DECLINED;
-    places[i] = &bytes[i];
+    if (launch->buffer_bytes) {
+      memcpy((char *)bytes + parameter->offset, &word, parameter->size);
+    } else {
+      bytes[i] = word;
+      places[i] = &bytes[i];
+    }
   }
   return 0;
 }

@@ -1,8 +1,10 @@
 /* A launch through a driver's own entry point: `cuLaunchKernel` and `hipModuleLaunchKernel` have one
- * signature. No Python in here.
+ * signature. CUDA takes the address of each value, HIP all values in one buffer. No Python in here.
  */
 #ifndef XTARGET_LAUNCH_H
 #define XTARGET_LAUNCH_H
+
+#include <stddef.h>
 
 #include "call.h"
 
@@ -24,6 +26,7 @@ struct xt_parameter {
   enum xt_passed passed;
   int from;          /* place in the call's values, of XT_PASS_SIZE in its sizes; -1: `constant` */
   uint64_t constant; /* its bytes */
+  uint16_t offset, size; /* in the buffer */
 };
 
 struct xt_launch {
@@ -32,13 +35,14 @@ struct xt_launch {
   xt_context_entry current_context; /* NULL: the driver knows no current context */
   void *context;                    /* that the launch needs to be current */
   unsigned grid[3], block[3], shared_bytes;
+  unsigned buffer_bytes; /* 0: the driver takes the address of each value */
   int parameter_count;
   struct xt_parameter parameters[XT_MOST_PARAMETERS];
 };
 
 enum { XT_LAUNCHED = 0, XT_DECLINED = -1 };
 
-/* Get a launch's parameters ready in `bytes` and `places`. Returns XT_DECLINED where a value does not
+/* Get a launch's parameters ready in `bytes`, and in `places` what `xt_start` takes. Returns XT_DECLINED where a value does not
  * fit its parameter.
  *
  * `sizes` are the numbers that a class's program gave; NULL where no parameter takes one. */
@@ -54,9 +58,12 @@ int xt_read_grid(const int64_t blocks[3], unsigned grid[3]);
 /* Start what was packed. Returns XT_LAUNCHED, or the driver's status: nothing was started then. */
 static inline int xt_start(const struct xt_launch *launch, const unsigned grid[3], void *stream,
                            void **places) {
+  /* HIP_LAUNCH_PARAM_BUFFER_POINTER, _BUFFER_SIZE, _END (HIP's run time API) */
+  size_t size = launch->buffer_bytes;
+  void *extra[] = {(void *)1, places[0], (void *)2, &size, (void *)3};
   return launch->entry(launch->function, grid[0], grid[1], grid[2],
                        launch->block[0], launch->block[1], launch->block[2], launch->shared_bytes,
-                       stream, places, 0);
+                       stream, size ? 0 : places, size ? extra : 0);
 }
 
 #endif

@@ -276,6 +276,7 @@ def _native_launch(
     parameters = _parameters(function.artifact.parameters, given, halves, call.takes)
     if parameters is None:
         return None
+    fields = made.fields or ((0, 8),) * len(parameters)
     return (
         made.entry,
         made.function,
@@ -284,7 +285,8 @@ def _native_launch(
         grid,
         made.block,
         made.shared_bytes,
-        parameters,
+        made.buffer_bytes,
+        tuple((*how, *field) for how, field in zip(parameters, fields, strict=True)),
         made.module,
         made.code,
         _DLPACK.get(info.vendor, 0),

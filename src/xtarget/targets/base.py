@@ -466,10 +466,13 @@ class NativeLaunch:
         entry: address of a function as `cuLaunchKernel` and `hipModuleLaunchKernel` are.
         function: what it starts.
         current_context: address of a function as `cuCtxGetCurrent` is, which has to give `context`;
-            0: there is none.
+            0: there is none. `hipGetDevice` is one: the number that it writes is the low half.
         block: threads in x, y, z.
         module: its `raw` is None once it is closed.
         code: its `stays` is True where launches on any stream need no word of the vendor's own.
+        fields: where each parameter lies in the buffer that the run time takes, and its size, in
+            bytes; empty: it takes the address of each.
+        buffer_bytes: of that buffer.
     """
 
     entry: int
@@ -480,6 +483,8 @@ class NativeLaunch:
     shared_bytes: int
     module: Any
     code: Any
+    fields: tuple[tuple[int, int], ...] = ()
+    buffer_bytes: int = 0
 
 
 @runtime_checkable

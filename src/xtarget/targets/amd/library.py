@@ -25,6 +25,7 @@ __all__ = [
     "candidates",
     "check_alone",
     "find",
+    "launch_entries",
     "loaded",
     "plain_functions",
     "settle",
@@ -124,6 +125,19 @@ def plain_functions() -> Any:
         return _settled[1][0]
     files = loaded()
     return ctypes.CDLL(str(files[0])) if files else None
+
+
+def launch_entries(hip: Any) -> tuple[int, int] | None:
+    """The addresses of `hipModuleLaunchKernel` and `hipGetDevice`; None: this is no binding but
+    an emulation, or its library is not known."""
+    functions = plain_functions() if hasattr(hip, "__name__") else None
+    if functions is None:
+        return None
+    launch, current = (
+        ctypes.cast(one, ctypes.c_void_p).value
+        for one in (functions.hipModuleLaunchKernel, functions.hipGetDevice)
+    )
+    return None if launch is None or current is None else (launch, current)
 
 
 def _lead(hip: Any, path: Path) -> Any:

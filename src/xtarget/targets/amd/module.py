@@ -20,7 +20,7 @@ from .. import base
 from .._objects.launch_limits import check_block, check_grid
 from .._objects.loaded_code import LoadedCode
 from .._objects.module import FunctionBase, ModuleBase, refuse
-from . import kernarg
+from . import kernarg, library
 from .code_object import CodeObject, Kernel, check_agreement
 from .status import call, check
 
@@ -156,6 +156,25 @@ class HipFunction(FunctionBase):
             start(values, stream, grid)
 
         return launch
+
+    def native(self, config: LaunchConfig) -> base.NativeLaunch | None:
+        artifact, device = self.artifact, self._device
+        entries = library.launch_entries(device.hip)
+        if entries is None or artifact.cooperative:
+            return None
+        launch, current_device = entries
+        return base.NativeLaunch(
+            entry=launch,
+            function=int(self._handle),
+            current_context=0 if device.alone else current_device,
+            context=device.ordinal,
+            block=artifact.block,
+            shared_bytes=artifact.shared_bytes,
+            module=self._module,
+            code=self.code,
+            fields=tuple((one.offset, one.size) for one in kernarg.layout(artifact.parameters)),
+            buffer_bytes=self._kernel.kernarg_bytes,
+        )
 
     def _launcher(
         self, grid: tuple[int, int, int] | None, args: Sequence[base.Value | None]
