@@ -65,7 +65,7 @@ def scaled(x, times, WHICH: tl.constexpr):
 
 
 @triton.jit
-def kernel(a, out, n, times, WHICH: tl.constexpr, BLOCK: tl.constexpr):
+def kernel_(a, out, n, times, WHICH: tl.constexpr, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(out + i, scaled(tl.load(a + i, mask=i < n, other=7), times, WHICH), mask=i < n)
 '''
@@ -77,11 +77,22 @@ def plan(call):
     (a,) = call.args
     out = call.output(a.shape, a.dtype)
     arguments = {"a": Input(0), "out": Output(0), "n": a.size, "times": 3}
-    launch = Launch("own:kernel", arguments, {"WHICH": 1, "BLOCK": 64}, (cdiv(a.size, 64), 1, 1))
+    launch = Launch("own:kernel_", arguments, {"WHICH": 1, "BLOCK": 64}, (cdiv(a.size, 64), 1, 1))
     return Plan((out,), (launch,))
 
 
 KERNELS = (KernelSpec("looped", ("a",), plan),)
+"""
+
+
+#: For both languages: the prelude has the words that differ.
+WRITTEN = """
+KERNEL(THREADS) void kernel_(GLOBAL const TYPE_a* a, GLOBAL TYPE_out* out, int n, int times) {
+  for (int lane = xt_thread; lane < BLOCK; lane += THREADS) {
+    const int i = xt_block(0) * BLOCK + lane;
+    if (i < n) out[i] = a[i] * times + WHICH;
+  }
+}
 """
 
 
@@ -107,22 +118,41 @@ def test_rows_are_right_without_triton(device: str, route: str, tmp_path: Path) 
     assert made == ({".cl", ".bin"} if route == "opencl" else {".cubin"})
 
 
-def test_a_users_kernel_and_what_explain_says_of_it(
-    device: str, route: str, tmp_path: Path
-) -> None:
+@pytest.fixture
+def looped(device: str, route: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A library of a user, and the routes without Triton."""
     folder = tmp_path / "library"
     folder.mkdir()
     (folder / "own.py").write_text(LIBRARY)
     (folder / "catalog.py").write_text(CATALOG)
-    given = {
-        "XTARGET_KERNELS": str(folder),
-        "XTARGET_ROUTES": f"strict,{route}",
-        "XTARGET_CACHE_DIR": str(tmp_path / "cache"),
-        "XTARGET_DEVICE": device,
-    }
-    call = "import numpy as np, xtarget\nprint(xtarget.run('looped', np.arange(3.0)))"
-    done = run_python("-c", call, **given)
-    assert done.stdout.split() == ["[", "3.", "-3.", "-9.]"], done.stderr
+    monkeypatch.setenv("XTARGET_KERNELS", str(folder))
+    monkeypatch.setenv("XTARGET_ROUTES", f"strict,{route}")
+    monkeypatch.setenv("XTARGET_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("XTARGET_DEVICE", device)
+    return folder
+
+
+CALL = "import numpy as np, xtarget\nprint(*xtarget.run('looped', np.arange(3.0)))"
+
+
+def test_a_users_kernel_and_what_explain_says_of_it(looped: Path, route: str) -> None:
+    done = run_python("-c", CALL)
+    assert done.stdout.split() == ["3.0", "-3.0", "-9.0"], done.stderr
     explain = ("-m", "xtarget", "explain", "looped", "--shape", "3", "--dtype", "float64")
-    done = run_python(*explain, **given)
+    done = run_python(*explain)
     assert f"taken from: the cache (route {route})" in done.stdout, done.stdout + done.stderr
+
+
+def test_a_written_source_stands_before_what_is_translated(looped: Path, route: str) -> None:
+    path = looped / f"own.kernel_.{'cl' if route == 'opencl' else 'cu'}"
+    path.write_text(WRITTEN)
+    done = run_python("-c", CALL)
+    assert done.stdout.split() == ["1.0", "4.0", "7.0"], done.stderr
+    path.write_text(WRITTEN.replace("+ WHICH", "- WHICH"))
+    assert run_python("-c", CALL).stdout.split() == ["-1.0", "2.0", "5.0"]
+    path.write_text(WRITTEN.replace("* times", "* tines"))
+    errors = run_python("-c", CALL).stderr
+    assert "CompileError" in errors
+    assert re.search(rf"{path.name}[:(]5\b.*error.*tines", errors), errors
+    path.write_text(WRITTEN.replace("kernel_(", "other("))
+    assert f"{path.name}: there is no kernel kernel_ in it." in run_python("-c", CALL).stderr

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 from typing import Any
 
 from .. import _cache
-from .._values.types import CompileRequest, Target
+from .._values.types import CompileRequest, KernelSource, Target
 from ..targets._triton.toolchain import as_content, unidentified
 
 __all__ = ["ROUTE", "TOOLCHAIN", "key_parts", "settled", "why_not_kept"]
@@ -30,7 +31,7 @@ def key_parts(
     return [
         ("schema", _cache.SCHEMA),
         ("target", str(target)),
-        *([(ROUTE, route)] if route else []),
+        *([(ROUTE, route), *_written(source)] if route else []),
         (TOOLCHAIN, toolchain),
         ("kernel", source.name),
         ("source", source.digest),
@@ -43,6 +44,13 @@ def key_parts(
         ("options", repr(_with_contents(request.options))),
         *([("places", places)] if places else []),
         *source.parts,
+    ]
+
+
+def _written(source: KernelSource) -> list[tuple[str, str]]:
+    return [
+        (f"written {own.suffix}", f"{own.name} {hashlib.sha256(own.text).hexdigest()}")
+        for own in source.written
     ]
 
 

@@ -91,8 +91,8 @@ def first_that_serves(
     """What the first way makes that can.
 
     A way that has no compiler here, or that cannot do this kernel, is passed over. One that fails
-    is passed over with a warning if `XTARGET_ROUTES` names what comes next; without the variable
-    the error of Triton, whose source it is, is the answer.
+    is passed over with a warning if `XTARGET_ROUTES` names what comes next, or if the kernel has
+    sources in other languages. Else the error of Triton, whose source it is, is the answer.
 
     Raises:
         CompileError: none can. The error is that of the first one; it says why the others did not.
@@ -111,7 +111,8 @@ def first_that_serves(
             raise
         except CompileError as error:
             absent = isinstance(error, NoCompilerError)
-            if _STRICT in given or not (given or absent):
+            goes_on = given or absent or request.source.written
+            if _STRICT in given or not goes_on:
                 raise
             if first is None:
                 first = error

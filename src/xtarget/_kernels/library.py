@@ -13,9 +13,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
+from .._system import files
 from .._system.importing import INTERRUPTED
 from .._values.errors import CompileError, DriverError, NoCompilerError, XTargetError
-from .._values.types import KernelSource
+from .._values.types import KernelSource, WrittenSource
 from ..spec import KernelSpec
 from ..targets._triton.identity import manifest_of
 from ..targets._triton.importing import import_triton
@@ -31,6 +32,8 @@ T = TypeVar("T")
 
 #: Why nothing is known of a source that `without_imports` has given.
 NOT_IMPORTED = "what it reads is known after its import only"
+#: Bytes of a source in another language that are read.
+_MOST_BYTES = 16 << 20
 _may = threading.local()
 
 
@@ -161,6 +164,7 @@ class Library:
         read = self._files.get(file)
         if read is None:
             read = self._files[file] = read_kernel_file(self.folder, file)
+        written = self._written(file, function)
         loaded = not self._is_not_loaded(read)
         if read.dynamic and not loaded and not getattr(_may, "import_files", True):
             return KernelSource(
@@ -171,6 +175,7 @@ class Library:
                 unidentified=NOT_IMPORTED,
                 again=partial(self._as_loaded, text, read, file, function),
                 library=(str(self.folder), text),
+                written=written,
             )
         if read.dynamic or loaded:
             source = self._as_loaded(text, read, file, function)
@@ -182,12 +187,24 @@ class Library:
                 load=partial(self._load, file, function),
                 again=partial(self._as_loaded, text, read, file, function),
                 library=(str(self.folder), text),
+                written=written,
                 holds=partial(self._is_not_loaded, read),
                 places=read.places,
                 text=read.text(function),
             )
         self._sources[text] = source
         return source
+
+    def _written(self, file: str, function: str) -> tuple[WrittenSource, ...]:
+        """Sources of a function beside its Triton file: `FILE.FUNCTION.cl`, `FILE.FUNCTION.cu`."""
+        found = []
+        for suffix in ("cl", "cu"):
+            path = self.folder.joinpath(*f"{file}.{function}".split(".")[:-1])
+            path = path.with_name(f"{path.name}.{function}.{suffix}")
+            if path.is_file():
+                content = files.read_regular(path, _MOST_BYTES)
+                found.append(WrittenSource(suffix, content, path.name))
+        return tuple(found)
 
     def closure(self, text: str) -> tuple[dict[str, bytes], bool]:
         """The files that a source is made from, by their paths in the folder; and whether they are
@@ -204,6 +221,9 @@ class Library:
             whole = whole and not read.dynamic and not read.places
             for path, content in read.texts.values():
                 found[str(path.relative_to(self.folder))] = content
+            place = Path(*name.partition(":")[0].split(".")).parent
+            for written in self._written(*name.split(":")):
+                found[str(place / written.name)] = written.text
         return found, whole
 
     def _is_not_loaded(self, read: KernelFile) -> bool:
@@ -234,6 +254,7 @@ class Library:
             unidentified=manifest.unidentified,
             again=partial(self._as_loaded, text, read, file, function),
             library=(str(self.folder), text),
+            written=self._written(file, function),
             holds=partial(self._holds, file, function, fn, manifest.holds()),
             # as `source` says it of a file that is not imported: the keys are the same then
             places=read.places if as_written else "\n".join(manifest.places),

@@ -30,6 +30,7 @@ __all__ = [
     "SourceText",
     "Target",
     "TypeText",
+    "WrittenSource",
 ]
 
 
@@ -156,6 +157,21 @@ class SourceText:
 
 
 @dataclass(frozen=True, slots=True)
+class WrittenSource:
+    """A source of a kernel in another language than Triton.
+
+    Attributes:
+        suffix: of its file: `cl` (OpenCL C), `cu` (CUDA C++).
+        text: the file's content.
+        name: the file's name, for the compiler's messages.
+    """
+
+    suffix: str
+    text: bytes = field(repr=False)
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class KernelSource:
     """The source of a kernel's code.
 
@@ -176,6 +192,7 @@ class KernelSource:
         library: the folder of the kernel's library and its source text there, by which another
             process finds it; None for a function of a program.
         text: the text that `digest` stands for; None where a text does not say all.
+        written: sources in other languages, which `digest` does not cover.
     """
 
     name: str
@@ -189,6 +206,7 @@ class KernelSource:
     places: str = field(default="", compare=False, repr=False)
     library: tuple[str, str] | None = field(default=None, compare=False, repr=False)
     text: SourceText | None = field(default=None, compare=False, repr=False)
+    written: tuple[WrittenSource, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,11 +107,13 @@ class Dialect:
     Attributes:
         name: for people.
         head: the text in front of every kernel.
+        suffix: of files in it.
         math: C functions by libdevice's names.
         float_suffix: of the names of functions of float.
     """
 
     name: str
+    suffix: str
     head: str
     math: Mapping[str, str]
     float_suffix: str = ""
@@ -133,11 +135,16 @@ class Dialect:
         """The C type of an array's element: the bits of those that C has no type for."""
         return "uchar" if dtype.kind == "b" else "ushort" if dtype.narrow else self.type(dtype)
 
+    def written(self, text: str, name: str, macros: Mapping[str, str]) -> str:
+        """A source file that somebody wrote, with macros in front; messages name its own lines."""
+        lines = [f"#define {macro} {value}" for macro, value in macros.items()]
+        return "\n".join([self.head + _NARROW, *lines, f'#line 1 "{name}"', text])
+
     def file(self, kernel: str, *, double: bool) -> str:
         """A whole source file."""
         return self.head + _NARROW + (_ODD if double else "") + "\n" + kernel
 
 
-OPENCL = Dialect("OpenCL C", _OPENCL, _MATH)
-CUDA = Dialect("CUDA C++", _CUDA, {**_MATH, **_OF_CUDA_ALONE}, "f", "signed char")
+OPENCL = Dialect("OpenCL C", "cl", _OPENCL, _MATH)
+CUDA = Dialect("CUDA C++", "cu", _CUDA, {**_MATH, **_OF_CUDA_ALONE}, "f", "signed char")
 DIALECTS = {dialect.name: dialect for dialect in (OPENCL, CUDA)}

@@ -13,6 +13,7 @@ from .._host import contents
 from .dialects import DIALECTS, Dialect
 from .translate import Translated, translate
 from .values import RefusedError
+from .written import written
 
 __all__ = ["fingerprint", "refusal", "translated"]
 
@@ -36,6 +37,13 @@ def fingerprint(own: Sequence[str]) -> str:
 def _of(request: CompileRequest, language: str, warp_size: int) -> Translated | str:
     """The text, or why there is none. The digest of the request's source stands for its text."""
     chosen = DIALECTS[language]
+    threads = request.num_warps * warp_size
+    for own in request.source.written:
+        if own.suffix == chosen.suffix:
+            try:
+                return written(own, request, chosen, threads)
+            except RefusedError as why:
+                return f"{why}."
     source = request.source.text
     if source is None:
         return (
@@ -43,7 +51,7 @@ def _of(request: CompileRequest, language: str, warp_size: int) -> Translated | 
             "can know it."
         )
     try:
-        return translate(source, request, chosen, request.num_warps * warp_size)
+        return translate(source, request, chosen, threads)
     except RefusedError as why:
         return f"it cannot be written in {chosen.name}: {why}."
 

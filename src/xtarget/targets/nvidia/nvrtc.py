@@ -13,7 +13,7 @@ from .._c import route
 from .._c.dialects import CUDA
 from .._host import contents
 from .compiler import CubinCompiler
-from .cubin import resources
+from .cubin import entries, resources
 
 __all__ = ["NvrtcRoute", "installed"]
 
@@ -76,6 +76,11 @@ class NvrtcRoute:
         made = route.translated(request, CUDA, _WARP_SIZE)
         what = f"kernel {request.source.name} did not compile for {target} by the route {self.name}"
         cubin = _compiled(made.text, made.entry, target.arch, what)
+        if made.entry not in entries(cubin):
+            raise CompileError(
+                f"{what}: it has no entry {made.entry}. Begin its definition with KERNEL(THREADS) "
+                'or extern "C" __global__.'
+            )
         try:
             used = resources(cubin, made.entry)
         except LoadError as error:
