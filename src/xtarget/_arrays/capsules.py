@@ -6,6 +6,7 @@ Source: DLPack's dlpack.h (version 1.1), and the Python array API standard, `__d
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import math
 from dataclasses import dataclass
@@ -18,7 +19,16 @@ from .._values.types import DTYPES
 from .._values.vendors import of_dlpack_type, traits, vendors
 from ..spec import ArrayType, contiguous_strides
 
-__all__ = ["HOST", "VERSION", "Imported", "device_of", "from_capsule", "to_capsule"]
+__all__ = [
+    "COPIED",
+    "HOST",
+    "READ_ONLY",
+    "VERSION",
+    "Imported",
+    "device_of",
+    "from_capsule",
+    "to_capsule",
+]
 
 #: The newest version whose capsules are read.
 VERSION: Final = (1, 1)
@@ -59,6 +69,8 @@ class _Versioned(ctypes.Structure):
     )
 
 
+#: Bits of `flags`: the consumer may not write; the memory is a copy, which nobody else sees.
+READ_ONLY, COPIED = 1, 2
 _NAME, _VERSIONED_NAME = b"dltensor", b"dltensor_versioned"
 _api = ctypes.pythonapi
 _api.PyCapsule_IsValid.restype = ctypes.c_int
@@ -99,7 +111,16 @@ def device_of(vendor: str, ordinal: int) -> tuple[int, int]:
     return type_, 0 if type_ == HOST else ordinal
 
 
-def to_capsule(owner: Any, address: int, type: ArrayType, vendor: str, ordinal: int) -> Any:
+def to_capsule(
+    owner: Any,
+    address: int,
+    type: ArrayType,
+    vendor: str,
+    ordinal: int,
+    *,
+    max_version: tuple[int, int] | None = None,
+    flags: int = 0,
+) -> Any:
     """A DLPack capsule over memory that `owner` keeps alive.
 
     NumPy makes it, of an array of integers at that address, and what it lies on and what it is of
@@ -111,22 +132,40 @@ def to_capsule(owner: Any, address: int, type: ArrayType, vendor: str, ordinal: 
         address: of the first element.
         type: layout.
         vendor, ordinal: where the memory lies.
+        max_version: what the consumer knows; from 1.0 on, the capsule has `flags` (NumPy makes such
+            ones from 2.1 on).
     """
-    capsule = np.asarray(_Memory(owner, address, type)).__dlpack__()
-    tensor = _DLTensor.from_address(_api.PyCapsule_GetPointer(capsule, _NAME))
+    memory = np.asarray(_Memory(owner, address, type))
+    capsule = _exported(memory, versioned=max_version is not None and max_version[0] >= 1)
+    if _api.PyCapsule_IsValid(capsule, _VERSIONED_NAME):
+        pointer = _api.PyCapsule_GetPointer(capsule, _VERSIONED_NAME)
+        _Versioned.from_address(pointer).flags = flags
+    tensor = _tensor(capsule)
     tensor.device_type, tensor.device_id = device_of(vendor, ordinal)
     tensor.code = _code(type.dtype)
     return capsule
 
 
+def _exported(memory: Any, *, versioned: bool) -> Any:
+    if versioned:
+        with contextlib.suppress(TypeError):  # NumPy before 2.1
+            return memory.__dlpack__(max_version=VERSION)
+    return memory.__dlpack__()
+
+
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """Memory of a DLPack capsule; `capsule` keeps it alive."""
+    """Memory of a DLPack capsule; `capsule` keeps it alive.
+
+    Attributes:
+        writable: its flags say so; one without flags says nothing.
+    """
 
     capsule: Any
     address: int
     type: ArrayType
     place: str | None
+    writable: bool
 
 
 def _tensor(capsule: Any) -> _DLTensor:
@@ -182,4 +221,11 @@ def from_capsule(capsule: Any) -> Imported:
         strides = contiguous_strides(shape)
     place = None if tensor.device_type == HOST else f"{vendor}:{tensor.device_id}"
     address = (tensor.data or 0) + tensor.byte_offset
-    return Imported(capsule, address, ArrayType(dtype, shape, strides), place)
+    return Imported(capsule, address, ArrayType(dtype, shape, strides), place, _writable(capsule))
+
+
+def _writable(capsule: Any) -> bool:
+    if not _api.PyCapsule_IsValid(capsule, _VERSIONED_NAME):
+        return False
+    managed = _Versioned.from_address(_api.PyCapsule_GetPointer(capsule, _VERSIONED_NAME))
+    return not managed.flags & (READ_ONLY | COPIED)

@@ -214,18 +214,39 @@ class Array:
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        """A DLPack capsule over this memory, ordered before later work on `stream`."""
+        """A DLPack capsule over this memory, ordered before later work on `stream`.
+
+        Raises:
+            BufferError: the consumer asks for it without a copy where it does not lie, or on
+                another device than this one and the host.
+        """
         here = self.__dlpack_device__()
-        if (dl_device is not None and tuple(dl_device) != here) or copy:
-            raise BufferError("a device array is exported where it lies, without a copy")
-        info = self._device.info
+        asked = here if dl_device is None else tuple(dl_device)
+        if asked != here:
+            if asked[0] != capsules.HOST or copy is False:
+                raise BufferError(
+                    f"the array lies on {self.device}. DLPack gives it there, or as a copy on the "
+                    "host."
+                )
+            return host.export_host(self.numpy(), max_version, capsules.COPIED)
+        if copy:
+            there = self.copy()
+            there.stream.synchronize()
+            return there._capsule(max_version, capsules.COPIED)
         if stream is None or here[0] == capsules.HOST:
             self.stream.synchronize()
         elif stream != -1:  # -1: the consumer wants no ordering
             # DLPack writes the default stream as 0 for some vendors, and as 1 for others
             consumer = self._device.stream(0 if stream in (0, 1) else stream)
             consumer.wait(self.stream.record())
-        return capsules.to_capsule(self, self.address, self._type, info.vendor, info.ordinal)
+        return self._capsule(max_version, 0)
+
+    def _capsule(self, max_version: tuple[int, int] | None, flags: int) -> Any:
+        info = self._device.info
+        place = (info.vendor, info.ordinal)
+        return capsules.to_capsule(
+            self, self.address, self._type, *place, max_version=max_version, flags=flags
+        )
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:

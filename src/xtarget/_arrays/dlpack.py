@@ -14,7 +14,7 @@ from ..spec import ArrayType
 from ..targets.base import Device, Stream
 from . import Adopted, AdoptedKind, View, capsules
 from .host import KIND as HOST
-from .host import address_of, array_type
+from .host import export_host
 from .own import KIND as OWN
 
 __all__ = ["KIND", "adopt_offer"]
@@ -80,8 +80,7 @@ class HostExport:
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        array = self.array
-        return capsules.to_capsule(array, address_of(array), array_type(array), "cpu", 0)
+        return export_host(self.array, max_version)
 
 
 KIND = DlpackKind()
@@ -111,6 +110,6 @@ def adopt_offer(array: Any, export: Any) -> DlpackArray:
         raise ArgumentError(
             "an array whose elements are not aligned cannot be passed to a kernel. Pass a copy."
         )
-    # nobody says of an array that only exports whether it may change: JAX's must not
-    view = View(KIND, (array, capsule), found.address, type_, found.place, writable=False)
+    # before DLPack 1.0 nobody says whether an array may change: JAX's must not
+    view = View(KIND, (array, capsule), found.address, type_, found.place, found.writable)
     return DlpackArray(array, view)

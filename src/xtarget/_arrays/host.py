@@ -13,7 +13,7 @@ from .._values.errors import ArgumentError, OutOfMemoryError
 from ..spec import ArrayType
 from ..targets._objects.host_memory import allocate
 from ..targets.base import Device, Stream
-from . import View
+from . import View, capsules
 from .dtypes import name_of, numpy_dtype
 
 __all__ = [
@@ -54,6 +54,17 @@ def array_type(array: np.ndarray[Any, Any]) -> ArrayType:
 
 
 _first_byte = ctypes.c_char.from_buffer
+
+
+def export_host(array: Any, max_version: tuple[int, int] | None, flags: int = 0) -> Any:
+    """A DLPack capsule over a NumPy array."""
+    place = ("cpu", 0)
+    if not array.flags.writeable:
+        flags |= capsules.READ_ONLY
+    type_ = array_type(array)
+    return capsules.to_capsule(
+        array, address_of(array), type_, *place, max_version=max_version, flags=flags
+    )
 
 
 def address_of(array: Any) -> int:
