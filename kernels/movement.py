@@ -25,6 +25,20 @@ def copy(
 
 
 @triton.jit
+def difference(
+    x, out, n, step, shape, sx, so,
+    BLOCK: tl.constexpr, STEPS: tl.constexpr, ROWS: tl.constexpr,
+):  # fmt: skip
+    """From each element to the one `step` on."""
+    T: tl.constexpr = tl.int8 if x.dtype.element_ty == tl.int1 else x.dtype.element_ty
+    for number in range(STEPS):
+        i, mask = part(n, shape, number, BLOCK, STEPS, ROWS)
+        p = at(memory(x), i, shape, sx)
+        value = element(tl.load(p + step, mask=mask), x, T) - element(tl.load(p, mask=mask), x, T)
+        tl.store(at(out, i, shape, so), value.to(out.dtype.element_ty), mask=mask)
+
+
+@triton.jit
 def pad(
     x, out, n, value, shape, sx, so, lengths, before,
     MODE: tl.constexpr, BLOCK: tl.constexpr,

@@ -145,3 +145,70 @@ def fold(
         total += tl.load(x + place, mask=inside, other=0).to(T)
     goal = sample * so[0] + channel * so[1] + o0 * so[2] + o1 * so[3] + o2 * so[4]
     tl.store(out + goal, total.to(out.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def _window(at, count, length, up, t, ADAPTIVE: tl.constexpr):
+    """The window of `count` that holds an element, and whether there is one: window t of those that
+    hold the element `at` (ADAPTIVE), or that which begins at `at` if windows do so each `up`.
+    """
+    if ADAPTIVE:
+        wide = at.to(tl.int64)
+        o = wide * count // length + t
+        inside = (o < count) & (o * length // count <= wide)
+        return o.to(at.dtype), inside
+    else:
+        return at // up, (at >= 0) & (at % up == 0) & (at // up < count)
+
+
+@triton.jit
+def unpool(
+    grad, index, out, n, channels, tap_count, out_shape, windows, kernel, stride, before, after,
+    dilation, sg, si, so,
+    ADAPTIVE: tl.constexpr, INSIDE: tl.constexpr, T: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """The gradient of `pool`: for each element the sum over the windows that hold it, tap by tap in
+    an order that is always the same; of those whose largest it is by `index`, or of all by their
+    lengths. ADAPTIVE, INSIDE: as there.
+    """
+    i, mask = positions(n, BLOCK)
+    front, a0, a1, a2 = places(i, out_shape)
+    sample, channel = front // channels, front % channels
+    total = tl.zeros([BLOCK], T)
+    for tap in range(tap_count):
+        k0, k1, k2 = taps(tap, kernel)
+        if ADAPTIVE:
+            b0, b1, b2 = a0, a1, a2
+        else:
+            b0 = a0 + before[0] - k0 * dilation[0]
+            b1 = a1 + before[1] - k1 * dilation[1]
+            b2 = a2 + before[2] - k2 * dilation[2]
+        o0, in0 = _window(b0, windows[0], out_shape[0], stride[0], k0, ADAPTIVE)
+        o1, in1 = _window(b1, windows[1], out_shape[1], stride[1], k1, ADAPTIVE)
+        o2, in2 = _window(b2, windows[2], out_shape[2], stride[2], k2, ADAPTIVE)
+        inside = mask & in0 & in1 & in2
+        place = sample * sg[0] + channel * sg[1] + o0 * sg[2] + o1 * sg[3] + o2 * sg[4]
+        value = tl.load(grad + place, mask=inside, other=0).to(T)
+        if index is not None:
+            place = sample * si[0] + channel * si[1] + o0 * si[2] + o1 * si[3] + o2 * si[4]
+            which = tl.load(index + place, mask=inside, other=-1)
+            own = (a0 * out_shape[1] + a1) * out_shape[2] + a2
+            total += tl.where(which == own, value, 0)
+        else:
+            b0, e0 = _bounds(
+                o0, windows[0], out_shape[0], kernel[0], stride[0], before[0], after[0],
+                dilation[0], ADAPTIVE,
+            )  # fmt: skip
+            b1, e1 = _bounds(
+                o1, windows[1], out_shape[1], kernel[1], stride[1], before[1], after[1],
+                dilation[1], ADAPTIVE,
+            )  # fmt: skip
+            b2, e2 = _bounds(
+                o2, windows[2], out_shape[2], kernel[2], stride[2], before[2], after[2],
+                dilation[2], ADAPTIVE,
+            )  # fmt: skip
+            count = _length(b0, e0, out_shape[0], INSIDE) * _length(b1, e1, out_shape[1], INSIDE)
+            count = count * _length(b2, e2, out_shape[2], INSIDE)
+            total += divide(value, tl.where(inside, count, 1).to(T))
+    goal = sample * so[0] + channel * so[1] + a0 * so[2] + a1 * so[3] + a2 * so[4]
+    tl.store(out + goal, total.to(out.dtype.element_ty), mask=mask)

@@ -11,6 +11,8 @@ from typing import Any
 from xtarget.spec import KernelSpec
 
 from ..plans import convolution as plans
+from ..plans.convolution_gradients import convolution_backward
+from .references import by_torch
 from .row import row
 from .rules import FLOATS
 from .windows import each, first_channels, last_channels, planes, sides, taken
@@ -115,6 +117,35 @@ def _shapes_turned(rank: int) -> Callable[[_Shape], Sequence[_Shape]]:
     return examples
 
 
+def _backward(
+    torch: Any, grad: Any, x: Any, weight: Any, stride: Any = 1, padding: Any = 0,
+    dilation: Any = 1, groups: int = 1, channels_last: bool = False,
+) -> Any:  # fmt: skip
+    """By torch's own, of which padding that differs from side to side is cut off again."""
+    rank = weight.ndim - 2
+    stride, dilation = each(stride, rank), each(dilation, rank)
+    if channels_last:
+        grad, x = (torch.movedim(one, -1, 1) for one in (grad, x))
+    reach = [d * (k - 1) + 1 for k, d in zip(weight.shape[2:], dilation, strict=True)]
+    added = sides(padding, x.shape[2:], reach, stride)
+    start = torch.nn.functional.pad(x, [n for pair in reversed(added) for n in pair])
+    start, weight = start.detach().requires_grad_(), weight.detach().requires_grad_()
+    made = getattr(torch.nn.functional, f"conv{rank}d")(
+        start, weight, None, stride, 0, dilation, groups
+    )
+    by_x, by_weight = torch.autograd.grad(made, (start, weight), grad)
+    part = tuple(slice(b, b + n) for (b, _), n in zip(added, x.shape[2:], strict=True))
+    by_x = by_x[(..., *part)]
+    by_bias = grad.sum((0, *range(2, grad.ndim)))
+    return torch.movedim(by_x, 1, -1) if channels_last else by_x, by_weight, by_bias
+
+
+def _with_gradient(shape: _Shape) -> Sequence[_Shape]:
+    x, weight, _ = _shapes(2)(shape)
+    made = (n - k + 1 for n, k in zip(x[2:], weight[2:], strict=True))
+    return [(x[0], weight[0], *made), x, weight]
+
+
 _OPTIONS: Any = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1, "channels_last": False}
 _DEPTHWISE: Any = {name: value for name, value in _OPTIONS.items() if name != "groups"}
 _TURNED: Any = {
@@ -154,4 +185,8 @@ ROWS: tuple[KernelSpec, ...] = (
             _transposed, _shapes_turned(rank or 2), names, options=_TURNED, **_ALL)
         for rank, names in _TURNED_NAMES.items()
     ),
+    row("convolution_backward", "grad x weight", convolution_backward, "gradients of conv: of x, "
+        "of the weights, of the bias", by_torch(_backward), _with_gradient,
+        "conv1d_backward conv2d_backward conv3d_backward conv1d_bp conv2d_bp conv3d_bp",
+        options=_OPTIONS, **{**_ALL, "category": "gradients", "tolerance": (64, 64)}),
 )  # fmt: skip

@@ -86,8 +86,8 @@ ROWS: tuple[KernelSpec, ...] = (
         _numpy(lambda np, *x, axis=0: np.stack(x, axis)), _pairs, "pack parallel_stack",
         options={"axis": 0}, **_ALL),
     row("split", "x", plans.split, "an array in equal parts along axis, or in parts of the given "
-        "lengths", _numpy(_split), alike(1), "split_v", options={"sections": 1, "axis": -1},
-        **_ALL),
+        "lengths", _numpy(_split), alike(1), "split_v split_with_sizes",
+        options={"sections": 1, "axis": -1}, **_ALL),
     row("strided_slice", "x", views.strided_slice, "x[start:stop:step] for each axis from the "
         "first on", _numpy(_slice), alike(1), "slice",
         options={"starts": (0,), "stops": None, "steps": None}, **_ALL),

@@ -31,10 +31,10 @@ def _largest(np: Any, parts: Any, numbers: Any) -> tuple[Any, Any]:
     return tuple(np.take_along_axis(a, first, 0)[0] for a in (values, numbers))
 
 
-def _of(op: str) -> Callable[..., Any]:
+def _of(op: str, *, indexed: bool = False) -> Callable[..., Any]:
     def reference(
         x: Any, kernel: Any = 2, stride: Any = None, padding: Any = 0, dilation: Any = 1,
-        ceil_mode: bool = False, count_include_pad: bool = True, return_indices: bool = False,
+        ceil_mode: bool = False, count_include_pad: bool = True, return_indices: bool = indexed,
         p: float = 2.0, channels_last: bool = False,
     ) -> Any:  # fmt: skip
         import numpy as np
@@ -205,6 +205,12 @@ ROWS: tuple[KernelSpec, ...] = (
             _of("max"), _shapes(rank or 2), _names(rank, "MaxPool", "maxpool"), options=_MAX,
             **_EXACT)
         for rank in _RANKS
+    ),
+    *(
+        row(f"max_pool{rank}d_with_indices", "x", plans.pool("max", rank), "max_pool that "
+            "gives the places within the axes too", _of("max", indexed=True), _shapes(rank), "",
+            options={**_MAX, "return_indices": True}, **_EXACT)
+        for rank in (1, 2, 3)
     ),
     *(
         row(_name("avg_pool", rank), "x", plans.pool("mean", rank), "the mean of each window; "
