@@ -11,7 +11,7 @@ from ..plans import pooling_gradients as plans
 from .references import by_torch
 from .row import row
 from .rules import FLOATS
-from .windows import each, planes
+from .windows import each, first_channels, last_channels, planes, sides, taken
 
 __all__ = ["ROWS"]
 
@@ -52,17 +52,33 @@ def _adaptive(torch: Any, x: Any, grad: Any) -> Any:
 
 
 def _largest(
-    torch: Any, grad: Any, x: Any, index: Any, kernel: Any = 2, stride: Any = None,
-    padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, channels_last: bool = False,
+    grad: Any, x: Any, index: Any, kernel: Any = 2, stride: Any = None, padding: Any = 0,
+    dilation: Any = 1, ceil_mode: bool = False, channels_last: bool = False,
 ) -> Any:  # fmt: skip
-    x, grad, index = (_first(torch, one, channels_last) for one in (x, grad, index))
-    flat = torch.zeros(*x.shape[:2], x[0, 0].numel(), dtype=grad.dtype)
-    places = index.reshape(*x.shape[:2], -1).long()
-    inside = (places >= 0) & (places < flat.shape[-1])
-    values = torch.where(inside, grad.reshape(places.shape), 0)
-    flat.scatter_add_(-1, torch.where(inside, places, 0), values)
-    made = flat.reshape(x.shape)
-    return torch.movedim(made, 1, -1) if channels_last else made
+    """Tap by tap of all windows; what an index says of another window's element is lost."""
+    import numpy as np
+
+    x, grad, index = (first_channels(np, one, channels_last) for one in (x, grad, index))
+    lengths, counts, rank = x.shape[2:], grad.shape[2:], x.ndim - 2
+    kernel, dilation = each(kernel, rank), each(dilation, rank)
+    stride = kernel if stride is None else each(stride, rank)
+    reach = [d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True)]
+    wide = [
+        (b, max((count - 1) * s + r - n - b, a))
+        for n, (b, a), count, s, r in zip(
+            lengths, sides(padding, lengths, reach, stride), counts, stride, reach, strict=True
+        )
+    ]
+    flat = np.arange(int(np.prod(lengths))).reshape(lengths)
+    numbers = np.pad(flat, wide, constant_values=-1)
+    made = np.zeros((*x.shape[:2], flat.size), grad.dtype)
+    for _, own in taken(np, numbers, counts, kernel, stride, dilation):
+        chosen = (index == own) & (own >= 0)
+        places = np.broadcast_to(np.where(own < 0, 0, own), grad.shape).reshape(*x.shape[:2], -1)
+        values = np.where(chosen, grad, 0).reshape(places.shape)
+        for sample, channel in np.ndindex(x.shape[:2]):
+            np.add.at(made[sample, channel], places[sample, channel], values[sample, channel])
+    return last_channels(np, made.reshape(x.shape), channels_last)
 
 
 def _halves(shape: _Shape) -> Sequence[_Shape]:
@@ -86,7 +102,7 @@ _OPTIONS: Any = {"kernel": 2, "stride": None, "padding": 0}
 
 ROWS: tuple[KernelSpec, ...] = (
     row("max_pool_backward", "grad x index", plans.largest, "gradient of max_pool, whose index "
-        "within the axes says which element each window's goes to", by_torch(_largest), _with_index,
+        "within the axes says which element each window's goes to", _largest, _with_index,
         f"{_names('max_pool')} max_pool2d_with_indices_backward max_pool3d_with_indices_backward "
         "maxpool2d_bp maxpool3d_bp",
         options={**_OPTIONS, "dilation": 1, "ceil_mode": False, "channels_last": False},
