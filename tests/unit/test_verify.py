@@ -142,8 +142,10 @@ def test_reports_of_other_versions_places_and_numbers_of_calls() -> None:
 
 def test_the_stored_report_of_a_target_is_found() -> None:
     for file in sorted((ROOT / "docs" / "reports").glob("*.json")):
-        device = report.read(file)["device"]
-        assert drift.released(device["target"], device["runs_on"]) == file
+        found = report.read(file)
+        device = found["device"]
+        stored = drift.released(device["target"], device["runs_on"])
+        assert stored == file or len(report.read(stored)["rows"]) > len(found["rows"])
     with pytest.raises(XTargetError, match=r"no report of acme:1, silicon.*cpu:spirv64"):
         drift.released("acme:1", "silicon")
     built = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]

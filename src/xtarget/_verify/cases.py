@@ -100,7 +100,7 @@ def values(case: Case, shape: tuple[int, ...], dtype: str, seed: int) -> Any:
 
 def meaningful(name: str, array: Any, most: int) -> Any:
     """Values that an input of this name takes: indices and classes below `most`, probabilities,
-    signs, elements in order; any values for others."""
+    signs, elements in order, finite scales; any values for others."""
     if name in ("ordered", "boundaries", "bins", "edges"):
         if DTYPES[array.dtype.name].kind == "f":  # NumPy does not know where a half type's nan goes
             return np.sort(array.astype(np.float64), axis=-1).astype(array.dtype)
@@ -117,6 +117,8 @@ def meaningful(name: str, array: Any, most: int) -> Any:
         return np.sort(np.mod(array, max(most, 1)))
     if name in ("probability", "variance"):
         return (0.5 + 0.45 * np.tanh(array.astype(np.float64))).astype(array.dtype)
+    if name == "scales":  # of sums: an infinite one times numbers of both signs has no one value
+        return np.where(np.isinf(array), 1, array).astype(array.dtype)
     if name == "sign":
         return np.where(array < 0, -1, 1).astype(array.dtype)
     return array

@@ -32,18 +32,23 @@ class Drift:
 
 
 def released(target: str, runs_on: str) -> Path:
-    """The stored report of a target: of `docs/reports`, which wheels have inside the package.
+    """The stored report of a target, the largest if there are several: of `docs/reports`, which
+    wheels have inside the package.
 
     Raises:
         XTargetError: there is none.
     """
-    there = []
+    there: list[str] = []
+    found: list[tuple[int, Path]] = []
     for folder in (Path(FOLDER) / "_reports", Path(FOLDER).parent.parent / "docs" / "reports"):
         for file in sorted(folder.glob("*.json")):
-            device = read(file)["device"]
+            report = read(file)
+            device = report["device"]
             if (device["target"], device["runs_on"]) == (target, runs_on):
-                return file
+                found.append((len(report["rows"]), file))
             there.append(f"{device['target']}, {device['runs_on']}")
+    if found:
+        return max(found)[1]
     raise XTargetError(
         f"no report of {target}, {runs_on}, is stored with this version"
         + (f"; there are those of {'; '.join(there)}. " if there else ". ")
