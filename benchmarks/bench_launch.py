@@ -211,6 +211,12 @@ def cuda_ways(device: str) -> tuple[dict[str, Callable[[], Any]], Callable[[], A
     xa, xb, xo = (xtarget.asarray(np.ones(N, np.float32), device=device) for _ in range(3))
     ways["run(add, xtarget, out=o)"] = lambda: xtarget.run("add", xa, xb, out=xo)
     ways["launch(), xtarget"] = add.prepare(xa, xb, out=xo)
+    na, nb, no = (np.ones(N, np.float32) for _ in range(3))
+    ways["run(add, NumPy, out=o), copies"] = lambda: xtarget.run(
+        "add", na, nb, out=no, device=device
+    )
+    ways["run(sum, torch, dim=1)"] = lambda: xtarget.run("sum", s, dim=1)
+    ways["run(sum, torch, axis=1)"] = lambda: xtarget.run("sum", s, axis=1)
     s, t = (torch.randn(64, 1024, device="cuda") for _ in range(2))
     p, q, r = (torch.randn(256, 256, device="cuda", dtype=torch.float16) for _ in range(3))
     ways["run(softmax, torch, out=o)"] = lambda: xtarget.run("softmax", s, out=t)
@@ -222,6 +228,9 @@ def cuda_ways(device: str) -> tuple[dict[str, Callable[[], Any]], Callable[[], A
     else:
         ca, cb, co = (cupy.ones(N, cupy.float32) for _ in range(3))
         ways["run(add, CuPy, out=o)"] = lambda: xtarget.run("add", ca, cb, out=co)
+        ways["launch(), CuPy"] = add.prepare(ca, cb, out=co)
+        ways["run(add, CuPy)"] = lambda: xtarget.run("add", ca, cb)
+        ways["cupy.add(a, b, out=o)"] = lambda: cupy.add(ca, cb, co)
         kept.extend((ca, cb, co))
     try:
         ways |= _triton_way(a, b, o)
