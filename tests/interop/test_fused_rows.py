@@ -135,15 +135,14 @@ def twice(x: Any, y: Any) -> Any:
     return run("sub", run("sum", run("mul", top, 2), axis=-1, keepdims=True), y)
 
 
-@pytest.mark.parametrize("function", [apart, *sampled(dropped, broadcast, twice)])
+@pytest.mark.parametrize("function", sampled(apart, dropped, broadcast, twice))
 def test_sizes_of_1_and_rows_of_other_lengths(device: str, function: Any) -> None:
     """In any order: what is traced for one of them serves others, or does not."""
-    shapes = [
-        ((4, 4), (4, 4)), ((4, 1), (4, 1)), ((4, 4), (4, 1)), ((4, 1), (4, 4)), ((1, 4), (4, 4)),
-        ((4, 4), (4,)), ((4, 4), (1,)), ((4,), (4, 4)), ((1, 1), (4, 4)), ((1,), (1,)),
-    ]  # fmt: skip
+    shapes = [((4, 4), (4, 4)), ((4, 1), (4, 1)), ((4, 4), (4, 1))]
     if function is apart:
-        shapes += [((4, 5), (4, 9)), ((4, 9), (4, 5)), ((4, 3), (4, 3))]
+        shapes += [((4, 5), (4, 9)), ((4, 9), (4, 5))]
+    else:
+        shapes += [((4, 1), (4, 4)), ((1, 4), (4, 4)), ((4, 4), (1,)), ((4,), (4, 4)), ((1,), (1,))]
     fused = xtarget.fuse(function)
     for x, y in ([floats(*shape) for shape in pair] for pair in shapes + shapes[::-1]):
         try:
