@@ -1,9 +1,9 @@
-"""A fused chain beside the same operators one after another, NumPy, torch and torch.compile.
+"""Fused functions beside the same operators one after another, NumPy, torch and torch.compile.
 
-    python benchmarks/bench_fuse.py [--elements N] [--device D]
+    python benchmarks/bench_fuse.py [--case NAME] [--elements N] [--columns N] [--device D]
 
-Six elementwise operators on N float32 numbers, results written to memory that is there. Each line
-is the time of the other divided by that of the fused function, both measured in turns; medians.
+float32. Each line is the time of the other divided by that of the fused function, both measured in
+turns; medians.
 """
 
 from __future__ import annotations
@@ -18,29 +18,104 @@ from typing import Any
 import numpy as np
 
 import xtarget
+from xtarget import run
 
 
-@xtarget.fuse
-def fused(x: Any, bias: Any) -> Any:
-    return np.tanh(xtarget.run("silu", x * 0.5 + bias) - x) * 2
+class Chain:
+    """Six elementwise operators."""
+
+    arrays = ("rows", "columns")
+
+    @staticmethod
+    def ours(x: Any, bias: Any) -> Any:
+        y = run("sub", run("silu", run("add", run("mul", x, 0.5), bias)), x)
+        return run("mul", run("tanh", y), 2)
+
+    @staticmethod
+    def numpy(x: Any, bias: Any) -> Any:
+        y = x * np.float32(0.5) + bias
+        y = y / (1 + np.exp(-y)) - x
+        return np.tanh(y) * np.float32(2)
+
+    @staticmethod
+    def torch(x: Any, bias: Any) -> Any:
+        import torch
+
+        return torch.tanh(torch.nn.functional.silu(x * 0.5 + bias) - x) * 2
 
 
-def unfused(x: Any, bias: Any) -> Any:
-    y = xtarget.run("add", xtarget.run("mul", x, 0.5), bias)
-    y = xtarget.run("sub", xtarget.run("silu", y), x)
-    return xtarget.run("mul", xtarget.run("tanh", y), 2)
+class Softmax:
+    """A softmax written out."""
+
+    arrays = ("rows",)
+
+    @staticmethod
+    def ours(x: Any) -> Any:
+        y = run("mul", x, 0.125)
+        power = run("exp", run("sub", y, run("max", y, axis=-1, keepdims=True)))
+        return run("div", power, run("sum", power, axis=-1, keepdims=True))
+
+    @staticmethod
+    def numpy(x: Any) -> Any:
+        y = x * np.float32(0.125)
+        power = np.exp(y - y.max(-1, keepdims=True))
+        return power / power.sum(-1, keepdims=True)
+
+    @staticmethod
+    def torch(x: Any) -> Any:
+        y = x * 0.125
+        power = (y - y.amax(-1, keepdim=True)).exp()
+        return power / power.sum(-1, keepdim=True)
 
 
-def in_numpy(x: Any, bias: Any) -> Any:
-    y = x * np.float32(0.5) + bias
-    y = y / (1 + np.exp(-y)) - x
-    return np.tanh(y) * np.float32(2)
+class Norm:
+    """layer_norm, gelu and a residual."""
+
+    arrays = ("rows", "columns", "columns", "rows")
+
+    @staticmethod
+    def ours(x: Any, weight: Any, bias: Any, residual: Any) -> Any:
+        return run("add", run("gelu", run("layer_norm", x, weight, bias)), residual)
+
+    @staticmethod
+    def numpy(x: Any, weight: Any, bias: Any, residual: Any) -> Any:
+        apart = x - x.mean(-1, keepdims=True)
+        y = apart / np.sqrt((apart * apart).mean(-1, keepdims=True) + np.float32(1e-5))
+        y = y * weight + bias
+        # NumPy has no erf: the form with tanh
+        inner = np.float32(0.7978845608) * (y + np.float32(0.044715) * y * y * y)
+        return np.float32(0.5) * y * (1 + np.tanh(inner)) + residual
+
+    @staticmethod
+    def torch(x: Any, weight: Any, bias: Any, residual: Any) -> Any:
+        from torch.nn import functional
+
+        return functional.gelu(functional.layer_norm(x, weight.shape, weight, bias)) + residual
 
 
-def in_torch(x: Any, bias: Any) -> Any:
-    import torch
+class Linear:
+    """linear, bias, gelu and a residual."""
 
-    return torch.tanh(torch.nn.functional.silu(x * 0.5 + bias) - x) * 2
+    arrays = ("rows", "square", "columns", "rows")
+
+    @staticmethod
+    def ours(x: Any, weight: Any, bias: Any, residual: Any) -> Any:
+        return run("add", run("gelu", run("linear", x, weight, bias)), residual)
+
+    @staticmethod
+    def numpy(x: Any, weight: Any, bias: Any, residual: Any) -> Any:
+        y = x @ weight.T + bias
+        inner = np.float32(0.7978845608) * (y + np.float32(0.044715) * y * y * y)
+        return np.float32(0.5) * y * (1 + np.tanh(inner)) + residual
+
+    @staticmethod
+    def torch(x: Any, weight: Any, bias: Any, residual: Any) -> Any:
+        from torch.nn import functional
+
+        return functional.gelu(functional.linear(x, weight, bias)) + residual
+
+
+CASES: dict[str, Any] = {"chain": Chain, "softmax": Softmax, "norm": Norm, "linear": Linear}
 
 
 def measure(ways: dict[str, Callable[[], Any]], wait: Callable[[], Any]) -> dict[str, float]:
@@ -56,36 +131,45 @@ def measure(ways: dict[str, Callable[[], Any]], wait: Callable[[], Any]) -> dict
     return {name: statistics.median(own) for name, own in times.items()}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--elements", type=int, default=1 << 24)
-    parser.add_argument("--device")
-    given = parser.parse_args()
-    rows = given.elements // 1024
-    x = np.random.default_rng(0).normal(size=(rows, 1024)).astype(np.float32)
-    bias = x[0].copy()
-    name = given.device or xtarget.default_device().name
+def compare(case: Any, rows: int, columns: int, name: str) -> None:
+    shapes = {"rows": (rows, columns), "columns": (columns,), "square": (columns, columns)}
+    random = np.random.default_rng(0)
+    arrays = [random.normal(size=shapes[one]).astype(np.float32) for one in case.arrays]
+    fused = xtarget.fuse(case.ours)
     ways: dict[str, Callable[[], Any]] = {}
     wait: Callable[[], Any] = xtarget.device(name).synchronize
+    own: list[Any]
     if importlib.util.find_spec("torch"):
         import torch
 
         place = "cuda" if name.startswith("nvidia") else "cpu"
-        tx, tb = torch.from_numpy(x).to(place), torch.from_numpy(bias).to(place)
-        ways["torch"] = lambda: in_torch(tx, tb)
-        compiled = torch.compile(in_torch)
-        ways["torch.compile"] = lambda: compiled(tx, tb)
-        ax, ab = tx, tb
+        own = [torch.from_numpy(array).to(place) for array in arrays]
+        ways["torch"] = lambda: case.torch(*own)
+        compiled = torch.compile(case.torch)
+        ways["torch.compile"] = lambda: compiled(*own)
     else:
-        ax, ab = xtarget.asarray(x, device=name), xtarget.asarray(bias, device=name)
-    ways["xtarget, one after another"] = lambda: unfused(ax, ab)
+        own = [xtarget.asarray(array, device=name) for array in arrays]
+    ways["xtarget, one after another"] = lambda: case.ours(*own)
     if name.startswith("cpu"):
-        ways["NumPy"] = lambda: in_numpy(x, bias)
-    ways["fused"] = lambda: fused(ax, ab)
+        ways["NumPy"] = lambda: case.numpy(*arrays)
+    ways["fused"] = lambda: fused(*own)
     times = measure(ways, wait)
-    print(f"{given.elements} float32 on {name}; fused: {times['fused'] * 1e6:.0f} us")
+    launches = fused.explain(*own).partition("\n")[0].partition(". ")[2]
+    print(f"{case.__doc__} {rows} x {columns} on {name}: {times['fused'] * 1e6:.0f} us. {launches}")
     for way, seconds in times.items():
-        print(f"{way:28} {seconds / times['fused']:6.2f} x  {seconds * 1e6:10.0f} us")
+        print(f"{way:28} {seconds / times['fused']:6.2f} x  {seconds * 1e6:10.0f} us", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--case", choices=CASES)
+    parser.add_argument("--elements", type=int, default=1 << 22)
+    parser.add_argument("--columns", type=int, default=1024)
+    parser.add_argument("--device")
+    given = parser.parse_args()
+    name = given.device or xtarget.default_device().name
+    for case in CASES if given.case is None else (given.case,):
+        compare(CASES[case], given.elements // given.columns, given.columns, name)
 
 
 if __name__ == "__main__":

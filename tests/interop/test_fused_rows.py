@@ -163,6 +163,20 @@ def test_other_axes_are_launches_of_their_own(device: str, launched: list[str]) 
         assert "sum" in launched
 
 
+def test_kernels_of_other_kinds_come_between(device: str, launched: list[str]) -> None:
+    def function(x: Any, w: Any, b: Any, spread: Any) -> Any:
+        y = run("softmax", run("linear", run("mul", x, 2), w, b))
+        y = run("batch_norm", run("add", y, 1), b, spread, b)
+        squares = run("sum", run("mul", y, y), axis=1, keepdims=True)
+        return run("matmul", run("mul", y, squares), w)
+
+    arrays = floats(3, 8), floats(8, 8), floats(8), np.ones(8, np.float32)
+    found = xtarget.fuse(function)(*arrays)
+    # mul, linear, softmax + add, batch_norm, mul + sum + mul, matmul
+    assert len(dict.fromkeys(launched)) == 6
+    close(found, function(*arrays))
+
+
 def test_few_long_rows_are_cut(device: str, launched: list[str]) -> None:
     fused = xtarget.fuse(softmax)
     for shape, count in (((2, 40_000), 5), ((2, 50), 1), ((2, 40_000), 5)):

@@ -58,19 +58,20 @@ def expansion_of(node: Node) -> Expansion | None:
     if not node.own or len(node.plan.outputs) != 1 or not isinstance(first, Value):
         return None
     ndim = first.type.ndim
-    if not ndim or not _is_last(node, ndim):
+    if not ndim or not node.plan.launches or not _is_last(node, ndim):
+        return None
+    source = node.plan.launches[0].source
+    made = next((own for prefix, own in _MADE.items() if source.startswith(prefix)), None)
+    folds = source.startswith("reduction:") and len(node.operands) == 1
+    if made is None and not folds:
         return None
     plan = _typical(node)
     if plan is None or not plan.launches or plan.init or plan.cleared:
         return None
-    source = plan.launches[0].source
-    if source.startswith("reduction:"):
+    if made is None:
         steps = _folds(node, plan)
         gives = "kept" if node.options.get("keepdims", False) else "dropped"
         return None if steps is None else Expansion(steps, gives)
-    made = {"softmaxes": _softmax, "normalization": _normalization}.get(source.partition(":")[0])
-    if made is None or len(plan.launches) != 1:
-        return None
     return Expansion(made(plan.launches[0], plan.outputs[0].dtype), "wide")
 
 
@@ -214,3 +215,11 @@ def _normalization(launch: Launch, dtype: str) -> tuple[Step | Fold, ...]:
     last = steps.pop()
     assert isinstance(last, Step)
     return (*steps, Step(last.function, last.operands, dtype))
+
+
+#: By the source that begins so, kernels of one launch.
+_MADE = {
+    "softmaxes:softmax": _softmax,
+    "normalization:layer_norm": _normalization,
+    "normalization:rms_norm": _normalization,
+}
