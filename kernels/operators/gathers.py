@@ -1,7 +1,7 @@
 """Elements taken from, and put to, places that an array of indices says.
 
 Indices below 0 count from the end. No index reads or writes outside of an array: the option `mode`
-says what one that is too large does.
+says what one that is too large does, and `check` refuses it.
 """
 
 from __future__ import annotations
@@ -144,8 +144,31 @@ def _with_lines(shape: _Shape) -> Sequence[_Shape]:
     return [shape, shape[:1], shape]
 
 
+def _along_axis(shapes: Sequence[_Shape], options: Mapping[str, Any]) -> Mapping[int, _Shape]:
+    """Indices along an axis of the first argument, where too large ones have no meaning."""
+    x, axis = shapes[0], options["axis"]
+    return {1: (x[axis],)} if options.get("mode", "clip") == "clip" else {}
+
+
+def _of_rows(shapes: Sequence[_Shape], options: Mapping[str, Any]) -> Mapping[int, _Shape]:
+    """Indices for the rows of the second argument."""
+    return {0: shapes[1][:1]} if options.get("mode") != "wrap" else {}
+
+
+def _nd(shapes: Sequence[_Shape], options: Mapping[str, Any]) -> Mapping[int, _Shape]:
+    depth = shapes[1][-1]
+    return {1: shapes[0][:depth]} if depth and options.get("mode", "clip") == "clip" else {}
+
+
+def _nd_of_shape(shapes: Sequence[_Shape], options: Mapping[str, Any]) -> Mapping[int, _Shape]:
+    shape = options["shape"]
+    depth = shapes[0][-1]
+    return {0: ((shape,) if isinstance(shape, int) else tuple(shape))[:depth]} if depth else {}
+
+
 _AXIS: Mapping[str, Any] = {"axis": 0, "mode": "clip"}
-_ALL: Any = {"category": "movement", "dtypes": ALL, "apart": ("index",)}
+_INDEXED: Any = {"category": "movement", "dtypes": ALL, "apart": ("index",)}
+_ALL: Any = {**_INDEXED, "bounds": _along_axis}
 _NUMBERS: Any = {**_ALL, "dtypes": ALL[1:]}
 
 ROWS: tuple[KernelSpec, ...] = (
@@ -154,7 +177,7 @@ ROWS: tuple[KernelSpec, ...] = (
         lambda shape: [shape, (3, 2)], "index_select", options=_AXIS, **_ALL),
     row("embedding", "index weight", plans.embedding, "rows of weight, in the order of the indices",
         _embedding, lambda shape: [shape, (max(min(shape), 1), 20)], "embedding_lookup",
-        options={"mode": "clip"}, **_ALL),
+        options={"mode": "clip"}, **{**_ALL, "bounds": _of_rows}),
     row("gather", "x index", plans.gather, "for each place of the indices, the element of x that "
         "is there but for its place along axis (torch's gather, ONNX's GatherElements)",
         _taking(_gather), alike(2), "gather_elements", options=_AXIS, **_ALL),
@@ -180,15 +203,16 @@ ROWS: tuple[KernelSpec, ...] = (
     row("gather_nd", "x index", gather_nd, "x[index[i]] for each row of the last axis of the "
         "indices, as many axes as it has numbers", _gather_nd,
         lambda shape: [shape, (3, min(len(shape), 1))],
-        "gather_nd_v2", options={"mode": "clip"}, **_ALL),
+        "gather_nd_v2", options={"mode": "clip"}, **{**_ALL, "bounds": _nd}),
     row("scatter_nd_update", "x index source", scatter_nd(new=False), "x with slices of source at "
         "the places that rows of indices say, by set, add, prod, amax or amin in their order; one "
         "for a place that there is not is left out", _scatter_nd_update,
         _slices, "scatternd tensor_scatter_update", options={"reduce": "set"},
-        tolerance=(512, 512), **_ALL),
+        tolerance=(512, 512), **{**_ALL, "bounds": _nd}),
     row("scatter_nd", "index source", scatter_nd(new=True), "slices of source added up in an array "
         "of zeros of a shape, at the places that rows of indices say", _scatter_nd,
-        lambda shape: [(1, 1), (1,)], options={"shape": (4,)}, tolerance=(512, 512), **_NUMBERS),
+        lambda shape: [(1, 1), (1,)], options={"shape": (4,)}, tolerance=(512, 512),
+        **{**_NUMBERS, "bounds": _nd_of_shape}),
     row("sequence_mask", "lengths", plans.sequence_mask, "for each length, as many true ones of "
         "longest elements, the rest false", _sequence_mask, alike(1),
         options={"longest": 8, "dtype": "bool"}, category="movement", dtypes=INTEGERS,

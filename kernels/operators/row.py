@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from xtarget.spec import ABSENT, ArgumentError, Call, KernelSpec, Plan
+from xtarget.spec import ABSENT, ArgumentError, Bounds, Call, KernelSpec, Plan
 
 from .. import ahead, c_interfaces
 from ..plans.elementwise import DtypeRule
@@ -154,6 +154,11 @@ def elementwise(
     )
 
 
+def _unchecked(reference: Callable[..., Any]) -> Callable[..., Any]:
+    """A reference for the option `check`, which changes nothing of what is right."""
+    return lambda *arrays, check=False, **options: reference(*arrays, **options)
+
+
 def row(
     name: str,
     inputs: str,
@@ -171,6 +176,7 @@ def row(
     tolerance: tuple[float, float] | None = (0, 0),
     complete: bool = True,
     exact: bool = False,
+    bounds: Bounds | None = None,
 ) -> KernelSpec:
     """A row of an operator that has a plan of its own.
 
@@ -178,7 +184,11 @@ def row(
         inputs: names of its arguments, separated by spaces.
         reference: None where there is no result, as arguments are written in place.
         aliases: other names, separated by spaces.
+        bounds: the lengths that indices stay within, which the option `check` compares.
     """
+    if bounds is not None:
+        options = {**(options or {}), "check": False}
+        reference = None if reference is None else _unchecked(reference)
     return KernelSpec(
         name,
         tuple(inputs.split()),
@@ -186,6 +196,7 @@ def row(
         category=category,
         summary=summary,
         dtypes=dtypes,
+        bounds=bounds,
         options=options or {},
         apart=apart,
         updates=updates,

@@ -90,5 +90,6 @@ ROWS: tuple[KernelSpec, ...] = (
         "mean, sum or maximum of those rows of weight that the indices of a bag say, 0 of an empty "
         "one; bags begin at offsets, or are the rows of index", _bags, _table,
         options={"mode": "mean"}, category="segment", apart=("index", "offsets"),
+        bounds=lambda shapes, _: {0: shapes[1][:1]},
         dtypes=INTEGERS + FLOATS, tolerance=(512, 512)),
 )  # fmt: skip

@@ -38,6 +38,7 @@ __all__ = [
     "ArgumentError",
     "ArrayRule",
     "ArrayType",
+    "Bounds",
     "CInterface",
     "CVariant",
     "Call",
@@ -303,6 +304,10 @@ class Plan:
 
 # ---------------------------------------------------------------------------------- the spec itself
 
+Bounds: TypeAlias = Callable[
+    [Sequence[tuple[int, ...]], Mapping[str, Any]], Mapping[int, tuple[int, ...]]
+]
+
 
 @dataclass(frozen=True, slots=True)
 class KernelSpec:
@@ -348,6 +353,9 @@ class KernelSpec:
         words: further keywords for its inputs and options, each with the name of the input or
             option that it means.
         outputs: names of the results, where a kernel has several.
+        bounds: for arguments of indices that have to stay within an array: from the shapes of the
+            arguments and the options, for each such place, one length, or one for each number along
+            its last axis. The option `check`, and `XTARGET_CHECK=1`, compare before each launch.
         configs: the ways in which it can do the same; the option `config` takes one by its number.
         tuning: of a call, what decides which of them is the fastest, and what a measurement is good
             for, as text; and the numbers of those that are worth a trial.
@@ -380,6 +388,7 @@ class KernelSpec:
     words: Mapping[str, str] = field(default_factory=dict)
     outputs: tuple[str, ...] = ()
     counts: tuple[int | None, ...] = ()
+    bounds: Bounds | None = None
     configs: tuple[Config, ...] = ()
     tuning: Callable[[Call], tuple[str, str, tuple[int, ...]]] | None = None
 

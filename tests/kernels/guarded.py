@@ -34,7 +34,9 @@ BINARY = ("add", "sub", "mul", "div", "maximum")
 UNARY = ("relu", "gelu", "exp")
 ROWS = ("softmax", "layer_norm", "rms_norm")
 FLOAT_ONLY = ("gelu", *ROWS)
-KERNELS = (*BINARY, "where", *UNARY, "sum", "max", *ROWS, "matmul")
+#: With indices far outside of what they are for.
+INDEXED = ("take", "embedding", "gather", "gather_nd", "scatter_add", "scatter_nd_update")
+KERNELS = (*BINARY, "where", *UNARY, "sum", "max", *ROWS, "matmul", *INDEXED)
 
 
 def place(nbytes: int, at_end: bool) -> int:
@@ -81,6 +83,8 @@ def calls(name: str, dtype: str) -> list[tuple[list[Any], dict[str, Any]]]:
             ([sample(dtype, m, k), sample(dtype, k, n, seed=1)], {})
             for m, k, n in ((13, 33, 9), (64, 32, 32), (1, 1, 1), (33, 257, 3), (35, 65, 41))
         ]
+    if name in INDEXED:
+        return _indexed(name, dtype)
     if name in ("sum", "max"):
         return [
             *(([sample(dtype, 7, size)], {"axis": 1}) for size in (1, 77, 1024, 1025)),
@@ -113,13 +117,30 @@ def calls(name: str, dtype: str) -> list[tuple[list[Any], dict[str, Any]]]:
     return result
 
 
+def _indexed(name: str, dtype: str) -> list[tuple[list[Any], dict[str, Any]]]:
+    x = sample(dtype, 9, 77)
+    far = np.array([8, 9, -1, -9, -10, 2**31, -(2**31) - 1, 2**62, -(2**63)])
+    whole = np.resize(far, (9, 77))
+    if name == "gather_nd":
+        return [([x, np.stack([far, far[::-1]], -1)], {}), ([x, far[:, None]], {"mode": "zero"})]
+    if name == "scatter_nd_update":
+        return [([x, far[:, None], sample(dtype, 9, 77, seed=1)], {})]
+    if name == "scatter_add":
+        return [([x, whole, sample(dtype, 9, 77, seed=1)], {"axis": axis}) for axis in (0, 1)]
+    if name == "embedding":
+        return [([far, x], {})]
+    index = far if name == "take" else whole
+    return [([x, index], {"axis": axis, "mode": mode})
+            for axis in (0, 1) for mode in ("clip", "wrap")]  # fmt: skip
+
+
 def cases() -> list[str]:
     """KERNEL:DTYPE of the whole library."""
     return [
         f"{name}:{dtype}"
         for name in KERNELS
         for dtype in (FLOATS if name in FLOAT_ONLY else DTYPES)
-        if dtype != "bool" or name not in ("sub", "relu")
+        if dtype != "bool" or name not in ("sub", "relu", "scatter_add")
     ]
 
 

@@ -29,6 +29,9 @@ SHORT = (
     "softmax:float16",
     "layer_norm:float32",
     "matmul:float32",
+    "take:int8",
+    "gather_nd:float32",
+    "scatter_add:float32",
 )
 #: A kernel with a fault of one element, in a process like that of the real ones.
 FAULTY = """

@@ -26,6 +26,7 @@ from . import warm_plans
 from .arguments import argument_types, check_arguments, place_of
 from .call import BoundCall
 from .call_plans import Given, Planned, byte_span, plan_call, trace_call
+from .checked_indices import index_check
 from .classes import CallClass, Layouts
 from .forms import Form, LoadedLaunch, sized
 from .outs import Outs
@@ -139,6 +140,7 @@ def bind(
         updates=planned.updates,
         against=planned.against,
         checks=tuple(checks),
+        index_check=index_check(spec, options),
     )
     entry = None if tracer is None else CallClass(call, form, tracer, results, types)
     if warm is not None and entry is not None and layouts is not None:  # made for other sizes

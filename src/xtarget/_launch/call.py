@@ -100,7 +100,8 @@ class BoundCall:
             complete when `run` returns.
         chosen_by: what `device_text` said when the device was chosen.
         checks: each tells whether the values that a kernel was compiled with are still there.
-        consents: what the arrays' libraries have to say before each launch.
+        consents: what the arrays' libraries have to say before each launch, and the check of
+            indices.
         written: tells the library of `out` that it is written to; None: it does not ask.
     """
 
@@ -120,6 +121,7 @@ class BoundCall:
         updates: tuple[int, ...] = (),
         against: Sequence[tuple[int, bool]] = (),
         checks: tuple[Callable[[], bool], ...] = (),
+        index_check: Callable[[Sequence[Any], Any], None] | None = None,
     ) -> None:
         """Bind.
 
@@ -131,6 +133,7 @@ class BoundCall:
             counts: by output, the one that says how many leading entries of it are the result.
             updates: arguments that are written in place; after them, `out_views`.
             against: arrays that `out` must not overlap, and whether it may be the array itself.
+            index_check: what is called before each launch with the arguments and `out`.
         """
         self.checks = checks
         self._fills = fills if any(pattern is not None for pattern in fills) else ()
@@ -139,7 +142,8 @@ class BoundCall:
         given = [*views, *out_views]
         self.name, self.device, self.staging = name, device, staging
         asked = {view.kind for view in (*given, out_view) if view is not None}
-        self.consents = tuple(kind.check_call for kind in asked if isinstance(kind, ChecksCalls))
+        consents = [kind.check_call for kind in asked if isinstance(kind, ChecksCalls)]
+        self.consents = tuple(consents if index_check is None else [*consents, index_check])
         self.written: Callable[[Any], None] | None = None
         if out_view is not None and isinstance(out_view.kind, TracksWrites):
             self.written = out_view.kind.written

@@ -182,6 +182,11 @@ def stop_recording() -> None:
         _set(_observers)
 
 
+def recording() -> bool:
+    """Whether the calls of this thread are recorded."""
+    return getattr(_here, "recorder", None) is not None
+
+
 class quietly:
     """Within it, calls of this thread are not observed: they are an observer's own."""
 

@@ -12,6 +12,7 @@ from .._values.errors import ArgumentError
 from ..spec import ArrayType, contiguous_strides
 from ..targets.base import Capturable, Device, Stream
 from .call import BoundCall
+from .checked_indices import IndexCheck
 from .graph_memory import GraphMemory, Piece
 from .lookup import Found, kind_if_array
 from .staging import fill
@@ -102,7 +103,8 @@ class Recording:
     def _note(self, kernel: str, found: Found, outputs: list[Any]) -> None:
         call = found.call
         self.synchronous |= call.synchronous
-        self.consents.update(dict.fromkeys(call.consents))
+        consents = [one for one in call.consents if type(one) is not IndexCheck]
+        self.consents.update(dict.fromkeys(consents))
         for number, value in enumerate(found.args, 1):
             if kind_if_array(value) is not None:
                 self._keep(value, f"argument {number} of {kernel}")

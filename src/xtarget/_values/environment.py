@@ -383,6 +383,11 @@ def cache_audit() -> float:
     return share
 
 
+def check_indices() -> bool:
+    """`XTARGET_CHECK`: compare indices with the arrays that they are for."""
+    return bool(_value("XTARGET_CHECK"))
+
+
 def tune_calls() -> bool:
     """`XTARGET_TUNE`: measure the configurations of a kernel at the first call of each key."""
     return bool(_value("XTARGET_TUNE"))

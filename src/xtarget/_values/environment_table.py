@@ -174,6 +174,13 @@ VARIABLES: Final[dict[str, Variable]] = {
         "`profile.json`",
         parse.path,
     ),
+    "XTARGET_CHECK": Variable(
+        "1 compares indices (`take`, `gather`, `scatter`, `embedding`...) with the array that they "
+        "are for before each launch, as the option `check=True` does for one call: an error names "
+        "the index and its place. For looking for a mistake: each call waits for its results",
+        parse.boolean,
+        False,
+    ),
     "XTARGET_TUNE": Variable(
         "1 measures the configurations of a kernel (`configs=`, `@triton.autotune`) at the first "
         "call of each key, as Triton's autotuner does; not set: only `tune` measures",

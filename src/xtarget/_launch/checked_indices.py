@@ -1,0 +1,74 @@
+"""Indices that are compared with what they are for, before a launch.
+
+Kernels stay within their arrays whatever the indices are. Who looks for a mistake asks for the
+check: the option `check` of a call, or `XTARGET_CHECK=1` for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from .._arrays import view_of
+from .._values import environment
+from .._values.errors import ArgumentError
+from ..spec import ArrayType, KernelSpec
+
+__all__ = ["IndexCheck", "index_check"]
+
+
+def index_check(spec: KernelSpec, options: Mapping[str, Any]) -> IndexCheck | None:
+    """What a call of the kernel checks before each launch; None: nothing."""
+    whole = {**spec.options, **options}
+    wanted = spec.bounds is not None and (whole.get("check") or environment.check_indices())
+    return IndexCheck(spec, whole) if wanted else None
+
+
+class IndexCheck:
+    """Refuses a launch with an index that is outside of its array."""
+
+    def __init__(self, spec: KernelSpec, options: Mapping[str, Any]) -> None:
+        assert spec.bounds is not None
+        self._spec, self._options, self._bounds = spec, options, spec.bounds
+
+    def __call__(self, args: Sequence[Any], out: Any) -> None:
+        """Args:
+            args: of the call.
+
+        Raises:
+            ArgumentError: an index is too large, or too small to count from the end.
+        """
+        # both stand above this file
+        observe, run = (import_module(f"{__package__}.{name}") for name in ("observe", "run"))
+        if observe.recording():  # what is captured has no values yet
+            return
+        types = [view_of(arg).type if hasattr(arg, "shape") else None for arg in args]
+        shapes = [() if type_ is None else type_.shape for type_ in types]
+        for place, lengths in self._bounds(shapes, self._options).items():
+            type_ = types[place]
+            if type_ is not None and type_.size:
+                self._check(run.run, place, args[place], type_, lengths)
+
+    def _check(
+        self, run: Any, place: int, index: Any, type_: ArrayType, lengths: tuple[int, ...]
+    ) -> None:
+        dtype, shape = type_.dtype, type_.shape
+        limits = np.array(lengths, "uint64" if dtype == "uint64" else "int64")
+        outside = run("ge", index, limits)
+        if dtype.startswith("int"):
+            outside = run("logical_or", outside, run("lt", index, -limits))
+        if not bool(run("any", outside)):
+            return
+        where = np.unravel_index(int(run("argmax", outside)), shape)
+        value = int(run("gather_nd", index, np.array(where, np.int64)))
+        own = lengths[int(where[-1])] if len(lengths) > 1 else lengths[0]
+        name = self._spec.inputs[place].rstrip("?")
+        at = f"[{', '.join(map(str, map(int, where)))}]" if shape else ""
+        least = -own if dtype.startswith("int") else 0
+        raise ArgumentError(
+            f"{self._spec.name}: {name}{at} is {value}, for an axis of length {own}. An index has "
+            f"to be from {least} to {own - 1}."
+        )
