@@ -27,6 +27,7 @@ from .tables import print_table
 from .values import CallOptions
 
 __all__ = [
+    "chosen_entries",
     "clear_entries",
     "explain_call",
     "list_entries",
@@ -38,7 +39,7 @@ __all__ = [
 _LONG = 60  # characters of a key part that a line shows
 
 
-def _chosen(given: Mapping[str, Any]) -> Chosen:
+def chosen_entries(given: Mapping[str, Any]) -> Chosen:
     """The filters; a target may be a vendor alone, and an alias of one."""
     target: str | None = given["target"]
     if target is not None:
@@ -74,7 +75,7 @@ def _is_there(store: Store, as_json: bool) -> None:
 def list_entries(given: Mapping[str, Any], as_json: bool) -> None:
     own = default_cache().own
     _is_there(own, as_json)
-    found = [shown for _, shown in explain.entries(own, _chosen(given))]
+    found = [shown for _, shown in explain.entries(own, chosen_entries(given))]
     found.sort(key=lambda shown: (shown["unused_s"], shown["path"]))
     if as_json:
         echo(json.dumps(found, indent=2))
@@ -130,7 +131,7 @@ def show_stats(as_json: bool) -> bool:
 
 def verify_entries(given: Mapping[str, Any], recompile: int, as_json: bool) -> bool:
     """True if all are right."""
-    cache, chosen = default_cache(), _chosen(given)
+    cache, chosen = default_cache(), chosen_entries(given)
     for store in cache.stores:
         _is_there(store, as_json)
     checked = [shown for store in cache.stores for shown in explain.verify(store, chosen)]
@@ -161,7 +162,7 @@ def verify_entries(given: Mapping[str, Any], recompile: int, as_json: bool) -> b
 
 def prune_entries(max_bytes: int | None, given: Mapping[str, Any], as_json: bool) -> None:
     _is_there(default_cache().own, as_json)
-    done = explain.prune(default_cache(), max_bytes, _chosen(given))
+    done = explain.prune(default_cache(), max_bytes, chosen_entries(given))
     if as_json:
         echo(json.dumps(done, indent=2))
         return
@@ -173,7 +174,7 @@ def prune_entries(max_bytes: int | None, given: Mapping[str, Any], as_json: bool
 
 def clear_entries(given: Mapping[str, Any], as_json: bool) -> None:
     _is_there(default_cache().own, as_json)
-    done = explain.clear(default_cache(), _chosen(given))
+    done = explain.clear(default_cache(), chosen_entries(given))
     if as_json:
         echo(json.dumps(done, indent=2))
         return

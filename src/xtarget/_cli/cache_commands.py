@@ -11,7 +11,7 @@ import click
 from .base import Group, echo, json_option, kernel_argument, layout_options
 from .values import CallOptions
 
-__all__ = ["cache"]
+__all__ = ["cache", "filter_options"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
@@ -38,7 +38,7 @@ def _size(ctx: click.Context, param: click.Parameter, value: str | None) -> int 
         raise click.BadParameter(str(error), ctx, param) from None
 
 
-def _filters(function: _F) -> _F:
+def filter_options(function: _F) -> _F:
     for option in (
         click.option("--newer", metavar="AGE", callback=_age, help="Used within, for example 1h."),
         click.option("--older", metavar="AGE", callback=_age, help="Not used for, such as 7d."),
@@ -74,7 +74,7 @@ def path(as_json: bool) -> None:
         "xtarget cache ls --kernel softmax --newer 1h --json",
     ),
 )
-@_filters
+@filter_options
 @json_option
 def ls(as_json: bool, **chosen: Any) -> None:
     """List the entries of the cache's own folder, the most recently used first."""
@@ -105,7 +105,7 @@ def stats(as_json: bool) -> None:
     ),
     fails="an entry that is not right",
 )
-@_filters
+@filter_options
 @click.option(
     "--recompile",
     metavar="N",
@@ -133,7 +133,7 @@ def verify(recompile: int, as_json: bool, **chosen: Any) -> None:
         "xtarget cache prune --size 500M",
     ),
 )
-@_filters
+@filter_options
 @click.option(
     "--size",
     "max_bytes",
@@ -158,7 +158,7 @@ def prune(max_bytes: int | None, as_json: bool, **chosen: Any) -> None:
         "xtarget cache clear",
     ),
 )
-@_filters
+@filter_options
 @json_option
 def clear(as_json: bool, **chosen: Any) -> None:
     """Remove the chosen entries; all of them, and the quarantine, when nothing is chosen."""

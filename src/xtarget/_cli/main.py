@@ -5,7 +5,7 @@ imported when a command runs, so that `xtarget devices` does not pay for what `x
 from __future__ import annotations
 
 import sys
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
@@ -25,7 +25,7 @@ from .base import (
 )
 from .base import json_option as _json
 from .base import layout_options as _layout
-from .cache_commands import cache
+from .cache_commands import cache, filter_options
 from .values import CallOptions
 
 __all__ = ["EXIT_ERROR", "EXIT_NO_DEVICE", "EXIT_USAGE", "main"]
@@ -271,6 +271,32 @@ def warmup(profile: str, jobs: int | None, executor: str, as_json: bool) -> None
     from .warmup import warm_up
 
     warm_up(profile, jobs, executor, as_json=as_json)
+
+
+@cli.command(
+    examples=(
+        "xtarget lock -o xtarget.lock",
+        "xtarget lock -o xtarget.lock --target nvidia --bundle kernels.xtb",
+    ),
+)
+@filter_options
+@click.option(
+    "--bundle", "bundles", multiple=True, metavar="FILE", help="The binaries of a bundle too."
+)
+@click.option(
+    "-o", "--output", default="xtarget.lock", show_default=True, help="The lock file to write."
+)
+@_json
+def lock(bundles: tuple[str, ...], output: str, as_json: bool, **chosen: Any) -> None:
+    """Write which binaries a program may load: those that the cache has, by sha256, with the digest
+    of their source and their tool chain.
+
+    Run the program once, then lock. With XTARGET_LOCK=FILE any other binary is refused, whoever
+    compiled it.
+    """
+    from .lock import write_lock
+
+    write_lock(chosen, bundles, output, as_json)
 
 
 cli.add_command(cache)

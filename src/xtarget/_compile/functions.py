@@ -32,7 +32,7 @@ from . import residency
 from .apart import SECONDS, apart, executor_here, is_apart
 from .keys import TOOLCHAIN, key_parts, settled, why_not_kept
 from .residency import functions as _functions
-from .routes import Way, first_that_serves
+from .routes import Way, first_that_serves, named
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -414,8 +414,14 @@ def load(device: Device, made: Artifact, name: str) -> Function:
         name: the kernel's, for the cache.
 
     Raises:
-        LoadError: the device's run time refuses the binary.
+        LoadError: the device's run time refuses the binary, or `XTARGET_LOCK` does.
     """
+    lock = environment.lock_file()
+    if lock is not None:
+        from .._artifacts import lockfile  # a few programs have one
+
+        way = named(made.target.vendor, made.route)
+        lockfile.check(lock, made, name, lambda: way.compiler.fingerprint if way else "")
     with span("load", name, device=device.info.name):
         return _loaded(device, made, name)
 

@@ -39,6 +39,7 @@ __all__ = [
     "intel_devices",
     "jit_seconds",
     "kernel_folders",
+    "lock_file",
     "ocloc",
     "parse_bytes",
     "probe_seconds",
@@ -209,6 +210,12 @@ def trace_file() -> Path | None:
 def trust_file() -> Path | None:
     """`XTARGET_TRUST`: the file of public keys whose signatures are asked for."""
     found: Path | None = _value("XTARGET_TRUST")
+    return found
+
+
+def lock_file() -> Path | None:
+    """`XTARGET_LOCK`: the file that lists the binaries that may be loaded."""
+    found: Path | None = _value("XTARGET_LOCK")
     return found
 
 

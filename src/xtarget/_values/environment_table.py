@@ -85,6 +85,11 @@ VARIABLES: Final[dict[str, Variable]] = {
         parse.names,
         (),
     ),
+    "XTARGET_LOCK": Variable(
+        "a file that `xtarget lock` wrote: any binary that is not in it is refused",
+        parse.path,
+        there=parse.file,
+    ),
     "XTARGET_COMPILE": Variable(
         "`allow` (as if not set), `warn` or `error`, when a kernel has to be compiled",
         parse.choice("allow", "warn", "error"),

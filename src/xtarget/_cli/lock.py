@@ -1,0 +1,89 @@
+"""The command `xtarget lock`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import xtarget
+
+from .._artifacts.lockfile import Locked, text_of, tools_of
+from .._bundle import reader
+from .._cache import default_cache, explain
+from .._system.output import write_output
+from .._values.errors import XTargetError
+from .base import echo
+from .cache import chosen_entries
+
+__all__ = ["write_lock"]
+
+
+def write_lock(
+    given: Mapping[str, Any], bundles: tuple[str, ...], output: str, as_json: bool
+) -> None:
+    """Write the lock of what the cache and the bundles have.
+
+    Raises:
+        XTargetError: they have nothing of what was chosen.
+    """
+    tools: dict[str, str] = {}
+    found = set(_of_cache(given, tools))
+    for path in bundles:
+        found.update(_of_bundle(Path(path)))
+    if not found:
+        raise XTargetError(
+            f"there is nothing to lock: {default_cache().root} has no such binary. Run the program "
+            "once, or xtarget warmup, or name a bundle with --bundle."
+        )
+    write_output(Path(output), text_of(found, tools, xtarget.__version__))
+    targets = sorted({one.target for one in found})
+    if as_json:
+        facts = {"path": output, "binaries": len(found), "targets": targets, "tools": sorted(tools)}
+        echo(json.dumps(facts))
+        return
+    kernels = {one.kernel for one in found}
+    echo(f"{output}: {len(found)} binaries of {len(kernels)} kernels for {', '.join(targets)}")
+
+
+def _of_cache(given: Mapping[str, Any], tools: dict[str, str]) -> Iterator[Locked]:
+    for store in default_cache().stores:
+        for body in explain.bodies(store, chosen_entries(given)):
+            if body.get("kind") != "artifact":
+                continue
+            parts = {str(label): str(value) for label, value in body["key_parts"]}
+            facts = body["artifact"]
+            word = tools_of(parts["toolchain"])
+            tools[word] = parts["toolchain"]
+            file = body["files"][facts["format"]]
+            yield Locked(
+                kernel=str(body["kernel"]),
+                target=str(body["target"]),
+                route=str(facts.get("route", "triton")),
+                sha256=str(file["sha256"]),
+                nbytes=int(file["size"]),
+                source=parts["source"],
+                tools=word,
+            )
+
+
+def _of_bundle(path: Path) -> Iterator[Locked]:
+    bundle = reader.Bundle(path.resolve())
+    for target in bundle.targets:
+        for record in bundle.file.records(target):
+            for variant in record["variants"]:
+                for portable in (False, True):
+                    if ("portable" if portable else "binary") not in variant:
+                        continue
+                    made = bundle.artifact(target, variant, portable=portable)
+                    yield Locked(
+                        kernel=made.entry,
+                        target=str(target),
+                        route=made.route,
+                        sha256=hashlib.sha256(made.binary).hexdigest(),
+                        nbytes=len(made.binary),
+                        source="",
+                        tools=tools_of(""),
+                    )
