@@ -21,6 +21,7 @@ from xtarget._kernels.sources import read_kernel_file
 from xtarget._values.types import CompileRequest, DtypeConstant, KernelSource
 from xtarget.targets._triton import identity, value_kinds
 from xtarget.targets._triton import toolchain as _toolchain
+from xtarget.targets._triton.code_names import names_of_source
 
 SOURCE = KernelSource("add", "0" * 64, "/somewhere/add.py", lambda: None)
 REQUEST = CompileRequest(
@@ -271,3 +272,35 @@ def test_a_file_with_the_name_of_a_module_of_pythons_is_not_that_module(
     finally:
         monkeypatch.undo()
         value_kinds._is_pythons.cache_clear()
+
+
+READS = """
+def kernel(x_ptr, n, BLOCK):
+    offsets = start + BLOCK
+    x = load(x_ptr + offsets)
+    y: int = x
+    for step in range(n):
+        total = x + inner
+        total += step
+    if FLAG:
+        z, w = x, 1
+        only = 1
+    else:
+        z, w = y, late
+    late = z + w + only + total
+    late += step
+    again = again + 1
+    while again:
+        again = inner
+    return late
+"""
+
+
+def test_names_that_a_function_reads_from_outside() -> None:
+    """What is assigned on every way to a place is none, though a global has that name."""
+    _, params, chains = names_of_source(READS.strip())
+    found = {chain[0] for chain in chains} - params
+    assert found == {
+        *("start", "load", "int", "range", "inner", "FLAG"),
+        *("late", "only", "total", "step", "again"),  # perhaps, where Triton's order takes them
+    }

@@ -6,7 +6,7 @@ import ast
 import dis
 import hashlib
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -32,10 +32,51 @@ def names_of_source(source: str) -> tuple[bool, frozenset[str], tuple[tuple[str,
         for chain in _chains(node):
             if chain[0] not in params:
                 found[chain] = None
-    for statement in function.body:
-        found.update(dict.fromkeys(_chains(statement)))
+    found.update(dict.fromkeys(_reads(function.body, set())))
     lines = "assert" in source
     return lines, params, tuple(found)
+
+
+def _reads(body: Sequence[ast.stmt], local: set[str]) -> Iterator[tuple[str, ...]]:
+    """What statements may read from outside: Triton looks for a name among those that were assigned
+    before, on the way that it has taken, and then among the globals.
+
+    Args:
+        local: names that are assigned on every way here; those that this body assigns are added.
+    """
+    for statement in body:
+        headers: list[ast.AST] = []
+        targets: list[ast.AST] = []
+        bodies: list[tuple[Sequence[ast.stmt], set[str]]] = []
+        if isinstance(statement, ast.Assign):
+            headers, targets = [statement.value], [*statement.targets]
+        elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
+            headers, targets = [statement.value, statement.annotation], [statement.target]
+        elif isinstance(statement, ast.If | ast.While):
+            headers = [statement.test]
+            bodies = [(statement.body, set(local)), (statement.orelse, set(local))]
+        elif isinstance(statement, ast.For):
+            headers = [statement.iter]
+            inside = local | set(_assigned([statement.target]))
+            bodies = [(statement.body, inside), (statement.orelse, set(local))]
+        else:
+            headers = [statement]
+        stored = {(name,) for name in _assigned(targets)}
+        yield from (c for tree in headers for c in _chains(tree) if c[0] not in local)
+        yield from (c for t in targets for c in _chains(t) if c[0] not in local and c not in stored)
+        for inner, names in bodies:
+            yield from _reads(inner, names)
+        local.update(_assigned(targets))
+        if isinstance(statement, ast.If):
+            local.update(bodies[0][1] & bodies[1][1])
+
+
+def _assigned(targets: Sequence[ast.AST]) -> Iterator[str]:
+    for target in targets:
+        if isinstance(target, ast.Name):
+            yield target.id
+        elif isinstance(target, ast.Tuple | ast.List):
+            yield from _assigned(target.elts)
 
 
 def _chains(tree: ast.AST) -> Iterator[tuple[str, ...]]:
