@@ -168,6 +168,55 @@ def clear(as_json: bool, **chosen: Any) -> None:
 
 
 @cache.command(
+    examples=(
+        "xtarget cache export --oci image --tag v1",
+        "xtarget cache export --oci image --target nvidia --bundle kernels.xtb",
+    ),
+)
+@filter_options
+@click.option("--oci", "folder", required=True, metavar="DIR", help="The image layout to write.")
+@click.option("--tag", default="latest", show_default=True, help="The image's name in it.")
+@click.option("--bundle", "bundles", multiple=True, metavar="FILE", help="A bundle, too.")
+@json_option
+def export(folder: str, tag: str, bundles: tuple[str, ...], as_json: bool, **chosen: Any) -> None:
+    """Write compiled kernels as an OCI image layout, which container tools push to a registry.
+
+    A layer for each target, one for each bundle. What a device made of a kernel is not in it.
+    """
+    from .images import export_entries
+
+    export_entries(chosen, bundles, folder, tag, as_json)
+
+
+@cache.command("import", examples=("xtarget cache import --oci image",))
+@click.option("--oci", "folder", required=True, metavar="DIR", help="The image layout to read.")
+@json_option
+def import_(folder: str, as_json: bool) -> None:
+    """Put the entries of an OCI image layout into the cache, each checked."""
+    from .images import import_entries
+
+    import_entries(folder, as_json)
+
+
+@cache.command(
+    examples=("xtarget cache check",),
+    fails="a device without an entry, or one that its driver refuses",
+)
+@filter_options
+@json_option
+def check(as_json: bool, **chosen: Any) -> None:
+    """Load every entry on the devices that it is for; exit with 1 if one is refused, or if a device
+    has none.
+
+    Run it on a machine before programs do: its GPU and driver have to match what was compiled.
+    """
+    from .images import check_entries
+
+    if not check_entries(chosen, as_json):
+        raise click.exceptions.Exit(1)
+
+
+@cache.command(
     examples=("xtarget cache why add --shape 4096 --dtype float16 --target nvidia:sm_90",),
     fails="a miss",
 )

@@ -1,0 +1,212 @@
+"""Cache entries and bundles as an OCI image layout, which the tools of container registries push
+and pull: a layer for each target, and one for each bundle.
+
+Unpacked, an image has `xtarget/cache`, a folder for `XTARGET_CACHE_PATH`, and `xtarget/bundles`.
+Equal content gives equal bytes. Source: OCI image format specification 1.0, image-layout.md,
+manifest.md, config.md.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import tarfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .._artifacts.entry import (
+    DAMAGE,
+    Entry,
+    Place,
+    check_file,
+    check_mark,
+    read_mark,
+)
+from .._artifacts.signatures import Trust
+from .._system import files
+from .._system.output import write_output
+from .._values.errors import XTargetError
+from .._values.types import Target
+
+__all__ = ["BUNDLES", "CACHE", "Layer", "entries_in", "layer_of", "write_layout"]
+
+#: Folders of an unpacked image.
+CACHE, BUNDLES = "xtarget/cache", "xtarget/bundles"
+#: What a layer is of, among its annotations.
+CONTENT = "dev.xtarget.content"
+_MEDIA = "application/vnd.oci.image"
+_MOST_JSON = 4 << 20
+_MOST_LAYER = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A layer of an image.
+
+    Attributes:
+        content: a target, or a bundle's name.
+        packed: the bytes of its blob.
+        plain_sha256, plain_bytes: of the tar file within.
+    """
+
+    content: str
+    packed: bytes
+    plain_sha256: str
+    plain_bytes: int
+
+    @property
+    def descriptor(self) -> dict[str, Any]:
+        return _descriptor(f"{_MEDIA}.layer.v1.tar+gzip", self.packed, {CONTENT: self.content})
+
+
+def layer_of(content: str, members: Iterable[tuple[str, bytes]]) -> Layer:
+    """A layer of files.
+
+    Args:
+        members: paths and contents.
+    """
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        for path, data in sorted(members):
+            info = tarfile.TarInfo(path)
+            info.size, info.mode = len(data), 0o644
+            archive.addfile(info, io.BytesIO(data))
+    plain = buffer.getvalue()
+    packed = gzip.compress(plain, mtime=0)
+    return Layer(content, packed, hashlib.sha256(plain).hexdigest(), len(plain))
+
+
+def _descriptor(media: str, data: bytes, notes: Mapping[str, str]) -> dict[str, Any]:
+    found: dict[str, Any] = {"mediaType": media, "digest": _digest(data), "size": len(data)}
+    return {**found, "annotations": dict(notes)} if notes else found
+
+
+def _digest(data: bytes) -> str:
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, indent=1, sort_keys=True).encode()
+
+
+def write_layout(folder: Path, layers: Sequence[Layer], tag: str, version: str) -> None:
+    """Write an image layout.
+
+    Args:
+        tag: the image's name in it.
+        version: of xtarget.
+
+    Raises:
+        XTargetError: the folder has something else, or cannot be written.
+    """
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / "oci-layout").is_file():
+        raise XTargetError(
+            f"{folder} is not empty and no OCI image layout. Name a new folder, or remove what is "
+            "in it."
+        )
+    config = _json(
+        {
+            "architecture": "amd64",
+            "os": "linux",
+            "config": {"Labels": {"dev.xtarget.version": version}},
+            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{x.plain_sha256}" for x in layers]},
+        }
+    )
+    manifest = _json(
+        {
+            "schemaVersion": 2,
+            "mediaType": f"{_MEDIA}.manifest.v1+json",
+            "config": _descriptor(f"{_MEDIA}.config.v1+json", config, {}),
+            "layers": [layer.descriptor for layer in layers],
+            "annotations": {"dev.xtarget.version": version},
+        }
+    )
+    named = {"org.opencontainers.image.ref.name": tag}
+    listed = _descriptor(f"{_MEDIA}.manifest.v1+json", manifest, named)
+    index = {"schemaVersion": 2, "mediaType": f"{_MEDIA}.index.v1+json", "manifests": [listed]}
+    for data in (config, manifest, *(layer.packed for layer in layers)):
+        write_output(folder / "blobs" / "sha256" / _digest(data).partition(":")[2], data)
+    write_output(folder / "oci-layout", b'{"imageLayoutVersion": "1.0.0"}\n')
+    write_output(folder / "index.json", _json(index))  # last: it names the others
+
+
+# ------------------------------------------------------------------------------------------ reading
+
+
+def _blob(folder: Path, descriptor: Any, most: int) -> bytes:
+    """The checked bytes of a descriptor.
+
+    Raises:
+        ValueError, KeyError, TypeError: they are not what it says.
+        OSError: there are none.
+    """
+    kind, _, name = str(descriptor["digest"]).partition(":")
+    if kind != "sha256" or len(name) != 64 or set(name) - set("0123456789abcdef"):
+        raise ValueError(f"{descriptor['digest']!r:.80} is no sha256")
+    if type(descriptor["size"]) is not int or not 0 <= descriptor["size"] <= most:
+        raise ValueError(f"a blob is said to have {descriptor['size']!r:.40} bytes")
+    data = files.read_regular(folder / "blobs" / "sha256" / name, most)
+    if len(data) != descriptor["size"] or hashlib.sha256(data).hexdigest() != name:
+        raise ValueError(f"the blob {name[:16]}... has other bytes than its name says")
+    return data
+
+
+def entries_in(folder: Path, trust: Trust | None) -> Iterator[tuple[Place, Entry]]:
+    """The cache entries of an image layout, each checked as one of a cache.
+
+    Raises:
+        XTargetError: it is no layout, or damaged.
+        UntrustedError: `trust` is given, and nobody in it signed an entry.
+    """
+    try:
+        index = json.loads(files.read_regular(folder / "index.json", _MOST_JSON))
+        for one in index["manifests"]:
+            manifest = json.loads(_blob(folder, one, _MOST_JSON))
+            for layer in manifest["layers"]:
+                yield from _entries(_files_of(_blob(folder, layer, _MOST_LAYER)), trust)
+    except OSError as error:
+        raise XTargetError(
+            f"{folder} is no OCI image layout that can be read ({error}). Name the folder that "
+            "xtarget cache export or skopeo copy has written."
+        ) from error
+    except (*DAMAGE, tarfile.TarError, EOFError) as error:
+        raise XTargetError(
+            f"the OCI image layout {folder} is damaged: {error}. Copy it once more."
+        ) from error
+
+
+def _files_of(packed: bytes) -> dict[str, bytes]:
+    """The regular files of a layer, below the cache's folder."""
+    found: dict[str, bytes] = {}
+    with gzip.GzipFile(fileobj=io.BytesIO(packed)) as unpacked:
+        plain = unpacked.read(_MOST_LAYER + 1)
+    if len(plain) > _MOST_LAYER:
+        raise ValueError(f"a layer unpacks to more than {_MOST_LAYER} bytes")
+    with tarfile.open(fileobj=io.BytesIO(plain), mode="r:") as archive:
+        for member in archive:
+            if member.isfile() and member.name.startswith(f"{CACHE}/"):
+                stream = archive.extractfile(member)
+                found[member.name] = b"" if stream is None else stream.read()
+    return found
+
+
+def _entries(members: Mapping[str, bytes], trust: Trust | None) -> Iterator[tuple[Place, Entry]]:
+    for path in sorted(members):
+        stem, dot, suffix = path.rpartition(".")
+        if suffix != "json":
+            continue
+        body = read_mark(members[path], trust)
+        target = Target.parse(str(body["target"]))
+        place = Place(target, str(body["kernel"]), str(body["key"]), str(body["kind"]))
+        if Path(stem).name != place.stem:
+            raise ValueError(f"{path[:120]} lies where another entry belongs")
+        held = {}
+        for own, (size, digest) in check_mark(body, place).items():
+            data = members[f"{stem}{dot}{own}"]
+            check_file(own, data, size, digest)
+            held[own] = data
+        yield place, Entry(members[path], body, held)

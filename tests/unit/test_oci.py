@@ -1,0 +1,156 @@
+"""The cache as an OCI image layout: what is written and believed, and the check of a machine."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from command_line import here
+
+from xtarget import LoadError, Target, _cache
+from xtarget._cli import images
+from xtarget._compile import functions
+from xtarget._values.types import Artifact
+
+SM_90, CPU = Target("nvidia", "sm_90"), Target("cpu", "spirv64")
+Files = dict[str, bytes]
+
+
+def use_cache(folder: Path, monkeypatch: pytest.MonkeyPatch, *made: Artifact) -> None:
+    monkeypatch.setenv("XTARGET_CACHE_DIR", str(folder))
+    for artifact in made:
+        parts = [("target", str(artifact.target)), ("source", "s"), ("toolchain", "t")]
+        _cache.default_cache().put("add", _cache.key_of(parts), parts, artifact, seconds=1.0)
+
+
+@pytest.fixture
+def layout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Path:
+    """An image of a kernel for two targets."""
+    made = [Artifact(target, "spirv", "add", b"code" * 9, 1, 16, 0, ()) for target in (SM_90, CPU)]
+    use_cache(tmp_path / "cache", monkeypatch, *made)
+    code, output, errors = here(capsys, "cache", "export", "--oci", str(tmp_path / "image"))
+    assert code == 0, errors
+    assert "skopeo copy oci:" in output
+    return tmp_path / "image"
+
+
+def content(folder: Path) -> Files:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def test_a_layout_has_a_layer_for_each_target_and_digests_that_hold(layout: Path) -> None:
+    found = content(layout)
+    blobs = {name: data for name, data in found.items() if name.startswith("blobs/")}
+    for name, data in blobs.items():
+        assert name == f"blobs/sha256/{hashlib.sha256(data).hexdigest()}"
+
+    def blob(descriptor: Any) -> bytes:
+        data = blobs[f"blobs/{descriptor['digest'].replace(':', '/')}"]
+        assert len(data) == descriptor["size"]
+        return data
+
+    (named,) = json.loads(found["index.json"])["manifests"]
+    assert named["annotations"]["org.opencontainers.image.ref.name"] == "latest"
+    manifest = json.loads(blob(named))
+    config = json.loads(blob(manifest["config"]))
+    contents = [layer["annotations"]["dev.xtarget.content"] for layer in manifest["layers"]]
+    assert contents == ["cpu:spirv64", "nvidia:sm_90"]
+    for layer, plain in zip(manifest["layers"], config["rootfs"]["diff_ids"], strict=True):
+        unpacked = gzip.decompress(blob(layer))
+        assert plain == f"sha256:{hashlib.sha256(unpacked).hexdigest()}"
+        assert b"xtarget/cache/v1/" in unpacked
+
+
+def test_the_same_content_gives_the_same_bytes_and_goes_into_another_cache(
+    layout: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    use_cache(tmp_path / "other", monkeypatch)
+    assert here(capsys, "cache", "import", "--oci", str(layout), "--json")[1] == (
+        '{"added": 2, "failed": 0}\n'
+    )
+    again = tmp_path / "again"
+    here(capsys, "cache", "export", "--oci", str(again))
+    assert content(again) == content(layout)
+    code, _, errors = here(capsys, "cache", "verify")
+    assert code == 0, errors
+
+
+def damaged(layout: Path) -> str:
+    largest = max(content(layout / "blobs").items(), key=lambda item: len(item[1]))[0]
+    path = layout / "blobs" / largest
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    return "has other bytes than its name says"
+
+
+def cut(layout: Path) -> str:
+    (layout / "index.json").write_text("{")
+    return "is damaged"
+
+
+def without_blobs(layout: Path) -> str:
+    for path in (layout / "blobs" / "sha256").iterdir():
+        path.unlink()
+    return "is no OCI image layout that can be read"
+
+
+@pytest.mark.parametrize("damage", [damaged, cut, without_blobs])
+def test_a_damaged_layout_is_refused(
+    layout: Path, damage: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    message = damage(layout)
+    code, _, errors = here(capsys, "cache", "import", "--oci", str(layout))
+    assert code == 1
+    assert message in " ".join(errors.split())
+
+
+def test_a_folder_of_something_else_is_left_as_it_is(
+    layout: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("x")
+    code, _, errors = here(capsys, "cache", "export", "--oci", str(tmp_path / "mine"))
+    assert code == 1
+    assert "not empty" in errors
+    assert list(content(tmp_path / "mine")) == ["thesis.tex"]
+
+
+def test_check_loads_what_is_for_a_device_and_says_what_is_refused(
+    layout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    info = SimpleNamespace(name="cpu:0", target=CPU, product="A CPU", driver_version="7")
+    loaded: list[str] = []
+
+    def load(device: Any, made: Artifact, name: str) -> None:
+        loaded.append(f"{name} {made.target}")
+        if info.driver_version == "6":
+            raise LoadError("the driver is too old.")
+
+    reports = [SimpleNamespace(devices=[info])]
+    monkeypatch.setattr(images.registry, "probe_all", lambda: reports)
+    monkeypatch.setattr(images.registry, "open_device", lambda name: SimpleNamespace(info=info))
+    monkeypatch.setattr(functions, "load", load)
+    code, output, _ = here(capsys, "cache", "check")
+    assert code == 0
+    assert loaded == ["add cpu:spirv64"]
+    assert "cpu:0 (A CPU, driver 7): 1 of 1 load" in output
+    assert "No device here is for nvidia:sm_90." in output
+    info.driver_version = "6"
+    code, output, _ = here(capsys, "cache", "check")
+    assert code == 1
+    assert "add: the driver is too old." in output
+    info.target = Target("amd", "gfx942")
+    code, output, _ = here(capsys, "cache", "check")
+    assert code == 1
+    assert "no entry is for amd:gfx942" in output
