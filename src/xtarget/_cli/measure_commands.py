@@ -51,6 +51,7 @@ def _peers(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
         "xtarget verify --report report.json --html report.html",
         "xtarget verify softmax sum --dtype float16 --device nvidia:0",
         "xtarget verify --quick --compare release",
+        "xtarget verify gelu erf --every-value",
         "xtarget verify --report report.json --resume",
         "xtarget verify --target amd:gfx942 --report gfx942.json",
         "xtarget verify --merge h200.json gfx942.json --report support.md",
@@ -59,11 +60,19 @@ def _peers(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
     conflicts=(
         (
             "--merge",
-            ("--device", "--dtype", "--target", "--quick", "--long", "--compare", "--resume"),
+            (
+                *("--device", "--dtype", "--target", "--quick", "--long", "--every-value"),
+                *("--compare", "--resume"),
+            ),
             "--merge joins reports and calls nothing",
         ),
-        ("--target", ("--device", "--quick", "--long"), "--target compiles and calls nothing"),
-        ("--quick", ("--long",), "one is few calls and the other many"),
+        (
+            "--target",
+            ("--device", "--quick", "--long", "--every-value"),
+            "--target compiles and calls nothing",
+        ),
+        ("--quick", ("--long", "--every-value"), "one is few calls and the other many"),
+        ("--long", ("--every-value",), "one is of large arrays and the other of all values"),
     ),
     needs=(("--resume", "--report"),),
 )
@@ -75,6 +84,11 @@ def _peers(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
 )
 @click.option("--quick", is_flag=True, help="Few calls: one binary for most dtypes.")
 @click.option("--long", is_flag=True, help="Large arrays too.")
+@click.option(
+    "--every-value",
+    is_flag=True,
+    help="Elementwise kernels only: all values of half types, a sample of float32.",
+)
 @file_option(
     "--report",
     "file",
@@ -105,6 +119,7 @@ def verify(
     target: str | None,
     quick: bool,
     long: bool,
+    every_value: bool,
     file: str | None,
     html_file: str | None,
     older: str | None,
@@ -118,6 +133,7 @@ def verify(
     infinities, the ends of an integer's range) and layouts. Exits with 1 if something is wrong.
     With --target, whether every kernel compiles there; --merge makes one table of all.
     """
+    from .._verify.every_value import EXTENT
     from .verify import merge_reports, verify_kernels
 
     if merge:
@@ -128,7 +144,7 @@ def verify(
         dtypes,
         device,
         target,
-        extent="quick" if quick else "long" if long else "usual",
+        extent="quick" if quick else "long" if long else EXTENT if every_value else "usual",
         file=file,
         html_file=html_file,
         older=older,

@@ -19,6 +19,7 @@ from .._values.types import DTYPES, Target
 from .._verify import page, report, support
 from .._verify.compiled import compiled
 from .._verify.drift import RELEASE, Drift, check_same_kind, drift, released
+from .._verify.every_value import EXTENT, every_value, takes_every_value
 from .._verify.verify import Row, verify
 from ..spec import KernelSpec
 from .base import echo
@@ -58,7 +59,7 @@ def verify_kernels(
 
     Args:
         target: compile for it and launch nothing.
-        extent: one of `cases.EXTENTS`.
+        extent: one of `cases.EXTENTS`, or `every_value.EXTENT`.
         older: the report to compare with; `drift.RELEASE`: the one that is stored for this place.
         resume: do what the report of `file` lacks, and keep its rows.
 
@@ -76,6 +77,8 @@ def verify_kernels(
             check_output(Path(output))
     before = None if older in (None, RELEASE) else report.read(Path(older))
     specs = _chosen(kernels)
+    if extent == EXTENT and not kernels:
+        specs = [spec for spec in specs if takes_every_value(spec)]
     wanted = tuple(dtypes) or tuple(DTYPES)
     name = "" if target is not None else _device(device)
     where = registry.open_device(name).info if target is None else Target.parse(target)
@@ -95,7 +98,10 @@ def verify_kernels(
     if isinstance(where, Target):
         made, told = compiled(specs, wanted, str(where), known=known), f"compiled for {where}"
     else:
-        made = verify(specs, wanted, name, extent=extent, known=known)
+        if extent == EXTENT:
+            made = every_value(specs, wanted, name, known=known)
+        else:
+            made = verify(specs, wanted, name, extent=extent, known=known)
         told = f"calls on {name} ({where.product}, {where.runs_on})"
     pairs = ((spec.name, dtype) for spec in specs for dtype in wanted if dtype in spec.dtypes)
     total = sum(pair not in known for pair in pairs)

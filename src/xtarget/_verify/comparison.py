@@ -11,7 +11,7 @@ from .._arrays.dtypes import numpy_dtype
 from .._values.errors import ArgumentError
 from .._values.types import DTYPES
 
-__all__ = ["Comparison", "compare", "units_in_the_last_place", "worst"]
+__all__ = ["Comparison", "compare", "errors_in_ulp", "units_in_the_last_place", "worst"]
 
 #: Allowed error of a kernel that does not say its own, relative to the value and, for values that
 #: cancel to nearly nothing, to the mean magnitude of the result. A few units in the last place of
@@ -52,6 +52,11 @@ def units_in_the_last_place(values: Any, dtype: str) -> Any:
     return np.ldexp(1.0, exponent - 1 - int(_finfo(dtype).nmant))
 
 
+def errors_in_ulp(got: Any, want: Any, dtype: str) -> Any:
+    """How far float64 numbers are from each other, in units in the last place of `dtype`."""
+    return np.abs(got - want) / units_in_the_last_place(want, dtype)
+
+
 def compare(result: Any, expected: Any, tolerance: tuple[float, float] | None = None) -> Comparison:
     """Compare with the reference's answer: floats within what is allowed, all else exactly. NaN and
     infinities have to be in the same places.
@@ -80,7 +85,7 @@ def compare(result: Any, expected: Any, tolerance: tuple[float, float] | None = 
         if tolerance is not None:  # beside the largest number, rounding may go to infinity
             near = np.abs(want) > _limits(name)[1] * (1 - 64 * _unit(name))
             same |= np.isfinite(want) & near & (np.sign(got) == np.sign(want))
-        ulp = np.abs(got - want)[finite] / units_in_the_last_place(want[finite], name)
+        ulp = errors_in_ulp(got, want, name)[finite]
         got, want, representable = got[finite], want[finite], representable[finite]
         error = np.abs(got - want)
         relative, allowed = _allowed(name, want, tolerance)

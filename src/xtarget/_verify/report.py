@@ -21,7 +21,8 @@ SCHEMA = 1
 COMPILED = "compiled"
 #: Parts of a row that are left out where they are these.
 _DEFAULTS: dict[str, Any] = {
-    "cases": 0, "refused": 0, "wrong": [], "max_ulp": 0.0, "of_tolerance": 0.0, "reason": "",
+    "cases": 0, "refused": 0, "wrong": [], "max_ulp": 0.0, "of_tolerance": 0.0, "worst_at": "",
+    "reason": "",
 }  # fmt: skip
 _MOST_BYTES = 64 << 20
 

@@ -38,6 +38,7 @@ class Row:
         wrong: texts of the cases that are wrong or failed, with what is wrong.
         max_ulp: largest error in units in the last place of the result's dtype, of all cases.
         of_tolerance: largest error relative to what is allowed.
+        worst_at: with every value as input: where the largest error in units is.
         reason: of the refusal or the failure.
     """
 
@@ -49,6 +50,7 @@ class Row:
     wrong: list[str] = field(default_factory=list)
     max_ulp: float = 0.0
     of_tolerance: float = 0.0
+    worst_at: str = ""
     reason: str = ""
     seconds: float = 0.0
 
