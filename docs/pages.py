@@ -18,7 +18,7 @@ from xtarget._values.environment import VARIABLES
 from xtarget._verify import report
 from xtarget._verify import support as support_table
 
-__all__ = ["api", "command_line", "environment", "performance", "support", "write"]
+__all__ = ["accuracy", "api", "command_line", "environment", "performance", "support", "write"]
 
 _STATES = ("right", "compiled", "refused", "wrong", "failed")
 REPORTS = Path(__file__).resolve().parent / "reports"
@@ -28,7 +28,7 @@ def write(folder: Path) -> None:
     """Write those that are not as they should be: an unchanged page is not read again."""
     folder.mkdir(exist_ok=True)
     made = {"cli": command_line, "environment": environment, "api": api, "support": support,
-            "performance": performance}  # fmt: skip
+            "accuracy": accuracy, "performance": performance}  # fmt: skip
     for name, page in made.items():
         file, text = folder / f"{name}.md", page()
         if not file.exists() or file.read_text(encoding="utf-8") != text:
@@ -162,6 +162,62 @@ def support() -> str:
         "`xtarget verify --compare release` tells what is worse on your device than here.\n\n"
         + support_table.markdown(support_table.join(found))
     )
+
+
+# ---------------------------------------------------------------------------------------- accuracy
+
+
+def accuracy() -> str:
+    """The worst errors of the reports in `docs/reports/ulp`, which `verify --every-value` wrote."""
+    lines = [
+        "# Largest errors",
+        "",
+        "Elementwise operators beside their references in float64: the largest error in units in "
+        "the last place (0.5: rounded as well as can be), and the input that has it. Operators of "
+        "one input got all 65,536 values of half types; those of several, and float32, a sample of "
+        "262,144 (half of it bit patterns of any exponent, half numbers from 2^-10 to 2^8). "
+        "Half types are computed in float32 and rounded once. "
+        "NaN and infinities have to be in the same places.",
+        "",
+        "`xtarget verify --every-value --report ulp.json` writes such a report on your device, and "
+        "this page is made of those in `docs/reports/ulp`.",
+        "",
+    ]
+    for file in sorted((REPORTS / "ulp").glob("*.json")):
+        found = report.read(file)
+        device = found["device"]
+        rows = {(row["kernel"], row["dtype"]): row for row in found["rows"]}
+        dtypes = list(dict.fromkeys(dtype for _, dtype in rows))
+        lines += [
+            f"## {device['target']}, {device['runs_on']}",
+            "",
+            f"{device['product']}, driver {device['driver']}, xtarget {found['xtarget']}, "
+            f"{found['date']}.",
+            "",
+            f"| operator | {' | '.join(dtypes)} | worst float32 input |",
+            f"| --- |{' --- |' * (len(dtypes) + 1)}",
+        ]
+        for kernel in dict.fromkeys(name for name, _ in rows):
+            cells = [_error(rows.get((kernel, dtype))) for dtype in dtypes]
+            place = rows.get((kernel, "float32"), {}).get("worst_at", "")
+            lines.append(f"| `{kernel}` | {' | '.join(cells)} | {place} |")
+        lines += [
+            "",
+            *(f"- {row['kernel']} {row['dtype']}: {row['reason'] or '; '.join(row['wrong'])}"
+              for row in rows.values() if row["status"] != "right"),
+            "",
+        ]  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+def _error(row: dict[str, Any] | None) -> str:
+    if row is None:
+        return ""
+    if row["status"] != "right":
+        return str(row["status"]).upper() if row["status"] != "refused" else "refused"
+    if not row["worst_at"]:
+        return "exact"  # integers and bools
+    return f"{report.ulp_of(row):.3g}"
 
 
 # ------------------------------------------------------------------------------------ measurements

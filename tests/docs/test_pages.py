@@ -119,6 +119,7 @@ def test_the_commands_of_a_page_are_commands(page: Path) -> None:
 
 def test_links_lead_somewhere() -> None:
     made = {
+        "generated/accuracy.md",
         "generated/performance.md",
         "generated/cli.md",
         "generated/api.md",

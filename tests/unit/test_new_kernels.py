@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+import os
+import re
 import sys
 import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
-from processes import run_python
+from processes import run_in_checkout, run_python
 
 from xtarget._cli.new_kernels import write_package
 from xtarget._values.errors import ArgumentError
@@ -31,31 +33,48 @@ else:
 """
 
 
-def test_its_tests_pass_and_its_bundle_is_built(tmp_path: Path) -> None:
+def test_every_step_of_its_workflow_runs_here(tmp_path: Path) -> None:
+    """As on the CPU's machine of the matrix; reports lie as the artifacts of the jobs do."""
+    yaml = pytest.importorskip("ruamel.yaml", reason="comes with check-jsonschema").YAML(typ="safe")
     folder = tmp_path / "my-kernels"
     for file in write_package(folder):
         if file.suffix == ".py":
             ast.parse(file.read_text(encoding="utf-8"))
-    libraries = str(folder / "src" / "my_kernels")
-    done = run_python(
-        *("-m", "pytest", "-q", "-p", "no:cacheprovider", "--xtarget-device", "cpu", str(folder)),
-        *("-k", "5000 or compiles"),
-        XTARGET_KERNELS=libraries,
-        cwd=folder,
-        seconds=600,
+    content = yaml.load((folder / ".github/workflows/kernels.yml").read_text(encoding="utf-8"))
+    cpu, *others = content["jobs"]["test"]["strategy"]["matrix"]["include"]
+    assert (cpu["device"], {one["device"] for one in others}) == (
+        "cpu",
+        {"emu:gfx942", "emu:gfx1100"},
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "passed" in done.stdout
-    words = (folder / "bundle.sh").read_text(encoding="utf-8")
-    assert "--kernel my_kernels_scaled" in words
-    out = str(tmp_path / "one.xtb")
-    done = run_python(
-        *("-m", "xtarget", "bundle", "build", "-o", out, "--kernel", "my_kernels_scaled"),
-        *("--target", "cpu:spirv64", "--dtype", "float32"),
-        XTARGET_KERNELS=libraries,
-        seconds=600,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert not re.search(r"[:*?/]", "".join(one["name"] for one in (cpu, *others)))  # of artifacts
+    extras = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+    place = {
+        "XTARGET_KERNELS": str(folder / "src" / "my_kernels"), "TARGETS": "cpu:spirv64",
+        "GITHUB_STEP_SUMMARY": str(tmp_path / "summary"),
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }  # fmt: skip
+    ran = []
+    for name in ("test", "report", "bundle"):
+        for step in content["jobs"][name]["steps"]:
+            for key, value in cpu.items():
+                step = {k: str(v).replace(f"${{{{ matrix.{key} }}}}", str(value))
+                        for k, v in step.items()}  # fmt: skip
+            if step.get("uses", "").startswith("actions/download-artifact"):
+                (folder / "reports").rename(folder / "job")
+                (folder / "reports").mkdir()
+                (folder / "job").rename(folder / "reports" / "report CPU")
+            line = step.get("run", "")
+            if line == 'pip install -e ".[test]"':  # its packages are here, the folder is named
+                assert "test" in extras["optional-dependencies"]
+            elif line:
+                done = run_in_checkout("bash", "-euc", line, cwd=folder, seconds=600, **place)
+                assert done.returncode == 0, (line, done.stdout + done.stderr)
+                ran.append(line.split()[0])
+    assert ran == ["mkdir", "pytest", "xtarget", "xtarget", "cat", "sh"]
+    summary = (tmp_path / "summary").read_text()
+    assert "| report CPU | 4 | 0 | 0 | 0 |" in summary
+    assert "| my_kernels_scaled | right:" in summary
+    assert {"my_kernels.xtb", "badge.svg"} <= {file.name for file in folder.iterdir()}
 
 
 def test_its_wheel_is_found_by_its_entry_point(tmp_path: Path) -> None:

@@ -131,17 +131,37 @@ jobs:
       fail-fast: false
       matrix:
         include:
-          - {runner: ubuntu-latest, device: cpu}
-          - {runner: ubuntu-latest, device: "emu:gfx942"}
-          - {runner: ubuntu-latest, device: "emu:gfx1100"}
-          # with a runner of your own: - {runner: [self-hosted, gpu], device: nvidia}
+          - {name: CPU, runner: ubuntu-latest, device: cpu}
+          - {name: gfx942, runner: ubuntu-latest, device: "emu:gfx942"}
+          - {name: gfx1100, runner: ubuntu-latest, device: "emu:gfx1100"}
+          # on a machine of yours: - {name: H200, runner: [self-hosted, gpu], device: nvidia}
     runs-on: ${{ matrix.runner }}
     steps:
       - uses: actions/checkout@v4
       - uses: actions/setup-python@v5
         with: {python-version: "3.12"}
       - run: pip install -e ".[test]"
+      - run: mkdir reports
       - run: pytest --xtarget-device ${{ matrix.device }} --xtarget-require
+          --junitxml reports/tests.xml
+      - run: xtarget verify NAME_scaled --device ${{ matrix.device }} --report reports/verify.json
+      - uses: actions/upload-artifact@v4
+        if: always()
+        with: {name: "report ${{ matrix.name }}", path: reports}
+  report: # one table of what ran where
+    needs: test
+    if: always()
+    runs-on: ubuntu-latest
+    steps:
+      - uses: actions/checkout@v4
+      - uses: actions/setup-python@v5
+        with: {python-version: "3.12"}
+      - run: pip install -e ".[test]"
+      - uses: actions/download-artifact@v4
+        with: {pattern: report *, path: reports}
+      - run: xtarget ci merge reports -o summary.md --badge badge.svg
+      - run: cat summary.md >> "$GITHUB_STEP_SUMMARY"
+        if: always()
   bundle:
     runs-on: ubuntu-latest
     steps:
@@ -228,7 +248,8 @@ def write_package(folder: Path) -> list[Path]:
 def new_kernels(folder: str, as_json: bool) -> None:
     """Write a small package of kernels into the new folder DIR, to begin with.
 
-    It has a catalog, a Triton kernel, tests for each device, a CI matrix and the build of a bundle.
+    It has a catalog, a Triton kernel, tests for each device, a CI workflow that makes one table of
+    what ran where, and the build of a bundle.
     """
     files = [str(file) for file in write_package(Path(folder))]
     echo(json.dumps({"files": files}, indent=2) if as_json else "\n".join(files))

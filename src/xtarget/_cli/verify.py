@@ -19,7 +19,7 @@ from .._values.types import DTYPES, Target
 from .._verify import page, report, support
 from .._verify.compiled import compiled
 from .._verify.drift import RELEASE, Drift, check_same_kind, drift, released
-from .._verify.every_value import EXTENT, every_value, takes_every_value
+from .._verify.every_value import EXTENT, VALUED, every_value, takes_every_value
 from .._verify.verify import Row, verify
 from ..spec import KernelSpec
 from .base import echo
@@ -80,6 +80,8 @@ def verify_kernels(
     if extent == EXTENT and not kernels:
         specs = [spec for spec in specs if takes_every_value(spec)]
     wanted = tuple(dtypes) or tuple(DTYPES)
+    if extent == EXTENT:
+        wanted = tuple(dtype for dtype in wanted if dtype in VALUED)
     name = "" if target is not None else _device(device)
     where = registry.open_device(name).info if target is None else Target.parse(target)
     empty = report.document((), where)

@@ -18,11 +18,12 @@ from .cases import Case, meaningful, values
 from .comparison import compare, errors_in_ulp
 from .verify import NoAnswerError, Row, answers, input_shapes, is_floating
 
-__all__ = ["EXTENT", "every_value", "takes_every_value"]
+__all__ = ["EXTENT", "VALUED", "every_value", "takes_every_value"]
 
 #: Of the report.
 EXTENT: Final = "every value"
-_DTYPES: Final = ("float16", "bfloat16", "float32")
+#: Dtypes of which there is a row.
+VALUED: Final = ("float16", "bfloat16", "float32")
 #: All bit patterns of a half type; so many of wider types, and of pairs of numbers.
 _ALL: Final = 1 << 16
 _SAMPLE: Final = 1 << 18
@@ -30,7 +31,7 @@ _SAMPLE: Final = 1 << 18
 
 def takes_every_value(spec: KernelSpec) -> bool:
     """Is it an elementwise kernel of floating numbers, whose inputs all have one shape?"""
-    if not spec.elementwise or not set(_DTYPES) & set(spec.dtypes):
+    if not spec.elementwise or not set(VALUED) & set(spec.dtypes):
         return False
     if spec.reference is None or spec.examples is None:
         return False
@@ -55,7 +56,7 @@ def every_value(
                 f"{spec.name} is no elementwise kernel of floating numbers: --every-value has no "
                 "values for it. Leave it out."
             )
-        for dtype in _DTYPES:
+        for dtype in VALUED:
             if dtype in dtypes and dtype in spec.dtypes and (spec.name, dtype) not in known:
                 yield _row(spec, dtype, device)
 

@@ -84,7 +84,8 @@ def answers(
 def _wide(value: Any, integers: bool) -> Any:
     kinds = "fiu" if integers else "f"
     if isinstance(value, np.ndarray) and DTYPES[value.dtype.name].kind in kinds:
-        return value.astype(np.float64)
+        with np.errstate(invalid="ignore"):  # of a signalling nan
+            return value.astype(np.float64)
     return value
 
 
