@@ -112,14 +112,18 @@ def matmul(
                 w = w.to(T) - z.to(T)[None, :]
             else:
                 w = w.to(T) - zero
+            s = tl.load(scales + at // group * sg + n * sn, mask=n_mask, other=0).to(T)
+            # by a scale that is infinite a weight of 0 is nan, and the sum has to see it
+            endless = tl.abs(s) == float("inf")
+            w = tl.where(endless[None, :], w * s[None, :], w)
+            s = tl.where(endless, tl.full(s.shape, 1, T), s)
         w = tl.where(both, w.to(DOT), tl.zeros_like(w.to(DOT)))
         if MATRIX:
             part = tl.dot(x, w, input_precision="ieee", out_dtype=T)
         else:
             part = tl.sum(x[:, :, None].to(T) * w[None, :, :].to(T), 1)
         if scales is not None:
-            s = tl.load(scales + at // group * sg + n * sn, mask=n_mask, other=0)
-            part = part * s.to(T)[None, :]
+            part = part * s[None, :]
         total += part
     if a_scale is not None:
         total = total * tl.load(a_scale + rows * ra, mask=m_mask, other=0).to(T)[:, None]

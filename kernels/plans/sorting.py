@@ -11,6 +11,7 @@ from . import tuning_order
 from .folds import outputs
 from .layouts import collapse, without_axes
 from .movement import copy_launch, integers
+from .radix import by_digits, radix
 from .scans import one_axis
 
 __all__ = [
@@ -173,6 +174,21 @@ class Sorting:
         )
 
     def _make_order(self) -> None:
+        if by_digits(self._call, self.n, self.keep):
+            launches, (self.keys, self.order) = radix(
+                self._call,
+                self._x,
+                self._source,
+                (self.m, self.lengths, self._sx),
+                (self.n, self._cx),
+                key_dtype(self._x.dtype),
+                self.temporaries,
+                self._pair,
+                descending=self._descending,
+            )
+            self.launches += launches
+            self.total = self.n
+            return
         run = self._sizes.run
         cap = min(run, self.keep)
         tiles, rest = self.n // run, self.n % run

@@ -52,6 +52,18 @@ def test_weights_of_few_bits(
     check("linear_int4", x[0], words(n, -(-k // 2)), scales, *more, device=device)
 
 
+def test_a_scale_that_is_infinite(device: str) -> None:
+    """A weight of 0 is nan by it, whichever tile it is in; others are infinite."""
+    x, weight = f(3, 64), words(4, 64)
+    weight[:, :] = np.where(weight == 128, 129, weight)
+    weight[0, 40] = 128
+    scales = f(4, 2, seed=1)
+    scales[0, 1], scales[1, 0], scales[2, 1] = np.inf, -np.inf, np.nan
+    x[0] = np.abs(x[0])
+    weight[1] = 200
+    check("linear_int8", x, weight, scales, device=device)
+
+
 @settings(max_examples=5, **_SETTINGS)
 @given(
     lengths=st.lists(st.integers(0, 9), min_size=1, max_size=5),

@@ -76,6 +76,14 @@ def test_equals_stay_in_order(device: str, dtype: str) -> None:
             _check("sort_with_indices", x, device, descending=descending)
 
 
+def test_a_long_row_in_pieces(device: str) -> None:
+    """More elements than one block takes, forwards and backwards in memory."""
+    x = _hard("float32", 20_001)
+    for own in (x, x[::-2]):
+        _check("argsort", own, device)
+    _check("sort_with_indices", _hard("int8", 20_001), device, descending=True)
+
+
 @st.composite
 def _layouts(draw: Any, most: int) -> Any:
     """An array with axes in any order, some of them backwards or with gaps; and one of its axes."""
