@@ -42,12 +42,12 @@ def cut(nodes: Sequence[Node], results: Sequence[Value]) -> list[Section]:
         if not using and id(node) not in returned:
             continue
         homes = {id(home[id(user)]): home[id(user)] for user in using}
-        section = next(iter(homes.values())) if len(homes) == 1 else None
-        joins = section is not None and id(node) not in returned and _may_join(node, section)
-        if joins and section is not None:
-            section.nodes.insert(0, node)
-        else:
-            section = Section(node, [node])
+        section, *others = homes.values() or [Section(node)]
+        ends = "it is a result" if id(node) in returned else ""
+        ends = ends or ("several launches need it" if others else _obstacle(node, section))
+        if ends:
+            section = Section(node, ends=ends)
+        section.nodes.insert(0, node)
         home[id(node)] = section
     found = {id(section): section for section in home.values()}
     order = {id(node): number for number, node in enumerate(nodes)}
@@ -56,11 +56,19 @@ def cut(nodes: Sequence[Node], results: Sequence[Value]) -> list[Section]:
     return sorted(found.values(), key=lambda section: order[id(section.root)])
 
 
-def _may_join(node: Node, section: Section) -> bool:
+def _obstacle(node: Node, section: Section) -> str:
+    """Why a node cannot join the section that needs it; empty: it can."""
+    for one in (section.root, node):
+        if function_of(one) is None and expansion_of(one) is None:
+            return f"{one.spec.name} is a kernel of its own"
     nodes = [node, *section.nodes]
-    if len(nodes) > MOST_STEPS or rows_of(nodes, section.root) is None:
-        return False
-    return len(Section(section.root, nodes).arguments()) <= MOST_OPERANDS
+    if len(nodes) > MOST_STEPS:
+        return f"a launch has no more than {MOST_STEPS} operators"
+    if len(Section(section.root, nodes).arguments()) > MOST_OPERANDS:
+        return f"a launch has no more than {MOST_OPERANDS} operands"
+    if rows_of(nodes, section.root) is None:
+        return f"its rows are not those of {section.root.spec.name}, or few long ones"
+    return ""
 
 
 def rows_of(nodes: Sequence[Node], root: Node) -> str | None:

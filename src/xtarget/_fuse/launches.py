@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,8 +20,18 @@ from .cutting import cut, rows_of
 from .sections import LETTERS, Section, text_of_section
 from .tracing import Number, Tracer, Value
 
-__all__ = ["PREFIX", "Launch", "OtherRows", "Program", "execute", "operands_of", "program_lines",
-           "program_of", "stand_in", "told"]  # fmt: skip
+__all__ = [
+    "PREFIX",
+    "Launch",
+    "OtherRows",
+    "Program",
+    "execute",
+    "not_moved",
+    "operands_of",
+    "program_of",
+    "stand_in",
+    "told",
+]  # fmt: skip
 
 #: Of the names of sections.
 PREFIX = "fused "
@@ -91,11 +102,6 @@ def stand_in(operand: tuple[Value | Number, str], values: Sequence[Any]) -> Any:
     if own.node is None:
         return values[own.index]
     return np.empty(own.type.shape, numpy_dtype(own.type.dtype))
-
-
-def program_lines(text: str) -> list[str]:
-    """The generated function of a section."""
-    return program(text).rstrip().splitlines()
 
 
 def program_of(
@@ -256,13 +262,27 @@ def _into(out: Any, value: Any, device: Any, stream: Any) -> Any:
     return _run.run("cast", value, out=out, dtype=dtype, device=device, stream=stream)
 
 
-def told(launch: Launch) -> str:
+def told(launch: Launch) -> list[str]:
+    """What a launch is made of, what fusing saves, and why it ends where it does."""
     nodes = launch.section.nodes
+    names = " ".join(node.spec.name for node in nodes)
     if not launch.text:
-        return f"{nodes[0].spec.name} (as it is)"
-    inner = sum(node.plan.outputs[0].itemsize for node in nodes[:-1])
+        return [f"{names} (as it is). Its result is written: {launch.section.ends}."]
     operands = ", ".join(dtype for _, dtype in launch.section.arguments())
-    return (
-        f"{' '.join(node.spec.name for node in nodes)}, from {operands}. Launches saved: "
-        f"{len(nodes) - 1}. Bytes that are not moved, by element: {2 * inner}."
+    return [
+        f"{names}, from {operands}. Launches saved: {len(nodes) - 1}. Bytes that are not moved: "
+        f"{not_moved(launch):,}. Its result is written: {launch.section.ends}.",
+        *(f"   {line}" for line in program(launch.text).rstrip().splitlines()),
+    ]
+
+
+def not_moved(launch: Launch) -> int:
+    """Bytes that are not written, and not read again by those that need them."""
+    readers = Counter(
+        id(own.node)
+        for node in launch.section.nodes
+        for own in node.operands
+        if isinstance(own, Value) and own.node is not None
     )
+    inner = ((readers[id(node)], node.plan.outputs[0]) for node in launch.section.nodes[:-1])
+    return sum((1 + times) * out.size * out.itemsize for times, out in inner)

@@ -34,10 +34,12 @@ class Section:
     Attributes:
         root: the node whose result is written.
         nodes: in the order of their calls, the root last.
+        ends: why the root's result is written.
     """
 
     root: Node
     nodes: list[Node] = field(default_factory=list)
+    ends: str = ""
 
     @property
     def fused(self) -> bool:
