@@ -43,6 +43,7 @@ FAMILIES = (
     "movement",
     "slices",
     "gathers",
+    "indexed",
     "constants",
     "sorting",
     "searching",

@@ -26,6 +26,6 @@ def _cast(x: Any, dtype: Any = "float32") -> Any:
 
 ROWS: tuple[KernelSpec, ...] = (
     _row("cast", "x", "x as another dtype; a number beyond an integer dtype gives any value",
-         _cast, "astype convert_element_type to", rule=CAST, words={"dtype": "float32"},
+         _cast, "astype convert_element_type to to_copy", rule=CAST, words={"dtype": "float32"},
          exact=True),
 )  # fmt: skip

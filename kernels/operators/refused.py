@@ -14,6 +14,13 @@ _REASONS: Mapping[str, str] = {
     "rank Rank": _SHAPE.format(".ndim"),
     "min_max_datatype MinMaxDatatype": "a dtype's limits are known without a kernel: ask "
     "numpy.finfo or numpy.iinfo",
+    "sym_size sym_stride sym_numel sym_storage_offset": _SHAPE.format(".shape or .strides"),
+    "item local_scalar_dense": "one element is read by the library of the arrays, as x.item() does",
+    "as_strided": "a view is made by the library of the arrays, as its own as_strided does",
+    "empty empty_strided empty_like": "an array without values is made by the library of the "
+    "arrays, as numpy.empty does",
+    "fft fft_r2c fft_c2r fft_c2c": "there are no complex dtypes here: call the library of the "
+    "arrays or the vendor's",
     "create Create": "an array without values is made by the library of the arrays, as "
     "numpy.empty does; run zeros or full for one with values",
     "set_scalar SetScalar": "one element is set by the library of the arrays, as x[i] = value "

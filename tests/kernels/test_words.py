@@ -6,6 +6,7 @@ import pytest
 import xtarget
 from xtarget import ArgumentError, run
 
+INDEX = np.array([1, 0, 1])
 X = np.linspace(-2, 2, 2 * 3 * 8 * 8, dtype=np.float32).reshape(2, 3, 8, 8)
 WEIGHT = np.linspace(-1, 1, 4 * 3 * 3 * 3, dtype=np.float32).reshape(4, 3, 3, 3)
 BIAS = np.arange(4, dtype=np.float32)
@@ -35,6 +36,8 @@ def test_words_mean_something_else_than_the_rows_own_names():
         ("Conv2D", (X, WEIGHT), {"bias": None, "strides": 2}, (X, WEIGHT), {"stride": 2}),
         ("clip", (X,), {"min": -1.0, "max": 1.0}, (X, -1.0, 1.0), {}),
         ("concat", ([X, X],), {"dim": 1}, (X, X), {"axis": 1}),
+        ("index", (X, [INDEX, None, INDEX]), {}, (X, INDEX, None, INDEX), {}),
+        ("index_put", (X, [INDEX], X[:1]), {}, (X, INDEX, X[:1]), {}),
         ("einsum", ([X[0, 0], X[0, 1]],), {"equation": "ij,jk->ik"}, (X[0, 0], X[0, 1]),
          {"subscripts": "ij,jk->ik"}),
         ("attention", (QUERY,), {"k": QUERY, "v": QUERY, "attn_mask": CAUSAL},

@@ -23,6 +23,7 @@ INPUT_DTYPES: Final = {
     "condition": "bool",
     "exponent": "int32",
     "index": "int64",
+    **{f"index{number}": "int64" for number in range(8)},
     "input_lengths": "int64",
     "lengths": "int32",
     "positions": "int64",

@@ -66,13 +66,17 @@ def placed(
 
 
 def _arrays_among(spec: KernelSpec, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The arguments; those of a list, where a kernel takes any number of arrays and got one list.
+    """The arguments; those of a list, where a kernel takes any number of arrays and got one list
+    in their place.
 
     Raises:
         ArgumentError: one is text or a tuple, which only options are.
     """
-    if len(args) == 1 and isinstance(args[0], list | tuple) and spec.inputs[1:2] == ("x1?",):
-        return tuple(args[0])
+    for at, value in enumerate(args[: len(spec.inputs) - 1]):
+        name = spec.inputs[at].rstrip("?").removesuffix("0")
+        if isinstance(value, list | tuple) and spec.inputs[at + 1] == f"{name}1?":
+            args = (*args[:at], *value, *args[at + 1 :])
+            break
     for value in args:
         if isinstance(value, str | tuple):
             taken = [name for name in spec.options if name not in ("seed", "offset")]
