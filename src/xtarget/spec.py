@@ -209,6 +209,9 @@ class Call:
             )
         return given
 
+    def results(self, layouts: Sequence[ArrayType]) -> None:
+        """All results are known: who asks for nothing else ends the plan here."""
+
 
 # ------------------------------------------------------------------------------ what a plan answers
 

@@ -9,6 +9,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
+import torch_operator_kernels as kernels  # noqa: E402
+
 import xtarget.torch  # noqa: E402
 
 OPS = torch.ops.xtarget
@@ -180,3 +182,47 @@ def test_an_elementwise_input_that_may_be_left_out() -> None:
     assert OPS.clip(x, 1.0).tolist() == [1.0, 1.0, 2.0, 3.0]
     assert OPS.clip(x, None, torch.tensor(2.0)).tolist() == [0.0, 1.0, 2.0, 2.0]
     assert torch.vmap(lambda row: OPS.clip(row, None, 2.0))(x).tolist() == [0.0, 1.0, 2.0, 2.0]
+
+
+def test_declared_kernels_are_operators_with_all_their_results() -> None:
+    """Sizes are symbolic in the last of torch's checks."""
+    split = xtarget.torch.register(kernels.split_rows_of_torch)
+    scale = xtarget.torch.register(kernels.scale_of_torch)
+    x = torch.rand(3, 5)
+    torch.testing.assert_close(split(x), (x.amin(1), x.amax(1)))
+    for operator, given in ((split, (x,)), (scale, (x[0].clone(), x[1]))):
+        results = torch.library.opcheck(operator.default, given)
+        assert set(results.values()) == {"SUCCESS"}
+
+
+@pytest.mark.parametrize(
+    "differentiated",
+    [
+        lambda call, y: func.grad(lambda y: call(y * 1).sum())(y),
+        lambda call, y: func.jvp(call, (y,), (y,)),
+        lambda call, y: call(y.requires_grad_()),
+    ],
+    ids=["grad", "jvp", "autograd"],
+)
+def test_an_operator_that_writes_refuses_to_lose_a_gradient(differentiated: Any) -> None:
+    scale = xtarget.torch.register(kernels.scale_of_torch)
+
+    def call(y: Any) -> Any:
+        x = torch.ones(3)
+        scale(x, y)
+        return x
+
+    with pytest.raises(
+        NotImplementedError, match=r"scale_of_torch of xtarget .*derivative|gradient"
+    ):
+        differentiated(call, torch.ones(3))
+    assert call(torch.full((3,), 2.0)).tolist() == [2.0] * 3
+
+
+def test_an_operator_s_name_is_not_given_twice() -> None:
+    declare = xtarget.kernel(name="twice_of_torch", grid="N")
+    declare(kernels.scale_of_torch)
+    xtarget.torch.register("twice_of_torch")
+    declare(kernels.scale_of_torch)
+    with pytest.raises(xtarget.ArgumentError, match=r"another kernel of this name .*Rename"):
+        xtarget.torch.register("twice_of_torch")

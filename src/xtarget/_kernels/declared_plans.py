@@ -106,6 +106,7 @@ class _Planning:
             state.update(before)
         outputs = tuple(getattr(self._context, name) for name in d.outputs)
         self._inputs.check_formulas()
+        self._call.results(outputs)
         launches = tuple(self._launches(function))
         return Plan(
             outputs,

@@ -28,18 +28,27 @@ _RULES = NumpyRules()
 
 
 class _Known(BaseException):
-    """The result's dtype and shape are known: the rest of the plan is not needed."""
+    """Dtypes and shapes of the results are known: the rest of the plan is not needed."""
 
-    def __init__(self, dtype: str, shape: tuple[Any, ...]) -> None:
+    def __init__(self, results: Sequence[tuple[str, Sequence[Any]]]) -> None:
         super().__init__()
-        self.dtype, self.shape = dtype, shape
+        self.results = results
 
 
 class _ShapeCall(Call):
-    """A call whose plan ends when it knows its result."""
+    """A call of one result, whose plan ends when it knows that."""
 
     def output(self, shape: Sequence[Any], dtype: str, index: int = 0) -> ArrayType:
-        raise _Known(dtype, tuple(shape))
+        raise _Known([(dtype, tuple(shape))])
+
+    def results(self, layouts: Sequence[ArrayType]) -> None:
+        raise _Known([(layout.dtype, layout.shape) for layout in layouts])
+
+
+class _Declared(Call):
+    """A call of a kernel that says all of its results at once."""
+
+    results = _ShapeCall.results
 
 
 def _layouts(kernel: RegisteredKernel, args: Sequence[Any]) -> tuple[Any, ...]:
@@ -75,14 +84,14 @@ def fake_results(
     check_arguments(spec, args, options)
     types = _layouts(kernel, args)
     like = next((arg.device for arg in args if isinstance(arg, torch.Tensor)), device)
-    kind = _ShapeCall if results == 1 and not spec.counts else Call
+    kind = _ShapeCall if results == 1 and not spec.counts else _Declared
     call = kind(spec.name, types, {**spec.options, **options}, None, "cpu", 1, _RULES)
     try:
         found: list[tuple[str, Sequence[Any]]] = []
         plan: Plan = spec.plan(call)
         found += [(out.dtype, out.shape) for out in plan.outputs]
     except _Known as known:
-        found = [(known.dtype, known.shape)]
+        found = list(known.results)
     except XTargetError as error:
         text = str(error)
         raise ArgumentError(
@@ -105,12 +114,15 @@ def _counted(spec: KernelSpec, found: Sequence[tuple[str, Any]]) -> list[tuple[s
 
 
 def result_count(kernel: RegisteredKernel) -> int:
-    """How many results a kernel has: from its plan for small float32 arrays.
+    """How many results a kernel has: what it declares, or its plan gives for small float32 arrays.
 
     Raises:
         ArgumentError: it cannot be planned for its own example, or for vectors without one.
     """
     spec = kernel.spec
+    counts = len({*spec.counts} - {None})
+    if spec.outputs or (spec.category == "user" and spec.by_name and spec.updates):
+        return len(spec.outputs) - counts
     inputs = len(spec.inputs)
     shapes = spec.examples((4, 4)) if spec.examples else [(4,)] * inputs
     last: Exception | None = None
@@ -123,7 +135,7 @@ def result_count(kernel: RegisteredKernel) -> int:
         ]
         call = Call(spec.name, tuple(types), dict(spec.options), None, "cpu", 1, _RULES)
         try:
-            return len(spec.plan(call).outputs) - len({*spec.counts} - {None})
+            return len(spec.plan(call).outputs) - counts
         except Exception as error:  # a user's plan, for arguments that are only a guess
             last = error
     raise ArgumentError(

@@ -347,6 +347,28 @@ def _apply_at_one_level(*args: Any) -> Any:
         return super(torch.autograd.Function, _Gradient).apply(*args)
 
 
+def _refusing(spec: KernelSpec, operator: Any) -> Any:
+    """The call where nothing is differentiated.
+
+    Raises:
+        NotImplementedError: something is.
+    """
+
+    def implementation(keys: Any, *args: Any, **options: Any) -> Any:
+        if forward_ad._current_level >= 0:
+            _refuse_tangents(spec, args)
+        if torch.is_grad_enabled() and torch._C._any_requires_grad(*args):
+            raise NotImplementedError(
+                f"{spec.name} of xtarget writes to its arguments and has no gradient, which would "
+                "be lost. Call it under torch.no_grad(), or pass x.detach() of the tensors that "
+                "require one."
+            )
+        with torch._C._AutoDispatchBelowAutograd():
+            return operator().redispatch(keys & _BELOW, *args, **options)
+
+    return implementation
+
+
 def _refuse_tangents(spec: KernelSpec, args: Sequence[Any]) -> None:
     """Forward-mode differentiation would lose the tangents in silence.
 
@@ -379,7 +401,9 @@ def add_gradient(
         library: the `torch.library.Library`.
     """
     if spec.updates or not results:
-        return  # torch has no formulas for operators that write to their inputs
+        # torch has no formulas for operators that write to their inputs
+        library.impl(name, _refusing(spec, operator), "Autograd", with_keyset=True)
+        return
 
     def implementation(keys: Any, *args: Any, **options: Any) -> Any:
         if forward_ad._current_level >= 0:
