@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ._launch.prepared import Prepared
     from ._launch.profile import Profile, profile
     from ._launch.run import run
+    from ._launch.split import split
     from ._launch.warmup import Warmup, warmup
     from ._values.environment import cache_dir
     from ._values.errors import (
@@ -109,6 +110,7 @@ __all__ = [
     "profile",
     "run",
     "spec",
+    "split",
     "warmup",
 ]
 
@@ -132,6 +134,7 @@ _HOME = {
     "_launch.prepared": ("Prepared",),
     "_launch.profile": ("Profile", "profile"),
     "_launch.run": ("run",),
+    "_launch.split": ("split",),
     "_launch.warmup": ("Warmup", "warmup"),
     "_values.types": ("Artifact", "DeviceInfo", "ProbeReport", "Target"),
     "_kernels.decorator": ("kernel",),

@@ -1,0 +1,232 @@
+"""`xtarget.split`: one call cut into parts along the first axis, for several devices at once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .._arrays import is_scalar
+from .._arrays.dtypes import numpy_dtype
+from .._devices import registry
+from .._kernels import libraries
+from .._system.locks import Lock
+from .._values.errors import ArgumentError, shortened
+from .._values.types import Target
+from ..spec import ArrayType, KernelSpec
+from .arguments import placed
+from .planning import plan_of_layouts
+from .run import run
+
+__all__ = ["split"]
+
+#: Kernels that work along `axis`, and treat what the other axes number one by one.
+_ALONG = frozenset(
+    (
+        *("softmax", "log_softmax", "softmin", "cumsum", "cumprod", "logcumsumexp", "sort"),
+        *("argsort", "all", "any", "argmax", "argmin", "count_nonzero", "l1_norm", "log_sum"),
+        *("logsumexp", "max", "max_norm", "mean", "mean_square", "min", "nanmax", "nanmean"),
+        *("nanmin", "nansum", "norm", "prod", "square_sum", "std", "sum", "var"),
+    )
+)
+#: Kernels over the rows of their first argument; the others are used by every row.
+_OVER_ROWS = frozenset(("layer_norm", "rms_norm"))
+#: The newest measurement counts as much as all before it.
+_NEWEST = 0.5
+
+#: Elements of the first axis in a second, by kernel, layouts behind the first axis, and device.
+_speeds: dict[tuple[Any, ...], float | None] = {}
+_lock = Lock()
+
+
+def split(
+    kernel: str,
+    /,
+    *args: Any,
+    devices: Sequence[Any],
+    out: np.ndarray[Any, Any] | None = None,
+    **options: Any,
+) -> np.ndarray[Any, Any]:
+    """Run a kernel on several devices at once, of one vendor or of several.
+
+    The call is cut along the first axis of its result, and each device gets a part as large as it
+    was fast before: the first call is cut evenly, and what it takes is not counted, as it compiles.
+    For elementwise kernels with any broadcasting; softmaxes, scans, sorting and reductions along
+    another axis than the first; layer_norm and rms_norm; matmul, of which the first argument's rows
+    or batches are cut.
+
+    Args:
+        kernel: name of the kernel.
+        args: arrays of the host (NumPy), and numbers, as for `run`.
+        devices: names of devices, each once.
+        out: an array of the host for the result.
+        options: the kernel's options.
+
+    Returns:
+        an array of the host.
+
+    Raises:
+        ArgumentError: the kernel cannot be cut, or the arguments are not what it takes.
+        NoDeviceError: there is no such device.
+    """
+    names = _names(devices)
+    args, options = placed(kernel, args, options)
+    registered = libraries.find(kernel)
+    spec = registered.spec
+    given = tuple(_of_host(spec.name, arg) for arg in args)
+    plan = plan_of_layouts(registered, given, options, _target(names[0]))[0]
+    if len(plan.outputs) != 1:
+        raise ArgumentError(
+            f"{spec.name} has {len(plan.outputs)} results; split cuts kernels of one. Use run."
+        )
+    (result,) = plan.outputs
+    cut = _cut(spec, given, {**spec.options, **options}, result)
+    made = _result(spec.name, result, out)
+    _check_apart(spec.name, made, given)
+    rows = result.shape[0]
+    key = (spec.name, tuple(map(_behind_the_first, given)), repr(sorted(options.items())))
+    bounds = _bounds(rows, [_speeds.get((*key, name)) for name in names])
+
+    def work(place: int) -> None:
+        low, high = bounds[place], bounds[place + 1]
+        if low == high:
+            return
+        parts = [a[low:high] if whole else a for a, whole in zip(given, cut, strict=True)]
+        begun = time.perf_counter()
+        run(kernel, *parts, out=made[low:high], device=names[place], **options)
+        _measured((*key, names[place]), (high - low) / max(time.perf_counter() - begun, 1e-9))
+
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(len(names)) as pool:
+        for done in [pool.submit(work, place) for place in range(len(names))]:
+            done.result()
+    return made
+
+
+def _names(devices: Any) -> list[str]:
+    if isinstance(devices, str) or not devices:
+        raise ArgumentError(
+            f"split: devices is {shortened(devices)}; give a list of names, for example "
+            'devices=["nvidia:0", "nvidia:1"].'
+        )
+    names = [registry.find_device(device) for device in devices]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ArgumentError(f"split: the device {twice} is named twice. Name each once.")
+    return names
+
+
+def _target(name: str) -> Target:
+    return registry.open_device(name).info.target
+
+
+def _of_host(kernel: str, arg: Any) -> Any:
+    if arg is None or is_scalar(arg) or isinstance(arg, np.ndarray):
+        return arg
+    raise ArgumentError(
+        f"{kernel}: split takes arrays of the host (NumPy) and numbers, not a "
+        f"{type(arg).__name__}. Copy it to the host first, or use run."
+    )
+
+
+def _behind_the_first(arg: Any) -> Any:
+    if isinstance(arg, np.ndarray):
+        return arg.dtype.str, arg.shape[1:], arg.ndim
+    return type(arg).__name__
+
+
+def _cut(
+    spec: KernelSpec, args: Sequence[Any], options: Mapping[str, Any], result: ArrayType
+) -> list[bool]:
+    """Which arguments are cut along their first axis, and not given to every device as they are.
+
+    Raises:
+        ArgumentError: the kernel cannot be cut there.
+    """
+    arrays = [arg if isinstance(arg, np.ndarray) else None for arg in args]
+    first = next((array for array in arrays if array is not None), None)
+    ndim = len(result.shape)
+    if first is None or not (ndim or spec.name in _ALONG):
+        raise ArgumentError(f"{spec.name}: there is no axis to cut. Use run.")
+    rows = result.shape[0] if ndim else 0
+    if spec.elementwise:
+        return [a is not None and a.ndim == ndim and a.shape[0] == rows != 1 for a in arrays]
+    if spec.name == "matmul" and ndim in (2, 3) and first.ndim == ndim:
+        batched = ndim == 3 and rows > 1
+        return [
+            a is not None and a.ndim == ndim and (n == 0 or batched) and a.shape[0] == rows
+            for n, a in enumerate(arrays)
+        ]
+    axis = options.get("axis", -1)
+    if first.ndim > 1 and (
+        spec.name in _OVER_ROWS
+        or (spec.name in _ALONG and type(axis) is int and axis % first.ndim != 0)
+    ):
+        return [n == 0 for n in range(len(args))]
+    if spec.name in _ALONG:
+        why = f"its axis is {axis!r}, and the first one is what is cut: name another one"
+    elif spec.name in _OVER_ROWS or spec.name == "matmul":
+        why = "these arguments have no rows that are apart from each other"
+    else:
+        why = "its elements, or what lies along an axis, may need each other"
+    raise ArgumentError(f"{spec.name} cannot be cut: {why}. Use run.")
+
+
+def _result(
+    kernel: str, result: ArrayType, out: np.ndarray[Any, Any] | None
+) -> np.ndarray[Any, Any]:
+    dtype = numpy_dtype(result.dtype)
+    if out is None:
+        return np.empty(result.shape, dtype)
+    if not isinstance(out, np.ndarray) or out.shape != result.shape or out.dtype != dtype:
+        raise ArgumentError(
+            f"{kernel}: out has to be a NumPy array of shape {result.shape} and dtype "
+            f"{result.dtype}, not {shortened(out)}."
+        )
+    return out
+
+
+def _check_apart(
+    kernel: str, made: np.ndarray[Any, Any], args: Sequence[np.ndarray[Any, Any] | Any]
+) -> None:
+    """No part writes what another one reads.
+
+    Raises:
+        ArgumentError: the result shares memory with an argument, and is not the argument itself.
+    """
+    for arg in args:
+        if isinstance(arg, np.ndarray) and np.may_share_memory(made, arg):
+            ours, other = made.__array_interface__, arg.__array_interface__
+            if any(ours[part] != other[part] for part in ("data", "strides", "shape")):
+                raise ArgumentError(
+                    f"{kernel}: out shares memory with an argument, which other devices read while "
+                    "it is written. Give another array."
+                )
+
+
+def _bounds(rows: int, speeds: Sequence[float | None]) -> list[int]:
+    """Where the devices' parts begin and end: by their speeds, evenly while one is not known. Each
+    has a row while there are enough, so that its speed is known."""
+    known = [speed for speed in speeds if speed is not None]
+    shares = known if len(known) == len(speeds) else [1.0] * len(speeds)
+    total, least = sum(shares), 1 if rows >= len(shares) else 0
+    bounds, passed = [0], 0.0
+    for place, share in enumerate(shares):
+        passed += share
+        left = len(shares) - place - 1
+        end = round(rows * passed / total)
+        bounds.append(min(max(end, bounds[-1] + least), rows - left * least))
+    return bounds
+
+
+def _measured(key: tuple[Any, ...], speed: float) -> None:
+    """Keep a speed. The first one is of a call that may have compiled."""
+    with _lock:
+        if key not in _speeds:
+            _speeds[key] = None
+            return
+        before = _speeds[key]
+        _speeds[key] = speed if before is None else _NEWEST * speed + (1 - _NEWEST) * before

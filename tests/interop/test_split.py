@@ -1,0 +1,85 @@
+"""One call cut over several devices: the CPU, and emulated GPUs beside it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xtarget
+from xtarget import ArgumentError
+from xtarget._devices import registry
+from xtarget._launch import split as module
+
+DEVICES = ["cpu", "emu:gfx942"]
+rng = np.random.default_rng(3)
+
+
+@pytest.fixture(autouse=True)
+def _here(monkeypatch: pytest.MonkeyPatch) -> None:
+    absent = registry.driver("emu").absent()  # type: ignore[attr-defined]
+    if absent is not None or not any(info.vendor == "cpu" for info in xtarget.devices()):
+        pytest.skip(absent or "no OpenCL CPU run time")
+    monkeypatch.setattr(module, "_speeds", {})
+
+
+def numbers(*shape: int) -> Any:
+    return rng.standard_normal(shape, dtype=np.float32)
+
+
+LONG = numbers(9)
+CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any], Any]] = [
+    ("mul", (x := numbers(6, 40), y := numbers(40)), {}, x * y),
+    ("add", (x := numbers(1, 40), y := numbers(5, 1)), {}, x + y),
+    ("sub", (x := numbers(40, 7)[:, ::2], 2.5), {}, x - np.float32(2.5)),
+    ("sum", (x := numbers(5, 3, 30),), {"axis": 2}, x.sum(2)),
+    ("softmax", (x := numbers(4, 33),), {}, np.exp(x) / np.exp(x).sum(1, keepdims=True)),
+    ("matmul", (x := numbers(6, 16), y := numbers(16, 5)), {}, x @ y),
+    ("matmul", (x := numbers(3, 4, 16), y := numbers(3, 16, 5)), {}, x @ y),
+]
+
+
+@pytest.mark.parametrize(("name", "args", "options", "right"), CALLS)
+def test_the_parts_make_the_whole(name: str, args: Any, options: Any, right: Any) -> None:
+    found = xtarget.split(name, *args, devices=DEVICES, **options)
+    np.testing.assert_allclose(found, right, rtol=1e-5, atol=1e-6)
+    into = np.empty_like(found)
+    assert xtarget.split(name, *args, devices=DEVICES, out=into, **options) is into
+    np.testing.assert_array_equal(into, found)  # cut at the same place: no speed is known yet
+
+
+def test_a_device_gets_as_much_as_it_was_fast() -> None:
+    bounds = module._bounds
+    assert bounds(10, [None, 3.0]) == [0, 5, 10]
+    assert bounds(100, [3.0, 1.0]) == [0, 75, 100]
+    assert bounds(100, [1e9, 1.0, 1e9]) == [0, 50, 51, 100]  # a row, to know its speed
+    assert bounds(100, [1.0, 1e9]) == [0, 1, 100]
+    assert bounds(1, [1.0, 1.0, 5.0]) == [0, 0, 0, 1]
+    x = numbers(64, 8)
+    for _ in range(3):
+        np.testing.assert_array_equal(xtarget.split("neg", x, devices=DEVICES), -x)
+    cpu, emulated = (speed for _, speed in sorted(module._speeds.items(), key=lambda i: i[0][-1]))
+    assert cpu is not None
+    assert emulated is not None
+    assert cpu > emulated
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "more", "message"),
+    [
+        ("sum", (numbers(4, 4),), {}, "its axis is None"),
+        ("softmax", (numbers(4, 4),), {"axis": 0}, "its axis is 0, and the first one is what"),
+        ("divmod", (numbers(4), 2), {}, "has 2 results"),
+        ("flip", (numbers(4),), {}, "cannot be cut: its elements"),
+        ("neg", (2.0,), {}, "no axis to cut"),
+        ("neg", (numbers(4),), {"devices": "cpu"}, "give a list of names"),
+        ("neg", (numbers(4),), {"devices": ["cpu", "cpu:0"]}, "named twice"),
+        ("neg", (numbers(4),), {"out": np.empty(3, np.float32)}, r"out has to be .*\(4,\)"),
+        ("neg", ([1, 2],), {}, "arrays of the host"),
+        ("neg", (LONG[1:],), {"out": LONG[:-1]}, "out shares memory"),
+    ],
+)
+def test_what_cannot_be_cut_is_said(name: str, args: Any, more: Any, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        xtarget.split(name, *args, **{"devices": DEVICES, **more})
