@@ -8,6 +8,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Sequence
+from itertools import zip_longest
 
 import click
 
@@ -17,7 +18,7 @@ from .base import echo
 __all__ = ["echo_wrapped", "print_table"]
 
 #: Between two columns.
-_GAP, _FOLDED_GAP = 2, 3
+_GAP = 2
 #: What people copy stays on one line: text in backquotes, and an installation.
 _COPIED = re.compile(r'`[^`]+`|pip install (?:"[^"]+"|\S+)')
 _KEPT_SPACE = "\N{NO-BREAK SPACE}"
@@ -35,14 +36,13 @@ def echo_wrapped(text: str) -> None:
     """Print a sentence, broken between words where the line ends."""
     limit = _columns()
     for line in text.splitlines() or [""]:
-        for part in [line] if limit is None else _wrapped(line, limit, "  "):
+        for part in [line] if limit is None else _wrapped(line, max(limit, 20), "  "):
             echo(part)
 
 
-def _wrapped(line: str, limit: int, indent: str) -> list[str]:
-    kept = _COPIED.sub(lambda found: found[0].replace(" ", _KEPT_SPACE), line)
+def _wrapped(line: str, limit: int, indent: str = "") -> list[str]:
     parts = textwrap.wrap(
-        kept, max(limit, 20), subsequent_indent=indent,
+        _kept(line), limit, subsequent_indent=indent,
         break_long_words=False, break_on_hyphens=False,
     )  # fmt: skip
     return [part.replace(_KEPT_SPACE, " ") for part in parts]
@@ -56,38 +56,42 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     lines = [columns, *rows]
     longest = [max(_longest_word(line[i]) for line in lines) for i in range(len(columns))]
     widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
-    fits = limit is None or sum(widths) + _GAP * (len(widths) - 1) <= limit
-    folds = limit is None or sum(longest) + _FOLDED_GAP * (len(longest) - 1) <= limit
-    if limit is None or (fits and not (folds and sys.stdout.isatty())):
-        for line in lines:
-            cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-            echo((" " * _GAP).join(cells).rstrip())
-    elif folds:
-        _print_folded(columns, rows, limit)
-    else:
-        _print_blocks(columns, rows, limit)
+    if limit is not None:
+        limit -= _GAP * (len(columns) - 1)
+        if sum(longest) > limit:
+            _print_blocks(columns, rows, limit + _GAP * (len(columns) - 1))
+            return
+        widths = _shared(widths, longest, limit)
+    bold = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+    for line in lines:
+        cells = [_wrapped(cell, width) or [""] for cell, width in zip(line, widths, strict=True)]
+        for parts in zip_longest(*cells, fillvalue=""):
+            padded = (part.ljust(width) for part, width in zip(parts, widths, strict=True))
+            text = (" " * _GAP).join(padded).rstrip()
+            if bold and line is columns:
+                click.secho(text, bold=True)
+            else:
+                echo(text)
+
+
+def _shared(widths: Sequence[int], least: Sequence[int], limit: int) -> list[int]:
+    """What each column gets of `limit`: its longest word, and of the rest what it needs, or the
+    same as others that need more."""
+    found, spare = list(least), limit - sum(least)
+    order = sorted(range(len(widths)), key=lambda i: widths[i] - least[i])
+    for left, i in zip(range(len(order), 0, -1), order, strict=True):
+        more = min(widths[i] - least[i], spare // left)
+        found[i], spare = found[i] + more, spare - more
+    return found
 
 
 def _longest_word(cell: str) -> int:
-    return max(map(len, cell.split()), default=0)
+    return max(map(len, _kept(cell).split(" ")))
 
 
-def _print_folded(columns: Sequence[str], rows: Sequence[Sequence[str]], limit: int) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for column, *cells in zip(columns, *rows, strict=True):
-        table.add_column(column, min_width=max(map(_longest_word, [column, *cells])))
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
-    console = Console(highlight=False, width=limit)
-    with console.capture() as shown:
-        console.print(table)
-    for line in shown.get().splitlines():
-        click.echo(line.rstrip())
+def _kept(text: str) -> str:
+    """With the spaces at which it is not broken marked."""
+    return _COPIED.sub(lambda found: found[0].replace(" ", _KEPT_SPACE), text)
 
 
 def _print_blocks(columns: Sequence[str], rows: Sequence[Sequence[str]], limit: int) -> None:
@@ -100,5 +104,5 @@ def _print_blocks(columns: Sequence[str], rows: Sequence[Sequence[str]], limit: 
             if cell:
                 indent = " " * (2 + width + _GAP)
                 line = f"  {column.ljust(width)}{' ' * _GAP}{cell}"
-                for part in _wrapped(line, limit, indent):
+                for part in _wrapped(line, max(limit, 20), indent):
                     echo(part)
