@@ -51,6 +51,7 @@ FAMILIES = (
     "sampling",
     "randoms",
     "products",
+    "distances",
     "attention",
     "caches",
     "mixed",

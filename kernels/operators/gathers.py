@@ -12,9 +12,9 @@ from typing import Any
 from xtarget.spec import KernelSpec
 
 from ..plans import gathers as plans
-from ..plans.gathers_nd import gather_nd, scatter_nd
+from ..plans.gathers_nd import embedding_backward, gather_nd, scatter_nd
 from .row import alike, row
-from .rules import ALL, INTEGERS
+from .rules import ALL, INTEGERS, NUMBERS
 
 __all__ = ["ROWS"]
 
@@ -155,6 +155,17 @@ def _of_rows(shapes: Sequence[_Shape], options: Mapping[str, Any]) -> Mapping[in
     return {0: shapes[1][:1]} if options.get("mode") != "wrap" else {}
 
 
+def _embedding_backward(grad: Any, index: Any, rows: int = 1, padding: int = -1) -> Any:
+    import numpy as np
+
+    made = np.zeros((rows, grad.shape[-1]), grad.dtype)
+    flat = np.asarray(index).astype(np.int64).ravel()
+    flat = np.where(flat < 0, flat + rows, flat)
+    inside = (flat >= 0) & (flat < rows) & (flat != padding)
+    np.add.at(made, flat[inside], grad.reshape(-1, grad.shape[-1])[inside])
+    return made
+
+
 def _nd(shapes: Sequence[_Shape], options: Mapping[str, Any]) -> Mapping[int, _Shape]:
     depth = shapes[1][-1]
     return {1: shapes[0][:depth]} if depth and options.get("mode", "clip") == "clip" else {}
@@ -220,4 +231,9 @@ ROWS: tuple[KernelSpec, ...] = (
     row("one_hot", "index", plans.one_hot, "1 at the place of each index, 0 at those of the other "
         "classes", _one_hot, alike(1), "onehot", options={"classes": 2, "dtype": "float32"},
         category="movement", dtypes=INTEGERS, apart=("index",)),
+    row("embedding_backward", "grad index", embedding_backward, "gradient of embedding by its "
+        "rows: those of grad added where the indices say; padding: an index that adds nothing",
+        _embedding_backward, lambda shape: [shape or (1,), (shape or (1,))[:-1]],
+        "embedding_dense_backward", options={"rows": 1, "padding": -1}, tolerance=(512, 512),
+        category="gradients", dtypes=NUMBERS, apart=("index",)),
 )  # fmt: skip

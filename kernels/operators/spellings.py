@@ -56,6 +56,7 @@ _ROWS: Sequence[tuple[str, Mapping[str, str]]] = (
     ("clip", {"low": "min a_min", "high": "max a_max"}),
     ("pad", {"width": "pad_width", "value": "constant_values"}),
     ("arange", {"stop": "end"}),
+    ("embedding_backward", {"rows": "num_weights num_embeddings", "padding": "padding_idx"}),
     ("linspace", {"stop": "end", "count": "num steps"}),
     ("eye", {"rows": "n", "columns": "m"}),
 )

@@ -10,7 +10,7 @@ from .gathers import MODES, OPS, indices, rounded, sums_of
 from .layouts import collapse
 from .movement import copied_view, copy_launch, flat_launch, integers
 
-__all__ = ["gather_nd", "scatter_nd"]
+__all__ = ["embedding_backward", "gather_nd", "scatter_nd"]
 
 
 def gather_nd(call: spec.Call) -> spec.Plan:
@@ -153,3 +153,58 @@ def scatter_nd(*, new: bool) -> Callable[[spec.Call], spec.Plan]:
         return spec.Plan((out,), launches, (), init)
 
     return plan
+
+
+def embedding_backward(call: spec.Call) -> spec.Plan:
+    """The plan of the gradient of an embedding: rows added where their indices say, in order."""
+    grad, index = call.array(0), indices(call, 1)
+    count, padding = (integers(call, name, count=1)[0] for name in ("rows", "padding"))
+    if grad.shape[:-1] != index.shape or not grad.ndim or count < 0:
+        raise spec.ArgumentError(
+            f"{call.kernel}: grad has shape {grad.shape}, index {index.shape}, and rows is {count};"
+            " grad needs a row for each index, and rows may not be below 0."
+        )
+    width = grad.shape[-1]
+    out = call.output((count, width), grad.dtype)
+    if not out.size:
+        return spec.Plan((out,), ())
+    if not grad.size:
+        return spec.Plan((out,), (), (), (0,))
+    made, there, wide = sums_of(out, "add")
+    over = collapse(index.shape, index.strides, grad.strides[:-1], keep_order=True)
+    launch = flat_launch(
+        call,
+        "scatter_nd",
+        width,
+        {
+            "index": spec.Input(1),
+            "source": spec.Input(0),
+            "out": there,
+            "n": width,
+            "count": over.size,
+            "lengths": (count,),
+            "steps": made.strides[:1],
+            "last": 0,
+            "rows": over.lengths,
+            "ri": over.strides[0],
+            "rs": over.strides[1],
+            "shape": (),
+            "ss": grad.strides[-1:],
+            "so": made.strides[-1:],
+        },
+        {"OP": "add"},
+    )
+    launches = [launch, *rounded(call, out, (made, there, wide))]
+    if 0 <= padding < count:  # torch's -1 is none
+        none = spec.ArrayType(grad.dtype, (width,), (1,))
+        wide = (*wide, none)
+        launches += copy_launch(
+            call,
+            spec.Temporary(len(wide) - 1),
+            (width,),
+            (1,),
+            out.strides[1:],
+            from_out=padding * out.strides[0],
+        )
+    init = () if there != spec.Output() else (0,)
+    return spec.Plan((out,), tuple(launches), wide, init, (0,) * len(wide))

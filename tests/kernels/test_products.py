@@ -72,6 +72,15 @@ def test_einsum_of_three_in_other_dtypes(device: str, dtype: str) -> None:
     check("einsum", *arrays, subscripts="ij,jk,kl->il", device=device)
 
 
+@pytest.mark.parametrize("p", [0, 1, 2.0, 2.5, np.inf])
+def test_distances_of_rows(device: str, p: float) -> None:
+    x, y = f(2, 1, 5, 4).swapaxes(2, 3), f(3, 6, 5, seed=1)[:, ::-1]
+    check("cdist", x, y, p=p, device=device)
+    check("pdist", x[0, 0], p=p, device=device)
+    with pytest.raises(xtarget.ArgumentError, match="rows need as many elements"):
+        xtarget.run("cdist", x, y[..., 1:], device=device)
+
+
 _CHAIN = ((5, 7), (7, 9), (9, 4))
 
 
