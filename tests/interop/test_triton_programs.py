@@ -337,6 +337,14 @@ def test_the_warp_may_be_chosen(size: int) -> None:
     np.testing.assert_array_equal(out, 3 * x)
 
 
+def test_a_target_as_triton_s_tools_write_it() -> None:
+    """`triton.tools.compile --target spirv:spirv64:16` gives the width of a warp as text."""
+    target = triton.backends.compiler.GPUTarget("spirv", "spirv64", "16")
+    signature = {"x": "*fp32", "out": "*fp32", "by": "fp32", "N": "constexpr"}
+    source = triton.compiler.ASTSource(kernels.scaled, signature, constexprs={"N": 16})
+    assert triton.compile(source, target=target).metadata.warp_size == 16
+
+
 def test_a_compiled_kernel_wants_all_that_is_no_constant() -> None:
     x, out = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
     made = kernels.scaled.warmup(x, out, 2.0, N=8, num_warps=1, grid=(1,))

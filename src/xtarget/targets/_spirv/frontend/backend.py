@@ -77,7 +77,7 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]  # Triton has no types
             for name, value in {**self.defaults, **device, **options}.items()
             if name in Options.__dataclass_fields__ and value is not None
         }
-        known.setdefault("warp_size", self.target.warp_size)
+        known.setdefault("warp_size", int(self.target.warp_size))  # triton.tools gives a text
         known["arch"] = str(self.target.arch)
         known["extern_libs"] = tuple(dict(known.get("extern_libs", {})).items())
         language = triton.knobs.language
