@@ -334,3 +334,25 @@ def test_export_ends_in_an_error_and_not_the_process(device: str) -> None:
 def test_numpy_views_of_tensors_are_memory_like_any_other(device: str) -> None:
     tensor = torch.randn(16)
     np.testing.assert_array_equal(xtarget.run("relu", tensor.numpy()), torch.relu(tensor).numpy())
+
+
+def test_launches_on_torchs_default_stream_have_memory_of_torchs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Torch calls the default stream 0, the driver 1: it is one stream."""
+    from types import SimpleNamespace
+
+    from xtarget._arrays import torch as kind
+    from xtarget._devices import streams
+
+    default, other = SimpleNamespace(handle=1), SimpleNamespace(handle=7)
+    info = SimpleNamespace(vendor="nvidia", ordinal=0, name="nvidia:of-this-test")
+    device = SimpleNamespace(info=info, default_stream=default)
+    monkeypatch.setattr(kind, "_raw_stream", lambda: lambda ordinal: 0)
+    monkeypatch.setattr(
+        kind, "_bytes_on", lambda ordinal: lambda n: torch.empty(n, dtype=torch.uint8)
+    )
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    assert streams.borrow(device, 0) is default
+    assert kind.KIND.memory(device, 64, default) is not None
+    assert kind.KIND.memory(device, 64, other) is None

@@ -171,7 +171,9 @@ class TorchKind:
         # the second question takes torch as long as a launch does
         if not (torch.cuda.is_initialized() or torch.cuda.is_available()):
             return None
-        if stream.handle != _raw_stream()(ordinal):
+        # the default stream has two handles: 0, as torch has it, and the driver's own
+        current = _raw_stream()(ordinal)
+        if stream.handle != current and borrowed(device).get(current) is not stream:
             return None
         held = _bytes_on(ordinal)(nbytes)
         return LibraryMemory(held.data_ptr(), held)

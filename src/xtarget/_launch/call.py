@@ -34,7 +34,7 @@ from .outs import Outs, check_may_count, counted
 from .overlap import Overlaps
 from .staging import Staging, fill, packed_bytes, read_back, write
 
-__all__ = ["BoundCall", "BoundLaunch", "Sized", "device_text"]
+__all__ = ["BoundCall", "BoundLaunch", "Sized", "device_text", "side_by_side"]
 
 device_text = environment.device_reader()
 
@@ -192,7 +192,7 @@ class BoundCall:
         self._launches = sized.launches
         sizes = [type_.size * type_.itemsize for type_ in sized.temporaries]
         sizes += [nbytes for launch in sized.launches for nbytes in launch.scratch]
-        self._room, self._at = _side_by_side(sizes)
+        self._room, self._at = side_by_side(sizes)
         self._check_against(sized.overlaps)
         self._updates = tuple(
             _Update(index, written, sized.spans) for index, written in self._updated
@@ -481,7 +481,7 @@ def _picking(launch: BoundLaunch) -> PreparedLaunch:
     return picking
 
 
-def _side_by_side(sizes: Sequence[int]) -> tuple[int, tuple[int, ...]]:
+def side_by_side(sizes: Sequence[int]) -> tuple[int, tuple[int, ...]]:
     """How many bytes pieces of memory take together, and where each begins: one allocation costs
     several microseconds."""
     total, places = 0, []

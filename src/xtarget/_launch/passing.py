@@ -16,7 +16,7 @@ from .._values.symbols import SymInt, Tracer
 from ..spec import ArrayType
 from ..targets._objects.scalars import NEAREST
 from ..targets.base import Function, GridLaunch, PreparesGrids, Stream, Value
-from .call import BoundCall, BoundLaunch
+from .call import BoundCall, BoundLaunch, side_by_side
 from .forms import Form, LoadedLaunch, overlaps_of
 from .staging import fill
 
@@ -237,22 +237,24 @@ class Chained:
         pieces, cleared = self.pieces, self.call.cleared
 
         def start(numbers: Sequence[int], values: Sequence[Value], stream: Stream) -> None:
-            buffers: list[Any] = []
+            room, places = None, []
+            if pieces:
+                total, offsets = side_by_side(numbers[:pieces])
+                room = memory(total, stream)
+                places = [room.address + at for at in offsets]
             try:
-                for nbytes in numbers[:pieces]:
-                    buffers.append(memory(nbytes, stream))
-                for buffer, nbytes, pattern in zip(buffers, numbers, cleared, strict=False):
+                for address, nbytes, pattern in zip(places, numbers, cleared, strict=False):
                     if pattern is not None and nbytes:
-                        fill(device, buffer.address, nbytes, pattern, stream)
-                row: Any = [*values, *[buffer.address for buffer in buffers], *numbers]
+                        fill(device, address, nbytes, pattern, stream)
+                row: Any = [*values, *places, *numbers]
                 for launch, at, picks, halves in ready:
                     given = [row[place] for place in picks]
                     for place, nearest in halves:
                         given[place] = nearest(given[place])
                     launch(tuple(numbers[at : at + 3]), given, stream)  # type: ignore[arg-type]  # three of them
             finally:
-                for buffer in buffers:
-                    buffer.close()
+                if room is not None:
+                    room.close()
 
         return replace(self, start=start)
 
