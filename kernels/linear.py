@@ -11,7 +11,7 @@ PRODUCTS: tl.constexpr = tl.constexpr(64)
 
 
 @triton.jit
-def _tile(block, tiles_m, tiles_n, GROUP_M: tl.constexpr):
+def tile_of(block, tiles_m, tiles_n, GROUP_M: tl.constexpr):
     """Which matrix of the batch, and which tile of its result, a block makes."""
     i = block // (tiles_m * tiles_n)
     tile = block % (tiles_m * tiles_n)
@@ -27,7 +27,7 @@ def _tile(block, tiles_m, tiles_n, GROUP_M: tl.constexpr):
 def matmul(
     a, b, out, M, N, K, chunk, part, batch_shape, sa, sb, so, am, ak, bk, bn, om, on,
     DOT: tl.constexpr, T: tl.constexpr, EVEN_K: tl.constexpr, FOLD: tl.constexpr,
-    GROUP_M: tl.constexpr,
+    FEW: tl.constexpr, GROUP_M: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     """out[i] = a[i] @ b[i] for every i of the batch, operands taken as type DOT, summed in T.
@@ -35,9 +35,10 @@ def matmul(
     Grid x is batch * tiles. Grid y cuts K into parts of `chunk` (a multiple of BLOCK_K), each of
     which writes its own result, `part` elements after the one before. FOLD: so many products are
     added one after the other (a multiple of BLOCK_K), and what they give to the whole; 0 is all.
+    FEW: a tile has more rows than there are; those past the end are not read.
     """
     tiles_n = tl.cdiv(N, BLOCK_N)
-    i, tile_m, tile_n = _tile(tl.program_id(0).to(K.dtype), tl.cdiv(M, BLOCK_M), tiles_n, GROUP_M)
+    i, tile_m, tile_n = tile_of(tl.program_id(0).to(K.dtype), tl.cdiv(M, BLOCK_M), tiles_n, GROUP_M)
 
     rm = tile_m * BLOCK_M + tl.arange(0, BLOCK_M).to(K.dtype)
     rn = tile_n * BLOCK_N + tl.arange(0, BLOCK_N).to(K.dtype)
@@ -46,6 +47,7 @@ def matmul(
     first = y * chunk
     last = first + tl.minimum(chunk, K - first)
     # rows and columns past the end wrap around: in bounds without a mask, and never stored
+    some = (rm < M)[:, None]
     pa = (
         memory(a)
         + offset(i, batch_shape, sa)
@@ -64,13 +66,13 @@ def matmul(
             end = begin + tl.minimum(last - begin, FOLD)
             partial = tl.zeros([BLOCK_M, BLOCK_N], T)
             for k in range(begin, end, BLOCK_K):
-                partial = _product(partial, a, b, pa, pb, rk, last - k, DOT, EVEN_K)
+                partial = _product(partial, a, b, pa, pb, rk, last - k, some, DOT, EVEN_K, FEW)
                 pa += BLOCK_K * ak
                 pb += BLOCK_K * bk
             total += partial
     else:
         for k in range(first, last, BLOCK_K):
-            total = _product(total, a, b, pa, pb, rk, last - k, DOT, EVEN_K)
+            total = _product(total, a, b, pa, pb, rk, last - k, some, DOT, EVEN_K, FEW)
             pa += BLOCK_K * ak
             pb += BLOCK_K * bk
     p = out + y * part + offset(i, batch_shape, so)
@@ -80,13 +82,22 @@ def matmul(
 
 
 @triton.jit
-def _product(total, a, b, pa, pb, rk, left, DOT: tl.constexpr, EVEN_K: tl.constexpr):
+def _product(
+    total, a, b, pa, pb, rk, left, some,
+    DOT: tl.constexpr, EVEN_K: tl.constexpr, FEW: tl.constexpr,
+):  # fmt: skip
     """total + (tile of `a` at `pa`) @ (tile of `b` at `pb`), of which `left` elements count."""
     if EVEN_K:
-        x = element(tl.load(pa), a, DOT)
+        if FEW:
+            x = element(tl.load(pa, mask=some, other=0), a, DOT)
+        else:
+            x = element(tl.load(pa), a, DOT)
         z = element(tl.load(pb), b, DOT)
     else:
-        x = element(tl.load(pa, mask=(rk < left)[None, :], other=0), a, DOT)
+        inside = (rk < left)[None, :]
+        if FEW:
+            inside = inside & some
+        x = element(tl.load(pa, mask=inside, other=0), a, DOT)
         z = element(tl.load(pb, mask=(rk < left)[:, None], other=0), b, DOT)
     if DOT.is_floating():
         total = tl.dot(x, z, total, input_precision="ieee", out_dtype=total.dtype)
@@ -108,7 +119,7 @@ def matmul_outer(
     PANELS: `b` comes from `panels`, in pieces of BLOCK_N columns; its strides mean nothing then.
     """
     tiles_n = tl.cdiv(N, BLOCK_N)
-    i, tile_m, tile_n = _tile(tl.program_id(0).to(K.dtype), tl.cdiv(M, BLOCK_M), tiles_n, GROUP_M)
+    i, tile_m, tile_n = tile_of(tl.program_id(0).to(K.dtype), tl.cdiv(M, BLOCK_M), tiles_n, GROUP_M)
 
     rm = tile_m * BLOCK_M + tl.arange(0, BLOCK_M).to(K.dtype)
     rn, n_mask = span(tile_n * BLOCK_N, N, BLOCK_N)

@@ -8,7 +8,7 @@ Nothing is read or written outside of the arrays, whatever an array of indices c
 import triton
 import triton.language as tl
 
-from .indexing import at, element, memory, offset, part, positions
+from .indexing import at, element, memory, offset, part, positions, span
 
 
 @triton.jit
@@ -36,6 +36,27 @@ def difference(
         p = at(memory(x), i, shape, sx)
         value = element(tl.load(p + step, mask=mask), x, T) - element(tl.load(p, mask=mask), x, T)
         tl.store(at(out, i, shape, so), value.to(out.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def transposed(
+    x, out, rows, columns, from_x, from_out, shape, sx, so, xc, ro,
+    BLOCK_R: tl.constexpr, BLOCK_C: tl.constexpr,
+):  # fmt: skip
+    """`copy` of matrices whose columns lie side by side in `x`, `xc` apart, and whose rows do so in
+    `out`, `ro` apart: both sides are reached along memory. Grid: tiles, column by column; matrices.
+    """
+    tiles = tl.cdiv(rows, BLOCK_R)
+    tile = tl.program_id(0).to(rows.dtype)
+    r, r_mask = span(tile % tiles * BLOCK_R, rows, BLOCK_R)
+    c, c_mask = span(tile // tiles * BLOCK_C, columns, BLOCK_C)
+    mask = r_mask[:, None] & c_mask[None, :]
+    i = tl.program_id(1).to(rows.dtype)
+    p = memory(x) + from_x + offset(i, shape, sx)
+    value = tl.load(p + r[:, None] + (c * xc)[None, :], mask=mask)
+    value = element(value, x, out.dtype.element_ty)
+    p = out + from_out + offset(i, shape, so)
+    tl.store(p + (r * ro)[:, None] + c[None, :], value, mask=mask)
 
 
 @triton.jit

@@ -46,26 +46,31 @@ def softmax(
 @triton.jit
 def softmax_long(
     x, out, m, n, shape, sx, so, cx, co, LOG: tl.constexpr, NEGATE: tl.constexpr,
-    T: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+    T: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
     row, row_mask = positions(m, BLOCK_M)
     rows = x + offset(row, shape, sx)[:, None]
-    # every column of the tile keeps its own largest element and sum: the loop crosses no threads
+    # every column of the tile keeps its own largest element and sum: the loop crosses no threads;
+    # GROUP elements of it are taken at once, so that few of them are scaled anew
     largest = tl.full([BLOCK_M, BLOCK_N], float("-inf"), T)
     total = tl.zeros([BLOCK_M, BLOCK_N], T)
     lost = tl.zeros([BLOCK_M, BLOCK_N], T)
-    for begin in range(0, n, BLOCK_N * IN_TURN):
-        end = begin + tl.minimum(BLOCK_N * IN_TURN, n - begin)
+    STEP: tl.constexpr = BLOCK_N * GROUP
+    lane = tl.arange(0, GROUP)[:, None] * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
+    lane = lane.to(n.dtype)
+    for begin in range(0, n, STEP * IN_TURN):
+        end = begin + tl.minimum(STEP * IN_TURN, n - begin)
         part = tl.zeros([BLOCK_M, BLOCK_N], T)
         before = largest
-        for start in range(begin, end, BLOCK_N):
-            column, column_mask = span(start, n, BLOCK_N)
-            mask = row_mask[:, None] & column_mask[None, :]
-            value = _row(rows + (column * cx)[None, :], mask, NEGATE, T)
-            now = tl.where(value > largest, value, largest)
+        for start in range(begin, end, STEP):
+            column = start + lane
+            mask = row_mask[:, None, None] & (lane < n - start)[None, :, :]
+            value = _row(rows[:, :, None] + (column * cx)[None, :, :], mask, NEGATE, T)
+            most = tl.max(value, 1)
+            now = tl.where(most > largest, most, largest)
             # before the first finite element: -inf - -inf would be nan
             shift = tl.where(now == float("-inf"), tl.zeros_like(now), now)
-            part = part * exp(largest - shift) + exp(value - shift)
+            part = part * exp(largest - shift) + tl.sum(exp(value - shift[:, None, :]), 1)
             largest = now
         scale = exp(before - tl.where(largest == float("-inf"), tl.zeros_like(largest), largest))
         total, lost = accumulate(total * scale, lost * scale, part)

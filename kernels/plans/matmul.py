@@ -3,50 +3,20 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from xtarget import spec
 
-from . import tuning
+from . import tuning, tuning_matmul
+from .described import described, in_turn, ready
 from .elementwise import shape_of
 from .layouts import Space, broadcast_strides, collapse, device_strides, merge
+from .matrices import SMALL, TYPES, Problem
 from .reduction import reduction_launch
 
 __all__ = ["Problem", "matmul", "multiply"]
 
-#: result dtype: (what operands are multiplied as, what they are summed in, kind of tile)
-_TYPES = {
-    "float16": ("float16", "float32", "half"),
-    "bfloat16": ("bfloat16", "float32", "half"),
-    "float32": ("float32", "float32", "single"),
-    "float64": ("float64", "float64", "double"),
-    "int64": ("int64", "int64", "integer"),
-    "uint64": ("uint64", "uint64", "integer"),
-}
-#: smaller integers, which wrap, and bool, where sum and product are or and and
-_SMALL = ("int32", "int32", "integer")
 _GIVEN = (spec.Input(0), spec.Input(1))
-
-
-class Problem(NamedTuple):
-    """batch x (m, k) @ (k, n).
-
-    Attributes:
-        a, b, out: strides of a are (m, k), of b (k, n), of out (m, n).
-        batch: with the strides of out, a and b.
-        operands: where a and b are.
-        dtypes: of a and b in memory.
-    """
-
-    m: int
-    n: int
-    k: int
-    a: tuple[int, int]
-    b: tuple[int, int]
-    out: tuple[int, int]
-    batch: Space
-    operands: tuple[spec.Input | spec.Temporary, spec.Input | spec.Temporary]
-    dtypes: tuple[str, str]
 
 
 def matmul(call: spec.Call) -> spec.Plan:
@@ -113,14 +83,15 @@ def _problem(
 def _launch(
     call: spec.Call,
     dtype: str,
-    tile: tuning.MatmulTile,
+    tile: tuning_matmul.MatmulTile,
     problem: Problem,
     out: spec.Output | spec.Temporary,
     parts: int,
     *,
     panels: bool = False,
+    few: bool = False,
 ) -> spec.Launch:
-    operand, total, kind = _TYPES.get(dtype, _SMALL)
+    operand, total, kind = TYPES.get(dtype, SMALL)
     if kind == "half" and call.vendor not in tuning.MATRIX_UNITS:
         operand = "float32"
     chunk = spec.cdiv(spec.cdiv(problem.k, parts), tile.k) * tile.k
@@ -133,13 +104,17 @@ def _launch(
     steps = {"am": am, "ak": ak, "bk": bk, "bn": bn, "om": om, "on": on}
     tiles = spec.cdiv(problem.m, tile.m) * spec.cdiv(problem.n, tile.n)
     outer = tuning.outer_products(call.vendor)
-    fold = tuning.FOLD if tuning.folds(kind, chunk) else 0
+    fold = tuning_matmul.FOLD if tuning_matmul.folds(kind, chunk) else 0
     constants: dict[str, Any] = {
         **{name: 1 for name, step in steps.items() if step == 1},
         "DOT": spec.dtype_constant(operand),
         "T": spec.dtype_constant(total),
-        **({"PANELS": panels} if outer else {"EVEN_K": problem.k % tile.k == 0, "FOLD": fold}),
-        "GROUP_M": tuning.GROUP_M,
+        **(
+            {"PANELS": panels}
+            if outer
+            else {"EVEN_K": problem.k % tile.k == 0, "FOLD": fold, "FEW": few}
+        ),
+        "GROUP_M": tuning_matmul.GROUP_M,
         "BLOCK_M": tile.m,
         "BLOCK_N": tile.n,
         "BLOCK_K": tile.k,
@@ -185,7 +160,7 @@ def _vector_launch(
     call: spec.Call, dtype: str, problem: Problem, out: spec.Output | spec.Temporary, parts: int
 ) -> spec.Launch:
     """`_launch` where `a` has one row, or `b` one column: that is the vector."""
-    operand, total, kind = _TYPES.get(dtype, _SMALL)
+    operand, total, kind = TYPES.get(dtype, SMALL)
     operand = "float32" if kind == "half" else operand
     so, sa, sb = problem.batch.strides
     if problem.n == 1:
@@ -197,7 +172,7 @@ def _vector_launch(
         sa, sb = sb, sa
     # lanes go along memory: along the rows, or from row to row
     along_rows = abs(ak) <= abs(am) or rows == 1
-    block_m, block_k = tuning.vector_tile(rows, along_rows=along_rows)
+    block_m, block_k = tuning_matmul.vector_tile(rows, along_rows=along_rows)
     chunk = spec.cdiv(spec.cdiv(problem.k, parts), block_k) * block_k
     steps = {"am": am, "ak": ak, "bk": bk, "om": om}
     return spec.Launch(
@@ -242,29 +217,36 @@ def multiply(
     view: spec.ArrayType,
     temporaries: list[spec.ArrayType],
 ) -> list[spec.Launch]:
-    """One launch; or, where the result has too few tiles to fill the device and k is long, the
-    products of pieces of k and their sum.
+    """One launch, behind those that copy operands where that is worth it; or, where the result has
+    too few tiles to fill the device and k is long, the products of pieces of k and their sum.
 
     Args:
         dtype: the result's by promotion, which says what operands are multiplied and summed as.
         view: the layout of `out`, in the order batch, m, n.
         temporaries: those of the plan, to which this adds its own.
     """
-    _, total, kind = _TYPES.get(dtype, _SMALL)
+    total = TYPES.get(dtype, SMALL)[1]
     m, n, batch = problem.m, problem.n, problem.batch.size
-    tile = tuning.matmul_tile(
-        call.vendor, call.arch, kind, m, n, batch, call.compute_units, problem.k
-    )
+    launches, problem, wanted = ready(call, dtype, problem, temporaries)
+    chosen = tuning_matmul.choose(wanted)
+    tile = chosen.tile
+    if chosen.way == "in turn":
+        return [*launches, in_turn(call, dtype, tile, problem, out)]
+    if chosen.way == "described":
+        return [*launches, described(dtype, tile, problem, out)]
     if tuning.outer_products(call.vendor) and 1 in (m, n):
         launch = partial(_vector_launch, call, dtype)
     else:
-        launch = partial(_launch, call, dtype, tile)
+        launch = partial(_launch, call, dtype, tile, few=chosen.way == "few")
     whole = launch(problem, out, 1)
-    parts = tuning.splits(whole.grid[0], call.compute_units, problem.k, tuning.split_k(call.vendor))
+    blocks, units = whole.grid[0], call.compute_units
+    parts = 1
+    if 4 * blocks < 3 * units:
+        parts = tuning.splits(blocks, units, problem.k, tuning_matmul.split_k(call.vendor))
     if parts == 1:
         if _worth_panels(call, problem):
             return _in_panels(call, dtype, problem, tile, out, temporaries)
-        return [whole]
+        return [*launches, whole]
     # the pieces' products lie as (part, *view.shape), each in C order
     steps = tuple(m * n * step for step in spec.contiguous_strides((1, *problem.batch.lengths)))
     strides = (device_strides(steps) if batch > 1 else (0,), *problem.batch.strides[1:])
@@ -276,15 +258,15 @@ def multiply(
     kept = collapse(view.shape, spec.contiguous_strides(view.shape), view.strides)
     reduced = collapse((parts,), (size,))
     second = reduction_launch("sum", between, out, kept, reduced, total, call.vendor)
-    return [first, second]
+    return [*launches, first, second]
 
 
 def _worth_panels(call: spec.Call, problem: Problem) -> bool:
     """Whether every element of b is used often enough to copy it first."""
     return (
         tuning.outer_products(call.vendor)
-        and problem.m >= tuning.PANEL_ROWS
-        and problem.n >= tuning.PANEL_ROWS
+        and problem.m >= tuning_matmul.PANEL_ROWS
+        and problem.n >= tuning_matmul.PANEL_ROWS
         and problem.k * max(problem.m, problem.n) * problem.batch.size < 2**30
     )
 
@@ -293,14 +275,14 @@ def _in_panels(
     call: spec.Call,
     dtype: str,
     problem: Problem,
-    tile: tuning.MatmulTile,
+    tile: tuning_matmul.MatmulTile,
     out: spec.Output | spec.Temporary,
     temporaries: list[spec.ArrayType],
 ) -> list[spec.Launch]:
     """The product with b as panels that are as wide as a tile, and with a in the type that operands
     are multiplied in.
     """
-    operand, _, kind = _TYPES.get(dtype, _SMALL)
+    operand, _, kind = TYPES.get(dtype, SMALL)
     operand = "float32" if kind == "half" else operand
     m, n, k, batch, width = problem.m, problem.n, problem.k, problem.batch, tile.n
     a, b = problem.operands
@@ -374,9 +356,9 @@ def _panels(
             "T": spec.dtype_constant(dtype),
             "FILL": fill,
             "WIDTH": width,
-            "BLOCK_K": tuning.PANEL_K,
+            "BLOCK_K": tuning_matmul.PANEL_K,
         },
-        (spec.cdiv(columns[0], width), batch.size, spec.cdiv(rows[0], tuning.PANEL_K)),
+        (spec.cdiv(columns[0], width), batch.size, spec.cdiv(rows[0], tuning_matmul.PANEL_K)),
         num_warps=1,
         aligned_by=("K",),
         loose=("count", "shape"),

@@ -15,6 +15,7 @@ from .elementwise import normal_axes
 from .gates import walk
 from .layouts import collapse
 from .scans import one_axis
+from .transposes import transposed_launch
 
 __all__ = [
     "concat",
@@ -46,6 +47,9 @@ def copy_launch(
     """
     if 0 in shape:
         return ()
+    swapped = transposed_launch(call, x, shape, sx, so, out, from_x, from_out)
+    if swapped is not None:
+        return (swapped,)
     launch = walk(
         call,
         "movement:copy",

@@ -7,7 +7,7 @@ from typing import Any
 
 from xtarget import spec
 
-from . import tuning
+from . import choices, tuning
 from .elementwise import compute_dtype, normal_axes
 from .layouts import collapse, without_axes
 
@@ -58,6 +58,15 @@ def _launch(
     tile = block_m * block_n * wide
     while tile > max(sizes.piece, sizes.tile) and block_m > 1:
         block_m, tile = block_m // 2, tile // 2
+    warps = min(sizes.max_warps, max(1, spec.next_power_of_2(tile // sizes.per_warp)))
+    group: dict[str, Any] = {}
+    if walks and long and not sizes.walks:
+        found = None if across else _measured(call, x, n, rows.size)
+        group = {"GROUP": 1}
+        if found is not None:
+            block_m, (block_n, group["GROUP"], warps) = 1, found.config
+            long = found.text.get("way") != "whole"
+            group = group if long else {}
     loose = ("n", "shape") if across else ("m", "shape")
     if not across and co != 1:  # stores apart from each other are made one by one, wherever
         loose += ("so", "co")
@@ -82,14 +91,25 @@ def _launch(
             "T": spec.dtype_constant(dtype),
             "BLOCK_M": block_m,
             "BLOCK_N": block_n,
+            **group,
         },
         (spec.cdiv(rows.size, block_m), 1, 1),
-        num_warps=min(sizes.max_warps, max(1, spec.next_power_of_2(tile // sizes.per_warp))),
+        num_warps=warps,
         aligned_by=tuning.aligned_by(call.vendor, across=("m",))
         if across
         else tuning.aligned_by(call.vendor, "n"),
         loose=loose,
     )
+
+
+def _measured(call: spec.Call, x: spec.ArrayType, n: int, rows: int) -> choices.Row | None:
+    """How a long softmax was found to be the fastest: columns of a step, elements of each, warps;
+    `whole`: there is one step.
+    """
+    for row in choices.rows(call.vendor, call.arch, "softmax of long rows"):
+        if row.text["bytes"] == str(x.itemsize) and row.holds(n=n, rows=rows):
+            return row
+    return None
 
 
 def softmax(call: spec.Call) -> spec.Plan:

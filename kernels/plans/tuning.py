@@ -4,8 +4,8 @@ Nothing here changes a result, only its speed (and, on a sum, the order of round
 is not listed gets `other`, which is small enough for 32 KiB of shared memory.
 
 Why the CPU's are so small: a block is one thread that computes with vectors of 16, every vector of
-a tile is unrolled code, and the run time's JIT takes seconds over large bodies. A matmul's tile is
-what 16 of its 32 vector registers hold.
+a tile is unrolled code, and the run time's JIT takes seconds over large bodies. The tiles of matrix
+products are in `tuning_matmul`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from xtarget.spec import cdiv, next_power_of_2
 
 __all__ = [
     "Flat",
-    "MatmulTile",
     "Reduction",
     "Rows",
     "Scans",
@@ -25,13 +24,11 @@ __all__ = [
     "flat",
     "flat_options",
     "matmul_options",
-    "matmul_tile",
+    "of",
     "reduction",
     "rows",
     "scans",
-    "split_k",
     "splits",
-    "vector_tile",
 ]
 
 _T = TypeVar("_T")
@@ -129,16 +126,6 @@ class Rows(NamedTuple):
     columns: int = 0
 
 
-class MatmulTile(NamedTuple):
-    """A matmul's tile, warps and stages."""
-
-    m: int
-    n: int
-    k: int
-    num_warps: int
-    num_stages: int
-
-
 _FLAT: Final = {
     "nvidia": Flat(1024, 1024, 4),
     "amd": Flat(1024, 1024, 4),
@@ -156,7 +143,7 @@ _REDUCTION: Final = {
 }
 
 _SCANS: Final = {
-    "nvidia": Scans(2048, 512, 2048, 128, 4, 4, 8192, 128),
+    "nvidia": Scans(4096, 512, 2048, 128, 8, 16, 8192, 128),
     "amd": Scans(2048, 512, 2048, 64, 4, 4, 8192, 128),
     "intel": Scans(1024, 256, 1024, 64, 4, 4, 8192, 64),
     "cpu": Scans(64, 64, 64, 64, 1, 1, 65536, 16),
@@ -171,98 +158,6 @@ _ROWS: Final = {
     "other": Rows(2048, 1024, 512, 256, 8),
 }
 
-#: A CPU's registers hold 16 vectors of sums beside operands, whatever the tile's form. For few rows
-#: it is wide: then the matrix, which is all that takes time, is read once and in long pieces.
-_CPU_FLOATS: Final = (
-    MatmulTile(8, 32, 4, 1, 1),
-    MatmulTile(4, 64, 4, 1, 1),
-    MatmulTile(2, 128, 4, 1, 1),
-    MatmulTile(8, 16, 4, 1, 1),
-    MatmulTile(4, 16, 4, 1, 1),
-    MatmulTile(1, 16, 4, 1, 1),
-)
-_CPU_WORDS: Final = (
-    MatmulTile(8, 16, 4, 1, 1),
-    MatmulTile(4, 32, 4, 1, 1),
-    MatmulTile(2, 64, 4, 1, 1),
-    MatmulTile(4, 16, 4, 1, 1),
-    MatmulTile(1, 16, 4, 1, 1),
-)
-
-#: By vendor and by what the operands are: largest first. Bytes of shared memory are about
-#: (m + n) * k * itemsize * stages; 99 KiB is what every NVIDIA chip from sm_86 on has, AMD has 64.
-#: An entry for an arch comes before its vendor's: sm_90 has 227 KiB.
-_MATMUL: Final[Mapping[str, Mapping[str, tuple[MatmulTile, ...]]]] = {
-    "nvidia": {
-        "half": (
-            MatmulTile(128, 128, 64, 8, 3),
-            MatmulTile(128, 64, 64, 4, 3),
-            MatmulTile(64, 128, 64, 4, 3),
-            MatmulTile(64, 64, 64, 4, 4),
-            MatmulTile(32, 64, 64, 4, 4),
-            MatmulTile(16, 64, 128, 4, 4),
-            MatmulTile(16, 32, 128, 2, 4),
-            MatmulTile(16, 16, 64, 1, 4),
-        ),
-        "single": (
-            MatmulTile(128, 128, 16, 8, 3),
-            MatmulTile(64, 64, 16, 4, 3),
-            MatmulTile(32, 32, 32, 4, 3),
-            MatmulTile(16, 16, 32, 2, 3),
-        ),
-        "double": (
-            MatmulTile(64, 64, 16, 4, 3),
-            MatmulTile(32, 32, 16, 4, 3),
-            MatmulTile(16, 16, 16, 2, 3),
-        ),
-        "integer": (MatmulTile(16, 16, 16, 4, 1),),
-    },
-    "nvidia:sm_90": {
-        "half": (MatmulTile(128, 256, 64, 8, 4),),
-    },
-    "amd": {
-        "half": (
-            MatmulTile(128, 128, 64, 8, 2),
-            MatmulTile(64, 64, 64, 4, 2),
-            MatmulTile(32, 32, 64, 4, 2),
-            MatmulTile(16, 16, 64, 1, 2),
-        ),
-        "single": (
-            MatmulTile(64, 64, 32, 4, 2),
-            MatmulTile(32, 32, 32, 4, 2),
-            MatmulTile(16, 16, 32, 1, 2),
-        ),
-        "double": (MatmulTile(32, 32, 16, 4, 2), MatmulTile(16, 16, 16, 1, 2)),
-        "integer": (MatmulTile(16, 16, 16, 4, 1),),
-    },
-    "cpu": {
-        "half": _CPU_FLOATS,
-        "single": _CPU_FLOATS,
-        "double": _CPU_WORDS,
-        "integer": _CPU_WORDS,
-    },
-    # at a sub-group of 16 a Xe HPC spills none of its registers, a Xe HPG of half as many up to 12
-    "intel": {
-        "half": (
-            MatmulTile(32, 32, 16, 8, 1),
-            MatmulTile(16, 32, 16, 8, 1),
-            MatmulTile(16, 16, 16, 8, 1),
-        ),
-        "single": (
-            MatmulTile(32, 32, 16, 8, 1),
-            MatmulTile(16, 32, 16, 8, 1),
-            MatmulTile(16, 16, 16, 8, 1),
-        ),
-        "double": (MatmulTile(16, 32, 16, 8, 1), MatmulTile(16, 16, 16, 8, 1)),
-        "integer": (MatmulTile(16, 16, 8, 4, 1),),
-    },
-    "other": {
-        "half": (MatmulTile(32, 64, 16, 4, 1), MatmulTile(16, 16, 16, 1, 1)),
-        "single": (MatmulTile(32, 64, 16, 4, 1), MatmulTile(16, 16, 16, 1, 1)),
-        "double": (MatmulTile(32, 32, 16, 4, 1), MatmulTile(16, 16, 16, 1, 1)),
-        "integer": (MatmulTile(16, 16, 8, 4, 1),),
-    },
-}
 
 #: Vendors whose matrix units take fp16 and bf16; the others multiply them as fp32, which is exact.
 MATRIX_UNITS: Final = frozenset({"nvidia", "amd"})
@@ -284,53 +179,33 @@ _FLAT_OPTIONS: Final[Mapping[str, Mapping[str, bool]]] = {
 #: Options of the vendors' compilers for a matmul. Intel's GPUs: at a sub-group of 32 a tile of
 #: 32 x 32 spills 400 registers of a Xe HPG, at 16 none (`ci/intel_offline.py`).
 _MATMUL_OPTIONS: Final[Mapping[str, Mapping[str, int]]] = {"intel": {"warp_size": 16}, "other": {}}
-#: A matmul's K is cut into pieces no shorter than this.
-_SPLIT_K: Final = {"cpu": 4096, "other": 512}
 
 #: Steps of a sum that are added one after the other, each rounding; the next ones begin at 0, and
 #: what both give is added without loss. GPUs spread a sum over so many threads that few have more
 #: steps than theirs, and the loop in a loop costs them bandwidth (sum of 2^28 on an H200: 2.4
 #: instead of 3.7 TB/s).
 _IN_TURN: Final = {"cpu": 64, "other": 1024}
-#: Products that a tile with a long K adds one after the other, before their sum goes to the whole.
-FOLD: Final = 1024
-#: Such a K, by what the operands are. The sums of halves are in float32, of which the result keeps
-#: so few digits that only those of very long ones are seen.
-_LONG_K: Final = {"half": 65536, "single": 4096, "double": 4096}
-#: Most elements of a tile that folds: it keeps two sums of each in registers.
-_FOLDED_TILE: Final = 128 * 128
-
-#: Elements along K that a block lays out as a panel.
-PANEL_K: Final = 16
-#: Rows of a matrix that are worth copying the other one as panels.
-PANEL_ROWS: Final = 32
-
-#: Rows of tiles that a group of a matmul spans.
-GROUP_M: Final = 8
 
 
-def _of(table: Mapping[str, _T], vendor: str) -> _T:
+def of(table: Mapping[str, _T], vendor: str) -> _T:
+    """A vendor's entry."""
     return table.get(vendor, table["other"])
 
 
 def flat(vendor: str) -> Flat:
-    return _of(_FLAT, vendor)
+    return of(_FLAT, vendor)
 
 
 def reduction(vendor: str) -> Reduction:
-    return _of(_REDUCTION, vendor)
+    return of(_REDUCTION, vendor)
 
 
 def rows(vendor: str) -> Rows:
-    return _of(_ROWS, vendor)
+    return of(_ROWS, vendor)
 
 
 def scans(vendor: str) -> Scans:
-    return _of(_SCANS, vendor)
-
-
-def split_k(vendor: str) -> int:
-    return _of(_SPLIT_K, vendor)
+    return of(_SCANS, vendor)
 
 
 def outer_products(vendor: str) -> bool:
@@ -344,15 +219,6 @@ def columns(count: int, most: int) -> int:
     """
     taken = min(next_power_of_2(count), most)
     return 2 * taken if most >= 256 and taken in (32, 128) else taken
-
-
-def vector_tile(rows: int, *, along_rows: bool) -> tuple[int, int]:
-    """Rows, and elements of each, that a block of a matrix times a vector takes at once on devices
-    that multiply by outer products: lanes along the rows, or from row to row.
-    """
-    if along_rows:
-        return (1, 256) if rows == 1 else (4, 64)
-    return columns(rows, 256), 1
 
 
 def splits(blocks: int, wanted: int, length: int, shortest: int) -> int:
@@ -370,46 +236,20 @@ def aligned_by(vendor: str, *lengths: str, across: tuple[str, ...] = ()) -> tupl
         lengths: of the innermost axis of a tile.
         across: of another one.
     """
-    which = _of(_ALIGNED_BY, vendor)
+    which = of(_ALIGNED_BY, vendor)
     return lengths + across if which == "all" else across if which == "across" else ()
 
 
 def matmul_options(vendor: str) -> Mapping[str, int]:
     """Options of the vendor's compiler for a matmul."""
-    return _of(_MATMUL_OPTIONS, vendor)
+    return of(_MATMUL_OPTIONS, vendor)
 
 
 def flat_options(vendor: str) -> Mapping[str, bool]:
     """Options of the vendor's compiler for elementwise kernels."""
-    return _of(_FLAT_OPTIONS, vendor)
+    return of(_FLAT_OPTIONS, vendor)
 
 
 def in_turn(vendor: str) -> int:
     """Steps of a sum that round one after the other."""
-    return _of(_IN_TURN, vendor)
-
-
-def folds(kind: str, k: int) -> bool:
-    """Whether a matmul adds the products of a K this long in pieces of `FOLD`."""
-    return k > _LONG_K.get(kind, k)
-
-
-def matmul_tile(
-    vendor: str, arch: str, kind: str, m: int, n: int, batch: int, compute_units: int, k: int = 0
-) -> MatmulTile:
-    """The largest tile that is not mostly padding and leaves no multiprocessor without one; for a
-    problem too small for that, the smallest that covers it.
-    """
-    tiles = _MATMUL.get(f"{vendor}:{arch}", {}).get(kind, ()) + _of(_MATMUL, vendor)[kind]
-    if folds(kind, k):
-        tiles = tuple(tile for tile in tiles if tile.m * tile.n <= _FOLDED_TILE)
-    fitting = [
-        tile
-        for tile in tiles
-        if tile.m < 2 * max(next_power_of_2(m), tiles[-1].m)
-        and tile.n < 2 * max(next_power_of_2(n), tiles[-1].n)
-    ] or [tiles[-1]]
-    for tile in fitting:
-        if cdiv(m, tile.m) * cdiv(n, tile.n) * batch >= compute_units:
-            return tile
-    return fitting[-1]
+    return of(_IN_TURN, vendor)

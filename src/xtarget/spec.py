@@ -161,6 +161,8 @@ class Call:
         compute_units: multiprocessors of the device (CPU: threads).
         rules: NumPy's type rules.
         arch: second half of the target (`sm_90`); like `vendor`, for choosing tile sizes only.
+        aligned: by argument, and then by array that the caller gave for a result, whether it begins
+            at a multiple of 16 bytes; empty where that is not known.
     """
 
     kernel: str
@@ -172,6 +174,7 @@ class Call:
     rules: DtypeRules
     arch: str = ""
     outs: tuple[ArrayType, ...] = ()
+    aligned: tuple[bool, ...] = ()
 
     def array(self, index: int) -> ArrayType:
         """Argument `index`, which has to be an array for this kernel."""

@@ -64,6 +64,33 @@ def test_a_matmul_uses_shared_memory_and_says_how_much() -> None:
     assert artifact.shared_bytes > 0
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("layout", ["NN", "NT"])
+def test_a_large_matmul_is_fetched_and_stored_by_the_copy_engine(layout: str) -> None:
+    """On Hopper, with its matrix instructions, and with no register in memory."""
+    steps = {"N": (4096, 1), "T": (1, 4096)}
+    a, b = (ArrayType("bfloat16", (4096, 4096), steps[one]) for one in layout)
+    (artifact,) = xtarget.compile("matmul", a, b, target="nvidia:sm_90")
+    ptx = artifact.texts["ptx"]
+    assert "wgmma.mma_async" in ptx
+    assert "cp.async.bulk.tensor.2d.shared" in ptx
+    assert "cp.async.bulk.tensor.2d.global" in ptx
+    assert artifact.resources.local_bytes == 0
+    assert artifact.global_scratch.nbytes >= 3 * 128  # descriptors
+
+
+@pytest.mark.parametrize("m", [1, 64])
+def test_few_rows_are_loaded_16_bytes_at_once(m: int) -> None:
+    a, w = (
+        ArrayType("bfloat16", (m, 4096), (4096, 1)),
+        ArrayType("bfloat16", (4096,) * 2, (1, 4096)),
+    )
+    (artifact,) = xtarget.compile("matmul", a, w, target="nvidia:sm_90")
+    copies = re.findall(r"cp\.async\.c[ag]\S* .*?(0x[0-9a-f]+)", artifact.texts["ptx"])
+    assert copies
+    assert set(copies) == {"0x10"}
+
+
 def test_stages_are_kept_when_asked_for() -> None:
     (artifact,) = xtarget.compile("add", X, X, target="h200", keep_stages=True)
     assert {"ttir", "ttgir", "llir", "ptx"} <= set(artifact.texts)

@@ -125,6 +125,7 @@ def plan_call(given: Given, info: DeviceInfo) -> Planned:
         view = views[index]
         assert view is not None
         check_written(spec, view, spec.inputs[index].rstrip("?"))
+    aligned_outputs = [stage_out or view.address % 16 == 0 for view in outs]
     out_types = []
     for number, view in enumerate(outs):
         check_written(spec, view, "out" if out_view is not None else f"out[{number}]")
@@ -134,10 +135,10 @@ def plan_call(given: Given, info: DeviceInfo) -> Planned:
         given.kernel, bound_types, given.options, info.target, info.compute_units,
         out=None if out_view is None else out_types[0],
         outs=out_types if out_view is None else (),
+        aligned=[*aligned_inputs, *aligned_outputs],
     )  # fmt: skip
     plan = make_plan(given.kernel, call)
     check_fp64(spec, plan, bound_types, info.name, info.fp64)
-    aligned_outputs = [stage_out or view.address % 16 == 0 for view in outs]
     launches = requests(given.kernel, plan, bound_types, aligned_inputs, aligned_outputs)
     skipped = any(0 in launch.grid for launch in plan.launches)
     complete = spec.complete and not skipped  # a grid without blocks writes nothing

@@ -74,12 +74,14 @@ def call_of(
     *,
     out: ArrayType | None = None,
     outs: Sequence[ArrayType] = (),
+    aligned: Sequence[bool] = (),
 ) -> Call:
     """A call as plans see it.
 
     Args:
         out: the caller's array for the result.
         outs: the caller's arrays for several results.
+        aligned: as of `Call`.
     """
     return Call(
         kernel=kernel.spec.name,
@@ -91,6 +93,7 @@ def call_of(
         rules=_RULES,
         arch=target.arch,
         outs=tuple(outs),
+        aligned=tuple(aligned),
     )
 
 
@@ -335,8 +338,9 @@ def plan_of_layouts(
             known = arg is None or _arrays.is_scalar(arg)
             views.append(None if known else _arrays.view_of(arg))
     types = argument_types(spec, args, views)
-    plan = make_plan(kernel, call_of(kernel, types, options, target, TYPICAL_COMPUTE_UNITS))
-    return plan, types, [view is not None and view.address % 16 == 0 for view in views]
+    aligned = [view is not None and view.address % 16 == 0 for view in views]
+    call = call_of(kernel, types, options, target, TYPICAL_COMPUTE_UNITS, aligned=aligned)
+    return make_plan(kernel, call), types, aligned
 
 
 def compile_requests(

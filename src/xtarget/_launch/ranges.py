@@ -54,10 +54,9 @@ def valid_for(
             ]
         else:
             types = list(argument_types(kernel.spec, args, views))
-        plan = make_plan(kernel, call_of(kernel, types, options, target, compute_units))
-        requests(
-            kernel, plan, types, [view is not None and view.address % 16 == 0 for view in views]
-        )
+        aligned = [view is not None and view.address % 16 == 0 for view in views]
+        call = call_of(kernel, types, options, target, compute_units, aligned=aligned)
+        requests(kernel, make_plan(kernel, call), types, aligned)
     except Exception as error:  # a plan may do what only numbers can
         if raised_by_handler(error) is not None:
             raise

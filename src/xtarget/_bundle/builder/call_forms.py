@@ -78,7 +78,7 @@ def call_records(
                     for units in classes.COMPUTE_UNITS:
                         given: tuple[_Layout, ...] = ()
                         if out != "C":
-                            plan = plan_of(kernel, example, args, out, target, units)
+                            plan = plan_of(kernel, example, args, out, target, units, ())
                             if plan is None or len(plan.outputs) != 1:
                                 continue
                             given = (relaid(plan.outputs[0], out),)

@@ -75,11 +75,13 @@ def classes(
     for example, args, out in cases(spec, dtype, views=views, full=full):
         known: list[Plan] = []  # nearly all plans are the same on devices of every size
         for units in COMPUTE_UNITS:
-            plan = plan_of(kernel, example, args, out, target, units)
-            if plan is not None and plan not in known:
-                known.append(plan)
-                for one in _add(found, kernel, args, dtype, plan):
-                    one.valid_for = _valid_for(kernel, example, args, target, units)
+            # what a plan takes for arrays that are aligned, and for others
+            for aligned in ([True] * len(args), []):
+                plan = plan_of(kernel, example, args, out, target, units, aligned)
+                if plan is not None and plan not in known:
+                    known.append(plan)
+                    for one in _add(found, kernel, args, dtype, plan):
+                        one.valid_for = _valid_for(kernel, example, args, target, units)
     return list(found.values())
 
 
@@ -100,10 +102,11 @@ def plan_of(
     out: str,
     target: Target,
     units: int,
+    aligned: Sequence[bool],
 ) -> Plan | None:
     """The plan of such a call on a device of so many compute units; None: there is none."""
     try:
-        call = planning.call_of(kernel, args, example.options, target, units)
+        call = planning.call_of(kernel, args, example.options, target, units, aligned=aligned)
         plan = planning.make_plan(kernel, call)
         if out != "C":
             result = relaid(plan.outputs[0], out)

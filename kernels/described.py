@@ -1,0 +1,100 @@
+"""Matrix products whose tiles are fetched by a copy engine, from descriptions of the operands: on
+NVIDIA from Hopper on. What is past the end comes as zeros, and no thread computes an address.
+
+Rows of an operand, or its columns, lie side by side in memory; they begin at multiples of 16 bytes.
+"""
+
+import triton
+import triton.language as tl
+
+from .linear import tile_of
+
+
+@triton.jit
+def _description(p, rows, columns, step, T: tl.constexpr, HIGH: tl.constexpr, WIDE: tl.constexpr):
+    """A matrix at `p`, of which HIGH x WIDE elements come at once. T: its columns lie side by side,
+    `step` apart; else its rows do.
+    """
+    m, n = rows.to(tl.int32), columns.to(tl.int32)
+    if T:
+        return tl.make_tensor_descriptor(p, [n, m], [step.to(tl.int64), 1], [WIDE, HIGH])
+    else:
+        return tl.make_tensor_descriptor(p, [m, n], [step.to(tl.int64), 1], [HIGH, WIDE])
+
+
+@triton.jit
+def _fetched(description, row, column, T: tl.constexpr):
+    if T:
+        return description.load([column, row]).T
+    else:
+        return description.load([row, column])
+
+
+@triton.jit
+def _product(
+    da, db, row, column, K, T: tl.constexpr, A_T: tl.constexpr, B_T: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    """The tile of the result that begins at `row` and `column`."""
+    total = tl.zeros([BLOCK_M, BLOCK_N], T)
+    for k in range(0, K.to(tl.int32), BLOCK_K):
+        x = _fetched(da, row, k, A_T)
+        z = _fetched(db, k, column, B_T)
+        total = tl.dot(x, z, total, out_dtype=T)
+    return total
+
+
+@triton.jit
+def _store(out, total, row, column, M, N, om, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+    rm = row + tl.arange(0, BLOCK_M).to(M.dtype)
+    rn = column + tl.arange(0, BLOCK_N).to(M.dtype)
+    p = out + (rm * om)[:, None] + rn[None, :]
+    mask = (rm < M)[:, None] & (rn < N)[None, :]
+    tl.store(p, total.to(out.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def matmul_described(
+    a, b, out, M, N, K, ra, rb, om,
+    A_T: tl.constexpr, B_T: tl.constexpr, T: tl.constexpr, GROUP_M: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    """out = a @ b, a tile a block, summed in T. A_T, B_T: columns of the operand lie side by side,
+    not rows; `ra`, `rb`: from one of them to the next. `om`: from row to row of `out`.
+    """
+    block = tl.program_id(0).to(K.dtype)
+    _, tile_m, tile_n = tile_of(block, tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N), GROUP_M)
+    da = _description(a, M, K, ra, A_T, BLOCK_M, BLOCK_K)
+    db = _description(b, K, N, rb, B_T, BLOCK_K, BLOCK_N)
+    row, column = (tile_m * BLOCK_M).to(tl.int32), (tile_n * BLOCK_N).to(tl.int32)
+    total = _product(da, db, row, column, K, T, A_T, B_T, BLOCK_M, BLOCK_N, BLOCK_K)
+    _store(out, total, row, column, M, N, om, BLOCK_M, BLOCK_N)
+
+
+@triton.jit
+def matmul_in_turn(
+    a, b, out, M, N, K, ra, rb, om,
+    A_T: tl.constexpr, B_T: tl.constexpr, T: tl.constexpr, STORED: tl.constexpr,
+    GROUP_M: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    """`matmul_described` by blocks that make one tile after the other: what the next one needs is
+    fetched before this one is stored. STORED: by the copy engine too, for rows of `out` that begin
+    at multiples of 16 bytes.
+    """
+    tiles_m, tiles_n = tl.cdiv(M, BLOCK_M).to(tl.int32), tl.cdiv(N, BLOCK_N).to(tl.int32)
+    da = _description(a, M, K, ra, A_T, BLOCK_M, BLOCK_K)
+    db = _description(b, K, N, rb, B_T, BLOCK_K, BLOCK_N)
+    if STORED:
+        do = _description(out, M, N, om, False, BLOCK_M, BLOCK_N // 2)
+    for tile in tl.range(tl.program_id(0), tiles_m * tiles_n, tl.num_programs(0), flatten=True):
+        _, tile_m, tile_n = tile_of(tile, tiles_m, tiles_n, GROUP_M)
+        row, column = tile_m * BLOCK_M, tile_n * BLOCK_N
+        total = _product(da, db, row, column, K, T, A_T, B_T, BLOCK_M, BLOCK_N, BLOCK_K)
+        if STORED:  # in halves: shared memory for a whole tile would cost a stage
+            halves = tl.permute(tl.reshape(total, (BLOCK_M, 2, BLOCK_N // 2)), (0, 2, 1))
+            left, right = tl.split(halves)
+            do.store([row, column], left.to(out.dtype.element_ty))
+            do.store([row, column + BLOCK_N // 2], right.to(out.dtype.element_ty))
+        else:
+            _store(out, total, row, column, M, N, om, BLOCK_M, BLOCK_N)

@@ -1,0 +1,175 @@
+"""From call to launches: matrix products through tensor descriptors, and operands that are copied
+first because a product reads them much faster in another layout.
+"""
+
+from __future__ import annotations
+
+from xtarget import spec
+
+from . import choices, tuning_matmul
+from .matrices import SMALL, TYPES, Problem, aligned
+from .movement import copy_launch
+
+__all__ = ["described", "in_turn", "ready"]
+
+#: Elements of a row that begin at a multiple of 16 bytes, of two bytes each.
+_ROW = 8
+#: Rows of copies are so many elements long, or a multiple of that.
+_PITCH = 64
+#: Products from which on operands are copied, and rows that read a copy.
+_WORTH, _READERS = 2**27, 128
+
+
+def _steps(inner: int, outer: int) -> bool:
+    """Whether rows with elements `inner` apart begin `outer` apart as descriptors want it."""
+    return inner == 1 and outer > 0 and outer % _ROW == 0
+
+
+def _regular(strides: tuple[int, int]) -> bool:
+    """Whether either rows or columns of a matrix lie as descriptors want them."""
+    return _steps(strides[1], strides[0]) or _steps(strides[0], strides[1])
+
+
+def _wanted(
+    call: spec.Call, dtype: str, problem: Problem, table: str = "matmul"
+) -> tuning_matmul.Wanted:
+    operand, _, kind = TYPES.get(dtype, SMALL)
+    described = (
+        len(choices.rows(call.vendor, call.arch, table)) > 0
+        and kind == "half"
+        and problem.dtypes == (operand, operand)
+        and problem.batch.size == 1
+        and problem.out[1] == 1
+        and all(aligned(call, one) for one in problem.operands)
+        and _regular(problem.a)
+        and _regular(problem.b)
+    )
+    rows, columns = problem.b[1] == 1, problem.b[0] == 1
+    return tuning_matmul.Wanted(
+        call.vendor, call.arch, kind, problem.m, problem.n, problem.k, problem.batch.size,
+        call.compute_units, "rows" if rows else "columns" if columns else "mixed", described, table,
+    )  # fmt: skip
+
+
+def ready(
+    call: spec.Call, dtype: str, problem: Problem, temporaries: list[spec.ArrayType]
+) -> tuple[list[spec.Launch], Problem, tuning_matmul.Wanted]:
+    """The launches that copy operands, where that is worth it, and the problem behind them."""
+    wanted = _wanted(call, dtype, problem)
+    known = choices.rows(call.vendor, call.arch, "matmul")
+    m, n, k = wanted.m, wanted.n, wanted.k
+    plain = problem.batch.size == 1 and problem.dtypes == (TYPES.get(dtype, SMALL)[0],) * 2
+    if not (known and plain and call.aligned and m >= _READERS and n >= _READERS):
+        return [], problem, wanted
+    if m * n * k < _WORTH:
+        return [], problem, wanted
+    if wanted.kind == "half" and not (_regular(problem.a) and _regular(problem.b)):
+        a = _copied(call, problem, 0, problem.a, (m, k), temporaries)
+        b = _copied(call, problem, 1, problem.b, (k, n), temporaries)
+        launches, (first, sa), (second, sb) = a[0] + b[0], a[1:], b[1:]
+        problem = problem._replace(a=sa, b=sb, operands=(first, second))
+        return launches, problem, _wanted(call, dtype, problem, "matmul of copies")
+    if wanted.kind == "single" and wanted.b == "columns":
+        launches, second, sb = _copied(call, problem, 1, (0, 0), (k, n), temporaries)
+        problem = problem._replace(b=sb, operands=(problem.operands[0], second))
+        return launches, problem, _wanted(call, dtype, problem)
+    return [], problem, wanted
+
+
+def _copied(
+    call: spec.Call,
+    problem: Problem,
+    which: int,
+    kept: tuple[int, int],
+    shape: tuple[int, int],
+    temporaries: list[spec.ArrayType],
+) -> tuple[list[spec.Launch], spec.Input | spec.Temporary, tuple[int, int]]:
+    """An operand that stays if it lies as descriptors want it, else as a copy with long rows.
+
+    Args:
+        kept: its strides; none of that kind where it is copied in any case.
+    """
+    operand, strides = problem.operands[which], (problem.a, problem.b)[which]
+    if _regular(kept) and aligned(call, operand):
+        return [], operand, strides
+    by_column = strides[0] == 1 and _ROW > 1 and kept != (0, 0)
+    rows, columns = (shape[1], shape[0]) if by_column else shape
+    pitch = spec.cdiv(columns, _PITCH) * _PITCH
+    steps = (1, pitch) if by_column else (pitch, 1)
+    copy = spec.Temporary(len(temporaries))
+    temporaries.append(spec.ArrayType(problem.dtypes[which], (rows, pitch), (pitch, 1)))
+    return list(copy_launch(call, operand, shape, strides, steps, out=copy)), copy, steps
+
+
+def _common(
+    tile: tuning_matmul.MatmulTile, dtype: str, problem: Problem, out: spec.Output | spec.Temporary
+) -> tuple[dict[str, spec.Argument], dict[str, spec.Constant]]:
+    """Arguments and constants of the kernels of `described.py`."""
+    a_t, b_t = problem.a[1] != 1, problem.b[1] != 1
+    args: dict[str, spec.Argument] = {
+        "a": problem.operands[0],
+        "b": problem.operands[1],
+        "out": out,
+        "M": problem.m,
+        "N": problem.n,
+        "K": problem.k,
+        "ra": problem.a[1] if a_t else problem.a[0],
+        "rb": problem.b[1] if b_t else problem.b[0],
+        "om": problem.out[0],
+    }
+    constants: dict[str, spec.Constant] = {
+        "A_T": a_t,
+        "B_T": b_t,
+        "T": spec.dtype_constant(TYPES[dtype][1]),
+        "GROUP_M": tuning_matmul.GROUP_M,
+        "BLOCK_M": tile.m,
+        "BLOCK_N": tile.n,
+        "BLOCK_K": tile.k,
+    }
+    return args, constants
+
+
+#: What a descriptor holds is not seen by the code that the compiler makes.
+_LOOSE = ("M", "K", "ra", "rb")
+
+
+def in_turn(
+    call: spec.Call,
+    dtype: str,
+    tile: tuning_matmul.MatmulTile,
+    problem: Problem,
+    out: spec.Output | spec.Temporary,
+) -> spec.Launch:
+    """One block for each multiprocessor, which makes one tile after the other."""
+    args, constants = _common(tile, dtype, problem, out)
+    stored = aligned(call, out) and problem.out[0] % _ROW == 0
+    return spec.Launch(
+        "described:matmul_in_turn",
+        args,
+        {**constants, "STORED": stored},
+        (call.compute_units, 1, 1),
+        num_warps=tile.num_warps,
+        num_stages=tile.num_stages,
+        aligned_by=() if stored else ("N",),
+        loose=_LOOSE,
+    )
+
+
+def described(
+    dtype: str,
+    tile: tuning_matmul.MatmulTile,
+    problem: Problem,
+    out: spec.Output | spec.Temporary,
+) -> spec.Launch:
+    """A block for each tile."""
+    args, constants = _common(tile, dtype, problem, out)
+    return spec.Launch(
+        "described:matmul_described",
+        args,
+        constants,
+        (spec.cdiv(problem.m, tile.m) * spec.cdiv(problem.n, tile.n), 1, 1),
+        num_warps=tile.num_warps,
+        num_stages=tile.num_stages,
+        aligned_by=("N",),
+        loose=_LOOSE,
+    )

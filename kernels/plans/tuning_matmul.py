@@ -1,0 +1,244 @@
+"""Tiles of matrix products: data by vendor, what was measured on an arch (`kernels/choices`), and
+the few lines that pick from them. Nothing here changes a result beyond the order of rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from xtarget.spec import cdiv, next_power_of_2
+
+from . import choices
+from .tuning import columns, of
+
+__all__ = ["Choice", "MatmulTile", "Wanted", "choose", "folds", "split_k", "vector_tile"]
+
+
+class MatmulTile(NamedTuple):
+    """A matmul's tile, warps and stages."""
+
+    m: int
+    n: int
+    k: int
+    num_warps: int
+    num_stages: int
+
+
+#: A CPU's registers hold 16 vectors of sums beside operands, whatever the tile's form. For few rows
+#: it is wide: then the matrix, which is all that takes time, is read once and in long pieces.
+_CPU_FLOATS: Final = (
+    MatmulTile(8, 32, 4, 1, 1),
+    MatmulTile(4, 64, 4, 1, 1),
+    MatmulTile(2, 128, 4, 1, 1),
+    MatmulTile(8, 16, 4, 1, 1),
+    MatmulTile(4, 16, 4, 1, 1),
+    MatmulTile(1, 16, 4, 1, 1),
+)
+
+
+_CPU_WORDS: Final = (
+    MatmulTile(8, 16, 4, 1, 1),
+    MatmulTile(4, 32, 4, 1, 1),
+    MatmulTile(2, 64, 4, 1, 1),
+    MatmulTile(4, 16, 4, 1, 1),
+    MatmulTile(1, 16, 4, 1, 1),
+)
+
+
+#: By vendor and by what the operands are: largest first. Bytes of shared memory are about
+#: (m + n) * k * itemsize * stages; 99 KiB is what every NVIDIA chip from sm_86 on has, AMD has 64.
+_MATMUL: Final[Mapping[str, Mapping[str, tuple[MatmulTile, ...]]]] = {
+    "nvidia": {
+        "half": (
+            MatmulTile(128, 128, 64, 8, 3),
+            MatmulTile(128, 64, 64, 4, 3),
+            MatmulTile(64, 128, 64, 4, 3),
+            MatmulTile(64, 64, 64, 4, 4),
+            MatmulTile(32, 64, 64, 4, 4),
+            MatmulTile(16, 64, 128, 4, 4),
+            MatmulTile(16, 32, 128, 2, 4),
+            MatmulTile(16, 16, 64, 1, 4),
+        ),
+        "single": (
+            MatmulTile(128, 128, 16, 8, 3),
+            MatmulTile(64, 64, 16, 4, 3),
+            MatmulTile(32, 32, 32, 4, 3),
+            MatmulTile(16, 16, 32, 2, 3),
+        ),
+        "double": (
+            MatmulTile(64, 64, 16, 4, 3),
+            MatmulTile(32, 32, 16, 4, 3),
+            MatmulTile(16, 16, 16, 2, 3),
+        ),
+        "integer": (MatmulTile(16, 16, 16, 4, 1),),
+    },
+    "amd": {
+        "half": (
+            MatmulTile(128, 128, 64, 8, 2),
+            MatmulTile(64, 64, 64, 4, 2),
+            MatmulTile(32, 32, 64, 4, 2),
+            MatmulTile(16, 16, 64, 1, 2),
+        ),
+        "single": (
+            MatmulTile(64, 64, 32, 4, 2),
+            MatmulTile(32, 32, 32, 4, 2),
+            MatmulTile(16, 16, 32, 1, 2),
+        ),
+        "double": (MatmulTile(32, 32, 16, 4, 2), MatmulTile(16, 16, 16, 1, 2)),
+        "integer": (MatmulTile(16, 16, 16, 4, 1),),
+    },
+    "cpu": {
+        "half": _CPU_FLOATS,
+        "single": _CPU_FLOATS,
+        "double": _CPU_WORDS,
+        "integer": _CPU_WORDS,
+    },
+    # at a sub-group of 16 a Xe HPC spills none of its registers, a Xe HPG of half as many up to 12
+    "intel": {
+        "half": (
+            MatmulTile(32, 32, 16, 8, 1),
+            MatmulTile(16, 32, 16, 8, 1),
+            MatmulTile(16, 16, 16, 8, 1),
+        ),
+        "single": (
+            MatmulTile(32, 32, 16, 8, 1),
+            MatmulTile(16, 32, 16, 8, 1),
+            MatmulTile(16, 16, 16, 8, 1),
+        ),
+        "double": (MatmulTile(16, 32, 16, 8, 1), MatmulTile(16, 16, 16, 8, 1)),
+        "integer": (MatmulTile(16, 16, 8, 4, 1),),
+    },
+    "other": {
+        "half": (MatmulTile(32, 64, 16, 4, 1), MatmulTile(16, 16, 16, 1, 1)),
+        "single": (MatmulTile(32, 64, 16, 4, 1), MatmulTile(16, 16, 16, 1, 1)),
+        "double": (MatmulTile(32, 32, 16, 4, 1), MatmulTile(16, 16, 16, 1, 1)),
+        "integer": (MatmulTile(16, 16, 8, 4, 1),),
+    },
+}
+
+
+#: A matmul's K is cut into pieces no shorter than this.
+_SPLIT_K: Final = {"cpu": 4096, "other": 512}
+
+
+#: Products that a tile with a long K adds one after the other, before their sum goes to the whole.
+FOLD: Final = 1024
+
+
+#: Such a K, by what the operands are. The sums of halves are in float32, of which the result keeps
+#: so few digits that only those of very long ones are seen.
+_LONG_K: Final = {"half": 65536, "single": 4096, "double": 4096}
+
+
+#: Most elements of a tile that folds: it keeps two sums of each in registers.
+_FOLDED_TILE: Final = 128 * 128
+
+
+#: Elements along K that a block lays out as a panel.
+PANEL_K: Final = 16
+
+
+#: Rows of a matrix that are worth copying the other one as panels.
+PANEL_ROWS: Final = 32
+
+
+#: Rows of tiles that a group of a matmul spans.
+GROUP_M: Final = 8
+
+
+def split_k(vendor: str) -> int:
+    return of(_SPLIT_K, vendor)
+
+
+def vector_tile(rows: int, *, along_rows: bool) -> tuple[int, int]:
+    """Rows, and elements of each, that a block of a matrix times a vector takes at once on devices
+    that multiply by outer products: lanes along the rows, or from row to row.
+    """
+    if along_rows:
+        return (1, 256) if rows == 1 else (4, 64)
+    return columns(rows, 256), 1
+
+
+def folds(kind: str, k: int) -> bool:
+    """Whether a matmul adds the products of a K this long in pieces of `FOLD`."""
+    return k > _LONG_K.get(kind, k)
+
+
+class Wanted(NamedTuple):
+    """A matrix product, as choices see it.
+
+    Attributes:
+        kind: `half`, `single`, `double` or `integer`: what the operands are.
+        b: `rows`, `columns` or `mixed`: which elements of the second operand lie side by side.
+        described: whether the operands may come through tensor descriptors.
+        table: of the choices.
+    """
+
+    vendor: str
+    arch: str
+    kind: str
+    m: int
+    n: int
+    k: int
+    batch: int
+    compute_units: int
+    b: str = "mixed"
+    described: bool = False
+    table: str = "matmul"
+
+    def blocks(self, tile: MatmulTile) -> int:
+        return cdiv(self.m, tile.m) * cdiv(self.n, tile.n) * self.batch
+
+
+class Choice(NamedTuple):
+    """How a matrix product is made.
+
+    Attributes:
+        way: `tiles`, a block each; `few`: the same, one tile has all rows; `in turn`: blocks that
+            stay (`described:matmul_in_turn`); `described`: `described:matmul_described`.
+    """
+
+    tile: MatmulTile
+    way: str = "tiles"
+
+
+def choose(wanted: Wanted) -> Choice:
+    """The first that was measured for the arch and this range; else by rule."""
+    for row in choices.rows(wanted.vendor, wanted.arch, wanted.table):
+        tile = MatmulTile(*row.config)
+        if row.text["operands"] != wanted.kind or row.text.get("b", wanted.b) != wanted.b:
+            continue
+        way = row.text.get("way", "tiles")
+        if way in ("in turn", "described") and not wanted.described:
+            continue
+        if folds(wanted.kind, wanted.k) and tile.m * tile.n > _FOLDED_TILE:
+            continue
+        if not row.holds(m=wanted.m, n=wanted.n, k=wanted.k):
+            continue
+        low, high = row.blocks
+        blocks = 100 * wanted.blocks(tile)
+        if low * wanted.compute_units <= blocks and (
+            high is None or blocks <= high * wanted.compute_units
+        ):
+            return Choice(tile, way)
+    return Choice(_by_rule(wanted))
+
+
+def _by_rule(wanted: Wanted) -> MatmulTile:
+    """The largest tile that is not mostly padding and leaves no multiprocessor without one; for a
+    problem too small for that, the smallest that covers it.
+    """
+    tiles = of(_MATMUL, wanted.vendor)[wanted.kind]
+    if folds(wanted.kind, wanted.k):
+        tiles = tuple(tile for tile in tiles if tile.m * tile.n <= _FOLDED_TILE)
+    fitting = [
+        tile
+        for tile in tiles
+        if tile.m < 2 * max(next_power_of_2(wanted.m), tiles[-1].m)
+        and tile.n < 2 * max(next_power_of_2(wanted.n), tiles[-1].n)
+    ] or [tiles[-1]]
+    for tile in fitting:
+        if wanted.blocks(tile) >= wanted.compute_units:
+            return tile
+    return fitting[-1]

@@ -1,0 +1,164 @@
+"""What was measured on an arch (`kernels/choices`), the ways it leads to, and their results."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from test_plans import array
+
+import xtarget
+from xtarget._kernels import libraries
+from xtarget._launch import planning
+from xtarget._values.types import Target
+from xtarget.spec import ArrayType, Plan
+
+HOPPER = "nvidia:sm_90"
+Layout = tuple[int, int, str]
+
+
+def matrix(rows: int, columns: int, layout: str, dtype: str) -> ArrayType:
+    if layout == "T":
+        return ArrayType(dtype, (rows, columns), (1, rows))
+    return array(dtype, rows, columns)
+
+
+def plan_of(
+    kernel: str, *types: ArrayType, target: str = HOPPER, aligned: bool | None = True
+) -> Plan:
+    known = () if aligned is None else [aligned] * len(types)
+    found = libraries.find(kernel)
+    call = planning.call_of(found, types, {}, Target.parse(target), 132, aligned=known)
+    return planning.make_plan(found, call)
+
+
+def product(
+    m: int, n: int, k: int, layout: str = "NN", dtype: str = "bfloat16", **options: Any
+) -> list[str]:
+    types = matrix(m, k, layout[0], dtype), matrix(k, n, layout[1], dtype)
+    return [one.source.partition(":")[2] for one in plan_of("matmul", *types, **options).launches]
+
+
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
+def test_large_products_come_through_descriptors_in_every_layout(layout: str) -> None:
+    assert product(4096, 4096, 4096, layout) == ["matmul_in_turn"]
+    assert product(4096, 4096, 4096, layout, aligned=False) == ["matmul"]
+    assert product(4096, 4096, 4096, layout, aligned=None) == ["matmul"]
+    for target in ("nvidia:sm_80", "nvidia:sm_100", "amd:gfx942"):
+        assert product(4096, 4096, 4096, layout, target=target) == ["matmul"]
+
+
+@pytest.mark.parametrize("m", [1, 16, 33, 64])
+@pytest.mark.parametrize("n", [4096, 14336])
+@pytest.mark.parametrize("layout", ["NN", "NT"])
+def test_few_rows_are_one_launch(m: int, n: int, layout: str) -> None:
+    types = matrix(m, 4096, "N", "bfloat16"), matrix(4096, n, layout[1], "bfloat16")
+    (launch,) = plan_of("matmul", *types).launches
+    assert launch.constants["FEW"]
+    assert launch.constants["BLOCK_M"] >= m
+
+
+def test_rows_that_begin_anywhere_are_copied_first() -> None:
+    assert product(333, 1001, 777) == ["copy", "copy", "matmul_described"]
+    assert product(3001, 4111, 2777, "NT") == ["copy", "copy", "matmul_in_turn"]
+    assert product(2048, 2048, 2049) == ["copy", "matmul_in_turn"]  # b's rows begin as they should
+    assert product(33, 1001, 777) == ["matmul"]  # too few rows read the copy
+
+
+def test_columns_of_float32_are_copied_as_rows() -> None:
+    assert product(2048, 2048, 2048, "NT", "float32") == ["transposed", "matmul"]
+    assert product(2048, 2048, 2048, "NN", "float32") == ["matmul"]
+    assert product(64, 2048, 2048, "NT", "float32") == ["matmul"]
+
+
+def test_a_measured_tile_fits_shared_memory(library: Any) -> None:
+    choices = library("plans.choices")
+    files = list(choices.FOLDER.glob("*.json"))
+    assert files
+    for file in files:
+        vendor, _, arch = file.stem.partition("-")
+        told = json.loads(file.read_text(encoding="utf-8"))
+        assert told["measured"]
+        for table in ("matmul", "matmul of copies"):
+            for row in choices.rows(vendor, arch, table):
+                m, n, k, warps, stages = row.config
+                assert all(v & (v - 1) == 0 for v in (m, n, k, warps))
+                size = {"half": 2, "single": 4}[row.text["operands"]]
+                assert (m + n) * k * size * stages <= 227 * 1024
+
+
+@pytest.fixture
+def choose(library: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """Makes a table of choices for every arch, a CPU's too."""
+    choices = library("plans.choices")
+
+    def chosen(**tables: list[dict[str, Any]]) -> None:
+        made = {name.replace("_", " "): tuple(map(choices._row, t)) for name, t in tables.items()}
+        monkeypatch.setattr(choices, "rows", lambda vendor, arch, table: made.get(table, ()))
+        forget()
+
+    def forget() -> None:
+        for changed in libraries.on_change:
+            for name in ("matmul", "softmax"):
+                changed(name)
+
+    yield chosen
+    monkeypatch.undo()
+    forget()
+
+
+@pytest.mark.parametrize("way", ["in turn", "described"])
+@pytest.mark.parametrize("layout", ["NN", "TT"])
+def test_products_through_descriptors(choose: Any, way: str, layout: str) -> None:
+    """On the CPU, where descriptors are addresses: tiles past each end, and several a block."""
+    choose(matmul=[{"operands": "half", "way": way, "config": [16, 32, 16, 1, 1]}])
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(shape).astype(np.float16) for shape in ((72, 40), (40, 104)))
+    a, b = (np.asfortranarray(x) if t == "T" else x for x, t in zip((a, b), layout, strict=True))
+    made = xtarget.run("matmul", a, b, device="cpu")
+    exact = a.astype(float) @ b.astype(float)
+    np.testing.assert_allclose(made, exact, rtol=2e-3, atol=2e-3)
+    assert f"matmul_{way.replace(' ', '_')}" in sources(a, b)
+
+
+def sources(*args: Any) -> str:
+    info = xtarget.device("cpu").info
+    plan, _, _ = planning.plan_of_layouts(libraries.find("matmul"), args, {}, info.target)
+    return " ".join(launch.source for launch in plan.launches)
+
+
+@pytest.mark.parametrize("way", ["", "whole"])
+def test_softmax_of_long_rows(
+    choose: Any, library: Any, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """Several elements of each column a step, with rows that begin with nothing but -inf."""
+    tuning = library("plans.tuning")
+    monkeypatch.setattr(tuning, "rows", lambda vendor: tuning.Rows(128, 32, 256, 512, 1))
+    config = [1024, 1, 1] if way else [32, 4, 1]
+    choose(softmax_of_long_rows=[{"bytes": "4", "way": way, "config": config}])
+    x = np.random.default_rng(0).standard_normal((3, 999)).astype(np.float32) * 5
+    x[1, :700] = -np.inf
+    x[2, 5] = np.nan
+    made = xtarget.run("softmax", x, device="cpu")
+    power = np.exp(x[:2].astype(float) - x[:2].max(1, keepdims=True))
+    np.testing.assert_allclose(made[:2], power / power.sum(1, keepdims=True), rtol=4e-6)
+    assert np.isnan(made[2]).all()
+
+
+def test_copies_against_the_order_of_memory_go_by_tiles(
+    library: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transposes = library("plans.transposes")
+    monkeypatch.setitem(transposes._TILES, "cpu", transposes._Tile(32, 16, 1))
+    x = np.random.default_rng(0).integers(0, 99, (3, 70, 2, 45)).astype(np.int16)
+    found = libraries.find("transpose")
+    for axes in ((0, 3, 2, 1), (3, 0, 1, 2)):
+        target = xtarget.device("cpu").info.target
+        plan, _, _ = planning.plan_of_layouts(found, (x,), {"axes": axes}, target)
+        assert plan.launches[0].source == "movement:transposed"
+        made = xtarget.run("transpose", x, axes=axes, device="cpu")
+        np.testing.assert_array_equal(made, x.transpose(axes))
+    assert plan_of("transpose", array("int8", 64, 8)).launches[0].source == "movement:copy"
