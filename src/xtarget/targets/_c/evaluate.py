@@ -15,7 +15,10 @@ from .language import Builtin, Member, member, named
 from .text import Function, Library, Scope
 from .values import INT32, RefusedError, Value
 
-__all__ = ["Evaluator", "arguments_of"]
+__all__ = ["LANES", "Evaluator", "arguments_of"]
+
+#: Stands for the loop over a block's lanes, until it is known how many there are.
+LANES = "@lanes"
 
 _DEEPEST = 60
 #: Iterations of a loop that is written out.
@@ -37,12 +40,15 @@ class Evaluator:
         emit: the text.
         length: of the ranges that the kernel makes; None if it makes none.
         at: file and line of the statement that is looked at.
+        outer: a loop of the kernel within which each lane takes its elements, so that they are
+            taken in the order in which they lie; None: each lane runs through the whole kernel.
     """
 
     def __init__(self, dialect: Dialect) -> None:
         self.emit = Emitter(dialect)
         self.dialect = dialect
         self.length: int | None = None
+        self.outer: ast.For | None = None
         self.at = ""
         self._depth = 0
 
@@ -138,6 +144,8 @@ class Evaluator:
         what = self.value(made.func, names, scope)
         limits = [self.value(arg, names, scope) for arg in made.args]
         if what == Builtin("static_range"):
+            if node is self.outer:
+                self.outer = None  # it is written out
             numbers = range(*limits)
             if len(numbers) > _LONGEST:
                 raise RefusedError(f"a static range of {len(numbers)}")
@@ -160,10 +168,15 @@ class Evaluator:
             raise RefusedError("a loop with this step")
         dtype = next((x.dtype for x in (first, last) if isinstance(x, Value)), INT32)
         carried = self._carried(node, names)
+        lanes = node is self.outer
+        if lanes and carried:
+            self.outer, lanes = None, False
         counter, type_ = emit.name("i"), self.dialect.type(dtype)
         low, high = emit.as_type(first, dtype).code, emit.as_type(last, dtype).code
         emit.open(f"for ({type_} {counter} = {low}; {counter} < {high}; {counter} += {step})")
         inner: _Names = {**names, name: emit.value(counter, dtype)}
+        if lanes:
+            emit.open(LANES)
         inner |= {own: emit.value(v.code, v.dtype, v, base=v.base) for own, v in carried.items()}
         self._body(node.body, inner, scope)
         for own, variable in carried.items():
@@ -173,6 +186,8 @@ class Evaluator:
             if after.base != variable.base:
                 raise RefusedError(f"{own}, which becomes another array's address in the loop")
             emit.line(f"{variable.code} = {after.code};")
+        if lanes:
+            emit.close()
         emit.close()
         names |= {own: emit.value(v.code, v.dtype, v, base=v.base) for own, v in carried.items()}
 

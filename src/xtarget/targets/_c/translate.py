@@ -6,13 +6,14 @@ one operation for each element.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..._values.types import CompileRequest, DtypeConstant, Parameter, SourceText, TypeText
 from .dialects import Dialect
-from .evaluate import Evaluator, arguments_of
+from .evaluate import LANES, Evaluator, arguments_of
 from .text import Function, Scope
 from .values import DType, RefusedError, Value, dtype_of
 
@@ -67,6 +68,7 @@ class _Kernel:
                 names[name] = _constant(constants[name])
             else:
                 names[name] = self._parameter(name, given[name], parameters)
+        self.body.outer = _only_loop(function.node)
         try:
             self.body.run(function, names)
             self._check_order()
@@ -94,11 +96,13 @@ class _Kernel:
             if ((self.body.length or 1) > threads)
             else "const int lane = xt_thread; if (lane < {0})"
         )
+        lanes = loop.format(self.body.length or 1, threads)
+        lines = emit.lines
+        if self.body.outer is None:
+            lines = [f"    {LANES} {{", *lines, "    }"]
         lines = [
             f"KERNEL({threads}) void {name}({listed}) {{",
-            f"  {loop.format(self.body.length or 1, threads)} {{",
-            *emit.lines,
-            "  }",
+            *(line.replace(LANES, lanes) for line in lines),
             "}",
         ]
         double = emit.double or any(t.is_fp64() for t in types)
@@ -131,6 +135,12 @@ class _Kernel:
         if dtype.is_bool():
             return self.body.emit.value(f"{own} != 0", dtype)
         return Value(own, dtype, base=name if dtype.is_ptr() else "")
+
+
+def _only_loop(node: ast.FunctionDef) -> ast.For | None:
+    """The loop that is all of a kernel."""
+    body = node.body[1:] if ast.get_docstring(node) is not None else node.body
+    return body[0] if len(body) == 1 and isinstance(body[0], ast.For) else None
 
 
 def _c_name(parameter: str) -> str:
