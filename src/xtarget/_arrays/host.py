@@ -23,6 +23,7 @@ __all__ = [
     "adopt_offer",
     "array_type",
     "element_strides",
+    "host_bytes",
     "host_view",
 ]
 
@@ -80,22 +81,33 @@ def address_of(array: Any) -> int:
         return address
 
 
+class _Memory:
+    """Host memory of somebody else's, as NumPy asks for it; it keeps its owner alive."""
+
+    __slots__ = ("__array_interface__", "_owner")
+
+    def __init__(self, address: int, nbytes: int, owner: Any) -> None:
+        self.__array_interface__ = {
+            "shape": (nbytes,),
+            "typestr": "|u1",
+            "data": (address, False),
+            "version": 3,
+        }
+        self._owner = owner
+
+
+def host_bytes(address: int, nbytes: int, owner: Any) -> np.ndarray[Any, Any]:
+    """Host memory as bytes, without a copy."""
+    return np.asarray(_Memory(address, nbytes, owner))
+
+
 def host_view(address: int, type: ArrayType, owner: Any) -> np.ndarray[Any, Any]:
     """Host memory as a NumPy array of the same layout, without a copy."""
     dtype = numpy_dtype(type.dtype)
     low, high = type.span
-
-    class Memory:
-        __array_interface__ = {  # noqa: RUF012 (the protocol asks for a dict)
-            "shape": (max(high - low, 0) * dtype.itemsize,),
-            "typestr": "|u1",
-            "data": (address + low * dtype.itemsize, False),
-            "version": 3,
-        }
-        keep = owner
-
-    values = np.asarray(Memory()).view(dtype)
-    strides = tuple(stride * dtype.itemsize for stride in type.strides)
+    size = dtype.itemsize
+    values = host_bytes(address + low * size, max(high - low, 0) * size, owner).view(dtype)
+    strides = tuple(stride * size for stride in type.strides)
     return np.lib.stride_tricks.as_strided(values[-low:], type.shape, strides)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from .._arrays import View, view_of
 from .._arrays.dtypes import numpy_dtype
-from .._arrays.host import host_view
+from .._arrays.host import host_bytes, host_view
 from .._values.errors import ArgumentError
 from ..spec import ArrayType
 from ..targets.base import Buffer, Device, Fills, Stream
@@ -57,9 +57,14 @@ def _packed(view: View) -> np.ndarray[Any, Any]:
 
 def write(buffer: Buffer, view: View, stream: Stream) -> None:
     """Copy a host array of any layout to the device."""
-    values = _packed(view)
+    values = _bytes(view) if view.type.contiguous else _packed(view).reshape(-1).view(np.uint8)
     if values.nbytes:
-        buffer.write(values.reshape(-1).view(np.uint8).data, stream)
+        buffer.write(values.data, stream)
+
+
+def _bytes(view: View) -> np.ndarray[Any, Any]:
+    """The memory of a contiguous host array."""
+    return host_bytes(view.address, view.type.size * view.type.itemsize, view.owner)
 
 
 def read_back(buffer: Buffer, array: Any, stream: Stream) -> None:
@@ -67,12 +72,13 @@ def read_back(buffer: Buffer, array: Any, stream: Stream) -> None:
     view = view_of(array)
     if not view.type.size:
         return
+    if view.type.contiguous:
+        buffer.read(_bytes(view).data, stream)
+        return
     target = host_view(view.address, view.type, view.owner)
-    direct = view.type.contiguous
-    values = target if direct else np.empty(view.type.shape, target.dtype)
+    values = np.empty(view.type.shape, target.dtype)
     buffer.read(values.reshape(-1).view(np.uint8).data, stream)
-    if not direct:
-        target[...] = values
+    target[...] = values
 
 
 def pattern_of(kernel: str, number: int, init: bool | int | float, type_: ArrayType) -> bytes:
