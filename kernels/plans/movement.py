@@ -83,11 +83,15 @@ def flat_launch(
     sizes = tuning.flat(call.vendor)
     given = {name: value for name, value in args.items() if value is not None}
     absent = {name: None for name, value in args.items() if value is None}
+    block = sizes.strided
+    if source == "scatter" and tuning.outer_products(call.vendor):
+        # a lane walks its whole line, and those that have none cost as much
+        block = min(block, spec.next_power_of_2(size))
     return spec.Launch(
         f"movement:{source}",
         given,
-        {**absent, **(constants or {}), "BLOCK": sizes.strided},
-        (spec.cdiv(size, sizes.strided), 1, 1),
+        {**absent, **(constants or {}), "BLOCK": block},
+        (spec.cdiv(size, block), 1, 1),
         num_warps=sizes.num_warps,
     )
 

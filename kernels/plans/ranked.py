@@ -202,6 +202,7 @@ def mode(call: spec.Call) -> spec.Plan:
                 "shape": space.lengths,
                 "so": space.strides[0],
             },
+            walks=True,
         )
     )
     return work.plan(outs, rows.before)

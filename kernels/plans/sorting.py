@@ -7,7 +7,7 @@ from typing import Any
 
 from xtarget import spec
 
-from . import tuning_order
+from . import tuning, tuning_order
 from .folds import outputs
 from .layouts import collapse, without_axes
 from .movement import copy_launch, integers
@@ -37,18 +37,28 @@ def lane_launch(
     size: int,
     args: dict[str, spec.Argument | None],
     constants: dict[str, Any] | None = None,
+    *,
+    walks: bool = False,
 ) -> spec.Launch:
-    """One launch of a kernel whose lanes are independent: BLOCK of `size` a block."""
+    """One launch of a kernel whose lanes are independent: BLOCK of `size` a block.
+
+    Args:
+        walks: each lane takes many elements, one after the other, so that on a CPU those that have
+            none cost as much as the others.
+    """
     sizes = tuning_order.sorts(call.vendor)
+    block = sizes.block
+    if walks and tuning.outer_products(call.vendor):
+        block = min(block, spec.next_power_of_2(size))
     return spec.Launch(
         source,
         {name: value for name, value in args.items() if value is not None},
         {
             **{name: None for name, value in args.items() if value is None},
             **(constants or {}),
-            "BLOCK": sizes.block,
+            "BLOCK": block,
         },
-        (spec.cdiv(size, sizes.block), 1, 1),
+        (spec.cdiv(size, block), 1, 1),
         num_warps=sizes.num_warps,
     )
 

@@ -23,6 +23,7 @@ from torch.autograd import forward_ad
 
 from .._kernels.libraries import catalog
 from ..spec import KernelSpec
+from .attention import attention_gradient
 
 __all__ = ["add_gradient", "differentiable", "has_gradient"]
 
@@ -246,6 +247,7 @@ def _matmul(
 
 
 _FORMULAS: dict[str, _Formula] = {
+    "attention": attention_gradient,
     "elu": _elu,
     "fma": lambda g, given, y, options: (g * given[1], g * given[0], g),
     "leaky_relu": _leaky_relu,
