@@ -4,12 +4,9 @@ Each row is a latitude from 89° S to 89° N in steps of 2°, each column a day 
 is the mean over that day in W/m². The numbers are real (climate models are driven with them) and
 belong to nobody: they follow from the Sun's irradiance and the shape of the Earth's orbit.
 
-Sources: Berger, "Long-term variations of daily insolation and quaternary climatic changes", J.
-Atmos. Sci. 35 (1978), for the formula; Kopp and Lean, Geophys. Res. Lett. 38 (2011), for 1361 W/m²;
-the orbit of the epoch J2000.
+Sources: Berger, J. Atmos. Sci. 35 (1978), for the formula; Kopp and Lean, Geophys. Res. Lett. 38
+(2011), for 1361 W/m²; the orbit of the epoch J2000.
 """
-
-from __future__ import annotations
 
 import sys
 from pathlib import Path

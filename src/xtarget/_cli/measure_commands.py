@@ -4,6 +4,8 @@ of these names."""
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import click
 
@@ -20,6 +22,7 @@ from .values import CallOptions, Shapes, shapes, words
 
 __all__ = ["bench", "tune", "verify"]
 
+_F = TypeVar("_F", bound=Callable[..., Any])
 #: As shells and Python report a program that Ctrl-C ended.
 _EXIT_INTERRUPTED = 130
 
@@ -43,6 +46,13 @@ def _peers(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
                 f"{name!r} is no library to compare with; there are {', '.join(NAMES)}.", ctx, param
             )
     return found
+
+
+def _compare_option(means: str) -> Callable[[_F], _F]:
+    """The older report of `verify` and `bench`."""
+    return click.option(
+        "--compare", "older", type=click.Path(dir_okay=False), metavar="FILE", help=means
+    )
 
 
 @click.command(
@@ -99,13 +109,9 @@ def _peers(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
     "html_file",
     help="Write them as a page; with --merge, the table.",
 )
-@click.option(
-    "--compare",
-    "older",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
-    help="An older report, or `release` for the one that is stored with this version: exit with 1 "
-    "if something is worse than there.",
+@_compare_option(
+    "An older report, or `release` for the one that is stored with this version: exit with 1 "
+    "if something is worse than there."
 )
 @click.option(
     "--resume", is_flag=True, help="Only what FILE of --report does not have; its rows stay."
@@ -219,13 +225,7 @@ def _leave(ok: bool, interrupted: bool) -> None:
     "html_file",
     help='Write them as a page with plots (pip install "xtarget[report]").',
 )
-@click.option(
-    "--compare",
-    "older",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
-    help="An older report: exit with 1 if something is slower than there.",
-)
+@_compare_option("An older report: exit with 1 if something is slower than there.")
 @click.option(
     "--threshold",
     default=10.0,
