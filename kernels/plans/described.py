@@ -152,6 +152,7 @@ def in_turn(
         num_stages=tile.num_stages,
         aligned_by=() if stored else ("N",),
         loose=_LOOSE,
+        on_aligned=True,
     )
 
 
@@ -172,4 +173,5 @@ def described(
         num_stages=tile.num_stages,
         aligned_by=("N",),
         loose=_LOOSE,
+        on_aligned=True,
     )

@@ -11,6 +11,7 @@ import pytest
 from test_plans import array
 
 import xtarget
+from xtarget._bundle.builder import classes
 from xtarget._kernels import libraries
 from xtarget._launch import planning
 from xtarget._values.types import Target
@@ -162,3 +163,16 @@ def test_copies_against_the_order_of_memory_go_by_tiles(
         made = xtarget.run("transpose", x, axes=axes, device="cpu")
         np.testing.assert_array_equal(made, x.transpose(axes))
     assert plan_of("transpose", array("int8", 64, 8)).launches[0].source == "movement:copy"
+
+
+def test_what_needs_aligned_arrays_says_so_and_others_have_another_launch() -> None:
+    types = [array("bfloat16", 4096, 4096)] * 2
+    (launch,) = plan_of("matmul", *types).launches
+    assert launch.on_aligned
+    (launch,) = plan_of("matmul", *types, aligned=False).launches
+    assert not launch.on_aligned
+    found = classes.classes(
+        libraries.find("matmul"), "bfloat16", Target.parse(HOPPER), views=False, full=False
+    )
+    tiles = {one.request.constants for one in found if one.source == launch.source}
+    assert tuple(launch.constants.items()) in tiles

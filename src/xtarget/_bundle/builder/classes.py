@@ -75,13 +75,17 @@ def classes(
     for example, args, out in cases(spec, dtype, views=views, full=full):
         known: list[Plan] = []  # nearly all plans are the same on devices of every size
         for units in COMPUTE_UNITS:
-            # what a plan takes for arrays that are aligned, and for others
-            for aligned in ([True] * len(args), []):
-                plan = plan_of(kernel, example, args, out, target, units, aligned)
-                if plan is not None and plan not in known:
+            for aligned in (True, False):
+                given = [aligned] * len(args)
+                plan = plan_of(kernel, example, args, out, target, units, given)
+                if plan is None:
+                    break
+                if plan not in known:
                     known.append(plan)
                     for one in _add(found, kernel, args, dtype, plan):
                         one.valid_for = _valid_for(kernel, example, args, target, units)
+                if not any(launch.on_aligned for launch in plan.launches):
+                    break  # it is the same for arrays that begin anywhere
     return list(found.values())
 
 
