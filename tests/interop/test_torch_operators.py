@@ -32,10 +32,10 @@ def samples(spec: KernelSpec, dtype: str) -> list[Any]:
     """Tensors for all inputs, 0.3 to 0.9: in every function's domain, away from corners."""
     torch.manual_seed(len(spec.name))
     assert spec.examples is not None
-    return [
-        _tensor(shape, own)
-        for shape, own in zip(spec.examples((3, 5)), dtypes_of(spec, dtype), strict=False)
-    ]
+    shapes, dtypes = spec.examples((3, 5)), dtypes_of(spec, dtype)
+    if spec.name == "index_put":  # after any number of indices come the values
+        dtypes[len(shapes) - 1] = dtype
+    return [_tensor(shape, own) for shape, own in zip(shapes, dtypes, strict=False)]
 
 
 def _tensor(shape: tuple[int, ...], dtype: str) -> Any:
