@@ -1,4 +1,4 @@
-"""Torch's core operators, of which its compilers make all others: a kernel of each name, or why not."""
+"""Torch's core operators, of which its compilers make others: a kernel of each name, or why not."""
 
 from __future__ import annotations
 
