@@ -7,6 +7,8 @@ plugin counts its results in the summary by what they ran on, and calls no CPU r
 
 from __future__ import annotations
 
+import gc
+import itertools
 import json
 import os
 import sys
@@ -47,6 +49,20 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
     with fake_cuda.in_place(monkeypatch) as fake:
         yield fake
+
+
+_modules = itertools.count(1)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _garbage_is_looked_for_in_this_module() -> Iterator[None]:
+    """A process that has run many modules holds millions of objects, and a collection that walks
+    all of them takes a second: tests that collect took a minute and a half of CI."""
+    if next(_modules) % 20 == 0:
+        gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)
