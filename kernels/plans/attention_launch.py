@@ -150,11 +150,17 @@ class Attention:
             length, along = query.shape[-2], 0
         batch, (d, dv, keys) = query.shape[:-2], (key.shape[-1], value.shape[-1], key.shape[-2])
         matrix = not tuning.outer_products(call.vendor)
+        if computed == "float64" and call.vendor == "nvidia" and "mask" in more:
+            # its matrix units take no float64 that bytes have been beside (Triton 3.6)
+            matrix = more["mask"][1].dtype != "bool"
         half = outs[0].dtype in ("float16", "bfloat16")
         fast = half and call.vendor in tuning.MATRIX_UNITS
         operand = outs[0].dtype if fast else computed
         block_d, block_v = (max(next_power_of_2(n), 16) for n in (d, dv))
-        tile_l, tile_s, warps = _tile(call.vendor, length, max(block_d, block_v), operand)
+        most = max(block_d, block_v)
+        tile_l, tile_s, warps = (
+            _tile(call.vendor, length, most, operand) if matrix else (1, 16 if most <= 32 else 8, 1)
+        )
         rows = (*batch, length)
         lse = ArrayType(computed, (*rows, 1), contiguous_strides((*rows, 1)))
         # the operands' strides over the batch
@@ -308,9 +314,8 @@ def _without(array: ArrayType, axis: int) -> ArrayType:
 
 
 def _tile(vendor: str, length: int, size: int, operand: str) -> tuple[int, int, int]:
-    """Queries and keys of a tile, and its warps."""
-    if tuning.outer_products(vendor):  # larger bodies take a CPU's JIT seconds
-        return 1, 16 if size <= 32 else 8, 1
+    """Queries and keys of a tile of matrix units, and its warps. Without them a tile has one query:
+    larger bodies take a CPU's JIT seconds."""
     if vendor not in tuning.MATRIX_UNITS:
         return _TILES[-1]
     itemsize = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}[operand]

@@ -78,4 +78,4 @@ def test_the_environment_asks_for_all_calls() -> None:
 def test_rows_that_check_take_indices() -> None:
     rows = {name for name, spec in operators.own().items() if spec.bounds is not None}
     assert rows == {name for name, spec in operators.own().items() if "check" in spec.options}
-    assert len(rows) == 13
+    assert {"gather", "index", "embedding", "scatter_nd"} <= rows

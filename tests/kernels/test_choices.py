@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,9 @@ from xtarget._values.types import Target
 from xtarget.spec import ArrayType, Plan
 
 HOPPER = "nvidia:sm_90"
+on_the_cpu = pytest.mark.skipif(
+    find_spec("pyopencl") is None, reason="pyopencl is not installed, which the CPU runs through"
+)
 Layout = tuple[int, int, str]
 
 
@@ -111,6 +115,7 @@ def choose(library: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[.
     forget()
 
 
+@on_the_cpu
 @pytest.mark.parametrize("way", ["in turn", "described"])
 @pytest.mark.parametrize("layout", ["NN", "TT"])
 def test_products_through_descriptors(choose: Any, way: str, layout: str) -> None:
@@ -131,6 +136,7 @@ def sources(*args: Any) -> str:
     return " ".join(launch.source for launch in plan.launches)
 
 
+@on_the_cpu
 @pytest.mark.parametrize("way", ["", "whole"])
 def test_softmax_of_long_rows(
     choose: Any, library: Any, monkeypatch: pytest.MonkeyPatch, way: str
@@ -149,6 +155,7 @@ def test_softmax_of_long_rows(
     assert np.isnan(made[2]).all()
 
 
+@on_the_cpu
 def test_copies_against_the_order_of_memory_go_by_tiles(
     library: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -36,6 +36,7 @@ __all__ = [
     "adopt",
     "is_scalar",
     "kind_of",
+    "know",
     "read_in_place",
     "view_of",
 ]
@@ -337,6 +338,11 @@ def adopt(array: Any) -> Any:
             "anything with DLPack or __cuda_array_interface__."
         )
     return adopted
+
+
+def know(cls: type, kind: Kind) -> None:
+    """Take objects of a class as arrays of a kind: what somebody has read from another library."""
+    _kinds[cls] = kind
 
 
 def _by_library(array: Any, cls: type) -> Any:

@@ -12,7 +12,7 @@ from .._values.errors import ArgumentError, shortened_text
 from .._values.vendors import traits
 from ..spec import ArrayType, contiguous_strides
 from ..targets.base import Buffer, Device, Stream
-from . import adopt, capsules, host, kind_of
+from . import adopt, host, kind_of
 from .dtypes import numpy_dtype
 
 __all__ = ["Array", "asarray"]
@@ -204,6 +204,8 @@ class Array:
     # ---------------------------------------------------------------------------- interchange
 
     def __dlpack_device__(self) -> tuple[int, int]:
+        from . import capsules  # not of a warm start
+
         return capsules.device_of(self._device.info.vendor, self._device.info.ordinal)
 
     def __dlpack__(
@@ -220,6 +222,8 @@ class Array:
             BufferError: the consumer asks for it without a copy where it does not lie, or on
                 another device than this one and the host.
         """
+        from . import capsules
+
         here = self.__dlpack_device__()
         asked = here if dl_device is None else tuple(dl_device)
         if asked != here:
@@ -242,6 +246,8 @@ class Array:
         return self._capsule(max_version, 0)
 
     def _capsule(self, max_version: tuple[int, int] | None, flags: int) -> Any:
+        from . import capsules
+
         info = self._device.info
         place = (info.vendor, info.ordinal)
         return capsules.to_capsule(

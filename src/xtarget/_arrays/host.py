@@ -13,7 +13,7 @@ from .._values.errors import ArgumentError, OutOfMemoryError
 from ..spec import ArrayType
 from ..targets._objects.host_memory import allocate
 from ..targets.base import Device, Stream
-from . import View, capsules
+from . import View
 from .dtypes import name_of, numpy_dtype
 
 __all__ = [
@@ -60,6 +60,8 @@ _first_byte = ctypes.c_char.from_buffer
 def export_host(array: Any, max_version: tuple[int, int] | None, flags: int = 0) -> Any:
     """A DLPack capsule over a NumPy array."""
     place = ("cpu", 0)
+    from . import capsules  # not of a warm start
+
     if not array.flags.writeable:
         flags |= capsules.READ_ONLY
     type_ = array_type(array)

@@ -18,7 +18,7 @@ from typing import Any, Final
 import jax
 import numpy as np
 
-from .._arrays import View
+from .._arrays import View, know
 from .._arrays.cuda_interface import KIND as CUDA
 from .._arrays.cuda_interface import CudaArray
 from .._arrays.dtypes import numpy_dtype
@@ -174,6 +174,7 @@ def _on_cuda(buffer: _Buffer, frame: _Frame) -> Any:
 
     shape = tuple(buffer.dims[: buffer.rank])
     type_ = ArrayType(_DTYPES[buffer.dtype], shape, contiguous_strides(shape))
+    know(CudaArray, CUDA)
     place = locate("nvidia", buffer.data) if buffer.data else "nvidia:0"
     return CudaArray(None, View(CUDA, None, buffer.data or 0, type_, place, True), None)
 
