@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -111,7 +112,8 @@ def test_what_does_not_fit_is_said_when_it_is_traced(call: Any, message: str) ->
     same(jax.jit(scaled, static_argnums=1)(X, 2.0), 2 * X)
 
 
-def test_what_fails_while_it_runs_is_an_error_of_jax(monkeypatch: Any) -> None:
+def test_what_fails_while_it_runs_is_an_error_of_jax(monkeypatch: Any, tmp_path: Path) -> None:
     monkeypatch.setenv("XTARGET_COMPILE", "error")
+    monkeypatch.setenv("XTARGET_CACHE_DIR", str(tmp_path))
     with pytest.raises(jax.errors.JaxRuntimeError, match="XTARGET_COMPILE"):
         xj.run("atanh", X.reshape(2, 12)[:, :7]).block_until_ready()
