@@ -27,7 +27,7 @@ FLOATING = {"attention", "multi_head_attention", "paged_attention", "attention_v
             "linear_int8", "linear_int4", "grouped_matmul"}  # fmt: skip
 #: Of so many rows one is compiled in the short form: elementwise ones are one kernel, each with a
 #: function of its own; others share theirs with a few.
-ELEMENTWISE, OTHERS = 12, 2
+ELEMENTWISE, OTHERS = 24, 6
 #: Rows that are always compiled.
 ALWAYS = {"add", "sum", "softmax", "layer_norm", "matmul", "conv2d", "attention", "sort"}
 #: How often a line says how far it is.
@@ -72,26 +72,29 @@ def main() -> int:
         dtypes = [dtype for dtype in kernel["dtypes"] if (name, dtype) not in REFUSED]
         if name in FLOATING:
             dtypes = [dtype for dtype in dtypes if "float" in dtype]
+        if name == "index_put":  # whose last argument is an index in the examples
+            dtypes = ["int64"]
         if not given.long:
             dtypes = ["float32" if "float32" in dtypes else dtypes[0]]
-        jobs += [(name, dtype) for dtype in dtypes]
+        shape = ("--shape", SHAPE) if kernel["inputs"] else ()
+        jobs += [(name, dtype, shape) for dtype in dtypes]
     options = [text for target in targets for text in ("--target", target)]
 
-    def compile_one(job: tuple[str, str]) -> subprocess.CompletedProcess[str]:
-        name, dtype = job
+    def compile_one(job: tuple[str, str, tuple[str, ...]]) -> subprocess.CompletedProcess[str]:
+        name, dtype, shape = job
         folder = str(given.output / dtype)
-        return xtarget("compile", name, "--dtype", dtype, "--shape", SHAPE, "-o", folder, *options)
+        return xtarget("compile", name, "--dtype", dtype, *shape, "-o", folder, *options)
 
     started, failed = time.monotonic(), 0
     said = started
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        for (name, dtype), done in zip(jobs, pool.map(compile_one, jobs), strict=True):
+        for count, (job, done) in enumerate(zip(jobs, pool.map(compile_one, jobs), strict=True), 1):
+            name, dtype, _ = job
             if done.returncode:
                 failed += 1
                 print(f"{name} {dtype}: {done.stderr.strip()}", file=sys.stderr)
             if time.monotonic() - said > PROGRESS_SECONDS:
                 said = time.monotonic()
-                count = jobs.index((name, dtype)) + 1
                 print(f"compiled {count} of {len(jobs)}", file=sys.stderr, flush=True)
     seconds = time.monotonic() - started
     print(

@@ -121,21 +121,29 @@ def _backward(
     torch: Any, grad: Any, x: Any, weight: Any, stride: Any = 1, padding: Any = 0,
     dilation: Any = 1, groups: int = 1, channels_last: bool = False,
 ) -> Any:  # fmt: skip
-    """By torch's own, of which padding that differs from side to side is cut off again."""
+    """By the input a transposed convolution; by the weights torch's own, of `x` with its zeros."""
     rank = weight.ndim - 2
     stride, dilation = each(stride, rank), each(dilation, rank)
     if channels_last:
         grad, x = (torch.movedim(one, -1, 1) for one in (grad, x))
     reach = [d * (k - 1) + 1 for k, d in zip(weight.shape[2:], dilation, strict=True)]
     added = sides(padding, x.shape[2:], reach, stride)
+    numbers = [n for pair in added for n in pair]
+    left = [
+        n - ((count - 1) * s + r - sum(own))
+        for n, count, s, r, own in zip(
+            x.shape[2:], grad.shape[2:], stride, reach, added, strict=True
+        )
+    ]
+    by_x = torch.as_tensor(
+        _transposed(grad.numpy(), weight.numpy(), None, stride, numbers, left, dilation, groups)
+    )
     start = torch.nn.functional.pad(x, [n for pair in reversed(added) for n in pair])
-    start, weight = start.detach().requires_grad_(), weight.detach().requires_grad_()
+    weight = weight.detach().requires_grad_()
     made = getattr(torch.nn.functional, f"conv{rank}d")(
         start, weight, None, stride, 0, dilation, groups
     )
-    by_x, by_weight = torch.autograd.grad(made, (start, weight), grad)
-    part = tuple(slice(b, b + n) for (b, _), n in zip(added, x.shape[2:], strict=True))
-    by_x = by_x[(..., *part)]
+    (by_weight,) = torch.autograd.grad(made, weight, grad)
     by_bias = grad.sum((0, *range(2, grad.ndim)))
     return torch.movedim(by_x, 1, -1) if channels_last else by_x, by_weight, by_bias
 
