@@ -80,8 +80,8 @@ def _matrices(shape: _Shape) -> Sequence[_Shape]:
 
 ROWS: tuple[KernelSpec, ...] = (
     row("concat", _MANY, plans.concat, "arrays one after the other along axis",
-        _numpy(lambda np, *x, axis=-1: np.concatenate(x, axis)), _pairs,
-        "concatenate cat concat_v2 parallel_concat", options={"axis": -1}, **_ALL),
+        _numpy(lambda np, *x, axis=0: np.concatenate(x, axis)), _pairs,
+        "concatenate cat concat_v2 parallel_concat", options={"axis": 0}, **_ALL),
     row("stack", _MANY, plans.stack, "arrays of one shape along a new axis",
         _numpy(lambda np, *x, axis=0: np.stack(x, axis)), _pairs, "pack parallel_stack",
         options={"axis": 0}, **_ALL),
