@@ -34,7 +34,7 @@ def _numpy(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     return reference
 
 
-def _split(np: Any, x: Any, sections: Any = 1, axis: int = -1) -> Any:
+def _split(np: Any, x: Any, sections: Any = 1, axis: int = 0) -> Any:
     if isinstance(sections, tuple | list):
         sections = np.cumsum(sections)[:-1]
     parts = tuple(np.split(x, sections, axis))
@@ -87,7 +87,7 @@ ROWS: tuple[KernelSpec, ...] = (
         options={"axis": 0}, **_ALL),
     row("split", "x", plans.split, "an array in equal parts along axis, or in parts of the given "
         "lengths", _numpy(_split), alike(1), "split_v split_with_sizes",
-        options={"sections": 1, "axis": -1}, **_ALL),
+        options={"sections": 1, "axis": 0}, **_ALL),
     row("strided_slice", "x", views.strided_slice, "x[start:stop:step] for each axis from the "
         "first on", _numpy(_slice), alike(1), "slice",
         options={"starts": (0,), "stops": None, "steps": None}, **_ALL),
@@ -95,8 +95,9 @@ ROWS: tuple[KernelSpec, ...] = (
         _numpy(lambda np, x, axis=None: np.flip(x, axis)), alike(1), "reverse reverse_v2",
         options={"axis": None}, **_ALL),
     row("roll", "x", plans.roll, "along axis by shift places; what leaves comes in at the other "
-        "end", _numpy(lambda np, x, shift=1, axis=0: np.roll(x, shift, axis)), alike(1),
-        options={"shift": 1, "axis": 0}, **_ALL),
+        "end; None: of all elements in their order",
+        _numpy(lambda np, x, shift=1, axis=None: np.roll(x, shift, axis)), alike(1),
+        options={"shift": 1, "axis": None}, **_ALL),
     row("permute", "x", views.permute, "axes in another order (None: the reverse)",
         _numpy(lambda np, x, axes=None: np.transpose(x, axes)), alike(1), "transpose",
         options={"axes": None}, **_ALL),
@@ -117,7 +118,7 @@ ROWS: tuple[KernelSpec, ...] = (
         "onnx_flatten", options={"axis": 1}, **_ALL),
     row("squeeze", "x", views.squeeze, "without axes of length 1 (None: without all of them)",
         _numpy(lambda np, x, axis=None: np.squeeze(x, axis)), lambda shape: [(1, *shape)],
-        options={"axis": 0}, **_ALL),
+        options={"axis": None}, **_ALL),
     row("expand_dims", "x", views.expand_dims, "with axes of length 1 at axis of the result",
         _numpy(lambda np, x, axis=0: np.expand_dims(x, axis)), alike(1), "unsqueeze",
         options={"axis": 0}, **_ALL),

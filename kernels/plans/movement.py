@@ -261,37 +261,40 @@ def repeat(call: spec.Call) -> spec.Plan:
 
 
 def roll(call: spec.Call) -> spec.Plan:
-    """The plan of roll: along each of `axis` by `shift`; in pieces, two for each axis."""
+    """The plan of roll: along each of `axis` by `shift`; in pieces, two for each axis. None: of all
+    elements in their order.
+    """
     x = call.array(0)
-    if call.options["axis"] is None and x.ndim != 1:
-        raise spec.ArgumentError(
-            f"{call.kernel}: axis is None for an array of {x.ndim} dimensions. Name the axes, or "
-            "reshape the array to one."
-        )
+    out = call.output(x.shape, x.dtype)
+    whole, sx, so = x.shape, x.strides, out.strides
+    if call.options["axis"] is None:
+        if not (x.contiguous and out.contiguous):
+            raise spec.ArgumentError(
+                f"{call.kernel}: axis is None, which is the order of all elements, and an array is "
+                "not C-contiguous. Name the axes, or give a contiguous copy."
+            )
+        whole, sx, so = (x.size,), (1,), (1,)
     axes = integers(call, "axis") if call.options["axis"] is not None else (0,)
-    normal_axes(call, axes, x.ndim)
+    normal_axes(call, axes, len(whole))
     shifts = integers(call, "shift")
     if len(shifts) == 1:
         shifts *= len(axes)
     if len(shifts) != len(axes):
         raise spec.ArgumentError(f"{call.kernel}: {len(shifts)} shifts for {len(axes)} axes.")
-    out = call.output(x.shape, x.dtype)
-    pieces: list[tuple[list[int], int, int]] = [(list(x.shape), 0, 0)]
-    for axis, shift in zip((a % x.ndim for a in axes), shifts, strict=True):
-        n = x.shape[axis]
+    pieces: list[tuple[list[int], int, int]] = [(list(whole), 0, 0)]
+    for axis, shift in zip((a % len(whole) for a in axes), shifts, strict=True):
+        n = whole[axis]
         by = shift % n if n else 0
         cut: list[tuple[list[int], int, int]] = []
         for shape, start, goal in pieces:
             for length, source, to in ((n - by, 0, by), (by, n - by, 0)):
                 own = [length if i == axis else m for i, m in enumerate(shape)]
-                from_x = start + source * x.strides[axis]
-                cut.append((own, from_x, goal + to * out.strides[axis]))
+                from_x = start + source * sx[axis]
+                cut.append((own, from_x, goal + to * so[axis]))
         pieces = cut
     launches: list[spec.Launch] = []
     for shape, start, goal in pieces:
-        launches += copy_launch(
-            call, spec.Input(0), shape, x.strides, out.strides, from_x=start, from_out=goal
-        )
+        launches += copy_launch(call, spec.Input(0), shape, sx, so, from_x=start, from_out=goal)
     return spec.Plan((out,), tuple(launches))
 
 

@@ -98,7 +98,7 @@ def _fits(spec: KernelSpec, shape: tuple[int, ...]) -> bool:
 
 
 #: What an axis of any length, or views of all arguments, are no calls of; they have own tests.
-_NOT_EVERY_VIEW = ("attention_varlen", "index_add", "index_copy", "squeeze", "unstack")
+_NOT_EVERY_VIEW = ("attention_varlen", "index_add", "index_copy", "roll", "squeeze", "unstack")
 
 
 @pytest.mark.long

@@ -77,7 +77,7 @@ _NUMBER = {
     **dict.fromkeys((*_LISTS, "shift"), "int[1]"),
     "scale": "float[1]",
 }
-_OF_ONE = {("roll", "axis"): "int[1]", ("expand_dims", "axis"): "int[1]"}
+_OF_ONE = {("expand_dims", "axis"): "int[1]"}
 
 
 def _option(spec: KernelSpec, name: str, default: Any) -> str:
