@@ -21,6 +21,7 @@ import pytest
 
 # the fake vendor enters as an installed package does: a folder on the path with its entry points
 sys.path.insert(0, str(Path(__file__).parent / "fake_vendor"))
+os.environ.pop("COLUMNS", None)  # which tables of the command line obey
 sys.path.insert(0, str(Path(__file__).parent))  # for what several suites share
 
 #: Characters of a reason: the first words tell them apart.

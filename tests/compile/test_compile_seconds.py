@@ -21,9 +21,8 @@ import triton.language as tl
 
 import xtarget
 from xtarget import CompileError, Target
-from xtarget._compile import functions
+from xtarget._compile import functions, routes
 from xtarget._compile import limited as _compile_child
-from xtarget._devices import registry
 from xtarget._kernels.decorator import loaded_source
 from xtarget._values.types import CompileRequest
 from xtarget.spec import ArrayType
@@ -53,7 +52,7 @@ def test_the_binary_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
         (lambda: xtarget.compile("add", X, X, target="nvidia:sm_90")[0]),
         (
             lambda: functions._compile(
-                registry.compiler("nvidia"), request(limited_kernels.quick), SM_90
+                routes.named("nvidia", routes.TRITON), request(limited_kernels.quick), SM_90
             )[0]
         ),
     ]

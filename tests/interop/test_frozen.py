@@ -18,6 +18,7 @@ from xtarget import FrozenError
 from xtarget._cache import default_cache
 from xtarget._compile import functions
 from xtarget._launch import run as launching
+from xtarget.targets.cpu import module as cpu
 
 triton = pytest.importorskip("triton", reason="Triton is not installed here")
 tl = pytest.importorskip("triton.language")
@@ -48,6 +49,7 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def forget(kernel: str, *, machine_code_only: bool) -> None:
     """Make a process of this one that has the cache alone, or only a part of it."""
     functions._functions.clear()
+    cpu._machine_code.cache_clear()
     for changed in xtarget._kernels.libraries.on_change:
         changed(kernel)
     base = default_cache().root / "v1"

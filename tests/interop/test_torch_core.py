@@ -24,14 +24,16 @@ def core() -> set[str]:
     return {
         name
         for name, packet in packets.items()
-        if hasattr(packet, "overloads")
+        # sizes, and a change of size, are no computations
+        if not name.startswith(("sym_", "resize_"))
+        and hasattr(packet, "overloads")
         and any(torch.Tag.core in getattr(packet, one).tags for one in packet.overloads())
     }
 
 
 def test_core_operators_are_found_or_refused_with_a_reason() -> None:
     names = core()
-    assert len(names) > 150
+    assert len(names) > 140
     absent = set()
     for name in names:
         plain = name.lstrip("_")

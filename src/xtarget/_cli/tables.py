@@ -42,7 +42,7 @@ def echo_wrapped(text: str) -> None:
 
 def _wrapped(line: str, limit: int, indent: str = "") -> list[str]:
     parts = textwrap.wrap(
-        _kept(line), limit, subsequent_indent=indent,
+        _kept(line), max(limit, 1), subsequent_indent=indent,
         break_long_words=False, break_on_hyphens=False,
     )  # fmt: skip
     return [part.replace(_KEPT_SPACE, " ") for part in parts]
