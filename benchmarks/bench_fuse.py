@@ -1,9 +1,10 @@
 """Fused functions beside the same operators one after another, NumPy, torch and torch.compile.
 
-    python benchmarks/bench_fuse.py [--case NAME] [--elements N] [--columns N] [--device D]
+    python benchmarks/bench_fuse.py [--case NAME ...] [--elements N] [--columns N] [--dtype T]
+        [--calls N] [--device D]
 
-float32. Each line is the time of the other divided by that of the fused function, both measured in
-turns; medians.
+Each line is the time of the other divided by that of the fused function, both measured in turns;
+medians. `--calls`: so many calls, one after the other, are timed together.
 """
 
 from __future__ import annotations
@@ -19,6 +20,27 @@ import numpy as np
 
 import xtarget
 from xtarget import run
+
+
+class Six:
+    """Six elementwise operators on one array."""
+
+    arrays = ("rows",)
+
+    @staticmethod
+    def ours(x: Any) -> Any:
+        y = run("relu", run("add", run("mul", x, 2), 1))
+        return run("abs", run("sub", run("mul", y, 0.5), 1))
+
+    @staticmethod
+    def numpy(x: Any) -> Any:
+        return np.abs(np.maximum(x * np.float32(2) + 1, 0) * np.float32(0.5) - 1)
+
+    @staticmethod
+    def torch(x: Any) -> Any:
+        import torch
+
+        return torch.abs(torch.relu(x * 2 + 1) * 0.5 - 1)
 
 
 class Chain:
@@ -115,26 +137,58 @@ class Linear:
         return functional.gelu(functional.linear(x, weight, bias)) + residual
 
 
-CASES: dict[str, Any] = {"chain": Chain, "softmax": Softmax, "norm": Norm, "linear": Linear}
+class Dense:
+    """matmul, bias, gelu."""
+
+    arrays = ("rows", "square", "columns")
+
+    @staticmethod
+    def ours(x: Any, weight: Any, bias: Any) -> Any:
+        return run("gelu", run("add", run("matmul", x, weight), bias))
+
+    @staticmethod
+    def numpy(x: Any, weight: Any, bias: Any) -> Any:
+        y = x @ weight + bias
+        inner = np.float32(0.7978845608) * (y + np.float32(0.044715) * y * y * y)
+        return np.float32(0.5) * y * (1 + np.tanh(inner))
+
+    @staticmethod
+    def torch(x: Any, weight: Any, bias: Any) -> Any:
+        from torch.nn import functional
+
+        return functional.gelu(x @ weight + bias)
 
 
-def measure(ways: dict[str, Callable[[], Any]], wait: Callable[[], Any]) -> dict[str, float]:
-    """Median seconds of each way, in turns."""
+CASES: dict[str, Any] = {
+    "six": Six,
+    "chain": Chain,
+    "softmax": Softmax,
+    "norm": Norm,
+    "linear": Linear,
+    "dense": Dense,
+}
+
+
+def measure(
+    ways: dict[str, Callable[[], Any]], wait: Callable[[], Any], calls: int
+) -> dict[str, float]:
+    """Median seconds of a call of each way, in turns."""
     times: dict[str, list[float]] = {name: [] for name in ways}
     for turn in range(14):
         for name, way in ways.items():
             start = time.perf_counter()
-            way()
+            for _ in range(calls):
+                way()
             wait()
             if turn >= 4:
-                times[name].append(time.perf_counter() - start)
+                times[name].append((time.perf_counter() - start) / calls)
     return {name: statistics.median(own) for name, own in times.items()}
 
 
-def compare(case: Any, rows: int, columns: int, name: str) -> None:
+def compare(case: Any, rows: int, columns: int, name: str, dtype: str, calls: int) -> None:
     shapes = {"rows": (rows, columns), "columns": (columns,), "square": (columns, columns)}
     random = np.random.default_rng(0)
-    arrays = [random.normal(size=shapes[one]).astype(np.float32) for one in case.arrays]
+    arrays = [random.standard_normal(shapes[one], np.float32).astype(dtype) for one in case.arrays]
     fused = xtarget.fuse(case.ours)
     ways: dict[str, Callable[[], Any]] = {}
     wait: Callable[[], Any] = xtarget.device(name).synchronize
@@ -153,23 +207,27 @@ def compare(case: Any, rows: int, columns: int, name: str) -> None:
     if name.startswith("cpu"):
         ways["NumPy"] = lambda: case.numpy(*arrays)
     ways["fused"] = lambda: fused(*own)
-    times = measure(ways, wait)
+    times = measure(ways, wait, calls)
     launches = fused.explain(*own).partition("\n")[0].partition(". ")[2]
-    print(f"{case.__doc__} {rows} x {columns} on {name}: {times['fused'] * 1e6:.0f} us. {launches}")
+    head = f"{case.__doc__} {dtype} {rows} x {columns} on {name}"
+    print(f"{head}: {times['fused'] * 1e6:.0f} us. {launches}")
     for way, seconds in times.items():
         print(f"{way:28} {seconds / times['fused']:6.2f} x  {seconds * 1e6:10.0f} us", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--case", choices=CASES)
+    parser.add_argument("--case", choices=CASES, action="append")
     parser.add_argument("--elements", type=int, default=1 << 22)
     parser.add_argument("--columns", type=int, default=1024)
+    parser.add_argument("--dtype", default="float32", choices=("float32", "float16", "float64"))
+    parser.add_argument("--calls", type=int, default=1)
     parser.add_argument("--device")
     given = parser.parse_args()
     name = given.device or xtarget.default_device().name
-    for case in CASES if given.case is None else (given.case,):
-        compare(CASES[case], given.elements // given.columns, given.columns, name)
+    rows = given.elements // given.columns
+    for case in given.case or CASES:
+        compare(CASES[case], rows, given.columns, name, given.dtype, given.calls)
 
 
 if __name__ == "__main__":

@@ -221,6 +221,7 @@ def cuda_ways(device: str) -> tuple[dict[str, Callable[[], Any]], Callable[[], A
     p, q, r = (torch.randn(256, 256, device="cuda", dtype=torch.float16) for _ in range(3))
     ways["run(softmax, torch, out=o)"] = lambda: xtarget.run("softmax", s, out=t)
     ways["run(matmul, torch, out=o)"] = lambda: xtarget.run("matmul", p, q, out=r)
+    ways |= _ways_of_several(torch)
     try:
         import cupy
     except ImportError:
@@ -237,6 +238,23 @@ def cuda_ways(device: str) -> tuple[dict[str, Callable[[], Any]], Callable[[], A
     except ImportError:
         print("Triton is not installed: left out")
     return ways, torch.cuda.synchronize
+
+
+def _ways_of_several(torch: Any) -> dict[str, Callable[[], Any]]:
+    """Calls that are several launches: of parts, and of their results."""
+    x, one = torch.ones(1 << 20, device="cuda"), torch.ones((), device="cuda")
+    thin, wide = (torch.ones(shape, device="cuda") for shape in ((16, 4096), (4096, 16)))
+    square = torch.ones(16, 16, device="cuda")
+    return {
+        "run(sum 2^20, torch, out=o)": lambda: xtarget.run("sum", x, out=one),
+        "launch() of it": xtarget.get("sum").prepare(x, out=one),
+        "run(sum 2^20, torch)": lambda: xtarget.run("sum", x),
+        "torch.sum(2^20)": lambda: torch.sum(x),
+        "run(std 2^20, torch)": lambda: xtarget.run("std", x),
+        "torch.std(2^20)": lambda: torch.std(x),
+        "run(matmul 16x4096x16, out=o)": lambda: xtarget.run("matmul", thin, wide, out=square),
+        "torch.matmul(…, out=o)": lambda: torch.matmul(thin, wide, out=square),
+    }
 
 
 def _triton_way(a: Any, b: Any, o: Any) -> dict[str, Callable[[], Any]]:

@@ -12,16 +12,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
+
+import xtarget
+from xtarget._cli.listing import short_dtypes
+from xtarget._kernels import libraries
+from xtarget._kernels.library import Library
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "operators.md"
 NAMES = ROOT / "tests" / "kernels" / "operator_names.tsv"
-
-sys.path.insert(0, str(ROOT / "src"))
-
-import xtarget  # noqa: E402 (the path is set first)
-from xtarget._cli.listing import short_dtypes  # noqa: E402 (the path is set first)
-from xtarget._kernels import libraries  # noqa: E402 (the path is set first)
-from xtarget._kernels.library import Library  # noqa: E402 (the path is set first)
+#: ATen's names that FlagGems registers (Apache 2.0, commit 532ff43 of 2025-11-21).
+FLAGGEMS = ROOT / "tests" / "kernels" / "flaggems_names.txt"
 
 
 def page() -> str:
@@ -57,6 +59,20 @@ def _row(spec: xtarget.spec.KernelSpec) -> str:
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
+def flaggems() -> tuple[list[str], list[str]]:
+    """FlagGems' names that lead to a kernel, and those that do not."""
+    found: list[str] = []
+    absent: list[str] = []
+    for name in FLAGGEMS.read_text(encoding="utf-8").split():
+        try:
+            libraries.find(name.strip("_"))
+        except xtarget.UnknownKernelError:
+            absent.append(name)
+        else:
+            found.append(name)
+    return found, absent
+
+
 def _names() -> Iterator[str]:
     """How many of the names that people expect there are, and which are not."""
     with NAMES.open(encoding="utf-8", newline="") as file:
@@ -74,6 +90,13 @@ def _names() -> Iterator[str]:
         f"Of {len(names)} names that people expect (`tests/kernels/operator_names.tsv`),",
         f"{len(names) - len(refused) - len(missing)} are found, {len(refused)} are refused with "
         f"the reason, {len(missing)} are missing.",
+        "",
+    )
+    found, absent = flaggems()
+    yield from (
+        f"Of the {len(found) + len(absent)} names of ATen's that FlagGems registers",
+        f"(`tests/kernels/flaggems_names.txt`), {len(found)} are found "
+        f"({100 * len(found) / len(found + absent):.1f} %); not here: {', '.join(absent)}.",
         "",
     )
     yield from (f"- refused: {said}" for _, said in refused)

@@ -4,7 +4,8 @@
 #   ci/release.sh sdist DIR          the source distribution, into DIR
 #   ci/release.sh wheel DIR          one wheel of this machine's Python, made from the sdist in DIR
 #   ci/release.sh wheels DIR         manylinux wheels of the stable ABI, by cibuildwheel (needs Docker)
-#   ci/release.sh check FILE         FILE in a new virtual environment: installs, lists, core is C
+#   ci/release.sh check FILE         FILE in a new virtual environment: installs, lists, core is C;
+#                                    in a clean system by ci/chroot.sh
 #   ci/release.sh bundle FILE [OPTION...]   a bundle for four vendors' targets, signed and read back
 #
 # PYTHON           the interpreter; default .venv/bin/python, or python3 where there is none

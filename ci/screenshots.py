@@ -8,6 +8,7 @@ Run it in a checkout in your home folder, whose path is then `~`.
 
 from __future__ import annotations
 
+import io
 import os
 import pty
 import subprocess
@@ -66,7 +67,7 @@ def shown(words: list[str]) -> str:
 
 def main(folder: str, commands: list[str]) -> None:
     for command in commands:
-        console = Console(record=True, width=COLUMNS, file=open(os.devnull, "w"))  # noqa: SIM115
+        console = Console(record=True, width=COLUMNS, file=io.StringIO())
         console.print(Text.from_ansi(f"$ xtarget {command}\n{shown(command.split())}"))
         file = Path(folder) / f"{command.replace(' ', '-')}.svg"
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -8,15 +8,15 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from pygments.lexers.special import TextLexer
 from sphinx.application import Sphinx
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import pages
+
+import xtarget
+
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
-
-import pages  # noqa: E402 (the path is set first)
-
-import xtarget  # noqa: E402 (the path is set first)
 
 project = "xtarget"
 author = "the authors of xtarget"
@@ -28,6 +28,8 @@ html_theme = "furo"
 html_title = f"xtarget {release}"
 html_copy_source = False
 html_show_sphinx = False
+html_static_path = ["_static"]
+html_css_files = ["wide.css"]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 autodoc_member_order = "bysource"
@@ -51,5 +53,4 @@ def mark_code(app: Sphinx, what: str, name: str, found: object, options: object,
 
 def setup(app: Sphinx) -> None:
     app.connect("autodoc-process-docstring", mark_code, priority=400)  # before napoleon
-    app.add_lexer("mermaid", TextLexer)
     pages.write(HERE / "generated")

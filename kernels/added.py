@@ -8,7 +8,7 @@ import triton
 import triton.language as tl
 
 from .arithmetic import accumulate, divide, settled, sqrt
-from .indexing import offset, positions, span
+from .indexing import across, offset, positions
 
 
 @triton.jit
@@ -30,8 +30,7 @@ def add_norm(
     whole = tl.zeros([BLOCK_M, BLOCK_N], T)
     lost = tl.zeros([BLOCK_M, BLOCK_N], T)
     for start in range(0, n, BLOCK_N):
-        column, column_mask = span(start, n, BLOCK_N)
-        mask = row_mask[:, None] & column_mask[None, :]
+        column, column_mask, mask = across(start, n, row_mask, BLOCK_N)
         value = _both(px, pr, column, cx, cr, mask, T)
         tl.store(pt + (column * ct)[None, :], value.to(total.dtype.element_ty), mask=mask)
         if RMS:
@@ -46,16 +45,14 @@ def add_norm(
         whole = tl.zeros([BLOCK_M, BLOCK_N], T)
         lost = tl.zeros([BLOCK_M, BLOCK_N], T)
         for start in range(0, n, BLOCK_N):
-            column, column_mask = span(start, n, BLOCK_N)
-            mask = row_mask[:, None] & column_mask[None, :]
+            column, column_mask, mask = across(start, n, row_mask, BLOCK_N)
             value = _both(px, pr, column, cx, cr, mask, T)
             apart = tl.where(mask, value - mean, tl.zeros_like(value))
             whole, lost = accumulate(whole, lost, apart * apart)
         root = sqrt(divide(tl.sum(settled(whole, lost), 1), n.to(T)) + eps)[:, None]
     goal = out + offset(row, shape, so)[:, None]
     for start in range(0, n, BLOCK_N):
-        column, column_mask = span(start, n, BLOCK_N)
-        mask = row_mask[:, None] & column_mask[None, :]
+        column, column_mask, mask = across(start, n, row_mask, BLOCK_N)
         value = _both(px, pr, column, cx, cr, mask, T)
         y = divide(value - mean, root)
         if weight is not None:

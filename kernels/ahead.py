@@ -9,10 +9,13 @@ lengths. So lengths come as powers of two (multiples of 16 from 16 on) and as nu
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from xtarget.spec import Example
+
+from .plans import choices
 
 __all__ = ["elementwise", "matmul", "reduction", "rows"]
 
@@ -24,6 +27,8 @@ _MOST_ROWS = 2**31 - 16
 _STREAMED = 2**26
 #: Longest axis whose own tile size is built; longer ones share theirs with it.
 _LONGEST = 32768
+#: An axis that every target walks in steps.
+_WALKED = 4 * _LONGEST
 
 
 def _powers(first: int, last: int) -> list[int]:
@@ -64,6 +69,12 @@ def _row_lengths(full: bool) -> Iterator[tuple[int, int]]:
         yield 1023, n - 1 or n
         if full or n == 4096:
             yield _MOST_ROWS, n
+    # rows that are walked: so few that each is shared by more threads, many, and a matrix that
+    # needs 64-bit indices (the logits of a batch do)
+    for n in (_WALKED, _WALKED - 1):
+        yield 16, n
+        yield 1023, n
+        yield 2**16, n
 
 
 def rows(vectors: int) -> _Ahead:
@@ -97,16 +108,16 @@ def reduction(full: bool) -> Iterator[Example]:
 def matmul(full: bool) -> Iterator[Example]:
     """Matrices and vectors of all proportions; (full) stacks of matrices."""
     sides = _powers(16, 4096) if full else [16, 64, 128, 512, 4096]
-    for m in (1, *sides):
-        for n in (1, *sides):
-            for k in (64, 4096, 512) if full else (64, 4096):
-                for less in (0, 1):
-                    a, b = (m, k - less), (k - less, n)
-                    yield Example((a, b))
-                    yield Example((a[1:] if m == 1 else a, b[:1] if n == 1 else b))
-                    if less:
-                        yield Example(((max(1, m - 1), a[1]), (b[0], max(1, n - 1))))
-                    if full:
-                        yield Example(((16, *a), (16, *b)))
-                        yield Example(((15, *a), (15, *b)))
+    lengths = (64, 4096, 512) if full else (64, 4096)
+    tuned = [(one["m"], one["n"], one["k"]) for one in choices.tuned_sizes("matmul")]
+    for m, n, k in dict.fromkeys([*itertools.product((1, *sides), (1, *sides), lengths), *tuned]):
+        for less in (0, 1):
+            a, b = (m, k - less), (k - less, n)
+            yield Example((a, b))
+            yield Example((a[1:] if m == 1 else a, b[:1] if n == 1 else b))
+            if less:
+                yield Example(((max(1, m - 1), a[1]), (b[0], max(1, n - 1))))
+            if full:
+                yield Example(((16, *a), (16, *b)))
+                yield Example(((15, *a), (15, *b)))
     yield Example(((65536, 65536), (65536, 65536)))

@@ -79,6 +79,23 @@ def levels(
 
 
 @triton.jit
+def _own_tile(
+    length, INDEX: tl.constexpr, BLOCK: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_V: tl.constexpr
+):
+    """This block's tile of `length` rows: the number of its matrix, its first row, its rows and
+    their mask, and the columns of heads and of values.
+    """
+    tiles = tl.cdiv(length, BLOCK)
+    block = tl.program_id(0).to(INDEX)
+    i = block // tiles
+    start = (block - i * tiles) * BLOCK
+    line = start + tl.arange(0, BLOCK).to(INDEX)
+    c = tl.arange(0, BLOCK_D).to(INDEX)
+    e = tl.arange(0, BLOCK_V).to(INDEX)
+    return i, start, line, line < length, c, e
+
+
+@triton.jit
 def of_queries(
     q, k, v, lse, d, level, out, L, S, D, DV, scale, softcap, left, right, begin,
     shape, sq, sk, sv, sl, sd, se, so, ql, qd, kn, kd, vn, vd, ll, dl, dd, ol, od,
@@ -89,14 +106,7 @@ def of_queries(
     """The gradient of a tile of queries: a walk over the keys. `d` is that of the result; strides
     as of `attention`, those of `level` are `se`.
     """
-    tiles = tl.cdiv(L, BLOCK_L)
-    block = tl.program_id(0).to(S.dtype)
-    i = block // tiles
-    start = (block - i * tiles) * BLOCK_L
-    line = start + tl.arange(0, BLOCK_L).to(S.dtype)
-    l_mask = line < L
-    c = tl.arange(0, BLOCK_D).to(S.dtype)
-    e = tl.arange(0, BLOCK_V).to(S.dtype)
+    i, start, line, l_mask, c, e = _own_tile(L, S.dtype, BLOCK_L, BLOCK_D, BLOCK_V)
     query = _tile(q + offset(i, shape, sq), line, l_mask, c, c < D, ql, qd, DOT)
     slopes = _tile(d + offset(i, shape, sd), line, l_mask, e, e < DV, dl, dd, DOT)
     total = tl.load(lse + offset(i, shape, sl) + line * ll, mask=l_mask, other=0).to(T)
@@ -137,14 +147,7 @@ def of_keys(
     """The gradients of a tile of keys and of their values: a walk over the queries of all `group`
     heads that share them, in their order. Heads are `g` and the array's letter apart.
     """
-    tiles = tl.cdiv(S, BLOCK_S)
-    block = tl.program_id(0).to(S.dtype)
-    i = block // tiles
-    start = (block - i * tiles) * BLOCK_S
-    n = start + tl.arange(0, BLOCK_S).to(S.dtype)
-    n_mask = n < S
-    c = tl.arange(0, BLOCK_D).to(S.dtype)
-    e = tl.arange(0, BLOCK_V).to(S.dtype)
+    i, start, n, n_mask, c, e = _own_tile(S, S.dtype, BLOCK_S, BLOCK_D, BLOCK_V)
     key = _tile(k + offset(i, shape, sk), n, n_mask, c, c < D, kn, kd, DOT)
     value = _tile(v + offset(i, shape, sv), n, n_mask, e, e < DV, vn, vd, DOT)
     first = tl.zeros_like(S)

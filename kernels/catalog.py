@@ -28,6 +28,7 @@ FAMILIES = (
     "angles",
     "special",
     "activations",
+    "activation_gradients",
     "comparisons",
     "bits",
     "casts",
@@ -70,7 +71,7 @@ KERNELS: tuple[KernelSpec, ...]
 
 def __getattr__(name: str) -> Any:
     if name == "KERNELS":  # all of them; whoever wants one asks `family`
-        return tuple(spec for rows in _spelled().values() for spec in rows)
+        return tuple(spec for name, rows in _spelled().items() for spec in (*rows, *_others(name)))
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -89,9 +90,14 @@ def family(name: str) -> tuple[KernelSpec, ...]:
     from .operators.spellings import spellings  # of no use before there are rows
 
     listed = names()[name]
-    return tuple(
-        replace(row, aliases=listed.get(row.name, row.aliases), words=spellings(row), by_name=True)
-        for row in _rows(name)
+    return (
+        *(
+            replace(
+                row, aliases=listed.get(row.name, row.aliases), words=spellings(row), by_name=True
+            )
+            for row in _rows(name)
+        ),
+        *(replace(row, words=spellings(row), by_name=True) for row in _others(name)),
     )
 
 
@@ -106,6 +112,12 @@ def written_names() -> str:
 
 def _rows(family: str) -> tuple[KernelSpec, ...]:
     return tuple(importlib.import_module(f".operators.{family}", __package__).ROWS)
+
+
+def _others(family: str) -> tuple[KernelSpec, ...]:
+    """Other implementations of rows (`operators.row.implementation`)."""
+    module = importlib.import_module(f".operators.{family}", __package__)
+    return tuple(getattr(module, "IMPLEMENTATIONS", ()))
 
 
 @cache

@@ -67,15 +67,23 @@ def _coordinates(out, place, i, mask, lengths):
 
 
 @triton.jit
-def where(
-    x, ends, out, n, chunk, shape, sx, lengths, BLOCK: tl.constexpr,
-):  # fmt: skip
-    """The indices of what is set, a row for each; `lengths`: of all axes."""
+def _piece(ends, n, chunk, BLOCK: tl.constexpr):
+    """This block's piece of the elements: its ends, the lanes of a step, and the place of its first
+    result.
+    """
     piece = tl.program_id(0).to(n.dtype)
     first = piece * chunk
     last = first + tl.minimum(chunk, n - first)
     lane = tl.arange(0, BLOCK).to(n.dtype)
-    place = tl.load(ends + piece)
+    return first, last, lane, tl.load(ends + piece)
+
+
+@triton.jit
+def where(
+    x, ends, out, n, chunk, shape, sx, lengths, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """The indices of what is set, a row for each; `lengths`: of all axes."""
+    first, last, lane, place = _piece(ends, n, chunk, BLOCK)
     for start in range(first, last, BLOCK):
         chosen = _set(x, start + lane, lane < last - start, shape, sx, False)
         ones = chosen.to(tl.int64)
@@ -88,11 +96,7 @@ def select(
     mask, x, ends, out, n, chunk, shape, sm, sx, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """The elements of `x` where `mask` is set."""
-    piece = tl.program_id(0).to(n.dtype)
-    first = piece * chunk
-    last = first + tl.minimum(chunk, n - first)
-    lane = tl.arange(0, BLOCK).to(n.dtype)
-    place = tl.load(ends + piece)
+    first, last, lane, place = _piece(ends, n, chunk, BLOCK)
     for start in range(first, last, BLOCK):
         i = start + lane
         chosen = _set(mask, i, lane < last - start, shape, sm, False)
@@ -100,6 +104,26 @@ def select(
         bits = tl.load(words(x) + offset(i, shape, sx), mask=chosen, other=0)
         goal = words(out) + place + tl.cumsum(ones, 0) - ones
         tl.store(goal, same(bits, x.dtype.element_ty), mask=chosen)
+        place += tl.sum(ones, 0)
+
+
+@triton.jit
+def masked_scatter(
+    mask, x, source, ends, out, n, chunk, given, shape, sm, sx, so, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Elements of `x`; where `mask` is set those of `source` in their order, `given` of them."""
+    first, last, lane, place = _piece(ends, n, chunk, BLOCK)
+    for start in range(first, last, BLOCK):
+        i = start + lane
+        inside = lane < last - start
+        chosen = _set(mask, i, inside, shape, sm, False)
+        ones = chosen.to(tl.int64)
+        at = place + tl.cumsum(ones, 0) - ones
+        there = chosen & (at < given)
+        old = tl.load(words(x) + offset(i, shape, sx), mask=inside, other=0)
+        new = tl.load(words(source) + at, mask=there, other=0)
+        bits = same(tl.where(there, new, old), x.dtype.element_ty)
+        tl.store(words(out) + offset(i, shape, so), bits, mask=inside)
         place += tl.sum(ones, 0)
 
 

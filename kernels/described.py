@@ -8,6 +8,13 @@ import triton
 import triton.language as tl
 
 from .linear import tile_of
+from .tails import columns_of, elements
+
+
+@triton.jit
+def operator(*elements):
+    """Stands for the device function that a kernel with a tail is compiled with."""
+    return elements[0]
 
 
 @triton.jit
@@ -72,6 +79,36 @@ def matmul_described(
 
 
 @triton.jit
+def matmul_described_then(
+    a, b, out, M, N, K, ra, rb, om,
+    c, d, e, f, sc, sd, se, sf, cm, cn, dm, dn, em, en, fm, fn,
+    C: tl.constexpr, D: tl.constexpr, E: tl.constexpr, F: tl.constexpr,
+    A_T: tl.constexpr, B_T: tl.constexpr, T: tl.constexpr, GROUP_M: tl.constexpr,
+    PIECES: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    """`matmul_described`, whose tiles go through `operator` with what stands beside them (`tails`)
+    before they are stored, as in `matmul_then`.
+    """
+    block = tl.program_id(0).to(K.dtype)
+    _, tile_m, tile_n = tile_of(block, tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N), GROUP_M)
+    da = _description(a, M, K, ra, A_T, BLOCK_M, BLOCK_K)
+    db = _description(b, K, N, rb, B_T, BLOCK_K, BLOCK_N)
+    row, column = (tile_m * BLOCK_M).to(tl.int32), (tile_n * BLOCK_N).to(tl.int32)
+    total = _product(da, db, row, column, K, T, A_T, B_T, BLOCK_M, BLOCK_N, BLOCK_K)
+    rm = row + tl.arange(0, BLOCK_M).to(M.dtype)
+    WIDTH: tl.constexpr = BLOCK_N // PIECES
+    for number in tl.static_range(PIECES):
+        start = column + number * WIDTH
+        rn = start + tl.arange(0, WIDTH).to(M.dtype)
+        found = elements(
+            columns_of(total, number, PIECES), c, d, e, f, sc, sd, se, sf,
+            cm, cn, dm, dn, em, en, fm, fn, C, D, E, F, 0, (), rm, rn, rm < M, rn < N,
+        )  # fmt: skip
+        _store(out, operator(*found), row, start, M, N, om, BLOCK_M, WIDTH)
+
+
+@triton.jit
 def matmul_in_turn(
     a, b, out, M, N, K, ra, rb, om,
     A_T: tl.constexpr, B_T: tl.constexpr, T: tl.constexpr, STORED: tl.constexpr,
@@ -98,3 +135,40 @@ def matmul_in_turn(
             do.store([row, column + BLOCK_N // 2], right.to(out.dtype.element_ty))
         else:
             _store(out, total, row, column, M, N, om, BLOCK_M, BLOCK_N)
+
+
+@triton.jit
+def matmul_in_turn_then(
+    a, b, out, M, N, K, ra, rb, om,
+    c, d, e, f, sc, sd, se, sf, cm, cn, dm, dn, em, en, fm, fn,
+    C: tl.constexpr, D: tl.constexpr, E: tl.constexpr, F: tl.constexpr,
+    A_T: tl.constexpr, B_T: tl.constexpr, T: tl.constexpr, STORED: tl.constexpr,
+    GROUP_M: tl.constexpr, PIECES: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    """`matmul_in_turn`, whose tiles go through `operator` with what stands beside them (`tails`)
+    before they are stored, as in `matmul_then`.
+    """
+    tiles_m, tiles_n = tl.cdiv(M, BLOCK_M).to(tl.int32), tl.cdiv(N, BLOCK_N).to(tl.int32)
+    da = _description(a, M, K, ra, A_T, BLOCK_M, BLOCK_K)
+    db = _description(b, K, N, rb, B_T, BLOCK_K, BLOCK_N)
+    WIDTH: tl.constexpr = BLOCK_N // PIECES
+    if STORED:
+        do = _description(out, M, N, om, False, BLOCK_M, WIDTH)
+    for tile in tl.range(tl.program_id(0), tiles_m * tiles_n, tl.num_programs(0), flatten=True):
+        _, tile_m, tile_n = tile_of(tile, tiles_m, tiles_n, GROUP_M)
+        row, column = tile_m * BLOCK_M, tile_n * BLOCK_N
+        total = _product(da, db, row, column, K, T, A_T, B_T, BLOCK_M, BLOCK_N, BLOCK_K)
+        rm = row + tl.arange(0, BLOCK_M).to(M.dtype)
+        for number in tl.static_range(PIECES):
+            start = column + number * WIDTH
+            rn = start + tl.arange(0, WIDTH).to(M.dtype)
+            found = elements(
+                columns_of(total, number, PIECES), c, d, e, f, sc, sd, se, sf,
+                cm, cn, dm, dn, em, en, fm, fn, C, D, E, F, 0, (), rm, rn, rm < M, rn < N,
+            )  # fmt: skip
+            value = operator(*found)
+            if STORED:
+                do.store([row, start], value.to(out.dtype.element_ty))
+            else:
+                _store(out, value, row, start, M, N, om, BLOCK_M, WIDTH)

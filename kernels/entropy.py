@@ -9,7 +9,7 @@ import triton.language as tl
 from triton.language.extra import libdevice
 
 from .arithmetic import accumulate, divide, exp, settled
-from .indexing import offset, positions, span
+from .indexing import across, offset, positions, span
 
 
 @triton.jit
@@ -53,16 +53,14 @@ def _largest(x, row_mask, n, cx, T: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N
     """The largest element of each of the rows at `x`, and sum exp(x - largest)."""
     top = tl.full([BLOCK_M, BLOCK_N], float("-inf"), T)
     for start in range(0, n, BLOCK_N):
-        column, column_mask = span(start, n, BLOCK_N)
-        mask = row_mask[:, None] & column_mask[None, :]
+        column, _, mask = across(start, n, row_mask, BLOCK_N)
         value = tl.load(x + (column * cx)[None, :], mask=mask, other=float("-inf")).to(T)
         top = tl.where(value > top, value, top)
     top = tl.max(top, 1)
     total = tl.zeros([BLOCK_M, BLOCK_N], T)
     lost = tl.zeros([BLOCK_M, BLOCK_N], T)
     for start in range(0, n, BLOCK_N):
-        column, column_mask = span(start, n, BLOCK_N)
-        mask = row_mask[:, None] & column_mask[None, :]
+        column, _, mask = across(start, n, row_mask, BLOCK_N)
         value = tl.load(x + (column * cx)[None, :], mask=mask, other=float("-inf")).to(T)
         power = tl.where(mask, exp(value - top[:, None]), tl.zeros_like(value))
         total, lost = accumulate(total, lost, power)
@@ -86,8 +84,7 @@ def cross_entropy(
     if SMOOTH:
         spread = tl.zeros([BLOCK_M, BLOCK_N], T)
         for start in range(0, n, BLOCK_N):
-            column, column_mask = span(start, n, BLOCK_N)
-            mask = row_mask[:, None] & column_mask[None, :]
+            column, column_mask, mask = across(start, n, row_mask, BLOCK_N)
             value = tl.load(rows[:, None] + (column * cx)[None, :], mask=mask, other=0).to(T)
             part = log[:, None] - (value - top[:, None])
             if weight is not None:
@@ -130,8 +127,7 @@ def cross_entropy_backward(
         share = own
     goal = out + offset(row, shape, so)[:, None]
     for start in range(0, n, BLOCK_N):
-        column, column_mask = span(start, n, BLOCK_N)
-        mask = row_mask[:, None] & column_mask[None, :]
+        column, column_mask, mask = across(start, n, row_mask, BLOCK_N)
         value = tl.load(rows[:, None] + (column * cx)[None, :], mask=mask, other=0).to(T)
         part = divide(exp(value - top[:, None]), total[:, None]) * share[:, None]
         part -= tl.where(column[None, :] == t[:, None], own[:, None], tl.zeros_like(part))
@@ -172,8 +168,7 @@ def soft_cross_entropy(
     total = tl.zeros([BLOCK_M, BLOCK_N], T)
     lost = tl.zeros([BLOCK_M, BLOCK_N], T)
     for start in range(0, n, BLOCK_N):
-        column, column_mask = span(start, n, BLOCK_N)
-        mask = row_mask[:, None] & column_mask[None, :]
+        column, column_mask, mask = across(start, n, row_mask, BLOCK_N)
         value = tl.load(rows + (column * cx)[None, :], mask=mask, other=0).to(T)
         share = _shares(
             others, weight, column, mask, column_mask, n, smoothing, cy, sw, SMOOTH, T
@@ -198,16 +193,14 @@ def soft_cross_entropy_backward(
     slope = divide(slope, tl.zeros_like(slope) + count.to(T))[:, None]
     total = tl.zeros([BLOCK_M, BLOCK_N], T)
     for start in range(0, n, BLOCK_N):
-        column, column_mask = span(start, n, BLOCK_N)
-        mask = row_mask[:, None] & column_mask[None, :]
+        column, column_mask, mask = across(start, n, row_mask, BLOCK_N)
         total += _shares(
             others, weight, column, mask, column_mask, n, smoothing, cy, sw, SMOOTH, T
         )  # fmt: skip
     share = tl.sum(total, 1)[:, None]
     goal = out + offset(row, shape, so)[:, None]
     for start in range(0, n, BLOCK_N):
-        column, column_mask = span(start, n, BLOCK_N)
-        mask = row_mask[:, None] & column_mask[None, :]
+        column, column_mask, mask = across(start, n, row_mask, BLOCK_N)
         value = tl.load(rows + (column * cx)[None, :], mask=mask, other=0).to(T)
         part = divide(exp(value - top[:, None]), whole[:, None]) * share
         part -= _shares(

@@ -11,12 +11,18 @@ from xtarget.spec import DtypeRules, KernelSpec
 from .operators.rules import ALL
 from .plans.elementwise import compute_dtype, elementwise
 from .plans.rowwise import rowwise
+from .plans.tails import with_tail
 
 __all__ = ["section"]
 
 
 def section(
-    name: str, function: str, dtypes: Sequence[str], result: str, rows: str = ""
+    name: str,
+    function: str,
+    dtypes: Sequence[str],
+    result: str,
+    rows: str = "",
+    product: tuple[str, bool, int | None] | None = None,
 ) -> KernelSpec:
     """The kernel of a section.
 
@@ -27,6 +33,8 @@ def section(
         result: dtype of what it gives.
         rows: of a section that folds rows, what it gives for each: `wide` (a row), `kept` or
             `dropped` (a number, in an axis of length 1 or without one).
+        product: of a section that goes on from a product of its first two arguments: as
+            `tails.with_tail`.
     """
     loaded = tuple(map(compute_dtype, dtypes))
 
@@ -39,6 +47,8 @@ def section(
     plan = elementwise(lambda _: function, rule, ALL)
     if rows:
         plan = rowwise(function, result, rows)
+    if product is not None:
+        plan = with_tail(function, result, *product)
     return KernelSpec(
         name,
         inputs,
@@ -48,6 +58,6 @@ def section(
         dtypes=ALL,
         apart=inputs,
         complete=True,
-        elementwise=not rows,
-        in_place=True,
+        elementwise=not rows and product is None,
+        in_place=product is None,
     )

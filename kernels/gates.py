@@ -6,6 +6,7 @@ The pair's second element is `apart` elements after the first one; see `indexing
 import triton
 import triton.language as tl
 
+from .functions.activations import sigmoid
 from .indexing import at, element, load, memory, part, store
 
 
@@ -46,3 +47,18 @@ def rope(
             s = -s
         store(out, first * c - second * s, i, mask, shape, so, False)
         store(out + out_apart, second * c + first * s, i, mask, shape, so, False)
+
+
+@triton.jit
+def glu_backward(
+    d, x, out, n, apart, out_apart, shape, sd, sx, so, T: tl.constexpr,
+    BLOCK: tl.constexpr, STEPS: tl.constexpr, ROWS: tl.constexpr,
+):  # fmt: skip
+    """The gradients of both halves of x, whose second one is the gate of the first."""
+    for step in range(STEPS):
+        i, mask = part(n, shape, step, BLOCK, STEPS, ROWS)
+        grad = load(d, i, mask, shape, sd, T)
+        value = load(x, i, mask, shape, sx, T)
+        open_ = sigmoid(load(x + apart, i, mask, shape, sx, T))
+        store(out, grad * open_, i, mask, shape, so, False)
+        store(out + out_apart, grad * value * (open_ * (1.0 - open_)), i, mask, shape, so, False)

@@ -8,7 +8,7 @@ import triton
 import triton.language as tl
 
 from .arithmetic import accumulate, divide, exp, settled, sqrt
-from .indexing import offset, positions, span
+from .indexing import across, offset, positions
 
 
 @triton.jit
@@ -23,8 +23,7 @@ def softmax_backward(
     total = tl.zeros([BLOCK_M, BLOCK_N], T)
     lost = tl.zeros([BLOCK_M, BLOCK_N], T)
     for start in range(0, n, BLOCK_N):
-        column, column_mask = span(start, n, BLOCK_N)
-        mask = row_mask[:, None] & column_mask[None, :]
+        column, _, mask = across(start, n, row_mask, BLOCK_N)
         part = tl.load(pd + (column * cd)[None, :], mask=mask, other=0).to(T)
         if not LOG:
             part *= tl.load(px + (column * cx)[None, :], mask=mask, other=0).to(T)
@@ -32,8 +31,7 @@ def softmax_backward(
     whole = tl.sum(settled(total, lost), 1)[:, None]
     goal = out + offset(row, shape, so)[:, None]
     for start in range(0, n, BLOCK_N):
-        column, column_mask = span(start, n, BLOCK_N)
-        mask = row_mask[:, None] & column_mask[None, :]
+        column, _, mask = across(start, n, row_mask, BLOCK_N)
         slope = tl.load(pd + (column * cd)[None, :], mask=mask, other=0).to(T)
         y = tl.load(px + (column * cx)[None, :], mask=mask, other=0).to(T)
         if LOG:
@@ -59,8 +57,7 @@ def norm_backward(
         total = tl.zeros([BLOCK_M, BLOCK_N], T)
         lost = tl.zeros([BLOCK_M, BLOCK_N], T)
         for start in range(0, n, BLOCK_N):
-            column, column_mask = span(start, n, BLOCK_N)
-            mask = row_mask[:, None] & column_mask[None, :]
+            column, column_mask, mask = across(start, n, row_mask, BLOCK_N)
             value = tl.load(px + (column * cx)[None, :], mask=mask, other=0).to(T)
             total, lost = accumulate(total, lost, value)
         mean = divide(tl.sum(settled(total, lost), 1), n.to(T))[:, None]
@@ -71,8 +68,7 @@ def norm_backward(
     lost_along = tl.zeros([BLOCK_M, BLOCK_N], T)
     lost_slopes = tl.zeros([BLOCK_M, BLOCK_N], T)
     for start in range(0, n, BLOCK_N):
-        column, column_mask = span(start, n, BLOCK_N)
-        mask = row_mask[:, None] & column_mask[None, :]
+        column, column_mask, mask = across(start, n, row_mask, BLOCK_N)
         value = tl.load(px + (column * cx)[None, :], mask=mask, other=0).to(T)
         apart = tl.where(mask, value - mean, tl.zeros_like(value))
         slope = tl.load(pd + (column * cd)[None, :], mask=mask, other=0).to(T)
@@ -88,8 +84,7 @@ def norm_backward(
     root = root[:, None]
     goal = out + offset(row, shape, so)[:, None]
     for start in range(0, n, BLOCK_N):
-        column, column_mask = span(start, n, BLOCK_N)
-        mask = row_mask[:, None] & column_mask[None, :]
+        column, column_mask, mask = across(start, n, row_mask, BLOCK_N)
         value = tl.load(px + (column * cx)[None, :], mask=mask, other=0).to(T)
         given = tl.load(pd + (column * cd)[None, :], mask=mask, other=0).to(T)
         own = (value - mean) * root

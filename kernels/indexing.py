@@ -49,6 +49,15 @@ def span(start, end, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def across(start, end, row_mask, BLOCK: tl.constexpr):
+    """The indices start... start + BLOCK of columns, the mask of those below `end`, and the mask of
+    a tile of them in the rows of `row_mask`.
+    """
+    column, column_mask = span(start, end, BLOCK)
+    return column, column_mask, row_mask[:, None] & column_mask[None, :]
+
+
+@triton.jit
 def offset(i, shape, strides):
     """The element offset of index `i`; `shape` lacks the outermost length, `strides` a last 1."""
     if len(strides) == 0:

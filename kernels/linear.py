@@ -5,9 +5,16 @@ import triton.language as tl
 
 from .arithmetic import IN_TURN, accumulate, settled
 from .indexing import element, memory, offset, span
+from .tails import columns_of, elements
 
 #: Steps of BLOCK_K products that a sum of outer products adds one after the other.
 PRODUCTS: tl.constexpr = tl.constexpr(64)
+
+
+@triton.jit
+def operator(*elements):
+    """Stands for the device function that a kernel with a tail is compiled with."""
+    return elements[0]
 
 
 @triton.jit
@@ -37,6 +44,58 @@ def matmul(
     added one after the other (a multiple of BLOCK_K), and what they give to the whole; 0 is all.
     FEW: a tile has more rows than there are; those past the end are not read.
     """
+    i, rm, column, total = _tile(
+        a, b, M, N, K, chunk, batch_shape, sa, sb, am, ak, bk, bn,
+        DOT, T, EVEN_K, FOLD, FEW, GROUP_M, BLOCK_M, BLOCK_N, BLOCK_K,
+    )  # fmt: skip
+    rn = column + tl.arange(0, BLOCK_N).to(K.dtype)
+    p = out + tl.program_id(1).to(K.dtype) * part + offset(i, batch_shape, so)
+    _stored(p, total, rm, rn, rm < M, rn < N, om, on)
+
+
+@triton.jit
+def matmul_then(
+    a, b, out, M, N, K, chunk, part, batch_shape, sa, sb, so, am, ak, bk, bn, om, on,
+    c, d, e, f, sc, sd, se, sf, cm, cn, dm, dn, em, en, fm, fn,
+    C: tl.constexpr, D: tl.constexpr, E: tl.constexpr, F: tl.constexpr,
+    DOT: tl.constexpr, T: tl.constexpr, EVEN_K: tl.constexpr, FOLD: tl.constexpr,
+    FEW: tl.constexpr, GROUP_M: tl.constexpr, PIECES: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    """`matmul` of a whole K, whose tiles go through `operator` with what stands beside them
+    (`tails`) before they are stored. PIECES: one after the other, for they need registers too.
+    """
+    i, rm, column, total = _tile(
+        a, b, M, N, K, chunk, batch_shape, sa, sb, am, ak, bk, bn,
+        DOT, T, EVEN_K, FOLD, FEW, GROUP_M, BLOCK_M, BLOCK_N, BLOCK_K,
+    )  # fmt: skip
+    p = out + offset(i, batch_shape, so)
+    WIDTH: tl.constexpr = BLOCK_N // PIECES
+    for number in tl.static_range(PIECES):
+        columns = column + number * WIDTH + tl.arange(0, WIDTH).to(K.dtype)
+        found = elements(
+            columns_of(total, number, PIECES), c, d, e, f, sc, sd, se, sf,
+            cm, cn, dm, dn, em, en, fm, fn, C, D, E, F,
+            i, batch_shape, rm, columns, rm < M, columns < N,
+        )  # fmt: skip
+        _stored(p, operator(*found), rm, columns, rm < M, columns < N, om, on)
+
+
+@triton.jit
+def _stored(p, value, rm, rn, mask_m, mask_n, om, on):
+    """Store a tile of the matrix at `p`."""
+    p = p + (rm * om)[:, None] + (rn * on)[None, :]
+    tl.store(p, value.to(p.dtype.element_ty), mask=mask_m[:, None] & mask_n[None, :])
+
+
+@triton.jit
+def _tile(
+    a, b, M, N, K, chunk, batch_shape, sa, sb, am, ak, bk, bn,
+    DOT: tl.constexpr, T: tl.constexpr, EVEN_K: tl.constexpr, FOLD: tl.constexpr,
+    FEW: tl.constexpr, GROUP_M: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    """Which matrix of the batch a block makes a tile of, its rows, its first column, and it."""
     tiles_n = tl.cdiv(N, BLOCK_N)
     i, tile_m, tile_n = tile_of(tl.program_id(0).to(K.dtype), tl.cdiv(M, BLOCK_M), tiles_n, GROUP_M)
 
@@ -75,10 +134,7 @@ def matmul(
             total = _product(total, a, b, pa, pb, rk, last - k, some, DOT, EVEN_K, FEW)
             pa += BLOCK_K * ak
             pb += BLOCK_K * bk
-    p = out + y * part + offset(i, batch_shape, so)
-    p = p + (rm * om)[:, None] + (rn * on)[None, :]
-    mask = (rm < M)[:, None] & (rn < N)[None, :]
-    tl.store(p, total.to(out.dtype.element_ty), mask=mask)
+    return i, rm, tile_n * BLOCK_N, total
 
 
 @triton.jit
@@ -118,6 +174,43 @@ def matmul_outer(
 
     PANELS: `b` comes from `panels`, in pieces of BLOCK_N columns; its strides mean nothing then.
     """
+    i, rm, rn, n_mask, total = _outer_tile(
+        a, b, M, N, K, chunk, batch_shape, sa, sb, am, ak, bk, bn,
+        DOT, T, GROUP_M, PANELS, BLOCK_M, BLOCK_N, BLOCK_K,
+    )  # fmt: skip
+    p = out + tl.program_id(1).to(K.dtype) * part + offset(i, batch_shape, so)
+    _stored(p, total, rm, rn, rm < M, n_mask, om, on)
+
+
+@triton.jit
+def matmul_outer_then(
+    a, b, out, M, N, K, chunk, part, batch_shape, sa, sb, so, am, ak, bk, bn, om, on,
+    c, d, e, f, sc, sd, se, sf, cm, cn, dm, dn, em, en, fm, fn,
+    C: tl.constexpr, D: tl.constexpr, E: tl.constexpr, F: tl.constexpr,
+    DOT: tl.constexpr, T: tl.constexpr, GROUP_M: tl.constexpr, PANELS: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    """`matmul_outer` of a whole K, with a tail as that of `matmul_then`."""
+    i, rm, rn, n_mask, total = _outer_tile(
+        a, b, M, N, K, chunk, batch_shape, sa, sb, am, ak, bk, bn,
+        DOT, T, GROUP_M, PANELS, BLOCK_M, BLOCK_N, BLOCK_K,
+    )  # fmt: skip
+    found = elements(
+        total, c, d, e, f, sc, sd, se, sf, cm, cn, dm, dn, em, en, fm, fn, C, D, E, F,
+        i, batch_shape, rm, rn, rm < M, n_mask,
+    )  # fmt: skip
+    p = out + offset(i, batch_shape, so)
+    _stored(p, operator(*found), rm, rn, rm < M, n_mask, om, on)
+
+
+@triton.jit
+def _outer_tile(
+    a, b, M, N, K, chunk, batch_shape, sa, sb, am, ak, bk, bn,
+    DOT: tl.constexpr, T: tl.constexpr, GROUP_M: tl.constexpr, PANELS: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    """Which matrix of the batch a block makes a tile of, its rows and columns, which of these are
+    there, and the tile."""
     tiles_n = tl.cdiv(N, BLOCK_N)
     i, tile_m, tile_n = tile_of(tl.program_id(0).to(K.dtype), tl.cdiv(M, BLOCK_M), tiles_n, GROUP_M)
 
@@ -153,10 +246,7 @@ def matmul_outer(
         pa += ak
         pb += step
     total = settled(total, lost)
-    p = out + y * part + offset(i, batch_shape, so)
-    p = p + (rm * om)[:, None] + (rn * on)[None, :]
-    mask = (rm < M)[:, None] & n_mask[None, :]
-    tl.store(p, total.to(out.dtype.element_ty), mask=mask)
+    return i, rm, rn, n_mask, total
 
 
 @triton.jit

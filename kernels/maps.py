@@ -42,6 +42,9 @@ def after(total, aux, count, p, FINISH: tl.constexpr):
         return divide(total, count.to(total.dtype))
     elif FINISH == "deviation":
         return sqrt(divide(total, count.to(total.dtype)))
+    elif FINISH == "inverse_root":
+        root = sqrt(total + p.to(total.dtype))
+        return divide(tl.full(root.shape, 1, root.dtype), root)
     elif FINISH == "root":
         return sqrt(total)
     elif FINISH == "power":

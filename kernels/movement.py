@@ -7,6 +7,7 @@ Nothing is read or written outside of the arrays, whatever an array of indices c
 
 import triton
 import triton.language as tl
+from triton.language.extra import libdevice
 
 from .indexing import at, element, memory, offset, part, positions, span
 
@@ -283,11 +284,13 @@ def diagonal(out, n, columns, k, shape, so, BLOCK: tl.constexpr):
 
 @triton.jit
 def sequence(
-    out, n, start, step, last, shape, so, T: tl.constexpr, BLOCK: tl.constexpr
+    out, n, start, step, last, base, shape, so, T: tl.constexpr, BLOCK: tl.constexpr
 ):  # fmt: skip
-    """start + i * step; the last one is `last`, if that is given."""
+    """start + i * step; the last one is `last`, if that is given. Or `base` to the power of it."""
     i, mask = positions(n, BLOCK)
     value = i.to(T) * step.to(T) + start.to(T)
     if last is not None:
         value = tl.where(i == n - 1, last.to(T), value)
+    if base is not None:
+        value = libdevice.pow(value * 0 + base.to(T), value)
     tl.store(out + offset(i, shape, so), value.to(out.dtype.element_ty), mask=mask)

@@ -8,7 +8,7 @@ import triton
 import triton.language as tl
 
 from .arithmetic import IN_TURN, accumulate, divide, settled, sqrt
-from .indexing import offset, positions, span
+from .indexing import across, offset, positions
 
 
 @triton.jit
@@ -33,8 +33,7 @@ def _row_sums(
         end = begin + tl.minimum(BLOCK_N * IN_TURN, n - begin)
         part = tl.zeros([BLOCK_M, BLOCK_N], T)
         for start in range(begin, end, BLOCK_N):
-            column, column_mask = span(start, n, BLOCK_N)
-            mask = row_mask[:, None] & column_mask[None, :]
+            column, _, mask = across(start, n, row_mask, BLOCK_N)
             value = tl.load(rows + (column * cx)[None, :], mask=mask, other=0).to(T)
             if mean is not None:
                 value = tl.where(mask, value - mean[:, None], tl.zeros_like(value))
@@ -52,8 +51,7 @@ def _write_rows(
 ):  # fmt: skip
     """out = (x - mean) / root * weight + bias; `mean`, `weight` and `bias` may be None."""
     for start in range(0, n, BLOCK_N):
-        column, column_mask = span(start, n, BLOCK_N)
-        mask = row_mask[:, None] & column_mask[None, :]
+        column, column_mask, mask = across(start, n, row_mask, BLOCK_N)
         value = tl.load(rows + (column * cx)[None, :], mask=mask).to(T)
         if mean is not None:
             value -= mean[:, None]
@@ -63,15 +61,23 @@ def _write_rows(
 
 
 @triton.jit
+def _whole_rows(
+    x, m, n, shape, sx, cx, T: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
+):
+    """Rows and columns of this block, their masks, and the elements; BLOCK_N >= n."""
+    row, row_mask = positions(m, BLOCK_M)
+    column, column_mask, mask = across(0, n, row_mask, BLOCK_N)
+    rows = x + offset(row, shape, sx)[:, None]
+    value = tl.load(rows + (column * cx)[None, :], mask=mask, other=0).to(T)
+    return row, column, column_mask, mask, value
+
+
+@triton.jit
 def layer_norm(
     x, weight, bias, out, m, n, eps, shape, sx, so, cx, co, sw, sb,
     T: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    row, row_mask = positions(m, BLOCK_M)
-    column, column_mask = span(0, n, BLOCK_N)
-    mask = row_mask[:, None] & column_mask[None, :]
-    rows = x + offset(row, shape, sx)[:, None]
-    value = tl.load(rows + (column * cx)[None, :], mask=mask, other=0).to(T)
+    row, column, column_mask, mask, value = _whole_rows(x, m, n, shape, sx, cx, T, BLOCK_M, BLOCK_N)
     mean = divide(tl.sum(value, 1), n.to(T))
     centred = tl.where(mask, value - mean[:, None], tl.zeros_like(value))
     variance = divide(tl.sum(centred * centred, 1), n.to(T))
@@ -102,11 +108,7 @@ def rms_norm(
     x, weight, out, m, n, eps, shape, sx, so, cx, co, sw,
     T: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    row, row_mask = positions(m, BLOCK_M)
-    column, column_mask = span(0, n, BLOCK_N)
-    mask = row_mask[:, None] & column_mask[None, :]
-    rows = x + offset(row, shape, sx)[:, None]
-    value = tl.load(rows + (column * cx)[None, :], mask=mask, other=0).to(T)
+    row, column, column_mask, mask, value = _whole_rows(x, m, n, shape, sx, cx, T, BLOCK_M, BLOCK_N)
     square = divide(tl.sum(value * value, 1), n.to(T))
     y = divide(value, sqrt(square + eps)[:, None])
     y = _affine(y, weight, None, column, column_mask, sw, 0, T)

@@ -5,7 +5,7 @@ import triton.language as tl
 from triton.language.extra import libdevice
 
 from .arithmetic import accumulate, divide, exp, settled
-from .indexing import offset, positions, span
+from .indexing import across, offset, positions, span
 
 
 @triton.jit
@@ -20,8 +20,7 @@ def cosine_distance(
     total = tl.zeros([BLOCK_M, BLOCK_N], T)
     lost = tl.zeros([BLOCK_M, BLOCK_N], T)
     for start in range(0, n, BLOCK_N):
-        column, column_mask = span(start, n, BLOCK_N)
-        mask = row_mask[:, None] & column_mask[None, :]
+        column, _, mask = across(start, n, row_mask, BLOCK_N)
         one = tl.load(px + (column * cx)[None, :], mask=mask, other=0).to(T)
         other = tl.load(py + (column * cy)[None, :], mask=mask, other=0).to(T)
         total, lost = accumulate(total, lost, one * other)

@@ -11,7 +11,7 @@ import triton.language as tl
 from triton.language.extra import libdevice
 
 from .arithmetic import IN_TURN, accumulate, divide, exp, settled
-from .indexing import offset, positions, span
+from .indexing import across, offset, positions
 
 
 @triton.jit
@@ -28,8 +28,7 @@ def softmax(
     T: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
     row, row_mask = positions(m, BLOCK_M)
-    column, column_mask = span(0, n, BLOCK_N)
-    mask = row_mask[:, None] & column_mask[None, :]
+    column, _, mask = across(0, n, row_mask, BLOCK_N)
     rows = x + offset(row, shape, sx)[:, None]
     value = _row(rows + (column * cx)[None, :], mask, NEGATE, T)
     apart = value - tl.max(value, 1)[:, None]
@@ -80,8 +79,7 @@ def softmax_long(
     total_row = tl.sum(total * exp(largest - shift[:, None]), 1)
     target = out + offset(row, shape, so)[:, None]
     for start in range(0, n, BLOCK_N):
-        column, column_mask = span(start, n, BLOCK_N)
-        mask = row_mask[:, None] & column_mask[None, :]
+        column, _, mask = across(start, n, row_mask, BLOCK_N)
         value = _row(rows + (column * cx)[None, :], mask, NEGATE, T)
         if LOG:
             y = (value - top[:, None]) - libdevice.log(total_row)[:, None]
@@ -102,8 +100,7 @@ def softmax_walk(
     target = out + offset(row, shape, so)[:, None]
     largest = tl.full([BLOCK_M, BLOCK_N], float("-inf"), T)
     for start in range(0, n, BLOCK_N):
-        column, column_mask = span(start, n, BLOCK_N)
-        mask = row_mask[:, None] & column_mask[None, :]
+        column, _, mask = across(start, n, row_mask, BLOCK_N)
         value = _row(rows + (column * cx)[None, :], mask, NEGATE, T)
         # nan need not be kept: its exp makes the sum nan
         largest = tl.where(value > largest, value, largest)
@@ -114,8 +111,7 @@ def softmax_walk(
         end = begin + tl.minimum(BLOCK_N * TURN, n - begin)
         part = tl.zeros([BLOCK_M, BLOCK_N], T)
         for start in range(begin, end, BLOCK_N):
-            column, column_mask = span(start, n, BLOCK_N)
-            mask = row_mask[:, None] & column_mask[None, :]
+            column, _, mask = across(start, n, row_mask, BLOCK_N)
             value = _row(rows + (column * cx)[None, :], mask, NEGATE, T)
             power = libdevice.exp(value - top[:, None])
             part += tl.where(mask, power, tl.zeros_like(power))
@@ -125,8 +121,7 @@ def softmax_walk(
     total = settled(total, lost)
     total_row = tl.sum(total, 1)
     for start in range(0, n, BLOCK_N):
-        column, column_mask = span(start, n, BLOCK_N)
-        mask = row_mask[:, None] & column_mask[None, :]
+        column, _, mask = across(start, n, row_mask, BLOCK_N)
         p = target + (column * co)[None, :]
         if LOG:
             value = _row(rows + (column * cx)[None, :], mask, NEGATE, T)

@@ -10,7 +10,7 @@ import pytest
 
 from xtarget._cli import main
 
-__all__ = ["COMMANDS", "exit_code", "here"]
+__all__ = ["COMMANDS", "exit_code", "here", "parsed"]
 
 
 def _walk(command: click.Command, words: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
@@ -26,6 +26,18 @@ def _walk(command: click.Command, words: tuple[str, ...] = ()) -> Iterator[tuple
 
 #: Each by the words that call it.
 COMMANDS = dict(_walk(main.cli))
+
+
+def parsed(words: list[str]) -> click.Command:
+    """The command that these words name, its options checked; nothing is done."""
+    command: click.Command = main.cli
+    context = click.Context(command, info_name="xtarget", obj={"debug": False, "json": False})
+    while isinstance(command, click.Group):
+        name, found, words = command.resolve_command(context, words)
+        assert found is not None, name
+        command, context = found, click.Context(found, context, info_name=name)
+    command.parse_args(context, words)
+    return command
 
 
 def exit_code(*words: str) -> int:

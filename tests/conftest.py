@@ -81,6 +81,17 @@ def _environment_is_restored() -> Iterator[None]:
 
 
 @pytest.fixture
+def a_cpu() -> None:
+    """Skips a test of the CPU's own on a machine without its run time."""
+    import xtarget
+
+    try:
+        xtarget.device("cpu:0")
+    except xtarget.NoDeviceError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
 def mark_ran_on(xtarget_ran_on: Any) -> Any:
     """Call with a vendor's id, what it runs on, and the product (or the reason for no device)."""
     return xtarget_ran_on

@@ -28,6 +28,18 @@ def emulated_devices(config: pytest.Config) -> list[tuple[str, bool]]:
     if "emu" not in given:
         return []
     from xtarget._devices import registry
+    from xtarget.targets.base import NamesDevices
 
-    words = registry.driver("emu").names()  # type: ignore[attr-defined]
-    return [(_PREFIX + word, word not in _SHORT) for word in words]
+    driver = registry.driver("emu")
+    assert isinstance(driver, NamesDevices)
+    return [(_PREFIX + word, word not in _SHORT) for word in driver.names()]
+
+
+def emulator_absent() -> str | None:
+    """Why there are no emulated devices here; None: there are."""
+    from xtarget._devices import registry
+    from xtarget.targets.base import KnowsAbsence
+
+    driver = registry.driver("emu")
+    assert isinstance(driver, KnowsAbsence)
+    return driver.absent()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import threading
 from collections.abc import Callable, Iterator
@@ -78,6 +79,7 @@ class FakeCuda:
     def __init__(self) -> None:
         self.thread = threading.local()
         self.memory: dict[int, bytearray] = {}
+        self.pinned: dict[int, Any] = {}
         self.calls: list[str] = []
         self.launches: list[tuple[int, tuple[Any, ...]]] = []
         self.failing: str | None = None
@@ -113,11 +115,33 @@ class FakeCuda:
         assert self.context == PRIMARY
         del self.memory[address]
 
-    def to_device(self, address: int, source: memoryview, nbytes: int, stream: int) -> None:
-        self.memory[address][:nbytes] = source
+    def to_device(self, address: int, source: Any, nbytes: int, stream: int) -> None:
+        memory, at = self.within(address)
+        data = ctypes.string_at(source, nbytes) if isinstance(source, int) else source
+        memory[at : at + nbytes] = data
 
-    def to_host(self, destination: memoryview, address: int, nbytes: int, stream: int) -> None:
-        destination[:] = self.memory[address][:nbytes]
+    def to_host(self, destination: Any, address: int, nbytes: int, stream: int) -> None:
+        memory, at = self.within(address)
+        data = bytes(memory[at : at + nbytes])
+        if isinstance(destination, int):
+            ctypes.memmove(destination, data, nbytes)
+        else:
+            destination[:] = data
+
+    def within(self, address: int) -> tuple[bytearray, int]:
+        """The allocation that an address is in, and where."""
+        base = max(one for one in self.memory if one <= address)
+        return self.memory[base], address - base
+
+    def pin(self, nbytes: int, flags: int) -> int:
+        self.calls.append("pin")
+        block = ctypes.create_string_buffer(nbytes)
+        self.pinned[ctypes.addressof(block)] = block
+        return ctypes.addressof(block)
+
+    def unpin(self, address: int) -> None:
+        self.calls.append("unpin")
+        del self.pinned[address]
 
     def launch(self, stream: FakeStream, config: object, kernel: object, *values: Any) -> None:
         assert self.context in (PRIMARY, 0)
@@ -151,10 +175,13 @@ def in_place(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCuda]:
         "cuThreadExchangeStreamCaptureMode": fake.exchange,
         "cuMemPoolCreate": lambda properties: object(),
         "cuMemPoolSetAttribute": lambda pool, attribute, value: None,
+        "cuMemPoolGetAttribute": lambda pool, attribute: 0,
         "cuMemPoolTrimTo": noted("pool trimmed"),
         "cuMemAllocFromPoolAsync": fake.allocate,
         "cuMemFreeAsync": fake.free,
         "cuMemFree": fake.free,
+        "cuMemHostAlloc": fake.pin,
+        "cuMemFreeHost": fake.unpin,
         "cuMemcpyHtoDAsync": fake.to_device,
         "cuMemcpyDtoHAsync": fake.to_host,
         "cuKernelGetAttribute": lambda *args: 1024,

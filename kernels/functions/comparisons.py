@@ -1,6 +1,7 @@
 """Comparisons, tests of one element, and logic."""
 
 import triton
+import triton.language as tl
 
 from .floats import is_finite, is_negative
 
@@ -33,6 +34,16 @@ def gt(x, y):
 @triton.jit
 def ge(x, y):
     return x >= y
+
+
+@triton.jit
+def isclose(x, y, rtol, atol):
+    return (x == y) | ((tl.abs(x - y) <= atol + rtol * tl.abs(y)) & is_finite(y))
+
+
+@triton.jit
+def isclose_nan(x, y, rtol, atol):
+    return isclose(x, y, rtol, atol) | ((x != x) & (y != y))
 
 
 @triton.jit

@@ -14,6 +14,11 @@ def where(condition, x, y):
 
 
 @triton.jit
+def fill(x, condition, value):
+    return tl.where(condition, value, x)
+
+
+@triton.jit
 def first(condition, x):
     return condition
 
@@ -27,9 +32,13 @@ def clip(x, low, high):
 
 @triton.jit
 def lerp(x, y, weight):
-    """Of the two forms the one that is exact at the nearer end."""
+    """Of the two forms the one that is exact at the nearer end; where that overflows and the result
+    need not, a third one.
+    """
     step = y - x
-    return tl.where(tl.abs(weight) < 0.5, x + weight * step, y - step * (1.0 - weight))
+    near = tl.where(tl.abs(weight) < 0.5, x + weight * step, y - step * (1.0 - weight))
+    apart = x * (1.0 - weight) + y * weight  # finite of finite arguments only
+    return tl.where((near - near == 0) | (apart - apart != 0), near, apart)
 
 
 @triton.jit
@@ -44,7 +53,10 @@ def fma(x, y, z):
 
 @triton.jit
 def addcmul(x, y, z, value):
-    return x + value * y * z
+    """By one rounding of the product and the sum: the product alone may overflow."""
+    scaled, z = tl.broadcast(value * y, z)
+    scaled, x = tl.broadcast(scaled, x)
+    return tl.fma(scaled, tl.broadcast(z, x)[0], x)
 
 
 @triton.jit

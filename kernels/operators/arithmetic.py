@@ -61,7 +61,7 @@ ROWS: tuple[KernelSpec, ...] = (
     _row("fmax", "a b", "the larger of a and b; the other if one is nan", numpy("fmax")),
     _row("fmin", "a b", "the smaller of a and b; the other if one is nan", numpy("fmin")),
     _number("floor_divide", "a b", "a // b; of integers 0 for b = 0", numpy("floor_divide"),
-            "floordiv FloorDiv"),
+            "floordiv FloorDiv", tolerance=(4, 0)),  # as NumPy's: (a - what is left) / b is rounded
     _number("trunc_divide", "a b", "a / b without its fraction; of integers 0 for b = 0",
             _trunc_divide,
             "truncatediv TruncateDiv", exact=True),
@@ -79,7 +79,8 @@ ROWS: tuple[KernelSpec, ...] = (
          written("np.where(b == 0, 0, a / b)"), "divide_no_nan", rule=QUOTIENT, weak=quotient_of),
     _number("neg", "x", "-x", numpy("negative"), "negative Negative"),
     _row("positive", "x", "x itself", written("a + 0 if a.dtype.kind == 'b' else +a"),
-         "identity Identity assign Assign copy alias clone contiguous", rule=PROMOTED),
+         "identity Identity assign Assign copy alias clone contiguous resolve_conj "
+         "resolve_neg", rule=PROMOTED),
     _number("abs", "x", "|x|", numpy("abs"), "absolute fabs", function="abs_"),
     _number("sign", "x", "-1, 0 or 1; nan stays", numpy("sign"), "sgn"),
     _row("reciprocal", "x", "1 / x", written("1 / a"), "inverse Inv", dtypes=FLOATS),

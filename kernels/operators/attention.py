@@ -184,7 +184,8 @@ ROWS: tuple[KernelSpec, ...] = (
         "value: causal, in a window of keys, with a mask (bool, or added), with ALiBi's slopes; "
         "keys may have fewer heads", _attention, _three,
         "scaled_dot_product_attention dot_product_attention dot_product_attention_v2 "
-        "flash_attention self_attention grouped_query_attention sliding_window_attention "
+        "flash_attention flash_attention_forward self_attention grouped_query_attention "
+        "sliding_window_attention "
         "multi_query_attention sdpa", options={**_OPTIONS, "offset": 0, "layout": "bhsd"},
         apart=("mask", "slopes"), **{**_ALL, "dtypes": ("bool", *FLOATS)}),
     row("multi_head_attention", "query key value mask? slopes?", plans.multi_head, "attention of "

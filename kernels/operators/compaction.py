@@ -30,6 +30,15 @@ def _masked_select(x: Any, condition: Any) -> Any:
     return x[condition]
 
 
+def _masked_scatter(x: Any, condition: Any, source: Any) -> Any:
+    import numpy as np
+
+    made = np.array(x, order="C")
+    places = np.flatnonzero(np.broadcast_to(condition, made.shape))[: np.size(source)]
+    made.reshape(-1)[places] = np.reshape(source, -1)[: len(places)]
+    return made
+
+
 def _unique(inverse: bool = False, counts: bool = False) -> Callable[..., Any]:
     def reference(x: Any) -> Any:
         import numpy as np
@@ -64,8 +73,11 @@ ROWS: tuple[KernelSpec, ...] = (
     _counted("masked_select", "x condition", plans.masked_select, "the elements of x where the "
              "condition is true, in their order", _masked_select, "boolean_mask",
              counts=(1, None)),
+    row("masked_scatter", "x condition source", plans.masked_scatter, "x with the elements of "
+        "source, one after the other, where the condition is true; x stays where they are used up",
+        _masked_scatter, alike(3), category="search", dtypes=ALL, apart=("condition",)),
     _counted("unique", "x", plans.unique(), "the elements in order, each once", _unique(),
-             "unique_values", counts=(1, None)),
+             "unique_values unique2", counts=(1, None)),
     _counted("unique_inverse", "x", plans.unique(inverse=True), "the elements in order, each once; "
              "and the place of each element among them", _unique(inverse=True),
              counts=(2, None, None)),

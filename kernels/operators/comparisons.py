@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from xtarget.spec import KernelSpec
 
 from .references import numpy
 from .row import elementwise
-from .rules import COMPARED, PREDICATE
+from .rules import COMPARED, NEAR, PREDICATE
 
 __all__ = ["ROWS"]
 
 _compare = partial(elementwise, file="comparisons", category="comparison", rule=COMPARED)
 _test = partial(elementwise, file="comparisons", category="comparison", rule=PREDICATE)
 _logic = partial(elementwise, file="comparisons", category="logical", rule=PREDICATE)
+
+
+def _isclose(
+    a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+) -> Any:
+    import numpy as np
+
+    return np.isclose(a, b, rtol, atol, bool(equal_nan))
+
 
 ROWS: tuple[KernelSpec, ...] = (
     _compare("eq", "a b", "a == b", numpy("equal"), "equal equals Equals"),
@@ -23,6 +33,11 @@ ROWS: tuple[KernelSpec, ...] = (
     _compare("le", "a b", "a <= b", numpy("less_equal"), "less_equal LessOrEqual"),
     _compare("gt", "a b", "a > b", numpy("greater"), "greater Greater"),
     _compare("ge", "a b", "a >= b", numpy("greater_equal"), "greater_equal GreaterOrEqual"),
+    _compare("isclose", "a b", "|a - b| <= atol + rtol |b|, or equal; nan is near to nan with "
+             "equal_nan", _isclose, rule=NEAR,
+             numbers={"rtol": 1e-5, "atol": 1e-8},
+             chosen=("equal_nan", {False: "isclose", True: "isclose_nan"}),
+             flags={"equal_nan": "1: nan is near to nan"}),
     _test("isnan", "x", "x is nan", numpy("isnan"), "is_nan"),
     _test("isinf", "x", "x is infinite", numpy("isinf"), "is_inf"),
     _test("isposinf", "x", "x is +infinity", numpy("isposinf")),

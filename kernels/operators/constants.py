@@ -59,6 +59,19 @@ def _linspace(
     return np.linspace(start, stop, count, endpoint)
 
 
+def _scalar(value: Any = 0, dtype: str = "float32") -> Any:
+    return _full(None)((), value, dtype)
+
+
+def _logspace(
+    start: Any = 0, stop: Any = 1, count: int = 50, base: float = 10.0, endpoint: bool = True,
+    dtype: str = "float32",
+) -> Any:  # fmt: skip
+    import numpy as np
+
+    return np.logspace(start, stop, count, endpoint, base)
+
+
 _ALL: Any = {"category": "constant", "dtypes": ALL, "examples": lambda shape: []}
 _SHAPE = {"shape": (1,), "dtype": "float32"}
 _LIKE: Any = {"category": "constant", "dtypes": ALL, "examples": alike(1)}
@@ -66,6 +79,8 @@ _LIKE: Any = {"category": "constant", "dtypes": ALL, "examples": alike(1)}
 ROWS: tuple[KernelSpec, ...] = (
     row("full", "", plans.fill(), "an array of one number", _full(None), aliases="fill constant",
         options={**_SHAPE, "value": 0}, **_ALL),
+    row("scalar_tensor", "", plans.scalar, "an array without dimensions, of one number", _scalar,
+        options={"value": 0, "dtype": "float32"}, **_ALL),
     row("zeros", "", plans.fill(0), "an array of zeros", _full(0), options=_SHAPE, **_ALL),
     row("ones", "", plans.fill(1), "an array of ones", _full(1), options=_SHAPE, **_ALL),
     row("full_like", "x", plans.fill_like(), "one number, in the form of x", _like(None),
@@ -80,6 +95,10 @@ ROWS: tuple[KernelSpec, ...] = (
     row("arange", "", plans.arange, "start, start + step, ... below stop", _arange,
         aliases="range", options={"start": 0, "stop": 1, "step": 1, "dtype": "int64"},
         tolerance=(4, 4), **_ALL),
+    row("logspace", "", plans.logspace, "count powers of base, whose exponents go from start to "
+        "stop by equal steps", _logspace, aliases="log_space", options={"start": 0, "stop": 1,
+        "count": 50, "base": 10.0, "endpoint": True, "dtype": "float32"}, tolerance=(128, 4),
+        **_ALL),
     row("linspace", "", plans.linspace, "count numbers from start to stop, of equal distance",
         _linspace, aliases="lin_space", options={"start": 0, "stop": 1, "count": 50,
         "endpoint": True, "dtype": "float32"}, tolerance=(4, 4), **_ALL),

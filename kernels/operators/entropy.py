@@ -64,7 +64,8 @@ ROWS: tuple[KernelSpec, ...] = (
         "sparse_softmax_cross_entropy_loss_with_logits", options=_SMOOTHED, tolerance=(64, 64),
         **_ALL),
     row("nll_loss", "x target weight?", nll_loss, "-x at each target; a target that is no class "
-        "gives nan", by_torch(_nll), _with_targets, "NegativeLogLikelihoodLoss nll_loss_forward",
+        "gives nan", by_torch(_nll), _with_targets,
+        "NegativeLogLikelihoodLoss nll_loss_forward nll_loss2d nll_loss2d_forward",
         options=_CLASSES, tolerance=(32, 32), **_ALL),
     row("cross_entropy_backward", "grad x target weight?", cross_entropy_backward, "gradient of "
         "cross_entropy", by_torch(_back_of_cross_entropy),

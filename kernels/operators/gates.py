@@ -7,7 +7,7 @@ from typing import Any
 
 from xtarget.spec import ArgumentError, Call, KernelSpec
 
-from ..plans.gates import halves, rope
+from ..plans.gates import glu_backward, halves, rope
 from .references import by_torch
 from .row import elementwise, row
 from .rules import FLOATS
@@ -53,6 +53,11 @@ def _gated(function: str) -> Callable[..., Any]:
     )
 
 
+def _glu_backward(torch: Any, d: Any, x: Any, axis: int = -1) -> Any:
+    x = x.clone().requires_grad_()
+    return torch.autograd.grad(torch.nn.functional.glu(x, axis), x, d.to(x.dtype))[0]
+
+
 def _rope(torch: Any, x: Any, cos: Any, sin: Any, interleaved: bool = False) -> Any:
     if interleaved:
         one, other = x[..., ::2], x[..., 1::2]
@@ -82,6 +87,9 @@ ROWS: tuple[KernelSpec, ...] = (
         _halves("gelu"), _twice, options={**_AXIS, "approximate": "none"}, **_ALL),
     row("glu", "x", halves(_fixed("sigmoid_mul"), gate=1), "first half * sigmoid(second half) "
         "along axis", _halves("sigmoid", 1), _twice, options=_AXIS, **_ALL),
+    row("glu_backward", "grad x", glu_backward, "gradient of glu", by_torch(_glu_backward),
+        lambda shape: [shape or (1,), (*shape[:-1], 2 * (shape or (1,))[-1])],
+        options={"axis": -1}, tolerance=(32, 8), category="gate", dtypes=FLOATS),
     elementwise("geglu", "gate x", "gelu(gate) * x", _gated("gelu"), chosen=("approximate", _GELU),
                 flags={"tanh": "1 for the form with tanh, 0 for that with erf"},
                 **_SHAPES),

@@ -6,6 +6,7 @@ says what one that is too large does, and `check` refuses it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -33,10 +34,12 @@ def _placed(index: Any, length: int, mode: str) -> Any:
 def _taking(function: Callable[[Any, Any, Any, int], Any]) -> Callable[..., Any]:
     """A function of (numpy, array, indices within it, axis), with the option `mode`."""
 
-    def reference(x: Any, index: Any, axis: int = 0, mode: str = "clip") -> Any:
+    def reference(x: Any, index: Any, axis: int | None = 0, mode: str = "clip") -> Any:
         import numpy as np
 
         index = np.asarray(index).astype(np.int64)
+        if axis is None:
+            x, axis = np.reshape(x, -1), 0
         return function(np, x, _placed(index, x.shape[axis], mode), axis)
 
     return reference
@@ -147,7 +150,8 @@ def _with_lines(shape: _Shape) -> Sequence[_Shape]:
 def _along_axis(shapes: Sequence[_Shape], options: Mapping[str, Any]) -> Mapping[int, _Shape]:
     """Indices along an axis of the first argument, where too large ones have no meaning."""
     x, axis = shapes[0], options["axis"]
-    return {1: (x[axis],)} if options.get("mode", "clip") == "clip" else {}
+    length = math.prod(x) if axis is None else x[axis]
+    return {1: (length,)} if options.get("mode", "clip") == "clip" else {}
 
 
 def _of_rows(shapes: Sequence[_Shape], options: Mapping[str, Any]) -> Mapping[int, _Shape]:
@@ -177,15 +181,28 @@ def _nd_of_shape(shapes: Sequence[_Shape], options: Mapping[str, Any]) -> Mappin
     return {0: ((shape,) if isinstance(shape, int) else tuple(shape))[:depth]} if depth else {}
 
 
+def _length(options: Mapping[str, Any]) -> int:
+    shape = options["shape"]
+    return int(shape[options["axis"]] if isinstance(shape, tuple | list) else shape)
+
+
+def _gather_backward(grad: Any, index: Any, axis: int = 0, shape: Any = (1,)) -> Any:
+    import numpy as np
+
+    return _scatter("add")(np.zeros(shape, grad.dtype), index, grad, axis=axis)
+
+
 _AXIS: Mapping[str, Any] = {"axis": 0, "mode": "clip"}
 _INDEXED: Any = {"category": "movement", "dtypes": ALL, "apart": ("index",)}
 _ALL: Any = {**_INDEXED, "bounds": _along_axis}
 _NUMBERS: Any = {**_ALL, "dtypes": ALL[1:]}
 
 ROWS: tuple[KernelSpec, ...] = (
-    row("take", "x index", plans.take, "slices of x along axis, in the order of the indices",
+    row("take", "x index", plans.take, "slices of x along axis, in the order of the indices; None: "
+        "elements of x, numbered in their order",
         _taking(lambda np, x, index, axis: np.take(x, index, axis)),
-        lambda shape: [shape, (3, 2)], "index_select", options=_AXIS, **_ALL),
+        lambda shape: [shape, (3, 2)], "index_select", options={"axis": None, "mode": "clip"},
+        **_ALL),
     row("embedding", "index weight", plans.embedding, "rows of weight, in the order of the indices",
         _embedding, lambda shape: [shape, (max(min(shape), 1), 20)], "embedding_lookup",
         options={"mode": "clip"}, **{**_ALL, "bounds": _of_rows}),
@@ -231,6 +248,11 @@ ROWS: tuple[KernelSpec, ...] = (
     row("one_hot", "index", plans.one_hot, "1 at the place of each index, 0 at those of the other "
         "classes", _one_hot, alike(1), "onehot", options={"classes": 2, "dtype": "float32"},
         category="movement", dtypes=INTEGERS, apart=("index",)),
+    row("gather_backward", "grad index", plans.gather_backward, "gradient of gather: zeros of the "
+        "shape of its argument, and grad added along axis where the indices say", _gather_backward,
+        lambda shape: [(1,), (1,)], options={"axis": 0, "shape": (1,)}, tolerance=(512, 512),
+        category="gradients", dtypes=NUMBERS, apart=("index",),
+        bounds=lambda _, options: {1: (_length(options),)}),
     row("embedding_backward", "grad index", embedding_backward, "gradient of embedding by its "
         "rows: those of grad added where the indices say; padding: an index that adds nothing",
         _embedding_backward, lambda shape: [shape or (1,), (shape or (1,))[:-1]],

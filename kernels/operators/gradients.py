@@ -98,10 +98,11 @@ _ALL: Any = {"category": "gradient", "dtypes": FLOATS}
 
 ROWS: tuple[KernelSpec, ...] = (
     row("softmax_backward", "grad output", softmax_backward, "gradient of softmax, from its result",
-        by_torch(_softmax_gradient), alike(2), "softmax_bp", options={"axis": -1},
-        tolerance=(64, 32), **_ALL),
+        by_torch(_softmax_gradient), alike(2), "softmax_bp softmax_backward_data",
+        options={"axis": -1}, tolerance=(64, 32), **_ALL),
     row("log_softmax_backward", "grad output", log_softmax_backward, "gradient of log_softmax, "
-        "from its result", by_torch(_log_softmax_gradient), alike(2), "log_softmax_bp",
+        "from its result", by_torch(_log_softmax_gradient), alike(2),
+        "log_softmax_bp log_softmax_backward_data",
         options={"axis": -1}, tolerance=(64, 32), **_ALL),
     row("layer_norm_backward", "grad x weight?", norm_backward(False), "gradients of layer_norm: "
         "of x, of its weight, of its bias", by_torch(_layer_back),

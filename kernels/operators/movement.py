@@ -11,8 +11,8 @@ from typing import Any
 
 from xtarget.spec import KernelSpec
 
+from ..plans import diagonals, joined, views
 from ..plans import movement as plans
-from ..plans import views
 from .row import alike, row
 from .rules import ALL
 
@@ -67,6 +67,23 @@ def _unstack(np: Any, x: Any, axis: int = 0) -> Any:
     return parts if len(parts) > 1 else parts[0]
 
 
+def _diag_embed(np: Any, x: Any, offset: int = 0, axis1: int = -2, axis2: int = -1) -> Any:
+    n = x.shape[-1] + abs(offset)
+    made = np.zeros((*x.shape[:-1], n, n), x.dtype)
+    i = np.arange(x.shape[-1])
+    made[..., i + max(-offset, 0), i + max(offset, 0)] = x
+    return np.moveaxis(made, (-2, -1), (axis1, axis2))
+
+
+def _diagonal_backward(
+    np: Any, grad: Any, shape: Any = (1, 1), offset: int = 0, axis1: int = -2, axis2: int = -1
+) -> Any:
+    made = np.zeros(shape, grad.dtype)
+    at = np.diagonal(np.arange(made.size).reshape(shape), offset, axis1, axis2)
+    made.reshape(-1)[at] = grad
+    return made
+
+
 _ALL: Any = {"category": "movement", "dtypes": ALL}
 
 
@@ -79,12 +96,19 @@ def _matrices(shape: _Shape) -> Sequence[_Shape]:
 
 
 ROWS: tuple[KernelSpec, ...] = (
-    row("concat", _MANY, plans.concat, "arrays one after the other along axis",
+    row("concat", _MANY, joined.concat, "arrays one after the other along axis",
         _numpy(lambda np, *x, axis=0: np.concatenate(x, axis)), _pairs,
         "concatenate cat concat_v2 parallel_concat", options={"axis": 0}, **_ALL),
-    row("stack", _MANY, plans.stack, "arrays of one shape along a new axis",
+    row("stack", _MANY, joined.stack, "arrays of one shape along a new axis",
         _numpy(lambda np, *x, axis=0: np.stack(x, axis)), _pairs, "pack parallel_stack",
         options={"axis": 0}, **_ALL),
+    row("hstack", _MANY, joined.beside(1), "arrays side by side: along the second axis, vectors "
+        "along their only one", _numpy(lambda np, *x: np.hstack(x)), _pairs, "column_concat",
+        **_ALL),
+    row("vstack", _MANY, joined.beside(0), "arrays one below the other; vectors are rows",
+        _numpy(lambda np, *x: np.vstack(x)), _pairs, "row_stack", **_ALL),
+    row("dstack", _MANY, joined.beside(2), "arrays behind each other: along the third axis",
+        _numpy(lambda np, *x: np.dstack(x)), _pairs, **_ALL),
     row("split", "x", plans.split, "an array in equal parts along axis, or in parts of the given "
         "lengths", _numpy(_split), alike(1), "split_v split_with_sizes",
         options={"sections": 1, "axis": 0}, **_ALL),
@@ -130,9 +154,20 @@ ROWS: tuple[KernelSpec, ...] = (
     row("repeat", "x", plans.repeat, "each element so many times along axis (None: of all)",
         _numpy(lambda np, x, repeats=2, axis=None: np.repeat(x, repeats, axis)), alike(1),
         "repeat_interleave", options={"repeats": 2, "axis": None}, **_ALL),
-    row("diagonal", "x", views.diagonal, "the diagonal of two axes, which becomes the last axis",
+    row("diagonal", "x", diagonals.diagonal, "the diagonal of two axes, which becomes the "
+        "last axis",
         _numpy(lambda np, x, offset=0, axis1=-2, axis2=-1: np.diagonal(x, offset, axis1, axis2)),
         _matrices, "diag_part matrix_diag_part", options={"offset": 0, "axis1": -2, "axis2": -1},
+        **_ALL),
+    row("diag", "x", diagonals.diag, "a matrix with the vector x on its diagonal k, or the "
+        "diagonal k of a matrix", _numpy(lambda np, x, k=0: np.diag(x, k)),
+        lambda shape: [shape[:2] or (1,)], options={"k": 0}, **_ALL),
+    row("diag_embed", "x", diagonals.diag_embed, "matrices of two new axes, whose diagonal is "
+        "the last axis of x, 0 elsewhere", _numpy(_diag_embed), lambda shape: [shape or (1,)],
+        "matrix_diag", options={"offset": 0, "axis1": -2, "axis2": -1}, **_ALL),
+    row("diagonal_backward", "grad", diagonals.diagonal_backward, "gradient of diagonal: zeros of "
+        "the shape of its argument, with grad on the diagonal", _numpy(_diagonal_backward),
+        lambda shape: [(1,)], options={"shape": (1, 1), "offset": 0, "axis1": -2, "axis2": -1},
         **_ALL),
     row("pad", "x", plans.pad, "elements before and after each axis: a constant, the last ones "
         "(edge), mirrored (reflect, symmetric), or those of the other end (wrap)", _numpy(_pad),

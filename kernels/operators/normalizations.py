@@ -9,7 +9,14 @@ from xtarget.spec import KernelSpec
 
 from .. import ahead, c_interfaces
 from ..plans.gradients import add_norm
-from ..plans.norms import batch_norm, batch_norm_training, group_norm, instance_norm, normalize
+from ..plans.norms import (
+    batch_norm,
+    batch_norm_training,
+    batch_norm_training_inverse,
+    group_norm,
+    instance_norm,
+    normalize,
+)
 from ..plans.rows import layer_norm, log_softmax, rms_norm, softmax, softmin
 from .references import by_torch
 from .row import alike, elementwise, row
@@ -112,6 +119,13 @@ def _batch_norm_training(
     return _batch_norm(torch, x, mean, variance, weight, bias, eps), mean, variance
 
 
+def _batch_norm_legit(
+    torch: Any, x: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5
+) -> Any:
+    made, mean, variance = _batch_norm_training(torch, x, weight, bias, eps)
+    return made, mean, (variance + eps).rsqrt()
+
+
 def _normalize(torch: Any, x: Any, axis: Any = -1, eps: float = 1e-12) -> Any:
     axes = tuple(range(x.ndim)) if axis is None else axis
     return x / (x * x).sum(axes, keepdim=True).sqrt().clamp(min=eps)
@@ -144,6 +158,7 @@ ROWS: tuple[KernelSpec, ...] = (
         summary="exp(x - max x) / sum exp(x - max x) along axis",
         dtypes=FLOATS,
         options={"axis": -1},
+        along="axis",
         reference=_softmax,
         examples=alike(1),
         complete=True,
@@ -162,6 +177,7 @@ ROWS: tuple[KernelSpec, ...] = (
         category="normalization",
         dtypes=FLOATS,
         options={"axis": -1},
+        along="axis",
         tolerance=(32, 32),
     ),
     row(
@@ -174,6 +190,7 @@ ROWS: tuple[KernelSpec, ...] = (
         category="normalization",
         dtypes=FLOATS,
         options={"axis": -1},
+        along="axis",
         tolerance=(32, 0),
     ),
     KernelSpec(
@@ -184,6 +201,7 @@ ROWS: tuple[KernelSpec, ...] = (
         summary="(x - mean x) / sqrt(var x + eps) * weight + bias over the last axis",
         dtypes=FLOATS,
         options={"eps": 1e-5},
+        along="last",
         reference=_layer_norm,
         examples=_with_last_axis(2),
         complete=True,
@@ -205,6 +223,7 @@ ROWS: tuple[KernelSpec, ...] = (
         summary="x / sqrt(mean x^2 + eps) * weight over the last axis",
         dtypes=FLOATS,
         options={"eps": 1e-6},
+        along="last",
         reference=_rms_norm,
         examples=_with_last_axis(1),
         complete=True,
@@ -243,7 +262,7 @@ ROWS: tuple[KernelSpec, ...] = (
         "(x - mean) / sqrt(variance + eps) * weight + bias: of each channel (axis 1)",
         by_torch(_batch_norm),
         _with_channels(4),
-        "BatchNormalization batchnorm native_batch_norm",
+        "BatchNormalization batchnorm native_batch_norm native_batch_norm_legit_no_training",
         options={"eps": 1e-5},
         **_ALL,
     ),
@@ -254,6 +273,18 @@ ROWS: tuple[KernelSpec, ...] = (
         "batch_norm by the batch's own mean and variance; and these",
         by_torch(_batch_norm_training),
         _with_channels(2),
+        options={"eps": 1e-5},
+        **_ALL,
+    ),
+    row(
+        "native_batch_norm_legit",
+        "x weight? bias?",
+        batch_norm_training_inverse,
+        "batch_norm by the batch's own mean and variance; and the means, and 1 / sqrt(variance + "
+        "eps)",
+        by_torch(_batch_norm_legit),
+        _with_channels(2),
+        "native_batch_norm_legit_no_stats",
         options={"eps": 1e-5},
         **_ALL,
     ),

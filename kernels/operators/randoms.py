@@ -152,6 +152,13 @@ def _dropout(x: Any, p: float = 0.5, seed: int = 0, offset: int = 0) -> Any:
     return np.where(keep, x * scale, np.zeros_like(x)), keep
 
 
+def _like(made: Any) -> Any:
+    def reference(x: Any, **options: Any) -> Any:
+        return made(x.shape, dtype=x.dtype.name, **options)
+
+    return reference
+
+
 _SEED = {"seed": 0, "offset": 0}
 _SHAPE = {"shape": (1,), "dtype": "float32", **_SEED}
 _MADE: Any = {"category": "random", "dtypes": ALL, "examples": lambda shape: []}
@@ -165,6 +172,11 @@ ROWS: tuple[KernelSpec, ...] = (
     row("randn", "", plans.floats(plans.normal), "normal deviates of a mean and a standard "
         "deviation", _randn, aliases="normal random_normal",
         options={**_SHAPE, "mean": 0.0, "std": 1.0}, tolerance=(16, 16), **_MADE),
+    row("rand_like", "x", plans.like(plans.unit), "rand in the form of x", _like(_rand), alike(1),
+        options=_SEED, category="random", dtypes=FLOATS, exact=True),
+    row("randn_like", "x", plans.like(plans.normal), "randn in the form of x", _like(_randn),
+        alike(1), options={**_SEED, "mean": 0.0, "std": 1.0}, tolerance=(16, 16),
+        category="random", dtypes=FLOATS, exact=True),
     row("exponential", "", plans.floats(plans.exponential), "-log(u) / rate of numbers u from 0 to "
         "1", _exponential, options={**_SHAPE, "rate": 1.0}, tolerance=(8, 0), **_MADE),
     row("randint", "", plans.randint, "integers from low to below high, all as likely", _randint,

@@ -158,6 +158,7 @@ def _reduction(
         options={"axis": None, "keepdims": False, **(options or {})},
         reference=reference,
         apart=("where",) if where else (),
+        along="axis",
         examples=alike(1),
         complete=True,
         ahead=ahead.reduction if c else None,

@@ -35,6 +35,11 @@ _REASONS: Mapping[str, str] = {
     "fused_bias_dropout_residual FusedBiasDropoutResidual": "no kernel here does all: run add, "
     "dropout and add, in a function of xtarget.fuse",
     "apply_alibi ApplyAlibi": "attention adds the biases itself: give it slopes",
+    "polar view_as_complex view_as_real": "there are no complex dtypes here: cos and sin of the "
+    "angle, each times the length, are its two parts",
+    "allclose": "one bool for two arrays: run isclose, then all",
+    "weight_norm_interface weight_norm_interface_backward weight_norm": "no kernel here does both: "
+    "run norm over the axes, then divide and multiply, in a function of xtarget.fuse",
     "sconv2d": "no kernel here does both convolutions: run depthwise_conv2d, then conv2d with a "
     "kernel of 1x1",
 }

@@ -13,7 +13,7 @@ from ..plans.elementwise import DtypeRule
 from ..plans.elementwise import elementwise as _plan
 from .rules import ALL, PROMOTED
 
-__all__ = ["Given", "alike", "elementwise", "row", "spelled"]
+__all__ = ["Given", "alike", "elementwise", "implementation", "row", "spelled"]
 
 _Shape = tuple[int, ...]
 #: An option and the function for each of its values; the first value is the default.
@@ -56,7 +56,7 @@ def _choice(name: str, file: str, function: str, chosen: _Chosen | None) -> Call
 
     def choice(call: Call) -> str:
         value = call.options[option]
-        if not isinstance(value, str | None) or value not in functions:
+        if not isinstance(value, str | bool | None) or value not in functions:
             raise ArgumentError(
                 f"{name}: {option} is {value!r}; it has to be {' or '.join(map(repr, functions))}."
             )
@@ -177,6 +177,7 @@ def row(
     complete: bool = True,
     exact: bool = False,
     bounds: Bounds | None = None,
+    along: str = "",
 ) -> KernelSpec:
     """A row of an operator that has a plan of its own.
 
@@ -197,6 +198,7 @@ def row(
         summary=summary,
         dtypes=dtypes,
         bounds=bounds,
+        along=along,
         options=options or {},
         apart=apart,
         updates=updates,
@@ -206,6 +208,32 @@ def row(
         aliases=tuple(aliases.split()),
         exact=exact,
         tolerance=tolerance,
+    )
+
+
+def implementation(
+    of: str,
+    rows: Sequence[KernelSpec],
+    impl: str,
+    plan: Callable[[Call], Plan],
+    why: str,
+    targets: tuple[str, ...] = (),
+    *,
+    preferred: bool = False,
+) -> KernelSpec:
+    """Another implementation of a row: `xtarget.run(of, ..., impl=impl)`.
+
+    Args:
+        of: the row's name.
+        rows: among which it is.
+        plan: from call to launches. Arguments, options and results are the row's.
+        why: what it is good for.
+        targets: the vendors and targets that it serves; none: all.
+        preferred: it serves them without being asked for.
+    """
+    row = next(row for row in rows if row.name == of)
+    return replace(
+        row, impl=impl, plan=plan, why=why, targets=targets, preferred=preferred, c=None, aliases=()
     )
 
 

@@ -15,10 +15,12 @@ __all__ = [
     "BITS",
     "COMPARED",
     "DIFFERENCE",
+    "FILLED",
     "FLOATING",
     "FLOATING_TWO",
     "FLOATS",
     "INTEGERS",
+    "NEAR",
     "NUMBERS",
     "PREDICATE",
     "PROMOTED",
@@ -101,6 +103,18 @@ def _selected(
     return (own,), ("bool", compute_dtype(own), compute_dtype(own))
 
 
+def _filled(
+    rules: DtypeRules, given: Sequence[str], _: _Options
+) -> tuple[Sequence[str], Sequence[str]]:
+    own = given[0]
+    if rules.promote(own, given[2]) != own:
+        raise ArgumentError(
+            f"value is {given[2]} and x is {own}, which does not hold all its values. Convert one "
+            "of them."
+        )
+    return (own,), (compute_dtype(own), "bool", compute_dtype(own))
+
+
 #: The dtype that NumPy's promotion gives; computed in it, half types in float32.
 PROMOTED = _rule(_promoted)
 PROMOTED_TWO = _rule(_promoted, results=2)
@@ -119,6 +133,10 @@ COMPARED = _rule(lambda _rules, _given: "bool", _compared)
 PREDICATE = _rule(lambda _rules, _given: "bool", _promoted)
 #: A condition, then two that are promoted.
 SELECTED = _selected
+#: One, a condition, and another one that the first one's dtype holds.
+FILLED = _filled
+#: bool, of floating operands.
+NEAR = _rule(lambda _rules, _given: "bool", _quotient)
 
 
 def COUNTED(

@@ -83,6 +83,7 @@ def _scan(
         dtypes=dtypes,
         options=options,
         reference=reference,
+        along="axis",
         examples=alike(1),
         complete=True,
         aliases=tuple(aliases.split()),

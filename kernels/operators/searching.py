@@ -6,11 +6,12 @@ from typing import Any
 
 from xtarget.spec import KernelSpec
 
+from ..plans import in_order
 from ..plans import searching as plans
-from .row import alike, row
+from .row import alike, implementation, row
 from .rules import ALL, FLOATS
 
-__all__ = ["ROWS"]
+__all__ = ["IMPLEMENTATIONS", "ROWS"]
 
 
 def _searchsorted(x: Any, values: Any, side: str = "left") -> Any:
@@ -89,4 +90,10 @@ ROWS: tuple[KernelSpec, ...] = (
         options={"length": 1}, apart=("index",), tolerance=(512, 512), **_ALL),
     row("isin", "x others", plans.isin, "whether each element is among others (invert: is not)",
         _isin, alike(2), "in1d", options={"invert": False}, **_ALL),
+)  # fmt: skip
+
+IMPLEMENTATIONS: tuple[KernelSpec, ...] = (
+    implementation("bincount", ROWS, "in_order", in_order.bincount_in_order, "weights are added "
+        "where they belong as they come, by one block: no sort, which a CPU's few blocks are slow "
+        "at", ("cpu",), preferred=True),
 )  # fmt: skip

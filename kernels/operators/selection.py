@@ -9,7 +9,7 @@ from xtarget.spec import KernelSpec
 
 from .references import numpy, written
 from .row import elementwise
-from .rules import AS_IT_IS, FLOATS, NUMBERS, SELECTED
+from .rules import AS_IT_IS, FILLED, FLOATS, NUMBERS, SELECTED
 
 __all__ = ["ROWS"]
 
@@ -38,6 +38,9 @@ def _nan_to_num(x: Any, nan: float = 0.0, posinf: Any = None, neginf: Any = None
 ROWS: tuple[KernelSpec, ...] = (
     _row("where", "condition a b", "a where condition, else b", numpy("where"),
          "select where_np WhereNp", rule=SELECTED, apart=("condition",), masks=("a",)),
+    _row("masked_fill", "x condition value", "value where condition, else x, of the dtype of x",
+         written("np.where(b, c, a)"), "masked_fill_", function="fill", rule=FILLED,
+         apart=("condition",), masks=("b",)),
     _row("clip", "x low? high?", "min(max(x, low), high), with one limit or both; nan if one is "
          "nan", _clip, "clamp ClipByValue clip_by_value", dtypes=NUMBERS, by_given={
              (True, True, True): "selection:clip", (True, True, False): "arithmetic:maximum",

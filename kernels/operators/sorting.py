@@ -109,16 +109,17 @@ _OPTIONS = {"axis": -1, "descending": False}
 
 ROWS: tuple[KernelSpec, ...] = (
     row("sort", "x", plans.sort(values=True, indices=False), "elements in order along axis (None: "
-        "of all)", _sort, alike(1), options=_OPTIONS, **_ALL),
+        "of all)", _sort, alike(1), options=_OPTIONS, along="axis", **_ALL),
     row("argsort", "x", plans.sort(values=False, indices=True), "indices of the elements in order "
-        "along axis (None: of all)", _argsort, alike(1), options=_OPTIONS, **_ALL),
+        "along axis (None: of all)", _argsort, alike(1), options=_OPTIONS, along="axis", **_ALL),
     row("sort_with_indices", "x", plans.sort(values=True, indices=True), "elements in order along "
-        "axis, and their indices (torch's sort)", _both, alike(1), options=_OPTIONS, **_ALL),
+        "axis, and their indices (torch's sort)", _both, alike(1), options=_OPTIONS, along="axis",
+        **_ALL),
     row("msort", "x", plans.sort(values=True, indices=False, axis=0), "elements in order along the "
         "first axis", _msort, alike(1), options={"descending": False}, **_ALL),
     row("topk", "x", plans.topk, "the k largest elements along axis (or smallest), in order, and "
         "their indices", _topk, alike(1), "top_k",
-        options={"k": 1, "axis": -1, "largest": True, "sorted": True}, **_ALL),
+        options={"k": 1, "axis": -1, "largest": True, "sorted": True}, along="axis", **_ALL),
     row("median", "x", median(), "the element in the middle, or the mean of the two; nan if one is "
         "nan", _numpy("median"), alike(1), options=_KEPT, **_ALL),
     row("nanmedian", "x", median(ignore=True), "median of what is not nan", _numpy("nanmedian"),

@@ -15,6 +15,7 @@ from xtarget.spec import (
 
 from .attention_launch import Attention
 from .layouts import broadcast_strides
+from .options import heads_first
 
 __all__ = [
     "attention",
@@ -49,16 +50,24 @@ def _given(call: Call, index: int) -> ArrayType | None:
     return call.array(index)
 
 
+def _of_heads(
+    call: Call, query: ArrayType, key: ArrayType, value: ArrayType, out: ArrayType, own: int
+) -> Attention:
+    """Attention of queries in groups, one for each of the `own` heads of keys and values."""
+    return Attention(
+        call,
+        split_heads(query, own),
+        grouped(call, query, key, "key"),
+        grouped(call, query, value, "value"),
+        split_heads(out, own),
+    )
+
+
 def attention(call: Call) -> Plan:
     """The plan of scaled dot product attention."""
-    layout = call.options["layout"]
-    if layout not in ("bhsd", "bshd"):
-        raise ArgumentError(
-            f"{call.kernel}: layout is {layout!r}; it has to be 'bhsd' (heads before the "
-            "sequence) or 'bshd'."
-        )
+    heads_before = heads_first(call)
     arrays = [call.array(index) for index in range(3)]
-    least = 2 if layout == "bhsd" else 3
+    least = 2 if heads_before else 3
     for name, array in zip(("query", "key", "value"), arrays, strict=True):
         if array.ndim != arrays[0].ndim or array.ndim < least:
             raise ArgumentError(
@@ -67,7 +76,7 @@ def attention(call: Call) -> Plan:
             )
     ndim = arrays[0].ndim
     order = list(range(ndim))
-    if layout == "bshd":
+    if not heads_before:
         order[-3], order[-2] = order[-2], order[-3]
     out = call.output((*arrays[0].shape[:-1], arrays[2].shape[-1]), floating(call, 3))
     return _planned(call, *(moved(array, order) for array in (*arrays, out)), out)
@@ -199,13 +208,7 @@ def _planned(
     mask = _broadcast(call, 3, "mask", scores)
     slopes = _broadcast(call, 4, "slopes", query.shape[:-2])
     own = key.shape[-3] if key.ndim > 2 else 1
-    work = Attention(
-        call,
-        split_heads(query, own),
-        grouped(call, query, key, "key"),
-        grouped(call, query, value, "value"),
-        split_heads(view, own),
-    )
+    work = _of_heads(call, query, key, value, view, own)
     if mask is not None:
         work.add("mask", Input(3), split_heads(mask, own), "ml", "mn")
     if slopes is not None:
@@ -263,13 +266,7 @@ def ragged(call: Call) -> Plan:
     out = call.output((*query.shape[:-1], value.shape[-1]), floating(call, 3))
     query, key, value, view = (moved(array, (1, 0, 2)) for array in (query, key, value, out))
     own = key.shape[0]
-    work = Attention(
-        call,
-        split_heads(query, own),
-        grouped(call, query, key, "key"),
-        grouped(call, query, value, "value"),
-        split_heads(view, own),
-    )
+    work = _of_heads(call, query, key, value, view, own)
     work.in_sequences(count, Input(3), Input(4))
     return work.plan(out)
 

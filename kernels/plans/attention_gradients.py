@@ -12,6 +12,7 @@ from .attention import floating, grouped, moved, refuse_large, split_heads
 from .attention_launch import Attention
 from .elementwise import compute_dtype
 from .layouts import collapse
+from .options import heads_first
 
 __all__ = ["attention_backward"]
 
@@ -24,16 +25,11 @@ _NAMES = ("grad", "query", "key", "value", "out")
 
 def attention_backward(call: spec.Call) -> spec.Plan:
     """The plan of the gradients of attention: of query, key and value."""
-    layout = call.options["layout"]
-    if layout not in ("bhsd", "bshd"):
-        raise spec.ArgumentError(
-            f"{call.kernel}: layout is {layout!r}; it has to be 'bhsd' (heads before the "
-            "sequence) or 'bshd'."
-        )
+    heads_before = heads_first(call)
     if call.out is not None:
         raise spec.ArgumentError(f"{call.kernel} gives three arrays. Leave out= out.")
     arrays = [call.array(index) for index in range(5)]
-    ndim, least = arrays[1].ndim, 2 if layout == "bhsd" else 3
+    ndim, least = arrays[1].ndim, 2 if heads_before else 3
     for name, array in zip(_NAMES, arrays, strict=True):
         if array.ndim != ndim or ndim < least:
             raise spec.ArgumentError(
@@ -45,7 +41,7 @@ def attention_backward(call: spec.Call) -> spec.Plan:
         spec.ArrayType(dtype, a.shape, spec.contiguous_strides(a.shape)) for a in arrays[1:4]
     )
     order = list(range(ndim))
-    if layout == "bshd":
+    if not heads_before:
         order[-3], order[-2] = order[-2], order[-3]
     seen = [_with_heads(moved(array, order)) for array in (*arrays, *outs)]
     return _Backward(call, dtype, seen, outs).plan()

@@ -4,22 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xtarget.spec import (
-    Argument,
-    ArgumentError,
-    ArrayType,
-    Call,
-    Input,
-    Launch,
-    Output,
-    Plan,
-    Scalar,
-    Temporary,
-    cdiv,
-    contiguous_strides,
-    dtype_constant,
-    next_power_of_2,
-)
+from xtarget import spec
 
 from . import tuning
 from .elementwise import compute_dtype
@@ -51,41 +36,50 @@ class Attention:
     """
 
     def __init__(
-        self, call: Call, query: ArrayType, key: ArrayType, value: ArrayType, out: ArrayType
+        self,
+        call: spec.Call,
+        query: spec.ArrayType,
+        key: spec.ArrayType,
+        value: spec.ArrayType,
+        out: spec.ArrayType,
     ) -> None:
         self.call, self.query, self.key, self.value, self.out = call, query, key, value, out
-        self.more: dict[str, tuple[Input, ArrayType, str, str]] = {}
-        self.numbers: dict[str, Argument] = {"page": 1, "pages": 1, "kp": 0, "vp": 0}
+        self.more: dict[str, tuple[spec.Input, spec.ArrayType, str, str]] = {}
+        self.numbers: dict[str, spec.Argument] = {"page": 1, "pages": 1, "kp": 0, "vp": 0}
         self.sequences = 0
-        self.starts: dict[str, Argument] = {}
+        self.starts: dict[str, spec.Argument] = {}
 
-    def in_sequences(self, count: int, queries: Input, keys: Input) -> None:
+    def in_sequences(self, count: int, queries: spec.Input, keys: spec.Input) -> None:
         """Queries and keys are those of `count` sequences; the inputs say where each starts."""
         self.sequences, self.starts = count, dict(zip(_STARTS, (queries, keys), strict=True))
 
-    def add(self, name: str, source: Input, array: ArrayType, row: str, column: str) -> None:
+    def add(
+        self, name: str, source: spec.Input, array: spec.ArrayType, row: str, column: str
+    ) -> None:
         """A further array; `row` and `column` are the parameters of its strides, if it has them."""
         self.more[name] = source, array, row, column
 
-    def plan(self, out: ArrayType) -> Plan:
+    def plan(self, out: spec.ArrayType) -> spec.Plan:
         call = self.call
         computed = compute_dtype(out.dtype)
         wants_lse = call.options["lse"]
-        outs: tuple[ArrayType, ...] = (out,)
+        outs: tuple[spec.ArrayType, ...] = (out,)
         if wants_lse:
             if call.out is not None:
-                raise ArgumentError(f"{call.kernel} with lse gives two arrays. Leave out= out.")
+                raise spec.ArgumentError(
+                    f"{call.kernel} with lse gives two arrays. Leave out= out."
+                )
             heads = self.query.shape[:-1]
             shape = (*heads[:-3], heads[-3] * heads[-2], heads[-1]) if len(heads) > 2 else heads
-            outs = (out, ArrayType(computed, shape, contiguous_strides(shape)))
+            outs = (out, spec.ArrayType(computed, shape, spec.contiguous_strides(shape)))
         numbers, flags = self.window()
         if not out.size:
-            return Plan(outs, (), (), (None, float("-inf"))[: len(outs)])
+            return spec.Plan(outs, (), (), (None, float("-inf"))[: len(outs)])
         if not self.key.size:
-            return Plan(outs, (), (), (0, float("-inf"))[: len(outs)])
+            return spec.Plan(outs, (), (), (0, float("-inf"))[: len(outs)])
         return self._launches(outs, computed, numbers, flags)
 
-    def window(self) -> tuple[dict[str, Argument], dict[str, Any]]:
+    def window(self) -> tuple[dict[str, spec.Argument], dict[str, Any]]:
         """What queries see, as numbers and constants."""
         call = self.call
         causal, window = call.options["causal"], call.options["window"]
@@ -93,7 +87,7 @@ class Attention:
         if window is not None:
             pair = window if isinstance(window, tuple | list) else ()
             if len(pair) != 2 or any(isinstance(n, bool) or not isinstance(n, int) for n in pair):
-                raise ArgumentError(
+                raise spec.ArgumentError(
                     f"{call.kernel}: window is {window!r}; it has to be None or two integers: how "
                     "many keys before and after its own a query sees, -1 for all."
                 )
@@ -107,38 +101,40 @@ class Attention:
         elif begin is None:
             begin = self.key.shape[-2] - self.query.shape[-2]
         elif isinstance(begin, bool) or not isinstance(begin, int):
-            raise ArgumentError(
+            raise spec.ArgumentError(
                 f"{call.kernel}: offset is {begin!r}; it has to be the place of the first query "
                 "among the keys, or None: the last query is at the last key."
             )
-        numbers: dict[str, Argument] = {
+        numbers: dict[str, spec.Argument] = {
             "left": max(left, 0), "right": max(right, 0), "begin": begin,
         }  # fmt: skip
         ends = bool(self.sequences) and call.options["offset"] is None
         return numbers, {"ENDS": ends, "LEFT": left >= 0, "RIGHT": right >= 0}
 
-    def scalars(self, computed: str) -> tuple[dict[str, Argument], dict[str, Any]]:
+    def scalars(self, computed: str) -> tuple[dict[str, spec.Argument], dict[str, Any]]:
         call = self.call
         scale, cap = call.options["scale"], call.options["softcap"]
         for name, value in (("scale", scale), ("softcap", cap)):
             if value is not None and (
                 isinstance(value, bool) or not isinstance(value, int | float)
             ):
-                raise ArgumentError(f"{call.kernel}: {name} is {value!r}; it has to be a number.")
+                raise spec.ArgumentError(
+                    f"{call.kernel}: {name} is {value!r}; it has to be a number."
+                )
         if scale is None:
             scale = float(int(self.query.shape[-1])) ** -0.5
-        found: dict[str, Argument] = {"scale": Scalar(float(scale), computed)}
+        found: dict[str, spec.Argument] = {"scale": spec.Scalar(float(scale), computed)}
         if not cap:
             return found, {"softcap": None}
-        return {**found, "softcap": Scalar(float(cap), computed)}, {}
+        return {**found, "softcap": spec.Scalar(float(cap), computed)}, {}
 
     def _launches(
         self,
-        outs: tuple[ArrayType, ...],
+        outs: tuple[spec.ArrayType, ...],
         computed: str,
-        numbers: dict[str, Argument],
+        numbers: dict[str, spec.Argument],
         flags: dict[str, Any],
-    ) -> Plan:
+    ) -> spec.Plan:
         call, query, key, value, out = self.call, self.query, self.key, self.value, self.out
         more = dict(self.more)
         length, along = query.shape[-2], 1
@@ -156,37 +152,39 @@ class Attention:
         half = outs[0].dtype in ("float16", "bfloat16")
         fast = half and call.vendor in tuning.MATRIX_UNITS
         operand = outs[0].dtype if fast else computed
-        block_d, block_v = (max(next_power_of_2(n), 16) for n in (d, dv))
+        block_d, block_v = (max(spec.next_power_of_2(n), 16) for n in (d, dv))
         most = max(block_d, block_v)
         tile_l, tile_s, warps = (
             _tile(call.vendor, length, most, operand) if matrix else (1, 16 if most <= 32 else 8, 1)
         )
         rows = (*batch, length)
-        lse = ArrayType(computed, (*rows, 1), contiguous_strides((*rows, 1)))
+        lse = spec.ArrayType(computed, (*rows, 1), spec.contiguous_strides((*rows, 1)))
         # the operands' strides over the batch
         arrays = {"q": query, "k": key, "v": value, "o": out, "l": lse}
         arrays |= {_OPERANDS[name][1]: array for name, (_, array, _, _) in more.items()}
-        blocks = cdiv(length, tile_l) + self.sequences
+        blocks = spec.cdiv(length, tile_l) + self.sequences
         total = 1
         for n in batch:
             total *= n
         parts = 1
         if not self.sequences:
             parts = tuning.splits(blocks * total, call.compute_units, keys, _PART)
-        temporaries: list[ArrayType] = []
-        first: Output | Temporary = Output(0)
-        first_lse: Output | Temporary | None = Output(1) if len(outs) > 1 else None
+        temporaries: list[spec.ArrayType] = []
+        first: spec.Output | spec.Temporary = spec.Output(0)
+        first_lse: spec.Output | spec.Temporary | None = spec.Output(1) if len(outs) > 1 else None
         if parts > 1:
-            chunk = cdiv(cdiv(keys, parts), tile_s) * tile_s
-            parts = cdiv(keys, chunk)
+            chunk = spec.cdiv(spec.cdiv(keys, parts), tile_s) * tile_s
+            parts = spec.cdiv(keys, chunk)
             size = total * length
             temporaries = [
-                ArrayType(computed, (parts, size, dv), contiguous_strides((parts, size, dv))),
-                ArrayType(computed, (parts, size), contiguous_strides((parts, size))),
+                spec.ArrayType(
+                    computed, (parts, size, dv), spec.contiguous_strides((parts, size, dv))
+                ),
+                spec.ArrayType(computed, (parts, size), spec.contiguous_strides((parts, size))),
             ]
-            first, first_lse = Temporary(0), Temporary(1)
+            first, first_lse = spec.Temporary(0), spec.Temporary(1)
             shape = (*rows, dv)
-            arrays["o"] = ArrayType(computed, shape, contiguous_strides(shape))
+            arrays["o"] = spec.ArrayType(computed, shape, spec.contiguous_strides(shape))
         else:
             chunk, size = keys, 0
         space = collapse(batch, *(array.strides[:-2] for array in arrays.values()), keep_order=True)
@@ -198,8 +196,8 @@ class Attention:
             "ol": arrays["o"].strides[-2], "od": arrays["o"].strides[-1],
             "ll": 1, "ml": 0, "mn": 0, "sr": 0, "tn": 0,
         }  # fmt: skip
-        addresses: dict[str, Argument] = {
-            "q": Input(0), "k": Input(1), "v": Input(2), "out": first,
+        addresses: dict[str, spec.Argument] = {
+            "q": spec.Input(0), "k": spec.Input(1), "v": spec.Input(2), "out": first,
         }  # fmt: skip
         constants: dict[str, Any] = {}
         for name, stride in _OPERANDS.items():
@@ -219,7 +217,7 @@ class Attention:
         addresses |= self.starts
         constants |= {name: None for name in _STARTS if name not in self.starts}
         scalars, none = self.scalars(computed)
-        launch = Launch(
+        launch = spec.Launch(
             "attention:attention",
             {
                 **addresses,
@@ -246,8 +244,8 @@ class Attention:
                 **{name: 1 for name, step in steps.items() if step == 1},
                 "MATRIX": matrix,
                 "FAST": fast,
-                "DOT": dtype_constant(operand),
-                "T": dtype_constant(computed),
+                "DOT": spec.dtype_constant(operand),
+                "T": spec.dtype_constant(computed),
                 "BLOCK_L": tile_l,
                 "BLOCK_S": tile_s,
                 "BLOCK_D": block_d,
@@ -259,58 +257,57 @@ class Attention:
             options=tuning.matmul_options(call.vendor),
         )
         if self.sequences:  # tokens that are of no sequence
-            return Plan(outs, (launch,), (), (0, float("-inf"))[: len(outs)])
+            return spec.Plan(outs, (launch,), (), (0, float("-inf"))[: len(outs)])
         if parts == 1:
-            return Plan(outs, (launch,))
+            return spec.Plan(outs, (launch,))
         last = self._joined(outs, computed, rows, out, size, parts, dv, block_v)
-        return Plan(outs, (launch, last), tuple(temporaries))
+        return spec.Plan(outs, (launch, last), tuple(temporaries))
 
     def _joined(
         self,
-        outs: tuple[ArrayType, ...],
+        outs: tuple[spec.ArrayType, ...],
         computed: str,
         rows: tuple[int, ...],
-        out: ArrayType,
+        out: spec.ArrayType,
         size: int,
         parts: int,
         dv: int,
         block_v: int,
-    ) -> Launch:
+    ) -> spec.Launch:
         """The launch that makes one result of the parts'."""
-        space = collapse(rows, out.strides[:-1], contiguous_strides(rows), keep_order=True)
+        space = collapse(rows, out.strides[:-1], spec.contiguous_strides(rows), keep_order=True)
         od = out.strides[-1]
         wants = len(outs) > 1
         block = 1 if tuning.outer_products(self.call.vendor) else 4
-        return Launch(
+        return spec.Launch(
             "attention:joined",
             {
-                "x": Temporary(0),
-                "x_lse": Temporary(1),
-                "out": Output(0),
-                **({"lse": Output(1), "sl": space.strides[1]} if wants else {}),
+                "x": spec.Temporary(0),
+                "x_lse": spec.Temporary(1),
+                "out": spec.Output(0),
+                **({"lse": spec.Output(1), "sl": space.strides[1]} if wants else {}),
                 "rows": size,
                 "parts": parts,
                 "DV": dv,
-                "shape": space.lengths,
-                "so": space.strides[0],
+                **space.named("so"),
                 **({} if od == 1 else {"od": od}),
             },
             {
                 **({} if wants else {"lse": None, "sl": 0}),
                 **({"od": 1} if od == 1 else {}),
-                "T": dtype_constant(computed),
+                "T": spec.dtype_constant(computed),
                 "BLOCK": block,
                 "BLOCK_V": block_v,
             },
-            (cdiv(size, block), 1, 1),
+            (spec.cdiv(size, block), 1, 1),
             num_warps=1 if block == 1 else 4,
         )
 
 
-def _without(array: ArrayType, axis: int) -> ArrayType:
+def _without(array: spec.ArrayType, axis: int) -> spec.ArrayType:
     shape, strides = list(array.shape), list(array.strides)
     del shape[axis], strides[axis]
-    return ArrayType(array.dtype, tuple(shape), tuple(strides))
+    return spec.ArrayType(array.dtype, tuple(shape), tuple(strides))
 
 
 def _tile(vendor: str, length: int, size: int, operand: str) -> tuple[int, int, int]:
@@ -321,7 +318,7 @@ def _tile(vendor: str, length: int, size: int, operand: str) -> tuple[int, int, 
     itemsize = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}[operand]
     for rows, keys, warps in _TILES:
         if (
-            rows < 2 * max(next_power_of_2(length), 16)
+            rows < 2 * max(spec.next_power_of_2(length), 16)
             and (rows + 4 * keys) * size * itemsize <= 2 * _SHARED
             and (itemsize == 2 or rows * size <= _SUMS)
         ):

@@ -5,26 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from xtarget.spec import (
-    ABSENT,
-    Argument,
-    ArgumentError,
-    ArrayType,
-    Call,
-    Input,
-    Launch,
-    Output,
-    Plan,
-    Temporary,
-    cdiv,
-    contiguous_strides,
-    dtype_constant,
-)
+from xtarget import spec
 
 from . import tuning
 from .elementwise import compute_dtype
 from .layouts import collapse
 from .movement import copy_launch, flat_launch, integers
+from .options import one_of
 
 __all__ = ["embedding_bag", "segments", "unsorted_segment_sum"]
 
@@ -36,18 +23,20 @@ _UNUSED = dict.fromkeys(
 
 
 def _launch(
-    call: Call,
-    x: ArrayType,
-    out: ArrayType,
-    arrays: dict[str, Argument],
+    call: spec.Call,
+    x: spec.ArrayType,
+    out: spec.ArrayType,
+    arrays: dict[str, spec.Argument],
     numbers: dict[str, int],
     op: str,
     by: str,
-) -> Launch:
+) -> spec.Launch:
     space = collapse(x.shape[1:], out.strides[1:], x.strides[1:])
     sizes = tuning.flat(call.vendor)
     block = min(sizes.strided, 256)
-    given: dict[str, Argument] = {
+    if tuning.outer_products(call.vendor):  # lanes without a column cost as much as the others
+        block = min(block, spec.next_power_of_2(space.size))
+    given: dict[str, spec.Argument] = {
         **_UNUSED,
         **numbers,
         "bags": out.shape[0],
@@ -60,23 +49,23 @@ def _launch(
         "so": space.strides[0],
     }
     names = ("index", "offsets", "weights")
-    return Launch(
+    return spec.Launch(
         "bags:bags",
-        {**arrays, "out": Output(), **given},
+        {**arrays, "out": spec.Output(), **given},
         {
             **{name: None for name in names if name not in arrays},
             "OP": op,
             "BY": by,
-            "T": dtype_constant(compute_dtype(x.dtype)),
+            "T": spec.dtype_constant(compute_dtype(x.dtype)),
             "BLOCK": block,
         },
-        (out.shape[0] * cdiv(space.size, block), 1, 1),
+        (out.shape[0] * spec.cdiv(space.size, block), 1, 1),
         num_warps=sizes.num_warps,
         loose=tuple(given),
     )
 
 
-def _numbered(call: Call, place: int, name: str, ndims: tuple[int, ...]) -> ArrayType:
+def _numbered(call: spec.Call, place: int, name: str, ndims: tuple[int, ...]) -> spec.ArrayType:
     """An argument of integers.
 
     Raises:
@@ -84,61 +73,61 @@ def _numbered(call: Call, place: int, name: str, ndims: tuple[int, ...]) -> Arra
     """
     array = call.array(place)
     if not array.dtype.startswith(("int", "uint")) or array.ndim not in ndims:
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: {name} has {array.ndim} dimensions of {array.dtype}; it has to be of "
             f"integers, with {' or '.join(map(str, ndims))}."
         )
     return array
 
 
-def _segments(call: Call) -> tuple[ArrayType, ArrayType, int]:
+def _segments(call: spec.Call) -> tuple[spec.ArrayType, spec.ArrayType, int]:
     """The array, the segment of each row, and how many segments there are."""
     x, index = call.array(0), _numbered(call, 1, "segment", (1,))
     if not x.ndim or index.shape != x.shape[:1]:
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: x has shape {x.shape} and segment {index.shape}; segment needs a "
             "number for each row of x."
         )
     (count,) = integers(call, "segments", count=1)
     if count < 0:
-        raise ArgumentError(f"{call.kernel}: segments is {count}; it may not be below 0.")
+        raise spec.ArgumentError(f"{call.kernel}: segments is {count}; it may not be below 0.")
     return x, index, count
 
 
-def segments(op: str) -> Callable[[Call], Plan]:
+def segments(op: str) -> Callable[[spec.Call], spec.Plan]:
     """The plan of a reduction of rows whose segments are sorted."""
 
-    def plan(call: Call) -> Plan:
+    def plan(call: spec.Call) -> spec.Plan:
         x, index, count = _segments(call)
         if op == "mean" and x.dtype not in _FLOATS:
-            raise ArgumentError(
+            raise spec.ArgumentError(
                 f"{call.kernel} does not take {x.dtype}; it takes {', '.join(_FLOATS)}. Convert "
                 "the argument first."
             )
         out = call.output((count, *x.shape[1:]), x.dtype)
         if not out.size:
-            return Plan((out,), ())
+            return spec.Plan((out,), ())
         numbers = {
             "count": x.shape[0],
             "halvings": x.shape[0].bit_length(),
             "index_step": index.strides[0],
         }
-        arrays: dict[str, Argument] = {"x": Input(0), "index": Input(1)}
-        return Plan((out,), (_launch(call, x, out, arrays, numbers, op, "segments"),))
+        arrays: dict[str, spec.Argument] = {"x": spec.Input(0), "index": spec.Input(1)}
+        return spec.Plan((out,), (_launch(call, x, out, arrays, numbers, op, "segments"),))
 
     return plan
 
 
-def unsorted_segment_sum(call: Call) -> Plan:
+def unsorted_segment_sum(call: spec.Call) -> spec.Plan:
     """The plan of unsorted_segment_sum: rows added in their order, half types in float32."""
     x, index, count = _segments(call)
     out = call.output((count, *x.shape[1:]), x.dtype)
     if not out.size:
-        return Plan((out,), ())
+        return spec.Plan((out,), ())
     computed = compute_dtype(x.dtype)
     apart = computed != x.dtype
-    strides = contiguous_strides(out.shape) if apart else out.strides
-    goal = ArrayType(computed, out.shape, strides)
+    strides = spec.contiguous_strides(out.shape) if apart else out.strides
+    goal = spec.ArrayType(computed, out.shape, strides)
     launches: list[Any] = []
     if 0 not in x.shape:
         space = collapse(x.shape[1:], goal.strides[1:], x.strides[1:])
@@ -148,9 +137,9 @@ def unsorted_segment_sum(call: Call) -> Plan:
                 "scatter",
                 space.size,
                 {
-                    "index": Input(1),
-                    "source": Input(0),
-                    "out": Temporary() if apart else Output(),
+                    "index": spec.Input(1),
+                    "source": spec.Input(0),
+                    "out": spec.Temporary() if apart else spec.Output(),
                     "n": space.size,
                     "count": x.shape[0],
                     "length": count,
@@ -166,27 +155,25 @@ def unsorted_segment_sum(call: Call) -> Plan:
             )
         )
     if not apart:
-        return Plan((out,), tuple(launches), (), (0,))
-    launches += copy_launch(call, Temporary(), out.shape, goal.strides, out.strides)
-    return Plan((out,), tuple(launches), (goal,), (), (0,))
+        return spec.Plan((out,), tuple(launches), (), (0,))
+    launches += copy_launch(call, spec.Temporary(), out.shape, goal.strides, out.strides)
+    return spec.Plan((out,), tuple(launches), (goal,), (), (0,))
 
 
-def embedding_bag(call: Call) -> Plan:
+def embedding_bag(call: spec.Call) -> spec.Plan:
     """The plan of embedding_bag, as torch's."""
     index, weight = _numbered(call, 0, "index", (1, 2)), call.array(1)
     if weight.ndim != 2 or weight.dtype not in _FLOATS:
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: weight has shape {weight.shape} of {weight.dtype}; it has to be a "
             "matrix of floating numbers, a row for each index."
         )
-    op = call.options["mode"]
-    if op not in ("mean", "sum", "max"):
-        raise ArgumentError(f"{call.kernel}: mode is {op!r}; it has to be 'mean', 'sum' or 'max'.")
-    arrays: dict[str, Argument] = {"x": Input(1), "index": Input(0)}
+    op = one_of(call, "mode", ("mean", "sum", "max"))
+    arrays: dict[str, spec.Argument] = {"x": spec.Input(1), "index": spec.Input(0)}
     numbers: dict[str, int] = {"count": index.size, "index_step": index.strides[-1]}
-    given = len(call.args) > 2 and call.args[2] is not ABSENT
+    given = len(call.args) > 2 and call.args[2] is not spec.ABSENT
     if given == (index.ndim == 2):
-        raise ArgumentError(
+        raise spec.ArgumentError(
             f"{call.kernel}: index has {index.ndim} dimensions, and offsets "
             f"{'are' if given else 'are not'} given; a vector needs them, a matrix has a bag in "
             "each row."
@@ -194,27 +181,27 @@ def embedding_bag(call: Call) -> Plan:
     if given:
         offsets = _numbered(call, 2, "offsets", (1,))
         bags, by = offsets.shape[0], "offsets"
-        arrays["offsets"] = Input(2)
+        arrays["offsets"] = spec.Input(2)
         numbers["offset_step"] = offsets.strides[0]
     else:
         bags, by = index.shape[0], "each"
         numbers["each"] = index.shape[1]
         numbers["index_skip"] = index.strides[0] - index.shape[1] * index.strides[1]
-    if len(call.args) > 3 and call.args[3] is not ABSENT:
+    if len(call.args) > 3 and call.args[3] is not spec.ABSENT:
         factors = call.array(3)
         if factors.shape != index.shape or factors.dtype != weight.dtype or op != "sum":
-            raise ArgumentError(
+            raise spec.ArgumentError(
                 f"{call.kernel}: per_sample_weights has shape {factors.shape} of {factors.dtype}, "
                 f"with mode {op!r}; it needs the shape of index, the dtype of weight, and mode "
                 "'sum'."
             )
-        arrays["weights"] = Input(3)
+        arrays["weights"] = spec.Input(3)
         numbers["weight_step"] = factors.strides[-1]
         if not given:
             numbers["weight_skip"] = factors.strides[0] - factors.shape[1] * factors.strides[1]
     out = call.output((bags, weight.shape[1]), weight.dtype)
     if not out.size:
-        return Plan((out,), ())
+        return spec.Plan((out,), ())
     if not weight.shape[0]:
-        raise ArgumentError(f"{call.kernel}: weight has shape {weight.shape}, so no row.")
-    return Plan((out,), (_launch(call, weight, out, arrays, numbers, op, by),))
+        raise spec.ArgumentError(f"{call.kernel}: weight has shape {weight.shape}, so no row.")
+    return spec.Plan((out,), (_launch(call, weight, out, arrays, numbers, op, by),))

@@ -9,6 +9,7 @@ from xtarget import spec
 
 from .layouts import broadcast_strides, broadcasts, collapse
 from .movement import flat_launch
+from .options import heads_first
 
 __all__ = ["at_positions", "at_slots"]
 
@@ -57,11 +58,7 @@ def _launch(
             "page": cache.page,
             "to_page": cache.to_page,
             "step": cache.step,
-            "shape": space.lengths,
-            "si": space.strides[2],
-            "st": space.strides[3],
-            "sx": space.strides[1],
-            "so": space.strides[0],
+            **space.named("so", "sx", "si", "st"),
         },
     )
     return [launch]
@@ -118,14 +115,8 @@ def at_positions(call: spec.Call) -> spec.Plan:
     """The plan of kv_cache_update: tokens go to positions of their own row of the cache;
     those of a sequence without positions of their own follow each other from its position on.
     """
-    layout = call.options["layout"]
-    if layout not in ("bhsd", "bshd"):
-        raise spec.ArgumentError(
-            f"{call.kernel}: layout is {layout!r}; it has to be 'bhsd' (heads before the "
-            "sequence) or 'bshd'."
-        )
     index = _indices(call, "positions")
-    along = 2 if layout == "bhsd" else 1
+    along = 2 if heads_first(call) else 1
     launches: list[spec.Launch] = []
     for number, name in enumerate(("key", "value")):
         tokens, cache = call.array(number), call.array(2 + number)

@@ -1,16 +1,22 @@
 """What was found to be the fastest on devices of an arch: `kernels/choices/VENDOR-ARCH.json` says
 on what it was measured, and has rows by kernel, of which the first that holds is taken.
+
+`chosen` asks what `xtarget tune` has measured, here or for the tables of `kernels/choices/tuned`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-__all__ = ["FOLDER", "Row", "known", "rows"]
+from xtarget import spec
+
+__all__ = ["FOLDER", "Row", "chosen", "known", "rows", "tuned_sizes", "varied"]
+
+_Numbers = TypeVar("_Numbers", bound=tuple[Any, ...])
 
 FOLDER = Path(__file__).parents[1] / "choices"
 
@@ -59,3 +65,85 @@ def known(vendor: str, arch: str) -> Mapping[str, Any]:
 @cache
 def rows(vendor: str, arch: str, kernel: str) -> tuple[Row, ...]:
     return tuple(_row(entry) for entry in known(vendor, arch).get("choices", {}).get(kernel, ()))
+
+
+def chosen(
+    call: spec.Call,
+    table: str,
+    default: _Numbers,
+    variants: Callable[[], Sequence[_Numbers]],
+    words: Mapping[str, str],
+    sizes: Mapping[str, int],
+    *,
+    origin: str = "default",
+    source: str = "",
+    estimate: Callable[[_Numbers], float] | None = None,
+) -> _Numbers:
+    """What was measured to be the fastest of a named tuple's values, else the default.
+
+    Args:
+        variants: those that are worth a trial.
+        words, sizes, origin, source, estimate: as of `spec.Question`.
+    """
+    asked = spec.Question(
+        table, lambda: words, sizes, default, variants, partial(_read, default), origin,
+        source, _text, estimate,
+    )  # fmt: skip
+    found: _Numbers = call.choose(asked)
+    return found
+
+
+@cache
+def tuned_sizes(table: str) -> tuple[Mapping[str, int], ...]:
+    """The sizes that choices of a table are shipped for, of all archs: bundles are built for them,
+    too, so that what is chosen for the sizes between them is there."""
+    found = [
+        entry["sizes"]
+        for file in sorted((FOLDER / "tuned").glob("*.json"))
+        for entry in json.loads(file.read_text(encoding="utf-8"))["entries"]
+        if entry["table"] == table
+    ]
+    return tuple({str(sorted(sizes.items())): sizes for sizes in found}.values())
+
+
+def _text(choice: Any) -> str:
+    """`m=128, n=64`."""
+    return ", ".join(f"{name}={value}" for name, value in choice._asdict().items())
+
+
+def _read(default: Any, text: str) -> Any:
+    """What `_text` gave; None where there are other fields by now."""
+    values = dict(part.partition("=")[::2] for part in text.split(", "))
+    usual = default._asdict()
+    if list(values) != list(usual):
+        return None
+    return type(default)(
+        *(v if isinstance(usual[name], str) else _number(v) for name, v in values.items())
+    )
+
+
+def _number(text: str) -> int | bool:
+    return text == "True" if text in ("True", "False") else int(text)
+
+
+def varied(
+    default: _Numbers, factors: Mapping[str, Sequence[float]], holds: Callable[[Any], bool]
+) -> list[_Numbers]:
+    """A named tuple's variants: one of its numbers is multiplied, or two of them.
+
+    Args:
+        factors: by field.
+        holds: whether a variant is allowed.
+    """
+    found: Any = [default]
+    for name, several in factors.items():
+        for base in list(found):
+            for factor in several:
+                value = int(getattr(base, name) * factor)
+                if value >= 1:
+                    found.append(base._replace(**{name: value}))
+    return [
+        one
+        for one in dict.fromkeys(found)
+        if sum(a != b for a, b in zip(one, default, strict=True)) <= 2 and holds(one)
+    ]

@@ -10,8 +10,11 @@ from xtarget import spec
 from .elementwise import compute_dtype
 from .layouts import collapse
 from .movement import flat_launch, integers
+from .options import one_of
 
-__all__ = ["arange", "dtype_option", "eye", "fill", "fill_like", "linspace"]
+__all__ = [
+    "arange", "dtype_option", "eye", "fill", "fill_like", "linspace", "logspace", "scalar",
+]  # fmt: skip
 
 _DTYPES = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
@@ -25,12 +28,7 @@ def dtype_option(call: spec.Call) -> str:
     Raises:
         ArgumentError: it is none.
     """
-    value = call.options["dtype"]
-    if value not in _DTYPES:
-        raise spec.ArgumentError(
-            f"{call.kernel}: dtype is {value!r}; it has to be one of {', '.join(_DTYPES)}."
-        )
-    return str(value)
+    return one_of(call, "dtype", _DTYPES)
 
 
 def _number(call: spec.Call, name: str) -> Any:
@@ -56,6 +54,11 @@ def fill(value: int | None = None) -> Any:
         return _filled(call, out, value)
 
     return plan
+
+
+def scalar(call: spec.Call) -> spec.Plan:
+    """The plan of scalar_tensor: an array without dimensions."""
+    return _filled(call, call.output((), dtype_option(call)), None)
 
 
 def _filled(call: spec.Call, out: Any, value: int | None) -> spec.Plan:
@@ -98,15 +101,20 @@ def eye(call: spec.Call) -> spec.Plan:
             "n": out.size,
             "columns": columns,
             "k": k,
-            "shape": space.lengths,
-            "so": space.strides[0],
+            **space.named("so"),
         },
     )
     return spec.Plan((out,), (launch,))
 
 
 def _sequence(
-    call: spec.Call, length: int, dtype: str, start: Any, step: Any, last: Any = None
+    call: spec.Call,
+    length: int,
+    dtype: str,
+    start: Any,
+    step: Any,
+    last: Any = None,
+    base: float | None = None,
 ) -> spec.Plan:
     out = call.output((length,), dtype)
     if not length:
@@ -132,6 +140,7 @@ def _sequence(
             "start": numbers[0],
             "step": numbers[1],
             "last": numbers[2],
+            "base": None if base is None else spec.Scalar(base, computed),
             "shape": (),
             "so": out.strides if out.strides != (1,) else (),
         },
@@ -154,6 +163,18 @@ def arange(call: spec.Call) -> spec.Plan:
 
 def linspace(call: spec.Call) -> spec.Plan:
     """The plan of linspace: `count` numbers from start to stop."""
+    return _between(call, None)
+
+
+def logspace(call: spec.Call) -> spec.Plan:
+    """The plan of logspace: `count` powers of `base`."""
+    base = float(_number(call, "base"))
+    if not base > 0:
+        raise spec.ArgumentError(f"{call.kernel}: base is {base}; it has to be above 0.")
+    return _between(call, base)
+
+
+def _between(call: spec.Call, base: float | None) -> spec.Plan:
     start, stop = _number(call, "start"), _number(call, "stop")
     (count,) = integers(call, "count")
     if count < 0:
@@ -165,4 +186,4 @@ def linspace(call: spec.Call) -> spec.Plan:
         raise spec.ArgumentError(f"{call.kernel}: dtype is {dtype}; it has to be a floating one.")
     step = (stop - start) / pieces if pieces > 0 else 0.0
     last = float(stop) if ends and count > 1 else None
-    return _sequence(call, count, dtype, float(start), float(step), last)
+    return _sequence(call, count, dtype, float(start), float(step), last, base)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from xtarget import spec
 
 from . import choices, tuning_matmul
-from .matrices import SMALL, TYPES, Problem, aligned
+from .matrices import SMALL, TYPES, Problem, aligned, tailed
 from .movement import copy_launch
 
 __all__ = ["described", "in_turn", "ready"]
@@ -48,6 +48,7 @@ def _wanted(
     return tuning_matmul.Wanted(
         call.vendor, call.arch, kind, problem.m, problem.n, problem.k, problem.batch.size,
         call.compute_units, "rows" if rows else "columns" if columns else "mixed", described, table,
+        problem.tail is not None,
     )  # fmt: skip
 
 
@@ -143,7 +144,7 @@ def in_turn(
     """One block for each multiprocessor, which makes one tile after the other."""
     args, constants = _common(tile, dtype, problem, out)
     stored = aligned(call, out) and problem.out[0] % _ROW == 0
-    return spec.Launch(
+    launch = spec.Launch(
         "described:matmul_in_turn",
         args,
         {**constants, "STORED": stored},
@@ -154,6 +155,7 @@ def in_turn(
         loose=_LOOSE,
         on_aligned=True,
     )
+    return tailed(launch, problem, tile)
 
 
 def described(
@@ -164,7 +166,7 @@ def described(
 ) -> spec.Launch:
     """A block for each tile."""
     args, constants = _common(tile, dtype, problem, out)
-    return spec.Launch(
+    launch = spec.Launch(
         "described:matmul_described",
         args,
         constants,
@@ -175,3 +177,4 @@ def described(
         loose=_LOOSE,
         on_aligned=True,
     )
+    return tailed(launch, problem, tile)

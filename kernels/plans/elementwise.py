@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from xtarget import spec
 
-from . import tuning
+from . import tuned, tuning
 from .layouts import Space, broadcast_strides, collapse
 
 __all__ = [
@@ -181,7 +181,7 @@ def _launch(
     space = collapse(
         out.shape, out.strides, *(broadcast_strides(arg, out.shape) for arg in arrays.values())
     )
-    sizes = tuning.flat(call.vendor)
+    sizes = tuned.flat(call, function, space, len(arrays), out.itemsize)
     walk = Walk.of(space, sizes)
     space = walk.space
     strides = dict(zip(arrays, space.strides[1:], strict=True))

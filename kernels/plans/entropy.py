@@ -14,6 +14,7 @@ from .elementwise import compute_dtype
 from .folds import is_floating, step
 from .gradients import rows_launch, vector
 from .layouts import Space, collapse, without_axes
+from .options import one_of
 from .reduction import Work
 
 __all__ = [
@@ -33,12 +34,7 @@ def reduction_option(call: spec.Call) -> str:
     Raises:
         ArgumentError: it is none.
     """
-    value = call.options["reduction"]
-    if value not in _REDUCTIONS:
-        raise spec.ArgumentError(
-            f"{call.kernel}: reduction is {value!r}; it has to be 'none', 'mean' or 'sum'."
-        )
-    return str(value)
+    return one_of(call, "reduction", _REDUCTIONS)
 
 
 def rows_reduced(

@@ -12,7 +12,7 @@ from .elementwise import Walk, compute_dtype
 from .layouts import broadcast_strides, broadcasts, collapse
 from .scans import one_axis
 
-__all__ = ["halves", "rope", "walk"]
+__all__ = ["glu_backward", "halves", "rope", "walk"]
 
 
 def walk(
@@ -61,14 +61,7 @@ def halves(
 
     def plan(call: spec.Call) -> spec.Plan:
         x = call.array(0)
-        axis = one_axis(call, x.ndim)
-        if x.shape[axis] % 2:
-            raise spec.ArgumentError(
-                f"{call.kernel}: axis {axis} of an array of shape {x.shape} has no two halves; its "
-                "length has to be even."
-            )
-        half = x.shape[axis] // 2
-        shape = tuple(half if i == axis else n for i, n in enumerate(x.shape))
+        axis, half, shape = _halved(call, x)
         out = call.output(shape, x.dtype)
         if not out.size:
             return spec.Plan((out,), ())
@@ -85,6 +78,45 @@ def halves(
         return spec.Plan((out,), (launch,))
 
     return plan
+
+
+def _halved(call: spec.Call, x: spec.ArrayType) -> tuple[int, int, tuple[int, ...]]:
+    """The option `axis`, half of an array's length along it, and the shape of a half.
+
+    Raises:
+        ArgumentError: there are no halves.
+    """
+    axis = one_axis(call, x.ndim)
+    if x.shape[axis] % 2:
+        raise spec.ArgumentError(
+            f"{call.kernel}: axis {axis} of an array of shape {x.shape} has no two halves; its "
+            "length has to be even."
+        )
+    half = x.shape[axis] // 2
+    return axis, half, tuple(half if i == axis else n for i, n in enumerate(x.shape))
+
+
+def glu_backward(call: spec.Call) -> spec.Plan:
+    """The plan of the gradient of glu, from that of its result and its argument."""
+    d, x = call.array(0), call.array(1)
+    axis, half, shape = _halved(call, x)
+    if d.shape != shape:
+        raise spec.ArgumentError(
+            f"{call.kernel}: grad has shape {d.shape}; a half of x has shape {shape}."
+        )
+    out = call.output(x.shape, call.rules.promote(d.dtype, x.dtype))
+    if not out.size:
+        return spec.Plan((out,), ())
+    launch = walk(
+        call,
+        "gates:glu_backward",
+        {"d": spec.Input(0), "x": spec.Input(1), "out": spec.Output()},
+        {"apart": half * x.strides[axis], "out_apart": half * out.strides[axis]},
+        shape,
+        {"so": out.strides, "sd": d.strides, "sx": x.strides},
+        {"T": spec.dtype_constant(compute_dtype(out.dtype))},
+    )
+    return spec.Plan((out,), (launch,))
 
 
 def _spread(call: spec.Call, index: int, name: str, shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from xtarget import spec
 
 from .constants import dtype_option
 from .layouts import broadcast_strides, collapse, without_axes
-from .movement import copy_launch, flat_launch
+from .movement import copy_launch, flat_launch, integers
 from .scans import one_axis
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "OPS",
     "embedding",
     "gather",
+    "gather_backward",
     "indices",
     "one_hot",
     "rounded",
@@ -55,6 +56,7 @@ def _taken(
     length: int,
     step: int,
     mode: str,
+    source: spec.Argument | None = None,
 ) -> spec.Plan:
     """The plan of a launch of `movement:take`.
 
@@ -62,6 +64,7 @@ def _taken(
         places: of the array and of the indices among the arguments.
         shape: of the result; `sx` and `si` are the strides of both in it.
         length, step: of the axis that indices count along.
+        source: where the array lies; None: it is the argument.
     """
     if mode not in MODES:
         raise spec.ArgumentError(f"{call.kernel}: mode is {mode!r}; it has to be one of {MODES}.")
@@ -78,16 +81,13 @@ def _taken(
         "take",
         out.size,
         {
-            "x": spec.Input(places[0]),
+            "x": spec.Input(places[0]) if source is None else source,
             "index": spec.Input(places[1]),
             "out": spec.Output(),
             "n": out.size,
             "length": length,
             "step": step,
-            "shape": space.lengths,
-            "sx": space.strides[1],
-            "si": space.strides[2],
-            "so": space.strides[0],
+            **space.named("so", "sx", "si"),
         },
         {"MODE": mode},
     )
@@ -103,8 +103,21 @@ def _take(call: spec.Call, places: tuple[int, int], axis: int, mode: str) -> spe
 
 
 def take(call: spec.Call) -> spec.Plan:
-    """The plan of take: x[..., index, ...] along `axis`."""
-    return _take(call, (0, 1), one_axis(call, call.array(0).ndim), call.options["mode"])
+    """The plan of take: x[..., index, ...] along `axis`; None: of all elements in their order."""
+    x, mode = call.array(0), call.options["mode"]
+    if call.options["axis"] is not None:
+        return _take(call, (0, 1), one_axis(call, x.ndim), mode)
+    index = indices(call, 1)
+    space = index.shape, (0,) * index.ndim, index.strides, x.size, 1
+    if x.contiguous:
+        return _taken(call, x, (0, 1), *space, mode)
+    packed = spec.ArrayType(x.dtype, x.shape, spec.contiguous_strides(x.shape))
+    goal = spec.Temporary()
+    plan = _taken(call, packed, (0, 1), *space, mode, source=goal)
+    if not plan.launches:
+        return plan
+    copies = copy_launch(call, spec.Input(0), x.shape, x.strides, packed.strides, out=goal)
+    return spec.Plan(plan.outputs, (*copies, *plan.launches), (packed,))
 
 
 def embedding(call: spec.Call) -> spec.Plan:
@@ -195,16 +208,31 @@ def rounded(call: spec.Call, out: spec.ArrayType, sums: _Sums) -> tuple[spec.Lau
     return copy_launch(call, there, out.shape, made.strides, out.strides)
 
 
-def scatter(op: str | None = None, *, lines: bool = False) -> Callable[[spec.Call], spec.Plan]:
+def gather_backward(call: spec.Call) -> spec.Plan:
+    """The plan of the gradient of gather: zeros of `shape`, to which the elements of the gradient
+    are added where the indices say.
+    """
+    shape = integers(call, "shape")
+    if min(shape, default=0) < 0:
+        raise spec.ArgumentError(f"{call.kernel}: shape is {shape}; no length may be below 0.")
+    zeros = spec.ArrayType(call.array(0).dtype, shape, spec.contiguous_strides(shape))
+    return scatter("add", onto=zeros)(call)
+
+
+def scatter(
+    op: str | None = None, *, lines: bool = False, onto: spec.ArrayType | None = None
+) -> Callable[[spec.Call], spec.Plan]:
     """The plan of scatter: `x` with elements of `source` where the indices say.
 
     Args:
         op: what is done with the element that is there; None: the option `reduce` says.
         lines: the indices are a vector, and say where whole slices go.
+        onto: zeros of this form are in the place of x; the arguments are source and indices.
     """
+    at = 2 if onto is None else 0
 
     def plan(call: spec.Call) -> spec.Plan:
-        x, index, source = call.array(0), indices(call, 1), call.array(2)
+        x, index, source = onto or call.array(0), indices(call, 1), call.array(at)
         axis = one_axis(call, x.ndim)
         how = op or call.options["reduce"]
         if how not in OPS:
@@ -240,9 +268,11 @@ def scatter(op: str | None = None, *, lines: bool = False) -> Callable[[spec.Cal
         out = call.output(x.shape, x.dtype)
         some = out.size and 0 not in shape
         sums = made, there, temporaries = sums_of(out, how if some else "set")
-        launches: list[Any] = [
-            *copy_launch(call, spec.Input(0), x.shape, x.strides, made.strides, out=there)
-        ]
+        launches: list[Any] = []
+        if onto is None:
+            launches += copy_launch(
+                call, spec.Input(0), x.shape, x.strides, made.strides, out=there
+            )
         rest = without_axes(shape, (axis,))
         if some:
             each = (without_axes(s, (axis,)) for s in (made.strides, si, source.strides))
@@ -254,7 +284,7 @@ def scatter(op: str | None = None, *, lines: bool = False) -> Callable[[spec.Cal
                     space.size,
                     {
                         "index": spec.Input(1),
-                        "source": spec.Input(2),
+                        "source": spec.Input(at),
                         "out": there,
                         "n": space.size,
                         "count": shape[axis],
@@ -262,15 +292,16 @@ def scatter(op: str | None = None, *, lines: bool = False) -> Callable[[spec.Cal
                         "step": made.strides[axis],
                         "index_step": si[axis],
                         "source_step": source.strides[axis],
-                        "shape": space.lengths,
-                        "si": space.strides[1],
-                        "ss": space.strides[2],
-                        "so": space.strides[0],
+                        **space.named("so", "si", "ss"),
                     },
                     {"OP": OPS[how]},
                 )
             )
-        return spec.Plan((out,), (*launches, *rounded(call, out, sums)), temporaries)
+        launches += rounded(call, out, sums)
+        begun = () if onto is None else (0,)
+        if temporaries:
+            return spec.Plan((out,), tuple(launches), temporaries, (), begun)
+        return spec.Plan((out,), tuple(launches), (), begun)
 
     return plan
 

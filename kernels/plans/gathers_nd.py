@@ -46,10 +46,7 @@ def gather_nd(call: spec.Call) -> spec.Plan:
             "lengths": x.shape[:depth],
             "steps": x.strides[:depth],
             "last": index.strides[-1],
-            "shape": space.lengths,
-            "sx": space.strides[1],
-            "si": space.strides[2],
-            "so": space.strides[0],
+            **space.named("so", "sx", "si"),
         },
         {"MODE": mode},
     )
@@ -141,9 +138,7 @@ def scatter_nd(*, new: bool) -> Callable[[spec.Call], spec.Plan]:
                 "rows": over.lengths,
                 "ri": over.strides[0],
                 "rs": over.strides[1],
-                "shape": each.lengths,
-                "ss": each.strides[1],
-                "so": each.strides[0],
+                **each.named("so", "ss"),
             },
             {"OP": OPS[how]},
         )

@@ -113,10 +113,7 @@ def index(call: spec.Call) -> spec.Plan:
             "out": spec.Output(),
             "n": out.size,
             **places.launch_parts(x, x.strides),
-            "shape": space.lengths,
-            "sx": space.strides[1],
-            "si": space.strides[2],
-            "so": space.strides[0],
+            **space.named("so", "sx", "si"),
         },
         {"MODE": mode},
     )
@@ -173,9 +170,7 @@ def index_put(call: spec.Call) -> spec.Plan:
             "rows": over.lengths,
             "ri": over.strides[0],
             "rs": over.strides[1],
-            "shape": each.lengths,
-            "ss": each.strides[1],
-            "so": each.strides[0],
+            **each.named("so", "ss"),
         },
         {"OP": how},
     )

@@ -33,6 +33,11 @@ class Space(NamedTuple):
     lengths: tuple[int, ...]
     strides: tuple[tuple[int, ...], ...]
 
+    def named(self, *names: str) -> dict[str, tuple[int, ...]]:
+        """Arguments of a launch: `shape`, and the strides of the first operands by these names."""
+        strides = self.strides[: len(names)]
+        return {"shape": self.lengths, **dict(zip(names, strides, strict=True))}
+
 
 def broadcast_strides(arg: ArrayType, shape: Sequence[int]) -> tuple[int, ...]:
     """Strides of `arg` when it is read as an array of `shape`: 0 along the axes it lacks."""

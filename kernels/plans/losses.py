@@ -87,9 +87,7 @@ def _partial(
                 "n": space.size,
                 "chunk": chunk,
                 **numbers,
-                "shape": space.lengths,
-                "sa": space.strides[0],
-                "sb": space.strides[1],
+                **space.named("sa", "sb"),
             },
             {
                 **({} if number else {"c": None}),

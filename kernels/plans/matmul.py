@@ -7,14 +7,14 @@ from typing import Any
 
 from xtarget import spec
 
-from . import tuning, tuning_matmul
+from . import tuned_matmul, tuning, tuning_matmul
 from .described import described, in_turn, ready
 from .elementwise import shape_of
 from .layouts import Space, broadcast_strides, collapse, device_strides, merge
-from .matrices import SMALL, TYPES, Problem
+from .matrices import SMALL, TYPES, Problem, Tail, tailed
 from .reduction import reduction_launch
 
-__all__ = ["Problem", "matmul", "multiply"]
+__all__ = ["Problem", "matmul", "multiply", "problem_of", "product_of"]
 
 _GIVEN = (spec.Input(0), spec.Input(1))
 
@@ -22,12 +22,30 @@ _GIVEN = (spec.Input(0), spec.Input(1))
 def matmul(call: spec.Call) -> spec.Plan:
     """The plan of `numpy.matmul`."""
     a, b = call.array(0), call.array(1)
+    batch, rows, columns = product_of(call, a, b)
+    dtype = call.rules.promote(a.dtype, b.dtype)
+    out = call.output(batch + rows + columns, dtype)
+    if not out.size:
+        return spec.Plan((out,), ())
+    problem = problem_of(a, b, out, batch, rows, columns)
+    temporaries: list[spec.ArrayType] = []
+    launches = multiply(call, dtype, problem, spec.Output(), out, temporaries)
+    return spec.Plan((out,), tuple(launches), tuple(temporaries))
+
+
+def product_of(
+    call: spec.Call, a: spec.ArrayType, b: spec.ArrayType
+) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """The shape of a product: batch, rows and columns; a vector has none of these.
+
+    Raises:
+        ArgumentError: it has no dimension, or they do not fit.
+    """
     if not a.ndim or not b.ndim:
         raise spec.ArgumentError(
             f"{call.kernel}: argument {1 if not a.ndim else 2} has no dimension; "
             "matmul takes arrays of one dimension or more. Use mul to multiply by a number."
         )
-    dtype = call.rules.promote(a.dtype, b.dtype)
     # a vector is a matrix of one row on the left, of one column on the right
     k, k_b = a.shape[-1], b.shape[max(b.ndim - 2, 0)]
     if k != k_b:
@@ -37,14 +55,7 @@ def matmul(call: spec.Call) -> spec.Plan:
             f"second {k_b}."
         )
     rows, columns = a.shape[-2:-1], b.shape[-1:] if b.ndim > 1 else ()
-    batch = shape_of(call, a.shape[:-2], b.shape[:-2])
-    out = call.output(batch + rows + columns, dtype)
-    if not out.size:
-        return spec.Plan((out,), ())
-    problem = _problem(a, b, out, batch, rows, columns)
-    temporaries: list[spec.ArrayType] = []
-    launches = multiply(call, dtype, problem, spec.Output(), out, temporaries)
-    return spec.Plan((out,), tuple(launches), tuple(temporaries))
+    return shape_of(call, a.shape[:-2], b.shape[:-2]), rows, columns
 
 
 def _batch_strides(array: spec.ArrayType, batch: tuple[int, ...]) -> tuple[int, ...]:
@@ -53,31 +64,56 @@ def _batch_strides(array: spec.ArrayType, batch: tuple[int, ...]) -> tuple[int, 
     return broadcast_strides(own, batch)
 
 
-def _problem(
+def problem_of(
     a: spec.ArrayType,
     b: spec.ArrayType,
     out: spec.ArrayType,
     batch: tuple[int, ...],
     rows: tuple[int, ...],
     columns: tuple[int, ...],
+    tail: Tail | None = None,
 ) -> Problem:
+    """The product of two arguments.
+
+    Args:
+        batch, rows, columns: the shape of the result (`product_of`).
+        tail: what stands beside it has strides for all of the result's axes.
+    """
     m, n, k = (rows or (1,))[0], (columns or (1,))[0], a.shape[-1]
     sa = (a.strides[-2] if rows else 0, a.strides[-1])
     sb = (b.strides[-2], b.strides[-1]) if columns else (b.strides[-1], 0)
-    om = out.strides[len(batch)] if rows else 0
-    on = out.strides[-1] if columns else 0
+    count = len(batch)
+
+    def steps(strides: tuple[int, ...]) -> tuple[int, int]:
+        return strides[count] if rows else 0, strides[-1] if columns else 0
+
+    om, on = steps(out.strides)
+    beside = () if tail is None else tuple(own.strides for own in tail.beside)
+    others = tuple(map(steps, beside))
     over_a, over_b = _batch_strides(a, batch), _batch_strides(b, batch)
-    over_out = out.strides[: len(batch)]
+    over_out = out.strides[:count]
+    over_others = [strides[:count] for strides in beside]
     dtypes = a.dtype, b.dtype
     if not any(over_b) and batch:
         # one b for all: the batch is only more rows, where it lies in memory like that
-        merged, strides = merge((*batch, m), ((*over_a, sa[0]), (*over_out, om)), keep_order=True)
+        merged, strides = merge(
+            (*batch, m),
+            (
+                (*over_a, sa[0]),
+                (*over_out, om),
+                *((*own, step) for own, (step, _) in zip(over_others, others, strict=True)),
+            ),
+            keep_order=True,
+        )
         if len(merged) == 1:
-            ((am,), (om,)) = strides
-            space = collapse((), (), (), ())
-            return Problem(merged[0], n, k, (am, sa[1]), sb, (om, on), space, _GIVEN, dtypes)
-    space = collapse(batch, over_out, over_a, over_b, keep_order=True)
-    return Problem(m, n, k, sa, sb, (om, on), space, _GIVEN, dtypes)
+            am, om, *more = (step for (step,) in strides)
+            space = collapse((), *((),) * (3 + len(beside)))
+            joined = tuple((step, column) for step, (_, column) in zip(more, others, strict=True))
+            return Problem(
+                merged[0], n, k, (am, sa[1]), sb, (om, on), space, _GIVEN, dtypes, tail, joined
+            )
+    space = collapse(batch, over_out, over_a, over_b, *over_others, keep_order=True)
+    return Problem(m, n, k, sa, sb, (om, on), space, _GIVEN, dtypes, tail, others)
 
 
 def _launch(
@@ -95,7 +131,7 @@ def _launch(
     if kind == "half" and call.vendor not in tuning.MATRIX_UNITS:
         operand = "float32"
     chunk = spec.cdiv(spec.cdiv(problem.k, parts), tile.k) * tile.k
-    so, sa, sb = problem.batch.strides
+    so, sa, sb = problem.batch.strides[:3]
     (am, ak), (bk, bn), (om, on) = problem.a, problem.b, problem.out
     # steps along an axis of one element are never taken: one kernel whatever they are
     am, om = (0, 0) if problem.m == 1 else (am, om)
@@ -119,7 +155,7 @@ def _launch(
         "BLOCK_N": tile.n,
         "BLOCK_K": tile.k,
     }
-    return spec.Launch(
+    launch = spec.Launch(
         "linear:matmul_outer" if outer else "linear:matmul",
         {
             "a": problem.operands[0],
@@ -145,6 +181,7 @@ def _launch(
         aligned_by=_aligned_by(call.vendor, am, ak, bk, bn),
         loose=("batch_shape",) if am == 1 else ("batch_shape", "M"),
     )
+    return tailed(launch, problem, tile)
 
 
 def _aligned_by(vendor: str, am: int, ak: int, bk: int, bn: int) -> tuple[str, ...]:
@@ -224,25 +261,33 @@ def multiply(
         dtype: the result's by promotion, which says what operands are multiplied and summed as.
         view: the layout of `out`, in the order batch, m, n.
         temporaries: those of the plan, to which this adds its own.
+
+    Returns:
+        none where the problem has a tail and more than one block adds to an element.
     """
     total = TYPES.get(dtype, SMALL)[1]
     m, n, batch = problem.m, problem.n, problem.batch.size
     launches, problem, wanted = ready(call, dtype, problem, temporaries)
-    chosen = tuning_matmul.choose(wanted)
+    chosen = tuned_matmul.chosen(call, wanted, problem)
     tile = chosen.tile
     if chosen.way == "in turn":
         return [*launches, in_turn(call, dtype, tile, problem, out)]
     if chosen.way == "described":
         return [*launches, described(dtype, tile, problem, out)]
-    if tuning.outer_products(call.vendor) and 1 in (m, n):
+    by_vector = tuning.outer_products(call.vendor) and 1 in (m, n)
+    if by_vector and problem.tail is not None:
+        return []
+    if by_vector:
         launch = partial(_vector_launch, call, dtype)
     else:
         launch = partial(_launch, call, dtype, tile, few=chosen.way == "few")
     whole = launch(problem, out, 1)
     blocks, units = whole.grid[0], call.compute_units
-    parts = 1
-    if 4 * blocks < 3 * units:
+    parts = max(1, chosen.parts)
+    if not chosen.parts and 4 * blocks < 3 * units:
         parts = tuning.splits(blocks, units, problem.k, tuning_matmul.split_k(call.vendor))
+    if parts > 1 and problem.tail is not None:
+        return []
     if parts == 1:
         if _worth_panels(call, problem):
             return _in_panels(call, dtype, problem, tile, out, temporaries)
@@ -309,7 +354,7 @@ def _in_panels(
         temporaries.append(spec.ArrayType(operand, shape, spec.contiguous_strides(shape)))
         steps = tuple(m * k * step for step in spec.contiguous_strides((1, *batch.lengths)))
         strides = device_strides(steps) if batch.size > 1 else (0,)
-        a, batch = wide, batch._replace(strides=(batch.strides[0], strides, over_b))
+        a, batch = wide, batch._replace(strides=(batch.strides[0], strides, *batch.strides[2:]))
         problem = problem._replace(a=(k, 1), batch=batch)
     problem = problem._replace(operands=(a, panels))
     return [*launches, _launch(call, dtype, tile, problem, out, 1, panels=True)]

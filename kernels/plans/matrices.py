@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from xtarget import spec
 
 from .layouts import Space
+from .tuning_matmul import MatmulTile, pieces
 
-__all__ = ["SMALL", "TYPES", "Problem", "aligned"]
+__all__ = ["SMALL", "TYPES", "Beside", "Problem", "Tail", "aligned", "tailed"]
 
 #: result dtype: (what operands are multiplied as, what they are summed in, kind of tile)
 TYPES = {
@@ -23,14 +25,40 @@ TYPES = {
 SMALL = ("int32", "int32", "integer")
 
 
+class Beside(NamedTuple):
+    """What stands beside a product in its tail.
+
+    Attributes:
+        dtype: of a number; an array's is in its layout.
+        strides: along the batch, the rows and the columns of the product, or those that it has.
+    """
+
+    operand: spec.Input
+    dtype: str
+    strides: tuple[int, ...]
+
+
+class Tail(NamedTuple):
+    """What a product goes through before it is stored.
+
+    Attributes:
+        steps: of the product, `a`, and of what stands beside it, `c` to `f`.
+    """
+
+    steps: str
+    beside: tuple[Beside, ...]
+
+
 class Problem(NamedTuple):
     """batch x (m, k) @ (k, n).
 
     Attributes:
         a, b, out: strides of a are (m, k), of b (k, n), of out (m, n).
-        batch: with the strides of out, a and b.
+        batch: with the strides of out, a and b, and of what stands beside the product.
         operands: where a and b are.
         dtypes: of a and b in memory.
+        tail: None: the product is stored as it is.
+        steps: of what stands beside it, strides from row to row and from column to column.
     """
 
     m: int
@@ -42,6 +70,43 @@ class Problem(NamedTuple):
     batch: Space
     operands: tuple[spec.Input | spec.Temporary, spec.Input | spec.Temporary]
     dtypes: tuple[str, str]
+    tail: Tail | None = None
+    steps: tuple[tuple[int, int], ...] = ()
+
+
+def tailed(launch: spec.Launch, problem: Problem, tile: MatmulTile) -> spec.Launch:
+    """A launch of a product's kernel, with the tail where there is one."""
+    tail = problem.tail
+    if tail is None:
+        return launch
+    args: dict[str, spec.Argument] = dict(launch.args)
+    constants: dict[str, Any] = dict(launch.constants)
+    constants |= {name: None for one in "cdef" for name in (one, f"s{one}", one.upper())}
+    steps = dict.fromkeys("cdef", (0, 0))
+    for name, own, over, (m, n) in zip(
+        "cdef", tail.beside, problem.batch.strides[3:], problem.steps, strict=False
+    ):
+        del constants[name]
+        args[name] = own.operand
+        if own.dtype:
+            constants |= {f"s{name}": spec.dtype_constant(own.dtype), name.upper(): "number"}
+            continue
+        del constants[f"s{name}"]
+        args[f"s{name}"] = over
+        # steps along an axis of one element are never taken
+        m, n = m if problem.m > 1 else 0, n if problem.n > 1 else 0
+        steps[name] = m, n
+        constants[name.upper()] = ("whole" if n else "column") if m else ("row" if n else "one")
+    for name, own_steps in steps.items():
+        for axis, step in zip("mn", own_steps, strict=True):
+            into: dict[str, Any] = constants if step in (0, 1) else args
+            into[f"{name}{axis}"] = step
+    if "PANELS" not in constants:
+        ways = [constants[name] for name in "CDEF"]
+        constants["PIECES"] = pieces(tile, arrays="whole" in ways)
+    return replace(
+        launch, source=f"{launch.source}_then({tail.steps})", args=args, constants=constants
+    )
 
 
 def aligned(call: spec.Call, operand: spec.Input | spec.Output | spec.Temporary) -> bool:

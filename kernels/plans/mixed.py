@@ -8,6 +8,7 @@ from . import tuning
 from .attention import starts
 from .elementwise import compute_dtype
 from .layouts import collapse
+from .options import one_of
 from .sorting import lane_launch
 
 __all__ = ["KINDS", "fp8_matmul", "grouped", "linear_int4", "linear_int8", "mx_dequantize",
@@ -224,19 +225,8 @@ def fp8_matmul(call: spec.Call) -> spec.Plan:
             f"{call.kernel}: shapes {a.shape} and {b.shape} do not fit: {a.shape[1]} columns and "
             f"{b.shape[0]} rows."
         )
-    kinds = []
-    for name in ("format_a", "format_b"):
-        kind = call.options[name]
-        if kind not in ("e4m3", "e5m2"):
-            raise spec.ArgumentError(
-                f"{call.kernel}: {name} is {kind!r}; it has to be 'e4m3' or 'e5m2'."
-            )
-        kinds.append(str(kind))
-    dtype = call.options["dtype"]
-    if dtype not in _FLOATS[:3]:
-        raise spec.ArgumentError(
-            f"{call.kernel}: dtype is {dtype!r}; it has to be one of {', '.join(_FLOATS[:3])}."
-        )
+    kinds = [one_of(call, name, ("e4m3", "e5m2")) for name in ("format_a", "format_b")]
+    dtype = one_of(call, "dtype", _FLOATS[:3])
     (m, k), n = a.shape, b.shape[1]
     steps = {"am": a.strides[0], "ak": a.strides[1], "bk": b.strides[0], "bn": b.strides[1]}
     for index, name, length in ((2, "a_scale", m), (3, "b_scale", n)):
@@ -297,8 +287,7 @@ def mx_quantize(call: spec.Call) -> spec.Plan:
             "n": outs[1].size,
             "blocks": width // 32,
             "width": width,
-            "shape": rows.lengths,
-            "sx": rows.strides[0],
+            **rows.named("sx"),
             **({} if x.strides[-1] == 1 else {"cx": x.strides[-1]}),
         },
         {**({"cx": 1} if x.strides[-1] == 1 else {}), "KIND": kind, "MOST": most, "BLOCK_M": tile},
@@ -312,11 +301,7 @@ def mx_dequantize(call: spec.Call) -> spec.Plan:
     """The plan of mx_dequantize: the numbers of bits and scales."""
     x, scale = call.array(0), call.array(1)
     kind, _ = _format(call)
-    dtype = call.options["dtype"]
-    if dtype not in _FLOATS:
-        raise spec.ArgumentError(
-            f"{call.kernel}: dtype is {dtype!r}; it has to be one of {', '.join(_FLOATS)}."
-        )
+    dtype = one_of(call, "dtype", _FLOATS)
     width = x.shape[-1] * (2 if kind == "e2m1" else 1) if x.ndim else 0
     shape = (*x.shape[:-1], width)
     if x.dtype != "uint8" or scale.dtype != "uint8" or not x.ndim or (
@@ -343,10 +328,7 @@ def mx_dequantize(call: spec.Call) -> spec.Plan:
             "out": spec.Output(),
             "n": out.size,
             "columns": width,
-            "shape": rows.lengths,
-            "sx": rows.strides[1],
-            "ss": rows.strides[2],
-            "so": rows.strides[0],
+            **rows.named("so", "sx", "ss"),
             **steps,
         },
         {"KIND": kind, "T": spec.dtype_constant(compute_dtype(out.dtype))},

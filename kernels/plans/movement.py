@@ -6,6 +6,7 @@ One kernel copies; here are only the places.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from xtarget import spec
@@ -14,16 +15,15 @@ from . import tuning
 from .elementwise import normal_axes
 from .gates import walk
 from .layouts import collapse
+from .options import one_of
 from .scans import one_axis
 from .transposes import transposed_launch
 
 __all__ = [
-    "concat",
     "pad",
     "repeat",
     "roll",
     "split",
-    "stack",
     "tile",
     "triangle",
 ]
@@ -114,61 +114,6 @@ def integers(call: spec.Call, name: str, *, count: int | None = None) -> _Ints:
             "dimension."
         )
     return tuple(one.__index__() for one in several)
-
-
-def _dtype(call: spec.Call) -> str:
-    return call.rules.promote(*(arg.dtype for arg in call.args))
-
-
-def _arrays(call: spec.Call) -> list[spec.ArrayType]:
-    return [call.array(index) for index in range(len(call.args))]
-
-
-def concat(call: spec.Call) -> spec.Plan:
-    """The plan of concat: arrays one after the other along `axis`."""
-    arrays = _arrays(call)
-    axis = one_axis(call, arrays[0].ndim)
-    shape = list(arrays[0].shape)
-    for number, array in enumerate(arrays[1:], 2):
-        others = [n for i, n in enumerate(array.shape) if i != axis]
-        if array.ndim != len(shape) or others != [n for i, n in enumerate(shape) if i != axis]:
-            raise spec.ArgumentError(
-                f"{call.kernel}: argument {number} has shape {array.shape}, and the first one has "
-                f"shape {arrays[0].shape}; they need the same except along axis {axis}."
-            )
-        shape[axis] += array.shape[axis]
-    out = call.output(shape, _dtype(call))
-    launches: list[spec.Launch] = []
-    place = 0
-    for index, array in enumerate(arrays):
-        launches += copy_launch(
-            call, spec.Input(index), array.shape, array.strides, out.strides, from_out=place
-        )
-        place += array.shape[axis] * out.strides[axis]
-    return spec.Plan((out,), tuple(launches))
-
-
-def stack(call: spec.Call) -> spec.Plan:
-    """The plan of stack: arrays of one shape along a new axis."""
-    arrays = _arrays(call)
-    first = arrays[0]
-    for number, array in enumerate(arrays[1:], 2):
-        if array.shape != first.shape:
-            raise spec.ArgumentError(
-                f"{call.kernel}: argument {number} has shape {array.shape}, and the first one has "
-                f"shape {first.shape}; they need the same."
-            )
-    axis = one_axis(call, first.ndim + 1)
-    shape = (*first.shape[:axis], len(arrays), *first.shape[axis:])
-    out = call.output(shape, _dtype(call))
-    strides = (*out.strides[:axis], *out.strides[axis + 1 :])
-    launches: list[spec.Launch] = []
-    for index, array in enumerate(arrays):
-        place = index * out.strides[axis]
-        launches += copy_launch(
-            call, spec.Input(index), array.shape, array.strides, strides, from_out=place
-        )
-    return spec.Plan((out,), tuple(launches))
 
 
 def split(call: spec.Call) -> spec.Plan:
@@ -303,12 +248,13 @@ _MODES = ("constant", "edge", "reflect", "symmetric", "wrap")
 
 def pad(call: spec.Call) -> spec.Plan:
     """The plan of pad: `width` elements before and after each axis: a number, a pair for all, or a
-    pair for each axis in one row.
+    pair for each axis, in one row or as NumPy's pairs.
     """
-    x = call.array(0)
-    mode, width = call.options["mode"], integers(call, "width")
-    if mode not in _MODES:
-        raise spec.ArgumentError(f"{call.kernel}: mode is {mode!r}; it has to be one of {_MODES}.")
+    x, given = call.array(0), call.options["width"]
+    if isinstance(given, tuple) and all(isinstance(one, tuple | list) for one in given):
+        each = tuple(number for pair in given for number in pair)
+        call = replace(call, options={**call.options, "width": each})
+    mode, width = one_of(call, "mode", _MODES), integers(call, "width")
     pairs = width * 2 if len(width) == 1 else width
     if len(pairs) == 2:
         pairs = pairs * x.ndim
@@ -386,9 +332,7 @@ def triangle(upper: bool) -> Callable[[spec.Call], spec.Plan]:
                 "k": k,
                 "rows": x.shape[-2],
                 "columns": x.shape[-1],
-                "shape": space.lengths,
-                "sx": space.strides[1],
-                "so": space.strides[0],
+                **space.named("so", "sx"),
             },
             {"UPPER": upper},
         )

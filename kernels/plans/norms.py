@@ -13,8 +13,8 @@ from .gates import walk
 from .layouts import collapse, without_axes
 from .reduction import Work
 
-__all__ = ["batch_norm", "batch_norm_training", "group_norm", "instance_norm",
-           "normalize"]  # fmt: skip
+__all__ = ["batch_norm", "batch_norm_training", "batch_norm_training_inverse", "group_norm",
+           "instance_norm", "normalize"]  # fmt: skip
 
 _Ints = tuple[int, ...]
 
@@ -178,6 +178,15 @@ def batch_norm(call: spec.Call) -> spec.Plan:
 
 def batch_norm_training(call: spec.Call) -> spec.Plan:
     """The plan of batch_norm by the batch's own means and variances, which are results too."""
+    return _by_the_batch(call)
+
+
+def batch_norm_training_inverse(call: spec.Call) -> spec.Plan:
+    """The same, whose third result is what x was multiplied by: 1 / sqrt(variance + eps)."""
+    return _by_the_batch(call, inverse=True)
+
+
+def _by_the_batch(call: spec.Call, *, inverse: bool = False) -> spec.Plan:
     x = _channels(call)
     channels = x.shape[1]
     weight, bias = (_vector(call, 1, "weight", channels), _vector(call, 2, "bias", channels))
@@ -204,8 +213,11 @@ def batch_norm_training(call: spec.Call) -> spec.Plan:
             spec.Output(),
         )
     )
-    for number, found in ((1, mean), (2, variance)):
-        work.launches.append(work.rest(step(computed), found, spec.Output(number), 1))
+    last = step(computed)
+    if inverse:
+        last = step(computed, FINISH="inverse_root", p=_eps(call, computed))
+    for number, found, how in ((1, mean, step(computed)), (2, variance, last)):
+        work.launches.append(work.rest(how, found, spec.Output(number), 1))
     return work.plan(out, vector, vector)
 
 

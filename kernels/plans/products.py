@@ -12,6 +12,7 @@ from .einsum import labelled
 from .elementwise import compute_dtype
 from .gates import walk
 from .layouts import broadcast_strides, broadcasts
+from .options import one_of
 
 __all__ = ["added", "gated", "gemm", "integers", "linear", "matrix_power", "scaled_integers"]
 
@@ -47,12 +48,7 @@ def linear(weight: str) -> Callable[[spec.Call], spec.Plan]:
             raise spec.ArgumentError(f"{call.kernel}: x has no dimension; it needs at least one.")
         front = [str(axis) for axis in range(x.ndim - 1)]
         product = _Product(call, (0, [*front, "k"]), (1, weight), [*front, "n"])
-        activation = call.options["activation"]
-        if activation not in _ACTIVATIONS:
-            raise spec.ArgumentError(
-                f"{call.kernel}: activation is {activation!r}; it has to be one of "
-                f"{', '.join(map(repr, _ACTIVATIONS))}."
-            )
+        activation = one_of(call, "activation", _ACTIVATIONS)
         bias = 2 if len(call.args) > 2 and call.args[2] is not spec.ABSENT else None
         if bias is not None and call.array(2).shape != (product.lengths["n"],):
             raise spec.ArgumentError(

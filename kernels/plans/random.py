@@ -11,9 +11,10 @@ from .elementwise import compute_dtype
 from .folds import outputs
 from .layouts import collapse
 from .movement import integers
+from .options import one_of
 from .sorting import Sorting, lane_launch
 
-__all__ = ["bernoulli", "draw", "dropout", "floats", "randint", "randperm", "seeds"]
+__all__ = ["bernoulli", "draw", "dropout", "floats", "like", "randint", "randperm", "seeds"]
 
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 _INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
@@ -39,15 +40,6 @@ def _shape(call: spec.Call) -> tuple[int, ...]:
     if min(shape, default=0) < 0:
         raise spec.ArgumentError(f"{call.kernel}: shape is {shape}; no length may be below 0.")
     return shape
-
-
-def _dtype(call: spec.Call, dtypes: tuple[str, ...]) -> str:
-    value = call.options["dtype"]
-    if value not in dtypes:
-        raise spec.ArgumentError(
-            f"{call.kernel}: dtype is {value!r}; it has to be one of {', '.join(dtypes)}."
-        )
-    return str(value)
 
 
 def draw(
@@ -76,8 +68,7 @@ def draw(
             **seeds(call),
             "low": low,
             "high": high,
-            "shape": space.lengths,
-            "so": space.strides[0],
+            **space.named("so"),
         },
         {"KIND": kind, "WIDE": wide, "T": spec.dtype_constant(computed)},
     )
@@ -94,20 +85,30 @@ def _number(call: spec.Call, name: str) -> float:
 
 def floats(parameters: Callable[[spec.Call], _Drawn]) -> Callable[[spec.Call], spec.Plan]:
     """The plan of floating numbers of the options `shape` and `dtype`."""
+    return lambda call: _drawn(call, _shape(call), one_of(call, "dtype", _FLOATS), parameters)
 
-    def plan(call: spec.Call) -> spec.Plan:
-        kind, low, high = parameters(call)
-        seeds(call)
-        out = call.output(_shape(call), _dtype(call, _FLOATS))
-        if not out.size:
-            return spec.Plan((out,), ())
-        computed = compute_dtype(out.dtype)
-        launch = draw(
-            call, out, spec.Output(), kind, spec.Scalar(low, computed), spec.Scalar(high, computed)
-        )
-        return spec.Plan((out,), (launch,))
 
-    return plan
+def like(parameters: Callable[[spec.Call], _Drawn]) -> Callable[[spec.Call], spec.Plan]:
+    """The plan of floating numbers in the form of an array."""
+    return lambda call: _drawn(call, call.array(0).shape, call.array(0).dtype, parameters)
+
+
+def _drawn(
+    call: spec.Call,
+    shape: tuple[int, ...],
+    dtype: str,
+    parameters: Callable[[spec.Call], _Drawn],
+) -> spec.Plan:
+    kind, low, high = parameters(call)
+    seeds(call)
+    out = call.output(shape, dtype)
+    if not out.size:
+        return spec.Plan((out,), ())
+    computed = compute_dtype(out.dtype)
+    launch = draw(
+        call, out, spec.Output(), kind, spec.Scalar(low, computed), spec.Scalar(high, computed)
+    )
+    return spec.Plan((out,), (launch,))
 
 
 def unit(call: spec.Call) -> _Drawn:
@@ -144,7 +145,7 @@ def _limits(dtype: str) -> tuple[int, int]:
 
 def randint(call: spec.Call) -> spec.Plan:
     """The plan of randint: integers from `low` to below `high`."""
-    dtype = _dtype(call, _INTEGERS)
+    dtype = one_of(call, "dtype", _INTEGERS)
     least, end = _limits(dtype)
     (low,), (high,) = integers(call, "low", count=1), integers(call, "high", count=1)
     if not least <= low < high <= end:
@@ -195,9 +196,7 @@ def bernoulli(call: spec.Call) -> spec.Plan:
             "out": spec.Output(),
             "n": out.size,
             **seeds(call),
-            "shape": space.lengths,
-            "sx": space.strides[1],
-            "so": space.strides[0],
+            **space.named("so", "sx"),
         },
         {"T": spec.dtype_constant(compute_dtype(x.dtype))},
     )
@@ -232,10 +231,7 @@ def dropout(call: spec.Call) -> spec.Plan:
             **seeds(call),
             "limit": spec.Scalar(round(p * 2**32), "int64"),
             "scale": spec.Scalar(1 / (1 - p) if p < 1 else 0.0, computed),
-            "shape": space.lengths,
-            "sx": space.strides[0],
-            "so": space.strides[1],
-            "sk": space.strides[2],
+            **space.named("sx", "so", "sk"),
         },
         {"T": spec.dtype_constant(computed)},
     )

@@ -95,8 +95,7 @@ class _Ranked:
                 "high": place[1],
                 "weight": spec.Scalar(place[2], computed),
                 "from_out": from_out,
-                "shape": space.lengths,
-                "so": space.strides[0],
+                **space.named("so"),
             },
             {"MEDIAN": median, "IGNORE": ignore, "T": spec.dtype_constant(computed)},
         )
@@ -199,8 +198,7 @@ def mode(call: spec.Call) -> spec.Plan:
                 "count": spec.Output(1),
                 "n": space.size,
                 "length": rows.n,
-                "shape": space.lengths,
-                "so": space.strides[0],
+                **space.named("so"),
             },
             walks=True,
         )

@@ -9,6 +9,7 @@ from xtarget import spec
 from . import tuning
 from .elementwise import compute_dtype
 from .movement import copy_launch
+from .options import one_of
 
 __all__ = ["recurrent"]
 
@@ -157,11 +158,9 @@ class _Recurrence:
             addresses["c"] = spec.Temporary(1)
         else:
             absent["c"] = None
-        cell = call.options["activation"] if self.kind == "rnn" else self.kind
-        if cell not in ("lstm", "gru", "tanh", "relu"):
-            raise spec.ArgumentError(
-                f"{call.kernel}: activation is {cell!r}; it has to be 'tanh' or 'relu'."
-            )
+        cell = self.kind
+        if cell == "rnn":
+            cell = one_of(call, "activation", ("tanh", "relu"))
         return spec.Launch(
             "recurrent:step",
             {

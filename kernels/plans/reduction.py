@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from xtarget import spec
 
-from . import tuning
+from . import tuned, tuning
 from .layouts import Space, collapse
 
 __all__ = ["Step", "Work", "reduction_launch"]
@@ -38,6 +38,7 @@ def reduction_launch(
     addresses: Mapping[str, spec.Argument] | None = None,
     numbers: Mapping[str, spec.Argument] | None = None,
     constants: Mapping[str, Any] | None = None,
+    sizes: tuning.Reduction | None = None,
 ) -> spec.Launch:
     """One launch of a function of `reduction.py`.
 
@@ -48,15 +49,16 @@ def reduction_launch(
         parts: pieces to cut the reduced elements into.
         part: elements of `out` from one piece's results to the next's.
         addresses, numbers, constants: further parameters of the function.
+        sizes: of tiles; None: the vendor's.
     """
-    sizes = tuning.reduction(vendor)
+    sizes = sizes or tuning.reduction(vendor)
     if source == "arg" and sizes.pairs:
         sizes = sizes._replace(tile=sizes.pairs)
     least = 1
     if kept.size == 1:  # what is compiled for the rows of a matrix does for a single one too
         kept, least = Space(1, (), ((0,), ())), _LEAST
     # lanes lie side by side on whichever index runs along memory
-    along_kept = _runs_along_memory(kept) and not _runs_along_memory(reduced)
+    along_kept = runs_along_memory(kept) and not runs_along_memory(reduced)
     if along_kept:
         block_k = tuning.columns(kept.size, sizes.columns)
         block_r = min(_steps(reduced.size), sizes.tile // block_k)
@@ -109,7 +111,7 @@ def _steps(length: int) -> int:
     return max(spec.next_power_of_2(length), _LEAST)
 
 
-def _runs_along_memory(space: Space) -> bool:
+def runs_along_memory(space: Space) -> bool:
     """Whether the input's innermost stride is 1."""
     strides = space.strides[0]
     return space.size > 1 and (not strides or len(strides) == len(space.lengths))
@@ -146,6 +148,8 @@ class Work:
         self, call: spec.Call, kept: Space, reduced: Space, x: spec.Input | spec.Temporary = _FIRST
     ) -> None:
         self.call, self.x, self.kept, self.reduced = call, x, kept, reduced
+        along_kept = runs_along_memory(kept) and not runs_along_memory(reduced)
+        self.sizes = tuned.reduction(call, kept, reduced, along_kept=along_kept)
         self.launches: list[spec.Launch] = []
         self.temporaries: list[spec.ArrayType] = []
 
@@ -163,7 +167,7 @@ class Work:
         """Into how many pieces to cut the reduced elements, so that there are blocks enough to fill
         the device; each has some.
         """
-        sizes = tuning.reduction(self.call.vendor)
+        sizes = self.sizes
         grid = self.first(step, spec.Output()).grid[0]
         block_k = spec.cdiv(self.kept.size, grid)
         wanted = self.call.compute_units * sizes.blocks_per_unit
@@ -228,5 +232,6 @@ class Work:
             addresses=step.addresses,
             numbers=step.numbers,
             constants=step.constants,
+            sizes=self.sizes,
             **pieces,
         )

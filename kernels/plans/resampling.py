@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from xtarget import spec
 
 from .elementwise import compute_dtype
 from .movement import copy_launch, integers
+from .options import one_of
 from .pooling import five, flat
 from .windows import each_axis, ordered, rank_of, three, turned
 
@@ -25,16 +26,6 @@ _MODES = {
     "bicubic": "cubic",
 }
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
-
-
-def _word(call: spec.Call, name: str, words: Sequence[str]) -> str:
-    """An option that is one of some words."""
-    value = call.options[name]
-    if not isinstance(value, str) or value not in words:
-        raise spec.ArgumentError(
-            f"{call.kernel}: {name} is {value!r}; it has to be {' or '.join(map(repr, words))}."
-        )
-    return value
 
 
 def _size(call: spec.Call, lengths: _Ints) -> _Ints:
@@ -83,7 +74,7 @@ def resize(fixed: str | None = None) -> Callable[[spec.Call], spec.Plan]:
     def plan(call: spec.Call) -> spec.Plan:
         x = ordered(call, call.array(0))
         rank = rank_of(call, x.ndim, None)
-        name = fixed or _word(call, "mode", tuple(_MODES))
+        name = fixed or one_of(call, "mode", tuple(_MODES))
         mode = _MODES[name]
         aligned = bool(call.options.get("align_corners"))
         if mode == "nearest" and aligned:
@@ -152,8 +143,8 @@ def grid_sample(call: spec.Call) -> spec.Plan:
             f"{call.kernel}: x has {x.shape[0]} samples of {x.dtype}, and grid {grid.shape[0]} of "
             f"{grid.dtype}; they need the same."
         )
-    mode = _word(call, "mode", ("bilinear", "nearest"))
-    padding = _word(call, "padding_mode", ("zeros", "border", "reflection"))
+    mode = one_of(call, "mode", ("bilinear", "nearest"))
+    padding = one_of(call, "padding_mode", ("zeros", "border", "reflection"))
     out = call.output((*x.shape[:2], *grid.shape[1:-1]), x.dtype)
     if not out.size:
         return spec.Plan((out,), ())
@@ -207,7 +198,7 @@ def crop_and_resize(call: spec.Call) -> spec.Plan:
         raise spec.ArgumentError(
             f"{call.kernel}: size is {size} and x has shape {given.shape}; no length may be 0."
         )
-    mode = _word(call, "method", ("bilinear", "nearest"))
+    mode = one_of(call, "method", ("bilinear", "nearest"))
     outside = call.options["extrapolation_value"]
     if isinstance(outside, bool) or not isinstance(outside, int | float):
         raise spec.ArgumentError(
@@ -273,7 +264,7 @@ def blocks(option: str, *, out: bool, fixed: str = "") -> Callable[[spec.Call], 
         x = ordered(call, call.array(0))
         rank_of(call, x.ndim, 2)
         b = _positive(call, option)
-        mode = fixed or _word(call, "mode", ("DCR", "CRD"))
+        mode = fixed or one_of(call, "mode", ("DCR", "CRD"))
         samples, channels, rows, columns = x.shape
         if out:
             shape = (samples, channels // (b * b), rows * b, columns * b)

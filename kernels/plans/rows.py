@@ -7,7 +7,7 @@ from typing import Any
 
 from xtarget import spec
 
-from . import choices, tuning
+from . import choices, tuned, tuning
 from .elementwise import compute_dtype, normal_axes
 from .layouts import collapse, without_axes
 
@@ -37,10 +37,10 @@ def _launch(
     rows = collapse(*(without_axes(v, (axis,)) for v in (x.shape, out.strides, x.strides)))
     so, sx = rows.strides
     dtype = compute_dtype(out.dtype)
-    sizes = tuning.rows(call.vendor)
     wide = 2 if dtype == "float64" else 1
     # where rows are closer to each other than the elements of a row, lanes go across rows
     across = abs(cx) != 1 and len(sx) == len(rows.lengths) and rows.size > 1
+    sizes = tuned.rows(call, source, n, rows.size, x.itemsize, across=across)
     columns = sizes.columns if walks and across and rows.size >= 16 else 0
     long = n * wide > sizes.piece or columns > 0
     block_n = min(sizes.step // wide, spec.next_power_of_2(n)) if long else spec.next_power_of_2(n)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from xtarget import spec
 
-from . import tuning
+from . import tuned, tuning
 from .elementwise import compute_dtype, normal_axes
 from .folds import outputs
 from .layouts import collapse, without_axes
@@ -60,7 +60,7 @@ def _line(
     n, cx, co = x.shape[axis], x.strides[axis], out.strides[axis]
     rows = collapse(*(without_axes(v, (axis,)) for v in (x.shape, x.strides, out.strides)))
     sx, so = rows.strides
-    sizes = tuning.scans(call.vendor)
+    sizes = tuned.scans(call, n, rows.size)
     # where rows are closer to each other than the elements of a row, lanes go across rows
     across = abs(cx) != 1 and rows.size > 1 and len(sx) == len(rows.lengths)
     if across:

@@ -20,9 +20,10 @@ from xtarget.spec import (
 from .elementwise import compute_dtype
 from .layouts import broadcast_strides, collapse
 from .movement import integers
+from .options import one_of
 from .sorting import Sorting, flat, key_dtype, lane_launch
 
-__all__ = ["bincount", "histc", "histogram", "isin", "search"]
+__all__ = ["bincount", "histc", "histogram", "isin", "search", "weighted"]
 
 
 def _common(call: Call, *arrays: ArrayType) -> str:
@@ -68,10 +69,7 @@ def search(ordered: int, right: Callable[[Call], bool]) -> Callable[[Call], Plan
                 "length": length,
                 "step": x.strides[-1],
                 "steps": length.bit_length(),
-                "shape": space.lengths,
-                "sx": space.strides[2],
-                "sv": space.strides[1],
-                "so": space.strides[0],
+                **space.named("so", "sv", "sx"),
             },
             {
                 "RIGHT": after,
@@ -86,10 +84,7 @@ def search(ordered: int, right: Callable[[Call], bool]) -> Callable[[Call], Plan
 
 def side(call: Call) -> bool:
     """The option `side`."""
-    value = call.options["side"]
-    if value not in ("left", "right"):
-        raise ArgumentError(f"{call.kernel}: side is {value!r}; it has to be 'left' or 'right'.")
-    return bool(value == "right")
+    return one_of(call, "side", ("left", "right")) == "right"
 
 
 def _counts(call: Call, length: int, dtype: str = "int64") -> ArrayType:
@@ -123,8 +118,7 @@ def histogram(call: Call) -> Plan:
             "length": edges.size,
             "step": edges.strides[0],
             "steps": edges.size.bit_length(),
-            "shape": space.lengths,
-            "sx": space.strides[0],
+            **space.named("sx"),
         },
         {"T": dtype_constant(dtype), "K": dtype_constant(key_dtype(dtype))},
     )
@@ -158,8 +152,7 @@ def histc(call: Call) -> Plan:
             "count": bins,
             "low": Scalar(float(low), computed),
             "high": Scalar(float(high), computed),
-            "shape": space.lengths,
-            "sx": space.strides[0],
+            **space.named("sx"),
         },
         {"T": dtype_constant(computed)},
     )
@@ -170,15 +163,7 @@ def bincount(call: Call) -> Plan:
     """The plan of bincount: how often each integer below `length` is there, or the sum of the
     weights at its places.
     """
-    x = call.array(0)
-    if not x.dtype.startswith(("int", "uint")):
-        raise ArgumentError(f"{call.kernel}: index is {x.dtype}; it has to be integers.")
-    (length,) = integers(call, "length", count=1)
-    if length < 1:
-        raise ArgumentError(
-            f"{call.kernel}: length is {length}; it has to be above 0: one more than the largest "
-            "integer that is counted."
-        )
+    x, length = _counted(call)
     if len(call.args) < 2 or call.args[1] is ABSENT:
         out = _counts(call, length)
         if not x.size:
@@ -193,22 +178,47 @@ def bincount(call: Call) -> Plan:
                 "out": Output(),
                 "n": x.size,
                 "length": length,
-                "shape": space.lengths,
-                "sx": space.strides[0],
+                **space.named("sx"),
             },
         )
         return Plan((out,), (launch,), (), (0,))
-    return _weighted(call, x, length)
+    return _sums_in_order(call)
 
 
-def _weighted(call: Call, x: ArrayType, length: int) -> Plan:
+def _counted(call: Call) -> tuple[ArrayType, int]:
+    """The integers that bincount counts, and below which number."""
+    x = call.array(0)
+    if not x.dtype.startswith(("int", "uint")):
+        raise ArgumentError(f"{call.kernel}: index is {x.dtype}; it has to be integers.")
+    (length,) = integers(call, "length", count=1)
+    if length < 1:
+        raise ArgumentError(
+            f"{call.kernel}: length is {length}; it has to be above 0: one more than the largest "
+            "integer that is counted."
+        )
+    return x, length
+
+
+def weighted(call: Call) -> tuple[ArrayType, ArrayType, ArrayType]:
+    """The integers of bincount, their weights and the result.
+
+    Raises:
+        ArgumentError: they do not fit.
+    """
+    x, length = _counted(call)
     weights = call.array(1)
     if weights.shape != x.shape or not weights.dtype.startswith(("float", "bfloat")):
         raise ArgumentError(
             f"{call.kernel}: weights is {weights.dtype} of shape {weights.shape}; it needs a "
             f"floating dtype, and the shape of index, {x.shape}."
         )
-    out = _counts(call, length, weights.dtype)
+    return x, weights, _counts(call, length, weights.dtype)
+
+
+def _sums_in_order(call: Call) -> Plan:
+    """The plan of bincount with weights: the integers in order, and a sum for each."""
+    x, weights, out = weighted(call)
+    length = out.size
     if not x.size:
         return Plan((out,), (), (), (0,))
     one, source, before, temporaries = flat(call, x, Input(0), Temporary(0))
@@ -231,8 +241,7 @@ def _weighted(call: Call, x: ArrayType, length: int) -> Plan:
             "length": length,
             "steps": x.size.bit_length(),
             "total": x.size,
-            "shape": space.lengths,
-            "sw": space.strides[0],
+            **space.named("sw"),
             "so": 1,
         },
         {"TOP": wide.get(x.dtype, 0), "T": dtype_constant(computed)},
@@ -265,9 +274,7 @@ def isin(call: Call) -> Plan:
             "n": x.size,
             "total": others.size,
             "steps": others.size.bit_length(),
-            "shape": space.lengths,
-            "sx": space.strides[1],
-            "so": space.strides[0],
+            **space.named("so", "sx"),
         },
         {"INVERT": invert, "T": dtype_constant(x.dtype), "K": dtype_constant(key_dtype(x.dtype))},
     )

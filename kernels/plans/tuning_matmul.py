@@ -12,7 +12,18 @@ from xtarget.spec import cdiv, next_power_of_2
 from . import choices
 from .tuning import columns, of
 
-__all__ = ["Choice", "MatmulTile", "Wanted", "choose", "folds", "split_k", "vector_tile"]
+__all__ = [
+    "Choice",
+    "MatmulTile",
+    "Wanted",
+    "allowed",
+    "choose",
+    "folds",
+    "known_tiles",
+    "pieces",
+    "split_k",
+    "vector_tile",
+]
 
 
 class MatmulTile(NamedTuple):
@@ -143,6 +154,11 @@ PANEL_K: Final = 16
 PANEL_ROWS: Final = 32
 
 
+#: Elements that a thread takes through what follows a product at once, and where as many of arrays
+#: stand beside them: they need registers beside those of the rest of the tile.
+_AT_ONCE: Final = (64, 32)
+
+
 #: Rows of tiles that a group of a matmul spans.
 GROUP_M: Final = 8
 
@@ -160,6 +176,21 @@ def vector_tile(rows: int, *, along_rows: bool) -> tuple[int, int]:
     return columns(rows, 256), 1
 
 
+def pieces(tile: MatmulTile, *, arrays: bool) -> int:
+    """In how many pieces a tile goes through what follows a product: of each, a thread has no more
+    than `_AT_ONCE` elements, as long as there are no more than 4 pieces, of 16 columns or more.
+
+    Args:
+        arrays: elements of arrays stand beside those of the tile, each its own.
+    """
+    count = 1
+    while count < 4 and tile.n >= 32 * count:
+        if tile.m * tile.n <= _AT_ONCE[arrays] * count * tile.num_warps * 32:
+            break
+        count *= 2
+    return count
+
+
 def folds(kind: str, k: int) -> bool:
     """Whether a matmul adds the products of a K this long in pieces of `FOLD`."""
     return k > _LONG_K.get(kind, k)
@@ -173,6 +204,7 @@ class Wanted(NamedTuple):
         b: `rows`, `columns` or `mixed`: which elements of the second operand lie side by side.
         described: whether the operands may come through tensor descriptors.
         table: of the choices.
+        tail: what follows is done to its tiles; choices for that come first.
     """
 
     vendor: str
@@ -186,6 +218,7 @@ class Wanted(NamedTuple):
     b: str = "mixed"
     described: bool = False
     table: str = "matmul"
+    tail: bool = False
 
     def blocks(self, tile: MatmulTile) -> int:
         return cdiv(self.m, tile.m) * cdiv(self.n, tile.n) * self.batch
@@ -197,22 +230,27 @@ class Choice(NamedTuple):
     Attributes:
         way: `tiles`, a block each; `few`: the same, one tile has all rows; `in turn`: blocks that
             stay (`described:matmul_in_turn`); `described`: `described:matmul_described`.
+        origin: `measured` for the arch, or `default`.
+        parts: pieces of k; 0: as many as fill the device.
     """
 
     tile: MatmulTile
     way: str = "tiles"
+    origin: str = "default"
+    parts: int = 0
 
 
 def choose(wanted: Wanted) -> Choice:
     """The first that was measured for the arch and this range; else by rule."""
-    for row in choices.rows(wanted.vendor, wanted.arch, wanted.table):
+    tables = ("matmul with a tail", wanted.table)[0 if wanted.tail else 1 :]
+    for row in (row for t in tables for row in choices.rows(wanted.vendor, wanted.arch, t)):
         tile = MatmulTile(*row.config)
         if row.text["operands"] != wanted.kind or row.text.get("b", wanted.b) != wanted.b:
             continue
         way = row.text.get("way", "tiles")
         if way in ("in turn", "described") and not wanted.described:
             continue
-        if folds(wanted.kind, wanted.k) and tile.m * tile.n > _FOLDED_TILE:
+        if not _may_fold(wanted, tile):
             continue
         if not row.holds(m=wanted.m, n=wanted.n, k=wanted.k):
             continue
@@ -221,8 +259,28 @@ def choose(wanted: Wanted) -> Choice:
         if low * wanted.compute_units <= blocks and (
             high is None or blocks <= high * wanted.compute_units
         ):
-            return Choice(tile, way)
+            return Choice(tile, way, "measured")
     return Choice(_by_rule(wanted))
+
+
+def _may_fold(wanted: Wanted, tile: MatmulTile) -> bool:
+    """Whether there are registers for what a tile sums in pieces, if it does."""
+    return not folds(wanted.kind, wanted.k) or tile.m * tile.n <= _FOLDED_TILE
+
+
+def allowed(wanted: Wanted, choice: Choice) -> bool:
+    """Whether a choice that was made for other sizes of the same range does for these."""
+    needs_descriptors = choice.way in ("in turn", "described")
+    return (
+        _may_fold(wanted, choice.tile)
+        and (not needs_descriptors or wanted.described)
+        and (choice.way != "few" or choice.tile.m >= wanted.m)
+    )
+
+
+def known_tiles(vendor: str, kind: str) -> tuple[MatmulTile, ...]:
+    """The tiles that the rule picks from."""
+    return of(_MATMUL, vendor)[kind]
 
 
 def _by_rule(wanted: Wanted) -> MatmulTile:

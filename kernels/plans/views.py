@@ -13,7 +13,6 @@ from .scans import one_axis
 
 __all__ = [
     "broadcast_to",
-    "diagonal",
     "expand_dims",
     "flatten",
     "flatten_2d",
@@ -92,29 +91,6 @@ def strided_slice(call: spec.Call) -> spec.Plan:
         strides[axis] *= by
         place += first * x.strides[axis] if shape[axis] else 0
     return copied_view(call, shape, strides, place)
-
-
-def diagonal(call: spec.Call) -> spec.Plan:
-    """The plan of diagonal: NumPy's, of the last two axes unless `axis1` and `axis2` say others."""
-    x = call.array(0)
-    pair = tuple(integers(call, name)[0] for name in ("axis1", "axis2"))
-    if any(not -x.ndim <= a < x.ndim for a in pair) or (pair[0] - pair[1]) % x.ndim == 0:
-        raise spec.ArgumentError(
-            f"{call.kernel}: axes {pair} of an array of {x.ndim} dimensions; they have to be two "
-            "of its axes."
-        )
-    one, other = (a % x.ndim for a in pair)
-    (k,) = integers(call, "offset")
-    rows, columns = x.shape[one], x.shape[other]
-    length = max(0, min(rows, columns - k) if k >= 0 else min(rows + k, columns))
-    start = (k * x.strides[other] if k >= 0 else -k * x.strides[one]) if length else 0
-    left = [i for i in range(x.ndim) if i not in (one, other)]
-    return copied_view(
-        call,
-        [*(x.shape[i] for i in left), length],
-        [*(x.strides[i] for i in left), x.strides[one] + x.strides[other]],
-        start,
-    )
 
 
 def _in_order(call: spec.Call, shape: Sequence[int]) -> spec.Plan:

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         UnknownTargetError,
         UnsupportedInstruction,
         UntrustedError,
+        WrongResultError,
         XTargetError,
     )
     from ._values.types import Artifact, DeviceInfo, ProbeReport, Target
@@ -89,6 +90,7 @@ __all__ = [
     "UnsupportedInstruction",
     "UntrustedError",
     "Warmup",
+    "WrongResultError",
     "XTargetError",
     "asarray",
     "cache_dir",
@@ -141,7 +143,11 @@ _HOME = {
     "_fuse.fused": ("Fused", "fuse"),
 }
 #: What begins with the first name of `_launch` where a variable is set.
-_BEGUN = {"XTARGET_TRACE": "_launch.trace", "XTARGET_RECORD": "_launch.used_classes"}
+_BEGUN = {
+    "XTARGET_TRACE": "_launch.trace",
+    "XTARGET_RECORD": "_launch.used_classes",
+    "XTARGET_VERIFY": "_verify.calls",
+}
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
 

@@ -1,4 +1,4 @@
-"""What pytest gets from an installed xtarget, for the tests of kernels.
+"""The pytest plugin of an installed xtarget, for tests of kernels.
 
     def test_add(xtarget_device):
         result = xtarget.run("add", a, b, device=xtarget_device)

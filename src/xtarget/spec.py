@@ -27,6 +27,7 @@ from ._values.authoring import (
     Workspace,
     step,
 )
+from ._values.choosing import Chooser, Question
 from ._values.errors import ArgumentError
 from ._values.examples import CInterface, CVariant, Example
 from ._values.sizes import broadcast_shapes, cdiv, contiguous_strides, next_power_of_2
@@ -52,6 +53,7 @@ __all__ = [
     "Out",
     "Output",
     "Plan",
+    "Question",
     "Scalar",
     "ScalarType",
     "Step",
@@ -163,6 +165,7 @@ class Call:
         arch: second half of the target (`sm_90`); like `vendor`, for choosing tile sizes only.
         aligned: by argument, and then by array that the caller gave for a result, whether it begins
             at a multiple of 16 bytes; empty where that is not known.
+        chooser: gives what was measured for a question of the plan; None: nothing was.
     """
 
     kernel: str
@@ -175,6 +178,12 @@ class Call:
     arch: str = ""
     outs: tuple[ArrayType, ...] = ()
     aligned: tuple[bool, ...] = ()
+    chooser: Chooser | None = None
+
+    def choose(self, asked: Question) -> Any:
+        """The choice that was measured to be the fastest for this call, else the default."""
+        found = None if self.chooser is None else self.chooser(asked)
+        return asked.default if found is None else found
 
     def array(self, index: int) -> ArrayType:
         """Argument `index`, which has to be an array for this kernel."""
@@ -365,11 +374,19 @@ class KernelSpec:
         bounds: for arguments of indices that have to stay within an array: from the shapes of the
             arguments and the options, for each such place, one length, or one for each number along
             its last axis. The option `check`, and `XTARGET_CHECK=1`, compare before each launch.
+        along: `axis`: each element of the result needs those along the option `axis` only; `last`:
+            those along the first input's last axis, and whole other inputs. So the other axes can
+            be cut (`xtarget.split`). Empty: nothing is said.
         configs: the ways in which it can do the same; the option `config` takes one by its number.
-        tuning: of a call, what decides which of them is the fastest, and what a measurement is good
-            for, as text; and the numbers of those that are worth a trial.
         counts: by output, the output whose element says how many leading entries of it are the
             result; None: all.
+        impl: it is another implementation of the operator `name`, which `impl=` asks for by this
+            word; empty: it is the operator itself.
+        targets: of another implementation, the vendors and targets that it serves (`cpu`,
+            `nvidia:sm_90`); none: all.
+        preferred: it serves its targets without being asked for. The operator and it are of one
+            library, and have the same inputs and options.
+        why: of another implementation, what it is good for, in one line.
     """
 
     name: str
@@ -398,8 +415,12 @@ class KernelSpec:
     outputs: tuple[str, ...] = ()
     counts: tuple[int | None, ...] = ()
     bounds: Bounds | None = None
+    along: str = ""
     configs: tuple[Config, ...] = ()
-    tuning: Callable[[Call], tuple[str, str, tuple[int, ...]]] | None = None
+    impl: str = ""
+    targets: tuple[str, ...] = ()
+    preferred: bool = False
+    why: str = ""
 
     @property
     def required(self) -> int:

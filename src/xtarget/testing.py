@@ -32,37 +32,12 @@ def assert_close(
     Raises:
         AssertionError: how many elements are off, and the worst of them.
     """
-    import numpy as np
-
     import xtarget
 
-    from ._verify.comparison import compare, worst
+    from ._verify.comparison import difference, on_the_host
 
     if kernel is not None and tolerance is None:
         tolerance = xtarget.get(kernel).spec.tolerance
-    array = _on_the_host(result)
-    found = compare(array, expected, tolerance)
-    if found.ok:
-        return
-    place = worst(array, expected)
-    right = np.asarray(expected)[place]
-    raise AssertionError(
-        f"{found.wrong} of {found.size} elements of {array.dtype.name}{list(array.shape)} are off. "
-        f"The worst, at {list(place)}, is {array[place]!s} and not {right!s}: "
-        f"{found.max_ulp:.3g} units in the last place, {found.of_tolerance:.3g} times what is "
-        "allowed."
-    )
-
-
-def _on_the_host(result: Any) -> Any:
-    """As a NumPy array, also what lies on a device."""
-    import numpy as np
-
-    for method in ("detach", "cpu", "get"):
-        if not isinstance(result, np.ndarray) and hasattr(result, method):
-            result = getattr(result, method)()
-    if not isinstance(result, np.ndarray) and str(getattr(result, "dtype", "")) == "torch.bfloat16":
-        import ml_dtypes
-
-        return result.float().numpy().astype(ml_dtypes.bfloat16)
-    return np.asarray(result)
+    said = difference(on_the_host(result), expected, tolerance)
+    if said:
+        raise AssertionError(said)

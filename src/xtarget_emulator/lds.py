@@ -286,18 +286,22 @@ def _permute(ins: Instruction) -> Step:
 def _swizzle(ins: Instruction) -> Step:
     fields = ins.fields
     control = fields["offset1"] << 8 | fields["offset0"]
-    make: Callable[[Array], Array]
     if control & 0x8000:
         if control & 0x7F00:
             raise unsupported(ins, f"swizzle 0x{control:x}")
         picks = np.array([control >> 2 * i & 3 for i in range(4)])
-        make = lambda lane: (lane & ~3) | picks[lane & 3]  # noqa: E731
+
+        def source(lane: Array) -> Array:
+            return (lane & ~3) | picks[lane & 3]
+
     else:
         keep, set_, flip = control & 31, control >> 5 & 31, control >> 10 & 31
-        make = lambda lane: (lane & ~31) | ((lane & 31 & keep | set_) ^ flip)  # noqa: E731
+
+        def source(lane: Array) -> Array:
+            return (lane & ~31) | ((lane & 31 & keep | set_) ^ flip)
 
     def step(w: Waves) -> None:
-        origin = np.broadcast_to(make(w.lane), w.mask.shape)
+        origin = np.broadcast_to(source(w.lane), w.mask.shape)
         # the value stands where other instructions have the address
         _pull(w, fields["vdst"], fields["addr"], origin, None)
 

@@ -193,12 +193,11 @@ def _modified(ins: Instruction, found: Source, kind: str, negate: bool, absolute
     if kind[0] != "f":
         raise unsupported(ins, "a sign modifier on an integer")
     inner = found.get
-    if negate and absolute:
-        get: Get = lambda w: -np.abs(inner(w))  # noqa: E731
-    elif negate:
-        get = lambda w: -inner(w)  # noqa: E731
-    else:
-        get = lambda w: np.abs(inner(w))  # noqa: E731
+
+    def get(w: Waves) -> Array:
+        value = np.abs(inner(w)) if absolute else inner(w)
+        return -value if negate else value
+
     return Source(get, found.reads, found.lanes, found.blank)
 
 
@@ -227,12 +226,11 @@ def _sdwa(ins: Instruction, number: int, code: int, kind: str) -> Source:
     if width == "64":
         raise unsupported(ins, "a 64-bit operand in SDWA")
     wanted = KINDS[kind]
-    if width == "16":
-        part = get
-        typed: Get = lambda w: part(w).astype(np.uint16).view(wanted)  # noqa: E731
-    else:
-        part = get
-        typed = lambda w: part(w).view(wanted)  # noqa: E731
+
+    def typed(w: Waves) -> Array:
+        part = get(w)
+        return (part.astype(np.uint16) if width == "16" else part).view(wanted)
+
     return _modified(
         ins,
         Source(typed, whole.reads),

@@ -1,4 +1,4 @@
-"""What orders the accesses of a launch to global memory: barriers, and atomic operations that
+"""The order of a launch's accesses to global memory: barriers make it, and atomic operations that
 release and acquire. The race check asks it which accesses come before which.
 
 Triton's `sem` shows in the instructions around an atomic operation, as LLVM's memory model places

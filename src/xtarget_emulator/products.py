@@ -1,5 +1,5 @@
-"""Which elements of a product of matrices hold nothing: those whose row of the first operand, or
-column of the second, has such an element, and those that are added to one.
+"""Undefined elements of a product of matrices: those whose row of the first operand, or column of
+the second, has an undefined element, and those that are added to one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which loads belong to a compare-and-swap.
+"""The loads that belong to a compare-and-swap.
 
 LLVM makes an atomic operation that the arch does not have of a load and swaps that are retried
 until no one comes between them; one on 16 bits becomes one on their word.

@@ -1,4 +1,4 @@
-"""Which bits of the registers hold nothing, where whole registers are not exact enough.
+"""Undefined bits of the registers, where whole registers are not exact enough.
 
 `Waves.undefined` has the lanes in which a register has such bits. Where these are not all 32 of
 them, `Waves.unknown_of` has the bits. What moves or selects bits is executed a second time, on a

@@ -1,4 +1,4 @@
-"""Which bits of a result hold nothing, by the bits of its operands: rules for integer operations.
+"""Undefined bits of a result, by the bits of its operands: rules for integer operations.
 
 Source: the rules are those of bit-precise definedness (Seward and Nethercote, "Using Valgrind to
 detect undefined value errors with bit-precision", USENIX 2005).

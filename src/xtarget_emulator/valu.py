@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -203,8 +203,7 @@ def _output(ins: Instruction, kind: str, function: Callable[..., Array]) -> Call
     if omod:
         if kind[0] != "f":
             raise unsupported(ins, "output modifier")
-        inner, factor = function, {1: 2.0, 2: 4.0, 3: 0.5}[omod]
-        function = lambda *a: inner(*a) * inner(*a).dtype.type(factor)  # noqa: E731
+        function = _times(function, {1: 2.0, 2: 4.0, 3: 0.5}[omod])
     if clamp:
         if kind[0] != "f":
             found = clamped(ins.mnemonic)
@@ -213,9 +212,16 @@ def _output(ins: Instruction, kind: str, function: Callable[..., Array]) -> Call
             if ins.mnemonic.startswith(("v_max", "v_min")):
                 return function
             raise unsupported(ins, "clamp on an integer")
-        plain_result = function
-        function = lambda *a: np.clip(np.nan_to_num(plain_result(*a)), 0, 1)  # noqa: E731
+        return lambda *a: np.clip(np.nan_to_num(function(*a)), 0, 1)
     return function
+
+
+def _times(function: Callable[..., Array], factor: float) -> Callable[..., Array]:
+    def product(*operands: Any) -> Array:
+        result = function(*operands)
+        return result * result.dtype.type(factor)
+
+    return product
 
 
 def clamped(name: str) -> Callable[..., Array] | None:

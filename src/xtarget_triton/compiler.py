@@ -1,4 +1,4 @@
-"""What Triton asks which targets xtarget compiles for."""
+"""The back end that Triton asks which targets xtarget compiles for."""
 
 from __future__ import annotations
 

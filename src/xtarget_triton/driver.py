@@ -1,4 +1,4 @@
-"""What Triton asks whether xtarget launches the kernels of this process."""
+"""The driver that Triton asks whether xtarget launches the kernels of this process."""
 
 from __future__ import annotations
 

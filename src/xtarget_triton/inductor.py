@@ -1,4 +1,4 @@
-"""What `import torch` calls of every package with the entry point `torch.backends`.
+"""The entry point `torch.backends`: `import torch` calls it.
 
 Nothing happens without `XTARGET_INDUCTOR=1`: then torch.compile makes Triton kernels for the CPU.
 The processes in which Inductor compiles are told by the same variable.

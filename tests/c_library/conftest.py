@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from small_bundles import only_examples
 
 from libxtarget import Library, compiled, use_wheels
 from xtarget import Target
-from xtarget._bundle.builder import classes
 from xtarget._bundle.builder.build import Order, build
-from xtarget._kernels import libraries
 from xtarget.spec import Example
 
 EXAMPLES: dict[str, list[Example]] = {
@@ -26,20 +24,10 @@ EXAMPLES: dict[str, list[Example]] = {
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The bundle."""
     folder = tmp_path_factory.mktemp("c_bundle")
-    before = {name: libraries.find(name) for name in EXAMPLES}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XTARGET_CACHE_DIR", str(folder / "cache"))
-        patch.setattr(classes, "COMPUTE_UNITS", (64,))
-        for name, examples in EXAMPLES.items():
-            kernel = before[name]
-            spec = replace(kernel.spec, ahead=lambda full, examples=examples: examples)
-            libraries._kernels[name] = replace(kernel, spec=spec)
-        try:
-            order = Order((*EXAMPLES, "relu"), ("float32",), (Target("cpu", "spirv64"),))
-            report = build(order, folder / "kernels.xtb", workers=2, seconds=100)
-            assert not report.errors
-        finally:
-            libraries._kernels.update(before)
+    with only_examples(EXAMPLES, folder / "cache"):
+        order = Order((*EXAMPLES, "relu"), ("float32",), (Target("cpu", "spirv64"),))
+        report = build(order, folder / "kernels.xtb", workers=2, seconds=100)
+        assert not report.errors
     return folder / "kernels.xtb"
 
 

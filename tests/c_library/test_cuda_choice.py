@@ -13,43 +13,35 @@ import pytest
 
 from libxtarget import SOURCES
 from xtarget import Target
-from xtarget._bundle.calls import (
-    Binary,
-    BinaryParameter,
-    CallRecord,
-    Form,
-    FormArgument,
-    FormLaunch,
-    FormOutput,
-    Function,
-    LaunchParameter,
-)
+from xtarget._bundle import calls
 from xtarget._bundle.writer import Entry, pack_section, write_bundle
 
 HERE = Path(__file__).parent
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc")
 
 #: Fills a float32 array of n elements: n is symbol 1, after the compute units.
-FORM = Form(
+FORM = calls.Form(
     options=(),
-    arguments=(FormArgument("array", "float32", 1, True),),
-    outputs=(FormOutput("float32", 1, False, b"\0\0\x80\x3f"),),
+    arguments=(calls.FormArgument("array", "float32", 1, True),),
+    outputs=(calls.FormOutput("float32", 1, False, b"\0\0\x80\x3f"),),
     # results: shape, stride, grid x (n + 255) // 256, y, z, n
     program=(2, (1, 255, 256), ((0, 1, 3), (3, 5, 4)), (1, 2, 6, 2, 2, 1)),
     temporaries=(),
-    launches=(FormLaunch(0, (LaunchParameter("value", 1), LaunchParameter("size"))),),
+    launches=(
+        calls.FormLaunch(0, (calls.LaunchParameter("value", 1), calls.LaunchParameter("size"))),
+    ),
 )
 
 
 def section(arch: str, *, specific: bool, portable: bool) -> object:
-    def parameters(aligned: bool) -> tuple[BinaryParameter, ...]:
+    def parameters(aligned: bool) -> tuple[calls.BinaryParameter, ...]:
         return (
-            BinaryParameter("*fp32", 0, aligned, True),
-            BinaryParameter("i32", 1, aligned, False),
-            BinaryParameter("*i8", -1, False, True),
+            calls.BinaryParameter("*fp32", 0, aligned, True),
+            calls.BinaryParameter("i32", 1, aligned, False),
+            calls.BinaryParameter("*i8", -1, False, True),
         )
 
-    plain = Binary(
+    plain = calls.Binary(
         "entry", 128, 65536, specific, parameters(False), f"{arch} plain".encode(),
         f"{arch} PTX".encode() if portable else None, arch if portable else "",
     )  # fmt: skip
@@ -62,8 +54,10 @@ def section(arch: str, *, specific: bool, portable: bool) -> object:
             for one in (plain, wide)
         ],
     )
-    function = Function("a:b", 2, (plain, wide))
-    record = CallRecord("ones", "float32", False, (("x", False, False),), (), (function,), (FORM,))
+    function = calls.Function("a:b", 2, (plain, wide))
+    record = calls.CallRecord(
+        "ones", "float32", False, (("x", False, False),), (), (function,), (FORM,)
+    )
     return pack_section(Target("nvidia", arch), {}, [entry], [record])
 
 

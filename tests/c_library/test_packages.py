@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,32 @@ import pytest
 from libxtarget import ROOT, SOURCES, environment
 
 EXAMPLE = ROOT / "examples" / "kernels_in_cpp.cpp"
+KERNELS = """
+cmake_minimum_required(VERSION 3.16)
+project(user LANGUAGES C CXX)
+find_package(xtarget REQUIRED)
+xtarget_add_kernels(own TARGETS cpu LIBRARIES {library} DTYPES float32 float16)
+xtarget_add_kernels(gpu TARGETS nvidia:sm_80 KERNELS relu C_FUNCTIONS cuda)
+get_target_property(bundle own XTARGET_BUNDLE)
+add_executable(user user.cpp)
+target_compile_features(user PRIVATE cxx_std_17)
+target_compile_definitions(user PRIVATE BUNDLE="${{bundle}}")
+target_link_libraries(user PRIVATE xtarget::xtarget gpu)
+"""
+USER = """
+#include <cstdio>
+#include <xtarget.hpp>
+#include "xtarget_kernels.h"
+int main() {
+  xt::Device device{xt::opencl};
+  auto scaled = xt::Bundle{BUNDLE}.kernel(device, "own_scaled", xt::f32);
+  float x[] = {-2, 0, 3}, out[3];
+  void *stream = device.stream();
+  scaled(stream, xt::Tensor{x, {3}}, xt::Tensor{out, {3}});
+  device.synchronize(stream);
+  std::printf("%g %g %g %d\\n", out[0], out[1], out[2], xt_load() == XT_NO_DRIVER);
+}
+"""
 PROJECT = """
 cmake_minimum_required(VERSION 3.16)
 project(user LANGUAGES CXX)
@@ -92,6 +119,44 @@ def test_programs_find_it(put: object, path: Path, tmp_path: Path) -> None:
         source.write_text(code)
         run(*compiler, source, "-o", program, *flags.split(), f"-Wl,-rpath,{prefix}/lib")
         assert run(program, cwd=tmp_path, **environment()) == "0 0 3\n"
+
+
+def test_a_project_builds_kernels_of_its_own(tmp_path: Path) -> None:
+    """A bundle for the CPU of a library in the project, and C functions for CUDA."""
+    prefix, user = tmp_path / "prefix", tmp_path / "user"
+    in_a_wheel(prefix, tmp_path)
+    run(sys.executable, "-m", "xtarget", "new-kernels", tmp_path / "own")
+    user.mkdir()
+    library = tmp_path / "own" / "src" / "own"
+    (user / "CMakeLists.txt").write_text(KERNELS.format(library=library))
+    (user / "user.cpp").write_text(USER)
+    command = Path(sys.executable).parent / "xtarget"
+    configure = ("cmake", "-S", user, "-B", user / "build", f"-DCMAKE_PREFIX_PATH={prefix}")
+    run(*configure, f"-DXTARGET_EXECUTABLE={command}")
+    build = ("cmake", "--build", user / "build")
+    assert "Compiling kernels into own.xtb" in run(*build)
+    nowhere = {"XT_CUDA_LIBRARY": "/nowhere/libcuda.so.1"}
+    assert run(user / "build" / "user", **environment(), **nowhere) == "-4 0 6 1\n"
+    assert "Compiling" not in run(*build)
+    (library / "scaled.py").touch()
+    assert "Compiling kernels into own.xtb" in run(*build)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("KERNELS relu", "needs TARGETS"),
+        ("TARGETS cpu C_FUNCTIONS opencl", "there are functions for cuda and hip"),
+        ("x TARGETS cpu", "what is x?"),
+    ],
+)
+def test_what_a_project_asks_wrongly_is_said(arguments: str, words: str, tmp_path: Path) -> None:
+    file = SOURCES / "cmake" / "xtargetKernels.cmake"
+    script = tmp_path / "script.cmake"
+    script.write_text(f'include("{file}")\nxtarget_add_kernels(mine {arguments})\n')
+    done = subprocess.run(["cmake", "-P", str(script)], capture_output=True, text=True, timeout=60)
+    assert done.returncode
+    assert words in " ".join(done.stderr.split()), done.stderr
 
 
 def test_the_header_is_plain_c_and_the_numbers_are_the_packages(tmp_path: Path) -> None:

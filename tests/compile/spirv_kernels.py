@@ -43,6 +43,11 @@ class Case:
     warp_size: int = 16
     num_warps: int = 2
 
+    def given(self) -> list[Any]:
+        """The arguments, made anew."""
+        assert self.arguments is not None, "the kernel is only compiled"
+        return self.arguments()
+
 
 CASES: dict[str, Case] = {}
 _DTYPES = {
@@ -93,24 +98,21 @@ for _type, _dtype in dtypes("fp32", "fp16", "bf16", "fp64", "i8", "i64", "u16"):
 
 
 @triton.jit
+def write_rows(o, i, B: tl.constexpr, rows):
+    """Element `i` of each row, the rows after one another."""
+    for row in tl.static_range(len(rows)):
+        tl.store(o + row * B + i, rows[row])
+
+
+@triton.jit
 def math32(x, o, B: tl.constexpr):
     i = tl.arange(0, B)
     v = tl.load(x + i)
-    tl.store(o + i, tl.exp(v))
-    tl.store(o + B + i, tl.log(v))
-    tl.store(o + 2 * B + i, tl.sin(v))
-    tl.store(o + 3 * B + i, tl.cos(v))
-    tl.store(o + 4 * B + i, tl.erf(v))
-    tl.store(o + 5 * B + i, tl.rsqrt(v))
-    tl.store(o + 6 * B + i, tl.sqrt(v))
-    tl.store(o + 7 * B + i, tl.exp2(v))
-    tl.store(o + 8 * B + i, tl.log2(v))
-    tl.store(o + 9 * B + i, tl.floor(v))
-    tl.store(o + 10 * B + i, tl.ceil(v))
-    tl.store(o + 11 * B + i, tl.abs(-v))
-    tl.store(o + 12 * B + i, tl.sigmoid(v))
-    tl.store(o + 13 * B + i, tl.fma(v, v, v))
-    tl.store(o + 14 * B + i, v / 3.0)
+    write_rows(o, i, B, (
+        tl.exp(v), tl.log(v), tl.sin(v), tl.cos(v), tl.erf(v), tl.rsqrt(v), tl.sqrt(v),
+        tl.exp2(v), tl.log2(v), tl.floor(v), tl.ceil(v), tl.abs(-v), tl.sigmoid(v),
+        tl.fma(v, v, v), v / 3.0,
+    ))  # fmt: skip
 
 
 def _math(x: Any, precise: Any) -> Any:
@@ -136,18 +138,12 @@ for _type, _dtype, _tolerance in (("fp32", np.float32, 2e-6), ("fp64", np.float6
 def library_calls(x, o, B: tl.constexpr):
     i = tl.arange(0, B)
     v = tl.load(x + i)
-    tl.store(o + i, libdevice.tanh(v))
-    tl.store(o + B + i, libdevice.asin(v))
-    tl.store(o + 2 * B + i, libdevice.atan2(v, v + 2))
-    tl.store(o + 3 * B + i, libdevice.log1p(v))
-    tl.store(o + 4 * B + i, libdevice.expm1(v))
-    tl.store(o + 5 * B + i, libdevice.pow(v + 2, v))
-    tl.store(o + 6 * B + i, libdevice.cosh(v))
-    tl.store(o + 7 * B + i, libdevice.hypot(v, v))
-    tl.store(o + 8 * B + i, libdevice.trunc(v * 9))
-    tl.store(o + 9 * B + i, libdevice.fmod(v * 9, v + 2))
-    tl.store(o + 10 * B + i, libdevice.rint(v * 9))
-    tl.store(o + 11 * B + i, libdevice.isnan(v).to(tl.float32))
+    write_rows(o, i, B, (
+        libdevice.tanh(v), libdevice.asin(v), libdevice.atan2(v, v + 2), libdevice.log1p(v),
+        libdevice.expm1(v), libdevice.pow(v + 2, v), libdevice.cosh(v), libdevice.hypot(v, v),
+        libdevice.trunc(v * 9), libdevice.fmod(v * 9, v + 2), libdevice.rint(v * 9),
+        libdevice.isnan(v).to(tl.float32),
+    ))  # fmt: skip
 
 
 def _library(x: Any) -> Any:

@@ -64,9 +64,8 @@ def assert_close(got: Any, expected: Any, tolerance: float, what: str) -> None:
 
 
 def check(case: Case, artifact: Artifact, what: str) -> None:
-    assert case.arguments is not None
     assert case.expect is not None
-    arguments = case.arguments()
+    arguments = case.given()
     before = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
     launch(artifact, arguments, case.grid)
     for index, expected in case.expect(*before):
@@ -76,8 +75,7 @@ def check(case: Case, artifact: Artifact, what: str) -> None:
 def run(case: Case, **options: Any) -> list[Any]:
     """Compile and run; the arguments after the launch."""
     artifact = compiled(case, **options)
-    assert case.arguments is not None
-    arguments = case.arguments()
+    arguments = case.given()
     launch(artifact, arguments, case.grid)
     return arguments
 

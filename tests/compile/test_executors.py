@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 from command_line import here
+from processes import run_python
 
 import xtarget
 from xtarget import ArgumentError, Target, XTargetError
@@ -456,24 +457,11 @@ def test_four_ranks_of_mpi_build(library: Path, tmp_path: Path) -> None:
     assert "compiled by " in done.stdout
     keys = kept(tmp_path / "ranks")
     assert len(keys) == len(set(keys)) > 0
-    lonely = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "xtarget",
-            *command[4:],
-            "--target",
-            "nvidia:sm_90",
-            "--executor",
-            "mpi",
-            "-o",
-            str(tmp_path / "b.xtb"),
-        ],
-        env={**os.environ, "XTARGET_CACHE_DIR": str(tmp_path / "lonely")},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
+    lonely = run_python(
+        *("-m", "xtarget", *command[4:], "--target", "nvidia:sm_90", "--executor", "mpi"),
+        *("-o", tmp_path / "b.xtb"),
+        seconds=300,
+        XTARGET_CACHE_DIR=str(tmp_path / "lonely"),
     )
     assert lonely.returncode == 1
     assert "mpiexec -n 4" in lonely.stderr

@@ -30,7 +30,10 @@ def request(name: str, dtype: str) -> Any:
 @needs_nvrtc
 @pytest.mark.parametrize(
     ("name", "dtype"),
-    [("add", "bfloat16"), ("erfinv", "float32"), ("divmod", "uint8"), ("j0", "float64")],
+    [
+        *[("add", "bfloat16"), ("erfinv", "float32"), ("divmod", "uint8"), ("j0", "float64")],
+        *[("sum", "int8"), ("softmax", "float16"), ("argmax", "float32")],
+    ],
 )
 def test_a_row_becomes_a_cubin(name: str, dtype: str) -> None:
     wanted = request(name, dtype)
@@ -69,5 +72,5 @@ def test_the_table_of_routes(capsys: pytest.CaptureFixture[str]) -> None:
     assert rows
     for name, row in rows.items():
         assert row["cpu:spirv64"]["opencl"] == row["nvidia:sm_90"]["nvrtc"] == "", name
-    _, table, _ = here(capsys, "kernels", "softmax", "--routes")
+    _, table, _ = here(capsys, "kernels", "cumsum", "--routes")
     assert "nvidia:sm_90: 0 of 1 kernels can be compiled without Triton" in table

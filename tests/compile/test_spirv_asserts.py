@@ -145,7 +145,7 @@ def test_a_failed_assertion_is_told_and_its_block_stops(
     made = case(fn, values, num_warps)
     artifact = compiled(made, debug=True)
     assert [p.hidden for p in artifact.parameters][-1] == "assert_memory"
-    arguments = made.arguments()  # type: ignore[misc]
+    arguments = made.given()
     with pytest.raises(DeviceAssertError) as caught:
         launch(artifact, arguments, made.grid)
     said = str(caught.value)
@@ -174,7 +174,7 @@ def test_an_event_and_the_device_tell_too() -> None:
 
     made = case(elements, with_one(0, 1000))
     artifact = compiled(made, debug=True)
-    arguments = made.arguments()  # type: ignore[misc]
+    arguments = made.given()
     values = [a.ctypes.data for a in arguments]
     opened = device()
     module = opened.load(artifact)

@@ -53,9 +53,8 @@ def test_the_request_goes_first(small: Any) -> None:
 
 def test_a_kernel_that_needs_little_runs(small: Any) -> None:
     case = CASES["add_fp32"]
-    assert case.arguments is not None
     assert case.expect is not None
-    given = case.arguments()
+    given = case.given()
     function = functions.function(small, request(case))
     values = [a.ctypes.data if isinstance(a, np.ndarray) else a for a in given]
     stream = small.real.default_stream

@@ -170,7 +170,7 @@ def test_a_loop_is_less_code() -> None:
 def test_a_loop_gives_the_bits_of_the_unrolled_dot() -> None:
     one = case("fp32", 16, 32, 64, 1)
     results = []
-    given = one.arguments()  # type: ignore[misc]
+    given = one.given()
     for nbytes in (0, CPU_BYTES):
         arguments = [each.copy() for each in given]
         launch(compiled(one, dot_bytes=nbytes), arguments, (1, 1, 1))

@@ -23,9 +23,16 @@ COUNT = 512
 
 
 @triton.jit
-def bessel(x, o, B: tl.constexpr):
+def elements(x, B: tl.constexpr):
+    """Where the elements of this block stand, and the elements."""
     i = tl.program_id(0) * B + tl.arange(0, B)
     v = tl.load(x + i)
+    return i, v
+
+
+@triton.jit
+def bessel(x, o, B: tl.constexpr):
+    i, v = elements(x, B)
     tl.store(o + i, libdevice.j0(v))
     tl.store(o + 512 + i, libdevice.j1(v))
     tl.store(o + 1024 + i, libdevice.y0(v))
@@ -34,16 +41,14 @@ def bessel(x, o, B: tl.constexpr):
 
 @triton.jit
 def modified(x, o, B: tl.constexpr):
-    i = tl.program_id(0) * B + tl.arange(0, B)
-    v = tl.load(x + i)
+    i, v = elements(x, B)
     tl.store(o + i, libdevice.cyl_bessel_i0(v))
     tl.store(o + 512 + i, libdevice.cyl_bessel_i1(v))
 
 
 @triton.jit
 def errors(x, o, B: tl.constexpr):
-    i = tl.program_id(0) * B + tl.arange(0, B)
-    v = tl.load(x + i)
+    i, v = elements(x, B)
     tl.store(o + i, libdevice.erfcx(v))
     tl.store(o + 512 + i, libdevice.erfinv(v))
 

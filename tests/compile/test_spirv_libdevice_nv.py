@@ -165,18 +165,23 @@ def permuted(u: int, v: int, selector: int) -> int:
 
 
 @triton.jit
+def write_rows(o, i, B: tl.constexpr, a, b, c, d):
+    tl.store(o + i, a)
+    tl.store(o + B + i, b)
+    tl.store(o + 2 * B + i, c)
+    tl.store(o + 3 * B + i, d)
+
+
+@triton.jit
 def converted(x, o, w, r, B: tl.constexpr, WIDE: tl.constexpr):
     i = tl.arange(0, B)
     a = tl.load(x + i)
     if WIDE:
-        tl.store(o + i, libdevice.double2int_rn(a))
-        tl.store(o + B + i, libdevice.double2int_rz(a))
-        tl.store(o + 2 * B + i, libdevice.double2uint_rd(a))
-        tl.store(o + 3 * B + i, libdevice.double2uint_ru(a))
-        tl.store(w + i, libdevice.double2ll_rn(a))
-        tl.store(w + B + i, libdevice.double2ll_ru(a))
-        tl.store(w + 2 * B + i, libdevice.double2ull_rz(a))
-        tl.store(w + 3 * B + i, libdevice.llround(a))
+        near, zero = libdevice.double2int_rn(a), libdevice.double2int_rz(a)
+        down, up = libdevice.double2uint_rd(a), libdevice.double2uint_ru(a)
+        write_rows(o, i, B, near, zero, down, up)
+        near, up = libdevice.double2ll_rn(a), libdevice.double2ll_ru(a)
+        write_rows(w, i, B, near, up, libdevice.double2ull_rz(a), libdevice.llround(a))
         high = libdevice.double2hiint(a)
         low = libdevice.double2loint(a)
         tl.store(r + i, libdevice.hiloint2double(high, low))
@@ -185,14 +190,11 @@ def converted(x, o, w, r, B: tl.constexpr, WIDE: tl.constexpr):
         tl.store(r + 2 * B + i, libdevice.ll2double_rn(bits))
         tl.store(r + 3 * B + i, libdevice.double2float_rn(a).to(tl.float64))
     else:
-        tl.store(o + i, libdevice.float2int_rn(a))
-        tl.store(o + B + i, libdevice.float2int_rz(a))
-        tl.store(o + 2 * B + i, libdevice.float2uint_rd(a))
-        tl.store(o + 3 * B + i, libdevice.float2uint_ru(a))
-        tl.store(w + i, libdevice.float2ll_rn(a))
-        tl.store(w + B + i, libdevice.float2ll_ru(a))
-        tl.store(w + 2 * B + i, libdevice.float2ull_rz(a))
-        tl.store(w + 3 * B + i, libdevice.llround(a))
+        near, zero = libdevice.float2int_rn(a), libdevice.float2int_rz(a)
+        down, up = libdevice.float2uint_rd(a), libdevice.float2uint_ru(a)
+        write_rows(o, i, B, near, zero, down, up)
+        near, up = libdevice.float2ll_rn(a), libdevice.float2ll_ru(a)
+        write_rows(w, i, B, near, up, libdevice.float2ull_rz(a), libdevice.llround(a))
         bits = libdevice.float_as_int(a)
         tl.store(r + i, libdevice.int_as_float(bits))
         tl.store(r + B + i, libdevice.saturatef(a))

@@ -74,8 +74,7 @@ def test_language_as_vectors(name: str, mark_ran_on: Any) -> None:
     check(case, artifact, name)
     if name.startswith(REASSOCIATED):
         return
-    assert case.arguments is not None
-    given = case.arguments()
+    given = case.given()
     found = []
     for made in (artifact, compiled(case, lanes="threads")):
         arguments = [a.copy() if isinstance(a, np.ndarray) else a for a in given]

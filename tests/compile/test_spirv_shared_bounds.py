@@ -43,7 +43,9 @@ def guarded(text: str, threads: int, grid: tuple[int, int, int], band: str, stol
         band: the parameter where each thread of each block writes whether it found a change.
         stolen: bytes at the end of shared memory that count as band: a fault on purpose.
     """
-    size = int(_SHARED.search(text)[1])  # type: ignore[index]
+    found = _SHARED.search(text)
+    assert found is not None
+    size = int(found[1])
     text = _SHARED.sub(
         f"@xt.guarded = internal addrspace(3) global [{size + 2 * BAND} x i8] undef, align 64", text
     )
@@ -105,7 +107,6 @@ def changed(case: Case, stolen: int = 0) -> int | None:
     text = artifact.texts["llir"]
     if not _SHARED.search(text) or "barrier" not in text:
         return None
-    assert case.arguments is not None
     assert case.expect is not None
     place = next(i for i, p in enumerate(artifact.parameters) if p.hidden == "profile_scratch")
     threads = artifact.block[0]
@@ -114,7 +115,7 @@ def changed(case: Case, stolen: int = 0) -> int | None:
         artifact, binary=worker.emit(text), shared_bytes=artifact.shared_bytes + 2 * BAND
     )
     found = np.full(threads * int(np.prod(case.grid)), -1, np.int32)
-    arguments = case.arguments()
+    arguments = case.given()
     before = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
     values = [a.ctypes.data if isinstance(a, np.ndarray) else a for a in arguments]
     values += [

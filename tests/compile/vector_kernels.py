@@ -12,6 +12,20 @@ from spirv_kernels import Case, empty, normal
 CASES: dict[str, Case] = {}
 
 
+def _with_a_number(
+    kernel: Any, number: int, sizes: tuple[int, int], block: int, expected: Any
+) -> Case:
+    """A call of `kernel(x, o, number)`; `sizes` are the elements of `x` and `o`."""
+    types = dict(zip(kernel.arg_names, ("*fp32", "*fp32", "i32"), strict=False))
+    return Case(
+        kernel,
+        types,
+        {"B": block},
+        lambda: [normal(sizes[0]), empty(sizes[1]), number],
+        expected,
+    )
+
+
 @triton.jit
 def last_lanes(x, o, k, B: tl.constexpr):
     i = tl.arange(0, B)
@@ -24,13 +38,7 @@ def _last_lanes(x: Any, o: Any, k: int) -> list[tuple[int, Any]]:
 
 
 for _k in (0, 5, 16, 21, 32):
-    CASES[f"last_lanes_{_k}"] = Case(
-        last_lanes,
-        {"x": "*fp32", "o": "*fp32", "k": "i32"},
-        {"B": 32},
-        lambda k=_k: [normal(32), empty(32), k],
-        _last_lanes,
-    )
+    CASES[f"last_lanes_{_k}"] = _with_a_number(last_lanes, _k, (32, 32), 32, _last_lanes)
 
 
 @triton.jit
@@ -49,13 +57,7 @@ def _every_third(x: Any, o: Any, n: int) -> list[tuple[int, Any]]:
 
 
 for _n in (0, 1, 40, 192):
-    CASES[f"every_third_{_n}"] = Case(
-        every_third,
-        {"x": "*fp32", "o": "*fp32", "n": "i32"},
-        {"B": 64},
-        lambda n=_n: [normal(192), empty(128), n],
-        _every_third,
-    )
+    CASES[f"every_third_{_n}"] = _with_a_number(every_third, _n, (192, 128), 64, _every_third)
 
 
 @triton.jit

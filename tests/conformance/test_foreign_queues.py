@@ -45,23 +45,25 @@ def _check_order(vendor: Any, memory: Any, stream: Any, fill: Any, scale: Any) -
     assert (got == expected).all()
 
 
-def _check_no_times(stream: Any, message: str) -> None:
+def _check_queue(
+    vendor: Any, memory: Any, queue: Any, fill: Any, scale: Any, no_times: str
+) -> None:
+    """The queue serves as a stream in order; asked for times, it says `no_times`."""
+    stream = vendor.device.stream(queue)
+    _check_order(vendor, memory, stream, fill, scale)
     first, second = stream.record(), stream.record()
     second.synchronize()
-    with pytest.raises(DriverError, match=message):
+    with pytest.raises(DriverError, match=no_times):
         second.elapsed_ms(first)
+    stream.close()
 
 
 @pytest.mark.only_vendor("cpu")
 def test_pyopencl_queue_without_times(vendor: Any, memory: Any, fill: Any, scale: Any) -> None:
-    device = vendor.device
     import pyopencl as cl
 
-    queue = cl.CommandQueue(device.default_stream.handle.context)
-    stream = device.stream(queue)
-    _check_order(vendor, memory, stream, fill, scale)
-    _check_no_times(stream, "PROFILING_ENABLE")
-    stream.close()
+    queue = cl.CommandQueue(vendor.device.default_stream.handle.context)
+    _check_queue(vendor, memory, queue, fill, scale, "PROFILING_ENABLE")
     queue.finish()
 
 
@@ -91,15 +93,11 @@ def test_dpctl_queue_out_of_order_is_kept_in_order(
     vendor: Any, memory: Any, fill: Any, scale: Any
 ) -> None:
     """dpctl's arrays come with such a queue by default."""
-    device = vendor.device
     import dpctl
 
-    queue = dpctl.SyclQueue(device.default_stream.handle.sycl_device)
+    queue = dpctl.SyclQueue(vendor.device.default_stream.handle.sycl_device)
     assert not queue.is_in_order
-    stream = device.stream(queue)
-    _check_order(vendor, memory, stream, fill, scale)
-    _check_no_times(stream, "enable_profiling")
-    stream.close()
+    _check_queue(vendor, memory, queue, fill, scale, "enable_profiling")
     queue.wait()
 
 

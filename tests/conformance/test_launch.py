@@ -71,6 +71,13 @@ def test_aligned_specialization(vendor: Any, memory: Any, stream: Any, hidden: A
     assert (memory.get(out) == 2 * np.arange(4096)).all()
 
 
+def _check_blocks(written: Any, grid: tuple[int, int, int]) -> None:
+    """Each block of `write_grid` has written where it stands, and the grid."""
+    rows = written.reshape(grid[2], grid[1], grid[0], 6)
+    for z, y, x in np.ndindex(grid[::-1]):
+        assert rows[z, y, x].tolist() == [x, y, z, *grid]
+
+
 @pytest.mark.parametrize(
     "grid", [(1, 1, 1), (7, 1, 1), (3, 5, 1), (2, 3, 4), (1, 1, 9), (65, 2, 3)]
 )
@@ -80,9 +87,7 @@ def test_grid_of_every_dimension(
     function = vendor.device.load(vendor.artifact("write_grid", "out:*i32")).function()
     out = memory.empty(6 * math.prod(grid), np.int32)
     function.launch(LaunchConfig(grid), [out.address, *hidden(function)], stream)
-    got = memory.get(out, np.int32).reshape(grid[2], grid[1], grid[0], 6)
-    for z, y, x in np.ndindex(grid[::-1]):
-        assert got[z, y, x].tolist() == [x, y, z, *grid]
+    _check_blocks(memory.get(out, np.int32), grid)
 
 
 def test_grids_that_come_with_the_launch(
@@ -97,9 +102,7 @@ def test_grids_that_come_with_the_launch(
     for grid, out in zip(grids, outs, strict=True):
         launch(grid, [out.address], stream)
     for grid, out in zip(grids, outs, strict=True):
-        got = memory.get(out, np.int32).reshape(grid[2], grid[1], grid[0], 6)
-        for z, y, x in np.ndindex(grid[::-1]):
-            assert got[z, y, x].tolist() == [x, y, z, *grid]
+        _check_blocks(memory.get(out, np.int32), grid)
 
 
 def test_a_grid_and_sizes_that_come_with_the_launch(

@@ -75,9 +75,12 @@ def test_a_vendors_package_has_what_the_contract_says(name: str) -> None:
 
 
 def test_the_built_in_vendors_are_in_the_order_of_their_preference() -> None:
-    order = [vendors.traits(vendor).preference for vendor in vendors.BUILTIN]
-    assert None not in order
-    assert order == sorted(order)  # type: ignore[type-var]
+    order = []
+    for vendor in vendors.BUILTIN:
+        preference = vendors.traits(vendor).preference
+        assert preference is not None
+        order.append(preference)
+    assert order == sorted(order)
 
 
 def test_no_two_vendors_share_a_name_or_a_kind_of_memory() -> None:

@@ -85,6 +85,15 @@ def test_a_program_in_cpp_calls_a_bundles_kernels(cpu: str, tmp_path: Path) -> N
     assert "(cpu:spirv64): right" in run("kernels_in_cpp", cpu, tmp_path, str(tmp_path / "out"))
 
 
+@pytest.mark.long
+def test_an_operator_of_torch_in_cpp(cpu: str, tmp_path: Path) -> None:
+    if importlib.util.find_spec("torch") is None:
+        pytest.skip("torch is not installed")
+    if not all(map(shutil.which, ("g++", "cmake"))):
+        pytest.skip("there is no C++ compiler, or no CMake")
+    assert "on cpu: right" in run("torch_operator", cpu, tmp_path, str(tmp_path / "out"))
+
+
 def test_examples_are_short() -> None:
     mains = [*EXAMPLES.glob("*.py"), *EXAMPLES.glob("*.c"), *EXAMPLES.glob("*.cpp")]
     assert len(mains) >= 7

@@ -9,12 +9,11 @@ import sys
 from itertools import groupby
 from pathlib import Path
 
-import click
 import pytest
+from command_line import parsed
 from processes import run_in_checkout
 
 import xtarget
-from xtarget._cli.main import cli
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -86,21 +85,10 @@ def test_there_is_code_on_the_pages() -> None:
     assert {"README.md", "docs/index.md", "docs/tutorial.md"} <= set(map(name_of, WITH_CODE))
     assert any("@xtarget.kernel" in text for _, text in blocks(ROOT / "README.md", "python"))
     # C and C++: tests/c_library/test_packages.py
-    known = {"python", "console", "sh", "text", "mermaid", "py", "json", "c", "cpp", "toctree"}
+    known = {"python", "console", "sh", "text", "py", "json", "c", "cpp", "toctree"}
     used = {m[1] for page in PAGES for m in BLOCK.finditer(page.read_text(encoding="utf-8"))}
     assert used <= known, "a block of another language, which nobody runs"
     assert [name_of(page) for page in PAGES if blocks(page, "py")] == []
-
-
-def command_of(words: list[str]) -> None:
-    """Parse as the command line does; nothing is done."""
-    command: click.Command = cli
-    context = click.Context(cli, info_name="xtarget", obj={"debug": False, "json": False})
-    while isinstance(command, click.Group):
-        name, found, words = command.resolve_command(context, words)
-        assert found is not None, name
-        command, context = found, click.Context(found, context, info_name=name)
-    command.parse_args(context, words)
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "console")], ids=name_of)
@@ -114,7 +102,7 @@ def test_the_commands_of_a_page_are_commands(page: Path) -> None:
     assert lines
     for line in lines:
         words = shlex.split(line)
-        command_of(words[words.index("xtarget") + 1 :])
+        parsed(words[words.index("xtarget") + 1 :])
 
 
 def test_links_lead_somewhere() -> None:

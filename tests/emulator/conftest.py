@@ -6,7 +6,6 @@ import importlib.util
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -34,7 +33,7 @@ def look_for_races(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 
     def look(instructions: int) -> None:
         for arch in ARCHS:
-            hip: Any = device(arch).hip  # type: ignore[attr-defined]
+            hip = device(arch).hip
             monkeypatch.setattr(hip, "limits", Limits(instructions, True))
 
     return look

@@ -24,19 +24,6 @@ def endless(x, o, n):
 
 
 @triton.jit
-def where_am_i(o):
-    x, y, z = tl.program_id(0), tl.program_id(1), tl.program_id(2)
-    nx, ny, nz = tl.num_programs(0), tl.num_programs(1), tl.num_programs(2)
-    row = o + 6 * (x + nx * (y + ny * z))
-    tl.store(row, x)
-    tl.store(row + 1, y)
-    tl.store(row + 2, z)
-    tl.store(row + 3, nx)
-    tl.store(row + 4, ny)
-    tl.store(row + 5, nz)
-
-
-@triton.jit
 def total(x, o, block: tl.constexpr):
     tl.store(o, tl.sum(tl.load(x + tl.arange(0, block)), 0))
 

@@ -13,7 +13,7 @@ from loading import load_file
 
 from xtarget._devices import registry
 from xtarget._values.types import Artifact, CompileRequest, KernelSource, LaunchConfig, Target
-from xtarget.targets.base import Device
+from xtarget_emulator.driver import EmulatedDevice
 
 ARCHS = ("gfx1100", "gfx1201", "gfx90a", "gfx942", "gfx950")
 SHORT_ARCHS = ("gfx1100", "gfx942")
@@ -65,25 +65,27 @@ def compiled(
     return registry.compiler("amd").compile(request, Target("amd", arch))
 
 
-_devices: dict[str, Device] = {}
+_devices: dict[str, EmulatedDevice] = {}
 
 
-def device(arch: str) -> Device:
+def device(arch: str) -> EmulatedDevice:
     """This suite's own handle: a kernel that fails loses it, and then there is another one."""
     there = _devices.get(arch)
-    if there is None or getattr(there.hip, "lost", ""):  # type: ignore[attr-defined]
-        there = _devices[arch] = registry.driver("emu").open(ARCHS.index(arch))
+    if there is None or getattr(there.hip, "lost", ""):
+        opened = registry.driver("emu").open(ARCHS.index(arch))
+        assert isinstance(opened, EmulatedDevice)
+        there = _devices[arch] = opened
     return there
 
 
-def put(there: Device, array: np.ndarray) -> Any:
+def put(there: EmulatedDevice, array: np.ndarray) -> Any:
     buffer = there.alloc(array.nbytes)
     data = memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
     buffer.write(data, there.default_stream)
     return buffer
 
 
-def get(there: Device, buffer: Any, like: np.ndarray) -> np.ndarray:
+def get(there: EmulatedDevice, buffer: Any, like: np.ndarray) -> np.ndarray:
     result = np.empty_like(np.ascontiguousarray(like))
     data = memoryview(result.reshape(-1).view(np.uint8))
     buffer.read(data, there.default_stream)

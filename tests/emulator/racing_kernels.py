@@ -1,4 +1,7 @@
-"""Kernels with one race each, as people make them. All take floats `x` (256) and a larger `o`."""
+"""Kernels with one race each, as people make them. All take floats `x` (256) and a larger `o`.
+
+Some have the race with certain constants only: `_VARIANTS` of test_seeded_races.
+"""
 
 import triton
 import triton.language as tl
@@ -160,34 +163,16 @@ def hands_over(o, me, release: tl.constexpr, acquire: tl.constexpr, scope: tl.co
 
 
 @triton.jit
-def _message(x, o, block, release: tl.constexpr, acquire: tl.constexpr, scope: tl.constexpr):
+def message(
+    x, o, block: tl.constexpr, release: tl.constexpr, acquire: tl.constexpr, scope: tl.constexpr
+):
+    """Block 0 stores values, which the others read."""
     me, i = tl.program_id(0), tl.arange(0, block)
     if me == 0:
         tl.store(o + i, tl.load(x + i))
     hands_over(o, me, release, acquire, scope)
     if me != 0:
         tl.store(o + me * block + i, tl.load(o + i))
-
-
-@triton.jit
-def relaxed_on_both_sides(x, o, block: tl.constexpr):
-    _message(x, o, block, "relaxed", "relaxed", "gpu")
-
-
-@triton.jit
-def never_acquired(x, o, block: tl.constexpr):
-    _message(x, o, block, "release", "relaxed", "gpu")
-
-
-@triton.jit
-def never_released(x, o, block: tl.constexpr):
-    """gfx11 and gfx12 wait for the stores at the barrier, which is all that a release is there."""
-    _message(x, o, block, "relaxed", "acquire", "gpu")
-
-
-@triton.jit
-def handed_over_within_a_block_only(x, o, block: tl.constexpr):
-    _message(x, o, block, "acq_rel", "acq_rel", "cta")
 
 
 @triton.jit
@@ -201,7 +186,7 @@ def overwritten_after_a_relaxed_flag(x, o, block: tl.constexpr):
 
 
 @triton.jit
-def _add_under_a_lock(o, taken: tl.constexpr, given_back: tl.constexpr):
+def adds_under_a_lock(x, o, block: tl.constexpr, taken: tl.constexpr, given_back: tl.constexpr):
     lock = o.to(tl.pointer_type(tl.int32)) + 1000
     while tl.atomic_cas(lock, 0, 1, sem=taken) == 1:
         pass
@@ -209,11 +194,6 @@ def _add_under_a_lock(o, taken: tl.constexpr, given_back: tl.constexpr):
     tl.store(o, tl.load(o) + tl.program_id(0) + 1)
     tl.debug_barrier()
     tl.atomic_xchg(lock, 0, sem=given_back)
-
-
-@triton.jit
-def a_lock_that_orders_nothing(x, o, block: tl.constexpr):
-    _add_under_a_lock(o, "relaxed", "relaxed")
 
 
 @triton.jit
@@ -262,7 +242,7 @@ def reads_sums_without_a_barrier(x, o, block: tl.constexpr):
 
 
 @triton.jit
-def _halves_a_sum(x, o, block: tl.constexpr, waits: tl.constexpr):
+def halves_a_sum(x, o, block: tl.constexpr, waits: tl.constexpr):
     """A tree in memory."""
     i = tl.arange(0, block)
     tl.store(o + i, tl.load(x + i))
@@ -280,12 +260,7 @@ def _halves_a_sum(x, o, block: tl.constexpr, waits: tl.constexpr):
 
 
 @triton.jit
-def halves_a_sum_without_its_barriers(x, o, block: tl.constexpr):
-    _halves_a_sum(x, o, block, False)
-
-
-@triton.jit
-def _to_and_fro(x, o, block: tl.constexpr, waits: tl.constexpr):
+def to_and_fro(x, o, block: tl.constexpr, waits: tl.constexpr):
     """Block 0 fills a place again and again, and block 1 reads it each time.
 
     Args:
@@ -313,12 +288,7 @@ def _to_and_fro(x, o, block: tl.constexpr, waits: tl.constexpr):
 
 
 @triton.jit
-def fills_again_what_nobody_has_read(x, o, block: tl.constexpr):
-    _to_and_fro(x, o, block, False)
-
-
-@triton.jit
-def _looks_back(x, o, block: tl.constexpr, late: tl.constexpr):
+def looks_back(x, o, block: tl.constexpr, late: tl.constexpr):
     """Sums over all blocks up to each: it adds what the one before it has found.
 
     Args:
@@ -339,11 +309,6 @@ def _looks_back(x, o, block: tl.constexpr, late: tl.constexpr):
     if late:
         tl.debug_barrier()
         tl.store(o + me, total)
-
-
-@triton.jit
-def says_so_before_it_is_there(x, o, block: tl.constexpr):
-    _looks_back(x, o, block, True)
 
 
 @triton.jit
@@ -377,26 +342,6 @@ def reads_what_the_winner_writes(x, o, block: tl.constexpr):
 
 
 # --------------------------------------------------------------------------- and without a race
-
-
-@triton.jit
-def released_and_acquired(x, o, block: tl.constexpr):
-    _message(x, o, block, "release", "acquire", "gpu")
-
-
-@triton.jit
-def both_at_once(x, o, block: tl.constexpr):
-    _message(x, o, block, "acq_rel", "acq_rel", "gpu")
-
-
-@triton.jit
-def for_the_whole_system(x, o, block: tl.constexpr):
-    _message(x, o, block, "release", "acquire", "sys")
-
-
-@triton.jit
-def a_lock(x, o, block: tl.constexpr):
-    _add_under_a_lock(o, "acquire", "release")
 
 
 @triton.jit
@@ -460,21 +405,6 @@ def a_flag_that_is_looked_at(x, o, block: tl.constexpr):
             seen += tl.load(flag, cache_modifier=".cv")
         tl.debug_barrier()
         tl.store(o + me * block + i, tl.load(o + i) + 0 * seen)
-
-
-@triton.jit
-def halves_a_sum(x, o, block: tl.constexpr):
-    _halves_a_sum(x, o, block, True)
-
-
-@triton.jit
-def fills_what_was_read(x, o, block: tl.constexpr):
-    _to_and_fro(x, o, block, True)
-
-
-@triton.jit
-def says_so_when_it_is_there(x, o, block: tl.constexpr):
-    _looks_back(x, o, block, False)
 
 
 @triton.jit

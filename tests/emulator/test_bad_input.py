@@ -180,15 +180,15 @@ def test_more_threads_in_a_row_than_a_launch_can_have(arch: str) -> None:
 
 def test_an_empty_grid_is_no_launch() -> None:
     there, code = device("gfx942"), _copy("gfx942")
-    before = there.hip.executed  # type: ignore[attr-defined]
+    before = there.hip.executed
     there.load(code).function().launch(LaunchConfig((0, 1, 1)), [0] * 5, there.default_stream)
     there.synchronize()
-    assert there.hip.executed == before  # type: ignore[attr-defined]
+    assert there.hip.executed == before
 
 
 def test_an_endless_kernel_is_stopped_and_its_place_told(monkeypatch: pytest.MonkeyPatch) -> None:
     code = compiled("endless", "x:*i32 o:*i32 n:i32", "gfx942")
-    monkeypatch.setattr(device("gfx942").hip, "limits", Limits(1_000_000, False))  # type: ignore[attr-defined]
+    monkeypatch.setattr(device("gfx942").hip, "limits", Limits(1_000_000, False))
     with pytest.raises(
         KernelFault, match=r"endless on gfx942 was stopped after 1,\d+,\d+ .* at 0x"
     ):
@@ -197,7 +197,7 @@ def test_an_endless_kernel_is_stopped_and_its_place_told(monkeypatch: pytest.Mon
 
 def test_a_block_that_waits_for_another_one_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     code = compiled("waits_for_another", "flag:*i32 o:*i32", "gfx1100")
-    hip = device("gfx1100").hip  # type: ignore[attr-defined]
+    hip = device("gfx1100").hip
     monkeypatch.setattr(hip, "limits", Limits(1_000_000, False))
     with pytest.raises(
         KernelFault, match=r"waits_for_another on gfx1100 was stopped .* or waits for another block"

@@ -37,7 +37,7 @@ def _sums(code: Artifact, n: int) -> np.ndarray:
 @contextmanager
 def _limits(arch: str, limits: Limits) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(device(arch).hip, "limits", limits)  # type: ignore[attr-defined]
+        patch.setattr(device(arch).hip, "limits", limits)
         yield
 
 

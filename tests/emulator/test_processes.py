@@ -28,7 +28,7 @@ def _copy(arch: str, kernel: str = "copy") -> Any:
 def forks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The sizes of the launches that were shared."""
     for arch in ARCHS:
-        hip = device(arch).hip  # type: ignore[attr-defined]
+        hip = device(arch).hip
         monkeypatch.setattr(hip, "limits", Limits(10**9, False, 3))
     shared: list[int] = []
 

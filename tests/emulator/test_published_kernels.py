@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -286,6 +287,8 @@ def test_atomics_that_compare_at_shared_addresses(arch: str, dtype: Any, operati
 @pytest.mark.parametrize("arch", ARCHS)
 def test_blocks_know_their_place_and_the_size_of_the_grid(arch: str) -> None:
     grid = (3, 2, 4)
-    out = run(compiled("where_am_i", "o:*i32", arch), grid, np.zeros((4, 2, 3, 6), np.int32))[0]
+    path = Path(__file__).parents[1] / "conformance" / "conformance_kernels.py"
+    code = compiled("write_grid", "out:*i32", arch, path=path)
+    out = run(code, grid, np.zeros((4, 2, 3, 6), np.int32))[0]
     for z, y, x in np.ndindex(4, 2, 3):
         assert out[z, y, x].tolist() == [x, y, z, *grid]

@@ -30,7 +30,7 @@ _BARRIERS = {"gfx1100": ("0000bdbf",), "gfx1201": ("c14e80be", "ffff94bf"), "gfx
 def _looked_for() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for arch in ARCHS:
-            hip = device(arch).hip  # type: ignore[attr-defined]
+            hip = device(arch).hip
             patch.setattr(hip, "limits", Limits(10**10, True))
         yield
 

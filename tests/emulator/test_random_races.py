@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -64,7 +63,7 @@ def _run(seed: int, folder: Path) -> str:
 @pytest.fixture(autouse=True)
 def _looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     for arch in ARCHS:
-        hip: Any = device(arch).hip  # type: ignore[attr-defined]
+        hip = device(arch).hip
         monkeypatch.setattr(hip, "limits", Limits(10**11, True))
 
 

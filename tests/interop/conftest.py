@@ -88,6 +88,14 @@ def ran_on_cpu(mark_ran_on: Any) -> None:
 
 
 @pytest.fixture
+def launched() -> Iterator[list[str]]:
+    """The kernels of all launches in the test, in order."""
+    found: list[str] = []
+    with xtarget.hooks.add(exit=lambda launch: found.append(launch.kernel)):
+        yield found
+
+
+@pytest.fixture
 def core(device: str) -> Iterator[Any]:
     """The compiled core, which knows no call yet."""
     if launching._native is None:

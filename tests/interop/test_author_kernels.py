@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 from command_line import here
 
-triton = pytest.importorskip("triton")
+pytest.importorskip("triton")
 
-import author_kernels as kernels  # noqa: E402
 
-import xtarget  # noqa: E402
-from xtarget._kernels import libraries  # noqa: E402
+import author_kernels as kernels
+
+import xtarget
+from xtarget._kernels import libraries
 
 EMULATED = ("emu:gfx942", "emu:gfx1100")
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from processes import run_python
+from threads import in_threads
 
 import xtarget
 from xtarget import ArgumentError
 from xtarget._arrays import native as arrays_native
+from xtarget._arrays import torch_in_c
 from xtarget._devices import registry
 from xtarget._launch import run as launching
 
@@ -118,6 +121,20 @@ def test_options_are_told_apart(core: Any) -> None:
         assert xtarget.run("sum", a, axis=1).shape == (3,)
         assert xtarget.run("sum", a, axis=1, keepdims=True).shape == (3, 1)
         assert xtarget.run("sum", a).shape == ()
+
+
+def test_names_that_a_program_has_made_are_the_same_call(core: Any, device: str) -> None:
+    if not xtarget.device(device).info.host_memory:
+        pytest.skip(f"{device} copies the host's arrays, which is Python's")
+    x = np.ones((3, 4), np.float32)
+    before = core.statistics()
+    for _ in range(40):
+        name, mode = "".join(("ge", "lu")), "".join(("ta", "nh"))
+        made = xtarget.run(name, x, approximate=mode)
+        np.testing.assert_array_equal(made, xtarget.run("gelu", x, approximate="tanh"))
+    after = core.statistics()
+    assert after[0] - before[0] > 70
+    assert after[2:] == (1, 1)
 
 
 def test_options_in_other_libraries_words_are_the_cores_too(core: Any) -> None:
@@ -217,14 +234,56 @@ def test_what_answers_for_tensors_is_tried_first(monkeypatch: pytest.MonkeyPatch
     place, entries = arrays_native.torch_tensors(torch)
     assert place >= object.__basicsize__
     assert all(entries)
-    found = arrays_native._entry
+    found = arrays_native.entry
     wrong = found(torch, "libtorch_cpu.so", "_ZN2at6native6is_negERKNS_6TensorE")
-    monkeypatch.setattr(arrays_native, "_entry", lambda *asked: wrong)
+    monkeypatch.setattr(arrays_native, "entry", lambda *asked: wrong)
     assert arrays_native.torch_tensors(torch) == (place, (wrong, 0, 0, 0))
-    monkeypatch.setattr(arrays_native, "_entry", lambda *asked: 0)
+    monkeypatch.setattr(arrays_native, "entry", lambda *asked: 0)
     assert arrays_native.torch_tensors(torch) == (place, (0, 0, 0, 0))
     monkeypatch.setattr(arrays_native, "_place", lambda *asked: 0)
     assert arrays_native.torch_tensors(torch) == (0, (0, 0, 0, 0))
+
+
+def test_results_are_tensors_as_torch_makes_them(core: Any, place: str) -> None:
+    torch = pytest.importorskip("torch")
+    assert all(torch_in_c.allocator(torch)), "this torch is not known"
+    dtypes = (torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.uint8, torch.float64)
+    for dtype in dtypes:
+        for shape in ((), (7,), (3, 1, 5)):
+            a = torch.ones(shape, dtype=dtype, device=place)
+            made = [xtarget.run("add", a, a) for _ in range(4)]
+            plain = torch.empty_like(a)
+            for one in made:
+                assert type(one) is torch.Tensor
+                assert (one.shape, one.stride(), one.dtype, one.device) == (
+                    plain.shape, plain.stride(), plain.dtype, plain.device
+                )  # fmt: skip
+                assert one.untyped_storage().nbytes() == plain.untyped_storage().nbytes()
+                assert (one == 2).all()
+            assert len({one.data_ptr() for one in made}) == 4
+    a = torch.ones(64, device=place)
+    with torch.inference_mode():
+        assert all(xtarget.run("add", a, a).is_inference() for _ in range(4))
+    result = xtarget.run("add", a, a)
+    assert not result.is_inference()
+    result.requires_grad_(True).sum().backward()  # it takes part in differentiation from here on
+    assert (result.grad == 1).all()
+    weak = weakref.ref(result)
+    del result
+    assert weak() is None
+
+
+def test_an_allocator_that_is_not_torchs_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    empty, address_of, drop, wrap = torch_in_c.allocator(torch)
+    assert torch_in_c._is_right(torch, empty, address_of, drop, wrap)
+    other = torch_in_c.entry(torch, "libtorch_cpu.so", "aoti_torch_get_storage_size")
+    assert other
+    assert not torch_in_c._is_right(torch, empty, other, drop, wrap), "it gives no address"
+    monkeypatch.setattr(torch_in_c, "_WRAPS", ("no such symbol",))
+    assert torch_in_c.allocator(torch) == (0, 0, 0, 0)
+    monkeypatch.setattr(torch_in_c, "entry", lambda *asked: 0)
+    assert torch_in_c.allocator(torch) == (0, 0, 0, 0)
 
 
 def test_tensors_of_inference_are_written_in_and_out_of_inference(core: Any, place: str) -> None:
@@ -335,11 +394,7 @@ def test_threads_share_what_is_known_while_it_is_forgotten(core: Any, device: st
             if number == 0 and turn % 50 == 0:
                 launching.forget_calls()
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work, range(4))
     assert not wrong
 
 

@@ -3,7 +3,6 @@ core makes them, and gives what Python gives."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,6 +10,8 @@ import numpy as np
 import pytest
 
 pytest.importorskip("triton")
+
+from threads import in_threads
 
 import xtarget
 from xtarget import ArgumentError
@@ -134,11 +135,7 @@ def test_threads_multiply_while_all_is_forgotten(core: Any, device: str) -> None
             if number == 1 and n % 20 == 0:
                 launching.forget_calls()
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in (1, 2, 3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work, (1, 2, 3))
     assert not wrong
 
 

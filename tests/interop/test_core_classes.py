@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import os
-import threading
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from threads import in_threads
 
-triton = pytest.importorskip("triton")
+pytest.importorskip("triton")
 
-import triton.language as tl  # noqa: E402
+import cpu_entries
+import triton
+import triton.language as tl
 
-import xtarget  # noqa: E402
-from xtarget import ArgumentError  # noqa: E402
-from xtarget._launch import run as launching  # noqa: E402
-from xtarget._values.types import LaunchConfig  # noqa: E402
-from xtarget.spec import cdiv  # noqa: E402
-from xtarget.targets.base import NativeLaunch  # noqa: E402
+import xtarget
+from xtarget import ArgumentError
+from xtarget._launch import run as launching
+from xtarget.spec import cdiv
 
 KINDS = ("NumPy", "torch", "xtarget")
 TWIN: Callable[..., Any] = launching._run_in_python
@@ -140,54 +139,11 @@ def test_a_value_that_a_plan_reads_is_heeded(
             np.testing.assert_array_equal(found, values[:n] * factor)
 
 
-ENTRY = ctypes.CFUNCTYPE(
-    ctypes.c_int, ctypes.c_void_p, *[ctypes.c_uint] * 7, ctypes.c_void_p,
-    ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p,
-)  # fmt: skip
-READ = {"i32": ctypes.c_int32, "i64": ctypes.c_int64, "fp32": ctypes.c_float}
-
-
 def test_a_launch_by_a_drivers_entry_has_the_grid_and_the_sizes_of_its_call(
     core: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A function of the tests stands for a driver's `cuLaunchKernel`, and launches on the CPU."""
-    try:
-        device = xtarget.device("cpu")
-    except xtarget.NoDeviceError as error:
-        pytest.skip(str(error))
-    from xtarget.targets.cpu.module import CpuFunction
-
-    launched: list[tuple[int, ...]] = []
-    entries = []
-
-    class Code:
-        stays = True
-
-    def native(self: Any, config: LaunchConfig) -> NativeLaunch:
-        parameters = self.artifact.parameters
-
-        @ENTRY
-        def launch(
-            function: Any, x: int, y: int, z: int, threads: int, two: int, three: int,
-            shared: int, stream: Any, values: Any, extra: Any,
-        ) -> int:  # fmt: skip
-            given = [
-                ctypes.cast(place, ctypes.POINTER(READ.get(p.type, ctypes.c_uint64)))[0]
-                for p, place in zip(parameters, values, strict=False)
-            ]
-            launched.append((x, y, z))
-            self.prepare(LaunchConfig((x, y, z)), given)((), device.default_stream)
-            return 0
-
-        entries.append(launch)
-        address = ctypes.cast(launch, ctypes.c_void_p).value
-        assert address is not None
-        return NativeLaunch(
-            entry=address, function=0, current_context=0, context=0, block=(1, 1, 1),
-            shared_bytes=0, module=self._module, code=Code(),
-        )  # fmt: skip
-
-    monkeypatch.setattr(CpuFunction, "native", native, raising=False)
+    entries = cpu_entries.in_place(monkeypatch)
+    device, launched = entries.device, entries.grids
     values = np.arange(90_000, dtype=np.float32).reshape(300, 300)
     x, result = (xtarget.asarray(v, device="cpu") for v in (values, values))
     row, scaled = (xtarget.asarray(v.reshape(-1), device="cpu") for v in (values, values))
@@ -221,7 +177,6 @@ def test_a_launch_by_a_drivers_entry_has_the_grid_and_the_sizes_of_its_call(
     assert len(set(launched)) > 20
     assert made(core) >= len(launched) > 120
     launching.forget_calls()
-    del entries[:]
 
 
 def resident() -> int:
@@ -260,9 +215,5 @@ def test_threads_make_calls_of_new_shapes_while_all_is_forgotten(core: Any, devi
             if number == 0 and n % 40 == 0:
                 launching.forget_calls()
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work, range(4))
     assert not wrong

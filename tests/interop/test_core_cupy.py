@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cpu_entries import ENTRY
 from test_core import hot
-from test_core_classes import ENTRY
 
 import xtarget
 from xtarget._devices import registry
@@ -52,6 +52,7 @@ def launched(cuda: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     address = ctypes.cast(launch, ctypes.c_void_p).value
     success = driver.CUresult.CUDA_SUCCESS
     monkeypatch.setattr("xtarget.targets.nvidia.module.launch_entries", lambda: (address, 0))
+    monkeypatch.setattr("xtarget.targets.nvidia.module._entry", lambda name: 0)
     monkeypatch.setattr(driver, "cuKernelGetFunction", lambda kernel: (success, 9))
     monkeypatch.setitem(registry._devices, INFO.name, CudaDevice(INFO, alone=True))
     launching.forget_calls()

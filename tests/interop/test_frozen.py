@@ -18,10 +18,14 @@ from xtarget import FrozenError
 from xtarget._cache import default_cache
 from xtarget._compile import functions
 from xtarget._launch import run as launching
-from xtarget.targets.cpu import module as cpu
 
-triton = pytest.importorskip("triton", reason="Triton is not installed here")
-tl = pytest.importorskip("triton.language")
+pytest.importorskip("triton", reason="Triton is not installed here")
+pytest.importorskip("pyopencl", reason="pyopencl is not installed here")
+
+import triton
+import triton.language as tl
+
+from xtarget.targets.cpu import module as cpu
 
 pytestmark = pytest.mark.usefixtures("triton_on_cpu", "ran_on_cpu")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,13 +23,6 @@ RANDOM = np.random.default_rng(5)
 
 def floats(*shape: int, dtype: str = "float32") -> np.ndarray[Any, Any]:
     return RANDOM.normal(size=shape).astype(dtype)
-
-
-@pytest.fixture
-def launched() -> Iterator[list[str]]:
-    found: list[str] = []
-    with xtarget.hooks.add(exit=lambda launch: found.append(launch.kernel)):
-        yield found
 
 
 def test_a_chain_is_one_launch(device: str, launched: list[str]) -> None:
@@ -94,7 +87,8 @@ def test_fused_and_unfused_are_equal_bit_by_bit(device: str, seed: int) -> None:
 
 
 def test_other_sizes_are_not_traced_again(device: str) -> None:
-    times = []
+    times: list[int] = []
+    traced = 0
 
     @xtarget.fuse
     def scaled(x: Any, y: Any, factor: float) -> Any:
@@ -105,7 +99,8 @@ def test_other_sizes_are_not_traced_again(device: str) -> None:
         for factor in (2.0, -1.0):
             x, y = floats(length), floats(length)
             np.testing.assert_array_equal(scaled(x, y, factor), (x + y) * np.float32(factor))
-    assert len(times) == 1
+            traced = traced or len(times)  # GPUs' compilers are asked, and what spills is cut again
+    assert len(times) == traced <= 2
     assert scaled(floats(0), floats(0), 1.0).shape == (0,)
     assert scaled(floats(2, 3), floats(3), factor=1.0).shape == (2, 3)
     assert scaled(floats(2), floats(2, dtype="float64"), 1.0).dtype == np.float64
@@ -245,6 +240,51 @@ def test_more_operands_than_a_launch_takes_are_cut(device: str, launched: list[s
     bias = arrays[2][:1]  # of one element, and of a number
     found = total(*arrays[:2], bias, *arrays[3:7], 1e7, arrays[8])
     np.testing.assert_array_equal(found, 987654321.0)
+
+
+def _line(error: BaseException) -> int:
+    return int(str(error).partition(", line ")[2].partition(":")[0])
+
+
+def test_side_effects_are_said_with_their_line() -> None:
+    kept = []
+
+    def keeps(x: Any) -> Any:
+        kept.append(np.exp(x))
+        return x + 1
+
+    def prints(x: Any) -> Any:
+        print(x * 2)
+        return x
+
+    def item(x: Any) -> Any:
+        return x * run("sum", x).item()
+
+    def unknown(x: Any) -> Any:
+        return run("gelv", x)
+
+    x = floats(4)
+    for function, said in (
+        (unknown, "there is no kernel 'gelv'. Did you mean"),
+        (keeps, "what exp gives here is kept outside"),
+        (prints, "text of it"),
+        (item, "has no item while it is traced"),
+    ):
+        with pytest.raises(xtarget.XTargetError, match=said) as raised:
+            xtarget.fuse(function)(x)
+        first = function.__code__.co_firstlineno
+        assert _line(raised.value) == first + 1
+        assert __file__ in str(raised.value)
+    kept.clear()
+
+    def circle(x: Any) -> Any:
+        def again(n: int) -> Any:
+            return x * n if n < 2 else again(n - 1)
+
+        y = x + 1
+        return again(3) + y
+
+    np.testing.assert_array_equal(xtarget.fuse(circle)(x), x + (x + 1))
 
 
 def test_results_go_where_out_says(device: str) -> None:

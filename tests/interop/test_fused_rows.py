@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,9 @@ import pytest
 
 import xtarget
 from xtarget import ArgumentError
+from xtarget._fuse import launches
+from xtarget._fuse.scores import Report
+from xtarget._values.types import Resources
 
 run = xtarget.run
 RANDOM = np.random.default_rng(7)
@@ -23,13 +26,6 @@ def sampled(first: Any, *others: Any) -> list[Any]:
 
 def floats(*shape: int, dtype: str = "float32") -> np.ndarray[Any, Any]:
     return RANDOM.normal(size=shape).astype(dtype)
-
-
-@pytest.fixture
-def launched() -> Iterator[list[str]]:
-    found: list[str] = []
-    with xtarget.hooks.add(exit=lambda launch: found.append(launch.kernel)):
-        yield found
 
 
 def close(found: Any, wanted: Any, dtype: str = "float32") -> None:
@@ -192,16 +188,46 @@ def test_explain_says_what_is_saved_and_why_a_launch_ends(device: str) -> None:
         )
         assert "mul add exp, from float32. Launches saved: 2." in said
         assert "Its result is written: several launches need it." in said
-        assert "matmul (as it is). Its result is written: matmul is a kernel of its own." in said
+        assert "matmul (as it is). Its result is written: rows that are reduced are not" in said
         assert "sub (as it is). Its result is written: mean is a kernel of its own." in said
         assert "v4 = div(v2, spread(v3, mask)).to(tl.float32)" in said
 
 
+def test_explain_has_the_compilers_report() -> None:
+    pytest.importorskip("triton")
+    x = np.zeros((64, 128), np.float16)
+    said = xtarget.fuse(norm_gelu).explain(x, x, x[0], target="nvidia:sm_90")
+    (line,) = (line for line in said.splitlines() if "On nvidia:sm_90:" in line)
+    for part in ("blocks of", "registers a thread", "0 bytes of memory for want of them", "shared"):
+        assert part in line
+
+
+def test_what_keeps_registers_in_memory_is_cut_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where that costs more than a section saves."""
+    asked = []
+
+    def reports(kernel: str, *_: Any) -> list[Report]:
+        operators = len(kernel.split()) - 2  # "fused", the names, a digest
+        asked.append(operators)
+        own = 4000 if operators > 2 else 1
+        return [Report(4, 4, 128, 0, Resources(registers=255, local_bytes=own))]
+
+    monkeypatch.setattr(launches, "reports", reports)
+    function = lambda x: run("sqrt", run("exp", run("neg", run("abs", run("mul", x, 2)))))  # noqa: E731
+    x = floats(1000)
+    fused = xtarget.fuse(function)
+    said = fused.explain(x, target="nvidia:sm_90")
+    assert "Operators: 5. Launches: 3, of which 2 are fused." in said
+    assert "would keep registers in memory, which costs more" in said
+    assert asked == [5, 3, 2, 2]
+    close(fused(x), function(x))
+
+
 def test_few_long_rows_are_cut() -> None:
     fused = xtarget.fuse(softmax)
-    for shape, launches in (((2, 40_000), 5), ((2, 50), 1), ((100, 40_000), 1), ((2, 40_000), 5)):
+    for shape, wanted in (((2, 40_000), 5), ((2, 50), 1), ((100, 40_000), 1), ((2, 40_000), 5)):
         x = np.broadcast_to(np.float32(1), shape)
-        assert f"Launches: {launches}, " in fused.explain(x, x, x[0])
+        assert f"Launches: {wanted}, " in fused.explain(x, x, x[0])
 
 
 def test_rows_that_are_broadcast_are_not_reduced_for_each() -> None:

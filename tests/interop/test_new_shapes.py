@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-triton = pytest.importorskip("triton")
+pytest.importorskip("triton")
 
-import triton.language as tl  # noqa: E402
+import triton
+import triton.language as tl
 
-import xtarget  # noqa: E402
-from xtarget._launch import run as launching  # noqa: E402
-from xtarget.spec import cdiv  # noqa: E402
+import xtarget
+from xtarget._launch import run as launching
+from xtarget.spec import cdiv
 
 
 @pytest.fixture(autouse=True)

@@ -9,12 +9,13 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-triton = pytest.importorskip("triton")
+pytest.importorskip("triton")
 
-import triton.language as tl  # noqa: E402
+import triton
+import triton.language as tl
 
-import xtarget  # noqa: E402
-from xtarget import ArgumentError  # noqa: E402
+import xtarget
+from xtarget import ArgumentError
 
 
 @triton.jit

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from loading import load_file
 
-triton = pytest.importorskip("triton", reason="Triton is not installed here")
-import triton.language as tl  # noqa: E402
-from random_programs import Program, reference, source  # noqa: E402
+pytest.importorskip("triton", reason="Triton is not installed here")
+
+import triton.language as tl
+from random_programs import Program, reference, source
 
 pytestmark = pytest.mark.usefixtures("triton_on_cpu", "ran_on_cpu")
 

@@ -8,9 +8,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-triton = pytest.importorskip("triton", reason="Triton is not installed here")
-from random_tiles import Tiles, reference, source  # noqa: E402
-from test_random_programs import kernel_of  # noqa: E402
+pytest.importorskip("triton", reason="Triton is not installed here")
+
+from random_tiles import Tiles, reference, source
+from test_random_programs import kernel_of
 
 pytestmark = pytest.mark.usefixtures("triton_on_cpu", "ran_on_cpu")
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from emulated import emulator_absent
 
 import xtarget
 from xtarget import ArgumentError
-from xtarget._devices import registry
 from xtarget._launch import split as module
 
 DEVICES = ["cpu", "emu:gfx942"]
@@ -18,7 +18,7 @@ rng = np.random.default_rng(3)
 
 @pytest.fixture(autouse=True)
 def _here(monkeypatch: pytest.MonkeyPatch) -> None:
-    absent = registry.driver("emu").absent()  # type: ignore[attr-defined]
+    absent = emulator_absent()
     if absent is not None or not any(info.vendor == "cpu" for info in xtarget.devices()):
         pytest.skip(absent or "no OpenCL CPU run time")
     monkeypatch.setattr(module, "_speeds", {})
@@ -34,6 +34,15 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any], Any]] = [
     ("add", (x := numbers(1, 40), y := numbers(5, 1)), {}, x + y),
     ("sub", (x := numbers(40, 7)[:, ::2], 2.5), {}, x - np.float32(2.5)),
     ("sum", (x := numbers(5, 3, 30),), {"axis": 2}, x.sum(2)),
+    ("sum", (x := numbers(5, 3, 30),), {"axis": (1, -1)}, x.sum((1, 2))),
+    ("sum", (x := numbers(5, 8), m := numbers(5, 8) > 0), {"axis": 1}, x.sum(1, where=m)),
+    ("sum", (x := numbers(5, 8), m := numbers(8) > 0), {"axis": 1}, x.sum(1, where=m)),
+    (
+        "rms_norm",
+        (x := numbers(5, 8), y := numbers(8)),
+        {},
+        x / np.sqrt((x * x).mean(1, keepdims=True) + 1e-6) * y,
+    ),
     ("softmax", (x := numbers(4, 33),), {}, np.exp(x) / np.exp(x).sum(1, keepdims=True)),
     ("matmul", (x := numbers(6, 16), y := numbers(16, 5)), {}, x @ y),
     ("matmul", (x := numbers(3, 4, 16), y := numbers(3, 16, 5)), {}, x @ y),
@@ -47,6 +56,18 @@ def test_the_parts_make_the_whole(name: str, args: Any, options: Any, right: Any
     into = np.empty_like(found)
     assert xtarget.split(name, *args, devices=DEVICES, out=into, **options) is into
     np.testing.assert_array_equal(into, found)  # cut at the same place: no speed is known yet
+
+
+def test_all_results_are_gathered() -> None:
+    x = numbers(5, 40)
+    values, indices = xtarget.split("topk", x, k=3, devices=DEVICES)
+    np.testing.assert_array_equal(values, -np.sort(-x, 1)[:, :3])
+    np.testing.assert_array_equal(np.take_along_axis(x, indices, 1), values)
+
+
+def test_run_says_who_takes_several_devices() -> None:
+    with pytest.raises(xtarget.NoDeviceError, match=r"xtarget.split\(..., devices="):
+        xtarget.run("neg", numbers(4), device=DEVICES)
 
 
 def test_a_device_gets_as_much_as_it_was_fast() -> None:
@@ -70,7 +91,9 @@ def test_a_device_gets_as_much_as_it_was_fast() -> None:
     [
         ("sum", (numbers(4, 4),), {}, "its axis is None"),
         ("softmax", (numbers(4, 4),), {"axis": 0}, "its axis is 0, and the first one is what"),
-        ("divmod", (numbers(4), 2), {}, "has 2 results"),
+        ("divmod", (numbers(4), 2), {}, "cannot be cut: its elements"),
+        ("topk", (numbers(4, 4),), {"out": LONG}, "has 2 results, and split takes out= for one"),
+        ("layer_norm", (numbers(4),), {}, "no rows that are apart"),
         ("flip", (numbers(4),), {}, "cannot be cut: its elements"),
         ("neg", (2.0,), {}, "no axis to cut"),
         ("neg", (numbers(4),), {"devices": "cpu"}, "give a list of names"),

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from processes import run_python
 
 import xtarget
 from xtarget import ArgumentError
 from xtarget._compile import functions
 from xtarget._launch import run as _run
 
-torch = pytest.importorskip("torch", reason="torch is not installed here")
+pytest.importorskip("torch", reason="torch is not installed here")
 
+import torch
 
 DTYPES = ["float32", "float64", "float16", "bfloat16", "int8", "int64", "uint8", "bool"]
 
@@ -328,3 +331,13 @@ def test_numba_arrays_by_the_cuda_array_interface(gpu: str) -> None:
     result = xtarget.run("add", OnlyInterface(a), OnlyInterface(a))
     assert isinstance(result, xtarget.Array)
     np.testing.assert_array_equal(result.numpy(), np.full(1000, 2, np.float32))
+
+
+def test_a_process_that_compiled_beside_torch_ends_in_silence(device: str, tmp_path: Path) -> None:
+    program = (
+        "import torch, numpy as np, xtarget\n"
+        "print(xtarget.run('relu', np.array([-1, 2], np.float32)))"
+    )
+    variables = {"XTARGET_CACHE_DIR": str(tmp_path), "XTARGET_DEVICE": device}
+    done = run_python("-W", "ignore", "-c", program, **variables)
+    assert (done.stdout, done.stderr) == ("[0. 2.]\n", "")

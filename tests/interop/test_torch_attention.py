@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-torch = pytest.importorskip("torch", reason="torch is not installed")
+pytest.importorskip("torch", reason="torch is not installed")
 
-import xtarget.torch  # noqa: E402 (torch comes first)
+import torch
+
+import xtarget.torch
 
 xtarget.torch.register("attention")
 

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-torch = pytest.importorskip("torch", reason="torch is not installed")
+pytest.importorskip("torch", reason="torch is not installed")
 
-import torch_operator_kernels as kernels  # noqa: E402
+import torch
+import torch_operator_kernels as kernels
 
-import xtarget.torch  # noqa: E402
+import xtarget.torch
 
 OPS = torch.ops.xtarget
 func = torch.func

@@ -11,12 +11,14 @@ from operators import dtypes_of, own, sampled
 
 import xtarget
 
-torch = pytest.importorskip("torch", reason="torch is not installed")
+pytest.importorskip("torch", reason="torch is not installed")
 
-import xtarget.torch as xt  # noqa: E402
-from xtarget._values.errors import ArgumentError  # noqa: E402
-from xtarget.spec import KernelSpec  # noqa: E402
-from xtarget.torch.schemas import schemas  # noqa: E402
+import torch
+
+import xtarget.torch as xt
+from xtarget._values.errors import ArgumentError
+from xtarget.spec import KernelSpec
+from xtarget.torch.schemas import schemas
 
 OPS = torch.ops.xtarget
 LONG = bool(os.environ.get("XTARGET_TEST_LONG"))
@@ -216,6 +218,30 @@ def test_vmap_of_elementwise_operators() -> None:
     torch.testing.assert_close(torch.vmap(OPS.add, in_dims=(0, None))(a, b), a + b)
     two = torch.full((3, 1), 2.0)
     torch.testing.assert_close(torch.vmap(OPS.mul, (1, None))(a, two), two * a.T[:, None])
+
+
+def test_vmap_of_a_users_kernel_that_broadcasts_nothing() -> None:
+    from torch_operator_kernels import scaled_sum_of_torch
+
+    operator = xtarget.torch.register(scaled_sum_of_torch)
+    a, b, many = torch.randn(7, 4), torch.randn(4), torch.randn(4, 7)
+    torch.testing.assert_close(torch.vmap(operator, (0, None))(a, b), 2 * a + b)
+    torch.testing.assert_close(torch.vmap(operator, (None, 1))(b, many), 2 * b + many.T)
+    three = torch.vmap(lambda x: operator(x, b, 3.0))(a)
+    torch.testing.assert_close(three, 3 * a + b)
+
+
+def test_no_operator_has_two_overloads_of_one_signature() -> None:
+    """torch ends the process when it forgets such operators."""
+    from torch_operator_kernels import scaled_sum_of_torch
+
+    xtarget.torch.register(scaled_sum_of_torch)
+    for name in (*xtarget.catalog(), "scaled_sum_of_torch"):
+        operator = getattr(OPS, name, None)
+        if operator is not None:
+            overloads = [getattr(operator, one)._schema for one in operator.overloads()]
+            signatures = {tuple(str(a.type) for a in one.arguments) for one in overloads}
+            assert len(signatures) == len(overloads), name
 
 
 def test_a_training_step() -> None:

@@ -11,9 +11,11 @@ import pytest
 import xtarget
 from xtarget._values.errors import ArgumentError, UnknownKernelError
 
-torch = pytest.importorskip("torch", reason="torch is not installed")
+pytest.importorskip("torch", reason="torch is not installed")
 
-import xtarget.torch as xt  # noqa: E402
+import torch
+
+import xtarget.torch as xt
 
 LONG = bool(os.environ.get("XTARGET_TEST_LONG"))
 ADD, SOFTMAX = "aten.add.Tensor", "aten._softmax.default"

@@ -16,9 +16,10 @@ import pytest
 import xtarget
 from xtarget import ArgumentError
 
-torch = pytest.importorskip("torch", reason="torch is not installed here")
+pytest.importorskip("torch", reason="torch is not installed here")
 
-import torch.autograd.forward_ad as forward_ad  # noqa: E402
+import torch
+import torch.autograd.forward_ad as forward_ad
 
 
 def refused_before_and_after(strange: Callable[[], Any], plain: Any, match: str) -> None:

@@ -14,10 +14,11 @@ import pytest
 import xtarget
 from xtarget import ArgumentError, LaunchError
 
-triton = pytest.importorskip("triton", reason="Triton is not installed here")
+pytest.importorskip("triton", reason="Triton is not installed here")
 
-import triton_backend_kernels as kernels  # noqa: E402
-from triton.runtime.jit import MockTensor  # noqa: E402
+import triton
+import triton_backend_kernels as kernels
+from triton.runtime.jit import MockTensor
 
 pytestmark = pytest.mark.usefixtures("triton_on_cpu", "ran_on_cpu")
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import run_python
 
 pytest.importorskip("triton", reason="Triton is not installed here")
 pytest.importorskip("torch", reason="torch is not installed here")
@@ -67,15 +68,10 @@ def reports(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def run(tests: Path, *options: str) -> tuple[int, dict[str, Any], str]:
     report = tests.parent / "report.json"
-    done = subprocess.run(
-        [
-            *(sys.executable, str(SCRIPT), "--tests", str(tests), "--seconds", "1"),
-            *("--rules", str(tests / "rules.toml"), "-o", str(report), *options),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
+    done = run_python(
+        *(SCRIPT, "--tests", tests, "--seconds", "1"),
+        *("--rules", tests / "rules.toml", "-o", report, *options),
+        seconds=200,
     )
     assert report.exists(), done.stderr
     return done.returncode, json.loads(report.read_text()), done.stdout
@@ -141,13 +137,7 @@ def test_a_file_that_cannot_be_collected_is_a_failure_with_its_reason(tests: Pat
 
 
 def test_a_folder_without_the_tests_is_refused_in_a_sentence(tests: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, str(SCRIPT), "--tests", str(tests)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = run_python(SCRIPT, "--tests", tests, seconds=60)
     assert done.returncode == 2
     assert "has no language/test_core.py" in done.stderr
 

@@ -12,9 +12,10 @@ import pytest
 import xtarget
 from xtarget import ArgumentError, CompileError, LaunchError, LoadError
 
-triton = pytest.importorskip("triton", reason="Triton is not installed here")
+pytest.importorskip("triton", reason="Triton is not installed here")
 
-import triton_program_kernels as kernels  # noqa: E402
+import triton
+import triton_program_kernels as kernels
 
 VERSION = tuple(map(int, triton.__version__.split(".")[:2]))
 

@@ -16,10 +16,12 @@ import pytest
 from xtarget import CompileError
 from xtarget._compile import limited as _compile_child
 
-triton = pytest.importorskip("triton", reason="Triton is not installed here")
+pytest.importorskip("triton", reason="Triton is not installed here")
 
-import triton.language as tl  # noqa: E402
-import triton_slow_kernels as kernels  # noqa: E402
+import triton
+import triton.language as tl
+import triton_slow_kernels as kernels
+from triton_program_kernels import scaled
 
 pytestmark = pytest.mark.usefixtures("triton_on_cpu", "ran_on_cpu")
 
@@ -61,12 +63,12 @@ def test_every_stage_is_the_same_in_the_child(
     asked: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     out, options = np.zeros_like(X), {"by": 3.0, "N": 64, "num_warps": 2}
-    limited = fresh(kernels.scaled)[(1,)](X, out, **options)
+    limited = fresh(scaled)[(1,)](X, out, **options)
     np.testing.assert_array_equal(out, 3 * X)
     assert asked == ["kernel scaled for spirv"]
     monkeypatch.delenv("XTARGET_COMPILE_SECONDS")
     triton.knobs.cache.dir = str(tmp_path / "another")
-    here = fresh(kernels.scaled)[(1,)](X, out, **options)
+    here = fresh(scaled)[(1,)](X, out, **options)
     assert asked == ["kernel scaled for spirv"]
     assert dict(here.asm) == dict(limited.asm)
     assert here.metadata._asdict() == limited.metadata._asdict()
@@ -91,7 +93,7 @@ def test_a_kernel_that_no_other_process_could_import(asked: list[str]) -> None:
 def test_a_hit_asks_no_child(asked: list[str]) -> None:
     out = np.zeros_like(X)
     for _ in range(2):
-        fresh(kernels.scaled)[(1,)](X, out, 2.0, N=64)
+        fresh(scaled)[(1,)](X, out, 2.0, N=64)
     assert len(asked) == 1
 
 
@@ -124,7 +126,7 @@ def test_a_front_end_that_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> Non
     # and the next one has its own time
     monkeypatch.setenv("XTARGET_COMPILE_SECONDS", "60")
     out = np.zeros_like(X)
-    fresh(kernels.scaled)[(1,)](X, out, 2.0, N=64)
+    fresh(scaled)[(1,)](X, out, 2.0, N=64)
     np.testing.assert_array_equal(out, 2 * X)
 
 
@@ -154,13 +156,13 @@ def test_what_does_not_compile_says_the_same(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_stage_that_the_user_has_replaced(tmp_path: Path, stage: str) -> None:
     """What comes after it is made of what took its place."""
     out = np.zeros_like(X)
-    made = fresh(kernels.scaled)[(1,)](X, out, 3.0, N=64)
+    made = fresh(scaled)[(1,)](X, out, 3.0, N=64)
     file = tmp_path / f"scaled.{stage}"
     changed = made.asm[stage].replace("arith.mulf", "arith.addf").replace("fmul", "fadd")
     assert changed != made.asm[stage]
     file.write_text(changed)
     own = triton.Config({"N": 64, "ir_override": str(file)})
-    triton.autotune([own], key=[])(fresh(kernels.scaled))[(1,)](X, out, 3.0)
+    triton.autotune([own], key=[])(fresh(scaled))[(1,)](X, out, 3.0)
     np.testing.assert_array_equal(out, X + 3)
 
 
@@ -168,4 +170,4 @@ def test_settings_that_a_child_does_not_have(monkeypatch: pytest.MonkeyPatch) ->
     knobs = triton.knobs.runtime
     monkeypatch.setattr(knobs, "add_stages_inspection_hook", lambda *_: ("key", "hash"))
     with pytest.raises(CompileError, match="settings of Triton or of its tools"):
-        fresh(kernels.scaled)[(1,)](X, np.zeros_like(X), 3.0, N=64)
+        fresh(scaled)[(1,)](X, np.zeros_like(X), 3.0, N=64)

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-triton = pytest.importorskip("triton")
+pytest.importorskip("triton")
 
-import triton.language as tl  # noqa: E402
+import triton
+import triton.language as tl
 
-import xtarget  # noqa: E402
-from xtarget.spec import cdiv  # noqa: E402
+import xtarget
+from xtarget.spec import cdiv
 
 
 @xtarget.kernel(
@@ -148,3 +149,26 @@ def test_a_block_that_does_not_fit_says_both_numbers_and_what_to_change(device: 
     with pytest.raises(xtarget.XTargetError) as caught:
         xtarget.run("test.too_many_threads", x)
     assert "num_warps" in str(caught.value)
+
+
+@xtarget.kernel(
+    inputs=("x", "y"),
+    outputs={"out": "x"},
+    sizes={"n": lambda c: c.x.size},
+    constants={"BLOCK": 64},
+    grid=lambda c: (cdiv(c.n, c.BLOCK),),
+    elementwise=True,
+    name="test.total",
+)
+@triton.jit
+def total(x, y, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(x + i, i < n) + tl.load(y + i, i < n), i < n)
+
+
+def test_an_elementwise_kernel_reads_no_array_past_its_end(device: str) -> None:
+    x = np.ones(100, np.float32)
+    np.testing.assert_array_equal(xtarget.run("test.total", x, x, device=device), x + x)
+    for y in (x[:7], np.ones((2, 100), np.float32)):
+        with pytest.raises(xtarget.ArgumentError, match="declared elementwise, and y has shape"):
+            xtarget.run("test.total", x, y, device=device)

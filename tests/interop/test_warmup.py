@@ -118,7 +118,7 @@ def test_the_first_call_after_a_warm_up_does_not_plan(
     assert not xtarget.warmup(recorded).errors
     assert planned.call_count == len(json.loads(recorded.read_text())["classes"])
     planned.side_effect = AssertionError("it was planned before")
-    a = np.arange(20 * 110, dtype=np.float32).reshape(20, 110) / 2200
+    a = np.arange(25 * 110, dtype=np.float32).reshape(25, 110) / 2750
     exponents = np.exp(a)
     expected = exponents / exponents.sum(1, keepdims=True)
     np.testing.assert_allclose(xtarget.run("softmax", a), expected, rtol=1e-5)
@@ -148,7 +148,6 @@ def test_the_command_fills_the_cache(
     code, out, err = here(capsys, "warmup", str(recorded), "--jobs", "2")
     assert code == 0, err
     assert "0 were there" in out
-    assert "binaries, " in err
     python(PROGRAM, tmp_path, device, XTARGET_COMPILE="error")
 
 

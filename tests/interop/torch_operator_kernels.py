@@ -38,3 +38,10 @@ def split_rows_of_torch(x: In["T", "ROWS", "N"], least: Out["T", "ROWS"], most: 
 def scale_of_torch(x: InOut["T", "N"], y: In["T", "N"]):
     i = tl.program_id(0)
     tl.store(x + i, tl.load(x + i) * tl.load(y + i))
+
+
+@xtarget.kernel(grid="cdiv(n, 64)", sizes={"n": "x.size"}, complete=True, elementwise=True)
+@triton.jit
+def scaled_sum_of_torch(x: In["floating"], y: In["x"], out: Out["x"], n, alpha=2.0):
+    i = tl.program_id(0) * 64 + tl.arange(0, 64)
+    tl.store(out + i, alpha * tl.load(x + i, i < n) + tl.load(y + i, i < n), i < n)

@@ -7,12 +7,6 @@ import triton.language as tl
 
 
 @triton.jit
-def scaled(x, out, by, N: tl.constexpr):
-    i = tl.arange(0, N)
-    tl.store(out + i, tl.load(x + i) * by)
-
-
-@triton.jit
 def no_dot(x, out, N: tl.constexpr):
     """It passes the front end, and no stage after."""
     i = tl.arange(0, N)

@@ -13,7 +13,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from emulated import emulated_devices, only_emulated
+from emulated import emulated_devices, emulator_absent, only_emulated
 
 import xtarget
 from xtarget._devices import registry
@@ -38,7 +38,7 @@ def pytest_generate_tests(metafunc: Any) -> None:
     names: list[Any] = []
     if not only_emulated():
         names = [n for n, info in _devices().items() if not vendors or info.vendor in vendors]
-    absent = registry.driver("emu").absent()  # type: ignore[attr-defined]
+    absent = emulator_absent()
     for name, long in emulated_devices(metafunc.config):
         marks = [pytest.mark.long] if long else []
         if absent is not None:

@@ -27,6 +27,14 @@ _STEPS = (
     "y1",
     "reglu",
     "geglu",
+    "silu_backward",
+    "tanh_backward",
+    "sigmoid_backward",
+    "gelu_backward",
+    "elu_backward",
+    "hardswish_backward",
+    "softplus_backward",
+    "isclose",
 )
 _RANDOM = 600
 

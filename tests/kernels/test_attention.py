@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from operators import sample
 from oracle import check
@@ -66,12 +67,7 @@ def test_attention(device: str, args: Any, options: Any) -> None:
 
 
 @pytest.mark.large
-@settings(
-    max_examples=6,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+@examples(6)
 @given(
     shape=st.tuples(*[st.integers(1, 40)] * 2, st.integers(1, 16), *[st.integers(1, 3)] * 3),
     left=st.integers(0, 20),
@@ -140,12 +136,7 @@ def test_sequences_one_after_the_other(device: str, options: Any) -> None:
 
 
 @pytest.mark.large
-@settings(
-    max_examples=8,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+@examples(8)
 @given(
     pairs=st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), min_size=1, max_size=5),
     before=st.integers(0, 4),

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from operators import sample
 from oracle import check
@@ -56,12 +57,7 @@ def test_gradients(device: str, query: Any, keys: Any, size: int, options: Any) 
 
 
 @pytest.mark.large
-@settings(
-    max_examples=6,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+@examples(6)
 @given(
     lengths=st.tuples(st.integers(1, 30), st.integers(1, 30)),
     heads=st.tuples(*[st.integers(1, 3)] * 3),

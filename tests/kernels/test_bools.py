@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from operators import sample
 from oracle import compare, expected
@@ -80,12 +81,7 @@ def test_functions(device: str) -> None:
     _check("exp", _bytes(300), device=device)
 
 
-@settings(
-    max_examples=15,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+@examples(15)
 @given(st.binary(min_size=64, max_size=64), st.sampled_from(["add", "mul", "maximum"]))
 def test_any_bytes(device: str, data: bytes, name: str) -> None:
     x = np.frombuffer(data, np.uint8).view(bool).copy()

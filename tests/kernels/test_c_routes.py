@@ -156,3 +156,45 @@ def test_a_written_source_stands_before_what_is_translated(looped: Path, route: 
     assert re.search(rf"{path.name}[:(]5\b.*error.*tines", errors), errors
     path.write_text(WRITTEN.replace("kernel_(", "other("))
     assert f"{path.name}: there is no kernel kernel_ in it." in run_python("-c", CALL).stderr
+
+
+#: Blocks of several axes: reductions, and what walks rows.
+BLOCKS = """
+import sys
+
+sys.modules["triton"] = None
+import numpy as np
+from dataclasses import replace
+
+device, threads = sys.argv[1:]
+if threads == "several":  # the OpenCL of a processor takes one thread for a block
+    from xtarget.targets._c import dialects
+
+    dialects.DIALECTS["OpenCL C"] = replace(dialects.OPENCL, one_thread=False)
+from operators import sample
+from oracle import check
+
+check("sum", sample("int8", 40, 300), device=device, axis=0)
+check("argmin", sample("float16", 7, 130), device=device, axis=1)
+# a block of CUDA's has 48 KiB of shared memory, for 16 bytes of each element
+length = 40000 if device.startswith("cpu") else 1000
+check("softmax", sample("float32", 2, length), device=device)
+if threads == "one":
+    check("var", sample("bfloat16", 5, 9), device=device)
+    check("rms_norm", sample("float64", 3, 50), np.ones(50), device=device)
+nan = np.array([[1.0, np.nan], [-np.inf, np.inf]], np.float32)
+check("max", nan, device=device, axis=1)
+"""
+
+
+@pytest.mark.parametrize("threads", ["one", "several"])
+def test_blocks_of_several_axes_are_right_without_triton(
+    threads: str, device: str, route: str, tmp_path: Path
+) -> None:
+    if threads == "several" and route != "opencl":
+        pytest.skip("other routes have several threads anyway")
+    words = ("-W", "ignore", "-c", BLOCKS, device, threads)
+    done = run_python(*words, XTARGET_CACHE_DIR=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    texts = [path.read_text() for path in tmp_path.rglob("*.cl")]
+    assert all(("xt_barrier();" in text) == (threads == "several") for text in texts)

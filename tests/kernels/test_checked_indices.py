@@ -23,12 +23,13 @@ test_what_is_outside_is_named = refused(
         (
             "take",
             [X, I([[0, 1], [2, 5]])],
-            {},
+            {"axis": 0},
             r"index\[1, 1\] is 5, for an axis of length 3. An "
             "index has to be from -3 to 2",
         ),
         ("take", [X, I([0, -5])], {"axis": 1}, r"index\[1\] is -5"),
-        ("take", [X, I(8, np.uint8)], {}, "index is 8, .* from 0 to 2"),
+        ("take", [X, I(8, np.uint8)], {"axis": 0}, "index is 8, .* from 0 to 2"),
+        ("take", [X, I([12, 0])], {}, r"index\[0\] is 12, for an axis of length 12"),
         ("take", [X, I([2**63], np.uint64)], {}, rf"index\[0\] is {2**63}"),
         ("embedding", [I([3]), X], {}, r"index\[0\] is 3"),
         ("embedding_bag", [I([[0, 3]]), X], {}, r"index\[0, 1\] is 3"),
@@ -44,26 +45,28 @@ test_what_is_outside_is_named = refused(
 
 def test_what_is_inside_is_taken_and_every_call_is_checked_again(device: str) -> None:
     index: Any = np.array([2, -3])
-    launch = xtarget.get("take").prepare(X, index, check=True, device=device)
+    launch = xtarget.get("take").prepare(X, index, axis=0, check=True, device=device)
     np.testing.assert_array_equal(launch(), X[[2, 0]])
     index[0] = 3
-    for call in (launch, lambda: run("take", X, index, check=True, device=device)):
+    for call in (launch, lambda: run("take", X, index, axis=0, check=True, device=device)):
         with pytest.raises(ArgumentError, match=r"index\[0\] is 3"):
             call()
     for options in ({"mode": "wrap", "check": True}, {"check": False}):
-        run("take", X, index, device=device, **options)  # there it means something, or is clipped
-    assert run("take", X, index[:0], check=True, device=device).shape == (0, 4)
+        run(
+            "take", X, index, axis=0, device=device, **options
+        )  # there it means something, or is clipped
+    assert run("take", X, index[:0], axis=0, check=True, device=device).shape == (0, 4)
 
 
 def test_tensors_of_torch_and_a_graph_that_is_captured(device: str) -> None:
     torch = pytest.importorskip("torch", reason="torch is not installed")
     if device.startswith("cpu"):
         with pytest.raises(ArgumentError, match=r"index\[0, 1\] is 7"):
-            run("take", torch.tensor(X), torch.tensor([[0, 7]]), check=True)
+            run("take", torch.tensor(X), torch.tensor([[0, 7]]), axis=0, check=True)
     x, index = (xtarget.asarray(a, device=device) for a in (X, np.array([1, 2])))
-    out = run("take", x, index, check=True)
+    out = run("take", x, index, axis=0, check=True)
     with xtarget.capture(device) as graph:  # of which no value is known yet
-        run("take", x, index, check=True, out=out)
+        run("take", x, index, axis=0, check=True, out=out)
     graph.replay()
     np.testing.assert_array_equal(out.numpy(), X[[1, 2]])
 

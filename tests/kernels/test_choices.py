@@ -49,7 +49,8 @@ def product(
 
 @pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
 def test_large_products_come_through_descriptors_in_every_layout(layout: str) -> None:
-    assert product(4096, 4096, 4096, layout) == ["matmul_in_turn"]
+    assert product(4096, 4096, 4096, layout) in (["matmul_in_turn"], ["matmul_described"])
+    assert product(6144, 6144, 6144, layout) == ["matmul_in_turn"]
     assert product(4096, 4096, 4096, layout, aligned=False) == ["matmul"]
     assert product(4096, 4096, 4096, layout, aligned=None) == ["matmul"]
     for target in ("nvidia:sm_80", "nvidia:sm_100", "amd:gfx942"):
@@ -87,7 +88,7 @@ def test_a_measured_tile_fits_shared_memory(library: Any) -> None:
         vendor, _, arch = file.stem.partition("-")
         told = json.loads(file.read_text(encoding="utf-8"))
         assert told["measured"]
-        for table in ("matmul", "matmul of copies"):
+        for table in ("matmul", "matmul with a tail", "matmul of copies"):
             for row in choices.rows(vendor, arch, table):
                 m, n, k, warps, stages = row.config
                 assert all(v & (v - 1) == 0 for v in (m, n, k, warps))
@@ -113,6 +114,20 @@ def choose(library: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[.
     yield chosen
     monkeypatch.undo()
     forget()
+
+
+@on_the_cpu
+@pytest.mark.parametrize("way", ["in turn", "described"])
+def test_what_follows_a_product_through_descriptors(choose: Any, way: str) -> None:
+    choose(matmul=[{"operands": "half", "way": way, "config": [16, 32, 16, 1, 1]}])
+    rng = np.random.default_rng(1)
+    shapes = (72, 40), (40, 104), (104,), (72, 104)
+    a, b, c, d = (rng.standard_normal(shape).astype(np.float16) for shape in shapes)
+    fused = xtarget.fuse(
+        lambda a, b, c, d: xtarget.run("relu", xtarget.run("matmul", a, b) + c) - d
+    )
+    exact = np.maximum(a.astype(float) @ b.astype(float) + c, 0) - d
+    np.testing.assert_allclose(fused(a, b, c, d, device="cpu"), exact, rtol=4e-3, atol=1e-2)
 
 
 @on_the_cpu

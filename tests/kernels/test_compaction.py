@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from operators import sample
 from oracle import check
@@ -14,14 +15,9 @@ from refusals import refused
 
 import xtarget
 
-_SETTINGS: dict[str, Any] = {
-    "deadline": None,
-    "suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-}
-
 
 @pytest.mark.large
-@settings(max_examples=8, derandomize=True, **_SETTINGS)
+@examples(8)
 @given(shape=st.lists(st.integers(0, 6), max_size=4).map(tuple), data=st.data())
 def test_indices_in_any_layout(device: str, shape: tuple[int, ...], data: Any) -> None:
     x = np.asarray(sample("float32", *shape) * 2).astype(np.int8)

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from drawing import examples
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from operators import sample
 from oracle import check
@@ -90,12 +91,6 @@ def test_channels_last_and_views(device: str) -> None:
     assert not wide[:, :, 15:].any()
 
 
-_SETTINGS = {
-    "deadline": None,
-    "suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-}
-
-
 def _any_convolution(device: str, data: Any) -> None:
     rank = data.draw(st.integers(1, 3))
 
@@ -118,14 +113,14 @@ def _any_convolution(device: str, data: Any) -> None:
     check(name, x, weight, bias, device=device, **options)
 
 
-@settings(max_examples=20, derandomize=True, **_SETTINGS)
+@examples(20)
 @given(data=st.data())
 def test_any_sizes(device: str, data: Any) -> None:
     _any_convolution(device, data)
 
 
 @pytest.mark.long
-@settings(max_examples=250, **_SETTINGS)
+@examples(250, same=False)
 @given(data=st.data())
 def test_many_sizes(device: str, data: Any) -> None:
     _any_convolution(device, data)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from drawing import fewer_if_emulated
 from oracle import check
 from refusals import refused
 
@@ -35,10 +36,7 @@ SHORT: list[tuple[str, Any, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(
     ("name", "x", "options"),
-    [  # an emulated device takes a third of them
-        pytest.param(*one, marks=[pytest.mark.large] if number % 3 else [])
-        for number, one in enumerate(SHORT)
-    ],
+    fewer_if_emulated(SHORT, 3),
 )
 def test_options(device: str, name: str, x: Any, options: Any) -> None:
     check(name, x, device=device, **options)

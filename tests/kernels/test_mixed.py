@@ -7,19 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from operators import own, sample
 from oracle import check, expected
 from refusals import refused
 
 import xtarget
-
-_SETTINGS: Any = {
-    "deadline": None,
-    "derandomize": True,
-    "suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-}
 
 
 def f(*shape: int, seed: int = 0, dtype: str = "float32") -> Any:
@@ -31,7 +26,7 @@ def words(*shape: int, seed: int = 0) -> Any:
     return np.random.default_rng([seed, *shape]).integers(0, 256, shape).astype(np.uint8)
 
 
-@settings(max_examples=6, **_SETTINGS)
+@examples(6)
 @given(
     m=st.integers(1, 9),
     n=st.integers(1, 20),
@@ -64,7 +59,7 @@ def test_a_scale_that_is_infinite(device: str) -> None:
     check("linear_int8", x, weight, scales, device=device)
 
 
-@settings(max_examples=5, **_SETTINGS)
+@examples(5)
 @given(
     lengths=st.lists(st.integers(0, 9), min_size=1, max_size=5),
     before=st.integers(0, 3),

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from drawing import fewer_if_emulated
 from operators import places, sample
 from oracle import check
 from refusals import refused
@@ -80,10 +81,7 @@ LONG: list[tuple[str, list[Any], dict[str, Any]]] = [
 
 @pytest.mark.parametrize(
     ("name", "args", "options"),
-    [  # an emulated device takes a quarter of them
-        pytest.param(*one, marks=[pytest.mark.large] if number % 4 else [])
-        for number, one in enumerate(SHORT)
-    ],
+    fewer_if_emulated(SHORT, 4),
 )
 def test_elements_are_where_numpy_has_them(device: str, name: str, args: Any, options: Any) -> None:
     check(name, *args, device=device, **options)
@@ -169,11 +167,16 @@ def test_into_a_part_of_an_array(device: str) -> None:
     assert (wide[:, [0, 19]] == 7).all()
 
 
+def test_a_view_on_a_device_has_no_order_to_roll_in(device: str) -> None:
+    view = xtarget.asarray(X, device).T
+    with pytest.raises(xtarget.ArgumentError, match="axis is None, which is the order of all"):
+        xtarget.run("roll", view)
+
+
 WRONG = [
     ("concat", [X, Q], {"axis": 0}, "argument 2 has shape"),
     ("stack", [X, Y], {}, "they need the same"),
     ("split", [Q], {"sections": 4, "axis": 0}, "4 sections of axis 0, which has 6 elements"),
-    ("roll", [X.T], {}, "axis is None, which is the order of all elements"),
     ("permute", [X], {"axes": (0, 0, 1)}, "it has to name each of the 3 axes once"),
     ("broadcast_to", [X], {"shape": (3, 5)}, "does not broadcast"),
     ("pad", [X], {"mode": "mirror"}, "mode is 'mirror'; it has to be one of"),

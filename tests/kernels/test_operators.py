@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from operator_values import arguments, other_options
 from operators import own, sample, takes
@@ -87,10 +88,6 @@ def test_a_row_gives_its_references_values(device: str, name: str, dtype: str) -
 #: A row for each kernel of `elementwise.py`.
 KERNELS = ("neg", "copysign", "fma", "addcmul", "modf", "divmod")
 SHAPES = st.lists(st.integers(1, 3), min_size=0, max_size=8).map(tuple)
-_SETTINGS = {
-    "deadline": None,
-    "suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-}
 
 
 def _view(data: Any, shape: tuple[int, ...], seed: int) -> Any:
@@ -108,7 +105,7 @@ def _any_layouts(device: str, data: Any, shape: tuple[int, ...]) -> None:
     check(name, *views, device=device)
 
 
-@settings(max_examples=12, derandomize=True, **_SETTINGS)
+@examples(12)
 @given(data=st.data(), shape=SHAPES)
 def test_any_layouts_of_every_number_of_operands(
     device: str, data: Any, shape: tuple[int, ...]
@@ -117,7 +114,7 @@ def test_any_layouts_of_every_number_of_operands(
 
 
 @pytest.mark.long
-@settings(max_examples=300, **_SETTINGS)
+@examples(300, same=False)
 @given(data=st.data(), shape=SHAPES)
 def test_many_layouts_of_every_number_of_operands(
     device: str, data: Any, shape: tuple[int, ...]

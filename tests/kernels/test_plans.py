@@ -279,7 +279,7 @@ def test_float64_is_computed_in_float64_and_small_floats_in_float32(
                 last = "abcd"[min(spec.required, 4) - 1].upper()
                 constants = launch.constants
                 found = constants.get("T", constants.get(f"T{last}", constants.get("TA")))
-                if found is not None and not found.name.startswith("int"):  # else it counts
+                if found is not None and not found.name.startswith(("int", "bool")):  # it counts
                     exact = spec.elementwise and found.name == dtype  # chosen, not computed
                     assert found.name == computed or exact, name
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from drawing import examples
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from operators import sample
 from oracle import check
@@ -84,10 +85,6 @@ def test_nan_and_infinities(device: str) -> None:
     check("adaptive_max_pool2d", x, size=2, device=device)
 
 
-_SETTINGS = {
-    "deadline": None,
-    "suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-}
 POOLS = ("max_pool", "avg_pool", "lp_pool", "im2col", "col2im", "adaptive_avg_pool",
          "adaptive_max_pool")  # fmt: skip
 
@@ -123,14 +120,14 @@ def _any_windows(device: str, data: Any) -> None:
     check(name, sample("float32", *shape), device=device, **options)
 
 
-@settings(max_examples=20, derandomize=True, **_SETTINGS)
+@examples(20)
 @given(data=st.data())
 def test_any_sizes(device: str, data: Any) -> None:
     _any_windows(device, data)
 
 
 @pytest.mark.long
-@settings(max_examples=600, **_SETTINGS)
+@examples(600, same=False)
 @given(data=st.data())
 def test_many_sizes(device: str, data: Any) -> None:
     _any_windows(device, data)

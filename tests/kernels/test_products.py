@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from operators import sample
 from oracle import check
@@ -99,14 +100,8 @@ def _subscripts(draw: Any) -> tuple[str, list[Any]]:
     return f"{','.join(terms)}->{''.join(result)}", arrays
 
 
-_SETTINGS: dict[str, Any] = {
-    "deadline": None,
-    "suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-}
-
-
 @pytest.mark.large
-@settings(max_examples=8, derandomize=True, **_SETTINGS)
+@examples(8)
 @given(given_=_subscripts())
 def test_any_subscripts(device: str, given_: tuple[str, list[Any]]) -> None:
     check("einsum", *given_[1], subscripts=given_[0], device=device)
@@ -114,7 +109,7 @@ def test_any_subscripts(device: str, given_: tuple[str, list[Any]]) -> None:
 
 @pytest.mark.long
 @pytest.mark.large
-@settings(max_examples=200, **_SETTINGS)
+@examples(200, same=False)
 @given(given_=_subscripts())
 def test_many_subscripts(device: str, given_: tuple[str, list[Any]]) -> None:
     check("einsum", *given_[1], subscripts=given_[0], device=device)

@@ -6,21 +6,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from operators import sample
 from oracle import check
 
 import xtarget
 
-_SETTINGS: Any = {
-    "deadline": None,
-    "derandomize": True,
-    "suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-}
 
-
-@settings(max_examples=12, **_SETTINGS)
+@examples(12)
 @given(
     shape=st.lists(st.sampled_from((1, 2, 3, 5, 70)), min_size=1, max_size=3),
     keepdims=st.booleans(),

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from operators import sample
 from oracle import check
@@ -38,12 +39,7 @@ def test_layers_and_cells(device: str, kind: str, dtype: str) -> None:
 
 
 @pytest.mark.large
-@settings(
-    max_examples=8,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+@examples(8)
 @given(
     kind=st.sampled_from(tuple(GATES)),
     sizes=st.tuples(st.integers(0, 5), st.integers(0, 3), st.integers(0, 20), st.integers(1, 33)),

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from operators import sample
 from oracle import check
@@ -126,12 +127,6 @@ def test_empty_results(device: str) -> None:
     assert xtarget.run("crop_and_resize", X, *none, device=device).shape == (0, 2, 2, 7)
 
 
-_SETTINGS = {
-    "deadline": None,
-    "suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-}
-
-
 def _any_size(device: str, data: Any) -> None:
     rank = data.draw(st.integers(1, 3))
     lengths, size = (
@@ -144,14 +139,14 @@ def _any_size(device: str, data: Any) -> None:
     check("interpolate", x, size=size, mode=mode, align_corners=aligned, device=device)
 
 
-@settings(max_examples=20, derandomize=True, **_SETTINGS)
+@examples(20)
 @given(data=st.data())
 def test_any_sizes(device: str, data: Any) -> None:
     _any_size(device, data)
 
 
 @pytest.mark.long
-@settings(max_examples=250, **_SETTINGS)
+@examples(250, same=False)
 @given(data=st.data())
 def test_many_sizes(device: str, data: Any) -> None:
     _any_size(device, data)

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from operators import sample
 from oracle import DTYPES, FLOATS, INTEGERS, check, compare, expected, specials
@@ -282,23 +283,14 @@ def _any_layouts(device: str, data: Any, shape: tuple[int, ...]) -> None:
     check("add", *views, device=device)
 
 
-@settings(
-    max_examples=12,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+@examples(12)
 @given(data=st.data(), shape=SHAPES)
 def test_any_layouts(device: str, data: Any, shape: tuple[int, ...]) -> None:
     _any_layouts(device, data, shape)
 
 
 @pytest.mark.long
-@settings(
-    max_examples=200,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+@examples(200, same=False)
 @given(data=st.data(), shape=SHAPES)
 def test_any_layouts_many(device: str, data: Any, shape: tuple[int, ...]) -> None:
     _any_layouts(device, data, shape)

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from operators import sample
 from oracle import check
@@ -14,10 +15,6 @@ from refusals import refused
 
 import xtarget
 
-_SETTINGS: dict[str, Any] = {
-    "deadline": None,
-    "suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-}
 ROW = np.array([-np.inf, -2.5, -0.0, 0.0, 0.0, 1, 1, 3, np.inf, np.nan, np.nan], np.float32)
 VALUES = np.array([[np.nan, 0.0, -0.0, -np.inf], [np.inf, 1, 2, -3]], np.float32)
 
@@ -53,7 +50,7 @@ def test_a_row_for_each_row(device: str) -> None:
 
 
 @pytest.mark.large
-@settings(max_examples=8, derandomize=True, **_SETTINGS)
+@examples(8)
 @given(
     row=st.lists(st.integers(-4, 4), max_size=70).map(sorted),
     values=st.lists(st.integers(-6, 6), max_size=70),

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from operators import places, sample
 from oracle import check
@@ -74,13 +75,7 @@ def test_nothing_outside_is_read(device: str) -> None:
     assert np.isfinite(found).all()
 
 
-_SETTINGS = {
-    "deadline": None,
-    "suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-}
-
-
-@settings(max_examples=20, derandomize=True, **_SETTINGS)
+@examples(20)
 @given(data=st.data())
 def test_any_segments(device: str, data: Any) -> None:
     index = np.sort(np.array(data.draw(st.lists(st.integers(-1, 9), max_size=40)), np.int64))

@@ -6,21 +6,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from operators import sample
 from oracle import check
 
 import xtarget
 
-_SETTINGS: Any = {
-    "deadline": None,
-    "derandomize": True,
-    "suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-}
 
-
-@settings(max_examples=10, **_SETTINGS)
+@examples(10)
 @given(
     shape=st.lists(st.integers(1, 4), min_size=1, max_size=4),
     rows=st.lists(st.integers(0, 3), max_size=2),

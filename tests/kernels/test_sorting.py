@@ -6,18 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from operators import sample
 from oracle import DTYPES, FLOATS
 
 import xtarget
 from xtarget._arrays.dtypes import numpy_dtype
-
-_SETTINGS: dict[str, Any] = {
-    "deadline": None,
-    "suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-}
 
 
 def _bits(x: Any) -> Any:
@@ -117,14 +113,14 @@ def _any_layout(device: str, case: Any, data: Any) -> None:
 
 
 @pytest.mark.large
-@settings(max_examples=12, derandomize=True, **_SETTINGS)
+@examples(12)
 @given(case=_layouts(9), data=st.data())
 def test_any_axis_of_any_layout(device: str, case: Any, data: Any) -> None:
     _any_layout(device, case, data)
 
 
 @pytest.mark.long
-@settings(max_examples=200, **_SETTINGS)
+@examples(200, same=False)
 @given(case=_layouts(400), data=st.data())
 def test_many_layouts_and_long_axes(device: str, case: Any, data: Any) -> None:
     _any_layout(device, case, data)

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-triton = pytest.importorskip("triton")
+pytest.importorskip("triton")
 
-import triton.language as tl  # noqa: E402
+import triton
+import triton.language as tl
 
-import xtarget  # noqa: E402
-from xtarget.spec import Out  # noqa: E402
+import xtarget
+from xtarget.spec import Out
 
 N = 300
 

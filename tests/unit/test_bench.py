@@ -16,9 +16,10 @@ from command_line import here
 
 import xtarget
 from xtarget import XTargetError
-from xtarget._bench import page, peers, report, samples
+from xtarget._bench import page, peers, report
 from xtarget._bench.measure import Measured, limits_of
 from xtarget._bench.workloads import TURNING_BYTES, Work, Workload, inputs, work_of
+from xtarget._launch import samples
 from xtarget.spec import ArrayType, contiguous_strides
 
 # ---------------------------------------------------------------------------------------- samples

@@ -53,6 +53,20 @@ def test_random_calls_find_their_class(name: str, target: Target) -> None:
             assert reader.class_key(request) in built, (given, request)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_softmax_of_long_rows_finds_its_class_however_few_they_are(dtype: str) -> None:
+    kernel, target = libraries.find("softmax"), Target.parse("nvidia:sm_90")
+    built = {
+        reader.class_key(one.request)
+        for one in classes(kernel, dtype, target, views=False, full=False)
+    }
+    for m in (1, 2, 128, 264, 265, 600, 601, 20000):
+        for n in (32769, 40000, 65536, 131072, 200001):
+            given = [array(m, n, dtype=dtype)]
+            (request,) = planning.compile_requests(kernel, given, {}, target)
+            assert reader.class_key(request) in built, (m, n, request)
+
+
 @pytest.mark.parametrize("target", GPUS[:2], ids=str)
 def test_rows_and_their_number_decide_no_binary(target: Target) -> None:
     """What a length decides is its range, and whether it is a multiple of 16."""

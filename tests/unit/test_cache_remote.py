@@ -43,9 +43,9 @@ def blob(artifact: Artifact = ARTIFACT, place: entry.Place = PLACE) -> bytes:
     return entry.pack(entry.make_entry(place, files, {"artifact": fields, "compile_seconds": 2.5}))
 
 
-def cache(folder: Path, url: str, **settings: object) -> Cache:
-    given = {"remote": url, "remote_seconds": 1.0, **settings}
-    return Cache(folder, CacheSettings(folder, **given))  # type: ignore[arg-type]
+def cache(folder: Path, url: str, **settings: Any) -> Cache:
+    given: dict[str, Any] = {"remote": url, "remote_seconds": 1.0, **settings}
+    return Cache(folder, CacheSettings(folder, **given))
 
 
 def counted(before: _cache.CacheStats, *names: str) -> tuple[int, ...]:

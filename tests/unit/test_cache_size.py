@@ -61,6 +61,12 @@ def stamp(cache: Cache, n: int, seconds_ago: float) -> None:
     os.utime(cache.own.mark_path(_place(n)), (then, then))
 
 
+def cap_of(cache: Cache) -> int:
+    cap = cache.settings.max_bytes
+    assert cap is not None
+    return cap
+
+
 def used(cache: Cache) -> int:
     return sum(found.nbytes for found in scan(cache.own.base))
 
@@ -69,9 +75,9 @@ def test_the_cap_holds(tmp_path: Path) -> None:
     cache = open_cache(tmp_path, 10)
     for n in range(60):
         put(cache, n)
-        assert used(cache) <= cache.settings.max_bytes  # type: ignore[operator]
+        assert used(cache) <= cap_of(cache)
     assert has(cache, 59)
-    assert used(cache) >= 0.6 * cache.settings.max_bytes  # type: ignore[operator]
+    assert used(cache) >= 0.6 * cap_of(cache)
 
 
 def test_the_least_recently_used_go_first(tmp_path: Path) -> None:
@@ -107,7 +113,7 @@ def test_a_stamp_of_the_future_is_as_good_as_now(tmp_path: Path) -> None:
         stamp(cache, n, -1e6)
     put(cache, 9)
     put(cache, 10)
-    assert used(cache) <= cache.settings.max_bytes  # type: ignore[operator]
+    assert used(cache) <= cap_of(cache)
 
 
 def test_an_entry_that_is_read_or_written_is_not_removed(tmp_path: Path) -> None:
@@ -435,7 +441,7 @@ def test_entries_that_lay_there_before_the_first_note_count(tmp_path: Path) -> N
     (cache.own.base / ".usage").unlink()
     capped = open_cache(tmp_path, 5)
     put(capped, 10)
-    assert used(capped) <= capped.settings.max_bytes  # type: ignore[operator]
+    assert used(capped) <= cap_of(capped)
 
 
 def test_a_cap_smaller_than_one_entry_keeps_nothing_and_says_so(
@@ -462,7 +468,7 @@ def test_entries_are_evicted_where_no_thread_can_begin(
     for n in range(12):
         put(cache, n)
     assert has(cache, 11)
-    assert used(cache) <= cache.settings.max_bytes  # type: ignore[operator]
+    assert used(cache) <= cap_of(cache)
 
 
 WRITER = """
@@ -491,6 +497,6 @@ def test_the_cap_holds_under_several_processes(tmp_path: Path) -> None:
         most = max(most, used(cache))
         time.sleep(0.01)
     assert [writer.returncode for writer in writers] == [0] * 4
-    assert used(cache) <= cache.settings.max_bytes  # type: ignore[operator]
+    assert used(cache) <= cap_of(cache)
     # while one process sweeps, each of the others may add an entry or two
-    assert most <= cache.settings.max_bytes + 10 * SIZE  # type: ignore[operator]
+    assert most <= cap_of(cache) + 10 * SIZE

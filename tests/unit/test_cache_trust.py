@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,8 +24,8 @@ KEY = key_of([("a", "b")])
 ARTIFACT = Artifact(TARGET, "cubin", "k", b"code" * 100, 4, 32, 0, (Parameter("x", "*fp32"),))
 
 
-def cache(folder: Path, **settings: object) -> Cache:
-    return Cache(folder, CacheSettings(folder, **settings))  # type: ignore[arg-type]
+def cache(folder: Path, **settings: Any) -> Cache:
+    return Cache(folder, CacheSettings(folder, **settings))
 
 
 def put(into: Cache, artifact: Artifact = ARTIFACT) -> None:

@@ -223,13 +223,10 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["devises"], "No such command"),
         (["run"], "Missing argument"),
-        (["run", "add", "--shape", "4xx"], "is not a shape"),
-        (["run", "add", "--shape", "10x"], "is not a shape"),
-        (["run", "add", "--shape", "4,x"], "is not a shape"),
-        (["run", "add", "--shape", "4,,"], "is not a shape"),
-        (["run", "add", "--shape", "x10"], "is not a shape"),
-        (["run", "add", "--shape", "-4"], "is not a shape"),
-        (["run", "add", "--shape", "()x"], "is not a shape"),
+        *(
+            (["run", "add", "--shape", shape], "is not a shape")
+            for shape in ("4xx", "10x", "4,x", "4,,", "x10", "-4", "()x")
+        ),
         (["run", "add", "--shape", "4", "--shape", "4", "--shape", "4"], "3 shapes for 2 arrays"),
         (["run", "add", "--dtype", "float8"], "is no dtype"),
         (["run", "add", "--option", "axis"], "not of the form name=value"),

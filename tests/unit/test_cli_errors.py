@@ -71,6 +71,7 @@ def test_an_output_that_cannot_be_written(command: str, redirection: str, says: 
             "bundle.building.build",
         ),
         (["warmup", "profile.json"], "warmup.warm"),
+        (["tune", "matmul", "--shape", "8x8"], "tune.tune"),
     ],
 )
 def test_an_interrupted_build_says_what_is_kept(

@@ -10,33 +10,21 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
-from command_line import COMMANDS, here
+from command_line import COMMANDS, here, parsed
 
 from xtarget._cli.base import Command
-from xtarget._cli.main import cli
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Commands whose whole output is for a program already, or a text.
 _NO_JSON = {"ci matrix", "completion"}
 
 
-def parse(words: list[str]) -> click.Command:
-    """The command that these words name, its options checked; nothing is done."""
-    command: click.Command = cli
-    context = click.Context(cli, info_name="xtarget", obj={"debug": False, "json": False})
-    while isinstance(command, click.Group):
-        name, found, words = command.resolve_command(context, words)
-        assert found is not None, name
-        command, context = found, click.Context(found, context, info_name=name)
-    command.parse_args(context, words)
-    return command
-
-
 def test_the_commands_of_a_group_are_its_own() -> None:
     assert len(COMMANDS) == len(set(COMMANDS.values()))
-    assert {"devices", "run", "bench", "tune", "show", "explain", "bundle build"} <= set(COMMANDS)
+    assert {"devices", "run", "bench", "tune kernel", "show", "explain", "bundle build"} <= set(
+        COMMANDS
+    )
     assert "ci bench" not in COMMANDS
 
 
@@ -52,7 +40,7 @@ def test_a_command_has_examples_that_parse(name: str) -> None:
         while "=" in words[0]:
             words = words[1:]  # a variable
         if words[0] == "xtarget":
-            own += parse(words[1:]) is command
+            own += parsed(words[1:]) is command
     assert own >= 1, f"no example of `xtarget {name}` calls it"
 
 
@@ -116,9 +104,15 @@ def test_shells_complete(shell: str, capsys: pytest.CaptureFixture[str]) -> None
         ("xtarget be", "bench"),
         ("xtarget run layer_n", "layer_norm"),
         ("xtarget run a --ch", "--check"),
+        ("xtarget bench layer_n", "layer_norm"),
+        ("xtarget compile a --target h2", "h200"),
+        ("xtarget bundle build --target cpu,amd:gfx94", "cpu,amd:gfx942"),
+        ("xtarget run a --dtype bfl", "bfloat16"),
+        ("xtarget bench a --against numpy,to", "numpy,torch"),
+        ("xtarget verify --merge ./rep", None),
     ],
 )
-def test_what_is_completed(typed: str, offered: str) -> None:
+def test_what_is_completed(typed: str, offered: str | None) -> None:
     done = subprocess.run(
         [sys.executable, "-c", "from xtarget._cli.main import main; main()"],
         capture_output=True,
@@ -132,4 +126,5 @@ def test_what_is_completed(typed: str, offered: str) -> None:
             "COMP_CWORD": str(typed.count(" ")),
         },
     )
-    assert f"plain,{offered}" in done.stdout.splitlines(), done.stderr
+    wanted = "file,./rep" if offered is None else f"plain,{offered}"
+    assert wanted in done.stdout.splitlines(), done.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from typing import Protocol
 
 import pytest
 
@@ -13,8 +14,14 @@ COLUMNS = ("", "device", "product", "runs on")
 ROWS = (("*", "cpu:0", "Acme One of many words", "CPU runtime"), ("", "gpu:0", "Acme Two", ""))
 
 
+class Shown(Protocol):
+    """The lines of the table on a terminal of so many columns."""
+
+    def __call__(self, columns: str, terminal: bool = False) -> list[str]: ...
+
+
 @pytest.fixture
-def shown(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> object:
+def shown(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shown:
     def show(columns: str, terminal: bool = False) -> list[str]:
         monkeypatch.setenv("COLUMNS", columns)
         monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
@@ -25,7 +32,7 @@ def shown(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("columns", ["", "0", "many", "200"])
-def test_in_a_pipe_a_row_is_a_line(shown, columns: str) -> None:  # type: ignore[no-untyped-def]
+def test_in_a_pipe_a_row_is_a_line(shown: Shown, columns: str) -> None:
     assert shown(columns) == [
         "   device  product                 runs on",
         "*  cpu:0   Acme One of many words  CPU runtime",
@@ -34,7 +41,7 @@ def test_in_a_pipe_a_row_is_a_line(shown, columns: str) -> None:  # type: ignore
 
 
 @pytest.mark.parametrize("terminal", [False, True])
-def test_what_is_a_little_too_wide_is_folded(shown, terminal: bool) -> None:  # type: ignore[no-untyped-def]
+def test_what_is_a_little_too_wide_is_folded(shown: Shown, terminal: bool) -> None:
     lines = [re.sub(r"\x1b\[\d+m", "", line) for line in shown("40", terminal)]
     assert lines == [
         "   device  product           runs on",
@@ -45,7 +52,7 @@ def test_what_is_a_little_too_wide_is_folded(shown, terminal: bool) -> None:  # 
 
 
 @pytest.mark.parametrize("columns", ["1", "20"])
-def test_where_no_table_fits_a_row_is_a_block(shown, columns: str) -> None:  # type: ignore[no-untyped-def]
+def test_where_no_table_fits_a_row_is_a_block(shown: Shown, columns: str) -> None:
     lines = shown(columns)
     assert lines[:2] == ["* cpu:0", "  product  Acme One"]
     assert lines[-2:] == ["gpu:0", "  product  Acme Two"]  # what is empty is no line

@@ -22,7 +22,7 @@ ROOMS = ("_launch", "_devices", "_arrays", "_compile", "_bundle", "_cache", "_tr
 
 #: Protocols that every vendor has all members of; the package's are told in the guide's rules.
 WHOLE = {"Compiler", "Route", "Driver", "Device", "Module", "Function", "Stream", "Event"}
-WHOLE |= {"Buffer", "Graph"}
+WHOLE |= {"Buffer", "Graph", "PinnedBlock"}
 
 #: Names that are looked up on objects that are no vendor's, by file: a library's, the user's,
 #: Python's. Names of the form `__x__` are Python's protocols, and need no entry.
@@ -34,7 +34,7 @@ OTHERS = {
     "_launch/observe.py": {"quiet", "recorder"},  # of a thread's own storage
     "_launch/graphs.py": {"capture"},  # the same
     "_launch/used_classes.py": {"dtype", "strerror"},
-    "_compile/apart.py": {"apart", "executor"},
+    "_compile/apart.py": {"apart", "asked", "executor"},  # of a thread's own storage
     "_launch/trace.py": {"raw"},  # of an opened object: None once it is closed
     "_devices/streams.py": {"device", "index"},  # torch's streams know their device
     "_arrays/torch.py": {
@@ -47,7 +47,7 @@ OTHERS = {
         *("_increment_version", "_get_tracing_state", "_len_torch_dispatch_stack"),
         *("get_eval_frame_callback", "_c_contiguous"),
     },
-    "_launch/tuning.py": {"clone", "copy"},
+    "_launch/trials.py": {"T", "clone", "copy", "detach"},  # of arrays of any library
     "_arrays/dlpack.py": {"from_dlpack"},
     "_arrays/usm.py": {"sycl_queue"},
     "_compile/imported.py": {"starting_line_number", "fn", "co_filename"},

@@ -9,12 +9,13 @@ from typing import Annotated, Any
 import numpy as np
 import pytest
 
-triton = pytest.importorskip("triton")
+pytest.importorskip("triton")
 
-import triton.language as tl  # noqa: E402
+import triton
+import triton.language as tl
 
-import xtarget  # noqa: E402
-from xtarget.spec import (  # noqa: E402
+import xtarget
+from xtarget.spec import (
     ArrayType,
     Config,
     In,

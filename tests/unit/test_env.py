@@ -36,6 +36,10 @@ WRONG = [
     ("XTARGET_SPIRV_UNTESTED", "oui"),
     ("XTARGET_CACHE", "readwrit"),
     ("XTARGET_COMPILE", "eror"),
+    *(
+        ("XTARGET_COMPILE_SERVER", v)
+        for v in ("host:80", "unix:here", "https://host", "http://h:80")
+    ),
     ("XTARGET_CACHE_PATH", "/nofolder"),
     *((f"XTARGET_{n}", "~/x") for n in ("CACHE_DIR", "CACHE_PATH", "TRUST", "SIGN", "TRACE")),
     *((f"XTARGET_{n}", "/tmp:~/x") for n in ("BUNDLES", "KERNELS", "CACHE_PATH")),

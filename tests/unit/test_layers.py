@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ FLOORS = (
     ("_kernels", "_bundle"),
     ("_compile",),
     ("_launch",),
-    ("_triton_backend", "_bundle.builder", "_fuse"),
+    ("_triton_backend", "_bundle.builder", "_fuse", "_serve"),
 )
 #: What may lie flat in the package.
 FLAT = {"__init__", "__main__", "pytest_plugin", "spec", "testing"}
@@ -40,7 +41,10 @@ CIRCLES: list[list[str]] = []
 #: The same through imports that only the type checker makes.
 TYPE_CIRCLES = [
     [f"targets.amd.{name}" for name in ("capture", "device", "memory", "module", "stream")],
-    [f"targets.nvidia.{name}" for name in ("code", "device", "memory", "module", "stream")],
+    [
+        f"targets.nvidia.{name}"
+        for name in ("code", "device", "memory", "module", "pinned", "stream")
+    ],
 ]
 
 TRITON = {"triton", "llvmlite"}
@@ -133,7 +137,17 @@ def layer(module: str) -> int:
         return 1 if below[0] in ("", "base") else 2
     if head in ("_cli", "__main__"):
         return 5
-    if head in ("", "jax", "torch", "testing", "pytest_plugin", "_verify", "_bench", "_pages"):
+    if head in (
+        "",
+        "dask",
+        "jax",
+        "torch",
+        "testing",
+        "pytest_plugin",
+        "_verify",
+        "_bench",
+        "_pages",
+    ):
         return 4
     return 0 if head in ("_values", "_system", "_children", "spec") else 3
 
@@ -451,3 +465,15 @@ def loaded_by(statement: str) -> set[str]:
 def test_importing_loads_nothing_heavy(statement: str) -> None:
     heavy = TRITON | GPU_BINDINGS | ARRAY_LIBRARIES | {"rich"}
     assert not loaded_by(statement) & heavy
+
+
+def test_the_picture_of_the_rooms_has_the_floors() -> None:
+    picture = (ROOT / "docs" / "images" / "architecture.svg").read_text(encoding="utf-8")
+    lines: dict[int, set[str]] = {}
+    for y, name in re.findall(
+        r'y="([0-9]+)[.0-9]*" [^>]*font-weight="600">([\w.]+)</text>', picture
+    ):
+        lines.setdefault(int(y), set()).add(name)
+    drawn = [names for _, names in sorted(lines.items())]
+    start = next(n for n, names in enumerate(drawn) if "_fuse" in names)
+    assert drawn[start : start + len(FLOORS)] == [set(rooms) for rooms in reversed(FLOORS)]

@@ -88,3 +88,15 @@ def xtarget_has(name: str) -> bool:
         return libraries.find(name).spec.name in xtarget.catalog()
     except UnknownKernelError:
         return False
+
+
+def test_flaggems_operators_are_found() -> None:
+    names = (NAMES.parent / "flaggems_names.txt").read_text(encoding="utf-8").split()
+    assert len(names) == len(set(names)) > 200
+    absent = set()
+    for name in names:
+        try:
+            libraries.find(name.strip("_"))
+        except UnknownKernelError:
+            absent.add(name)
+    assert len(absent) <= 0.05 * len(names), sorted(absent)

@@ -8,7 +8,7 @@ import socket
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -90,13 +90,13 @@ def make_odd(path: Path, what: str) -> None:
 )
 @pytest.mark.parametrize("write", [check_output, lambda path: write_output(path, b"data")])
 def test_what_is_no_regular_file_is_refused_and_stays(
-    tmp_path: Path, what: str, write: object
+    tmp_path: Path, what: str, write: Callable[[Path], object]
 ) -> None:
     path = tmp_path / "out"
     make_odd(path, what)
     before, null = os.lstat(path), os.stat("/dev/null")
     with pytest.raises(XTargetError, match=r"cannot be written: .+Choose another path"):
-        write(path)  # type: ignore[operator]
+        write(path)
     assert os.path.samestat(before, os.lstat(path))
     assert os.path.samestat(null, os.stat("/dev/null"))
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)

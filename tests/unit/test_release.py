@@ -50,6 +50,10 @@ def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
     assert done.returncode != 0
     assert "RELEASE_KEY" in done.stderr
     assert not (tmp_path / "x.xtb").exists()
+    words = ["ci/chroot.sh", str(tmp_path / "root"), "trixie", "amd64"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert (done.returncode, "ci/chroot.sh ROOT SUITE ARCH COMMAND" in done.stderr) == (2, True)
+    assert not (tmp_path / "root").exists()
 
 
 @pytest.mark.long

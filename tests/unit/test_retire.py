@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from xtarget.targets._objects.deferred_free import Retired
@@ -123,7 +125,7 @@ def test_a_stream_that_is_gone_is_no_longer_asked() -> None:
 def test_thousands_that_are_forgotten_at_once() -> None:
     log, retired, stream = _log_with_a_stream()
     for number in range(5000):
-        retired.dropped(lambda number=number: log.append(str(number)))  # type: ignore[misc]
+        retired.dropped(partial(log.append, str(number)))
     retired.collect()
     assert (log, len(stream.fences)) == ([], 1)  # they wait for the same point
     stream.fences[0].reached = True

@@ -1,5 +1,5 @@
-# find_package(xtarget): the target xtarget::xtarget, for C and C++17. It is found by its place, so the
-# folder may be moved.
+# find_package(xtarget): the target xtarget::xtarget, for C and C++17, and xtarget_add_kernels. It is
+# found by its place, so the folder may be moved.
 get_filename_component(_xtarget_prefix "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
 if(NOT TARGET xtarget::xtarget)
   add_library(xtarget::xtarget SHARED IMPORTED)
@@ -8,3 +8,4 @@ if(NOT TARGET xtarget::xtarget)
     INTERFACE_INCLUDE_DIRECTORIES "${_xtarget_prefix}/include")
 endif()
 unset(_xtarget_prefix)
+include("${CMAKE_CURRENT_LIST_DIR}/xtargetKernels.cmake")

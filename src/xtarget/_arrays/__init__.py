@@ -24,6 +24,7 @@ __all__ = [
     "Adopted",
     "AdoptedKind",
     "Allocates",
+    "AllocatesInC",
     "ChecksCalls",
     "Kind",
     "LibraryMemory",
@@ -158,9 +159,9 @@ class Movable(Protocol):
     """A kind whose arrays can get other memory while they are held."""
 
     def address_now(self, array: Any) -> Callable[[], int]:
-        """What gives the array's address, before each launch that was prepared with it.
+        """The function that gives the array's address before each launch prepared with it.
 
-        The function raises an ArgumentError where the array cannot be used any more."""
+        It raises an ArgumentError where the array cannot be used any more."""
         ...
 
 
@@ -169,7 +170,17 @@ class MakesNatively(Protocol):
     """A kind whose arrays can be made without code of Python's, for the compiled core."""
 
     def maker(self, dtype: str, place: DeviceInfo | None) -> Callable[[tuple[int, ...]], Any]:
-        """What makes an array of a shape as `empty` does, on a device or in host memory."""
+        """The function that makes an array of a shape as `empty` does, on a device or the host."""
+        ...
+
+
+@runtime_checkable
+class AllocatesInC(Protocol):
+    """A kind whose library has an interface in C that makes arrays, for the compiled core."""
+
+    def place_in_c(self, dtype: str, place: DeviceInfo | None) -> tuple[int, int, int] | None:
+        """The library's codes of a dtype, of the kind of a device (None: host memory) and of its
+        number; None: it has no such function."""
         ...
 
 
@@ -178,7 +189,7 @@ class PointsToStream(Protocol):
     """A kind whose library tells the driver's handle of its stream, for the compiled core."""
 
     def stream_object(self, device: Device) -> Callable[[], Any]:
-        """What gives an object that has the handle of the current stream as `ptr`."""
+        """The function that gives an object that has the handle of the current stream as `ptr`."""
         ...
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Hashable, Mapping
 from functools import partial
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -151,7 +152,7 @@ class HostKind:
         return None
 
     def stream_source(self, device: Device) -> Callable[[], Stream | None] | None:
-        return lambda: None
+        return NoneType  # NumPy has no streams: the answer to each call is None
 
     def address_now(self, array: Any) -> Callable[[], int]:
         return partial(address_of, array)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-import os
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from . import Kind, kind_of
+from .torch_in_c import allocator, entry
 
 __all__ = ["read_natively"]
 
@@ -70,8 +69,8 @@ def _use_torch(core: Any) -> bool:
     )
     if capsule is None or None in functions:
         return False
-    entries, found = _torch_entries(torch), torch_tensors(torch)
-    return bool(core.use_torch(capsule, functions, vars(forward_ad), entries, *found))
+    entries = (_torch_entries(torch), *torch_tensors(torch), allocator(torch))
+    return bool(core.use_torch(capsule, functions, vars(forward_ad), *entries))
 
 
 #: What torch's Python functions ask, by library and symbol: they have no arguments, and answer in a
@@ -83,18 +82,8 @@ _SYMBOLS = (
 )
 
 
-def _entry(torch: Any, library: str, symbol: str) -> int:
-    """The address of a function of torch's; 0: there is none."""
-    folder = Path(torch.__file__).parent / "lib"
-    try:  # it is loaded: this finds it and loads nothing
-        entry = ctypes.CDLL(str(folder / library), mode=os.RTLD_NOLOAD | os.RTLD_NOW)[symbol]
-    except (OSError, AttributeError):
-        return 0
-    return ctypes.cast(entry, ctypes.c_void_p).value or 0
-
-
 def _torch_entries(torch: Any) -> tuple[int, ...]:
-    found = [_entry(torch, *symbol) for symbol in _SYMBOLS]
+    found = [entry(torch, *symbol) for symbol in _SYMBOLS]
     if found[0]:
         asked = ctypes.CFUNCTYPE(ctypes.c_bool)(found[0])
         with torch.no_grad():
@@ -126,7 +115,7 @@ def torch_tensors(torch: Any) -> tuple[int, tuple[int, int, int, int]]:
         return 0, (0, 0, 0, 0)
 
     def right(library: str, symbol: str, yes: Any, *, pointed: bool = False) -> int:
-        address = _entry(torch, library, symbol)
+        address = entry(torch, library, symbol)
         asked = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p)(address)
         wanted = [one is yes for one in tensors]
         at = [one._cdata if pointed else id(one) + place for one in tensors]
@@ -134,7 +123,7 @@ def torch_tensors(torch: Any) -> tuple[int, tuple[int, int, int, int]]:
 
     cpu = "libtorch_cpu.so"
     inference = right(cpu, "_ZN2at6native12is_inferenceERKNS_6TensorE", inferred)
-    bump = _entry(torch, cpu, "_ZN5torch8autograd4impl12bump_versionERKN2at6TensorE")
+    bump = entry(torch, cpu, "_ZN5torch8autograd4impl12bump_versionERKN2at6TensorE")
     if bump:
         version = plain._version
         ctypes.CFUNCTYPE(None, ctypes.c_void_p)(bump)(id(plain) + place)

@@ -16,9 +16,12 @@ from .._values.types import DTYPES, DeviceInfo
 from ..spec import ArrayType
 from ..targets.base import Device, Stream
 from . import LibraryMemory, View
+from .torch_in_c import number_of_dtype
 
 __all__ = ["KIND", "adopt"]
 
+#: The numbers of torch's device types (c10/core/DeviceType.h).
+_IN_C = {"cpu": 0, "cuda": 1}
 _dtypes = {name: getattr(torch, name) for name in DTYPES if hasattr(torch, name)}
 
 
@@ -53,7 +56,7 @@ def _raw_stream() -> Callable[[int], int]:
 
 @cache
 def _bytes_on(ordinal: int) -> Callable[[int], Any]:
-    """What makes tensors of bytes on a CUDA or HIP device."""
+    """The function that makes tensors of bytes on a CUDA or HIP device."""
     return partial(torch.empty, dtype=torch.uint8, device=torch.device("cuda", ordinal))
 
 
@@ -163,6 +166,16 @@ class TorchKind:
             where = "cuda" if _vendor("cuda") == place.vendor else "xpu"
             where = f"{where}:{place.ordinal}"
         return partial(torch.empty, dtype=_dtypes[dtype], device=torch.device(where))
+
+    def place_in_c(self, dtype: str, place: DeviceInfo | None) -> tuple[int, int, int] | None:
+        number = number_of_dtype(torch, dtype)
+        if number is None:
+            return None
+        if place is None:
+            return number, _IN_C["cpu"], 0
+        if _vendor("cuda") != place.vendor:
+            return None
+        return number, _IN_C["cuda"], place.ordinal
 
     def memory(self, device: Device, nbytes: int, stream: Stream) -> LibraryMemory | None:
         ordinal = device.info.ordinal

@@ -12,12 +12,12 @@ import xtarget
 
 from .._devices import registry
 from .._kernels import libraries
+from .._launch.samples import Clock, DeviceClock, HostClock, Summary, take
 from .._values.errors import XTargetError
 from .._values.types import DTYPES, DeviceInfo
 from ..spec import ArrayType, contiguous_strides
 from ..targets.base import Device
 from .peers import NoPeerError, Peer
-from .samples import Clock, DeviceClock, HostClock, Summary, take
 from .workloads import TURNING_BYTES, Work, Workload, inputs, room, work_of
 
 __all__ = ["OWN", "Measured", "Measurement", "limits_of"]
@@ -93,7 +93,9 @@ class Measurement:
                 self.notes.append(f"{wanted} is left out on {name}: {error}")
         self._is_gpu = self.info.vendor != "cpu" and self.info.runs_on == "silicon"
         self._clock: Clock = (
-            DeviceClock(self.device) if self._is_gpu else HostClock(self.device.synchronize)
+            DeviceClock(self.device.default_stream)
+            if self._is_gpu
+            else HostClock(self.device.synchronize)
         )
         if not self._is_gpu and self.info.runs_on not in ("silicon", "CPU runtime"):
             self.notes.append(

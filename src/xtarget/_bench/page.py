@@ -131,4 +131,4 @@ def _table(rows: Sequence[Mapping[str, Any]], limits: Mapping[str, Any]) -> str:
         "kernel", "size", "device", "by", "median", "quartiles", "95 % interval", "speed",
         "of limit", "time by ours", "clock",
     )  # fmt: skip
-    return frame.table(columns, lines, numbers=frozenset({4, 5, 6, 7, 8, 9}))
+    return frame.table(columns, lines, numbers=frozenset(range(4, 10)), texts=frozenset({10}))

@@ -9,10 +9,10 @@ from typing import Any, Final, cast
 
 import numpy as np
 
+from .._launch.samples import Clock, HostClock, TorchClock
 from .._values.errors import XTargetError
 from .._values.types import DeviceInfo
 from ..spec import KernelSpec
-from .samples import Clock, HostClock, TorchClock
 
 __all__ = ["NAMES", "NoPeerError", "Peer", "peer"]
 

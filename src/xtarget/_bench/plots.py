@@ -31,7 +31,7 @@ def check_library() -> None:
 
 
 def way_of(row: Mapping[str, Any]) -> str:
-    """What has a colour: a library on a device."""
+    """A library on a device, which has one colour."""
     return f"{row['way']}, {row['device']}"
 
 

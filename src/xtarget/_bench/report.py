@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,14 +9,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from .. import __version__
-from .._system.files import read_regular
+from .._system.reports import read_report
 from .._values.errors import XTargetError
 from .measure import OWN, Measured, Measurement
 
 __all__ = ["Change", "Comparison", "check_devices", "compare", "device_facts", "document", "read"]
 
 SCHEMA: Final = 1
-_MOST_BYTES = 64 << 20
 _NUMBERS = ("median", "lower", "upper", "low", "high", "speed")
 
 
@@ -92,15 +90,9 @@ def read(path: Path) -> dict[str, Any]:
     Raises:
         XTargetError: it cannot be read, or is something else.
     """
-    try:
-        found = json.loads(read_regular(path, _MOST_BYTES))
+    with read_report(path, "bench", SCHEMA) as found:
         if found["kind"] != "xtarget bench":
             raise ValueError(f"it is of the kind {found['kind']!r}")
-        if found["schema"] != SCHEMA:
-            raise XTargetError(
-                f"{path} is a report of schema {found['schema']}; this xtarget reads {SCHEMA}. "
-                "Run xtarget bench again with this version."
-            )
         for device in found["devices"]:
             if not {"name", "target", "product", "runs_on", "limits"} <= set(device):
                 raise ValueError("a device lacks a part")
@@ -108,11 +100,6 @@ def read(path: Path) -> dict[str, Any]:
             _key(row)
             for name in _NUMBERS:
                 row[name] = float(row[name])
-    except OSError as error:
-        raise XTargetError(f"{path} cannot be read: {error.strerror or error}.") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        why = f"it has no {error}" if isinstance(error, KeyError) else error
-        raise XTargetError(f"{path} is no report of `xtarget bench --report`: {why}.") from error
     return dict(found)
 
 

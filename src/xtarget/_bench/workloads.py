@@ -1,4 +1,4 @@
-"""What is measured: a kernel with arguments of one size, and the work that this is."""
+"""Workloads: a kernel with arguments of one size, and the work that this is."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a call has to move and to compute at least.
+    """The least that a call has to move and to compute.
 
     Attributes:
         input_bytes, output_bytes: of all arrays, each counted once.

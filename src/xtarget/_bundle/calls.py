@@ -83,7 +83,7 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class FormArgument:
-    """What a call gives: `array`, `scalar` or `absent`."""
+    """An argument of a call; its kind is `array`, `scalar` or `absent`."""
 
     kind: str
     dtype: str = "bool"

@@ -9,7 +9,16 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .._artifacts.entry import DAMAGE, Entry, Place, artifact_fields, make_entry, stage_times
+from .._artifacts.entry import (
+    DAMAGE,
+    Entry,
+    Place,
+    artifact_fields,
+    key_of,
+    make_entry,
+    stage_times,
+    unpack,
+)
 from .._system.life import in_forked_child
 from .._values import environment
 from .._values.environment import CacheSettings
@@ -141,17 +150,40 @@ class Cache:
         seconds: float = 0.0,
     ) -> None:
         """Store an artifact that took `seconds` to compile."""
-        files, fields = artifact_fields(a)
-        facts = {
-            "key_parts": [list(part) for part in parts],
-            "artifact": fields,
-            "compile_seconds": round(seconds, 3),
-            "stage_seconds": {name: round(s, 4) for name, s in a.stage_seconds.items()},
-        }
         place = Place(a.target, kernel, key)
-        entry = self._write(place, files, facts)
+        entry = self._write(place, *_facts(parts, a, seconds))
         if entry is not None and self._remote is not None:
             self._remote.write(place, entry)
+
+    def sealed(self, kernel: str, key: str, parts: Sequence[tuple[str, str]], a: Artifact) -> Entry:
+        """The entry of an artifact: the one that is kept, or one that is made for the occasion."""
+        place = Place(a.target, kernel, key)
+        found = self.look(place)
+        if isinstance(found, tuple):
+            return found[1]
+        return make_entry(place, *_facts(parts, a, 0.0), self._signer)
+
+    def take(
+        self, target: Target, kernel: str, parts: Sequence[tuple[str, str]], blob: bytes
+    ) -> Artifact:
+        """An artifact that somebody else made and sealed (`sealed`), which is kept here then.
+
+        Args:
+            parts: of the key that it has to have.
+
+        Raises:
+            UntrustedError: nobody whom `XTARGET_TRUST` names has signed it.
+            one of DAMAGE: it is not that entry, or not as it was written.
+        """
+        place = Place(target, kernel, key_of(parts))
+        entry = unpack(blob, place, self._trust)
+        if entry.body.get("key_parts") != [list(part) for part in parts]:
+            raise ValueError("it was made from something else than its key says")
+        made = entry.artifact()
+        if self.settings.mode == "readwrite":
+            self.own.write(place, entry)
+        count(served=1)
+        return made
 
     def set_aside(self, target: Target, kernel: str, key: str, why: str) -> None:
         """Put an entry of the user's own folder into quarantine, although it is intact."""
@@ -213,6 +245,19 @@ class Cache:
         entry = make_entry(place, files, facts, self._signer)
         self.own.write(place, entry)
         return entry
+
+
+def _facts(
+    parts: Sequence[tuple[str, str]], a: Artifact, seconds: float
+) -> tuple[dict[str, bytes], dict[str, object]]:
+    """The files of an artifact's entry, and what it says of them."""
+    files, fields = artifact_fields(a)
+    return files, {
+        "key_parts": [list(part) for part in parts],
+        "artifact": fields,
+        "compile_seconds": round(seconds, 3),
+        "stage_seconds": {name: round(s, 4) for name, s in a.stage_seconds.items()},
+    }
 
 
 def _hit(entry: Entry) -> Artifact:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import Any
 
 from .counters import counted
 
@@ -18,6 +19,7 @@ class CacheStats:
         hits: artifacts found in the cache's own folder.
         layer_hits: found in a read-only layer of `XTARGET_CACHE_PATH`.
         remote_hits: found in the remote store, checked, and kept in the folder.
+        served: made by the compile server (`XTARGET_COMPILE_SERVER`), checked and kept.
         misses: artifacts not found on disk, by cause: `absent`, `damaged`, `refused` (not signed,
             or in a folder that others may write), `unreadable`.
         compiles: kernels compiled, and the seconds that took.
@@ -35,6 +37,7 @@ class CacheStats:
     hits: int = 0
     layer_hits: int = 0
     remote_hits: int = 0
+    served: int = 0
     misses: Mapping[str, int] = field(default_factory=dict)
     compiles: int = 0
     compile_seconds: float = 0.0
@@ -56,4 +59,5 @@ class CacheStats:
 def cache_stats() -> CacheStats:
     """Return the counters of the cache of compiled kernels in this process."""
     counters, misses = counted()
-    return replace(CacheStats(misses=misses), **counters)  # type: ignore[arg-type]  # own names
+    own: dict[str, Any] = dict(counters)
+    return CacheStats(misses=misses, **own)

@@ -11,6 +11,7 @@ import click
 from .._kernels.checks import calls_of
 from .._kernels.interfaces import input_dtypes
 from .._kernels.libraries import find
+from .._launch import chosen as choosing
 from .._values.types import DTYPES
 from ..spec import ArrayType, KernelSpec, contiguous_strides
 from .values import CallOptions, Values
@@ -46,8 +47,9 @@ def choose_inputs(kernel: str, call_options: CallOptions) -> Inputs:
         click.BadParameter: no such dtype, input, or number of shapes.
         UnknownKernelError: no such kernel.
     """
+    given = dict(call_options.options)
     spec, dtype, scalars, shapes = (
-        find(kernel).spec,
+        find(choosing.chosen(kernel, given)).spec,
         call_options.dtype,
         call_options.scalars,
         call_options.shapes,
@@ -93,19 +95,21 @@ def choose_inputs(kernel: str, call_options: CallOptions) -> Inputs:
             break  # the rest may be left out, or `run` says what is missing
     while args and args[-1] is None:
         args.pop()
-    return Inputs(spec, tuple(args), _shaped(spec, args, call_options))
+    return Inputs(spec, tuple(args), _shaped(spec, args, shapes, given))
 
 
-def _shaped(spec: KernelSpec, args: Sequence[object], given: CallOptions) -> Values:
+def _shaped(
+    spec: KernelSpec, args: Sequence[object], shapes: Sequence[tuple[int, ...]], given: Values
+) -> Values:
     """The options; a kernel without arrays may take a shape as one.
 
     Raises:
         click.BadParameter: there is nothing of that shape.
     """
-    if not given.shapes or any(isinstance(arg, ArrayType) for arg in args):
-        return given.options
-    if "shape" not in spec.options or "shape" in given.options or len(given.shapes) > 1:
+    if not shapes or any(isinstance(arg, ArrayType) for arg in args):
+        return given
+    if "shape" not in spec.options or "shape" in given or len(shapes) > 1:
         raise click.BadParameter(
             f"{spec.name} gets no array here that --shape could say something of. Leave it out."
         )
-    return {**given.options, "shape": given.shapes[0]}
+    return {**given, "shape": shapes[0]}

@@ -16,6 +16,7 @@ import click
 
 from .._values.errors import ArgumentError, XTargetError
 from .._values.text import printable
+from .completion import KINDS, Known
 from .together import OUTPUT_FILE, check_together
 from .values import CallOptions, Shapes, Values, folder_name, pairs, shapes
 
@@ -82,7 +83,7 @@ class _Debug(click.Option):
 
     @staticmethod
     def _remember(ctx: click.Context, param: click.Parameter, value: bool) -> None:
-        ctx.find_object(dict)["debug"] |= value  # type: ignore[index]  # main() gives it
+        ctx.ensure_object(dict)["debug"] |= value
 
 
 class Command(click.Command):
@@ -105,6 +106,10 @@ class Command(click.Command):
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
+        for param in self.params:
+            kind = KINDS.get(param.opts[0])  # an argument's name is there
+            if kind is not None:
+                param.type = Known(kind)
         self.params.append(_Debug())
         self.examples, self.fails = tuple(examples), fails
         self.conflicts, self.needs = tuple(conflicts), tuple(needs)
@@ -209,14 +214,8 @@ def drop_standard_output() -> None:
 
 
 def kernel_argument(name: str = "kernel", **settings: Any) -> Callable[[_F], _F]:
-    """An argument that is a kernel's name, which shells complete."""
-
-    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-        from .._kernels import libraries
-
-        return [one for one in sorted(libraries.catalog()) if one.startswith(incomplete)]
-
-    return click.argument(name, shell_complete=complete, **settings)
+    """An argument that is a kernel's name."""
+    return click.argument(name, **settings)
 
 
 def file_option(*names: str, **settings: Any) -> Callable[[_F], _F]:

@@ -89,7 +89,7 @@ def bench_kernels(wanted: Wanted, *, as_json: bool) -> tuple[bool, bool]:
         _print_changes(compared, wanted)
     for file in (wanted.json_file, wanted.html_file):
         if file is not None:
-            echo(f"written: {file}")
+            echo_wrapped(f"written: {file}")
     return ok, found["interrupted"]
 
 
@@ -153,8 +153,8 @@ def _print(found: Mapping[str, Any]) -> None:
             f"{kind} {page.speed_text(limit)} ({limit['way']})"
             for kind, limit in device["limits"].items()
         ]
-        echo(f"{device['name']}: {device['product']}, {device['runs_on']}"
-             + (f"; measured limits: {', '.join(told)}" if told else ""))  # fmt: skip
+        more = f"; measured limits: {', '.join(told)}" if told else ""
+        echo_wrapped(f"{device['name']}: {device['product']}, {device['runs_on']}{more}")
     rows = found["rows"]
     if rows:
         columns = ("kernel", "size", "on", "by", "median", "quartiles", "95 % interval", "speed",
@@ -163,11 +163,11 @@ def _print(found: Mapping[str, Any]) -> None:
     _print_sparklines(rows)
     for clock in dict.fromkeys(row["clock"] for row in rows):
         by = dict.fromkeys(f"{r['way']} on {r['device']}" for r in rows if r["clock"] == clock)
-        echo(f"clock: {clock} ({', '.join(by)})")
+        echo_wrapped(f"clock: {clock} ({', '.join(by)})")
     for note in found["notes"]:
         echo_wrapped(note)
     if found["interrupted"]:
-        echo(f"interrupted: the {len(rows)} results that were measured are kept.")
+        echo_wrapped(f"interrupted: the {len(rows)} results that were measured are kept.")
 
 
 def _line(row: Any, rows: Sequence[Any], limits: Mapping[str, Any]) -> tuple[str, ...]:
@@ -220,11 +220,11 @@ def _print_changes(compared: report.Comparison, wanted: Wanted) -> None:
     for change in compared.changes:
         if change.slower or change.faster:
             word = "slower" if change.slower else "faster"
-            echo(
+            echo_wrapped(
                 f"{word} than {wanted.older}: {change.name}, {page.time_text(change.new)}, "
                 f"which was {page.time_text(change.old)} ({change.ratio:.2f} x)"
             )
-    echo(
+    echo_wrapped(
         f"{len(compared.changes)} cases compared with {wanted.older}: {len(compared.slower)} are "
         f"slower by more than {wanted.threshold:.0%}"
     )

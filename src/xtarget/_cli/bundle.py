@@ -22,8 +22,9 @@ from .._executors.opening import opened
 from .._kernels import libraries
 from .._values.types import DTYPES, CompileRequest, Target
 from .base import compiling, echo
+from .fused import calls_of
 from .listing import format_bytes
-from .tables import print_table
+from .tables import echo_wrapped, print_table
 
 __all__ = [
     "build_bundle",
@@ -42,21 +43,24 @@ def _order(
     dtypes: Sequence[str],
     views: bool,
     full: bool,
+    fused: Sequence[str],
 ) -> building.Order:
     unknown = [dtype for dtype in dtypes if dtype not in DTYPES and dtype != "all"]
     if unknown:
         raise click.BadParameter(
             f"{unknown[0]!r} is no dtype; there are {', '.join(DTYPES)}, and all."
         )
-    names = tuple(kernels) or tuple(libraries.catalog())
+    names = tuple(kernels) or (() if fused else tuple(libraries.catalog()))
     for name in names:
         libraries.find(name)
+    wanted = tuple(DTYPES) if "all" in dtypes else tuple(dtypes)
     return building.Order(
         names,
-        tuple(DTYPES) if "all" in dtypes else tuple(dtypes),
+        wanted,
         tuple(sorted({Target.parse(text) for text in targets})),
         views,
         full,
+        tuple(call for name in fused for call in calls_of(name, wanted)),
     )
 
 
@@ -67,11 +71,12 @@ def list_classes(
     dtypes: Sequence[str],
     views: bool,
     full: bool,
+    fused: Sequence[str],
     as_json: bool,
     **_: Any,
 ) -> None:
     """Print what a build of this order compiles."""
-    order = _order(targets, kernels, dtypes, views, full)
+    order = _order(targets, kernels, dtypes, views, full, fused)
     found = building.wanted(order)
     rows: list[dict[str, Any]] = [
         {
@@ -90,16 +95,16 @@ def list_classes(
     if as_json:
         echo(json.dumps({"coverage": _coverage(order), "classes": rows}, indent=1))
         return
-    echo(_coverage(order))
+    echo_wrapped(_coverage(order))
     for row in rows:
-        echo(
+        echo_wrapped(
             f"{row['target']}  {row['function']}({row['signature']})  {row['constants']}, "
             f"{row['warps']} warps  for {', '.join(row['kernels'])}"
         )
         if row["valid_for"]:
-            echo(f"    valid for {', '.join(row['valid_for'])}")
+            echo_wrapped(f"    valid for {', '.join(row['valid_for'])}")
         for aligned in row["aligned"]:
-            echo(f"    multiples of 16: {', '.join(aligned) or 'nothing assumed'}")
+            echo_wrapped(f"    multiples of 16: {', '.join(aligned) or 'nothing assumed'}")
     total = sum(len(row["aligned"]) for row in rows)
     echo(f"{len(rows)} classes, {total} variants")
 
@@ -107,7 +112,7 @@ def list_classes(
 def _coverage(order: building.Order) -> str:
     lengths = "every" if order.full else "the usual"
     return (
-        f"{', '.join(order.kernels)} on {', '.join(order.dtypes)}: "
+        f"{', '.join(order.names)} on {', '.join(order.dtypes)}: "
         f"{COVERAGE['views' if order.views else 'contiguous']}; {lengths} tile sizes of lengths up "
         "to 32768 (matmul: 4096), and 64-bit indices. Not covered: arguments of different dtypes"
         + ("" if order.views else ", other strides (--views)")
@@ -135,6 +140,7 @@ def build_bundle(
     dtypes: Sequence[str],
     views: bool,
     full: bool,
+    fused: Sequence[str],
     jobs: int | None,
     timeout: float,
     sign: str | None,
@@ -142,7 +148,7 @@ def build_bundle(
     as_json: bool,
 ) -> bool:
     """Build, and show how far it is; whether every kernel compiled."""
-    order = _order(targets, kernels, dtypes, views, full)
+    order = _order(targets, kernels, dtypes, views, full, fused)
     workers = jobs or len(os.sched_getaffinity(0))
     build = functools.partial(
         building.build,
@@ -174,14 +180,16 @@ def build_bundle(
         }
         echo(json.dumps(facts, indent=1))
     elif report.up_to_date:
-        echo(f"{output} is up to date, {format_bytes(report.nbytes)}.")
+        echo_wrapped(f"{output} is up to date, {format_bytes(report.nbytes)}.")
     else:
-        echo(
+        echo_wrapped(
             f"{output}  {format_bytes(report.nbytes)}  {report.compiled} variants compiled, "
             f"{report.from_cache} from the cache, {len(report.errors)} failed"
         )
         if report.machines:
-            echo("compiled by " + ", ".join(f"{m}: {n}" for m, n in report.machines.most_common()))
+            echo_wrapped(
+                "compiled by " + ", ".join(f"{m}: {n}" for m, n in report.machines.most_common())
+            )
     return not report.errors
 
 
@@ -199,7 +207,7 @@ def verify_bundle(file: str, as_json: bool) -> None:
     if as_json:
         echo(json.dumps({"file": file, "binaries": count, "signed_by": signer}, indent=2))
         return
-    echo(f"{file}: {count} binaries are as they were written; {signed}.")
+    echo_wrapped(f"{file}: {count} binaries are as they were written; {signed}.")
 
 
 def list_bundle(file: str, variants: bool, as_json: bool) -> None:
@@ -235,11 +243,11 @@ def list_bundle(file: str, variants: bool, as_json: bool) -> None:
     if as_json:
         echo(json.dumps({**facts, "contents": rows}, indent=1))
         return
-    echo(
+    echo_wrapped(
         f"{file}: {format_bytes(os.path.getsize(file))}, made by {facts['made_by']}, "
         + _signed(bundle)
     )
-    echo(f"covers: {facts['coverage']} ({facts['depth']} tile sizes)")
+    echo_wrapped(f"covers: {facts['coverage']} ({facts['depth']} tile sizes)")
     if rows:
         columns = tuple(rows[0])
         print_table(columns, [[_cell(row[c]) for c in columns] for row in rows])
@@ -271,6 +279,6 @@ def emit_code(file: str, folder: str, kernels: Sequence[str], driver: str, as_js
         echo(json.dumps({"files": files, "left_out": dict(done.left_out)}, indent=2))
         return
     for path, content in done.files:
-        echo(f"{path}  {content}")
+        echo_wrapped(f"{path}  {content}")
     for name, why in done.left_out.items():
-        echo(f"left out  {name}: {why}")
+        echo_wrapped(f"left out  {name}: {why}")

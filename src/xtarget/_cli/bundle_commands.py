@@ -22,6 +22,22 @@ from .values import seconds, words
 
 __all__ = ["bundle", "explain"]
 
+_library_option = click.option(
+    "--library",
+    "libraries",
+    multiple=True,
+    metavar="FOLDER",
+    help="A library of your own: its kernels, where --kernel names none. Repeatable.",
+)
+
+
+def _only_of(libraries: tuple[str, ...], kernels: tuple[str, ...]) -> tuple[str, ...]:
+    """The kernels that were named, else all of these libraries, which are loaded."""
+    from .._kernels.libraries import load_library
+
+    loaded = [name for folder in libraries for name in load_library(folder)]
+    return kernels or tuple(loaded)
+
 
 @click.group(cls=Group)
 def bundle() -> None:
@@ -32,6 +48,8 @@ def bundle() -> None:
     examples=(
         "xtarget bundle build -o kernels.xtb --target h200,mi300x,intel",
         "xtarget bundle build --list --kernel softmax --target h200",
+        "xtarget bundle build -o fused.xtb --fuse layers.py:bias_gelu --target h200",
+        "xtarget bundle build -o mine.xtb --library src/my_kernels --target h200",
         "xtarget bundle build -o kernels.xtb --target h200 --executor dask:tcp://head:8786",
     ),
     fails="a kernel that does not compile",
@@ -53,6 +71,16 @@ def bundle() -> None:
     callback=words,
     metavar="NAME,…",
     help="Only these kernels. Repeatable.",
+)
+@_library_option
+@click.option(
+    "--fuse",
+    "fused",
+    multiple=True,
+    callback=words,
+    metavar="MODULE:NAME,…",
+    help="Fused functions, for the calls that their ahead= says; MODULE may be a file, "
+    "FILE.py:NAME. Without --kernel, nothing else. Repeatable.",
 )
 @click.option(
     "--dtype",
@@ -84,7 +112,13 @@ def bundle() -> None:
 )
 @executor_option
 @json_option
-def build(output: str | None, only_list: bool, **given: Any) -> None:
+def build(
+    output: str | None,
+    only_list: bool,
+    libraries: tuple[str, ...],
+    kernels: tuple[str, ...],
+    **given: Any,
+) -> None:
     """Compile kernels for several targets into one file. Needs no GPU.
 
     Builds what calls on C-contiguous arrays of one dtype reach: `--list` prints every class of
@@ -93,11 +127,12 @@ def build(output: str | None, only_list: bool, **given: Any) -> None:
     """
     from .bundle import build_bundle, list_classes
 
-    if only_list:
+    if output is None and not only_list:
+        raise click.UsageError("Missing option '-o' / '--output' (or --list).")
+    given["kernels"] = _only_of(libraries, kernels)
+    if output is None or only_list:
         list_classes(**given)
         return
-    if output is None:
-        raise click.UsageError("Missing option '-o' / '--output' (or --list).")
     if not build_bundle(output, **given):
         raise click.exceptions.Exit(EXIT_ERROR)
 
@@ -140,6 +175,7 @@ def verify(file: str, as_json: bool) -> None:
 @click.option(
     "--kernel", "kernels", multiple=True, callback=words, metavar="NAME,…", help="Only these."
 )
+@_library_option
 @click.option(
     "--driver",
     type=click.Choice(["cuda", "hip"]),
@@ -148,14 +184,21 @@ def verify(file: str, as_json: bool) -> None:
     help="Whose driver the C code loads its binaries through.",
 )
 @json_option
-def emit_c(file: str, folder: str, kernels: tuple[str, ...], driver: str, as_json: bool) -> None:
+def emit_c(
+    file: str,
+    folder: str,
+    kernels: tuple[str, ...],
+    libraries: tuple[str, ...],
+    driver: str,
+    as_json: bool,
+) -> None:
     """Write C functions, one for each kernel and dtype, with a bundle's binaries inside.
 
     The code opens the driver's library when it is first called, and links with nothing but libc.
     """
     from .bundle import emit_code
 
-    emit_code(file, folder, kernels, driver, as_json)
+    emit_code(file, folder, _only_of(libraries, kernels), driver, as_json)
 
 
 @click.command(

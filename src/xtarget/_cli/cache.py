@@ -23,7 +23,7 @@ from .._values.vendors import canonical
 from .arguments import choose_inputs
 from .base import echo
 from .listing import format_bytes
-from .tables import print_table
+from .tables import echo_wrapped, print_table
 from .values import CallOptions
 
 __all__ = [
@@ -69,7 +69,9 @@ def _is_there(store: Store, as_json: bool) -> None:
         XTargetError: it cannot be read.
     """
     if not explain.check_readable(store) and not as_json:
-        echo(f"There is no cache at {store.root} yet; the first kernel that is compiled makes it.")
+        echo_wrapped(
+            f"There is no cache at {store.root} yet; the first kernel that is compiled makes it."
+        )
 
 
 def list_entries(given: Mapping[str, Any], as_json: bool) -> None:
@@ -114,18 +116,18 @@ def show_stats(as_json: bool) -> bool:
         echo(json.dumps(facts, indent=2))
         return readable
     cap = "no limit" if facts["max_bytes"] is None else f"of {format_bytes(facts['max_bytes'])}"
-    echo(f"path        {facts['path']} ({facts['mode']})")
+    echo_wrapped(f"path        {facts['path']} ({facts['mode']})")
     if facts["fault"]:
-        echo(f"NOT USED    {facts['fault']}")
+        echo_wrapped(f"NOT USED    {facts['fault']}")
     echo(f"entries     {facts['entries']}, {format_bytes(facts['bytes'])} {cap}")
     for target, of in facts["by_target"].items():
         echo(f"  {target}: {of['entries']}, {format_bytes(of['bytes'])}")
     aside = facts["quarantine"]
     echo(f"quarantine  {aside['files']} files, {format_bytes(aside['bytes'])}")
     for layer in facts["layers"]:
-        echo(f"layer       {layer}")
-    echo(f"remote      {facts['remote'] or 'none'}")
-    echo(f"trust       {facts['trust'] or 'what the user alone may write'}")
+        echo_wrapped(f"layer       {layer}")
+    echo_wrapped(f"remote      {facts['remote'] or 'none'}")
+    echo_wrapped(f"trust       {facts['trust'] or 'what the user alone may write'}")
     return readable
 
 
@@ -147,7 +149,7 @@ def verify_entries(given: Mapping[str, Any], recompile: int, as_json: bool) -> b
         echo(json.dumps({**facts, **({"recompiled": again} if recompile else {})}, indent=2))
         return not wrong and not other
     for shown in other:
-        echo(f"{shown['kernel']} for {shown['target']}: {shown['fault']}")
+        echo_wrapped(f"{shown['kernel']} for {shown['target']}: {shown['fault']}")
     if recompile:
         skipped = sum(shown["skipped"] is not None for shown in again)
         echo(
@@ -155,7 +157,7 @@ def verify_entries(given: Mapping[str, Any], recompile: int, as_json: bool) -> b
             + (f"; {skipped} cannot be compiled here" if skipped else "")
         )
     for shown in wrong:
-        echo(f"{shown['path']}: {shown['fault']}")
+        echo_wrapped(f"{shown['path']}: {shown['fault']}")
     echo(f"{len(checked)} entries checked, {len(wrong)} not right")
     return not wrong and not other
 
@@ -212,16 +214,16 @@ def explain_call(
     for answer in answers:
         name = f"{answer['entry']} for {answer['target']}"
         if answer["hit"]:
-            echo(f"hit   {name}: {answer['path']}")
+            echo_wrapped(f"hit   {name}: {answer['path']}")
             continue
-        echo(f"miss  {name}: {_CAUSES[answer['cause']]}")
+        echo_wrapped(f"miss  {name}: {_CAUSES[answer['cause']]}")
         if answer["nearest"] is None:
-            echo("      the cache has no entry of this kernel for this target")
+            echo_wrapped("      the cache has no entry of this kernel for this target")
             continue
-        echo(f"      nearest: {answer['nearest']}")
+        echo_wrapped(f"      nearest: {answer['nearest']}")
         for label, wanted, have in answer["differs"]:
             one, other = _where_they_differ(wanted, have)
-            echo(f"      {label}: wanted {one}, there is {other}")
+            echo_wrapped(f"      {label}: wanted {one}, there is {other}")
     return hit
 
 

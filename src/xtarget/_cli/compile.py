@@ -18,6 +18,7 @@ from .._values.errors import ArgumentError, CompileError, UnknownTargetError, XT
 from .._values.types import Artifact, Target
 from .arguments import Inputs, choose_inputs
 from .base import echo
+from .tables import echo_wrapped
 from .values import CallOptions
 
 __all__ = ["compile_kernel", "show_kernel"]
@@ -97,7 +98,9 @@ def compile_kernel(
             write_output(into / f"{stem}.json", json.dumps(manifest, indent=2).encode() + b"\n")
             written.append(manifest)
             if not as_json:
-                echo(f"{into / file}  {target}  {len(artifact.binary)} bytes  {_usage(artifact)}")
+                echo_wrapped(
+                    f"{into / file}  {target}  {len(artifact.binary)} bytes  {_usage(artifact)}"
+                )
     if failed and as_json and written:  # one document only: the error says what was written
         files = ", ".join(str(into / manifest["file"]) for manifest in written)
         failed.append(CompileError(f"Written for the other targets: {files}."))

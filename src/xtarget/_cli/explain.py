@@ -10,12 +10,14 @@ from .. import _cache
 from .._bundle import reader
 from .._compile import keys, routes
 from .._devices import choice, registry
-from .._kernels import libraries
+from .._kernels import libraries, tunings
+from .._kernels.implementations import of_target
 from .._values.errors import CompileError
 from .._values.types import CompileRequest, Target
 from .arguments import choose_inputs
 from .base import echo
 from .bundle import constants_of, signature_of
+from .tables import echo_wrapped
 from .values import CallOptions
 
 __all__ = ["explain_call"]
@@ -34,11 +36,14 @@ def explain_call(
 
     goal = Target.parse(target) if target else _device_target()
     inputs = choose_inputs(kernel, call_options)
-    valid_for = ranges.valid_for(libraries.find(kernel), inputs.args, inputs.options, goal)
+    registered = libraries.find(inputs.spec.name if inputs.spec.impl else kernel)
+    valid_for = ranges.valid_for(registered, inputs.args, inputs.options, goal)
+    served, why = of_target(registered, goal.vendor, goal.arch)
     found: list[dict[str, Any]] = []
-    for request in planning.compile_requests(
-        libraries.find(kernel), inputs.args, inputs.options, goal
-    ):
+    with tunings.trying({}) as asked:
+        requests = planning.compile_requests(registered, inputs.args, inputs.options, goal)
+    choices = [_choice(one) for one in asked]
+    for request in requests:
         offers = [
             {
                 "bundle": str(c.bundle.path),
@@ -56,6 +61,8 @@ def explain_call(
                 "constants": constants_of(request),
                 "aligned": list(request.aligned),
                 "valid_for": valid_for,
+                "implementation": served,
+                "choices": choices,
                 "source": _source(request, goal, offers),
                 "offers": offers,
             }
@@ -63,15 +70,19 @@ def explain_call(
     if as_json:
         echo(json.dumps(found, indent=1))
         return
+    echo(f"implementation: {served} ({why})")
     if valid_for:
         shown = [text for text in valid_for if len(text) <= _LONG]
         more = len(valid_for) - len(shown)
         rest = [f"{more} more conditions (--json)"] if more else []
-        echo(f"valid for {', '.join(shown + rest)}")
+        echo_wrapped(f"valid for {', '.join(shown + rest)}")
+    for one in choices:
+        echo_wrapped(f"choice of {one['table']}: {one['is']}")
+        echo_wrapped(f"  {one['how']}{': ' if one['by'] else ''}{one['by']}")
     for launch in found:
-        echo(f"{launch['function']}({launch['signature']})  {launch['constants']}")
-        echo(f"  multiples of 16: {', '.join(launch['aligned']) or 'none'}")
-        echo(f"  taken from: {launch['source']}")
+        echo_wrapped(f"{launch['function']}({launch['signature']})  {launch['constants']}")
+        echo_wrapped(f"  multiples of 16: {', '.join(launch['aligned']) or 'none'}")
+        echo_wrapped(f"  taken from: {launch['source']}")
         for number, offer in enumerate(launch["offers"]):
             verdict = f"rejected: {offer['reason']}"
             if offer["form"]:
@@ -79,7 +90,19 @@ def explain_call(
                 verdict = (
                     f"{'taken' if not number else 'also fits'}: {offer['form']}, assumes {assumed}"
                 )
-            echo(f"  {offer['bundle']}  {offer['target']}  {verdict}")
+            echo_wrapped(f"  {offer['bundle']}  {offer['target']}  {verdict}")
+
+
+def _choice(one: tunings.Served) -> dict[str, Any]:
+    """What a plan asked, and which entry or rule answered."""
+    return {
+        "table": one.asked.table,
+        "is": one.asked.text(one.choice),
+        "how": one.how,
+        "by": one.where,
+        "words": dict(one.asked.words()),
+        "sizes": dict(one.sizes),
+    }
 
 
 def _device_target() -> Target:

@@ -21,7 +21,7 @@ from .._values.types import Artifact, Target
 from .base import echo
 from .cache import chosen_entries
 from .listing import format_bytes
-from .tables import print_table
+from .tables import echo_wrapped, print_table
 
 __all__ = ["check_entries", "export_entries", "import_entries"]
 
@@ -76,7 +76,9 @@ def export_entries(
         for one in sizes
     ]
     print_table(("layer", "entries", "size", "packed"), rows)
-    echo(f"Push it, for example: skopeo copy oci:{folder}:{tag} docker://registry/image:{tag}")
+    echo_wrapped(
+        f"Push it, for example: skopeo copy oci:{folder}:{tag} docker://registry/image:{tag}"
+    )
 
 
 def _intact(store: Store, given: Mapping[str, Any]) -> Iterator[tuple[Place, Entry]]:
@@ -106,7 +108,7 @@ def import_entries(folder: str, as_json: bool) -> None:
     if as_json:
         echo(json.dumps({"added": added, "failed": failed}))
     else:
-        echo(f"{added} entries put into {own.root}" + (f", {failed} not" if failed else ""))
+        echo_wrapped(f"{added} entries put into {own.root}" + (f", {failed} not" if failed else ""))
     if failed:
         raise XTargetError(f"{failed} entries could not be written to {own.root}.")
 
@@ -126,13 +128,13 @@ def check_entries(given: Mapping[str, Any], as_json: bool) -> bool:
         echo(json.dumps({"devices": found, "without a device": others}, indent=1))
     for one in () if as_json else found:
         where = f"{one['device']} ({one['product']}, driver {one['driver']})"
-        echo(f"{where}: {one['loaded']} of {one['fitting']} load")
+        echo_wrapped(f"{where}: {one['loaded']} of {one['fitting']} load")
         for text in one["refused"]:
-            echo(f"  {text}")
+            echo_wrapped(f"  {text}")
         if not one["fitting"]:
             echo(f"  no entry is for {one['target']}")
     if others and not as_json:
-        echo(f"No device here is for {', '.join(others)}.")
+        echo_wrapped(f"No device here is for {', '.join(others)}.")
     return bool(found) and all(one["fitting"] and not one["refused"] for one in found)
 
 

@@ -8,12 +8,12 @@ from dataclasses import asdict
 from typing import Any
 
 from .._devices import choice, registry
-from .._kernels import libraries
-from .._kernels.interfaces import description
+from .._kernels import implementations, libraries
+from .._kernels.interfaces import description, input_dtypes
 from .._values import environment
 from .._values.errors import ArgumentError, NoDeviceError, shortened
-from .._values.types import DTYPES, DeviceInfo, ProbeReport
-from ..spec import KernelSpec
+from .._values.types import DTYPES, DeviceInfo, ProbeReport, Target
+from ..spec import ArrayType, KernelSpec, contiguous_strides
 from .base import echo
 from .tables import echo_wrapped, print_table
 
@@ -24,6 +24,10 @@ __all__ = [
     "list_kernels",
     "short_dtypes",
 ]
+
+
+#: A target of each vendor.
+_SHOWN = ("nvidia:sm_90", "nvidia:sm_80", "amd:gfx942", "intel:spirv64", "cpu:spirv64")
 
 
 def format_bytes(count: int) -> str:
@@ -145,10 +149,15 @@ def list_kernels(
         list_routes(specs, as_json)
         return
     if as_json:
-        echo(json.dumps([_entry(spec) for spec in specs], indent=2))
+        ways = [] if name is None else [asdict(way) for way in implementations.listed(name)]
+        entries = [_entry(spec) for spec in specs]
+        if name is not None:
+            entries[0] |= {"implementations": ways, "served_by": _served(specs[0])}
+        echo(json.dumps(entries, indent=2))
         return
     if name is not None:
         echo(description(specs[0]))
+        _print_implementations(specs[0])
         return
     rows = []
     for spec in specs:
@@ -156,6 +165,55 @@ def list_kernels(
         dtypes = short_dtypes(spec.dtypes)
         rows.append((spec.name, spec.category, ", ".join(call), dtypes, spec.summary))
     print_table(("kernel", "category", "arguments", "dtypes", "computes"), rows)
+
+
+def _print_implementations(spec: KernelSpec) -> None:
+    """Which implementations there are, and which one serves which target."""
+    echo("\nImplementations (impl=):")
+    print_table(
+        ("impl", "from", "can serve", "what it is"),
+        [
+            (way.name or "-", way.origin, ", ".join(way.targets) or "all", way.why)
+            for way in implementations.listed(spec.name)
+        ],
+    )
+    echo("\nServed without impl=:")
+    columns = ("target", "impl", "launches", "why")
+    print_table(columns, [tuple(row.values()) for row in _served(spec)])
+
+
+def _served(spec: KernelSpec) -> list[dict[str, str]]:
+    """For a target of each vendor, and those that an implementation names, what serves it."""
+    kernel = libraries.find(spec.name)
+    named = [text for way in implementations.listed(spec.name) for text in way.targets]
+    found = []
+    for text in dict.fromkeys([*_SHOWN, *(one for one in named if ":" in one)]):
+        target = Target.parse(text)
+        impl, why = implementations.of_target(kernel, target.vendor, target.arch)
+        sources = _launches(kernel, target)
+        found.append({"target": str(target), "impl": impl, "launches": sources, "why": why})
+    return found
+
+
+def _launches(kernel: libraries.RegisteredKernel, target: Target) -> str:
+    """The Triton functions that an example call launches there."""
+    from .._launch.planning import plan_of_layouts  # of no use to the list of all kernels
+
+    spec = kernel.spec
+    if spec.examples is None:
+        return "-"
+    dtype = "float32" if "float32" in spec.dtypes else spec.dtypes[0]
+    own = input_dtypes(spec)
+    names = [name.rstrip("?") for name in spec.inputs]
+    try:
+        args = [
+            ArrayType(own.get(name, dtype), tuple(shape), contiguous_strides(tuple(shape)))
+            for name, shape in zip(names, spec.examples((1024, 1024)), strict=False)
+        ]
+        plan, _, _ = plan_of_layouts(kernel, args, {}, target)
+    except ArgumentError:
+        return "-"  # the example is not for this dtype
+    return ", ".join(dict.fromkeys(launch.source for launch in plan.launches)) or "none: a view"
 
 
 def _entry(spec: KernelSpec) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from .._system.output import write_output
 from .._values.errors import XTargetError
 from .base import echo
 from .cache import chosen_entries
+from .tables import echo_wrapped
 
 __all__ = ["write_lock"]
 
@@ -45,7 +46,9 @@ def write_lock(
         echo(json.dumps(facts))
         return
     kernels = {one.kernel for one in found}
-    echo(f"{output}: {len(found)} binaries of {len(kernels)} kernels for {', '.join(targets)}")
+    echo_wrapped(
+        f"{output}: {len(found)} binaries of {len(kernels)} kernels for {', '.join(targets)}"
+    )
 
 
 def _of_cache(given: Mapping[str, Any], tools: dict[str, str]) -> Iterator[Locked]:

@@ -36,7 +36,7 @@ EXIT_USAGE, EXIT_NO_DEVICE = 2, 3
 class _Main(Group):
     """The outermost group; commands of other files come in when they are asked for."""
 
-    later = ("bundle", "explain", "verify", "bench", "tune", "new-kernels")
+    later = ("bundle", "explain", "verify", "bench", "tune", "new-kernels", "serve")
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         self._load()
@@ -49,10 +49,12 @@ class _Main(Group):
 
     def _load(self) -> None:
         from .bundle_commands import bundle, explain
-        from .measure_commands import bench, tune, verify
+        from .measure_commands import bench, verify
         from .new_kernels import new_kernels
+        from .serve import serve
+        from .tune_commands import tune
 
-        for command in (bundle, explain, verify, bench, tune, new_kernels):
+        for command in (bundle, explain, verify, bench, tune, new_kernels, serve):
             self.add_command(command)
 
 

@@ -1,4 +1,4 @@
-"""`xtarget verify`, `bench` and `tune`: what the commands take. What they do is in the files beside
+"""`xtarget verify` and `bench`: what the commands take. What they do is in the files beside
 of these names."""
 
 from __future__ import annotations
@@ -15,12 +15,10 @@ from .base import (
     device_option,
     file_option,
     json_option,
-    kernel_argument,
-    layout_options,
 )
-from .values import CallOptions, Shapes, shapes, words
+from .values import Shapes, shapes, words
 
-__all__ = ["bench", "tune", "verify"]
+__all__ = ["bench", "verify"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 #: As shells and Python report a program that Ctrl-C ended.
@@ -270,24 +268,3 @@ def bench(
         html_file,
     )
     _leave(*bench_kernels(wanted, as_json=as_json))
-
-
-@click.command(
-    cls=Command,
-    examples=(
-        "XTARGET_KERNELS=my_kernels xtarget tune my_matmul --shape 4096x4096 --dtype float16",
-    ),
-)
-@kernel_argument()
-@layout_options
-@device_option
-@json_option
-def tune(kernel: str, call_options: CallOptions, device: str | None, as_json: bool) -> None:
-    """Find out which configuration of KERNEL is the fastest for a call, and keep it.
-
-    For kernels with `configs=` or @triton.autotune. Launches each configuration on random input;
-    later calls of the same key take what was found. Calls themselves never tune.
-    """
-    from .tune import tune_kernel
-
-    tune_kernel(kernel, call_options, device, as_json)

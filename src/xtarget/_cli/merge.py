@@ -122,7 +122,10 @@ def _tests(file: Path) -> tuple[dict[str, str], float]:
                 found[name] = outcome
             seconds += float(case.get("time") or 0)
     except OSError as error:
-        raise ArgumentError(f"{file} cannot be read: {error.strerror or error}.") from error
+        raise ArgumentError(
+            f"{file} cannot be read: {error.strerror or error}. Give files of `pytest --junitxml` "
+            "and `xtarget verify --report`, or their folder."
+        ) from error
     except (ET.ParseError, ValueError) as error:
         raise ArgumentError(
             f"{file} is no JUnit file of `pytest --junitxml`: {error}. Leave it out, or run the "

@@ -177,7 +177,7 @@ jobs:
 _BUNDLE = """\
 #!/bin/sh
 # The kernels of this package for several targets, in one file. Needs no GPU.
-exec xtarget bundle build -o NAME.xtb --kernel NAME_scaled \\
+exec xtarget bundle build -o NAME.xtb --library "$(dirname "$0")/src/NAME" \\
   --target "${TARGETS:-nvidia:sm_80,nvidia:sm_90,amd:gfx942,intel:spirv64,cpu:spirv64}" "$@"
 """
 

@@ -15,15 +15,19 @@ import xtarget
 from .._arrays.dtypes import numpy_dtype
 from .._devices import choice, registry
 from .._kernels import libraries
+from .._kernels.implementations import of_target
+from .._kernels.references import answers
+from .._kernels.variants import OWN
 from .._launch import planning
 from .._values.errors import ArgumentError, XTargetError
 from .._values.types import DTYPES, DeviceInfo
 from .._verify.cases import meaningful
 from .._verify.comparison import Comparison, compare
-from .._verify.verify import answers, is_floating
+from .._verify.verify import is_floating
 from ..spec import ArrayType
 from .arguments import Inputs, choose_inputs
 from .base import echo
+from .tables import echo_wrapped
 from .values import CallOptions
 
 __all__ = ["check_size", "random_arguments", "random_array", "run_kernel"]
@@ -125,6 +129,7 @@ def run_kernel(
 ) -> bool:
     """Run, time, compare, print; False when the result is wrong."""
     inputs = choose_inputs(kernel, call_options)
+    kernel = inputs.spec.name if inputs.spec.impl else kernel
     if check and inputs.spec.reference is None:
         raise ArgumentError(
             f"kernel {kernel} has no reference to check against. Give its spec a `reference`, or "
@@ -147,9 +152,11 @@ def run_kernel(
     results = tuple(map(np.asarray, output)) if isinstance(output, tuple) else (np.asarray(output),)
     comparisons = _compare_all(inputs, args, results) if check else []
     ok = all(c.ok for c in comparisons)
+    served = of_target(libraries.find(kernel), info.target.vendor, info.target.arch)
     if as_json:
         facts = {
             "kernel": kernel,
+            "implementation": served[0],
             "arguments": inputs.describe(),
             "device": name,
             "target": str(info.target),
@@ -164,11 +171,13 @@ def run_kernel(
         }
         echo(json.dumps(facts, indent=2))
         return ok
-    echo(f"{kernel}({inputs.describe()}) on {name} ({info.product}, {info.runs_on})")
+    echo_wrapped(f"{kernel}({inputs.describe()}) on {name} ({info.product}, {info.runs_on})")
+    if served[0] != OWN:
+        echo_wrapped(f"served by   {served[0]}: {served[1]}")
     for result in results:
         echo(f"result      {result.dtype.name}{list(result.shape)}")
-    echo(f"first run   {_milliseconds(first)}   compiles or loads, copies in and out")
-    echo(f"warm run    {_milliseconds(min(warm))}   best of {len(warm)}, copies in and out")
+    echo_wrapped(f"first run   {_milliseconds(first)}   compiles or loads, copies in and out")
+    echo_wrapped(f"warm run    {_milliseconds(min(warm))}   best of {len(warm)}, copies in and out")
     for c in comparisons:
         if c.ok:
             echo(

@@ -137,8 +137,16 @@ def verify_kernels(
         echo_wrapped(note)
     for sentence in found.worse:
         echo_wrapped(f"worse than {older}: {sentence}")
+    for written in filter(None, (file, html_file)):
+        echo(f"written: {written}")
     if interrupted:
-        echo(f"interrupted: {len(rows)} of {total} kernels with their dtypes were compared.")
+        kept_in = (
+            f"{file} has them, and the same command with --resume goes on from there."
+            if file is not None
+            else "With --report FILE they are kept, and --resume goes on from there."
+        )
+        told = f"{len(rows)} of {total} kernels with their dtypes were compared"
+        echo_wrapped(f"interrupted: {told}. {kept_in}")
     return good, interrupted
 
 

@@ -12,6 +12,7 @@ from .._executors.opening import opened
 from .._launch.warmup import warm
 from .._values.errors import CompileError
 from .base import compiling, echo
+from .tables import echo_wrapped
 
 __all__ = ["warm_up"]
 
@@ -30,7 +31,7 @@ def warm_up(path: str, jobs: int | None, executor: str, *, as_json: bool) -> Non
         echo(json.dumps(asdict(done), indent=2))
     else:
         there = done.binaries - done.compiled - len(done.errors)
-        echo(
+        echo_wrapped(
             f"{done.classes} classes of calls, {done.binaries} binaries: {done.compiled} compiled, "
             f"{max(there, 0)} were there. {done.loaded} can be loaded on the devices here."
         )

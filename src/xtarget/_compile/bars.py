@@ -1,4 +1,6 @@
-"""How far many compilations are, on the standard error: a bar on a terminal, elsewhere lines."""
+"""How far long work is, on the standard error: a bar on a terminal. Elsewhere nothing but a line
+each minute, for the log of a job that takes long.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ __all__ = ["Progress", "progress_bar"]
 #: Told with what is done, the number of all, and what is done now.
 Progress = Callable[[int, int, str], None]
 
-_EVERY = 10.0  # seconds between two lines that say how far a build is
+_EVERY = 60.0  # seconds before the first line where there is no terminal, and between two
 
 
 @contextlib.contextmanager
@@ -46,40 +48,28 @@ def progress_bar(doing: str, unit: str, first: str) -> Iterator[Progress]:
 
 
 class _Lines:
-    """A line at the start, every few seconds, also when nothing moves, and at the end."""
+    """A line every minute, also when nothing moves; work that takes less has none."""
 
     def __init__(self, doing: str, unit: str, first: str) -> None:
         self._doing, self._unit, self._said = doing, unit, first
-        self._is_first = True
         self._start = time.monotonic()
-        self._shown = ""
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._tick, name="xtarget progress", daemon=True)
 
     def __enter__(self) -> _Lines:
-        self._print()
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._end.set()
         self._thread.join()
-        if self._said != self._shown:
-            self._print()
 
     def show(self, done: int, total: int, what: str) -> None:
         self._said = f"{done} of {total} {self._unit}, {what}"
-        if self._is_first:
-            self._is_first = False
-            self._print()
 
     def _tick(self) -> None:
         while not self._end.wait(_EVERY):
-            self._print()
-
-    def _print(self) -> None:
-        self._shown = self._said
-        seconds = time.monotonic() - self._start
-        text = f"{self._doing}, {seconds:.0f} s: {one_line(self._shown)}"
-        with contextlib.suppress(OSError, ValueError):  # nobody reads it any more
-            print(printable(text), file=sys.stderr, flush=True)
+            seconds = time.monotonic() - self._start
+            text = f"{self._doing}, {seconds:.0f} s: {one_line(self._said)}"
+            with contextlib.suppress(OSError, ValueError):  # nobody reads it any more
+                print(printable(text), file=sys.stderr, flush=True)

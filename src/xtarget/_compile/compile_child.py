@@ -13,16 +13,11 @@ from .._children.serve import Answer, note, serve
 from .._devices import registry
 from .._kernels import libraries
 from .._values.errors import CompileError, XTargetError
-from .._values.types import CompileRequest, DtypeConstant, KernelSource, Target
+from .._values.types import KernelSource, Target
+from .workers import request_of
 
 #: The folders of kernels that were imported.
 _loaded: set[str] = set()
-
-
-def _tuples(value: Any) -> Any:
-    if isinstance(value, dict):
-        return DtypeConstant(value["dtype"])
-    return tuple(_tuples(v) for v in value) if isinstance(value, list) else value
 
 
 def _source(question: dict[str, Any]) -> KernelSource:
@@ -74,6 +69,7 @@ def _answer(question: dict[str, Any], _: list[bytes]) -> bytes:
 
 def _described(source: KernelSource) -> dict[str, Any]:
     return {
+        "name": source.name,
         "digest": source.digest,
         "labelled": [list(part) for part in source.parts],
         "unidentified": source.unidentified,
@@ -83,9 +79,7 @@ def _described(source: KernelSource) -> dict[str, Any]:
 
 def _compiled(question: dict[str, Any], source: KernelSource) -> bytes:
     target = Target.parse(question["target"])
-    request = CompileRequest(
-        source=source, **{k: _tuples(v) for k, v in question["request"].items()}
-    )
+    request = request_of(source, question["request"])
     start = time.perf_counter()
     compiler = registry.compiler(target.vendor)
     if question.get("toolchain", compiler.fingerprint) != compiler.fingerprint:

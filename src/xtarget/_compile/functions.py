@@ -29,7 +29,7 @@ from ..targets._host import contents
 from ..targets._triton.toolchain import say_once
 from ..targets.base import CompilesAtLoad, Device, Function, MakesRoom, Settles
 from . import residency
-from .apart import SECONDS, apart, executor_here, is_apart
+from .apart import SECONDS, apart, executor_here, is_apart, is_asked
 from .keys import TOOLCHAIN, key_parts, settled, why_not_kept
 from .residency import functions as _functions
 from .routes import Way, first_that_serves, named
@@ -42,6 +42,7 @@ __all__ = [
     "check_frozen",
     "compile_together",
     "function",
+    "has_bundles",
     "load",
 ]
 
@@ -86,12 +87,21 @@ def _single_flight(key: object, name: str) -> Iterator[None]:
 
 
 def _offered(request: CompileRequest, target: Target) -> Artifact | None:
-    """Return an artifact from the bundles. Without a bundle, the reader is not imported."""
-    if "xtarget._bundle.reader" not in sys.modules and not environment.bundles():
+    """Return an artifact from the bundles."""
+    if not has_bundles():
         return None
     from .._bundle import reader
 
     return reader.find(request, target)
+
+
+def has_bundles() -> bool:
+    """Whether there are bundles. Without one, their reader is not imported."""
+    if "xtarget._bundle.reader" not in sys.modules and not environment.bundles():
+        return False
+    from .._bundle import reader
+
+    return bool(reader.loaded())
 
 
 def _why_no_bundle(request: CompileRequest, target: Target) -> str:
@@ -183,7 +193,7 @@ def _with_declared_stores(request: CompileRequest, made: Artifact) -> Artifact:
 
 
 def _undeclared_store(request: CompileRequest, made: Artifact) -> Parameter | None:
-    """What it writes otherwise than its spec says."""
+    """The first parameter that the kernel writes though its spec does not say so."""
     for parameter in made.parameters:
         access = set(parameter.access or "") if parameter.hidden is None else set()
         wrong = request.writes is not None and parameter.name not in request.writes
@@ -221,18 +231,32 @@ def _cached(
             found = cache.get(target, name, key, again=True) or cache.fetch(target, name, key)
             if found is not None:
                 return found, request
+            if way.is_triton and not toolchain:  # without a compiler, whoever made it
+                found = cache.find(target, name, parts, ignore=TOOLCHAIN)
+                if found is not None:
+                    return found, request
+            absent = ""
             try:
                 check_frozen(request, target)
+                if way.is_triton and not is_asked() and environment.compile_server() is not None:
+                    from .served import compile_there  # a few programs have one
+
+                    there = compile_there(request, target, parts)
+                    if isinstance(there, Artifact):
+                        return there, request
+                    absent = there
                 now = settled(request) if way.is_triton else request  # a text is settled
                 if now.source.digest != request.source.digest:
                     return None, now
                 made, seconds = _compile(way, now, target, device=device)
             except NoCompilerError as error:
-                found = cache.find(target, name, parts, ignore=TOOLCHAIN)
-                if found is not None:
-                    return found, request
-                why = _why_no_bundle(request, target)
-                raise NoCompilerError(f"{error} {why}".rstrip()) from error
+                if toolchain:
+                    found = cache.find(target, name, parts, ignore=TOOLCHAIN)
+                    if found is not None:
+                        return found, request
+                why = f"{absent} {_why_no_bundle(request, target)}"
+                said = str(error) if str(error).endswith(".") or not absent else f"{error}."
+                raise NoCompilerError(" ".join(f"{said} {why}".split())) from error
             if now.source.holds is not None and not now.source.holds():
                 return None, settled(request)
             if _is_what_the_key_says(way, toolchain, name):

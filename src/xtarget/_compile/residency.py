@@ -1,4 +1,4 @@
-"""Which kernels stay loaded on a device: `XTARGET_MODULES` bounds their number and their bytes."""
+"""Kernels that stay loaded on a device: `XTARGET_MODULES` bounds their number and their bytes."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def forget_oldest(device: str) -> None:
 
 
 def _room(most: int, staying: int) -> int:
-    """What others may have. Several go at a time: who may launch them has to be looked for."""
+    """The share of the others. Several go at a time, because finding their users takes long."""
     return max(most - most // _SHARE - staying, most - most // 2)
 
 

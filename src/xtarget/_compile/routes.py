@@ -88,7 +88,7 @@ def ways(vendor: str) -> Iterable[Way]:
 def first_that_serves(
     request: CompileRequest, target: Target, make: Callable[[Way], Artifact]
 ) -> Artifact:
-    """What the first way makes that can.
+    """The result of the first way that can make it.
 
     A way that has no compiler here, or that cannot do this kernel, is passed over. One that fails
     is passed over with a warning if `XTARGET_ROUTES` names what comes next, or if the kernel has

@@ -29,7 +29,7 @@ from .._values.types import Artifact, CompileRequest, Target
 from .limited import ask_child, where_found
 from .workers import Compiled, Job, artifact_of, compile_all, question, where_of
 
-__all__ = ["compile_elsewhere", "compile_on", "compile_unit"]
+__all__ = ["compile_elsewhere", "compile_on", "compile_unit", "laid_question", "unit_of"]
 
 #: What a library is to the child that compiles: sources are asked for by their text.
 _CATALOG = b"KERNELS = ()\n"
@@ -38,10 +38,19 @@ _CATALOG = b"KERNELS = ()\n"
 # ------------------------------------------------------------------------------ the side that asks
 
 
-def _unit(
+def unit_of(
     where: dict[str, Any], request: CompileRequest, target: Target, seconds: float, toolchain: str
 ) -> bytes:
-    """A compilation with the files of its kernel."""
+    """A compilation with the files of its kernel.
+
+    Args:
+        where: its source is (`where_found`).
+        seconds: of processor time.
+        toolchain: the fingerprint of the compiler here.
+
+    Raises:
+        XTargetError: its files are gone.
+    """
     if "origin" in where:
         contents, whole = libraries.closure(where["origin"], where["source"])
         folder = where["origin"]
@@ -78,7 +87,7 @@ def compile_on(
     def unit(index: int) -> bytes:
         job = jobs[index]
         toolchain = job.toolchain or registry.compiler(job.target.vendor).fingerprint
-        return _unit(where_of(job), job.request, job.target, seconds, toolchain)
+        return unit_of(where_of(job), job.request, job.target, seconds, toolchain)
 
     for index, frame in answers(executor, compile_unit, len(jobs), unit):
         job = jobs[index]
@@ -105,7 +114,7 @@ def compile_elsewhere(
     """
     what = f"{request.source.name} for {target}"
     where = {**where_found(request.source, what), "toolchain": toolchain}
-    unit = _unit(where, request, target, seconds, toolchain)
+    unit = unit_of(where, request, target, seconds, toolchain)
     (frame,) = (frame for _, frame in answers(executor, compile_unit, 1, lambda _: unit))
     result = _result(what, target, frame)
     if isinstance(result, CompileError):
@@ -117,7 +126,7 @@ def compile_elsewhere(
 
 
 def _result(what: str, target: Target, frame: Frame | Lost) -> Compiled | CompileError | str:
-    """What a worker made; or why this machine has to."""
+    """The worker's artifact, or the reason why this machine has to compile."""
     if isinstance(frame, Lost):
         if frame.broken:
             return f"the executor takes no work any more: {frame.why}"
@@ -161,6 +170,21 @@ def _compile(header: dict[str, Any], parts: list[bytes]) -> Frame:
             "or its settings) than who asks has. Install the same packages on both, and set the "
             "same variables of Triton."
         }, []
+    asked_for = laid_question(header, parts)
+    if isinstance(asked_for, str):
+        return {"away": asked_for}, []
+    found, binaries = ask_child(f"kernel {header['what']}", pack(asked_for), header["seconds"])
+    digests = [hashlib.sha256(binary).hexdigest() for binary in binaries]
+    return {**found, "digests": digests}, binaries
+
+
+def laid_question(header: dict[str, Any], parts: list[bytes]) -> dict[str, Any] | str:
+    """The question of a unit, about files that are here; or why its kernel cannot be compiled away
+    from where it was made.
+
+    Raises:
+        XTargetError: a name of its files leads out of their folder.
+    """
     contents = dict(zip(header["files"], parts, strict=True))
     asked_for = dict(header["question"])
     folder = Path(header["folder"])
@@ -172,8 +196,6 @@ def _compile(header: dict[str, Any], parts: list[bytes]) -> Frame:
                 if library
                 else "it is a function of a program"
             )
-            return {"away": f"{header['what']}: {why}, and a worker has no equal {folder}"}, []
+            return f"{header['what']}: {why}, and a worker has no equal {folder}"
         asked_for["origin"] = str(laid({**contents, "catalog.py": _CATALOG}))
-    found, binaries = ask_child(f"kernel {header['what']}", pack(asked_for), header["seconds"])
-    digests = [hashlib.sha256(binary).hexdigest() for binary in binaries]
-    return {**found, "digests": digests}, binaries
+    return asked_for

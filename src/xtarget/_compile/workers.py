@@ -13,7 +13,7 @@ from .._children.child import Child, ChildLostError, NoChildError
 from .._children.frames import pack
 from .._children.limits import Patience
 from .._values.errors import CompileError
-from .._values.types import Artifact, CompileRequest, DtypeConstant, Target
+from .._values.types import Artifact, CompileRequest, DtypeConstant, KernelSource, Target
 
 __all__ = [
     "COMPILE_CHILD",
@@ -24,6 +24,7 @@ __all__ = [
     "encode",
     "plain",
     "question",
+    "request_of",
     "said_last",
     "sources_of",
     "where_of",
@@ -171,6 +172,13 @@ def plain(value: Any) -> Any:
     return [plain(v) for v in value] if isinstance(value, tuple) else value
 
 
+def _tuples(value: Any) -> Any:
+    """The constant of which `plain` made this value."""
+    if isinstance(value, dict):
+        return DtypeConstant(value["dtype"])
+    return tuple(_tuples(v) for v in value) if isinstance(value, list) else value
+
+
 _FIELDS = ("signature", "constants", "aligned", "num_warps", "num_stages", "line_info", "options")
 
 
@@ -198,6 +206,11 @@ def question(
     fields = {name: plain(getattr(request, name)) for name in _FIELDS}
     digest = request.source.digest
     return {**where, "target": str(target), "digest": digest, "request": fields, "more": more}
+
+
+def request_of(source: KernelSource, fields: dict[str, Any]) -> CompileRequest:
+    """The request of a question's `request`."""
+    return CompileRequest(source=source, **{name: _tuples(v) for name, v in fields.items()})
 
 
 def artifact_of(target: Target, answer: dict[str, Any], parts: Sequence[bytes]) -> Artifact:

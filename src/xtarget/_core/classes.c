@@ -90,13 +90,7 @@ static int takes_what_is_given(const struct entry *entry, int values) {
   if (sizing->dimensions < 0 || sizing->dimensions > XT_MOST_DIMENSIONS || sizes < 0) return 0;
   for (int i = 0; i < sizing->place_count; i++)
     if (sizing->places[i] >= values + sizes) return 0;
-  if (!entry->native) return 1;
-  const struct xt_launch *launch = &entry->native->launch;
-  for (int i = 0; i < launch->parameter_count; i++) {
-    const struct xt_parameter *parameter = &launch->parameters[i];
-    if (parameter->from >= (parameter->passed == XT_PASS_SIZE ? sizes : values)) return 0;
-  }
-  return 1;
+  return !entry->native || native_takes_what_is_given(entry->native, values, sizes);
 }
 
 struct entry *entry_of_class(const struct reading *reading, PyObject *offered) {

@@ -16,11 +16,7 @@ void entry_drop(void *pointer) {
   Py_XDECREF(entry->default_stream);
   Py_XDECREF(entry->new_output);
   Py_XDECREF(entry->output_type);
-  if (entry->native) {
-    Py_XDECREF(entry->native->module);
-    Py_XDECREF(entry->native->code);
-  }
-  free(entry->native);
+  native_drop(entry->native);
   sizing_drop(entry->sizing);
   free(entry->chosen_by);
   free(entry);
@@ -44,55 +40,29 @@ static int read_overlaps(struct entry *entry, PyObject *overlaps) {
   return 1;
 }
 
-static struct native *native_new(PyObject *offered) {
-  struct native *native = calloc(1, sizeof *native);
-  if (!native) return NULL;
-  struct xt_launch *launch = &native->launch;
-  unsigned long long start, function, current, context;
-  PyObject *parameters, *module, *code;
-  if (!PyArg_ParseTuple(offered, "KKKK(III)(III)IIO!OOii", &start, &function, &current, &context,
-                        &launch->grid[0], &launch->grid[1], &launch->grid[2], &launch->block[0],
-                        &launch->block[1], &launch->block[2], &launch->shared_bytes,
-                        &launch->buffer_bytes, &PyTuple_Type, &parameters, &module, &code, &native->device_type, &native->device_id))
-    goto wrong;
-  launch->entry = (xt_launch_entry)(uintptr_t)start;
-  launch->function = (void *)(uintptr_t)function;
-  launch->current_context = (xt_context_entry)(uintptr_t)current;
-  launch->context = (void *)(uintptr_t)context;
-  Py_ssize_t count = PyTuple_Size(parameters);
-  if (count > XT_MOST_PARAMETERS || launch->buffer_bytes > sizeof(uint64_t) * XT_MOST_PARAMETERS)
-    goto wrong;
-  for (Py_ssize_t i = 0; i < count; i++) {
-    struct xt_parameter *parameter = &launch->parameters[i];
-    int passed;
-    unsigned long long constant;
-    if (!PyArg_ParseTuple(PyTuple_GetItem(parameters, i), "iiKHH", &passed, &parameter->from,
-                          &constant, &parameter->offset, &parameter->size) ||
-        parameter->size > sizeof constant ||
-        (launch->buffer_bytes &&
-         (unsigned)parameter->offset + parameter->size > launch->buffer_bytes))
-      goto wrong;
-    parameter->passed = (enum xt_passed)passed;
-    parameter->constant = constant;
-    if (passed != XT_PASS_SIZE && parameter->from >= XT_MOST_VALUES) goto wrong;
-  }
-  launch->parameter_count = (int)count;
-  native->module = Py_NewRef(module);
-  native->code = Py_NewRef(code);
-  return native;
-wrong:
-  free(native);
-  return NULL;
+/* What torch makes a result of: a place and, of one layout, a shape. */
+static int read_output(struct entry *entry, PyObject *offered) {
+  PyObject *place, *shape;
+  if (offered == Py_None) return 1;
+  if (!PyArg_ParseTuple(offered, "OO!", &place, &PyTuple_Type, &shape) ||
+      !read_place(&entry->output_place, place))
+    return 0;
+  Py_ssize_t count = PyTuple_Size(shape);
+  if (count > XT_MOST_DIMENSIONS) return 0;
+  entry->output_dimensions = (int)count;
+  for (int i = 0; i < entry->output_dimensions; i++)
+    entry->output_shape[i] = PyLong_AsLongLong(PyTuple_GetItem(shape, i));
+  return !PyErr_Occurred();
 }
 
 static int fill(struct entry *entry, PyObject *offered) {
   PyObject *direct, *synchronize, *chosen_by, *checks, *overlaps, *current, *stream, *make, *type;
-  PyObject *pointed, *native;
+  PyObject *pointed, *output, *native;
   int consents, written, where;
-  if (!PyArg_ParseTuple(offered, "OOOO!piO!iOOOOOO", &direct, &synchronize, &chosen_by,
+  if (!PyArg_ParseTuple(offered, "OOOO!piO!iOOOOOOO", &direct, &synchronize, &chosen_by,
                         &PyTuple_Type, &checks, &consents, &written, &PyTuple_Type, &overlaps,
                         &where, &current, &pointed, &stream, &make, &type,
-                        &native))
+                        &output, &native))
     return 0;
   entry->direct = Py_NewRef(direct);
   entry->synchronize = Py_NewRef(synchronize);
@@ -110,7 +80,7 @@ static int fill(struct entry *entry, PyObject *offered) {
     char *text = PyBytes_AsString(chosen_by);
     if (!text || !(entry->chosen_by = strdup(text))) return 0;
   }
-  if (!read_overlaps(entry, overlaps)) return 0;
+  if (!read_overlaps(entry, overlaps) || !read_output(entry, output)) return 0;
   if (native == Py_None) return 1;
   entry->native = native_new(native);
   return entry->native != NULL;

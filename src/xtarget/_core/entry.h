@@ -7,7 +7,9 @@
 
 #include "python.h"
 
-enum { MOST_OVERLAPS = XT_MOST_VALUES };
+enum { MOST_OVERLAPS = XT_MOST_VALUES, MOST_LINKS = 32, MOST_PIECES = 16 };
+/* The grid of a call that is one launch comes first of all numbers, not among the sizes. */
+enum { GRID_FIRST = -1 };
 /* How the library of `out` hears of the write; where a call is launched. */
 enum written { WRITTEN_NOT, WRITTEN_TORCH, WRITTEN_OWN };
 enum where { WHERE_ASKED, WHERE_OWN, WHERE_TORCH, WHERE_POINTED };
@@ -17,10 +19,29 @@ struct overlap {
   int64_t low, high;
 };
 
-struct native {
+/* What torch's C interface takes beside shape and strides. */
+struct torch_place {
+  int known;
+  int32_t dtype, device_type, device_id;
+};
+
+/* One launch of a chain. */
+struct link {
   struct xt_launch launch;
   PyObject *module, *code; /* what has `raw`, and what has `stays` */
+  int grid_at; /* of a class: where its grid is among the sizes */
+};
+
+/* The launches of a call, in their order, and the memory that they alone use. */
+struct native {
   int32_t device_type, device_id; /* DLPack's, for torch's current stream */
+  struct torch_place place;       /* bytes, of torch's allocator */
+  PyObject *memory;               /* gives so many bytes for a stream */
+  xt_fill_entry fill;
+  int piece_count, link_count;
+  int64_t pieces[MOST_PIECES]; /* bytes of each; those of a class are its first sizes */
+  int cleared[MOST_PIECES];    /* the byte that each is filled with before, or -1 */
+  struct link links[];
 };
 
 struct entry {
@@ -34,6 +55,9 @@ struct entry {
   PyObject *pointed;        /* gives what has its handle as `ptr`, or is None */
   PyObject *default_stream;
   PyObject *new_output, *output_type; /* None: it takes a shape at most, and is no code of Python's */
+  struct torch_place output_place; /* known: torch's C interface makes it */
+  int output_dimensions;
+  int64_t output_shape[XT_MOST_DIMENSIONS]; /* of one layout */
   int has_device, chosen, consents;
   char *chosen_by; /* the text of XTARGET_DEVICE then, or NULL */
   enum written written;
@@ -62,5 +86,42 @@ static inline int overlaps_at(const struct entry *entry) {
 static inline int sizes_at(const struct entry *entry) {
   return overlaps_at(entry) + 2 * entry->overlap_count;
 }
+
+/* native.c: from the tuple that `_launch.native_launches` gives; NULL where it is none. */
+struct native *native_new(PyObject *offered);
+void native_drop(struct native *native);
+/* Whether launches of a class take no more than its program and its calls give. */
+int native_takes_what_is_given(const struct native *native, int values, int sizes);
+/* The driver's stream: 1, or 0 where Python has to launch. */
+int native_stream(struct state *state, const struct entry *entry, const struct reading *reading,
+                  void **stream);
+/* Start all launches: 1, or 0 where Python has to, from the first one on. */
+int launch_natively(struct state *state, const struct entry *entry, const struct reading *reading,
+                    void *stream);
+
+/* memory.c: memory for a launch only. */
+struct room {
+  void *tensor;   /* of torch's C interface */
+  PyObject *held; /* what has `address` and `close` */
+  uint64_t address;
+};
+/* From a tuple of its members, or None. */
+int read_place(struct torch_place *place, PyObject *offered);
+/* 1, or 0 where Python has to make the call. */
+int room_take(struct state *state, const struct entry *entry, const struct reading *reading,
+              int64_t nbytes, struct room *room);
+/* Work of the stream may still be using it: who gave it sees to that. */
+void room_give_back(struct state *state, struct room *room);
+/* A new array for the result, or NULL. */
+PyObject *new_output(struct state *state, const struct entry *entry,
+                     const struct reading *reading);
+
+/* replay.c */
+/* The stream of all arrays that know theirs: a new reference, or NULL. */
+PyObject *one_stream(struct state *state, const struct reading *reading);
+/* Where Python launches: a new reference, or NULL. */
+PyObject *stream_of(struct state *state, const struct entry *entry, const struct reading *reading);
+/* The call's arguments as a tuple. */
+PyObject *arguments(const struct reading *reading);
 
 #endif

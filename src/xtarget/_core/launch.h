@@ -15,6 +15,8 @@ typedef int (*xt_launch_entry)(void *function, unsigned grid_x, unsigned grid_y,
                                unsigned shared_bytes, void *stream, void **parameters,
                                void **extra);
 typedef int (*xt_context_entry)(void **context);
+/* `cuMemsetD8Async` and `hipMemsetD8Async`. */
+typedef int (*xt_fill_entry)(uint64_t address, unsigned char byte, size_t count, void *stream);
 
 /* How a parameter is passed. */
 enum xt_passed {

@@ -11,6 +11,7 @@ static const char *const NAMES[NAME_COUNT] = {
     "out",     "device", "stream",  "raw",     "stays", "synchronize", "requires_grad",  "_type",
     "address", "_device", "shape",  "strides", "dtype", "itemsize",    "_owner", "_current_level",
     "data",    "ptr",    "device_id", "observed", "_observed", "_losses", "_c_contiguous",
+    "close",
 };
 
 struct state *state_of(PyObject *module) { return PyModule_GetState(module); }
@@ -196,17 +197,19 @@ static PyObject *read_arrays(PyObject *module, PyObject *args) {
   Py_RETURN_NONE;
 }
 
-PyDoc_STRVAR(torch_doc, "use_torch(capsule, functions, forward_ad, entries, place, entries_of_tensors)\n--\n\n"
+PyDoc_STRVAR(torch_doc, "use_torch(capsule, functions, forward_ad, entries, place, entries_of_tensors, "
+                        "allocator)\n--\n\n"
                         "How torch's tensors are read. False: this is no capsule that is known.");
 static PyObject *use_torch(PyObject *module, PyObject *args) {
   struct torch *torch = &state_of(module)->torch;
   PyObject *capsule, *functions[6], *forward_ad;
   unsigned long long grad, tracing, modes, negative, inference, bump, wants;
+  unsigned long long empty, address_of, drop, wrap;
   Py_ssize_t tensor_at;
-  if (!PyArg_ParseTuple(args, "O(OOOOOO)O!(KKK)n(KKKK)", &capsule, &functions[0], &functions[1],
+  if (!PyArg_ParseTuple(args, "O(OOOOOO)O!(KKK)n(KKKK)(KKKK)", &capsule, &functions[0], &functions[1],
                         &functions[2], &functions[3], &functions[4], &functions[5], &PyDict_Type,
                         &forward_ad, &grad, &tracing, &modes, &tensor_at, &negative, &inference,
-                        &bump, &wants))
+                        &bump, &wants, &empty, &address_of, &drop, &wrap))
     return NULL;
   if (!PyCapsule_IsValid(capsule, XT_DL_CAPSULE)) Py_RETURN_FALSE;
   const struct xt_dl_exchange *known =
@@ -228,6 +231,13 @@ static PyObject *use_torch(PyObject *module, PyObject *args) {
     torch->is_inference = (_Bool(*)(const void *))(uintptr_t)inference;
     torch->bump_version = (void (*)(const void *))(uintptr_t)bump;
     torch->wants_grad = (_Bool(*)(const void *))(uintptr_t)wants;
+    if (empty && address_of && drop && wrap) {
+      torch->empty = (int (*)(int64_t, const int64_t *, const int64_t *, int32_t, int32_t, int32_t,
+                              void **))(uintptr_t)empty;
+      torch->address_of = (int (*)(void *, void **))(uintptr_t)address_of;
+      torch->drop = (int (*)(void *))(uintptr_t)drop;
+      torch->wrap = (PyObject * (*)(const void *))(uintptr_t) wrap;
+    }
     torch->exchange = known;
   }
   Py_RETURN_TRUE;

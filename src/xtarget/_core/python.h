@@ -13,7 +13,7 @@
 #include "table.h"
 
 /* Goes up with each change of what Python and C tell each other; `_core/__init__.py` has it too. */
-#define XT_INTERFACE 8
+#define XT_INTERFACE 9
 
 enum reader { READ_NONE, READ_TORCH, READ_NUMPY, READ_OWN, READ_CUPY };
 enum { MOST_TYPES = 16, MOST_KEPT = 40, SEEN = 4096, MOST_ENTRIES = 8192 };
@@ -39,12 +39,19 @@ struct torch {
   _Bool (*is_inference)(const void *tensor);
   void (*bump_version)(const void *tensor); /* throws for tensors of inference */
   _Bool (*wants_grad)(const void *implementation); /* what the tensor points to */
+  /* Its C interface, which gives what an `at::Tensor` lies in, and what makes an object of that. All
+   * of them are there, or none: */
+  int (*empty)(int64_t dimensions, const int64_t *shape, const int64_t *strides, int32_t dtype,
+               int32_t device_type, int32_t device_id, void **tensor);
+  int (*address_of)(void *tensor, void **address);
+  int (*drop)(void *tensor);
+  PyObject *(*wrap)(const void *tensor);
 };
 
 enum { NAME_OUT, NAME_DEVICE, NAME_STREAM, NAME_RAW, NAME_STAYS, NAME_SYNCHRONIZE,
        NAME_REQUIRES_GRAD, NAME_TYPE, NAME_ADDRESS, NAME_OWN_DEVICE, NAME_SHAPE, NAME_STRIDES,
        NAME_DTYPE, NAME_ITEMSIZE, NAME_OWNER, NAME_LEVEL, NAME_DATA, NAME_PTR, NAME_DEVICE_ID,
-       NAME_OBSERVED, NAME_OBSERVED_LAUNCHES, NAME_LOSSES, NAME_C_CONTIGUOUS,
+       NAME_OBSERVED, NAME_OBSERVED_LAUNCHES, NAME_LOSSES, NAME_C_CONTIGUOUS, NAME_CLOSE,
        NAME_COUNT };
 
 struct state {

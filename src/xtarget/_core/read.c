@@ -29,6 +29,15 @@ static int keep(struct reading *reading, PyObject *object) {
   return xt_add_word(&reading->call, (uint64_t)(uintptr_t)object);
 }
 
+/* The same of text: equal texts are one object then, also those that a program has just made. */
+static int keep_text(struct reading *reading, PyObject *text) {
+  Py_INCREF(text);
+  PyUnicode_InternInPlace(&text);
+  int kept = keep(reading, text);
+  Py_DECREF(text); /* it is the caller's own, or somebody else has it */
+  return kept;
+}
+
 enum reader reader_of(const struct state *state, PyObject *value) {
   PyObject *type = (PyObject *)Py_TYPE(value);
   for (int i = 0; i < state->type_count; i++)
@@ -308,7 +317,7 @@ static int read_option(struct reading *reading, PyObject *name, PyObject *value)
   if (value == Py_None) return xt_add_word(call, TAG_NONE);
   if (PyBool_Check(value))
     return xt_add_word(call, TAG_BOOL) && xt_add_word(call, value == Py_True);
-  if (PyUnicode_CheckExact(value)) return xt_add_word(call, TAG_TEXT) && keep(reading, value);
+  if (PyUnicode_CheckExact(value)) return xt_add_word(call, TAG_TEXT) && keep_text(reading, value);
   if (PyLong_CheckExact(value)) {
     int overflow = 0;
     int64_t number = PyLong_AsLongLongAndOverflow(value, &overflow);
@@ -346,9 +355,10 @@ int read_request(struct state *state, struct reading *reading, PyObject *const *
   }
   struct xt_call *call = &reading->call;
   xt_begin(call);
-  if (!keep(reading, args[0])) return 0;
+  if (!keep_text(reading, args[0])) return 0;
   if (reading->device) {
-    if (!PyUnicode_CheckExact(reading->device) || !keep(reading, reading->device)) return 0;
+    if (!PyUnicode_CheckExact(reading->device) || !keep_text(reading, reading->device))
+      return 0;
   } else if (!xt_add_word(call, 0)) {
     return 0;
   }
@@ -370,8 +380,13 @@ int read_request(struct state *state, struct reading *reading, PyObject *const *
 
 uint64_t address_of(struct state *state, PyObject *array) {
   struct xt_dl_tensor tensor;
+  const void *at;
+  void *data = NULL;
   switch (reader_of(state, array)) {
     case READ_TORCH:
+      at = torch_tensor(&state->torch, array);
+      if (at && state->torch.address_of)
+        return state->torch.address_of((void *)at, &data) == 0 ? (uint64_t)(uintptr_t)data : 0;
       if (state->torch.exchange->read(array, &tensor) != 0) return (uint64_t)decline();
       return tensor.data ? (uint64_t)(uintptr_t)tensor.data + tensor.byte_offset : 0;
     case READ_NUMPY: return (uint64_t)(uintptr_t)((const struct numpy_array *)array)->data;

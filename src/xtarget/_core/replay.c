@@ -47,8 +47,7 @@ static int tell_written(struct state *state, const struct entry *entry, PyObject
   return 0;
 }
 
-/* The stream of all arrays that know theirs: a new reference, or NULL. */
-static PyObject *one_stream(struct state *state, const struct reading *reading) {
+PyObject *one_stream(struct state *state, const struct reading *reading) {
   PyObject *found = NULL;
   for (Py_ssize_t i = -1; i < reading->arg_count; i++) {
     PyObject *array = i < 0 ? reading->out : reading->args[i];
@@ -65,8 +64,8 @@ static PyObject *one_stream(struct state *state, const struct reading *reading) 
   return found;
 }
 
-static PyObject *stream_of(struct state *state, const struct entry *entry,
-                           const struct reading *reading) {
+PyObject *stream_of(struct state *state, const struct entry *entry,
+                    const struct reading *reading) {
   if (entry->where == WHERE_OWN) return one_stream(state, reading);
   PyObject *stream = PyObject_CallNoArgs(entry->current);
   if (!stream || stream != Py_None) return stream;
@@ -100,7 +99,7 @@ static PyObject *values_of(const struct entry *entry, const struct reading *read
   return values;
 }
 
-static PyObject *arguments(const struct reading *reading) {
+PyObject *arguments(const struct reading *reading) {
   PyObject *args = PyTuple_New(reading->arg_count);
   for (Py_ssize_t i = 0; args && i < reading->arg_count; i++)
     PyTuple_SetItem(args, i, Py_NewRef(reading->args[i]));
@@ -147,90 +146,6 @@ static int launch_by_python(struct state *state, const struct entry *entry,
   return -1;
 }
 
-static int is_none(PyObject *owner, PyObject *name) {
-  PyObject *value = PyObject_GetAttr(owner, name);
-  Py_XDECREF(value);
-  return value == NULL || value == Py_None;
-}
-
-static int is_true(PyObject *owner, PyObject *name) {
-  PyObject *value = PyObject_GetAttr(owner, name);
-  Py_XDECREF(value);
-  return value == Py_True;
-}
-
-/* A launch by the driver's own entry: 1, or 0 where Python has to make the call. */
-static int launch_natively(struct state *state, const struct entry *entry,
-                           const struct reading *reading, void *stream) {
-  const struct native *native = entry->native;
-  uint64_t bytes[XT_MOST_PARAMETERS];
-  void *places[XT_MOST_PARAMETERS];
-  const unsigned *grid = native->launch.grid;
-  const int64_t *sizes = reading->numbers ? reading->numbers + sizes_at(entry) : NULL;
-  unsigned computed[3];
-  if (reading->numbers) {
-    if (!xt_read_grid(reading->numbers, computed)) return 0;
-    grid = computed;
-  }
-  if (is_none(native->module, state->names[NAME_RAW])) return 0;
-  /* code that may be unloaded notes which streams it runs on, all but the default one */
-  if (stream && !is_true(native->code, state->names[NAME_STAYS])) return 0;
-  if (!xt_context_is_current(&native->launch)) return 0;
-  if (xt_pack(&native->launch, reading->call.values, sizes, bytes, places) != 0) return 0;
-  int status;
-  /* a full queue makes the driver wait, perhaps for a callback that needs the interpreter */
-  Py_BEGIN_ALLOW_THREADS
-  status = xt_start(&native->launch, grid, stream, places);
-  Py_END_ALLOW_THREADS
-  return status == XT_LAUNCHED;
-}
-
-/* The driver's stream for a native launch: 1, or 0 where Python has to launch. */
-static int native_stream(struct state *state, const struct entry *entry,
-                         const struct reading *reading, void **stream) {
-  *stream = NULL;
-  if (!entry->native) return 0;
-  if (entry->where == WHERE_TORCH)
-    return state->torch.exchange->current_stream(entry->native->device_type,
-                                                 entry->native->device_id, stream) == 0;
-  if (entry->where == WHERE_POINTED) {
-    PyObject *known = PyObject_CallNoArgs(entry->pointed);
-    *stream = (void *)(uintptr_t)number_of(known, state->names[NAME_PTR]);
-    Py_XDECREF(known);
-    if (!PyErr_Occurred()) return 1;
-    PyErr_Clear();
-    return 0;
-  }
-  if (entry->where != WHERE_OWN) return 0;
-  PyObject *found = one_stream(state, reading);
-  Py_XDECREF(found);
-  return found == entry->default_stream;
-}
-
-static PyObject *new_output(const struct entry *entry, const struct reading *reading) {
-  PyObject *type = entry->output_type, *made = NULL;
-  if (reading->numbers) {
-    int dimensions = entry->sizing->dimensions;
-    const int64_t *shape = reading->numbers + shape_at();
-    type = type == Py_None ? integers(shape, dimensions)
-                           : Py_BuildValue("NN", integers(shape, dimensions),
-                                           integers(shape + dimensions, dimensions));
-    if (type && entry->output_type == Py_None)
-      made = PyObject_CallFunctionObjArgs(entry->new_output, type, NULL);
-  } else if (type == Py_None) {
-    return PyObject_CallNoArgs(entry->new_output);
-  } else {
-    Py_INCREF(type);
-  }
-  if (type && entry->output_type != Py_None) {
-    PyObject *args = arguments(reading);
-    if (args) made = PyObject_CallFunctionObjArgs(entry->new_output, type, args, NULL);
-    Py_XDECREF(args);
-  }
-  Py_XDECREF(type);
-  return made;
-}
-
 int entry_launch(struct state *state, const struct entry *entry, const struct reading *reading,
                  PyObject *result) {
   void *handle;
@@ -266,7 +181,7 @@ static PyObject *replay(struct state *state, struct entry *entry, struct reading
     if (!tell_written(state, entry, result)) goto declined;
   } else {
     if (entry->output_type != Py_None && torch_is_watching(state)) return NULL;
-    result = new_output(entry, reading);
+    result = new_output(state, entry, reading);
     if (!result) return NULL;
     struct xt_value value = {XT_ADDRESS, {.address = address_of(state, result)}};
     if (!value.as.address || !xt_add_value(&reading->call, value)) goto declined;

@@ -174,6 +174,11 @@ def find_device(wanted: object) -> str:
     Raises:
         NoDeviceError: no such device; the message lists those there are.
     """
+    if isinstance(wanted, list | tuple):
+        raise NoDeviceError(
+            f"{shortened(wanted)} is not a device. A call runs on one; xtarget.split(..., devices="
+            "[...]) cuts it over several."
+        )
     try:
         named = getattr(wanted, "info", wanted)
         name = str(getattr(named, "name", named))

@@ -24,7 +24,7 @@ from typing import Any
 from .._children.frames import Frame, pack, unpack
 from .._values.errors import XTargetError, shortened_text
 
-__all__ = ["Lost", "answer", "answers", "asked", "versions", "whole"]
+__all__ = ["Lost", "answer", "answered", "answers", "asked", "versions", "whole"]
 
 #: Units that are submitted at the same time: more than workers of a large cluster, and not all.
 _AHEAD = 256
@@ -46,7 +46,7 @@ class Lost:
 
 
 def versions() -> dict[str, str]:
-    """What has to be equal on both sides."""
+    """Versions that have to be equal on both sides."""
     package = sys.modules[__name__.partition(".")[0]]
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
     return {"xtarget": str(package.__version__), "Python": python}
@@ -150,13 +150,21 @@ def answers(
                     else:
                         yield index, Lost(_said(error), False)
                 else:
-                    yield index, _answered(result, digest)
+                    yield index, answered(result, digest)
     finally:  # also when the caller has enough
         for future in running:
             future.cancel()
 
 
-def _answered(result: object, digest: str) -> Frame | Lost:
+def answered(result: object, digest: str) -> Frame | Lost:
+    """A worker's answer.
+
+    Args:
+        digest: sha256 (hex) of the unit that it was given.
+
+    Raises:
+        XTargetError: it refuses the unit, because it is another version.
+    """
     try:
         if not isinstance(result, bytes):
             raise TypeError(f"it is of the type {type(result).__name__}")

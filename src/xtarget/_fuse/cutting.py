@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from .expansions import expansion_of
+from .products import MOST_BESIDE, obstacle, product_of
 from .sections import MOST_OPERANDS, MOST_STEPS, Section, function_of
 from .tracing import Node, Value
 
@@ -23,12 +24,15 @@ def is_long(shape: Sequence[int]) -> bool:
     return len(shape) > 0 and shape[-1] >= _LONG and math.prod(shape[:-1]) < _FEW
 
 
-def cut(nodes: Sequence[Node], results: Sequence[Value]) -> list[Section]:
+def cut(
+    nodes: Sequence[Node], results: Sequence[Value], most: Mapping[int, int] = {}
+) -> list[Section]:
     """The sections of a graph, in an order in which they can be launched; what the results do not
     need is in none of them.
 
     Args:
         results: what the function returns.
+        most: by the id of a section's last node, how many operators it may have.
     """
     users: dict[int, list[Node]] = {}
     for node in nodes:
@@ -44,7 +48,7 @@ def cut(nodes: Sequence[Node], results: Sequence[Value]) -> list[Section]:
         homes = {id(home[id(user)]): home[id(user)] for user in using}
         section, *others = homes.values() or [Section(node)]
         ends = "it is a result" if id(node) in returned else ""
-        ends = ends or ("several launches need it" if others else _obstacle(node, section))
+        ends = ends or ("several launches need it" if others else _obstacle(node, section, most))
         if ends:
             section = Section(node, ends=ends)
         section.nodes.insert(0, node)
@@ -56,15 +60,25 @@ def cut(nodes: Sequence[Node], results: Sequence[Value]) -> list[Section]:
     return sorted(found.values(), key=lambda section: order[id(section.root)])
 
 
-def _obstacle(node: Node, section: Section) -> str:
+def _obstacle(node: Node, section: Section, most: Mapping[int, int]) -> str:
     """Why a node cannot join the section that needs it; empty: it can."""
-    for one in (section.root, node):
-        if function_of(one) is None and expansion_of(one) is None:
-            return f"{one.spec.name} is a kernel of its own"
     nodes = [node, *section.nodes]
+    products = any(product_of(one) is not None for one in nodes)
+    for one in (section.root, node):
+        if function_of(one) is None and expansion_of(one) is None and product_of(one) is None:
+            return f"{one.spec.name} is a kernel of its own"
+    if len(nodes) > most.get(id(section.root), len(nodes)):
+        return "a launch of more operators would keep registers in memory, which costs more"
     if len(nodes) > MOST_STEPS:
         return f"a launch has no more than {MOST_STEPS} operators"
-    if len(Section(section.root, nodes).arguments()) > MOST_OPERANDS:
+    operands = len(Section(section.root, nodes).arguments())
+    if products:
+        if any(expansion_of(one) is not None for one in nodes):
+            return "rows that are reduced are not those of a tile of a product"
+        if operands > MOST_BESIDE + 2:
+            return f"a product has no more than {MOST_BESIDE} operands beside it"
+        return obstacle(nodes, section.root)
+    if operands > MOST_OPERANDS:
         return f"a launch has no more than {MOST_OPERANDS} operands"
     if rows_of(nodes, section.root) is None:
         return f"its rows are not those of {section.root.spec.name}, or few long ones"

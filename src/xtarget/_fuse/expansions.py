@@ -50,6 +50,11 @@ class Expansion:
     steps: tuple[Step | Fold, ...]
     gives: str
 
+    @property
+    def result(self) -> Operand:
+        """What stands for the node."""
+        return str(len(self.steps) - 1), ()
+
 
 @lru_cache(maxsize=256)
 def expansion_of(node: Node) -> Expansion | None:

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, overload
 
-from .._arrays import is_scalar, kind_of, view_of
+import numpy as np
+
+from .._arrays import is_scalar, view_of
+from .._arrays.dtypes import numpy_dtype
+from .._compile import functions
+from .._devices import registry
+from .._devices.choice import default_device
 from .._kernels import libraries, plan_values
-from .._launch import lookup
 from .._launch.compiling import compile as compile_call
 from .._system.locks import Lock
+from .._values import environment
 from .._values.deferred import deferred_among
-from .._values.errors import ArgumentError, shortened
+from .._values.errors import ArgumentError, XTargetError, shortened
 from .._values.types import Artifact, Target
+from ..spec import ArrayType, Example, KernelSpec, ScalarType
 from .cutting import is_long
 from .expansions import expansion_of
 from .launches import (
@@ -22,12 +29,14 @@ from .launches import (
     OtherRows,
     Program,
     execute,
-    not_moved,
+    layouts_of,
     operands_of,
     program_of,
+    reach,
     stand_in,
     told,
 )
+from .scores import not_moved
 from .tracing import NumberAsked, Traced, Tracer, Value, signature_of
 
 __all__ = ["Fused", "fuse"]
@@ -48,7 +57,8 @@ class Fused:
 
     __name__: str
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], ahead: Iterable[Example] = ()) -> None:
+        self.ahead = tuple(ahead)
         self._signature = signature_of(function)
         parameters = self._signature.parameters.values()
         self._positional = all(one.kind is not one.KEYWORD_ONLY for one in parameters)
@@ -81,31 +91,70 @@ class Fused:
         values = self._bound(args, named)
         if deferred_among(values) is not None:  # called by a function that is being traced
             return self._function(*args, **named)
-        program = self._program(values)
+        program = self._program(values, device, runs=True)
         try:
             return execute(program, values, self._outs(program, out, values), device, stream)
         except OtherRows:  # nothing of the caller's is changed yet that is not written again
             self._by_shape = True
-        program = self._program(values)
+        program = self._program(values, device, runs=True)
         return execute(program, values, self._outs(program, out, values), device, stream)
 
-    def explain(self, *args: Any, **named: Any) -> str:
-        """What runs for a call: its launches, what each is made of, and what fusing saves.
+    @property
+    def function(self) -> Callable[..., Any]:
+        """What it was made of."""
+        return self._function
+
+    def operators(
+        self, *args: Any
+    ) -> tuple[
+        list[tuple[KernelSpec, tuple[ArrayType, ...], Mapping[str, Any], ArrayType]],
+        tuple[ArrayType, ...],
+    ]:
+        """The operators of a call, each with the layouts of its arrays, its options and the layout
+        of its first result; and the layouts of the call's results."""
+        values = self._bound(args, {})
+        self._program(values)
+        program = self._trace(values)
+        nodes = [node for launch in program.launches for node in launch.section.nodes]
+        listed: list[tuple[KernelSpec, tuple[ArrayType, ...], Mapping[str, Any], ArrayType]] = [
+            (
+                node.spec,
+                tuple(type_ for type_ in node.types if isinstance(type_, ArrayType)),
+                {**node.spec.options, **node.options},
+                node.plan.outputs[0],
+            )
+            for node in nodes
+        ]
+        made: dict[int, ArrayType] = {}
+        for launch in program.launches:
+            outputs = launch.section.root.plan.outputs
+            made |= dict(zip(launch.places, outputs, strict=False))
+        missing = [place for place in program.returned if place not in made]
+        if missing:
+            raise ArgumentError(f"{self.__name__} returns an argument as it is. Leave it out.")
+        return listed, tuple(made[place] for place in program.returned)
+
+    def explain(self, *args: Any, target: str | Target | None = None, **named: Any) -> str:
+        """What runs for a call: its launches, what each is made of, what fusing saves, and what the
+        compiler says of it.
 
         Args:
             args, named: as of a call.
+            target: to compile for (`nvidia:sm_90`); without it, the device that would run the
+                call, unless that is a CPU.
         """
         values = self._bound(args, named)
         self._program(values)
-        program = self._trace(values)  # of these sizes
+        goal = self._target(values, None) if target is None else Target.parse(target)
+        program = self._trace(values, goal)  # of these sizes
         fused = [launch for launch in program.launches if launch.text]
         lines = [
             f"{self.__name__}. Operators: {program.nodes}. Launches: {len(program.launches)}, of "
             f"which {len(fused)} are fused. Bytes that are not moved: "
-            f"{sum(map(not_moved, fused)):,}."
+            f"{sum(not_moved(launch.section) for launch in fused):,}."
         ]
         for number, launch in enumerate(program.launches, 1):
-            first, *rest = told(launch)
+            first, *rest = told(launch, goal, program.compiled.get(launch.kernel, ()))
             lines += [f"{number}. {first}", *rest]
         names = list(self._signature.parameters)
         lines += [
@@ -133,13 +182,42 @@ class Fused:
         values = self._bound(args, named)
         self._program(values)
         found: list[Artifact] = []
-        for launch in self._trace(values).launches:
+        for launch in self._trace(values, Target.parse(target)).launches:
             given = [stand_in(own, values) for own in operands_of(launch)]
             options = launch.options
             found += compile_call(
                 launch.kernel, *given, target=target, keep_stages=keep_stages, **options
             )
         return tuple(found)
+
+    def ahead_calls(
+        self, dtype: str
+    ) -> list[tuple[str, tuple[ArrayType | ScalarType, ...], Mapping[str, Any]]]:
+        """What its examples (`ahead`) launch on arrays of a dtype, to be built ahead of time: names
+        of kernels, layouts of their arguments, options.
+
+        Raises:
+            ArgumentError: it has no examples, or the function cannot be traced for one.
+        """
+        if not self.ahead:
+            raise ArgumentError(
+                f"{self.__name__} does not say for which calls it is built ahead of time. Give "
+                "some: @xtarget.fuse(ahead=[xtarget.spec.Example(((4096, 1024), (1024,)))])."
+            )
+        found = []
+        for example in self.ahead:
+            for shapes in (example.shapes, tuple(map(_shorter, example.shapes))):
+                args = tuple(
+                    1.0
+                    if shape is None
+                    else np.broadcast_to(np.zeros((), numpy_dtype(dtype)), shape)
+                    for shape in shapes
+                )
+                values = self._bound(args, example.options)
+                self._program(values)
+                for launch in self._trace(values).launches:
+                    found.append((launch.kernel, layouts_of(launch), launch.options))
+        return found
 
     def _bound(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> list[Any]:
         """The function's arguments, in order."""
@@ -171,7 +249,13 @@ class Fused:
             _check_apart(self.__name__, outs, values)
         return outs
 
-    def _program(self, values: list[Any]) -> Program:
+    def _program(self, values: list[Any], device: Any = None, *, runs: bool = False) -> Program:
+        """The launches for such arguments.
+
+        Args:
+            device: of the call.
+            runs: they are run next, so that they may be compiled now.
+        """
         while True:
             asked = self._by_shape, self._by_rows
             key = (asked, self._static, *map(self._part, range(len(values)), values))
@@ -187,6 +271,9 @@ class Fused:
             with self._lock:
                 try:
                     program = self._trace(values)
+                    if runs and any(launch.text for launch in program.launches):
+                        goal = self._target(values, device)
+                        program = self._trace(values, goal) if goal is not None else program
                 except NumberAsked as number:
                     self._static |= {number.index}
                     continue
@@ -217,7 +304,20 @@ class Fused:
         rows = self._by_rows and (shape[-1:] == (1,), is_long(shape))
         return kind, dtype, len(shape), 0 in shape, rows
 
-    def _trace(self, values: list[Any]) -> Program:
+    def _target(self, values: Sequence[Any], device: Any) -> Target | None:
+        """What a call is compiled for; None: for a CPU, whose compilers say nothing of registers,
+        or what serves the call is in a bundle, as it is."""
+        arrays = [value for value in values if not _is_static(value) and not is_scalar(value)]
+        places = {view_of(array).place for array in arrays} - {None}
+        if len(places) > 1 or environment.compile_mode() == "error" or functions.has_bundles():
+            return None
+        name = next(iter(places), None)
+        if name is None:
+            name = default_device() if device is None else registry.find_device(device)
+        info = registry.open_device(name).info
+        return None if info.host_memory else info.target
+
+    def _trace(self, values: list[Any], target: Target | None = None) -> Program:
         tracer = Tracer(self._function.__code__)
         stands = [
             value if _is_static(value) or index in self._static else tracer.argument(value, index)
@@ -229,12 +329,17 @@ class Fused:
             for name, parameter in self._signature.parameters.items()
             if parameter.kind is not parameter.KEYWORD_ONLY
         ]
-        returned = self._function(*positional, **given)
+        try:
+            returned = self._function(*positional, **given)
+        except XTargetError as error:
+            raise tracer.told(error) from error.__cause__
         self._by_shape |= tracer.reads_shapes
         self._by_rows |= any(expansion_of(node) is not None for node in tracer.nodes)
         results, form = self._results(returned)
+        del returned, stands, given, positional
+        tracer.check_kept()
         holds = plan_values.holds(self._function)
-        return program_of(tracer, len(values), results, form, holds)
+        return program_of(tracer, len(values), results, form, holds, target)
 
     def _results(self, returned: Any) -> tuple[list[Value], Callable[[Sequence[Any]], Any]]:
         several = isinstance(returned, tuple | list)
@@ -260,24 +365,21 @@ class Fused:
         return f"<xtarget.Fused {self.__name__}{self._signature}>"
 
 
-def _reach(array: Any) -> tuple[int, int]:
-    """The addresses of an array's first byte and of the one after its last."""
-    layout = view_of(array).type
-    address = kind_of(lookup.adopted("", "", array, written=False)).describe(array)[0]
-    low, high = layout.span
-    return address + low * layout.itemsize, address + high * layout.itemsize
-
-
 def _check_apart(name: str, outs: Sequence[Any], values: Sequence[Any]) -> None:
     """Refuse results that lie in an argument, or in each other."""
     arrays = [value for value in values if not _is_static(value) and not is_scalar(value)]
-    reaches = [_reach(array) for array in (*outs, *arrays)]
+    reaches = [reach(array) for array in (*outs, *arrays)]
     for number, (low, high) in enumerate(reaches[: len(outs)]):
         if any(low < end and begin < high for begin, end in reaches[number + 1 :]):
             raise ArgumentError(
                 f"{name}: out[{number}] may share memory with another array of the call. With "
                 "several results, each needs memory of its own."
             )
+
+
+def _shorter(shape: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    """The shape with lengths that are no multiples of 16, which other code serves."""
+    return shape and tuple(n if n % 16 or not n else n - 1 for n in shape)
 
 
 def _only(values: Sequence[Any]) -> Any:
@@ -296,7 +398,13 @@ def _hashable(value: Any) -> bool:
     return True
 
 
-def fuse(function: Callable[..., Any], /) -> Fused:
+@overload
+def fuse(function: Callable[..., Any], /, *, ahead: Iterable[Example] = ()) -> Fused: ...
+@overload
+def fuse(*, ahead: Iterable[Example]) -> Callable[[Callable[..., Any]], Fused]: ...
+def fuse(
+    function: Callable[..., Any] | None = None, /, *, ahead: Iterable[Example] = ()
+) -> Fused | Callable[[Callable[..., Any]], Fused]:
     """Make a function over operators of the catalog run as few launches; a decorator.
 
         @xtarget.fuse
@@ -305,21 +413,28 @@ def fuse(function: Callable[..., Any], /) -> Fused:
 
     Within it the operators of Python, NumPy's ufuncs and `xtarget.run` on the arguments are noted
     instead of computed. Chains of elementwise operators, broadcasting included, become one launch,
-    and so do reductions, softmaxes and normalisations of rows with what comes before and after;
-    other kernels are launched as they are, between them.
+    and so do reductions, softmaxes and normalisations of rows with what comes before and after, and
+    products of matrices with what comes after; other kernels are launched as they are, between
+    them.
 
     Args:
         function: takes arrays, numbers, and what else decides what it computes, and returns an
             array or a tuple of arrays. It has to do the same each time: what it does beside its
             operators is done while it is traced only.
+        ahead: calls that a bundle is built for (`xtarget bundle build --fuse`): shapes of the
+            arguments, None for a number; further arguments by name as `options`.
 
     Returns:
-        the function as an object: call it, or ask it to `explain` a call.
+        the function as an object: call it, or ask it to `explain` a call. Without `function`, what
+        makes one of it.
 
     Raises:
         ArgumentError: it is no function of Python, or takes any number of arguments.
     """
-    return Fused(function)
+    if function is None:
+        examples = tuple(ahead)
+        return lambda given: Fused(given, examples)
+    return Fused(function, ahead)
 
 
 def _forget_traces(kernel: str) -> None:

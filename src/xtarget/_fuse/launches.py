@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from .._arrays import view_of
+from .._arrays import is_scalar, kind_of, view_of
 from .._arrays.dtypes import numpy_dtype
 from .._kernels import libraries
 from .._kernels.programs import program
 from .._kernels.steps import kernel_text
+from .._launch import lookup
 from .._launch import run as _run
+from .._values.types import Target
+from ..spec import ArrayType, ScalarType
 from .cutting import cut, rows_of
+from .products import product_among, product_of
+from .scores import Report, not_moved, reports
 from .sections import LETTERS, Section, text_of_section
 from .tracing import Number, Tracer, Value
 
@@ -26,9 +30,10 @@ __all__ = [
     "OtherRows",
     "Program",
     "execute",
-    "not_moved",
+    "layouts_of",
     "operands_of",
     "program_of",
+    "reach",
     "stand_in",
     "told",
 ]  # fmt: skip
@@ -51,6 +56,7 @@ class Launch:
         results: which of the function's results each of them is; -1: none.
         last: places of what no later launch needs.
         text: of its device function, where it is fused.
+        whole: each element of the result may need every one of an argument, so that it lies apart.
         rows: of a section over rows, its arrays by number, and whether they have elements for each
             of a row; the others have one for all.
     """
@@ -63,6 +69,7 @@ class Launch:
     results: tuple[int, ...]
     text: str
     last: tuple[int, ...] = ()
+    whole: bool = False
     rows: tuple[tuple[int, bool], ...] = ()
 
 
@@ -76,6 +83,7 @@ class Program:
         returned: places of the results.
         form: puts results into what the function returns.
         holds: whether what the function reads beside its arguments is what it was.
+        compiled: by section's kernel, what the compiler says of it for the target that was given.
     """
 
     launches: tuple[Launch, ...]
@@ -84,6 +92,7 @@ class Program:
     form: Callable[[Sequence[Any]], Any]
     nodes: int
     holds: Callable[[], bool]
+    compiled: Mapping[str, list[Report]]
 
 
 def operands_of(launch: Launch) -> list[tuple[Value | Number, str]]:
@@ -104,18 +113,66 @@ def stand_in(operand: tuple[Value | Number, str], values: Sequence[Any]) -> Any:
     return np.empty(own.type.shape, numpy_dtype(own.type.dtype))
 
 
+def layouts_of(launch: Launch) -> tuple[ArrayType | ScalarType, ...]:
+    """Of what a launch is given, at the sizes that were traced; arrays in C order."""
+    if not launch.text:
+        return launch.section.root.types
+    return tuple(
+        own.type if isinstance(own, Value) else ScalarType(dtype)
+        for own, dtype in operands_of(launch)
+    )
+
+
 def program_of(
     tracer: Tracer,
     count: int,
     results: list[Value],
     form: Callable[[Sequence[Any]], Any],
     holds: Callable[[], bool],
+    target: Target | None = None,
+) -> Program:
+    """What was traced, as launches.
+
+    Args:
+        count: of the function's arguments.
+        form: puts results into what the function returns.
+        target: sections that cost more there, by registers that are kept in memory, than they save
+            are cut again.
+    """
+    most: dict[int, int] = {}
+    compiled: dict[str, list[Report]] = {}
+    while True:
+        sections = cut(tracer.nodes, results, most)
+        found = _program_of(tracer, count, results, form, holds, sections, compiled)
+        if target is None:
+            return found
+        costly = {}
+        for launch in found.launches:
+            if launch.text:
+                if launch.kernel not in compiled:
+                    types = layouts_of(launch)
+                    compiled[launch.kernel] = reports(launch.kernel, types, {}, target)
+                spilled = sum(report.spilled for report in compiled[launch.kernel])
+                if spilled > not_moved(launch.section):
+                    costly[id(launch.section.root)] = len(launch.section.nodes) // 2
+        if not costly:
+            return found
+        most |= costly
+
+
+def _program_of(
+    tracer: Tracer,
+    count: int,
+    results: list[Value],
+    form: Callable[[Sequence[Any]], Any],
+    holds: Callable[[], bool],
+    sections: Sequence[Section],
+    compiled: Mapping[str, list[Report]],
 ) -> Program:
     places: dict[tuple[int, int], int] = {}
     launches = []
     values = count
     wanted = [None if own.node is None else (id(own.node), own.index) for own in results]
-    sections = cut(tracer.nodes, results)
     for section in sections:
         root = section.root
         made = len(root.plan.outputs)
@@ -132,7 +189,7 @@ def program_of(
         own.index if own.node is None else places[id(own.node), own.index] for own in results
     )
     ends_known = _with_ends(launches, returned)
-    return Program(ends_known, values, returned, form, len(tracer.nodes), holds)
+    return Program(ends_known, values, returned, form, len(tracer.nodes), holds, compiled)
 
 
 def _with_ends(launches: list[Launch], returned: tuple[int, ...]) -> tuple[Launch, ...]:
@@ -173,19 +230,41 @@ def _launch_of(
         else:
             operands.append(("number", operand.index, dtype))
     text = text_of_section(section)
-    gives = rows_of(section.nodes, section.root)
+    how = _product_of(section)
+    gives = "" if how else rows_of(section.nodes, section.root)
     rows = _rows_among(arguments) if gives else ()
     result = section.root.plan.outputs[0].dtype
     dtypes = tuple(dtype for _, dtype in arguments)
-    digest = hashlib.sha256(f"{text} {dtypes} {result} {gives}".encode()).hexdigest()[:12]
+    digest = hashlib.sha256(f"{text} {dtypes} {result} {gives} {how}".encode()).hexdigest()[:12]
     names = [node.spec.name for node in section.nodes]
     kernel = f"{PREFIX}{' '.join(names)[:60]} {digest}"
     if not libraries.is_registered(kernel):
-        libraries.register_section(kernel, text, dtypes, result, gives)
+        libraries.register_section(kernel, text, dtypes, result, gives, how)
     if rows:  # shown for rows that a block holds; it walks along longer ones
         letters = "".join(LETTERS[index] for index, _ in rows)
         text = kernel_text("whole", letters, text)
-    return Launch(kernel, section, tuple(operands), {}, own, ends, text, rows=rows)
+    return Launch(
+        kernel, section, tuple(operands), {}, own, ends, text, rows=rows, whole=how is not None
+    )
+
+
+def _product_of(section: Section) -> tuple[str, bool, int | None] | None:
+    """Of a section with a product: its dtype, whether its second factor is turned, and which of the
+    section's arguments has one number for each column."""
+    node = product_among(section.nodes)
+    product = None if node is None else product_of(node)
+    if node is None or product is None:
+        return None
+    vector = None
+    if product.vector and product.added is not None:
+        given = node.operands[product.added]
+        vector = next(
+            index
+            for index, (own, _) in enumerate(section.arguments())
+            if index > 1 and isinstance(own, Value) and isinstance(given, Value)
+            and (own.node, own.index) == (given.node, given.index)
+        )  # fmt: skip
+    return node.plan.outputs[0].dtype, product.turned, vector
 
 
 def _rows_among(
@@ -237,7 +316,10 @@ def execute(
             _check_rows(launch, args)
         given = tuple(None if end < 0 else outs[end] for end in launch.results)
         out = given[0] if len(given) == 1 else None
-        if out is None:
+        if out is not None and launch.whole and meets(out, args):
+            made = _run.run(launch.kernel, *args, device=device, stream=stream, **launch.options)
+            made = _into(out, made, device, stream)
+        elif out is None:
             made = _run.run(launch.kernel, *args, device=device, stream=stream, **launch.options)
         else:
             made = _run.run(
@@ -254,6 +336,21 @@ def execute(
     return program.form([known[place] for place in program.returned])
 
 
+def reach(array: Any) -> tuple[int, int]:
+    """The addresses of an array's first byte and of the one after its last."""
+    layout = view_of(array).type
+    address = kind_of(lookup.adopted("", "", array, written=False)).describe(array)[0]
+    low, high = layout.span
+    return address + low * layout.itemsize, address + high * layout.itemsize
+
+
+def meets(out: Any, args: Sequence[Any]) -> bool:
+    """Whether a result may share memory with an argument."""
+    low, high = reach(out)
+    others = (reach(arg) for arg in args if arg is not None and not is_scalar(arg))
+    return any(low < end and begin < high for begin, end in others)
+
+
 def _into(out: Any, value: Any, device: Any, stream: Any) -> Any:
     """A result in the caller's array for it; None: it stays where it is."""
     if out is None:
@@ -262,8 +359,12 @@ def _into(out: Any, value: Any, device: Any, stream: Any) -> Any:
     return _run.run("cast", value, out=out, dtype=dtype, device=device, stream=stream)
 
 
-def told(launch: Launch) -> list[str]:
-    """What a launch is made of, what fusing saves, and why it ends where it does."""
+def told(launch: Launch, target: Target | None, compiled: Sequence[Report]) -> list[str]:
+    """What a launch is made of, what fusing saves, and why it ends where it does.
+
+    Args:
+        target: that `compiled` is for.
+    """
     nodes = launch.section.nodes
     names = " ".join(node.spec.name for node in nodes)
     if not launch.text:
@@ -271,18 +372,7 @@ def told(launch: Launch) -> list[str]:
     operands = ", ".join(dtype for _, dtype in launch.section.arguments())
     return [
         f"{names}, from {operands}. Launches saved: {len(nodes) - 1}. Bytes that are not moved: "
-        f"{not_moved(launch):,}. Its result is written: {launch.section.ends}.",
+        f"{not_moved(launch.section):,}. Its result is written: {launch.section.ends}.",
+        *(f"   On {target}: {report}." for report in compiled),
         *(f"   {line}" for line in program(launch.text).rstrip().splitlines()),
     ]
-
-
-def not_moved(launch: Launch) -> int:
-    """Bytes that are not written, and not read again by those that need them."""
-    readers = Counter(
-        id(own.node)
-        for node in launch.section.nodes
-        for own in node.operands
-        if isinstance(own, Value) and own.node is not None
-    )
-    inner = ((readers[id(node)], node.plan.outputs[0]) for node in launch.section.nodes[:-1])
-    return sum((1 + times) * out.size * out.itemsize for times, out in inner)

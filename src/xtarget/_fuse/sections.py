@@ -1,20 +1,22 @@
 """From a graph to few launches: which operators become one section.
 
-An operator joins the section of what uses it if nothing else does, if it is elementwise or about
-rows as they are (`cutting`), and if the section then still has few enough operands for one launch.
-Its result is never written to memory. What is used by several sections, or by another kind of
-kernel, is written once.
+An operator joins the section of what uses it if nothing else does, if it is elementwise, about rows
+as they are, or a product of matrices whose tiles the others are done to (`cutting`), and if the
+section then still has few enough operands for one launch. Its result is never written to memory.
+What is used by several sections, or by another kind of kernel, is written once.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from .._kernels.steps import Fold, Operand, Step, text_of
 from .._values.types import DTYPES, DtypeConstant
 from ..spec import Input, Launch, Scalar, ScalarType
-from .expansions import Expansion, expansion_of
+from .expansions import expansion_of
+from .products import product_among, product_of
 from .tracing import Node, Number, Value
 
 __all__ = ["LETTERS", "MOST_OPERANDS", "MOST_STEPS", "Section", "function_of", "text_of_section"]
@@ -50,8 +52,11 @@ class Section:
         with the dtype in which it is given."""
         found: dict[tuple[int, str], tuple[Value | Number, str]] = {}
         inside = set(map(id, self.nodes))
+        factors = self.factors()
         for node in self.nodes:
             for place, own in enumerate(node.operands):
+                if (node, place) in factors:
+                    continue
                 if isinstance(own, Number) and own.index is not None:
                     dtype = travelling(_dtype_of(node, place))
                     found.setdefault((own.index, f"number {dtype}"), (own, dtype))
@@ -59,7 +64,20 @@ class Section:
                     source = own.index if own.node is None else id(own.node)
                     what = "argument" if own.node is None else f"result {own.index}"
                     found.setdefault((source, what), (own, own.type.dtype))
-        return list(found.values())
+        return [*factors.values(), *found.values()]
+
+    def factors(self) -> dict[tuple[Node, int], tuple[Value | Number, str]]:
+        """The matrices of the section's product, by node and place; they come first."""
+        node = product_among(self.nodes)
+        product = None if node is None else product_of(node)
+        if node is None or product is None:
+            return {}
+        found: dict[tuple[Node, int], tuple[Value | Number, str]] = {}
+        for place in product.factors:
+            own = node.operands[place]
+            assert isinstance(own, Value)
+            found[node, place] = own, own.type.dtype
+        return found
 
 
 def travelling(dtype: str) -> str:
@@ -92,31 +110,40 @@ def function_of(node: Node) -> str | None:
 
 def text_of_section(section: Section) -> str:
     """The section as a device function, in steps (`_kernels.steps`)."""
+    first = len(section.factors())
     letters = {
         _name(own, dtype): LETTERS[number]
         for number, (own, dtype) in enumerate(section.arguments())
+        if number >= first
     }
-    numbers: dict[int, int] = {}
+    values: dict[int, Operand] = {}
     steps: list[Step | Fold] = []
     for node in section.nodes:
-        expansion = None if function_of(node) else expansion_of(node)
-        if expansion is None:
-            steps.append(_elementwise(node, letters, numbers))
+        made = None if function_of(node) else product_of(node) or expansion_of(node)
+        if made is None:
+            steps.append(_elementwise(node, letters, values))
+            values[id(node)] = str(len(steps) - 1), ()
         else:
-            steps += _expanded(node, expansion, len(steps), letters, numbers)
-        numbers[id(node)] = len(steps) - 1
+            values[id(node)] = _later(made.result, len(steps))
+            steps += _expanded(node, made.steps, len(steps), letters, values)
     return text_of(steps)
 
 
+def _later(operand: Operand, first: int) -> Operand:
+    """An operand of steps that begin with number 0, where they begin with `first`."""
+    what, dtypes = operand
+    return (str(int(what) + first) if what.isdigit() else what), dtypes
+
+
 def _elementwise(
-    node: Node, letters: dict[tuple[int, int, str], str], numbers: dict[int, int]
+    node: Node, letters: dict[tuple[int, int, str], str], values: dict[int, Operand]
 ) -> Step:
     launch = node.plan.launches[0]
     operands = []
     for letter in LETTERS:
         if letter not in launch.args:
             break
-        operands.append(_operand(node, launch, letter, letters, numbers))
+        operands.append(_operand(node, launch, letter, letters, values))
     function = function_of(node)
     assert function is not None
     return Step(function, tuple(operands), node.plan.outputs[0].dtype)
@@ -124,23 +151,25 @@ def _elementwise(
 
 def _expanded(
     node: Node,
-    expansion: Expansion,
+    steps: Sequence[Step | Fold],
     first: int,
     letters: dict[tuple[int, int, str], str],
-    numbers: dict[int, int],
+    values: dict[int, Operand],
 ) -> list[Step | Fold]:
-    """The steps of an expansion from step `first` on."""
+    """A node's own steps, from step `first` on."""
 
     def placed(operand: Operand) -> Operand:
         what, dtypes = operand
         if what.startswith("@"):
             own = node.operands[int(what[1:])]
             assert isinstance(own, Value)
-            inside = id(own.node) in numbers
-            return str(numbers[id(own.node)]) if inside else letters[_name(own, "")], dtypes
-        return (str(int(what) + first) if what.isdigit() else what), dtypes
+            if id(own.node) in values:
+                made, before = values[id(own.node)]
+                return made, (*before, *dtypes)
+            return letters[_name(own, "")], dtypes
+        return _later(operand, first)
 
-    return [replace(step, operands=tuple(map(placed, step.operands))) for step in expansion.steps]
+    return [replace(step, operands=tuple(map(placed, step.operands))) for step in steps]
 
 
 def _name(own: Value | Number, dtype: str) -> tuple[int, int, str]:
@@ -154,8 +183,8 @@ def _operand(
     launch: Launch,
     letter: str,
     letters: dict[tuple[int, int, str], str],
-    numbers: dict[int, int],
-) -> tuple[str, tuple[str, ...]]:
+    values: dict[int, Operand],
+) -> Operand:
     """An operand of a step, from the launch that the node would be alone."""
     given = launch.args[letter]
     computed = _constant(launch, f"T{letter.upper()}")
@@ -164,8 +193,9 @@ def _operand(
     assert isinstance(given, Input)
     own = node.operands[given.index]
     if isinstance(own, Value):
-        if id(own.node) in numbers:
-            return str(numbers[id(own.node)]), (computed,)
+        if id(own.node) in values:
+            made, before = values[id(own.node)]
+            return made, (*before, computed)
         return letters[_name(own, "")], (computed,)
     dtype = _dtype_of(node, given.index)
     if own.index is None:

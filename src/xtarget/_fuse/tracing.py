@@ -5,8 +5,10 @@ Nothing is launched. Dtypes and shapes of results come from the kernels' plans.
 
 from __future__ import annotations
 
+import gc
 import inspect
 import sys
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import CodeType, FrameType, SimpleNamespace
@@ -17,10 +19,19 @@ from .._arrays.dtypes import NumpyRules
 from .._kernels import libraries
 from .._launch.arguments import argument_types, check_arguments, placed
 from .._values.deferred import Deferred
-from .._values.errors import ArgumentError, shortened
+from .._values.errors import ArgumentError, UnknownKernelError, XTargetError, shortened
 from ..spec import ArrayType, Call, KernelSpec, Plan, ScalarType, contiguous_strides
 
-__all__ = ["Node", "Number", "NumberAsked", "Traced", "Tracer", "Value", "signature_of"]
+__all__ = [
+    "NoAttribute",
+    "Node",
+    "Number",
+    "NumberAsked",
+    "Traced",
+    "Tracer",
+    "Value",
+    "signature_of",
+]
 
 _RULES = NumpyRules()
 
@@ -89,6 +100,26 @@ class Tracer:
     code: CodeType
     nodes: list[Node] = field(default_factory=list)
     reads_shapes: bool = False
+    _made: list[weakref.ref[Traced]] = field(default_factory=list)
+
+    def check_kept(self) -> None:
+        """Refuse a function that keeps what it computes, where there are no values: in a list, a
+        global, an object that is not its own. What it returned is no longer held.
+
+        Raises:
+            ArgumentError: something is still there.
+        """
+        if any(own() is not None for own in self._made):
+            gc.collect()  # what the function's own objects hold in a circle
+        for own in self._made:
+            kept = own()
+            if kept is not None and isinstance(kept.stands, Value) and kept.stands.node is not None:
+                node = kept.stands.node
+                raise ArgumentError(
+                    f"{node.line}: what {node.spec.name} gives here is kept outside of the fused "
+                    "function (in a list, a global or another object), which is a side effect: "
+                    "there are no values while it is traced. Return it, and keep the result."
+                )
 
     def argument(self, value: Any, index: int) -> Traced:
         """What stands for an argument of the function.
@@ -112,6 +143,7 @@ class Tracer:
         """
         line = self.line()
         spec = libraries.find(kernel).spec
+        args, options = placed(kernel, tuple(args), dict(options))
         if given:
             raise ArgumentError(
                 f"{line}: {spec.name} has {next(iter(given))}=. Within a fused function a call has "
@@ -127,7 +159,6 @@ class Tracer:
                 f"{line}: how much {spec.name} gives is known when it has run. Call it outside of "
                 "the fused function."
             )
-        args, options = placed(kernel, tuple(args), dict(options))
         for value in options.values():
             for one in value if isinstance(value, tuple | list) else (value,):
                 if isinstance(one, Traced):
@@ -168,6 +199,7 @@ class Tracer:
             )
             for index, out in enumerate(plan.outputs)
         )
+        self._made += [weakref.ref(own) for own in made]
         return made[0] if len(made) == 1 else made
 
     def _operand(self, arg: Any, spec: KernelSpec, line: str) -> Value | Number:
@@ -185,6 +217,20 @@ class Tracer:
             "function. Give it as an argument."
         )
 
+    def told(self, error: XTargetError) -> XTargetError:
+        """An error that came out of the function, with the line, if it does not say it."""
+        if type(error) not in (ArgumentError, UnknownKernelError):
+            return error
+        number = self.code.co_firstlineno
+        at = error.__traceback__
+        while at is not None:
+            number = at.tb_lineno if at.tb_frame.f_code is self.code else number
+            at = at.tb_next
+        text = str(error)
+        if ", line " in text.partition(":")[0]:
+            return error
+        return type(error)(f"{self.code.co_filename}, line {number}: {text}")
+
     def line(self) -> str:
         """Where the function is, for messages."""
         frame: FrameType | None = sys._getframe(1)
@@ -192,6 +238,10 @@ class Tracer:
             frame = frame.f_back
         number = self.code.co_firstlineno if frame is None else frame.f_lineno
         return f"{self.code.co_filename}, line {number}"
+
+
+class NoAttribute(ArgumentError, AttributeError):
+    """An array while a function is traced has no such attribute."""
 
 
 class Traced(Deferred):
@@ -264,6 +314,22 @@ class Traced(Deferred):
     @property
     def T(self) -> Any:
         return self.tracer.call("permute", (self,), {}, {})
+
+    def __getattr__(self, name: str) -> Any:
+        error: AttributeError = AttributeError(name)
+        if not name.startswith("_"):
+            error = NoAttribute(
+                f"{self.tracer.line()}: an array of a fused function has no {name} while it is "
+                f"traced. Use an operator of xtarget in its place (xtarget.run({name!r}, ...), if "
+                "there is one), or do it outside of the fused function."
+            )
+        raise error
+
+    def __str__(self) -> str:
+        self.ask("text of it (print, str)")
+
+    def __format__(self, how: str) -> str:
+        self.ask("text of it (print, str)")
 
     def __repr__(self) -> str:
         if isinstance(self.stands, Value):

@@ -7,7 +7,7 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, get_args
 
 from .._values.authoring import REQUIRED, ArrayRule, Config, Out, StrideRule, dtype_named
@@ -20,6 +20,8 @@ __all__ = ["Declaration", "Parameters", "constant_of", "place_of", "place_of_fun
 _ANY: Final = ArrayRule("In")
 #: The annotations that are ours.
 _WORDS: Final = frozenset({"In", "InOut", "Out", "Workspace", "Stride"})
+#: Their methods that take names.
+_METHODS: Final = frozenset({"counted_by", "descriptor"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,11 @@ class Declaration:
     def inputs(self) -> tuple[str, ...]:
         """`KernelSpec.inputs`: with `?` where one may be left out."""
         return tuple(name + "?" if self.may_lack(name) else name for name in self.order)
+
+    def tile_of(self, name: str) -> tuple[int | str, ...] | None:
+        """The tile of an array that the function takes as a tensor descriptor."""
+        rule = self.arrays.get(name, self.outputs.get(name, self.workspaces.get(name)))
+        return rule.tile if isinstance(rule, ArrayRule) else None
 
     def may_lack(self, name: str) -> bool:
         if name in self.arrays:
@@ -160,6 +167,12 @@ class _Lengths(ast.NodeTransformer):
             self.generic_visit(node)  # ours may stand inside: Annotated[tl.tensor, In[...]]
         return node
 
+    def visit_Call(self, node: ast.Call) -> Any:
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Attribute) and node.func.attr in _METHODS:
+            node.args = [self._item(item) for item in node.args]
+        return node
+
     def _item(self, node: ast.expr) -> ast.expr:
         value = self._known.get(node.id) if isinstance(node, ast.Name) else None
         if isinstance(node, ast.Constant | ast.Attribute | ast.UnaryOp) or isinstance(value, int):
@@ -250,5 +263,5 @@ def names_in(kernel: str, part: str, given: Any) -> dict[str, ArrayRule]:
                 'In["float32", "M", "N"], of xtarget.spec.'
             )
         optional = rule.optional or name.endswith("?")
-        found[name.rstrip("?")] = ArrayRule(rule.role, rule.dtype, rule.dims, optional)
+        found[name.rstrip("?")] = replace(rule, optional=optional)
     return found

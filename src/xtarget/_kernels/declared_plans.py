@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, cast
 
 from .._arrays.dtypes import natural_scalar
 from .._values.authoring import REQUIRED, ArrayRule, Config, Out, Step
+from .._values.choosing import Question
 from .._values.errors import ArgumentError
 from .._values.symbols import SymInt
 from .._values.types import DTYPES, DtypeConstant
@@ -18,8 +20,10 @@ from .checks import is_constant
 from .contexts import formula, integer
 from .declarations import Declaration, Parameters, constant_of, place_of, place_of_function
 from .declared_inputs import Inputs
+from .descriptors import Described, Descriptors
+from .hooks import Asked, ask_hook
 
-__all__ = ["CONFIG", "planned", "tuning_key"]
+__all__ = ["CONFIG", "planned"]
 
 #: The option by which a caller chooses a configuration.
 CONFIG: Final = "config"
@@ -29,6 +33,7 @@ def planned(
     declaration: Declaration,
     function: Any,
     source_of: Callable[[Any], str],
+    described: Described,
     parameters_of: Callable[[Any], Parameters],
     identity: Callable[[], str],
     rules: Sequence[Any],
@@ -40,28 +45,23 @@ def planned(
         function: a Triton function; where the declaration has no grid, a function of the call that
             gives the steps.
         source_of: the name of a Triton function's source in launches.
+        described: the function around one that takes tensor descriptors (`descriptors`).
         parameters_of: those of a Triton function.
         identity: what a measurement of the kernel's configurations is good for, as text.
         rules: the user's functions in the declaration.
     """
-    return _Planning(declaration, source_of, parameters_of, call, identity).plan(function)
-
-
-def tuning_key(declaration: Declaration, call: Call) -> tuple[str, tuple[int, ...]]:
-    """What decides which configuration is the fastest for a call, and the numbers of those that are
-    worth a trial."""
-    planning = _Planning(declaration, str, partial(Parameters.of, declaration.name), call)
-    planning.prepare()
-    return configs.key_text(planning.key()), tuple(planning.allowed())
+    planning = _Planning(declaration, parameters_of, call, source_of, described, identity)
+    return planning.plan(function)
 
 
 class _Planning:
     def __init__(
         self,
         declaration: Declaration,
-        source_of: Callable[[Any], str],
         parameters_of: Callable[[Any], Parameters],
         call: Call,
+        source_of: Callable[[Any], str] = str,
+        described: Described | None = None,
         identity: Callable[[], str] = str,
     ) -> None:
         self._d, self._call = declaration, call
@@ -69,6 +69,8 @@ class _Planning:
         self._inputs = Inputs(declaration, call)
         self._context, self._ask = self._inputs.context, self._inputs.ask
         self._config: Config | None = None
+        self._hooked = Asked()
+        self._descriptors = Descriptors(declaration, call, self._context, self._ask, described)
 
     # ------------------------------------------------------------------------------------- plan
 
@@ -85,7 +87,9 @@ class _Planning:
             raise ArgumentError(f"{d.name} has {len(d.outputs) or 'no'} outputs. {hint}.")
         self._inputs.bind_lengths()
         for name, array in self._inputs.arrays.items():
-            if array is not None and not (d.strided or name in d.views):
+            if array is not None and not (
+                d.strided or name in d.views or d.tile_of(name) is not None
+            ):
                 self._require_contiguous(name, array)
         rules = self._context.__dict__["_rules"]
         for name, size in d.sizes.items():
@@ -105,16 +109,46 @@ class _Planning:
             state.clear()
             state.update(before)
         outputs = tuple(getattr(self._context, name) for name in d.outputs)
+        if self._config is not None and state.keys() & self._config.constants.keys():
+            self._check_results(outputs)
         self._inputs.check_formulas()
         self._call.results(outputs)
+        if self._config is not None and self._config.pre_hook is not None:
+            self._hooked = self._ask_hook(self._config, self._config.pre_hook)
+            self._descriptors.tiles = self._hooked.tiles
         launches = tuple(self._launches(function))
         return Plan(
             outputs,
             launches,
             tuple(getattr(self._context, name) for name in d.workspaces),
-            tuple(out.init for out in d.outputs.values()),
-            tuple(out.init for out in d.workspaces.values()),
+            tuple(self._hooked.filled.get(name, out.init) for name, out in d.outputs.items()),
+            tuple(self._hooked.filled.get(name, out.init) for name, out in d.workspaces.items()),
         )
+
+    def _check_results(self, outputs: tuple[ArrayType, ...]) -> None:
+        """Configurations say how, never what: refuse results that follow from one."""
+        d, plain = self._d, replace(self._call, out=None, outs=())
+        number = next(n for n, config in enumerate(d.configs) if config is self._config)
+        here = [f"{out.dtype} {tuple(map(int, out.shape))}" for out in outputs]
+        for other, config in enumerate(d.configs):
+            planning = _Planning(d, self._parameters_of, plain)
+            planning.prepare()
+            planning._config = config
+            layouts = [getattr(planning._context, name) for name in d.outputs]
+            there = [f"{out.dtype} {tuple(map(int, out.shape))}" for out in layouts]
+            if here != there:
+                raise ArgumentError(
+                    f"{d.name}: config={other} ({config}) gives {', '.join(there)} where "
+                    f"config={number} ({self._config}) gives {', '.join(here)}. A configuration "
+                    "may not change the result; make the size a flag or an argument."
+                )
+
+    def _ask_hook(self, config: Config, hook: Callable[[Any], Any]) -> Asked:
+        d = self._d
+        made = {*d.outputs, *d.workspaces}
+        known = {**config.constants, "num_warps": config.num_warps, "num_stages": config.num_stages}
+        asked: Asked = self._ask.ask("pre_hook", lambda c: ask_hook(d.name, hook, c, known, made))
+        return asked
 
     def _constant(self, name: str, value: Any) -> Any:
         if self._config is not None and name in self._config.constants:
@@ -144,7 +178,7 @@ class _Planning:
         if part == "workspace":
             return Call.output(_UNCALLED, shape, dtype)
         made = self._call.output(shape, dtype, index)
-        if not self._d.strided:
+        if not self._d.strided and self._d.tile_of(name) is None:
             self._require_contiguous(name, made)
         return made
 
@@ -180,11 +214,18 @@ class _Planning:
                     f"{len(d.configs) - 1}."
                 )
             return d.configs[number]
-        allowed = self.allowed()
-        target = f"{call.vendor}:{call.arch}"
-        known = configs.measured(d.name, target, self._identity)
-        number = known.get(configs.key_text(self.key())) if known else None
-        return d.configs[number if number in allowed else allowed[0]]
+        allowed = [d.configs[number] for number in self.allowed()]
+        by_text = {str(config): config for config in allowed}
+        asked = Question(
+            table=d.name,
+            words=lambda: {"kernel": self._identity(), "key": configs.key_text(self.key())},
+            sizes={},
+            default=allowed[0],
+            variants=lambda: allowed,
+            read=by_text.get,
+            source="the first of its configs",
+        )
+        return cast(Config, call.choose(asked))
 
     def allowed(self) -> list[int]:
         """Numbers of the configurations that are not pruned."""
@@ -248,19 +289,21 @@ class _Planning:
                 f"{d.name}: a step gives {unknown[0]}, which is no parameter of {fn.__name__} "
                 f"({place_of_function(fn)}): {', '.join(parameters.names)}."
             )
+        described = self._descriptors.around(fn, parameters, args, constants)
         grid = step.grid if callable(step.grid) else (lambda c: step.grid)
         if isinstance(step.grid, str):
             grid = formula("grid", step.grid)
         config = self._config
         options = {**d.options, **(config.options if config else {}), **step.options}
         return Launch(
-            source=self._source_of(fn),
+            source=self._source_of(fn if described is None else described),
             args=args,
             constants=constants,
             grid=self._ask.grid(grid),
             num_warps=self._number("num_warps", step, config),
             num_stages=self._number("num_stages", step, config),
             options=options,
+            on_aligned=described is not None,
         )
 
     def _number(self, name: str, step: Step, config: Any) -> int:

@@ -70,14 +70,15 @@ def declare(
     dims = {name: array for name, array in _dimensions(arrays) if name not in computed}
     flags = {name: constant_of(constexpr_value(v)) for name, v in given["flags"].items()}
     known = {*arrays, *outputs, *workspaces, *computed, *dims}
-    for name in parameters.names if parameters else ():
-        if name in known or name in scalars:
-            continue
-        default = parameters.defaults.get(name, REQUIRED)  # type: ignore[union-attr]
-        if name in parameters.constexpr:  # type: ignore[union-attr]
-            flags[name] = constant_of(constexpr_value(default))
-        else:
-            scalars[name] = default
+    if parameters:
+        for name in parameters.names:
+            if name in known or name in scalars:
+                continue
+            default = parameters.defaults.get(name, REQUIRED)
+            if name in parameters.constexpr:
+                flags[name] = constant_of(constexpr_value(default))
+            else:
+                scalars[name] = default
     if given["inputs"] is None and parameters:
         order = [name for name in parameters.names if name in arrays or name in scalars]
     else:

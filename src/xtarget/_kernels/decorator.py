@@ -10,14 +10,15 @@ from typing import Any, TypeVar
 from .._values.authoring import ArrayRule, Out
 from .._values.errors import ArgumentError, XTargetError
 from .._values.types import DTYPES, Constant, KernelSource
-from ..spec import Call, KernelSpec
+from ..spec import KernelSpec
 from ..targets._triton.identity import manifest_of
 from . import libraries
 from .checks import check_declared
 from .contexts import Rule
-from .declarations import Declaration, Parameters
-from .declared_plans import CONFIG, planned, tuning_key
+from .declarations import Parameters
+from .declared_plans import CONFIG, planned
 from .declaring import declare
+from .descriptors import described
 from .triton_wrappers import unwrapped
 
 __all__ = ["kernel"]
@@ -51,6 +52,9 @@ def kernel(
     summary: str = "",
     reference: Callable[..., Any] | None = None,
     examples: Callable[[tuple[int, ...]], Sequence[Any]] | None = None,
+    impl: str = "",
+    targets: Sequence[str] = (),
+    why: str = "",
 ) -> Callable[[_Function], _Function]:
     """Register a `@triton.jit` function so that `xtarget.run(name, ...)` launches it everywhere.
 
@@ -101,6 +105,10 @@ def kernel(
         summary: one line for `xtarget kernels`.
         reference: the same on NumPy arrays, for `xtarget run --check`.
         examples: shapes of the inputs for a benchmark's `--shape` (`KernelSpec.examples`).
+        impl: the kernel is another implementation of the operator `name`, which stays what it is:
+            `xtarget.run(name, ..., impl=impl)` runs this one.
+        targets: the vendors and targets that it serves then (`cpu`, `nvidia:sm_90`); none: all.
+        why: what it is good for, for `xtarget kernels NAME`.
 
     Returns:
         the function, unchanged: Triton launches it by `function[grid](...)`, and other kernels
@@ -111,6 +119,11 @@ def kernel(
             function of the call.
     """
     _check_texts(name, summary)
+    if (targets or why) and not impl:
+        raise ArgumentError(
+            "@xtarget.kernel: targets and why say something of another implementation of an "
+            "operator. Give impl=, its word, as well."
+        )
     given: dict[str, Any] = {
         **_mappings(outputs=outputs, sizes=sizes, constants=constants, flags=flags,
                     workspaces=workspaces, options=options),
@@ -151,7 +164,8 @@ def kernel(
         parameters = Parameters.of(own_name, fn) if hasattr(fn, "arg_names") else None
         declaration = declare(own_name, fn, parameters, own)
         sources = _Sources(own_name, fn)
-        rules = (*_rules(own), declaration)
+        hooks = [one.pre_hook for one in declaration.configs if one.pre_hook is not None]
+        rules = (*_rules(own), *hooks, declaration)
         names = list(declaration.outputs)
         spec = KernelSpec(
             name=own_name,
@@ -161,8 +175,9 @@ def kernel(
                 declaration,
                 fn,
                 sources.named,
+                sources.described,
                 _known(sources),
-                partial(_identity, declaration, sources),
+                sources.digest,
                 rules,
             ),
             summary=summary or (fn.__doc__ or "").strip().partition("\n")[0],
@@ -177,29 +192,19 @@ def kernel(
             in_place=in_place,
             by_name=True,
             configs=declaration.configs,
-            tuning=partial(_tuning, declaration, sources) if declaration.configs else None,
             outputs=tuple(names),
             counts=tuple(
                 None if out.count is None else names.index(out.count)
                 for out in declaration.outputs.values()
             ),
+            impl=impl,
+            targets=(targets,) if isinstance(targets, str) else tuple(targets),
+            why=why,
         )
         libraries.register(spec, sources.source, sources.origin, function)
         return function
 
     return decorate
-
-
-def _identity(declaration: Declaration, sources: _Sources) -> str:
-    """What a measurement of configurations is good for: these, of this code."""
-    return "\n".join([sources.digest(), *map(str, declaration.configs)])
-
-
-def _tuning(
-    declaration: Declaration, sources: _Sources, call: Call
-) -> tuple[str, str, tuple[int, ...]]:
-    key, allowed = tuning_key(declaration, call)
-    return key, _identity(declaration, sources), allowed
 
 
 def _check_texts(name: Any, summary: Any) -> None:
@@ -260,7 +265,17 @@ class _Sources:
         self.origin = str(code and code.co_filename)
         self._functions: dict[str, Any] = {kernel_name: self._only}
         self._known: dict[str, KernelSource] = {}
+        self._described: dict[tuple[Any, ...], tuple[Any, Any]] = {}
         self.parameters: dict[int, tuple[Any, Parameters]] = {}
+
+    def described(self, fn: Any, names: Parameters, ranks: Mapping[str, int]) -> Any:
+        """The function around one that takes tensor descriptors, always the same."""
+        key = (id(fn), *ranks.items())
+        known = self._described.get(key)
+        if known is None:
+            made = described(fn, names, ranks)
+            known = self._described[key] = fn, made
+        return known[1]
 
     def named(self, fn: Any) -> str:
         if fn is self._only:

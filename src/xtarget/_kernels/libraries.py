@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import logging
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from .._values import environment
 from .._values.errors import UnknownKernelError, XTargetError, shortened
 from .._values.types import KernelSource
 from ..spec import KernelSpec
-from . import configs
+from . import tunings, variants
 from .checks import check_spec
 from .library import Library
 from .names import Names, prefix_free
@@ -90,6 +91,7 @@ def _own_folder() -> Path:
     here = Path(FOLDER)
     for folder in (here / "_kernel_library", here.parent.parent / "kernels"):
         if (folder / "catalog.py").is_file():
+            tunings.shipped_folders.append(folder / "choices" / "tuned")
             return folder
     raise XTargetError(
         f"the kernel library is missing: neither {here / '_kernel_library'} nor "
@@ -192,6 +194,8 @@ def _load_own() -> None:
             return
         early = dict(_kernels)
         _list_own()
+        for name, kernel in early.items():
+            _tell_replaced(name, kernel.origin)
         for folder in environment.kernel_folders():
             load_library(folder)
         _kernels.update(early)  # what the user registered before the first look-up stays on top
@@ -215,7 +219,8 @@ def _load_family(family: str) -> None:
     folder = _own_folder()
     with _lock:
         library = _libraries[folder]
-        for spec in library.family(family):
+        for given in library.family(family):
+            spec = variants.named(given, given.name) if given.impl else given
             if spec.name not in _kernels:
                 check_spec(spec)
                 _kernels[spec.name] = RegisteredKernel(spec, library.source, str(folder), True)
@@ -257,10 +262,68 @@ def register(
     """Add one kernel."""
     with _lock:
         fixed = origin == str(_own_folder())
+        if spec.impl:
+            operator = spec.name if is_registered(spec.name) else _names.kernel(spec.name)
+            spec = variants.named(spec, operator or spec.name)
+        else:
+            _tell_replaced(spec.name, origin)
         known = [name for name in (spec.name, *spec.aliases) if is_registered(name)]
         _kernels[spec.name] = RegisteredKernel(spec, source, origin, fixed, function)
-        configs.forget(spec.name)
+        tunings.forget(spec.name)
         _tell(spec.name, spec.aliases, known)
+
+
+def _tell_replaced(name: str, origin: str) -> None:
+    """Say that a kernel takes the name of a library's."""
+    known = _kernels.get(name)
+    before = str(_own_folder()) if name in _listed else ""
+    if known is not None and Path(known.origin) in _libraries:
+        before = known.origin
+    if before not in ("", origin):
+        logging.getLogger("xtarget").warning(
+            "the kernel %s of %s stands in the place of that of %s from now on.",
+            name, origin, before,
+        )  # fmt: skip
+
+
+def own(name: str) -> RegisteredKernel | None:
+    """The kernel of that name in our own library, whoever has the name now."""
+    _load_own()
+    family = _listed.get(name)
+    if family is None:
+        return None
+    known = _kernel(name)
+    if known is not None and known.fixed:
+        return known
+    library = _libraries[_own_folder()]
+    spec = next(one for one in library.family(family) if one.name == name and not one.impl)
+    return RegisteredKernel(spec, library.source, str(library.folder), True)
+
+
+def _add_own(name: str) -> None:
+    """Make our own kernel one that can be asked for beside what serves instead of it."""
+    kernel = own(name)
+    assert kernel is not None
+    alone = variants.asked(name, variants.OWN)
+    spec = replace(kernel.spec, name=alone, impl=variants.OWN, aliases=())
+    _kernels.setdefault(alone, replace(kernel, spec=spec))
+
+
+def others(name: str) -> list[RegisteredKernel]:
+    """The other implementations of an operator that are registered."""
+    start = variants.asked(name, "")
+    return [kernel for known, kernel in list(_kernels.items()) if known.startswith(start)]
+
+
+def torch_call(name: str) -> Any:
+    """The call of torch's that computes what a kernel of our own library does; None: there is none,
+    or another library has the name."""
+    _load_own()
+    kernel = own(name)
+    if kernel is None or _kernel(name) is not kernel:
+        return None
+    package = _libraries[_own_folder()].package
+    return importlib.import_module(f"{package}.torch_calls").CALLS.get(name)
 
 
 def _tell(name: str, aliases: Sequence[str], known: Iterable[str] = ()) -> None:
@@ -315,6 +378,11 @@ def names_of(function: Any) -> list[str]:
     return [n for n, kernel in known if kernel.function is function and function is not None]
 
 
+def _is_hidden(kernel: RegisteredKernel) -> bool:
+    """It is no operator: a section of a fused function, or another implementation."""
+    return kernel.spec.category == _SECTION or bool(kernel.spec.impl)
+
+
 class _Catalog(Mapping[str, KernelSpec]):
     """The kernels by name, as they are known when it is asked."""
 
@@ -323,7 +391,7 @@ class _Catalog(Mapping[str, KernelSpec]):
         if kernel is None:
             _load_packages()
             kernel = _kernel(name)
-        if kernel is None or kernel.spec.category == _SECTION:
+        if kernel is None or _is_hidden(kernel):
             raise KeyError(name)
         return kernel.spec
 
@@ -341,8 +409,8 @@ class _Catalog(Mapping[str, KernelSpec]):
 
     def _names(self) -> set[str]:
         _load_packages()
-        sections = {n for n, kernel in list(_kernels.items()) if kernel.spec.category == _SECTION}
-        return {*_listed, *_kernels} - sections
+        hidden = {name for name, kernel in list(_kernels.items()) if _is_hidden(kernel)}
+        return {*_listed, *_kernels} - hidden
 
 
 _catalog = _Catalog()
@@ -374,7 +442,7 @@ def find(name: str) -> RegisteredKernel:
                 load()
         kernel = _named(name)
     if kernel is None:
-        raise _names.unknown(name, {*_listed, *_kernels})
+        raise _names.unknown(name, catalog())
     return kernel
 
 
@@ -390,6 +458,12 @@ def _kernel(name: str) -> RegisteredKernel | None:
     kernel = _kernels.get(name)
     if kernel is None and name in _listed:
         _load_family(_listed[name])
+        kernel = _kernels.get(name)
+    operator, apart, impl = name.partition(variants.SEPARATOR)
+    if kernel is None and apart and operator in _listed:
+        _load_family(_listed[operator])
+        if impl == variants.OWN:
+            _add_own(operator)
         kernel = _kernels.get(name)
     return kernel
 

@@ -7,7 +7,7 @@ needs an earlier one and once to write.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from .steps import Fold, Step, dtype_text, form_of, name_of, names_of, operand_text, steps_of
 
@@ -80,8 +80,8 @@ class _Function:
         return operand_text(own, self.steps, self.letter)
 
     @staticmethod
-    def indented(lines: object, by: int = 1) -> list[str]:
-        return ["    " * by + line for line in lines]  # type: ignore[attr-defined]
+    def indented(lines: Iterable[str], by: int = 1) -> list[str]:
+        return ["    " * by + line for line in lines]
 
 
 class _Each(_Function):

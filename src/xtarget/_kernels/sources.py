@@ -27,6 +27,7 @@ from types import ModuleType
 from typing import Any
 
 from .._system import files
+from .._system.locks import Lock
 from .._values.errors import CompileError, XTargetError
 from .._values.types import SourceText
 from ..targets._host import contents
@@ -45,6 +46,7 @@ _OPERATORS = (
 #: Bytes of a Triton file that are read.
 _MOST = 64 << 20
 _numbers = itertools.count()
+_importing = Lock()
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,8 @@ class KernelFile:
         changed anything in it. It needs Triton.
         """
         package = f"xtarget_static_{next(_numbers)}"
-        with _imported_from(self.texts, package):
+        # a finder that another thread takes away lets an import skip the next one
+        with _importing, _imported_from(self.texts, package):
             return importlib.import_module(f"{package}.{self.name}")
 
     @cached_property

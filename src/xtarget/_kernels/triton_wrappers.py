@@ -10,7 +10,7 @@ from .._values.types import DTYPES
 from ..spec import ArrayType
 from .contexts import Context, dtype_of
 
-__all__ = ["unwrapped"]
+__all__ = ["Tensor", "unwrapped"]
 
 
 def unwrapped(kernel: str, function: Any) -> tuple[Any, dict[str, Any]]:
@@ -24,7 +24,7 @@ def unwrapped(kernel: str, function: Any) -> tuple[Any, dict[str, Any]]:
     fn = function
     while hasattr(fn, "arg_names") and not hasattr(fn, "cache_key"):
         if hasattr(fn, "configs"):
-            _refuse_hooks(kernel, fn)
+            # its hooks set arrays back between measurements, which are made on copies here
             said["configs"], said["key"] = tuple(fn.configs), tuple(fn.keys)
             said["prune"] = _pruning(fn)
         elif isinstance(getattr(fn, "values", None), Mapping):
@@ -42,15 +42,6 @@ def unwrapped(kernel: str, function: Any) -> tuple[Any, dict[str, Any]]:
             )
         fn = fn.fn
     return fn, said
-
-
-def _refuse_hooks(kernel: str, fn: Any) -> None:
-    own = [part for part in ("pre_hook", "post_hook") if getattr(fn, f"user_defined_{part}", False)]
-    if own:
-        raise XTargetError(
-            f"{kernel}: its @triton.autotune has a {own[0]}. Name what the kernel changes in "
-            "updates, and what an output begins with by Out(layout, init=0); tuning restores both."
-        )
 
 
 def _pruning(fn: Any) -> Callable[[list[Any], Any], list[Any]] | None:
@@ -93,7 +84,7 @@ class _Arguments(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         value = self._context[name]
-        return _Tensor(value) if isinstance(value, ArrayType) else value
+        return Tensor(value) if isinstance(value, ArrayType) else value
 
     def __iter__(self) -> Iterator[str]:
         return iter(list(self._context))
@@ -124,7 +115,7 @@ class _Dtype(str):
         return DTYPES[str(self)].kind == "f"
 
 
-class _Tensor:
+class Tensor:
     """A layout with what rules ask of a torch tensor. Its elements and its address are not known
     when a call is planned."""
 

@@ -10,7 +10,7 @@ from .._arrays.dtypes import name_of, natural_scalar, promote, weak_scalar
 from .._devices import choice, registry
 from .._kernels import libraries
 from .._values.authoring import REQUIRED
-from .._values.errors import ArgumentError, shortened
+from .._values.errors import ArgumentError, MissingFeatureError, shortened
 from ..spec import ABSENT, ArrayType, KernelSpec, Plan, ScalarType
 
 __all__ = [
@@ -241,4 +241,6 @@ def check_fp64(
 ) -> None:
     arrays = [*plan.outputs, *plan.temporaries, *types]
     if not has and any(a.dtype == "float64" for a in arrays):
-        raise ArgumentError(f"{spec.name}: {name} has no float64. Convert the arrays to float32.")
+        raise MissingFeatureError(
+            f"{spec.name}: {name} has no float64. Convert the arrays to float32."
+        )

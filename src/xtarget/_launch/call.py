@@ -32,14 +32,12 @@ from .interrupts import settle, unfinished
 from .lifetimes import keep_until_passed
 from .outs import Outs, check_may_count, counted
 from .overlap import Overlaps
-from .staging import Staging, fill, packed_bytes, read_back, write
+from .staged_calls import Pieces, run_staged
+from .staging import Staging, fill, side_by_side
 
-__all__ = ["BoundCall", "BoundLaunch", "Sized", "device_text", "side_by_side"]
+__all__ = ["BoundCall", "BoundLaunch", "Order", "Sized", "device_text"]
 
 device_text = environment.device_reader()
-
-#: Pieces of one allocation begin at multiples of so many bytes.
-_APART = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +101,7 @@ class BoundCall:
         consents: what the arrays' libraries have to say before each launch, and the check of
             indices.
         written: tells the library of `out` that it is written to; None: it does not ask.
+        pieces: where what is copied to the device lies, once that was asked.
     """
 
     def __init__(
@@ -193,6 +192,7 @@ class BoundCall:
         sizes = [type_.size * type_.itemsize for type_ in sized.temporaries]
         sizes += [nbytes for launch in sized.launches for nbytes in launch.scratch]
         self._room, self._at = side_by_side(sizes)
+        self.pieces: Pieces | None = None
         self._check_against(sized.overlaps)
         self._updates = tuple(
             _Update(index, written, sized.spans) for index, written in self._updated
@@ -310,12 +310,12 @@ class BoundCall:
             given = (*args, *out)
         for update in self._updates:
             update.prepare(self.name, given, values)
-        order = _Order(self, args, stream)
+        order = Order(self, args, stream)
         if self._counts and out is None:
             check_may_count(self.name, order.launch)
         try:
             if self.staging is not None:
-                outputs = self._run_staged(args, values, out, order, self.staging)
+                outputs = run_staged(self, args, values, out, order, self.staging)
             else:
                 outputs = self._outputs_of(out, args)
                 order.hold(args, outputs)
@@ -367,7 +367,7 @@ class BoundCall:
         return kept
 
     def _add_outputs(
-        self, values: list[Value], outputs: Sequence[Any], out: Any, order: _Order
+        self, values: list[Value], outputs: Sequence[Any], out: Any, order: Order
     ) -> None:
         adopted = [adopt(array) for array in outputs]
         order.allocated(adopted, new=out is None)
@@ -404,47 +404,6 @@ class BoundCall:
             found = self._allocates.memory(self.device, nbytes, stream)
         return self.device.alloc(nbytes, stream) if found is None else found
 
-    def _alloc(self, type_: ArrayType, stream: Stream) -> Buffer:
-        return self.device.alloc(type_.size * type_.itemsize, stream)
-
-    def _run_staged(
-        self, args: Sequence[Any], values: list[Value], out: Any, order: _Order, staging: Staging
-    ) -> list[Any]:
-        """Host data on a device that cannot use it in place: copy there, launch, copy back."""
-        stream = order.launch
-        buffers: list[Buffer] = []
-        try:
-            staged = [index for index, copied in enumerate(staging.inputs) if copied]
-            for index in staged:
-                view = view_of(args[index])
-                buffers.append(self.device.alloc(packed_bytes(view), stream))
-                write(buffers[-1], view, stream)
-                values[index] = buffers[-1].address
-            outputs = self._outputs_of(out, args)
-            order.hold(args, () if staging.output else outputs)
-            results: list[Buffer] = []
-            if not staging.output:
-                self._add_outputs(values, outputs, out, order)
-            else:
-                results = [self._alloc(type_, stream) for type_ in self.outputs]
-                del values[len(args) :]
-                values += [buffer.address for buffer in results]
-                for number, array in enumerate(outputs if staging.out_in else ()):
-                    if not self._fills or self._fills[number] is None:
-                        write(results[number], view_of(array), stream)
-            self._fill(values[len(args) :], stream)
-            self._launch(values, stream)
-            for index, buffer in zip(staged, buffers, strict=True):
-                if index in staging.updates:
-                    read_back(buffer, args[index], stream)
-            buffers += results
-            for buffer, array in zip(results, outputs, strict=False):
-                read_back(buffer, array, stream)
-            return outputs
-        finally:
-            for buffer in buffers:
-                buffer.close()
-
     def _fill(self, addresses: Sequence[Any], stream: Stream, *, new: bool = False) -> None:
         """Set outputs to what they shall begin as.
 
@@ -479,16 +438,6 @@ def _picking(launch: BoundLaunch) -> PreparedLaunch:
         prepared([values[place] for place in order], stream)
 
     return picking
-
-
-def side_by_side(sizes: Sequence[int]) -> tuple[int, tuple[int, ...]]:
-    """How many bytes pieces of memory take together, and where each begins: one allocation costs
-    several microseconds."""
-    total, places = 0, []
-    for nbytes in sizes:
-        places.append(total)
-        total += -(-max(nbytes, 1) // _APART) * _APART
-    return total, tuple(places)
 
 
 def _chain(call: BoundCall) -> PreparedLaunch:
@@ -552,16 +501,17 @@ def _said(kernel: str, index: int) -> str:
     return f"argument {index + 1} ({names[index]})"
 
 
-class _Order:
+class Order:
     """Order a launch after the caller's work, and the caller's later work after the launch."""
 
-    __slots__ = ("_captured", "_held", "call", "explicit", "launch", "others")
+    __slots__ = ("_captured", "_held", "_waited", "call", "explicit", "launch", "others")
 
     def __init__(self, call: BoundCall, args: Sequence[Any], stream: Stream | None) -> None:
         self.call, self.explicit = call, stream is not None
         self.others: list[Stream] = []
         self._captured: bool | None = None
         self._held: list[Any] = []
+        self._waited = False
         current = self._streams([args[index] for index in call._arrays])
         if stream is not None:
             self.launch = stream
@@ -614,9 +564,15 @@ class _Order:
         if not self.call.synchronous and (self.explicit or self.call._adopts):
             self._held = self.call.hold(args, outputs, self.launch, explicit=self.explicit)
 
+    def wait(self) -> None:
+        """The launch is the last one; wait for it."""
+        self.launch.synchronize()
+        self._waited = True
+
     def finish(self) -> None:
         if self.call.synchronous:
-            self.launch.synchronize()
+            if not self._waited:
+                self.launch.synchronize()
             return
         if self._held and not self._in_capture():
             keep_until_passed(self.launch, self._held)

@@ -9,6 +9,7 @@ from .._kernels import libraries
 from .._values.types import Artifact, Target
 from . import planning
 from .arguments import placed
+from .chosen import chosen
 
 __all__ = ["compile"]
 
@@ -37,6 +38,7 @@ def compile(
         UnknownKernelError, UnknownTargetError, ArgumentError, CompileError.
     """
     goal = Target.parse(target)
+    kernel = chosen(kernel, options)
     registered = libraries.find(kernel)
     args, options = placed(kernel, args, options)
     requests = planning.compile_requests(registered, args, options, goal)

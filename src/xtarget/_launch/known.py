@@ -8,7 +8,7 @@ from typing import Any
 from .. import _core
 from .._compile import residency
 from .._devices import registry
-from .._kernels import libraries
+from .._kernels import libraries, tunings
 from ..targets.base import Function
 from .call import BoundCall
 from .classes import Classes
@@ -111,6 +111,7 @@ def _drop_calls(device: str) -> None:
 
 
 libraries.on_change.append(forget)
+tunings.on_change.append(forget_calls)
 residency.on_forget.append(_unload)
 registry.after_fork.append(_in_forked_child)
 registry.on_lost.append(_drop_calls)

@@ -29,7 +29,8 @@ class MemoryStats:
     def __str__(self) -> str:
         lines = [
             f"{name}: {_text(use.in_use)} in use (most: {_text(use.peak)}), {_text(use.cached)} "
-            f"cached, {use.kernels} kernels of {_text(use.modules)}"
+            f"cached, {use.kernels} kernels of {_text(use.modules)}, {_text(use.pinned)} pinned on "
+            "the host"
             for name, use in self.devices.items()
         ]
         return "\n".join([*lines, f"host: {_text(self.host_cached)} cached"])

@@ -7,16 +7,16 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from .._arrays import MakesNatively, PointsToStream
+from .._arrays import AllocatesInC, MakesNatively, PointsToStream
 from .._kernels import libraries
-from .._values.types import LaunchConfig
 from ..spec import ArrayType
-from ..targets._objects.scalars import PACK
-from ..targets.base import Function, NativeLaunch, StartsNatively, Stream, Value
+from ..targets.base import Stream
 from .arguments import placed
 from .call import BoundCall, device_text
+from .chosen import WORDS
 from .classes import layouts_of
 from .interrupts import settle, unfinished
+from .native_launches import launches_of, launches_of_class
 from .passing import Chained, Passing
 
 __all__ = ["described", "install"]
@@ -24,14 +24,6 @@ __all__ = ["described", "install"]
 #: Of `_core/entry.c`: how the library of `out` hears of the write, and where a call is launched.
 _NOT, _TORCH, _OWN = 0, 1, 2
 _ASKED, _ON_THEIRS, _ON_TORCHS, _POINTED_AT = 0, 1, 2, 3
-#: Of `_core/launch.h`: how a parameter is passed.
-_AS_WORD, _AS_SIZE = 0, 4
-_ROUNDED = {"float16": 5, "bfloat16": 6}
-_PASSED = {"i1": 1, "u1": 1, "fp32": 2, "fp64": 3} | {
-    f"{sign}{bits}": _AS_WORD for sign in "iu" for bits in (8, 16, 32, 64)
-}
-#: DLPack's number of the devices that torch calls `cuda`.
-_DLPACK = {"nvidia": 2, "amd": 10}
 
 
 def install(core: Any, run: Callable[..., Any], names: dict[str, Any]) -> tuple[Any, Any]:
@@ -81,7 +73,9 @@ def _own_options(kernel: str, options: dict[str, Any]) -> dict[str, Any] | None:
     """The options by the kernel's own names; None: one of them is an argument, where the core does
     not look, or says how the call is made."""
     keywords = libraries.keywords(kernel)
-    if "compile" in options or any(type(keywords.get(name)) is int for name in options):
+    if "compile" in options or not WORDS.isdisjoint(options):
+        return None
+    if any(type(keywords.get(name)) is int for name in options):
         return None
     return placed(kernel, (), options)[1]
 
@@ -145,7 +139,7 @@ def _offer_class(
     alone = passing if isinstance(passing, Passing) else None
     told = flat and _told(
         call, passing.start, against, _class_maker(passing),
-        alone and _native_class(alone), given=given, written=call.written,
+        launches_of_class(passing), given=given, written=call.written,
     )  # fmt: skip
     if told is None:
         return None
@@ -163,16 +157,15 @@ def described(call: BoundCall, *, given: bool, written: Callable[[Any], None] | 
     if call.direct is None:
         return None
     overlaps = tuple((index, low, high, in_place) for index, low, high, _, in_place in call._checks)
-    return _told(
-        call, call.direct, overlaps, _maker(call), _native(call), given=given, written=written
-    )
+    native = launches_of(call)
+    return _told(call, call.direct, overlaps, _maker(call), native, given=given, written=written)
 
 
 def _told(
     call: BoundCall,
     start: Callable[..., None],
     overlaps: tuple[tuple[int, int, int, bool], ...],
-    maker: tuple[Callable[..., Any], Any],
+    maker: tuple[Callable[..., Any], Any, Any],
     native: Any,
     *,
     given: bool,
@@ -210,21 +203,33 @@ def _told(
     )
 
 
-def _maker(call: BoundCall) -> tuple[Callable[..., Any], Any]:
-    """What makes a result, and what it takes beside the call's arguments; None: nothing at all."""
+def _maker(call: BoundCall) -> tuple[Callable[..., Any], Any, Any]:
+    """What makes a result, what it takes beside the call's arguments (None: nothing at all), and
+    how the core makes it without that."""
     type_ = call.outputs[0]
     made = _native_maker(call, type_.dtype)
-    return (call.new_output, type_) if made is None else (partial(made, type_.shape), None)
+    if made is None:
+        return call.new_output, type_, None
+    return partial(made, type_.shape), None, _made_in(call, type_.dtype, type_.shape)
 
 
-def _class_maker(passing: Passing | Chained) -> tuple[Callable[..., Any], Any]:
+def _class_maker(passing: Passing | Chained) -> tuple[Callable[..., Any], Any, Any]:
     """What makes a result from shape and strides, beside the call's arguments; None: from a shape
     alone."""
     call, dtype = passing.call, passing.dtype
     made = _native_maker(call, dtype)
     if made is not None:
-        return made, None
-    return lambda layout, args: call.new_output(ArrayType(dtype, *layout), args), True
+        return made, None, _made_in(call, dtype, ())
+    return lambda layout, args: call.new_output(ArrayType(dtype, *layout), args), True, None
+
+
+def _made_in(call: BoundCall, dtype: str, shape: tuple[int, ...]) -> Any:
+    """`read_output` in `_core/entry.c`."""
+    kind = call.kind
+    if not isinstance(kind, AllocatesInC) or call.like is None:
+        return None
+    place = kind.place_in_c(dtype, call.device.info if call.like in call._on_device else None)
+    return None if place is None else (place, shape)
 
 
 def _native_maker(call: BoundCall, dtype: str) -> Callable[..., Any] | None:
@@ -232,88 +237,6 @@ def _native_maker(call: BoundCall, dtype: str) -> Callable[..., Any] | None:
     if not isinstance(kind, MakesNatively) or call.like is None:
         return None
     return kind.maker(dtype, call.device.info if call.like in call._on_device else None)
-
-
-def _native(call: BoundCall) -> Any:
-    """The launch as `_core/entry.c` reads it, or None."""
-    if not call.alone:
-        return None
-    (launch,) = call._launches
-    if launch.values is None:
-        return None
-    order = iter(launch.order)
-    given = [(value, next(order) if value is None else -1) for value in launch.values]
-    halves = {launch.order[place]: dtype for place, dtype in launch.halves}
-    return _native_launch(call, launch.function, launch.grid, given, halves)
-
-
-def _native_class(passing: Passing) -> Any:
-    """The same of a class, whose program gives the grid."""
-    places = iter(passing.places)
-    given = [(value, next(places) if value is None else -1) for value in passing.fixed]
-    grid, halves = (1, 1, 1), dict(passing.halves)
-    return _native_launch(passing.call, passing.function, grid, given, halves)
-
-
-def _native_launch(
-    call: BoundCall,
-    function: Function | None,
-    grid: tuple[int, int, int],
-    given: Sequence[tuple[Value | None, int]],
-    halves: Mapping[int, str],
-) -> Any:
-    """Args:
-    given: the value of each parameter; None: of the call's values that at this place, or of the
-        sizes, which come after them.
-    halves: by place, the half precision that a number is rounded to.
-    """
-    info = call.device.info
-    if not isinstance(function, StartsNatively) or call.synchronous:
-        return None
-    made: NativeLaunch | None = function.native(LaunchConfig(grid))
-    if made is None:
-        return None
-    parameters = _parameters(function.artifact.parameters, given, halves, call.takes)
-    if parameters is None:
-        return None
-    fields = made.fields or ((0, 8),) * len(parameters)
-    return (
-        made.entry,
-        made.function,
-        made.current_context,
-        made.context,
-        grid,
-        made.block,
-        made.shared_bytes,
-        made.buffer_bytes,
-        tuple((*how, *field) for how, field in zip(parameters, fields, strict=True)),
-        made.module,
-        made.code,
-        _DLPACK.get(info.vendor, 0),
-        info.ordinal,
-    )
-
-
-def _parameters(
-    parameters: Sequence[Any],
-    given: Sequence[tuple[Value | None, int]],
-    halves: Mapping[int, str],
-    count: int,
-) -> tuple[tuple[int, int, int], ...] | None:
-    """How each parameter is passed; None: there is one that only Python passes."""
-    found = []
-    for parameter, (value, place) in zip(parameters, given, strict=True):
-        type_ = "u64" if parameter.type.startswith("*") else parameter.type
-        passed = _PASSED.get(type_)
-        if place in halves:
-            passed = _ROUNDED[halves[place]] if type_ == "fp32" else None
-        if value is not None:
-            found.append((0, -1, int.from_bytes(PACK[type_](value), "little")))
-        elif passed is None or (place >= count and passed != _AS_WORD):
-            return None
-        else:
-            found.append((_AS_SIZE, place - count, 0) if place >= count else (passed, place, 0))
-    return tuple(found)
 
 
 def _failed(stream: Stream, args: tuple[Any, ...], result: Any) -> None:

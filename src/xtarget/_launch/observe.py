@@ -31,6 +31,7 @@ __all__ = [
     "Observer",
     "Record",
     "add",
+    "check_with",
     "quietly",
     "record_with",
     "remove",
@@ -136,7 +137,11 @@ class Observer(Protocol):
 #: Records a call instead of launching it: the kernel, the call, and the stream or None.
 Recorder = Callable[[str, Found, Stream | None], Any]
 
+#: Compares a call's result: it is told of a call, and what it returns is told the result.
+Checker = Callable[[str, Found, Mapping[str, Any]], Callable[[Any], None] | None]
+
 _observers: tuple[Observer, ...] = ()
+_checkers: tuple[Checker, ...] = ()
 #: Threads that record their calls.
 _recording = 0
 _lock = Lock()
@@ -157,10 +162,18 @@ def remove(observer: Observer) -> None:
         _set(tuple(one for one in _observers if one is not observer))
 
 
+def check_with(checker: Checker) -> None:
+    """From now on, have the results of calls compared."""
+    global _checkers
+    with _lock:
+        _checkers = (*_checkers, checker)
+        _set(_observers)
+
+
 def _set(observers: tuple[Observer, ...]) -> None:
     global _observers
     _observers = observers
-    watching = bool(observers or _recording)
+    watching = bool(observers or _recording or _checkers)
     _run.observed = _observed_run if watching else None
     prepared.observe_with(_observed_launch if watching else None)
 
@@ -198,8 +211,12 @@ class quietly:
         _here.quiet = self._before
 
 
+def _quiet() -> bool:
+    return bool(getattr(_here, "quiet", False))
+
+
 def _present() -> tuple[Observer, ...]:
-    return () if getattr(_here, "quiet", False) else _observers
+    return () if _quiet() else _observers
 
 
 # ------------------------------------------------------------------------------------------ calls
@@ -241,10 +258,25 @@ def _observed_launch(
 def _replay(
     kernel: str, found: Found, on: Stream | None, options: Mapping[str, Any], start: float
 ) -> Any:
-    call, observers = found.call, _present()
     recorder: Recorder | None = getattr(_here, "recorder", None)
     if recorder is not None:
         return recorder(kernel, found, on)
+    if not _checkers or _quiet():
+        return _told(kernel, found, on, options, start)
+    with quietly():
+        comparisons = [checker(kernel, found, options) for checker in _checkers]
+    returned = _told(kernel, found, on, options, start)
+    with quietly():
+        for compare in comparisons:
+            if compare is not None:
+                compare(returned)
+    return returned
+
+
+def _told(
+    kernel: str, found: Found, on: Stream | None, options: Mapping[str, Any], start: float
+) -> Any:
+    call, observers = found.call, _present()
     if not observers:
         return call.run(found.args, list(found.values), found.out, on)
     text = _layouts(kernel, found, options)

@@ -16,9 +16,9 @@ from .._values.symbols import SymInt, Tracer
 from ..spec import ArrayType
 from ..targets._objects.scalars import NEAREST
 from ..targets.base import Function, GridLaunch, PreparesGrids, Stream, Value
-from .call import BoundCall, BoundLaunch, side_by_side
+from .call import BoundCall, BoundLaunch
 from .forms import Form, LoadedLaunch, overlaps_of
-from .staging import fill
+from .staging import fill, side_by_side
 
 __all__ = ["Chained", "Passing", "passing_of"]
 
@@ -171,6 +171,7 @@ class Chained:
             memory that the launches use, then grid and sizes of each launch.
         takes: how many values a call has: its arguments, and the output.
         pieces: how many pieces of memory the launches use.
+        functions: of the links; empty where they are not loaded.
         start: takes numbers, values, and the stream.
     """
 
@@ -179,6 +180,7 @@ class Chained:
     takes: int
     pieces: int
     links: tuple[_Link, ...]
+    functions: tuple[Function | None, ...]
     start: Callable[[Sequence[int], Sequence[Value], Stream], None] | None
     steps: IntegerProgram
     program: Program
@@ -216,6 +218,7 @@ class Chained:
             takes=takes,
             pieces=pieces,
             links=tuple(links),
+            functions=(),
             start=None,
             steps=steps,
             program=steps.function(),
@@ -256,11 +259,12 @@ class Chained:
                 if room is not None:
                     room.close()
 
-        return replace(self, start=start)
+        functions = tuple(loaded.function for loaded in launches)
+        return replace(self, functions=functions, start=start)
 
     def unloaded(self) -> Chained:
         """The same without its functions, for `again` alone."""
-        return replace(self, start=None)
+        return replace(self, functions=(), start=None)
 
     def at(self, numbers: Any, types: Callable[[], Any]) -> BoundCall:
         """The call with what its program gave."""

@@ -16,6 +16,7 @@ from .. import _arrays
 from .._arrays import View
 from .._arrays.dtypes import NumpyRules
 from .._arrays.host import KIND as HOST
+from .._kernels import implementations, tunings
 from .._kernels.libraries import RegisteredKernel
 from .._system.signals import raised_by_handler
 from .._values.errors import ArgumentError, XTargetError, shortened, shortened_text
@@ -75,6 +76,7 @@ def call_of(
     out: ArrayType | None = None,
     outs: Sequence[ArrayType] = (),
     aligned: Sequence[bool] = (),
+    local: bool = True,
 ) -> Call:
     """A call as plans see it.
 
@@ -82,6 +84,7 @@ def call_of(
         out: the caller's array for the result.
         outs: the caller's arrays for several results.
         aligned: as of `Call`.
+        local: whether what was tuned on this machine serves it.
     """
     return Call(
         kernel=kernel.spec.name,
@@ -94,14 +97,40 @@ def call_of(
         arch=target.arch,
         outs=tuple(outs),
         aligned=tuple(aligned),
+        chooser=tunings.chooser(str(target), local=local),
     )
+
+
+def _check_places(spec: KernelSpec, call: Call, plan: Plan) -> None:
+    """An elementwise kernel reads each input at the places of its result.
+
+    Raises:
+        ArgumentError: an input has no such places, and would be read past its end.
+    """
+    result = plan.outputs[0]
+    for name, arg in zip(spec.inputs, call.args, strict=False):
+        if not isinstance(arg, ArrayType):
+            continue
+        missing = result.ndim - arg.ndim
+        pairs = zip(arg.shape, result.shape[max(missing, 0) :], strict=False)
+        fits = missing >= 0 and all(own == whole or own == 1 for own, whole in pairs)
+        # what plans compare anyway comes first: the question is a guard of the class
+        if not fits and arg.size != result.size:
+            raise ArgumentError(
+                f"{spec.name} is declared elementwise, and {name.rstrip('?')} has shape "
+                f"{arg.shape} where the result has {result.shape}. Give arrays whose shapes fit."
+            )
 
 
 def make_plan(kernel: RegisteredKernel, call: Call) -> Plan:
     """The plan of a call, from layouts alone."""
     spec = kernel.spec
+    plan = implementations.serving(kernel, call.vendor, call.arch).spec.plan
     try:
-        return checked(spec.name, spec.plan(call), len(call.args))
+        made = checked(spec.name, plan(call), len(call.args))
+        if spec.elementwise and spec.by_name:  # of a user's, whose plan compares no shapes
+            _check_places(spec, call, made)
+        return made
     except ArgumentError as error:
         text = shortened_text(str(error), _MOST_TEXT)
         text = text if text.startswith(spec.name) else f"{spec.name}: {text}"

@@ -20,6 +20,7 @@ from ..targets.base import Capturable, Stream
 from . import lookup, native
 from . import run as _run
 from .arguments import placed
+from .chosen import chosen
 from .interrupts import settle, unfinished
 from .lifetimes import keep_until_passed
 from .lookup import Found
@@ -101,8 +102,8 @@ class Prepared(_run.launcher or _InPython):  # type: ignore[misc]
         stream: Any,
         options: Mapping[str, Any],
     ) -> None:
-        self.kernel = kernel
         self._device, self._options = device, dict(options)
+        self.kernel = kernel = chosen(kernel, self._options)
         self._lock = Lock()
         spec = libraries.find(kernel).spec
         args, self._options = placed(kernel, args, self._options)

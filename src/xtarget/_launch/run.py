@@ -23,6 +23,7 @@ from ..targets.base import Capturable
 from . import binding, native
 from .arguments import placed
 from .call import BoundCall, device_text
+from .chosen import WORDS, run_chosen
 from .classes import layouts_of
 from .frozen_calls import frozen_call
 from .interrupts import settle, unfinished
@@ -197,7 +198,11 @@ def run(
         options: the kernel's options (`axis=0`). `compile="async"` is for every kernel: what has to
             be compiled is compiled in child processes, all launches of the call at the same time,
             and the call waits for these alone: neither for what other threads compile, nor for
-            another process that compiles the same. It returns what it always does.
+            another process that compiles the same. It returns what it always does. `impl="..."`
+            asks for another implementation of the operator (`xtarget kernels NAME` lists them;
+            `impl="torch"` is torch's own call, `impl="host"` NumPy's reference), and
+            `fallback="host"` lets NumPy's reference serve what the device lacks, which is said
+            once.
 
     Returns:
         the result, an array of the first array argument's library on the same device (NumPy for
@@ -209,6 +214,8 @@ def run(
         OutOfMemoryError: see `xtarget.XTargetError`.
     """
     if options and type(kernel) is str:
+        if not WORDS.isdisjoint(options):
+            return run_chosen(run, kernel, args, out, device, stream, options)
         args, options = placed(kernel, args, options)
     if observed is not None:
         if "compile" in options:

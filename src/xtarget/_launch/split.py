@@ -20,21 +20,12 @@ from .arguments import placed
 from .planning import plan_of_layouts
 from .run import run
 
-__all__ = ["split"]
+__all__ = ["along", "split"]
 
-#: Kernels that work along `axis`, and treat what the other axes number one by one.
-_ALONG = frozenset(
-    (
-        *("softmax", "log_softmax", "softmin", "cumsum", "cumprod", "logcumsumexp", "sort"),
-        *("argsort", "all", "any", "argmax", "argmin", "count_nonzero", "l1_norm", "log_sum"),
-        *("logsumexp", "max", "max_norm", "mean", "mean_square", "min", "nanmax", "nanmean"),
-        *("nanmin", "nansum", "norm", "prod", "square_sum", "std", "sum", "var"),
-    )
-)
-#: Kernels over the rows of their first argument; the others are used by every row.
-_OVER_ROWS = frozenset(("layer_norm", "rms_norm"))
 #: The newest measurement counts as much as all before it.
 _NEWEST = 0.5
+#: Speeds that are known at once; the oldest go.
+_MOST_SPEEDS = 4096
 
 #: Elements of the first axis in a second, by kernel, layouts behind the first axis, and device.
 _speeds: dict[tuple[Any, ...], float | None] = {}
@@ -48,24 +39,24 @@ def split(
     devices: Sequence[Any],
     out: np.ndarray[Any, Any] | None = None,
     **options: Any,
-) -> np.ndarray[Any, Any]:
+) -> Any:
     """Run a kernel on several devices at once, of one vendor or of several.
 
-    The call is cut along the first axis of its result, and each device gets a part as large as it
+    The call is cut along the first axis of its results, and each device gets a part as large as it
     was fast before: the first call is cut evenly, and what it takes is not counted, as it compiles.
     For elementwise kernels with any broadcasting; softmaxes, scans, sorting and reductions along
-    another axis than the first; layer_norm and rms_norm; matmul, of which the first argument's rows
-    or batches are cut.
+    other axes than the first, layer_norm, rms_norm, and what else says in its spec what it works
+    `along`; matmul, of which the first argument's rows or batches are cut.
 
     Args:
         kernel: name of the kernel.
         args: arrays of the host (NumPy), and numbers, as for `run`.
         devices: names of devices, each once.
-        out: an array of the host for the result.
+        out: an array of the host for the result, of kernels that have one.
         options: the kernel's options.
 
     Returns:
-        an array of the host.
+        an array of the host, or a tuple of them.
 
     Raises:
         ArgumentError: the kernel cannot be cut, or the arguments are not what it takes.
@@ -77,14 +68,15 @@ def split(
     spec = registered.spec
     given = tuple(_of_host(spec.name, arg) for arg in args)
     plan = plan_of_layouts(registered, given, options, _target(names[0]))[0]
-    if len(plan.outputs) != 1:
+    if out is not None and len(plan.outputs) != 1:
         raise ArgumentError(
-            f"{spec.name} has {len(plan.outputs)} results; split cuts kernels of one. Use run."
+            f"{spec.name} has {len(plan.outputs)} results, and split takes out= for one. Leave out "
+            "out, and take what is returned."
         )
-    (result,) = plan.outputs
+    result = plan.outputs[0]
     cut = _cut(spec, given, {**spec.options, **options}, result)
-    made = _result(spec.name, result, out)
-    _check_apart(spec.name, made, given)
+    made = [_result(spec.name, type_, out) for type_ in plan.outputs]
+    _check_apart(spec.name, made[0], given)
     rows = result.shape[0]
     key = (spec.name, tuple(map(_behind_the_first, given)), repr(sorted(options.items())))
     bounds = _bounds(rows, [_speeds.get((*key, name)) for name in names])
@@ -95,7 +87,12 @@ def split(
             return
         parts = [a[low:high] if whole else a for a, whole in zip(given, cut, strict=True)]
         begun = time.perf_counter()
-        run(kernel, *parts, out=made[low:high], device=names[place], **options)
+        if len(made) == 1:
+            run(kernel, *parts, out=made[0][low:high], device=names[place], **options)
+        else:
+            results = run(kernel, *parts, device=names[place], **options)
+            for array, result in zip(made, results, strict=True):
+                array[low:high] = result
         _measured((*key, names[place]), (high - low) / max(time.perf_counter() - begun, 1e-9))
 
     from concurrent.futures import ThreadPoolExecutor
@@ -103,7 +100,7 @@ def split(
     with ThreadPoolExecutor(len(names)) as pool:
         for done in [pool.submit(work, place) for place in range(len(names))]:
             done.result()
-    return made
+    return made[0] if len(made) == 1 else tuple(made)
 
 
 def _names(devices: Any) -> list[str]:
@@ -149,7 +146,7 @@ def _cut(
     arrays = [arg if isinstance(arg, np.ndarray) else None for arg in args]
     first = next((array for array in arrays if array is not None), None)
     ndim = len(result.shape)
-    if first is None or not (ndim or spec.name in _ALONG):
+    if first is None or not (ndim or spec.along):
         raise ArgumentError(f"{spec.name}: there is no axis to cut. Use run.")
     rows = result.shape[0] if ndim else 0
     if spec.elementwise:
@@ -160,19 +157,27 @@ def _cut(
             a is not None and a.ndim == ndim and (n == 0 or batched) and a.shape[0] == rows
             for n, a in enumerate(arrays)
         ]
-    axis = options.get("axis", -1)
-    if first.ndim > 1 and (
-        spec.name in _OVER_ROWS
-        or (spec.name in _ALONG and type(axis) is int and axis % first.ndim != 0)
-    ):
-        return [n == 0 for n in range(len(args))]
-    if spec.name in _ALONG:
+    if spec.along and first.ndim > 1 and 0 not in along(spec, options, first.ndim):
+        alike = spec.along == "axis"
+        return [
+            a is not None and (n == 0 or (alike and a.ndim == first.ndim and len(a) == rows != 1))
+            for n, a in enumerate(arrays)
+        ]
+    if spec.along == "axis":
+        axis = options.get("axis")
         why = f"its axis is {axis!r}, and the first one is what is cut: name another one"
-    elif spec.name in _OVER_ROWS or spec.name == "matmul":
+    elif spec.along or spec.name == "matmul":
         why = "these arguments have no rows that are apart from each other"
     else:
         why = "its elements, or what lies along an axis, may need each other"
     raise ArgumentError(f"{spec.name} cannot be cut: {why}. Use run.")
+
+
+def along(spec: KernelSpec, options: Mapping[str, Any], ndim: int) -> tuple[int, ...]:
+    """The axes that one element of the result needs all of, counted from the front."""
+    axis = options.get("axis") if spec.along == "axis" else -1
+    axes = range(ndim) if axis is None else axis if isinstance(axis, tuple | list) else (axis,)
+    return tuple(one % ndim for one in axes)
 
 
 def _result(
@@ -226,7 +231,9 @@ def _measured(key: tuple[Any, ...], speed: float) -> None:
     """Keep a speed. The first one is of a call that may have compiled."""
     with _lock:
         if key not in _speeds:
+            if len(_speeds) >= _MOST_SPEEDS:
+                del _speeds[next(iter(_speeds))]
             _speeds[key] = None
             return
-        before = _speeds[key]
+        before = _speeds.pop(key)
         _speeds[key] = speed if before is None else _NEWEST * speed + (1 - _NEWEST) * before

@@ -6,7 +6,9 @@ leave parts of, or reads first, is copied in before, or set to its declared begi
 
 from __future__ import annotations
 
+import ctypes
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +21,20 @@ from .._values.errors import ArgumentError
 from ..spec import ArrayType
 from ..targets.base import Buffer, Device, Fills, Stream
 
-__all__ = ["Staging", "fill", "packed_bytes", "pattern_of", "read_back", "write"]
+__all__ = [
+    "Staging",
+    "copy_in",
+    "copy_out",
+    "fill",
+    "packed_bytes",
+    "pattern_of",
+    "read_back",
+    "side_by_side",
+    "write",
+]
+
+#: Pieces of one allocation begin at multiples of so many bytes.
+_APART = 256
 
 #: Bytes of host memory that a device without a way of its own is filled from.
 _CHUNK = 16 << 20
@@ -79,6 +94,40 @@ def read_back(buffer: Buffer, array: Any, stream: Stream) -> None:
     values = np.empty(view.type.shape, target.dtype)
     buffer.read(values.reshape(-1).view(np.uint8).data, stream)
     target[...] = values
+
+
+def copy_in(to: int, address: int, nbytes: int, array: Any, *, contiguous: bool) -> None:
+    """Copy a host array of any layout to other memory of the host.
+
+    Args:
+        address: of its first element.
+    """
+    if contiguous:
+        ctypes.memmove(to, address, nbytes)
+    elif nbytes:
+        values = _packed(view_of(array))
+        ctypes.memmove(to, values.ctypes.data, nbytes)
+
+
+def copy_out(source: int, nbytes: int, array: Any) -> None:
+    """Copy from other memory of the host into a host array of any layout."""
+    view = view_of(array)
+    if view.type.contiguous:
+        ctypes.memmove(view.address, source, nbytes)
+    elif nbytes:
+        target = host_view(view.address, view.type, view.owner)
+        values = host_bytes(source, nbytes, None).view(target.dtype)
+        target[...] = values.reshape(view.type.shape)
+
+
+def side_by_side(sizes: Sequence[int]) -> tuple[int, tuple[int, ...]]:
+    """How many bytes pieces of memory take together, and where each begins: one allocation costs
+    several microseconds."""
+    total, places = 0, []
+    for nbytes in sizes:
+        places.append(total)
+        total += -(-max(nbytes, 1) // _APART) * _APART
+    return total, tuple(places)
 
 
 def pattern_of(kernel: str, number: int, init: bool | int | float, type_: ArrayType) -> bytes:

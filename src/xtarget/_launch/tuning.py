@@ -1,36 +1,53 @@
 """Finding out which configuration of a kernel is the fastest for a call, by launching each of them.
 
-This happens only where somebody asks for it: by `Kernel.tune`, or for the first call of each key by
-`XTARGET_TUNE=1`, as Triton's autotuner does it.
+This happens only where somebody asks for it: by `Kernel.tune` and `xtarget tune`, or for the first
+call of each key by `XTARGET_TUNE=1`, as Triton's autotuner does it.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
+import datetime as dt
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from importlib import import_module, metadata
+from typing import Any, Final
 
-from .._arrays import adopt, is_scalar, view_of
+from .._arrays import View, adopt, is_scalar, view_of
+from .._compile.functions import compile_together
 from .._devices import registry
 from .._devices.streams import resolve
-from .._kernels import configs, libraries
+from .._kernels import libraries, tunings
 from .._kernels.declared_plans import CONFIG
-from .._values.authoring import Config
+from .._kernels.tuning_files import Entry, Result
 from .._values.environment import compile_mode
 from .._values.errors import ArgumentError, FrozenError, XTargetError
-from .._values.types import Target
-from ..spec import Call, Plan
-from ..targets.base import Capturable
+from .._values.types import CompileRequest, DeviceInfo
+from ..spec import ArrayType, Call, Plan, ScalarType
+from ..targets.base import Capturable, Device
 from . import planning
 from .arguments import argument_types, check_arguments, place_of, placed
 from .prepared import Prepared
+from .samples import Summary
+from .trials import Trials, artifacts_of, copied, excess, seconds_of
 
-__all__ = ["Trial", "Tuning", "bench", "tune", "tune_first"]
+__all__ = ["NOT_TRIED", "Trial", "Tuning", "bench", "tune", "tune_first"]
 
-#: Seconds of launches of each measurement, and how many measurements there are.
-_SECONDS, _TIMES = 0.01, 3
-_MOST_LAUNCHES = 200
+#: Told with what is done, the number of all, and what is tried now.
+Show = Callable[[int, int, str], None]
+
+#: How the error begins of a choice that a model put behind others.
+NOT_TRIED: Final = "not tried"
+#: How far apart the quartiles of a choice may be, of the median, and how far the clock may drift.
+_WIDEST: Final = 0.25
+#: How many of the fastest are compared once more, in turn.
+_FINALISTS: Final = 4
+#: A choice that a model says takes so many times as long as the best is not tried.
+_WORST_ESTIMATE: Final = 2.5
+#: Of those that a model can put in an order, so many are tried.
+_MOST_TRIED: Final = 28
+#: Binaries from which on they are compiled by several processes.
+_MANY: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +55,21 @@ class Trial:
     """A configuration that was tried.
 
     Attributes:
-        seconds: of a launch; None: it cannot be built or launched.
+        config: a `Config`, or the named numbers of a kernel of our library.
+        seconds: of a launch, the median; None: it was dropped.
         error: why.
+        lower, upper: quartiles, seconds.
+        kept: the result is of an earlier tuning.
     """
 
     number: int
-    config: Config
+    config: Any
     seconds: float | None
     error: str = ""
+    text: str = ""
+    lower: float = 0.0
+    upper: float = 0.0
+    kept: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,31 +79,54 @@ class Tuning:
     Attributes:
         key: the calls that it holds for.
         trials: the configurations that were tried, the fastest first.
+        stored: whether it is kept; `note` says why not.
+        interrupted: Ctrl-C ended it; what was measured is kept.
+        more: of further choices of the same call.
     """
 
     kernel: str
     target: str
     key: str
     trials: tuple[Trial, ...]
+    stored: bool = True
+    note: str = ""
+    interrupted: bool = False
+    more: tuple[Tuning, ...] = ()
 
     @property
-    def best(self) -> Config:
+    def best(self) -> Any:
         return self.trials[0].config
+
+    @property
+    def dropped(self) -> tuple[Trial, ...]:
+        return tuple(trial for trial in self.trials if trial.seconds is None)
 
     def __str__(self) -> str:
         lines = [f"{self.kernel} on {self.target}, {self.key}"]
         for trial in self.trials:
             took = trial.error if trial.seconds is None else f"{trial.seconds * 1e6:.1f} us"
-            lines.append(f"  config={trial.number} ({trial.config}): {took}")
-        return "\n".join(lines)
+            lines.append(f"  config={trial.number} ({trial.text}): {took}")
+        return "\n".join([*lines, *map(str, self.more)])
 
 
 def tune(
-    name: str, args: tuple[Any, ...], out: Any, device: Any, options: dict[str, Any]
+    name: str,
+    args: tuple[Any, ...],
+    out: Any,
+    device: Any,
+    options: dict[str, Any],
+    *,
+    again: bool = False,
+    show: Show = lambda done, total, what: None,
 ) -> Tuning:
     """Launch each configuration for a call, and keep which is the fastest.
 
-    Arrays that the kernel updates are copied first, and `out` is written.
+    Arrays that the kernel updates are copied first, and `out` is written. A configuration that was
+    measured for these sizes on this device before is not measured again.
+
+    Args:
+        again: measure it again.
+        show: is told what is tried.
 
     Raises:
         ArgumentError: the kernel has no configurations, one of them gives another shape, or the
@@ -87,19 +134,21 @@ def tune(
         FrozenError: nothing may be compiled here.
         XTargetError: no configuration works.
     """
-    kernel = libraries.find(name)
-    spec = kernel.spec
-    if not spec.configs or spec.tuning is None:
-        raise ArgumentError(
-            f"{name} has no configurations to choose from. Give them by configs=, to its decorator."
-        )
     if compile_mode() == "error":
         raise FrozenError(
             f"{name} cannot be tuned: XTARGET_COMPILE=error forbids to compile its configurations. "
             "Tune it before, in a process that may; what is found is kept."
         )
     asked = _asked(name, args, device, options)
-    return _tuned(asked, out, device)
+    if not asked.questions:
+        raise ArgumentError(
+            f"{name} has no configurations to choose from. Give them by configs=, to its decorator."
+        )
+    if asked.captured:
+        raise ArgumentError(
+            f"{name} cannot be tuned while its stream is captured into a graph. Tune it before."
+        )
+    return _tuned(asked, out, again=again, show=show, strict=True)
 
 
 def tune_first(
@@ -115,34 +164,45 @@ def tune_first(
     Neither the caller's arrays nor `out` are written. Nothing is done where a kernel may not be
     compiled, or a stream is captured: the arrays', or the one that the call names.
     """
-    if options.get(CONFIG) is not None or compile_mode() == "error":
+    if options.get(CONFIG) is not None or compile_mode() == "error" or tunings.is_trying():
         return
     asked = _asked(name, args, device, options, stream)
-    known = configs.measured(name, str(asked.target), lambda: asked.identity)
-    if asked.key in known or asked.captured:
-        return
-    if len(asked.allowed) == 1:  # nothing to compare, as in Triton
-        configs.remember(name, str(asked.target), asked.identity, asked.key, asked.allowed[0])
+    if asked.captured or not any(one.how == "default" for one in asked.questions):
         return
     if out is not None:
-        out = [_copied(array) for array in out] if isinstance(out, tuple) else _copied(out)
-    _tuned(asked, out, device)
+        out = [copied(array) for array in out] if isinstance(out, tuple) else copied(out)
+    _tuned(asked, out, again=False, show=lambda done, total, what: None, strict=False)
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A call whose configurations are compared."""
+    """A call whose configurations are compared.
+
+    Attributes:
+        questions: of its plan, each with two answers or more.
+    """
 
     kernel: libraries.RegisteredKernel
     args: tuple[Any, ...]
     options: dict[str, Any]
-    views: list[Any]
+    views: list[View | None]
+    types: Sequence[ArrayType | ScalarType]
     call: Call
-    target: Target
-    key: str
-    identity: str
-    allowed: tuple[int, ...]
+    device: Device
+    questions: tuple[tunings.Served, ...]
     captured: bool
+
+    @property
+    def info(self) -> DeviceInfo:
+        return self.device.info
+
+    def planned(self, taken: Mapping[str, Any]) -> tuple[Plan, list[CompileRequest]]:
+        """The plan with some choices, by table, and the binaries that it needs."""
+        with tunings.trying(taken):
+            plan = planning.make_plan(self.kernel, self.call)
+        aligned = [view is not None and view.address % 16 == 0 for view in self.views]
+        found = planning.requests(self.kernel, plan, self.types, aligned)
+        return plan, [request for launch, request, _ in found if 0 not in launch.grid]
 
 
 def _asked(
@@ -150,7 +210,6 @@ def _asked(
 ) -> _Asked:
     kernel = libraries.find(name)
     spec = kernel.spec
-    assert spec.tuning is not None, "a kernel with configurations"
     args, options = placed(name, args, options)
     check_arguments(spec, args, options)
     options.pop(CONFIG, None)
@@ -158,8 +217,13 @@ def _asked(
     opened = registry.open_device(place_of(spec, views, device))
     info = opened.info
     types = argument_types(spec, args, views)
-    call = planning.call_of(kernel, types, options, info.target, info.compute_units)
-    key, identity, allowed = spec.tuning(call)
+    aligned = [view is not None and view.address % 16 == 0 for view in views]
+    call = planning.call_of(
+        kernel, types, options, info.target, info.compute_units, aligned=aligned
+    )
+    with tunings.trying({}) as seen:
+        planning.make_plan(kernel, call)
+    questions = {(one.asked.table, str(one.sizes)): one for one in seen}
     streams = [
         view.kind.current_stream(opened, adopt(array))
         for array, view in zip(args, views, strict=True)
@@ -168,41 +232,292 @@ def _asked(
     if stream is not None:
         streams.append(resolve(opened, stream))
     captured = any(isinstance(one, Capturable) and one.capturing() for one in streams)
-    return _Asked(kernel, args, options, views, call, info.target, key, identity, allowed, captured)
+    several = tuple(one for one in questions.values() if one.asked.variants())
+    return _Asked(kernel, args, options, views, types, call, opened, several, captured)
 
 
-def _tuned(asked: _Asked, out: Any, device: Any) -> Tuning:
-    kernel, call, allowed, options = asked.kernel, asked.call, asked.allowed, asked.options
-    spec = kernel.spec
-    name = spec.name
-    plans = {
-        number: planning.make_plan(kernel, replace(call, options={**call.options, CONFIG: number}))
-        for number in allowed
-    }
-    _check_same_results(name, spec.configs, plans)
-    if asked.captured:
-        raise ArgumentError(
-            f"{name} cannot be tuned while its stream is captured into a graph. Tune it before."
+def _tuned(asked: _Asked, out: Any, *, again: bool, show: Show, strict: bool) -> Tuning:
+    """Answer one question after the other, each with the answers that were found before it."""
+    taken: dict[str, Any] = {}
+    found: list[Tuning] = []
+    for question in asked.questions:
+        if question.asked.table in taken:
+            continue
+        one = _Search(asked, question, taken, out, show, again=again, strict=strict).run()
+        found.append(one)
+        if one.interrupted:
+            break
+        taken[question.asked.table] = one.best
+    first, *others = found
+    interrupted = any(one.interrupted for one in found)
+    return replace(first, more=tuple(others), interrupted=interrupted)
+
+
+class _Search:
+    """The answers to one question of a call's plan."""
+
+    def __init__(
+        self,
+        asked: _Asked,
+        question: tunings.Served,
+        taken: Mapping[str, Any],
+        out: Any,
+        show: Show,
+        *,
+        again: bool,
+        strict: bool,
+    ) -> None:
+        self._asked, self._question, self._taken = asked, question, dict(taken)
+        self._ask, self._show, self._strict = question.asked, show, strict
+        spec, info = asked.kernel.spec, asked.info
+        self._name, self._table = spec.name, question.asked.table
+        self._words = dict(question.asked.words())
+        variants = [question.asked.default, *question.asked.variants()]
+        self._numbers = {self._ask.text(one): n for n, one in enumerate(spec.configs or ())}
+        self._choices = {self._ask.text(one): one for one in variants}
+        for text in self._choices:
+            self._numbers.setdefault(text, len(self._numbers))
+        self._earlier = {} if again else self._known(info)
+        names = [one.rstrip("?") for one in spec.inputs]
+        self._updated = [
+            index
+            for index, view in enumerate(asked.views)
+            if view is not None and names[index] in spec.updates
+        ]
+        self._out = out
+        self._found: dict[str, Trial] = {}
+        self._drift = 1.0
+        self._usual: Summary | None = None
+
+    def _known(self, info: DeviceInfo) -> dict[str, Result]:
+        """Results of an earlier tuning of the same sizes on such a device."""
+        for entry in tunings.local_entries(str(info.target), self._table):
+            same = entry.words == self._words and entry.sizes == self._question.sizes
+            if same and entry.device == info.product and entry.how == "measured":
+                return dict(entry.results)
+        return {}
+
+    # ------------------------------------------------------------------------------------ the run
+
+    def run(self) -> Tuning:
+        """Try all.
+
+        Raises:
+            XTargetError: none works.
+        """
+        for text, result in self._earlier.items():
+            if text in self._choices:
+                self._found[text] = self._trial(
+                    text, result.seconds, result.error, result.lower, result.upper, kept=True
+                )
+        left = [text for text in self._choices if text not in self._found]
+        interrupted = False
+        if left:
+            try:
+                self._measure(left)
+            except KeyboardInterrupt:
+                interrupted = True
+            finally:
+                for changed in libraries.on_change:
+                    changed(self._name)
+        trials = sorted(
+            self._found.values(), key=lambda one: (one.seconds is None, one.seconds, one.number)
         )
-    names = [one.rstrip("?") for one in spec.inputs]
-    own = tuple(
-        _copied(arg) if view is not None and names[index] in spec.updates else arg
-        for index, (arg, view) in enumerate(zip(asked.args, asked.views, strict=True))
-    )
-    trials = [
-        _trial(name, number, spec.configs[number], own, out, device, {**options, CONFIG: number})
-        for number in allowed
-    ]
-    trials.sort(key=lambda trial: (trial.seconds is None, trial.seconds))
-    if trials[0].seconds is None:
-        raise XTargetError(
-            f"no configuration of {name} works for this call; the first: {trials[0].error}"
+        if interrupted and not any(one.seconds is not None for one in trials):
+            raise KeyboardInterrupt
+        if not trials or trials[0].seconds is None:
+            why = f"; the first: {trials[0].error}" if trials else ""
+            raise XTargetError(f"no configuration of {self._name} works for this call{why}")
+        note = self._note(trials[0]) if left and self._strict else ""
+        if not note:
+            tunings.store([self._entry(trials)])
+        return Tuning(
+            self._name, str(self._asked.info.target), self._key(), tuple(trials),
+            stored=not note, note=note, interrupted=interrupted,
+        )  # fmt: skip
+
+    def _key(self) -> str:
+        own = self._words.get("key")  # of the kernel's author
+        parts = {**self._question.sizes, **self._words}
+        return ", ".join(f"{n}={v}" for n, v in parts.items()) if own is None else own
+
+    def _measure(self, left: Sequence[str]) -> None:
+        asked = self._asked
+        plans, requests = self._plans(left)
+        worth = self._worth(left, plans, requests)
+        trials = Trials(
+            self._name, asked.args, self._out, asked.device, asked.options, self._updated,
+            self._taken,
+        )  # fmt: skip
+        usual, _ = next(iter(self._choices.items()))
+        trials.check(self._choice(usual))  # what the others have to give
+        for done, text in enumerate(worth):
+            self._show(done, len(worth), text)
+            best = min((t.seconds for t in self._found.values() if t.seconds), default=None)
+            try:
+                error = "" if text == usual else trials.check(self._choice(text))
+                if error:
+                    self._found[text] = self._trial(text, None, error)
+                    continue
+                summary = trials.time(self._choice(text), best)
+            except XTargetError as failed:  # it may need more than the device has
+                self._found[text] = self._trial(text, None, str(failed))
+                continue
+            self._keep(text, summary)
+        self._show(len(worth), len(worth), "the fastest are compared")
+        self._compare(trials, worth)
+
+    def _compare(self, trials: Trials, worth: Sequence[str]) -> None:
+        """Time the fastest of this run in turn: the clock drifts while all are measured."""
+        timed = [text for text in worth if self._found[text].seconds is not None]
+        timed.sort(key=lambda text: self._found[text].seconds or 0.0)
+        if len(timed) < 2:
+            return
+        usual = next(iter(self._choices))
+        finalists = list(dict.fromkeys((*timed[:_FINALISTS], *(t for t in timed if t == usual))))
+        before = self._found[finalists[0]].seconds or 1.0
+        for text, summary in zip(
+            finalists, trials.compare([self._choice(text) for text in finalists]), strict=True
+        ):
+            self._keep(text, summary)
+        self._drift = (self._found[finalists[0]].seconds or 1.0) / before
+
+    def _plans(
+        self, left: Sequence[str]
+    ) -> tuple[dict[str, Plan], dict[str, list[CompileRequest]]]:
+        """Of the default, and of those that are left; another one like one of them falls out."""
+        plans: dict[str, Plan] = {}
+        requests: dict[str, list[CompileRequest]] = {}
+        usual = next(iter(self._choices))
+        for text in dict.fromkeys((usual, *left)):
+            try:
+                plan, needed = self._asked.planned({**self._taken, **self._choice(text)})
+            except XTargetError as error:
+                self._found[text] = self._trial(text, None, str(error))
+                continue
+            plans[text], requests[text] = plan, needed
+        if usual not in plans:
+            raise XTargetError(self._found[usual].error)
+        self._check_same_results(plans)
+        return plans, requests
+
+    def _worth(
+        self,
+        left: Sequence[str],
+        plans: Mapping[str, Plan],
+        requests: Mapping[str, list[CompileRequest]],
+    ) -> list[str]:
+        """Those that a model and the compiler's report leave, each of another plan."""
+        estimate = self._ask.estimate
+        seen: list[Plan] = []
+        likely: list[str] = []
+        times = {t: estimate(self._choices[t]) for t in plans} if estimate is not None else {}
+        usual = next(iter(self._choices))
+        for text in sorted(plans, key=lambda text: (text != usual, times.get(text, 0.0))):
+            if plans[text] in seen:
+                continue  # the same launches by other numbers
+            seen.append(plans[text])
+            slower = times[text] / min(times.values()) if times else 1.0
+            enough = times and len(likely) >= _MOST_TRIED
+            if text != usual and (slower > _WORST_ESTIMATE or enough):
+                why = f"{NOT_TRIED}: a model says {slower:.1f} times as long as the best"
+                self._found[text] = self._trial(text, None, why)
+                continue
+            likely.append(text)
+        info, device = self._asked.info, self._asked.device
+        wanted = dict.fromkeys(request for text in likely for request in requests[text])
+        cores = len(os.sched_getaffinity(0))
+        if len(wanted) >= _MANY and cores > 2:
+            jobs = [(request, info.target, info.compile_options) for request in wanted]
+            self._show(0, len(jobs), "compiling")
+            for done, _ in enumerate(compile_together(jobs, cores, device), 1):
+                self._show(done, len(jobs), "compiling")  # an error is told below
+        usually = artifacts_of(requests[usual], device)
+        found = []
+        for done, text in enumerate(likely):
+            if text not in left:
+                continue
+            self._show(done, len(likely), "compiling")
+            try:
+                why = excess(artifacts_of(requests[text], device), info, usually)
+            except XTargetError as error:
+                why = str(error)
+            if why and text != usual:
+                self._found[text] = self._trial(text, None, why)
+            else:
+                found.append(text)
+        return found
+
+    def _check_same_results(self, plans: Mapping[str, Plan]) -> None:
+        """Configurations say how, never what.
+
+        Raises:
+            ArgumentError: one changes the layout of a result.
+        """
+
+        def said(plan: Plan) -> list[str]:
+            return [f"{type_.dtype} {tuple(type_.shape)}" for type_ in plan.outputs]
+
+        first, *others = plans
+        for text in others:
+            here, there = said(plans[text]), said(plans[first])
+            if here != there:
+                raise ArgumentError(
+                    f"{self._name}: config={self._numbers[text]} ({text}) gives {', '.join(here)} "
+                    f"where config={self._numbers[first]} ({first}) gives {', '.join(there)}. A "
+                    "configuration may not change the result; make the size a flag or an argument."
+                )
+
+    # ---------------------------------------------------------------------------------- its parts
+
+    def _choice(self, text: str) -> dict[str, Any]:
+        return {self._table: self._choices[text]}
+
+    def _keep(self, text: str, summary: Summary) -> None:
+        self._found[text] = self._trial(text, summary.median, "", summary.lower, summary.upper)
+
+    def _trial(
+        self, text: str, seconds: float | None, error: str, lower: float = 0.0,
+        upper: float = 0.0, *, kept: bool = False,
+    ) -> Trial:  # fmt: skip
+        number, choice = self._numbers[text], self._choices[text]
+        return Trial(number, choice, seconds, error, text, lower, upper, kept)
+
+    def _note(self, best: Trial) -> str:
+        """Why what was measured says too little to keep it."""
+        assert best.seconds is not None
+        spread = (best.upper - best.lower) / best.seconds
+        if spread > _WIDEST and not best.kept:
+            what = f"the middle half of its times is {spread:.0%} of the median wide"
+        elif not 1 - _WIDEST < self._drift < 1 + _WIDEST:
+            what = f"its time changed by {self._drift - 1:+.0%} while the others were measured"
+        else:
+            return ""
+        return (
+            f"not kept: {best.text} seems the fastest, but {what}. Something else uses "
+            f"{self._asked.info.name}, or its clock changes. Tune again when it is idle."
         )
-    target = str(asked.target)
-    configs.remember(name, target, asked.identity, asked.key, trials[0].number)
-    for changed in libraries.on_change:
-        changed(spec.name)
-    return Tuning(name, target, asked.key, tuple(trials))
+
+    def _entry(self, trials: Sequence[Trial]) -> Entry:
+        info = self._asked.info
+        results = {t.text: Result(t.seconds, t.lower, t.upper, t.error) for t in trials}
+        made = {
+            "xtarget": str(import_module("xtarget").__version__),
+            "triton": _version("triton"),
+            "driver": info.driver_version,
+            "date": dt.datetime.now(dt.UTC).date().isoformat(),
+        }
+        return Entry(
+            self._table, str(info.target), info.product, "measured", self._words,
+            dict(self._question.sizes), trials[0].text, results, made,
+        )  # fmt: skip
+
+
+def _version(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return "none"
 
 
 def bench(
@@ -211,80 +526,4 @@ def bench(
     """Seconds of a launch (`Kernel.bench`)."""
     launch = Prepared(name, args, out, device, None, options)
     launch()
-    return _seconds(launch)
-
-
-def _check_same_results(name: str, known: Sequence[Config], plans: Mapping[int, Plan]) -> None:
-    """Configurations say how, never what.
-
-    Raises:
-        ArgumentError: one changes the layout of a result.
-    """
-
-    def said(plan: Plan) -> list[str]:
-        return [f"{type_.dtype} {tuple(type_.shape)}" for type_ in plan.outputs]
-
-    first, *others = plans
-    for number in others:
-        here, there = said(plans[number]), said(plans[first])
-        if here != there:
-            raise ArgumentError(
-                f"{name}: config={number} ({known[number]}) gives {', '.join(here)} where "
-                f"config={first} ({known[first]}) gives {', '.join(there)}. A configuration may "
-                "not change the result; make the size a flag or an argument."
-            )
-
-
-def _copied(array: Any) -> Any:
-    """An array of its own with the same elements."""
-    copy = getattr(array, "clone", None) or getattr(array, "copy", None)
-    if copy is None:
-        raise ArgumentError(
-            f"a {type(array).__name__} has neither clone() nor copy(), so what the kernel updates "
-            "in place cannot be kept while it is tuned. Give an array that has one."
-        )
-    return copy()
-
-
-def _trial(
-    name: str,
-    number: int,
-    config: Config,
-    args: tuple[Any, ...],
-    out: Any,
-    device: Any,
-    options: dict[str, Any],
-) -> Trial:
-    try:
-        launch = Prepared(name, args, out, device, None, options)
-        launch()
-        return Trial(number, config, _seconds(launch))
-    except XTargetError as error:  # a configuration may need more than the device has
-        return Trial(number, config, None, str(error))
-
-
-def _seconds(launch: Prepared) -> float:
-    """The least time of a launch: the device's, where it is known where the launch goes."""
-    wait, stream = launch.waits()
-    wait()
-    start = time.perf_counter()
-    launch()
-    wait()
-    once = max(time.perf_counter() - start, 1e-7)
-    count = max(1, min(_MOST_LAUNCHES, int(_SECONDS / once)))
-    found = []
-    for _ in range(_TIMES):
-        start = time.perf_counter()
-        first = None if stream is None else stream.record()
-        for _ in range(count):
-            launch()
-        if stream is None or first is None:
-            wait()
-            found.append((time.perf_counter() - start) / count)
-            continue
-        last = stream.record()
-        last.synchronize()
-        found.append(last.elapsed_ms(first) / 1e3 / count)
-        first.close()
-        last.close()
-    return min(found)
+    return seconds_of(launch)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .._arrays import View
-from .._kernels import libraries, plan_values
+from .._kernels import libraries, plan_values, tunings
 from .._kernels.libraries import RegisteredKernel
 from .._values.symbols import Tracer
 from .._values.types import CompileRequest, DeviceInfo
@@ -44,6 +44,7 @@ def _forget(kernel: str) -> None:
 
 
 libraries.on_change.append(_forget)
+tunings.on_change.append(_plans.clear)
 
 
 def make(

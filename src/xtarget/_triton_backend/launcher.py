@@ -115,12 +115,6 @@ class _Loaded:
                 f"{what}: tl.program_id counts in 32 bits, up to {_MOST_BLOCKS} blocks in each "
                 "dimension. Spread the blocks over two, or give each more to do."
             )
-        if self.function.artifact.cooperative and x * y * z > 1:
-            raise LaunchError(
-                f"{what} and launch_cooperative_grid=True: no OpenCL or SYCL promises that blocks "
-                "run at the same time, and one that waits for another would hang. Launch one "
-                "block, or use one launch for each step."
-            )
         return LaunchConfig((x, y, z))
 
 

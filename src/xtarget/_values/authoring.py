@@ -57,7 +57,7 @@ def dtype_named(dtype: Any) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class ArrayRule:
-    """What an author says of an array: `In["float16", "M", "K"]`.
+    """An author's description of an array: `In["float16", "M", "K"]`.
 
     Attributes:
         role: `In`, `InOut`, `Out` or `Workspace`.
@@ -68,6 +68,7 @@ class ArrayRule:
         optional: it may be left out, or None.
         init: what each element is before the kernel starts; None: nothing is written there.
         count: the output that says how many leading entries of this one are the result.
+        tile: the function takes a tensor descriptor of the array, whose tiles have these lengths.
     """
 
     role: str
@@ -76,6 +77,7 @@ class ArrayRule:
     optional: bool = False
     init: bool | int | float | None = None
     count: str | None = None
+    tile: tuple[int | str, ...] | None = None
 
     def __or__(self, other: Any) -> ArrayRule:
         if other is not None:
@@ -92,6 +94,27 @@ class ArrayRule:
         """The same output, of which only the first entries are the result: as many as the single
         element of another output says."""
         return replace(self, count=output)
+
+    def descriptor(self, *tile: int | str) -> ArrayRule:
+        """The same array, which the function takes as a tensor descriptor: `x.load([i, j])` and
+        `x.store([i, j], value)`, by the copy engine (TMA) where a GPU has one, else by addresses.
+
+        Args:
+            tile: lengths of what is loaded at once: numbers, or formulas of constants as text.
+                Without any, a configuration's `pre_hook` says them.
+        """
+        if not all(isinstance(n, str) or (type(n) is int and n > 0) for n in tile):
+            raise ArgumentError(
+                f"{self!r}.descriptor({', '.join(map(repr, tile))}): give the tile's length in "
+                "each dimension, a whole number or a formula of constants as text."
+            )
+        fixed = len(self.dims) if self.dims is not None and ... not in self.dims else len(tile)
+        if tile and len(tile) != fixed:
+            raise ArgumentError(
+                f"{self!r}.descriptor({', '.join(map(repr, tile))}): {len(tile)} lengths for "
+                f"{fixed} dimensions. Give one for each."
+            )
+        return replace(self, tile=tile)
 
     def __str__(self) -> str:  # Triton looks for words of its own in it
         return self.role
@@ -192,12 +215,16 @@ class Config:
         constants: by name, over those of the kernel.
         num_warps, num_stages: Triton's options; None: the kernel's.
         options: further options of Triton's back ends.
+        pre_hook: as triton.Config's: a function of the call's arguments by name, which may fill
+            outputs (`nargs["out"].zero_()`) and say a descriptor's tile (`nargs["x"].block_shape =
+            [64, 64]`). It is called when a call is planned.
     """
 
     constants: Mapping[str, Constant]
     num_warps: int | None = None
     num_stages: int | None = None
     options: Mapping[str, Constant] = field(default_factory=dict)
+    pre_hook: Callable[[Any], Any] | None = None
 
     def __str__(self) -> str:
         parts = {**self.constants, "num_warps": self.num_warps, "num_stages": self.num_stages}

@@ -1,4 +1,4 @@
-"""What stands for an array that is not computed yet."""
+"""Objects that stand for arrays that are not computed yet."""
 
 from __future__ import annotations
 

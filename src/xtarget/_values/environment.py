@@ -29,6 +29,7 @@ __all__ = [
     "check_names",
     "compile_mode",
     "compile_seconds",
+    "compile_server",
     "default_device",
     "device_reader",
     "emulator_budget",
@@ -80,6 +81,20 @@ def compile_seconds() -> float | None:
     """
     found: float | None = _value("XTARGET_COMPILE_SECONDS")
     return found
+
+
+def compile_server() -> tuple[str, Path | None, Path | None, float] | None:
+    """`XTARGET_COMPILE_SERVER`: its address, the file of its token, the file of certificates, and
+    the seconds that it may take; None if there is none."""
+    url: str | None = _value("XTARGET_COMPILE_SERVER")
+    if url is None:
+        return None
+    return (
+        url,
+        _value("XTARGET_COMPILE_TOKEN"),
+        _value("XTARGET_COMPILE_CA"),
+        _value("XTARGET_COMPILE_SERVER_SECONDS"),
+    )
 
 
 def _value(name: str) -> Any:
@@ -205,6 +220,11 @@ def trace_file() -> Path | None:
     """`XTARGET_TRACE`: where a trace of calls and kernels is written."""
     found: Path | None = _value("XTARGET_TRACE")
     return found
+
+
+def verify_calls() -> bool:
+    """`XTARGET_VERIFY`: the results of calls are compared with the kernels' references."""
+    return bool(_value("XTARGET_VERIFY"))
 
 
 def trust_file() -> Path | None:

@@ -19,6 +19,7 @@ __all__ = [
     "file",
     "files",
     "folders",
+    "is_this_machine",
     "kernels",
     "names",
     "nbytes",
@@ -27,6 +28,7 @@ __all__ = [
     "paths",
     "program",
     "seconds",
+    "server",
     "store",
     "text",
     "words",
@@ -113,6 +115,43 @@ def store(given: str) -> str:
             "absolute path of a folder."
         )
     return given
+
+
+def server(given: str) -> str:
+    """Where a compile server is. The token of an unprotected connection would be readable on its
+    way, so it may go to this machine only."""
+    import urllib.parse
+
+    scheme, _, rest = given.partition(":")
+    if scheme == "unix" and os.path.isabs(rest):
+        return given
+    try:
+        parts = urllib.parse.urlsplit(given)
+        port = parts.port
+    except ValueError:
+        parts, port = urllib.parse.urlsplit(""), None
+    plain = parts.scheme in ("http", "https") and parts.hostname and port
+    if not plain or parts.path.strip("/") or parts.query or parts.username:
+        raise ValueError(
+            "is no address of a compile server. Write unix:/PATH, https://host:port or "
+            "http://localhost:port."
+        )
+    if parts.scheme == "http" and not is_this_machine(parts.hostname or ""):
+        raise ValueError(
+            "would send the token unprotected over the network. Use https://, or a server on this "
+            "machine (localhost)."
+        )
+    return given.rstrip("/")
+
+
+def is_this_machine(host: str) -> bool:
+    """Whether a host's name, or address, is the loopback's."""
+    import ipaddress
+
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def names(given: str) -> tuple[str, ...]:

@@ -101,6 +101,22 @@ VARIABLES: Final[dict[str, Variable]] = {
         "all but the front end. Not set: no limit for Triton's stages",
         parse.seconds(60),
     ),
+    "XTARGET_COMPILE_SERVER": Variable(
+        "who compiles in this process's place (`xtarget serve`): `unix:/run/xtarget.sock`, "
+        "`https://host:8787` or, on this machine, `http://localhost:8787`",
+        parse.server,
+    ),
+    "XTARGET_COMPILE_TOKEN": Variable(
+        "a file with the token that the compile server asks for", parse.path, there=parse.file
+    ),
+    "XTARGET_COMPILE_CA": Variable(
+        "a file of certificates (PEM) by which the compile server is known; not set: the system's",
+        parse.path,
+        there=parse.file,
+    ),
+    "XTARGET_COMPILE_SERVER_SECONDS": Variable(
+        "seconds that the compile server may take for one kernel (300)", parse.seconds(300), 300.0
+    ),
     "XTARGET_BUNDLES": Variable(
         "bundles to take binaries from, separated by `:`", parse.paths, (), parse.files
     ),
@@ -205,6 +221,11 @@ VARIABLES: Final[dict[str, Variable]] = {
     "XTARGET_TRACE": Variable(
         "a file for a Chrome trace of calls and kernels, which Perfetto opens: `trace.json`",
         parse.path,
+    ),
+    "XTARGET_VERIFY": Variable(
+        "1 compares each call's result with the kernel's reference in float64 on the host: slow",
+        parse.boolean,
+        False,
     ),
     "XTARGET_OCLOC": Variable(
         "Intel's offline compiler for GPUs, where it is not on the PATH",

@@ -25,6 +25,7 @@ __all__ = [
     "UnknownTargetError",
     "UnsupportedInstruction",
     "UntrustedError",
+    "WrongResultError",
     "XTargetError",
     "shortened",
     "shortened_text",
@@ -65,6 +66,10 @@ class UnknownTargetError(XTargetError):
 class ArgumentError(XTargetError, ValueError):
     """The arguments do not fit the kernel: number, shape, dtype, device, overlap; or an environment
     variable has a value that means nothing."""
+
+
+class MissingFeatureError(ArgumentError):
+    """The device lacks what the call needs, which another one may have."""
 
 
 class NoDeviceError(XTargetError):
@@ -116,6 +121,10 @@ class KernelFault(LaunchError):
 
 class OutOfMemoryError(XTargetError, MemoryError):
     """The device has no memory left for an allocation."""
+
+
+class WrongResultError(XTargetError):
+    """A call's result is not what the kernel's reference gives; only `XTARGET_VERIFY` compares."""
 
 
 class DeviceLostError(XTargetError):

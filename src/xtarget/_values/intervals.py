@@ -1,4 +1,4 @@
-"""What is known of integers between limits: guards as ranges, and limits through operations."""
+"""Integers between limits: guards as ranges, and limits through operations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST_BITS = 128
 
 
 class Range:
-    """What the guards on one expression say about it.
+    """The values that the guards on one expression leave it.
 
     Attributes:
         given: its lower limit without any guard.

@@ -24,7 +24,7 @@ COMPUTE: dict[str, Callable[..., int]] = {
 
 
 class Traces(Protocol):
-    """What a symbol tells."""
+    """The tracer that a symbol tells of its operations."""
 
     def operation(self, how: str, *given: Any) -> Any: ...
     def less(self, a: Any, b: Any) -> bool: ...

@@ -106,7 +106,7 @@ class Tracer:
         return found
 
     def _operation(self, operand: Operand) -> str:
-        """What gives an operand; nothing does a number or a symbol."""
+        """The operation that gives an operand; empty for a number or a symbol."""
         return self._how[operand][0] if type(operand) is str and operand in self._how else ""
 
     def _bounds(self, operand: Operand) -> Bounds:

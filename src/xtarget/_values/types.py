@@ -435,6 +435,7 @@ class MemoryUse:
         cached: what nobody uses, kept for the next allocation.
         modules: binaries that are loaded.
         kernels: how many these are.
+        pinned: memory of the host that copies to the device and back go through, used or kept.
     """
 
     in_use: int
@@ -442,6 +443,7 @@ class MemoryUse:
     cached: int
     modules: int = 0
     kernels: int = 0
+    pinned: int = 0
 
 
 @dataclass(frozen=True, slots=True)

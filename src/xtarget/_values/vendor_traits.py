@@ -1,4 +1,4 @@
-"""What shared code has to know of a vendor before its driver or compiler is needed."""
+"""Facts about a vendor that shared code needs before its driver or compiler."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def package_of(vendor: str) -> Any:
 
 
 def traits(vendor: str) -> VendorTraits:
-    """What the vendor's package says of it; the defaults for a vendor that gives no traits, is not
+    """The traits that the vendor's package gives; the defaults for a vendor that gives none, is not
     installed, or whose package cannot be used."""
     return _traits(vendor if is_vendor(vendor) else None)
 

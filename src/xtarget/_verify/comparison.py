@@ -11,7 +11,15 @@ from .._arrays.dtypes import numpy_dtype
 from .._values.errors import ArgumentError
 from .._values.types import DTYPES
 
-__all__ = ["Comparison", "compare", "errors_in_ulp", "units_in_the_last_place", "worst"]
+__all__ = [
+    "Comparison",
+    "compare",
+    "difference",
+    "errors_in_ulp",
+    "on_the_host",
+    "units_in_the_last_place",
+    "worst",
+]
 
 #: Allowed error of a kernel that does not say its own, relative to the value and, for values that
 #: cancel to nearly nothing, to the mean magnitude of the result. A few units in the last place of
@@ -105,6 +113,40 @@ def compare(result: Any, expected: Any, tolerance: tuple[float, float] | None = 
     )
 
 
+def difference(result: Any, expected: Any, tolerance: tuple[float, float] | None) -> str:
+    """How a result differs from the right answer, as a sentence; empty where it does not.
+
+    Args:
+        result, expected, tolerance: as for `compare`.
+
+    Raises:
+        ArgumentError: the shapes differ.
+    """
+    found = compare(result, expected, tolerance)
+    if found.ok:
+        return ""
+    place = worst(result, expected)
+    right = np.asarray(expected)[place]
+    return (
+        f"{found.wrong} of {found.size} elements of {result.dtype.name}{list(result.shape)} are "
+        f"off. The worst, at {list(place)}, is {result[place]!s} and not {right!s}: "
+        f"{found.max_ulp:.3g} units in the last place, {found.of_tolerance:.3g} times what is "
+        "allowed."
+    )
+
+
+def on_the_host(result: Any) -> Any:
+    """As a NumPy array, also what lies on a device."""
+    for method in ("detach", "cpu", "get"):
+        if not isinstance(result, np.ndarray) and hasattr(result, method):
+            result = getattr(result, method)()
+    if not isinstance(result, np.ndarray) and str(getattr(result, "dtype", "")) == "torch.bfloat16":
+        import ml_dtypes
+
+        return result.float().numpy().astype(ml_dtypes.bfloat16)
+    return np.asarray(result)
+
+
 def worst(result: Any, expected: Any) -> tuple[int, ...]:
     """The place of the element that is farthest from the right answer, relative to that."""
     with np.errstate(all="ignore"):
@@ -116,7 +158,7 @@ def worst(result: Any, expected: Any) -> tuple[int, ...]:
 
 
 def _allowed(dtype: str, want: Any, tolerance: tuple[float, float] | None) -> tuple[float, Any]:
-    """What is allowed relative to the values, and the absolute error that is, for each."""
+    """The allowed error relative to the values, and the absolute error that this is for each."""
     if tolerance is None:
         relative = TOLERANCE[dtype]
         magnitude = float(np.abs(want).mean()) if want.size else 0.0

@@ -14,7 +14,7 @@ from ..spec import ArrayType, KernelSpec, contiguous_strides
 from ..targets._binaries.elf import Elf
 from ..targets._binaries.opencl_c import FORMAT, check_opencl_c
 from ..targets._binaries.spirv import read_entry_points
-from .verify import NoAnswerError, Row, input_shapes
+from .verify import NoAnswerError, Row, input_shapes, served_by
 
 __all__ = ["SHAPES", "compiled", "layouts"]
 
@@ -45,7 +45,7 @@ def compiled(
 
 
 def _row(spec: KernelSpec, dtype: str, target: Target) -> Row:
-    row = Row(spec.name, dtype)
+    row = Row(spec.name, dtype, impl=served_by(spec, target))
     start = time.perf_counter()
     for shape in SHAPES:
         try:
@@ -55,21 +55,15 @@ def _row(spec: KernelSpec, dtype: str, target: Target) -> Row:
         except UnknownTargetError:
             raise  # of no kernel
         except (ArgumentError, NoAnswerError) as error:
-            row.refused += 1
-            row.reason = str(error)
+            row.refuse(error)
         except XTargetError as error:
-            row.status, row.reason = "failed", f"{type(error).__name__}: {error}"
-            row.wrong.append(f"{dtype}[{'x'.join(map(str, shape))}]: {row.reason}")
+            row.fail(f"{dtype}[{'x'.join(map(str, shape))}]", error)
             break
         else:
             row.cases += 1
             if made:
                 break  # the same kernel for the next shape, nearly always
-    row.seconds = time.perf_counter() - start
-    if row.status != "failed":
-        row.status = "compiled" if row.cases else "refused"
-        if row.cases:
-            row.reason = ""
+    row.finish("compiled", start)
     return row
 
 

@@ -20,7 +20,7 @@ _GOOD = ("right", COMPILED)
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """What two reports say together, in sentences.
+    """The difference of two reports, in sentences.
 
     Attributes:
         worse: results that were right, and errors that grew.
@@ -72,7 +72,7 @@ def check_same_kind(old: Mapping[str, Any], device: Mapping[str, Any], name: str
 
 
 def drift(old: Mapping[str, Any], new: Mapping[str, Any]) -> Drift:
-    """What is worse than in an older report: results that were right, and errors that are more than
+    """Rows that are worse than in an older report: results that were right, and errors of more than
     twice as many units in the last place. Where there were fewer calls then, errors are not
     compared."""
     before = {(row["kernel"], row["dtype"]): row for row in old["rows"]}

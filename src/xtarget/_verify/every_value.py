@@ -11,12 +11,14 @@ import numpy as np
 import xtarget
 
 from .._arrays.dtypes import numpy_dtype
+from .._devices import registry
+from .._kernels.references import answers
 from .._values.errors import ArgumentError, XTargetError
 from .._values.types import DTYPES
 from ..spec import KernelSpec
 from .cases import Case, meaningful, values
 from .comparison import compare, errors_in_ulp
-from .verify import NoAnswerError, Row, answers, input_shapes, is_floating
+from .verify import NoAnswerError, Row, input_shapes, is_floating, served_by
 
 __all__ = ["EXTENT", "VALUED", "every_value", "takes_every_value"]
 
@@ -62,16 +64,15 @@ def every_value(
 
 
 def _row(spec: KernelSpec, dtype: str, device: str) -> Row:
-    row = Row(spec.name, dtype)
+    row = Row(spec.name, dtype, impl=served_by(spec, registry.open_device(device).info.target))
     start = time.perf_counter()
     try:
         _compare(spec, dtype, device, row)
-        row.status = "wrong" if row.wrong else "right"
     except (ArgumentError, NoAnswerError) as error:
-        row.status, row.refused, row.reason = "refused", 1, str(error)
+        row.refuse(error)
     except XTargetError as error:
-        row.status, row.reason = "failed", f"{type(error).__name__}: {error}"
-    row.seconds = time.perf_counter() - start
+        row.fail(f"{dtype} every value", error)
+    row.finish("wrong" if row.wrong else "right", start)
     return row
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
-from .._system.files import read_regular
-from .._values.errors import XTargetError
+from .._kernels.variants import OWN
+from .._system.reports import read_report
 from .._values.types import DeviceInfo, Target
 from .verify import Row
 
@@ -22,9 +22,8 @@ COMPILED = "compiled"
 #: Parts of a row that are left out where they are these.
 _DEFAULTS: dict[str, Any] = {
     "cases": 0, "refused": 0, "wrong": [], "max_ulp": 0.0, "of_tolerance": 0.0, "worst_at": "",
-    "reason": "",
+    "reason": "", "impl": OWN,
 }  # fmt: skip
-_MOST_BYTES = 64 << 20
 
 
 def document(
@@ -80,24 +79,13 @@ def read(path: Path) -> dict[str, Any]:
     Raises:
         XTargetError: it cannot be read, or is something else.
     """
-    try:
-        found = json.loads(read_regular(path, _MOST_BYTES))
-        if found["schema"] != SCHEMA:
-            raise XTargetError(
-                f"{path} is a report of schema {found['schema']}; this xtarget reads {SCHEMA}. "
-                "Run xtarget verify again with this version."
-            )
+    with read_report(path, "verify", SCHEMA) as found:
         for name in ("name", "target", "product", "runs_on"):
             found["device"][name] = str(found["device"][name])
         for row in found["rows"]:
             if not {"kernel", "dtype", "status"} <= set(row):
                 raise ValueError("a row lacks a part")
             row.update({**_DEFAULTS, **row})
-    except OSError as error:
-        raise XTargetError(f"{path} cannot be read: {error.strerror or error}.") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        why = f"it has no {error}" if isinstance(error, KeyError) else error
-        raise XTargetError(f"{path} is no report of `xtarget verify --report`: {why}.") from error
     return dict(found)
 
 

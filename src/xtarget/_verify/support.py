@@ -24,7 +24,7 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """What ran where.
+    """The support table: kernels, and the devices on which they ran.
 
     Attributes:
         heads: for each target and what it runs on, the products, versions and dates.
@@ -51,7 +51,7 @@ def join(reports: Iterable[Mapping[str, Any]]) -> Support:
         of = columns.setdefault(column, {})
         for row in report["rows"]:
             of.setdefault(row["kernel"], {})[row["dtype"]] = row
-    order = sorted(columns)
+    order = sorted(columns, key=lambda column: (_rank(column), column))
     rows: list[tuple[str, tuple[str, ...]]] = []
     for kernel in sorted({kernel for of in columns.values() for kernel in of}):
         known = {dtype for of in columns.values() for dtype in of.get(kernel, {})}
@@ -77,6 +77,13 @@ def markdown(table: Support) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _rank(column: str) -> int:
+    """Devices of silicon come first, targets that were only compiled for last."""
+    runs_on = column.rpartition(", ")[2]
+    order = ("silicon", "CPU runtime", "emulator")
+    return order.index(runs_on) if runs_on in order else len(order)
+
+
 def _cell(rows: Mapping[str, Mapping[str, Any]], known: set[str]) -> str:
     """The dtypes of each status by family, and the largest error of those that are right."""
     if not rows:
@@ -89,7 +96,8 @@ def _cell(rows: Mapping[str, Mapping[str, Any]], known: set[str]) -> str:
             error = f" ({worst:.3g} ulp)" if worst else ""
             parts.append(f"{word}: {_names({row['dtype'] for row in found})}{error}")
     if known - set(rows):
-        parts.append(f"not run: {_names(known - set(rows))}")
+        left = _names(known - set(rows))
+        parts.append(f"not run: {left if left.count(' ') < 3 else 'other types'}")
     return "; ".join(parts)
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-import warnings
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -12,14 +11,19 @@ import numpy as np
 
 import xtarget
 
+from .._devices import registry
+from .._kernels import libraries
+from .._kernels.implementations import of_target
 from .._kernels.interfaces import INPUT_DTYPES
+from .._kernels.references import answers
+from .._kernels.variants import OWN
 from .._values.errors import ArgumentError, XTargetError
-from .._values.types import DTYPES
+from .._values.types import DTYPES, Target
 from ..spec import KernelSpec
 from .cases import Case, cases, meaningful, values
 from .comparison import compare
 
-__all__ = ["NoAnswerError", "Row", "answers", "input_shapes", "is_floating", "verify"]
+__all__ = ["NoAnswerError", "Row", "input_shapes", "is_floating", "served_by", "verify"]
 
 
 class NoAnswerError(Exception):
@@ -28,7 +32,7 @@ class NoAnswerError(Exception):
 
 @dataclass(slots=True)
 class Row:
-    """What came of the cases of one kernel and dtype on one device.
+    """The results of the cases of one kernel and dtype on one device.
 
     Attributes:
         status: `right`, `wrong`, `refused` (all cases, with one reason), `failed` (an error that
@@ -40,6 +44,7 @@ class Row:
         of_tolerance: largest error relative to what is allowed.
         worst_at: with every value as input: where the largest error in units is.
         reason: of the refusal or the failure.
+        impl: the word for the implementation that served the target (`xtarget kernels NAME`).
     """
 
     kernel: str
@@ -53,40 +58,33 @@ class Row:
     worst_at: str = ""
     reason: str = ""
     seconds: float = 0.0
+    impl: str = OWN
+
+    def refuse(self, error: ArgumentError | NoAnswerError) -> None:
+        """The kernel does not take the case, or the reference says nothing of it."""
+        self.refused += 1
+        self.reason = str(error)
+
+    def fail(self, case: str, error: XTargetError) -> None:
+        """The case fails with an error that is no refusal of its arguments."""
+        self.status, self.reason = "failed", f"{type(error).__name__}: {error}"
+        self.wrong.append(f"{case}: {self.reason}")
+
+    def finish(self, passed: str, start: float) -> None:
+        """All cases were tried, from `start` on (`time.perf_counter`).
+
+        Args:
+            passed: the status, if there was a case and nothing failed.
+        """
+        self.seconds = time.perf_counter() - start
+        if self.status != "failed":
+            self.status = passed if self.cases or self.wrong else "refused"
+            if self.cases:
+                self.reason = ""
 
     def facts(self) -> dict[str, Any]:
         """For JSON, which has no infinity."""
         return {k: None if v == np.inf else v for k, v in asdict(self).items()}
-
-
-def answers(
-    spec: KernelSpec, args: Sequence[Any], options: Mapping[str, Any], *, floating: bool
-) -> tuple[Any, ...]:
-    """The reference's answers, in float64 where the inputs are floating.
-
-    Args:
-        floating: the kernel's result is: integers come as float64 too, of which NumPy makes half
-            types otherwise.
-    """
-    assert spec.reference is not None
-    if not spec.exact:
-        args = [
-            _wide(arg, floating and label.rstrip("?") not in spec.apart)
-            for label, arg in zip(spec.inputs, args, strict=False)
-        ]
-    # a division by zero and the mean of nothing are the input's, and compared
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        answer = spec.reference(*args, **{**spec.options, **options})
-    return tuple(map(np.asarray, answer)) if isinstance(answer, tuple) else (np.asarray(answer),)
-
-
-def _wide(value: Any, integers: bool) -> Any:
-    kinds = "fiu" if integers else "f"
-    if isinstance(value, np.ndarray) and DTYPES[value.dtype.name].kind in kinds:
-        with np.errstate(invalid="ignore"):  # of a signalling nan
-            return value.astype(np.float64)
-    return value
 
 
 def is_floating(results: Sequence[Any]) -> bool:
@@ -116,24 +114,23 @@ def verify(
 
 
 def _verified(spec: KernelSpec, dtype: str, device: str, extent: str) -> Row:
-    row = Row(spec.name, dtype)
+    row = Row(spec.name, dtype, impl=served_by(spec, registry.open_device(device).info.target))
     start = time.perf_counter()
     for case in cases(dtype, extent):
         try:
             _run(spec, case, device, row)
         except (ArgumentError, NoAnswerError) as error:
-            row.refused += 1
-            row.reason = str(error)
+            row.refuse(error)
         except XTargetError as error:
-            row.status, row.reason = "failed", f"{type(error).__name__}: {error}"
-            row.wrong.append(f"{case}: {row.reason}")
+            row.fail(str(case), error)
             break  # what does not compile or load for one shape does not for the next
-    row.seconds = time.perf_counter() - start
-    if row.status != "failed":
-        row.status = "wrong" if row.wrong else "right" if row.cases else "refused"
-        if row.cases:
-            row.reason = ""
+    row.finish("wrong" if row.wrong else "right", start)
     return row
+
+
+def served_by(spec: KernelSpec, target: Target) -> str:
+    """The word for the implementation that serves a target."""
+    return of_target(libraries.find(spec.name), target.vendor, target.arch)[0]
 
 
 def input_shapes(

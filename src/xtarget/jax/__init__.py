@@ -13,5 +13,6 @@ that XLA gives it. Shapes and dtypes come from the kernel's plan.
 from __future__ import annotations
 
 from .calls import run
+from .gradients import differentiable
 
-__all__ = ["run"]
+__all__ = ["differentiable", "run"]

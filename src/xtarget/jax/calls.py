@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from .._arrays.dtypes import name_of, numpy_dtype
-from .._kernels import libraries
+from .._kernels import libraries, plan_values
+from .._kernels.libraries import RegisteredKernel
 from .._launch.arguments import placed
 from .._launch.objects import Kernel
 from .._launch.objects import get as kernel_of
@@ -19,6 +21,7 @@ from .._launch.planning import plan_of_layouts
 from .._values.errors import ArgumentError
 from .._values.types import Target
 from ..spec import ArrayType, KernelSpec, contiguous_strides
+from .gradients import with_gradient
 from .handler import TARGET, register
 
 __all__ = ["run"]
@@ -32,7 +35,8 @@ def run(kernel: Any, /, *args: Any, **options: Any) -> Any:
 
     JAX's arrays are never written: those that the kernel updates in place are further results (XLA
     copies them unless they are donated). `jax.vmap` takes elementwise kernels at once, others one
-    by one; there is no gradient (`jax.custom_vjp` says one).
+    by one. `xtarget.jax.differentiable()` lists the kernels that have a gradient; for others,
+    `jax.custom_vjp` says one.
 
     Args:
         kernel: a name, a kernel object, or a function of `@xtarget.kernel`.
@@ -63,19 +67,71 @@ def run(kernel: Any, /, *args: Any, **options: Any) -> Any:
         )
     options = {key: _option(value) for key, value in options.items()}
     taken = [_argument(spec, place, value) for place, value in enumerate(args)]
+    arrays = [value for value in taken if isinstance(value, jax.Array)]
+    call = _call(found, taken, arrays, options)
+    if any(isinstance(array, jax.core.Tracer) for array in arrays):
+        call = with_gradient(spec, call, taken, options)
+    results = call(*arrays)
+    return results[0] if len(results) == 1 else results
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A call that was made before.
+
+    Attributes:
+        holds: whether what its plan has read of its module is still the same.
+    """
+
+    kernel: RegisteredKernel
+    holds: Callable[[], bool]
+    call: Callable[..., tuple[Any, ...]]
+
+
+_known: dict[tuple[Any, ...], _Known] = {}
+_MOST_KNOWN: Final = 4096
+
+
+def _call(
+    kernel: RegisteredKernel,
+    taken: Sequence[Any],
+    arrays: Sequence[jax.Array],
+    options: Mapping[str, Any],
+) -> Callable[..., tuple[Any, ...]]:
+    """The custom call as a function of the arrays, planned and compiled once for equal layouts."""
+    args = json.dumps([{} if isinstance(value, jax.Array) else value for value in taken])
+    layouts = tuple((array.dtype, array.shape) for array in arrays)
+    key = (kernel.spec.name, args, json.dumps(options), layouts, jax.config.jax_enable_x64)
+    known = _known.get(key)
+    if known is None or known.kernel is not kernel or not known.holds():
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        made = _planned(kernel, taken, arrays, options)
+        known = _known[key] = _Known(kernel, plan_values.holds(kernel.spec.plan), made)
+    return known.call
+
+
+def _planned(
+    kernel: RegisteredKernel,
+    taken: Sequence[Any],
+    arrays: Sequence[jax.Array],
+    options: Mapping[str, Any],
+) -> Callable[..., tuple[Any, ...]]:
+    spec = kernel.spec
     layouts = [_layout(value) if isinstance(value, jax.Array) else value for value in taken]
-    plan, _, _ = plan_of_layouts(found, layouts, options, _PLANNED_FOR)
+    plan, _, _ = plan_of_layouts(kernel, layouts, options, _PLANNED_FOR)
     names = [written.rstrip("?") for written in spec.inputs]
     updated = [names.index(one) for one in spec.updates if taken[names.index(one)] is not None]
     kinds = (*plan.outputs, *(layouts[place] for place in updated))
-    arrays = [value for value in taken if isinstance(value, jax.Array)]
     before = [sum(isinstance(value, jax.Array) for value in taken[:place]) for place in updated]
-    text = {
-        "kernel": spec.name,
-        "args": [{} if isinstance(value, jax.Array) else value for value in taken],
-        "options": options,
-        "updates": before,
-    }
+    text = json.dumps(
+        {
+            "kernel": spec.name,
+            "args": [{} if isinstance(value, jax.Array) else value for value in taken],
+            "options": options,
+            "updates": before,
+        }
+    )
     register()
     call = jax.ffi.ffi_call(
         TARGET,
@@ -83,8 +139,10 @@ def run(kernel: Any, /, *args: Any, **options: Any) -> Any:
         vmap_method=_vmap_method(spec, arrays),
         input_output_aliases={place: len(plan.outputs) + nth for nth, place in enumerate(before)},
     )
-    results = tuple(call(*arrays, call=json.dumps(text)))
-    return results[0] if len(results) == 1 else results
+    made: Callable[..., tuple[Any, ...]] = jax.jit(
+        lambda *given: tuple(call(*given, call=text)), inline=True
+    )
+    return made
 
 
 def _name(kernel: Any) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import math
 from functools import cache
 from threading import Lock
 from typing import Any, Final
@@ -162,7 +163,7 @@ def _tuples(value: Any) -> Any:
 
 def _on_host(buffer: _Buffer, frame: _Frame) -> Any:
     shape, dtype = tuple(buffer.dims[: buffer.rank]), numpy_dtype(_DTYPES[buffer.dtype])
-    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    size = math.prod(shape) * dtype.itemsize
     if not size:
         return np.empty(shape, dtype)
     memory = (ctypes.c_char * size).from_address(buffer.data)

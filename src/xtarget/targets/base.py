@@ -368,6 +368,42 @@ class TrimsMemory(Protocol):
         ...
 
 
+class PinnedBlock(Protocol):
+    """Memory of the host that copies go through while the caller's thread goes on.
+
+    Attributes:
+        address: of its first byte.
+    """
+
+    address: int
+
+    def send(self, address: int, nbytes: int, stream: Stream) -> None:
+        """Copy its first bytes to the device's memory, in order on the stream."""
+        ...
+
+    def receive(self, at: int, address: int, nbytes: int, stream: Stream) -> None:
+        """Copy the device's memory to its bytes from `at` on, in order on the stream."""
+        ...
+
+    def close(self) -> None:
+        """Give it back; its copies have ended."""
+        ...
+
+
+@runtime_checkable
+class PinsMemory(Protocol):
+    """A device with pinned memory of the host."""
+
+    def pinned(self, nbytes: int, stream: Stream) -> PinnedBlock | None:
+        """A block for copies on a stream; None: so many bytes are copied without one, or there is
+        no memory to pin.
+
+        Raises:
+            LaunchError: the stream is captured, and copies cannot be part of a graph.
+        """
+        ...
+
+
 @runtime_checkable
 class MakesRoom(Protocol):
     """A device that can unload kernels when it has no memory left."""
@@ -473,6 +509,8 @@ class NativeLaunch:
         fields: where each parameter lies in the buffer that the run time takes, and its size, in
             bytes; empty: it takes the address of each.
         buffer_bytes: of that buffer.
+        fill: address of a function as `cuMemsetD8Async` and `hipMemsetD8Async` are; 0: it is not
+            known.
     """
 
     entry: int
@@ -485,6 +523,7 @@ class NativeLaunch:
     code: Any
     fields: tuple[tuple[int, int], ...] = ()
     buffer_bytes: int = 0
+    fill: int = 0
 
 
 @runtime_checkable

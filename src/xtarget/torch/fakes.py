@@ -97,7 +97,7 @@ def fake_results(
         raise ArgumentError(
             text if text.startswith(spec.name) else f"{spec.name}: {text}"
         ) from None
-    if spec.counts:
+    if any(count is not None for count in spec.counts):
         found = _counted(spec, found)
     return tuple(torch.empty(s, dtype=torch_dtype(dtype), device=like) for dtype, s in found)
 

@@ -90,7 +90,7 @@ def _define(kernel: RegisteredKernel, results: int) -> None:
         operator = functools.cache(functools.partial(_operator, spec.name, overload))
         add_gradient(name, spec, results, operator, implementation, _library)
         if spec.elementwise:
-            batched = functools.partial(_elementwise_batched, operator)
+            batched = functools.partial(_elementwise_batched, operator, spec.category == "user")
             torch.library.register_vmap(qualified, batched, lib=_library)
 
 
@@ -138,20 +138,33 @@ def _fake(kernel: RegisteredKernel, results: int, *args: Any, **options: Any) ->
 
 
 def _elementwise_batched(
-    operator: Callable[[], Any], info: Any, in_dims: tuple[Any, ...], *args: Any, **options: Any
+    operator: Callable[[], Any],
+    spread: bool,
+    info: Any,
+    in_dims: tuple[Any, ...],
+    *args: Any,
+    **options: Any,
 ) -> tuple[Any, int]:
-    """An elementwise operator with a batch dimension: that is one dimension more, in front."""
-    most = max(
-        arg.ndim - (dim is not None)
+    """An elementwise operator with a batch dimension: that is one dimension more, in front.
+
+    Args:
+        spread: the kernel broadcasts nothing and takes no strides: an array that all samples share
+            gets the dimension too, where it has as many as a sample.
+    """
+    samples = [
+        tuple(n for axis, n in enumerate(arg.shape) if axis != dim)
         for arg, dim in zip(args, in_dims, strict=True)
         if isinstance(arg, torch.Tensor)
-    )
+    ]
+    most = max(map(len, samples))
     moved = []
     for arg, dim in zip(args, in_dims, strict=True):
         if dim is None:
-            moved.append(arg)
+            shared = spread and isinstance(arg, torch.Tensor) and arg.ndim == most
+            moved.append(arg.expand(info.batch_size, *arg.shape).contiguous() if shared else arg)
             continue
         front = arg.movedim(dim, 0)
         missing = most - (front.ndim - 1)
-        moved.append(front.reshape(front.shape[0], *[1] * missing, *front.shape[1:]))
+        front = front.reshape(front.shape[0], *[1] * missing, *front.shape[1:])
+        moved.append(front.contiguous() if spread else front)
     return operator()(*moved, **options), 0

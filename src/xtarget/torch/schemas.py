@@ -39,14 +39,20 @@ def schemas(spec: KernelSpec, results: int) -> Iterator[tuple[str, str]]:
     names = [name.rstrip("?") for name in spec.inputs]
     for name in (spec.name, *names, *spec.options):
         if not re.fullmatch(r"[A-Za-z_]\w*", name) or keyword.iskeyword(name):
-            raise ArgumentError(f"{spec.name}: torch takes no operator or argument named {name!r}.")
+            where = "the kernel by name=" if name == spec.name else "the argument"
+            raise ArgumentError(
+                f"{spec.name}: torch takes no operator or argument named {name!r}. Name {where} "
+                "with letters, digits and _ alone, and with no word of Python's."
+            )
     options = [_option(spec, name, default) for name, default in spec.options.items()]
     if not names:  # nothing else says where its result is to be
         options.append("Device? device=None")
     given = "Tensor" if results == 1 else f"({', '.join(['Tensor'] * results)})"
     numbers: list[tuple[str, ...]] = [()]
     if spec.elementwise:
-        numbers = [c for n in range(len(names)) for c in itertools.combinations(names, n)]
+        # not two of one signature: torch ends the process when it forgets them
+        arrays = [name for name in names if name not in spec.scalars]
+        numbers = [c for n in range(len(arrays)) for c in itertools.combinations(arrays, n)]
     for chosen in numbers:
         inputs = []
         for index, (name, written) in enumerate(zip(names, spec.inputs, strict=True)):

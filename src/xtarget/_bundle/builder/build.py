@@ -31,7 +31,7 @@ from ..manifest import check_section
 from ..writer import PACKING, Entry, Packed, pack_section, write_bundle
 from . import classes as _bundle_classes
 from .call_forms import call_records
-from .classes import Class
+from .classes import Class, KnownCall
 
 __all__ = ["Order", "Report", "build", "wanted"]
 
@@ -41,13 +41,23 @@ _Compile: TypeAlias = Callable[[list[Job]], Iterable[tuple[int, Compiled | Compi
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """The requested content of a bundle. `views` and `full`: `classes.COVERAGE`, `spec.ahead`."""
+    """The requested content of a bundle. `views` and `full`: `classes.COVERAGE`, `spec.ahead`.
+
+    Attributes:
+        calls: what is built for beside the calls of `kernels`.
+    """
 
     kernels: tuple[str, ...]
     dtypes: tuple[str, ...]
     targets: tuple[Target, ...]
     views: bool = False
     full: bool = False
+    calls: tuple[KnownCall, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every kernel of which something is built."""
+        return tuple(dict.fromkeys((*self.kernels, *(call.kernel for call in self.calls))))
 
 
 @dataclass(slots=True)
@@ -120,6 +130,8 @@ def _classes_by_text(order: Order) -> dict[Target, list[Class]]:
                 f"{', '.join(f'{target.vendor}:{arch}' for arch in archs)}."
             )
         merged: dict[CompileRequest, Class] = {}
+        for one in _bundle_classes.classes_of_calls(order.calls, target):
+            merged[one.request] = one
         for name in order.kernels:
             kernel = libraries.find(name)
             for dtype in order.dtypes:
@@ -138,7 +150,7 @@ def _classes_by_text(order: Order) -> dict[Target, list[Class]]:
 def _inputs(order: Order, report: Report, seconds: float) -> dict[Target, str]:
     """Digest, for each target, of all that decides its section: our code, the libraries', the
     toolchain, the order."""
-    folders = {Path(FOLDER), *(Path(libraries.find(k).origin) for k in order.kernels)}
+    folders = {Path(FOLDER), *(Path(libraries.find(k).origin) for k in order.names)}
     common = hashlib.sha256(f"{PACKING}\0{replace(order, targets=())!r}".encode())
     for folder in sorted(folders):
         for path in sorted(folder.rglob("*.py")):
@@ -146,7 +158,8 @@ def _inputs(order: Order, report: Report, seconds: float) -> dict[Target, str]:
             common.update(f"\0{path.relative_to(folder)}\0{len(content)}\0".encode() + content)
     # the text of users' libraries does not say what they read from elsewhere: their requests do
     foreign = tuple(k for k in order.kernels if not libraries.find(k).fixed)
-    classes = _classes(replace(order, kernels=foreign)) if foreign else {}
+    calls = tuple(c for c in order.calls if not libraries.find(c.kernel).fixed)
+    classes = _classes(replace(order, kernels=foreign, calls=calls)) if foreign or calls else {}
     classes = _with_values(classes, report, seconds)
     found = {}
     for target in order.targets:
@@ -353,8 +366,8 @@ def _make(
 def _differing(
     made: Iterable[tuple[Job, Class, Artifact]],
 ) -> Iterator[tuple[Job, Class, Artifact]]:
-    """What differs in code from what assumes less: equal code serves more calls under the record
-    of the latter."""
+    """The binaries whose code differs from one that assumes less: equal code serves more calls
+    under the record that assumes less."""
     known: dict[tuple[bytes, bytes], list[frozenset[str]]] = {}
     for job, one, artifact in sorted(made, key=lambda m: len(m[0].request.aligned)):
         facts = json.dumps(describe(artifact), sort_keys=True).encode()

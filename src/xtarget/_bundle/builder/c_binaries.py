@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -22,13 +21,11 @@ C_TYPES: Final = {
     "fp32": "float",
     "fp64": "double",
 }
-#: Above the rank of any arch's own binary.
-_LAST: Final = 10**6
 
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """A specialization: what it assumes, and its images by target, newest first."""
+    """A specialization: what it assumes, and its images in the order of their targets."""
 
     name: str  # in the C text
     source: str
@@ -67,9 +64,9 @@ def binaries(
     data: Data,
 ) -> list[Binary]:
     """Every binary of a kernel and dtype that one of the interface's variants takes, merged over
-    the targets, in no order yet."""
+    the targets (newest first), in no order yet."""
     found: dict[tuple[str, tuple[str, ...], str], tuple[Binary, list[tuple[int, str]]]] = {}
-    for target in targets:
+    for order, target in enumerate(targets):
         for record in bundle.file.records(target):
             if [spec.name, dtype] not in record["kernels"]:
                 continue
@@ -82,11 +79,11 @@ def binaries(
                     continue
                 key = (record["key"], binary.aligned, repr(binary.parameters))
                 _, images = found.setdefault(key, (binary, []))
-                rank = -int(re.sub(r"\D", "", target.arch) or 0)
-                images.append((rank, _image(data, made, str(target))))
-                if "portable" in variant:  # after every binary
+                images.append((order, _image(data, made, order)))
+                if "portable" in variant:  # after every target's own
                     text = bundle.artifact(target, variant, portable=True)
-                    images.append((_LAST + rank, _image(data, text, f"{target} (PTX)")))
+                    last = len(targets) + order
+                    images.append((last, _image(data, text, last)))
     return [
         replace(binary, images=tuple(image for _, image in sorted(images)))
         for _, (binary, images) in sorted(found.items())
@@ -118,9 +115,9 @@ def _binary(record: Mapping[str, Any], aligned: Sequence[str], made: Artifact) -
     return Binary(name, record["source"], made.entry, parameters, tuple(aligned), constants, ())
 
 
-def _image(data: Data, made: Artifact, target: str) -> str:
+def _image(data: Data, made: Artifact, order: int) -> str:
     threads = made.num_warps * made.warp_size
-    return f'{{{data.name(made.binary)}, "{target}", {threads}, {made.shared_bytes}}}'
+    return f"{{{data.name(made.binary)}, {order}, {threads}, {made.shared_bytes}, NULL}}"
 
 
 def takes(interface: CInterface, variant: CVariant, binary: Binary, dtype: str) -> bool:
@@ -144,8 +141,8 @@ def takes(interface: CInterface, variant: CVariant, binary: Binary, dtype: str) 
 
 def table(binary: Binary) -> Iterator[str]:
     name = binary.name
-    yield f"static const struct xt_image {name}_images[] = {{{', '.join(binary.images)}}};"
+    yield f"static struct xt_image {name}_images[] = {{{', '.join(binary.images)}}};"
     yield (
         f"static struct xt_binary {name} = "
-        f'{{"{binary.entry}", {name}_images, {len(binary.images)}, NULL}};'
+        f'{{"{binary.entry}", {name}_images, {len(binary.images)}}};'
     )

@@ -86,7 +86,10 @@ def emit_c(bundle: Bundle, folder: Path, kernels: Sequence[str], driver: str) ->
             form, or one that none of its binaries fits. The message says why.
     """
     vendor = _DRIVERS[driver]
-    targets = [t for t in bundle.targets if t.vendor == vendor]
+    targets = sorted(
+        (t for t in bundle.targets if t.vendor == vendor),
+        key=lambda t: -int(re.sub(r"\D", "", t.arch) or 0),
+    )
     if not targets:
         has = ", ".join(map(str, bundle.targets)) or "nothing"
         raise LoadError(
@@ -106,14 +109,14 @@ def emit_c(bundle: Bundle, folder: Path, kernels: Sequence[str], driver: str) ->
         for dtype in (dtype for dtype in spec.dtypes if dtype in built[spec.name]):
             try:
                 found = binaries(bundle, targets, spec, interface, dtype, data)
-                functions.append(_function(spec, interface, dtype, found))
+                functions.append(_function(spec, interface, dtype, found, 2 * len(targets)))
                 tables += [line for binary in found for line in table(binary)]
             except XTargetError as error:
                 left_out[f"{spec.name} ({dtype})"] = str(error)
     if left_out and (kernels or not functions):
         raise XTargetError("\n".join(left_out.values()))
     header, source = folder / "xtarget_kernels.h", folder / "xtarget_kernels.c"
-    names = ", ".join(map(str, targets))
+    names = ", ".join(map(str, reversed(targets)))
     text = _source(functions, tables, data, names, driver)
     for path in (header, source):
         check_output(path)
@@ -186,7 +189,7 @@ class _Function:
 
 
 def _function(
-    spec: KernelSpec, interface: CInterface, dtype: str, found: Sequence[Binary]
+    spec: KernelSpec, interface: CInterface, dtype: str, found: Sequence[Binary], orders: int
 ) -> _Function:
     short = "bool" if dtype == "bool" else DTYPES[dtype].triton.replace("fp", "f")
     name = f"xt_{spec.name}_{short}"
@@ -228,6 +231,7 @@ def _function(
         "  (void)narrow;",
     ]
     used: list[str] = []
+    body.append(f"  for (int order = 0; order < {orders}; order++) {{")
     for variant in interface.variants:
         fitting = [b for b in found if takes(interface, variant, b, dtype)]
         fitting.sort(key=lambda b: _rank(b, variant))
@@ -236,7 +240,7 @@ def _function(
         for also in (True, False) if variant.prefers != "1" else (True,):
             for binary in fitting:
                 body += _attempt(interface, variant, binary, also)
-    body += [f'  return xt_nothing("{name}");', "}"]
+    body += ["  }", f'  return xt_nothing("{name}");', "}"]
     return _Function(comment, prototype, "\n".join(body), tuple(dict.fromkeys(used)))
 
 
@@ -306,7 +310,7 @@ def _attempt(
         places.append(f"(void *)&v{number}")
     yield f"    void *values[] = {{{', '.join(places)}}};"
     grid = ", ".join(formula(text) for text in variant.grid)
-    yield f"    status = xt_launch(&{binary.name}, context, stream, {grid}, values);"
+    yield f"    status = xt_launch(&{binary.name}, order, context, stream, {grid}, values);"
     yield "    if (status != XT_NO_BINARY) return status;"
     yield "  }"
 
@@ -349,10 +353,8 @@ def _source(
         "  };",
         "  unsigned long long context = 0;",
         "  int status = xt_here(&context);",
-        "  for (size_t i = 0; !status && i < sizeof all / sizeof *all; i++) {",
-        "    const struct xt_loaded *loaded;",
-        "    status = xt_get(all[i], context, &loaded);",
-        "  }",
+        "  for (size_t i = 0; !status && i < sizeof all / sizeof *all; i++)",
+        "    status = xt_load_binary(all[i], context);",
         "  return status;",
         "}",
     ]

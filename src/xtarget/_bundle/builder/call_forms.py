@@ -115,7 +115,7 @@ def _alike(kernel: RegisteredKernel, args: Sequence[_Layout]) -> Iterator[Sequen
 
 
 def _code(source: str, request: CompileRequest) -> tuple[str, ...]:
-    """What decides a binary within one build, but alignment."""
+    """The facts that decide a binary within one build, without the alignment."""
     return (
         source, repr(request.signature), repr(request.constants), str(request.num_warps),
         str(request.num_stages), repr(request.options),
@@ -142,7 +142,7 @@ def _pairs(options: Mapping[str, Any]) -> tuple[tuple[str, str], ...] | None:
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """What a traced plan gave, a form or none, and the sizes of which it is true."""
+    """The form of a traced plan, or none, and the sizes for which it holds."""
 
     signature: tuple[Any, ...]
     holds: Program
@@ -239,7 +239,7 @@ class _Forms:
 
         types = [lifted(type_, f"arg{n}") for n, type_ in enumerate(args)]
         outs = [lifted(type_, "out") for type_ in given]
-        call = planning.call_of(kernel, types, options, self.target, count)
+        call = planning.call_of(kernel, types, options, self.target, count, local=False)
         if outs:
             assert isinstance(outs[0], ArrayType)
             call = replace(call, out=outs[0])

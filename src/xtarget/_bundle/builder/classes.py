@@ -5,18 +5,28 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from ..._kernels.checks import calls_of
 from ..._kernels.interfaces import input_dtypes
-from ..._kernels.libraries import RegisteredKernel
+from ..._kernels.libraries import RegisteredKernel, find
 from ..._launch import planning
 from ..._launch.ranges import valid_for
 from ..._values.errors import ArgumentError, CompileError
 from ..._values.types import CompileRequest, Target
 from ...spec import ArrayType, Example, KernelSpec, Plan, ScalarType, contiguous_strides
 
-__all__ = ["COMPUTE_UNITS", "COVERAGE", "Class", "cases", "classes", "plan_of", "relaid"]
+__all__ = [
+    "COMPUTE_UNITS",
+    "COVERAGE",
+    "Class",
+    "KnownCall",
+    "cases",
+    "classes",
+    "classes_of_calls",
+    "plan_of",
+    "relaid",
+]
 
 #: Device sizes that plans are asked for: they decide how far work is cut up, and so the tile sizes.
 COMPUTE_UNITS: Final = (1, 64, 160)
@@ -31,6 +41,20 @@ COVERAGE: Final = {
     "views": "the same; also views: every argument, and the result, with gaps between neighbours, "
     "with axes in another order, or padded rows, in 1 to 4 dimensions",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class KnownCall:
+    """A call of a kernel that is built for, beside what the kernel's spec says: of a launch of a
+    fused function.
+
+    Attributes:
+        options: in a fixed order, so that equal calls have equal text.
+    """
+
+    kernel: str
+    args: tuple[ArrayType | ScalarType, ...]
+    options: tuple[tuple[str, Any], ...] = ()
 
 
 @dataclass(slots=True)
@@ -73,20 +97,43 @@ def classes(
             "`examples`, so nobody knows what calls to build for. Give one of them in its catalog."
         )
     for example, args, out in cases(spec, dtype, views=views, full=full):
-        known: list[Plan] = []  # nearly all plans are the same on devices of every size
-        for units in COMPUTE_UNITS:
-            for aligned in (True, False):
-                given = [aligned] * len(args)
-                plan = plan_of(kernel, example, args, out, target, units, given)
-                if plan is None:
-                    break
-                if plan not in known:
-                    known.append(plan)
-                    for one in _add(found, kernel, args, dtype, plan):
-                        one.valid_for = _valid_for(kernel, example, args, target, units)
-                if not any(launch.on_aligned for launch in plan.launches):
-                    break  # it is the same for arrays that begin anywhere
+        _reach(found, kernel, example, args, out, target, dtype)
     return list(found.values())
+
+
+def classes_of_calls(calls: Sequence[KnownCall], target: Target) -> list[Class]:
+    """The classes that calls reach, on devices of every size."""
+    found: dict[CompileRequest, Class] = {}
+    for call in calls:
+        kernel = find(call.kernel)
+        dtype = next((arg.dtype for arg in call.args if isinstance(arg, ArrayType)), "")
+        _reach(found, kernel, Example((), dict(call.options)), call.args, "C", target, dtype)
+    return list(found.values())
+
+
+def _reach(
+    found: dict[CompileRequest, Class],
+    kernel: RegisteredKernel,
+    example: Example,
+    args: Sequence[ArrayType | ScalarType],
+    out: str,
+    target: Target,
+    dtype: str,
+) -> None:
+    """Note the classes that a call reaches."""
+    known: list[Plan] = []  # nearly all plans are the same on devices of every size
+    for units in COMPUTE_UNITS:
+        for aligned in (True, False):
+            given = [aligned] * len(args)
+            plan = plan_of(kernel, example, args, out, target, units, given)
+            if plan is None:
+                break
+            if plan not in known:
+                known.append(plan)
+                for one in _add(found, kernel, args, dtype, plan):
+                    one.valid_for = _valid_for(kernel, example, args, target, units)
+            if not any(launch.on_aligned for launch in plan.launches):
+                break  # it is the same for arrays that begin anywhere
 
 
 def cases(
@@ -110,7 +157,9 @@ def plan_of(
 ) -> Plan | None:
     """The plan of such a call on a device of so many compute units; None: there is none."""
     try:
-        call = planning.call_of(kernel, args, example.options, target, units, aligned=aligned)
+        call = planning.call_of(
+            kernel, args, example.options, target, units, aligned=aligned, local=False
+        )
         plan = planning.make_plan(kernel, call)
         if out != "C":
             result = relaid(plan.outputs[0], out)

@@ -15,7 +15,19 @@ _MATH = {
     for name in (
         *("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin"),
         *("acos", "atan", "atan2", "sinh", "cosh", "tanh", "fmod", "rint", "hypot", "erf", "erfc"),
-        *("lgamma", "ldexp", "floor", "ceil", "sqrt", "fma", "fmax", "fmin", "fabs", "trunc"),
+        *(
+            "lgamma",
+            "ldexp",
+            "pow",
+            "floor",
+            "ceil",
+            "sqrt",
+            "fma",
+            "fmax",
+            "fmin",
+            "fabs",
+            "trunc",
+        ),
         *("rsqrt", "tgamma", "asinh", "acosh", "atanh", "cbrt", "copysign", "nextafter"),
     )
 }
@@ -74,6 +86,8 @@ _OPENCL = """#pragma OPENCL FP_CONTRACT OFF
 #define DEVICE static inline
 #define GLOBAL __global
 #define KERNEL(threads) __kernel __attribute__((reqd_work_group_size(threads, 1, 1)))
+#define SHARED __local
+#define xt_barrier() barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
 #define xt_thread ((int)get_local_id(0))
 #define xt_block(axis) ((int)get_group_id(axis))
 #define xt_blocks(axis) ((int)get_num_groups(axis))
@@ -89,6 +103,8 @@ typedef unsigned long ulong;
 #define DEVICE static __device__ __forceinline__
 #define GLOBAL
 #define KERNEL(threads) extern "C" __global__ __launch_bounds__(threads)
+#define SHARED __shared__
+#define xt_barrier() __syncthreads()
 #define xt_thread ((int)threadIdx.x)
 #define xt_block(axis) ((int)(axis == 0 ? blockIdx.x : axis == 1 ? blockIdx.y : blockIdx.z))
 #define xt_blocks(axis) ((int)(axis == 0 ? gridDim.x : axis == 1 ? gridDim.y : gridDim.z))
@@ -110,6 +126,8 @@ class Dialect:
         suffix: of files in it.
         math: C functions by libdevice's names.
         float_suffix: of the names of functions of float.
+        signed_char: the type of bytes with a sign.
+        one_thread: a block of one thread is as fast as any: it is a processor's.
     """
 
     name: str
@@ -118,6 +136,7 @@ class Dialect:
     math: Mapping[str, str]
     float_suffix: str = ""
     signed_char: str = "char"
+    one_thread: bool = False
 
     def type(self, dtype: DType) -> str:
         """The C type of a value."""
@@ -145,6 +164,6 @@ class Dialect:
         return self.head + _NARROW + (_ODD if double else "") + "\n" + kernel
 
 
-OPENCL = Dialect("OpenCL C", "cl", _OPENCL, _MATH)
+OPENCL = Dialect("OpenCL C", "cl", _OPENCL, _MATH, one_thread=True)
 CUDA = Dialect("CUDA C++", "cu", _CUDA, {**_MATH, **_OF_CUDA_ALONE}, "f", "signed char")
 DIALECTS = {dialect.name: dialect for dialect in (OPENCL, CUDA)}

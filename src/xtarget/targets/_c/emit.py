@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Sequence
 from typing import Any
 
 from .dialects import Dialect
@@ -275,17 +276,38 @@ class Emitter:
         assert element is not None
         if not address.block and (value.block or (mask is not None and mask.block)):
             raise RefusedError("a store of several lanes to one address")
-        code = self.cast(value, element).code
-        if element.narrow:
-            code = f"xt_to_{element.name}({code})"
-        elif element.is_bool():
-            code = f"(uchar){code}"
+        code = self._stored_as(self.cast(value, element).code, element)
         conditions = [] if mask is None else [mask.code]
         if not address.block:
             conditions.append("lane == 0")
         guard = f"if ({' && '.join(conditions)}) " if conditions else ""
         self.writes.setdefault(address.base, where)
         self.line(f"{guard}*{address.code} = {code};")
+
+    @staticmethod
+    def _stored_as(code: str, element: DType) -> str:
+        """A value as it is in memory."""
+        if element.narrow:
+            return f"xt_to_{element.name}({code})"
+        return f"(uchar){code}" if element.is_bool() else code
+
+    # ------------------------------------------------------------------------ loops of the kernel
+
+    def variable(self, before: Value) -> Value:
+        """A variable that begins with a value."""
+        name = self.name("v")
+        self.line(f"{self.dialect.type(before.dtype)} {name} = {before.code};")
+        # what a body makes of it may differ between lanes
+        return Value(name, before.dtype, True, before.base)
+
+    def current(self, variable: Value) -> Value:
+        """What a variable has now."""
+        return self.value(variable.code, variable.dtype, variable, base=variable.base)
+
+    def assign(self, pairs: Sequence[tuple[Value, Value]]) -> None:
+        """Give variables, of which each was made constant by `current`, their next values."""
+        for variable, after in pairs:
+            self.line(f"{variable.code} = {after.code};")
 
 
 def dtype_value(dtype: DType) -> Value:

@@ -13,7 +13,7 @@ from .emit import Emitter
 from .folding import FOLDED, SIGNS
 from .language import Builtin, Member, member, named
 from .text import Function, Library, Scope
-from .values import INT32, RefusedError, Value
+from .values import INT32, DType, RefusedError, Value
 
 __all__ = ["LANES", "Evaluator", "arguments_of"]
 
@@ -44,8 +44,8 @@ class Evaluator:
             taken in the order in which they lie; None: each lane runs through the whole kernel.
     """
 
-    def __init__(self, dialect: Dialect) -> None:
-        self.emit = Emitter(dialect)
+    def __init__(self, dialect: Dialect, emit: Emitter | None = None) -> None:
+        self.emit = emit or Emitter(dialect)
         self.dialect = dialect
         self.length: int | None = None
         self.outer: ast.For | None = None
@@ -177,19 +177,21 @@ class Evaluator:
         inner: _Names = {**names, name: emit.value(counter, dtype)}
         if lanes:
             emit.open(LANES)
-        inner |= {own: emit.value(v.code, v.dtype, v, base=v.base) for own, v in carried.items()}
+        inner |= {own: emit.current(variable) for own, variable in carried.items()}
         self._body(node.body, inner, scope)
+        pairs = []
         for own, variable in carried.items():
             after = emit.tensor(inner[own])
-            if after.dtype != variable.dtype or (after.block and not variable.block):
+            if after.dtype != variable.dtype:
                 raise RefusedError(f"{own}, which is of another type after the loop's body")
             if after.base != variable.base:
                 raise RefusedError(f"{own}, which becomes another array's address in the loop")
-            emit.line(f"{variable.code} = {after.code};")
+            pairs.append((variable, after))
+        emit.assign(pairs)
         if lanes:
             emit.close()
         emit.close()
-        names |= {own: emit.value(v.code, v.dtype, v, base=v.base) for own, v in carried.items()}
+        names |= {own: emit.current(variable) for own, variable in carried.items()}
 
     def _carried(self, node: ast.For, names: _Names) -> dict[str, Value]:
         """C variables for the names that the loop's body binds and that were bound before."""
@@ -201,11 +203,7 @@ class Evaluator:
         }
         found = {}
         for own in sorted(bound & set(names)):
-            before = self.emit.tensor(names[own])
-            variable = self.emit.name("v")
-            self.emit.line(f"{self.dialect.type(before.dtype)} {variable} = {before.code};")
-            # what a body makes of it may differ between lanes
-            found[own] = Value(variable, before.dtype, True, before.base)
+            found[own] = self.emit.variable(self.emit.tensor(names[own]))
         return found
 
     # ------------------------------------------------------------------------------ expressions
@@ -224,7 +222,10 @@ class Evaluator:
                     return named(owner.name, node.attr)
                 return member(owner, node.attr)
             case ast.Subscript():
-                owner, index = (self.value(n, names, scope) for n in (node.value, node.slice))
+                owner = self.value(node.value, names, scope)
+                if isinstance(owner, Value):
+                    return self.view(owner, self._axes(node.slice))
+                index = self.value(node.slice, names, scope)
                 if not isinstance(owner, tuple) or not isinstance(index, int):
                     raise RefusedError(f"{ast.unparse(node)}")
                 return owner[index]
@@ -322,6 +323,35 @@ class Evaluator:
         raise RefusedError(f"the call of {ast.unparse(node.func)}")
 
     # --------------------------------------------------------------------------------- the block
+
+    def _axes(self, node: ast.expr) -> list[int | None]:
+        """The axes of `x[:, None]`: numbers of those of `x`, None for a new one.
+
+        Raises:
+            RefusedError: it takes elements.
+        """
+        found: list[int | None] = []
+        for part in node.elts if isinstance(node, ast.Tuple) else [node]:
+            if isinstance(part, ast.Slice) and not (part.lower or part.upper or part.step):
+                found.append(sum(axis is not None for axis in found))
+            elif isinstance(part, ast.Constant) and part.value is None:
+                found.append(None)
+            else:
+                raise RefusedError(f"[{ast.unparse(node)}]")
+        return found
+
+    def view(self, value: Value, axes: Sequence[int | None]) -> Value:
+        raise RefusedError("a block of several axes")
+
+    def full(self, shape: Any, value: Any, dtype: DType) -> Value:
+        """A block of one value."""
+        if tuple(shape) not in ((), ("block",)):
+            raise RefusedError("a block of a shape of its own")
+        return self.emit.as_type(value, dtype)
+
+    def reduce(self, values: Sequence[Any], axis: Any, combine: Any) -> tuple[Value, ...]:
+        """What a function makes of the elements along an axis."""
+        raise RefusedError("a reduction")
 
     def lanes(self, start: int, end: int) -> Value:
         """`tl.arange`."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from .emit import Emitter
-from .values import BOOL, INT32, DType, RefusedError, Value, dtype_of, pointer_to
+from .values import BOOL, INT32, DType, RefusedError, Value, common, dtype_of, pointer_to
 
 __all__ = ["Builtin", "Member", "Translation", "member", "named"]
 
@@ -25,6 +25,14 @@ class Translation(Protocol):
 
     def lanes(self, start: int, end: int) -> Value:
         """The numbers of a block's lanes."""
+        ...
+
+    def full(self, shape: Any, value: Any, dtype: DType) -> Value:
+        """A block of one value."""
+        ...
+
+    def reduce(self, values: Sequence[Any], axis: Any, combine: Any) -> tuple[Value, ...]:
+        """What a function makes of the elements along an axis."""
         ...
 
 
@@ -77,8 +85,9 @@ def named(library: str, name: str) -> Any:
     elif library in ("tl", "triton"):
         if name == "tuple":
             return Kind("tuple")
-        if name in _LANGUAGE:
-            return Builtin(name)
+        for own in (f"tl.{name}", name):
+            if own in _LANGUAGE:
+                return Builtin(own)
         try:
             return dtype_of(name)
         except RefusedError:
@@ -93,8 +102,8 @@ def member(owner: Any, name: str) -> Any:
     if isinstance(owner, Value):
         if name in ("dtype", "type"):
             return owner.dtype
-        if name == "shape":  # one axis, if lanes have numbers of their own
-            return ("block",) if owner.block else ()
+        if name == "shape":
+            return owner.dims
         if name == "to":
             return Member(owner, name)
     raise RefusedError(f"the attribute {name}")
@@ -110,13 +119,58 @@ def _to(to: Translation, value: Value, dtype: Any, *, bitcast: bool = False) -> 
 
 
 def _full(to: Translation, shape: Any, value: Any, dtype: DType) -> Value:
-    if shape not in ((), ("block",)):
-        raise RefusedError("a block of a shape of its own")
-    return to.emit.as_type(value, dtype)
+    return to.full(shape, value, dtype)
+
+
+def _broadcast_to(to: Translation, value: Any, *shape: Any) -> Value:
+    lengths = shape[0] if isinstance(shape[0], tuple) else shape
+    one = to.emit.tensor(value)
+    return to.full(lengths, one, one.dtype)
 
 
 def _zeros_like(to: Translation, value: Value) -> Value:
-    return to.emit.number(0, value.dtype)
+    return to.full(value.dims, 0, value.dtype)
+
+
+def _larger(to: Translation, x: Any, y: Any) -> Any:
+    """`tl.maximum`: the other one, if one is nan."""
+    return _chosen(to, ">", x, y)
+
+
+def _smaller(to: Translation, x: Any, y: Any) -> Any:
+    return _chosen(to, "<", x, y)
+
+
+def _chosen(to: Translation, sign: str, x: Any, y: Any) -> Any:
+    if not isinstance(x, Value) and not isinstance(y, Value):
+        return max(x, y) if sign == ">" else min(x, y)
+    emit = to.emit
+    first = emit.binary(sign, x, y)
+    if common(x, y).is_floating():
+        first = emit.binary("|", first, emit.binary("!=", y, y))
+    return emit.where(first, x, y)
+
+
+def _added(to: Translation, x: Value, y: Value) -> Value:
+    return to.emit.binary("+", x, y)
+
+
+def _reduction(combine: Callable[[Translation, Any, Any], Any]) -> Callable[..., Value]:
+    def made(to: Translation, value: Value, axis: Any = None, *, keep_dims: Any = False) -> Value:
+        if keep_dims:
+            raise RefusedError("a reduction that keeps the axis")
+        if value.dtype.is_int() and value.dtype.bits < 32:
+            value = to.emit.cast(value, dtype_of("uint32" if value.dtype.kind == "u" else "int32"))
+        (result,) = to.reduce((value,), axis, lambda x, y: combine(to, x, y))
+        return result
+
+    return made
+
+
+def _reduce(to: Translation, values: Any, axis: Any, combine: Any) -> Any:
+    if isinstance(values, tuple):
+        return to.reduce(values, axis, combine)
+    return to.reduce((values,), axis, combine)[0]
 
 
 def _load(
@@ -201,7 +255,15 @@ _MATH = ("exp", "exp2", "log", "log2", "sin", "cos", "floor", "ceil", "sqrt", "r
 _LANGUAGE: Mapping[str, Callable[..., Any]] = {
     "where": lambda to, condition, x, y: to.emit.where(condition, x, y),
     "abs": _abs,
+    "broadcast_to": _broadcast_to,
     "zeros_like": _zeros_like,
+    "zeros": lambda to, shape, dtype: to.full(shape, 0, dtype),
+    "minimum": _smaller,
+    "maximum": _larger,
+    "sum": _reduction(_added),
+    "tl.max": _reduction(_larger),  # Python has these names too
+    "tl.min": _reduction(_smaller),
+    "reduce": _reduce,
     "full": _full,
     "fma": _fma,
     "broadcast": lambda to, x, y: (to.emit.tensor(x), to.emit.tensor(y)),

@@ -15,6 +15,7 @@ from ..._values.types import CompileRequest, DtypeConstant, Parameter, SourceTex
 from .dialects import Dialect
 from .evaluate import LANES, Evaluator, arguments_of
 from .text import Function, Scope
+from .tile_evaluate import TileEvaluator
 from .values import DType, RefusedError, Value, dtype_of
 
 __all__ = ["Translated", "translate"]
@@ -29,12 +30,14 @@ class Translated:
         entry: the kernel's name in it.
         parameters: of the entry, in its order.
         double: it computes in float64.
+        threads: of a block.
     """
 
     text: str
     entry: str
     parameters: tuple[Parameter, ...]
     double: bool
+    threads: int
 
 
 def translate(
@@ -48,13 +51,18 @@ def translate(
     Raises:
         RefusedError: the kernel has something that is not translated, with its file and line.
     """
-    return _Kernel(dialect).written(Scope.of(source), request, threads)
+    try:
+        return _Kernel(dialect, Evaluator(dialect)).written(Scope.of(source), request, threads)
+    except RefusedError:
+        number = 1 if dialect.one_thread else threads
+        body = TileEvaluator(dialect, number)
+        return _TileKernel(dialect, body).written(Scope.of(source), request, number)
 
 
 class _Kernel:
-    def __init__(self, dialect: Dialect) -> None:
+    def __init__(self, dialect: Dialect, body: Evaluator) -> None:
         self.dialect = dialect
-        self.body = Evaluator(dialect)
+        self.body = body
 
     def written(self, function: Function, request: CompileRequest, threads: int) -> Translated:
         given, constants = dict(request.signature), dict(request.constants)
@@ -68,7 +76,7 @@ class _Kernel:
                 names[name] = _constant(constants[name])
             else:
                 names[name] = self._parameter(name, given[name], parameters)
-        self.body.outer = _only_loop(function.node)
+        self.body.outer = self._outer(function.node)
         try:
             self.body.run(function, names)
             self._check_order()
@@ -85,30 +93,37 @@ class _Kernel:
         if both:
             raise RefusedError(f"{', '.join(sorted(both))}, which is read and written")
 
+    def _outer(self, node: ast.FunctionDef) -> ast.For | None:
+        return _only_loop(node)
+
     def _file(self, name: str, parameters: Sequence[Parameter], threads: int) -> Translated:
-        emit, types = self.body.emit, [dtype_of(p.type) for p in parameters]
+        types = [dtype_of(p.type) for p in parameters]
         listed = ", ".join(
             f"{self._parameter_type(t)} {_c_name(p.name)}"
             for p, t in zip(parameters, types, strict=True)
         )
+        lines = [
+            f"KERNEL({threads}) void {name}({listed}) {{",
+            *self._lines(threads),
+            "}",
+        ]
+        double = self.body.emit.double or any(t.is_fp64() for t in types)
+        described = tuple(self._described(p) for p in parameters)
+        text = self.dialect.file("\n".join(lines) + "\n", double=double)
+        return Translated(text, name, described, double, threads)
+
+    def _lines(self, threads: int) -> list[str]:
+        """The body, for a block's threads."""
         loop = (
             "for (int lane = xt_thread; lane < {0}; lane += {1})"
             if ((self.body.length or 1) > threads)
             else "const int lane = xt_thread; if (lane < {0})"
         )
         lanes = loop.format(self.body.length or 1, threads)
-        lines = emit.lines
+        lines = self.body.emit.lines
         if self.body.outer is None:
             lines = [f"    {LANES} {{", *lines, "    }"]
-        lines = [
-            f"KERNEL({threads}) void {name}({listed}) {{",
-            *(line.replace(LANES, lanes) for line in lines),
-            "}",
-        ]
-        double = emit.double or any(t.is_fp64() for t in types)
-        described = tuple(self._described(p) for p in parameters)
-        text = self.dialect.file("\n".join(lines) + "\n", double=double)
-        return Translated(text, name, described, double)
+        return [line.replace(LANES, lanes) for line in lines]
 
     def _parameter_type(self, dtype: DType) -> str:
         if dtype.is_ptr():
@@ -135,6 +150,21 @@ class _Kernel:
         if dtype.is_bool():
             return self.body.emit.value(f"{own} != 0", dtype)
         return Value(own, dtype, base=name if dtype.is_ptr() else "")
+
+
+class _TileKernel(_Kernel):
+    """A kernel that is made one operation after the other, each for a whole block."""
+
+    body: TileEvaluator
+
+    def _check_order(self) -> None:
+        pass
+
+    def _outer(self, node: ast.FunctionDef) -> ast.For | None:
+        return None
+
+    def _lines(self, threads: int) -> list[str]:
+        return self.body.emit.finished()
 
 
 def _only_loop(node: ast.FunctionDef) -> ast.For | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "DType",
     "Number",
     "RefusedError",
+    "Tile",
     "Value",
     "common",
     "dtype_of",
@@ -66,6 +67,9 @@ class DType:
         return self.kind in "bu"
 
     def is_bool(self) -> bool:
+        return self.kind == "b"
+
+    def is_int1(self) -> bool:
         return self.kind == "b"
 
     def is_ptr(self) -> bool:
@@ -149,8 +153,32 @@ class Value:
     block: bool = False
     base: str = ""
 
-    def named(self, code: str) -> Value:
-        return replace(self, code=code)
+    @property
+    def dims(self) -> tuple[Any, ...]:
+        """Its shape; one axis, if lanes have numbers of their own."""
+        return ("block",) if self.block else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Tile(Value):
+    """The elements of a block of any shape (`tiles`).
+
+    Attributes:
+        code: stands for the element at the indices of the loop that it is used in.
+        array: where the elements are, if they are kept.
+        sizes: of the array.
+        shape: of the value.
+        axes: of the value, as axes of the array; None for one that was added.
+    """
+
+    array: str = ""
+    sizes: tuple[int, ...] = ()
+    shape: tuple[int, ...] = ()
+    axes: tuple[int | None, ...] = ()
+
+    @property
+    def dims(self) -> tuple[Any, ...]:
+        return self.shape
 
 
 def of_number(number: Number) -> DType:

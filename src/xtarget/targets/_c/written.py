@@ -45,7 +45,7 @@ def written(
         macros[f"TYPE_{parameter.name.replace('.', '_')}"] = type_
     whole = dialect.written(text, source.name, macros)
     double = any("fp64" in parameter.type for parameter in parameters)
-    return Translated(whole, entry, tuple(parameters), double)
+    return Translated(whole, entry, tuple(parameters), double, threads)
 
 
 def _flat(name: str, type_: TypeText) -> list[Parameter]:

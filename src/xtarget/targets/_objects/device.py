@@ -55,12 +55,17 @@ class DeviceBase(Opened, ABC, Generic[StreamT]):
         """Bytes that are kept for later allocations."""
         return 0
 
+    def _pinned_bytes(self) -> int:
+        """Bytes of the host that are pinned for copies."""
+        return 0
+
     def _trim(self) -> None:
-        """Give them to the system."""
+        """Give the system what is kept."""
 
     def memory_use(self) -> MemoryUse:
         self.live()
-        return MemoryUse(self._count.in_use, self._count.peak, self._cached())
+        count = self._count
+        return MemoryUse(count.in_use, count.peak, self._cached(), pinned=self._pinned_bytes())
 
     def trim_memory(self) -> None:
         self.live()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..._values.errors import OutOfResourcesError
+from ..._values.errors import LaunchError, OutOfResourcesError
 from ..._values.types import Artifact, DeviceInfo
 
-__all__ = ["check_block", "check_grid"]
+__all__ = ["check_block", "check_cooperation", "check_grid"]
 
 
 def check_block(
@@ -54,3 +54,19 @@ def check_grid(
                 f"({info.product}): the limit is {most} blocks of {artifact.block[0]} threads. Let "
                 "each block do more, or split the work over several launches."
             )
+
+
+def check_cooperation(artifact: Artifact, grid: tuple[int, int, int]) -> None:
+    """Refuse blocks that may wait for others, where nobody promises that these run.
+
+    Raises:
+        LaunchError: the launch is cooperative and has more than one block.
+    """
+    x, y, z = grid
+    if artifact.cooperative and x * y * z > 1:
+        raise LaunchError(
+            f"{artifact.entry} cannot be launched with the grid {grid} and "
+            "launch_cooperative_grid=True: no OpenCL or SYCL promises that blocks run at the same "
+            "time, and one that waits for another would hang. Launch one block on this device, or "
+            "use one launch for each step."
+        )

@@ -10,6 +10,7 @@ from ..._values.errors import LaunchError, LoadError
 from ..._values.types import Artifact, DeviceInfo, LaunchConfig
 from ..base import GridLaunch, PreparedLaunch, Stream, Value, launch_once
 from .handles import Opened
+from .launch_limits import check_cooperation
 from .loaded_code import LoadedCode
 
 __all__ = ["FunctionBase", "ModuleBase", "QueueFunction", "refuse"]
@@ -102,12 +103,16 @@ class QueueFunction(FunctionBase):
         """The launch as a function of values, stream, and perhaps the threads."""
 
     def prepare(self, config: LaunchConfig, args: Sequence[Value | None]) -> PreparedLaunch:
+        check_cooperation(self.artifact, config.grid)
         return self._prepared(self._global_size(config.grid), args)
 
     def prepare_grids(self, args: Sequence[Value | None]) -> GridLaunch:
         start, global_size = self._prepared(None, args), self._global_size
+        artifact = self.artifact
 
         def launch(grid: tuple[int, int, int], values: Sequence[Value], stream: Any) -> None:
+            if artifact.cooperative:
+                check_cooperation(artifact, grid)
             start(values, stream, global_size(grid))
 
         return launch

@@ -124,7 +124,9 @@ class QueueStream(Owned, StreamBase, ABC):
             self._barrier(queue, point)
 
     def synchronize(self) -> None:
-        queue = self.live()
+        queue = self.raw
+        if queue is None:
+            self.live()  # raises
         try:
             self._finish(queue)
         except Exception:  # each launch of host data waits here: CHECK is made for failures only

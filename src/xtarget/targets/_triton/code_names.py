@@ -38,8 +38,8 @@ def names_of_source(source: str) -> tuple[bool, frozenset[str], tuple[tuple[str,
 
 
 def _reads(body: Sequence[ast.stmt], local: set[str]) -> Iterator[tuple[str, ...]]:
-    """What statements may read from outside: Triton looks for a name among those that were assigned
-    before, on the way that it has taken, and then among the globals.
+    """Names that statements may read from outside: Triton looks for a name among those that were
+    assigned before, on the way that it has taken, and then among the globals.
 
     Args:
         local: names that are assigned on every way here; those that this body assigns are added.

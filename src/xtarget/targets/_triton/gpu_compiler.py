@@ -59,6 +59,11 @@ class GpuCompiler(ABC):
     def _triton_target(self, arch: str) -> tuple[int | str, int]:
         """The arch as Triton writes it, and threads of a warp."""
 
+    def _has_clusters(self, arch: str) -> bool:
+        """Whether several blocks of an arch can share the work of one (`num_ctas`). Elsewhere one
+        does all of it, with the same result."""
+        return False
+
     def _options(self) -> dict[str, Any]:
         """Options of Triton's back end for requests that do not say them."""
         return {}
@@ -85,6 +90,9 @@ class GpuCompiler(ABC):
             )
         from . import compile as _triton  # not for what is in the cache
 
+        if not self._has_clusters(target.arch):
+            kept = tuple(option for option in request.options if option[0] != "num_ctas")
+            request = replace(request, options=kept)
         arch, warp_size = self._triton_target(target.arch)
         compiled = _triton.compile_with_triton(
             request,

@@ -7,8 +7,10 @@ there and does not make them attributes of the package again ("no attribute 'kno
 from __future__ import annotations
 
 import sys
+import typing
 from typing import Any
 
+from ..._system.life import at_exit
 from ..._system.locks import Lock
 from ..._values.errors import CompileError, NoCompilerError
 from .replaced import imported_by_us
@@ -75,6 +77,9 @@ def _whole() -> Any:
         )
     if not loaded:
         imported_by_us()
+    # typing remembers overloads, and torch keeps what typing remembers: Triton's types would live
+    # longer than Python, of which nanobind prints a page
+    at_exit(typing.clear_overloads)
     return triton
 
 

@@ -1,4 +1,4 @@
-"""What a child process of `jit` does: it builds modules."""
+"""The child process of `jit`: it builds modules."""
 
 from __future__ import annotations
 

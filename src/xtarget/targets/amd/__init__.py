@@ -27,7 +27,7 @@ def create_compiler() -> Compiler:
 
 
 def vendor_traits() -> VendorTraits:
-    """What shared code knows of the vendor."""
+    """Facts about the vendor for shared code."""
     from .traits import TRAITS
 
     return TRAITS

@@ -127,17 +127,18 @@ def plain_functions() -> Any:
     return ctypes.CDLL(str(files[0])) if files else None
 
 
-def launch_entries(hip: Any) -> tuple[int, int] | None:
-    """The addresses of `hipModuleLaunchKernel` and `hipGetDevice`; None: this is no binding but
-    an emulation, or its library is not known."""
+def launch_entries(hip: Any) -> tuple[int, int, int] | None:
+    """The addresses of `hipModuleLaunchKernel`, `hipGetDevice` and `hipMemsetD8Async` (0: it is
+    missing); None: this is no binding but an emulation, or its library is not known."""
     functions = plain_functions() if hasattr(hip, "__name__") else None
     if functions is None:
         return None
-    launch, current = (
-        ctypes.cast(one, ctypes.c_void_p).value
-        for one in (functions.hipModuleLaunchKernel, functions.hipGetDevice)
+    names = ("hipModuleLaunchKernel", "hipGetDevice", "hipMemsetD8Async")
+    launch, current, fill = (
+        ctypes.cast(function, ctypes.c_void_p).value or 0
+        for function in (getattr(functions, name, ctypes.c_void_p()) for name in names)
     )
-    return None if launch is None or current is None else (launch, current)
+    return (launch, current, fill) if launch and current else None
 
 
 def _lead(hip: Any, path: Path) -> Any:

@@ -162,7 +162,7 @@ class HipFunction(FunctionBase):
         entries = library.launch_entries(device.hip)
         if entries is None or artifact.cooperative:
             return None
-        launch, current_device = entries
+        launch, current_device, fill = entries
         return base.NativeLaunch(
             entry=launch,
             function=int(self._handle),
@@ -174,6 +174,7 @@ class HipFunction(FunctionBase):
             code=self.code,
             fields=tuple((one.offset, one.size) for one in kernarg.layout(artifact.parameters)),
             buffer_bytes=self._kernel.kernarg_bytes,
+            fill=fill,
         )
 
     def _launcher(

@@ -10,15 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ..._values.errors import DeviceLostError, DriverError, LaunchError, XTargetError
-from .._objects.statuses import (
-    CAPTURED,
-    DAMAGED,
-    NO_DEVICE,
-    OUT_OF_MEMORY,
-    TOO_LARGE,
-    WRONG_ARCH,
-    Meaning,
-)
+from .._objects import statuses
+from .._objects.statuses import Meaning
 
 __all__ = ["call", "check", "clear"]
 
@@ -32,21 +25,21 @@ def _lost(why: str = "") -> Meaning:
 
 
 _MEANINGS: dict[str, Meaning] = {
-    "hipErrorOutOfMemory": OUT_OF_MEMORY,
-    "hipErrorNoDevice": NO_DEVICE,
-    "hipErrorInvalidDevice": NO_DEVICE,
-    "hipErrorNoBinaryForGpu": WRONG_ARCH,
-    "hipErrorInvalidImage": DAMAGED,
-    "hipErrorInvalidKernelFile": DAMAGED,
-    "hipErrorSharedObjectInitFailed": WRONG_ARCH,
-    "hipErrorNotFound": DAMAGED,
-    "hipErrorInvalidDeviceFunction": WRONG_ARCH,
-    "hipErrorLaunchOutOfResources": TOO_LARGE,
-    "hipErrorCooperativeLaunchTooLarge": Meaning(TOO_LARGE.kind, "Launch fewer blocks."),
-    "hipErrorStreamCaptureUnsupported": CAPTURED,
-    "hipErrorStreamCaptureImplicit": CAPTURED,
-    "hipErrorStreamCaptureInvalidated": CAPTURED,
-    "hipErrorStreamCaptureIsolation": CAPTURED,
+    "hipErrorOutOfMemory": statuses.OUT_OF_MEMORY,
+    "hipErrorNoDevice": statuses.NO_DEVICE,
+    "hipErrorInvalidDevice": statuses.NO_DEVICE,
+    "hipErrorNoBinaryForGpu": statuses.WRONG_ARCH,
+    "hipErrorInvalidImage": statuses.DAMAGED,
+    "hipErrorInvalidKernelFile": statuses.DAMAGED,
+    "hipErrorSharedObjectInitFailed": statuses.WRONG_ARCH,
+    "hipErrorNotFound": statuses.DAMAGED,
+    "hipErrorInvalidDeviceFunction": statuses.WRONG_ARCH,
+    "hipErrorLaunchOutOfResources": statuses.TOO_LARGE,
+    "hipErrorCooperativeLaunchTooLarge": Meaning(statuses.TOO_LARGE.kind, "Launch fewer blocks."),
+    "hipErrorStreamCaptureUnsupported": statuses.CAPTURED,
+    "hipErrorStreamCaptureImplicit": statuses.CAPTURED,
+    "hipErrorStreamCaptureInvalidated": statuses.CAPTURED,
+    "hipErrorStreamCaptureIsolation": statuses.CAPTURED,
     "hipErrorLaunchTimeOut": _lost(),
     "hipErrorIllegalAddress": _lost(
         "A kernel read or wrote memory that is not its own: check shapes, strides and masks. "

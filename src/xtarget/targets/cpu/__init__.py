@@ -30,7 +30,7 @@ def create_routes() -> tuple[Route, ...]:
 
 
 def vendor_traits() -> VendorTraits:
-    """What shared code knows of the vendor."""
+    """Facts about the vendor for shared code."""
     from .traits import TRAITS
 
     return TRAITS

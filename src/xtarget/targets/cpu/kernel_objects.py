@@ -28,7 +28,7 @@ class Arguments:
     Attributes:
         dynamic: what sets the arguments that each call gives.
         last: the values of these; None where they are not to be trusted.
-        set_at: what `memory.freed` gave then.
+        set_at: what `memory.ALLOCATIONS.freed` was then.
 
     Args:
         setters: what sets each argument.

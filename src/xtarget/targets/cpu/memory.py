@@ -16,24 +16,33 @@ from ..base import Stream
 from .status import check
 from .stream import queue_of
 
-__all__ = ["CpuBuffer", "allocate", "freed", "pointer"]
+__all__ = ["ALLOCATIONS", "CpuBuffer", "allocate", "pointer"]
 
 _ALIGN = 256
 _Byte = ctypes.c_char * 1
-#: Another object after each allocation of the run time that was given back.
-_freed = object()
 #: pyopencl's objects for addresses: making one takes longer than setting an argument to it. They
 #: refer to memory and hold none.
 _pointers: dict[int, cl.SVM] = {}
 _MOST_POINTERS = 4096
 
 
-def freed() -> object:
-    """The same object as long as no allocation of the run time is given back. An argument of a
-    kernel refers to the allocation that its address lay in when it was set: when another one gets
-    the same address, it has to be set again, or the run time reads what is gone.
+class _Allocations:
+    """The allocations of the run time in this process.
+
+    An argument of a kernel refers to the allocation that its address lay in when it was set: when
+    another one gets the same address, it has to be set again, or the run time reads what is gone.
+
+    Attributes:
+        freed: another object after each allocation that was given back.
     """
-    return _freed
+
+    __slots__ = ("freed",)
+
+    def __init__(self) -> None:
+        self.freed = object()
+
+
+ALLOCATIONS = _Allocations()
 
 
 def pointer(address: int) -> cl.SVM:
@@ -115,8 +124,7 @@ def _of_run_time(context: cl.Context, nbytes: int, where: str, retired: Retired)
     address = -(-int(allocation.svm_ptr) // _ALIGN) * _ALIGN
 
     def release() -> None:
-        global _freed
-        _freed = object()  # before the address can be anybody's again
+        ALLOCATIONS.freed = object()  # before the address can be anybody's again
         allocation.release()
 
     return CpuBuffer(address, nbytes, where, retired, release)

@@ -20,7 +20,7 @@ from .._workers.jit import Jit
 from ..base import Value
 from .discover import discover
 from .kernel_objects import Arguments, KernelObjects
-from .memory import freed, pointer
+from .memory import ALLOCATIONS, pointer
 from .program import from_machine_code, machine_code, native_key, with_header
 from .status import check, failure
 
@@ -237,7 +237,7 @@ def _launcher(
             arguments = make()
             objects.belongs(unused)
         try:
-            now = freed()
+            now = ALLOCATIONS.freed
             known = arguments.last if arguments.set_at is now and compare else None
             if given != known:
                 arguments.last = None  # a failure on the way leaves nothing to trust

@@ -47,6 +47,9 @@ class CubinCompiler(GpuCompiler):
     def _triton_target(self, arch: str) -> tuple[int, int]:
         return int(arch.removeprefix("sm_")), 32
 
+    def _has_clusters(self, arch: str) -> bool:
+        return int(arch.removeprefix("sm_")) >= 90
+
     def _options(self) -> dict[str, Any]:
         # Triton has it as it was at its import
         return {"ptx_options": import_triton().knobs.nvidia.ptxas_options}

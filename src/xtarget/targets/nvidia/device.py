@@ -19,6 +19,7 @@ from .cubin import check_cubin
 from .graphs import CudaGraph, record_graph
 from .memory import CudaBuffer, allocate, kept_bytes, pool_of, trim
 from .module import CudaModule
+from .pinned import CudaPinned, pool_of_pinned, take_pinned
 from .status import check, checked
 from .stream import CudaStream
 
@@ -50,6 +51,7 @@ class CudaDevice(OrderedDevice[CudaStream, CudaBuffer]):
                 device.set_current()
             self._context = check(driver.cuCtxGetCurrent(), what)
             self._pool = pool_of(info)
+            self._pinned = pool_of_pinned(self)
         finally:
             if int(before):
                 check(driver.cuCtxSetCurrent(before), "restoring the current context")
@@ -145,12 +147,20 @@ class CudaDevice(OrderedDevice[CudaStream, CudaBuffer]):
         self.live()
         return CudaBuffer(self, address, nbytes)
 
+    def pinned(self, nbytes: int, stream: Stream) -> CudaPinned | None:
+        self.live()
+        return take_pinned(self, self._pinned, nbytes, stream)
+
+    def _pinned_bytes(self) -> int:
+        return self._pinned.nbytes
+
     def _cached(self) -> int:
         return kept_bytes(self._pool, self.info)
 
     def _trim(self) -> None:
         self.leaving.collect()
         trim(self._pool, self.info)
+        self._pinned.trim()
 
     def _wait(self) -> None:
         leaving = self.leaving.take()
@@ -167,3 +177,4 @@ class CudaDevice(OrderedDevice[CudaStream, CudaBuffer]):
         super()._end()
         self._alone = False  # the next launch goes through `current`, which says so
         trim(self._pool, self.info)
+        self._pinned.trim()

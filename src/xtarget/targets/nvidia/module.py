@@ -117,10 +117,11 @@ class CudaFunction(FunctionBase):
             shared_bytes=artifact.shared_bytes,
             module=self._module,
             code=self.code,
+            fill=_entry(b"cuMemsetD8Async"),
         )
 
     def _settings(self) -> dict[str, Any]:
-        """What of cuda.core's configuration does not depend on the grid."""
+        """The part of cuda.core's configuration that does not depend on the grid."""
         artifact = self.artifact
         settings: dict[str, Any] = {"block": artifact.block, "shmem_size": artifact.shared_bytes}
         if artifact.cluster > 1:
@@ -130,18 +131,19 @@ class CudaFunction(FunctionBase):
         return settings
 
 
-@cache
 def launch_entries() -> tuple[int, int] | None:
     """The driver's own `cuLaunchKernel` and `cuCtxGetCurrent`; None: it does not tell them."""
+    launch, current = _entry(b"cuLaunchKernel"), _entry(b"cuCtxGetCurrent")
+    return (launch, current) if launch and current else None
+
+
+@cache
+def _entry(name: bytes) -> int:
+    """The address of a function of the driver's; 0: it does not tell it."""
     version = int(check(driver.cuDriverGetVersion(), "reading the driver's version"))
     flags = driver.CUdriverProcAddress_flags.CU_GET_PROC_ADDRESS_DEFAULT
-    found = []
-    for name in (b"cuLaunchKernel", b"cuCtxGetCurrent"):
-        status, address, *_ = driver.cuGetProcAddress(name, version, flags)
-        if int(status) or not address:
-            return None
-        found.append(int(address))
-    return found[0], found[1]
+    status, address, *_ = driver.cuGetProcAddress(name, version, flags)
+    return 0 if int(status) else int(address)
 
 
 def _argument(type_: str) -> Any:

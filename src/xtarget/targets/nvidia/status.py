@@ -11,15 +11,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..._values.errors import DeviceLostError, DriverError, LaunchError, LoadError, XTargetError
-from .._objects.statuses import (
-    CAPTURED,
-    DAMAGED,
-    NO_DEVICE,
-    OUT_OF_MEMORY,
-    TOO_LARGE,
-    WRONG_ARCH,
-    Meaning,
-)
+from .._objects import statuses
+from .._objects.statuses import Meaning
 
 __all__ = ["check", "checked", "text_of"]
 
@@ -29,26 +22,28 @@ _LOST_TEXT = (
 )
 _LOST = Meaning(DeviceLostError, _LOST_TEXT)
 _MEANINGS: dict[str, Meaning] = {
-    "OUT_OF_MEMORY": OUT_OF_MEMORY,
-    "NO_DEVICE": NO_DEVICE,
-    "INVALID_DEVICE": NO_DEVICE,
-    "DEVICE_UNAVAILABLE": Meaning(NO_DEVICE.kind, "Another process holds the device exclusively."),
-    "INVALID_IMAGE": DAMAGED,
-    "INVALID_SOURCE": DAMAGED,
-    "NO_BINARY_FOR_GPU": WRONG_ARCH,
-    "INVALID_PTX": DAMAGED,
+    "OUT_OF_MEMORY": statuses.OUT_OF_MEMORY,
+    "NO_DEVICE": statuses.NO_DEVICE,
+    "INVALID_DEVICE": statuses.NO_DEVICE,
+    "DEVICE_UNAVAILABLE": Meaning(
+        statuses.NO_DEVICE.kind, "Another process holds the device exclusively."
+    ),
+    "INVALID_IMAGE": statuses.DAMAGED,
+    "INVALID_SOURCE": statuses.DAMAGED,
+    "NO_BINARY_FOR_GPU": statuses.WRONG_ARCH,
+    "INVALID_PTX": statuses.DAMAGED,
     "UNSUPPORTED_PTX_VERSION": Meaning(LoadError, "Update the NVIDIA driver."),
     "NOT_FOUND": Meaning(LoadError, "The binary has no such symbol."),
-    "LAUNCH_OUT_OF_RESOURCES": TOO_LARGE,
-    "COOPERATIVE_LAUNCH_TOO_LARGE": Meaning(TOO_LARGE.kind, "Launch fewer blocks."),
-    "INVALID_CLUSTER_SIZE": Meaning(TOO_LARGE.kind, "Use a smaller num_ctas."),
+    "LAUNCH_OUT_OF_RESOURCES": statuses.TOO_LARGE,
+    "COOPERATIVE_LAUNCH_TOO_LARGE": Meaning(statuses.TOO_LARGE.kind, "Launch fewer blocks."),
+    "INVALID_CLUSTER_SIZE": Meaning(statuses.TOO_LARGE.kind, "Use a smaller num_ctas."),
     "INVALID_VALUE": Meaning(LaunchError, "A size, pointer or stream is not valid on this device."),
     "INVALID_HANDLE": Meaning(LaunchError, "The stream or event is closed or of another device."),
     "INVALID_CONTEXT": Meaning(LaunchError, "The stream or array belongs to another context."),
-    "STREAM_CAPTURE_UNSUPPORTED": CAPTURED,
-    "STREAM_CAPTURE_IMPLICIT": CAPTURED,
-    "STREAM_CAPTURE_INVALIDATED": CAPTURED,
-    "STREAM_CAPTURE_ISOLATION": CAPTURED,
+    "STREAM_CAPTURE_UNSUPPORTED": statuses.CAPTURED,
+    "STREAM_CAPTURE_IMPLICIT": statuses.CAPTURED,
+    "STREAM_CAPTURE_INVALIDATED": statuses.CAPTURED,
+    "STREAM_CAPTURE_ISOLATION": statuses.CAPTURED,
     "CONTEXT_IS_DESTROYED": _LOST,
     "ILLEGAL_ADDRESS": _LOST,
     "MISALIGNED_ADDRESS": _LOST,

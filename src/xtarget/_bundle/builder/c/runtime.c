@@ -1,24 +1,25 @@
-/* One binary for one target. */
-struct xt_image {
-  const unsigned char *data;
-  const char *target;
-  unsigned threads, shared;
-};
-
-/* A binary as one context has it; `function` is NULL where no image is for its device. Nodes are
-   added in front and never freed: a graph may launch a function for as long as it likes. */
+/* An image as one context has it; `function` is NULL where it is not for that device. Nodes are added
+   in front and never freed: a graph may launch a function for as long as it likes. */
 struct xt_loaded {
   unsigned long long context;
   void *function;
-  const struct xt_image *image;
   struct xt_loaded *next;
+};
+
+/* One binary for one target. `order` is the target's: a function tries every binary of one target
+   before the next target's, each target's own code before any PTX, so that a device runs what was
+   chosen for it where there is that. */
+struct xt_image {
+  const unsigned char *data;
+  int order;
+  unsigned threads, shared;
+  _Atomic(struct xt_loaded *) loaded;
 };
 
 struct xt_binary {
   const char *entry;
-  const struct xt_image *images;
+  struct xt_image *images;
   int image_count;
-  _Atomic(struct xt_loaded *) loaded;
 };
 
 /* Sizes and strides go as int32_t below this; as xtarget's own Python launches do it. */
@@ -89,58 +90,72 @@ static int xt_here(unsigned long long *context) {
   return status ? xt_driver_failed(status, "asking for the current context") : XT_OK;
 }
 
-static const struct xt_loaded *xt_find(struct xt_binary *binary, unsigned long long context) {
-  const struct xt_loaded *node = atomic_load_explicit(&binary->loaded, memory_order_acquire);
+static const struct xt_loaded *xt_find(struct xt_image *image, unsigned long long context) {
+  const struct xt_loaded *node = atomic_load_explicit(&image->loaded, memory_order_acquire);
   while (node && node->context != context) node = node->next;
   return node;
 }
 
-/* Load the first image that the current device takes. Under the lock. */
-static int xt_load_here(struct xt_binary *binary, unsigned long long context) {
+/* Load an image, or note that it is for another device. Under the lock. */
+static int xt_load_here(const char *entry, struct xt_image *image, unsigned long long context) {
   struct xt_loaded *node = malloc(sizeof *node);
-  if (!node) return xt_fail(XT_OUT_OF_MEMORY, "the host has no memory left to load %s", binary->entry);
-  *node = (struct xt_loaded){context, NULL, NULL, atomic_load(&binary->loaded)};
-  for (int i = 0; i < binary->image_count; i++) {
-    const struct xt_image *image = &binary->images[i];
-    void *module = NULL;
-    int status = xt_driver.module_load(&module, image->data);
-    if (xt_is_for_another(status)) continue;
-    if (!status) status = xt_driver.module_function(&node->function, module, binary->entry);
+  if (!node) return xt_fail(XT_OUT_OF_MEMORY, "the host has no memory left to load %s", entry);
+  *node = (struct xt_loaded){context, NULL, atomic_load(&image->loaded)};
+  void *module = NULL;
+  int status = xt_driver.module_load(&module, image->data);
+  if (!xt_is_for_another(status)) {
+    if (!status) status = xt_driver.module_function(&node->function, module, entry);
     if (!status) status = xt_ask_for_shared(node->function, image->shared);
     if (status) {
       free(node);
-      return xt_driver_failed(status, binary->entry);
+      return xt_driver_failed(status, entry);
     }
-    node->image = image;
-    break;
   }
-  atomic_store_explicit(&binary->loaded, node, memory_order_release);
+  atomic_store_explicit(&image->loaded, node, memory_order_release);
   return XT_OK;
 }
 
-static int xt_get(struct xt_binary *binary, unsigned long long context,
-                  const struct xt_loaded **found) {
-  *found = xt_find(binary, context);
-  if (*found) return XT_OK;
-  pthread_mutex_lock(&xt_lock);
-  int status = xt_find(binary, context) ? XT_OK : xt_load_here(binary, context);
-  pthread_mutex_unlock(&xt_lock);
-  *found = xt_find(binary, context);
+static int xt_get(const char *entry, struct xt_image *image, unsigned long long context,
+                  void **function) {
+  int status = XT_OK;
+  const struct xt_loaded *found = xt_find(image, context);
+  if (!found) {
+    pthread_mutex_lock(&xt_lock);
+    if (!xt_find(image, context)) status = xt_load_here(entry, image, context);
+    pthread_mutex_unlock(&xt_lock);
+    found = xt_find(image, context);
+  }
+  *function = found ? found->function : NULL;
   return status;
 }
 
-/* XT_NO_BINARY: none of its images is for the current device. */
-static int xt_launch(struct xt_binary *binary, unsigned long long context, void *stream, int64_t x,
-                     int64_t y, int64_t z, void **values) {
-  const struct xt_loaded *loaded;
-  int status = xt_get(binary, context, &loaded);
-  if (status) return status;
-  if (!loaded->function) return XT_NO_BINARY;
-  if (x > 2147483647 || y > 65535 || z > 65535)
-    return xt_fail(XT_INVALID_VALUE, "%s: the arrays need more blocks than a grid has", binary->entry);
-  status = xt_driver.launch(loaded->function, (unsigned)x, (unsigned)y, (unsigned)z,
-                            loaded->image->threads, 1, 1, loaded->image->shared, stream, values, NULL);
-  return status ? xt_driver_failed(status, binary->entry) : XT_OK;
+/* XT_NO_BINARY: it has no image of that order for the current device. */
+static int xt_launch(struct xt_binary *binary, int order, unsigned long long context, void *stream,
+                     int64_t x, int64_t y, int64_t z, void **values) {
+  for (int i = 0; i < binary->image_count; i++) {
+    struct xt_image *image = &binary->images[i];
+    void *function;
+    if (image->order != order) continue;
+    int status = xt_get(binary->entry, image, context, &function);
+    if (status) return status;
+    if (!function) return XT_NO_BINARY;
+    if (x > 2147483647 || y > 65535 || z > 65535)
+      return xt_fail(XT_INVALID_VALUE, "%s: the arrays need more blocks than a grid has",
+                     binary->entry);
+    status = xt_driver.launch(function, (unsigned)x, (unsigned)y, (unsigned)z, image->threads, 1, 1,
+                              image->shared, stream, values, NULL);
+    return status ? xt_driver_failed(status, binary->entry) : XT_OK;
+  }
+  return XT_NO_BINARY;
+}
+
+/* Load the first image that the current device takes: the only one that a call can reach. */
+static int xt_load_binary(struct xt_binary *binary, unsigned long long context) {
+  void *function = NULL;
+  int status = XT_OK;
+  for (int i = 0; i < binary->image_count && !status && !function; i++)
+    status = xt_get(binary->entry, &binary->images[i], context, &function);
+  return status;
 }
 
 /* No binary did for a call. */

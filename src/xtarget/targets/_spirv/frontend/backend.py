@@ -79,6 +79,7 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]  # Triton has no types
         }
         known.setdefault("warp_size", int(self.target.warp_size))  # triton.tools gives a text
         known["arch"] = str(self.target.arch)
+        known["num_ctas"] = 1  # SPIR-V has no clusters, which only spread the work of a block
         known["extern_libs"] = tuple(dict(known.get("extern_libs", {})).items())
         language = triton.knobs.language
         known.setdefault("enable_fp_fusion", language.default_fp_fusion)

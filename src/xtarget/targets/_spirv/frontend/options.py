@@ -112,8 +112,6 @@ class Options:
             value = getattr(self, name)
             if not isinstance(value, int) or value < 0:
                 raise OptionError(f"{name} is {value!r}; it must be 0 or more.")
-        if self.num_ctas != 1:
-            raise OptionError(f"num_ctas is {self.num_ctas}; SPIR-V has no clusters of blocks.")
         if self.extern_libs:
             raise OptionError(
                 f"extern_libs is {dict(self.extern_libs)}; bitcode of other libraries is made for "

@@ -38,6 +38,20 @@ class Masks:
             self._facts[mask] = self._found(mask)
         return self._facts[mask]
 
+    def only_lane(self, mask: str) -> int | None:
+        """The one lane that may be on; None where there may be others, or none is known."""
+        mask = self._text.resolved(mask)
+        known = self._shapes.get(mask).known
+        if known is not None:
+            return known.index(1) if sum(known) == 1 else None
+        one = self._definitions.get(mask)
+        if one is None or not (
+            one.op == "and" or (one.op == "select" and one.operands[2] == "false")
+        ):
+            return None
+        lanes = [self.only_lane(operand) for operand in one.operands[:2]]
+        return next((lane for lane in lanes if lane is not None), None)
+
     def _found(self, mask: str) -> _Facts:
         if mask in ("true", "false"):
             return (mask, "true" if mask == "false" else "false")

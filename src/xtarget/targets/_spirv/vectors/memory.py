@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from .alignment import Alignments
 from .code import LANES, Instruction, NotVectorizableError, size_of
@@ -62,29 +63,38 @@ class Memory:
             return
         vector = text.vector_type(one.type)
         step = self._shapes.get(text.resolved(pointer)).step
-        whole = None
+        whole: Callable[[], str] | None = None
         if one.type != "i1" and text.resolved(pointer) not in self._scattered:
             if step == size_of(one.type):
                 line = f"load {vector}, {one.types[0]} {text.scalar(pointer)}{_align(one)}"
-                whole = lambda: text.assign(line, one.type)  # noqa: E731
+                whole = partial(text.assign, line, one.type)
             elif step == 0:
-                whole = lambda: self._everywhere(one, text.scalar(pointer))  # noqa: E731
+                whole = partial(self._everywhere, one, pointer)
         if mask is None and whole:
             text.alias(one.name, whole())
             return
         self._guarded(one, mask, whole, one.name)
 
     def _everywhere(self, one: Instruction, pointer: str) -> str:
+        """The element at the address of all lanes, in every lane."""
         text, vector = self._text, self._text.vector_type(one.type)
-        value = text.scalar_here(f"load {one.type}, {one.types[0]} {pointer}{_align(one)}")
+        place = text.scalar(pointer)
+        value = text.scalar_here(f"load {one.type}, {one.types[0]} {place}{_align(one)}")
         first = text.assign(f"insertelement {vector} poison, {one.type} {value}, i32 0", one.type)
         return text.assign(
             f"shufflevector {vector} {first}, {vector} poison, <{LANES} x i32> zeroinitializer",
             one.type,
         )
 
-    def store(self, one: Instruction, mask: str | None) -> None:
+    def _store_whole(self, one: Instruction) -> None:
         text, (value, pointer) = self._text, one.operands
+        text.emit(
+            f"store {text.vector_type(one.type)} {text.vector(value, one.type)}, "
+            f"{one.types[1]} {text.scalar(pointer)}{self._whole_align(one)}"
+        )
+
+    def store(self, one: Instruction, mask: str | None) -> None:
+        text, pointer = self._text, one.operands[1]
         if one.type.startswith("ptr"):
             raise NotVectorizableError("a store of an address")
         step = self._shapes.get(text.resolved(pointer)).step
@@ -97,12 +107,13 @@ class Memory:
             for lane in (lane for lane, on in enumerate(known) if on):
                 self._store_lane(one, lane, self._at(one, pointer, str(lane)))
             return
+        only = self._masks.only_lane(mask) if mask else None
+        if mask and only is not None:
+            self._store_if(one, mask, only)
+            return
         whole = None
         if step == size_of(one.type) and not scattered and one.type != "i1":
-            whole = lambda: text.emit(  # noqa: E731
-                f"store {text.vector_type(one.type)} {text.vector(value, one.type)}, "
-                f"{one.types[1]} {text.scalar(pointer)}{self._whole_align(one)}"
-            )
+            whole = partial(self._store_whole, one)
         if mask is None and whole:
             whole()
             return
@@ -120,6 +131,18 @@ class Memory:
         vector = f"{text.vector_type(one.type)} {text.vector(value, one.type)}"
         element = text.scalar_here(f"extractelement {vector}, i32 {lane}")
         text.emit(f"store {one.type} {element}, {one.types[1]} {address}{_align(one)}")
+
+    def _store_if(self, one: Instruction, mask: str, lane: int) -> None:
+        """Store one lane's value if that lane is on; no other one is."""
+        text, number = self._text, self._text.fresh()
+        masks = f"{text.vector_type('i1')} {text.vector(mask, 'i1')}"
+        on = text.scalar_here(f"extractelement {masks}, i32 {lane}")
+        act, done = f"xt.act{number}", f"xt.done{number}"
+        text.emit(f"br i1 {on}, label %{act}, label %{done}")
+        text.open(act)
+        self._store_lane(one, lane, self._at(one, one.operands[1], str(lane)))
+        text.emit(f"br label %{done}")
+        text.open(done)
 
     def _at(self, one: Instruction, pointer: str, lane: str) -> str:
         """A lane's address."""

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..targets.base import Device
+from ..targets.base import Stream
 
 __all__ = ["Clock", "DeviceClock", "HostClock", "Summary", "TorchClock", "summarize", "take"]
 
@@ -54,12 +54,12 @@ class HostClock:
 
 
 class DeviceClock:
-    """Events in the default stream of one of our devices."""
+    """Events in a stream of one of our devices."""
 
     name = "device events"
 
-    def __init__(self, device: Device) -> None:
-        self._stream = device.default_stream
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
 
     def time(self, calls: Sequence[Callable[[], Any]]) -> float:
         first = self._stream.record()

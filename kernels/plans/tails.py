@@ -1,0 +1,109 @@
+"""From call to launches: matrix products whose tiles go through further operators before they are
+stored (`kernels/tails.py`), for fused functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xtarget import spec
+
+from .elementwise import compute_dtype, shape_of
+from .gates import walk
+from .layouts import broadcast_strides
+from .matmul import multiply, problem_of, product_of
+from .matrices import SMALL, TYPES, Beside, Tail
+
+__all__ = ["with_tail"]
+
+#: Letters of what stands beside a product, which is `a` of the steps.
+_LETTERS = "cdef"
+
+
+def with_tail(
+    steps: str, result: str, dtype: str, turned: bool, vector: int | None
+) -> Callable[[spec.Call], spec.Plan]:
+    """The plan of a product of the first two arguments that goes through `steps`, with the other
+    arguments beside it.
+
+    Args:
+        steps: of the product, `a`, and of the others, `c` to `f`.
+        result: dtype of what they give.
+        dtype: of the product.
+        turned: the second argument has the columns of its matrices as rows.
+        vector: an argument that has to have one number for each column, as a bias has.
+    """
+
+    def plan(call: spec.Call) -> spec.Plan:
+        a, b = call.array(0), call.array(1)
+        if turned and b.ndim > 1:
+            swapped = (*range(b.ndim - 2), b.ndim - 1, b.ndim - 2)
+            shape, strides = (tuple(own[i] for i in swapped) for own in (b.shape, b.strides))
+            b = spec.ArrayType(b.dtype, shape, strides)
+        batch, rows, columns = product_of(call, a, b)
+        shape = batch + rows + columns
+        if vector is not None and call.array(vector).shape != columns:
+            raise spec.ArgumentError(
+                f"{call.kernel}: bias has shape {call.array(vector).shape}; it needs "
+                f"{columns}, one number for each column of the result."
+            )
+        whole = shape_of(call, shape, *(arg.shape for arg in call.args[2:]))
+        out = call.output(whole, result)
+        if not out.size:
+            return spec.Plan((out,), ())
+        if whole == shape and a.shape[-1]:
+            beside = tuple(_beside(call, index, shape) for index in range(2, len(call.args)))
+            problem = problem_of(a, b, out, batch, rows, columns, Tail(steps, beside))
+            temporaries: list[spec.ArrayType] = []
+            launches = multiply(call, dtype, problem, spec.Output(), out, temporaries)
+            if launches:
+                return spec.Plan((out,), tuple(launches), tuple(temporaries))
+        # what several blocks add to, or what is repeated, goes through the steps by itself
+        total = TYPES.get(dtype, SMALL)[1]
+        made = spec.ArrayType(total, shape, spec.contiguous_strides(shape))
+        last = _apart(call, steps, made, out)
+        if not made.size or not a.shape[-1]:
+            return spec.Plan((out,), (last,), (made,), cleared=(0,))
+        temporaries = [made]
+        problem = problem_of(a, b, made, batch, rows, columns)
+        launches = multiply(call, dtype, problem, spec.Temporary(0), made, temporaries)
+        return spec.Plan((out,), (*launches, last), tuple(temporaries))
+
+    return plan
+
+
+def _beside(call: spec.Call, index: int, shape: Sequence[int]) -> Beside:
+    arg = call.args[index]
+    if isinstance(arg, spec.ArrayType):
+        return Beside(spec.Input(index), "", broadcast_strides(arg, shape))
+    return Beside(spec.Input(index), arg.dtype, (0,) * len(shape))
+
+
+def _apart(call: spec.Call, steps: str, made: spec.ArrayType, out: spec.ArrayType) -> spec.Launch:
+    """The steps as a launch of its own, on a product in memory."""
+    given: dict[str, Any] = {"a": (spec.Temporary(0), made)}
+    given |= {
+        letter: (spec.Input(index), call.args[index])
+        for letter, index in zip(_LETTERS, range(2, len(call.args)), strict=False)
+    }
+    arrays = {a: arg for a, (_, arg) in given.items() if isinstance(arg, spec.ArrayType)}
+    constants: dict[str, Any] = {
+        f"T{a.upper()}": spec.dtype_constant(compute_dtype(arg.dtype))
+        for a, (_, arg) in given.items()
+    }
+    constants |= {
+        f"s{a}": spec.dtype_constant(arg.dtype) for a, (_, arg) in given.items() if a not in arrays
+    }
+    return walk(
+        call,
+        f"each.|{steps}",
+        {**{a: source for a, (source, _) in given.items()}, "out": spec.Output()},
+        {},
+        out.shape,
+        {
+            "so": out.strides,
+            **{f"s{a}": broadcast_strides(arg, out.shape) for a, arg in arrays.items()},
+        },
+        {**constants, "STREAM": False},
+    )

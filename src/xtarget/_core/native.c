@@ -1,0 +1,227 @@
+/* Launches by a driver's own entry point, one after the other, with the memory between them. */
+#include "entry.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---------------------------------------------------------------------------------- made once */
+
+static int read_parameters(struct xt_launch *launch, PyObject *parameters) {
+  Py_ssize_t count = PyTuple_Size(parameters);
+  if (count > XT_MOST_PARAMETERS || launch->buffer_bytes > sizeof(uint64_t) * XT_MOST_PARAMETERS)
+    return 0;
+  for (Py_ssize_t i = 0; i < count; i++) {
+    struct xt_parameter *parameter = &launch->parameters[i];
+    int passed;
+    unsigned long long constant;
+    if (!PyArg_ParseTuple(PyTuple_GetItem(parameters, i), "iiKHH", &passed, &parameter->from,
+                          &constant, &parameter->offset, &parameter->size) ||
+        parameter->size > sizeof constant ||
+        (launch->buffer_bytes &&
+         (unsigned)parameter->offset + parameter->size > launch->buffer_bytes))
+      return 0;
+    parameter->passed = (enum xt_passed)passed;
+    parameter->constant = constant;
+    if (passed != XT_PASS_SIZE && parameter->from >= XT_MOST_VALUES + MOST_PIECES) return 0;
+  }
+  launch->parameter_count = (int)count;
+  return 1;
+}
+
+static int read_link(struct link *link, PyObject *offered) {
+  struct xt_launch *launch = &link->launch;
+  unsigned long long start, function, current, context;
+  PyObject *parameters, *module, *code;
+  if (!PyArg_ParseTuple(offered, "KKKK(III)i(III)IIO!OO", &start, &function, &current, &context,
+                        &launch->grid[0], &launch->grid[1], &launch->grid[2], &link->grid_at,
+                        &launch->block[0], &launch->block[1], &launch->block[2],
+                        &launch->shared_bytes, &launch->buffer_bytes, &PyTuple_Type, &parameters,
+                        &module, &code) ||
+      !read_parameters(launch, parameters))
+    return 0;
+  launch->entry = (xt_launch_entry)(uintptr_t)start;
+  launch->function = (void *)(uintptr_t)function;
+  launch->current_context = (xt_context_entry)(uintptr_t)current;
+  launch->context = (void *)(uintptr_t)context;
+  link->module = Py_NewRef(module);
+  link->code = Py_NewRef(code);
+  return 1;
+}
+
+static int read_pieces(struct native *native, PyObject *pieces) {
+  Py_ssize_t count = PyTuple_Size(pieces);
+  if (count > MOST_PIECES) return 0;
+  for (Py_ssize_t i = 0; i < count; i++) {
+    long long nbytes;
+    if (!PyArg_ParseTuple(PyTuple_GetItem(pieces, i), "Li", &nbytes, &native->cleared[i]))
+      return 0;
+    native->pieces[i] = nbytes;
+    if (native->cleared[i] >= 0 && !native->fill) return 0;
+  }
+  native->piece_count = (int)count;
+  return 1;
+}
+
+struct native *native_new(PyObject *offered) {
+  unsigned long long fill;
+  int32_t type, device;
+  PyObject *memory, *place, *pieces, *links;
+  if (!PyArg_ParseTuple(offered, "iiKOOO!O!", &type, &device, &fill, &memory, &place,
+                        &PyTuple_Type, &pieces, &PyTuple_Type, &links))
+    return NULL;
+  Py_ssize_t count = PyTuple_Size(links);
+  if (count < 1 || count > MOST_LINKS) return NULL;
+  struct native *native = calloc(1, sizeof *native + (size_t)count * sizeof *native->links);
+  if (!native) return NULL;
+  native->device_type = type;
+  native->device_id = device;
+  native->fill = (xt_fill_entry)(uintptr_t)fill;
+  native->memory = Py_NewRef(memory);
+  int read = read_place(&native->place, place) && read_pieces(native, pieces);
+  while (read && native->link_count < count) {
+    int at = native->link_count;
+    read = read_link(&native->links[at], PyTuple_GetItem(links, at));
+    native->link_count += read;
+  }
+  if (read) return native;
+  native_drop(native);
+  return NULL;
+}
+
+void native_drop(struct native *native) {
+  if (!native) return;
+  Py_XDECREF(native->memory);
+  for (int i = 0; i < native->link_count; i++) {
+    Py_XDECREF(native->links[i].module);
+    Py_XDECREF(native->links[i].code);
+  }
+  free(native);
+}
+
+int native_takes_what_is_given(const struct native *native, int values, int sizes) {
+  if (native->piece_count > sizes) return 0;
+  for (int i = 0; i < native->link_count; i++) {
+    const struct link *link = &native->links[i];
+    const struct xt_launch *launch = &link->launch;
+    if (link->grid_at != GRID_FIRST && (link->grid_at < 0 || link->grid_at > sizes - 3)) return 0;
+    for (int p = 0; p < launch->parameter_count; p++) {
+      const struct xt_parameter *parameter = &launch->parameters[p];
+      int given = parameter->passed == XT_PASS_SIZE ? sizes : values + native->piece_count;
+      if (parameter->from >= given) return 0;
+    }
+  }
+  return 1;
+}
+
+/* ------------------------------------------------------------------------------ at each launch */
+
+static int is_none(PyObject *owner, PyObject *name) {
+  PyObject *value = PyObject_GetAttr(owner, name);
+  Py_XDECREF(value);
+  return value == NULL || value == Py_None;
+}
+
+static int is_true(PyObject *owner, PyObject *name) {
+  PyObject *value = PyObject_GetAttr(owner, name);
+  Py_XDECREF(value);
+  return value == Py_True;
+}
+
+/* Whether code is loaded, and may be launched on the stream without a word of the vendor's: what may
+ * be unloaded notes which streams it runs on, all but the default one. */
+static int is_ready(struct state *state, const struct link *link, void *stream) {
+  return !is_none(link->module, state->names[NAME_RAW]) &&
+         (!stream || is_true(link->code, state->names[NAME_STAYS]));
+}
+
+/* Pieces of one allocation begin at multiples of so many bytes: `_launch.call.side_by_side`. */
+enum { APART = 256 };
+
+/* Where each piece begins; the bytes of all, or -1. */
+static int64_t lay_out(const int64_t *pieces, int count, int64_t *places) {
+  int64_t total = 0;
+  for (int i = 0; i < count; i++) {
+    int64_t nbytes = pieces[i] > 1 ? pieces[i] : 1;
+    places[i] = total;
+    if (nbytes > INT64_MAX - APART - total) return -1;
+    total += (nbytes + APART - 1) / APART * APART;
+  }
+  return total;
+}
+
+/* The launches with all that they take: `pieces` follow the call's own among `values`. */
+static int start_all(const struct native *native, const int64_t *numbers, const int64_t *sizes,
+                     const struct xt_value *values, const struct xt_value *pieces,
+                     const int64_t *nbytes, void *stream) {
+  uint64_t bytes[MOST_LINKS][XT_MOST_PARAMETERS];
+  void *places[MOST_LINKS][XT_MOST_PARAMETERS];
+  unsigned computed[MOST_LINKS][3];
+  const unsigned *grids[MOST_LINKS];
+  for (int i = 0; i < native->link_count; i++) {
+    const struct link *link = &native->links[i];
+    grids[i] = link->launch.grid;
+    if (numbers) {
+      const int64_t *blocks = link->grid_at == GRID_FIRST ? numbers : sizes + link->grid_at;
+      if (!xt_read_grid(blocks, computed[i])) return 0;
+      grids[i] = computed[i];
+    }
+    if (xt_pack(&link->launch, values, sizes, bytes[i], places[i]) != 0) return 0;
+  }
+  int status = XT_LAUNCHED;
+  /* a full queue makes the driver wait, perhaps for a callback that needs the interpreter */
+  Py_BEGIN_ALLOW_THREADS
+  for (int i = 0; i < native->piece_count && status == XT_LAUNCHED; i++)
+    if (native->cleared[i] >= 0 && nbytes[i] > 0)
+      status = native->fill(pieces[i].as.address, (unsigned char)native->cleared[i],
+                            (size_t)nbytes[i], stream);
+  for (int i = 0; i < native->link_count && status == XT_LAUNCHED; i++)
+    status = xt_start(&native->links[i].launch, grids[i], stream, places[i]);
+  Py_END_ALLOW_THREADS
+  return status == XT_LAUNCHED;
+}
+
+int launch_natively(struct state *state, const struct entry *entry, const struct reading *reading,
+                    void *stream) {
+  const struct native *native = entry->native;
+  const int64_t *numbers = reading->numbers;
+  const int64_t *sizes = numbers ? numbers + sizes_at(entry) : NULL;
+  for (int i = 0; i < native->link_count; i++)
+    if (!is_ready(state, &native->links[i], stream)) return 0;
+  if (!xt_context_is_current(&native->links[0].launch)) return 0;
+  const struct xt_call *call = &reading->call;
+  if (!native->piece_count)
+    return start_all(native, numbers, sizes, call->values, NULL, NULL, stream);
+  const int64_t *nbytes = numbers ? sizes : native->pieces;
+  int64_t places[MOST_PIECES], total = lay_out(nbytes, native->piece_count, places);
+  struct xt_value values[XT_MOST_VALUES + MOST_PIECES];
+  struct room room;
+  if (total < 0 || !room_take(state, entry, reading, total, &room)) return 0;
+  memcpy(values, call->values, sizeof *values * (size_t)call->value_count);
+  struct xt_value *pieces = values + call->value_count;
+  for (int i = 0; i < native->piece_count; i++)
+    pieces[i] = (struct xt_value){XT_ADDRESS, {.address = room.address + (uint64_t)places[i]}};
+  int started = start_all(native, numbers, sizes, values, pieces, nbytes, stream);
+  room_give_back(state, &room);
+  return started;
+}
+
+int native_stream(struct state *state, const struct entry *entry, const struct reading *reading,
+                  void **stream) {
+  *stream = NULL;
+  if (!entry->native) return 0;
+  if (entry->where == WHERE_TORCH)
+    return state->torch.exchange->current_stream(entry->native->device_type,
+                                                 entry->native->device_id, stream) == 0;
+  if (entry->where == WHERE_POINTED) {
+    PyObject *known = PyObject_CallNoArgs(entry->pointed);
+    *stream = (void *)(uintptr_t)number_of(known, state->names[NAME_PTR]);
+    Py_XDECREF(known);
+    if (!PyErr_Occurred()) return 1;
+    PyErr_Clear();
+    return 0;
+  }
+  if (entry->where != WHERE_OWN) return 0;
+  PyObject *found = one_stream(state, reading);
+  Py_XDECREF(found);
+  return found == entry->default_stream;
+}

@@ -1,0 +1,214 @@
+"""A unit sent to a compile server over HTTP, by a local socket or the network, and its answer.
+
+The answer to `POST /v1/compile` is a stream of frames: notes, which say that the server works, then
+the one that answers the unit. What is no answer has a status other than 200 and a sentence.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import socket
+import time
+import urllib.parse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from .._children.frames import pack, unpack
+from .._system import files
+from .._values.errors import ArgumentError
+from .._values.text import shown_url
+
+__all__ = [
+    "BUSY",
+    "COMPILE",
+    "HEADER",
+    "MOST_UNIT_BYTES",
+    "PROTOCOL",
+    "SILENCE",
+    "AwayError",
+    "Server",
+    "post",
+    "token_of",
+]
+
+PROTOCOL: Final = "1"
+HEADER: Final = "Xtarget-Protocol"
+COMPILE: Final = "/v1/compile"
+#: Of the files of a kernel and what is said of them.
+MOST_UNIT_BYTES: Final = 64 << 20
+#: Seconds without a byte from a server that works on a unit; it sends notes more often.
+SILENCE: Final = 10.0
+#: Statuses of a server that has too much to do.
+BUSY: Final = (429, 503)
+
+_CONNECT_SECONDS: Final = 5.0
+_CHUNK: Final = 1 << 16
+#: An entry may have 64 MiB.
+_MOST_ANSWER: Final = 65 << 20
+_MOST_SENTENCE: Final = 2000
+_MOST_TOKEN_FILE: Final = 1 << 20
+
+
+#: What bytes raise that are no frames.
+_NO_FRAMES: Final = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
+
+
+class AwayError(Exception):
+    """There is no answer. The text is a sentence.
+
+    Attributes:
+        busy: the server is there, and has too much to do.
+    """
+
+    def __init__(self, why: str, *, busy: bool = False) -> None:
+        super().__init__(why)
+        self.busy = busy
+
+
+class Server(NamedTuple):
+    """Where a compile server is, and how it knows who asks.
+
+    Attributes:
+        url: `unix:PATH`, `http://host:port` or `https://host:port`.
+        token: a file with the token; None for a socket, whose permissions say who may ask.
+        ca: a file of certificates (PEM) that are believed, in place of the system's.
+        seconds: that an answer may take.
+    """
+
+    url: str
+    token: Path | None
+    ca: Path | None
+    seconds: float
+
+    @property
+    def shown(self) -> str:
+        return f"The compile server {shown_url(self.url)}"
+
+
+class _Local(http.client.HTTPConnection):
+    """HTTP over a Unix socket."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__("localhost", timeout=_CONNECT_SECONDS)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+def token_of(path: Path) -> str:
+    """The token of a client: the last word of the file's first line.
+
+    Raises:
+        ArgumentError: there is none.
+    """
+    try:
+        text = files.read_regular(path, _MOST_TOKEN_FILE).decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ArgumentError(f"the token file {path} cannot be read: {error}.") from error
+    words = text.split("\n", 1)[0].split()
+    if not words or not words[-1].isascii():
+        raise ArgumentError(
+            f"the first line of the token file {path} has no token of ASCII characters. Make one "
+            "with `openssl rand -hex 32`."
+        )
+    return words[-1]
+
+
+def _connection(server: Server) -> http.client.HTTPConnection:
+    scheme, _, rest = server.url.partition(":")
+    if scheme == "unix":
+        return _Local(rest)
+    parts = urllib.parse.urlsplit(server.url)
+    host = parts.hostname or ""
+    if scheme == "http":
+        return http.client.HTTPConnection(host, parts.port, timeout=_CONNECT_SECONDS)
+    import ssl
+
+    context = ssl.create_default_context(cafile=server.ca)
+    return http.client.HTTPSConnection(host, parts.port, timeout=_CONNECT_SECONDS, context=context)
+
+
+def post(server: Server, unit: bytes, going: Callable[[], bool] = lambda: True) -> bytes:
+    """The frame that answers a unit.
+
+    Args:
+        going: says whether anybody still wants it; asked with each note.
+
+    Raises:
+        ArgumentError: the token file cannot be used.
+        AwayError: there is no server, it refuses to answer, is too slow, or dies.
+    """
+    headers = {HEADER: PROTOCOL, "Content-Type": "application/octet-stream"}
+    if server.token is not None:
+        headers["Authorization"] = f"Bearer {token_of(server.token)}"
+    if len(unit) > MOST_UNIT_BYTES:
+        raise AwayError(f"the files of the kernel have more than {MOST_UNIT_BYTES} bytes.")
+    deadline = time.monotonic() + server.seconds
+    try:
+        with contextlib.closing(_connection(server)) as connection:
+            connection.connect()
+            connection.sock.settimeout(min(SILENCE, server.seconds))
+            # a server that refuses answers before it has read everything, and its answer counts
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                connection.request("POST", COMPILE, unit, headers)
+            answer = connection.getresponse()
+            _check(server, answer)
+            return _streamed(server, answer, deadline, going)
+    except TimeoutError as error:
+        raise AwayError(
+            f"{server.shown} says nothing for {min(SILENCE, server.seconds):g} s."
+        ) from error
+    except (OSError, http.client.HTTPException, *_NO_FRAMES) as error:
+        said = str(error) or type(error).__name__
+        raise AwayError(f"{server.shown} does not answer ({said}).") from error
+
+
+def _check(server: Server, answer: http.client.HTTPResponse) -> None:
+    """Raises:
+    AwayError: it is no answer to the unit.
+    """
+    spoken = answer.getheader(HEADER)
+    if spoken is None:
+        raise AwayError(f"{server.shown} is none: what answers there is something else.")
+    if spoken != PROTOCOL:
+        raise AwayError(
+            f"{server.shown} speaks version {spoken[:20]} of the protocol, and this xtarget "
+            f"version {PROTOCOL}. Install the same xtarget on both."
+        )
+    if answer.status != 200:
+        text = answer.read(_MOST_SENTENCE).decode("utf-8", "replace").strip()
+        raise AwayError(
+            f"{server.shown} refuses ({answer.status}): {text}", busy=answer.status in BUSY
+        )
+
+
+def _streamed(
+    server: Server,
+    answer: http.client.HTTPResponse,
+    deadline: float,
+    going: Callable[[], bool],
+) -> bytes:
+    data = bytearray()
+    total = 0
+    while chunk := answer.read1(_CHUNK):
+        data += chunk
+        total += len(chunk)
+        if total > _MOST_ANSWER:
+            raise ValueError("it sends more than an entry can have")
+        while (frame := unpack(data)) is not None:
+            if "note" not in frame[0]:
+                return pack(*frame)
+            total = len(data)
+        if not going():
+            raise AwayError("nobody waits for it any more.")
+        if time.monotonic() > deadline:
+            raise AwayError(
+                f"{server.shown} has no answer after {server.seconds:g} s "
+                "(XTARGET_COMPILE_SERVER_SECONDS)."
+            )
+    raise AwayError(f"{server.shown} ended in the middle of an answer.")

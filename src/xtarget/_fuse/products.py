@@ -1,0 +1,126 @@
+"""Products of matrices that go on in the same launch: what follows is done to each tile before it
+is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from .._kernels.steps import Operand, Step
+from ..spec import ABSENT
+from .tracing import Node, Value
+
+__all__ = ["MOST_BESIDE", "Product", "obstacle", "product_among", "product_of"]
+
+#: Arrays and numbers beside a product (`kernels/tails.py`).
+MOST_BESIDE = 4
+#: The letter of a product's tile.
+_TILE = "a"
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A node that is a product of matrices, and what it does to it itself.
+
+    Attributes:
+        factors: the places of the matrices among its operands.
+        turned: the second has the columns of its matrices as rows.
+        added: the place of what is added, or None.
+        vector: what is added has one number for each column.
+        steps: an operand `@N` is the node's operand N, a number the index of an earlier step.
+        result: what stands for the node: a step, or the tile.
+    """
+
+    factors: tuple[int, int]
+    turned: bool
+    added: int | None
+    vector: bool
+    steps: tuple[Step, ...]
+    result: Operand
+
+
+#: By name: places of the factors, whether the second is turned, place of what is added, and whether
+#: that is a vector.
+_FORMS = {
+    "matmul": ((0, 1), False, None, False),
+    "linear": ((0, 1), True, 2, True),
+    "xw_plus_b": ((0, 1), False, 2, True),
+    "addmm": ((1, 2), False, 0, False),
+    "baddbmm": ((1, 2), False, 0, False),
+}
+
+
+@lru_cache(maxsize=256)
+def product_of(node: Node) -> Product | None:
+    """A node as a product; None: it is none, or one that goes on in no launch."""
+    form = _FORMS.get(node.spec.name)
+    if form is None or not node.own or len(node.plan.outputs) != 1:
+        return None
+    factors, turned, added, vector = form
+    if any(not isinstance(node.operands[place], Value) for place in factors):
+        return None
+    if added is not None and (len(node.types) <= added or node.types[added] is ABSENT):
+        added = None
+    if added is not None and not isinstance(node.operands[added], Value):
+        return None
+    dtype = node.plan.outputs[0].dtype
+    options = {**node.spec.options, **node.options}
+    factor = {name: options.get(name, 1) for name in ("alpha", "beta")}
+    if factor["beta"] == 0:  # what is added is not read, nan or not
+        return None
+    t = "float32" if dtype in ("float16", "bfloat16") else dtype
+    steps: list[Step] = []
+    value: Operand = (_TILE, (t,))
+
+    def step(function: str, *operands: Operand) -> Operand:
+        steps.append(Step(function, operands, t))
+        return str(len(steps) - 1), ()
+
+    def times(operand: Operand, by: bool | int | float) -> Operand:
+        if by == 1:
+            return operand
+        text = float(by).hex() if t.startswith("float") else str(int(by))
+        return step("functions.arithmetic:mul", operand, (f"={text}", (t,)))
+
+    value = times(value, factor["alpha"])
+    if added is not None:
+        other = times((f"@{added}", (t,)), factor["beta"])
+        value = step("functions.arithmetic:add", value, other)
+    activation = options.get("activation", "none")
+    if activation != "none":
+        value = step(f"functions.activations:{activation}", value)
+    if not steps:
+        return Product(factors, turned, added, vector, (), (_TILE, (dtype,)))
+    last = steps.pop()
+    steps.append(Step(last.function, last.operands, dtype))
+    return Product(factors, turned, added, vector, tuple(steps), value)
+
+
+def product_among(nodes: Sequence[Node]) -> Node | None:
+    """The product of a section."""
+    return next((node for node in nodes if product_of(node) is not None), None)
+
+
+def obstacle(nodes: Sequence[Node], root: Node) -> str:
+    """Why nodes that are a product and elementwise operators are no section; empty: they are.
+
+    Decided by the sizes of this trace. For others the section's plan computes the product apart
+    where it has to.
+    """
+    made = {id(node) for node in nodes}
+    node, *others = (one for one in nodes if product_of(one) is not None)
+    if others:
+        return "a launch has one product of matrices"
+    inside = [
+        operand.node.spec.name
+        for operand in node.operands
+        if isinstance(operand, Value) and operand.node is not None and id(operand.node) in made
+    ]
+    if inside:
+        return f"{node.spec.name} reads it"
+    if node is root:
+        return f"{node.spec.name} ends it"
+    if root.plan.outputs[0].shape != node.plan.outputs[0].shape or not node.plan.launches:
+        return f"its shape is not that of {root.spec.name}"
+    return ""

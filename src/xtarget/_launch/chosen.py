@@ -1,0 +1,120 @@
+"""Calls with `impl=` or `fallback=`: another implementation of an operator, because it was asked
+for."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, Final
+
+from .._kernels import implementations, libraries
+from .._kernels.implementations import HOST, TORCH
+from .._values.errors import (
+    ArgumentError,
+    CompileError,
+    FrozenError,
+    LoadError,
+    MissingFeatureError,
+    NoDeviceError,
+    OutOfResourcesError,
+    UnsupportedInstruction,
+    shortened,
+)
+
+__all__ = ["WORDS", "chosen", "run_chosen"]
+
+#: Keywords of a call that say which implementation serves it.
+WORDS: Final = frozenset(("impl", "fallback"))
+#: What it means that a device cannot do it, where the arguments are right.
+_LACKS = (
+    CompileError, LoadError, MissingFeatureError, NoDeviceError, OutOfResourcesError,
+    UnsupportedInstruction,
+)  # fmt: skip
+_told: set[tuple[str, str, str]] = set()
+
+
+def chosen(kernel: str, options: dict[str, Any]) -> str:
+    """The name of the kernel that a call means, for what is no call: to compile, prepare, tune.
+
+    Args:
+        options: of the call, out of which `impl` is taken.
+
+    Raises:
+        ArgumentError: there is no such implementation, or it is not a kernel.
+    """
+    if "fallback" in options:
+        raise ArgumentError(f"{kernel}: fallback= is for xtarget.run alone. Leave it out here.")
+    impl = options.pop("impl", None)
+    return kernel if impl is None else implementations.named(kernel, impl)
+
+
+def run_chosen(
+    run: Callable[..., Any],
+    kernel: str,
+    args: tuple[Any, ...],
+    out: Any,
+    device: Any,
+    stream: Any,
+    options: dict[str, Any],
+) -> Any:
+    """`xtarget.run` with `impl=` or `fallback=`.
+
+    Args:
+        run: makes the call without them.
+
+    Raises:
+        ArgumentError: one of them means nothing.
+        XTargetError: as for `run`.
+    """
+    own = dict(options)
+    impl, fallback = own.pop("impl", None), own.pop("fallback", None)
+    if fallback not in (None, HOST):
+        raise ArgumentError(
+            f'{kernel}: fallback={shortened(fallback)} is not known. fallback="host" lets NumPy\'s '
+            "reference serve what the device lacks."
+        )
+    if impl in (HOST, TORCH):
+        ways = {way.name for way in implementations.listed(kernel)}
+        if impl not in ways:
+            implementations.named(kernel, impl)  # says which there are
+        if stream is not None:
+            raise ArgumentError(
+                f"{kernel}: impl={impl!r} takes no stream. Leave stream= out: it works on the "
+                "current one."
+            )
+        return _away(impl, kernel, args, out, device, own)
+    name = kernel if impl is None else implementations.named(kernel, impl)
+    try:
+        return run(name, *args, out=out, device=device, stream=stream, **own)
+    except _LACKS as error:
+        if fallback is None or isinstance(error, FrozenError):
+            raise
+        _tell(name, device, error)
+        return _away(HOST, kernel, args, out, None, own)
+
+
+def _away(
+    impl: str, kernel: str, args: tuple[Any, ...], out: Any, device: Any, options: dict[str, Any]
+) -> Any:
+    if impl == HOST:
+        if device is not None:
+            raise ArgumentError(f'{kernel}: impl="host" takes no device. Leave device= out.')
+        from .reference_calls import run_reference  # of no use to other calls
+
+        return run_reference(kernel, args, out, options)
+    from .torch_calls import run_torch
+
+    return run_torch(kernel, args, out, device, options)
+
+
+def _tell(kernel: str, device: Any, error: Exception) -> None:
+    """Say once that the host serves it."""
+    name = libraries.find(kernel).spec.name
+    known = (name, str(device), type(error).__name__)
+    if known not in _told:
+        _told.add(known)
+        logging.getLogger("xtarget").warning(
+            '%s: NumPy\'s reference serves it on the host (fallback="host"), because: %s This is '
+            "said once.",
+            name, error,
+        )  # fmt: skip

@@ -1,0 +1,165 @@
+"""The launches of a call as the compiled core starts them: `native_new` in `_core/native.c`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .._arrays import AllocatesInC
+from .._values.types import LaunchConfig
+from ..targets._objects.scalars import PACK
+from ..targets.base import Function, NativeLaunch, StartsNatively, Value
+from .call import BoundCall
+from .passing import Chained, Passing
+
+__all__ = ["launches_of", "launches_of_class"]
+
+#: Of `_core/launch.h`: how a parameter is passed.
+_AS_WORD, _AS_SIZE = 0, 4
+_ROUNDED = {"float16": 5, "bfloat16": 6}
+_PASSED = {"i1": 1, "u1": 1, "fp32": 2, "fp64": 3} | {
+    f"{sign}{bits}": _AS_WORD for sign in "iu" for bits in (8, 16, 32, 64)
+}
+#: DLPack's number of the devices that torch calls `cuda`.
+_DLPACK = {"nvidia": 2, "amd": 10}
+#: Of `_core/entry.h`: `GRID_FIRST`, `MOST_LINKS`, `MOST_PIECES`.
+_GRID_FIRST, _MOST_LINKS, _MOST_PIECES = -1, 32, 16
+_ANY_GRID = (1, 1, 1)
+
+#: The value of each parameter; None: of the call's values, the pieces of memory, and the sizes, in
+#: one row, that at this place.
+_Given = Sequence[tuple[Value | None, int]]
+#: A function, its grid, where the class's grid is, its parameters, and by place the half precision
+#: that a number is rounded to.
+_Link = tuple[Function | None, tuple[int, int, int], int, _Given, Mapping[int, str]]
+
+
+def launches_of(call: BoundCall) -> Any:
+    """Those of a layout; None: Python has to make them."""
+    if not call.launches_only:
+        return None
+    pieces = [type_.size * type_.itemsize for type_ in call._temporaries]
+    links: list[_Link] = []
+    for launch in call._launches:
+        if launch.values is None:
+            return None
+        first = call.takes + len(pieces)
+        order = [place if place >= 0 else first - 1 - place for place in launch.order]
+        places = iter(order)
+        given = [(value, next(places) if value is None else -1) for value in launch.values]
+        halves = {order[at]: dtype for at, dtype in launch.halves}
+        links.append((launch.function, launch.grid, _GRID_FIRST, given, halves))
+        pieces += launch.scratch
+    return _told(call, pieces, links)
+
+
+def launches_of_class(passing: Passing | Chained) -> Any:
+    """Those of a class, whose program gives grids, sizes, and the bytes of each piece."""
+    call = passing.call
+    if isinstance(passing, Passing):
+        given = _placed(passing.fixed, passing.places)
+        halves = dict(passing.halves)
+        return _told(call, (), [(passing.function, _ANY_GRID, _GRID_FIRST, given, halves)])
+    links = [
+        (
+            function,
+            _ANY_GRID,
+            link.grid,
+            _placed(link.fixed, link.picks),
+            {link.picks[at]: dtype for at, dtype in link.halves},
+        )
+        for function, link in zip(passing.functions, passing.links, strict=True)
+    ]
+    return _told(call, (0,) * passing.pieces, links)
+
+
+def _placed(fixed: Sequence[Value | None], places: Sequence[int]) -> _Given:
+    left = iter(places)
+    return [(value, next(left) if value is None else -1) for value in fixed]
+
+
+def _told(call: BoundCall, pieces: Sequence[int], links: Sequence[_Link]) -> Any:
+    """What the core takes, or None."""
+    if call.synchronous or len(links) > _MOST_LINKS or len(pieces) > _MOST_PIECES:
+        return None
+    # Python makes a call again of which a launch fails: what the first ones read is still there
+    if len(links) > 1 and any(in_place for _, in_place in call._against):
+        return None
+    takes, fill = call.takes + len(pieces), 0
+    found: list[Any] = []
+    for function, grid, grid_at, given, halves in links:
+        if not isinstance(function, StartsNatively):
+            return None
+        made: NativeLaunch | None = function.native(LaunchConfig(grid))
+        if made is None:
+            return None
+        parameters = _parameters(function.artifact.parameters, given, halves, takes)
+        if parameters is None:
+            return None
+        fill = made.fill
+        found.append(_link(made, grid, grid_at, parameters))
+    cleared = [_byte(pattern) for pattern in call.cleared]
+    if None in cleared or (not fill and set(cleared) - {-1}):
+        return None
+    cleared += [-1] * (len(pieces) - len(cleared))
+    info, kind, place = call.device.info, call.kind, None
+    if pieces and isinstance(kind, AllocatesInC):
+        place = kind.place_in_c("uint8", info)
+    return (
+        _DLPACK.get(info.vendor, 0),
+        info.ordinal,
+        fill,
+        call.unloaded().memory if pieces else None,
+        place,
+        tuple(zip(pieces, cleared, strict=False)),
+        tuple(found),
+    )
+
+
+def _link(
+    made: NativeLaunch,
+    grid: tuple[int, int, int],
+    grid_at: int,
+    parameters: Sequence[tuple[int, int, int]],
+) -> tuple[Any, ...]:
+    fields = made.fields or ((0, 8),) * len(parameters)
+    return (
+        made.entry,
+        made.function,
+        made.current_context,
+        made.context,
+        grid,
+        grid_at,
+        made.block,
+        made.shared_bytes,
+        made.buffer_bytes,
+        tuple((*how, *field) for how, field in zip(parameters, fields, strict=True)),
+        made.module,
+        made.code,
+    )
+
+
+def _byte(pattern: bytes | None) -> int | None:
+    """The byte that memory is filled with; -1: it stays as it is; None: it takes several."""
+    if pattern is None:
+        return -1
+    return pattern[0] if len(set(pattern)) == 1 else None
+
+
+def _parameters(
+    parameters: Sequence[Any], given: _Given, halves: Mapping[int, str], count: int
+) -> tuple[tuple[int, int, int], ...] | None:
+    """How each parameter is passed; None: there is one that only Python passes."""
+    found = []
+    for parameter, (value, place) in zip(parameters, given, strict=True):
+        type_ = "u64" if parameter.type.startswith("*") else parameter.type
+        passed = _PASSED.get(type_)
+        if place in halves:
+            passed = _ROUNDED[halves[place]] if type_ == "fp32" else None
+        if value is not None:
+            found.append((0, -1, int.from_bytes(PACK[type_](value), "little")))
+        elif passed is None or (place >= count and passed != _AS_WORD):
+            return None
+        else:
+            found.append((_AS_SIZE, place - count, 0) if place >= count else (passed, place, 0))
+    return tuple(found)

@@ -1,0 +1,1 @@
+"""The compile server (`xtarget serve`): what it answers, and how it is reached."""

@@ -1,0 +1,372 @@
+"""The compile server: clients without Triton, what is believed of its answers, who may ask."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import http.client
+import json
+import logging
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from processes import run_python
+
+from xtarget import ArgumentError, Target, XTargetError, _cache
+from xtarget._artifacts.entry import pack as packed
+from xtarget._children.frames import pack
+from xtarget._compile import served, units
+from xtarget._compile.keys import key_parts
+from xtarget._devices import registry
+from xtarget._executors import asking
+from xtarget._executors.posting import HEADER, PROTOCOL
+from xtarget._kernels import libraries
+from xtarget._launch import planning
+from xtarget._serve import listen, work
+from xtarget._values.types import Artifact, CompileRequest
+from xtarget.spec import ArrayType
+
+pytest.importorskip("triton")
+
+SM_90 = Target("nvidia", "sm_90")
+TOKEN = "0123456789abcdef-of-a-test"
+OTHER_KEY = "c" * 64
+
+
+def request_of(kernel: str) -> CompileRequest:
+    array = ArrayType("float32", (1000,), (1,))
+    (made,) = planning.compile_requests(libraries.find(kernel), (array,), {}, SM_90)
+    return made
+
+
+def asked(kernel: str = "relu") -> Artifact | str:
+    """What a client without Triton gets of the server that the environment names."""
+    request = request_of(kernel)
+    return served.compile_there(request, SM_90, key_parts(request, SM_90, ""))
+
+
+@pytest.fixture(autouse=True)
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XTARGET_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(served, "_warned", set())
+    served._breaker.cache_clear()
+
+
+@pytest.fixture
+def token(tmp_path: Path) -> Path:
+    path = tmp_path / "tokens"
+    path.write_text(f"somebody {TOKEN}\n")
+    path.chmod(0o600)
+    return path
+
+
+@contextlib.contextmanager
+def serving(
+    address: str, tokens: Path | None = None, *tls: Path, per_minute: int | None = None
+) -> Iterator[listen.CompileServer]:
+    """A server in a thread of this process."""
+    done = work.Work(work.Limits(2, 20, per_minute))
+    with listen.opened(address, done, tokens, *(tls or (None, None))) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@contextlib.contextmanager
+def liar(answer: Callable[[bytes], bytes], monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A server that sends what `answer` makes of a unit, and then nothing."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    ended = threading.Event()
+
+    def one() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = listening.accept()
+                with connection, connection.makefile("rb") as read:
+                    length = 0
+                    while (line := read.readline()) not in (b"\r\n", b""):
+                        name, _, value = line.partition(b":")
+                        length = int(value) if name.lower() == b"content-length" else length
+                    sent = answer(read.read(length))
+                    connection.sendall(sent)
+                    if not sent:
+                        ended.wait(20)
+
+    thread = threading.Thread(target=one)
+    thread.start()
+    monkeypatch.setenv("XTARGET_COMPILE_SERVER", f"http://127.0.0.1:{listening.getsockname()[1]}")
+    try:
+        yield
+    finally:
+        ended.set()
+        listening.shutdown(socket.SHUT_RDWR)
+        listening.close()
+        thread.join()
+
+
+# ------------------------------------------------------------------------------------ real servers
+
+
+THIN = """
+import sys
+
+sys.modules["triton"] = None
+import numpy as np
+import xtarget
+
+x = np.arange(700, dtype=np.float32).reshape(7, 100)
+y = xtarget.run("logsumexp", x, axis=1, device="cpu")
+np.testing.assert_allclose(y, x[:, -1] + 0.4586751, 1e-6)
+print(xtarget.cache_stats().served)
+"""
+
+
+def test_a_client_without_triton_and_the_end_of_a_server(tmp_path: Path) -> None:
+    path = tmp_path / "socket"
+    command = [sys.executable, "-m", "xtarget", "serve", "--listen", f"unix:{path}", "--jobs", "2"]
+    own = {**os.environ, "XTARGET_CACHE_DIR": str(tmp_path / "server")}
+    with (
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=own) as server,
+        contextlib.ExitStack() as on_failure,
+    ):
+        on_failure.callback(server.kill)
+        assert server.stdout is not None
+        assert f"listening at unix:{path}" in server.stdout.readline()
+        assert path.stat().st_mode & 0o777 == 0o600
+        done = run_python("-c", THIN, XTARGET_COMPILE_SERVER=f"unix:{path}")
+        assert done.stdout.split() == ["2"], done.stderr
+        server.send_signal(signal.SIGTERM)
+        assert "2 compiled" in server.stdout.read()
+        on_failure.pop_all()
+    assert server.returncode == 0
+    assert not path.exists()
+    # what was kept needs neither the server nor a compiler
+    done = run_python("-c", THIN, XTARGET_COMPILE="error")
+    assert done.stdout.split() == ["0"], done.stderr
+
+
+def test_many_clients_over_tls_one_compilation_signed(
+    tmp_path: Path, token: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pytest.importorskip("cryptography")
+    key, cert, sign, trust = (tmp_path / name for name in ("key", "cert", "sign", "trust"))
+    openssl = ("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256")
+    names = ("-nodes", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost")
+    for command in (
+        (*openssl, *names, "-keyout", key, "-out", cert),
+        ("openssl", "genpkey", "-algorithm", "ed25519", "-out", sign),
+        ("openssl", "pkey", "-in", sign, "-pubout", "-out", trust),
+    ):
+        subprocess.run(command, check=True, capture_output=True)
+    monkeypatch.setenv("XTARGET_SIGN", str(sign))
+    monkeypatch.setenv("XTARGET_TRUST", str(trust))
+    with serving("localhost:0", token, cert, key) as server, ThreadPoolExecutor(6) as clients:
+        url = server.shown.replace("127.0.0.1", "localhost").replace("[::1]", "localhost")
+        monkeypatch.setenv("XTARGET_COMPILE_SERVER", url)
+        monkeypatch.setenv("XTARGET_COMPILE_TOKEN", str(token))
+        assert "certificate" in str(asked())  # the system knows nothing of this one
+        monkeypatch.setenv("XTARGET_COMPILE_CA", str(cert))
+        before = _cache.cache_stats().compiles
+        made = list(clients.map(lambda _: asked(), range(6)))
+        assert all(isinstance(one, Artifact) and one.binary == made[0].binary for one in made)
+        assert server.work.counts["compiled"] + server.work.counts["there"] == 6
+        assert _cache.cache_stats().compiles == before + 1
+
+
+def test_wrong_tokens_and_too_many_requests(
+    tmp_path: Path, token: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with serving("127.0.0.1:0", token, per_minute=1) as server:
+        monkeypatch.setenv("XTARGET_COMPILE_SERVER", server.shown)
+        assert "(401): it asks for a token" in str(asked())
+        served._breaker.cache_clear()
+        wrong = tmp_path / "wrong"
+        wrong.write_text("somebody 0123456789abcdef\n")
+        monkeypatch.setenv("XTARGET_COMPILE_TOKEN", str(wrong))
+        assert "(401): the token is wrong" in str(asked())
+        assert "left alone" in str(asked())  # it is not asked again at once
+        monkeypatch.setenv("XTARGET_COMPILE_TOKEN", str(token))
+        assert isinstance(asked("relu"), Artifact)
+        assert "somebody has had its 1 compilations" in str(asked("neg"))
+        assert isinstance(asked("relu"), Artifact)  # what is there costs nothing
+        client = http.client.HTTPConnection(*server.server_address[:2], timeout=10)
+        for length, status in (("1" + "0" * 11, 413), ("-1", 411)):
+            client.putrequest("POST", "/v1/compile")
+            client.putheader("Authorization", f"Bearer {TOKEN}")
+            client.putheader("Content-Length", length)
+            client.endheaders()
+            assert client.getresponse().status == status
+            client.close()
+        client.request("GET", "/v1/status", headers={"Authorization": f"Bearer {TOKEN}"})
+        assert json.loads(client.getresponse().read())["compiled"] == 1
+        client.close()
+    said = [r.getMessage() for r in caplog.records if "refuses" in r.getMessage()]
+    assert len(said) == 2  # each once
+
+
+def test_another_version_is_refused_with_both(token: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving("127.0.0.1:0", token) as server:
+        monkeypatch.setenv("XTARGET_COMPILE_SERVER", server.shown)
+        monkeypatch.setenv("XTARGET_COMPILE_TOKEN", str(token))
+        there = asking.versions()
+
+        def older(header: dict[str, object], parts: list[bytes]) -> bytes:
+            return pack({**header, "versions": {**there, "xtarget": "0.0.1"}}, parts)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(units, "asked", older)
+            said = str(asked())
+        assert "0.0.1" in said
+        assert there["xtarget"] in said
+        with monkeypatch.context() as patch:
+            patch.setattr("xtarget._executors.posting.PROTOCOL", "2")
+            assert "speaks version 1 of the protocol" in str(asked())
+        served._breaker.cache_clear()
+        request = request_of("relu")
+        parts = key_parts(request, SM_90, "another Triton")
+        assert "another tool chain" in str(served.compile_there(request, SM_90, parts))
+
+
+# ------------------------------------------------------------------------------------------- liars
+
+
+def http_answer(body: bytes, head: str = f"{HEADER}: {PROTOCOL}\r\n") -> bytes:
+    return f"HTTP/1.1 200 OK\r\n{head}Connection: close\r\n\r\n".encode() + body
+
+
+def _entry(kernel: str, binary: bytes = b"binary", **wrong: str) -> tuple[str, bytes]:
+    """A tool chain, and the entry that a server of it would send."""
+    request = request_of(kernel)
+    parts = key_parts(request, SM_90, "theirs")
+    made = Artifact(SM_90, "cubin", "k", binary, 4, 32, 0, ())
+    cache = _cache.default_cache()
+    key = wrong.get("key") or _cache.key_of(parts)
+    return "theirs", packed(cache.sealed(request.source.name, key, parts, made))
+
+
+def _answer(unit: bytes, toolchain: str, *entries: bytes) -> bytes:
+    digest = hashlib.sha256(unit).hexdigest()
+    return http_answer(pack({"unit": digest, "toolchain": toolchain, "machine": "m"}, entries))
+
+
+def _flipped(unit: bytes) -> bytes:
+    toolchain, entry = _entry("relu")
+    return _answer(unit, toolchain, entry[:-1] + bytes([entry[-1] ^ 1]))
+
+
+LIES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
+    "binary of another digest": (_flipped, "sha256"),
+    "another kernel": (lambda unit: _answer(unit, *_entry("neg")), "another kernel, target or key"),
+    "another key": (lambda unit: _answer(unit, *_entry("relu", key=OTHER_KEY)), "target or key"),
+    "another tool chain": (lambda unit: _answer(unit, "x", _entry("relu")[1]), "target or key"),
+    "another unit": (lambda unit: _answer(unit + b"x", *_entry("relu")), "another unit"),
+    "no entry": (lambda unit: _answer(unit, "theirs"), "not used"),
+    "no frame": (lambda unit: http_answer(b"\xff" * 100), "does not answer|ended in the middle"),
+    "half an answer": (lambda unit: _answer(unit, *_entry("relu"))[:-9], "ended in the middle"),
+    "nothing": (lambda unit: b"", "says nothing for 0.5 s"),
+    "no HTTP": (lambda unit: b"220 mail\r\n\r\n", "does not answer"),
+    "another service": (lambda unit: http_answer(b"hello", ""), "is none"),
+    "a newer protocol": (lambda unit: http_answer(b"", f"{HEADER}: 2\r\n"), "speaks version 2"),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_server_that_lies_is_slow_or_dies(
+    lie: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    answer, why = LIES[lie]
+    monkeypatch.setenv("XTARGET_COMPILE_SERVER_SECONDS", "0.5")
+    with liar(answer, monkeypatch), caplog.at_level(logging.WARNING, "xtarget"):
+        found = asked()
+        assert isinstance(found, str)
+        assert re.search(why, found), found
+        asked()
+    assert len([r for r in caplog.records if "made without it" in r.getMessage()]) == 1
+    assert not list(Path(os.environ["XTARGET_CACHE_DIR"]).rglob("*.cubin"))
+
+
+def test_an_entry_that_nobody_signed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("cryptography")
+    trust = tmp_path / "trust"
+    trust.write_text("ab" * 32 + "\n")
+    monkeypatch.setenv("XTARGET_TRUST", str(trust))
+    with liar(lambda unit: _answer(unit, *_entry("relu")), monkeypatch):
+        assert "it is not signed" in str(asked())
+
+
+def test_the_same_liar_telling_the_truth_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    with liar(lambda unit: _answer(unit, *_entry("relu")), monkeypatch):
+        found = asked()
+    assert isinstance(found, Artifact)
+    assert found.binary == b"binary"
+
+
+def test_without_the_server_this_machine_compiles(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    from xtarget._compile import functions
+
+    monkeypatch.setenv("XTARGET_COMPILE_SERVER", f"unix:{tmp_path}/none")
+    for kernel in ("relu", "neg"):
+        assert functions.artifact(request_of(kernel), SM_90).format == "cubin"
+    said = [r.getMessage() for r in caplog.records if "made without it" in r.getMessage()]
+    assert len(said) == 1
+    assert "No such file" in said[0]
+
+
+# ----------------------------------------------------------------------------------------- opening
+
+
+@pytest.mark.parametrize(
+    ("address", "with_token", "says"),
+    [
+        ("0.0.0.0:0", True, "unprotected"),
+        ("127.0.0.1:0", False, "--token"),
+        ("localhost", True, "no address"),
+        ("localhost:70000", True, "no address"),
+        ("unix:here", False, "absolute"),
+    ],
+)
+def test_what_a_server_does_not_listen_to(
+    address: str, with_token: bool, says: str, token: Path
+) -> None:
+    with (
+        pytest.raises(ArgumentError, match=says),
+        serving(address, token if with_token else None),
+    ):
+        pass
+
+
+def test_token_files_and_sockets_that_are_taken(tmp_path: Path, token: Path) -> None:
+    token.chmod(0o644)
+    with pytest.raises(ArgumentError, match="chmod 600"):
+        listen.tokens_of(token)
+    token.chmod(0o600)
+    token.write_text("short\n")
+    with pytest.raises(ArgumentError, match="line 1"):
+        listen.tokens_of(token)
+    path = tmp_path / "socket"
+    with (
+        serving(f"unix:{path}"),
+        pytest.raises(XTargetError, match="another server"),
+        serving(f"unix:{path}"),
+    ):
+        pass
+    left = socket.socket(socket.AF_UNIX)  # of a server that was killed
+    left.bind(str(path))
+    left.close()
+    with serving(f"unix:{path}") as server:
+        assert server.shown == f"unix:{path}"
+    assert not path.exists()
+    assert registry.compiler("nvidia").fingerprint

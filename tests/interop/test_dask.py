@@ -1,0 +1,82 @@
+"""Kernels over Dask's arrays: any chunks, axes that are whole, devices by resource."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xtarget
+from xtarget import ArgumentError
+
+da = pytest.importorskip("dask.array")
+distributed = pytest.importorskip("distributed")
+
+from xtarget.dask import map_blocks  # noqa: E402, behind the check that Dask is there
+
+X = np.random.default_rng(0).standard_normal((60, 70)).astype(np.float32)
+
+
+@xtarget.fuse
+def chain(x: Any, bias: Any) -> Any:
+    return xtarget.run("gelu", x + bias) * 2
+
+
+@xtarget.fuse
+def rows(x: Any, bias: Any) -> Any:
+    return xtarget.run("softmax", x + bias)
+
+
+@xtarget.fuse
+def crossed(x: Any) -> Any:
+    return x + xtarget.run("sum", x, axis=1)
+
+
+@pytest.mark.parametrize("chunks", [(60, 70), (17, 70), (13, 11)])
+def test_blocks_give_what_the_whole_gives(chunks: tuple[int, int], device: str) -> None:
+    x, row = da.from_array(X, chunks=chunks), X[0]
+    for got, right in (
+        (map_blocks("gelu", x, device=device), xtarget.run("gelu", X, device=device)),
+        (map_blocks("add", x, row, device=device), X + row),
+        (map_blocks("mul", row, x, device=device), X * row),
+        (map_blocks("softmax", x, device=device), xtarget.run("softmax", X, device=device)),
+        (map_blocks("softmax", x, axis=0, device=device), xtarget.run("softmax", X, axis=0)),
+        (map_blocks("sum", x, axis=1, device=device), X.sum(1)),
+        (map_blocks("argmax", x, axis=0, device=device), X.argmax(0)),
+        (map_blocks("sum", x, axis=1, keepdims=True, device=device), X.sum(1, keepdims=True)),
+        (map_blocks("rms_norm", x, row, device=device), xtarget.run("rms_norm", X, row)),
+        (map_blocks(chain, x, row, device=device), chain(X, row)),
+        (map_blocks(rows, x, row, device=device), rows(X, row)),
+    ):
+        assert got.shape == right.shape
+        assert got.dtype == right.dtype
+        made = got.compute(scheduler="sync")
+        np.testing.assert_allclose(made, right, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda x: map_blocks("sum", x), "block by block"),
+        (lambda x: map_blocks("matmul", x, x.T), "block by block"),
+        (lambda x: map_blocks("relu", X), "Dask array"),
+        (lambda x: map_blocks("frexp", x), "one result"),
+        (lambda x: map_blocks(chain, x, X[0], axis=1), "options of a chain"),
+        (lambda x: map_blocks(crossed, x[:, :60].rechunk((60, 60))), "something else"),
+        (lambda x: map_blocks("relu", x[x[:, 0] > 0]), "compute_chunk_sizes"),
+    ],
+)
+def test_what_blocks_cannot_do(call: Any, says: str) -> None:
+    with pytest.raises(ArgumentError, match=says):
+        call(da.from_array(X, chunks=(17, 70)))
+
+
+def test_each_worker_takes_the_device_of_its_resources(device: str) -> None:
+    cluster = distributed.LocalCluster(
+        n_workers=1, processes=False, resources={device: 1, "disk": 5}, dashboard_address=None
+    )
+    with cluster, distributed.Client(cluster):
+        x = da.from_array(X, chunks=(17, 70))
+        right = xtarget.run("softmax", X, device=device)
+        np.testing.assert_array_equal(map_blocks("softmax", x).compute(), right)

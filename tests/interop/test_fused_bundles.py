@@ -1,0 +1,97 @@
+"""Fused functions run from a bundle, where there is no Triton."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from processes import run_python
+
+import xtarget
+from xtarget import ArgumentError
+from xtarget._cli.main import cli
+from xtarget.spec import Example
+
+pytest.importorskip("triton")
+
+LAYERS = """
+import xtarget
+from xtarget.spec import Example
+
+run = xtarget.run
+
+@xtarget.fuse(ahead=[Example(((48, 32), (32,), None))])
+def scaled(x, b, scale):
+    y = run("relu", x + b) * scale
+    return run("flip", y * y, axis=0)
+
+@xtarget.fuse
+def silent(x):
+    return x * 2 + 1
+"""
+
+USE = """
+import sys
+sys.modules["triton"] = None
+import numpy as np
+from layers import scaled
+x, b = (np.ones(s, np.float32) for s in ((48, 32), (32,)))
+assert (scaled(x, b, 0.5) == 1).all()
+assert (scaled(x[:47, :31].copy(), b[:31].copy(), 2.0) == 16).all()
+"""
+
+
+def build(folder: Path, *more: str) -> Result:
+    output = str(folder / "f.xtb")
+    arguments = ["bundle", "build", "-o", output, "--target", "cpu", *more]
+    return CliRunner().invoke(cli, arguments, obj={"debug": False})
+
+
+def test_a_fused_function_runs_from_a_bundle(tmp_path: Path) -> None:
+    if not any(one.name.startswith("cpu") for one in xtarget.devices()):
+        pytest.skip("no CPU device: there is nothing to run the bundle on")
+    layers = tmp_path / "layers.py"
+    layers.write_text(LAYERS)
+    result = build(tmp_path, "--fuse", f"{layers}:scaled")
+    assert result.exit_code == 0, result.output
+    script = tmp_path / "use.py"
+    script.write_text(USE)
+    common = {"XTARGET_DEVICE": "cpu", "XTARGET_ROUTES": "triton,strict"}
+    common |= {"XTARGET_CACHE_DIR": str(tmp_path / "cache")}
+    without = run_python(script, **common)
+    assert "no compiler is installed" in without.stderr
+    found = run_python(script, **common, XTARGET_BUNDLES=str(tmp_path / "f.xtb"))
+    assert found.returncode == 0, found.stderr
+    again = build(tmp_path, "--fuse", f"{layers}:scaled")
+    assert "is up to date" in again.output
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("layers.py:silent", "silent does not say for which calls it is built ahead of time"),
+        ("layers.py:run", "that is no fused function"),
+        ("layers.py", "that is no fused function"),
+        ("nowhere.py:f", "nowhere.py cannot be imported: FileNotFoundError"),
+        ("no_such_module:f", "no_such_module cannot be imported: ModuleNotFoundError"),
+    ],
+)
+def test_what_is_no_fused_function_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: str
+) -> None:
+    (tmp_path / "layers.py").write_text(LAYERS)
+    monkeypatch.chdir(tmp_path)
+    result = build(tmp_path, "--fuse", text)
+    assert result.exit_code == 1
+    assert said in str(result.exception)
+
+
+def test_an_example_that_does_not_fit_is_said() -> None:
+    @xtarget.fuse(ahead=[Example(((3, 4), (5, 6)))])
+    def f(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return x @ y * 2
+
+    with pytest.raises(ArgumentError, match=r"do not fit"):
+        f.ahead_calls("float32")
