@@ -19,6 +19,7 @@ from xtarget import Artifact, Target
 from xtarget._artifacts import entry
 from xtarget._cache import Cache, counters, evict, explain, key_of, lock
 from xtarget._cache.scan import scan
+from xtarget._cache.usage import Usage
 from xtarget._values.environment import CacheSettings
 from xtarget._values.types import Parameter
 
@@ -453,6 +454,25 @@ def test_a_cap_smaller_than_one_entry_keeps_nothing_and_says_so(
     assert not has(cache, 0)
     assert caplog.text.count("larger than the whole cache may be") == 1
     assert "XTARGET_CACHE_SIZE" in caplog.text
+
+
+def test_new_notes_in_a_file_of_the_same_number_are_new(tmp_path: Path) -> None:
+    """A file system may give the number of the old notes' file to that of the next ones."""
+    noted, sweeper = (Usage(tmp_path, None) for _ in range(2))
+    for _ in range(2):
+        total, before = noted.add(1000)
+    assert total == 2000
+    sweeper.reset(300, sweeper.mark())
+    sweeper.add(20)
+    new = sweeper.path.read_bytes()
+    sweeper.path.unlink()
+    with open(sweeper.path, "wb") as file:  # every other field of the status may be the old one's
+        file.write(new)
+    status = os.stat(sweeper.path)
+    noted._seen = (status.st_ino, noted._seen[0][1]), noted._seen[1]
+    total, after = noted.add(0)
+    assert total == 320
+    assert after != (status.st_ino, before[1])
 
 
 def test_entries_are_evicted_where_no_thread_can_begin(

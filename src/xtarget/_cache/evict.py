@@ -199,7 +199,7 @@ def remove_orphans(base: Path, folder: Path, stem: str) -> list[str]:
     return removed
 
 
-def make_room(base: Path, usage: Usage, nbytes: int, cap: int) -> int | None:
+def make_room(base: Path, usage: Usage, nbytes: int, cap: int) -> tuple[int, int] | None:
     """Note `nbytes` of coming writes as soon as they fit below the cap. Waits a moment for another
     process that makes room.
 

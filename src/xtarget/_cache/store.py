@@ -269,7 +269,7 @@ class Store:
             return False
         try:
             folder = files.make_folders(self.root, (SCHEMA, *place.folders), shared=self.shared)
-            generation: int | None
+            generation: tuple[int, int] | None
             if cap is None:  # noted all the same, for processes with a cap
                 _, generation = self.usage.add(entry.nbytes)
             else:

@@ -1,7 +1,9 @@
 """The bytes in use below a folder, without looking at every file.
 
 Every writer appends eight bytes to `.usage`, the size of what it is about to write. The sum is an
-estimate; it errs upwards when a writer dies.
+estimate; it errs upwards when a writer dies. A sweep begins the file anew, with a random number and
+its negative: the number says which notes these are, where file systems give an inode's number to
+the next file.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import array
 import contextlib
 import os
+import secrets
 from pathlib import Path
 from typing import Final
 
@@ -29,10 +32,10 @@ class Usage:
         self.path = base / ".usage"
         self.max_bytes = max_bytes
         self._lock = Lock()
-        self._seen: tuple[int, int] = (0, 0)  # inode and length of what `_total` is the sum of
+        self._seen = ((0, 0), 0)  # generation and length of what `_total` is the sum of
         self._total = 0
 
-    def add(self, nbytes: int) -> tuple[int, int]:
+    def add(self, nbytes: int) -> tuple[int, tuple[int, int]]:
         """Note the size of a coming write.
 
         Returns:
@@ -50,21 +53,22 @@ class Usage:
                 if status.st_size > _MOST_NOTES:
                     os.ftruncate(descriptor, 0)
                     os.write(descriptor, nbytes.to_bytes(8, "little", signed=True))
-                    status, self._seen = os.fstat(descriptor), (0, 0)
+                    status, self._seen = os.fstat(descriptor), ((0, 0), 0)
                 if status.st_size <= 8 and nbytes:  # the first: count what lay there before it
                     before = sum(entry.nbytes for entry in scan(self.path.parent))
                     os.write(descriptor, before.to_bytes(8, "little", signed=True))
                     status = os.fstat(descriptor)
-                inode, length = self._seen
-                if inode != status.st_ino or length > status.st_size:
+                now = status.st_ino, int.from_bytes(os.pread(descriptor, 8, 0), "little")
+                generation, length = self._seen
+                if generation != now or length > status.st_size:
                     length, self._total = 0, 0
                 new = os.pread(descriptor, status.st_size - length, length)
                 new = new[: len(new) - len(new) % 8]
                 self._total += sum(array.array("q", new))
-                self._seen = status.st_ino, length + len(new)
+                self._seen = now, length + len(new)
             finally:
                 files.close(descriptor)
-            return self._total, status.st_ino
+            return self._total, now
 
     def mark(self) -> int:
         """Return the size of the notes now, in bytes."""
@@ -84,4 +88,6 @@ class Usage:
             finally:
                 files.close(descriptor)
         mode = files.mode_below(self.path.parent)
-        files.write(self.path, nbytes.to_bytes(8, "little", signed=True) + since, mode=mode)
+        number = secrets.randbits(62)
+        notes = array.array("q", [number, -number, nbytes]).tobytes()
+        files.write(self.path, notes + since, mode=mode)
