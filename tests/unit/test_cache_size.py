@@ -456,6 +456,27 @@ def test_a_cap_smaller_than_one_entry_keeps_nothing_and_says_so(
     assert "XTARGET_CACHE_SIZE" in caplog.text
 
 
+def test_an_entry_that_a_sweeper_did_not_count_is_swept_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = open_cache(tmp_path, 5)
+    for n in range(5):
+        put(cache, n)
+    usage = cache.own.usage
+    assert usage.add(10 * SIZE)[0] > cap_of(cache)
+    with lock.try_hold(evict.lock_path(cache.own.base, "sweep")) as sweeping:
+        assert sweeping
+        waiting = threading.Thread(
+            target=evict.keep_below, args=(cache.own.base, usage, cap_of(cache))
+        )
+        waiting.start()
+        time.sleep(0.1)
+        assert waiting.is_alive()
+        assert has(cache, 4)
+    waiting.join()
+    assert usage.add(0)[0] <= cap_of(cache)
+
+
 def test_new_notes_in_a_file_of_the_same_number_are_new(tmp_path: Path) -> None:
     """A file system may give the number of the old notes' file to that of the next ones."""
     noted, sweeper = (Usage(tmp_path, None) for _ in range(2))

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor, Future
 
 __all__ = [
+    "keep_below",
     "lock_path",
     "make_room",
     "remove",
@@ -223,6 +224,19 @@ def make_room(base: Path, usage: Usage, nbytes: int, cap: int) -> tuple[int, int
         if current != generation:  # our note went with the old ones
             total, generation = usage.add(nbytes)
     return generation
+
+
+def keep_below(base: Path, usage: Usage, cap: int) -> None:
+    """Sweep until what is noted fits below the cap. Waits a moment for another process that sweeps:
+    it may have counted before the last entry was there.
+
+    Raises:
+        OSError: as `Usage.add`.
+    """
+    deadline = time.monotonic() + _WAIT_FOR_ROOM
+    while usage.add(0)[0] > cap and time.monotonic() < deadline:
+        if sweep(base, usage) is not None or not wait_for_sweeper(base):
+            return
 
 
 def remove_all(

@@ -297,9 +297,9 @@ class Store:
                 files.patiently(os.replace, name, mark)
             if self.usage.add(0)[1] != generation:
                 # a sweep may have missed both note and files
-                total, _ = self.usage.add(entry.nbytes)
-                if cap is not None and total > cap:
-                    evict.sweep(self.base, self.usage)
+                self.usage.add(entry.nbytes)
+                if cap is not None:
+                    evict.keep_below(self.base, self.usage, cap)
         except OSError as error:
             count(failed_writes=1)
             warn(
