@@ -72,14 +72,7 @@ class HostExport:
     def __dlpack_device__(self) -> tuple[int, int]:
         return (capsules.HOST, 0)
 
-    def __dlpack__(
-        self,
-        *,
-        stream: Any = None,
-        max_version: tuple[int, int] | None = None,
-        dl_device: tuple[int, int] | None = None,
-        copy: bool | None = None,
-    ) -> Any:
+    def __dlpack__(self, *, max_version: tuple[int, int] | None = None, **_: Any) -> Any:
         return export_host(self.array, max_version)
 
 

@@ -32,12 +32,13 @@ __all__ = [
     "emit_code",
     "list_bundle",
     "list_classes",
+    "order_of",
     "signature_of",
     "verify_bundle",
 ]
 
 
-def _order(
+def order_of(
     targets: Sequence[str],
     kernels: Sequence[str],
     dtypes: Sequence[str],
@@ -64,19 +65,8 @@ def _order(
     )
 
 
-def list_classes(
-    *,
-    targets: Sequence[str],
-    kernels: Sequence[str],
-    dtypes: Sequence[str],
-    views: bool,
-    full: bool,
-    fused: Sequence[str],
-    as_json: bool,
-    **_: Any,
-) -> None:
+def list_classes(order: building.Order, *, as_json: bool) -> None:
     """Print what a build of this order compiles."""
-    order = _order(targets, kernels, dtypes, views, full, fused)
     found = building.wanted(order)
     rows: list[dict[str, Any]] = [
         {
@@ -134,13 +124,8 @@ def constants_of(request: CompileRequest) -> str:
 
 def build_bundle(
     output: str,
+    order: building.Order,
     *,
-    targets: Sequence[str],
-    kernels: Sequence[str],
-    dtypes: Sequence[str],
-    views: bool,
-    full: bool,
-    fused: Sequence[str],
     jobs: int | None,
     timeout: float,
     sign: str | None,
@@ -148,7 +133,6 @@ def build_bundle(
     as_json: bool,
 ) -> bool:
     """Build, and show how far it is; whether every kernel compiled."""
-    order = _order(targets, kernels, dtypes, views, full, fused)
     workers = jobs or len(os.sched_getaffinity(0))
     build = functools.partial(
         building.build,

@@ -117,6 +117,7 @@ def build(
     only_list: bool,
     libraries: tuple[str, ...],
     kernels: tuple[str, ...],
+    as_json: bool,
     **given: Any,
 ) -> None:
     """Compile kernels for several targets into one file. Needs no GPU.
@@ -125,15 +126,15 @@ def build(
     specializations, with which values each variant takes for multiples of 16. A kernel that does
     not compile is left out and said, and the exit code is 1. Done again, it compiles what changed.
     """
-    from .bundle import build_bundle, list_classes
+    from .bundle import build_bundle, list_classes, order_of
 
     if output is None and not only_list:
         raise click.UsageError("Missing option '-o' / '--output' (or --list).")
-    given["kernels"] = _only_of(libraries, kernels)
+    what = {name: given.pop(name) for name in ("targets", "dtypes", "views", "full", "fused")}
+    order = order_of(kernels=_only_of(libraries, kernels), **what)
     if output is None or only_list:
-        list_classes(**given)
-        return
-    if not build_bundle(output, **given):
+        list_classes(order, as_json=as_json)
+    elif not build_bundle(output, order, as_json=as_json, **given):
         raise click.exceptions.Exit(EXIT_ERROR)
 
 

@@ -26,7 +26,6 @@ from .base import (
 from .base import json_option as _json
 from .base import layout_options as _layout
 from .cache_commands import cache, filter_options
-from .values import CallOptions
 
 __all__ = ["EXIT_ERROR", "EXIT_NO_DEVICE", "EXIT_USAGE", "main"]
 
@@ -173,18 +172,11 @@ def kernels(name: str | None, category: str | None, routes: bool, as_json: bool)
 )
 @click.option("--check", is_flag=True, help="Compare with NumPy in float64; exit 1 if wrong.")
 @_json
-def run(
-    kernel: str,
-    call_options: CallOptions,
-    device: str | None,
-    seed: int,
-    check: bool,
-    as_json: bool,
-) -> None:
+def run(**given: Any) -> None:
     """Run KERNEL once on random input, and some more times for the clock."""
     from .run import run_kernel
 
-    if not run_kernel(kernel, call_options, device, seed, check, as_json):
+    if not run_kernel(**given):
         raise click.exceptions.Exit(EXIT_ERROR)
 
 
@@ -204,13 +196,7 @@ def run(
 @folder_option
 @_layout
 @_json
-def compile_(
-    kernel: str,
-    targets: tuple[str, ...],
-    folder: str,
-    call_options: CallOptions,
-    as_json: bool,
-) -> None:
+def compile_(**given: Any) -> None:
     """Compile KERNEL for one or more targets. Needs no GPU.
 
     Writes KERNEL-ARCH.cubin and .ptx, .hsaco, or .spv, each with a .json that says all that
@@ -219,7 +205,7 @@ def compile_(
     """
     from .compile import compile_kernel
 
-    compile_kernel(kernel, targets, folder, call_options, as_json)
+    compile_kernel(**given)
 
 
 @cli.command(
@@ -239,17 +225,11 @@ def compile_(
 )
 @_layout
 @_json
-def show(
-    kernel: str,
-    target: str,
-    stage: str,
-    call_options: CallOptions,
-    as_json: bool,
-) -> None:
+def show(**given: Any) -> None:
     """Show a compiler stage of KERNEL, or what its binary uses. Needs no GPU."""
     from .compile import show_kernel
 
-    show_kernel(kernel, target, stage, call_options, as_json)
+    show_kernel(**given)
 
 
 @cli.command(

@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import CodeType, FrameType, SimpleNamespace
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from .._arrays import is_scalar, view_of
 from .._arrays.dtypes import NumpyRules
@@ -21,6 +21,9 @@ from .._launch.arguments import argument_types, check_arguments, placed
 from .._values.deferred import Deferred
 from .._values.errors import ArgumentError, UnknownKernelError, XTargetError, shortened
 from ..spec import ArrayType, Call, KernelSpec, Plan, ScalarType, contiguous_strides
+
+if TYPE_CHECKING:
+    from .._values.aliases import Args
 
 __all__ = [
     "NoAttribute",
@@ -254,11 +257,7 @@ class Traced(Deferred):
         self.tracer, self.stands = tracer, stands
 
     def take_call(
-        self,
-        kernel: str,
-        args: tuple[Any, ...],
-        given: Mapping[str, Any],
-        options: Mapping[str, Any],
+        self, kernel: str, args: Args, given: Mapping[str, Any], options: Mapping[str, Any]
     ) -> Any:
         return self.tracer.call(kernel, args, given, options)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from .._kernels import implementations, libraries
 from .._kernels.implementations import HOST, TORCH
@@ -21,6 +21,9 @@ from .._values.errors import (
     shortened,
 )
 
+if TYPE_CHECKING:
+    from .._values.aliases import Args, Options
+
 __all__ = ["WORDS", "chosen", "run_chosen"]
 
 #: Keywords of a call that say which implementation serves it.
@@ -33,7 +36,7 @@ _LACKS = (
 _told: set[tuple[str, str, str]] = set()
 
 
-def chosen(kernel: str, options: dict[str, Any]) -> str:
+def chosen(kernel: str, options: Options) -> str:
     """The name of the kernel that a call means, for what is no call: to compile, prepare, tune.
 
     Args:
@@ -51,11 +54,11 @@ def chosen(kernel: str, options: dict[str, Any]) -> str:
 def run_chosen(
     run: Callable[..., Any],
     kernel: str,
-    args: tuple[Any, ...],
+    args: Args,
     out: Any,
     device: Any,
     stream: Any,
-    options: dict[str, Any],
+    options: Options,
 ) -> Any:
     """`xtarget.run` with `impl=` or `fallback=`.
 
@@ -93,9 +96,7 @@ def run_chosen(
         return _away(HOST, kernel, args, out, None, own)
 
 
-def _away(
-    impl: str, kernel: str, args: tuple[Any, ...], out: Any, device: Any, options: dict[str, Any]
-) -> Any:
+def _away(impl: str, kernel: str, args: Args, out: Any, device: Any, options: Options) -> Any:
     if impl == HOST:
         if device is not None:
             raise ArgumentError(f'{kernel}: impl="host" takes no device. Leave device= out.')

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._arrays import is_scalar, kind_of
 from .._devices import registry
@@ -16,6 +16,9 @@ from .._kernels import libraries
 from . import run as _run
 from .call import BoundCall
 from .outs import outs_of
+
+if TYPE_CHECKING:
+    from .._values.aliases import Args
 
 __all__ = ["Found", "adopted", "described", "find", "kind_if_array"]
 
@@ -77,12 +80,7 @@ def described(value: Any) -> tuple[Any, Hashable]:
 
 
 def find(
-    kernel: str,
-    args: tuple[Any, ...],
-    out: Any,
-    device: Any,
-    options: Mapping[str, Any],
-    stream: Any = None,
+    kernel: str, args: Args, out: Any, device: Any, options: Mapping[str, Any], stream: Any = None
 ) -> Found:
     """Look a call up; bind it the first time.
 

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from .._arrays import view_of
 from .._devices import registry, streams
@@ -25,6 +25,9 @@ from . import run as _run
 from .arguments import placed
 from .call import BoundCall, BoundLaunch
 from .lookup import Found
+
+if TYPE_CHECKING:
+    from .._values.aliases import Args
 
 __all__ = [
     "CallRecord",
@@ -223,12 +226,7 @@ def _present() -> tuple[Observer, ...]:
 
 
 def _observed_run(
-    kernel: str,
-    args: tuple[Any, ...],
-    out: Any,
-    device: Any,
-    stream: Any,
-    options: Mapping[str, Any],
+    kernel: str, args: Args, out: Any, device: Any, stream: Any, options: Mapping[str, Any]
 ) -> Any:
     """`run`, for observers."""
     args, options = placed(kernel, args, dict(options))

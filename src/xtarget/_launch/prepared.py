@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._arrays import Movable, TracksWrites, adopt, kind_of, view_of
 from .._devices import registry, streams
@@ -25,6 +25,9 @@ from .interrupts import settle, unfinished
 from .lifetimes import keep_until_passed
 from .lookup import Found
 from .outs import Outs
+
+if TYPE_CHECKING:
+    from .._values.aliases import Args
 
 __all__ = ["Prepared"]
 
@@ -96,7 +99,7 @@ class Prepared(_run.launcher or _InPython):  # type: ignore[misc]
     def __init__(
         self,
         kernel: str,
-        args: tuple[Any, ...],
+        args: Args,
         out: Any,
         device: Any,
         stream: Any,

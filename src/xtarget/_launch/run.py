@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Hashable, Mapping
 from functools import partial
 from importlib import import_module
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from .. import _core
 from .._arrays import Traced, adopt, is_scalar, kind_of
@@ -33,6 +33,9 @@ from .known import classes as _classes
 from .known import first_time, forget, forget_calls, remember
 from .lifetimes import keep_until_passed
 from .outs import Outs, describer, outs_of
+
+if TYPE_CHECKING:
+    from .._values.aliases import Args, Key, Options
 
 __all__ = ["forget_calls", "run"]
 
@@ -114,7 +117,7 @@ def _check_lasting(kernel: str, name: str, value: Any, adopted: Any) -> None:
 
 
 def _run_adopted(
-    kernel: str, args: tuple[Any, ...], out: Any, device: Any, stream: Any, options: dict[str, Any]
+    kernel: str, args: Args, out: Any, device: Any, stream: Any, options: Options
 ) -> Any:
     """Run with what stands for the arguments; it lives until the launch is done with it."""
     args, options = placed(kernel, args, options)  # a wrong name is said before a wrong argument
@@ -138,7 +141,7 @@ def _run_adopted(
 
 
 def _run_apart(
-    kernel: str, args: tuple[Any, ...], out: Any, device: Any, stream: Any, options: dict[str, Any]
+    kernel: str, args: Args, out: Any, device: Any, stream: Any, options: Options
 ) -> Any:
     """Run with `compile=`."""
     mode = options.pop("compile")
@@ -299,7 +302,7 @@ if _native is not None:
     run, _in_core = native.install(_native, run, globals())
 
 
-def _options_key(options: dict[str, Any]) -> Hashable:
+def _options_key(options: Options) -> Hashable:
     key = tuple(  # with the type: True and 1 and 1.0 are equal, but not the same option
         (name, type(value), tuple(value) if isinstance(value, list) else value)
         for name, value in sorted(options.items())
@@ -316,13 +319,7 @@ def _options_key(options: dict[str, Any]) -> Hashable:
 
 
 def call_of(
-    key: tuple[Hashable, ...],
-    kernel: str,
-    args: tuple[Any, ...],
-    out: Any,
-    device: Any,
-    options: dict[str, Any],
-    stream: Any = None,
+    key: Key, kernel: str, args: Args, out: Any, device: Any, options: Options, stream: Any = None
 ) -> BoundCall:
     """The bound call of a key, as `run` finds it, for who keeps it (`lookup`, `native`)."""
     call = _calls.get(key)
@@ -332,12 +329,12 @@ def call_of(
 
 
 def _bound(
-    key: tuple[Hashable, ...],
+    key: Key,
     kernel: str,
-    args: tuple[Any, ...],
+    args: Args,
     out: Any,
     device: Any,
-    options: dict[str, Any],
+    options: Options,
     stream: Any,
     *,
     lasting: bool = False,

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module, metadata
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from .._arrays import View, adopt, is_scalar, view_of
 from .._compile.functions import compile_together
@@ -30,6 +30,9 @@ from .arguments import argument_types, check_arguments, place_of, placed
 from .prepared import Prepared
 from .samples import Summary
 from .trials import Trials, artifacts_of, copied, excess, seconds_of
+
+if TYPE_CHECKING:
+    from .._values.aliases import Args, Options
 
 __all__ = ["NOT_TRIED", "Trial", "Tuning", "bench", "tune", "tune_first"]
 
@@ -111,10 +114,10 @@ class Tuning:
 
 def tune(
     name: str,
-    args: tuple[Any, ...],
+    args: Args,
     out: Any,
     device: Any,
-    options: dict[str, Any],
+    options: Options,
     *,
     again: bool = False,
     show: Show = lambda done, total, what: None,
@@ -151,14 +154,7 @@ def tune(
     return _tuned(asked, out, again=again, show=show, strict=True)
 
 
-def tune_first(
-    name: str,
-    args: tuple[Any, ...],
-    out: Any,
-    device: Any,
-    stream: Any,
-    options: dict[str, Any],
-) -> None:
+def tune_first(name: str, args: Args, out: Any, device: Any, stream: Any, options: Options) -> None:
     """Tune for a call that is about to be made, if nothing is known of its key (`XTARGET_TUNE`).
 
     Neither the caller's arrays nor `out` are written. Nothing is done where a kernel may not be
@@ -184,7 +180,7 @@ class _Asked:
 
     kernel: libraries.RegisteredKernel
     args: tuple[Any, ...]
-    options: dict[str, Any]
+    options: Options
     views: list[View | None]
     types: Sequence[ArrayType | ScalarType]
     call: Call
@@ -205,9 +201,7 @@ class _Asked:
         return plan, [request for launch, request, _ in found if 0 not in launch.grid]
 
 
-def _asked(
-    name: str, args: tuple[Any, ...], device: Any, options: dict[str, Any], stream: Any = None
-) -> _Asked:
+def _asked(name: str, args: Args, device: Any, options: Options, stream: Any = None) -> _Asked:
     kernel = libraries.find(name)
     spec = kernel.spec
     args, options = placed(name, args, options)
@@ -520,9 +514,7 @@ def _version(name: str) -> str:
         return "none"
 
 
-def bench(
-    name: str, args: tuple[Any, ...], out: Any, device: Any, options: dict[str, Any]
-) -> float:
+def bench(name: str, args: Args, out: Any, device: Any, options: Options) -> float:
     """Seconds of a launch (`Kernel.bench`)."""
     launch = Prepared(name, args, out, device, None, options)
     launch()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from .._arrays import View
 from .._kernels import libraries, plan_values, tunings
@@ -47,14 +46,7 @@ libraries.on_change.append(_forget)
 tunings.on_change.append(_plans.clear)
 
 
-def make(
-    kernel: RegisteredKernel,
-    args: Sequence[Any],
-    options: Mapping[str, Any],
-    views: Sequence[View | None],
-    out_view: View | None,
-    info: DeviceInfo,
-) -> tuple[list[CompileRequest], Tracer]:
+def make(given: Given, info: DeviceInfo) -> tuple[list[CompileRequest], Tracer]:
     """Plan a call without its arrays or its device, and keep the plan for the first call of its
     class.
 
@@ -64,9 +56,9 @@ def make(
     Raises:
         ArgumentError: the arguments do not fit the kernel.
     """
-    check_arguments(kernel.spec, args, options)
-    given = Given(kernel, args, options, views, out_view)
-    contiguous = [v.type.contiguous for v in (*views, out_view) if v is not None]
+    kernel = given.kernel
+    check_arguments(kernel.spec, given.args, given.options)
+    contiguous = [v.type.contiguous for v in (*given.views, given.out_view) if v is not None]
     holds = plan_values.holds(kernel.spec.plan)
     tracer, planned = trace_call(given, info, contiguous)
     if planned is None:

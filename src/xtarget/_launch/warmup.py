@@ -20,7 +20,7 @@ from .._executors.opening import Given, opened
 from .._kernels import libraries
 from .._values.errors import ArgumentError, NoDeviceError, UnknownKernelError, XTargetError
 from .._values.types import CompileRequest, Constant, Target
-from . import warm_plans
+from . import call_plans, warm_plans
 from .frozen_calls import class_text, warmed_up
 from .used_classes import UsedClass, read_profile
 
@@ -94,9 +94,8 @@ def warm(path: Path, workers: int, show: Progress, executor: Executor | None = N
     for one in classes:
         try:
             kernel = libraries.find(one.kernel)
-            requests, tracer = warm_plans.make(
-                kernel, one.args, one.options, one.views, one.out_view, one.info
-            )
+            call = call_plans.Given(kernel, one.args, one.options, one.views, one.out_view)
+            requests, tracer = warm_plans.make(call, one.info)
         except UnknownKernelError:
             errors.append(
                 f"{one.kernel} is not registered here; it was in {one.origin}. Import its module, "

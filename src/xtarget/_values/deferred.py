@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .aliases import Args, Options
 
 __all__ = ["Deferred", "deferred_among", "take"]
 
@@ -12,11 +15,7 @@ class Deferred:
     """An argument of `xtarget.run` that takes the call itself, as of a function that is traced."""
 
     def take_call(
-        self,
-        kernel: str,
-        args: tuple[Any, ...],
-        given: Mapping[str, Any],
-        options: Mapping[str, Any],
+        self, kernel: str, args: Args, given: Mapping[str, Any], options: Mapping[str, Any]
     ) -> Any:
         """Take a call that one of whose arguments this is.
 
@@ -32,16 +31,10 @@ def deferred_among(values: Iterable[Any]) -> Deferred | None:
 
 
 def take(
-    deferred: Deferred,
-    kernel: str,
-    args: tuple[Any, ...],
-    out: Any,
-    device: Any,
-    stream: Any,
-    options: Mapping[str, Any],
+    array: Deferred, kernel: str, args: Args, out: Any, device: Any, stream: Any, options: Options
 ) -> Any:
     """Give it a call of `xtarget.run`."""
     given = {"out": out, "device": device, "stream": stream}
-    return deferred.take_call(
+    return array.take_call(
         kernel, args, {name: value for name, value in given.items() if value is not None}, options
     )

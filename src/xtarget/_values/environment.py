@@ -75,14 +75,6 @@ _read: dict[str, tuple[str, Any]] = {}
 _names_checked = False
 
 
-def compile_seconds() -> float | None:
-    """`XTARGET_COMPILE_SECONDS`: how long one kernel may take to compile, in seconds of processor
-    time, in a child process; None is no limit, in this process.
-    """
-    found: float | None = _value("XTARGET_COMPILE_SECONDS")
-    return found
-
-
 def compile_server() -> tuple[str, Path | None, Path | None, float] | None:
     """`XTARGET_COMPILE_SERVER`: its address, the file of its token, the file of certificates, and
     the seconds that it may take; None if there is none."""
@@ -103,7 +95,8 @@ def _value(name: str) -> Any:
     Raises:
         ArgumentError: its text means nothing.
     """
-    check_names()
+    if not _names_checked:
+        check_names()
     variable = VARIABLES[name]
     given = os.environ.get(name, "").strip()
     if not given:
@@ -178,6 +171,61 @@ def check_names(*, warn: bool = True) -> None:
         )
 
 
+#: `XTARGET_COMPILE_SECONDS`: how long one kernel may take to compile, in seconds of processor time,
+#: in a child process; None is no limit, in this process.
+compile_seconds: Callable[[], float | None] = partial(_value, "XTARGET_COMPILE_SECONDS")
+#: `XTARGET_KERNELS`: folders with kernel libraries.
+kernel_folders: Callable[[], tuple[Path, ...]] = partial(_value, "XTARGET_KERNELS")
+#: `XTARGET_BUNDLES`: bundles to take binaries from.
+bundles: Callable[[], tuple[Path, ...]] = partial(_value, "XTARGET_BUNDLES")
+#: `XTARGET_RECORD`: where the classes of calls that are used are noted.
+record_file: Callable[[], Path | None] = partial(_value, "XTARGET_RECORD")
+#: `XTARGET_TRACE`: where a trace of calls and kernels is written.
+trace_file: Callable[[], Path | None] = partial(_value, "XTARGET_TRACE")
+#: `XTARGET_TRUST`: the file of public keys whose signatures are asked for.
+trust_file: Callable[[], Path | None] = partial(_value, "XTARGET_TRUST")
+#: `XTARGET_LOCK`: the file that lists the binaries that may be loaded.
+lock_file: Callable[[], Path | None] = partial(_value, "XTARGET_LOCK")
+#: `XTARGET_INTEL_DEVICES`: a SYCL filter in place of Intel's GPUs.
+intel_devices: Callable[[], str | None] = partial(_value, "XTARGET_INTEL_DEVICES")
+#: `XTARGET_OCLOC`: Intel's offline compiler for GPUs, where it is not on the PATH.
+ocloc: Callable[[], str | None] = partial(_value, "XTARGET_OCLOC")
+#: `XTARGET_BUILD_MEMORY`: bytes that a child process may take to compile one kernel; None is no
+#: limit.
+build_memory: Callable[[], int | None] = partial(_value, "XTARGET_BUILD_MEMORY")
+#: `XTARGET_CORE`: `python` or `c`.
+core: Callable[[], str | None] = partial(_value, "XTARGET_CORE")
+#: `XTARGET_EMULATOR_CHECK`: further checks of the emulator, separated by commas (`race`).
+emulator_checks: Callable[[], frozenset[str]] = partial(_value, "XTARGET_EMULATOR_CHECK")
+#: `XTARGET_CACHE_AUDIT`: the share of hits that are compiled again and compared.
+cache_audit: Callable[[], float] = partial(_value, "XTARGET_CACHE_AUDIT")
+#: `XTARGET_ROUTES`: the ways to a binary in their order, `strict` among them.
+routes: Callable[[], tuple[str, ...]] = partial(_value, "XTARGET_ROUTES")
+#: `XTARGET_VERIFY`: the results of calls are compared with the kernels' references.
+verify_calls: Callable[[], bool] = partial(_value, "XTARGET_VERIFY")
+#: `XTARGET_PROBE_SECONDS`: how long a vendor's library may take to answer a probe.
+probe_seconds: Callable[[], float] = partial(_value, "XTARGET_PROBE_SECONDS")
+#: `XTARGET_SPIRV_SECONDS`: how long LLVM may take for one kernel to SPIR-V, in seconds of processor
+#: time.
+spirv_seconds: Callable[[], float] = partial(_value, "XTARGET_SPIRV_SECONDS")
+#: `XTARGET_SPIRV_UNTESTED`: try a pair of Triton and llvmlite that nobody tested.
+spirv_untested: Callable[[], bool] = partial(_value, "XTARGET_SPIRV_UNTESTED")
+#: `XTARGET_JIT_SECONDS`: how long a run time or `ocloc` may take to make machine code of one
+#: kernel, in seconds of processor time.
+jit_seconds: Callable[[], float] = partial(_value, "XTARGET_JIT_SECONDS")
+#: `XTARGET_EMULATOR_BUDGET`: lane-instructions after which the emulator stops a launch.
+emulator_budget: Callable[[], int] = partial(_value, "XTARGET_EMULATOR_BUDGET")
+#: `XTARGET_EMULATOR_PROCESSES`: how many processes may share a large launch of the emulator.
+emulator_processes: Callable[[], int] = partial(_value, "XTARGET_EMULATOR_PROCESSES")
+#: `XTARGET_CHECK`: compare indices with the arrays that they are for.
+check_indices: Callable[[], bool] = partial(_value, "XTARGET_CHECK")
+#: `XTARGET_TUNE`: measure the configurations of a kernel at the first call of each key.
+tune_calls: Callable[[], bool] = partial(_value, "XTARGET_TUNE")
+#: `XTARGET_COMPILE`: allow, warn or error, when a kernel has to be compiled. Read at each
+#: compilation, so that a server can set it once it is warm.
+compile_mode: Callable[[], str] = partial(_value, "XTARGET_COMPILE")
+
+
 def default_device() -> str | None:
     """`XTARGET_DEVICE`: the device to use when neither `device=` nor the arrays name one."""
     return os.environ.get("XTARGET_DEVICE", "").strip() or None
@@ -198,47 +246,6 @@ def device_reader() -> Callable[[], object]:
     return partial(getenv, b"XTARGET_DEVICE")
 
 
-def kernel_folders() -> tuple[Path, ...]:
-    """`XTARGET_KERNELS`: folders with kernel libraries."""
-    found: tuple[Path, ...] = _value("XTARGET_KERNELS")
-    return found
-
-
-def bundles() -> tuple[Path, ...]:
-    """`XTARGET_BUNDLES`: bundles to take binaries from."""
-    found: tuple[Path, ...] = _value("XTARGET_BUNDLES")
-    return found
-
-
-def record_file() -> Path | None:
-    """`XTARGET_RECORD`: where the classes of calls that are used are noted."""
-    found: Path | None = _value("XTARGET_RECORD")
-    return found
-
-
-def trace_file() -> Path | None:
-    """`XTARGET_TRACE`: where a trace of calls and kernels is written."""
-    found: Path | None = _value("XTARGET_TRACE")
-    return found
-
-
-def verify_calls() -> bool:
-    """`XTARGET_VERIFY`: the results of calls are compared with the kernels' references."""
-    return bool(_value("XTARGET_VERIFY"))
-
-
-def trust_file() -> Path | None:
-    """`XTARGET_TRUST`: the file of public keys whose signatures are asked for."""
-    found: Path | None = _value("XTARGET_TRUST")
-    return found
-
-
-def lock_file() -> Path | None:
-    """`XTARGET_LOCK`: the file that lists the binaries that may be loaded."""
-    found: Path | None = _value("XTARGET_LOCK")
-    return found
-
-
 def cache_dir() -> Path:
     """`XTARGET_CACHE_DIR`, or `xtarget` in the platform's cache folder."""
     given: Path | None = _value("XTARGET_CACHE_DIR")
@@ -255,60 +262,10 @@ def cache_dir() -> Path:
         return _NO_HOME
 
 
-def probe_seconds() -> float:
-    """`XTARGET_PROBE_SECONDS`: how long a vendor's library may take to answer a probe."""
-    return float(_value("XTARGET_PROBE_SECONDS"))
-
-
 def wait_seconds() -> float | None:
     """`XTARGET_WAIT_SECONDS`: how long work on an AMD GPU may be waited for; None: no limit."""
     found = _value("XTARGET_WAIT_SECONDS")
     return None if found is None else float(found)
-
-
-def intel_devices() -> str | None:
-    """`XTARGET_INTEL_DEVICES`: a SYCL filter in place of Intel's GPUs."""
-    found: str | None = _value("XTARGET_INTEL_DEVICES")
-    return found
-
-
-def ocloc() -> str | None:
-    """`XTARGET_OCLOC`: Intel's offline compiler for GPUs, where it is not on the PATH."""
-    found: str | None = _value("XTARGET_OCLOC")
-    return found
-
-
-def spirv_seconds() -> float:
-    """`XTARGET_SPIRV_SECONDS`: how long LLVM may take for one kernel to SPIR-V, in seconds of
-    processor time.
-    """
-    return float(_value("XTARGET_SPIRV_SECONDS"))
-
-
-def spirv_untested() -> bool:
-    """`XTARGET_SPIRV_UNTESTED`: try a pair of Triton and llvmlite that nobody tested."""
-    return bool(_value("XTARGET_SPIRV_UNTESTED"))
-
-
-def jit_seconds() -> float:
-    """`XTARGET_JIT_SECONDS`: how long a run time or `ocloc` may take to make machine code of one
-    kernel, in seconds of processor time.
-    """
-    return float(_value("XTARGET_JIT_SECONDS"))
-
-
-def build_memory() -> int | None:
-    """`XTARGET_BUILD_MEMORY`: bytes that a child process may take to compile one kernel; None is no
-    limit.
-    """
-    found: int | None = _value("XTARGET_BUILD_MEMORY")
-    return found
-
-
-def core() -> str | None:
-    """`XTARGET_CORE`: `python` or `c`."""
-    found: str | None = _value("XTARGET_CORE")
-    return found
 
 
 def modules() -> int:
@@ -330,27 +287,11 @@ def host_memory() -> int:
     return sys.maxsize if found is None else found
 
 
-def emulator_budget() -> int:
-    """`XTARGET_EMULATOR_BUDGET`: lane-instructions after which the emulator stops a launch."""
-    return int(_value("XTARGET_EMULATOR_BUDGET"))
-
-
-def emulator_processes() -> int:
-    """`XTARGET_EMULATOR_PROCESSES`: how many processes may share a large launch of the emulator."""
-    return int(_value("XTARGET_EMULATOR_PROCESSES"))
-
-
 def emulator_library() -> bool:
     """`XTARGET_EMULATOR_HIP`: `object` (the default) reaches an emulated device in this process,
     `library` by real calls of hip-python into a stand-in library.
     """
     return bool(_value("XTARGET_EMULATOR_HIP") == "library")
-
-
-def emulator_checks() -> frozenset[str]:
-    """`XTARGET_EMULATOR_CHECK`: further checks of the emulator, separated by commas (`race`)."""
-    found: frozenset[str] = _value("XTARGET_EMULATOR_CHECK")
-    return found
 
 
 class CacheSettings(NamedTuple):
@@ -402,32 +343,3 @@ def cache_settings() -> CacheSettings:
         trust=_value("XTARGET_TRUST"),
         sign=_value("XTARGET_SIGN"),
     )
-
-
-def cache_audit() -> float:
-    """`XTARGET_CACHE_AUDIT`: the share of hits that are compiled again and compared."""
-    share: float = _value("XTARGET_CACHE_AUDIT")
-    return share
-
-
-def check_indices() -> bool:
-    """`XTARGET_CHECK`: compare indices with the arrays that they are for."""
-    return bool(_value("XTARGET_CHECK"))
-
-
-def tune_calls() -> bool:
-    """`XTARGET_TUNE`: measure the configurations of a kernel at the first call of each key."""
-    return bool(_value("XTARGET_TUNE"))
-
-
-def routes() -> tuple[str, ...]:
-    """`XTARGET_ROUTES`: the ways to a binary in their order, `strict` among them."""
-    found: tuple[str, ...] = _value("XTARGET_ROUTES")
-    return found
-
-
-def compile_mode() -> str:
-    """`XTARGET_COMPILE`: allow, warn or error, when a kernel has to be compiled. Read at each
-    compilation, so that a server can set it once it is warm.
-    """
-    return str(_value("XTARGET_COMPILE"))

@@ -191,6 +191,19 @@ def _statistics(run: Run, rows: Tensor, eps: float) -> tuple[Tensor, Tensor]:
     return mean, run("rsqrt", run("add", variance, eps))
 
 
+def _check_rows(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> None:
+    """Decline what the normalizations do not take.
+
+    Raises:
+        Declined: torch serves the call.
+    """
+    same_dtype(x, weight, bias)
+    if weight is None and bias is not None:
+        raise Declined("a bias without a weight")
+    if not x.numel():
+        raise Declined("no elements")
+
+
 def _layer_norm(
     run: Run,
     x: Tensor,
@@ -199,11 +212,7 @@ def _layer_norm(
     bias: Tensor | None,
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    same_dtype(x, weight, bias)
-    if weight is None and bias is not None:
-        raise Declined("a bias without a weight")
-    if not x.numel():
-        raise Declined("no elements")
+    _check_rows(x, weight, bias)
     lead = x.shape[: x.ndim - len(shape)]
     rows = taken_as(x, floats=True).reshape(*lead, math.prod(shape))
     flat = [t.reshape(-1) for t in (weight, bias) if t is not None]
@@ -224,11 +233,7 @@ def _group_norm(
     groups: int,
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    same_dtype(x, weight, bias)
-    if weight is None and bias is not None:
-        raise Declined("a bias without a weight")
-    if not x.numel():
-        raise Declined("no elements")
+    _check_rows(x, weight, bias)
     flat = [t for t in (weight, bias) if t is not None]
     result = run("group_norm", taken_as(x, floats=True), *flat, groups=groups, eps=eps)
     mean, scale = _statistics(run, x.reshape(samples, groups, -1), eps)
