@@ -22,7 +22,6 @@ sys.path.insert(0, str(Path(__file__).parent))
 import spirv_kernels
 import spirv_run
 import test_spirv
-import triton
 import vector_kernels
 import vector_torture
 from spirv_kernels import Case
@@ -68,8 +67,6 @@ def test_the_language_as_vectors(name: str) -> None:
 
 @pytest.mark.parametrize("name", vector_torture.CASES)
 def test_the_same_as_with_threads(name: str) -> None:
-    if name == "counted" and triton.__version__.startswith("3.6."):
-        pytest.skip("Triton 3.6 cannot lower atomic_cas of several elements a lane")
     case = replace(vector_torture.CASES[name], num_warps=1, warp_size=16)
     arguments = case.given()
     found = []

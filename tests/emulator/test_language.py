@@ -302,6 +302,20 @@ def atomic_answers(arch: str) -> None:
     assert out[2 * n] == 100 + n
 
 
+def exchanges(arch: str) -> None:
+    n = 512
+    for text, dtype in (("fp32", np.float32), ("i64", np.int64)):
+        x = _rng().integers(-9, 9, n).astype(dtype)
+        begin = np.arange(2 * n).astype(dtype)
+        begin[::4] = x[::-2]  # every second cell has what its lane expects
+        code = _compiled("exchanges", f"x:*{text} o:*{text} old:*{text}", arch, block=n)
+        _, out, old = run(code, (1,), x, begin, np.zeros(n, dtype))
+        right = begin.copy()
+        right[::4] += 1
+        np.testing.assert_array_equal(old, begin[::2][::-1])
+        np.testing.assert_array_equal(out, right)
+
+
 def atomics_of_floats(arch: str) -> None:
     n = 512
     for text, dtype in (("fp32", np.float32), ("fp64", np.float64)):
@@ -437,9 +451,9 @@ def conversions(arch: str) -> None:
 CASES = (
     reductions, reductions_by_one_and_by_sixteen_warps, reduced_columns, scans, batched_product,
     long_integers, unsigned_integers, small_integers, functions, libdevice_functions, shuffles,
-    gathers, orders, loops, atomics_of_all_kinds, atomic_answers, atomics_of_floats,
-    random_numbers, attention_backward, staged_products, precise_products, row_softmax, welford,
-    descriptors, conversions,
+    gathers, orders, loops, atomics_of_all_kinds, atomic_answers, exchanges,
+    atomics_of_floats, random_numbers, attention_backward, staged_products, precise_products,
+    row_softmax, welford, descriptors, conversions,
 )  # fmt: skip
 
 

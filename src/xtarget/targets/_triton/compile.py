@@ -28,6 +28,7 @@ from ..._values.types import (
     TypeText,
 )
 from . import toolchain
+from .exchanges import mend_exchanges
 from .importing import import_triton
 from .zeros import keep_signs
 
@@ -146,6 +147,7 @@ def compile_with_triton(
         )
     triton = import_triton()
     keep_signs()
+    mend_exchanges()
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from ..._system.scratch import Folder, make_room
 
-__all__ = ["Stages", "in_memory", "is_inside", "manager"]
+__all__ = ["Stages", "in_memory", "is_inside", "is_ours", "manager"]
 
 _thread = threading.local()
 #: Told the name of each stage that is complete.
@@ -107,6 +107,14 @@ def manager() -> Any:
 
 def is_inside() -> bool:
     return bool(getattr(_thread, "inside", False))
+
+
+def is_ours(semantic: Any) -> bool:
+    """Return True if Triton's front end works for a compilation of ours, or for one of Triton's own
+    launching that is for our back end.
+    """
+    options = getattr(semantic.builder, "options", None)
+    return is_inside() or getattr(options, "backend_name", None) == "spirv"
 
 
 @contextmanager

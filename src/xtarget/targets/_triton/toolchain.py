@@ -89,6 +89,7 @@ _OWN_FILES = (
     "_values/types.py",
     "targets/_triton/accesses.py",
     "targets/_triton/compile.py",
+    "targets/_triton/exchanges.py",
     "targets/_triton/files.py",
     "targets/_triton/locations.py",
     "targets/_triton/parsing.py",

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from .files import is_inside
+from .files import is_ours
 
 __all__ = ["keep_signs"]
 
@@ -36,16 +36,11 @@ def keep_signs() -> None:
         TritonSemantic.minus = _minus(TritonSemantic.minus)
 
 
-def _is_ours(semantic: Any) -> bool:
-    options = getattr(semantic.builder, "options", None)
-    return is_inside() or getattr(options, "backend_name", None) == "spirv"
-
-
 def _constant(original: Callable[..., Any]) -> Callable[..., Any]:
     def scalar_constant(self: Any, value: Any, dtype: Any) -> Any:
         number = getattr(value, "value", value)
         negative_zero = isinstance(number, float) and number == 0 and math.copysign(1.0, number) < 0
-        if not negative_zero or dtype is None or not dtype.is_floating() or not _is_ours(self):
+        if not negative_zero or dtype is None or not dtype.is_floating() or not is_ours(self):
             return original(self, value, dtype)
         return self.tensor(_negative_zero(self.builder, dtype), dtype)
 
@@ -55,7 +50,7 @@ def _constant(original: Callable[..., Any]) -> Callable[..., Any]:
 def _minus(original: Callable[..., Any]) -> Callable[..., Any]:
     def minus(self: Any, input: Any) -> Any:
         scalar = input.type.scalar
-        if scalar.is_ptr() or not scalar.is_floating() or not _is_ours(self):
+        if scalar.is_ptr() or not scalar.is_floating() or not is_ours(self):
             return original(self, input)
         # LLVM makes it fneg
         zero = self.tensor(_negative_zero(self.builder, scalar), scalar)

@@ -18,6 +18,7 @@ from triton.backends.driver import DriverBase
 
 from ...._system.locks import Lock
 from ...._values.errors import CompileError
+from ..._triton.exchanges import mend_exchanges
 from ..._triton.zeros import keep_signs
 from ..capabilities import check_capabilities
 from ..library import libdevice_nvidia
@@ -58,6 +59,7 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]  # Triton has no types
         """
         check(triton.__version__)
         keep_signs()
+        mend_exchanges()
         backend = cls(target)
         backend.defaults = defaults
         return backend
