@@ -100,7 +100,7 @@ def attention(
             row_v = n * vn
         p = pk + row_k[:, None] + (d * kd)[None, :]
         key = element(tl.load(p, mask=n_mask[:, None] & d_mask[None, :], other=0), k, DOT)
-        score = _scores(query, key, MATRIX, T) * scale
+        score = rows_product(query, key, MATRIX, T) * scale
         if softcap is not None:
             score = libdevice.tanh(divide(score, tl.zeros_like(score) + softcap)) * softcap
         if slopes is not None:
@@ -176,11 +176,12 @@ def _power(x, FAST: tl.constexpr):
 
 
 @triton.jit
-def _scores(query, key, MATRIX: tl.constexpr, T: tl.constexpr):
+def rows_product(a, b, MATRIX: tl.constexpr, T: tl.constexpr):
+    """a @ b.T, of rows of both."""
     if MATRIX:
-        return tl.dot(query, tl.trans(key), input_precision="ieee", out_dtype=T)
+        return tl.dot(a, tl.trans(b), input_precision="ieee", out_dtype=T)
     else:
-        return tl.sum(query[:, None, :] * key[None, :, :], 2).to(T)
+        return tl.sum(a[:, None, :] * b[None, :, :], 2).to(T)
 
 
 @triton.jit

@@ -9,6 +9,7 @@ import triton.language as tl
 from triton.language.extra import libdevice
 
 from .arithmetic import divide, exp
+from .attention import rows_product
 from .indexing import offset
 
 
@@ -17,15 +18,6 @@ def _tile(p, row, mask, column, c_mask, step, across, DOT: tl.constexpr):
     """Rows of an array, and columns."""
     p = p + (row * step)[:, None] + (column * across)[None, :]
     return tl.load(p, mask=mask[:, None] & c_mask[None, :], other=0).to(DOT)
-
-
-@triton.jit
-def _product(a, b, MATRIX: tl.constexpr, T: tl.constexpr):
-    """a @ b.T, of rows of both."""
-    if MATRIX:
-        return tl.dot(a, tl.trans(b), input_precision="ieee", out_dtype=T)
-    else:
-        return tl.sum(a[:, None, :] * b[None, :, :], 2).to(T)
 
 
 @triton.jit
@@ -60,6 +52,22 @@ def _weights(
         seen = seen & (n[None, :] >= position[:, None] - left)
     weight = exp(tl.where(seen, score - total[:, None], float("-inf")))
     return weight, slope
+
+
+@triton.jit
+def _changes(
+    query, slopes, total, own, key, value, line, l_mask, n, n_mask, scale, softcap,
+    left, right, begin, LEFT: tl.constexpr, RIGHT: tl.constexpr,
+    MATRIX: tl.constexpr, T: tl.constexpr,
+):  # fmt: skip
+    """The weights of a tile of queries and keys, and the gradient of their products."""
+    seen = l_mask[:, None] & n_mask[None, :]
+    weight, slope = _weights(
+        rows_product(query, key, MATRIX, T), line, n, seen, total, scale, softcap,
+        left, right, begin, LEFT, RIGHT,
+    )  # fmt: skip
+    change = weight * (rows_product(slopes, value, MATRIX, T) - own[:, None]) * slope
+    return weight, change
 
 
 @triton.jit
@@ -124,12 +132,10 @@ def of_queries(
         n_mask = n < last
         key = _tile(k + offset(i, shape, sk), n, n_mask, c, c < D, kn, kd, DOT)
         value = _tile(v + offset(i, shape, sv), n, n_mask, e, e < DV, vn, vd, DOT)
-        seen = l_mask[:, None] & n_mask[None, :]
-        weight, slope = _weights(
-            _product(query, key, MATRIX, T), line, n, seen, total, scale, softcap,
-            left, right, begin, LEFT, RIGHT,
+        _, change = _changes(
+            query, slopes, total, own, key, value, line, l_mask, n, n_mask, scale, softcap,
+            left, right, begin, LEFT, RIGHT, MATRIX, T,
         )  # fmt: skip
-        change = weight * (_product(slopes, value, MATRIX, T) - own[:, None]) * slope
         grad = _sum_of(grad, change, key, MATRIX)
     p = out + offset(i, shape, so) + (line * ol)[:, None] + (c * od)[None, :]
     tl.store(p, grad.to(out.dtype.element_ty), mask=l_mask[:, None] & (c < D)[None, :])
@@ -172,12 +178,10 @@ def of_keys(
             total = tl.load(pl + line * ll, mask=l_mask, other=0).to(T)
             total = tl.where(total == float("-inf"), float("inf"), total)
             own = tl.load(pe + line, mask=l_mask, other=0).to(T)
-            seen = l_mask[:, None] & n_mask[None, :]
-            weight, slope = _weights(
-                _product(query, key, MATRIX, T), line, n, seen, total, scale, softcap,
-                left, right, begin, LEFT, RIGHT,
+            weight, change = _changes(
+                query, slopes, total, own, key, value, line, l_mask, n, n_mask, scale, softcap,
+                left, right, begin, LEFT, RIGHT, MATRIX, T,
             )  # fmt: skip
-            change = weight * (_product(slopes, value, MATRIX, T) - own[:, None]) * slope
             grad = _sum_of(grad, tl.trans(change), query, MATRIX)
             grad_v = _sum_of(grad_v, tl.trans(weight), slopes, MATRIX)
     p = out + offset(i, shape, so) + (n * ol)[:, None] + (c * od)[None, :]

@@ -52,12 +52,43 @@ def _product(
 
 
 @triton.jit
+def _own_product(
+    a, b, M, N, K, ra, rb, A_T: tl.constexpr, B_T: tl.constexpr,
+    T: tl.constexpr, GROUP_M: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    """The first row and column of a block's only tile, and the tile."""
+    block = tl.program_id(0).to(K.dtype)
+    _, tile_m, tile_n = tile_of(block, tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N), GROUP_M)
+    da = _description(a, M, K, ra, A_T, BLOCK_M, BLOCK_K)
+    db = _description(b, K, N, rb, B_T, BLOCK_K, BLOCK_N)
+    row, column = (tile_m * BLOCK_M).to(tl.int32), (tile_n * BLOCK_N).to(tl.int32)
+    total = _product(da, db, row, column, K, T, A_T, B_T, BLOCK_M, BLOCK_N, BLOCK_K)
+    return row, column, total
+
+
+@triton.jit
 def _store(out, total, row, column, M, N, om, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
     rm = row + tl.arange(0, BLOCK_M).to(M.dtype)
     rn = column + tl.arange(0, BLOCK_N).to(M.dtype)
     p = out + (rm * om)[:, None] + rn[None, :]
     mask = (rm < M)[:, None] & (rn < N)[None, :]
     tl.store(p, total.to(out.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def _found(
+    total, number, row, start, M, N, c, d, e, f, sc, sd, se, sf, cm, cn, dm, dn, em, en, fm, fn,
+    C: tl.constexpr, D: tl.constexpr, E: tl.constexpr, F: tl.constexpr,
+    BLOCK_M: tl.constexpr, PIECES: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
+    """Columns of a tile from `start` on, its piece `number`, and what stands beside them."""
+    rm = row + tl.arange(0, BLOCK_M).to(M.dtype)
+    rn = start + tl.arange(0, WIDTH).to(M.dtype)
+    return elements(
+        columns_of(total, number, PIECES), c, d, e, f, sc, sd, se, sf,
+        cm, cn, dm, dn, em, en, fm, fn, C, D, E, F, 0, (), rm, rn, rm < M, rn < N,
+    )  # fmt: skip
 
 
 @triton.jit
@@ -69,12 +100,9 @@ def matmul_described(
     """out = a @ b, a tile a block, summed in T. A_T, B_T: columns of the operand lie side by side,
     not rows; `ra`, `rb`: from one of them to the next. `om`: from row to row of `out`.
     """
-    block = tl.program_id(0).to(K.dtype)
-    _, tile_m, tile_n = tile_of(block, tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N), GROUP_M)
-    da = _description(a, M, K, ra, A_T, BLOCK_M, BLOCK_K)
-    db = _description(b, K, N, rb, B_T, BLOCK_K, BLOCK_N)
-    row, column = (tile_m * BLOCK_M).to(tl.int32), (tile_n * BLOCK_N).to(tl.int32)
-    total = _product(da, db, row, column, K, T, A_T, B_T, BLOCK_M, BLOCK_N, BLOCK_K)
+    row, column, total = _own_product(
+        a, b, M, N, K, ra, rb, A_T, B_T, T, GROUP_M, BLOCK_M, BLOCK_N, BLOCK_K
+    )
     _store(out, total, row, column, M, N, om, BLOCK_M, BLOCK_N)
 
 
@@ -90,20 +118,15 @@ def matmul_described_then(
     """`matmul_described`, whose tiles go through `operator` with what stands beside them (`tails`)
     before they are stored, as in `matmul_then`.
     """
-    block = tl.program_id(0).to(K.dtype)
-    _, tile_m, tile_n = tile_of(block, tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N), GROUP_M)
-    da = _description(a, M, K, ra, A_T, BLOCK_M, BLOCK_K)
-    db = _description(b, K, N, rb, B_T, BLOCK_K, BLOCK_N)
-    row, column = (tile_m * BLOCK_M).to(tl.int32), (tile_n * BLOCK_N).to(tl.int32)
-    total = _product(da, db, row, column, K, T, A_T, B_T, BLOCK_M, BLOCK_N, BLOCK_K)
-    rm = row + tl.arange(0, BLOCK_M).to(M.dtype)
+    row, column, total = _own_product(
+        a, b, M, N, K, ra, rb, A_T, B_T, T, GROUP_M, BLOCK_M, BLOCK_N, BLOCK_K
+    )
     WIDTH: tl.constexpr = BLOCK_N // PIECES
     for number in tl.static_range(PIECES):
         start = column + number * WIDTH
-        rn = start + tl.arange(0, WIDTH).to(M.dtype)
-        found = elements(
-            columns_of(total, number, PIECES), c, d, e, f, sc, sd, se, sf,
-            cm, cn, dm, dn, em, en, fm, fn, C, D, E, F, 0, (), rm, rn, rm < M, rn < N,
+        found = _found(
+            total, number, row, start, M, N, c, d, e, f, sc, sd, se, sf,
+            cm, cn, dm, dn, em, en, fm, fn, C, D, E, F, BLOCK_M, PIECES, WIDTH,
         )  # fmt: skip
         _store(out, operator(*found), row, start, M, N, om, BLOCK_M, WIDTH)
 
@@ -159,13 +182,11 @@ def matmul_in_turn_then(
         _, tile_m, tile_n = tile_of(tile, tiles_m, tiles_n, GROUP_M)
         row, column = tile_m * BLOCK_M, tile_n * BLOCK_N
         total = _product(da, db, row, column, K, T, A_T, B_T, BLOCK_M, BLOCK_N, BLOCK_K)
-        rm = row + tl.arange(0, BLOCK_M).to(M.dtype)
         for number in tl.static_range(PIECES):
             start = column + number * WIDTH
-            rn = start + tl.arange(0, WIDTH).to(M.dtype)
-            found = elements(
-                columns_of(total, number, PIECES), c, d, e, f, sc, sd, se, sf,
-                cm, cn, dm, dn, em, en, fm, fn, C, D, E, F, 0, (), rm, rn, rm < M, rn < N,
+            found = _found(
+                total, number, row, start, M, N, c, d, e, f, sc, sd, se, sf,
+                cm, cn, dm, dn, em, en, fm, fn, C, D, E, F, BLOCK_M, PIECES, WIDTH,
             )  # fmt: skip
             value = operator(*found)
             if STORED:

@@ -20,6 +20,34 @@ def operator(*elements):
 
 
 @triton.jit
+def _two(a, b, i, mask, shape, sa, sb, TA: tl.constexpr, TB: tl.constexpr):
+    return load(a, i, mask, shape, sa, TA), load(b, i, mask, shape, sb, TB)
+
+
+@triton.jit
+def _three(
+    a, b, c, i, mask, shape, sa, sb, sc, TA: tl.constexpr, TB: tl.constexpr, TC: tl.constexpr
+):
+    x, y = _two(a, b, i, mask, shape, sa, sb, TA, TB)
+    return x, y, load(c, i, mask, shape, sc, TC)
+
+
+@triton.jit
+def _four(
+    a, b, c, d, i, mask, shape, sa, sb, sc, sd,
+    TA: tl.constexpr, TB: tl.constexpr, TC: tl.constexpr, TD: tl.constexpr,
+):  # fmt: skip
+    x, y, z = _three(a, b, c, i, mask, shape, sa, sb, sc, TA, TB, TC)
+    return x, y, z, load(d, i, mask, shape, sd, TD)
+
+
+@triton.jit
+def _store_two(out, out2, results, i, mask, shape, so, so2, STREAM: tl.constexpr):
+    store(out, results[0], i, mask, shape, so, STREAM)
+    store(out2, results[1], i, mask, shape, so2, STREAM)
+
+
+@triton.jit
 def unary(
     a, out, n, shape, sa, so, TA: tl.constexpr,
     BLOCK: tl.constexpr, STEPS: tl.constexpr, ROWS: tl.constexpr, STREAM: tl.constexpr,
@@ -37,8 +65,7 @@ def binary(
 ):  # fmt: skip
     for step in range(STEPS):
         i, mask = part(n, shape, step, BLOCK, STEPS, ROWS)
-        x = load(a, i, mask, shape, sa, TA)
-        y = load(b, i, mask, shape, sb, TB)
+        x, y = _two(a, b, i, mask, shape, sa, sb, TA, TB)
         store(out, operator(x, y), i, mask, shape, so, STREAM)
 
 
@@ -49,9 +76,7 @@ def ternary(
 ):  # fmt: skip
     for step in range(STEPS):
         i, mask = part(n, shape, step, BLOCK, STEPS, ROWS)
-        x = load(a, i, mask, shape, sa, TA)
-        y = load(b, i, mask, shape, sb, TB)
-        z = load(c, i, mask, shape, sc, TC)
+        x, y, z = _three(a, b, c, i, mask, shape, sa, sb, sc, TA, TB, TC)
         store(out, operator(x, y, z), i, mask, shape, so, STREAM)
 
 
@@ -63,10 +88,7 @@ def quaternary(
 ):  # fmt: skip
     for step in range(STEPS):
         i, mask = part(n, shape, step, BLOCK, STEPS, ROWS)
-        x = load(a, i, mask, shape, sa, TA)
-        y = load(b, i, mask, shape, sb, TB)
-        z = load(c, i, mask, shape, sc, TC)
-        w = load(d, i, mask, shape, sd, TD)
+        x, y, z, w = _four(a, b, c, d, i, mask, shape, sa, sb, sc, sd, TA, TB, TC, TD)
         store(out, operator(x, y, z, w), i, mask, shape, so, STREAM)
 
 
@@ -77,9 +99,8 @@ def unary_two(
 ):  # fmt: skip
     for step in range(STEPS):
         i, mask = part(n, shape, step, BLOCK, STEPS, ROWS)
-        first, second = operator(load(a, i, mask, shape, sa, TA))
-        store(out, first, i, mask, shape, so, STREAM)
-        store(out2, second, i, mask, shape, so2, STREAM)
+        results = operator(load(a, i, mask, shape, sa, TA))
+        _store_two(out, out2, results, i, mask, shape, so, so2, STREAM)
 
 
 @triton.jit
@@ -89,11 +110,8 @@ def binary_two(
 ):  # fmt: skip
     for step in range(STEPS):
         i, mask = part(n, shape, step, BLOCK, STEPS, ROWS)
-        x = load(a, i, mask, shape, sa, TA)
-        y = load(b, i, mask, shape, sb, TB)
-        first, second = operator(x, y)
-        store(out, first, i, mask, shape, so, STREAM)
-        store(out2, second, i, mask, shape, so2, STREAM)
+        results = operator(*_two(a, b, i, mask, shape, sa, sb, TA, TB))
+        _store_two(out, out2, results, i, mask, shape, so, so2, STREAM)
 
 
 @triton.jit
@@ -104,12 +122,8 @@ def ternary_two(
 ):  # fmt: skip
     for step in range(STEPS):
         i, mask = part(n, shape, step, BLOCK, STEPS, ROWS)
-        x = load(a, i, mask, shape, sa, TA)
-        y = load(b, i, mask, shape, sb, TB)
-        z = load(c, i, mask, shape, sc, TC)
-        first, second = operator(x, y, z)
-        store(out, first, i, mask, shape, so, STREAM)
-        store(out2, second, i, mask, shape, so2, STREAM)
+        results = operator(*_three(a, b, c, i, mask, shape, sa, sb, sc, TA, TB, TC))
+        _store_two(out, out2, results, i, mask, shape, so, so2, STREAM)
 
 
 @triton.jit
@@ -120,10 +134,5 @@ def quaternary_two(
 ):  # fmt: skip
     for step in range(STEPS):
         i, mask = part(n, shape, step, BLOCK, STEPS, ROWS)
-        x = load(a, i, mask, shape, sa, TA)
-        y = load(b, i, mask, shape, sb, TB)
-        z = load(c, i, mask, shape, sc, TC)
-        w = load(d, i, mask, shape, sd, TD)
-        first, second = operator(x, y, z, w)
-        store(out, first, i, mask, shape, so, STREAM)
-        store(out2, second, i, mask, shape, so2, STREAM)
+        results = operator(*_four(a, b, c, d, i, mask, shape, sa, sb, sc, sd, TA, TB, TC, TD))
+        _store_two(out, out2, results, i, mask, shape, so, so2, STREAM)

@@ -34,16 +34,23 @@ def _weight(t, weight, n, ignore, sw, mask, T: tl.constexpr):
 
 
 @triton.jit
+def _rows(x, target, m, shape, sx, st, BLOCK_M: tl.constexpr):
+    """This block's rows, their mask, where they begin in `x`, and their targets."""
+    row, mask = positions(m, BLOCK_M)
+    t = tl.load(target + offset(row, shape, st), mask=mask, other=0)
+    return row, mask, x + offset(row, shape, sx), t
+
+
+@triton.jit
 def nll_loss(
     x, target, weight, out, m, n, ignore, shape, sx, st, so, cx, sw,
     T: tl.constexpr, BLOCK_M: tl.constexpr,
 ):  # fmt: skip
     """The negative of each row's element at its target, times its weight."""
-    row, mask = positions(m, BLOCK_M)
-    t = tl.load(target + offset(row, shape, st), mask=mask, other=0)
+    row, mask, rows, t = _rows(x, target, m, shape, sx, st, BLOCK_M)
     own = _weight(t, weight, n, ignore, sw, mask, T)
     inside = mask & (t >= 0) & (t < n) & (t != ignore)
-    value = tl.load(x + offset(row, shape, sx) + t.to(n.dtype) * cx, mask=inside, other=0).to(T)
+    value = tl.load(rows + t.to(n.dtype) * cx, mask=inside, other=0).to(T)
     loss = tl.where(t == ignore, tl.zeros_like(own), -value * own)
     tl.store(out + offset(row, shape, so), loss.to(out.dtype.element_ty), mask=mask)
 
@@ -72,9 +79,7 @@ def cross_entropy(
     x, target, weight, out, m, n, ignore, smoothing, shape, sx, st, so, cx, sw,
     SMOOTH: tl.constexpr, T: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    row, row_mask = positions(m, BLOCK_M)
-    rows = x + offset(row, shape, sx)
-    t = tl.load(target + offset(row, shape, st), mask=row_mask, other=0)
+    row, row_mask, rows, t = _rows(x, target, m, shape, sx, st, BLOCK_M)
     top, total = _largest(rows[:, None], row_mask, n, cx, T, BLOCK_M, BLOCK_N)
     log = libdevice.log(total)
     own = _weight(t, weight, n, ignore, sw, row_mask, T)
@@ -102,9 +107,7 @@ def cross_entropy_backward(
     SMOOTH: tl.constexpr, T: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
     """`count`: what the sum of all losses is divided by; None: nothing is."""
-    row, row_mask = positions(m, BLOCK_M)
-    rows = x + offset(row, shape, sx)
-    t = tl.load(target + offset(row, shape, st), mask=row_mask, other=0)
+    row, row_mask, rows, t = _rows(x, target, m, shape, sx, st, BLOCK_M)
     top, total = _largest(rows[:, None], row_mask, n, cx, T, BLOCK_M, BLOCK_N)
     own = _weight(t, weight, n, ignore, sw, row_mask, T)
     slope = tl.load(d + offset(row, shape, sd), mask=row_mask, other=0).to(T)
@@ -155,14 +158,19 @@ def _shares(
 
 
 @triton.jit
+def _pairs(x, y, m, shape, sx, sy, BLOCK_M: tl.constexpr):
+    """This block's rows, their mask, and where they begin in `x` and in `y`."""
+    row, mask = positions(m, BLOCK_M)
+    return row, mask, x + offset(row, shape, sx)[:, None], y + offset(row, shape, sy)[:, None]
+
+
+@triton.jit
 def soft_cross_entropy(
     x, y, weight, out, m, n, smoothing, shape, sx, sy, so, cx, cy, sw,
     SMOOTH: tl.constexpr, T: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
     """-sum(y * log(softmax(x))) of each row: `y` are the probabilities of the classes."""
-    row, row_mask = positions(m, BLOCK_M)
-    rows = x + offset(row, shape, sx)[:, None]
-    others = y + offset(row, shape, sy)[:, None]
+    row, row_mask, rows, others = _pairs(x, y, m, shape, sx, sy, BLOCK_M)
     top, whole = _largest(rows, row_mask, n, cx, T, BLOCK_M, BLOCK_N)
     log = libdevice.log(whole)[:, None]
     total = tl.zeros([BLOCK_M, BLOCK_N], T)
@@ -185,9 +193,7 @@ def soft_cross_entropy_backward(
     SMOOTH: tl.constexpr, T: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
     """`count`: what the sum of all losses is divided by."""
-    row, row_mask = positions(m, BLOCK_M)
-    rows = x + offset(row, shape, sx)[:, None]
-    others = y + offset(row, shape, sy)[:, None]
+    row, row_mask, rows, others = _pairs(x, y, m, shape, sx, sy, BLOCK_M)
     top, whole = _largest(rows, row_mask, n, cx, T, BLOCK_M, BLOCK_N)
     slope = tl.load(d + offset(row, shape, sd), mask=row_mask, other=0).to(T)
     slope = divide(slope, tl.zeros_like(slope) + count.to(T))[:, None]

@@ -9,6 +9,7 @@ import triton.language as tl
 
 from .arithmetic import accumulate, divide, exp, settled, sqrt
 from .indexing import across, offset, positions
+from .row_sums import products_of_rows
 
 
 @triton.jit
@@ -20,15 +21,8 @@ def softmax_backward(
     row, row_mask = positions(m, BLOCK_M)
     pd = d + offset(row, shape, sd)[:, None]
     px = x + offset(row, shape, sx)[:, None]
-    total = tl.zeros([BLOCK_M, BLOCK_N], T)
-    lost = tl.zeros([BLOCK_M, BLOCK_N], T)
-    for start in range(0, n, BLOCK_N):
-        column, _, mask = across(start, n, row_mask, BLOCK_N)
-        part = tl.load(pd + (column * cd)[None, :], mask=mask, other=0).to(T)
-        if not LOG:
-            part *= tl.load(px + (column * cx)[None, :], mask=mask, other=0).to(T)
-        total, lost = accumulate(total, lost, part)
-    whole = tl.sum(settled(total, lost), 1)[:, None]
+    factor = None if LOG else px
+    whole = products_of_rows(pd, factor, row_mask, n, cd, cx, T, BLOCK_M, BLOCK_N)[:, None]
     goal = out + offset(row, shape, so)[:, None]
     for start in range(0, n, BLOCK_N):
         column, _, mask = across(start, n, row_mask, BLOCK_N)
@@ -54,13 +48,8 @@ def norm_backward(
     px = x + offset(row, shape, sx)[:, None]
     mean = tl.zeros([BLOCK_M, 1], T)
     if not RMS:
-        total = tl.zeros([BLOCK_M, BLOCK_N], T)
-        lost = tl.zeros([BLOCK_M, BLOCK_N], T)
-        for start in range(0, n, BLOCK_N):
-            column, column_mask, mask = across(start, n, row_mask, BLOCK_N)
-            value = tl.load(px + (column * cx)[None, :], mask=mask, other=0).to(T)
-            total, lost = accumulate(total, lost, value)
-        mean = divide(tl.sum(settled(total, lost), 1), n.to(T))[:, None]
+        total = products_of_rows(px, None, row_mask, n, cx, cx, T, BLOCK_M, BLOCK_N)
+        mean = divide(total, n.to(T))[:, None]
     square = tl.zeros([BLOCK_M, BLOCK_N], T)
     along = tl.zeros([BLOCK_M, BLOCK_N], T)
     slopes = tl.zeros([BLOCK_M, BLOCK_N], T)

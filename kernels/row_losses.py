@@ -5,7 +5,8 @@ import triton.language as tl
 from triton.language.extra import libdevice
 
 from .arithmetic import accumulate, divide, exp, settled
-from .indexing import across, offset, positions, span
+from .indexing import offset, positions, span
+from .row_sums import products_of_rows
 
 
 @triton.jit
@@ -17,14 +18,7 @@ def cosine_distance(
     row, row_mask = positions(m, BLOCK_M)
     px = x + offset(row, shape, sx)[:, None]
     py = y + offset(row, shape, sy)[:, None]
-    total = tl.zeros([BLOCK_M, BLOCK_N], T)
-    lost = tl.zeros([BLOCK_M, BLOCK_N], T)
-    for start in range(0, n, BLOCK_N):
-        column, _, mask = across(start, n, row_mask, BLOCK_N)
-        one = tl.load(px + (column * cx)[None, :], mask=mask, other=0).to(T)
-        other = tl.load(py + (column * cy)[None, :], mask=mask, other=0).to(T)
-        total, lost = accumulate(total, lost, one * other)
-    loss = 1.0 - tl.sum(settled(total, lost), 1)
+    loss = 1.0 - products_of_rows(px, py, row_mask, n, cx, cy, T, BLOCK_M, BLOCK_N)
     tl.store(out + offset(row, shape, so), loss.to(out.dtype.element_ty), mask=row_mask)
 
 
