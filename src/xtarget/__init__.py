@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from . import spec
     from ._arrays.device_array import Array, asarray
     from ._bundle.reader import Bundle, load_bundle
-    from ._cache import CacheStats, cache_stats
+    from ._cache.stats import CacheStats, cache_stats
     from ._fuse.fused import Fused, fuse
     from ._kernels.decorator import kernel
     from ._kernels.libraries import catalog, load_library
@@ -118,7 +118,7 @@ __all__ = [
 
 _HOME = {
     "_bundle.reader": ("Bundle", "load_bundle"),
-    "_cache": ("CacheStats", "cache_stats"),
+    "_cache.stats": ("CacheStats", "cache_stats"),
     "_arrays.device_array": ("Array", "asarray"),
     "_values.environment": ("cache_dir",),
     "_values.errors": (

@@ -16,6 +16,12 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]  # Triton has no types
     OWNER = "xtarget"
 
     def __new__(cls, target: Any) -> Any:
+        from xtarget.targets._triton.files import is_inside
+
+        if is_inside():  # xtarget itself compiles, and says all options
+            from xtarget.targets._spirv.frontend import backend
+
+            return backend.SpirvBackend.checked(target, {})
         from xtarget._triton_backend.devices import default_options
         from xtarget._triton_backend.tuning import TunableBackend
 

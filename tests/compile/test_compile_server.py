@@ -23,6 +23,7 @@ from processes import run_python
 
 from xtarget import ArgumentError, Target, XTargetError, _cache
 from xtarget._artifacts.entry import pack as packed
+from xtarget._cache.stats import cache_stats
 from xtarget._children.frames import pack
 from xtarget._compile import served, units
 from xtarget._compile.keys import key_parts
@@ -177,11 +178,11 @@ def test_many_clients_over_tls_one_compilation_signed(
         monkeypatch.setenv("XTARGET_COMPILE_TOKEN", str(token))
         assert "certificate" in str(asked())  # the system knows nothing of this one
         monkeypatch.setenv("XTARGET_COMPILE_CA", str(cert))
-        before = _cache.cache_stats().compiles
+        before = cache_stats().compiles
         made = list(clients.map(lambda _: asked(), range(6)))
         assert all(isinstance(one, Artifact) and one.binary == made[0].binary for one in made)
         assert server.work.counts["compiled"] + server.work.counts["there"] == 6
-        assert _cache.cache_stats().compiles == before + 1
+        assert cache_stats().compiles == before + 1
 
 
 def test_wrong_tokens_and_too_many_requests(

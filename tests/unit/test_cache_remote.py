@@ -20,10 +20,11 @@ from typing import Any
 
 import pytest
 
-from xtarget import Artifact, Target, _cache
+from xtarget import Artifact, Target
 from xtarget._artifacts import entry
 from xtarget._cache import Cache, key_of
 from xtarget._cache.remote import Breaker, Remote
+from xtarget._cache.stats import CacheStats, cache_stats
 from xtarget._cli.main import main
 from xtarget._compile import functions
 from xtarget._devices import registry
@@ -48,8 +49,8 @@ def cache(folder: Path, url: str, **settings: Any) -> Cache:
     return Cache(folder, CacheSettings(folder, **given))
 
 
-def counted(before: _cache.CacheStats, *names: str) -> tuple[int, ...]:
-    after = _cache.cache_stats()
+def counted(before: CacheStats, *names: str) -> tuple[int, ...]:
+    after = cache_stats()
     return tuple(getattr(after, f"remote_{n}") - getattr(before, f"remote_{n}") for n in names)
 
 
@@ -125,12 +126,12 @@ def test_what_one_machine_compiled_another_finds(url: str, tmp_path: Path) -> No
     key = key_of([("url", url)])
     first = cache(tmp_path / "one", url, remote_write=True)
     second = cache(tmp_path / "two", url)
-    before = _cache.cache_stats()
+    before = cache_stats()
     assert second.fetch(TARGET, "k", key) is None
     first.put("k", key, PARTS, ARTIFACT, seconds=2.5)
     assert second.fetch(TARGET, "k", key) == ARTIFACT
     assert counted(before, "asked", "hits", "writes", "errors") == (3, 1, 1, 0)
-    assert _cache.cache_stats().compile_seconds_saved == before.compile_seconds_saved + 2.5
+    assert cache_stats().compile_seconds_saved == before.compile_seconds_saved + 2.5
     assert second.get(TARGET, "k", key) == ARTIFACT, "it is kept on this machine"
 
 
@@ -161,7 +162,7 @@ def test_a_launch_asks_it_only_when_this_machine_has_nothing(
     asked = []
     for folder in ("one", "two", "two"):
         monkeypatch.setenv("XTARGET_CACHE_DIR", str(tmp_path / folder))
-        before = _cache.cache_stats()
+        before = cache_stats()
         assert functions.artifact(request, TARGET) == ARTIFACT
         asked.append(counted(before, "asked", "hits", "writes"))
     assert asked == [(2, 0, 1), (1, 1, 0), (0, 0, 0)]
@@ -215,7 +216,7 @@ WRONG = {
 
 @pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
 def test_a_wrong_entry_is_dropped_counted_and_not_asked_for_again(wrong: bytes) -> None:
-    backend, before = Backend(lambda: wrong), _cache.cache_stats()
+    backend, before = Backend(lambda: wrong), cache_stats()
     far = remote(backend)
     for _ in range(3):
         assert far.read(PLACE) is None
@@ -229,7 +230,7 @@ def test_a_wrong_entry_in_redis_is_dropped(redis_url: str, tmp_path: Path) -> No
     key = key_of([("wrong", "redis")])
     name = f"xtarget/v1/nvidia/sm_90/k-{key[:24]}.xte"
     redis.Redis.from_url(redis_url).set(name, blob())
-    before, opened = _cache.cache_stats(), cache(tmp_path, redis_url)
+    before, opened = cache_stats(), cache(tmp_path, redis_url)
     assert opened.fetch(TARGET, "k", key) is None
     assert opened.fetch(TARGET, "k", key) is None
     assert counted(before, "asked", "dropped") == (1, 1)
@@ -241,7 +242,7 @@ def fails() -> bytes:
 
 
 def test_a_store_that_fails_is_left_alone_for_a_while(caplog: pytest.LogCaptureFixture) -> None:
-    backend, before = Backend(fails), _cache.cache_stats()
+    backend, before = Backend(fails), cache_stats()
     far = remote(backend)
     for _ in range(10):
         assert far.read(PLACE) is None
@@ -483,7 +484,7 @@ def test_whatever_a_server_says_the_kernel_is_compiled(
     tmp_path: Path, scheme: str, answer: bytes
 ) -> None:
     pytest.importorskip("redis", reason="redis-py is not installed")
-    before = _cache.cache_stats()
+    before = cache_stats()
     opened = cache(tmp_path, f"{scheme}://127.0.0.1:{serve_once(answer)}", remote_seconds=0.5)
     assert opened.fetch(TARGET, "k", KEY) is None
     assert counted(before, "errors") == (1,)

@@ -18,6 +18,7 @@ import pytest
 
 from xtarget import Artifact, FrozenError, Target, XTargetError, _cache
 from xtarget._cache import counters, lock, store
+from xtarget._cache.stats import CacheStats, cache_stats
 from xtarget._compile import functions
 from xtarget._devices import registry
 from xtarget._system import files
@@ -62,9 +63,9 @@ def compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Compiler:
     return made
 
 
-def changes(before: _cache.CacheStats) -> dict[str, Any]:
+def changes(before: CacheStats) -> dict[str, Any]:
     """The counters that moved since."""
-    after = _cache.cache_stats()
+    after = cache_stats()
     moved = {
         name: getattr(after, name) - getattr(before, name)
         for name in before.__dataclass_fields__
@@ -78,12 +79,12 @@ def changes(before: _cache.CacheStats) -> dict[str, Any]:
 
 
 def test_hits_misses_and_seconds_are_counted(compiler: Compiler) -> None:
-    before = _cache.cache_stats()
+    before = cache_stats()
     functions.artifact(request(), TARGET)
     moved = changes(before)
     assert (moved["compiles"], moved["writes"], moved["misses"]) == (1, 1, {"absent": 1})
     assert moved["compile_seconds"] >= 0.02
-    before = _cache.cache_stats()
+    before = cache_stats()
     functions.artifact(request(), TARGET)
     moved = changes(before)
     assert moved.pop("compile_seconds_saved") >= 0.015
@@ -94,7 +95,7 @@ def test_a_damaged_entry_is_counted_as_such(compiler: Compiler, tmp_path: Path) 
     functions.artifact(request(), TARGET)
     (path,) = tmp_path.rglob("*.cubin")
     path.write_bytes(b"")
-    before = _cache.cache_stats()
+    before = cache_stats()
     functions.artifact(request(), TARGET)
     moved = changes(before)
     assert moved["misses"] == {"damaged": 1}
@@ -198,7 +199,7 @@ def test_a_lock_ends_with_its_owner(tmp_path: Path) -> None:
 
 
 def test_a_lock_whose_owner_stalls_is_taken_over(tmp_path: Path) -> None:
-    path, before = tmp_path / "x.lock", _cache.cache_stats()
+    path, before = tmp_path / "x.lock", cache_stats()
     with owner(path) as process:
         process.send_signal(signal.SIGSTOP)
         with seconds_at_most(5), lock.hold(path, 0.5, lambda: False):

@@ -15,6 +15,7 @@ import pytest
 
 from xtarget import Artifact, Target, UntrustedError, XTargetError, _cache
 from xtarget._cache import Cache, evict, key_of
+from xtarget._cache.stats import cache_stats
 from xtarget._values import environment
 from xtarget._values.environment import CacheSettings
 from xtarget._values.types import Parameter
@@ -174,9 +175,9 @@ def test_layers_are_asked_first_and_never_written(tmp_path: Path) -> None:
     put(cache(tmp_path / "site"))
     before = snapshot(tmp_path / "site")
     layers = (tmp_path / "missing", tmp_path / "site")
-    opened, counted = cache(tmp_path / "own", layers=layers), _cache.cache_stats().layer_hits
+    opened, counted = cache(tmp_path / "own", layers=layers), cache_stats().layer_hits
     assert get(opened) == ARTIFACT
-    assert _cache.cache_stats().layer_hits == counted + 1
+    assert cache_stats().layer_hits == counted + 1
     assert snapshot(tmp_path / "site") == before
     assert not (tmp_path / "own").exists()
 

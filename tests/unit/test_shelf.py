@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from artifacts import sample_artifact
 
-from xtarget._compile.shelf import Shelf
+from xtarget._compile.residency import Shelf
 
 
 def test_the_youngest_of_so_many_bytes_are_kept() -> None:

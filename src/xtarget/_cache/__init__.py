@@ -9,25 +9,13 @@
 The JSON is written last. A reader believes nothing that it has not checked; whatever is wrong is a
 miss, and the kernel is compiled again. `entry` is the format, `files` and `store` one folder on
 disk, `lock` single flight, `evict` the size cap, `remote` the store behind, `cache` all of them in
-their order, `explain` what the command line shows.
+their order, `explain` what the command line shows,
+`stats` what was counted in this process.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from .._artifacts.entry import SCHEMA, key_of
 from .cache import Cache, default_cache
 
-if TYPE_CHECKING:
-    from .stats import CacheStats, cache_stats
-
-__all__ = ["SCHEMA", "Cache", "CacheStats", "cache_stats", "default_cache", "key_of"]
-
-
-def __getattr__(name: str) -> Any:
-    if name in ("CacheStats", "cache_stats"):  # who only finds a kernel does not pay for them
-        from . import stats
-
-        return getattr(stats, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__all__ = ["SCHEMA", "Cache", "default_cache", "key_of"]

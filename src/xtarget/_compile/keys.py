@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import replace
 from typing import Any
 
-from .. import _cache
+from .._artifacts.entry import SCHEMA
 from .._values.types import CompileRequest, KernelSource, Target
 from ..targets._triton.toolchain import as_content, unidentified
 
@@ -29,7 +29,7 @@ def key_parts(
     source = request.source
     places = f"{source.path}\n{source.places}" if request.line_info else source.places
     return [
-        ("schema", _cache.SCHEMA),
+        ("schema", SCHEMA),
         ("target", str(target)),
         *([(ROUTE, route), *_written(source)] if route else []),
         (TOOLCHAIN, toolchain),

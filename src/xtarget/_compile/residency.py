@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 from .._devices import registry
+from .._system.locks import Lock
 from .._values import environment
-from .._values.types import CompileRequest
+from .._values.types import Artifact, CompileRequest
 from ..targets._objects.device import on_full
 from ..targets.base import CountsMemory, Device, Function
-from .shelf import Shelf
 
 __all__ = [
+    "Shelf",
     "forget_oldest",
     "functions",
     "loaded_binaries",
@@ -21,6 +22,34 @@ __all__ = [
 ]
 
 _Key = tuple[str, CompileRequest]
+
+
+class Shelf:
+    """The youngest artifacts of functions that were unloaded, to load them again."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most, self._bytes = most_bytes, 0
+        self._kept: dict[Hashable, Artifact] = {}
+        self._lock = Lock()
+
+    def put(self, key: Hashable, made: Artifact) -> None:
+        with self._lock:
+            self._remove(key)
+            self._kept[key] = made
+            self._bytes += len(made.binary)
+            while len(self._kept) > 1 and self._bytes > self._most:
+                self._remove(next(iter(self._kept)))
+
+    def take(self, key: Hashable) -> Artifact | None:
+        with self._lock:
+            return self._remove(key)
+
+    def _remove(self, key: Hashable) -> Artifact | None:
+        made = self._kept.pop(key, None)
+        if made is not None:
+            self._bytes -= len(made.binary)
+        return made
+
 
 #: Functions of devices, by request, those that were bound longest ago first; a fork's child keeps
 #: them alive and unused.

@@ -15,10 +15,10 @@ from .._compile import functions
 from .._devices import registry
 from .._devices.choice import default_device
 from .._kernels import libraries, plan_values
+from .._launch.arguments import deferred_among
 from .._launch.compiling import compile as compile_call
 from .._system.locks import Lock
 from .._values import environment
-from .._values.deferred import deferred_among
 from .._values.errors import ArgumentError, XTargetError, shortened
 from .._values.types import Artifact, Target
 from ..spec import ArrayType, Example, KernelSpec, ScalarType

@@ -8,6 +8,7 @@ from typing import Any
 from .._system.signals import raised_by_handler
 from .._values.authoring import dtype_named
 from .._values.errors import ArgumentError, XTargetError, shortened
+from .._values.sizes import is_number, whole
 from .._values.types import DTYPES, DtypeConstant
 from ..spec import (
     ArrayType,
@@ -21,7 +22,6 @@ from ..spec import (
     Scalar,
     Temporary,
 )
-from .option_kinds import is_number, whole, wrong_options
 
 __all__ = ["calls_of", "check_declared", "check_plan", "check_spec", "is_constant"]
 
@@ -81,7 +81,7 @@ def check_declared(
     numbers = [1 if callable(given[name]) else given[name] for name in ("num_warps", "num_stages")]
     made = {**given["outputs"], **given["workspaces"]}
     for wrong in (
-        *wrong_options(given["options"]),
+        *_wrong_options(given["options"]),
         *_wrong_flags(flags),
         *_wrong_numbers(*numbers),
         *(w for name, out in made.items() for w in _wrong_init(name, getattr(out, "init", None))),
@@ -115,6 +115,14 @@ def _wrong_flags(flags: Mapping[str, Any]) -> Iterator[str]:
     for part, value in flags.items():
         if not isinstance(value, bool):
             yield f"its {part} is {value!r:.80}. Give True or False."
+
+
+def _wrong_options(options: Any) -> Iterable[str]:
+    if not options:
+        return ()
+    from .option_kinds import wrong_options  # a table that most kernels do not need
+
+    return wrong_options(options)
 
 
 def _wrong_numbers(num_warps: Any, num_stages: Any) -> Iterator[str]:
@@ -339,7 +347,7 @@ def _check_launch(
             raise wrong(f"launches {source} with the constant {name} of {value!r:.80}")
     for what in _wrong_numbers(launch.num_warps, launch.num_stages):
         raise wrong(f"launches {source}: {what.rstrip('.')}")
-    for what in wrong_options(launch.options) if launch.options else ():
+    for what in _wrong_options(launch.options):
         raise wrong(f"launches {source}: {what.rstrip('.')}")
     for name, argument in launch.args.items():
         if isinstance(argument, Input | Output | Temporary):

@@ -311,7 +311,7 @@ def _add_own(name: str) -> None:
 
 def others(name: str) -> list[RegisteredKernel]:
     """The other implementations of an operator that are registered."""
-    start = variants.asked(name, "")
+    start = f"{name}{variants.SEPARATOR}"
     return [kernel for known, kernel in list(_kernels.items()) if known.startswith(start)]
 
 

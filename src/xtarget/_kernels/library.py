@@ -24,7 +24,7 @@ from .applied import applied, parts_of
 from .composed import composed
 from .programs import functions_of
 from .sources import KernelFile, read_kernel_file
-from .steps import is_composed
+from .steps import COMPOSED
 
 __all__ = ["NOT_IMPORTED", "Library", "without_imports"]
 
@@ -152,7 +152,7 @@ class Library:
         if known is not None and known.holds is not None and known.holds():
             return known
         parts = parts_of(text)
-        if parts is not None or is_composed(text):
+        if parts is not None or COMPOSED in text:
             place = str(self.folder), text
             if parts is None:
                 source = composed(text, self.source, place)
@@ -295,4 +295,4 @@ def _functions_of(text: str) -> list[str]:
     parts = parts_of(text)
     if parts is not None:
         return [name for part in parts for name in _functions_of(part)]
-    return functions_of(text) if is_composed(text) else [text]
+    return functions_of(text) if COMPOSED in text else [text]

@@ -4,11 +4,12 @@ of them takes.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-__all__ = ["is_number", "whole", "wrong_options"]
+from .._values.sizes import whole
+
+__all__ = ["wrong_options"]
 
 _MOST: Final = 2**31 - 1
 
@@ -16,27 +17,6 @@ _MOST: Final = 2**31 - 1
 class _Kind(NamedTuple):
     words: str
     fits: Callable[[Any], bool]
-
-
-def whole(value: Any) -> int | None:
-    """A whole number of Python or NumPy; None for anything else, a bool too."""
-    if type(value) is int:
-        return value
-    if isinstance(value, bool) or type(value).__name__ in ("bool", "bool_"):
-        return None
-    try:
-        return operator.index(value)
-    except TypeError:
-        return None
-
-
-def is_number(value: Any) -> bool:
-    """A number or bool of Python, or a scalar of NumPy."""
-    if isinstance(value, bool | int | float):
-        return True
-    return type(value).__module__ == "numpy" and (
-        getattr(value, "shape", None) == () and value.dtype.kind in "biuf"
-    )
 
 
 def _from(least: int) -> Callable[[Any], bool]:

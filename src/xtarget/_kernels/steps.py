@@ -24,12 +24,12 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 __all__ = [
+    "COMPOSED",
     "Fold",
     "Operand",
     "Step",
     "dtype_text",
     "form_of",
-    "is_composed",
     "kernel_text",
     "name_of",
     "names_of",
@@ -44,6 +44,8 @@ Operand: TypeAlias = tuple[str, tuple[str, ...]]
 _STEP = re.compile(r"([\w.]+:\w+)\(([^()]*)\)>(\w+)")
 _FOLD = re.compile(r"(\w+)\[(\w*),(\w*),(\w+),(\w+),(\d+)\]\(([^()]*)\)>(\w+)")
 _KERNEL = re.compile(r"(\w+)\.([a-z]*)\|(.*)")
+#: The text of a function that is made of steps has it, and no other does.
+COMPOSED = ">"
 #: Characters of a generated function's name.
 _LONGEST = 60
 #: Names that generated functions have for something else.
@@ -121,11 +123,6 @@ def kernel_text(form: str, arrays: str, text: str) -> str:
         arrays: the letters of those arguments that are arrays.
     """
     return f"{form}.{arrays}|{text}"
-
-
-def is_composed(text: str) -> bool:
-    """Whether a text is one of steps."""
-    return ">" in text
 
 
 def form_of(text: str) -> tuple[str, str, str]:

@@ -255,7 +255,7 @@ def _read(path: Path | None) -> list[Entry]:
     if path is None:
         return []
     try:
-        return read_file(path)
+        return read_file(path) if path.exists() else []
     except (FileNotFoundError, NotADirectoryError):  # the cache tells of a folder that is none
         return []
     except (OSError, ArgumentError) as error:

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from .._arrays import View, is_scalar
 from .._arrays.dtypes import name_of, natural_scalar, promote, weak_scalar
 from .._devices import choice, registry
 from .._kernels import libraries
 from .._values.authoring import REQUIRED
+from .._values.deferred import Deferred
 from .._values.errors import ArgumentError, MissingFeatureError, shortened
 from ..spec import ABSENT, ArrayType, KernelSpec, Plan, ScalarType
+
+if TYPE_CHECKING:
+    from .._values.aliases import Args, Options
 
 __all__ = [
     "argument_types",
     "check_arguments",
     "check_fp64",
     "check_written",
+    "deferred_among",
     "place_of",
     "placed",
+    "take",
 ]
 
 
@@ -244,3 +250,18 @@ def check_fp64(
         raise MissingFeatureError(
             f"{spec.name}: {name} has no float64. Convert the arrays to float32."
         )
+
+
+def deferred_among(values: Iterable[Any]) -> Deferred | None:
+    """The first one of the values."""
+    return next((value for value in values if isinstance(value, Deferred)), None)
+
+
+def take(
+    array: Deferred, kernel: str, args: Args, out: Any, device: Any, stream: Any, options: Options
+) -> Any:
+    """Give it a call of `xtarget.run`."""
+    given = {"out": out, "device": device, "stream": stream}
+    return array.take_call(
+        kernel, args, {name: value for name, value in given.items() if value is not None}, options
+    )

@@ -74,7 +74,8 @@ def bind(
     warm, contiguous = None, None
     if layouts is not None:
         contiguous = [steps is None for steps in layouts.strides]
-        warm = warm_plans.take(given, opened.info, contiguous, layouts.sizes)
+        if warm_plans.plans_made and not given.out_views:
+            warm = warm_plans.take(given, opened.info, contiguous, layouts.sizes)
     tracer: Tracer | None
     planned: Planned | None
     if warm is not None:
@@ -140,7 +141,7 @@ def bind(
         updates=planned.updates,
         against=planned.against,
         checks=tuple(checks),
-        index_check=index_check(spec, options),
+        index_check=None if spec.bounds is None else index_check(spec, options),
     )
     entry = None if tracer is None else CallClass(call, form, tracer, results, types)
     if warm is not None and entry is not None and layouts is not None:  # made for other sizes

@@ -191,7 +191,7 @@ class BoundCall:
         self._launches = sized.launches
         sizes = [type_.size * type_.itemsize for type_ in sized.temporaries]
         sizes += [nbytes for launch in sized.launches for nbytes in launch.scratch]
-        self._room, self._at = side_by_side(sizes)
+        self._room, self._at = side_by_side(sizes) if sizes else (0, ())
         self.pieces: Pieces | None = None
         self._check_against(sized.overlaps)
         self._updates = tuple(

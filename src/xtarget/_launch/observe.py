@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from .._arrays import view_of
 from .._devices import registry, streams
 from .._system.locks import Lock
-from .._values.deferred import deferred_among, take
 from .._values.errors import XTargetError, shortened
 from ..targets.base import Capturable, Event, Pollable, Stream, Value
 from . import lookup, prepared
 from . import run as _run
-from .arguments import placed
+from .arguments import deferred_among, placed, take
 from .call import BoundCall, BoundLaunch
 from .lookup import Found
 

@@ -10,7 +10,7 @@ from .._values.errors import ArgumentError
 from ..spec import KernelSpec
 from ..targets.base import Capturable, Stream
 
-__all__ = ["Outs", "check_may_count", "counted", "describer", "outs_of"]
+__all__ = ["Outs", "check_may_count", "counted", "describe_outs", "outs_of"]
 
 
 class Outs(tuple[Any, ...]):
@@ -49,16 +49,12 @@ def outs_of(spec: KernelSpec, given: Any, read: Callable[[str, Any], Any]) -> Ou
     return Outs(read(f"out[{name!r}]", array) for name, array in zip(names, given, strict=True))
 
 
-def describer(describers: Mapping[type, Any]) -> Callable[[Outs], tuple[Any, Hashable]]:
-    """How `Outs` are described, by what describes arrays: addresses, and what decides."""
-
-    def describe(outs: Outs) -> tuple[Any, Hashable]:
-        found = [describers[type(array)](array) for array in outs]
-        return tuple(address for address, _ in found), tuple(
-            (type(array), part) for array, (_, part) in zip(outs, found, strict=True)
-        )
-
-    return describe
+def describe_outs(describers: Mapping[type, Any], outs: Outs) -> tuple[Any, Hashable]:
+    """Addresses, and what decides about the call, by what describes arrays."""
+    found = [describers[type(array)](array) for array in outs]
+    return tuple(address for address, _ in found), tuple(
+        (type(array), part) for array, (_, part) in zip(outs, found, strict=True)
+    )
 
 
 def check_may_count(kernel: str, stream: Stream) -> None:

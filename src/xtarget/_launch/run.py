@@ -17,11 +17,10 @@ from .._kernels import libraries
 from .._system.importing import check_imported
 from .._system.spans import span
 from .._values import environment
-from .._values.deferred import deferred_among, take
 from .._values.errors import ArgumentError, FrozenError, shortened
 from ..targets.base import Capturable
 from . import binding, native
-from .arguments import placed
+from .arguments import deferred_among, placed, take
 from .call import BoundCall, device_text
 from .chosen import WORDS, run_chosen
 from .classes import layouts_of
@@ -32,7 +31,7 @@ from .known import checked as _checked
 from .known import classes as _classes
 from .known import first_time, forget, forget_calls, remember
 from .lifetimes import keep_until_passed
-from .outs import Outs, describer, outs_of
+from .outs import Outs, describe_outs, outs_of
 
 if TYPE_CHECKING:
     from .._values.aliases import Args, Key, Options
@@ -75,7 +74,7 @@ _describers[int] = _describe_int
 _describers[float] = _describers[bool] = _describers[type(None)] = _describe_plain
 
 
-_describers[Outs] = describer(_describers)
+_describers[Outs] = partial(describe_outs, _describers)
 
 
 def _describe(value: Any) -> Any:

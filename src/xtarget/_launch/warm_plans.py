@@ -14,7 +14,7 @@ from ..spec import ScalarType
 from .arguments import argument_types, check_arguments
 from .call_plans import Given, Planned, plan_call, trace_call
 
-__all__ = ["Warm", "make", "take"]
+__all__ = ["Warm", "make", "plans_made", "take"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +32,18 @@ class Warm:
 
 
 #: By what decides about a plan.
-_plans: dict[Hashable, list[Warm]] = {}
+plans_made: dict[Hashable, list[Warm]] = {}
 
 
 def _forget(kernel: str) -> None:
     """It was replaced, or another configuration of it was measured to be the fastest."""
-    for key, plans in list(_plans.items()):
+    for key, plans in list(plans_made.items()):
         if plans and plans[0].kernel.spec.name == kernel:
-            _plans.pop(key, None)
+            plans_made.pop(key, None)
 
 
 libraries.on_change.append(_forget)
-tunings.on_change.append(_plans.clear)
+tunings.on_change.append(plans_made.clear)
 
 
 def make(given: Given, info: DeviceInfo) -> tuple[list[CompileRequest], Tracer]:
@@ -66,7 +66,7 @@ def make(given: Given, info: DeviceInfo) -> tuple[list[CompileRequest], Tracer]:
     else:
         assert tracer is not None
         key = _key(given, info, contiguous)
-        _plans.setdefault(key, []).append(Warm(kernel, tracer, planned, holds))
+        plans_made.setdefault(key, []).append(Warm(kernel, tracer, planned, holds))
     assert tracer is not None
     return [request for launch, request, _ in planned.launches if 0 not in launch.grid], tracer
 
@@ -80,9 +80,7 @@ def take(
         contiguous: of each array.
         sizes: lengths of the arrays and strides, in the order of the tracer's symbols.
     """
-    if not _plans or given.out_views:
-        return None
-    plans = _plans.get(_key(given, info, contiguous), [])
+    plans = plans_made.get(_key(given, info, contiguous), [])
     for warm in list(plans):
         if warm.kernel is given.kernel and not warm.tracer.failing(sizes) and warm.holds():
             try:

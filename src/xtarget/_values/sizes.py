@@ -1,12 +1,21 @@
-"""Small arithmetic on sizes, which may be symbolic (`_values.symbols`)."""
+"""Small arithmetic on sizes, which may be symbolic (`_values.symbols`), and what a number is."""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
+from typing import Any
 
 from .errors import ArgumentError
 
-__all__ = ["broadcast_shapes", "cdiv", "contiguous_strides", "next_power_of_2"]
+__all__ = [
+    "broadcast_shapes",
+    "cdiv",
+    "contiguous_strides",
+    "is_number",
+    "next_power_of_2",
+    "whole",
+]
 
 
 def cdiv(a: int, b: int) -> int:
@@ -50,3 +59,24 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
             length = own
         result.append(length)
     return tuple(reversed(result))
+
+
+def whole(value: Any) -> int | None:
+    """A whole number of Python or NumPy; None for anything else, a bool too."""
+    if type(value) is int:
+        return value
+    if isinstance(value, bool) or type(value).__name__ in ("bool", "bool_"):
+        return None
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None
+
+
+def is_number(value: Any) -> bool:
+    """A number or bool of Python, or a scalar of NumPy."""
+    if isinstance(value, bool | int | float):
+        return True
+    return type(value).__module__ == "numpy" and (
+        getattr(value, "shape", None) == () and value.dtype.kind in "biuf"
+    )
