@@ -149,6 +149,13 @@ class Library:
         self.check(self.c.xtarget_bundle_open(str(path).encode(), given, ctypes.byref(bundle)))
         return bundle
 
+    def compile_by(
+        self, bundle: ctypes.c_void_p, server: str | None, seconds: float = 60.0
+    ) -> None:
+        given = None if server is None else server.encode()
+        status = self.c.xtarget_bundle_compile_by(bundle, given, ctypes.c_double(seconds))
+        self.check(status)
+
     def close(self, bundle: ctypes.c_void_p) -> None:
         self.c.xtarget_bundle_close(bundle)
 

@@ -4,7 +4,7 @@
  * the process, and what is written over changes after its digest was compared. Who wants a mapping
  * makes one and calls `xtarget_bundle_open_memory`.
  */
-#define _POSIX_C_SOURCE 200809L
+#define _GNU_SOURCE
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include "bundle.h"
 
@@ -16,7 +16,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-enum { HEADER = 88, SIGNATURE = 96, FORMAT = 2, INDEX_VERSION = 1 };
+enum { HEADER = 88, SIGNATURE = 96 };
 static const uint8_t MAGIC[8] = {0x89, 'x', 't', 'b', '\r', '\n', 0x1a, '\n'};
 
 #define REFUSE(bundle, ...) \
@@ -68,10 +68,10 @@ static int read_index(xtarget_bundle *bundle, const uint8_t *index, size_t size)
   struct xt_bytes bytes = {index, index + size, 0};
   uint32_t version = xt_u32(&bytes), count = xt_u32(&bytes);
   if (bytes.failed) return refuse(bundle, "its index is cut");
-  if (version != INDEX_VERSION)
+  if (version != XT_INDEX_VERSION)
     return xt_fail(XTARGET_NEWER_BUNDLE, "the bundle %s has an index of version %u; this libxtarget "
                    "reads version %d. Update libxtarget, or build the bundle with this version.",
-                   bundle->path, version, INDEX_VERSION);
+                   bundle->path, version, XT_INDEX_VERSION);
   if (count > XT_MOST_TARGETS) return REFUSE(bundle, "its index has %u targets", count);
   bundle->sections = calloc(count + 1, sizeof *bundle->sections);
   if (!bundle->sections) return xt_no_memory();
@@ -109,10 +109,10 @@ static int read_head(xtarget_bundle *bundle, const char *trust) {
     return refuse(bundle, "it is no bundle, it does not begin with the mark of one");
   if (there < HEADER) return REFUSE(bundle, "it has %zu bytes, less than a header", there);
   uint64_t version = number_at(header, 8, 4), own = number_at(header, 12, 4);
-  if (version > FORMAT)
+  if (version > XT_FORMAT)
     return xt_fail(XTARGET_NEWER_BUNDLE, "the bundle %s has format version %llu; this libxtarget "
                    "reads versions up to %d. Update libxtarget, or build the bundle with this "
-                   "version.", bundle->path, (unsigned long long)version, FORMAT);
+                   "version.", bundle->path, (unsigned long long)version, XT_FORMAT);
   uint64_t size = number_at(header, 16, 8), start = number_at(header, 24, 8);
   uint64_t length = number_at(header, 32, 8);
   uint64_t signature_at = number_at(header, 72, 8), signature_size = number_at(header, 80, 8);
@@ -151,12 +151,14 @@ static int read_head(xtarget_bundle *bundle, const char *trust) {
 
 /* --------------------------------------------------------------------------- opening, closing */
 
-static xtarget_bundle *bundle_new(const char *path) {
+static xtarget_bundle *bundle_new(const char *path, const char *trust) {
   xtarget_bundle *bundle = calloc(1, sizeof *bundle);
   if (!bundle) return NULL;
   bundle->path = strdup(path);
-  if (!bundle->path || pthread_mutex_init(&bundle->lock, NULL)) {
+  bundle->trust = trust ? strdup(trust) : NULL;
+  if (!bundle->path || (trust && !bundle->trust) || pthread_mutex_init(&bundle->lock, NULL)) {
     free(bundle->path);
+    free(bundle->trust);
     free(bundle);
     return NULL;
   }
@@ -180,6 +182,9 @@ void xtarget_bundle_close(xtarget_bundle *bundle) {
   free(bundle->sections);
   if (bundle->file >= 0) close(bundle->file);
   pthread_mutex_destroy(&bundle->lock);
+  free(bundle->owned);
+  free(bundle->server);
+  free(bundle->trust);
   free(bundle->path);
   free(bundle);
 }
@@ -200,7 +205,7 @@ int xtarget_bundle_open(const char *path, const char *trust, xtarget_bundle **re
     return xt_fail(XTARGET_BAD_ARGUMENT, "xtarget_bundle_open needs a path and a place for the "
                    "bundle.");
   *result = NULL;
-  xtarget_bundle *bundle = bundle_new(path);
+  xtarget_bundle *bundle = bundle_new(path, trust);
   if (!bundle) return xt_no_memory();
   struct stat status;
   bundle->file = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a pipe is not waited for */
@@ -225,11 +230,28 @@ int xtarget_bundle_open_memory(const void *bytes, size_t size, const char *trust
     return xt_fail(XTARGET_BAD_ARGUMENT, "xtarget_bundle_open_memory needs bytes and a place for "
                    "the bundle.");
   *result = NULL;
-  xtarget_bundle *bundle = bundle_new("in memory");
+  xtarget_bundle *bundle = bundle_new("in memory", trust);
   if (!bundle) return xt_no_memory();
   bundle->memory = bytes;
   bundle->size = size;
   return opened(bundle, trust, result);
+}
+
+int xt_bundle_take(uint8_t *bytes, size_t size, const char *name, const char *trust,
+                   xtarget_bundle **result) {
+  *result = NULL;
+  xtarget_bundle *bundle = bundle_new(name, trust);
+  if (!bundle) {
+    free(bytes);
+    return xt_no_memory();
+  }
+  bundle->memory = bundle->owned = bytes;
+  bundle->size = size;
+  return opened(bundle, trust, result);
+}
+
+int xt_bundle_says(const xtarget_bundle *bundle, const char *text) {
+  return memmem(bundle->memory + HEADER, (size_t)bundle->base - HEADER, text, strlen(text)) != NULL;
 }
 
 const char *xtarget_bundle_signer(const xtarget_bundle *bundle) {

@@ -17,6 +17,8 @@ enum {
   XT_MOST_BINARY = 64 << 20,
   XT_MOST_TARGETS = 256
 };
+/* Versions of the format and its index that this library reads. */
+enum { XT_FORMAT = 2, XT_INDEX_VERSION = 1 };
 
 /* Bytes of a section, and what they unpack to. */
 struct xt_mark {
@@ -47,13 +49,22 @@ struct xtarget_bundle {
   char *path;
   int file; /* -1: the bytes are in memory */
   const uint8_t *memory;
+  uint8_t *owned; /* `memory`, where it is the bundle's */
+  char *trust;    /* as it was opened; NULL: the environment's */
   uint64_t size, base, end;
   char signer[65];
   pthread_mutex_t lock;
+  char *server; /* that makes what it lacks, under the lock; NULL: none */
+  double seconds;
   unsigned section_count;
   struct xt_section *sections;
 };
 
+/* Open bytes that become the bundle's, also where they are refused. `name` stands in messages. */
+int xt_bundle_take(uint8_t *bytes, size_t size, const char *name, const char *trust,
+                   xtarget_bundle **bundle);
+/* Whether the manifest of a bundle in memory has a text. */
+int xt_bundle_says(const xtarget_bundle *bundle, const char *text);
 void xt_bundle_keep(xtarget_bundle *bundle);
 /* Read a section's tables. */
 int xt_section_read(xtarget_bundle *bundle, struct xt_section *section);

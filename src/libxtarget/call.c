@@ -4,8 +4,9 @@
 #include <stdio.h>
 
 static const char *input_name(const xtarget_kernel *kernel, size_t index) {
-  const struct xt_record *record = kernel->offers[0].record;
-  return index < record->input_count ? record->inputs[index].name : "an argument";
+  const struct xt_offer *offer = atomic_load(&kernel->first);
+  return offer && index < offer->record->input_count ? offer->record->inputs[index].name
+                                                     : "an argument";
 }
 
 static int check_place(const xtarget_kernel *kernel, const xtarget_tensor *tensor,
@@ -115,7 +116,7 @@ enum { OUTPUTS_FIT, OUTPUTS_LIE_OTHERWISE, OUTPUTS_DIFFER };
 
 static int compare_outputs(const xtarget_kernel *kernel, const struct xt_form *form,
                            const struct xt_given *given, const int64_t *results) {
-  const char *name = kernel->offers[0].record->kernel;
+  const char *name = kernel->name;
   int fit = OUTPUTS_FIT;
   for (unsigned i = 0; i < form->output_count; i++) {
     const struct xt_form_output *want = &form->outputs[i];
@@ -187,19 +188,18 @@ static void told_call(const struct xt_given *given, char *text, size_t room) {
 
 static int no_form(const xtarget_kernel *kernel, const struct xt_given *given, int other_layout,
                    int other_count) {
-  const struct xt_record *record = kernel->offers[0].record;
   char call[700];
   told_call(given, call, sizeof call);
   if (other_count >= 0)
     return xt_fail(XTARGET_BAD_ARGUMENT, "%s has %d outputs for these arguments, and %zu were given.",
-                   record->kernel, other_count, given->output_count);
+                   kernel->name, other_count, given->output_count);
   if (other_layout)
     return xt_fail(XTARGET_NOT_IN_BUNDLE, "the bundle %s has no %s that writes an output with these "
                    "strides. Give a C-contiguous output, or build the bundle with --views.",
-                   kernel->bundle->path, record->kernel);
+                   kernel->bundle->path, kernel->name);
   return xt_fail(XTARGET_NOT_IN_BUNDLE, "the bundle %s has no call of %s of %s with (%s). Give arrays "
                  "of that dtype, C-contiguous or transposed, or build the bundle with --views or "
-                 "--full.", kernel->bundle->path, record->kernel, record->dtype, call);
+                 "--full.", kernel->bundle->path, kernel->name, kernel->dtype, call);
 }
 
 static int all_empty(const struct xt_given *given) {
@@ -214,7 +214,8 @@ static int flatten(const xtarget_kernel *kernel, struct xt_given *given) {
   const struct xt_array *first = NULL;
   struct xt_array *all[2 * XT_MOST_ARGUMENTS];
   size_t count = 0;
-  if (!kernel->offers[0].record->elementwise) return 0;
+  const struct xt_offer *offer = atomic_load(&kernel->first);
+  if (!offer || !offer->record->elementwise) return 0;
   for (size_t i = 0; i < given->count; i++)
     if (given->arguments[i]->kind == XTARGET_TENSOR) all[count++] = &given->arrays[i];
   for (size_t i = 0; i < given->output_count; i++) all[count++] = &given->outputs[i];
@@ -244,8 +245,7 @@ static int serve(xtarget_kernel *kernel, void *stream, const struct xt_given *gi
                  struct search *search) {
   int64_t results[XT_MOST_RESULTS];
   int status = NO_FORM;
-  for (unsigned i = 0; i < kernel->count; i++) {
-    const struct xt_offer *offer = &kernel->offers[i];
+  for (const struct xt_offer *offer = atomic_load(&kernel->first); offer; offer = offer->next)
     for (unsigned n = 0; n < offer->record->form_count; n++) {
       struct xt_form *form = &offer->record->forms[n];
       if (!form->chosen || !matches(form, given)) continue;
@@ -270,37 +270,56 @@ static int serve(xtarget_kernel *kernel, void *stream, const struct xt_given *gi
       if (status != XTARGET_NOT_IN_BUNDLE) return status;
       break; /* another section may have a binary for this device */
     }
-  }
   return status;
+}
+
+/* NO_FORM, or XTARGET_NOT_IN_BUNDLE, where none of the offers has what the call needs. */
+static int attempt(xtarget_kernel *kernel, void *stream, const struct xt_given *given,
+                   struct search *search) {
+  *search = (struct search){0, -1, 0};
+  int status = serve(kernel, stream, given, search);
+  if (status != NO_FORM) return status;
+  struct xt_given flat = *given;
+  return flatten(kernel, &flat) ? serve(kernel, stream, &flat, search) : NO_FORM;
+}
+
+static int does_not_serve(const xtarget_kernel *kernel) {
+  return xt_fail(XTARGET_NO_SERVER, "what the compile server %.200s sent does not serve the call of %s "
+                 "that it was made for. Build the bundle with this call.", kernel->server,
+                 kernel->name);
 }
 
 int xtarget_kernel_call(xtarget_kernel *kernel, void *stream, const xtarget_argument *arguments,
                         size_t argument_count, const xtarget_tensor *outputs, size_t output_count) {
-  struct xt_given given, flat;
-  struct search search = {0, -1, 0};
+  struct xt_given given;
+  struct search search;
   if (!kernel) return xt_fail(XTARGET_BAD_ARGUMENT, "xtarget_kernel_call needs a kernel.");
   int status = read_arguments(kernel, arguments, argument_count, &given);
   if (!status) status = read_outputs(kernel, outputs, output_count, &given);
   if (status) return status;
-  status = serve(kernel, stream, &given, &search);
-  if (status == NO_FORM) {
-    flat = given;
-    if (flatten(kernel, &flat)) status = serve(kernel, stream, &flat, &search);
+  for (int asked = 0;;) {
+    const struct xt_offer *seen = atomic_load(&kernel->first);
+    status = attempt(kernel, stream, &given, &search);
+    if (status != NO_FORM && status != XTARGET_NOT_IN_BUNDLE) return status;
+    if (search.empty && status == NO_FORM) {
+      /* nothing is written where there is nothing; inputs that are written would be */
+      const struct xt_record *record = atomic_load(&kernel->first)->record;
+      for (unsigned n = 0; n < record->input_count; n++) search.empty &= !record->inputs[n].updated;
+      if (search.empty) return XTARGET_OK;
+    }
+    if (!kernel->server || search.other_count >= 0) break;
+    if (asked) return does_not_serve(kernel);
+    int failed = xt_kernel_ask(kernel, &given, seen, &asked);
+    if (failed) return failed;
   }
-  if (status != NO_FORM) return status;
-  if (search.empty) { /* nothing is written where there is nothing; inputs that are written would be */
-    const struct xt_record *record = kernel->offers[0].record;
-    for (unsigned n = 0; n < record->input_count; n++) search.empty &= !record->inputs[n].updated;
-    if (search.empty) return XTARGET_OK;
-  }
-  return no_form(kernel, &given, search.other_layout, search.other_count);
+  return status == NO_FORM ? no_form(kernel, &given, search.other_layout, search.other_count) : status;
 }
 
 static const struct xt_form *form_of(const xtarget_kernel *kernel, const struct xt_given *given,
                                      int64_t results[XT_MOST_RESULTS]) {
-  for (unsigned i = 0; i < kernel->count; i++)
-    for (unsigned n = 0; n < kernel->offers[i].record->form_count; n++) {
-      const struct xt_form *form = &kernel->offers[i].record->forms[n];
+  for (const struct xt_offer *offer = atomic_load(&kernel->first); offer; offer = offer->next)
+    for (unsigned n = 0; n < offer->record->form_count; n++) {
+      const struct xt_form *form = &offer->record->forms[n];
       if (form->chosen && !reads_outputs(form) && matches(form, given) &&
           holds(kernel, form, given, results))
         return form;
@@ -325,14 +344,22 @@ int xtarget_kernel_outputs(xtarget_kernel *kernel, const xtarget_argument *argum
   if (!kernel || !count || (capacity && (!outputs || !shapes)))
     return xt_fail(XTARGET_BAD_ARGUMENT, "xtarget_kernel_outputs needs a kernel and room for what it "
                    "gives.");
-  int status = read_arguments(kernel, arguments, argument_count, &given);
+  int status = read_arguments(kernel, arguments, argument_count, &given), is_flat = 0;
   if (status) return status;
   given.output_count = 0;
-  struct xt_given flat = given;
-  const struct xt_form *form = form_of(kernel, &given, results);
-  int is_flat = !form && flatten(kernel, &flat);
-  if (is_flat) form = form_of(kernel, &flat, results);
-  if (!form) return no_form(kernel, &given, 0, -1);
+  const struct xt_form *form = NULL;
+  for (int asked = 0; !form;) {
+    const struct xt_offer *seen = atomic_load(&kernel->first);
+    struct xt_given flat = given;
+    form = form_of(kernel, &given, results);
+    is_flat = !form && flatten(kernel, &flat);
+    if (is_flat) form = form_of(kernel, &flat, results);
+    if (form) break;
+    if (!kernel->server) return no_form(kernel, &given, 0, -1);
+    if (asked) return does_not_serve(kernel);
+    status = xt_kernel_ask(kernel, &given, seen, &asked);
+    if (status) return status;
+  }
   *count = form->output_count;
   const int64_t *from = results;
   for (unsigned o = 0; o < form->output_count && o < capacity; o++) {

@@ -22,7 +22,7 @@ static int same_value(const char *one, const char *other) {
   return !strcmp(one, other) || (number_of(one, &a) && number_of(other, &b) && a == b);
 }
 
-static const char *wanted(const struct xt_record *record, const xtarget_option *options,
+static const char *wanted(const struct xt_record *record, const struct xt_pair *options,
                           size_t count, const char *name) {
   for (size_t i = count; i-- > 0;)
     if (!strcmp(options[i].name, name)) return options[i].value;
@@ -32,7 +32,7 @@ static const char *wanted(const struct xt_record *record, const xtarget_option *
 }
 
 /* Mark the forms of these options. Gives how many there are. */
-static unsigned choose(struct xt_record *record, const xtarget_option *options, size_t count) {
+static unsigned choose(struct xt_record *record, const struct xt_pair *options, size_t count) {
   unsigned chosen = 0;
   for (unsigned i = 0; i < record->form_count; i++) {
     struct xt_form *form = &record->forms[i];
@@ -85,12 +85,132 @@ static int nothing(const xtarget_bundle *bundle, const xtarget_device *device, c
                  bundle->path, name, dtype, device->target, text, name, dtype, device->target);
 }
 
+/* ----------------------------------------------------------------------------------- offers */
+
+static void drop_offers(struct xt_offer *offer) {
+  while (offer) {
+    struct xt_offer *next = offer->next;
+    xt_record_drop(offer->record);
+    xtarget_bundle_close(offer->bundle);
+    free(offer);
+    offer = next;
+  }
+}
+
+/* What one section has: an offer, or a record of `other` options, or neither. */
+static int offer_of(const xtarget_kernel *kernel, xtarget_bundle *bundle, struct xt_section *section,
+                    struct xt_offer **offer, struct xt_record **other) {
+  struct xt_record *record = NULL;
+  *offer = NULL;
+  int status = xt_section_read(bundle, section);
+  const struct xt_row *row = status ? NULL : xt_section_find(section, kernel->name, kernel->dtype);
+  if (row) status = xt_record_read(bundle, section, row, &record);
+  if (!record) return status;
+  if (!choose(record, kernel->options, kernel->option_count)) {
+    xt_record_drop(*other);
+    *other = record;
+    return XTARGET_OK;
+  }
+  struct xt_offer *made = calloc(1, sizeof *made);
+  if (!made) {
+    xt_record_drop(record);
+    return xt_no_memory();
+  }
+  xt_bundle_keep(bundle);
+  *made = (struct xt_offer){bundle, section, record, NULL};
+  *offer = made;
+  return XTARGET_OK;
+}
+
+static int collect(xtarget_kernel *kernel, xtarget_bundle *bundle, int ranks, unsigned *found,
+                   struct xt_record **other) {
+  struct xt_offer *first = NULL, *last = NULL, *one;
+  int status = XTARGET_OK;
+  *found = 0;
+  for (int wanted_rank = 0; !status && wanted_rank < ranks; wanted_rank++)
+    for (unsigned i = bundle->section_count; !status && i-- > 0;) { /* the newest arch first */
+      struct xt_section *section = &bundle->sections[i];
+      if (rank(section, kernel->device) != wanted_rank) continue;
+      status = offer_of(kernel, bundle, section, &one, other);
+      if (!one) continue;
+      if (last)
+        last->next = one;
+      else
+        first = one;
+      last = one;
+      ++*found;
+    }
+  if (status || !first) {
+    drop_offers(first);
+    return status;
+  }
+  last->next = atomic_load(&kernel->first);
+  atomic_store(&kernel->first, first);
+  return XTARGET_OK;
+}
+
+int xt_kernel_offer(xtarget_kernel *kernel, xtarget_bundle *bundle, int exact, unsigned *found) {
+  struct xt_record *other = NULL;
+  int status = collect(kernel, bundle, exact ? 1 : 2, found, &other);
+  xt_record_drop(other);
+  return status;
+}
+
+/* ----------------------------------------------------------------------------------- kernels */
+
+static void drop_texts(xtarget_kernel *kernel) {
+  for (size_t i = 0; kernel->options && i < kernel->option_count; i++) {
+    free(kernel->options[i].name);
+    free(kernel->options[i].value);
+  }
+  free(kernel->options);
+  free(kernel->name);
+  free(kernel->dtype);
+  free(kernel->server);
+  free(kernel->trust);
+}
+
+/* A copy, or NULL of NULL; without memory `whole` becomes 0. */
+static char *copied(const char *text, int *whole) {
+  char *copy = text ? strdup(text) : NULL;
+  if (text && !copy) *whole = 0;
+  return copy;
+}
+
+static xtarget_kernel *kernel_new(xtarget_bundle *bundle, xtarget_device *device, const char *name,
+                                  const char *dtype, const xtarget_option *options, size_t count) {
+  xtarget_kernel *kernel = calloc(1, sizeof *kernel);
+  if (!kernel) return NULL;
+  int whole = (kernel->options = calloc(count + 1, sizeof *kernel->options)) != NULL;
+  kernel->name = copied(name, &whole);
+  kernel->dtype = copied(dtype, &whole);
+  kernel->trust = copied(bundle->trust, &whole);
+  for (; whole && kernel->option_count < count; kernel->option_count++) {
+    struct xt_pair *pair = &kernel->options[kernel->option_count];
+    pair->name = copied(options[kernel->option_count].name, &whole);
+    pair->value = copied(options[kernel->option_count].value, &whole);
+  }
+  pthread_mutex_lock(&bundle->lock);
+  kernel->server = copied(bundle->server, &whole);
+  kernel->seconds = bundle->seconds;
+  pthread_mutex_unlock(&bundle->lock);
+  if (!whole || pthread_mutex_init(&kernel->asking, NULL)) {
+    drop_texts(kernel);
+    free(kernel);
+    return NULL;
+  }
+  xt_bundle_keep(kernel->bundle = bundle);
+  xt_device_keep(kernel->device = device);
+  return kernel;
+}
+
 void xtarget_kernel_release(xtarget_kernel *kernel) {
   if (!kernel) return;
-  for (unsigned i = 0; i < kernel->count; i++) xt_record_drop(kernel->offers[i].record);
-  free(kernel->offers);
+  drop_offers(atomic_load(&kernel->first));
   xtarget_device_close(kernel->device);
   xtarget_bundle_close(kernel->bundle);
+  pthread_mutex_destroy(&kernel->asking);
+  drop_texts(kernel);
   free(kernel);
 }
 
@@ -104,33 +224,12 @@ int xtarget_kernel_get(xtarget_bundle *bundle, xtarget_device *device, const cha
   for (size_t i = 0; i < option_count; i++)
     if (!options[i].name || !options[i].value)
       return xt_fail(XTARGET_BAD_ARGUMENT, "an option of %.80s has no name or no value.", name);
-  xtarget_kernel *kernel = calloc(1, sizeof *kernel);
-  if (kernel) kernel->offers = calloc(bundle->section_count + 1, sizeof *kernel->offers);
-  if (!kernel || !kernel->offers) {
-    free(kernel);
-    return xt_no_memory();
-  }
-  xt_bundle_keep(kernel->bundle = bundle);
-  xt_device_keep(kernel->device = device);
+  xtarget_kernel *kernel = kernel_new(bundle, device, name, dtype, options, option_count);
+  if (!kernel) return xt_no_memory();
   struct xt_record *other = NULL;
-  int status = XTARGET_OK;
-  for (int wanted_rank = 0; !status && wanted_rank < 2; wanted_rank++)
-    for (unsigned i = bundle->section_count; !status && i-- > 0;) { /* the newest arch first */
-      struct xt_section *section = &bundle->sections[i];
-      if (rank(section, device) != wanted_rank) continue;
-      status = xt_section_read(bundle, section);
-      const struct xt_row *row = status ? NULL : xt_section_find(section, name, dtype);
-      struct xt_record *record = NULL;
-      if (row) status = xt_record_read(bundle, section, row, &record);
-      if (!record) continue;
-      if (choose(record, options, option_count)) {
-        kernel->offers[kernel->count++] = (struct xt_offer){section, record};
-      } else {
-        xt_record_drop(other);
-        other = record;
-      }
-    }
-  if (!status && !kernel->count) status = nothing(bundle, device, name, dtype, other);
+  unsigned found = 0;
+  int status = collect(kernel, bundle, 2, &found, &other);
+  if (!status && !found && !kernel->server) status = nothing(bundle, device, name, dtype, other);
   xt_record_drop(other);
   if (status)
     xtarget_kernel_release(kernel);

@@ -5,17 +5,25 @@
 #include "device.h"
 #include "layout.h"
 
-/* What a section of the bundle has of a kernel. */
+/* What a section of a bundle has of a kernel. */
 struct xt_offer {
+  xtarget_bundle *bundle;
   struct xt_section *section;
   struct xt_record *record;
+  struct xt_offer *next;
 };
 
 struct xtarget_kernel {
   xtarget_bundle *bundle;
   xtarget_device *device;
-  unsigned count;
-  struct xt_offer *offers; /* best first */
+  char *name, *dtype;
+  size_t option_count;
+  struct xt_pair *options; /* as the caller gave them */
+  _Atomic(struct xt_offer *) first; /* best first; what a server made comes before */
+  /* Of the bundle, when the kernel was taken; without a server it is NULL, and nothing is asked. */
+  char *server, *trust;
+  double seconds;
+  pthread_mutex_t asking;
 };
 
 /* A call's arguments and outputs, looked at. */
@@ -25,6 +33,13 @@ struct xt_given {
   struct xt_array arrays[XT_MOST_ARGUMENTS], outputs[XT_MOST_ARGUMENTS];
 };
 
+/* Offer what a bundle has for the kernel, and keep the bundle. `found`: how many sections have it;
+ * `exact`: those of the device's own target only. */
+int xt_kernel_offer(xtarget_kernel *kernel, xtarget_bundle *bundle, int exact, unsigned *found);
+/* Have the kernel's server make a call that none of the offers since `seen` serves. `asked`: it was
+ * this call for which the server was asked; else another thread has got something new. */
+int xt_kernel_ask(xtarget_kernel *kernel, const struct xt_given *given, const struct xt_offer *seen,
+                  int *asked);
 /* Make the launches of a form. XTARGET_NOT_IN_BUNDLE: a binary of it does not run on the device. */
 int xt_launch_form(xtarget_kernel *kernel, const struct xt_offer *offer, struct xt_form *form,
                    const struct xt_given *given, const int64_t *results, void *stream);

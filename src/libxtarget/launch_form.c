@@ -111,9 +111,9 @@ static int launch(xtarget_kernel *kernel, const struct xt_offer *offer,
   struct xt_binary *binary = best(kernel, offer, function, slots, &form);
   if (!binary)
     return xt_fail(XTARGET_NOT_IN_BUNDLE, "the bundle %s has no binary of %s that runs on %s (%s). "
-                   "Build it for that target too.", kernel->bundle->path, offer->record->kernel,
+                   "Build it for that target too.", offer->bundle->path, offer->record->kernel,
                    kernel->device->name, kernel->device->target);
-  int status = xt_load(kernel->device, kernel->bundle, offer->section, binary, form == XT_PORTABLE,
+  int status = xt_load(kernel->device, offer->bundle, offer->section, binary, form == XT_PORTABLE,
                        &loaded);
   if (status) return status;
   for (unsigned i = 0; i < binary->parameter_count; i++)
@@ -146,7 +146,7 @@ static int fill_outputs(const xtarget_kernel *kernel, const struct xt_form *form
     if (!output->fill_size || !array->count) continue;
     if (!array->contiguous)
       return xt_fail(XTARGET_BAD_ARGUMENT, "output %u of %s is not C-contiguous, and it is filled "
-                     "first. Give a contiguous array.", i + 1, kernel->offers[0].record->kernel);
+                     "first. Give a contiguous array.", i + 1, kernel->name);
     int status = device->driver->fill(device, stream, (void *)(uintptr_t)array->address,
                                       output->fill, output->fill_size,
                                       (size_t)array->count * output->fill_size);

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import pytest
 from processes import run_python
+from serving import serving
 
 from xtarget import ArgumentError, Target, XTargetError, _cache
 from xtarget._artifacts.entry import pack as packed
@@ -32,7 +33,7 @@ from xtarget._executors import asking
 from xtarget._executors.posting import HEADER, PROTOCOL
 from xtarget._kernels import libraries
 from xtarget._launch import planning
-from xtarget._serve import listen, work
+from xtarget._serve import listen
 from xtarget._values.types import Artifact, CompileRequest
 from xtarget.spec import ArrayType
 
@@ -68,20 +69,6 @@ def token(tmp_path: Path) -> Path:
     path.write_text(f"somebody {TOKEN}\n")
     path.chmod(0o600)
     return path
-
-
-@contextlib.contextmanager
-def serving(
-    address: str, tokens: Path | None = None, *tls: Path, per_minute: int | None = None
-) -> Iterator[listen.CompileServer]:
-    """A server in a thread of this process."""
-    done = work.Work(work.Limits(2, 20, per_minute))
-    with listen.opened(address, done, tokens, *(tls or (None, None))) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-        thread.start()
-        yield server
-        server.shutdown()
-        thread.join()
 
 
 @contextlib.contextmanager

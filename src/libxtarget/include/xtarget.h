@@ -40,7 +40,8 @@ enum {
   XTARGET_NOT_IN_BUNDLE = 5, /* the bundle lacks the kernel, the target, or such a call */
   XTARGET_NO_DRIVER = 6,     /* the vendor's library is not there, too old, or without a device */
   XTARGET_DRIVER_FAILED = 7, /* the vendor's library refused */
-  XTARGET_OUT_OF_MEMORY = 8
+  XTARGET_OUT_OF_MEMORY = 8,
+  XTARGET_NO_SERVER = 9 /* the compile server is not there, is too slow, or sent what is refused */
 };
 
 enum { XTARGET_CUDA = 1, XTARGET_HIP = 2, XTARGET_LEVEL_ZERO = 3, XTARGET_OPENCL = 4 };
@@ -97,6 +98,14 @@ XTARGET_API int xtarget_bundle_open(const char *path, const char *trust, xtarget
  * into the program. */
 XTARGET_API int xtarget_bundle_open_memory(const void *bytes, size_t size, const char *trust,
                                            xtarget_bundle **bundle);
+/* Have a compile server (`xtarget serve --listen unix:/PATH`) make the calls that the bundle lacks,
+ * for kernels that are taken after this. Without it such a call is XTARGET_NOT_IN_BUNDLE. `server` is
+ * "unix:/PATH"; NULL: the one that the variable XTARGET_COMPILE_SERVER names; "": none again.
+ * `seconds` is the longest that a call may wait for it. What the server sends has to be signed as
+ * the bundle's `trust` says, its sha256 and the request that it names are compared, and the server
+ * has to run as the program's own user or root. It is kept as long as the kernel; the server keeps
+ * it in its cache. */
+XTARGET_API int xtarget_bundle_compile_by(xtarget_bundle *bundle, const char *server, double seconds);
 /* Kernels that were taken from it stay usable. */
 XTARGET_API void xtarget_bundle_close(xtarget_bundle *bundle);
 /* Read and check every part that this library may use. */

@@ -306,6 +306,11 @@ class Bundle {
   Kernel kernel(const std::string &name, Dtype dtype, std::initializer_list<Option> options = {}) const {
     return kernel(default_device(), name, dtype, options);
   }
+  /* Have `xtarget serve` make the calls that the bundle lacks, for kernels that are taken after this.
+   * `server`: "unix:/PATH"; nullptr: XTARGET_COMPILE_SERVER. */
+  void compile_by(const char *server = nullptr, double seconds = 300) const {
+    check(xtarget_bundle_compile_by(raw(), server, seconds));
+  }
   void verify() const { check(xtarget_bundle_verify(raw())); }
   xtarget_bundle *raw() const noexcept { return raw_.get(); }
 

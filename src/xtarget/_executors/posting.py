@@ -21,6 +21,7 @@ from .._values.errors import ArgumentError
 from .._values.text import shown_url
 
 __all__ = [
+    "BUNDLE",
     "BUSY",
     "COMPILE",
     "HEADER",
@@ -36,6 +37,8 @@ __all__ = [
 PROTOCOL: Final = "1"
 HEADER: Final = "Xtarget-Protocol"
 COMPILE: Final = "/v1/compile"
+#: Of programs without Python (`_serve.bundles`).
+BUNDLE: Final = "/v1/bundle"
 #: Of the files of a kernel and what is said of them.
 MOST_UNIT_BYTES: Final = 64 << 20
 #: Seconds without a byte from a server that works on a unit; it sends notes more often.

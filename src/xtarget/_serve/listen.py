@@ -14,17 +14,18 @@ import ssl
 import stat
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any, ClassVar
 
 from .._children.frames import pack
 from .._executors.asking import versions
-from .._executors.posting import COMPILE, HEADER, MOST_UNIT_BYTES, PROTOCOL
+from .._executors.posting import BUNDLE, COMPILE, HEADER, MOST_UNIT_BYTES, PROTOCOL
 from .._system import files
 from .._values.environment_parsing import is_this_machine
 from .._values.errors import ArgumentError, XTargetError
+from . import bundles
 from .work import Work
 
 __all__ = ["CompileServer", "opened", "tokens_of"]
@@ -102,7 +103,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.request.close()  # with TLS it is another object than the server's
 
     def do_POST(self) -> None:
-        self._answered(self._compile)
+        self._answered(self._work)
 
     def do_GET(self) -> None:
         self._answered(self._status)
@@ -143,20 +144,21 @@ class _Handler(BaseHTTPRequestHandler):
             )
         return client
 
-    def _compile(self, client: str) -> None:
-        if self.path != COMPILE:
+    def _work(self, client: str) -> None:
+        if self.path not in (COMPILE, BUNDLE):
             raise _RefusedError(404, f"there is nothing at {self.path[:80]}.")
-        unit = self._body()
+        compute: Callable[[str, bytes], bytes]
+        if self.path == BUNDLE:
+            note, compute = bundles.NOTE, self._bundle
+        else:
+            note, compute = pack({"note": {"works": True}}), self._compile
+        asked = self._body()
         answers: list[bytes] = []
         done = threading.Event()
 
         def work() -> None:
             try:
-                answers.append(self.server.work.answer(client, unit))
-            except Exception as error:
-                _log.exception("a unit of the client %s", client)
-                why = f"it is no unit that this server knows ({type(error).__name__})"
-                answers.append(pack({"away": why, "unit": hashlib.sha256(unit).hexdigest()}))
+                answers.append(compute(client, asked))
             finally:
                 done.set()
                 self.server.left()
@@ -167,10 +169,28 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             self._begin(200, "application/octet-stream")
             while not done.wait(_NOTE):
-                self.wfile.write(pack({"note": {"works": True}}))
+                self.wfile.write(note)
             self.wfile.write(answers[0])
         finally:
             self.server.left()
+
+    def _compile(self, client: str, unit: bytes) -> bytes:
+        try:
+            return self.server.work.answer(client, unit)
+        except Exception as error:
+            _log.exception("a unit of the client %s", client)
+            why = f"it is no unit that this server knows ({type(error).__name__})"
+            return pack({"away": why, "unit": hashlib.sha256(unit).hexdigest()})
+
+    def _bundle(self, client: str, request: bytes) -> bytes:
+        try:
+            return bundles.packed(self.server.work.bundle(client, request))
+        except XTargetError as error:
+            return bundles.refused(str(error))
+        except Exception as error:
+            _log.exception("a request for a bundle of the client %s", client)
+            why = f"it is no request that this server knows ({type(error).__name__})."
+            return bundles.refused(why)
 
     def _body(self) -> bytes:
         """Raises:

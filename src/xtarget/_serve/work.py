@@ -27,8 +27,9 @@ from .._compile.workers import request_of
 from .._devices import registry
 from .._executors.asking import answer
 from .._executors.carried import digest_of
-from .._values.errors import CompileError
+from .._values.errors import CompileError, XTargetError
 from .._values.types import KernelSource, Target
+from . import bundles
 
 __all__ = ["Limits", "Work"]
 
@@ -101,6 +102,7 @@ class Work:
         self._limits = limits
         self._lock = threading.Lock()
         self._described: OrderedDict[tuple[str, str], Future[dict[str, Any]]] = OrderedDict()
+        self._bundles: dict[bytes, Future[bytes]] = {}
         self.counts = Counter[str]()
 
     def answer(self, client: str, unit: bytes) -> bytes:
@@ -118,9 +120,37 @@ class Work:
         self._count("units")
         return frame
 
-    def _count(self, what: str) -> None:
+    def bundle(self, client: str, request: bytes) -> bytes:
+        """The bundle for a request of `bundles`; those who ask the same get the same one.
+
+        Raises:
+            XTargetError: there is none, in a sentence.
+            ValueError, KeyError, TypeError: it is no request.
+        """
         with self._lock:
-            self.counts[what] += 1
+            mine = request not in self._bundles
+            made = self._bundles.setdefault(request, Future())
+        if mine:
+            try:
+                with self._limits.turn(client) as busy:
+                    if busy:
+                        raise XTargetError(f"{busy}.")
+                    content, report = bundles.bundle_for(request)
+                self._count("compiled", report.compiled)
+                self._count("there", report.from_cache)
+                made.set_result(content)
+            except BaseException as error:
+                self._count("errors")
+                made.set_exception(error)
+            finally:
+                with self._lock:
+                    del self._bundles[request]
+        self._count("units")
+        return made.result()
+
+    def _count(self, what: str, number: int = 1) -> None:
+        with self._lock:
+            self.counts[what] += number
 
     def _answer(self, client: str, header: dict[str, Any], parts: list[bytes]) -> frames.Frame:
         target = Target.parse(header["question"]["target"])

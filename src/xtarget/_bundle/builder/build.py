@@ -261,7 +261,8 @@ def _content(
         with library.without_imports():
             calls = call_records(
                 order.kernels, order.dtypes, target, [(one, j.request, a) for j, one, a in done],
-                views=order.views, full=order.full, incomplete=report.notes.append,
+                calls=order.calls, views=order.views, full=order.full,
+                incomplete=report.notes.append,
             )  # fmt: skip
         section = sections[target] = _section(target, done, calls)
         if not made.failed:

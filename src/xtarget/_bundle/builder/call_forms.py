@@ -6,6 +6,7 @@ device's compute units as well. What it compares is the guards of a form.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -36,9 +37,9 @@ from ..calls import (
     LaunchParameter,
 )
 from . import classes
-from .classes import Class, cases, plan_of, relaid
+from .classes import Class, KnownCall, cases, plan_of, relaid
 
-__all__ = ["call_records"]
+__all__ = ["call_records", "option_of"]
 
 #: A binary with all that its request says of it.
 Made = tuple[CompileRequest, Artifact]
@@ -54,6 +55,7 @@ def call_records(
     target: Target,
     made: Iterable[tuple[Class, CompileRequest, Artifact]],
     *,
+    calls: Iterable[KnownCall] = (),
     views: bool,
     full: bool,
     incomplete: Callable[[str], None],
@@ -62,6 +64,7 @@ def call_records(
 
     Args:
         made: every binary of the bundle's section, with its class.
+        calls: of these, those of a caller have a record each.
         incomplete: told of kernels of which not every call that is built for has a form.
     """
     there: dict[tuple[str, ...], list[Made]] = {}
@@ -94,6 +97,17 @@ def call_records(
                     )
                 if forms.forms:
                     found.append(forms.record(dtype))
+    for call in calls:
+        if call.caller is not None:
+            kernel = libraries.find(call.kernel)
+            forms = _Forms(kernel, target, there)
+            given = () if call.caller.out is None else (call.caller.out,)
+            options = {**kernel.spec.options, **dict(call.options)}
+            forms.add(call.args, options, given, call.caller.units)
+            for more in _alike(kernel, call.args) if not given else ():
+                forms.add(more, options, (), call.caller.units)
+            if forms.forms:
+                found.append(forms.record(call.caller.dtype))
     return found
 
 
@@ -132,6 +146,25 @@ def _text(value: Any) -> str | None:
         each = [_text(one) for one in value]
         return None if None in each else f"({', '.join(map(str, each))})"
     return None
+
+
+def option_of(text: str) -> Any:
+    """The value of an option that a caller in C has written.
+
+    Raises:
+        ValueError: `_text` writes no value so.
+    """
+    words = {"none": None, "true": True, "false": False}
+    if text in words:
+        return words[text]
+    try:
+        value = float(text) if text.lstrip("+-") in ("nan", "inf") else ast.literal_eval(text)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return text  # all that literal_eval raises
+    value = tuple(value) if isinstance(value, list) else value
+    if _text(value) is None:
+        raise ValueError(f"{text!r} is no number, text, or list of them")
+    return value
 
 
 def _pairs(options: Mapping[str, Any]) -> tuple[tuple[str, str], ...] | None:

@@ -19,6 +19,7 @@ from ...spec import ArrayType, Example, KernelSpec, Plan, ScalarType, contiguous
 __all__ = [
     "COMPUTE_UNITS",
     "COVERAGE",
+    "Caller",
     "Class",
     "KnownCall",
     "cases",
@@ -44,17 +45,34 @@ COVERAGE: Final = {
 
 
 @dataclass(frozen=True, slots=True)
+class Caller:
+    """A program without Python that makes a call.
+
+    Attributes:
+        dtype: for which it took the kernel.
+        units: compute units of its device.
+        out: its array for the result, where that lies otherwise than a new one.
+    """
+
+    dtype: str
+    units: int
+    out: ArrayType | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class KnownCall:
     """A call of a kernel that is built for, beside what the kernel's spec says: of a launch of a
-    fused function.
+    fused function, or of a program that asks a compile server.
 
     Attributes:
         options: in a fixed order, so that equal calls have equal text.
+        caller: it gets a call record; None: Python makes the call.
     """
 
     kernel: str
     args: tuple[ArrayType | ScalarType, ...]
     options: tuple[tuple[str, Any], ...] = ()
+    caller: Caller | None = None
 
 
 @dataclass(slots=True)
@@ -97,17 +115,20 @@ def classes(
             "`examples`, so nobody knows what calls to build for. Give one of them in its catalog."
         )
     for example, args, out in cases(spec, dtype, views=views, full=full):
-        _reach(found, kernel, example, args, out, target, dtype)
+        _reach(found, kernel, example, args, out, target, dtype, COMPUTE_UNITS)
     return list(found.values())
 
 
 def classes_of_calls(calls: Sequence[KnownCall], target: Target) -> list[Class]:
-    """The classes that calls reach, on devices of every size."""
+    """The classes that calls reach, on their caller's device, else on devices of every size."""
     found: dict[CompileRequest, Class] = {}
     for call in calls:
-        kernel = find(call.kernel)
+        kernel, by = find(call.kernel), call.caller
         dtype = next((arg.dtype for arg in call.args if isinstance(arg, ArrayType)), "")
-        _reach(found, kernel, Example((), dict(call.options)), call.args, "C", target, dtype)
+        out = "C" if by is None or by.out is None else by.out
+        units = COMPUTE_UNITS if by is None else (by.units,)
+        example = Example((), dict(call.options))
+        _reach(found, kernel, example, call.args, out, target, dtype, units)
     return list(found.values())
 
 
@@ -116,13 +137,14 @@ def _reach(
     kernel: RegisteredKernel,
     example: Example,
     args: Sequence[ArrayType | ScalarType],
-    out: str,
+    out: str | ArrayType,
     target: Target,
     dtype: str,
+    sizes: Sequence[int],
 ) -> None:
-    """Note the classes that a call reaches."""
+    """Note the classes that a call reaches on devices of these numbers of compute units."""
     known: list[Plan] = []  # nearly all plans are the same on devices of every size
-    for units in COMPUTE_UNITS:
+    for units in sizes:
         for aligned in (True, False):
             given = [aligned] * len(args)
             plan = plan_of(kernel, example, args, out, target, units, given)
@@ -150,7 +172,7 @@ def plan_of(
     kernel: RegisteredKernel,
     example: Example,
     args: Sequence[ArrayType | ScalarType],
-    out: str,
+    out: str | ArrayType,
     target: Target,
     units: int,
     aligned: Sequence[bool],
@@ -162,7 +184,7 @@ def plan_of(
         )
         plan = planning.make_plan(kernel, call)
         if out != "C":
-            result = relaid(plan.outputs[0], out)
+            result = relaid(plan.outputs[0], out) if isinstance(out, str) else out
             assert isinstance(result, ArrayType)
             plan = planning.make_plan(kernel, replace(call, out=result))
     except ArgumentError:
