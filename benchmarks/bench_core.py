@@ -29,6 +29,7 @@ from xtarget._launch import native
 from xtarget._launch.call import BoundCall
 from xtarget._launch.native_launches import launches_of, launches_of_class
 from xtarget._values.types import LaunchConfig
+from xtarget.targets._objects.module import CLOSINGS
 from xtarget.targets.base import NativeLaunch
 from xtarget.targets.cpu.module import CpuFunction
 
@@ -36,11 +37,15 @@ CALLS = 2000
 NOTHING = """
 int launch(void) { return 0; }
 int fill(void) { return 0; }
+int current(void **context) { *context = (void *)1; return 0; }
 """
 
 
 class Code:
     stays = True
+
+
+CODE = Code()
 
 
 def launch_nothing() -> None:
@@ -50,13 +55,23 @@ def launch_nothing() -> None:
     made = folder / "nothing.so"
     subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", made, folder / "nothing.c"], check=True)
     library = ctypes.CDLL(str(made))
-    launch, fill = (
-        ctypes.cast(one, ctypes.c_void_p).value or 0 for one in (library.launch, library.fill)
+    launch, fill, current = (
+        ctypes.cast(one, ctypes.c_void_p).value or 0
+        for one in (library.launch, library.fill, library.current)
     )
 
     def started(function: Any, config: LaunchConfig) -> NativeLaunch:
         return NativeLaunch(
-            launch, 0, 0, 0, (1, 1, 1), 0, module=function._module, code=Code(), fill=fill
+            launch,
+            0,
+            current,
+            1,
+            (1, 1, 1),
+            0,
+            module=function._module,
+            code=CODE,
+            fill=fill,
+            closings=CLOSINGS,
         )
 
     CpuFunction.native = started  # type: ignore[attr-defined]  # it has none

@@ -15,6 +15,7 @@ from xtarget._launch import native
 from xtarget._launch.call import BoundCall
 from xtarget._launch.native_launches import launches_of, launches_of_class
 from xtarget._values.types import LaunchConfig
+from xtarget.targets._objects.module import CLOSINGS
 from xtarget.targets.base import NativeLaunch
 
 ENTRY = ctypes.CFUNCTYPE(
@@ -89,7 +90,7 @@ def in_place(monkeypatch: pytest.MonkeyPatch) -> Entries:
         start, clear = (ctypes.cast(one, ctypes.c_void_p).value or 0 for one in made)
         return NativeLaunch(
             entry=start, function=0, current_context=0, context=0, block=(1, 1, 1),
-            shared_bytes=0, module=self._module, code=_Code(), fill=clear,
+            shared_bytes=0, module=self._module, code=_Code(), fill=clear, closings=CLOSINGS,
         )  # fmt: skip
 
     clears = FILL(fill)

@@ -203,3 +203,19 @@ def test_a_prepared_launch_of_several_is_started_so(
     assert launch.update(x=other)() == 520_000
     assert made(core) - before == 3
     assert len(entries.grids) == 6
+
+
+def test_a_launch_of_a_closed_module_is_not_started(core: Any, entries: Entries) -> None:
+    a, b, o = (of_kind("xtarget", np.ones(48)) for _ in range(3))
+    launches = [xtarget.get(name).prepare(a, b, out=o) for name in ("hypot", "copysign")]
+    modules = [one._held.found.call._launches[0].function._module for one in launches]
+    for launch in launches:
+        launch()
+    before = made(core)
+    modules[0].close()
+    launches[1]()
+    assert made(core) == before + 1  # another module's end is nothing to it
+    with pytest.raises(xtarget.DriverError, match="is closed"):
+        launches[0]()
+    assert made(core) == before + 1
+    launching.forget_calls()

@@ -30,6 +30,9 @@ struct link {
   struct xt_launch launch;
   PyObject *module, *code; /* what has `raw`, and what has `stays` */
   int grid_at; /* of a class: where its grid is among the sizes */
+  Py_buffer closings; /* a number, another one after each close of a module; NULL: it is not told */
+  uint64_t open_at;   /* what it was when `raw` was looked at, and one more */
+  int stays;          /* `stays` was True, and remains so */
 };
 
 /* The launches of a call, in their order, and the memory that they alone use. */

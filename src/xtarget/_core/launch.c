@@ -70,12 +70,15 @@ int xt_pack(const struct xt_launch *launch, const struct xt_value *values, const
   if (launch->buffer_bytes) memset(bytes, 0, launch->buffer_bytes);
   for (int i = 0; i < launch->parameter_count; i++) {
     const struct xt_parameter *parameter = &launch->parameters[i];
+    const struct xt_value *value = &values[parameter->from < 0 ? 0 : parameter->from];
     uint64_t word;
     if (parameter->from < 0)
       word = parameter->constant;
+    else if (parameter->passed == XT_PASS_WORD && value->kind != XT_FLOAT)
+      word = value->as.address; /* of an integer the same bits */
     else if (parameter->passed == XT_PASS_SIZE)
       word = (uint64_t)sizes[parameter->from];
-    else if (!packed(&values[parameter->from], parameter->passed, &word))
+    else if (!packed(value, parameter->passed, &word))
       return XT_DECLINED;
     if (launch->buffer_bytes) {
       memcpy((char *)bytes + parameter->offset, &word, parameter->size);

@@ -9,8 +9,7 @@ struct armed {
   int references;
   struct entry *entry;
   struct reading reading; /* only its values and arrays are used */
-  PyObject *names;        /* of `_launch.prepared`: `_observed` and `_losses` say what has changed */
-  PyObject *losses;       /* what `_losses` was when it was armed */
+  PyObject *losses;       /* what `state->losses` was when it was armed */
   PyObject *args, *result;
   int looks;              /* arrays may get other memory: look where they are */
 };
@@ -25,7 +24,6 @@ static void armed_drop(struct armed *armed) {
   if (!armed || --armed->references) return;
   if (armed->entry) entry_drop(armed->entry);
   Py_XDECREF(armed->reading.out);
-  Py_XDECREF(armed->names);
   Py_XDECREF(armed->losses);
   Py_XDECREF(armed->args);
   Py_XDECREF(armed->result);
@@ -72,10 +70,7 @@ static int is_in_place(struct state *state, struct reading *reading, PyObject *a
 
 static int is_as_armed(struct state *state, struct armed *armed) {
   struct reading *reading = &armed->reading;
-  PyObject *const *names = state->names;
-  if (state->ended || PyDict_GetItemWithError(armed->names, names[NAME_LOSSES]) != armed->losses ||
-      PyDict_GetItemWithError(armed->names, names[NAME_OBSERVED_LAUNCHES]) != Py_None)
-    return 0;
+  if (state->ended || state->observed || state->losses != armed->losses) return 0;
   if (!armed->looks) return 1;
   reading->grad = -1;
   for (Py_ssize_t i = 0; i < reading->arg_count; i++)
@@ -109,16 +104,16 @@ static PyObject *launch(PyObject *self, PyObject *args, PyObject *keywords) {
 }
 
 PyDoc_STRVAR(arm_doc,
-             "arm(module, names, losses, offered, args, out, result, values)\n--\n\n"
+             "arm(module, losses, offered, args, out, result, values)\n--\n\n"
              "Launch with these from now on. `offered` is what a bound call is described with; "
              "None disarms.");
 static PyObject *arm(PyObject *self, PyObject *given) {
   struct launcher *launcher = (struct launcher *)self;
-  PyObject *module, *names, *losses, *offered, *args, *out, *result, *values;
+  PyObject *module, *losses, *offered, *args, *out, *result, *values;
   launcher_clear(self);
   Py_CLEAR(launcher->module);
-  if (!PyArg_ParseTuple(given, "OO!OOO!OOO!", &module, &PyDict_Type, &names, &losses,
-                        &offered, &PyTuple_Type, &args, &out, &result, &PyTuple_Type, &values))
+  if (!PyArg_ParseTuple(given, "OOOO!OOO!", &module, &losses, &offered,
+                        &PyTuple_Type, &args, &out, &result, &PyTuple_Type, &values))
     return NULL;
   struct state *state = state_of(module);
   Py_ssize_t count = PyTuple_Size(args);
@@ -132,7 +127,6 @@ static PyObject *arm(PyObject *self, PyObject *given) {
     return PyErr_NoMemory();
   }
   armed->references = 1;
-  armed->names = Py_NewRef(names);
   armed->losses = Py_NewRef(losses);
   armed->args = Py_NewRef(args);
   armed->result = Py_NewRef(result);

@@ -28,16 +28,24 @@ static int read_parameters(struct xt_launch *launch, PyObject *parameters) {
   return 1;
 }
 
+static int read_closings(struct link *link, PyObject *closings) {
+  if (closings == Py_None) return 1;
+  if (PyObject_GetBuffer(closings, &link->closings, PyBUF_SIMPLE)) return 0;
+  if (link->closings.len == sizeof link->open_at) return 1;
+  PyBuffer_Release(&link->closings);
+  return 0;
+}
+
 static int read_link(struct link *link, PyObject *offered) {
   struct xt_launch *launch = &link->launch;
   unsigned long long start, function, current, context;
-  PyObject *parameters, *module, *code;
-  if (!PyArg_ParseTuple(offered, "KKKK(III)i(III)IIO!OO", &start, &function, &current, &context,
+  PyObject *parameters, *module, *code, *closings;
+  if (!PyArg_ParseTuple(offered, "KKKK(III)i(III)IIO!OOO", &start, &function, &current, &context,
                         &launch->grid[0], &launch->grid[1], &launch->grid[2], &link->grid_at,
                         &launch->block[0], &launch->block[1], &launch->block[2],
                         &launch->shared_bytes, &launch->buffer_bytes, &PyTuple_Type, &parameters,
-                        &module, &code) ||
-      !read_parameters(launch, parameters))
+                        &module, &code, &closings) ||
+      !read_parameters(launch, parameters) || !read_closings(link, closings))
     return 0;
   launch->entry = (xt_launch_entry)(uintptr_t)start;
   launch->function = (void *)(uintptr_t)function;
@@ -94,6 +102,7 @@ void native_drop(struct native *native) {
   for (int i = 0; i < native->link_count; i++) {
     Py_XDECREF(native->links[i].module);
     Py_XDECREF(native->links[i].code);
+    PyBuffer_Release(&native->links[i].closings);
   }
   free(native);
 }
@@ -129,9 +138,14 @@ static int is_true(PyObject *owner, PyObject *name) {
 
 /* Whether code is loaded, and may be launched on the stream without a word of the vendor's: what may
  * be unloaded notes which streams it runs on, all but the default one. */
-static int is_ready(struct state *state, const struct link *link, void *stream) {
-  return !is_none(link->module, state->names[NAME_RAW]) &&
-         (!stream || is_true(link->code, state->names[NAME_STAYS]));
+static int is_ready(struct state *state, struct link *link, void *stream) {
+  const uint64_t *closings = link->closings.buf;
+  if (!closings || link->open_at != *closings + 1) {
+    if (is_none(link->module, state->names[NAME_RAW])) return 0;
+    if (closings) link->open_at = *closings + 1;
+  }
+  if (stream && !link->stays) link->stays = is_true(link->code, state->names[NAME_STAYS]);
+  return !stream || link->stays;
 }
 
 /* Pieces of one allocation begin at multiples of so many bytes: `_launch.call.side_by_side`. */
@@ -182,7 +196,7 @@ static int start_all(const struct native *native, const int64_t *numbers, const 
 
 int launch_natively(struct state *state, const struct entry *entry, const struct reading *reading,
                     void *stream) {
-  const struct native *native = entry->native;
+  struct native *native = entry->native;
   const int64_t *numbers = reading->numbers;
   const int64_t *sizes = numbers ? numbers + sizes_at(entry) : NULL;
   for (int i = 0; i < native->link_count; i++)

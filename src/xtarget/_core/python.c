@@ -8,10 +8,9 @@
 #endif
 
 static const char *const NAMES[NAME_COUNT] = {
-    "out",     "device", "stream",  "raw",     "stays", "synchronize", "requires_grad",  "_type",
-    "address", "_device", "shape",  "strides", "dtype", "itemsize",    "_owner", "_current_level",
-    "data",    "ptr",    "device_id", "observed", "_observed", "_losses", "_c_contiguous",
-    "close",
+    "out",   "device",  "stream", "raw",      "stays",          "synchronize", "requires_grad", "address",
+    "shape", "strides", "dtype",  "itemsize", "_current_level", "data",        "ptr",           "device_id",
+    "_c_contiguous", "close",
 };
 
 struct state *state_of(PyObject *module) { return PyModule_GetState(module); }
@@ -88,8 +87,7 @@ static PyObject *run(PyObject *module, PyObject *const *args, Py_ssize_t count, 
     PyErr_SetString(PyExc_RuntimeError, "the interpreter has ended");
     return NULL;
   }
-  if (PyDict_GetItemWithError(state->run_names, state->names[NAME_OBSERVED]) != Py_None ||
-      !read_request(state, &reading, args, count, names))
+  if (state->observed || !read_request(state, &reading, args, count, names))
     return called_by_python(state->twin, args, count, names);
   uint64_t of_class = xt_hash_class(&reading.call);
   uint64_t hash = xt_hash_layout(&reading.call, of_class);
@@ -138,7 +136,7 @@ static void end(PyObject *guard) {
 }
 
 PyDoc_STRVAR(start_doc,
-             "start(twin, names, offer, offer_class, failed, doc)\n--\n\n"
+             "start(twin, offer, offer_class, failed, doc)\n--\n\n"
              "(the function that makes calls: what it knows itself, all others by `twin`; what "
              "ends it when it is dropped). The caller keeps all arguments, and the types of "
              "`read_arrays`, until then: run times want their objects released in the order in "
@@ -146,8 +144,7 @@ PyDoc_STRVAR(start_doc,
 static PyObject *start(PyObject *module, PyObject *args) {
   struct state *state = state_of(module);
   PyObject *doc;
-  if (!PyArg_ParseTuple(args, "OO!OOOS", &state->twin, &PyDict_Type, &state->run_names,
-                        &state->offer, &state->offer_class, &state->failed, &doc))
+  if (!PyArg_ParseTuple(args, "OOOOS", &state->twin, &state->offer, &state->offer_class, &state->failed, &doc))
     return NULL;
   char *text = strdup(PyBytes_AsString(doc)); /* lives as long as the function: for ever */
   PyObject *home = PyUnicode_FromString("xtarget");
@@ -173,6 +170,38 @@ static PyObject *forget(PyObject *module, PyObject *unused) {
   Py_RETURN_NONE;
 }
 
+PyDoc_STRVAR(observe_doc, "observe(observed)\n--\n\n"
+                          "Whether Python makes all calls, and all prepared launches.");
+static PyObject *observe(PyObject *module, PyObject *observed) {
+  int yes = PyObject_IsTrue(observed);
+  if (yes < 0) return NULL;
+  state_of(module)->observed = yes;
+  Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(lose_doc, "lose(losses)\n--\n\n"
+                       "A device was lost: prepared launches that were armed with another object "
+                       "are Python's to look at.");
+static PyObject *lose(PyObject *module, PyObject *losses) {
+  struct state *state = state_of(module);
+  PyObject *before = state->losses;
+  state->losses = Py_NewRef(losses);
+  Py_XDECREF(before);
+  Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(own_doc, "use_own(class, places)\n--\n\n"
+                      "Where the slots of our own arrays lie (`struct own`).");
+static PyObject *use_own(PyObject *module, PyObject *args) {
+  struct own own;
+  if (!PyArg_ParseTuple(args, "O!(nnnnnnnn)", &PyType_Type, &own.type, &own.type_at, &own.device_at,
+                        &own.address_at, &own.stream_at, &own.owner_at, &own.dtype_at,
+                        &own.shape_at, &own.strides_at))
+    return NULL;
+  state_of(module)->own = own;
+  Py_RETURN_NONE;
+}
+
 PyDoc_STRVAR(read_doc, "read_arrays(type, reader)\n--\n\n"
                        "How arrays of exactly this type are read; 0: not here.");
 static PyObject *read_arrays(PyObject *module, PyObject *args) {
@@ -182,6 +211,10 @@ static PyObject *read_arrays(PyObject *module, PyObject *args) {
   if (!PyArg_ParseTuple(args, "Oi", &type, &reader)) return NULL;
   if (reader == READ_TORCH && !state->torch.exchange) {
     PyErr_SetString(PyExc_ValueError, "torch's exchange API is not known yet");
+    return NULL;
+  }
+  if (reader == READ_OWN && !state->own.type) {
+    PyErr_SetString(PyExc_ValueError, "where the slots of our own arrays lie is not known yet");
     return NULL;
   }
   for (int i = 0; i < state->type_count; i++) {
@@ -284,6 +317,9 @@ static PyObject *statistics(PyObject *module, PyObject *unused) {
 static PyMethodDef methods[] = {
     {"start", start, METH_VARARGS, start_doc},
     {"forget", forget, METH_NOARGS, forget_doc},
+    {"observe", observe, METH_O, observe_doc},
+    {"lose", lose, METH_O, lose_doc},
+    {"use_own", use_own, METH_VARARGS, own_doc},
     {"read_arrays", read_arrays, METH_VARARGS, read_doc},
     {"use_torch", use_torch, METH_VARARGS, torch_doc},
     {"words", (PyCFunction)(void (*)(void))words, METH_FASTCALL | METH_KEYWORDS, words_doc},

@@ -13,7 +13,7 @@
 #include "table.h"
 
 /* Goes up with each change of what Python and C tell each other; `_core/__init__.py` has it too. */
-#define XT_INTERFACE 9
+#define XT_INTERFACE 10
 
 enum reader { READ_NONE, READ_TORCH, READ_NUMPY, READ_OWN, READ_CUPY };
 enum { MOST_TYPES = 16, MOST_KEPT = 40, SEEN = 4096, MOST_ENTRIES = 8192 };
@@ -49,14 +49,26 @@ struct torch {
 };
 
 enum { NAME_OUT, NAME_DEVICE, NAME_STREAM, NAME_RAW, NAME_STAYS, NAME_SYNCHRONIZE,
-       NAME_REQUIRES_GRAD, NAME_TYPE, NAME_ADDRESS, NAME_OWN_DEVICE, NAME_SHAPE, NAME_STRIDES,
-       NAME_DTYPE, NAME_ITEMSIZE, NAME_OWNER, NAME_LEVEL, NAME_DATA, NAME_PTR, NAME_DEVICE_ID,
-       NAME_OBSERVED, NAME_OBSERVED_LAUNCHES, NAME_LOSSES, NAME_C_CONTIGUOUS, NAME_CLOSE,
+       NAME_REQUIRES_GRAD, NAME_ADDRESS, NAME_SHAPE, NAME_STRIDES, NAME_DTYPE, NAME_ITEMSIZE,
+       NAME_LEVEL, NAME_DATA, NAME_PTR, NAME_DEVICE_ID, NAME_C_CONTIGUOUS, NAME_CLOSE,
        NAME_COUNT };
 
+/* Where the slots of our own arrays, and of their types, lie in an object. */
+struct own {
+  PyObject *type; /* the class of the types; borrowed, NULL: nothing is known */
+  Py_ssize_t type_at, device_at, address_at, stream_at, owner_at;
+  Py_ssize_t dtype_at, shape_at, strides_at;
+};
+
+/* What a slot holds: borrowed; NULL: nothing. */
+static inline PyObject *slot_of(PyObject *owner, Py_ssize_t at) {
+  return *(PyObject **)((char *)owner + at);
+}
+
 struct state {
-  PyObject *run_names; /* borrowed: the names of `_launch.run`, whose `observed` makes calls in our place */
-  int ended;           /* the interpreter gives its objects back */
+  int ended;    /* the interpreter gives its objects back */
+  int observed; /* Python makes all calls: somebody looks on */
+  PyObject *losses; /* another object after each loss of a device */
   uint64_t generation; /* of what is remembered */
   uint64_t hits, declined;
   struct xt_table layouts, classes;
@@ -74,6 +86,7 @@ struct state {
   } types[MOST_TYPES];
   int type_count;
   struct torch torch;
+  struct own own;
   PyMethodDef run; /* filled in at `start` */
 };
 

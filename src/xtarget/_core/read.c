@@ -195,46 +195,37 @@ uint64_t number_of(PyObject *owner, PyObject *name) {
   return found;
 }
 
-static int read_own(struct state *state, struct reading *reading, PyObject *value) {
-  int64_t shape[XT_MOST_DIMENSIONS], strides[XT_MOST_DIMENSIONS];
-  PyObject *const *names = state->names;
-  PyObject *type = PyObject_GetAttr(value, names[NAME_TYPE]);
-  if (!type) return decline();
-  PyObject *lengths = PyObject_GetAttr(type, names[NAME_SHAPE]);
-  PyObject *steps = PyObject_GetAttr(type, names[NAME_STRIDES]);
-  PyObject *dtype = PyObject_GetAttr(type, names[NAME_DTYPE]);
-  PyObject *device = PyObject_GetAttr(value, names[NAME_OWN_DEVICE]);
-  int dimensions = numbers(lengths, shape);
-  int read = dimensions >= 0 && numbers(steps, strides) == dimensions && dtype && device &&
-             reading->kept_count + 2 <= MOST_KEPT;
-  if (read) {
-    reading->kept[reading->kept_count++] = dtype;
-    reading->kept[reading->kept_count++] = device;
-    struct xt_layout layout = {
-        .address = number_of(value, names[NAME_ADDRESS]),
-        .type = (uint64_t)(uintptr_t)dtype,
-        .place = (uint64_t)(uintptr_t)device,
-        .reader = READ_OWN,
-        .dimensions = dimensions,
-        .shape = shape,
-        .strides = strides,
-        .unit = 1,
-    };
-    layout.contiguous = xt_is_contiguous(dimensions, shape, strides);
-    read = layout.address && xt_add_array(&reading->call, &layout);
-  }
-  /* the array holds its type, and that its parts */
-  Py_DECREF(type);
-  Py_XDECREF(lengths);
-  Py_XDECREF(steps);
-  Py_XDECREF(dtype);
-  Py_XDECREF(device);
-  return read ? 1 : decline();
+static uint64_t address_of_own(const struct state *state, PyObject *array) {
+  PyObject *number = slot_of(array, state->own.address_at);
+  uint64_t address = number && PyLong_Check(number) ? PyLong_AsUnsignedLongLong(number) : 0;
+  return address == (uint64_t)-1 && PyErr_Occurred() ? (uint64_t)decline() : address;
 }
 
-static uint64_t address_of_own(struct state *state, PyObject *array) {
-  uint64_t address = number_of(array, state->names[NAME_ADDRESS]);
-  return PyErr_Occurred() ? (uint64_t)decline() : address;
+static int read_own(struct state *state, struct reading *reading, PyObject *value) {
+  int64_t shape[XT_MOST_DIMENSIONS], strides[XT_MOST_DIMENSIONS];
+  const struct own *own = &state->own;
+  /* the array holds its type, and that its parts */
+  PyObject *type = slot_of(value, own->type_at), *device = slot_of(value, own->device_at);
+  if (!type || (PyObject *)Py_TYPE(type) != own->type) return 0;
+  PyObject *dtype = slot_of(type, own->dtype_at);
+  int dimensions = numbers(slot_of(type, own->shape_at), shape);
+  if (dimensions < 0 || numbers(slot_of(type, own->strides_at), strides) != dimensions || !dtype ||
+      !device || reading->kept_count + 2 > MOST_KEPT)
+    return decline();
+  reading->kept[reading->kept_count++] = dtype;
+  reading->kept[reading->kept_count++] = device;
+  struct xt_layout layout = {
+      .address = address_of_own(state, value),
+      .type = (uint64_t)(uintptr_t)dtype,
+      .place = (uint64_t)(uintptr_t)device,
+      .reader = READ_OWN,
+      .dimensions = dimensions,
+      .shape = shape,
+      .strides = strides,
+      .unit = 1,
+  };
+  layout.contiguous = xt_is_contiguous(dimensions, shape, strides);
+  return layout.address && xt_add_array(&reading->call, &layout);
 }
 
 /* Their shapes and strides are made anew for each look: the strides of most are told by one word. */

@@ -35,14 +35,10 @@ static int may_overlap(const struct entry *entry, const struct reading *reading)
 }
 
 static int tell_written(struct state *state, const struct entry *entry, PyObject *out) {
-  PyObject *answer;
   switch (entry->written) {
     case WRITTEN_NOT: return 1;
     case WRITTEN_TORCH: return tell_torch(&state->torch, out);
-    case WRITTEN_OWN:
-      answer = PyObject_GetAttr(out, state->names[NAME_OWNER]);
-      Py_XDECREF(answer);
-      return answer == Py_None;
+    case WRITTEN_OWN: return slot_of(out, state->own.owner_at) == Py_None;
   }
   return 0;
 }
@@ -52,16 +48,11 @@ PyObject *one_stream(struct state *state, const struct reading *reading) {
   for (Py_ssize_t i = -1; i < reading->arg_count; i++) {
     PyObject *array = i < 0 ? reading->out : reading->args[i];
     if (!array || reader_of(state, array) != READ_OWN) continue;
-    PyObject *stream = PyObject_GetAttr(array, state->names[NAME_STREAM]);
-    if (!stream || (found && stream != found)) {
-      Py_XDECREF(stream);
-      Py_XDECREF(found);
-      return NULL;
-    }
-    Py_XDECREF(found);
+    PyObject *stream = slot_of(array, state->own.stream_at);
+    if (!stream || (found && stream != found)) return NULL;
     found = stream;
   }
-  return found;
+  return Py_XNewRef(found);
 }
 
 PyObject *stream_of(struct state *state, const struct entry *entry,

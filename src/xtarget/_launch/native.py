@@ -43,7 +43,7 @@ def install(core: Any, run: Callable[..., Any], names: dict[str, Any]) -> tuple[
         f"{name}=None, " for name in code.co_varnames[1 : 1 + code.co_kwonlyargcount]
     )
     doc = f"run(kernel, /, *args, {keywords}**options)\n--\n\n{run.__doc__}"
-    made, guard = core.start(run, names, *offers, _failed, doc.encode())
+    made, guard = core.start(run, *offers, _failed, doc.encode())
     return made, (offers, run, guard)
 
 

@@ -136,6 +136,7 @@ def _link(
         tuple((*how, *field) for how, field in zip(parameters, fields, strict=True)),
         made.module,
         made.code,
+        made.closings,
     )
 
 

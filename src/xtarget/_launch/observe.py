@@ -176,7 +176,7 @@ def _set(observers: tuple[Observer, ...]) -> None:
     global _observers
     _observers = observers
     watching = bool(observers or _recording or _checkers)
-    _run.observed = _observed_run if watching else None
+    _run.observe_with(_observed_run if watching else None)
     prepared.observe_with(_observed_launch if watching else None)
 
 

@@ -34,6 +34,7 @@ __all__ = ["Prepared"]
 #: Another object after each loss of a device (it was closed, or this is the child of a fork): the
 #: next launch looks whether its own device is still open.
 _losses = object()
+_losses_lock = Lock()
 #: Launches in the place of a prepared launch while somebody observes (`_launch.observe`).
 _observed: Callable[..., Any] | None = None
 
@@ -46,9 +47,13 @@ def observe_with(function: Callable[..., Any] | None) -> None:
 
 def _count_loss(device: str = "") -> None:
     global _losses
-    _losses = object()
+    with _losses_lock:
+        _losses = object()
+        if _run._native is not None:
+            _run._native.lose(_losses)
 
 
+_count_loss()
 registry.on_lost.append(_count_loss)
 registry.after_fork.append(_count_loss)
 
@@ -130,7 +135,7 @@ class Prepared(_run.launcher or _InPython):  # type: ignore[misc]
             if self._stream is None and found.out is not None:
                 offered = native.described(found.call, given=True, written=held.written)
             arrays = (found.args, found.out, held.result, found.values)
-            self._arm(_run._native, globals(), held.losses, offered, *arrays)
+            self._arm(_run._native, held.losses, offered, *arrays)
 
     def _with_result(self, found: Found) -> tuple[Found, Any]:
         """Make the array that each launch writes, in memory that earlier work is done with."""

@@ -292,6 +292,14 @@ def run(
     return result
 
 
+def observe_with(function: Callable[..., Any] | None) -> None:
+    """Have a function make the calls, and prepared launches be made by Python; None: no longer."""
+    global observed
+    observed = function
+    if _native is not None:
+        _native.observe(function is not None)
+
+
 _run_in_python = run
 #: The compiled core; None: there is none.
 _native = _core.native()

@@ -511,6 +511,8 @@ class NativeLaunch:
         buffer_bytes: of that buffer.
         fill: address of a function as `cuMemsetD8Async` and `hipMemsetD8Async` are; 0: it is not
             known.
+        closings: a buffer of 64 bits, a number that is another one after each close of a module;
+            None: there is none, and `raw` is read at each launch.
     """
 
     entry: int
@@ -524,6 +526,7 @@ class NativeLaunch:
     fields: tuple[tuple[int, int], ...] = ()
     buffer_bytes: int = 0
     fill: int = 0
+    closings: Any = None
 
 
 @runtime_checkable

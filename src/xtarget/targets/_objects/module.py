@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from abc import ABC, abstractmethod
+from array import array
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -13,7 +15,11 @@ from .handles import Opened
 from .launch_limits import check_cooperation
 from .loaded_code import LoadedCode
 
-__all__ = ["FunctionBase", "ModuleBase", "QueueFunction", "refuse"]
+__all__ = ["CLOSINGS", "FunctionBase", "ModuleBase", "QueueFunction", "refuse"]
+
+#: `base.NativeLaunch.closings` of all modules here; no number is written twice.
+CLOSINGS = array("Q", [0])
+_numbers = itertools.count(1)
 
 
 class ModuleBase(Opened):
@@ -47,6 +53,10 @@ class ModuleBase(Opened):
 
     def native(self) -> bytes | None:
         return None
+
+    def close(self) -> None:
+        super().close()
+        CLOSINGS[0] = next(_numbers)
 
 
 class FunctionBase(ABC):

@@ -19,7 +19,7 @@ from ..._values.types import Artifact, LaunchConfig, Parameter
 from .. import base
 from .._objects.launch_limits import check_block, check_grid
 from .._objects.loaded_code import LoadedCode
-from .._objects.module import FunctionBase, ModuleBase, refuse
+from .._objects.module import CLOSINGS, FunctionBase, ModuleBase, refuse
 from . import kernarg, library
 from .code_object import CodeObject, Kernel, check_agreement
 from .status import call, check
@@ -175,6 +175,7 @@ class HipFunction(FunctionBase):
             fields=tuple((one.offset, one.size) for one in kernarg.layout(artifact.parameters)),
             buffer_bytes=self._kernel.kernarg_bytes,
             fill=fill,
+            closings=CLOSINGS,
         )
 
     def _launcher(

@@ -11,7 +11,7 @@ from cuda.bindings import driver
 
 from ..._values.types import Artifact, LaunchConfig
 from .._objects.launch_limits import check_block, check_grid
-from .._objects.module import FunctionBase, ModuleBase, refuse
+from .._objects.module import CLOSINGS, FunctionBase, ModuleBase, refuse
 from .._objects.scalars import ctypes_maker
 from ..base import GridLaunch, NativeLaunch, PreparedLaunch, Value
 from .code import CudaCode, relaxed
@@ -118,6 +118,7 @@ class CudaFunction(FunctionBase):
             module=self._module,
             code=self.code,
             fill=_entry(b"cuMemsetD8Async"),
+            closings=CLOSINGS,
         )
 
     def _settings(self) -> dict[str, Any]:
