@@ -108,12 +108,7 @@ def _common(
     """Arguments and constants of the kernels of `described.py`."""
     a_t, b_t = problem.a[1] != 1, problem.b[1] != 1
     args: dict[str, spec.Argument] = {
-        "a": problem.operands[0],
-        "b": problem.operands[1],
-        "out": out,
-        "M": problem.m,
-        "N": problem.n,
-        "K": problem.k,
+        **problem.arguments(out),
         "ra": problem.a[1] if a_t else problem.a[0],
         "rb": problem.b[1] if b_t else problem.b[0],
         "om": problem.out[0],

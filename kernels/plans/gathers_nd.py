@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from xtarget import spec
 
 from .gathers import MODES, OPS, indices, rounded, sums_of
-from .layouts import collapse
+from .layouts import Space, collapse
 from .movement import copied_view, copy_launch, flat_launch, integers
 
 __all__ = ["embedding_backward", "gather_nd", "scatter_nd"]
@@ -34,23 +34,31 @@ def gather_nd(call: spec.Call) -> spec.Plan:
         )
     si = (*index.strides[:-1], *(0,) * len(slice_))
     space = collapse(shape, out.strides, sx, si)
-    launch = flat_launch(
-        call,
-        "take_nd",
-        out.size,
-        {
-            "x": spec.Input(0),
-            "index": spec.Input(1),
-            "out": spec.Output(),
-            "n": out.size,
-            "lengths": x.shape[:depth],
-            "steps": x.strides[:depth],
-            "last": index.strides[-1],
-            **space.named("so", "sx", "si"),
-        },
-        {"MODE": mode},
-    )
-    return spec.Plan((out,), (launch,))
+    places: dict[str, spec.Argument] = {
+        "index": spec.Input(1),
+        "lengths": x.shape[:depth],
+        "steps": x.strides[:depth],
+        "last": index.strides[-1],
+    }
+    return spec.Plan((out,), (take_launch(call, out, space, places, mode),))
+
+
+def take_launch(
+    call: spec.Call,
+    out: spec.ArrayType,
+    space: Space,
+    places: Mapping[str, spec.Argument],
+    mode: str,
+) -> spec.Launch:
+    """The launch that takes the elements of the first array at `places`.
+
+    Args:
+        space: of the result, with the strides of it, of the array and of the indices.
+        mode: what an index outside of the array means.
+    """
+    arrays = {"x": spec.Input(0), "out": spec.Output(), "n": out.size}
+    args = {**arrays, **places, **space.named("so", "sx", "si")}
+    return flat_launch(call, "take_nd", out.size, args, {"MODE": mode})
 
 
 def _depth(call: spec.Call, x: spec.ArrayType, index: spec.ArrayType) -> int:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from xtarget import spec
 
 from .gathers import MODES, indices, rounded, sums_of
+from .gathers_nd import take_launch
 from .layouts import broadcast_strides, collapse
 from .movement import copy_launch, flat_launch
 
@@ -104,19 +105,7 @@ def index(call: spec.Call) -> spec.Plan:
     sx = places.spread((0,) * len(places.shape), places.kept(x.strides))
     si = places.spread(places.stacked.strides[1:], (0,) * (x.ndim - len(places.axes)))
     space = collapse(shape, out.strides, sx, si)
-    launch = flat_launch(
-        call,
-        "take_nd",
-        out.size,
-        {
-            "x": spec.Input(0),
-            "out": spec.Output(),
-            "n": out.size,
-            **places.launch_parts(x, x.strides),
-            **space.named("so", "sx", "si"),
-        },
-        {"MODE": mode},
-    )
+    launch = take_launch(call, out, space, places.launch_parts(x, x.strides), mode)
     return spec.Plan((out,), (*places.copies, launch), (places.stacked,))
 
 

@@ -158,12 +158,7 @@ def _launch(
     launch = spec.Launch(
         "linear:matmul_outer" if outer else "linear:matmul",
         {
-            "a": problem.operands[0],
-            "b": problem.operands[1],
-            "out": out,
-            "M": problem.m,
-            "N": problem.n,
-            "K": problem.k,
+            **problem.arguments(out),
             "chunk": chunk,
             "part": problem.batch.size * problem.m * problem.n if parts > 1 else 0,
             "batch_shape": problem.batch.lengths,

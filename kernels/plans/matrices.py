@@ -73,6 +73,11 @@ class Problem(NamedTuple):
     tail: Tail | None = None
     steps: tuple[tuple[int, int], ...] = ()
 
+    def arguments(self, out: spec.Output | spec.Temporary) -> dict[str, spec.Argument]:
+        """The operands, the result and their lengths, by the parameters' names."""
+        a, b = self.operands
+        return {"a": a, "b": b, "out": out, "M": self.m, "N": self.n, "K": self.k}
+
 
 def tailed(launch: spec.Launch, problem: Problem, tile: MatmulTile) -> spec.Launch:
     """A launch of a product's kernel, with the tail where there is one."""

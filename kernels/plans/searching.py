@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from xtarget.spec import (
     ABSENT,
@@ -94,6 +95,22 @@ def _counts(call: Call, length: int, dtype: str = "int64") -> ArrayType:
     return out
 
 
+def _count(
+    call: Call,
+    source: str,
+    out: ArrayType,
+    args: dict[str, Any],
+    constants: dict[str, Any] | None = None,
+) -> Plan:
+    """The plan of a kernel that counts the elements of the first array, one by one."""
+    x = call.array(0)
+    if not x.size:
+        return Plan((out,), (), (), (0,))
+    own = {"x": Input(0), "out": Output(), "n": x.size, **collapse(x.shape, x.strides).named("sx")}
+    launch = lane_launch(call, f"searching:{source}", x.size, {**own, **args}, constants)
+    return Plan((out,), (launch,), (), (0,))
+
+
 def histogram(call: Call) -> Plan:
     """The plan of histogram: how many elements are between neighbouring edges."""
     x, edges = call.array(0), call.array(1)
@@ -101,28 +118,19 @@ def histogram(call: Call) -> Plan:
         raise ArgumentError(
             f"{call.kernel}: edges has shape {edges.shape}; it needs one dimension, and two edges."
         )
-    out = _counts(call, edges.size - 1)
-    if not x.size:
-        return Plan((out,), (), (), (0,))
     dtype = _common(call, x, edges)
-    space = collapse(x.shape, x.strides)
-    launch = lane_launch(
+    return _count(
         call,
-        "searching:histogram",
-        x.size,
+        "histogram",
+        _counts(call, edges.size - 1),
         {
-            "x": Input(0),
             "edges": Input(1),
-            "out": Output(),
-            "n": x.size,
             "length": edges.size,
             "step": edges.strides[0],
             "steps": edges.size.bit_length(),
-            **space.named("sx"),
         },
         {"T": dtype_constant(dtype), "K": dtype_constant(key_dtype(dtype))},
     )
-    return Plan((out,), (launch,), (), (0,))
 
 
 def histc(call: Call) -> Plan:
@@ -136,52 +144,19 @@ def histc(call: Call) -> Plan:
         raise ArgumentError(
             f"{call.kernel}: min is {low} and max is {high}; both are finite, and min is below max."
         )
-    out = _counts(call, bins)
-    if not x.size:
-        return Plan((out,), (), (), (0,))
     computed = compute_dtype(x.dtype)
-    space = collapse(x.shape, x.strides)
-    launch = lane_launch(
-        call,
-        "searching:bins",
-        x.size,
-        {
-            "x": Input(0),
-            "out": Output(),
-            "n": x.size,
-            "count": bins,
-            "low": Scalar(float(low), computed),
-            "high": Scalar(float(high), computed),
-            **space.named("sx"),
-        },
-        {"T": dtype_constant(computed)},
-    )
-    return Plan((out,), (launch,), (), (0,))
+    edges = {"low": Scalar(float(low), computed), "high": Scalar(float(high), computed)}
+    constants = {"T": dtype_constant(computed)}
+    return _count(call, "bins", _counts(call, bins), {"count": bins, **edges}, constants)
 
 
 def bincount(call: Call) -> Plan:
     """The plan of bincount: how often each integer below `length` is there, or the sum of the
     weights at its places.
     """
-    x, length = _counted(call)
+    _, length = _counted(call)
     if len(call.args) < 2 or call.args[1] is ABSENT:
-        out = _counts(call, length)
-        if not x.size:
-            return Plan((out,), (), (), (0,))
-        space = collapse(x.shape, x.strides)
-        launch = lane_launch(
-            call,
-            "searching:count",
-            x.size,
-            {
-                "x": Input(0),
-                "out": Output(),
-                "n": x.size,
-                "length": length,
-                **space.named("sx"),
-            },
-        )
-        return Plan((out,), (launch,), (), (0,))
+        return _count(call, "count", _counts(call, length), {"length": length})
     return _sums_in_order(call)
 
 

@@ -36,24 +36,21 @@ class MatmulTile(NamedTuple):
     num_stages: int
 
 
+def _tiles(*rows: tuple[int, int, int, int, int]) -> tuple[MatmulTile, ...]:
+    return tuple(MatmulTile(*row) for row in rows)
+
+
+# fmt: off
 #: A CPU's registers hold 16 vectors of sums beside operands, whatever the tile's form. For few rows
 #: it is wide: then the matrix, which is all that takes time, is read once and in long pieces.
-_CPU_FLOATS: Final = (
-    MatmulTile(8, 32, 4, 1, 1),
-    MatmulTile(4, 64, 4, 1, 1),
-    MatmulTile(2, 128, 4, 1, 1),
-    MatmulTile(8, 16, 4, 1, 1),
-    MatmulTile(4, 16, 4, 1, 1),
-    MatmulTile(1, 16, 4, 1, 1),
+_CPU_FLOATS: Final = _tiles(
+    (8, 32, 4, 1, 1), (4, 64, 4, 1, 1), (2, 128, 4, 1, 1), (8, 16, 4, 1, 1), (4, 16, 4, 1, 1),
+    (1, 16, 4, 1, 1),
 )
 
 
-_CPU_WORDS: Final = (
-    MatmulTile(8, 16, 4, 1, 1),
-    MatmulTile(4, 32, 4, 1, 1),
-    MatmulTile(2, 64, 4, 1, 1),
-    MatmulTile(4, 16, 4, 1, 1),
-    MatmulTile(1, 16, 4, 1, 1),
+_CPU_WORDS: Final = _tiles(
+    (8, 16, 4, 1, 1), (4, 32, 4, 1, 1), (2, 64, 4, 1, 1), (4, 16, 4, 1, 1), (1, 16, 4, 1, 1),
 )
 
 
@@ -61,43 +58,27 @@ _CPU_WORDS: Final = (
 #: (m + n) * k * itemsize * stages; 99 KiB is what every NVIDIA chip from sm_86 on has, AMD has 64.
 _MATMUL: Final[Mapping[str, Mapping[str, tuple[MatmulTile, ...]]]] = {
     "nvidia": {
-        "half": (
-            MatmulTile(128, 128, 64, 8, 3),
-            MatmulTile(128, 64, 64, 4, 3),
-            MatmulTile(64, 128, 64, 4, 3),
-            MatmulTile(64, 64, 64, 4, 4),
-            MatmulTile(32, 64, 64, 4, 4),
-            MatmulTile(16, 64, 128, 4, 4),
-            MatmulTile(16, 32, 128, 2, 4),
-            MatmulTile(16, 16, 64, 1, 4),
+        "half": _tiles(
+            (128, 128, 64, 8, 3), (128, 64, 64, 4, 3), (64, 128, 64, 4, 3), (64, 64, 64, 4, 4),
+            (32, 64, 64, 4, 4), (16, 64, 128, 4, 4), (16, 32, 128, 2, 4), (16, 16, 64, 1, 4),
         ),
-        "single": (
-            MatmulTile(128, 128, 16, 8, 3),
-            MatmulTile(64, 64, 16, 4, 3),
-            MatmulTile(32, 32, 32, 4, 3),
-            MatmulTile(16, 16, 32, 2, 3),
+        "single": _tiles(
+            (128, 128, 16, 8, 3), (64, 64, 16, 4, 3), (32, 32, 32, 4, 3), (16, 16, 32, 2, 3),
         ),
-        "double": (
-            MatmulTile(64, 64, 16, 4, 3),
-            MatmulTile(32, 32, 16, 4, 3),
-            MatmulTile(16, 16, 16, 2, 3),
+        "double": _tiles(
+            (64, 64, 16, 4, 3), (32, 32, 16, 4, 3), (16, 16, 16, 2, 3),
         ),
-        "integer": (MatmulTile(16, 16, 16, 4, 1),),
+        "integer": _tiles((16, 16, 16, 4, 1)),
     },
     "amd": {
-        "half": (
-            MatmulTile(128, 128, 64, 8, 2),
-            MatmulTile(64, 64, 64, 4, 2),
-            MatmulTile(32, 32, 64, 4, 2),
-            MatmulTile(16, 16, 64, 1, 2),
+        "half": _tiles(
+            (128, 128, 64, 8, 2), (64, 64, 64, 4, 2), (32, 32, 64, 4, 2), (16, 16, 64, 1, 2),
         ),
-        "single": (
-            MatmulTile(64, 64, 32, 4, 2),
-            MatmulTile(32, 32, 32, 4, 2),
-            MatmulTile(16, 16, 32, 1, 2),
+        "single": _tiles(
+            (64, 64, 32, 4, 2), (32, 32, 32, 4, 2), (16, 16, 32, 1, 2),
         ),
-        "double": (MatmulTile(32, 32, 16, 4, 2), MatmulTile(16, 16, 16, 1, 2)),
-        "integer": (MatmulTile(16, 16, 16, 4, 1),),
+        "double": _tiles((32, 32, 16, 4, 2), (16, 16, 16, 1, 2)),
+        "integer": _tiles((16, 16, 16, 4, 1)),
     },
     "cpu": {
         "half": _CPU_FLOATS,
@@ -107,26 +88,23 @@ _MATMUL: Final[Mapping[str, Mapping[str, tuple[MatmulTile, ...]]]] = {
     },
     # at a sub-group of 16 a Xe HPC spills none of its registers, a Xe HPG of half as many up to 12
     "intel": {
-        "half": (
-            MatmulTile(32, 32, 16, 8, 1),
-            MatmulTile(16, 32, 16, 8, 1),
-            MatmulTile(16, 16, 16, 8, 1),
+        "half": _tiles(
+            (32, 32, 16, 8, 1), (16, 32, 16, 8, 1), (16, 16, 16, 8, 1),
         ),
-        "single": (
-            MatmulTile(32, 32, 16, 8, 1),
-            MatmulTile(16, 32, 16, 8, 1),
-            MatmulTile(16, 16, 16, 8, 1),
+        "single": _tiles(
+            (32, 32, 16, 8, 1), (16, 32, 16, 8, 1), (16, 16, 16, 8, 1),
         ),
-        "double": (MatmulTile(16, 32, 16, 8, 1), MatmulTile(16, 16, 16, 8, 1)),
-        "integer": (MatmulTile(16, 16, 8, 4, 1),),
+        "double": _tiles((16, 32, 16, 8, 1), (16, 16, 16, 8, 1)),
+        "integer": _tiles((16, 16, 8, 4, 1)),
     },
     "other": {
-        "half": (MatmulTile(32, 64, 16, 4, 1), MatmulTile(16, 16, 16, 1, 1)),
-        "single": (MatmulTile(32, 64, 16, 4, 1), MatmulTile(16, 16, 16, 1, 1)),
-        "double": (MatmulTile(32, 32, 16, 4, 1), MatmulTile(16, 16, 16, 1, 1)),
-        "integer": (MatmulTile(16, 16, 8, 4, 1),),
+        "half": _tiles((32, 64, 16, 4, 1), (16, 16, 16, 1, 1)),
+        "single": _tiles((32, 64, 16, 4, 1), (16, 16, 16, 1, 1)),
+        "double": _tiles((32, 32, 16, 4, 1), (16, 16, 16, 1, 1)),
+        "integer": _tiles((16, 16, 8, 4, 1)),
     },
 }
+# fmt: on
 
 
 #: A matmul's K is cut into pieces no shorter than this.
