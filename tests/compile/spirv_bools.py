@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import triton
 import triton.language as tl
-from spirv_kernels import Case, rng
+from spirv_cases import Case, rng
 
 CASES: dict[str, Case] = {}
 

@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import triton
 import triton.language as tl
-from spirv_kernels import VERSION, Case, dtypes, empty, normal, rng
+from spirv_cases import VERSION, Case, dtypes, empty, normal, rng
 
 CASES: dict[str, Case] = {}
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from loading import load_file
-from spirv_kernels import Case
+from spirv_cases import Case
 from spirv_requests import request
 
 from xtarget._values.types import Artifact, LaunchConfig, Target

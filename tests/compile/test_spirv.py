@@ -28,6 +28,7 @@ pytest.importorskip("llvmlite", reason="llvmlite is not installed, and it writes
 sys.path.insert(0, str(Path(__file__).parent))
 
 import spirv_kernels as kernels
+from spirv_cases import VERSION
 from spirv_requests import request
 from spirv_run import check as check_result
 from spirv_run import device, device_options
@@ -199,7 +200,7 @@ def forbids_contraction(binary: bytes) -> bool:
     return bool((words[at + 2] == 31).any())
 
 
-@pytest.mark.skipif(kernels.VERSION < (3, 9), reason="this Triton writes text only")
+@pytest.mark.skipif(VERSION < (3, 9), reason="this Triton writes text only")
 @pytest.mark.parametrize("name", ["nan_of_pairs_bf16", "many_fields", "math_fp32"])
 def test_text_where_bitcode_cannot_be_read(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from xtarget.targets._spirv.frontend import lowering

@@ -17,7 +17,7 @@ import triton.language as tl
 
 sys.path.insert(0, str(Path(__file__).parent))
 from spirv_bools import CASES
-from spirv_kernels import Case, rng
+from spirv_cases import Case, rng
 from spirv_passes import passed
 from spirv_requests import request
 from spirv_run import check, compiled, device

@@ -14,7 +14,7 @@ pytest.importorskip("llvmlite", reason="llvmlite is not installed, and it writes
 sys.path.insert(0, str(Path(__file__).parent))
 import triton
 import triton.language as tl
-from spirv_kernels import Case, empty, normal
+from spirv_cases import Case, empty, normal
 from spirv_run import check, compiled, device
 from triton._C.libtriton import amd
 

@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("triton", reason="Triton is not installed, and it is what compiles")
 pytest.importorskip("llvmlite", reason="llvmlite is not installed, and it writes SPIR-V")
 sys.path.insert(0, str(Path(__file__).parent))
-from spirv_kernels import Case, empty
+from spirv_cases import Case, empty
 from spirv_run import run, written
 
 COUNT = 256

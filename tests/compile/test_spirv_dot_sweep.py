@@ -23,7 +23,7 @@ import triton
 import triton.language as tl
 
 sys.path.insert(0, str(Path(__file__).parent))
-from spirv_kernels import Case
+from spirv_cases import Case
 from spirv_run import check, compiled, device
 
 from xtarget.targets._spirv.frontend.cpu_options import CPU_OPTIONS, PLAIN_OPTIONS

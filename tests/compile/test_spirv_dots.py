@@ -15,7 +15,7 @@ pytest.importorskip("llvmlite", reason="llvmlite is not installed, and it writes
 sys.path.insert(0, str(Path(__file__).parent))
 import triton
 import triton.language as tl
-from spirv_kernels import Case, empty, normal
+from spirv_cases import Case, empty, normal
 from spirv_language import CASES, dot3d_case
 from spirv_run import check, compiled, device, launch
 

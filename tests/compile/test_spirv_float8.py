@@ -16,7 +16,7 @@ import triton
 import triton.language as tl
 
 sys.path.insert(0, str(Path(__file__).parent))
-from spirv_kernels import Case
+from spirv_cases import Case
 from spirv_run import run
 
 COUNT = 1 << 16

@@ -18,7 +18,7 @@ import llvmlite.binding as llvm
 import spirv_kernels
 import triton
 import triton.language as tl
-from spirv_kernels import Case, empty, normal
+from spirv_cases import Case, empty, normal
 from spirv_passes import passed
 from spirv_requests import request
 from spirv_run import CPU, check

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import mpmath
 import triton
 import triton.language as tl
-from spirv_kernels import Case, empty
+from spirv_cases import Case, empty
 from spirv_run import run
 from triton.language.extra import libdevice
 

@@ -16,7 +16,7 @@ import triton
 import triton.language as tl
 
 sys.path.insert(0, str(Path(__file__).parent))
-from spirv_kernels import Case, empty, normal
+from spirv_cases import Case, empty, normal
 from spirv_passes import passed
 from spirv_run import check, compiled, device
 

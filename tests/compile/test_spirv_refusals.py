@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import spirv_kernels as kernels
 import triton
 import triton.language as tl
-from spirv_kernels import Case, empty
+from spirv_cases import VERSION, Case, empty
 from spirv_requests import request
 from spirv_run import compiled, device, launch, run
 from triton.experimental import gluon
@@ -153,7 +153,7 @@ def test_the_clock_where_there_is_none() -> None:
     assert "before = hip.memrealtime()" in str(caught.value)
 
 
-@pytest.mark.skipif(kernels.VERSION < (3, 9), reason="this Triton has no tl.atomic_poll")
+@pytest.mark.skipif(VERSION < (3, 9), reason="this Triton has no tl.atomic_poll")
 @pytest.mark.parametrize("lanes", ["threads", "vectors"])
 @pytest.mark.parametrize("num_warps", [1, 4])
 def test_polling_ends_after_its_time(num_warps: int, lanes: str, mark_ran_on: Any) -> None:
@@ -170,7 +170,7 @@ def test_polling_ends_after_its_time(num_warps: int, lanes: str, mark_ran_on: An
         assert expected or time.monotonic_ns() - started >= 50_000_000
 
 
-@pytest.mark.skipif(kernels.VERSION < (3, 9), reason="this Triton has no tl.atomic_poll")
+@pytest.mark.skipif(VERSION < (3, 9), reason="this Triton has no tl.atomic_poll")
 def test_polling_without_a_clock() -> None:
     with pytest.raises(CompileError, match="SPV_KHR_shader_clock only"):
         compiled(case(polling), kernel_clock=False)
@@ -191,7 +191,7 @@ def test_the_reason_of_a_pass_that_fails() -> None:
     assert told(log) == expected + "an assertion of Triton failed: rank == 2"
 
 
-@pytest.mark.skipif(kernels.VERSION >= (3, 8), reason="this Triton can take dot_scaled apart")
+@pytest.mark.skipif(VERSION >= (3, 8), reason="this Triton can take dot_scaled apart")
 def test_scaled_dots_of_older_tritons() -> None:
     import spirv_language as language
 

@@ -19,7 +19,7 @@ import triton.language as tl
 from triton._C.libtriton import amd
 
 sys.path.insert(0, str(Path(__file__).parent))
-from spirv_kernels import Case
+from spirv_cases import Case
 from spirv_run import check, compiled
 
 from xtarget import CompileError

@@ -19,7 +19,7 @@ pytest.importorskip("triton", reason="Triton is not installed, and it is what co
 pytest.importorskip("llvmlite", reason="llvmlite is not installed, and it writes SPIR-V")
 sys.path.insert(0, str(Path(__file__).parent))
 import spirv_kernels
-from spirv_kernels import Case
+from spirv_cases import Case
 from spirv_requests import request
 from spirv_run import CPU, assert_close, device, device_options
 

@@ -15,7 +15,7 @@ import triton
 import triton.language as tl
 
 sys.path.insert(0, str(Path(__file__).parent))
-from spirv_kernels import Case, empty
+from spirv_cases import Case, empty
 from spirv_passes import passed
 from spirv_requests import request
 from spirv_run import check, compiled, run

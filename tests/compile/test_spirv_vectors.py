@@ -24,7 +24,7 @@ import spirv_run
 import test_spirv
 import vector_kernels
 import vector_torture
-from spirv_kernels import Case
+from spirv_cases import Case
 from spirv_requests import request
 from spirv_run import compiled
 from spirv_words import loads_vectors, stores_past_the_caches

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import triton
 import triton.language as tl
-from spirv_kernels import Case, empty, normal
+from spirv_cases import Case, empty, normal
 
 CASES: dict[str, Case] = {}
 

@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import triton
 import triton.language as tl
-from spirv_kernels import Case, empty, normal, rng
+from spirv_cases import Case, empty, normal, rng
 
 CASES: dict[str, Case] = {}
 I32, I64, F32 = np.int32, np.int64, np.float32

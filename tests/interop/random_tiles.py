@@ -23,37 +23,48 @@ FLOATS = {
     "bfloat16": ("int16", 2**7),
 }
 
+#: Functions of one expression: how each is called, and what it returns.
+_FUNCTIONS = {
+    "larger(a, b)": "tl.maximum(a, b)",
+    "smaller(a, b)": "tl.minimum(a, b)",
+    "both_bits(a, b)": "a ^ b",
+    "choose(c, a, b)": "tl.where(c, a, b)",
+    "magnitude(a)": "tl.abs(a)",
+    "half_down(a)": "tl.floor(a.to(tl.float32) * 0.5).to(a.dtype)",
+    "half_up(a)": "tl.ceil(a.to(tl.float32) * 0.5).to(a.dtype)",
+    "to_int(a)": "a.to(tl.int32)",
+    "to_long(a)": "a.to(tl.int64)",
+    "low_byte(a)": "a.to(tl.int8).to(tl.int32)",
+    "unsigned_half(a)": "a.to(tl.uint16).to(tl.int32)",
+    "to_float(a)": "(a & 31).to(tl.{real})",
+    "bit_to_float(a)": "a.to(tl.{real})",
+    "bit_to_int(a)": "a.to(tl.int32)",
+    "through_half(a)": "a.to(tl.float16).to(a.dtype)",
+    "through_single(a)": "a.to(tl.float32).to(a.dtype)",
+    "largest(a, AXIS: tl.constexpr)": "tl.max(a, AXIS, keep_dims=True).to(a.dtype)",
+    "smallest(a, AXIS: tl.constexpr)": "tl.min(a, AXIS, keep_dims=True).to(a.dtype)",
+    "total(a, AXIS: tl.constexpr)": "tl.sum(a, AXIS, keep_dims=True).to(a.dtype)",
+    "where_largest(a, AXIS: tl.constexpr)": "tl.argmax(a, AXIS, keep_dims=True)",
+    "parity(a, AXIS: tl.constexpr)": "tl.xor_sum(a, AXIS, keep_dims=True)",
+    "running_total(a, AXIS: tl.constexpr, REVERSE: tl.constexpr)": (
+        "tl.cumsum(a, AXIS, reverse=REVERSE).to(a.dtype)"
+    ),
+    "running_largest(a, AXIS: tl.constexpr, REVERSE: tl.constexpr)": (
+        "tl.associative_scan(a, AXIS, larger, reverse=REVERSE)"
+    ),
+    "dot(a, b)": 'tl.dot(a.to({operand}), b.to({operand}), input_precision="ieee").to(tl.{real})',
+    "byte_dot(a, b)": "tl.dot(a.to(tl.int8), b.to(tl.int8), out_dtype=tl.int32)",
+    "trans(a)": "tl.trans(a)",
+    "flipped_order(a)": "tl.flip(a)",
+    "sorted_up(a)": "tl.sort(a)",
+}
+
 _KERNEL = """\
 import triton
 import triton.language as tl
 
 
-@triton.jit
-def larger(a, b):
-    return tl.maximum(a, b)
-
-
-@triton.jit
-def smaller(a, b):
-    return tl.minimum(a, b)
-
-
-@triton.jit
-def both_bits(a, b):
-    return a ^ b
-
-
-@triton.jit
-def choose(c, a, b):
-    return tl.where(c, a, b)
-
-
-@triton.jit
-def magnitude(a):
-    return tl.abs(a)
-
-
-@triton.jit
+{functions}@triton.jit
 def flipped(a):
     sign = tl.full(a.shape, 1, tl.{word}) << (a.dtype.primitive_bitwidth - 1)
     return (a.to(tl.{word}, bitcast=True) ^ sign).to(a.dtype, bitcast=True)
@@ -63,121 +74,6 @@ def flipped(a):
 def below_zero(a):
     sign = tl.full(a.shape, 1, tl.{word}) << (a.dtype.primitive_bitwidth - 1)
     return (a.to(tl.{word}, bitcast=True) | sign).to(a.dtype, bitcast=True)
-
-
-@triton.jit
-def half_down(a):
-    return tl.floor(a.to(tl.float32) * 0.5).to(a.dtype)
-
-
-@triton.jit
-def half_up(a):
-    return tl.ceil(a.to(tl.float32) * 0.5).to(a.dtype)
-
-
-@triton.jit
-def to_int(a):
-    return a.to(tl.int32)
-
-
-@triton.jit
-def to_long(a):
-    return a.to(tl.int64)
-
-
-@triton.jit
-def low_byte(a):
-    return a.to(tl.int8).to(tl.int32)
-
-
-@triton.jit
-def unsigned_half(a):
-    return a.to(tl.uint16).to(tl.int32)
-
-
-@triton.jit
-def to_float(a):
-    return (a & 31).to(tl.{real})
-
-
-@triton.jit
-def bit_to_float(a):
-    return a.to(tl.{real})
-
-
-@triton.jit
-def bit_to_int(a):
-    return a.to(tl.int32)
-
-
-@triton.jit
-def through_half(a):
-    return a.to(tl.float16).to(a.dtype)
-
-
-@triton.jit
-def through_single(a):
-    return a.to(tl.float32).to(a.dtype)
-
-
-@triton.jit
-def largest(a, AXIS: tl.constexpr):
-    return tl.max(a, AXIS, keep_dims=True).to(a.dtype)
-
-
-@triton.jit
-def smallest(a, AXIS: tl.constexpr):
-    return tl.min(a, AXIS, keep_dims=True).to(a.dtype)
-
-
-@triton.jit
-def total(a, AXIS: tl.constexpr):
-    return tl.sum(a, AXIS, keep_dims=True).to(a.dtype)
-
-
-@triton.jit
-def where_largest(a, AXIS: tl.constexpr):
-    return tl.argmax(a, AXIS, keep_dims=True)
-
-
-@triton.jit
-def parity(a, AXIS: tl.constexpr):
-    return tl.xor_sum(a, AXIS, keep_dims=True)
-
-
-@triton.jit
-def running_total(a, AXIS: tl.constexpr, REVERSE: tl.constexpr):
-    return tl.cumsum(a, AXIS, reverse=REVERSE).to(a.dtype)
-
-
-@triton.jit
-def running_largest(a, AXIS: tl.constexpr, REVERSE: tl.constexpr):
-    return tl.associative_scan(a, AXIS, larger, reverse=REVERSE)
-
-
-@triton.jit
-def dot(a, b):
-    return tl.dot(a.to({operand}), b.to({operand}), input_precision="ieee").to(tl.{real})
-
-
-@triton.jit
-def byte_dot(a, b):
-    return tl.dot(a.to(tl.int8), b.to(tl.int8), out_dtype=tl.int32)
-
-
-@triton.jit
-def trans(a):
-    return tl.trans(a)
-
-
-@triton.jit
-def flipped_order(a):
-    return tl.flip(a)
-
-
-@triton.jit
-def sorted_up(a):
-    return tl.sort(a)
 
 
 @triton.jit
@@ -393,7 +289,8 @@ def source(program: Tiles) -> str:
         for number, name in enumerate(names)
     ]
     operand = f"tl.{program.real}" if program.real != "bfloat16" else "tl.float32"
-    text = _KERNEL
+    functions = (f"@triton.jit\ndef {c}:\n    return {r}\n\n\n" for c, r in _FUNCTIONS.items())
+    text = _KERNEL.replace("{functions}", "".join(functions))
     for name, value in (("word", program.word), ("real", program.real), ("operand", operand)):
         text = text.replace(f"{{{name}}}", value)
     return text + "".join(f"    {line}\n" for line in (*program.lines, *stores))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-__all__ = ["examples", "fewer_if_emulated"]
+__all__ = ["examples", "few_and_many", "fewer_if_emulated"]
 
 
 def fewer_if_emulated(cases: Iterable[tuple[Any, ...]], every: int) -> list[Any]:
@@ -31,3 +32,21 @@ def examples(count: int, *, same: bool = True) -> settings:
         derandomize=same,
         suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     )
+
+
+def few_and_many(check: Callable[[str, Any], None], few: int, many: int) -> tuple[Any, Any]:
+    """Two tests of what `check` draws on a device.
+
+    Args:
+        few: examples of the short test, which are the same in each run.
+        many: examples of the long one, which are others in each run.
+    """
+
+    def short(device: str, data: Any) -> None:
+        check(device, data)
+
+    def long(device: str, data: Any) -> None:
+        check(device, data)
+
+    drawn = given(data=st.data())
+    return examples(few)(drawn(short)), pytest.mark.long(examples(many, same=False)(drawn(long)))

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from drawing import examples
-from hypothesis import assume, given
+from drawing import few_and_many
+from hypothesis import assume
 from hypothesis import strategies as st
 from operators import sample
 from oracle import check
@@ -113,17 +113,7 @@ def _any_convolution(device: str, data: Any) -> None:
     check(name, x, weight, bias, device=device, **options)
 
 
-@examples(20)
-@given(data=st.data())
-def test_any_sizes(device: str, data: Any) -> None:
-    _any_convolution(device, data)
-
-
-@pytest.mark.long
-@examples(250, same=False)
-@given(data=st.data())
-def test_many_sizes(device: str, data: Any) -> None:
-    _any_convolution(device, data)
+test_any_sizes, test_many_sizes = few_and_many(_any_convolution, 20, 250)
 
 
 @pytest.mark.parametrize(("name", "xs", "ws", "options", "dtype"), SHORT)

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from drawing import examples
-from hypothesis import assume, given
+from drawing import few_and_many
+from hypothesis import assume
 from hypothesis import strategies as st
 from operators import sample
 from oracle import check
@@ -120,17 +120,7 @@ def _any_windows(device: str, data: Any) -> None:
     check(name, sample("float32", *shape), device=device, **options)
 
 
-@examples(20)
-@given(data=st.data())
-def test_any_sizes(device: str, data: Any) -> None:
-    _any_windows(device, data)
-
-
-@pytest.mark.long
-@examples(600, same=False)
-@given(data=st.data())
-def test_many_sizes(device: str, data: Any) -> None:
-    _any_windows(device, data)
+test_any_sizes, test_many_sizes = few_and_many(_any_windows, 20, 600)
 
 
 _TORCH = {"kernel": "kernel_size", "size": "output_size"}

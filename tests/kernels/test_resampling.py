@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from drawing import examples
-from hypothesis import given
+from drawing import few_and_many
 from hypothesis import strategies as st
 from operators import sample
 from oracle import check
@@ -139,17 +138,7 @@ def _any_size(device: str, data: Any) -> None:
     check("interpolate", x, size=size, mode=mode, align_corners=aligned, device=device)
 
 
-@examples(20)
-@given(data=st.data())
-def test_any_sizes(device: str, data: Any) -> None:
-    _any_size(device, data)
-
-
-@pytest.mark.long
-@examples(250, same=False)
-@given(data=st.data())
-def test_many_sizes(device: str, data: Any) -> None:
-    _any_size(device, data)
+test_any_sizes, test_many_sizes = few_and_many(_any_size, 20, 250)
 
 
 # --------------------------------------------------------------- what torch says of the references
