@@ -4,6 +4,7 @@ what is done to each row of arrays."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from xtarget.spec import DtypeRules, KernelSpec
@@ -12,8 +13,9 @@ from .operators.rules import ALL
 from .plans.elementwise import compute_dtype, elementwise
 from .plans.rowwise import rowwise
 from .plans.tails import with_tail
+from .plans.viewed import Steps, viewed
 
-__all__ = ["section"]
+__all__ = ["section", "through_views"]
 
 
 def section(
@@ -23,6 +25,7 @@ def section(
     result: str,
     rows: str = "",
     product: tuple[str, bool, int | None] | None = None,
+    views: Sequence[Steps] = (),
 ) -> KernelSpec:
     """The kernel of a section.
 
@@ -35,6 +38,7 @@ def section(
             `dropped` (a number, in an axis of length 1 or without one).
         product: of a section that goes on from a product of its first two arguments: as
             `tails.with_tail`.
+        views: as which of its arguments are read, none or one for each.
     """
     loaded = tuple(map(compute_dtype, dtypes))
 
@@ -49,6 +53,8 @@ def section(
         plan = rowwise(function, result, rows)
     if product is not None:
         plan = with_tail(function, result, *product)
+    if views:
+        plan = viewed(plan, views)
     return KernelSpec(
         name,
         inputs,
@@ -58,6 +64,24 @@ def section(
         dtypes=ALL,
         apart=inputs,
         complete=True,
-        elementwise=not rows and product is None,
-        in_place=product is None,
+        elementwise=not rows and product is None and not views,
+        in_place=product is None and not views,
+    )
+
+
+def through_views(name: str, kernel: KernelSpec, views: Sequence[Steps]) -> KernelSpec:
+    """A kernel that reads views of its arguments.
+
+    Args:
+        views: of each argument.
+    """
+    return replace(
+        kernel,
+        name=name,
+        plan=viewed(kernel.plan, views),
+        category="fused",
+        aliases=(),
+        c=None,
+        elementwise=False,
+        in_place=False,
     )

@@ -39,6 +39,7 @@ def cut(
         for own in node.operands:
             if isinstance(own, Value) and own.node is not None:
                 users.setdefault(id(own.node), []).append(node)
+    viewed: set[int] = set()
     returned = {id(result.node) for result in results}
     home: dict[int, Section] = {}
     for node in reversed(nodes):
@@ -48,10 +49,13 @@ def cut(
         homes = {id(home[id(user)]): home[id(user)] for user in using}
         section, *others = homes.values() or [Section(node)]
         ends = "it is a result" if id(node) in returned else ""
+        if not ends and id(node) in viewed:
+            ends = "it is read as a view"
         ends = ends or ("several launches need it" if others else _obstacle(node, section, most))
         if ends:
             section = Section(node, ends=ends)
         section.nodes.insert(0, node)
+        viewed |= {id(own.node) for own in node.operands if isinstance(own, Value) and own.views}
         home[id(node)] = section
     found = {id(section): section for section in home.values()}
     order = {id(node): number for number, node in enumerate(nodes)}

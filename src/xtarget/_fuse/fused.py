@@ -38,6 +38,7 @@ from .launches import (
 )
 from .scores import not_moved
 from .tracing import NumberAsked, Traced, Tracer, Value, signature_of
+from .views import through_views
 
 __all__ = ["Fused", "fuse"]
 
@@ -115,7 +116,6 @@ class Fused:
         values = self._bound(args, {})
         self._program(values)
         program = self._trace(values)
-        nodes = [node for launch in program.launches for node in launch.section.nodes]
         listed: list[tuple[KernelSpec, tuple[ArrayType, ...], Mapping[str, Any], ArrayType]] = [
             (
                 node.spec,
@@ -123,7 +123,7 @@ class Fused:
                 {**node.spec.options, **node.options},
                 node.plan.outputs[0],
             )
-            for node in nodes
+            for node in program.operators
         ]
         made: dict[int, ArrayType] = {}
         for launch in program.launches:
@@ -149,8 +149,9 @@ class Fused:
         program = self._trace(values, goal)  # of these sizes
         fused = [launch for launch in program.launches if launch.text]
         lines = [
-            f"{self.__name__}. Operators: {program.nodes}. Launches: {len(program.launches)}, of "
-            f"which {len(fused)} are fused. Bytes that are not moved: "
+            f"{self.__name__}. Operators: {len(program.operators)}. "
+            f"Launches: {len(program.launches)}, of which {len(fused)} are fused. "
+            "Bytes that are not moved: "
             f"{sum(not_moved(launch.section) for launch in fused):,}."
         ]
         for number, launch in enumerate(program.launches, 1):
@@ -286,7 +287,7 @@ class Fused:
     def _part(self, index: int, value: Any) -> Hashable:
         """What of an argument decides how the function is traced."""
         kind = type(value)
-        if _is_static(value) or index in self._static:
+        if self._is_part(index, value):
             return kind, value, repr(value)  # 0.0 is equal to -0.0, and (1,) to (True,)
         if is_scalar(value):
             # an integer may fit the dtype that it is computed in, or not
@@ -304,6 +305,10 @@ class Fused:
         rows = self._by_rows and (shape[-1:] == (1,), is_long(shape))
         return kind, dtype, len(shape), 0 in shape, rows
 
+    def _is_part(self, index: int, value: Any) -> bool:
+        """Whether an argument's value is part of what is computed."""
+        return _is_static(value) or (index in self._static and is_scalar(value))
+
     def _target(self, values: Sequence[Any], device: Any) -> Target | None:
         """What a call is compiled for; None: for a CPU, whose compilers say nothing of registers,
         or what serves the call is in a bundle, as it is."""
@@ -320,7 +325,7 @@ class Fused:
     def _trace(self, values: list[Any], target: Target | None = None) -> Program:
         tracer = Tracer(self._function.__code__)
         stands = [
-            value if _is_static(value) or index in self._static else tracer.argument(value, index)
+            value if self._is_part(index, value) else tracer.argument(value, index)
             for index, value in enumerate(values)
         ]
         given = dict(zip(self._signature.parameters, stands, strict=True))
@@ -333,13 +338,20 @@ class Fused:
             returned = self._function(*positional, **given)
         except XTargetError as error:
             raise tracer.told(error) from error.__cause__
-        self._by_shape |= tracer.reads_shapes
-        self._by_rows |= any(expansion_of(node) is not None for node in tracer.nodes)
         results, form = self._results(returned)
         del returned, stands, given, positional
         tracer.check_kept()
-        holds = plan_values.holds(self._function)
-        return program_of(tracer, len(values), results, form, holds, target)
+        beside = plan_values.holds(self._function)
+        graph = through_views(tracer.nodes, results)
+        self._by_rows |= any(expansion_of(node) is not None for node in graph.nodes)
+
+        def holds() -> bool:
+            return beside() and tracer.holds()
+
+        program = program_of(graph, len(values), tuple(tracer.nodes), form, holds, target)
+        rows = [axes for launch in program.launches for _, _, axes in launch.rows]
+        self._by_shape |= tracer.reads_shapes or graph.by_shape or None in rows
+        return program
 
     def _results(self, returned: Any) -> tuple[list[Value], Callable[[Sequence[Any]], Any]]:
         several = isinstance(returned, tuple | list)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,7 +23,8 @@ from .cutting import cut, rows_of
 from .products import product_among, product_of
 from .scores import Report, not_moved, reports
 from .sections import LETTERS, Section, text_of_section
-from .tracing import Number, Tracer, Value
+from .tracing import Node, Number, Value
+from .views import Graph, last_axis
 
 __all__ = [
     "PREFIX",
@@ -57,8 +59,8 @@ class Launch:
         last: places of what no later launch needs.
         text: of its device function, where it is fused.
         whole: each element of the result may need every one of an argument, so that it lies apart.
-        rows: of a section over rows, its arrays by number, and whether they have elements for each
-            of a row; the others have one for all.
+        rows: of a section over rows, its arrays by number, whether they have elements for each of a
+            row (the others have one for all), and the axes that are their rows.
     """
 
     kernel: str
@@ -70,7 +72,7 @@ class Launch:
     text: str
     last: tuple[int, ...] = ()
     whole: bool = False
-    rows: tuple[tuple[int, bool], ...] = ()
+    rows: tuple[tuple[int, bool, tuple[int, ...] | None], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,7 @@ class Program:
         values: how many values there are; the function's arguments come first.
         returned: places of the results.
         form: puts results into what the function returns.
+        operators: that the function calls.
         holds: whether what the function reads beside its arguments is what it was.
         compiled: by section's kernel, what the compiler says of it for the target that was given.
     """
@@ -90,7 +93,7 @@ class Program:
     values: int
     returned: tuple[int, ...]
     form: Callable[[Sequence[Any]], Any]
-    nodes: int
+    operators: Sequence[Node]
     holds: Callable[[], bool]
     compiled: Mapping[str, list[Report]]
 
@@ -110,23 +113,25 @@ def stand_in(operand: tuple[Value | Number, str], values: Sequence[Any]) -> Any:
         return numpy_dtype(dtype).type(value) if dtype else value
     if own.node is None:
         return values[own.index]
-    return np.empty(own.type.shape, numpy_dtype(own.type.dtype))
+    return np.empty(own.given.shape, numpy_dtype(own.given.dtype))
 
 
 def layouts_of(launch: Launch) -> tuple[ArrayType | ScalarType, ...]:
     """Of what a launch is given, at the sizes that were traced; arrays in C order."""
     if not launch.text:
-        return launch.section.root.types
+        root = launch.section.root
+        pairs = zip(root.operands, root.types, strict=True)
+        return tuple(own.given if isinstance(own, Value) else type_ for own, type_ in pairs)
     return tuple(
-        own.type if isinstance(own, Value) else ScalarType(dtype)
+        own.given if isinstance(own, Value) else ScalarType(dtype)
         for own, dtype in operands_of(launch)
     )
 
 
 def program_of(
-    tracer: Tracer,
+    graph: Graph,
     count: int,
-    results: list[Value],
+    operators: Sequence[Node],
     form: Callable[[Sequence[Any]], Any],
     holds: Callable[[], bool],
     target: Target | None = None,
@@ -135,6 +140,7 @@ def program_of(
 
     Args:
         count: of the function's arguments.
+        operators: that the function calls.
         form: puts results into what the function returns.
         target: sections that cost more there, by registers that are kept in memory, than they save
             are cut again.
@@ -142,8 +148,8 @@ def program_of(
     most: dict[int, int] = {}
     compiled: dict[str, list[Report]] = {}
     while True:
-        sections = cut(tracer.nodes, results, most)
-        found = _program_of(tracer, count, results, form, holds, sections, compiled)
+        sections = cut(graph.nodes, graph.results, most)
+        found = _program_of(graph, count, operators, form, holds, sections, compiled)
         if target is None:
             return found
         costly = {}
@@ -161,9 +167,9 @@ def program_of(
 
 
 def _program_of(
-    tracer: Tracer,
+    graph: Graph,
     count: int,
-    results: list[Value],
+    operators: Sequence[Node],
     form: Callable[[Sequence[Any]], Any],
     holds: Callable[[], bool],
     sections: Sequence[Section],
@@ -172,7 +178,7 @@ def _program_of(
     places: dict[tuple[int, int], int] = {}
     launches = []
     values = count
-    wanted = [None if own.node is None else (id(own.node), own.index) for own in results]
+    wanted = [None if own.node is None else (id(own.node), own.index) for own in graph.results]
     for section in sections:
         root = section.root
         made = len(root.plan.outputs)
@@ -186,10 +192,10 @@ def _program_of(
         )
         launches.append(_launch_of(section, places, own, ends))
     returned = tuple(
-        own.index if own.node is None else places[id(own.node), own.index] for own in results
+        own.index if own.node is None else places[id(own.node), own.index] for own in graph.results
     )
     ends_known = _with_ends(launches, returned)
-    return Program(ends_known, values, returned, form, len(tracer.nodes), holds, compiled)
+    return Program(ends_known, values, returned, form, operators, holds, compiled)
 
 
 def _with_ends(launches: list[Launch], returned: tuple[int, ...]) -> tuple[Launch, ...]:
@@ -222,7 +228,14 @@ def _launch_of(
             else:
                 operands.append(("value", operand.index, ""))
         root = section.root
-        return Launch(root.kernel, section, tuple(operands), root.options, own, ends, "")
+        kernel, views = root.kernel, _views_of(root.operands)
+        if views:
+            digest = hashlib.sha256(f"{kernel} {views}".encode()).hexdigest()[:12]
+            kernel = f"{PREFIX}{root.spec.name} of views {digest}"
+            if not libraries.is_registered(kernel):
+                libraries.register_through_views(kernel, root.kernel, views)
+        whole = bool(views)
+        return Launch(kernel, section, tuple(operands), root.options, own, ends, "", whole=whole)
     arguments = section.arguments()
     for operand, dtype in arguments:
         if isinstance(operand, Value):
@@ -235,17 +248,33 @@ def _launch_of(
     rows = _rows_among(arguments) if gives else ()
     result = section.root.plan.outputs[0].dtype
     dtypes = tuple(dtype for _, dtype in arguments)
-    digest = hashlib.sha256(f"{text} {dtypes} {result} {gives} {how}".encode()).hexdigest()[:12]
+    views = _views_of([operand for operand, _ in arguments])
+    parts = f"{text} {dtypes} {result} {gives} {how} {views or ''}".rstrip()
+    digest = hashlib.sha256(parts.encode()).hexdigest()[:12]
     names = [node.spec.name for node in section.nodes]
     kernel = f"{PREFIX}{' '.join(names)[:60]} {digest}"
     if not libraries.is_registered(kernel):
-        libraries.register_section(kernel, text, dtypes, result, gives, how)
+        libraries.register_section(kernel, text, dtypes, result, gives, how, views)
     if rows:  # shown for rows that a block holds; it walks along longer ones
-        letters = "".join(LETTERS[index] for index, _ in rows)
+        letters = "".join(LETTERS[index] for index, _, _ in rows)
         text = kernel_text("whole", letters, text)
     return Launch(
-        kernel, section, tuple(operands), {}, own, ends, text, rows=rows, whole=how is not None
+        kernel, section, tuple(operands), {}, own, ends, text, rows=rows,
+        whole=how is not None or bool(views),
+    )  # fmt: skip
+
+
+def _views_of(
+    operands: Sequence[Value | Number],
+) -> tuple[tuple[tuple[str, dict[str, Any]], ...], ...]:
+    """As which views a kernel reads its arguments; empty: it reads all as they are."""
+    found = tuple(
+        tuple((view.operator, dict(view.options)) for view in own.views)
+        if isinstance(own, Value)
+        else ()
+        for own in operands
     )
+    return found if any(found) else ()
 
 
 def _product_of(section: Section) -> tuple[str, bool, int | None] | None:
@@ -262,17 +291,17 @@ def _product_of(section: Section) -> tuple[str, bool, int | None] | None:
             index
             for index, (own, _) in enumerate(section.arguments())
             if index > 1 and isinstance(own, Value) and isinstance(given, Value)
-            and (own.node, own.index) == (given.node, given.index)
+            and (own.node, own.index, own.views) == (given.node, given.index, given.views)
         )  # fmt: skip
     return node.plan.outputs[0].dtype, product.turned, vector
 
 
 def _rows_among(
     arguments: Sequence[tuple[Value | Number, str]],
-) -> tuple[tuple[int, bool], ...]:
-    shapes = {i: own.type.shape for i, (own, _) in enumerate(arguments) if isinstance(own, Value)}
-    n = max((shape[-1] for shape in shapes.values() if shape), default=1)
-    return tuple((index, shape[-1:] == (n,)) for index, shape in shapes.items())
+) -> tuple[tuple[int, bool, tuple[int, ...] | None], ...]:
+    arrays = {i: own for i, (own, _) in enumerate(arguments) if isinstance(own, Value)}
+    n = max((own.type.shape[-1] for own in arrays.values() if own.type.shape), default=1)
+    return tuple((i, own.type.shape[-1:] == (n,), last_axis(own)) for i, own in arrays.items())
 
 
 class OtherRows(Exception):
@@ -286,11 +315,13 @@ def _check_rows(launch: Launch, args: Sequence[Any]) -> None:
         OtherRows: they do not.
     """
     lengths = set()
-    for index, wide in launch.rows:
+    for index, wide, axes in launch.rows:
+        if axes is None:  # it is traced for each shape
+            continue
         shape = getattr(args[index], "shape", None)
         if shape is None:
             shape = view_of(args[index]).type.shape
-        last = shape[-1] if len(shape) else 1
+        last = math.prod(shape[axis] for axis in axes)
         if wide:
             lengths.add(last)
         elif last != 1:
@@ -367,12 +398,23 @@ def told(launch: Launch, target: Target | None, compiled: Sequence[Report]) -> l
     """
     nodes = launch.section.nodes
     names = " ".join(node.spec.name for node in nodes)
+    operands = [own for own, _ in operands_of(launch)]
+    inputs = (
+        LETTERS if launch.text else [one.rstrip("?") for one in launch.section.root.spec.inputs]
+    )
+    views = [
+        f"   {inputs[number]} is a view: {', then '.join(map(str, own.views))}."
+        for number, own in enumerate(operands)
+        if isinstance(own, Value) and own.views
+    ]
     if not launch.text:
-        return [f"{names} (as it is). Its result is written: {launch.section.ends}."]
-    operands = ", ".join(dtype for _, dtype in launch.section.arguments())
+        said = f"{names} (as it is). Its result is written: {launch.section.ends}."
+        return [said, *views]
+    dtypes = ", ".join(dtype for _, dtype in launch.section.arguments())
     return [
-        f"{names}, from {operands}. Launches saved: {len(nodes) - 1}. Bytes that are not moved: "
+        f"{names}, from {dtypes}. Launches saved: {len(nodes) - 1}. Bytes that are not moved: "
         f"{not_moved(launch.section):,}. Its result is written: {launch.section.ends}.",
+        *views,
         *(f"   On {target}: {report}." for report in compiled),
         *(f"   {line}" for line in program(launch.text).rstrip().splitlines()),
     ]

@@ -48,6 +48,7 @@ _FORMS = {
     "xw_plus_b": ((0, 1), False, 2, True),
     "addmm": ((1, 2), False, 0, False),
     "baddbmm": ((1, 2), False, 0, False),
+    "gemm": ((0, 1), False, 2, False),
 }
 
 
@@ -66,6 +67,9 @@ def product_of(node: Node) -> Product | None:
         return None
     dtype = node.plan.outputs[0].dtype
     options = {**node.spec.options, **node.options}
+    if options.get("trans_a", 0):  # the first factor lies as it is
+        return None
+    turned = turned or bool(options.get("trans_b", 0))
     factor = {name: options.get(name, 1) for name in ("alpha", "beta")}
     if factor["beta"] == 0:  # what is added is not read, nan or not
         return None

@@ -11,15 +11,24 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
 
 from .._kernels.steps import Fold, Operand, Step, text_of
 from .._values.types import DTYPES, DtypeConstant
 from ..spec import Input, Launch, Scalar, ScalarType
 from .expansions import expansion_of
 from .products import product_among, product_of
-from .tracing import Node, Number, Value
+from .tracing import Node, Number, Value, View
 
-__all__ = ["LETTERS", "MOST_OPERANDS", "MOST_STEPS", "Section", "function_of", "text_of_section"]
+__all__ = [
+    "LETTERS",
+    "MOST_OPERANDS",
+    "MOST_STEPS",
+    "Section",
+    "function_of",
+    "reads_views",
+    "text_of_section",
+]
 
 _FORM = re.compile(r"elementwise:(?:unary|binary|ternary|quaternary)\(([^()]*)\)")
 #: Arguments of a section's kernel. More of them are more addresses than registers hold.
@@ -27,11 +36,15 @@ MOST_OPERANDS = 8
 #: Steps of a section: more of them make a kernel that waits for its own registers.
 MOST_STEPS = 48
 LETTERS = "abcdefgh"
+#: What one letter stands for: of a number its dtype, of an array its views.
+_Name: TypeAlias = tuple[int, int, str | tuple[View, ...]]
 
 
 @dataclass(slots=True)
 class Section:
-    """Nodes that become one launch. One alone is launched as it is.
+    """Nodes that become one launch. One alone is launched as it is, unless it is a product to which
+    something is added or done, which its own kernel stores in between, or an elementwise operator
+    that reads views.
 
     Attributes:
         root: the node whose result is written.
@@ -45,12 +58,17 @@ class Section:
 
     @property
     def fused(self) -> bool:
-        return len(self.nodes) > 1
+        if len(self.nodes) > 1:
+            return True
+        product = product_of(self.root)
+        if product is not None:
+            return len(product.steps) > 0
+        return function_of(self.root) is not None and reads_views(self.root)
 
     def arguments(self) -> list[tuple[Value | Number, str]]:
         """What the section is launched with: arrays from outside and the function's numbers, each
         with the dtype in which it is given."""
-        found: dict[tuple[int, str], tuple[Value | Number, str]] = {}
+        found: dict[tuple[Any, ...], tuple[Value | Number, str]] = {}
         inside = set(map(id, self.nodes))
         factors = self.factors()
         for node in self.nodes:
@@ -63,7 +81,7 @@ class Section:
                 elif isinstance(own, Value) and id(own.node) not in inside:
                     source = own.index if own.node is None else id(own.node)
                     what = "argument" if own.node is None else f"result {own.index}"
-                    found.setdefault((source, what), (own, own.type.dtype))
+                    found.setdefault((source, what, own.views), (own, own.type.dtype))
         return [*factors.values(), *found.values()]
 
     def factors(self) -> dict[tuple[Node, int], tuple[Value | Number, str]]:
@@ -78,6 +96,11 @@ class Section:
             assert isinstance(own, Value)
             found[node, place] = own, own.type.dtype
         return found
+
+
+def reads_views(node: Node) -> bool:
+    """Whether an operand of a node is a view."""
+    return any(isinstance(own, Value) and own.views for own in node.operands)
 
 
 def travelling(dtype: str) -> str:
@@ -135,9 +158,7 @@ def _later(operand: Operand, first: int) -> Operand:
     return (str(int(what) + first) if what.isdigit() else what), dtypes
 
 
-def _elementwise(
-    node: Node, letters: dict[tuple[int, int, str], str], values: dict[int, Operand]
-) -> Step:
+def _elementwise(node: Node, letters: dict[_Name, str], values: dict[int, Operand]) -> Step:
     launch = node.plan.launches[0]
     operands = []
     for letter in LETTERS:
@@ -153,7 +174,7 @@ def _expanded(
     node: Node,
     steps: Sequence[Step | Fold],
     first: int,
-    letters: dict[tuple[int, int, str], str],
+    letters: dict[_Name, str],
     values: dict[int, Operand],
 ) -> list[Step | Fold]:
     """A node's own steps, from step `first` on."""
@@ -172,17 +193,17 @@ def _expanded(
     return [replace(step, operands=tuple(map(placed, step.operands))) for step in steps]
 
 
-def _name(own: Value | Number, dtype: str) -> tuple[int, int, str]:
+def _name(own: Value | Number, dtype: str) -> _Name:
     if isinstance(own, Number):
         return -1, own.index or 0, dtype
-    return id(own.node), own.index, ""
+    return id(own.node), own.index, own.views
 
 
 def _operand(
     node: Node,
     launch: Launch,
     letter: str,
-    letters: dict[tuple[int, int, str], str],
+    letters: dict[_Name, str],
     values: dict[int, Operand],
 ) -> Operand:
     """An operand of a step, from the launch that the node would be alone."""

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from types import CodeType, FrameType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import numpy as np
+
 from .._arrays import is_scalar, view_of
 from .._arrays.dtypes import NumpyRules
 from .._kernels import libraries
@@ -33,6 +35,8 @@ __all__ = [
     "Traced",
     "Tracer",
     "Value",
+    "View",
+    "node_of",
     "signature_of",
 ]
 
@@ -73,13 +77,42 @@ class Node:
     own: bool
 
 
+@dataclass(frozen=True, slots=True)
+class View:
+    """What an operator that moves nothing gives, read from its argument.
+
+    Attributes:
+        options: all of the operator's, sorted.
+    """
+
+    operator: str
+    options: tuple[tuple[str, Any], ...]
+
+    def __str__(self) -> str:
+        given = ", ".join(f"{name}={value}" for name, value in self.options)
+        return f"{self.operator}({given})"
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Value:
-    """An array: the function's argument `index`, or the result `index` of a node."""
+    """An array: the function's argument `index`, or the result `index` of a node.
+
+    Attributes:
+        type: of the last view.
+        views: as which it is read, one after another.
+        array: of a view, the layout of the array.
+    """
 
     type: ArrayType
     index: int
     node: Node | None = None
+    views: tuple[View, ...] = ()
+    array: ArrayType | None = None
+
+    @property
+    def given(self) -> ArrayType:
+        """The layout of the array."""
+        return self.array or self.type
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,6 +121,24 @@ class Number:
 
     value: Any
     index: int | None = None
+
+
+def node_of(
+    kernel: str,
+    spec: KernelSpec,
+    operands: tuple[Value | Number, ...],
+    types: tuple[ArrayType | ScalarType, ...],
+    options: Mapping[str, Any],
+    line: str,
+    own: bool,
+) -> Node:
+    """A node with its plan.
+
+    Raises:
+        ArgumentError: the kernel does not take this.
+    """
+    call = Call(spec.name, types, {**spec.options, **options}, None, "cpu", 1, _RULES)
+    return Node(kernel, spec, operands, types, dict(options), spec.plan(call), line, own)
 
 
 @dataclass(slots=True)
@@ -104,6 +155,11 @@ class Tracer:
     nodes: list[Node] = field(default_factory=list)
     reads_shapes: bool = False
     _made: list[weakref.ref[Traced]] = field(default_factory=list)
+    _numbers: list[tuple[np.ndarray[Any, Any], bytes]] = field(default_factory=list)
+
+    def holds(self) -> bool:
+        """Whether the arrays of one number in the function are what they were."""
+        return all(array.tobytes() == before for array, before in self._numbers)
 
     def check_kept(self) -> None:
         """Refuse a function that keeps what it computes, where there are no values: in a list, a
@@ -174,6 +230,7 @@ class Tracer:
         try:
             return self._planned(kernel, spec, operands, options, line)
         except ArgumentError as error:
+            self.reads_shapes = True  # a function that goes on without it may depend on them
             raise ArgumentError(f"{line}: {error}") from None
 
     def _planned(
@@ -190,10 +247,8 @@ class Tracer:
             SimpleNamespace(type=own.type) if isinstance(own, Value) else None for own in operands
         ]
         types = argument_types(spec, values, views)
-        call = Call(spec.name, types, {**spec.options, **options}, None, "cpu", 1, _RULES)
-        plan = spec.plan(call)
-        own = libraries.find(kernel).fixed
-        node = Node(kernel, spec, operands, types, dict(options), plan, line, own)
+        node = node_of(kernel, spec, operands, types, options, line, libraries.find(kernel).fixed)
+        plan = node.plan
         self.nodes.append(node)
         made = tuple(
             Traced(
@@ -215,6 +270,9 @@ class Tracer:
             return arg.stands
         if arg is None or is_scalar(arg):
             return Number(arg)
+        if isinstance(arg, np.ndarray) and not arg.ndim:  # of numbers: run("add", 1, 2)
+            self._numbers.append((arg, arg.tobytes()))
+            return Number(arg[()])
         raise ArgumentError(
             f"{line}: {spec.name} gets {shortened(arg)}, an array that is no argument of the fused "
             "function. Give it as an argument."

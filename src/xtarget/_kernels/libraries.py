@@ -372,6 +372,14 @@ def register_section(name: str, *given: Any) -> None:
     register(section(name, *given), library.source, str(library.folder))
 
 
+def register_through_views(name: str, kernel: str, views: Any) -> None:
+    """Add a kernel of our own library that reads views of its arguments (`kernels/fused.py`)."""
+    spec = find(kernel).spec
+    library = _libraries[_own_folder()]
+    made = importlib.import_module(f"{library.package}.fused").through_views(name, spec, views)
+    register(made, library.source, str(library.folder))
+
+
 def names_of(function: Any) -> list[str]:
     """The names under which `@xtarget.kernel` has registered a function."""
     known = list(_kernels.items())
