@@ -16,9 +16,12 @@ import triton.language as tl
 
 import xtarget
 from xtarget._arrays import dtypes
+from xtarget._values.sizes import contiguous_strides
 from xtarget.spec import (
     ArrayType,
     Call,
+    In,
+    Out,
     Plan,
     ScalarType,
     broadcast_shapes,
@@ -260,3 +263,43 @@ def test_triton_s_interpreter_is_named_where_it_makes_python_of_a_kernel(tmp_pat
     )
     done = run_python(str(program), TRITON_INTERPRET="1")
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("dtype", "message"),
+    [
+        ("flaot32", "which is none. Did you mean float32"),
+        ("int", "which is none. Did you mean int8"),
+        ("float16|bflaot16", "'bflaot16', which is none. Did you mean bfloat16"),
+        ("float8_e5m2", r"which kernels do not take. .* .to\(tl.float8e5, bitcast=True\)"),
+    ],
+)
+def test_a_word_that_is_nearly_a_dtype_is_refused(dtype: str, message: str) -> None:
+    with pytest.raises(
+        xtarget.ArgumentError, match=f"^axpy: the dtype of its parameter 'x' .*{message}"
+    ):
+        register(inputs={"x": In[dtype, "n"], "y": In["T", "n"]}, sizes={})
+
+
+@pytest.mark.parametrize(
+    ("dims", "shape", "found"),
+    [
+        (("2 * D",), (10,), 5),
+        (("D + 1",), (10,), 9),
+        (("3 * D - 2",), (10,), 4),
+        ((..., "D * BLOCK"), (2, 3, 512), 2),
+        (("BLOCK * 0 * D",), (0,), 0),
+    ],
+)
+def test_a_length_is_found_in_a_formula(
+    dims: tuple[Any, ...], shape: tuple[int, ...], found: int
+) -> None:
+    register(
+        inputs={"x": In[("float32", *dims)], "y": In["float32"]},
+        outputs={"out": Out["float32", "D"]},
+        sizes={"n": "D"},
+        grid="D",
+    )
+    given = ArrayType("float32", shape, contiguous_strides(shape))
+    plan = plan_of("axpy", given, X, ScalarType("float32"))
+    assert plan.outputs[0].shape == (found,)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._values.errors import ArgumentError, shortened
+from .._values.float8 import way_out
 from .._values.types import DTYPES
 
 __all__ = ["NumpyRules", "name_of", "natural_scalar", "numpy_dtype", "promote", "weak_scalar"]
@@ -44,7 +45,7 @@ def name_of(dtype: Any) -> str:
     if name not in DTYPES or not dtype.isnative:
         raise ArgumentError(
             f"dtype {dtype} is not supported; kernels take {', '.join(DTYPES)} in native byte "
-            "order. Convert the array with .astype()."
+            f"order. {way_out(name, '.view(np.uint8)', 'Convert the array with .astype().')}"
         )
     return name
 

@@ -12,6 +12,7 @@ from torch.autograd import forward_ad
 
 from .._devices.streams import borrow, borrowed
 from .._values.errors import ArgumentError, shortened_text
+from .._values.float8 import way_out
 from .._values.types import DTYPES, DeviceInfo
 from ..spec import ArrayType
 from ..targets.base import Device, Stream
@@ -40,7 +41,7 @@ def _dtype_name(dtype: Any) -> str:
     if name not in DTYPES:
         raise ArgumentError(
             f"a tensor of dtype {dtype} is not supported; kernels take {', '.join(DTYPES)}. "
-            "Convert it with .to()."
+            f"{way_out(name, '.view(torch.uint8)', 'Convert it with .to().')}"
         )
     return name
 

@@ -7,7 +7,7 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, get_args
 
 from .._values.authoring import REQUIRED, ArrayRule, Config, Out, StrideRule, dtype_named
@@ -38,6 +38,7 @@ class Declaration:
         constants: `tl.constexpr` parameters: values, or functions of the call.
         flags: `tl.constexpr` parameters that the caller gives by keyword, with their defaults.
         dims: lengths by name, each with an array that says it.
+        solved: those that a formula of an array says, and how.
         updates: the arrays that are written in place.
         views: the arrays that may be any view.
         strided: all of them, and the outputs.
@@ -64,6 +65,7 @@ class Declaration:
     configs: tuple[Config, ...] = ()
     key: tuple[str, ...] = ()
     prune: Callable[..., Any] | None = None
+    solved: Mapping[str, Rule] = field(default_factory=dict)
 
     @property
     def inputs(self) -> tuple[str, ...]:

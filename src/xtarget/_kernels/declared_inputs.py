@@ -4,7 +4,7 @@ they fit what its author says of them."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any
 
 from .._values.authoring import REQUIRED, ArrayRule
 from .._values.errors import ArgumentError
@@ -13,14 +13,9 @@ from ..spec import ABSENT, ArrayType, Call
 from .checks import is_constant
 from .contexts import Context, Questions, dtype_of, formula
 from .declarations import Declaration
+from .dtype_words import GROUPS
 
 __all__ = ["Inputs"]
-
-_GROUPS: Final = {
-    "floating": frozenset(d.name for d in DTYPES.values() if d.kind == "f"),
-    "integer": frozenset(d.name for d in DTYPES.values() if d.kind in "iu"),
-    "any": frozenset(DTYPES),
-}
 
 
 def _plain(value: Any) -> Any:
@@ -159,11 +154,11 @@ class Inputs:
         self, name: str, rule: ArrayRule, dtype: str, known: dict[str, tuple[str, str]]
     ) -> None:
         words = [word.strip() for word in rule.dtype.split("|")]
-        allowed = frozenset().union(*(_GROUPS.get(w, frozenset({w})) for w in words))
+        allowed = frozenset().union(*(GROUPS.get(w, frozenset({w})) for w in words))
         if dtype in allowed:
             return
         (word, *more) = words
-        if more or word in DTYPES or word in _GROUPS:
+        if more or word in DTYPES or word in GROUPS:
             wanted = ", ".join(w for w in words)
         else:
             other = self.arrays.get(word)

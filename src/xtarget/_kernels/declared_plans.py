@@ -92,6 +92,8 @@ class _Planning:
             ):
                 self._require_contiguous(name, array)
         rules = self._context.__dict__["_rules"]
+        for name, length in d.solved.items():
+            rules[name] = partial(ask.size, f"length {name!r}", length)
         for name, size in d.sizes.items():
             rules[name] = partial(ask.size, f"size {name!r}", size)
         for name, value in d.constants.items():

@@ -20,6 +20,8 @@ from .declarations import (
     rule_of,
     rules_of,
 )
+from .dtype_words import no_dtype
+from .lengths import solved_lengths
 
 __all__ = ["declare"]
 
@@ -70,6 +72,10 @@ def declare(
     dims = {name: array for name, array in _dimensions(arrays) if name not in computed}
     flags = {name: constant_of(constexpr_value(v)) for name, v in given["flags"].items()}
     known = {*arrays, *outputs, *workspaces, *computed, *dims}
+    defaults = set(parameters.defaults) if parameters else set()
+    solved = solved_lengths(arrays, {*known, *scalars, *order, *defaults})
+    dims |= {name: array for name, (array, _) in solved.items()}
+    known |= solved.keys()
     if parameters:
         for name in parameters.names:
             if name in known or name in scalars:
@@ -105,6 +111,7 @@ def declare(
         configs=configs,
         key=tuple(given["key"]),
         prune=given["prune"],
+        solved={name: rule for name, (_, rule) in solved.items()},
     )
     _check(declaration, fn, parameters)
     return declaration
@@ -229,6 +236,15 @@ def _check(declaration: Declaration, fn: Any, parameters: Parameters | None) -> 
 def _check_layouts(declaration: Declaration, fn: Any) -> None:
     kernel = declaration.name
     known = {*declaration.arrays, *declaration.outputs, *declaration.workspaces}
+    for name, array in (*declaration.arrays.items(), *declaration.outputs.items()):
+        if isinstance(array, ArrayRule):
+            for word in {w.strip() for w in array.dtype.split("|")} - known - {*declaration.flags}:
+                reason = no_dtype(word)
+                if reason:
+                    raise ArgumentError(
+                        f"{kernel}: the dtype of its parameter {name!r} ({place_of(fn, name)}) is "
+                        f"{word!r}, {reason}"
+                    )
     for part, made in (("output", declaration.outputs), ("workspace", declaration.workspaces)):
         for name, out in made.items():
             if isinstance(out, ArrayRule):

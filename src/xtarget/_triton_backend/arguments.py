@@ -12,6 +12,7 @@ from typing import Any
 
 from .._arrays import Kind, adopt, is_scalar, kind_of
 from .._values.errors import ArgumentError
+from .._values.float8 import FLOAT8
 from .._values.types import Parameter
 from ..targets.base import Value
 from .constants import tell_apart
@@ -37,8 +38,6 @@ _TYPES = {"f16": "fp16", "f32": "fp32", "f64": "fp64"}
 #: their layouts and by alignment.
 _layouts: dict[Hashable, tuple[str, str, bool]] = {}
 _MOST_LAYOUTS = 4096
-#: NumPy's dtypes of 8 bits from ml_dtypes, which only Triton has names for.
-_FLOAT8 = frozenset(f"float8_{kind}" for kind in ("e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz"))
 #: dtypes of NumPy arrays by NumPy's: all there is to find out about an ordinary one.
 _numpy_dtypes: dict[Any, str] = {}
 #: As in `_arrays.host.address_of`, which has more to expect.
@@ -71,7 +70,7 @@ class ArrayArgument:
             else:
                 self.dtype, self.place = _numpy_dtypes[array.dtype], HOST
                 return
-        float8 = numpys and array.dtype.name in _FLOAT8
+        float8 = numpys and array.dtype.name in FLOAT8
         if float8:
             array = array.view("uint8")
         array = self._adopted = adopt(array)

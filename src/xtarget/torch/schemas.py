@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from .._values.errors import ArgumentError
+from .._values.float8 import way_out
 from .._values.types import DTYPES
 from ..spec import KernelSpec
 
@@ -133,7 +134,8 @@ def dtype_name(dtype: torch.dtype) -> str:
     """
     name = _DTYPES.get(dtype)
     if name is None:
-        raise ArgumentError(f"{dtype} is not supported; kernels take {', '.join(DTYPES)}.")
+        way = way_out(str(dtype).removeprefix("torch."), ".view(torch.uint8)", "Convert it.")
+        raise ArgumentError(f"{dtype} is not supported; kernels take {', '.join(DTYPES)}. {way}")
     return name
 
 
