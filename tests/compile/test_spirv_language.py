@@ -24,7 +24,8 @@ LONG = {
 
 
 def test_the_long_cases_exist() -> None:
-    assert {name for name in LONG if "scaled" not in name} <= set(language.CASES)
+    if language.VERSION >= (3, 8):  # older ones lack some of them
+        assert set(LONG) <= set(language.CASES)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 """Casts from and to floats of 8 bits that Triton's lowering for AMD gets wrong or lacks.
 
 Without hardware for them the lowering makes bfloat16 of float8 by moving bits, and NaN becomes a
-number (Triton 3.6 to 3.9). It has no cast to float64 or to other floats of 8 bits. Each of these
+number (Triton 3.6 to 3.9). Before Triton 3.9 the NaN of the formats of gfx942, which have no -0.0,
+becomes -0.0 in all casts. It has no cast to float64 or to other floats of 8 bits. Each of these
 casts goes through float32, which holds every float of 8 bits exactly. There is no cast from float64
 either: it is rounded to odd first, so that rounding to 8 bits afterwards gives the same as rounding
 once (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using
@@ -17,6 +18,7 @@ go through float32 here.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,18 +29,24 @@ __all__ = ["cast_by_float32"]
 
 _CAST = "tt.fp_to_fp"
 #: The second step from float32 to a type that is no float of 8 bits.
-_STEPS = {"bf16": "create_fp_trunc", "f64": "create_fp_ext"}
+_STEPS = {"f16": "create_fp_trunc", "bf16": "create_fp_trunc", "f64": "create_fp_ext"}
+#: The first Triton that keeps NaN of the formats without -0.0, and their only NaN.
+_KEEPS_NAN = (3, 9)
+_NAN = 0x80
 
 
-def cast_by_float32(module: Any) -> bool:
+def cast_by_float32(module: Any, version: tuple[int, int]) -> bool:
     """Make such casts of Triton's GPU IR in two steps, in place.
+
+    Args:
+        version: Triton's.
 
     Returns:
         whether there were any. The old casts are dead code then.
     """
     edit = Editor(module)
     casts = [operation for operation in edit.operations if operation.name == _CAST]
-    found = [_Cast.of(cast) for cast in casts]
+    found = [_Cast.of(cast, version) for cast in casts]
     changes = [(cast, cast.rounding(edit)) for cast in found if cast.is_wrong]
     for cast, rounding in changes:
         _rewrite(edit, cast, rounding)
@@ -47,22 +55,29 @@ def cast_by_float32(module: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Cast:
-    """A cast from or to floats of 8 bits."""
+    """A cast from or to floats of 8 bits.
+
+    Attributes:
+        loses_nan: the NaN of the source becomes -0.0.
+    """
 
     operation: Operation
     source: Type
     target: Type
+    loses_nan: bool
 
     @staticmethod
-    def of(operation: Operation) -> _Cast:
-        return _Cast(operation, operation.operand_type(0), type_of(operation.results[0]))
+    def of(operation: Operation, version: tuple[int, int]) -> _Cast:
+        source = operation.operand_type(0)
+        loses_nan = source.element.endswith("FNUZ") and version < _KEEPS_NAN
+        return _Cast(operation, source, type_of(operation.results[0]), loses_nan)
 
     @property
     def is_wrong(self) -> bool:
         """Return True if Triton's lowering for AMD is wrong for this cast."""
         source, target = self.source.element, self.target.element
         if source.startswith("f8"):
-            return target.startswith("f8") or target in _STEPS
+            return self.loses_nan or target.startswith("f8") or target in ("bf16", "f64")
         if source == "f64":
             return target.startswith("f8")
         return source == "f16" and target == "f8E4M3FN"
@@ -86,9 +101,26 @@ def _rewrite(edit: Editor, cast: _Cast, rounding: Any) -> None:
             wide = edit.create_fp_ext(value, single)
         else:
             wide = edit.create_fp_to_fp(value, single, None)
+    if cast.loses_nan:
+        wide = _with_nan(edit, value, wide, cast.source)
     step = _STEPS.get(cast.target.element)
-    new = getattr(edit, step)(wide, to) if step else edit.create_fp_to_fp(wide, to, rounding)
+    if step:
+        new = getattr(edit, step)(wide, to)
+    elif cast.target.element == "f32":
+        new = wide
+    else:
+        new = edit.create_fp_to_fp(wide, to, rounding)
     result.replace_all_uses_with(new)
+
+
+def _with_nan(edit: Editor, value: Any, wide: Any, type_: Type) -> Any:
+    """Return `wide`, which is `value` in float32, with NaN where `value` is NaN."""
+    bits, code = edit.like(type_, "i8"), edit.get_int8(_NAN)
+    nan = edit.get_fp32(math.nan)
+    if type_.shape is not None:
+        code, nan = edit.create_splat(bits, code), edit.create_splat(wide.get_type(), nan)
+    is_nan = edit.create_icmpEQ(edit.create_bitcast(value, bits), code)
+    return edit.create_select(is_nan, nan, wide)
 
 
 def _rounded_to_odd(edit: Editor, value: Any, type_: Type) -> Any:

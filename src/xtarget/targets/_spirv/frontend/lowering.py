@@ -182,7 +182,7 @@ def lower_to_ttgir(module: Any, *, num_warps: int, warp_size: int, dot_bytes: in
     passes.common.add_cse(pm)
     passes.common.add_symbol_dce(pm)
     pm.run(module, "optimize_ttgir")
-    if cast_by_float32(module):
+    if cast_by_float32(module, _version()):
         _remove_dead_code(module)
     order_stores(module)
     return module
