@@ -371,5 +371,7 @@ heavy = {"triton", "llvmlite", "numpy", "pyopencl", "dpctl"} & set(sys.modules)
 assert not heavy, heavy
 xtarget.targets.cpu.create_compiler()
 assert not {"triton", "llvmlite", "pyopencl"} & set(sys.modules)
+import xtarget.targets._spirv.frontend.backend
+assert "xtarget.targets._spirv.llvm.reader" not in sys.modules, "the child process's"
 """
     subprocess.run([sys.executable, "-c", script], check=True)

@@ -22,10 +22,10 @@ from spirv_run import check, compiled, device, launch
 from xtarget.targets._spirv.frontend.cpu_options import CPU_BYTES
 from xtarget.targets._spirv.frontend.dots import Dot, Loops, Operand, tile_of
 from xtarget.targets._spirv.frontend.types import Type
-from xtarget.targets._spirv.llvm.dot_operands import ADDRESS, place_operands
+from xtarget.targets._spirv.llvm.dot_operands import place_operands
 from xtarget.targets._spirv.llvm.printer import printed
 from xtarget.targets._spirv.llvm.reader import read
-from xtarget.targets._spirv.llvm.text import Layout
+from xtarget.targets._spirv.llvm.text import ADDRESS, Layout
 
 #: Types of the operands, the sum and their NumPy types, and the tolerance.
 KINDS: dict[str, Any] = {

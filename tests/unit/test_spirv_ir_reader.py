@@ -14,7 +14,7 @@ from xtarget.targets._spirv.frontend.reader import (
     read,
 )
 from xtarget.targets._spirv.frontend.types import Layout, Type, read_type
-from xtarget.targets._spirv.llvm.asserts import ALONE
+from xtarget.targets._spirv.llvm.text import ALONE
 from xtarget.targets._triton.locations import described, source_line
 
 BLOCKED = (

@@ -30,7 +30,6 @@ from . import blocks, lowering
 from .diagnose import Stage, optimized, reason
 from .float8 import convert_fp8e4b15
 from .options import CAPABILITIES, HINTS, NAME, Options
-from .places import place_of
 
 __all__ = ["NAME", "Options", "SpirvBackend", "register"]
 
@@ -214,6 +213,8 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]  # Triton has no types
                 layout = replace(layout, vectors=False)
                 text, kernel, binary = worker.build(lowered.text, lowered.bitcode, entry, layout)
         except UnsupportedCodeError as error:
+            from .places import place_of  # it loads the reader of LLVM IR
+
             place = place_of(error.symbol, lowering.with_lines(module))
             raise UnsupportedCodeError(error.what, error.symbol, place) from error
         metadata.update(

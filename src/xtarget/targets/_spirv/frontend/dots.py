@@ -18,7 +18,7 @@ from math import prod
 from typing import Any
 
 from ...._values.errors import CompileError
-from ..llvm.dot_operands import ADDRESS
+from ..llvm.text import ADDRESS
 from .structure import Editor, Operation, type_of
 from .types import Layout, Type
 

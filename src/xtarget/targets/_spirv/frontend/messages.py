@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..llvm.asserts import ALONE
+from ..llvm.text import ALONE
 from .reader import Statement, Token, edited, read
 from .structure import operations
 

@@ -14,9 +14,9 @@ from .ir import Block, Function, Instruction, Line, Module
 from .operands import parameters_end
 from .printf import quoted, strings
 from .reader import instructions
-from .text import UnsupportedError
+from .text import ALONE, UnsupportedError
 
-__all__ = ["ALONE", "FLAG_BYTES", "define", "inlined_where_asserting", "lower_asserts"]
+__all__ = ["FLAG_BYTES", "define", "inlined_where_asserting", "lower_asserts"]
 
 #: Layout of the memory behind the hidden parameter: 32-bit words for "there is a message", its
 #: length, and the block's x, y, z; then the text. `targets/_objects/asserts.py` reads it.
@@ -29,8 +29,6 @@ _BARRIER = "  call void @xt.amdgcn.s.barrier()"
 #: Functions that say the message of a failed assertion, and what stands around them.
 _REPORTS = ("__ockl_printf", "__ockl_fprintf", "__triton_assert_fail", "xt.amdgcn.s.barrier")
 
-#: Begins the message of an assertion that not all threads of a block may reach together.
-ALONE = "xt.alone:"
 #: Where the message of a failed assertion is said, on Tritons that have a function for it.
 _TELLS = "__triton_assert_fail"
 

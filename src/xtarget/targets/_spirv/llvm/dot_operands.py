@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from .ir import Function, Instruction, Module
 from .reader import instructions
+from .text import ADDRESS
 from .types import MEMORY, IRError
 
-__all__ = ["ADDRESS", "place_operands"]
-
-#: The function that gives the address of a byte of the memory for operands; a number may follow.
-ADDRESS = "xt_operand_address"
+__all__ = ["place_operands"]
 
 
 def place_operands(module: Module) -> None:

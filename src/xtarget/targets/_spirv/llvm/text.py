@@ -1,10 +1,18 @@
-"""The input of the passes over LLVM IR (facts of the kernel), and their result."""
+"""The agreement of the front end with the passes over LLVM IR: facts of the kernel, names, and the
+passes' result. The process that compiles reads this module; LLVM's child process reads the passes.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Entry", "Layout", "UnsupportedError", "type_of"]
+__all__ = ["ADDRESS", "ALONE", "Entry", "Layout", "UnsupportedError", "type_of"]
+
+#: The function that gives the address of a byte of the memory for a dot's operands; a number may
+#: follow.
+ADDRESS = "xt_operand_address"
+#: Begins the message of an assertion that not all threads of a block may reach together.
+ALONE = "xt.alone:"
 
 
 class UnsupportedError(Exception):
