@@ -3,8 +3,8 @@
 import os
 import sys
 
-# `-m` has put the current folder in front of the search path, where a json.py of its is no concern
-# of ours; xtarget itself may be there
+# `-m` has put the current folder in front of the search path, where a json.py is not
+# for us; xtarget itself may be there
 if (
     not sys.flags.safe_path
     and sys.path[0] in ("", os.getcwd())

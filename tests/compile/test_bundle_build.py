@@ -293,7 +293,7 @@ def test_bad_orders_are_said(library: Path, tmp_path: Path) -> None:
     for arguments, words in {
         ("--target", "nvidia:sm_13"): "does not know",
         ("--target", "h100", "--kernel", "nothing"): "no kernel 'nothing'",
-        ("--target", "h100", "--dtype", "float31"): "no dtype",
+        ("--target", "h100", "--dtype", "float31"): "not a dtype",
         ("--target", "h100", "--kernel", "softmax", "--dtype", "int8"): "none of softmax takes",
     }.items():
         done = xtarget_cli("bundle", "build", *out, *arguments)

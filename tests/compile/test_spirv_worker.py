@@ -135,7 +135,7 @@ def test_the_limit_comes_from_the_environment(
 ) -> None:
     for text in ("soon", "-1", "inf", "nan", "0"):
         monkeypatch.setenv("XTARGET_SPIRV_SECONDS", text)
-        with pytest.raises(XTargetError, match=f"XTARGET_SPIRV_SECONDS={text} is no time"):
+        with pytest.raises(XTargetError, match=f"XTARGET_SPIRV_SECONDS={text} is not a time"):
             worker.prepare(FINE, b"", "k", LAYOUT)
     monkeypatch.setenv("XTARGET_SPIRV_SECONDS", "59")
     assert_works(worker)

@@ -247,7 +247,7 @@ def test_only_one_element_has_a_truth_value(device: str) -> None:
     for several in ([0.0, 0.0], []):
         array = xtarget.asarray(np.array(several, np.float32))
         for wrong in (bool, float, int, lambda a: a.item()):
-            with pytest.raises(ArgumentError, match=r"no single value.*numpy\(\)"):
+            with pytest.raises(ArgumentError, match=r"not a single value.*numpy\(\)"):
                 wrong(array)
 
 

@@ -72,8 +72,8 @@ def test_a_fused_function_runs_from_a_bundle(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("layers.py:silent", "silent does not say for which calls it is built ahead of time"),
-        ("layers.py:run", "that is no fused function"),
-        ("layers.py", "that is no fused function"),
+        ("layers.py:run", "that is not a fused function"),
+        ("layers.py", "that is not a fused function"),
         ("nowhere.py:f", "nowhere.py cannot be imported: FileNotFoundError"),
         ("no_such_module:f", "no_such_module cannot be imported: ModuleNotFoundError"),
     ],

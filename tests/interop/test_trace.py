@@ -190,8 +190,8 @@ def test_a_path_that_cannot_be_a_trace_is_refused(tmp_path: Path) -> None:
     for path, says in (
         (tmp_path / "no" / "t.json", "cannot be written: No such file"),
         (tmp_path, "cannot be written: Is a directory"),
-        (other, "is a file that is no trace"),
-        (pipe, "is no regular file"),
+        (other, "is a file that is not a trace"),
+        (pipe, "is not a regular file"),
     ):
         done = traced("xtarget.run", path, "cpu")
         assert done.returncode == 1

@@ -172,9 +172,9 @@ def test_a_profile_of_another_machine_is_compiled_for_the_cache(
     [
         (None, "cannot be read: No such file or directory. Record one"),
         ("", None),
-        ("[1, 2]", "is no profile of this version"),
-        ("{", "is no profile of this version"),
-        ('{"format": "xtarget profile 1"}', "is no profile of this version"),
+        ("[1, 2]", "is not a profile of this version"),
+        ("{", "is not a profile of this version"),
+        ('{"format": "xtarget profile 1"}', "is not a profile of this version"),
         ('{"format": "xtarget profile 1", "classes": [7]}', "its entry 1 is damaged"),
     ],
 )
@@ -212,7 +212,7 @@ def test_a_wrong_number_of_workers(recorded: Path, wrong: Any) -> None:
 def test_a_file_that_is_something_else_is_left_alone(device: str, tmp_path: Path) -> None:
     path = tmp_path / "mine.json"
     path.write_text('{"my": "data"}')
-    python(PROGRAM, tmp_path, device, "is no profile of this version", XTARGET_RECORD=str(path))
+    python(PROGRAM, tmp_path, device, "is not a profile of this version", XTARGET_RECORD=str(path))
     assert path.read_text() == '{"my": "data"}'
     nowhere = str(tmp_path / "nowhere" / "p.json")
     python(PROGRAM, tmp_path, device, "cannot be written", XTARGET_RECORD=nowhere)

@@ -51,4 +51,4 @@ def test_the_report_has_a_row_for_each_dtype(device: str, tmp_path: Path, capsys
     assert len(found["rows"][0]["worst_at"].split(", ")) == 2
     code, _, err = here(capsys, "verify", "softmax", "--every-value", "--device", device)
     assert code == 1
-    assert "softmax is no elementwise kernel" in err
+    assert "softmax is not an elementwise kernel" in err

@@ -155,12 +155,12 @@ def test_reports_of_other_versions_devices_and_cases() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "is no report"),
-        ("[]", "is no report"),
-        ('{"kind": "xtarget verify"}', "is no report"),
+        ("", "is not a report"),
+        ("[]", "is not a report"),
+        ('{"kind": "xtarget verify"}', "is not a report"),
         ('{"kind": "xtarget bench", "schema": 7}', "is a report of schema 7"),
-        ('{"kind": "xtarget bench", "schema": 1, "devices": [{}], "rows": []}', "is no report"),
-        ('{"kind": "xtarget bench", "schema": 1, "devices": [], "rows": [{}]}', "is no report"),
+        ('{"kind": "xtarget bench", "schema": 1, "devices": [{}], "rows": []}', "is not a report"),
+        ('{"kind": "xtarget bench", "schema": 1, "devices": [], "rows": [{}]}', "is not a report"),
     ],
 )
 def test_a_file_that_is_no_report(text: str, said: str, tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_the_page_is_one_small_file_that_asks_the_network_for_nothing() -> None:
         (["add", "--against", "numby"], 2, "there are numpy, torch"),
         (["add", "--sizes", "2^70"], 2, "is too large"),
         (["add", "--sizes", "12y3"], 2, "is not a shape"),
-        (["add", "--dtype", "float31"], 2, "is no dtype"),
+        (["add", "--dtype", "float31"], 2, "is not a dtype"),
         (["add", "--compare", "/nowhere/a.json"], 1, "cannot be read"),
         (["add", "--report", "/proc/none/a.json"], 1, "cannot be written"),
         (["add", "--device", "nvdia:0"], 3, "nvdia"),

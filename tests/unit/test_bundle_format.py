@@ -140,7 +140,7 @@ def test_the_manifest_is_what_its_schema_says(path: Path) -> None:
     ("damage", "words"),
     [
         (lambda data: b"", "empty"),
-        (lambda data: b"\x7fELF" + data[4:], "no bundle"),
+        (lambda data: b"\x7fELF" + data[4:], "not a bundle"),
         (lambda data: data[:20], "less than a header"),
         (lambda data: data[:-1], "was written with"),
         (lambda data: data + b"\0", "was written with"),

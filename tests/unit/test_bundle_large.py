@@ -129,7 +129,7 @@ def test_a_pipe_and_a_device_are_no_bundle(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
     for odd in (path, Path("/dev/zero")):
-        with pytest.raises(LoadError, match="no regular file"):
+        with pytest.raises(LoadError, match="not a regular file"):
             reader.Bundle(odd)
 
 

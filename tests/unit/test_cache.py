@@ -337,9 +337,9 @@ def test_a_key_that_a_file_names_is_never_a_path(cache: Cache, key: Any) -> None
     assert cache.find(TARGET, "add", PARTS, ignore="toolchain") is None
     with pytest.raises((ValueError, TypeError)):
         _ = Place(TARGET, "add", key).stem
-    with pytest.raises(ValueError, match="no key"):
+    with pytest.raises(ValueError, match="not a key"):
         _ = Place(TARGET, "add", KEY, "../x").stem
-    with pytest.raises(ValueError, match="no target"):
+    with pytest.raises(ValueError, match="not a target"):
         _ = Place(Target("nvidia", ".."), "add", KEY).folders
 
 

@@ -128,7 +128,7 @@ def test_an_unknown_field_is_refused(tmp_path: Path) -> None:
     text = (ROOT / "ci" / "matrix.toml").read_text(encoding="utf-8")
     file.write_text(text.replace("hosted = true", 'hosted = true\nflavour = "x"', 1))
     done = command(sys.executable, "-m", "xtarget", "ci", "matrix", "--file", str(file))
-    assert (done.returncode, "flavour is no field" in done.stderr) == (1, True)
+    assert (done.returncode, "flavour is not a field" in done.stderr) == (1, True)
 
 
 # -------------------------------------------------------------------------------- the workflow

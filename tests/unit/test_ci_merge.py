@@ -103,7 +103,7 @@ def test_what_pytest_itself_writes(tmp_path: Path, capsys: Any) -> None:
         ("a.xml", "<html/>", "is no JUnit file"),
         ("a.xml", "no", "is no JUnit file"),
         ("a.xml", None, "cannot be read"),
-        ("a.json", "{}", "is no report of `xtarget verify"),
+        ("a.json", "{}", "is not a report of `xtarget verify"),
         ("", None, "there is no report in"),
     ],
 )

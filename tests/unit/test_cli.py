@@ -228,7 +228,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
             for shape in ("4xx", "10x", "4,x", "4,,", "x10", "-4", "()x")
         ),
         (["run", "add", "--shape", "4", "--shape", "4", "--shape", "4"], "3 shapes for 2 arrays"),
-        (["run", "add", "--dtype", "float8"], "is no dtype"),
+        (["run", "add", "--dtype", "float8"], "is not a dtype"),
         (["run", "add", "--option", "axis"], "not of the form name=value"),
         (["run", "add", "--scalar", "z=1"], "has no input 'z'"),
         (["run", "add", "--scalar", "a=x"], "is not a number"),

@@ -192,7 +192,7 @@ def test_stats_say_why_a_cache_is_not_used(
     file = tmp_path / "file"
     file.touch()
     monkeypatch.setenv("XTARGET_CACHE_DIR", str(file))
-    assert f"NOT USED    {file} is no folder" in command(capsys, "stats")[1]
+    assert f"NOT USED    {file} is not a folder" in command(capsys, "stats")[1]
     monkeypatch.setenv("XTARGET_CACHE_DIR", str(file / "below"))
     assert "Not a directory" in answer(capsys, "stats", code=1)["fault"]
     folder = tmp_path / "open"

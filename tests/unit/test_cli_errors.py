@@ -23,9 +23,9 @@ ROOT = Path(__file__).resolve().parents[2]
         (["nonsense", "--json"], 2, "No such command"),
         (["explain", "add", "--target", "acme:1", "--json"], 1, "acme"),
         (["bundle", "ls", "/no/such/file", "--json"], 1, "/no/such/file"),
-        (["bundle", "build", "--timeout", "nan", "--json"], 2, "is no time"),
+        (["bundle", "build", "--timeout", "nan", "--json"], 2, "is not a time"),
         (["compile", "add", "--json", "--target", "cpu", "-o", "/dev/null/x"], 1, "/dev/null/x"),
-        (["cache", "prune", "--size", "-1", "--json"], 2, "is no size"),
+        (["cache", "prune", "--size", "-1", "--json"], 2, "is not a size"),
     ],
 )
 def test_an_error_is_json_too(
@@ -43,7 +43,7 @@ def test_a_time_that_is_none(value: str, capsys: pytest.CaptureFixture[str]) -> 
     words = ("bundle", "build", "-o", "/dev/null/x", "--target", "cpu", f"--timeout={value}")
     code, _, err = here(capsys, *words)
     assert code == 2
-    assert "is no time" in err
+    assert "is not a time" in err
 
 
 @pytest.mark.parametrize(

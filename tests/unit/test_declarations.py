@@ -109,13 +109,16 @@ SPEC: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"sizes": {"m": "x.size"}}, r"m of its sizes is no parameter .*test_declarations.py:\d+"),
-        ({"constants": {"C": 1}}, "C of its constants is no parameter .* x, y, n, out, B"),
-        ({"grid": "cdiv(n, "}, "its grid is 'cdiv.n, ', which is no formula"),
+        (
+            {"sizes": {"m": "x.size"}},
+            r"m of its sizes is not a parameter .*test_declarations.py:\d+",
+        ),
+        ({"constants": {"C": 1}}, "C of its constants is not a parameter .* x, y, n, out, B"),
+        ({"grid": "cdiv(n, "}, "its grid is 'cdiv.n, ', which is not a formula"),
         ({"grid": None}, "it has no grid. Give the number of blocks"),
         ({"outputs": {"out": Out("x", count="n")}}, "counted by 'n', which is none of its outputs"),
         ({"workspaces": {"out": "x"}}, "'out' is named in outputs and workspaces"),
-        ({"configs": [3]}, "3 of its configs is no configuration"),
+        ({"configs": [3]}, "3 of its configs is not a configuration"),
         ({"configs": [Config({"B": 4}), Config({"C": 4})]}, "name different constants"),
         ({"key": ("q",), "configs": [Config({"B": 4})]}, "its key names 'q'"),
         ({"inputs": {"x": 3}}, "its input 'x' is 3. Write what it is as In"),
@@ -179,10 +182,10 @@ def test_a_rule_cannot_read_a_number_of_the_caller() -> None:
 
 
 STEPS: list[tuple[Any, str]] = [
-    (lambda c: [5], "it gave 5, which is no launch"),
+    (lambda c: [5], "it gave 5, which is not a launch"),
     (lambda c: step(len, 1), "launches <built-in function len>, which is no @triton.jit function"),
     (lambda c: step(two, 1, x=c.x, n=4, B=4), r"what the parameter 'y' of two is \(.*\.py:\d+\)"),
-    (lambda c: step(two, 1, y=c.x, n=4, B=4, q=3), "gives q, which is no parameter of two"),
+    (lambda c: step(two, 1, y=c.x, n=4, B=4, q=3), "gives q, which is not a parameter of two"),
     (lambda c: step(two, 1, y=c.x, n=c.x, B=c.x), "'B' of two is a tl.constexpr"),
     (lambda c: step(two, 1, y=f32(4), n=4, B=4), "an array that is none of the kernel's"),
     (lambda c: step(two, (1, 2, 3, 4), y=c.x, n=4, B=4), "1 to 3 dimensions"),
@@ -273,7 +276,7 @@ def test_a_function_that_stands_for_a_signature_fits_the_kernel() -> None:
     assert xtarget.get("d.checked", like=right) is xtarget.get(checked)
     for like, message in (
         (other_order, r"takes \(y, x\) by place, and the kernel takes \(x, y\)"),
-        (strange, "takes SCALE=, which is no option"),
+        (strange, "takes SCALE=, which is not an option"),
         (nothing, "does not take x, which the kernel needs"),
         (3, "like=3 has no signature"),
     ):

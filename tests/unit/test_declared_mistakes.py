@@ -145,7 +145,7 @@ def test_every_parameter_refuses_every_wrong_kind(
 @pytest.mark.parametrize("name", [None, 3, b"x", (), 1.5])
 def test_a_mapping_names_parameters_by_text(part: str, name: Any) -> None:
     value: Any = {"outputs": "x", "sizes": len, "constants": 1, "options": 1}[part]
-    with pytest.raises(xtarget.XTargetError, match=r"which is no text|has an option"):
+    with pytest.raises(xtarget.XTargetError, match=r"which is not text|has an option"):
         declared(**{part: {name: value}})
 
 

@@ -119,7 +119,7 @@ def test_a_cache_that_cannot_be_used(
     code, areas = examined(capsys)
     assert code == 1
     [(status, text, mend)] = areas["cache"]
-    assert (status, "no folder" in text) == ("problem", True)
+    assert (status, "not a folder" in text) == ("problem", True)
     assert "XTARGET_CACHE_DIR" in mend
 
 

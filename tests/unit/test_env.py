@@ -197,8 +197,8 @@ def test_every_command_says_it_at_the_start(words: list[str]) -> None:
 def test_info_shows_what_is_wrong_and_help_helps() -> None:
     done = command("info", XTARGET_JIT_SECONDS="soon", XTARGET_JITT_SECONDS="5")
     assert done.returncode == 0
-    assert "XTARGET_JIT_SECONDS=soon is no time" in done.stdout
-    assert "XTARGET_JITT_SECONDS is no variable" in done.stdout
+    assert "XTARGET_JIT_SECONDS=soon is not a time" in done.stdout
+    assert "XTARGET_JITT_SECONDS is not a variable" in done.stdout
     assert command("--help", XTARGET_JIT_SECONDS="soon").returncode == 0
 
 

@@ -144,7 +144,7 @@ def test_zero_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_limit_that_is_no_size_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XTARGET_HOST_MEMORY", "plenty")
-    with pytest.raises(XTargetError, match="XTARGET_HOST_MEMORY=plenty is no size"):
+    with pytest.raises(XTargetError, match="XTARGET_HOST_MEMORY=plenty is not a size"):
         result(*LARGE)
 
 

@@ -74,7 +74,7 @@ def test_a_broken_catalog_is_refused_with_its_error(library: Path) -> None:
 @pytest.mark.parametrize(
     ("catalog", "reason"),
     [
-        ("KERNELS = (1, 2)", "contains 1, which is no xtarget.spec.KernelSpec"),
+        ("KERNELS = (1, 2)", "contains 1, which is not an xtarget.spec.KernelSpec"),
         ("KERNELS = 5", "TypeError"),
         ("", "KERNELS"),
         ("import sys; sys.exit(5)", "SystemExit: 5"),

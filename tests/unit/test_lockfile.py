@@ -65,9 +65,9 @@ def test_a_binary_of_the_lock_is_loaded_and_another_one_is_not(locked: Path) -> 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "it is no lock"),
+        ("{", "it is not a lock"),
         ('{"xtarget_lock": 2}', "has the format 2, known is 1"),
-        ('{"xtarget_lock": 1, "binaries": [{"kernel": "add"}]}', "it is no lock"),
+        ('{"xtarget_lock": 1, "binaries": [{"kernel": "add"}]}', "it is not a lock"),
     ],
 )
 def test_a_file_that_is_no_lock_is_refused(locked: Path, text: str, message: str) -> None:

@@ -100,9 +100,12 @@ def test_a_named_route_that_fails_is_followed_by_the_next_with_one_warning(
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("opencl,fortran", "names 'fortran', which is no route. There are opencl, other, triton"),
-        ("opencl,opencl", "is no list of names"),
-        ("open cl", "is no list of names"),
+        (
+            "opencl,fortran",
+            "names 'fortran', which is not a route. There are opencl, other, triton",
+        ),
+        ("opencl,opencl", "is not a list of names"),
+        ("open cl", "is not a list of names"),
     ],
 )
 def test_a_wrong_list_of_routes_is_said_in_a_sentence(

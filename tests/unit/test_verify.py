@@ -234,12 +234,12 @@ def test_a_page_says_what_is_not_right_first_and_escapes_what_others_wrote() -> 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "is no report"),
-        ("[]", "is no report"),
+        ("", "is not a report"),
+        ("[]", "is not a report"),
         ('{"schema": 7}', "is a report of schema 7"),
-        ('{"schema": 1, "device": {}, "rows": []}', "is no report"),
+        ('{"schema": 1, "device": {}, "rows": []}', "is not a report"),
         ('{"schema": 1, "device": {"name": 1, "target": 1, "product": 1, "runs_on": 1}, '
-         '"rows": [{}]}', "is no report"),
+         '"rows": [{}]}', "is not a report"),
     ],
 )  # fmt: skip
 def test_a_file_that_is_no_report(text: str, said: str, tmp_path: Path) -> None:

@@ -144,7 +144,7 @@ class Array:
         """
         if self.size != 1:
             raise ArgumentError(
-                f"an array of shape {self.shape} is no single value. Take one element of it, or "
+                f"an array of shape {self.shape} is not a single value. Take one element of it, or "
                 "use .numpy() for NumPy's any() and all()."
             )
         return self.numpy().item()

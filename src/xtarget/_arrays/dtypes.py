@@ -80,7 +80,7 @@ class NumpyRules:
     """`xtarget.spec.DtypeRules` by asking NumPy."""
 
     def promote(self, *dtypes: str) -> str:
-        """What was left out (`spec.ABSENT`, whose dtype is "none") has no part in it."""
+        """The common dtype, without what was left out (`spec.ABSENT`, whose dtype is "none")."""
         return promote(tuple(dtype for dtype in dtypes if dtype != "none"))
 
     def floating(self, dtype: str) -> str:

@@ -63,7 +63,7 @@ _MIDDLE, _END = b', "entry":\n', b"\n}\n"
 _FACTS: Final = tuple(
     f.name
     for f in fields(Artifact)
-    if f.name not in ("binary", "texts", "target", "stage_seconds")  # that is no fact of the code
+    if f.name not in ("binary", "texts", "target", "stage_seconds")  # not a fact of the code
 )
 _NESTED: Final = ("global_scratch", "profile_scratch", "resources")
 
@@ -107,7 +107,7 @@ class Place:
         ValueError: the target cannot be the name of a folder.
         """
         if not self.target.arch.strip("."):
-            raise ValueError(f"{self.target} is no target")
+            raise ValueError(f"{self.target} is not a target")
         return self.target.vendor, self.target.arch
 
     @property
@@ -116,7 +116,7 @@ class Place:
         ValueError: the key or the kind is not valid.
         """
         if not is_key(self.key) or self.kind not in KINDS:
-            raise ValueError(f"{self.key[:80]!r} is no key of an entry ({self.kind[:40]!r})")
+            raise ValueError(f"{self.key[:80]!r} is not a key of an entry ({self.kind[:40]!r})")
         kind = "" if self.kind == "artifact" else f"{self.kind}-"
         return f"{self.prefix}{kind}{self.key[:_SHOWN]}"
 
@@ -243,8 +243,8 @@ def _flat(value: Any) -> dict[str, Any]:
 
 
 def stage_times(given: Any) -> dict[str, float]:
-    """Seconds by stage of a compilation, from a file or a process that nobody vouches for; none
-    where they are no such thing."""
+    """Seconds by stage of a compilation, from a file or a process that nobody vouches for; empty
+    where they are anything else."""
     if not isinstance(given, dict) or len(given) > _MOST_STAGES:
         return {}
     fits = all(type(s) in (int, float) and 0 <= s <= _MOST_SECONDS for s in given.values())

@@ -128,13 +128,13 @@ def _read(path: Path, state: tuple[int, int]) -> tuple[Locked, ...]:
     except OSError as error:
         raise _unreadable(path, str(error.strerror or error)) from error
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise _unreadable(path, f"it is no lock ({type(error).__name__}: {error})") from error
+        raise _unreadable(path, f"it is not a lock ({type(error).__name__}: {error})") from error
 
 
 def _locked(fields: Any) -> Locked:
     found = Locked(**fields)
     if not is_key(found.sha256):
-        raise ValueError(f"{str(found.sha256)[:80]!r} is no sha256")
+        raise ValueError(f"{str(found.sha256)[:80]!r} is not a sha256")
     return found
 
 

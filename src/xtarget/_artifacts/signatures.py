@@ -142,7 +142,7 @@ def _lines(path: Path, text: bytes) -> list[bytes]:
         keys = [b""]
     if any(len(key) != PUBLIC_BYTES for key in keys):
         raise UntrustedError(
-            f"{path} has a line that is no public key, which is 64 hexadecimal digits. {_MAKE}"
+            f"{path} has a line that is not a public key, which is 64 hexadecimal digits. {_MAKE}"
         )
     return keys
 

@@ -98,7 +98,7 @@ class BundleFile:
     def _open(self) -> None:
         status = os.fstat(self._file.fileno())
         if not stat.S_ISREG(status.st_mode):
-            self._refuse("it is no regular file")
+            self._refuse("it is not a regular file")
         if not status.st_size:
             self._refuse("it is empty")
         self.nbytes = status.st_size
@@ -130,7 +130,7 @@ class BundleFile:
     def _read_header(self) -> None:
         data = self._at(0, min(self.nbytes, HEADER.size))
         if data[: len(MAGIC)] != MAGIC:
-            self._refuse("it is no bundle, it does not begin with the mark of one")
+            self._refuse("it is not a bundle, it does not begin with the mark of one")
         if len(data) < HEADER.size:
             self._refuse(f"it has {len(data)} bytes, less than a header")
         _, version, own, size, offset, length, digest, sig_at, sig_size = HEADER.unpack_from(data)

@@ -78,7 +78,7 @@ class Mark:
         if raw > most:
             raise ValueError(f"{raw} bytes are more than the {most} that there may be")
         if size > raw + raw // 1000 + 64:  # zlib adds less to what it cannot pack
-            raise ValueError(f"{size} bytes are no packed form of {raw}")
+            raise ValueError(f"{size} bytes are not a packed form of {raw}")
         return cls(offset, size, raw, sha256)
 
     def json(self) -> dict[str, Any]:

@@ -189,7 +189,7 @@ class Cache:
         """Put an entry of the user's own folder into quarantine, although it is intact."""
         self.own.set_aside(Place(target, kernel, key), why)
 
-    # --------------------------------------------------------------------- what is no artifact
+    # --------------------------------------------------------------------- what is not an artifact
 
     def get_native(self, target: Target, kernel: str, key: str) -> bytes | None:
         """Return the code that a run time made from a portable binary for one device."""

@@ -122,7 +122,7 @@ def totals(cache: Cache) -> dict[str, Any]:
 def _fault(root: Path, shared: bool) -> str | None:
     """Say why the cache cannot use or trust a folder; None if it can."""
     if os.path.exists(root) and not os.path.isdir(root):
-        return f"{root} is no folder"
+        return f"{root} is not a folder"
     try:
         if not shared:
             files.check_folders(root, ())

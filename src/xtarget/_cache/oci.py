@@ -146,7 +146,7 @@ def _blob(folder: Path, descriptor: Any, most: int) -> bytes:
     """
     kind, _, name = str(descriptor["digest"]).partition(":")
     if kind != "sha256" or len(name) != 64 or set(name) - set("0123456789abcdef"):
-        raise ValueError(f"{descriptor['digest']!r:.80} is no sha256")
+        raise ValueError(f"{descriptor['digest']!r:.80} is not a sha256")
     if type(descriptor["size"]) is not int or not 0 <= descriptor["size"] <= most:
         raise ValueError(f"a blob is said to have {descriptor['size']!r:.40} bytes")
     data = files.read_regular(folder / "blobs" / "sha256" / name, most)
@@ -159,7 +159,7 @@ def entries_in(folder: Path, trust: Trust | None) -> Iterator[tuple[Place, Entry
     """The cache entries of an image layout, each checked as one of a cache.
 
     Raises:
-        XTargetError: it is no layout, or damaged.
+        XTargetError: it is not a layout, or damaged.
         UntrustedError: `trust` is given, and nobody in it signed an entry.
     """
     try:

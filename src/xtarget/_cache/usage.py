@@ -21,7 +21,7 @@ from .scan import scan
 
 __all__ = ["Usage"]
 
-#: Bytes of notes; more are no notes of ours, or nobody has swept for a million writes.
+#: Most bytes of notes: with more the file is not ours, or nobody has swept for a million writes.
 _MOST_NOTES: Final = 8 << 20
 
 

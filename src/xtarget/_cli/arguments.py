@@ -55,7 +55,7 @@ def choose_inputs(kernel: str, call_options: CallOptions) -> Inputs:
         call_options.shapes,
     )
     if dtype not in DTYPES:
-        raise click.BadParameter(f"{dtype!r} is no dtype; there are {', '.join(DTYPES)}.")
+        raise click.BadParameter(f"{dtype!r} is not a dtype; there are {', '.join(DTYPES)}.")
     names = [name.rstrip("?") for name in spec.inputs]
     unknown = [name for name in scalars if name not in names]
     if unknown:

@@ -43,7 +43,7 @@ __all__ = [
 EXIT_ERROR = 1
 #: What a shell reports of a program that the end of its pipe stopped (128 + SIGPIPE).
 EXIT_PIPE = 141
-#: The executor that is no cluster: processes of this machine.
+#: The executor without a cluster: processes of this machine.
 PROCESSES = "processes"
 
 _F = TypeVar("_F", bound=Callable[..., Any])

@@ -32,7 +32,7 @@ _BARS, _PLAIN_BARS = "▁▂▃▄▅▆▇█", "_.-~=+*#"
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the command line asks for.
+    """The settings that the command line gives.
 
     Attributes:
         threshold: for `older`, a part: 0.1 is ten percent.

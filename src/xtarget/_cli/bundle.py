@@ -49,7 +49,7 @@ def order_of(
     unknown = [dtype for dtype in dtypes if dtype not in DTYPES and dtype != "all"]
     if unknown:
         raise click.BadParameter(
-            f"{unknown[0]!r} is no dtype; there are {', '.join(DTYPES)}, and all."
+            f"{unknown[0]!r} is not a dtype; there are {', '.join(DTYPES)}, and all."
         )
     names = tuple(kernels) or (() if fused else tuple(libraries.catalog()))
     for name in names:

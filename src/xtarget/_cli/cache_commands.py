@@ -24,7 +24,9 @@ def _age(ctx: click.Context, param: click.Parameter, value: str | None) -> float
     match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,6})?)\s*([smhdw])", value.strip().lower())
     if match is None:
         raise click.BadParameter(
-            f"{value!r} is no age. Write a number with s, m, h, d or w, for example 7d.", ctx, param
+            f"{value!r} is not an age. Write a number with s, m, h, d or w: 7d, for example.",
+            ctx,
+            param,
         )
     return float(match[1]) * _SECONDS[match[2]]
 

@@ -1,4 +1,4 @@
-"""What shells complete for the values of options and arguments."""
+"""Completion in shells for the values of options and arguments."""
 
 from __future__ import annotations
 

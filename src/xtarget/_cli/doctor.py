@@ -100,7 +100,7 @@ def _environment() -> Iterator[Finding]:
         yield Finding("environment", "problem", problem, "Change or unset the variable.")
     for name, near in environment.unknown_names().items():
         hint = f"Did you mean {near}?" if near else "Unset it."
-        yield Finding("environment", "problem", f"{name} is no variable of xtarget.", hint)
+        yield Finding("environment", "problem", f"{name} is not a variable of xtarget.", hint)
 
 
 # ---------------------------------------------------------------------------------------- compiling

@@ -94,7 +94,7 @@ def explain_call(
 
 
 def _choice(one: tunings.Served) -> dict[str, Any]:
-    """What a plan asked, and which entry or rule answered."""
+    """The questions that a plan asked, and the entry or rule that answered each."""
     return {
         "table": one.asked.table,
         "is": one.asked.text(one.choice),

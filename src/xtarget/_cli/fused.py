@@ -17,7 +17,7 @@ __all__ = ["calls_of"]
 
 
 def calls_of(text: str, dtypes: Sequence[str]) -> list[KnownCall]:
-    """What a fused function's examples launch, on arrays of each of the dtypes that it takes.
+    """The launches of a fused function's examples, on arrays of each of the dtypes that it takes.
 
     Args:
         text: `MODULE:NAME` or `FILE.py:NAME`.
@@ -29,7 +29,7 @@ def calls_of(text: str, dtypes: Sequence[str]) -> list[KnownCall]:
     found = getattr(_module(place, text), name, None) if place else None
     if not isinstance(found, Fused):
         raise ArgumentError(
-            f"--fuse {text}: that is no fused function. Give MODULE:NAME or FILE.py:NAME of a "
+            f"--fuse {text}: that is not a fused function. Give MODULE:NAME or FILE.py:NAME of a "
             "function under @xtarget.fuse."
         )
     calls: dict[KnownCall, None] = {}

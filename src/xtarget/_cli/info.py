@@ -50,7 +50,7 @@ def _versions() -> dict[str, str]:
 
 
 def facts() -> dict[str, Any]:
-    """What a bug report needs, by name: texts, lists of sentences, and tables of texts."""
+    """The facts for a bug report, by name: texts, lists of sentences, and tables of texts."""
     folder = environment.cache_dir()
     parent = next((p for p in (folder, *folder.parents) if p.exists()), folder)
     found: dict[str, Any] = {
@@ -70,7 +70,7 @@ def facts() -> dict[str, Any]:
     }
     wrong = [
         *environment.problems(),
-        *(f"{name} is no variable of xtarget." for name in environment.unknown_names()),
+        *(f"{name} is not a variable of xtarget." for name in environment.unknown_names()),
     ]
     if wrong:
         found["wrong in the environment"] = wrong

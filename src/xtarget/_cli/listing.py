@@ -168,7 +168,7 @@ def list_kernels(
 
 
 def _print_implementations(spec: KernelSpec) -> None:
-    """Which implementations there are, and which one serves which target."""
+    """The implementations of a kernel, and the targets that each one serves."""
     echo("\nImplementations (impl=):")
     print_table(
         ("impl", "from", "can serve", "what it is"),

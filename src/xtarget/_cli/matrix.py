@@ -67,7 +67,7 @@ def read_matrix(file: str | None = None) -> dict[str, Any]:
         for name in (*_FIELDS, *(n for n in job if n not in _FIELDS)):
             if name not in _FIELDS:
                 raise ArgumentError(
-                    f"{which}: {name} is no field of a job; there are {', '.join(_FIELDS)}."
+                    f"{which}: {name} is not a field of a job; there are {', '.join(_FIELDS)}."
                 )
             if name not in job:
                 raise ArgumentError(f"{which}: {name} is missing.")

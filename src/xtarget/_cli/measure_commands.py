@@ -41,7 +41,9 @@ def _peers(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
     for name in found:
         if name not in NAMES:
             raise click.BadParameter(
-                f"{name!r} is no library to compare with; there are {', '.join(NAMES)}.", ctx, param
+                f"{name!r} is not a library to compare with; there are {', '.join(NAMES)}.",
+                ctx,
+                param,
             )
     return found
 

@@ -30,7 +30,7 @@ _MOST_NAMES = 50
 
 @dataclass(slots=True)
 class Job:
-    """What one job of a workflow wrote.
+    """The reports of one job of a workflow.
 
     Attributes:
         counts: tests by `_OUTCOMES`; unsteady: failed among the others and passed alone.

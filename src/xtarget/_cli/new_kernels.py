@@ -42,7 +42,7 @@ _INIT = '''\
 '''
 
 _CATALOG = '''\
-"""What the package holds: a `KernelSpec` for each kernel. This file never imports Triton."""
+"""The kernels of the package: a `KernelSpec` for each. This file never imports Triton."""
 
 from xtarget import ArgumentError
 from xtarget.spec import Call, Example, Input, KernelSpec, Launch, Output, Plan, Scalar, cdiv

@@ -48,7 +48,7 @@ def list_routes(specs: Sequence[KernelSpec], as_json: bool) -> None:
 
 
 def _last(why: str) -> str:
-    """What is behind the file and line of a reason."""
+    """The words of a reason after its file and line."""
     text = why.rpartition(": ")[2] or why
     return text if len(text) <= _LONG else f"{text[: _LONG - 3]}..."
 

@@ -75,8 +75,8 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def _shared(widths: Sequence[int], least: Sequence[int], limit: int) -> list[int]:
-    """What each column gets of `limit`: its longest word, and of the rest what it needs, or the
-    same as others that need more."""
+    """Share `limit` among the columns: each gets its longest word, and of the rest what it needs,
+    or the same as others that need more."""
     found, spare = list(least), limit - sum(least)
     order = sorted(range(len(widths)), key=lambda i: widths[i] - least[i])
     for left, i in zip(range(len(order), 0, -1), order, strict=True):

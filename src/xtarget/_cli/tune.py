@@ -167,7 +167,7 @@ def _line(
 
 
 def _common(trials: Sequence[Trial]) -> dict[str, str]:
-    """What is the same in all configurations."""
+    """The values that all configurations share."""
     if len(trials) < 2:
         return {}
     parts = [dict(p.partition("=")[::2] for p in trial.text.split(", ")) for trial in trials]

@@ -21,7 +21,7 @@ __all__ = ["export_tunings", "import_tunings", "list_tunings", "merge_tunings"]
 
 
 def _here(target: str | None, table: str | None = None) -> list[Entry]:
-    """What is stored here, of a target and a table.
+    """The entries that are stored here, of a target and a table.
 
     Raises:
         UnknownTargetError: there is no such target.

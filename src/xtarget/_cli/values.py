@@ -22,7 +22,7 @@ _MOST_ELEMENTS, _MOST_AXES = 2**60 - 1, 64
 
 @dataclass(frozen=True, slots=True)
 class CallOptions:
-    """What `--shape`, `--dtype`, `--option` and `--scalar` say of a kernel's arguments."""
+    """A kernel's arguments as `--shape`, `--dtype`, `--option` and `--scalar` give them."""
 
     shapes: Shapes = ()
     dtype: str = "float32"

@@ -21,7 +21,7 @@ def warm_up(path: str, jobs: int | None, executor: str, *, as_json: bool) -> Non
     """Compile, and say what was done.
 
     Raises:
-        ArgumentError: the file is no profile.
+        ArgumentError: the file is not a profile.
         CompileError: for all that could not be made ready.
     """
     bar = progress_bar("warmup", "binaries", "what there is to compile")

@@ -73,8 +73,8 @@ def ways(vendor: str) -> Iterable[Way]:
         if name not in there and not any(name in _all(other) for other in vendors()):
             known = sorted({own for other in vendors() for own in _all(other)})
             raise ArgumentError(
-                f"XTARGET_ROUTES names {name!r}, which is no route. There are {', '.join(known)}, "
-                f"and the word {_STRICT}."
+                f"XTARGET_ROUTES names {name!r}, which is not a route. There are "
+                f"{', '.join(known)}, and the word {_STRICT}."
             )
     found = tuple(there[name] for name in wanted if name in there)
     if not found:

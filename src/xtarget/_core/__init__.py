@@ -63,7 +63,7 @@ def _import() -> tuple[Any, str]:
 
 
 def told() -> str:
-    """Which core makes launches, for people."""
+    """The core that makes launches, in words for people."""
     chosen = None
     with suppress(ArgumentError):  # told elsewhere
         chosen = environment.core()

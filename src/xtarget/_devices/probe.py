@@ -70,7 +70,7 @@ class _Job:
             last = lost.log.splitlines()[-1] if lost.log else "it printed nothing"
             how = f"{lost} ({last})"
         except (ValueError, KeyError, TypeError):
-            how = "gave an answer that is no report"
+            how = "gave an answer that is not a report"
         reason = (
             f"the process that probed it {how}: the vendor's run time is damaged or does not fit "
             "this machine."

@@ -67,8 +67,8 @@ def check_declared(
         for name in given[part] if isinstance(given[part], Mapping) else ():
             if not isinstance(name, str):
                 raise ArgumentError(
-                    f"{kernel}: its {part} name {name!r:.80}, which is no text. Name parameters of "
-                    "the function."
+                    f"{kernel}: its {part} name {name!r:.80}, which is not text. Name "
+                    "parameters of the function."
                 )
     parts = ("inputs", "updates", "outputs", "workspaces", "sizes", "constants", "flags")
     _check_once(kernel, {part: given[part] or () for part in parts})
@@ -267,14 +267,14 @@ def _check_example(spec: KernelSpec, part: str, example: Any) -> None:
         )
 
     if not isinstance(example, Example):
-        raise wrong("which is no xtarget.spec.Example")
+        raise wrong("which is not an xtarget.spec.Example")
     shapes = example.shapes
     if not isinstance(shapes, tuple | list) or not all(map(_is_shape, shapes)):
-        raise wrong("whose shapes are no tuple of shapes, whole numbers from 0, or None")
+        raise wrong("whose shapes are not a tuple of shapes, whole numbers from 0, or None")
     if not spec.required <= len(shapes) <= len(spec.inputs):
         raise wrong(f"which has {len(shapes)} shapes, and the inputs are {', '.join(spec.inputs)}")
     if not isinstance(example.options, Mapping):
-        raise wrong("whose options are no mapping")
+        raise wrong("whose options are not a mapping")
     strange = [name for name in example.options if name not in spec.options]
     if strange:
         raise wrong(f"and it has no option {', '.join(map(repr, strange))}")
@@ -311,7 +311,7 @@ def check_plan(kernel: str, plan: Any, arguments: int) -> Plan:
         raise wrong(f"has cleared {plan.cleared!r:.80}, not a tuple of a number for each temporary")
     for number, value in enumerate((*plan.init, *plan.cleared)):
         if value is not None and not is_number(value):
-            raise wrong(f"has {value!r:.80} as init of output {number}, which is no number")
+            raise wrong(f"has {value!r:.80} as init of output {number}, which is not a number")
     limits = {Input: arguments, Output: len(plan.outputs), Temporary: len(plan.temporaries)}
     for launch in plan.launches:
         _check_launch(launch, limits, wrong)
@@ -336,12 +336,12 @@ def _check_launch(
 ) -> None:
     grid, source = launch.grid, launch.source
     if not isinstance(source, str):
-        raise wrong(f"launches {source!r:.80}, which is no text")
+        raise wrong(f"launches {source!r:.80}, which is not text")
     if not isinstance(grid, tuple) or len(grid) != 3 or not all(map(_is_count, grid)):
         raise wrong(f"launches {source} with the grid {grid!r:.80}, not three integers from 0")
     for part in (launch.args, launch.constants, launch.options):
         if not isinstance(part, Mapping):
-            raise wrong(f"launches {source} with args, constants or options that are no mapping")
+            raise wrong(f"launches {source} with args, constants or options that are not a mapping")
     for name, value in launch.constants.items():
         if not is_constant(value):
             raise wrong(f"launches {source} with the constant {name} of {value!r:.80}")
@@ -356,11 +356,11 @@ def _check_launch(
                 raise wrong(f"gives {name} {argument!r}, and there are only {count} of these")
         elif isinstance(argument, Scalar):
             if argument.dtype not in DTYPES or not is_number(argument.value):
-                raise wrong(f"gives {name} {argument!r:.80}, which is no number of a dtype")
+                raise wrong(f"gives {name} {argument!r:.80}, which is not a number of a dtype")
         elif not isinstance(argument, int | float) and not (
             isinstance(argument, tuple) and all(isinstance(n, int) for n in argument)
         ):
-            raise wrong(f"gives {name} {argument!r:.80}, which is no argument of a launch")
+            raise wrong(f"gives {name} {argument!r:.80}, which is not an argument of a launch")
     for field, named in (("aligned_by", launch.aligned_by), ("loose", launch.loose)):
         if named is None and field == "aligned_by":
             continue

@@ -39,7 +39,7 @@ def configs_of(kernel: str, given: Sequence[Any]) -> tuple[Config, ...]:
             constants, warps, stages = config.kwargs, config.num_warps, config.num_stages
         else:
             raise ArgumentError(
-                f"{kernel}: {config!r:.80} of its configs is no configuration. Write "
+                f"{kernel}: {config!r:.80} of its configs is not a configuration. Write "
                 'xtarget.spec.Config({"BLOCK": 64}, num_warps=4), or triton.Config.'
             )
         known = {name: constant_of(value) for name, value in constants.items()}

@@ -1,4 +1,4 @@
-"""What the rules of `@xtarget.kernel` are asked with, and what they answer.
+"""The context in which the rules of `@xtarget.kernel` are evaluated, and their results.
 
 A rule is a user's function, or a formula as text. A `Context` (the `c` of `lambda c: c.n`) has the
 call's layouts, sizes, constants and flags as attributes; what is given by a rule is computed when
@@ -84,13 +84,13 @@ def formula(part: str, text: str) -> Rule:
     """A rule that is written as text: `cdiv(M, BLOCK_M), B`.
 
     Raises:
-        ArgumentError: it is no expression.
+        ArgumentError: it is not an expression.
     """
     try:
         code: CodeType = compile(text.strip(), f"<{part}>", "eval")
     except (SyntaxError, ValueError) as error:
         raise ArgumentError(
-            f"its {part} is {text!r:.120}, which is no formula: {error}. Write one of names, "
+            f"its {part} is {text!r:.120}, which is not a formula: {error}. Write one of names, "
             "numbers, + - * // %, cdiv, next_power_of_2, min and max; or give a function."
         ) from None
 

@@ -1,5 +1,5 @@
-"""What `@xtarget.kernel` was told of a kernel, and what its function says itself: the part that
-each parameter has."""
+"""The declaration of a kernel: the arguments of `@xtarget.kernel` and the annotations of its
+function, which give each parameter its part."""
 
 from __future__ import annotations
 
@@ -135,8 +135,8 @@ def _annotated(
 
 
 def _rule_in(said: Any) -> ArrayRule | StrideRule | None:
-    """What an annotation says, also as `Annotated[tl.tensor, In["T", "N"]]`, which type checkers
-    read; None: nothing of ours."""
+    """The rule in an annotation, also as `Annotated[tl.tensor, In["T", "N"]]`, which type checkers
+    read; None: the annotation is not ours."""
     if isinstance(said, ArrayRule | StrideRule):
         return said
     inside = getattr(said, "__metadata__", None)

@@ -245,7 +245,7 @@ class _Planning:
         return allowed
 
     def key(self) -> dict[str, Any]:
-        """What decides which configuration is the fastest, by name."""
+        """The values that decide which configuration is the fastest, by name."""
         found: dict[str, Any] = {}
         for name in self._d.key:
             value = self._ask.ask("key", operator.attrgetter(name))
@@ -267,7 +267,7 @@ class _Planning:
         for step in steps:
             if not isinstance(step, Step):
                 raise ArgumentError(
-                    f"{self._d.name}: it gave {step!r:.80}, which is no launch. Yield "
+                    f"{self._d.name}: it gave {step!r:.80}, which is not a launch. Yield "
                     "xtarget.spec.step(function, grid)."
                 )
             if not hasattr(step.function, "arg_names"):
@@ -288,7 +288,7 @@ class _Planning:
         unknown = [name for name in step.values if name not in parameters.names]
         if unknown:
             raise ArgumentError(
-                f"{d.name}: a step gives {unknown[0]}, which is no parameter of {fn.__name__} "
+                f"{d.name}: a step gives {unknown[0]}, which is not a parameter of {fn.__name__} "
                 f"({place_of_function(fn)}): {', '.join(parameters.names)}."
             )
         described = self._descriptors.around(fn, parameters, args, constants)
@@ -319,7 +319,7 @@ class _Planning:
         return cast(int, value) if type(value) is SymInt else operator.index(value)
 
     def _named(self, fn: Any, parameters: Parameters, name: str) -> Any:
-        """What a parameter is by its name."""
+        """The value that a parameter has by its name."""
         d = self._d
         if name in d.arrays or name in d.outputs or name in d.workspaces or name in d.scalars:
             return _Named(name)
@@ -370,7 +370,7 @@ class _Planning:
             if not is_constant(constants[name]):
                 raise ArgumentError(
                     f"{self._d.name}: the parameter {name!r} of {fn.__name__} gets "
-                    f"{given!r:.80}, which is no number and no constant."
+                    f"{given!r:.80}, which is neither a number nor a constant."
                 )
         else:
             args[name] = given

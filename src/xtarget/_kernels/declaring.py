@@ -37,7 +37,7 @@ def declare(
         given: the arguments of `@xtarget.kernel`, checked for their forms.
 
     Raises:
-        XTargetError: something is no parameter, has two parts, or does not fit.
+        XTargetError: something is not a parameter, has two parts, or does not fit.
     """
     said = parameters.rules if parameters else {}
     arrays, scalars, order = _called(kernel, fn, parameters, given)
@@ -202,7 +202,7 @@ def _check(declaration: Declaration, fn: Any, parameters: Parameters | None) -> 
         ]
         if wrong:
             raise XTargetError(
-                f"kernel {kernel}: {', '.join(wrong)} is no parameter of the function "
+                f"kernel {kernel}: {', '.join(wrong)} is not a parameter of the function "
                 f"({place_of_function(fn)}), which has {', '.join(parameters.names)}."
             )
     seen: dict[str, str] = {}
@@ -228,7 +228,7 @@ def _check(declaration: Declaration, fn: Any, parameters: Parameters | None) -> 
     ]
     if unknown:
         raise ArgumentError(
-            f"{kernel}: its key names {unknown[0]!r}, which is no size, flag or array of it. A "
+            f"{kernel}: its key names {unknown[0]!r}, which is not a size, flag or array of it. A "
             "configuration is chosen by what is known before a call, not by a number's value."
         )
 

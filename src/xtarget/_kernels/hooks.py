@@ -20,7 +20,7 @@ __all__ = ["Asked", "ask_hook"]
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a hook has done.
+    """The changes that a hook has made.
 
     Attributes:
         filled: what the elements of an output are before the kernel starts, by name.

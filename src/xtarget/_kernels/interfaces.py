@@ -114,12 +114,12 @@ def check_like(spec: KernelSpec, like: Any) -> None:
     strange = sorted(rest - keywords)
     if strange or missing:
         wrong = f"takes {strange[0]}=, which" if strange else f"does not take {missing[0]}, which"
-        has = "is no option of the kernel" if strange else "the kernel needs"
+        has = "is not an option of the kernel" if strange else "the kernel needs"
         raise ArgumentError(f"{where} {wrong} {has}. Its signature is {signature(spec)}.")
 
 
 def description(spec: KernelSpec) -> str:
-    """What `help` shows of a kernel."""
+    """The text that `help` shows of a kernel."""
     lines = [f"{spec.name}{signature(spec)}", ""]
     if spec.summary:
         lines += [spec.summary, ""]

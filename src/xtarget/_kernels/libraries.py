@@ -62,7 +62,7 @@ _kernels: dict[str, RegisteredKernel] = {}
 #: kernel of `_kernels` stands before one that is only listed here.
 _listed: dict[str, str] = {}
 _names = Names()
-#: By the name in the call, what its keywords mean that are no options: an argument's place, or an
+#: By the name in the call, what its keywords mean that are not options: an argument's place, or an
 #: option that has another name.
 _keywords: dict[str, Mapping[str, int | str]] = {}
 _libraries: dict[Path, Library] = {}
@@ -167,7 +167,7 @@ def closure(folder: str, text: str) -> tuple[dict[str, bytes], bool]:
     """
     library = _libraries.get(Path(folder))
     if library is None:
-        raise XTargetError(f"{folder} is no kernel library that is loaded here.")
+        raise XTargetError(f"{folder} is not a kernel library that is loaded here.")
     return library.closure(text)
 
 
@@ -339,8 +339,8 @@ def _tell(name: str, aliases: Sequence[str], known: Iterable[str] = ()) -> None:
 
 
 def keywords(name: str) -> Mapping[str, int | str]:
-    """What the keywords of a call mean that are no options of the kernel: the place of an argument,
-    or the option that has another name.
+    """The meaning of a call's keywords that do not name an option of the kernel: the place of an
+    argument, or the option that has another name.
 
     Raises:
         UnknownKernelError: there is no such kernel.
@@ -387,7 +387,7 @@ def names_of(function: Any) -> list[str]:
 
 
 def _is_hidden(kernel: RegisteredKernel) -> bool:
-    """It is no operator: a section of a fused function, or another implementation."""
+    """It is not an operator: a section of a fused function, or another implementation."""
     return kernel.spec.category == _SECTION or bool(kernel.spec.impl)
 
 

@@ -105,7 +105,7 @@ class Library:
         if wrong:
             raise XTargetError(
                 f"the catalog of {self.folder} cannot be used: its KERNELS contains {wrong[0]!r}, "
-                "which is no xtarget.spec.KernelSpec. Correct it."
+                "which is not an xtarget.spec.KernelSpec. Correct it."
             )
         return specs
 

@@ -64,7 +64,7 @@ def _root(function: Any) -> str:
 
 
 def _reads(value: Any) -> Iterator[Callable[[], Any]]:
-    """What a function may read, as functions that read it."""
+    """Functions that read the values that a function may read."""
     if isinstance(value, functools.partial):
         yield from [functools.partial(getattr, value, name) for name in ("func", "args")]
         yield lambda: value.keywords

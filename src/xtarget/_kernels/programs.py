@@ -110,7 +110,7 @@ class _Each(_Function):
 
 
 class _Rows(_Function):
-    """What both forms over rows share.
+    """The part that both forms over rows share.
 
     Attributes:
         wide: steps that have a value for each element; the others have one for each row.
@@ -170,7 +170,7 @@ class _Rows(_Function):
         return super().step(number)
 
     def mapped(self, number: int) -> str:
-        """What elements add to a fold."""
+        """The text of an element's contribution to a fold."""
         fold = self.fold(number)
         self._in_wide = False
         value, *centre = map(self.operand, fold.operands)

@@ -1,4 +1,4 @@
-"""What a kernel's reference answers, in float64 where its inputs are floating."""
+"""The results of a kernel's reference, in float64 where its inputs are floating."""
 
 from __future__ import annotations
 

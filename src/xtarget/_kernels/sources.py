@@ -374,7 +374,7 @@ class _Reader:
     def _function(self, node: ast.FunctionDef) -> None:
         self._names[node.name] = "own"
         if not node.decorator_list or not all(map(self._is_jit, node.decorator_list)):
-            self._unknown(node, f"defines {node.name}, which is no plain @triton.jit function")
+            self._unknown(node, f"defines {node.name}, which is not a plain @triton.jit function")
         arguments = node.args
         for default in (*arguments.defaults, *arguments.kw_defaults):
             if default is not None and not self._is_static(default):

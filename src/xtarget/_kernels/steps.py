@@ -147,7 +147,7 @@ def steps_of(text: str) -> tuple[Step | Fold, ...]:
             own = _operands_of(operands)
             found.append(Fold(op, mapped, finish, given, computed, int(less), own, dtype))
         else:
-            raise ValueError(f"{part!r} is no step of a fused section")
+            raise ValueError(f"{part!r} is not a step of a fused section")
     return tuple(found)
 
 

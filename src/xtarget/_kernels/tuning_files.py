@@ -1,4 +1,4 @@
-"""What was measured of choices, as data: entries, and the files that hold them.
+"""Measurements of choices, as data: entries, and the files that hold them.
 
 A file has the same form wherever it is: beside the kernels, beside the cache of binaries, in a
 bundle, and where `xtarget tune export` wrote it.
@@ -41,7 +41,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What is known of a question (`_values.choosing.Asked`) on a device.
+    """All that is known of a question (`_values.choosing.Asked`) on a device.
 
     Attributes:
         target: `nvidia:sm_90`.
@@ -64,7 +64,7 @@ class Entry:
 
     @property
     def place(self) -> tuple[Any, ...]:
-        """What it is of: another entry of the same place takes its own."""
+        """The subject of the entry: another entry with the same one replaces it."""
         words, sizes = sorted(self.words.items()), sorted(self.sizes.items())
         return self.table, self.target, self.device, tuple(words), tuple(sizes)
 
@@ -114,7 +114,7 @@ def read_file(path: Path) -> list[Entry]:
     try:
         found = json.loads(files.read_regular(path, _MOST_BYTES))
     except ValueError as error:
-        raise ArgumentError(f"{path} is no tuning file: it is not JSON ({error}).") from error
+        raise ArgumentError(f"{path} is not a tuning file: it is not JSON ({error}).") from error
     return entries_of(found, str(path))
 
 
@@ -126,7 +126,7 @@ def entries_of(found: Any, where: str) -> list[Entry]:
     """
     if not isinstance(found, dict) or not str(found.get("format", "")).startswith("xtarget tuning"):
         raise ArgumentError(
-            f"{where} is no tuning file. `xtarget tune export` writes one, of measurements here."
+            f"{where} is not a tuning file. `xtarget tune export` writes one, of measurements here."
         )
     if found["format"] != FORMAT:
         raise ArgumentError(

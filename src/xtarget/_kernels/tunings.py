@@ -72,7 +72,7 @@ class Served:
 
 @dataclass(slots=True)
 class _Trial:
-    """What plans take in this context, by table, and what they asked."""
+    """The choices that plans take in this context, by table, and the questions that they asked."""
 
     taken: Mapping[str, Any]
     seen: list[Served] = field(default_factory=list)
@@ -106,10 +106,11 @@ def is_trying() -> bool:
 
 @cache
 def chooser(target: str, *, local: bool = True) -> Chooser:
-    """What answers the questions of plans for a target.
+    """A function that answers the questions of plans for a target.
 
     Args:
-        local: what was measured here does too; if not, what is shipped alone, the same everywhere.
+        local: entries that were measured here answer too; if not, only shipped ones, the same
+            everywhere.
     """
 
     def choose(asked: Question) -> Any:
@@ -170,7 +171,7 @@ def _is_near(entry: Entry, asked: Question) -> bool:
 
 
 def shipped_entries(target: str) -> tuple[Entry, ...]:
-    """What the folders of kernels say of a target."""
+    """The entries for a target in the folders of kernels."""
     found = _shipped.get(target)
     if found is None:
         name = f"{target.replace(':', '-')}.json"
@@ -180,7 +181,7 @@ def shipped_entries(target: str) -> tuple[Entry, ...]:
 
 
 def local_entries(target: str, table: str) -> tuple[Entry, ...]:
-    """What was measured or imported here."""
+    """The entries that were measured or imported here."""
     key = _key(target, table)
     found = _local.get(key)
     if found is None:
@@ -251,7 +252,8 @@ def _path(target: str, table: str) -> Path | None:
 
 
 def _read(path: Path | None) -> list[Entry]:
-    """What a file holds; nothing where it is missing, and a line where it is none of ours."""
+    """The entries of a file: none where it is missing, and a warning where it is not readable as
+    one of ours."""
     if path is None:
         return []
     try:

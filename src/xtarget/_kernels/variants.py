@@ -28,7 +28,7 @@ def named(spec: KernelSpec, operator: str) -> KernelSpec:
         operator: the operator's own name, of which the spec may give another one.
 
     Raises:
-        XTargetError: `impl` is no word, or one that means something else.
+        XTargetError: `impl` is not a word, or one that means something else.
     """
     if not isinstance(spec.impl, str) or not spec.impl.isidentifier() or spec.impl in _TAKEN:
         raise XTargetError(

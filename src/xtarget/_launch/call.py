@@ -65,7 +65,7 @@ class BoundLaunch:
 
 @dataclass(frozen=True, slots=True)
 class Sized:
-    """What of a bound call depends on sizes and strides.
+    """The part of a bound call that depends on sizes and strides.
 
     Attributes:
         outputs: layouts of the results.

@@ -1,6 +1,6 @@
 """Indices that are compared with what they are for, before a launch.
 
-Kernels stay within their arrays whatever the indices are. Who looks for a mistake asks for the
+Kernels stay within their arrays whatever the indices are. To find a mistake, ask for the
 check: the option `check` of a call, or `XTARGET_CHECK=1` for all.
 """
 
@@ -21,7 +21,7 @@ __all__ = ["IndexCheck", "index_check"]
 
 
 def index_check(spec: KernelSpec, options: Mapping[str, Any]) -> IndexCheck | None:
-    """What a call of the kernel checks before each launch; None: nothing."""
+    """The check of a call's indices before each launch; None: nothing is checked."""
     whole = {**spec.options, **options}
     wanted = spec.bounds is not None and (whole.get("check") or environment.check_indices())
     return IndexCheck(spec, whole) if wanted else None

@@ -44,7 +44,7 @@ def _check_counts(counts: Sequence[int]) -> None:
 
 
 def _symbolic(plan: Any) -> bool:
-    """Has a plan symbolic integers? What is no plan has none."""
+    """Has a plan symbolic integers? Anything else than a plan has none."""
     if not isinstance(plan, Plan):
         return False
     try:

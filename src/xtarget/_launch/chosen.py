@@ -37,7 +37,7 @@ _told: set[tuple[str, str, str]] = set()
 
 
 def chosen(kernel: str, options: Options) -> str:
-    """The name of the kernel that a call means, for what is no call: to compile, prepare, tune.
+    """The name of the kernel that a call means, for what is not a call: to compile, prepare, tune.
 
     Args:
         options: of the call, out of which `impl` is taken.

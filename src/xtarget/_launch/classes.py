@@ -154,14 +154,14 @@ class CallClass:
         return loaded
 
     def passing(self, sizes: tuple[int, ...]) -> Passing | Chained | None:
-        """What launches calls of these sizes; None: it takes more than that, or they are of another
+        """The launcher for calls of these sizes; None: they take more than that, or are of another
         class."""
         _, passing = self._loaded or self._load_again()
         return passing if passing is not None and passing.program(sizes) is not None else None
 
     @property
     def tracer(self) -> Tracer | None:
-        """What knows which guards fail for other sizes."""
+        """The tracer, which knows the guards that fail for other sizes."""
         return self._tracer
 
     def at(self, sizes: tuple[int, ...], *, once: bool = False) -> BoundCall | None:
@@ -208,7 +208,7 @@ class Classes:
         return None
 
     def passing(self, layouts: Layouts) -> Passing | Chained | None:
-        """What launches these calls, for who does it from now on."""
+        """The launcher for these calls, for a caller that launches by itself from now on."""
         for entry in self._entries.get(layouts.key, ()):
             if all(holds() for holds in entry.call.checks):
                 found = entry.passing(layouts.sizes)

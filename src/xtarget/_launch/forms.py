@@ -1,4 +1,4 @@
-"""What of a call's binding is the same for all calls of its class: loaded functions, dtypes."""
+"""The part of a call's binding that all calls of its class share: loaded functions, dtypes."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class LoadedLaunch:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What of a call's binding is the same for a class.
+    """The part of a call's binding that all calls of a class share.
 
     Attributes:
         outputs, temporaries: their dtypes.
@@ -78,7 +78,7 @@ class Form:
 
 
 def sized(form: Form, numbers: Any, types: Callable[[], Sequence[tuple[Any, Any]]]) -> Sized:
-    """What depends on sizes.
+    """The part of a bound call that depends on sizes.
 
     Args:
         numbers: (outputs, temporaries, launches, overlaps, spans, bytes of the temporaries):

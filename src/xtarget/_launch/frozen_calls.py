@@ -1,5 +1,5 @@
-"""What a call lacks under `XTARGET_COMPILE=error`: its class, and the guards that keep it from what
-is loaded."""
+"""The error of a call that would compile under `XTARGET_COMPILE=error`: it names the class of the
+call, and the guards that keep the call from the kernels that are loaded."""
 
 from __future__ import annotations
 

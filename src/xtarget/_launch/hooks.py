@@ -94,8 +94,8 @@ class Hooks:
         for name, function in (("enter", enter), ("exit", exit)):
             if function is not None and not callable(function):
                 raise ArgumentError(
-                    f"hooks.add: {name}={shortened(function)} is no function. Give a function of "
-                    "one argument, the launch."
+                    f"hooks.add: {name}={shortened(function)} is not a function. Give a function "
+                    "of one argument, the launch."
                 )
         if enter is None and exit is None:
             raise ArgumentError("hooks.add: there is no function. Give enter= or exit=.")

@@ -40,7 +40,7 @@ class Found:
     parts: tuple[Hashable, ...]
 
     def check(self) -> None:
-        """What is asked before each launch.
+        """Check what may have changed since the last launch.
 
         Raises:
             ArgumentError: a library is recording what it computes, or `out` overlaps an argument.
@@ -58,7 +58,7 @@ def adopted(kernel: str, name: str, value: Any, *, written: bool) -> Any:
         written: the kernel writes to it.
 
     Raises:
-        ArgumentError: it is no array and no number, or would lose what is written to it.
+        ArgumentError: it is neither an array nor a number, or would lose what is written to it.
     """
     if type(value) in _run._describers:
         return value

@@ -79,7 +79,7 @@ def _placed(fixed: Sequence[Value | None], places: Sequence[int]) -> _Given:
 
 
 def _told(call: BoundCall, pieces: Sequence[int], links: Sequence[_Link]) -> Any:
-    """What the core takes, or None."""
+    """The description that the core takes, or None."""
     if call.synchronous or len(links) > _MOST_LINKS or len(pieces) > _MOST_PIECES:
         return None
     # Python makes a call again of which a launch fails: what the first ones read is still there

@@ -184,7 +184,7 @@ def _of(kernel: Any) -> Kernel[..., Any]:
         return _by_name(names[0])
     function = getattr(kernel, "__name__", shortened(kernel))
     if not names and not hasattr(kernel, "arg_names"):
-        return Kernel(kernel)  # says that it is no name
+        return Kernel(kernel)  # says that it is not a name
     if not names:
         raise ArgumentError(
             f"the function {function} is not registered. Put @xtarget.kernel(...) above "

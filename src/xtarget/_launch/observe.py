@@ -107,7 +107,7 @@ class Record:
 
 
 class Observer(Protocol):
-    """Who is told of calls and launches. It does not raise, and may be told by any thread."""
+    """A listener for calls and launches. It does not raise, and any thread may call it."""
 
     @property
     def wants_times(self) -> bool:

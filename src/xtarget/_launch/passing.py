@@ -26,7 +26,7 @@ __all__ = ["Chained", "Passing", "passing_of"]
 def passing_of(
     call: BoundCall, form: Form, tracer: Tracer, numbers: Any
 ) -> Passing | Chained | None:
-    """What launches calls of a class; None for those that take more than that.
+    """The launcher for calls of a class; None for calls that take more than that.
 
     Args:
         numbers: as `sized` takes them, with symbols.

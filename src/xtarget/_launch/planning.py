@@ -295,7 +295,7 @@ def _request(
 
 
 def _aligned(launch: Launch, values: Sequence[tuple[str, str, int]]) -> tuple[str, ...]:
-    """What the binary may assume to be a multiple of 16.
+    """The values that the binary may assume to be multiples of 16.
 
     Args:
         values: name, name of the argument that it is of, number; "" and 0 of an aligned array.

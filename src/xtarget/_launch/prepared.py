@@ -60,8 +60,8 @@ registry.after_fork.append(_count_loss)
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """What a prepared launch holds. Another one takes its place as a whole, so that a thread that
-    launches meanwhile has one or the other.
+    """The state of a prepared launch. It is replaced as a whole, so that a thread that launches
+    meanwhile has the old or the new one.
 
     Attributes:
         found: the call. Its `out` is the caller's, or the array that was made for the result.
@@ -79,7 +79,7 @@ class _Held:
 
 
 class _InPython:
-    """What a prepared launch is without the compiled core."""
+    """A prepared launch without the compiled core."""
 
     _launch: Callable[..., Any]
 
@@ -242,7 +242,7 @@ class Prepared(_run.launcher or _InPython):  # type: ignore[misc]
         return returned if found.out is None else held.result
 
     def waits(self) -> tuple[Callable[[], None], Stream | None]:
-        """What waits for all launches, and the stream that they go to; None: launches are complete
+        """A function that waits for all launches, and their stream; None: launches are complete
         when they return, or each array has a stream of its own."""
         call = self._held.found.call
         if call.synchronous:
@@ -330,7 +330,7 @@ class Prepared(_run.launcher or _InPython):  # type: ignore[misc]
         )
 
     def _checked(self) -> _Held:
-        """What it holds, after a loss of a device that was not its own."""
+        """The state after a loss of a device that was not its own."""
         with self._lock:
             losses = _losses
             self._check_device()

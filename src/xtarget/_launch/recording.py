@@ -151,7 +151,7 @@ class Recording:
     # ------------------------------------------------------------------------------ for replays
 
     def places(self) -> list[tuple[Callable[[], int], int, str]]:
-        """What gives an array's address, the address that is recorded, and the array's name."""
+        """For each array: a function that gives its address, the recorded address, and its name."""
         found = []
         for array, name in self.arrays.values():
             kind = kind_of(array)
@@ -162,8 +162,8 @@ class Recording:
     def streams(
         self,
     ) -> tuple[list[Callable[[], Stream | None]], list[Callable[[], Stream | None]]]:
-        """What gives the streams that the caller's work on the arrays goes to: those of libraries
-        that have one for all their arrays, and those of arrays that know their own."""
+        """Functions that give the streams of the caller's work on the arrays: streams of libraries
+        that have one for all their arrays, and streams of arrays that know their own."""
         shared: dict[Any, Callable[[], Stream | None]] = {}
         own: dict[Any, Callable[[], Stream | None]] = {}
         for array, _ in self.arrays.values():

@@ -250,7 +250,7 @@ def run(
     try:
         call = _calls.get(known)
     except Exception:  # whatever a hash raises
-        libraries.find(kernel)  # refuses what is no name, and may have no hash
+        libraries.find(kernel)  # refuses what is not a name, and may have no hash
         raise
     if call is None or (device is None and call.synchronous and call.chosen_by != device_text()):
         call = _bound(known, kernel, args, out, device, options, stream)

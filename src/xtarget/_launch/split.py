@@ -138,7 +138,7 @@ def _behind_the_first(arg: Any) -> Any:
 def _cut(
     spec: KernelSpec, args: Sequence[Any], options: Mapping[str, Any], result: ArrayType
 ) -> list[bool]:
-    """Which arguments are cut along their first axis, and not given to every device as they are.
+    """For each argument, whether it is cut along its first axis; others go to every device whole.
 
     Raises:
         ArgumentError: the kernel cannot be cut there.

@@ -21,7 +21,7 @@ __all__ = ["Pieces", "run_staged"]
 
 
 class StagedCall(Protocol):
-    """What of a bound call (`_launch.call.BoundCall`) is needed."""
+    """The part of a bound call (`_launch.call.BoundCall`) that is needed here."""
 
     device: Device
     outputs: tuple[ArrayType, ...]

@@ -245,7 +245,7 @@ def _sample(array: Any) -> tuple[str, np.ndarray[Any, Any]]:
 
 
 def _difference(mine: Any, right: Any) -> str:
-    """What two samples do not share; nothing if they are the same but for the order of sums."""
+    """The difference of two samples; empty if they are the same but for the order of sums."""
     (dtype, a), (_, b) = mine, right
     if a.shape != b.shape:
         return f"gives {a.size} elements where the default gives {b.size}"

@@ -77,7 +77,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """What was measured for a call.
+    """The measurements for a call.
 
     Attributes:
         key: the calls that it holds for.

@@ -67,7 +67,7 @@ def _described(value: Any, view: View | None) -> dict[str, Any]:
     for kind in (bool, int, float):
         if isinstance(value, kind):
             return {"number": str(kind(value)), "type": kind.__name__}
-    raise TypeError(f"{type(value).__name__} is no number")
+    raise TypeError(f"{type(value).__name__} is not a number")
 
 
 def _identity(entry: Mapping[str, Any]) -> str:
@@ -152,7 +152,7 @@ def _restored(one: Mapping[str, Any], info: DeviceInfo) -> tuple[Any, View | Non
 
 
 def _entries(path: Path) -> list[dict[str, Any]]:
-    """Raises OSError, ValueError: it cannot be read, or is no profile."""
+    """Raises OSError, ValueError: it cannot be read, or is not a profile."""
     data = files.read_regular(path, _MOST_BYTES + 1)
     if not data:
         return []
@@ -194,7 +194,7 @@ def read_profile(path: Path) -> list[UsedClass]:
 
 def _no_profile(path: Path) -> str:
     return (
-        f"{path} is no profile of this version of xtarget. Name another file, or remove it and "
+        f"{path} is not a profile of this version of xtarget. Name another file, or remove it and "
         "record it again with XTARGET_RECORD."
     )
 
@@ -203,7 +203,7 @@ class _Recorder:
     """Adds the classes of this process to the file.
 
     Raises:
-        OSError, ValueError: it cannot be written, or is no profile.
+        OSError, ValueError: it cannot be written, or is not a profile.
     """
 
     def __init__(self, path: Path) -> None:

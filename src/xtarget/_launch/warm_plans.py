@@ -92,7 +92,7 @@ def take(
 
 
 def _key(given: Given, info: DeviceInfo, contiguous: Sequence[bool]) -> Hashable:
-    """What decides about a plan, apart from sizes and strides."""
+    """All that decides about a plan, apart from sizes and strides."""
     dense = iter(contiguous)
 
     def array(view: View) -> Hashable:

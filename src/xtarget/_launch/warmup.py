@@ -31,7 +31,7 @@ _Wanted = tuple[CompileRequest, Target, dict[str, Constant]]
 
 @dataclass(frozen=True, slots=True)
 class Warmup:
-    """What a warm-up has done.
+    """The results of a warm-up.
 
     Attributes:
         classes: of the profile.
@@ -65,7 +65,7 @@ def warmup(
         progress: show a bar on the standard error, if that is a terminal.
 
     Raises:
-        ArgumentError: the profile cannot be read, or is damaged; `workers` is no number of
+        ArgumentError: the profile cannot be read, or is damaged; `workers` is not a number of
             processes, `executor` no executor.
         XTargetError: the executor's library or cluster is not there.
     """

@@ -116,7 +116,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(refused.status, "text/plain; charset=utf-8", str(refused).encode())
 
     def _client(self) -> str:
-        """Who asks.
+        """A client that asks.
 
         Raises:
             _RefusedError: it has no right to, or speaks another protocol.

@@ -1,4 +1,4 @@
-"""What a compile server answers: the entry of its cache for a unit of `_compile.units`.
+"""The answers of a compile server: the entry of its cache for a unit of `_compile.units`.
 
 One compilation a key is in work at a time, whoever asks for it, and its entry is signed and kept
 as if this machine had wanted it.

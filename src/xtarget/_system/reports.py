@@ -41,5 +41,5 @@ def read_report(path: Path, command: str, schema: int) -> Iterator[dict[str, Any
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         why = f"it has no {error}" if isinstance(error, KeyError) else error
         raise XTargetError(
-            f"{path} is no report of `xtarget {command} --report`: {why}."
+            f"{path} is not a report of `xtarget {command} --report`: {why}."
         ) from error

@@ -38,7 +38,7 @@ class TraceFile:
 
     Raises:
         OSError: it cannot be written.
-        ValueError: there is a file that is no trace, or no regular file.
+        ValueError: there is a file that is not a trace, or no regular file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -132,7 +132,7 @@ def _taken(path: Path) -> int | None:
     try:
         found = os.fstat(file)
         if not stat.S_ISREG(found.st_mode):
-            raise ValueError("is no regular file. Name a file that can be made anew.")
+            raise ValueError("is not a regular file. Name a file that can be made anew.")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -141,7 +141,7 @@ def _taken(path: Path) -> int | None:
         except OSError:  # a file system without locks
             pass
         if found.st_size and os.pread(file, 1, 0) != b"[":
-            raise ValueError("is a file that is no trace. Name another one, or remove it.")
+            raise ValueError("is a file that is not a trace. Name another one, or remove it.")
         os.ftruncate(file, 0)
         os.pwrite(file, b"[" + _END, 0)
     except BaseException:

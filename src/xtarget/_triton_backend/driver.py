@@ -51,7 +51,7 @@ class DeviceTarget(GPUTarget):  # type: ignore[misc]  # Triton has no types
 
 
 def target_of(device: Callable[[], Device]) -> DeviceTarget:
-    """What code for a device is compiled for. Compiling needs none, and a launch says it."""
+    """The target of code for a device. Compiling needs no device; a launch names it."""
     try:
         options = device().info.compile_options
     except NoDeviceError:

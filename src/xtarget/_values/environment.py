@@ -172,7 +172,7 @@ def check_names(*, warn: bool = True) -> None:
 
 
 #: `XTARGET_COMPILE_SECONDS`: how long one kernel may take to compile, in seconds of processor time,
-#: in a child process; None is no limit, in this process.
+#: in a child process; None means no limit, in this process.
 compile_seconds: Callable[[], float | None] = partial(_value, "XTARGET_COMPILE_SECONDS")
 #: `XTARGET_KERNELS`: folders with kernel libraries.
 kernel_folders: Callable[[], tuple[Path, ...]] = partial(_value, "XTARGET_KERNELS")
@@ -274,7 +274,7 @@ def modules() -> int:
 
 
 def module_bytes() -> int | None:
-    """`XTARGET_MODULES`: the most bytes of their binaries; None is no limit."""
+    """`XTARGET_MODULES`: the most bytes of their binaries; None means no limit."""
     found: int | None = _value("XTARGET_MODULES")[1]
     return found
 

@@ -41,8 +41,8 @@ _NO: Final = ("0", "false", "no", "off")
 #: More seconds than anybody waits; five times that is as many milliseconds as a poll may take.
 _MOST_SECONDS: Final = 400_000.0
 _NO_SIZE: Final = (
-    "is no size. Write bytes, or a number with K, M, G or T (of 1024), for example 500M or 2GiB; "
-    "none is no limit."
+    "is not a size. Write bytes, or a number with K, M, G or T (of 1024), for example 500M or "
+    "2GiB; none means no limit."
 )
 _MOST_COUNT: Final = 2**63 - 1
 #: More than any machine has, and what the system takes as a limit.
@@ -133,7 +133,7 @@ def server(given: str) -> str:
     plain = parts.scheme in ("http", "https") and parts.hostname and port
     if not plain or parts.path.strip("/") or parts.query or parts.username:
         raise ValueError(
-            "is no address of a compile server. Write unix:/PATH, https://host:port or "
+            "is not an address of a compile server. Write unix:/PATH, https://host:port or "
             "http://localhost:port."
         )
     if parts.scheme == "http" and not is_this_machine(parts.hostname or ""):
@@ -158,7 +158,7 @@ def names(given: str) -> tuple[str, ...]:
     """Separated by commas, each once."""
     found = tuple(part.strip().lower() for part in given.split(",") if part.strip())
     if len(set(found)) < len(found) or not all(part.isidentifier() for part in found):
-        raise ValueError("is no list of names. Write each once, separated by commas.")
+        raise ValueError("is not a list of names. Write each once, separated by commas.")
     return found
 
 
@@ -208,7 +208,7 @@ def seconds(example: float, *, least: float = 0.001, none: bool = False) -> Pars
         if not least <= value <= _MOST_SECONDS:
             also = ", or none for no limit" if none else ""
             raise ValueError(
-                f"is no time. Write seconds, {least:g} to {_MOST_SECONDS:.0f}, for example "
+                f"is not a time. Write seconds, {least:g} to {_MOST_SECONDS:.0f}, for example "
                 f"{example:g}{also}."
             )
         return value
@@ -239,7 +239,7 @@ def fraction(given: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value <= 1:
-        raise ValueError("is no share. Write a number from 0 to 1, for example 0.01.")
+        raise ValueError("is not a share. Write a number from 0 to 1, for example 0.01.")
     return value
 
 
@@ -263,7 +263,7 @@ def nbytes(least: int = 0, *, zero: bool = False, instead: str = "") -> Parse:
             raise ValueError(
                 f"is {value} bytes, too {'few' if value < least else 'many'}. Write a number with "
                 f"K, M, G or T (of 1024), {least >> 20}M or more, for example 500M or 2GiB; none "
-                f"is no limit.{' ' if instead else ''}{instead}"
+                f"is not a limit.{' ' if instead else ''}{instead}"
             )
         return value
 

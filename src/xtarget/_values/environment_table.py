@@ -172,7 +172,7 @@ VARIABLES: Final[dict[str, Variable]] = {
         60.0,
     ),
     "XTARGET_BUILD_MEMORY": Variable(
-        "memory that a child process may take to compile one kernel (8G); `none` is no limit",
+        "memory that a child process may take to compile one kernel (8G); `none` means no limit",
         parse.nbytes(_LEAST_BYTES),
         8 << 30,
     ),

@@ -102,7 +102,7 @@ class IntegerProgram:
 
     def flat(self) -> Flat | None:
         """The program for the core; None: it has numbers of more than 64 bits, is too long, or has
-        results that are no integers."""
+        results that are not integers."""
         results: list[Any] = list(_leaves(self.results))
         if not all(type(one) in (Name, int) for one in results):
             return None

@@ -96,8 +96,8 @@ def package_of(vendor: str) -> Any:
     point = _named_entry_points().get(vendor) or _entry_points().get(vendor)
     if point is None:
         raise UnknownTargetError(
-            f"{vendor!r} is no vendor that this installation knows; it knows {', '.join(vendors())}"
-            f" (and the names {', '.join(_aliases(BUILTIN))})."
+            f"{vendor!r} is not a vendor that this installation knows; it knows "
+            f"{', '.join(vendors())} (and the names {', '.join(_aliases(BUILTIN))})."
         )
     return point.load()
 

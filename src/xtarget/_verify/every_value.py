@@ -55,8 +55,8 @@ def every_value(
     for spec in specs:
         if not takes_every_value(spec):
             raise ArgumentError(
-                f"{spec.name} is no elementwise kernel of floating numbers: --every-value has no "
-                "values for it. Leave it out."
+                f"{spec.name} is not an elementwise kernel of floating numbers: --every-value has "
+                "no values for it. Leave it out."
             )
         for dtype in VALUED:
             if dtype in dtypes and dtype in spec.dtypes and (spec.name, dtype) not in known:

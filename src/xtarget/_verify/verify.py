@@ -36,7 +36,7 @@ class Row:
 
     Attributes:
         status: `right`, `wrong`, `refused` (all cases, with one reason), `failed` (an error that
-            is no refusal of the arguments), or `compiled` (and not launched).
+            is not a refusal of the arguments), or `compiled` (and not launched).
         cases: calls that were compared.
         refused: cases that the kernel does not take, or of which the reference says nothing.
         wrong: texts of the cases that are wrong or failed, with what is wrong.
@@ -66,7 +66,7 @@ class Row:
         self.reason = str(error)
 
     def fail(self, case: str, error: XTargetError) -> None:
-        """The case fails with an error that is no refusal of its arguments."""
+        """The case fails with an error that is not a refusal of its arguments."""
         self.status, self.reason = "failed", f"{type(error).__name__}: {error}"
         self.wrong.append(f"{case}: {self.reason}")
 

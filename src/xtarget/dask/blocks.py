@@ -75,7 +75,7 @@ def _layout(arg: Any) -> Any:
 
 
 def _named(kernel: str, args: Sequence[Any], options: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What each block does, the arguments in their order, the axes that are whole, the result."""
+    """The work of each block, the arguments in their order, the whole axes, the result."""
     args, options = placed(kernel, tuple(args), dict(options))
     registered = libraries.find(kernel)
     spec = registered.spec

@@ -225,7 +225,7 @@ class _Forms:
         """Note the form that serves a call, if none does.
 
         Args:
-            given: the layout of a result that is no new array.
+            given: the layout of a result that is not a new array.
         """
         texts = _pairs(options)
         if texts is None:
