@@ -20,7 +20,8 @@ import numpy as np
 import xtarget
 from xtarget._kernels import tunings
 from xtarget._kernels.tuning_files import text_of
-from xtarget._launch.tuning import Tuning, tune
+from xtarget._launch.tuning import tune
+from xtarget._launch.tuning_search import Tuning
 
 #: kernel, shapes, dtype, layouts of the arrays (N by rows, T by columns), options
 Case = tuple[str, tuple[tuple[int, ...], ...], str, str, dict[str, Any]]

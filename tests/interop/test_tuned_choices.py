@@ -17,7 +17,7 @@ pytest.importorskip("triton")
 import xtarget
 from xtarget._kernels import libraries, tunings
 from xtarget._kernels.tuning_files import Entry, Result, merged, read_file, text_of
-from xtarget._launch import planning, trials, tuning
+from xtarget._launch import planning, trials, tuning_search
 from xtarget._values.choosing import bounds_of, octave_of
 from xtarget._values.symbols import Tracer
 from xtarget.spec import ArrayType
@@ -30,7 +30,7 @@ FEW = ("m=8, n=32, k=4", "m=4, n=64, k=4", "m=4, n=16, k=4")
 @pytest.fixture(autouse=True)
 def _own_cache(a_cpu: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XTARGET_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(tuning, "_WIDEST", 1e9)  # whatever else this machine does
+    monkeypatch.setattr(tuning_search, "_WIDEST", 1e9)  # whatever else this machine does
     monkeypatch.setattr(trials, "_SECONDS", 1e-4)
     monkeypatch.setattr(trials, "_MOST_SETS", 2)
 
@@ -151,7 +151,7 @@ def test_a_wrong_or_unbuildable_configuration_is_dropped_and_named(
 def test_a_spread_that_is_too_wide_is_said_and_not_stored(
     device: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tuning, "_WIDEST", -1.0)
+    monkeypatch.setattr(tuning_search, "_WIDEST", -1.0)
     words = ("tune", "matmul", "--shape", f"{SIDE}x{SIDE}x{SIDE}", "--device", device)
     code, out, _ = here(capsys, *words)
     assert code == 1

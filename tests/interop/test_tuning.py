@@ -20,7 +20,7 @@ import triton.language as tl
 import xtarget
 from xtarget._devices import registry
 from xtarget._kernels import libraries, tunings
-from xtarget._launch import planning, tuning
+from xtarget._launch import planning, tuning_search
 from xtarget._launch.known import forget_calls
 from xtarget.spec import Config, In, InOut, Out, next_power_of_2
 
@@ -28,7 +28,7 @@ from xtarget.spec import Config, In, InOut, Out, next_power_of_2
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XTARGET_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(tuning, "_WIDEST", 1e9)  # whatever else this machine does
+    monkeypatch.setattr(tuning_search, "_WIDEST", 1e9)  # whatever else this machine does
 
 
 def registered(name: str = "test.tuned", **changes: Any) -> Any:

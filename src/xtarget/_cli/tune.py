@@ -15,7 +15,8 @@ import xtarget
 from .._bench.page import time_text
 from .._compile.bars import progress_bar
 from .._devices import choice, registry
-from .._launch.tuning import NOT_TRIED, Trial, Tuning, tune
+from .._launch.tuning import tune
+from .._launch.tuning_search import NOT_TRIED, Trial, Tuning
 from .._values.types import DeviceInfo
 from ..spec import ArrayType
 from .arguments import Inputs, choose_inputs

@@ -15,7 +15,8 @@ from ..spec import KernelSpec
 from . import run as _run
 from .compiling import compile
 from .prepared import Prepared
-from .tuning import Tuning, bench, tune
+from .tuning import bench, tune
+from .tuning_search import Tuning
 
 __all__ = ["Kernel", "get"]
 
