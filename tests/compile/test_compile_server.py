@@ -321,8 +321,8 @@ def test_without_the_server_this_machine_compiles(
     [
         ("0.0.0.0:0", True, "unprotected"),
         ("127.0.0.1:0", False, "--token"),
-        ("localhost", True, "not an address"),
-        ("localhost:70000", True, "not an address"),
+        ("localhost", True, "no address"),
+        ("localhost:70000", True, "no address"),
         ("unix:here", False, "absolute"),
     ],
 )

@@ -31,7 +31,8 @@ OTHERS = {
     "_launch/arguments.py": {"dtype"},
     "_launch/checked_indices.py": {"shape"},  # of an array, not of a number
     "_launch/objects.py": {"arg_names"},  # of a Triton function
-    "_launch/observe.py": {"quiet", "recorder"},  # of a thread's own storage
+    "_launch/observe.py": {"recorder"},  # of a thread's own storage
+    "_launch/records.py": {"quiet"},  # the same
     "_launch/graphs.py": {"capture"},  # the same
     "_launch/used_classes.py": {"dtype", "strerror"},
     "_compile/apart.py": {"apart", "asked", "executor"},  # of a thread's own storage

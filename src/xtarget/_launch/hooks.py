@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from .._system.signals import raised_by_handler
 from .._values.errors import ArgumentError, shortened
 from . import observe
-from .observe import CallRecord, Record
+from .records import CallRecord, Record
 
 __all__ = ["Hook", "Hooks", "hooks"]
 

@@ -8,132 +8,34 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from .._arrays import view_of
-from .._devices import registry, streams
+from .._devices import streams
 from .._system.locks import Lock
-from .._values.errors import XTargetError, shortened
-from ..targets.base import Capturable, Event, Pollable, Stream, Value
-from . import lookup, prepared
+from .._values.errors import shortened
+from ..targets.base import Stream, Value
+from . import device_times, lookup, prepared
 from . import run as _run
 from .arguments import deferred_among, placed, take
 from .call import BoundCall, BoundLaunch
 from .lookup import Found
+from .records import CallRecord, Observer, Record, is_quiet, quietly
 
 if TYPE_CHECKING:
     from .._values.aliases import Args
 
 __all__ = [
-    "CallRecord",
-    "Observer",
-    "Record",
     "add",
     "check_with",
-    "quietly",
     "record_with",
     "remove",
-    "settle_times",
     "stop_recording",
 ]
 
-#: Launches whose device times are looked for at once, and those that may be unknown.
-_BATCH, _MOST = 64, 4096
-#: Seconds of device time after which the clocks of host and device are matched at a later event:
-#: run times count milliseconds in 32-bit floats.
-_MATCHED = 10.0
 _MOST_TEXTS = 4096
-
-
-@dataclass(slots=True)
-class CallRecord:
-    """One call of a kernel.
-
-    Attributes:
-        kernel: its name.
-        layouts: dtypes and dimensions of the arguments, and the options, as text.
-        device: the device's name.
-        start: when it began, in seconds of `time.perf_counter`; nan for what only lacks it.
-        seconds: of the host.
-        thread: the id of its thread, as the system has it.
-    """
-
-    kernel: str
-    layouts: str
-    device: str
-    start: float
-    seconds: float = 0.0
-    thread: int = 0
-
-
-@dataclass(slots=True)
-class Record:
-    """One launch, for hooks and observers.
-
-    Attributes:
-        kernel: the kernel's name in the catalog.
-        entry: the name of the function that is launched.
-        layouts: of the call's arguments, as text.
-        device, target: as `nvidia:0` and `nvidia:sm_90`.
-        grid: blocks in x, y, z.
-        block: threads of a block.
-        stream: where it is launched.
-        thread: the id of its thread.
-        start: when the launch began on the host, in seconds of `time.perf_counter`.
-        seconds: how long the launch took on the host; 0 before it.
-        error: what it has raised; None before it, and where it went well.
-        device_start: when the kernel began, in seconds of `time.perf_counter`; None: not known.
-        device_seconds: how long it ran; None: not known.
-    """
-
-    kernel: str
-    entry: str
-    layouts: str
-    device: str
-    target: str
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    stream: Stream = field(repr=False)
-    thread: int
-    start: float = 0.0
-    seconds: float = 0.0
-    error: BaseException | None = None
-    device_start: float | None = None
-    device_seconds: float | None = None
-
-
-class Observer(Protocol):
-    """A listener for calls and launches. It does not raise, and any thread may call it."""
-
-    @property
-    def wants_times(self) -> bool:
-        """Of the device."""
-        ...
-
-    @property
-    def wants_places(self) -> bool:
-        """In the host's time, for the launches on the device."""
-        ...
-
-    def entered(self, launch: Record) -> None:
-        """A launch begins."""
-        ...
-
-    def launched(self, launch: Record) -> None:
-        """The launch has returned, or raised; the kernel may run."""
-        ...
-
-    def timed(self, launch: Record) -> None:
-        """The kernel has ended; its times are in the record, if the device tells them."""
-        ...
-
-    def called(self, call: CallRecord) -> None:
-        """A call has ended, or raised."""
-        ...
 
 
 #: Records a call instead of launching it: the kernel, the call, and the stream or None.
@@ -202,23 +104,8 @@ def recording() -> bool:
     return getattr(_here, "recorder", None) is not None
 
 
-class quietly:
-    """Within it, calls of this thread are not observed: they are an observer's own."""
-
-    def __enter__(self) -> None:
-        self._before = getattr(_here, "quiet", False)
-        _here.quiet = True
-
-    def __exit__(self, *_: object) -> None:
-        _here.quiet = self._before
-
-
-def _quiet() -> bool:
-    return bool(getattr(_here, "quiet", False))
-
-
 def _present() -> tuple[Observer, ...]:
-    return () if _quiet() else _observers
+    return () if is_quiet() else _observers
 
 
 # ------------------------------------------------------------------------------------------ calls
@@ -258,7 +145,7 @@ def _replay(
     recorder: Recorder | None = getattr(_here, "recorder", None)
     if recorder is not None:
         return recorder(kernel, found, on)
-    if not _checkers or _quiet():
+    if not _checkers or is_quiet():
         return _told(kernel, found, on, options, start)
     with quietly():
         comparisons = [checker(kernel, found, options) for checker in _checkers]
@@ -351,7 +238,7 @@ def _telling(
         with quietly():
             for observer in observers:
                 observer.entered(own)
-        before = _mark(stream, info.name, placed=placed) if timed else None
+        before = device_times.mark(stream, info.name, placed=placed) if timed else None
         own.start = time.perf_counter()
         try:
             launch.prepared(values, stream)
@@ -360,110 +247,11 @@ def _telling(
             raise
         finally:
             own.seconds = time.perf_counter() - own.start
-            after = None if before is None else _event(stream)
+            after = None if before is None else device_times.event_of(stream)
             with quietly():
                 for observer in observers:
                     observer.launched(own)
             if before is not None and after is not None and own.error is None:
-                _pending.append((own, before, after, observers))
-                _look_for_times()
+                device_times.add(own, before, after, observers)
 
     return launched
-
-
-# ------------------------------------------------------------------------------------ device times
-
-#: Launches, the events around them, and who is told.
-_pending: deque[tuple[Record, Event, Event, tuple[Observer, ...]]] = deque()
-_times_lock = Lock()
-#: By device: an event, and when it was reached, in seconds of `time.perf_counter`.
-_matched: dict[str, tuple[Event, float]] = {}
-_kept: list[Any] = []
-
-
-def _in_forked_child() -> None:
-    _kept.append((list(_pending), dict(_matched)))  # events of the parent's devices
-    _pending.clear()
-    _matched.clear()
-
-
-registry.after_fork.append(_in_forked_child)
-
-
-def _drop_times(device: str) -> None:
-    _matched.pop(device, None)
-
-
-registry.on_lost.append(_drop_times)
-
-
-def _event(stream: Stream) -> Event | None:
-    """None where there is none, or it would become part of a graph."""
-    with suppress(XTargetError):
-        if not (isinstance(stream, Capturable) and stream.capturing()):
-            return stream.record()
-    return None
-
-
-def _mark(stream: Stream, device: str, *, placed: bool) -> Event | None:
-    """An event before a launch; the clocks of its device are matched first, if asked for."""
-    event = _event(stream)
-    if placed and event is not None and device not in _matched:
-        with suppress(XTargetError):
-            event.synchronize()
-            _matched[device] = event, time.perf_counter()
-            event = stream.record()
-    return event
-
-
-def _look_for_times() -> None:
-    """Tell the times of what has ended, once it is worth it."""
-    if len(_pending) >= _BATCH:
-        settle_times(wait=False)
-
-
-def settle_times(*, wait: bool = True) -> None:
-    """Tell the times of launches that have ended.
-
-    Args:
-        wait: for all of them.
-    """
-    with _times_lock, quietly():
-        for _ in range(len(_pending)):  # those that others launch meanwhile can wait
-            try:
-                entry = _pending.popleft()
-            except IndexError:
-                return
-            record, before, after, observers = entry
-            try:
-                if not (wait or len(_pending) >= _MOST) and not _done(after):
-                    _pending.appendleft(entry)
-                    return
-                after.synchronize()
-                record.device_seconds = max(after.elapsed_ms(before), 0.0) * 1e-3
-                _place(record, before)
-            except XTargetError:
-                pass  # a queue without times, a device that was lost: others tell of that
-            for observer in observers:
-                observer.timed(record)
-            for event in (before, after):
-                if not any(event is matched for matched, _ in list(_matched.values())):
-                    with suppress(XTargetError):
-                        event.close()
-
-
-def _done(event: Event) -> bool:
-    return isinstance(event, Pollable) and event.done()
-
-
-def _place(record: Record, before: Event) -> None:
-    """Say when the kernel began in the host's time."""
-    matched = _matched.get(record.device)
-    if matched is None:
-        return
-    since = before.elapsed_ms(matched[0]) * 1e-3
-    record.device_start = matched[1] + since
-    if since > _MATCHED:
-        _matched[record.device] = before, record.device_start
-        with suppress(XTargetError):
-            matched[0].close()

@@ -10,7 +10,8 @@ from .._system.locks import Lock
 from .._system.spans import Span
 from .._values.errors import XTargetError
 from . import observe
-from .observe import CallRecord, Record
+from .device_times import settle_times
+from .records import CallRecord, Record
 
 __all__ = ["Profile", "ProfileRow", "profile"]
 
@@ -70,13 +71,13 @@ class Profile:
         observe.remove(self)
         spans.end(self._stepped)
         self._open = False
-        observe.settle_times()
+        settle_times()
 
     @property
     def rows(self) -> list[ProfileRow]:
         """By kernel and class, those that took most of the host's time first."""
         if self._open:
-            observe.settle_times()
+            settle_times()
         with self._lock:
             return sorted(self._rows.values(), key=lambda row: -row.host_us)
 

@@ -20,7 +20,8 @@ from .._system.trace_file import TraceFile
 from .._values import environment
 from .._values.errors import ArgumentError
 from . import observe
-from .observe import CallRecord, Record
+from .device_times import settle_times
+from .records import CallRecord, Record
 
 __all__ = ["Trace", "begin_from_environment"]
 
@@ -69,7 +70,7 @@ class Trace:
 
     def settle(self) -> None:
         """Write the times of launches that have not been asked for yet."""
-        observe.settle_times()
+        settle_times()
         self._flush()
 
     # ---------------------------------------------------------------------------------- events
