@@ -11,6 +11,7 @@ from xtarget.spec import DtypeRules, KernelSpec
 
 from .operators.rules import ALL
 from .plans.elementwise import compute_dtype, elementwise
+from .plans.picked import Picks, picked
 from .plans.rowwise import rowwise
 from .plans.tails import with_tail
 from .plans.viewed import Steps, viewed
@@ -26,6 +27,7 @@ def section(
     rows: str = "",
     product: tuple[str, bool, int | None] | None = None,
     views: Sequence[Steps] = (),
+    picks: Picks = (),
 ) -> KernelSpec:
     """The kernel of a section.
 
@@ -39,6 +41,7 @@ def section(
         product: of a section that goes on from a product of its first two arguments: as
             `tails.with_tail`.
         views: as which of its arguments are read, none or one for each.
+        picks: of a section that begins with gathers, as `picked`.
     """
     loaded = tuple(map(compute_dtype, dtypes))
 
@@ -53,6 +56,8 @@ def section(
         plan = rowwise(function, result, rows)
     if product is not None:
         plan = with_tail(function, result, *product)
+    if picks:
+        plan = picked(function, result, picks)
     if views:
         plan = viewed(plan, views)
     return KernelSpec(
@@ -64,8 +69,8 @@ def section(
         dtypes=ALL,
         apart=inputs,
         complete=True,
-        elementwise=not rows and product is None and not views,
-        in_place=product is None and not views,
+        elementwise=not (rows or product or views or picks),
+        in_place=not (product or views or picks),
     )
 
 

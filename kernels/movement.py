@@ -121,6 +121,21 @@ def triangle(
 
 
 @triton.jit
+def clipped(own, length):
+    """Indices that count from the end where they are below 0, and stay inside."""
+    own = tl.where(own < 0, own + length, own)
+    return tl.minimum(tl.maximum(own, 0), length - 1)
+
+
+@triton.jit
+def picked(x, index, i, mask, n, shape, sx, si, length, step, T: tl.constexpr):
+    """Elements `i` of what `take` gives (MODE `clip`), as type `T`."""
+    own = tl.load(at(index, i, shape, si), mask=mask, other=0).to(tl.int64)
+    p = at(memory(x), i, shape, sx) + clipped(own, length).to(n.dtype) * step
+    return element(tl.load(p, mask=mask), x, T)
+
+
+@triton.jit
 def take(
     x, index, out, n, length, step, shape, sx, si, so,
     MODE: tl.constexpr, BLOCK: tl.constexpr,
@@ -140,8 +155,7 @@ def take(
         own = tl.where(own < 0, own + length, own)
         reads = reads & (own >= 0) & (own < length)
     else:
-        own = tl.where(own < 0, own + length, own)
-        own = tl.minimum(tl.maximum(own, 0), length - 1)
+        own = clipped(own, length)
     p = memory(x) + offset(i, shape, sx) + own.to(n.dtype) * step
     value = element(tl.load(p, mask=reads, other=0), x, out.dtype.element_ty)
     tl.store(out + offset(i, shape, so), value, mask=mask)

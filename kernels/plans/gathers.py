@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from xtarget import spec
@@ -15,6 +16,7 @@ from .scans import one_axis
 __all__ = [
     "MODES",
     "OPS",
+    "PLACES",
     "embedding",
     "gather",
     "gather_backward",
@@ -29,6 +31,8 @@ __all__ = [
 ]
 
 _Ints = tuple[int, ...]
+#: A shape, and the strides of array and indices in it.
+_Places = tuple[_Ints, _Ints, _Ints]
 MODES = ("clip", "wrap", "zero")
 
 
@@ -94,12 +98,18 @@ def _taken(
     return spec.Plan((out,), (launch,))
 
 
-def _take(call: spec.Call, places: tuple[int, int], axis: int, mode: str) -> spec.Plan:
-    x, index = call.array(places[0]), indices(call, places[1])
+def _slices(call: spec.Call, axis: int) -> _Places:
+    x, index = call.array(0), indices(call, 1)
     shape = (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :])
     sx = (*x.strides[:axis], *(0,) * index.ndim, *x.strides[axis + 1 :])
     si = (*(0,) * axis, *index.strides, *(0,) * (x.ndim - axis - 1))
-    return _taken(call, x, places, shape, sx, si, x.shape[axis], x.strides[axis], mode)
+    return shape, sx, si
+
+
+def _take(call: spec.Call, places: tuple[int, int], axis: int, mode: str) -> spec.Plan:
+    x = call.array(places[0])
+    own = replace(call, args=(x, indices(call, places[1])))
+    return _taken(call, x, places, *_slices(own, axis), x.shape[axis], x.strides[axis], mode)
 
 
 def take(call: spec.Call) -> spec.Plan:
@@ -130,10 +140,8 @@ def embedding(call: spec.Call) -> spec.Plan:
     return _take(call, (1, 0), 0, call.options["mode"])
 
 
-def gather(call: spec.Call) -> spec.Plan:
-    """The plan of gather, as torch's: x[i][index[i][j]][k] for each element of the indices."""
+def _elements(call: spec.Call, axis: int) -> _Places:
     x, index = call.array(0), indices(call, 1)
-    axis = one_axis(call, x.ndim)
     fits = index.ndim == x.ndim and all(
         own <= n for i, (own, n) in enumerate(zip(index.shape, x.shape, strict=True)) if i != axis
     )
@@ -142,24 +150,11 @@ def gather(call: spec.Call) -> spec.Plan:
             f"{call.kernel}: index has shape {index.shape}, which does not fit in x of shape "
             f"{x.shape}, except along axis {axis}."
         )
-    sx = tuple(0 if i == axis else s for i, s in enumerate(x.strides))
-    return _taken(
-        call,
-        x,
-        (0, 1),
-        index.shape,
-        sx,
-        index.strides,
-        x.shape[axis],
-        x.strides[axis],
-        call.options["mode"],
-    )
+    return index.shape, tuple(0 if i == axis else s for i, s in enumerate(x.strides)), index.strides
 
 
-def take_along_axis(call: spec.Call) -> spec.Plan:
-    """The plan of take_along_axis, as NumPy's: `gather` whose arguments broadcast."""
+def _along_axis(call: spec.Call, axis: int) -> _Places:
     x, index = call.array(0), indices(call, 1)
-    axis = one_axis(call, x.ndim)
     if index.ndim != x.ndim:
         raise spec.ArgumentError(
             f"{call.kernel}: index has {index.ndim} dimensions and x has {x.ndim}; they need as "
@@ -171,17 +166,33 @@ def take_along_axis(call: spec.Call) -> spec.Plan:
     shape = (*others[:axis], index.shape[axis], *others[axis:])
     flat = spec.ArrayType(x.dtype, (*x.shape[:axis], 1, *x.shape[axis + 1 :]), x.strides)
     sx = tuple(0 if i == axis else s for i, s in enumerate(broadcast_strides(flat, shape)))
-    return _taken(
-        call,
-        x,
-        (0, 1),
-        shape,
-        sx,
-        broadcast_strides(index, shape),
-        x.shape[axis],
-        x.strides[axis],
-        call.options["mode"],
-    )
+    return shape, sx, broadcast_strides(index, shape)
+
+
+#: By operator, where the elements lie that it takes of its first argument along an axis.
+PLACES: Mapping[str, Callable[[spec.Call, int], _Places]] = {
+    "embedding": _slices,
+    "gather": _elements,
+    "take": _slices,
+    "take_along_axis": _along_axis,
+}
+
+
+def _by_axis(operator: str) -> Callable[[spec.Call], spec.Plan]:
+    def plan(call: spec.Call) -> spec.Plan:
+        x = call.array(0)
+        axis = one_axis(call, x.ndim)
+        found = PLACES[operator](call, axis)
+        mode = call.options["mode"]
+        return _taken(call, x, (0, 1), *found, x.shape[axis], x.strides[axis], mode)
+
+    return plan
+
+
+#: The plan of gather, as torch's: x[i][index[i][j]][k] for each element of the indices.
+gather = _by_axis("gather")
+#: The plan of take_along_axis, as NumPy's: `gather` whose arguments broadcast.
+take_along_axis = _by_axis("take_along_axis")
 
 
 OPS = {"set": "set", "add": "add", "prod": "multiply", "amax": "max", "amin": "min"}

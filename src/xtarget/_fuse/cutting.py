@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from . import picks
 from .expansions import expansion_of
+from .picks import pick_of
 from .products import MOST_BESIDE, obstacle, product_of
 from .sections import MOST_OPERANDS, MOST_STEPS, Section, function_of
 from .tracing import Node, Value
@@ -14,6 +16,7 @@ __all__ = ["cut", "is_long"]
 
 #: Folds of a section: each may be one more walk along the rows.
 _MOST_FOLDS = 8
+_MANY = f"a launch has no more than {MOST_OPERANDS} operands"
 #: Rows that are so long, and so few, are cut into pieces by the kernels of reductions: a block for
 #: each would leave most of a device idle.
 _LONG, _FEW = 32768, 64
@@ -69,13 +72,18 @@ def _obstacle(node: Node, section: Section, most: Mapping[int, int]) -> str:
     nodes = [node, *section.nodes]
     products = any(product_of(one) is not None for one in nodes)
     for one in (section.root, node):
-        if function_of(one) is None and expansion_of(one) is None and product_of(one) is None:
+        known = function_of(one) or expansion_of(one) or product_of(one)
+        if known is None and (one is section.root or pick_of(one) is None):
             return f"{one.spec.name} is a kernel of its own"
     if len(nodes) > most.get(id(section.root), len(nodes)):
         return "a launch of more operators would keep registers in memory, which costs more"
     if len(nodes) > MOST_STEPS:
         return f"a launch has no more than {MOST_STEPS} operators"
     operands = len(Section(section.root, nodes).arguments())
+    if any(pick_of(one) is not None for one in nodes):
+        if any(function_of(one) is None and pick_of(one) is None for one in nodes):
+            return "elements that indices say are no rows, and no tiles of a product"
+        return picks.obstacle(nodes, section.root) or (_MANY if operands > MOST_OPERANDS else "")
     if products:
         if any(expansion_of(one) is not None for one in nodes):
             return "rows that are reduced are not those of a tile of a product"
@@ -83,7 +91,7 @@ def _obstacle(node: Node, section: Section, most: Mapping[int, int]) -> str:
             return f"a product has no more than {MOST_BESIDE} operands beside it"
         return obstacle(nodes, section.root)
     if operands > MOST_OPERANDS:
-        return f"a launch has no more than {MOST_OPERANDS} operands"
+        return _MANY
     if rows_of(nodes, section.root) is None:
         return f"its rows are not those of {section.root.spec.name}, or few long ones"
     return ""

@@ -345,8 +345,10 @@ class Fused:
         graph = through_views(tracer.nodes, results)
         self._by_rows |= any(expansion_of(node) is not None for node in graph.nodes)
 
+        checked = environment.check_indices()
+
         def holds() -> bool:
-            return beside() and tracer.holds()
+            return beside() and tracer.holds() and environment.check_indices() == checked
 
         program = program_of(graph, len(values), tuple(tracer.nodes), form, holds, target)
         rows = [axes for launch in program.launches for _, _, axes in launch.rows]
@@ -426,8 +428,8 @@ def fuse(
     Within it the operators of Python, NumPy's ufuncs and `xtarget.run` on the arguments are noted
     instead of computed. Chains of elementwise operators, broadcasting included, become one launch,
     and so do reductions, softmaxes and normalisations of rows with what comes before and after, and
-    products of matrices with what comes after; other kernels are launched as they are, between
-    them.
+    products of matrices and gathers with what comes after; other kernels are launched as they are,
+    between them.
 
     Args:
         function: takes arrays, numbers, and what else decides what it computes, and returns an

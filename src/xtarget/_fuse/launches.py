@@ -20,6 +20,7 @@ from .._launch import run as _run
 from .._values.types import Target
 from ..spec import ArrayType, ScalarType
 from .cutting import cut, rows_of
+from .picks import pick_of
 from .products import product_among, product_of
 from .scores import Report, not_moved, reports
 from .sections import LETTERS, Section, text_of_section
@@ -244,23 +245,28 @@ def _launch_of(
             operands.append(("number", operand.index, dtype))
     text = text_of_section(section)
     how = _product_of(section)
-    gives = "" if how else rows_of(section.nodes, section.root)
+    picks = tuple(
+        (pick.operator, pick.axis) for pick in map(pick_of, section.nodes) if pick is not None
+    )
+    gives = "" if how or picks else rows_of(section.nodes, section.root)
     rows = _rows_among(arguments) if gives else ()
     result = section.root.plan.outputs[0].dtype
     dtypes = tuple(dtype for _, dtype in arguments)
     views = _views_of([operand for operand, _ in arguments])
-    parts = f"{text} {dtypes} {result} {gives} {how} {views or ''}".rstrip()
+    parts = f"{text} {dtypes} {result} {gives} {how} {views or ''} {picks or ''}".rstrip()
     digest = hashlib.sha256(parts.encode()).hexdigest()[:12]
     names = [node.spec.name for node in section.nodes]
     kernel = f"{PREFIX}{' '.join(names)[:60]} {digest}"
     if not libraries.is_registered(kernel):
-        libraries.register_section(kernel, text, dtypes, result, gives, how, views)
+        libraries.register_section(kernel, text, dtypes, result, gives, how, views, picks)
     if rows:  # shown for rows that a block holds; it walks along longer ones
         letters = "".join(LETTERS[index] for index, _, _ in rows)
         text = kernel_text("whole", letters, text)
+    if picks:
+        text = kernel_text("picks", LETTERS[: 2 * len(picks)], text)
     return Launch(
         kernel, section, tuple(operands), {}, own, ends, text, rows=rows,
-        whole=how is not None or bool(views),
+        whole=how is not None or bool(views) or bool(picks),
     )  # fmt: skip
 
 

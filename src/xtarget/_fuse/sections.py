@@ -17,6 +17,7 @@ from .._kernels.steps import Fold, Operand, Step, text_of
 from .._values.types import DTYPES, DtypeConstant
 from ..spec import Input, Launch, Scalar, ScalarType
 from .expansions import expansion_of
+from .picks import pick_of
 from .products import product_among, product_of
 from .tracing import Node, Number, Value, View
 
@@ -70,10 +71,10 @@ class Section:
         with the dtype in which it is given."""
         found: dict[tuple[Any, ...], tuple[Value | Number, str]] = {}
         inside = set(map(id, self.nodes))
-        factors = self.factors()
+        heads = self.heads()
         for node in self.nodes:
             for place, own in enumerate(node.operands):
-                if (node, place) in factors:
+                if (node, place) in heads:
                     continue
                 if isinstance(own, Number) and own.index is not None:
                     dtype = travelling(_dtype_of(node, place))
@@ -82,10 +83,26 @@ class Section:
                     source = own.index if own.node is None else id(own.node)
                     what = "argument" if own.node is None else f"result {own.index}"
                     found.setdefault((source, what, own.views), (own, own.type.dtype))
-        return [*factors.values(), *found.values()]
+        return [*heads.values(), *found.values()]
+
+    def heads(self) -> dict[tuple[Node, int], tuple[Value | Number, str]]:
+        """What comes first, by node and place: the matrices of a product, or the arrays and the
+        indices of gathers."""
+        return self.factors() or self.picks()
+
+    def picks(self) -> dict[tuple[Node, int], tuple[Value | Number, str]]:
+        """The array and the indices of each gather, by node and place."""
+        found: dict[tuple[Node, int], tuple[Value | Number, str]] = {}
+        for node in self.nodes:
+            pick = pick_of(node)
+            for place in () if pick is None else pick.places:
+                own = node.operands[place]
+                assert isinstance(own, Value)
+                found[node, place] = own, own.type.dtype
+        return found
 
     def factors(self) -> dict[tuple[Node, int], tuple[Value | Number, str]]:
-        """The matrices of the section's product, by node and place; they come first."""
+        """The matrices of the section's product, by node and place."""
         node = product_among(self.nodes)
         product = None if node is None else product_of(node)
         if node is None or product is None:
@@ -133,7 +150,7 @@ def function_of(node: Node) -> str | None:
 
 def text_of_section(section: Section) -> str:
     """The section as a device function, in steps (`_kernels.steps`)."""
-    first = len(section.factors())
+    first = len(section.heads())
     letters = {
         _name(own, dtype): LETTERS[number]
         for number, (own, dtype) in enumerate(section.arguments())
@@ -141,7 +158,11 @@ def text_of_section(section: Section) -> str:
     }
     values: dict[int, Operand] = {}
     steps: list[Step | Fold] = []
+    taken = iter(LETTERS[::2])
     for node in section.nodes:
+        if pick_of(node) is not None:
+            values[id(node)] = next(taken), ()
+            continue
         made = None if function_of(node) else product_of(node) or expansion_of(node)
         if made is None:
             steps.append(_elementwise(node, letters, values))

@@ -1,8 +1,9 @@
 """Generated Triton functions: the steps of a fused section (`steps`) as people would write them.
 
-Three forms are kernels of their own: `each` goes over elements as `elementwise.py` does; `whole`
-and `walk` go over rows, which a block takes in one piece or walks along, once for each fold that
-needs an earlier one and once to write.
+Four forms are kernels of their own. `each` goes over elements as `elementwise.py` does, and so does
+`picks`, where indices say which elements: those of every first of its arrays in the one behind it.
+`whole` and `walk` go over rows, which a block takes in one piece or walks along, once for each fold
+that needs an earlier one and once to write.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ __all__ = ["functions_of", "program"]
 _SHARED = {
     "": (),
     "each": ("indexing:part", "indexing:load", "indexing:store"),
+    "picks": ("indexing:part", "indexing:load", "indexing:store", "movement:picked"),
     "rows": (
         *("indexing:positions", "indexing:span", "rowwise:places", "rowwise:number"),
         *("rowwise:taken", "rowwise:spread", "rowwise:begun", "rowwise:mapped", "rowwise:joined"),
@@ -43,7 +45,7 @@ def program(text: str) -> str:
     """
     form, arrays, _ = form_of(text)
     steps = steps_of(text)
-    writer = {"": _Function, "each": _Each, "whole": _Whole, "walk": _Walk}[form]
+    writer = {"": _Function, "each": _Each, "picks": _Picks, "whole": _Whole, "walk": _Walk}[form]
     lines = writer(text, steps, arrays).lines()
     return "\n".join(["@triton.jit", *lines]) + "\n"
 
@@ -89,16 +91,27 @@ class _Each(_Function):
 
     letter = "{}_"
 
+    @property
+    def parameters(self) -> list[str]:
+        """Arguments of the section."""
+        return self.letters
+
+    @property
+    def numbers(self) -> str:
+        """Further parameters."""
+        return ""
+
+    def load(self, a: str) -> str:
+        return f"{a}_ = load({a}, i, mask, shape, s{a}, T{a.upper()})"
+
     def lines(self) -> list[str]:
         own = ", ".join
-        letters = self.letters
-        body = [
-            f"{a}_ = load({a}, i, mask, shape, s{a}, T{a.upper()})" for a in letters
-        ] + [self.step(number) for number in range(len(self.steps))]  # fmt: skip
+        given = self.parameters
+        body = [*map(self.load, self.letters), *map(self.step, range(len(self.steps)))]
         return [
             f"def {name_of(self.steps)}(",
-            f"    {own(letters)}, out, n, shape, {own(f's{a}' for a in letters)}, so,",
-            f"    {own(f'T{a.upper()}: tl.constexpr' for a in letters)},",
+            f"    {own(given)}, out, n, {self.numbers}shape, {own(f's{a}' for a in given)}, so,",
+            f"    {own(f'T{a.upper()}: tl.constexpr' for a in self.letters)},",
             "    BLOCK: tl.constexpr, STEPS: tl.constexpr, ROWS: tl.constexpr, "
             "STREAM: tl.constexpr,",
             "):",
@@ -107,6 +120,30 @@ class _Each(_Function):
             *self.indented(body, 2),
             f"        store(out, v{self.last}, i, mask, shape, so, STREAM)",
         ]
+
+
+class _Picks(_Each):
+    """A kernel over elements, some of which lie where indices say."""
+
+    @property
+    def indices(self) -> dict[str, str]:
+        """By array, what says which of its elements are taken."""
+        return dict(zip(self.arrays[::2], self.arrays[1::2], strict=True))
+
+    @property
+    def parameters(self) -> list[str]:
+        return sorted({*self.letters, *self.arrays})
+
+    @property
+    def numbers(self) -> str:
+        return "".join(f"l{a}, p{a}, " for a in self.indices)
+
+    def load(self, a: str) -> str:
+        if a not in self.indices:
+            return super().load(a)
+        index = self.indices[a]
+        own = f"{a}, {index}, i, mask, n, shape, s{a}, s{index}, l{a}, p{a}, T{a.upper()}"
+        return f"{a}_ = picked({own})"
 
 
 class _Rows(_Function):
