@@ -27,13 +27,13 @@ def _cubic(np: Any, away: Any) -> Any:
     return np.where(away <= 1, near, np.where(away < 2, far, 0))
 
 
-def _taps(np: Any, n: int, count: int, mode: str, aligned: bool) -> Any:
+def _taps(np: Any, n: int, count: int, scale: float, mode: str, aligned: bool) -> Any:
     """Elements that `count` outputs are made of, one of each at a time, and their weights."""
     o = np.arange(count)
     if "linear" in mode and n == count:  # as torch's: no neighbour is read
         yield from ((o, np.ones(n)), (o, np.zeros(n)))
         return
-    at = (o + 0.5) * n / count - 0.5
+    at = (o + 0.5) / scale - 0.5
     if aligned:
         at = o * (n - 1) / max(count - 1, 1)
     linear = "linear" in mode
@@ -50,25 +50,34 @@ def _resize(fixed: str | None = None) -> Callable[..., Any]:
         x: Any, size: Any = None, scale: Any = 2, mode: str = "nearest",
         align_corners: bool = False, channels_last: bool = False,
     ) -> Any:  # fmt: skip
+        import math
+        from fractions import Fraction
+
         import numpy as np
 
         x = first_channels(np, x, channels_last)
         rank = x.ndim - 2
-        if size is None:
-            scales = each(scale, rank)
-            size = [int(np.floor(n * s)) for n, s in zip(x.shape[2:], scales, strict=True)]
+        lengths = x.shape[2:]
+        if size is None:  # places follow from what is given, not from the lengths it leads to
+            scales = [Fraction(s).limit_denominator(1 << 16) for s in each(scale, rank)]
+            size = [math.floor(n * s) for n, s in zip(lengths, each(scale, rank), strict=True)]
+        else:
+            size = each(size, rank)
+            scales = [Fraction(o, n) for n, o in zip(lengths, size, strict=True)]
+        if "cubic" in (fixed or mode) and tuple(size) == lengths:  # a copy, as torch's
+            scales = [Fraction(1)] * rank
         made = x
-        for axis, count in enumerate(each(size, rank), 2):
+        for axis, (count, times) in enumerate(zip(size, scales, strict=True), 2):
             n, own = x.shape[axis], fixed or mode
             if own.startswith("nearest"):
-                o = np.arange(count)
-                places = o * n // count if own == "nearest" else (2 * o + 1) * n // (2 * count)
-                made = np.take(made, places, axis)
+                half = Fraction(int(own != "nearest"), 2)
+                places = [min(math.floor((o + half) / times), n - 1) for o in range(count)]
+                made = np.take(made, np.array(places, int), axis)
                 continue
             form = (-1, *(1,) * (made.ndim - 1 - axis))
             made = sum(
                 np.take(made, elements, axis) * weights.reshape(form)
-                for elements, weights in _taps(np, n, count, own, align_corners)
+                for elements, weights in _taps(np, n, count, float(times), own, align_corners)
             )
         return last_channels(np, made, channels_last)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from xtarget import spec
 
@@ -12,6 +13,9 @@ from .movement import copy_launch, integers
 from .options import one_of
 from .pooling import five, flat
 from .windows import each_axis, ordered, rank_of, three, turned
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 __all__ = ["blocks", "crop_and_resize", "grid_sample", "resize", "shuffle"]
 
@@ -28,39 +32,60 @@ _MODES = {
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
-def _size(call: spec.Call, lengths: _Ints) -> _Ints:
-    """The lengths that an array is resized to: the option `size`, or `scale` times as many."""
+#: The largest denominator of a scale. As a fraction, a scale moves no place by more than rounding
+#: it to float32 does.
+_DENOMINATOR = 1 << 16
+
+
+def _size(call: spec.Call, lengths: _Ints) -> tuple[_Ints, tuple[Fraction | None, ...]]:
+    """The lengths that an array is resized to: the option `size`, or `scale` times as many. Where
+    these are no whole numbers, also the scale itself: it says the places, not the lengths.
+    """
     rank = len(lengths)
     if call.options["size"] is not None:
-        return each_axis(call, "size", rank)
+        return each_axis(call, "size", rank), (None,) * rank
     given = call.options["scale"]
     scales = tuple(given) if isinstance(given, tuple | list) else (given,)
     scales = scales * rank if len(scales) == 1 else scales
     numbers = [s for s in scales if not isinstance(s, bool) and isinstance(s, int | float)]
-    if len(scales) != rank or len(numbers) != rank or not min(numbers) > 0:
+    if len(scales) != rank or len(numbers) != rank or not 0 < min(numbers) <= max(numbers) < 2**31:
         raise spec.ArgumentError(
             f"{call.kernel}: scale is {given!r} for {rank} axes; it has to be a number above 0, or "
             "one for each axis."
         )
-    size = tuple(
-        n * int(s) if float(s).is_integer() else math.floor(int(n) * s)
-        for n, s in zip(lengths, numbers, strict=True)
-    )
+    from fractions import Fraction  # costs more than the rest of this file
+
+    size, exact = [], []
+    for n, scale in zip(lengths, numbers, strict=True):
+        whole = float(scale).is_integer()
+        size.append(n * int(scale) if whole else math.floor(int(n) * scale))
+        exact.append(
+            None
+            if whole or int(n) * scale == size[-1]
+            else Fraction(scale).limit_denominator(_DENOMINATOR) or None
+        )
     if min(size) < 1:
         raise spec.ArgumentError(
             f"{call.kernel}: {given!r} times the lengths {lengths} leaves nothing of an axis."
         )
-    return size
+    return tuple(size), tuple(exact)
 
 
-def _scale(mode: str, aligned: bool, length: int, count: int) -> _Ints:
-    """(a, b, d) of the place (o * a + b) / d of output `o` of `count` on an axis."""
+def _scale(mode: str, aligned: bool, length: int, count: int, exact: Fraction | None) -> _Ints:
+    """(a, b, d) of the place (o * a + b) / d of output `o` of `count` on an axis.
+
+    Args:
+        exact: the scale, where it is not `count / length`.
+    """
+    if aligned:
+        return (length - 1, 0, count - 1) if count > 1 else (0, 0, 1)
+    if exact is not None and (count != length or "linear" not in mode):
+        # (linear: what is as long as before is a copy, as torch's)
+        count, length = exact.numerator, exact.denominator
     if mode == "nearest":
         return length, 0, count
     if mode == "nearest-exact":
         return 2 * length, length, 2 * count
-    if aligned:
-        return (length - 1, 0, count - 1) if count > 1 else (0, 0, 1)
     return 2 * length, length - count, 2 * count
 
 
@@ -95,13 +120,19 @@ def resize(fixed: str | None = None) -> Callable[[spec.Call], spec.Plan]:
             raise spec.ArgumentError(
                 f"{call.kernel}: x has shape {call.array(0).shape}; there is nothing to resize."
             )
-        size = _size(call, lengths)
+        size, exact = _size(call, lengths)
+        if mode == "cubic" and size == lengths:  # a copy, as torch's
+            exact = (None,) * rank
         given = call.output(turned(call, (*x.shape[:2], *size)), x.dtype)
         if not given.size:
             return spec.Plan((given,), ())
         out = ordered(call, given)
-        scales = [_scale(name, aligned, n, o) for n, o in zip(lengths, size, strict=True)]
-        wide = any(2 * n * (o + 1) >= 2**31 for n, o in zip(lengths, size, strict=True))
+        axes = list(zip(lengths, size, exact, strict=True))
+        scales = [_scale(name, aligned, *axis) for axis in axes]
+        wide = any(
+            2 * (n if own is None else max(n, own.denominator)) * (o + 1) >= 2**31
+            for n, o, own in axes
+        )
         scales = [(1, 0, 1)] * (3 - rank) + scales
         launch = flat(
             call,

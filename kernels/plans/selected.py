@@ -35,7 +35,19 @@ def highest(dtype: str) -> float:
 
 
 def _given(call: spec.Call) -> bool:
-    return len(call.args) > 1 and call.args[1] is not spec.ABSENT
+    """Whether the call has the argument `where`.
+
+    Raises:
+        ArgumentError: it is not bool, as an axis that was given by its place.
+    """
+    if len(call.args) < 2 or call.args[1] is spec.ABSENT:
+        return False
+    if call.args[1].dtype != "bool":
+        raise spec.ArgumentError(
+            f"{call.kernel}: where is {call.args[1].dtype}; it has to be bool, true for the "
+            "elements that count. Options are given by name: axis=0."
+        )
+    return True
 
 
 def _copied(
@@ -45,14 +57,9 @@ def _copied(
     element counts, the element, and the numbers.
 
     Raises:
-        ArgumentError: `where` is not bool, or does not fit.
+        ArgumentError: `where` does not fit.
     """
     x, chosen = call.array(0), call.args[1]
-    if chosen.dtype != "bool":
-        raise spec.ArgumentError(
-            f"{call.kernel}: where is {chosen.dtype}; it has to be bool, true for the elements "
-            "that count. Options are given by name: axis=0."
-        )
     if not broadcasts(chosen.shape, x.shape):
         raise spec.ArgumentError(
             f"{call.kernel}: where has shape {chosen.shape}, which does not broadcast to that of "

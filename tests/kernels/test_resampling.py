@@ -66,6 +66,20 @@ def test_what_is_no_number_stays_where_it_is(device: str, name: str) -> None:
             check(name, part, size=size, align_corners=aligned, device=device)
 
 
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "linear"])
+def test_a_scale_says_the_places_and_not_only_the_lengths(device: str, mode: str) -> None:
+    """As torch's and ONNX' do, where it leads to no whole lengths. Worked out by hand."""
+    x = np.arange(4, dtype="float32")[None, None]
+    right = {
+        "nearest": [0, 0, 1, 1, 2, 2],  # o / 1.7
+        "nearest-exact": [0, 0, 1, 2, 2, 3],  # (o + 0.5) / 1.7
+        "linear": [max((o + 0.5) / 1.7 - 0.5, 0) for o in range(6)],
+    }
+    found = xtarget.run("interpolate", x, scale_factor=1.7, mode=mode, device=device)
+    assert np.allclose(found.ravel(), right[mode], atol=1e-6), found
+    check("interpolate", X, scale=(1.7, 0.6), mode=mode.replace("li", "bili"), device=device)
+
+
 def _grid(*shape: int, dtype: str = "float32") -> Any:
     """Places in the array and around it."""
     return (sample(dtype, *shape, seed=3).astype(np.float64) * 0.9).astype(dtype)

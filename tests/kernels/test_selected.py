@@ -82,6 +82,8 @@ test_bad_input_is_said_in_a_sentence = refused(
     [
         ("max", [X, X > 0], {}, "Give initial= too"),
         ("sum", [X, np.zeros((3, 4), int)], {}, "where is int64; it has to be bool"),
+        ("prod", [np.zeros((3, 0), "float32"), 1], {}, "where is int64; it has to be bool"),
+        ("max", [X, 1], {}, "where is int64; it has to be bool"),
         ("sum", [X, 0], {}, "Options are given by name: axis=0"),
         ("mean", [X, np.zeros((2, 3, 4), bool)], {}, "does not broadcast"),
     ]
