@@ -29,6 +29,9 @@ _STREAMED = 2**26
 _LONGEST = 32768
 #: An axis that every target walks in steps.
 _WALKED = 4 * _LONGEST
+#: Products of a matmul that are added in pieces (`tuning_matmul.folds`), where the operands are no
+#: halves.
+_SUMMED = 8192
 
 
 def _powers(first: int, last: int) -> list[int]:
@@ -97,12 +100,18 @@ def reduction(full: bool) -> Iterator[Example]:
     for m, n in _row_lengths(full):
         yield Example(((m, n),), {"axis": 1})
         yield Example(((n, m),), {"axis": 0})
-        if n == 1024:  # few rows have code of their own
-            for few in (2, 4, 8):
-                yield Example(((few, m),), {"axis": 0})
         if full and m >= 16:
             yield Example(((16, n, m),), {"axis": 1})
             yield Example(((15, n, m),), {"axis": 1})
+    for m in (1, 16, 64, 1023, 1024):  # few rows have code of their own
+        for few in (2, 4, 8):
+            yield Example(((few, m),), {"axis": 0})
+    for few in (2, 4, 8, 12, 16, 32, 64, 128):  # so have few columns, and short rows
+        for m in (60, 200, 1024, 4096, 8192, 16000, _STREAMED):
+            yield Example(((m, few),), {"axis": 0})
+            yield Example(((m, few),), {"axis": 1})
+    for n in (4096, 8192, 16384):  # and few pieces of long columns
+        yield Example(((4096, n),), {"axis": 0})
 
 
 def matmul(full: bool) -> Iterator[Example]:
@@ -110,7 +119,28 @@ def matmul(full: bool) -> Iterator[Example]:
     sides = _powers(16, 4096) if full else [16, 64, 128, 512, 4096]
     lengths = (64, 4096, 512) if full else (64, 4096)
     tuned = [(one["m"], one["n"], one["k"]) for one in choices.tuned_sizes("matmul")]
-    for m, n, k in dict.fromkeys([*itertools.product((1, *sides), (1, *sides), lengths), *tuned]):
+    small = (
+        (1, 2),
+        (1, 4),
+        (1, 8),
+        (8, 1),
+        (2, 16),
+        (4, 32),
+        (2, 512),
+        (4, 512),
+        (80, 160),
+        (144, 80),
+    )
+    pieces = ((1, 1), (2, 1), (4, 1), (6, 1), (12, 1), (1, 32), (4, 32), (16, 16))
+    shapes = [
+        *itertools.product((1, *sides), (1, *sides), lengths),
+        *((32, n, k) for n in sides for k in lengths),
+        *((m, n, k) for m, n in small for k in lengths),
+        *((m, n, 4 * _SUMMED) for m, n in pieces),
+        *((m, n, _SUMMED) for one in sides for m, n in ((one, one), (1, one), (one, 1))),
+        *tuned,
+    ]
+    for m, n, k in dict.fromkeys(shapes):
         for less in (0, 1):
             a, b = (m, k - less), (k - less, n)
             yield Example((a, b))

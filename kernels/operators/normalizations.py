@@ -177,6 +177,7 @@ ROWS: tuple[KernelSpec, ...] = (
         category="normalization",
         dtypes=FLOATS,
         options={"axis": -1},
+        ahead=ahead.rows(0),
         along="axis",
         tolerance=(32, 32),
     ),

@@ -147,7 +147,13 @@ def _reduction(
     options: Mapping[str, Any] | None = None,
     c: CInterface | None = None,
     where: bool = False,
+    built: bool = False,
 ) -> KernelSpec:
+    """A row.
+
+    Args:
+        built: bundles hold it for arrays of all proportions, as they do what C can call.
+    """
     return KernelSpec(
         name,
         ("x", "where?") if where else ("x",),
@@ -161,7 +167,7 @@ def _reduction(
         along="axis",
         examples=alike(1),
         complete=True,
-        ahead=ahead.reduction if c else None,
+        ahead=ahead.reduction if c or built else None,
         c=c,
         aliases=tuple(aliases.split()),
         tolerance=tolerance,
@@ -184,7 +190,7 @@ ROWS: tuple[KernelSpec, ...] = (
                c=c_interfaces.reduction("max", identity=False)),
     _reduction("min", where(fold("min", _same), highest, initial=True), "smallest element over the "
                "axes, of those that where chooses and initial", numpy("min"),
-               "amin reduce_min ReduceMin", options=_INITIAL, where=True),
+               "amin reduce_min ReduceMin", options=_INITIAL, where=True, built=True),
     _reduction("prod", where(fold("prod", _accumulated, identity=True), _nothing(1)), "product "
                "over the axes, of the elements that where chooses; bool and small integers in 64 "
                "bits",
@@ -192,7 +198,7 @@ ROWS: tuple[KernelSpec, ...] = (
                where=True),
     _reduction("mean", mean_where(total(_mean, FINISH="mean"), _mean), "sum / number of elements, "
                "of those that where chooses; integers in float64",
-               numpy("mean"), "reduce_mean ReduceMean", tolerance=_SUM, where=True),
+               numpy("mean"), "reduce_mean ReduceMean", tolerance=_SUM, where=True, built=True),
     _reduction("var", var(_mean, "mean"), "mean of (x - mean x)^2, of which ddof are not counted",
                _var("var"), "variance reduce_variance", tolerance=(64, 0), options=_LESS),
     _reduction("std", var(_mean, "deviation"), "sqrt(var)", _var("std"),

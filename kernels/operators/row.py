@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from xtarget.spec import ABSENT, ArgumentError, Bounds, Call, KernelSpec, Plan
+from xtarget.spec import ABSENT, ArgumentError, Bounds, Call, Example, KernelSpec, Plan
 
 from .. import ahead, c_interfaces
 from ..plans.elementwise import DtypeRule
@@ -178,6 +178,7 @@ def row(
     exact: bool = False,
     bounds: Bounds | None = None,
     along: str = "",
+    ahead: Callable[[bool], Iterable[Example]] | None = None,
 ) -> KernelSpec:
     """A row of an operator that has a plan of its own.
 
@@ -186,6 +187,7 @@ def row(
         reference: None where there is no result, as arguments are written in place.
         aliases: other names, separated by spaces.
         bounds: the lengths that indices stay within, which the option `check` compares.
+        ahead: as of `KernelSpec`.
     """
     if bounds is not None:
         options = {**(options or {}), "check": False}
@@ -199,6 +201,7 @@ def row(
         dtypes=dtypes,
         bounds=bounds,
         along=along,
+        ahead=ahead,
         options=options or {},
         apart=apart,
         updates=updates,

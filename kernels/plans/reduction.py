@@ -17,6 +17,11 @@ __all__ = ["Step", "Work", "reduction_launch"]
 _LEAST = 16
 #: But not for so few: sixteen steps over up to eight rows take 2 to 6 times as long (H200).
 _FEW = (2, 4, 8)
+#: Kept elements that fit into one block have little to do: it takes one kernel for up to as many
+#: rows, and another for more.
+_SHORT = 64
+#: As many as a tile has room for.
+_ALL = 2**30
 #: By whether lanes go along the kept elements, what has no part in how memory is read.
 _LOOSE = {
     True: ("reduced", "reduced_shape", "chunk"),
@@ -61,7 +66,7 @@ def reduction_launch(
     along_kept = runs_along_memory(kept) and not runs_along_memory(reduced)
     if along_kept:
         block_k = tuning.columns(kept.size, sizes.columns)
-        block_r = min(_steps(reduced.size), sizes.tile // block_k)
+        block_r = min(_steps(reduced.size, few=kept.size <= sizes.columns), sizes.tile // block_k)
         if 0 < sizes.alone <= kept.size:
             block_r = 1
     else:
@@ -104,10 +109,17 @@ def reduction_launch(
     )
 
 
-def _steps(length: int) -> int:
-    for few in _FEW:
-        if length <= few:
-            return few
+def _steps(length: int, *, few: bool) -> int:
+    """Rows that a block takes at once where lanes go along the kept elements.
+
+    Args:
+        few: so are these.
+    """
+    if few:
+        return _SHORT if length <= _SHORT else _ALL
+    for count in _FEW:
+        if length <= count:
+            return count
     return max(spec.next_power_of_2(length), _LEAST)
 
 

@@ -53,6 +53,55 @@ def test_random_calls_find_their_class(name: str, target: Target) -> None:
             assert reader.class_key(request) in built, (given, request)
 
 
+def _drawn(
+    name: str, dtype: str, rng: np.random.Generator
+) -> tuple[list[ArrayType], dict[str, int]]:
+    """A call of any proportions, half of the lengths multiples of 16, and its options."""
+
+    def length(low: int, high: int) -> int:
+        n = round(np.exp(rng.uniform(np.log(low), np.log(high))))
+        return n // 16 * 16 or n if rng.random() < 0.5 else n
+
+    if name == "matmul":
+        m, n, k = length(1, 8192), length(1, 8192), length(16, 16384)
+        return [array(m, k, dtype=dtype), array(k, n, dtype=dtype)], {}
+    x = array(length(1, 20000), length(1, 20000), dtype=dtype)
+    return [x], {"axis": int(rng.integers(2))}
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "target"),
+    [
+        ("sum", "float32", "cpu:spirv64"),
+        ("sum", "float16", "nvidia:sm_90"),
+        ("max", "float32", "amd:gfx942"),
+        *(
+            pytest.param(name, dtype, str(target), marks=pytest.mark.long)
+            for target in (*GPUS, CPU, "nvidia:sm_90")
+            for name, dtype in (
+                ("matmul", "float32"),
+                ("sum", "float32"),
+                ("mean", "float32"),
+            )
+        ),
+    ],
+)
+def test_calls_of_any_proportions_find_their_class(name: str, dtype: str, target: str) -> None:
+    """Long sums, few rows, few columns: whoever ships a bundle has no compiler for the rest."""
+    kernel, wanted = libraries.find(name), Target.parse(target)
+    built = {
+        reader.class_key(one.request)
+        for one in classes(kernel, dtype, wanted, views=False, full=False)
+    }
+    rng, missed = np.random.default_rng(3), []
+    for _ in range(100):
+        given, options = _drawn(name, dtype, rng)
+        for request in planning.compile_requests(kernel, given, options, wanted):
+            if reader.class_key(request) not in built:
+                missed.append((given, options, request.constants))
+    assert not missed, missed
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_softmax_of_long_rows_finds_its_class_however_few_they_are(dtype: str) -> None:
     kernel, target = libraries.find("softmax"), Target.parse("nvidia:sm_90")

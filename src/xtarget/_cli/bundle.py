@@ -106,7 +106,7 @@ def _coverage(order: building.Order) -> str:
         f"{COVERAGE['views' if order.views else 'contiguous']}; {lengths} tile sizes of lengths up "
         "to 32768 (matmul: 4096), and 64-bit indices. Not covered: arguments of different dtypes"
         + ("" if order.views else ", other strides (--views)")
-        + ("" if order.full else ", rows below 16 elements, some of few columns (--full)")
+        + ("" if order.full else ", softmax and norms of rows below 16 elements (--full)")
         + "."
     )
 
