@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What bundles cost: opening, taking a kernel out, sizes, building again, building in parallel, and
+"""The cost of bundles: opening, taking a kernel out, sizes, building again and in parallel, and
 starting without Triton. Needs Triton to build; no GPU.
 
     benchmarks/bench_bundle.py                   a small bundle, minutes

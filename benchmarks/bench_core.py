@@ -1,4 +1,4 @@
-"""What the compiled core itself takes of a call: processor time of the thread, µs.
+"""The compiled core's own part of a call: processor time of the thread, µs.
 
     python benchmarks/bench_core.py [--rounds 15]
 

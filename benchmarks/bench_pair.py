@@ -1,4 +1,4 @@
-"""What a change costs: this checkout against another one, in processes that take turns.
+"""The cost of a change: this checkout against another one, in processes that take turns.
 
     git worktree add /tmp/before 7b90c5b
     python benchmarks/bench_pair.py --before /tmp/before [--only launch|start|threads] [--rounds 11]

@@ -128,7 +128,7 @@ def _error(found: Any, exact: Any) -> float:
 
 
 def check(case: Case, args: tuple[Any, ...]) -> str:
-    """What is wrong with our result; nothing."""
+    """The fault of our result; empty if it is right."""
     options = dict(case.options)
     exact = case.theirs(*(x.double() for x in args))
     theirs = case.theirs(*args)

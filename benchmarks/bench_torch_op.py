@@ -1,4 +1,4 @@
-"""What a call of `torch.ops.xtarget.add` costs on the host beside `xtarget.run`, and what torch
+"""The cost of a call of `torch.ops.xtarget.add` on the host beside `xtarget.run`, and what torch
 asks for an operator from Python that only makes its result. Rounds of all ways in turn, in one
 process; the least of each.
 

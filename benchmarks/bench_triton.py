@@ -101,7 +101,7 @@ def launch_ways() -> dict[str, Callable[[], Any]]:
 
 
 def door_microseconds() -> float:
-    """What Triton imports of us, after all that it imports itself; the least of 20."""
+    """The time Triton takes to import us, after all that it imports itself; the least of 20."""
     code = (
         "import sys, time, importlib, triton\n"
         f"names, took = {DOOR}, []\n"

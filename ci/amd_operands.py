@@ -291,7 +291,7 @@ def _global(r: Reading) -> list[Any]:
 
 
 def conflict(ins: Any, size: int, text: str, named: Callable[[str], str]) -> str:
-    """What the two do not agree on; nothing if they do.
+    """The operands that the two disagree on; empty if they agree.
 
     Args:
         named: one name for all that mean the same.

@@ -40,7 +40,7 @@ EXECUTION_MODEL_KERNEL, CAPABILITY_ADDRESSES, CAPABILITY_KERNEL = 6, 4, 6
 
 
 class BadBinary(Exception):
-    """What is wrong with one binary."""
+    """The fault of one binary."""
 
 
 def need(condition: bool, message: str) -> None:

@@ -46,7 +46,7 @@ line-height: {line_height}px; font-variant-east-asian: full-width; }}
 
 
 def shown(words: list[str]) -> str:
-    """What a command writes to a terminal."""
+    """The text that a command writes to a terminal."""
     leader, follower = pty.openpty()
     child = subprocess.Popen(
         [str(Path(sys.executable).parent / "xtarget"), *words],

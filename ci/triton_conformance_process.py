@@ -39,7 +39,7 @@ class LostError(Exception):
 
 @contextlib.contextmanager
 def environment(folder: Path, cache: Path) -> Iterator[dict[str, str]]:
-    """What a worker needs to find this checkout as an installed back end of Triton."""
+    """The files that let a worker find this checkout as an installed back end of Triton."""
     door = folder / "door"
     info = door / "xtarget-0.dist-info"
     info.mkdir(parents=True)

@@ -109,7 +109,7 @@ def process_pool() -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """What the tests of Intel's fork ask of their own Triton, and the stock wheel does not have."""
+    """Names that the tests of Intel's fork ask of their own Triton, and the stock wheel lacks."""
     import torch
     import triton._internal_testing as testing
 

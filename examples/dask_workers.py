@@ -14,7 +14,7 @@ import xtarget
 
 @dask.delayed
 def soft_rows(chunk):
-    """What a worker does with a chunk; its first call loads, the later ones only launch."""
+    """A worker's part for a chunk: its first call loads, the later ones only launch."""
     return os.getpid(), xtarget.run("softmax", xtarget.run("mul", chunk, 2.0))
 
 

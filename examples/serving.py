@@ -18,7 +18,7 @@ gain = np.ones(HIDDEN, np.float32)
 
 
 def request(tokens):
-    """What a server does for a request of some tokens: normalise, project, activate."""
+    """A server's work for a request of some tokens: normalise, project, activate."""
     x = xtarget.run("rms_norm", tokens, gain)
     x = xtarget.run("matmul", x, weight)
     return xtarget.run("silu", x)

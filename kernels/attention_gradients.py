@@ -36,8 +36,8 @@ def _weights(
     score, line, n, seen, total, scale, softcap, left, right, begin,
     LEFT: tl.constexpr, RIGHT: tl.constexpr,
 ):  # fmt: skip
-    """What the softmax makes of products of queries and keys, and its slope by them but for what
-    comes of the values.
+    """The softmax of products of queries and keys, and its slope by them without the part that
+    the values give.
     """
     score = score * scale
     slope = tl.zeros_like(score) + scale

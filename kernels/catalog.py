@@ -1,4 +1,4 @@
-"""What the library holds: one `KernelSpec` per kernel.
+"""The library's contents: one `KernelSpec` per kernel.
 
 The rows stand in `operators`, a file for each family. `names.json` has the names of all rows
 (`ci/operators_page.py` writes it), so that a look-up imports the file of one family only. A name
@@ -102,7 +102,7 @@ def family(name: str) -> tuple[KernelSpec, ...]:
 
 
 def written_names() -> str:
-    """What `names.json` has to contain."""
+    """The text that `names.json` has to contain."""
     parts = []
     for name, rows in _spelled().items():
         lines = [f"  {json.dumps(row.name)}: {json.dumps(' '.join(row.aliases))}" for row in rows]

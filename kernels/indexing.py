@@ -122,7 +122,7 @@ def memory(p):
 
 @triton.jit
 def element(value, p, T: tl.constexpr):
-    """What was loaded from `memory(p)` as type `T`. A bool is true for every byte but 0: a view of
+    """A value loaded from `memory(p)`, as type `T`. A bool is true for every byte but 0: a view of
     other memory as bool has more of them than 1.
     """
     if p.dtype.element_ty == tl.int1:

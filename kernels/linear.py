@@ -19,7 +19,7 @@ def operator(*elements):
 
 @triton.jit
 def tile_of(block, tiles_m, tiles_n, GROUP_M: tl.constexpr):
-    """Which matrix of the batch, and which tile of its result, a block makes."""
+    """The number of a block's matrix in the batch, and its tile's row and column of tiles."""
     i = block // (tiles_m * tiles_n)
     tile = block % (tiles_m * tiles_n)
     # GROUP_M rows of tiles go together, column by column, so that what they share stays in L2
@@ -95,7 +95,7 @@ def _tile(
     FEW: tl.constexpr, GROUP_M: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    """Which matrix of the batch a block makes a tile of, its rows, its first column, and it."""
+    """A block's tile: its matrix in the batch, its rows, its first column, and its sums."""
     tiles_n = tl.cdiv(N, BLOCK_N)
     i, tile_m, tile_n = tile_of(tl.program_id(0).to(K.dtype), tl.cdiv(M, BLOCK_M), tiles_n, GROUP_M)
 
@@ -209,8 +209,7 @@ def _outer_tile(
     DOT: tl.constexpr, T: tl.constexpr, GROUP_M: tl.constexpr, PANELS: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    """Which matrix of the batch a block makes a tile of, its rows and columns, which of these are
-    there, and the tile."""
+    """A block's tile: its matrix in the batch, its rows, its columns and their mask, its sums."""
     tiles_n = tl.cdiv(N, BLOCK_N)
     i, tile_m, tile_n = tile_of(tl.program_id(0).to(K.dtype), tl.cdiv(M, BLOCK_M), tiles_n, GROUP_M)
 

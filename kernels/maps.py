@@ -1,4 +1,4 @@
-"""What reductions do to each element before it is added or compared, and to what comes out."""
+"""Functions that reductions apply to each element before they combine it, and to the result."""
 
 import triton
 import triton.language as tl
@@ -79,7 +79,7 @@ def product(x, y):
 
 @triton.jit
 def identity(T: tl.constexpr, OP: tl.constexpr):
-    """What changes nothing by `OP`."""
+    """The neutral element of `OP`."""
     if OP == "prod":
         return tl.full((), 1, T)
     elif OP == "max":

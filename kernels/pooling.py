@@ -1,4 +1,4 @@
-"""What windows hold, to one element: pooling; and windows side by side: im2col and col2im."""
+"""Windows: each to one element (pooling), and side by side (im2col and col2im)."""
 
 # Triton needs the `else` after a return: without it the other branch is compiled too.
 

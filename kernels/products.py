@@ -1,4 +1,4 @@
-"""What follows a product: factors, an array that is added, an activation."""
+"""The steps that follow a product: factors, an array that is added, an activation."""
 
 import triton
 import triton.language as tl

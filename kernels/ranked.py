@@ -1,6 +1,4 @@
-"""What is read off rows in order, side by side: values between two places, and the one that is
-there most often.
-"""
+"""Values read off rows in order, side by side: between two places, and the most frequent one."""
 
 import triton
 import triton.language as tl

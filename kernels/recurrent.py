@@ -89,7 +89,7 @@ def _gate(
     px, w, u, bw, bu, ph, number: tl.constexpr, j, j_mask, inputs, H, xi, wj, wi, uj, uh, bj, vj,
     T: tl.constexpr, BLOCK_H: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    """What a gate is the function of."""
+    """The argument of a gate's function."""
     n = j + number * H
     total = _products(w, px, n, j_mask, inputs, wj, wi, xi, T, BLOCK_H, BLOCK_K)
     total += _products(u, ph, n, j_mask, H, uj, uh, 1, T, BLOCK_H, BLOCK_K)

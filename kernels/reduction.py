@@ -90,7 +90,7 @@ def _summed(
 def _mapped(
     x, p, mask, centre, power, S: tl.constexpr, T: tl.constexpr, MAP: tl.constexpr
 ):  # fmt: skip
-    """What the elements at `p` add to a sum; nothing where `mask` is false."""
+    """The terms that the elements at `p` add to a sum; 0 where `mask` is false."""
     value = element(tl.load(p, mask=mask, other=0), x, S)
     if MAP == "":
         return value.to(T)
@@ -122,7 +122,7 @@ def fold(
     MAP: tl.constexpr, OP: tl.constexpr, S: tl.constexpr,
     T: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_R: tl.constexpr, STEPS: tl.constexpr,
 ):  # fmt: skip
-    """What `OP` gives for what `MAP` makes of the elements in type `S`, and for `initial`."""
+    """The elements, mapped by `MAP` in type `S`, and `initial`, combined by `OP`."""
     k, k_mask = positions(kept, BLOCK_K)
     result = _folded(
         x, k_mask, offset(k, kept_shape, kx), reduced, chunk, reduced_shape, rx,
@@ -140,7 +140,7 @@ def _folded(
     S: tl.constexpr, T: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_R: tl.constexpr,
     STEPS: tl.constexpr, MAP: tl.constexpr, OP: tl.constexpr,
 ):  # fmt: skip
-    """What `OP` makes of this block's piece of each of `rows`."""
+    """This block's piece of each of `rows`, combined by `OP`."""
     first = tl.program_id(1).to(reduced.dtype) * chunk
     last = first + tl.minimum(chunk, reduced - first)
     result = tl.zeros([BLOCK_K, BLOCK_R], T) + identity(T, OP)

@@ -1,4 +1,4 @@
-"""What generated kernels over rows are made of (`xtarget.fuse`): `BLOCK_M` rows at once, of `n`
+"""Parts of generated kernels over rows (`xtarget.fuse`): `BLOCK_M` rows at once, of `n`
 elements each and anywhere in memory (shape and strides, see `layouts`). A number of each row is a
 column of a tile.
 """
@@ -45,7 +45,7 @@ def begun(BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, T: tl.constexpr, OP: tl.
 
 @triton.jit
 def mapped(value, centre, mask, T: tl.constexpr, MAP: tl.constexpr, OP: tl.constexpr):
-    """What elements add to a fold in type `T`: nothing where `mask` is false."""
+    """The values that elements add to a fold in type `T`: nothing where `mask` is false."""
     own = before(value, centre, None, MAP).to(T)
     if OP == "sum":
         return tl.where(mask, own, tl.zeros_like(own))

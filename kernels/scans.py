@@ -56,7 +56,7 @@ def _later_min(x, i, y, j):
 
 @triton.jit
 def _none(T: tl.constexpr, OP: tl.constexpr):
-    """What changes nothing by `OP`."""
+    """The neutral element of `OP`."""
     if OP == "sum":
         return tl.full((), 0, T)
     elif OP == "logsum":

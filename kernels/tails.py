@@ -1,4 +1,4 @@
-"""What is done to a tile of a product before it is stored (`xtarget.fuse`): up to four arrays or
+"""Steps of a tile of a product before it is stored (`xtarget.fuse`): up to four arrays or
 numbers stand beside it, each with its strides along the batch, and from row to row and column to
 column of the result. Of an array that is one row for all, or one column, or one element, the other
 steps mean nothing. An operand that is not there is None.

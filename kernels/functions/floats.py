@@ -55,7 +55,7 @@ def truncated(x):
 
 @triton.jit
 def remaining(x, y):
-    """What x / y towards 0 leaves (fmod).
+    """The remainder of x / y towards 0 (fmod).
 
     NVIDIA's own of float32 takes subnormals for 0. So a small y is first made larger by a power of
     two, which leaves a multiple of what y leaves, and then both are.

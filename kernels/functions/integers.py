@@ -20,7 +20,7 @@ def quotient(x, y):
 
 @triton.jit
 def rest(x, y):
-    """What x / y towards zero leaves: of x's sign, 0 for y = 0."""
+    """The remainder of x / y towards zero: of x's sign, 0 for y = 0."""
     return tl.where(y == 0, tl.zeros_like(x), x - quotient(x, y) * y)
 
 

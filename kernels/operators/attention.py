@@ -17,7 +17,7 @@ _Shape = tuple[int, ...]
 
 
 def visible(np: Any, length: int, keys: int, options: Mapping[str, Any], begin: Any = None) -> Any:
-    """Which keys each query sees."""
+    """The mask of the keys that each query sees."""
     if begin is None:
         begin = options.get("offset", 0)
         begin = keys - length if begin is None else begin

@@ -21,7 +21,7 @@ _APART = tuple(_INDICES.replace("?", "").split())
 
 
 def _key(x: Any, indices: Sequence[Any]) -> tuple[tuple[Any, ...], Any]:
-    """What NumPy's brackets take, with indices that are inside; and which of them were so."""
+    """A key for NumPy's brackets with all indices inside, and the mask of those that were so."""
     import numpy as np
 
     key: list[Any] = []

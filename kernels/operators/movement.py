@@ -24,7 +24,7 @@ _MANY = " ".join(f"x{number}{'?' if number else ''}" for number in range(32))
 
 
 def _numpy(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    """What a function of (numpy, arrays) gives."""
+    """A reference that calls a function of (numpy, arrays)."""
 
     def reference(*arrays: Any, **options: Any) -> Any:
         import numpy as np

@@ -50,7 +50,7 @@ def _of(*terms: str) -> Callable[[_Shape], Sequence[_Shape]]:
 
 
 def _numpy(function: Callable[..., Any]) -> Callable[..., Any]:
-    """What a function of (numpy, arrays) gives."""
+    """A reference that calls a function of (numpy, arrays)."""
 
     def reference(*arrays: Any, **options: Any) -> Any:
         import numpy as np

@@ -119,7 +119,7 @@ def torch(name: str) -> _Reference:
 
 
 def by_torch(function: Callable[..., Any]) -> _Reference:
-    """What `function(torch, *tensors, **options)` gives, as arrays."""
+    """A reference that calls `function(torch, *tensors, **options)` and gives arrays."""
 
     def reference(*arrays: Any, **options: Any) -> Any:
         import numpy as np

@@ -20,7 +20,7 @@ def each(value: Any, rank: int) -> tuple[int, ...]:
 def sides(
     padding: Any, lengths: Sequence[int], reach: Sequence[int], stride: Sequence[int]
 ) -> list[tuple[int, int]]:
-    """What is added before and after each axis."""
+    """The padding before and after each axis."""
     if padding == "valid":
         padding = 0
     if padding == "same":

@@ -80,7 +80,7 @@ class Attention:
         return self._launches(outs, computed, numbers, flags)
 
     def window(self) -> tuple[dict[str, spec.Argument], dict[str, Any]]:
-        """What queries see, as numbers and constants."""
+        """The window of keys that queries see, as numbers and constants."""
         call = self.call
         causal, window = call.options["causal"], call.options["window"]
         left, right = -1, 0 if causal else -1

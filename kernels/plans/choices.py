@@ -54,7 +54,7 @@ def _row(entry: Mapping[str, Any]) -> Row:
 
 @cache
 def known(vendor: str, arch: str) -> Mapping[str, Any]:
-    """What a file says; nothing where there is none."""
+    """The contents of a file; empty without one."""
     file = FOLDER / f"{vendor}-{arch}.json"
     if not arch or not file.is_file():
         return {}
@@ -79,7 +79,7 @@ def chosen(
     source: str = "",
     estimate: Callable[[_Numbers], float] | None = None,
 ) -> _Numbers:
-    """What was measured to be the fastest of a named tuple's values, else the default.
+    """The values of a named tuple that were measured to be the fastest, else the default.
 
     Args:
         variants: those that are worth a trial.
@@ -112,7 +112,7 @@ def _text(choice: Any) -> str:
 
 
 def _read(default: Any, text: str) -> Any:
-    """What `_text` gave; None where there are other fields by now."""
+    """The choice that `_text` wrote; None if the fields have changed since."""
     values = dict(part.partition("=")[::2] for part in text.split(", "))
     usual = default._asdict()
     if list(values) != list(usual):

@@ -28,7 +28,7 @@ _BETWEEN = {"float16": "float32", "bfloat16": "float32"}
 
 
 def between(dtype: str) -> str:
-    """What a result of `dtype` is kept in until the plan's last launch."""
+    """The dtype that keeps a result of `dtype` until the plan's last launch."""
     return _BETWEEN.get(dtype, dtype)
 
 

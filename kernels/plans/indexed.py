@@ -17,7 +17,7 @@ _Ints = tuple[int, ...]
 
 
 class _Places(NamedTuple):
-    """Which elements of an array the indices mean.
+    """The elements of an array that the indices name.
 
     Attributes:
         axes: those that are indexed.

@@ -1,4 +1,4 @@
-"""What every plan of matrix products shares: the problem, and the types that it is computed in."""
+"""Shared parts of the plans of matrix products: the problem, and the types of its computation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SMALL = ("int32", "int32", "integer")
 
 
 class Beside(NamedTuple):
-    """What stands beside a product in its tail.
+    """An operand beside a product in its tail.
 
     Attributes:
         dtype: of a number; an array's is in its layout.
@@ -39,7 +39,7 @@ class Beside(NamedTuple):
 
 
 class Tail(NamedTuple):
-    """What a product goes through before it is stored.
+    """The steps that a product goes through before it is stored.
 
     Attributes:
         steps: of the product, `a`, and of what stands beside it, `c` to `f`.

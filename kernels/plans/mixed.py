@@ -103,7 +103,7 @@ _STEPS = ("am", "ak", "be", "bk", "bn", "sg", "sn", "zg", "zn", "ra", "rb", "om"
 
 
 def _half(call: spec.Call, dtype: str) -> str:
-    """What matrix units multiply; empty where there are none for it."""
+    """The half type that matrix units multiply; empty if there are none for it."""
     units = call.vendor in tuning.MATRIX_UNITS
     return dtype if units and dtype in ("float16", "bfloat16") else ""
 

@@ -57,7 +57,7 @@ _FEW: Final = 64
 
 
 def chosen(call: spec.Call, wanted: Wanted, problem: Problem) -> Choice:
-    """What was measured for the range of a product, else `tuning_matmul.choose`."""
+    """The choice that was measured for the range of a product, else `tuning_matmul.choose`."""
     default = choose(wanted)
     usual = _Way(*default.tile, default.way, default.parts)
     rows, columns = problem.a[1] == 1, problem.a[0] == 1
@@ -88,7 +88,7 @@ def chosen(call: spec.Call, wanted: Wanted, problem: Problem) -> Choice:
 
 
 def _estimate(wanted: Wanted) -> Callable[[_Way], float] | None:
-    """What a model says of a choice; None: there is none of the arch."""
+    """The time that a model says of a choice; None: the arch has no model."""
     known = estimates.chip(wanted.vendor, wanted.arch)
     if known is None or wanted.kind != "half":
         return None

@@ -99,7 +99,7 @@ def turned(call: spec.Call, shape: _Ints) -> _Ints:
 def padding_of(
     call: spec.Call, lengths: _Ints, kernel: _Ints, stride: _Ints, dilation: _Ints
 ) -> tuple[_Ints, _Ints]:
-    """What the option `padding` adds before and after each axis.
+    """The lengths that the option `padding` adds before and after each axis.
 
     Raises:
         ArgumentError: it is no number, no number for each axis, no pairs in one row, and neither
