@@ -116,7 +116,7 @@ def _reason(report: Any) -> str:
 
 
 def _keep_for_the_last_line(stats: dict[str, Any]) -> None:
-    """What `ci/test.sh` says at its end, of all its runs of pytest."""
+    """Keep the counts that `ci/test.sh` prints at its end, of all its runs of pytest."""
     file = os.environ.get("XTARGET_TEST_SUMMARY")
     if not file:
         return

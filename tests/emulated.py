@@ -1,4 +1,4 @@
-"""Which emulated AMD devices the suites of all devices run on: those that somebody asked for."""
+"""The emulated AMD devices that the suites of all devices run on: those that somebody asked for."""
 
 from __future__ import annotations
 

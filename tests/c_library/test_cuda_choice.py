@@ -1,4 +1,4 @@
-"""Which binary libxtarget gives CUDA, and with what: a stand-in for the driver launches nothing."""
+"""The binary that libxtarget gives CUDA, and its options: the stand-in driver launches nothing."""
 
 from __future__ import annotations
 

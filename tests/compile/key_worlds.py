@@ -298,7 +298,7 @@ class FrontEnd:
 
 
 def in_a_process(work: Callable[[], Any]) -> Any:
-    """What `work` gives in a fork of this process."""
+    """The result of `work` in a fork of this process."""
     reader, writer = os.pipe()
     child = os.fork()
     if not child:

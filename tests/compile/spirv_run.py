@@ -21,7 +21,7 @@ CPU = Target("cpu", "spirv64")
 
 @cache
 def device_options() -> dict[str, Any]:
-    """What the CPU's run time has to be compiled for; nothing where there is none."""
+    """Options for the CPU's run time; none without one."""
     report = cpu.create_driver().probe()
     return dict(report.devices[0].compile_options) if report.devices else {}
 

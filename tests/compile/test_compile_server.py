@@ -51,7 +51,7 @@ def request_of(kernel: str) -> CompileRequest:
 
 
 def asked(kernel: str = "relu") -> Artifact | str:
-    """What a client without Triton gets of the server that the environment names."""
+    """A client without Triton, and its answer from the server that the environment names."""
     request = request_of(kernel)
     return served.compile_there(request, SM_90, key_parts(request, SM_90, ""))
 

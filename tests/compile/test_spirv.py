@@ -51,7 +51,7 @@ def compiled(name: str) -> Artifact:
 
 
 def complaint(binary: bytes) -> str:
-    """What spirv-val says; empty for a valid module."""
+    """The message of spirv-val; empty for a valid module."""
     assert VALIDATOR is not None
     done = subprocess.run(
         [VALIDATOR, "--target-env", "spv1.4", "-"], input=binary, capture_output=True, check=False

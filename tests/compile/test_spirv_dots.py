@@ -16,7 +16,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 import triton
 import triton.language as tl
 from spirv_cases import Case, empty, normal
-from spirv_language import CASES, dot3d_case
+from spirv_language import CASES
+from spirv_products import dot3d_case
 from spirv_run import check, compiled, device, launch
 
 from xtarget.targets._spirv.frontend.cpu_options import CPU_BYTES

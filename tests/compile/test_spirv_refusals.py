@@ -1,5 +1,5 @@
-"""What SPIR-V or a device lacks is an error with the operation, the line and the reason; and the
-options that say what a device has.
+"""A feature that SPIR-V or a device lacks is an error with the operation, the line and the reason;
+and the options that say what a device has.
 """
 
 from __future__ import annotations
@@ -193,12 +193,12 @@ def test_the_reason_of_a_pass_that_fails() -> None:
 
 @pytest.mark.skipif(VERSION >= (3, 8), reason="this Triton can take dot_scaled apart")
 def test_scaled_dots_of_older_tritons() -> None:
-    import spirv_language as language
+    from spirv_products import dot_scaled
 
     scaled = Case(
-        language.dot_scaled,
+        dot_scaled,
         {"a": "*fp8e4nv", "sa": "*u8", "b": "*fp8e5", "sb": "*u8", "c": "*fp32"},
         {"M": 16, "N": 16, "K": 64, "A": "e4m3", "B": "e5m2"},
     )
-    with pytest.raises(CompileError, match=r"tl\.dot_scaled \(tt.dot_scaled in spirv_language\.py"):
+    with pytest.raises(CompileError, match=r"tl\.dot_scaled \(tt.dot_scaled in spirv_products\.py"):
         compiled(scaled)

@@ -1,4 +1,4 @@
-"""What several threads of a block hold alike: a scalar, and a tensor smaller than the block."""
+"""Values that several threads of a block share: scalars, and tensors smaller than the block."""
 
 from __future__ import annotations
 

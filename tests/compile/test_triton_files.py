@@ -1,4 +1,4 @@
-"""What Triton writes when it compiles for us stays in memory."""
+"""Triton's files stay in memory when it compiles for us."""
 
 from __future__ import annotations
 

@@ -345,7 +345,7 @@ CASES["met"] = Case(
 
 
 def scanned(x: Any) -> Any:
-    """What `joined_up` makes of the rows."""
+    """The rows as `joined_up` scans them."""
     rows = x.reshape(8, 16)
     a, s = rows[:, 0] % 2 + 1, rows[:, 0]
     found = [a ^ s]

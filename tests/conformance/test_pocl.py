@@ -1,4 +1,4 @@
-"""What only PoCL needs; skipped where the CPU's run time is another."""
+"""Tests that only PoCL needs; skipped where the CPU's run time is another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for any bytes. Left out where hypothesis is not installed (a bare GPU machine)."""
+"""Properties of any bytes. Left out where hypothesis is not installed (a bare GPU machine)."""
 
 from __future__ import annotations
 

@@ -9,26 +9,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from pseudocode_functions import FUNCTIONS
+from pseudocode_values import FLOATS, Bits, Unknown, integer, plain, raw, typed
 
-__all__ = ["Unknown", "execute"]
-
-
-class Unknown(Exception):
-    """Something that this does not read."""
-
-
-@dataclass(frozen=True, slots=True)
-class Bits:
-    """A register or a field: bits of unknown meaning."""
-
-    value: int
-    width: int
-
+__all__ = ["Bits", "Unknown", "execute"]
 
 _TOKEN = re.compile(
     r"\s*(?:(\d+'-?(?:0x[0-9a-fA-F]+|\d+\.\d+|\d+)[UL]*|\d+'[A-Z])|(0x[0-9a-fA-F]+[UL]*)"
@@ -39,7 +26,6 @@ _LEVELS: tuple[tuple[str, ...], ...] = (
     ("||",), ("&&",), ("|",), ("^",), ("&",), ("==", "!=", "<>"), ("<", ">", "<=", ">="),
     ("<<", ">>"), ("+", "-"), ("*", "/", "%"),
 )  # fmt: skip
-_FLOATS: dict[int, Any] = {16: np.float16, 32: np.float32, 64: np.float64}
 
 
 def _tokens(text: str) -> list[str]:
@@ -52,41 +38,6 @@ def _tokens(text: str) -> list[str]:
         result.append(match[0].strip())
         place = match.end()
     return result
-
-
-def typed(value: Any, kind: str) -> Any:
-    """The bits as what `kind` says (`f32`, `u16`, `b8`); a number converted to that."""
-    if kind == "bf16":
-        bits = value.value if isinstance(value, Bits) else raw(np.float32(value)) >> 16
-        return np.uint32((bits & 0xFFFF) << 16).view(np.float32)
-    letter, width = kind[0], int(kind[1:])
-    if letter == "f":
-        if isinstance(value, Bits):
-            whole = value.value & (1 << width) - 1
-            return np.array(whole, f"u{width // 8}").view(_FLOATS[width])[()]
-        return _FLOATS[width](value)
-    whole = raw(value) if letter == "b" else integer(value)
-    whole &= (1 << width) - 1
-    if letter == "i":
-        return whole - (whole >> width - 1 << width)
-    return Bits(whole, width) if letter == "b" else whole
-
-
-def raw(value: Any) -> int:
-    """The bits of a value."""
-    if isinstance(value, Bits):
-        return value.value
-    if isinstance(value, np.floating):
-        return int(np.asarray(value).view(f"u{value.dtype.itemsize}"))
-    return int(value)
-
-
-def integer(value: Any) -> int:
-    return value.value if isinstance(value, Bits) else int(value)
-
-
-def _number(value: Any) -> Any:
-    return value.value if isinstance(value, Bits) else value
 
 
 class _Run:
@@ -159,7 +110,7 @@ class _Run:
             if word in ("if", "elsif"):
                 condition, place = self.value(tokens, place + 1, take)
                 assert tokens[place] == "then"
-                take = take and bool(_number(condition))
+                take = take and bool(plain(condition))
             place = self.block(tokens, place + 1, take)
             done = done or take
 
@@ -224,7 +175,7 @@ class _Run:
             high, low = slices[0]
             bits = raw(typed(value, kind)) if kind and kind != "bf16" else raw(value)
             if kind in ("u64", "b64") and high == low:  # a lane of a mask
-                bits = int(bool(_number(value)))
+                bits = int(bool(plain(value)))
             mask = (1 << high - low + 1) - 1
             old = self.names.get(name, Bits(0, 32))
             if not isinstance(old, Bits):
@@ -249,7 +200,7 @@ class _Run:
     def value(self, tokens: list[str], place: int, live: bool) -> tuple[Any, int]:
         condition, place = self.level(tokens, place, live, 0)
         if place < len(tokens) and tokens[place] == "?":
-            take = live and bool(_number(condition))
+            take = live and bool(plain(condition))
             yes, place = self.value(tokens, place + 1, take)
             if tokens[place] != ":":
                 raise Unknown("a choice")
@@ -265,7 +216,7 @@ class _Run:
             operator = tokens[place]
             go = live
             if operator in ("&&", "||") and live:
-                go = bool(_number(left)) == (operator == "&&")
+                go = bool(plain(left)) == (operator == "&&")
             right, place = self.level(tokens, place + 1, go, level + 1)
             if live:
                 left = _binary(operator, left, right) if go else left
@@ -277,7 +228,7 @@ class _Run:
             value, place = self.unary(tokens, place + 1, live)
             if not live:
                 return None, place
-            value = _number(value)
+            value = plain(value)
             return {
                 "-": lambda: -value,
                 "+": lambda: value,
@@ -352,7 +303,7 @@ class _Run:
                 return None, place + 1
             if kind == "F" and isinstance(value, Bits):
                 return typed(value, "f" + width), place + 1
-            value = _number(value)
+            value = plain(value)
             if kind != "F" and isinstance(value, np.floating) and not np.isfinite(value):
                 raise Unknown("an integer of no number")
             if kind == "F" and isinstance(value, int) and tokens[place - 1].startswith("0x"):
@@ -361,7 +312,7 @@ class _Run:
         if "'" in word:
             width, _, text = word.partition("'")
             if "." in text:
-                return _FLOATS[int(width)](float(text)), place + 1
+                return FLOATS[int(width)](float(text)), place + 1
             number = int(text.rstrip("UL"), 0)
             return Bits(number & (1 << int(width)) - 1, int(width)), place + 1
         if re.match(r"\d", word):
@@ -393,11 +344,11 @@ class _Run:
         return self.names[word], place + 1
 
     def call(self, name: str, values: list[Any]) -> Any:
-        found: Callable[..., Any] | None = self.names.get(name) or _FUNCTIONS.get(name)
+        found: Callable[..., Any] | None = self.names.get(name) or FUNCTIONS.get(name)
         if found is None and (
             match := re.fullmatch(r"v_(min|max)(imum)?(3?)(_num)?_[fiu]\d+", name)
         ):
-            numbers = [_number(v) for v in values]
+            numbers = [plain(v) for v in values]
             if match[2] and any(v != v for v in numbers):
                 return sum(numbers)
             pick = {"min": min, "max": max}[match[1]]
@@ -409,7 +360,7 @@ class _Run:
 
 
 def _binary(operator: str, left: Any, right: Any) -> Any:
-    a, b = _number(left), _number(right)
+    a, b = plain(left), plain(right)
     if isinstance(a, np.floating) != isinstance(b, np.floating) and operator in "+-*/":
         kind = type(a if isinstance(a, np.floating) else b)
         a, b = kind(a), kind(b)
@@ -428,136 +379,6 @@ def _binary(operator: str, left: Any, right: Any) -> Any:
         ">": lambda: int(a > b), "<=": lambda: int(a <= b), ">=": lambda: int(a >= b),
         "&&": lambda: int(bool(a) and bool(b)), "||": lambda: int(bool(a) or bool(b)),
     }[operator]()  # fmt: skip
-
-
-# ------------------------------------------------------------------------------------- functions
-
-
-def _fma(a: Any, b: Any, c: Any) -> Any:
-    kind = type(a)
-    if not all(map(np.isfinite, (a, b, c))):
-        return a * b + c
-    exact = Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c))
-    return a * b + c if not exact else _rounded(exact, kind)
-
-
-def _rounded(exact: Fraction, kind: Any) -> Any:
-    """The nearest value, to even between two."""
-    info = np.finfo(kind)
-    size = abs(exact)
-    exponent = size.numerator.bit_length() - size.denominator.bit_length()
-    if Fraction(2) ** exponent > size:
-        exponent -= 1
-    unit = Fraction(2) ** (max(exponent, int(info.minexp)) - int(info.nmant))
-    whole = round(size / unit) * unit
-    value = kind(np.inf) if whole > Fraction(float(info.max)) else kind(float(whole))
-    return -value if exact < 0 else value
-
-
-def _exponent(x: Any) -> int:
-    bits, width = raw(x), 8 * x.dtype.itemsize
-    mantissa = np.finfo(x.dtype).nmant
-    return bits >> mantissa & (1 << width - 1 - mantissa) - 1
-
-
-def _mantissa(x: Any) -> Any:
-    return type(x)(np.frexp(x)[0])
-
-
-def _signalling(x: Any) -> bool:
-    quiet = np.finfo(x.dtype).nmant - 1
-    return bool(np.isnan(x)) and not raw(x) >> int(quiet) & 1
-
-
-def _saturated(low: int, high: int) -> Callable[[Any], int]:
-    def run(x: Any) -> int:
-        if np.isnan(x):
-            return 0
-        return int(max(low, min(high, np.trunc(np.float64(x)))))
-
-    return run
-
-
-def _to_float(kind: Any) -> Callable[[Any], Any]:
-    return lambda x: kind(_number(x))
-
-
-def _signext_from_bit(value: Any, width: Any) -> int:
-    count, whole = integer(width), integer(value)
-    if not count:
-        return 0
-    whole &= (1 << count) - 1
-    return whole - (whole >> count - 1 << count)
-
-
-def _norm(most: int, least: float) -> Callable[[Any], int]:
-    def run(x: Any) -> int:
-        inside = 0.0 if np.isnan(x) else max(least, min(1.0, float(x)))
-        return round(inside * most)
-
-    return run
-
-
-def _bf16(x: Any) -> int:
-    bits = raw(np.float32(x))
-    if np.isnan(x):
-        return bits >> 16 | 0x40
-    return bits + 0x7FFF + (bits >> 16 & 1) >> 16
-
-
-def _apart(a: Any, b: Any) -> int:
-    return abs(integer(a) - integer(b))
-
-
-_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "isNAN": lambda x: int(np.isnan(x)),
-    "isQuietNAN": lambda x: int(np.isnan(x)),
-    "isSignalNAN": lambda x: 0,
-    "cvtToQuietNAN": lambda x: x,
-    "abs": lambda x: abs(_number(x)),
-    "sign": lambda x: int(np.signbit(x)),
-    "exponent": _exponent,
-    "mantissa": _mantissa,
-    "fma": _fma,
-    "floor": np.floor,
-    "trunc": np.trunc,
-    "ceil": np.ceil,
-    "fract": lambda x: x - np.floor(x),
-    "isEven": lambda x: int(np.isfinite(x) and x % 2 == 0),
-    "sqrt": np.sqrt,
-    "log2": np.log2,
-    "pow": lambda a, b: type(b)(np.exp2(np.float64(b))),
-    "ldexp": lambda x, n: np.ldexp(x, int(n)),
-    "signext": lambda x: x,
-    "signext_from_bit": _signext_from_bit,
-    "ABSDIFF": _apart,
-    "f16_to_snorm": _norm(32767, -1.0), "f32_to_snorm": _norm(32767, -1.0),
-    "f16_to_unorm": _norm(65535, 0.0), "f32_to_unorm": _norm(65535, 0.0),
-    "SAT8": lambda x: max(0, min(255, integer(x))),
-    "f32_to_bf16": lambda x: Bits(_bf16(x), 16),
-    "v_cvt_i16_f32": lambda x: _saturated(-32768, 32767)(x),
-    "v_cvt_u16_f32": lambda x: _saturated(0, 65535)(x),
-    "bf16_to_f32": lambda x: typed(Bits(raw(x), 16), "bf16") if isinstance(x, Bits) else x,
-    "cos": np.cos, "sin": np.sin,
-    "i32_to_i16": lambda x: max(-32768, min(32767, integer(x))),
-    "u32_to_u16": lambda x: min(65535, integer(x)),
-    "f32_to_u8": lambda x: _saturated(0, 255)(np.rint(x)),
-}  # fmt: skip
-for _bits in (4, 8, 16, 24, 32, 64):
-    for _sign in "iu":
-        _low = -(1 << _bits - 1) if _sign == "i" else 0
-        _high = (1 << _bits - (_sign == "i")) - 1
-        for _width, _kind in _FLOATS.items():
-            _FUNCTIONS.setdefault(f"f{_width}_to_{_sign}{_bits}", _saturated(_low, _high))
-            _FUNCTIONS[f"{_sign}{_bits}_to_f{_width}"] = _to_float(_kind)
-        for _other in (16, 32, 64):
-            _FUNCTIONS.setdefault(
-                f"{_sign}{_bits}_to_{_sign}{_other}",
-                lambda x, k=f"{_sign}{_bits}": typed(x, k),
-            )
-for _width in _FLOATS:
-    for _other, _kind in _FLOATS.items():
-        _FUNCTIONS[f"f{_width}_to_f{_other}"] = _to_float(_kind)
 
 
 def execute(text: str, names: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the emulator notices: misuse of a launch, and kernels that do what they must not."""
+"""Faults that the emulator notices: misuse of a launch, and kernels that do what they must not."""
 
 from __future__ import annotations
 

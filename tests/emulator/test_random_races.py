@@ -26,7 +26,7 @@ _NAMES = {"float32": "fp32", "float16": "fp16", "float64": "fp64", "bfloat16": "
 
 
 def _run(seed: int, folder: Path) -> str:
-    """What is wrong with a program; nothing if all is right."""
+    """The fault of a program; empty if all is right."""
     arch, warps = ARCHS[seed % len(ARCHS)], WARPS[seed // len(ARCHS) % len(WARPS)]
     program = Tiles(seed)
     file = folder / f"random_tiles_{seed}.py"

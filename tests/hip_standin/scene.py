@@ -1,4 +1,4 @@
-"""What the scenarios share: an opened stand-in device, and how a refusal is looked at.
+"""Shared parts of the scenarios: an opened stand-in device, and how a refusal is looked at.
 
 A scenario is a function without arguments that one child process calls; see
 tests/unit/test_amd_driver.py. Nothing here runs on a GPU; the devices say `runs_on="fake"`.

@@ -1,4 +1,4 @@
-"""What a probe says: devices, or the reason for none."""
+"""A probe's answers: devices, or the reason for none."""
 
 from __future__ import annotations
 

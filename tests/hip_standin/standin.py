@@ -43,7 +43,7 @@ def build(root: Path, *, old: bool = False) -> Path:
 
 
 def _counter(name: str) -> property:
-    """What the library counts."""
+    """A counter of the library."""
     return property(lambda self: getattr(self._library, f"standin_{name}")())
 
 

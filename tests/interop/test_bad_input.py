@@ -1,4 +1,4 @@
-"""What a user of SPIR-V devices may get wrong, through the public face: an error that says it."""
+"""Mistakes of a user of SPIR-V devices, through the public face: each is an error that says it."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def cupy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 @pytest.fixture
 def launched(cuda: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
-    """What the core starts by the driver's entry: stream, grid in x, addresses and length."""
+    """The launches that the core makes in the driver: stream, grid in x, addresses and length."""
     from cuda.bindings import driver
     from fake_cuda import INFO
 

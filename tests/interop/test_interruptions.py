@@ -1,4 +1,4 @@
-"""What comes between any two steps of a program: Ctrl-C, signal handlers, finalizers, forks."""
+"""Interruptions between any two steps of a program: Ctrl-C, signal handlers, finalizers, forks."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_a_second_ctrl_c_waits_as_well(
 def program(
     text: str, *args: str, seconds: float = 240, silent: bool = True, **environment: str
 ) -> str:
-    """What a program in a process of its own prints; it must neither hang nor print errors."""
+    """The output of a program in a process of its own; it must neither hang nor print errors."""
     done = run_python("-W", "ignore", "-c", text, *args, seconds=seconds, **environment)
     assert done.returncode == 0, done.stdout + done.stderr
     assert not silent or done.stderr == "", done.stderr

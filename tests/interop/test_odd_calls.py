@@ -298,7 +298,7 @@ def _one_or_two_sentences(error: XTargetError) -> None:
 
 
 def _tried(call: Callable[[], Any]) -> Any:
-    """What a call gives; None where it is refused as it should be."""
+    """The result of a call; None where it is refused as it should be."""
     try:
         return call()
     except XTargetError as error:

@@ -1,4 +1,4 @@
-"""What a second process finds: the binary, and no need of a compiler."""
+"""A second process finds the binary, and needs no compiler."""
 
 from __future__ import annotations
 

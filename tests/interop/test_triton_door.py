@@ -1,4 +1,4 @@
-"""What Triton sees of an installed xtarget: nothing, unless it is asked for."""
+"""Triton sees nothing of an installed xtarget, unless it is asked for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What programs for Triton do beside launching: ask for limits, give hints, bring IR, tune."""
+"""Programs for Triton that do more than launch: ask for limits, give hints, bring IR, tune."""
 
 from __future__ import annotations
 

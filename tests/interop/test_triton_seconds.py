@@ -45,7 +45,7 @@ def fresh(kernel: Any) -> Any:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What children were asked to compile."""
+    """The kernels that children were asked to compile."""
     found: list[str] = []
     ask = _compile_child.ask_child
 

@@ -1,4 +1,4 @@
-"""What `xtarget tune` finds of the library's own kernels: kept, near sizes, files, bad input."""
+"""Choices of `xtarget tune` for the library's kernels: kept, near sizes, files, bad input."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ for n in (64, 4096, 999):
 
 
 def python(code: str, cache: Path, device: str, fails: str = "", **more: str) -> str:
-    """What a program with a cache of its own prints."""
+    """The output of a program with a cache of its own."""
     given = {**os.environ, "XTARGET_CACHE_DIR": str(cache), "XTARGET_DEVICE": device, **more}
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)],

@@ -1,4 +1,4 @@
-"""What was measured on an arch (`kernels/choices`), the ways it leads to, and their results."""
+"""Choices measured on an arch (`kernels/choices`), the ways they lead to, and their results."""
 
 from __future__ import annotations
 

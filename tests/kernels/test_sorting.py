@@ -17,7 +17,7 @@ from xtarget._arrays.dtypes import numpy_dtype
 
 
 def _bits(x: Any) -> Any:
-    """What tells -0.0 from 0.0, and one nan from another."""
+    """Bits that tell -0.0 from 0.0, and one nan from another."""
     return np.ascontiguousarray(x).view(f"u{x.dtype.itemsize}")
 
 

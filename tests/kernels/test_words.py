@@ -1,4 +1,4 @@
-"""What arguments and options are called in NumPy, torch, ONNX and TensorFlow is understood."""
+"""Names of arguments and options in NumPy, torch, ONNX and TensorFlow are understood."""
 
 import numpy as np
 import pytest

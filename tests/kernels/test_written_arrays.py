@@ -1,4 +1,4 @@
-"""What a kernel writes means the same on every device: those that use the host's memory in place,
+"""A kernel's writes mean the same on every device: those that use the host's memory in place,
 and those that arrays are copied to and from."""
 
 from __future__ import annotations

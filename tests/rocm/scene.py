@@ -1,4 +1,4 @@
-"""What the scenes share. A scene is a function that one process on the rig calls."""
+"""Shared parts of the scenes. A scene is a function that one process on the rig calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which device is taken unasked."""
+"""The device that is taken unasked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which libamdhip64 is used where there may be several."""
+"""The libamdhip64 that is used where there may be several."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a program does on the rig that shows the rig itself to be right."""
+"""Programs on the rig that show the rig itself to be right."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from xtarget._values.types import LaunchConfig
 
 
 def _kernels() -> list[list[str]]:
-    """What the executor ran: device, name, ..., the argument bytes in hex, seconds."""
+    """The kernels that the executor ran: device, name, ..., the argument bytes in hex, seconds."""
     return [line.split() for line in Path(os.environ["XTARGET_TEST_RIG_KERNELS"]).open()]
 
 

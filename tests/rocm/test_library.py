@@ -1,4 +1,4 @@
-"""Which copy of HIP the driver uses: torch's wheels, distributions and users bring several."""
+"""The copy of HIP that the driver uses: torch's wheels, distributions and users bring several."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ class LoadedImage(Image):
         return found
 
     def _functions(self, start: int) -> list[Instruction]:
-        """What lies between the kernels: functions have no symbols here."""
+        """The code between the kernels: functions have no symbols here."""
         kernels = sorted(
             (s.value, s.value + s.size) for s in self._elf.symbols() if s.name in self.code.kernels
         )

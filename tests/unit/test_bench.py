@@ -1,4 +1,4 @@
-"""What `xtarget bench` makes of times: figures, comparisons, pages; without measuring."""
+"""Reports that `xtarget bench` makes of times: figures, comparisons, pages; without measuring."""
 
 from __future__ import annotations
 

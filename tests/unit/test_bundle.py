@@ -1,4 +1,4 @@
-"""Which variant of a bundle serves a request, and why the others do not."""
+"""The variant of a bundle that serves a request, and why the others do not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a bundle holds: any of a kernel's ordinary calls finds its class, whatever its sizes."""
+"""A bundle's contents: any of a kernel's ordinary calls finds its class, whatever its sizes."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from xtarget._kernels import libraries
 
 
 def printed(code: str) -> Any:
-    """What a new process prints as JSON."""
+    """The JSON that a new process prints."""
     done = subprocess.run(
         [sys.executable, "-c", f"import json, sys, xtarget\n{code}"],
         capture_output=True,

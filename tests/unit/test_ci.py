@@ -173,7 +173,7 @@ def hosted_steps() -> list[str]:
 
 
 def local_commands() -> str:
-    """What CI's one command leads to, as text: .ci/run, and what make would run."""
+    """The commands behind CI's one command, as text: .ci/run, and what make would run."""
     listed = command("make", "-n", "test")
     assert listed.returncode == 0, listed.stderr
     return (ROOT / ".ci" / "run").read_text(encoding="utf-8") + listed.stdout

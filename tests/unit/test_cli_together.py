@@ -1,4 +1,4 @@
-"""What a command refuses to be given together: every conflict that one declares, and values."""
+"""Options that a command refuses together: every conflict that one declares, and values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a child process sends as an artifact is checked before anything is launched from it."""
+"""An artifact that a child process sends is checked before anything is launched from it."""
 
 from __future__ import annotations
 

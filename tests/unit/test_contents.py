@@ -1,4 +1,4 @@
-"""What is remembered of large files: the list of it is read, whatever lies in its place."""
+"""The list of remembered large files is read, whatever lies in its place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which OpenCL CPUs become cpu:0, cpu:1...: two run times, and those that cannot be used."""
+"""The OpenCL CPUs that become cpu:0, cpu:1...: two run times, and those that cannot be used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which SYCL devices become intel:0, intel:1...: filters, and one GPU that two run times offer."""
+"""The SYCL devices that become intel:0, intel:1...: filters, and one GPU of two run times."""
 
 from __future__ import annotations
 

@@ -190,7 +190,7 @@ def test_an_interpreter_that_cannot_be_started(jit: Jit, monkeypatch: pytest.Mon
 
 
 def _in_a_process(code: str) -> list[int]:
-    """What a script prints that has built once: process ids."""
+    """The process ids that a script prints which has built once."""
     script = (
         f"import os, sys, threading\nsys.path.append({STANDIN!r})\n"
         "from xtarget.targets._workers.jit import Jit\n"

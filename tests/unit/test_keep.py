@@ -1,4 +1,4 @@
-"""What launches use is kept until their streams have passed."""
+"""Objects that launches use are kept until their streams have passed."""
 
 from __future__ import annotations
 

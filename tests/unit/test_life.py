@@ -1,4 +1,4 @@
-"""What happens at the end of a process."""
+"""The end of a process."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def standin(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def reason(standin: Path, behaviour: str, seconds: str = "5", hide: str = "") -> str:
-    """What a probe answers in a fresh process."""
+    """The answer of a probe in a fresh process."""
     hidden = f"import sys; sys.modules[{hide!r}] = None\n" if hide else ""
     done = run_python(
         "-c",

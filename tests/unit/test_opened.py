@@ -1,4 +1,4 @@
-"""What all vendors' objects share: closing, dropping, forks; and queues whose work fails."""
+"""Shared duties of all vendors' objects: closing, dropping, forks; and queues whose work fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `-o` writes: through links, onto regular files only, whole, and never waiting."""
+"""`-o` writes through links, onto regular files only, whole, and never waits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from xtarget._values.errors import XTargetError
 
 @pytest.fixture(autouse=True)
 def never_for_long() -> Iterator[None]:
-    """Who waits for a pipe waits for ever."""
+    """A reader of a pipe would wait for ever."""
     signal.alarm(60)
     yield
     signal.alarm(0)

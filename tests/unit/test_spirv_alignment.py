@@ -1,4 +1,4 @@
-"""What is known of an address' alignment from the code that computes it."""
+"""The alignment of an address, as the code that computes it shows it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of lanes: constants computed at compile time are what a machine computes."""
+"""Facts about lanes: constants computed at compile time are what a machine computes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What users may write for a target."""
+"""Texts that users may write for a target."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def create_driver():
 
 
 def _answers(code: str, *folders: Path) -> Any:
-    """What a process without any installed package prints, as JSON."""
+    """The JSON that a process without any installed package prints."""
     path = os.pathsep.join(map(str, (SRC, *folders)))
     done = subprocess.run(
         [sys.executable, "-S", "-c", f"import json, sys\n{code}"],

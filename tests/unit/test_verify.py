@@ -1,4 +1,4 @@
-"""What `xtarget verify` says of results, of older reports, and of several machines."""
+"""Reports of `xtarget verify`: of results, of older reports, and of several machines."""
 
 from __future__ import annotations
 

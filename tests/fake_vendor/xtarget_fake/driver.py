@@ -142,7 +142,7 @@ class FakeDevice:
 
 
 class FakeGraph:
-    """What was put into a queue that nobody works off."""
+    """The work put into a queue that nobody works off."""
 
     def __init__(self, device: FakeDevice, work: list[Any]) -> None:
         self._device, self._work = device, work

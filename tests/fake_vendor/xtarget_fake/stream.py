@@ -14,7 +14,7 @@ _order = threading.RLock()  # one thread at a time does the deferred work
 
 
 class FakeQueue:
-    """What the fake vendor calls its own stream object: deferred work in order."""
+    """The fake vendor's own stream object: deferred work in order."""
 
     def __init__(self) -> None:
         self.work: deque[Callable[[], None]] = deque()
