@@ -15,7 +15,8 @@ struct numpy_array {
 /* NPY_ARRAY_C_CONTIGUOUS, NPY_ARRAY_ALIGNED, NPY_ARRAY_WRITEABLE: what `_arrays.host` looks at. */
 enum { NUMPY_CONTIGUOUS = 0x1, NUMPY_FLAGS = 0x1 | 0x100 | 0x400 };
 
-enum { TAG_FLOAT = 2, TAG_BOOL = 3, TAG_OUT = 4, TAG_OPTION = 5, TAG_NONE = 6, TAG_TEXT = 7 };
+enum { TAG_FLOAT = 2, TAG_BOOL = 3, TAG_OUT = 4, TAG_OPTION = 5, TAG_NONE = 6, TAG_TEXT = 7,
+       TAG_TYPE = 8, TAG_TUPLE = 9, TAG_LIST = 10 };
 
 static int decline(void) {
   PyErr_Clear();
@@ -302,9 +303,8 @@ static int read_argument(struct state *state, struct reading *reading, PyObject 
   return 0;
 }
 
-static int read_option(struct reading *reading, PyObject *name, PyObject *value) {
+static int read_word(struct reading *reading, PyObject *value) {
   struct xt_call *call = &reading->call;
-  if (!xt_add_word(call, TAG_OPTION) || !keep(reading, name)) return 0;
   if (value == Py_None) return xt_add_word(call, TAG_NONE);
   if (PyBool_Check(value))
     return xt_add_word(call, TAG_BOOL) && xt_add_word(call, value == Py_True);
@@ -320,7 +320,31 @@ static int read_option(struct reading *reading, PyObject *name, PyObject *value)
     memcpy(&bits, &number, sizeof bits);
     return xt_add_word(call, TAG_FLOAT) && xt_add_word(call, bits);
   }
+  if (Py_TYPE(value) == &PyType_Type) return xt_add_word(call, TAG_TYPE) && keep(reading, value);
   return 0;
+}
+
+/* Axes, steps and widths come again. Larger numbers are shapes, which may be new in each call: a class
+ * for each of them would cost more than it saves. */
+static int is_axis(PyObject *value) {
+  int overflow = 0;
+  if (!PyLong_CheckExact(value)) return PyBool_Check(value);
+  long number = PyLong_AsLongAndOverflow(value, &overflow);
+  return !overflow && -XT_MOST_DIMENSIONS <= number && number <= XT_MOST_DIMENSIONS;
+}
+
+static int read_option(struct reading *reading, PyObject *name, PyObject *value) {
+  struct xt_call *call = &reading->call;
+  int list = PyList_CheckExact(value);
+  if (!xt_add_word(call, TAG_OPTION) || !keep(reading, name)) return 0;
+  if (!list && !PyTuple_CheckExact(value)) return read_word(reading, value);
+  Py_ssize_t count = list ? PyList_Size(value) : PyTuple_Size(value);
+  if (!xt_add_word(call, (list ? TAG_LIST : TAG_TUPLE) | (uint64_t)count << 8)) return 0;
+  for (Py_ssize_t i = 0; i < count; i++) {
+    PyObject *item = list ? PyList_GetItem(value, i) : PyTuple_GetItem(value, i);
+    if (!is_axis(item) || !read_word(reading, item)) return 0;
+  }
+  return 1;
 }
 
 int read_request(struct state *state, struct reading *reading, PyObject *const *args,

@@ -57,7 +57,12 @@ PyObject *one_stream(struct state *state, const struct reading *reading) {
 
 PyObject *stream_of(struct state *state, const struct entry *entry,
                     const struct reading *reading) {
-  if (entry->where == WHERE_OWN) return one_stream(state, reading);
+  if (entry->where == WHERE_OWN) {
+    PyObject *found = one_stream(state, reading);
+    if (reading->out || found == entry->default_stream) return found;
+    Py_XDECREF(found); /* a new result is of the default stream: Python puts the two in order */
+    return NULL;
+  }
   PyObject *stream = PyObject_CallNoArgs(entry->current);
   if (!stream || stream != Py_None) return stream;
   Py_DECREF(stream);

@@ -176,7 +176,7 @@ def _told(
         told = {"torch": _TORCH, "xtarget": _OWN}.get(call.kind.name, -1)
     where = _ASKED
     if call.current_stream is None:
-        where = _ON_THEIRS if given and call._tracks_streams else -1
+        where = _ON_THEIRS if call._tracks_streams else -1
     consents = [getattr(consent, "__self__", None) for consent in call.consents]
     known = all(getattr(kind, "name", "") == "torch" for kind in consents)
     if told < 0 or where < 0 or not known:
