@@ -51,6 +51,29 @@ def hot(core: Any, *args: Any, **named: Any) -> int:
     return int(core.statistics()[0] - before)
 
 
+@pytest.mark.parametrize("scalar", ["float16", "float32", "float64", "int8", "int64", "uint64"])
+def test_numbers_of_numpy_are_the_cores_too(core: Any, scalar: str) -> None:
+    number = np.dtype(scalar).type
+    for dtype in ("float32", "int32", "float16"):
+        a = np.arange(1, 13).astype(dtype)
+        assert hot(core, "mul", a, number(3), device="cpu") == 2
+        for value in (2, 5):
+            made = xtarget.run("mul", a, number(value), device="cpu")
+            wanted = TWIN("mul", a, number(value), device="cpu")
+            assert made.dtype == wanted.dtype
+            np.testing.assert_array_equal(made, wanted)
+    with pytest.raises(ArgumentError, match="not an array"):
+        xtarget.run("mul", a, a, out=number(3), device="cpu")
+
+
+def test_numbers_of_numpy_that_are_too_large_are_pythons(core: Any) -> None:
+    a = np.arange(3.0)
+    assert hot(core, "add", a, np.uint64(5), device="cpu") == 2
+    before = core.statistics()[0]
+    assert xtarget.run("add", a, np.uint64(2**63 + 2048), device="cpu")[0] == 2.0**63 + 2048
+    assert core.statistics()[0] == before
+
+
 @pytest.mark.parametrize("given_out", [True, False])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_call_that_comes_again_is_the_cores(

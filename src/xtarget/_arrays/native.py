@@ -11,7 +11,12 @@ from ..spec import ArrayType
 from . import Kind, kind_of
 from .torch_in_c import allocator, entry
 
-__all__ = ["read_natively"]
+__all__ = ["read_natively", "read_scalars_natively"]
+
+#: Classes of NumPy's numbers, and which of Python's numbers the core reads them as (`enum reader`).
+_SCALARS = dict.fromkeys(("float16", "float32", "float64"), 5) | dict.fromkeys(
+    ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"), 6
+)
 
 #: By the name of a kind: what the core calls its reader (`enum reader` in `_core/python.h`), and
 #: the classes.
@@ -38,6 +43,12 @@ def read_natively(core: Any, array: Any) -> None:
     core.read_arrays(cls, reader)
     if not _agree(core, kind, array):
         core.read_arrays(cls, 0)
+
+
+def read_scalars_natively(core: Any, cls: type) -> None:
+    """Let the core read NumPy's numbers of this class."""
+    if cls.__module__ == "numpy" and cls.__name__ in _SCALARS:
+        core.read_arrays(cls, _SCALARS[cls.__name__])
 
 
 def _agree(core: Any, kind: Kind, array: Any) -> bool:

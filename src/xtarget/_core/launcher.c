@@ -139,7 +139,7 @@ static PyObject *arm(PyObject *self, PyObject *given) {
     PyObject *array = items[i] = i < count ? PyTuple_GetItem(args, i) : out;
     struct xt_value *into = &call->values[call->value_count++];
     enum reader reader = reader_of(state, array);
-    if (reader) {
+    if (is_array(reader)) {
       *into = (struct xt_value){XT_ADDRESS, {.address = PyLong_AsUnsignedLongLong(value)}};
       armed->looks |= reader != READ_OWN;
     } else if (PyFloat_CheckExact(array)) {

@@ -15,8 +15,9 @@
 /* Goes up with each change of what Python and C tell each other; `_core/__init__.py` has it too. */
 #define XT_INTERFACE 10
 
-enum reader { READ_NONE, READ_TORCH, READ_NUMPY, READ_OWN, READ_CUPY };
-enum { MOST_TYPES = 16, MOST_KEPT = 40, SEEN = 4096, MOST_ENTRIES = 8192 };
+/* The last ones are no arrays: NumPy's scalars. */
+enum reader { READ_NONE, READ_TORCH, READ_NUMPY, READ_OWN, READ_CUPY, READ_FLOAT, READ_INTEGER };
+enum { MOST_TYPES = 32, MOST_KEPT = 40, SEEN = 4096, MOST_ENTRIES = 8192 };
 /* Of the classes: how many there are at most, entries of one, and how often Python is asked for one. */
 enum { MOST_CLASSES = 2048, MOST_OF_CLASS = 16, MOST_ASKED = 64 };
 /* A layout that its class has served this often is worth an entry of its own, which has nothing to
@@ -118,6 +119,7 @@ int tell_torch(const struct torch *torch, PyObject *tensor);
 /* Whether torch.compile would look at what runs Python code now; `run` itself is left alone. */
 int torch_is_watching(struct state *state);
 enum reader reader_of(const struct state *state, PyObject *value);
+static inline int is_array(enum reader reader) { return reader && reader < READ_FLOAT; }
 
 /* entry.c: what serves a layout, or a class. */
 struct entry;

@@ -16,7 +16,7 @@ struct numpy_array {
 enum { NUMPY_CONTIGUOUS = 0x1, NUMPY_FLAGS = 0x1 | 0x100 | 0x400 };
 
 enum { TAG_FLOAT = 2, TAG_BOOL = 3, TAG_OUT = 4, TAG_OPTION = 5, TAG_NONE = 6, TAG_TEXT = 7,
-       TAG_TYPE = 8, TAG_TUPLE = 9, TAG_LIST = 10 };
+       TAG_SCALAR = 11, TAG_TYPE = 8, TAG_TUPLE = 9, TAG_LIST = 10 };
 
 static int decline(void) {
   PyErr_Clear();
@@ -275,12 +275,26 @@ static uint64_t address_of_cupy(struct state *state, PyObject *array) {
 
 /* ----------------------------------------------------------------------------------- a call */
 
+/* NumPy's numbers, which their classes tell apart, as their dtypes do for Python. */
+static int read_scalar(struct reading *reading, PyObject *value, int real) {
+  struct xt_value given = {real ? XT_FLOAT : XT_INTEGER, {.integer = 0}};
+  if (real)
+    given.as.real = PyFloat_AsDouble(value);
+  else
+    given.as.integer = PyLong_AsLongLong(value);
+  if (PyErr_Occurred()) return decline();
+  return xt_add_word(&reading->call, TAG_SCALAR) && keep(reading, (PyObject *)Py_TYPE(value)) &&
+         xt_add_value(&reading->call, given);
+}
+
 static int read_argument(struct state *state, struct reading *reading, PyObject *value) {
   switch (reader_of(state, value)) {
     case READ_TORCH: return read_torch(state, reading, value);
     case READ_NUMPY: return read_numpy(state, reading, value);
     case READ_OWN: return read_own(state, reading, value);
     case READ_CUPY: return read_cupy(state, reading, value);
+    case READ_FLOAT: return read_scalar(reading, value, 1);
+    case READ_INTEGER: return read_scalar(reading, value, 0);
     case READ_NONE: break;
   }
   if (value == Py_None) { /* an array that was left out; no launch takes its value */
@@ -380,7 +394,7 @@ int read_request(struct state *state, struct reading *reading, PyObject *const *
   for (Py_ssize_t i = 0; i < reading->arg_count; i++)
     if (!read_argument(state, reading, reading->args[i])) return 0;
   if (reading->out) {
-    if (!xt_add_word(call, TAG_OUT) || !reader_of(state, reading->out) ||
+    if (!xt_add_word(call, TAG_OUT) || !is_array(reader_of(state, reading->out)) ||
         !read_argument(state, reading, reading->out))
       return 0;
   }
@@ -407,6 +421,8 @@ uint64_t address_of(struct state *state, PyObject *array) {
     case READ_NUMPY: return (uint64_t)(uintptr_t)((const struct numpy_array *)array)->data;
     case READ_OWN: return address_of_own(state, array);
     case READ_CUPY: return address_of_cupy(state, array);
+    case READ_FLOAT:
+    case READ_INTEGER:
     case READ_NONE: break;
   }
   return 0;

@@ -75,6 +75,15 @@ static PyObject *integers(const int64_t *numbers, int count) {
   return tuple;
 }
 
+/* A number of the caller's; NumPy's as Python's, as `describe` gives them. */
+static PyObject *number_at(const struct reading *reading, int place) {
+  const struct xt_value *value = &reading->call.values[place];
+  PyObject *given = reading->args[place];
+  if (given == Py_None || PyLong_Check(given) || PyFloat_CheckExact(given)) return Py_NewRef(given);
+  return value->kind == XT_FLOAT ? PyFloat_FromDouble(value->as.real)
+                                 : PyLong_FromLongLong(value->as.integer);
+}
+
 /* The values of a launch of Python's own; of a class's, the numbers of its program are among them. */
 static PyObject *values_of(const struct entry *entry, const struct reading *reading) {
   const struct xt_call *call = &reading->call;
@@ -88,7 +97,7 @@ static PyObject *values_of(const struct entry *entry, const struct reading *read
             ? PyLong_FromLongLong(reading->numbers[sizes_at(entry) + place - call->value_count])
         : call->values[place].kind == XT_ADDRESS
             ? PyLong_FromUnsignedLongLong(call->values[place].as.address)
-            : Py_NewRef(reading->args[place]);
+            : number_at(reading, place);
     if (!value) Py_CLEAR(values);
     else PyTuple_SetItem(values, i, value);
   }

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from .. import _core
 from .._arrays import Traced, adopt, is_scalar, kind_of
-from .._arrays.native import read_natively
+from .._arrays.native import read_natively, read_scalars_natively
 from .._compile.apart import apart
 from .._devices import registry, streams
 from .._kernels import libraries
@@ -82,6 +82,8 @@ def _describe(value: Any) -> Any:
     if is_scalar(value):
         if hasattr(value, "dtype"):
             _describers[type(value)] = _describe_numpy_scalar
+            if _native is not None:
+                read_scalars_natively(_native, type(value))
         else:  # a subclass of Python's number types (an IntEnum)
             is_int = isinstance(value, int)
             _describers[type(value)] = _describe_int if is_int else _describe_plain
