@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import dataclass
 from functools import cache
 from types import FunctionType, ModuleType
 from typing import Any
@@ -26,9 +27,33 @@ _COMPILING = (
     "triton.runtime.jit",
     "triton.tools",  # functions that kernels call
 )
-#: The last scan: the modules' names, and the members of each module and class, which are held so
-#: that no other object gets the identity of one; and what the scan found.
-_looked: tuple[list[str], list[tuple[Any, tuple[int, ...], list[Any]]]] = ([], [])
+
+
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    """A module or a class of Triton, as a scan found it.
+
+    Attributes:
+        values: its members, held so that no other object gets the identity of one.
+        classes: those that the module defines.
+        foreign: (name, object) of each member that its file did not define.
+    """
+
+    holder: Any
+    identities: tuple[int, ...]
+    values: list[Any]
+    classes: list[type]
+    foreign: list[tuple[str, Any]]
+
+    def is_as_before(self) -> bool:
+        holder = self.holder
+        if isinstance(holder, ModuleType) and sys.modules.get(holder.__name__) is not holder:
+            return False
+        return tuple(map(id, vars(holder).values())) == self.identities
+
+
+#: The last scan: the modules' names, and each module and class by its identity; and what it found.
+_looked: tuple[list[str], dict[int, _Looked]] = ([], {})
 _found: list[tuple[str, Any]] = []
 #: What looks replaced in a Triton that nobody can have touched yet.
 _pristine: frozenset[str] = frozenset()
@@ -50,39 +75,36 @@ def _scan() -> list[tuple[str, Any]]:
     if "triton" not in sys.modules:  # what a broken import has left is dropped before the next one
         return []
     names = list(sys.modules)
-    if names == _looked[0] and all(_is_as_before(*holder) for holder in _looked[1]):
+    if names == _looked[0] and all(looked.is_as_before() for looked in _looked[1].values()):
         return _found
     modules = [
-        module
+        _look(module)
         for name, module in list(sys.modules.items())
         if name.startswith(_COMPILING) and isinstance(module, ModuleType)
     ]
-    classes = {
-        id(value): value
-        for module in modules
-        for value in list(vars(module).values())
-        if isinstance(value, type) and value.__module__ == module.__name__
-    }
-    holders: list[Any] = [*modules, *classes.values()]
-    looked, found = [], []
-    for holder in holders:
-        module = holder.__name__ if isinstance(holder, ModuleType) else None
-        where = module or f"{holder.__module__}.{holder.__qualname__}"
-        members = list(vars(holder).items())
-        values = [value for _, value in members]
-        looked.append((holder, tuple(map(id, values)), values))
-        for name, value in members:
-            if _is_foreign(name, value, module):
-                found.append((f"{where}.{name}", value))
-    _looked, _found = (names, looked), found
-    return found
+    classes = {id(value): value for module in modules for value in module.classes}
+    looked = [*modules, *map(_look, classes.values())]
+    _looked = names, {id(one.holder): one for one in looked}
+    _found = [pair for one in looked for pair in one.foreign]
+    return _found
 
 
-def _is_as_before(holder: Any, identities: tuple[int, ...], _: list[Any]) -> bool:
-    module = isinstance(holder, ModuleType)
-    if module and sys.modules.get(holder.__name__) is not holder:
-        return False
-    return tuple(map(id, vars(holder).values())) == identities
+def _look(holder: Any) -> _Looked:
+    """A module or a class as it is now; the last scan's record of it if nothing has changed."""
+    before = _looked[1].get(id(holder))
+    if before is not None and before.is_as_before():
+        return before
+    module = holder.__name__ if isinstance(holder, ModuleType) else None
+    where = module or f"{holder.__module__}.{holder.__qualname__}"
+    members = list(vars(holder).items())
+    values = [value for _, value in members]
+    return _Looked(
+        holder,
+        tuple(map(id, values)),
+        values,
+        [v for v in values if module and isinstance(v, type) and v.__module__ == module],
+        [(f"{where}.{n}", v) for n, v in members if _is_foreign(n, v, module)],
+    )
 
 
 def _is_foreign(name: str, value: Any, module: str | None) -> bool:
