@@ -84,42 +84,46 @@ def _half(words: Get, dtype: Any, high: bool) -> Get:
 
 
 def _vector(register: int, kind: str, high: bool) -> Get:
+    def wide(w: Waves) -> Array:
+        both = np.empty((w.count, w.lanes, 2), np.uint32)
+        both[..., 0] = w.vu[register]
+        both[..., 1] = w.vu[register + 1]
+        return both.view(np.uint64)[..., 0]
+
     whole: dict[str, Get] = {
         "u32": lambda w: w.vu[register],
         "i32": lambda w: w.vi[register],
         "f32": lambda w: w.vf[register],
     }
-    if kind in whole:
-        return whole[kind]
-    dtype = KINDS[kind]
-    if kind in ("u64", "i64", "f64"):
-
-        def wide(w: Waves) -> Array:
-            both = np.empty((w.count, w.lanes, 2), np.uint32)
-            both[..., 0] = w.vu[register]
-            both[..., 1] = w.vu[register + 1]
-            return both.view(dtype)[..., 0]
-
-        return wide
-    return _half(whole["u32"], dtype, high)
+    return _of_kind(kind, whole, wide, high)
 
 
 def _scalar(register: int, kind: str, high: bool) -> Get:
+    def wide(w: Waves) -> Array:
+        low = w.su[register].astype(np.uint64)
+        return low | w.su[register + 1].astype(np.uint64) << np.uint64(32)
+
     whole: dict[str, Get] = {
         "u32": lambda w: w.su[register],
         "i32": lambda w: w.si[register],
         "f32": lambda w: w.sf[register],
     }
+    return _of_kind(kind, whole, wide, high)
+
+
+def _of_kind(kind: str, whole: dict[str, Get], wide: Get, high: bool) -> Get:
+    """A register as a value of a kind.
+
+    Args:
+        whole: its reader for each kind of 32 bits.
+        wide: reads it and the next one as 64 bits.
+        high: of the halves of the register the upper one.
+    """
     if kind in whole:
         return whole[kind]
     dtype = KINDS[kind]
     if kind in ("u64", "i64", "f64"):
-
-        def wide(w: Waves) -> Array:
-            low = w.su[register].astype(np.uint64)
-            return (low | w.su[register + 1].astype(np.uint64) << np.uint64(32)).view(dtype)
-
-        return wide
+        return lambda w: wide(w).view(dtype)
     return _half(whole["u32"], dtype, high)
 
 
