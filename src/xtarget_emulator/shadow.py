@@ -34,7 +34,7 @@ _NONE = np.zeros((1, 1), np.uint32)
 
 
 def partial(w: Waves, registers: Iterable[int]) -> bool:
-    """Whether one of the registers holds a value in some of its bits only."""
+    """Return whether one of the registers holds a value in some of its bits only."""
     return any(register in w.partly and w.is_partial(register) for register in registers)
 
 

@@ -152,7 +152,7 @@ class Waves:
         return self.lane_bits(self.s[register : register + 2].T)
 
     def is_partial(self, register: int) -> bool:
-        """Whether some bits only of a register hold nothing, by its number in `undefined`."""
+        """Return whether only some bits of a register hold nothing; `undefined` has its number."""
         kept = self.partly.get(register)
         return kept is not None and kept[0] is self.undefined.get(register)
 

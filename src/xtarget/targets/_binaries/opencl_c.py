@@ -16,7 +16,7 @@ def check_opencl_c(artifact: Artifact, target: Target, device: str) -> EntryPoin
     """The artifact's entry.
 
     Raises:
-        LoadError: it was compiled for another vendor, or is no text with this entry.
+        LoadError: it was compiled for another vendor, or it is not text with this entry.
     """
     what = f"{artifact.entry} cannot be loaded on {device}"
     if artifact.target.vendor != target.vendor:

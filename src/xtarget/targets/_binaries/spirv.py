@@ -60,7 +60,7 @@ class EntryPoint:
 
 
 def is_spirv(binary: bytes) -> bool:
-    """Whether bytes begin as a module does."""
+    """Return whether bytes begin as a module does."""
     return binary[:4] == _MAGIC.to_bytes(4, "little")
 
 

@@ -301,7 +301,7 @@ class Emitter:
         return Value(name, before.dtype, True, before.base)
 
     def current(self, variable: Value) -> Value:
-        """What a variable has now."""
+        """The present value of a variable."""
         return self.value(variable.code, variable.dtype, variable, base=variable.base)
 
     def assign(self, pairs: Sequence[tuple[Value, Value]]) -> None:

@@ -350,7 +350,7 @@ class Evaluator:
         return self.emit.as_type(value, dtype)
 
     def reduce(self, values: Sequence[Any], axis: Any, combine: Any) -> tuple[Value, ...]:
-        """What a function makes of the elements along an axis."""
+        """Combine the elements along an axis by a function."""
         raise RefusedError("a reduction")
 
     def lanes(self, start: int, end: int) -> Value:

@@ -1,4 +1,4 @@
-"""What Triton's language and Python's names mean in a kernel that is translated."""
+"""The meaning of Triton's language and of Python's names in a kernel that is translated."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Builtin", "Member", "Translation", "member", "named"]
 
 
 class Translation(Protocol):
-    """What functions of the language need of the kernel that they are called in."""
+    """The part of a kernel that functions of the language need when it calls them."""
 
     @property
     def emit(self) -> Emitter: ...
@@ -32,7 +32,7 @@ class Translation(Protocol):
         ...
 
     def reduce(self, values: Sequence[Any], axis: Any, combine: Any) -> tuple[Value, ...]:
-        """What a function makes of the elements along an axis."""
+        """Combine the elements along an axis by a function."""
         ...
 
 
@@ -72,7 +72,7 @@ class Kind:
 
 
 def named(library: str, name: str) -> Any:
-    """What a name of Triton's language, of libdevice or of Python means.
+    """The meaning of a name of Triton's language, of libdevice or of Python.
 
     Raises:
         RefusedError: it is not translated.

@@ -1,4 +1,4 @@
-"""What routes that compile C share: the translation of a request, and why there is none."""
+"""Shared by the routes that compile C: the translation of a request, or why there is none."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class Scope:
         return found
 
     def lookup(self, name: str) -> Any:
-        """What a name of the module means: a `Function`, a `Library`, or the expression of a
+        """The meaning of a name of the module: a `Function`, a `Library`, or the expression of a
         constant.
 
         Raises:

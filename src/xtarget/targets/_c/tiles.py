@@ -147,7 +147,7 @@ class TileEmitter(Emitter):
         return made
 
     def _is_cheap(self, dtype: DType, parts: Sequence[Value]) -> bool:
-        """Whether a value is computed where it is needed: indices, masks and addresses."""
+        """Return whether a value is computed where it is needed: indices, masks and addresses."""
         tiles = [part for part in parts if isinstance(part, Tile)]
         return (
             not self._loading
@@ -314,7 +314,7 @@ class TileEmitter(Emitter):
         axis: int,
         combine: Callable[[Sequence[Value], Sequence[Value]], Sequence[Value]],
     ) -> list[Value]:
-        """What `combine` makes of the elements along an axis: of halves, so that the error of a sum
+        """Combine the elements along an axis by `combine`: halves, so that the error of a sum
         grows with the logarithm of their number."""
         self._end()
         shape = values[0].shape

@@ -197,7 +197,7 @@ def of_number(number: Number) -> DType:
 
 
 def fits(number: int, dtype: DType) -> bool:
-    """Whether an integer type has the number."""
+    """Return whether an integer type has the number."""
     signed = dtype.kind == "i"
     low = -(1 << (dtype.bits - 1)) if signed else 0
     return low <= number < low + (1 << dtype.bits)

@@ -55,7 +55,7 @@ _HARMLESS: Final = frozenset({"tt.print", "tt.assert", "arith.cmpi", "tt.return"
 _COMBINING: Final = frozenset(
     {"tt.reduce", "tt.scan", "tt.dot", "tt.dot_scaled", "tt.histogram", "tt.gather"}
 )
-#: How many operands of these decide what is done, and are no part of a result.
+#: The number of operands that decide what is done and do not become part of a result.
 _CONTROL: Final = {"scf.for": 3, "scf.if": 1, "scf.condition": 1}
 _ENDS: Final = frozenset({"scf.yield", "scf.condition", "tt.return"})
 

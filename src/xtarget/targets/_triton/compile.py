@@ -202,7 +202,7 @@ def compile_with_triton(
         def look(stage: str, made: Any) -> None:
             nonlocal since
             now = time.perf_counter()
-            if stage != "json":  # Triton's metadata, which is no stage
+            if stage != "json":  # that is Triton's metadata
                 seconds[stage] = now - since
                 spans.tell(f"stage {stage}", request.source.name, since, now - since)
             since = now

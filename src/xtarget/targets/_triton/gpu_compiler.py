@@ -60,8 +60,10 @@ class GpuCompiler(ABC):
         """The arch as Triton writes it, and threads of a warp."""
 
     def _has_clusters(self, arch: str) -> bool:
-        """Whether several blocks of an arch can share the work of one (`num_ctas`). Elsewhere one
-        does all of it, with the same result."""
+        """Return whether several blocks of an arch can share the work of one (`num_ctas`).
+
+        Elsewhere one does all of it, with the same result.
+        """
         return False
 
     def _options(self) -> dict[str, Any]:

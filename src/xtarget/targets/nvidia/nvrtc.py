@@ -36,7 +36,7 @@ def _library() -> str:
 
 
 def installed() -> bool:
-    """Whether the compiler is here."""
+    """Return whether the compiler is installed."""
     return bool(_library())
 
 

@@ -28,7 +28,7 @@ from .types import Type
 __all__ = ["cast_by_float32"]
 
 _CAST = "tt.fp_to_fp"
-#: The second step from float32 to a type that is no float of 8 bits.
+#: The second step from float32 to a type of more than 8 bits.
 _STEPS = {"f16": "create_fp_trunc", "bf16": "create_fp_trunc", "f64": "create_fp_ext"}
 #: The first Triton that keeps NaN of the formats without -0.0, and their only NaN.
 _KEEPS_NAN = (3, 9)
