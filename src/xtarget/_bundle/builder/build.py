@@ -1,4 +1,4 @@
-"""Building a bundle: what is wanted, from the cache or from the compilers, into one file."""
+"""Build a bundle: the binaries of an order, from the cache or from the compilers, in one file."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from ..._devices import registry
 from ..._kernels import libraries, library
 from ..._system.output import check_output, write_output
 from ..._system.package import FOLDER
-from ..._values.errors import CompileError, LoadError, UnknownTargetError
-from ..._values.types import Artifact, CompileRequest, Target
+from ..._values.errors import CompileError, LoadError
+from ..._values.types import Artifact, Target
 from ..._values.vendors import traits
 from ...targets._host import contents
 from .. import reader, signing
@@ -29,35 +29,14 @@ from ..calls import CallRecord
 from ..format import BundleFile
 from ..manifest import check_section
 from ..writer import PACKING, Entry, Packed, pack_section, write_bundle
-from . import classes as _bundle_classes
 from .call_forms import call_records
-from .classes import Class, KnownCall
+from .classes import COVERAGE, Class
+from .orders import Order, classes_of, wanted
 
 __all__ = ["Order", "Report", "build", "wanted"]
 
 #: Jobs, one after another as they end: its index, and what came of it.
 _Compile: TypeAlias = Callable[[list[Job]], Iterable[tuple[int, Compiled | CompileError]]]
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """The requested content of a bundle. `views` and `full`: `classes.COVERAGE`, `spec.ahead`.
-
-    Attributes:
-        calls: what is built for beside the calls of `kernels`.
-    """
-
-    kernels: tuple[str, ...]
-    dtypes: tuple[str, ...]
-    targets: tuple[Target, ...]
-    views: bool = False
-    full: bool = False
-    calls: tuple[KnownCall, ...] = ()
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Every kernel of which something is built."""
-        return tuple(dict.fromkeys((*self.kernels, *(call.kernel for call in self.calls))))
 
 
 @dataclass(slots=True)
@@ -76,28 +55,6 @@ class Report:
     sources: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     #: How many variants each machine of an executor compiled.
     machines: Counter[str] = field(default_factory=Counter)
-
-
-def wanted(order: Order) -> dict[Target, list[Class]]:
-    """The classes to build for each target.
-
-    Raises:
-        UnknownKernelError: no such kernel.
-        UnknownTargetError: nobody compiles for a target.
-        CompileError: a kernel cannot be built ahead of time, or none takes the dtypes.
-    """
-    found = _classes(order)
-    if not all(found.values()):
-        raise CompileError(
-            f"none of {', '.join(order.kernels)} takes {', '.join(order.dtypes)}. `xtarget "
-            "kernels` lists what each takes."
-        )
-    return found
-
-
-def _classes(order: Order) -> dict[Target, list[Class]]:
-    with library.without_imports():
-        return _classes_by_text(order)
 
 
 def _with_values(
@@ -120,33 +77,6 @@ def _with_values(
     return found
 
 
-def _classes_by_text(order: Order) -> dict[Target, list[Class]]:
-    found: dict[Target, list[Class]] = {}
-    for target in order.targets:
-        archs = registry.compiler(target.vendor).archs()
-        if target.arch not in archs:
-            raise UnknownTargetError(
-                f"the compiler for {target.vendor} does not know {target.arch!r}. It knows "
-                f"{', '.join(f'{target.vendor}:{arch}' for arch in archs)}."
-            )
-        merged: dict[CompileRequest, Class] = {}
-        for one in _bundle_classes.classes_of_calls(order.calls, target):
-            merged[one.request] = one
-        for name in order.kernels:
-            kernel = libraries.find(name)
-            for dtype in order.dtypes:
-                if dtype not in kernel.spec.dtypes:
-                    continue
-                for one in _bundle_classes.classes(
-                    kernel, dtype, target, views=order.views, full=order.full
-                ):
-                    known = merged.setdefault(one.request, one)
-                    known.variants |= one.variants
-                    known.kernels |= one.kernels
-        found[target] = list(merged.values())
-    return found
-
-
 def _inputs(order: Order, report: Report, seconds: float) -> dict[Target, str]:
     """Digest, for each target, of all that decides its section: our code, the libraries', the
     toolchain, the order."""
@@ -159,7 +89,7 @@ def _inputs(order: Order, report: Report, seconds: float) -> dict[Target, str]:
     # the text of users' libraries does not say what they read from elsewhere: their requests do
     foreign = tuple(k for k in order.kernels if not libraries.find(k).fixed)
     calls = tuple(c for c in order.calls if not libraries.find(c.kernel).fixed)
-    classes = _classes(replace(order, kernels=foreign, calls=calls)) if foreign or calls else {}
+    classes = classes_of(replace(order, kernels=foreign, calls=calls)) if foreign or calls else {}
     classes = _with_values(classes, report, seconds)
     found = {}
     for target in order.targets:
@@ -276,7 +206,7 @@ def _content(
         "format": "xtarget bundle",
         "made_by": made_by,
         "inputs": inputs if not report.errors else "",
-        "coverage": _bundle_classes.COVERAGE["views" if order.views else "contiguous"],
+        "coverage": COVERAGE["views" if order.views else "contiguous"],
         "depth": "full" if order.full else "common",
         "dtypes": list(order.dtypes),
     }

@@ -1,0 +1,82 @@
+"""Orders of bundles: kernels and targets that are asked for, and the classes to build for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..._devices import registry
+from ..._kernels import libraries, library
+from ..._values.errors import CompileError, UnknownTargetError
+from ..._values.types import CompileRequest, Target
+from .classes import Class, KnownCall, classes, classes_of_calls
+
+__all__ = ["Order", "classes_of", "wanted"]
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The requested content of a bundle. `views` and `full`: `classes.COVERAGE`, `spec.ahead`.
+
+    Attributes:
+        calls: what is built for beside the calls of `kernels`.
+    """
+
+    kernels: tuple[str, ...]
+    dtypes: tuple[str, ...]
+    targets: tuple[Target, ...]
+    views: bool = False
+    full: bool = False
+    calls: tuple[KnownCall, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every kernel of which something is built."""
+        return tuple(dict.fromkeys((*self.kernels, *(call.kernel for call in self.calls))))
+
+
+def wanted(order: Order) -> dict[Target, list[Class]]:
+    """The classes to build for each target.
+
+    Raises:
+        UnknownKernelError: no such kernel.
+        UnknownTargetError: nobody compiles for a target.
+        CompileError: a kernel cannot be built ahead of time, or none takes the dtypes.
+    """
+    found = classes_of(order)
+    if not all(found.values()):
+        raise CompileError(
+            f"none of {', '.join(order.kernels)} takes {', '.join(order.dtypes)}. `xtarget "
+            "kernels` lists what each takes."
+        )
+    return found
+
+
+def classes_of(order: Order) -> dict[Target, list[Class]]:
+    """The classes of `wanted`, also where a target has none."""
+    with library.without_imports():
+        return _classes_by_text(order)
+
+
+def _classes_by_text(order: Order) -> dict[Target, list[Class]]:
+    found: dict[Target, list[Class]] = {}
+    for target in order.targets:
+        archs = registry.compiler(target.vendor).archs()
+        if target.arch not in archs:
+            raise UnknownTargetError(
+                f"the compiler for {target.vendor} does not know {target.arch!r}. It knows "
+                f"{', '.join(f'{target.vendor}:{arch}' for arch in archs)}."
+            )
+        merged: dict[CompileRequest, Class] = {}
+        for one in classes_of_calls(order.calls, target):
+            merged[one.request] = one
+        for name in order.kernels:
+            kernel = libraries.find(name)
+            for dtype in order.dtypes:
+                if dtype not in kernel.spec.dtypes:
+                    continue
+                for one in classes(kernel, dtype, target, views=order.views, full=order.full):
+                    known = merged.setdefault(one.request, one)
+                    known.variants |= one.variants
+                    known.kernels |= one.kernels
+        found[target] = list(merged.values())
+    return found
