@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from xtarget._serve import listen, work
 
-__all__ = ["serving"]
+__all__ = ["answering", "serving"]
 
 
 @contextlib.contextmanager
@@ -23,4 +24,34 @@ def serving(
         thread.start()
         yield server
         server.shutdown()
+        thread.join()
+
+
+@contextlib.contextmanager
+def answering(listening: socket.socket, answer: Callable[[bytes], bytes]) -> Iterator[None]:
+    """A server that sends what `answer` makes of a request, and hangs up; of nothing it waits."""
+    ended = threading.Event()
+
+    def serve() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = listening.accept()
+                with connection, connection.makefile("rb") as read:
+                    length = 0
+                    while (line := read.readline()) not in (b"\r\n", b""):
+                        name, _, value = line.partition(b":")
+                        length = int(value) if name.lower() == b"content-length" else length
+                    sent = answer(read.read(length))
+                    connection.sendall(sent)
+                    if not sent:
+                        ended.wait(20)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        listening.shutdown(socket.SHUT_RDWR)
+        listening.close()
         thread.join()

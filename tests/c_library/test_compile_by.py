@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from serving import serving
+from serving import answering, serving
 
 from libxtarget import Device, Failed, Kernel, Library, environment
 from xtarget._serve import bundles
@@ -63,36 +63,13 @@ def device(library: Library) -> Iterator[Device]:
 
 
 @contextlib.contextmanager
-def answering(path: Path, answer: Callable[[bytes], bytes]) -> Iterator[str]:
-    """A server on a socket that sends what `answer` makes of a request, and ends; of nothing it
-    waits."""
+def liar(path: Path, answer: Callable[[bytes], bytes]) -> Iterator[str]:
+    """The address of a server on a socket that sends what `answer` makes of a request."""
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(str(path))
     listening.listen()
-    ended = threading.Event()
-
-    def serve() -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                connection, _ = listening.accept()
-                with connection, connection.makefile("rb") as read:
-                    while (line := read.readline()) not in (b"\r\n", b""):
-                        name, _, value = line.partition(b":")
-                        length = int(value) if name.lower() == b"content-length" else 0
-                    sent = answer(read.read(length))
-                    connection.sendall(sent)
-                    if not sent:
-                        ended.wait(20)
-
-    thread = threading.Thread(target=serve)
-    thread.start()
-    try:
+    with answering(listening, answer):
         yield f"unix:{path}"
-    finally:
-        ended.set()
-        listening.shutdown(socket.SHUT_RDWR)
-        listening.close()
-        thread.join()
 
 
 HEAD = b"HTTP/1.1 200 OK\r\nXtarget-Protocol: 1\r\nConnection: close\r\n\r\n"
@@ -242,7 +219,7 @@ def test_a_server_that_lies_dies_or_is_slow(
 ) -> None:
     answer, status, words = LIES[how]
     bundle = library.open(path)
-    with answering(tmp_path / "s", answer) as server:
+    with liar(tmp_path / "s", answer) as server:
         library.compile_by(bundle, server, 0.5 if how == "silent" else 60)
         absolute = Kernel(device, bundle, "abs", "float32")
         out = np.full_like(X, 7)

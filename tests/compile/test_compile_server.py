@@ -13,14 +13,13 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from processes import run_python
-from serving import serving
+from serving import answering, serving
 
 from xtarget import ArgumentError, Target, XTargetError, _cache
 from xtarget._artifacts.entry import pack as packed
@@ -73,34 +72,11 @@ def token(tmp_path: Path) -> Path:
 
 @contextlib.contextmanager
 def liar(answer: Callable[[bytes], bytes], monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A server that sends what `answer` makes of a unit, and then nothing."""
+    """A server that the environment names, and that sends what `answer` makes of a unit."""
     listening = socket.create_server(("127.0.0.1", 0))
-    ended = threading.Event()
-
-    def one() -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                connection, _ = listening.accept()
-                with connection, connection.makefile("rb") as read:
-                    length = 0
-                    while (line := read.readline()) not in (b"\r\n", b""):
-                        name, _, value = line.partition(b":")
-                        length = int(value) if name.lower() == b"content-length" else length
-                    sent = answer(read.read(length))
-                    connection.sendall(sent)
-                    if not sent:
-                        ended.wait(20)
-
-    thread = threading.Thread(target=one)
-    thread.start()
     monkeypatch.setenv("XTARGET_COMPILE_SERVER", f"http://127.0.0.1:{listening.getsockname()[1]}")
-    try:
+    with answering(listening, answer):
         yield
-    finally:
-        ended.set()
-        listening.shutdown(socket.SHUT_RDWR)
-        listening.close()
-        thread.join()
 
 
 # ------------------------------------------------------------------------------------ real servers

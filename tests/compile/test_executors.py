@@ -7,7 +7,6 @@ import json
 import logging
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import threading
@@ -19,6 +18,7 @@ from typing import Any
 
 import pytest
 from command_line import here
+from dask_clusters import cluster, one_killed
 from processes import run_python
 
 import xtarget
@@ -332,13 +332,8 @@ def test_the_command_line_refuses_a_wrong_name(capsys: pytest.CaptureFixture[str
 
 @pytest.fixture(scope="module")
 def dask_cluster() -> Iterator[Any]:
-    distributed = pytest.importorskip("distributed")
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=None, host="127.0.0.1"
-        ) as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
-    ):
+    pytest.importorskip("distributed")
+    with cluster() as client:
         yield client
 
 
@@ -346,28 +341,12 @@ def test_a_killed_dask_worker_costs_nothing(
     dask_cluster: Any, library: Path, tmp_path: Path
 ) -> None:
     order = Order(("plain", "slow"), ("float32",), (SM_90,))
-    workers = dask_cluster.run(os.getpid)
-    stop = threading.Event()
-    killed: list[int] = []
-
-    def kill() -> None:
-        """The first worker that has a unit, while it works on it."""
-        while not stop.is_set() and not killed:
-            for address, tasks in dask_cluster.processing().items():
-                if tasks and not killed:
-                    killed.append(workers[address])
-                    os.kill(workers[address], signal.SIGKILL)
-            time.sleep(0.05)
-
-    thread = threading.Thread(target=kill)
-    thread.start()
-    try:
-        with opening.opened(f"dask:{dask_cluster.scheduler.address}") as executor:
-            assert executor is not None
-            report = made(order, tmp_path / "a.xtb", executor)
-    finally:
-        stop.set()
-        thread.join()
+    with (
+        one_killed(dask_cluster) as killed,
+        opening.opened(f"dask:{dask_cluster.scheduler.address}") as executor,
+    ):
+        assert executor is not None
+        report = made(order, tmp_path / "a.xtb", executor)
     assert killed
     assert not report.errors
     keys = kept(tmp_path / "cache")

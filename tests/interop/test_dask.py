@@ -13,7 +13,10 @@ from xtarget import ArgumentError
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
 
+from dask_clusters import cluster, one_killed  # noqa: E402
+
 from xtarget.dask import map_blocks  # noqa: E402, behind the check that Dask is there
+from xtarget.dask.blocks import _block  # noqa: E402
 
 X = np.random.default_rng(0).standard_normal((60, 70)).astype(np.float32)
 
@@ -80,3 +83,28 @@ def test_each_worker_takes_the_device_of_its_resources(device: str) -> None:
         x = da.from_array(X, chunks=(17, 70))
         right = xtarget.run("softmax", X, device=device)
         np.testing.assert_array_equal(map_blocks("softmax", x).compute(), right)
+
+
+@pytest.mark.long
+def test_a_killed_worker_costs_its_blocks_only(device: str) -> None:
+    """The others do them again, and each element is right."""
+    x = da.from_array(X, chunks=(4, 7))
+    with cluster() as client:
+        for lazy, right in (
+            (map_blocks("gelu", x, device=device), xtarget.run("gelu", X, device=device)),
+            (map_blocks(chain, x, X[0], device=device), chain(X, X[0])),
+        ):
+            client.run(lambda: None)  # the one that was killed is there again
+            with one_killed(client) as killed:
+                made = client.compute(lazy).result(120)
+            assert killed
+            np.testing.assert_allclose(made, right, rtol=1e-5, atol=1e-5)
+
+
+def test_blocks_begin_at_any_address(device: str) -> None:
+    """As those do that came from another worker."""
+    odd = np.empty(X.nbytes + 1, np.uint8)[1:].view(np.float32).reshape(X.shape)
+    odd[:] = X
+    assert not odd.flags.aligned
+    made = _block(odd, work=("abs", ()), device=device)
+    np.testing.assert_array_equal(made, abs(X))

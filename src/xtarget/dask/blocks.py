@@ -200,7 +200,10 @@ def _block(*args: Any, work: tuple[Any, Any], device: str | None) -> Any:
     """One block, on the worker's device."""
     kernel, options = work
     where = _device_here() if device is None else device
-    parts = [np.ascontiguousarray(a) if isinstance(a, np.ndarray) else a for a in args]
+    # what came from another worker may begin at any address
+    parts = [
+        np.require(a, requirements=("C", "A")) if isinstance(a, np.ndarray) else a for a in args
+    ]
     if options is None:
         return _fused(kernel)(*parts, device=where)
     return run(kernel, *parts, device=where, **dict(options))
