@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from xtarget.spec import ABSENT, ArgumentError, Bounds, Call, Example, KernelSpec, Plan
+from xtarget.spec import ABSENT, ArgumentError, Bounds, Call, CInterface, Example, KernelSpec, Plan
 
 from .. import ahead, c_interfaces
 from ..plans.elementwise import DtypeRule
@@ -179,6 +179,7 @@ def row(
     bounds: Bounds | None = None,
     along: str = "",
     ahead: Callable[[bool], Iterable[Example]] | None = None,
+    c: CInterface | None = None,
 ) -> KernelSpec:
     """A row of an operator that has a plan of its own.
 
@@ -187,7 +188,7 @@ def row(
         reference: None where there is no result, as arguments are written in place.
         aliases: other names, separated by spaces.
         bounds: the lengths that indices stay within, which the option `check` compares.
-        ahead: as of `KernelSpec`.
+        ahead, c: as of `KernelSpec`.
     """
     if bounds is not None:
         options = {**(options or {}), "check": False}
@@ -202,6 +203,7 @@ def row(
         bounds=bounds,
         along=along,
         ahead=ahead,
+        c=c,
         options=options or {},
         apart=apart,
         updates=updates,
