@@ -349,7 +349,7 @@ def test_arrays_of_other_libraries_stay_what_they_are(device: str, place: str) -
     [
         (lambda x: x + 1 if x > 0 else x, "a condition asks for values"),
         (lambda x: x + float(x), r"float\(\) asks for values"),
-        (lambda x: x[0] + 1, "an element asks for values"),
+        (lambda x: x[x > 0] + 1, "an index asks for values"),
         (lambda x: sum(x), "iteration asks for values"),
         (lambda x: np.asarray(x) + 1, "a conversion to NumPy asks for values"),
         (lambda x: x + np.ones(3), "an array that is no argument of the fused function"),
@@ -357,7 +357,7 @@ def test_arrays_of_other_libraries_stay_what_they_are(device: str, place: str) -
         (lambda x: run("nothing", x), "there is no kernel"),
         (lambda x: run("nonzero", x), "is known when it has run"),
         (lambda x: np.add.reduce(x), "np.add.reduce asks for values"),
-        (lambda x: x @ x[:2], "an element asks for values"),
+        (lambda x: x @ x[[0, 1]], r"this element \(not of slices\) asks for values"),
         (lambda x: run("sum", x, axis=5), "axis 5 is out of range"),
         (lambda x: 3, "returns 3, which is not computed from its arrays"),
     ],

@@ -166,6 +166,28 @@ def test_an_argument_is_a_number_and_then_an_array(device: str) -> None:
     np.testing.assert_array_equal(fused(x, x), x * -x)
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x[1:] * 2,
+        lambda x: x[0] + x[-1],
+        lambda x: x[:, None, ..., 2] - 1,
+        lambda x: (x * 2)[..., :3].reshape(-1),
+        lambda x: x[::2, 1:-1].sum(axis=-1),
+        lambda x: np.sum(x * 2, axis=0, keepdims=True),
+        lambda x: np.mean(x) + x.reshape(3, 20).prod(1),
+        lambda x: (x[None] > 0).any(),
+        lambda x: x[:, :, 3:4].squeeze(-1).flatten() * 1,
+        lambda x: x[9:] + 1,
+    ],
+)
+def test_methods_and_slices_are_numpys(device: str, function: Any) -> None:
+    x = floats(5, 4, 3).reshape(4, 3, 5)
+    found, wanted = xtarget.fuse(function)(x), function(x)
+    assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+
+
 SHAPES: tuple[tuple[int, ...], ...] = ((5, 1, 7), (3, 7), (7,), (), (2, 3, 4), (0, 3), (1, 1))
 UNARY = ("abs", "neg", "exp", "isnan", "square", "tanh", "floor", "logical_not")
 BINARY = ("add", "sub", "mul", "maximum", "lt", "logical_and", "remainder")

@@ -11,6 +11,7 @@ import sys
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from types import CodeType, FrameType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -23,6 +24,7 @@ from .._launch.arguments import argument_types, check_arguments, placed
 from .._values.deferred import Deferred
 from .._values.errors import ArgumentError, UnknownKernelError, XTargetError, shortened
 from ..spec import ArrayType, Call, KernelSpec, Plan, ScalarType, contiguous_strides
+from .methods import METHODS, part
 
 if TYPE_CHECKING:
     from .._values.aliases import Args
@@ -372,7 +374,17 @@ class Traced(Deferred):
     def T(self) -> Any:
         return self.tracer.call("permute", (self,), {}, {})
 
+    def _run(self, kernel: str, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        return self.tracer.call(kernel, args, {}, options)
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(self.stands, Number):
+            self.ask("an element")
+        return part(self._run, self, key, partial(self.ask, "this element (not of slices)"))
+
     def __getattr__(self, name: str) -> Any:
+        if name in METHODS and isinstance(self.stands, Value):
+            return partial(METHODS[name], self._run, self)
         error: AttributeError = AttributeError(name)
         if not name.startswith("_"):
             error = NoAttribute(
@@ -438,7 +450,7 @@ for _name, _kernel in (("neg", "neg"), ("pos", "positive"), ("abs", "abs"), ("in
     setattr(Traced, f"__{_name}__", _operator(_kernel))
 for _name, _what in (
     ("bool", "a condition"), ("int", "int()"), ("float", "float()"), ("index", "an index"),
-    ("complex", "complex()"), ("array", "a conversion to NumPy"), ("getitem", "an element"),
+    ("complex", "complex()"), ("array", "a conversion to NumPy"),
     ("contains", "`in`"), ("dlpack", "DLPack"), ("setitem", "the change of an element"),
 ):  # fmt: skip
     setattr(Traced, f"__{_name}__", _refusal(_what))
