@@ -93,7 +93,8 @@ def _obstacle(node: Node, section: Section, most: Mapping[int, int]) -> str:
     if operands > MOST_OPERANDS:
         return _MANY
     if rows_of(nodes, section.root) is None:
-        return f"its rows are not those of {section.root.spec.name}, or few long ones"
+        root = section.root.spec.name
+        return f"its rows are not those of {root}, lie across memory, or are few and long"
     return ""
 
 
@@ -117,6 +118,8 @@ def rows_of(nodes: Sequence[Node], root: Node) -> str | None:
     n = max((shape[-1] for shape in shapes if shape), default=1)
     if any(shape and shape[-1] not in (1, n) for shape in shapes) or any(0 in s for s in shapes):
         return None
+    if n > 1 and any(own.type.shape[-1:] == (n,) and _is_turned(own) for own in arrays):
+        return None  # rows that lie across memory: a block would read a piece of memory for each
     gives: dict[int, str] = {}
     folds = 0
     for node in nodes:
@@ -142,6 +145,10 @@ def rows_of(nodes: Sequence[Node], root: Node) -> str | None:
     if found == "wide" and root.plan.outputs[0].shape[-1:] != (n,):
         return None
     return found if folds <= _MOST_FOLDS else None
+
+
+def _is_turned(value: Value) -> bool:
+    return any(view.operator == "permute" for view in value.views)
 
 
 def _rows(node: Node) -> int | None:

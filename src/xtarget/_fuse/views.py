@@ -2,7 +2,7 @@
 result reads their argument through other strides, and no kernel runs.
 
 A view of what elementwise operators give is made of their arguments instead, so that the operators
-join the section of what reads it. Reductions of other axes are turned into some of the last one.
+join the section of what reads it. Reductions of several last axes are turned into some of one.
 """
 
 from __future__ import annotations
@@ -223,7 +223,7 @@ class _Rewriting:
         return True
 
     def _along_last(self, node: Node, value: Value) -> Value | None:
-        """A reduction of other axes as one of the last axis, where it joins a section so."""
+        """A reduction of several last axes as one of the last axis, where it joins a section so."""
         axes = _reduces(node)
         if axes is None or not value.type.size:
             return None
@@ -234,32 +234,23 @@ class _Rewriting:
         kept = {**node.spec.options, **node.options}["keepdims"]
         joins = joins or (not kept and len(users) == 1 and function_of(users[0]) is not None)
         ndim = value.type.ndim
-        if not joins or axes == (ndim - 1,) or axes[-1] - axes[0] >= len(axes):
+        # others lie across memory, and have kernels of their own
+        if not joins or len(axes) == 1 or axes != tuple(range(ndim - len(axes), ndim)):
             return None
-        order = (*(a for a in range(ndim) if a not in axes), *axes)
         n = 1
         for axis in axes:
             n *= value.type.shape[axis]
         if is_long((value.type.size // n, n)):
             return None
-        views = []
-        if order != tuple(range(ndim)):
-            views.append(_view("permute", {"axes": order}))
-        if len(axes) > 1:
-            views.append(_view("flatten", {"start": ndim - len(axes), "end": ndim - 1}))
-        plain = value
-        for view in views:
-            plain = _viewed(plain, view)
+        view = _view("flatten", {"start": ndim - len(axes), "end": ndim - 1})
         options = {**node.options, "axis": -1, "keepdims": False}
 
         def reduction(own: Value) -> Node:
             return node_of(node.kernel, node.spec, (own,), (own.type,), options, node.line, True)
 
-        if expansion_of(reduction(plain)) is None:
+        if expansion_of(reduction(_viewed(value, view))) is None:
             return None
-        for view in views:
-            value = self._seen(value, view, lift=True)
-        made = reduction(value)
+        made = reduction(self._seen(value, view, lift=True))
         self.nodes.append(made)
         self._needed[id(made)] = self._needs(node)
         found = Value(_type(made, 0), 0, made)
