@@ -83,27 +83,34 @@ static struct xt_binary *best(const xtarget_kernel *kernel, const struct xt_offe
   return found;
 }
 
-static int launch(xtarget_kernel *kernel, const struct xt_offer *offer,
-                  const struct xt_form_launch *launch_, const struct values *values,
-                  const int64_t *results, void *stream) {
+/* What one launch of a form starts; no binary where its grid is empty. */
+struct ready {
+  struct xt_binary *binary;
+  void *loaded;
+  unsigned grid[3];
+  uint64_t bits[XT_MOST_SLOTS];
+};
+
+static int get_ready(xtarget_kernel *kernel, const struct xt_offer *offer,
+                     const struct xt_form_launch *launch, const struct values *values,
+                     const int64_t *results, struct ready *ready) {
   /* the limits of all devices (CUDA C++ Programming Guide, "Technical Specifications") */
   static const int64_t most[3] = {INT32_MAX, UINT16_MAX, UINT16_MAX};
-  struct xt_function *function = &offer->record->functions[launch_->function];
-  uint64_t slots[XT_MOST_SLOTS], bits[XT_MOST_SLOTS];
-  unsigned grid[3];
+  struct xt_function *function = &offer->record->functions[launch->function];
+  uint64_t slots[XT_MOST_SLOTS];
   int form = XT_UNFIT;
-  void *loaded;
+  ready->binary = NULL;
   for (int axis = 0; axis < 3; axis++) {
-    int64_t blocks = results[launch_->grid + (unsigned)axis];
+    int64_t blocks = results[launch->grid + (unsigned)axis];
     if (blocks == 0) return XTARGET_OK;
     if (blocks < 0 || blocks > most[axis])
       return xt_fail(XTARGET_BAD_ARGUMENT, "%s: the arrays need %lld blocks, and a grid has up to "
                      "%lld in that direction. Split the call.", offer->record->kernel,
                      (long long)blocks, (long long)most[axis]);
-    grid[axis] = (unsigned)blocks;
+    ready->grid[axis] = (unsigned)blocks;
   }
-  for (unsigned i = 0; i < launch_->parameter_count; i++) {
-    const struct xt_launch_parameter *parameter = &launch_->parameters[i];
+  for (unsigned i = 0; i < launch->parameter_count; i++) {
+    const struct xt_launch_parameter *parameter = &launch->parameters[i];
     slots[i] = parameter->kind == XT_FROM_VALUE  ? values->bits[parameter->number]
                : parameter->kind == XT_FROM_SIZE ? (uint64_t)results[parameter->number]
                                                  : parameter->number;
@@ -114,11 +121,13 @@ static int launch(xtarget_kernel *kernel, const struct xt_offer *offer,
                    "Build it for that target too.", offer->bundle->path, offer->record->kernel,
                    kernel->device->name, kernel->device->target);
   int status = xt_load(kernel->device, offer->bundle, offer->section, binary, form == XT_PORTABLE,
-                       &loaded);
+                       &ready->loaded);
   if (status) return status;
   for (unsigned i = 0; i < binary->parameter_count; i++)
-    bits[i] = binary->parameters[i].flags & XT_HIDDEN ? 0 : slots[binary->parameters[i].slot];
-  return kernel->device->driver->start(kernel->device, loaded, binary, grid, bits, stream);
+    ready->bits[i] = binary->parameters[i].flags & XT_HIDDEN
+                         ? 0 : slots[binary->parameters[i].slot];
+  ready->binary = binary;
+  return XTARGET_OK;
 }
 
 static int set_values(const struct xt_form *form, const struct xt_given *given,
@@ -160,20 +169,30 @@ int xt_launch_form(xtarget_kernel *kernel, const struct xt_offer *offer, struct 
   xtarget_device *device = kernel->device;
   struct values values;
   void *temporaries[XT_MOST_ARGUMENTS] = {0};
+  struct ready ready;
   int status = set_values(form, given, &values);
-  if (!status) status = fill_outputs(kernel, form, given, stream);
   for (unsigned i = 0; !status && i < form->temporary_count; i++) {
     int64_t size = results[form->temporaries_at + i];
-    unsigned pattern = form->temporaries[i].fill_size;
-    if (size < 0) size = 0;
-    status = device->driver->borrow(device, stream, (size_t)size + 16, &temporaries[i]);
-    if (!status && pattern && size)
-      status = device->driver->fill(device, stream, temporaries[i], form->temporaries[i].fill,
-                                    pattern, (size_t)size);
+    status = device->driver->borrow(device, stream, (size_t)(size < 0 ? 0 : size) + 16,
+                                    &temporaries[i]);
     values.bits[values.count++] = (uint64_t)(uintptr_t)temporaries[i];
   }
+  /* all of them before anything is written: another form may serve, from the arrays as given */
   for (unsigned i = 0; !status && i < form->launch_count; i++)
-    status = launch(kernel, offer, &form->launches[i], &values, results, stream);
+    status = get_ready(kernel, offer, &form->launches[i], &values, results, &ready);
+  if (!status) status = fill_outputs(kernel, form, given, stream);
+  for (unsigned i = 0; !status && i < form->temporary_count; i++)
+    if (form->temporaries[i].fill_size && results[form->temporaries_at + i] > 0)
+      status = device->driver->fill(device, stream, temporaries[i], form->temporaries[i].fill,
+                                    form->temporaries[i].fill_size,
+                                    (size_t)results[form->temporaries_at + i]);
+  for (unsigned i = 0; !status && i < form->launch_count; i++) {
+    if (form->launch_count > 1)
+      status = get_ready(kernel, offer, &form->launches[i], &values, results, &ready);
+    if (!status && ready.binary)
+      status = device->driver->start(device, ready.loaded, ready.binary, ready.grid, ready.bits,
+                                     stream);
+  }
   for (unsigned i = 0; i < form->temporary_count; i++)
     if (temporaries[i]) {
       int given_back = device->driver->give_back(device, stream, temporaries[i]);

@@ -33,7 +33,15 @@ FORM = calls.Form(
 )
 
 
-def section(arch: str, *, specific: bool, portable: bool) -> object:
+#: The same, and once more by a second function.
+TWICE = replace(
+    FORM,
+    program=(*FORM.program[:3], (*FORM.program[3], *FORM.program[3][2:])),
+    launches=(*FORM.launches, replace(FORM.launches[0], function=1)),
+)
+
+
+def section(arch: str, *, specific: bool, portable: bool, name: str = "ones") -> object:
     def parameters(aligned: bool) -> tuple[calls.BinaryParameter, ...]:
         return (
             calls.BinaryParameter("*fp32", 0, aligned, True),
@@ -55,8 +63,11 @@ def section(arch: str, *, specific: bool, portable: bool) -> object:
         ],
     )
     function = calls.Function("a:b", 2, (plain, wide))
+    functions, form = (function,), FORM
+    if name == "twice":  # the second function has a binary for aligned arrays only
+        functions, form = (function, calls.Function("a:c", 2, (wide,))), TWICE
     record = calls.CallRecord(
-        "ones", "float32", False, (("x", False, False),), (), (function,), (FORM,)
+        name, "float32", False, (("x", False, False),), (), functions, (form,)
     )
     return pack_section(Target("nvidia", arch), {}, [entry], [record])
 
@@ -70,12 +81,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     sections = [
         section("sm_80", specific=False, portable=True),
         section("sm_90", specific=True, portable=False),
+        section("sm_80", specific=False, portable=False, name="twice"),
     ]
     (made / "a.xtb").write_bytes(write_bundle({"made_by": "t"}, sections))
     return made
 
 
-SCRIPT = """
+START = """
 import ctypes, sys
 import numpy as np
 sys.path.insert(0, sys.argv[1])
@@ -85,6 +97,8 @@ library = Library(Path(sys.argv[2]))
 standin = ctypes.CDLL(sys.argv[3])
 standin.standin_last.restype = ctypes.c_char_p
 device, bundle = Device(library, CUDA), library.open(Path(sys.argv[4]))
+"""
+CHOICE = """
 ones = Kernel(device, bundle, "ones", "float32")
 room = np.zeros(1100, "float32")
 room = room[(-room.ctypes.data // 4) % 4 :]
@@ -99,6 +113,31 @@ for start, n in ((0, 1024), (0, 1023), (1, 1024)):
 assert standin.standin_depth() == 0
 ones.release(), library.close(bundle), device.close()
 """
+WHOLE = """
+twice = Kernel(device, bundle, "twice", "float32")
+x, out = np.zeros(1023, "float32"), np.zeros(1023, "float32")
+try:
+    twice.launch((x,), (out,), ctypes.c_void_p(0x77))
+except Failed as error:
+    print(error.status, error)
+assert not standin.standin_last(), standin.standin_last()
+assert not out.any()
+twice.release(), library.close(bundle), device.close()
+"""
+
+
+def run(script: str, shared: Path, folder: Path, capability: int) -> list[str]:
+    standin = str(folder / "libcuda.so.1")
+    words = [str(SOURCES.parents[1] / "tests"), str(shared), standin, str(folder / "a.xtb")]
+    done = subprocess.run(
+        [sys.executable, "-c", START + script, *words],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        env={"XT_CUDA_LIBRARY": standin, "STANDIN_CAPABILITY": str(capability)},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.splitlines()
 
 
 @pytest.mark.parametrize(
@@ -109,17 +148,7 @@ ones.release(), library.close(bundle), device.close()
 def test_the_exact_arch_then_the_family_then_the_portable_form(
     shared: Path, folder: Path, capability: int, image: str
 ) -> None:
-    standin = str(folder / "libcuda.so.1")
-    words = [str(SOURCES.parents[1] / "tests"), str(shared), standin, str(folder / "a.xtb")]
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, *words],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        env={"XT_CUDA_LIBRARY": standin, "STANDIN_CAPABILITY": str(capability)},
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    lines = done.stdout.splitlines()
+    lines = run(CHOICE, shared, folder, capability)
     if not image:
         assert all(line.startswith("5 ") and f"sm_{capability}" in line for line in lines), lines
         return
@@ -128,3 +157,10 @@ def test_the_exact_arch_then_the_family_then_the_portable_form(
             f"{image.format(kind)} grid 4 1 1 block 128 1 1 shared 65536 stream 0x77 n {n} out 1 "
             "hidden 0"
         )
+
+
+def test_nothing_is_launched_where_a_later_launch_has_no_binary(shared: Path, folder: Path) -> None:
+    """Another section may serve the call, from the arrays as they were given."""
+    (line,) = run(WHOLE, shared, folder, 80)
+    assert line.startswith("5 "), line
+    assert "has no binary of twice that runs on" in line
