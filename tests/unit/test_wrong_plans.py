@@ -117,6 +117,8 @@ def test_a_spec_that_is_wrong_is_named(part: str, value: Any, message: str) -> N
         ([spec.Example(((4,), (4,)))], "has 2 shapes"),
         ([_example(((4,),), options=3)], "options are not a mapping"),
         ([spec.Example(((4,),), {"axes": 1})], "no option 'axes'"),
+        ([spec.Example(((4,),), dtypes=("int63",))], "dtypes are not a tuple of dtypes' names"),
+        ([_example(((4,),), dtypes="int32")], "dtypes are not a tuple of dtypes' names"),
         (ZeroDivisionError("n"), "no calls: ZeroDivisionError: n"),
     ],
 )

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 
 from . import picks
 from .expansions import expansion_of
+from .nodes import Node, Value
 from .picks import pick_of
 from .products import MOST_BESIDE, obstacle, product_of
 from .sections import MOST_OPERANDS, MOST_STEPS, Section, function_of
-from .tracing import Node, Value
 
 __all__ = ["cut", "is_long"]
 

@@ -26,7 +26,7 @@ from ..spec import (
     Temporary,
     contiguous_strides,
 )
-from .tracing import Node, Value
+from .nodes import Node, Value
 
 __all__ = ["Expansion", "expansion_of"]
 

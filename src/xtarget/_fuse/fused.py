@@ -7,10 +7,7 @@ import weakref
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, overload
 
-import numpy as np
-
 from .._arrays import is_scalar, view_of
-from .._arrays.dtypes import numpy_dtype
 from .._compile import functions
 from .._devices import registry
 from .._devices.choice import default_device
@@ -22,22 +19,21 @@ from .._values import environment
 from .._values.errors import ArgumentError, XTargetError, shortened
 from .._values.types import Artifact, Target
 from ..spec import ArrayType, Example, KernelSpec, ScalarType
-from .cutting import is_long
 from .expansions import expansion_of
+from .given import ahead_arguments, hashable, is_static, layout_key, outs_of
 from .launches import (
     PREFIX,
-    OtherRows,
     Program,
-    execute,
     layouts_of,
     operands_of,
     program_of,
-    reach,
     stand_in,
     told,
 )
+from .nodes import Value
+from .running import OtherRows, execute
 from .scores import not_moved
-from .tracing import NumberAsked, Traced, Tracer, Value, signature_of
+from .tracing import NumberAsked, Traced, Tracer, signature_of
 from .views import through_views
 
 __all__ = ["Fused", "fuse"]
@@ -94,11 +90,15 @@ class Fused:
             return self._function(*args, **named)
         program = self._program(values, device, runs=True)
         try:
-            return execute(program, values, self._outs(program, out, values), device, stream)
+            return execute(
+                program, values, outs_of(self.__name__, program, out, values), device, stream
+            )
         except OtherRows:  # nothing of the caller's is changed yet that is not written again
             self._by_shape = True
         program = self._program(values, device, runs=True)
-        return execute(program, values, self._outs(program, out, values), device, stream)
+        return execute(
+            program, values, outs_of(self.__name__, program, out, values), device, stream
+        )
 
     @property
     def function(self) -> Callable[..., Any]:
@@ -198,7 +198,8 @@ class Fused:
         of kernels, layouts of their arguments, options.
 
         Raises:
-            ArgumentError: it has no examples, or the function cannot be traced for one.
+            ArgumentError: it has no examples, or the function cannot be traced for one. (That it
+                takes no lengths beside the example's is no error.)
         """
         if not self.ahead:
             raise ArgumentError(
@@ -207,16 +208,16 @@ class Fused:
             )
         found = []
         for example in self.ahead:
-            for shapes in (example.shapes, tuple(map(_shorter, example.shapes))):
-                args = tuple(
-                    1.0
-                    if shape is None
-                    else np.broadcast_to(np.zeros((), numpy_dtype(dtype)), shape)
-                    for shape in shapes
-                )
-                values = self._bound(args, example.options)
-                self._program(values)
-                for launch in self._trace(values).launches:
+            for arguments, own in ahead_arguments(example, dtype):
+                values = self._bound(arguments, example.options)
+                try:
+                    self._program(values)
+                    program = self._trace(values)  # of these lengths
+                except ArgumentError:
+                    if own:
+                        raise
+                    continue  # the function takes no such lengths
+                for launch in program.launches:
                     found.append((launch.kernel, layouts_of(launch), launch.options))
         return found
 
@@ -230,25 +231,6 @@ class Fused:
             raise ArgumentError(f"{self.__name__}{self._signature}: {error}.") from None
         bound.apply_defaults()
         return [bound.arguments[name] for name in self._signature.parameters]
-
-    def _outs(self, program: Program, out: Any, values: list[Any]) -> tuple[Any, ...]:
-        if out is None:
-            return (None,) * len(program.returned)
-        outs = tuple(out) if isinstance(out, tuple | list) else (out,)
-        if len(outs) != len(program.returned):
-            raise ArgumentError(
-                f"{self.__name__} gives {len(program.returned)} results, and out has {len(outs)} "
-                "arrays. Give one for each, or leave out out."
-            )
-        made = [place for place in program.returned if place >= len(values)]
-        if len(set(made)) < len(outs):
-            raise ArgumentError(
-                f"{self.__name__} returns an argument of its own, or one result twice: there is "
-                "nothing to write to out. Leave it out."
-            )
-        if len(outs) > 1:  # one launch writes while a later one still reads
-            _check_apart(self.__name__, outs, values)
-        return outs
 
     def _program(self, values: list[Any], device: Any = None, *, runs: bool = False) -> Program:
         """The launches for such arguments.
@@ -265,7 +247,7 @@ class Fused:
             except TypeError:
                 raise ArgumentError(
                     f"{self.__name__} takes arrays, numbers, and text; not "
-                    f"{', '.join(shortened(v) for v in values if not _hashable(v))}."
+                    f"{', '.join(shortened(v) for v in values if not hashable(v))}."
                 ) from None
             if program is not None and program.holds():
                 return program
@@ -286,33 +268,18 @@ class Fused:
 
     def _part(self, index: int, value: Any) -> Hashable:
         """What of an argument decides how the function is traced."""
-        kind = type(value)
         if self._is_part(index, value):
-            return kind, value, repr(value)  # 0.0 is equal to -0.0, and (1,) to (True,)
-        if is_scalar(value):
-            # an integer may fit the dtype that it is computed in, or not
-            fits = None
-            if isinstance(value, int):
-                fits = value < 0, (~value if value < 0 else value).bit_length()
-            return kind, fits, getattr(value, "dtype", None)
-        shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
-        if shape is None or dtype is None:  # what only a protocol tells
-            layout = view_of(value).type
-            shape, dtype = layout.shape, layout.dtype
-        shape = tuple(shape)
-        if self._by_shape:
-            return kind, dtype, shape
-        rows = self._by_rows and (shape[-1:] == (1,), is_long(shape))
-        return kind, dtype, len(shape), 0 in shape, rows
+            return type(value), value, repr(value)  # 0.0 is equal to -0.0, and (1,) to (True,)
+        return layout_key(value, by_shape=self._by_shape, by_rows=self._by_rows)
 
     def _is_part(self, index: int, value: Any) -> bool:
         """Whether an argument's value is part of what is computed."""
-        return _is_static(value) or (index in self._static and is_scalar(value))
+        return is_static(value) or (index in self._static and is_scalar(value))
 
     def _target(self, values: Sequence[Any], device: Any) -> Target | None:
         """What a call is compiled for; None: for a CPU, whose compilers say nothing of registers,
         or what serves the call is in a bundle, as it is."""
-        arrays = [value for value in values if not _is_static(value) and not is_scalar(value)]
+        arrays = [value for value in values if not is_static(value) and not is_scalar(value)]
         places = {view_of(array).place for array in arrays} - {None}
         if len(places) > 1 or environment.compile_mode() == "error" or functions.has_bundles():
             return None
@@ -379,37 +346,8 @@ class Fused:
         return f"<xtarget.Fused {self.__name__}{self._signature}>"
 
 
-def _check_apart(name: str, outs: Sequence[Any], values: Sequence[Any]) -> None:
-    """Refuse results that lie in an argument, or in each other."""
-    arrays = [value for value in values if not _is_static(value) and not is_scalar(value)]
-    reaches = [reach(array) for array in (*outs, *arrays)]
-    for number, (low, high) in enumerate(reaches[: len(outs)]):
-        if any(low < end and begin < high for begin, end in reaches[number + 1 :]):
-            raise ArgumentError(
-                f"{name}: out[{number}] may share memory with another array of the call. With "
-                "several results, each needs memory of its own."
-            )
-
-
-def _shorter(shape: tuple[int, ...] | None) -> tuple[int, ...] | None:
-    """The shape with lengths that are no multiples of 16, which other code serves."""
-    return shape and tuple(n if n % 16 or not n else n - 1 for n in shape)
-
-
 def _only(values: Sequence[Any]) -> Any:
     return values[0]
-
-
-def _is_static(value: Any) -> bool:
-    return value is None or isinstance(value, bool | str | tuple | frozenset | type)
-
-
-def _hashable(value: Any) -> bool:
-    try:
-        hash(value)
-    except TypeError:
-        return hasattr(value, "shape")
-    return True
 
 
 @overload
@@ -436,7 +374,8 @@ def fuse(
             array or a tuple of arrays. It has to do the same each time: what it does beside its
             operators is done while it is traced only.
         ahead: calls that a bundle is built for (`xtarget bundle build --fuse`): shapes of the
-            arguments, None for a number; further arguments by name as `options`.
+            arguments, None for a number; further arguments by name as `options`; dtypes of those
+            that always have the same, as indices.
 
     Returns:
         the function as an object: call it, or ask it to `explain` a call. Without `function`, what

@@ -3,40 +3,33 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from .._arrays import is_scalar, kind_of, view_of
 from .._arrays.dtypes import numpy_dtype
 from .._kernels import libraries
 from .._kernels.programs import program
 from .._kernels.steps import kernel_text
-from .._launch import lookup
-from .._launch import run as _run
 from .._values.types import Target
 from ..spec import ArrayType, ScalarType
 from .cutting import cut, rows_of
+from .nodes import Node, Number, Value
 from .picks import pick_of
 from .products import product_among, product_of
 from .scores import Report, not_moved, reports
 from .sections import LETTERS, Section, text_of_section
-from .tracing import Node, Number, Value
 from .views import Graph, last_axis
 
 __all__ = [
     "PREFIX",
     "Launch",
-    "OtherRows",
     "Program",
-    "execute",
     "layouts_of",
     "operands_of",
     "program_of",
-    "reach",
     "stand_in",
     "told",
 ]  # fmt: skip
@@ -308,92 +301,6 @@ def _rows_among(
     arrays = {i: own for i, (own, _) in enumerate(arguments) if isinstance(own, Value)}
     n = max((own.type.shape[-1] for own in arrays.values() if own.type.shape), default=1)
     return tuple((i, own.type.shape[-1:] == (n,), last_axis(own)) for i, own in arrays.items())
-
-
-class OtherRows(Exception):
-    """Arrays of a section over rows are of other lengths beside each other than when traced."""
-
-
-def _check_rows(launch: Launch, args: Sequence[Any]) -> None:
-    """The arrays that have elements for each of a row have the same number; the others have one.
-
-    Raises:
-        OtherRows: they do not.
-    """
-    lengths = set()
-    for index, wide, axes in launch.rows:
-        if axes is None:  # it is traced for each shape
-            continue
-        shape = getattr(args[index], "shape", None)
-        if shape is None:
-            shape = view_of(args[index]).type.shape
-        last = math.prod(shape[axis] for axis in axes)
-        if wide:
-            lengths.add(last)
-        elif last != 1:
-            raise OtherRows
-    if len(lengths) > 1:
-        raise OtherRows
-
-
-def execute(
-    program: Program, values: list[Any], outs: tuple[Any, ...], device: Any, stream: Any
-) -> Any:
-    known = [*values, *(None,) * (program.values - len(values))]
-    for launch in program.launches:
-        args = [
-            own
-            if how == "constant"
-            else numpy_dtype(dtype).type(known[own])
-            if how == "number"
-            else known[own]
-            for how, own, dtype in launch.operands
-        ]
-        if launch.rows:
-            _check_rows(launch, args)
-        given = tuple(None if end < 0 else outs[end] for end in launch.results)
-        out = given[0] if len(given) == 1 else None
-        if out is not None and launch.whole and meets(out, args):
-            made = _run.run(launch.kernel, *args, device=device, stream=stream, **launch.options)
-            made = _into(out, made, device, stream)
-        elif out is None:
-            made = _run.run(launch.kernel, *args, device=device, stream=stream, **launch.options)
-        else:
-            made = _run.run(
-                launch.kernel, *args, out=out, device=device, stream=stream, **launch.options
-            )
-        if len(given) > 1:  # the caller may have memory for some of several results only
-            made = [
-                _into(own, value, device, stream) for own, value in zip(given, made, strict=True)
-            ]
-        for place, value in zip(launch.places, made if len(given) > 1 else (made,), strict=True):
-            known[place] = value
-        for place in launch.last:
-            known[place] = None
-    return program.form([known[place] for place in program.returned])
-
-
-def reach(array: Any) -> tuple[int, int]:
-    """The addresses of an array's first byte and of the one after its last."""
-    layout = view_of(array).type
-    address = kind_of(lookup.adopted("", "", array, written=False)).describe(array)[0]
-    low, high = layout.span
-    return address + low * layout.itemsize, address + high * layout.itemsize
-
-
-def meets(out: Any, args: Sequence[Any]) -> bool:
-    """Whether a result may share memory with an argument."""
-    low, high = reach(out)
-    others = (reach(arg) for arg in args if arg is not None and not is_scalar(arg))
-    return any(low < end and begin < high for begin, end in others)
-
-
-def _into(out: Any, value: Any, device: Any, stream: Any) -> Any:
-    """A result in the caller's array for it; None: it stays where it is."""
-    if out is None:
-        return value
-    dtype = view_of(value).type.dtype
-    return _run.run("cast", value, out=out, dtype=dtype, device=device, stream=stream)
 
 
 def told(launch: Launch, target: Target | None, compiled: Sequence[Report]) -> list[str]:

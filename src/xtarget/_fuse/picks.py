@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from .._values import environment
-from .tracing import Node, Value
+from .nodes import Node, Value
 
 __all__ = ["Pick", "obstacle", "pick_of"]
 

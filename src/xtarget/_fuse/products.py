@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from .._kernels.steps import Operand, Step
 from ..spec import ABSENT
-from .tracing import Node, Value
+from .nodes import Node, Value
 
 __all__ = ["MOST_BESIDE", "Product", "obstacle", "product_among", "product_of"]
 

@@ -13,8 +13,8 @@ from .._kernels import libraries
 from .._launch import planning
 from .._values.types import Resources, Target
 from ..spec import ArrayType, ScalarType
+from .nodes import Value
 from .sections import Section
-from .tracing import Value
 
 __all__ = ["Report", "not_moved", "reports"]
 

@@ -17,9 +17,9 @@ from .._kernels.steps import Fold, Operand, Step, text_of
 from .._values.types import DTYPES, DtypeConstant
 from ..spec import Input, Launch, Scalar, ScalarType
 from .expansions import expansion_of
+from .nodes import Node, Number, Value, View
 from .picks import pick_of
 from .products import product_among, product_of
-from .tracing import Node, Number, Value, View
 
 __all__ = [
     "LETTERS",

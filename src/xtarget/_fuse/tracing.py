@@ -18,31 +18,24 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from .._arrays import is_scalar, view_of
-from .._arrays.dtypes import NumpyRules
 from .._kernels import libraries
 from .._launch.arguments import argument_types, check_arguments, placed
 from .._values.deferred import Deferred
 from .._values.errors import ArgumentError, UnknownKernelError, XTargetError, shortened
-from ..spec import ArrayType, Call, KernelSpec, Plan, ScalarType, contiguous_strides
+from ..spec import ArrayType, KernelSpec, contiguous_strides
 from .methods import METHODS, part
+from .nodes import Node, Number, Value, node_of
 
 if TYPE_CHECKING:
     from .._values.aliases import Args
 
 __all__ = [
     "NoAttribute",
-    "Node",
-    "Number",
     "NumberAsked",
     "Traced",
     "Tracer",
-    "Value",
-    "View",
-    "node_of",
     "signature_of",
 ]
-
-_RULES = NumpyRules()
 
 
 class NumberAsked(Exception):
@@ -56,91 +49,6 @@ class NumberAsked(Exception):
     def __init__(self, index: int) -> None:
         super().__init__(index)
         self.index = index
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Node:
-    """A call of a kernel.
-
-    Attributes:
-        operands: what it is called with.
-        types: of its operands, as its plan got them.
-        line: where the function makes the call.
-        own: the kernel is of our own library.
-    """
-
-    kernel: str
-    spec: KernelSpec
-    operands: tuple[Value | Number, ...]
-    types: tuple[ArrayType | ScalarType, ...]
-    options: Mapping[str, Any]
-    plan: Plan
-    line: str
-    own: bool
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """What an operator that moves nothing gives, read from its argument.
-
-    Attributes:
-        options: all of the operator's, sorted.
-    """
-
-    operator: str
-    options: tuple[tuple[str, Any], ...]
-
-    def __str__(self) -> str:
-        given = ", ".join(f"{name}={value}" for name, value in self.options)
-        return f"{self.operator}({given})"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Value:
-    """An array: the function's argument `index`, or the result `index` of a node.
-
-    Attributes:
-        type: of the last view.
-        views: as which it is read, one after another.
-        array: of a view, the layout of the array.
-    """
-
-    type: ArrayType
-    index: int
-    node: Node | None = None
-    views: tuple[View, ...] = ()
-    array: ArrayType | None = None
-
-    @property
-    def given(self) -> ArrayType:
-        """The layout of the array."""
-        return self.array or self.type
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Number:
-    """A number: the function's argument `index`, or a constant in it."""
-
-    value: Any
-    index: int | None = None
-
-
-def node_of(
-    kernel: str,
-    spec: KernelSpec,
-    operands: tuple[Value | Number, ...],
-    types: tuple[ArrayType | ScalarType, ...],
-    options: Mapping[str, Any],
-    line: str,
-    own: bool,
-) -> Node:
-    """A node with its plan.
-
-    Raises:
-        ArgumentError: the kernel does not take this.
-    """
-    call = Call(spec.name, types, {**spec.options, **options}, None, "cpu", 1, _RULES)
-    return Node(kernel, spec, operands, types, dict(options), spec.plan(call), line, own)
 
 
 @dataclass(slots=True)

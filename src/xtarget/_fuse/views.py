@@ -16,9 +16,9 @@ from .._kernels import libraries
 from ..spec import ArrayType, ScalarType, contiguous_strides
 from .cutting import is_long
 from .expansions import expansion_of
+from .nodes import Node, Number, Value, View, node_of
 from .products import product_of
 from .sections import function_of
-from .tracing import Node, Number, Value, View, node_of
 
 __all__ = ["Graph", "last_axis", "through_views"]
 

@@ -273,6 +273,11 @@ def _check_example(spec: KernelSpec, part: str, example: Any) -> None:
         raise wrong("whose shapes are not a tuple of shapes, whole numbers from 0, or None")
     if not spec.required <= len(shapes) <= len(spec.inputs):
         raise wrong(f"which has {len(shapes)} shapes, and the inputs are {', '.join(spec.inputs)}")
+    dtypes = example.dtypes
+    if not isinstance(dtypes, tuple | list) or not all(
+        dtype is None or (isinstance(dtype, str) and dtype in DTYPES) for dtype in dtypes
+    ):
+        raise wrong("whose dtypes are not a tuple of dtypes' names, or None")
     if not isinstance(example.options, Mapping):
         raise wrong("whose options are not a mapping")
     strange = [name for name in example.options if name not in spec.options]

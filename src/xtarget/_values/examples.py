@@ -20,10 +20,13 @@ class Example:
     Attributes:
         shapes: of the arguments, in their order; None is a number by value.
         options: of the kernel.
+        dtypes: of arguments whose dtype is always the same, as that of indices: by their places;
+            None, or none there: the dtype that is built for.
     """
 
     shapes: tuple[tuple[int, ...] | None, ...]
     options: Mapping[str, Any] = field(default_factory=dict)
+    dtypes: tuple[str | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

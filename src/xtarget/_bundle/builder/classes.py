@@ -245,8 +245,9 @@ def _examples(spec: KernelSpec, full: bool) -> list[Example]:
 def _types(spec: KernelSpec, example: Example, dtype: str) -> list[ArrayType | ScalarType]:
     types: list[ArrayType | ScalarType] = []
     own = input_dtypes(spec)
-    for name, shape in zip(spec.inputs, example.shapes, strict=False):
-        element = own.get(name.rstrip("?"), dtype)
+    given = itertools.chain(example.dtypes, itertools.repeat(None))
+    for name, shape, fixed in zip(spec.inputs, example.shapes, given, strict=False):
+        element = fixed or own.get(name.rstrip("?"), dtype)
         if shape is None or name.rstrip("?") in spec.scalars:
             types.append(ScalarType(element))
         else:
