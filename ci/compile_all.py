@@ -1,20 +1,25 @@
 #!/usr/bin/env python3
 """Compile every kernel for every target of ci/matrix.toml through `xtarget compile`.
 
-One process for each kernel and dtype, as many at a time as there are CPUs. Needs no GPU.
+One process for each kernel and dtype, as many at a time as there are CPUs, or as an executor's
+workers are. Needs no GPU.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
+import socket
 import subprocess
 import sys
+import tempfile
 import time
 import tomllib
 import zlib
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -32,6 +37,8 @@ ELEMENTWISE, OTHERS = 24, 6
 ALWAYS = {"add", "sum", "softmax", "layer_norm", "matmul", "conv2d", "attention", "sort"}
 #: How often a line says how far it is.
 PROGRESS_SECONDS = 20
+#: Exit status, standard error and the files that were written.
+Done = tuple[int, str, dict[str, bytes]]
 
 
 def xtarget(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -47,13 +54,50 @@ def xtarget(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def compiled(name: str, dtype: str, options: tuple[str, ...], asked: dict[str, str]) -> Done:
+    """Compile a kernel; a worker's xtarget has to be the version of who asks (`asked`)."""
+    from xtarget._executors.asking import versions
+
+    if versions() != asked:
+        return 1, f"{socket.gethostname()} has {versions()}, and who asks has {asked}", {}
+    with tempfile.TemporaryDirectory() as folder:
+        done = xtarget("compile", name, "--dtype", dtype, "-o", folder, *options)
+        files = {path.name: path.read_bytes() for path in sorted(Path(folder).iterdir())}
+    return done.returncode, done.stderr.strip(), files
+
+
+@contextlib.contextmanager
+def workers(name: str) -> Iterator[Executor]:
+    """The executor of a name; `processes`: threads that wait for one process each."""
+    from xtarget._executors.opening import opened
+
+    with opened(name) as executor:
+        if executor is not None:
+            yield executor
+        else:
+            with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
+                yield threads
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("-o", "--output", type=Path, required=True, help="folder to write to")
     parser.add_argument("--long", action="store_true", help="every row and dtype")
     parser.add_argument("--kernel", action="append", help="only this kernel; repeatable")
     parser.add_argument("--target", action="append", help="only this target; repeatable")
+    parser.add_argument(
+        "--executor", default="processes", help="processes, dask:ADDRESS, ray:ADDRESS or mpi"
+    )
     given = parser.parse_args()
+    sys.path.insert(0, str(ROOT / "src"))
+    from xtarget import ArgumentError
+    from xtarget._executors.asking import versions
+    from xtarget._executors.opening import checked
+
+    try:
+        checked(given.executor)
+    except ArgumentError as error:
+        parser.error(str(error))
     matrix = tomllib.loads((ROOT / "ci" / "matrix.toml").read_text(encoding="utf-8"))
     targets = given.target or matrix["binaries"]["targets"]
     listed = xtarget("kernels", "--json")
@@ -78,21 +122,27 @@ def main() -> int:
             dtypes = ["float32" if "float32" in dtypes else dtypes[0]]
         shape = ("--shape", SHAPE) if kernel["inputs"] else ()
         jobs += [(name, dtype, shape) for dtype in dtypes]
-    options = [text for target in targets for text in ("--target", target)]
-
-    def compile_one(job: tuple[str, str, tuple[str, ...]]) -> subprocess.CompletedProcess[str]:
-        name, dtype, shape = job
-        folder = str(given.output / dtype)
-        return xtarget("compile", name, "--dtype", dtype, *shape, "-o", folder, *options)
-
+    options = tuple(text for target in targets for text in ("--target", target))
     started, failed = time.monotonic(), 0
     said = started
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        for count, (job, done) in enumerate(zip(jobs, pool.map(compile_one, jobs), strict=True), 1):
-            name, dtype, _ = job
-            if done.returncode:
+    with workers(given.executor) as executor:
+        pending = {
+            executor.submit(compiled, name, dtype, (*shape, *options), versions()): (name, dtype)
+            for name, dtype, shape in jobs
+        }
+        for count, future in enumerate(as_completed(pending), 1):
+            name, dtype = pending.pop(future)
+            try:
+                status, told, files = future.result()
+            except Exception as error:  # whatever an executor raises whose worker is lost
+                status, told, files = 1, f"{type(error).__name__}: {error}", {}
+            folder = given.output / dtype
+            folder.mkdir(parents=True, exist_ok=True)
+            for file, content in files.items():
+                (folder / file).write_bytes(content)
+            if status:
                 failed += 1
-                print(f"{name} {dtype}: {done.stderr.strip()}", file=sys.stderr)
+                print(f"{name} {dtype}: {told}", file=sys.stderr)
             if time.monotonic() - said > PROGRESS_SECONDS:
                 said = time.monotonic()
                 print(f"compiled {count} of {len(jobs)}", file=sys.stderr, flush=True)

@@ -16,6 +16,7 @@ from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecu
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from command_line import here
 from dask_clusters import cluster, one_killed
@@ -25,6 +26,7 @@ import xtarget
 from xtarget import ArgumentError, Target, XTargetError
 from xtarget._bundle.builder.build import Order, Report, build
 from xtarget._children.frames import pack
+from xtarget._compile import functions
 from xtarget._compile.units import compile_unit
 from xtarget._executors import asking, opening
 
@@ -107,6 +109,19 @@ class Altered(ThreadPoolExecutor):
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         return super().submit(lambda: self.change(*asking.whole(function(*args, **kwargs))))
+
+
+class Counting(ThreadPoolExecutor):
+    """Two workers that compile; `asked` has their units."""
+
+    def __init__(self) -> None:
+        super().__init__(2)
+        self.asked: list[bytes] = []
+
+    def submit(self, function: Callable[..., Any], /, *args: Any, **kw: Any) -> Future[Any]:
+        assert function is compile_unit
+        self.asked.append(args[0])
+        return super().submit(function, *args, **kw)
 
 
 # ------------------------------------------------------------------------------------ one machine
@@ -265,25 +280,30 @@ def test_a_warmup_asks_an_executor(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     )
     given = {"XTARGET_RECORD": str(profile), "XTARGET_CACHE_DIR": str(tmp_path / "first")}
     subprocess.run([sys.executable, "-c", program], env={**os.environ, **given}, check=True)
-    asked: list[bytes] = []
-
-    class Counting(ThreadPoolExecutor):
-        def submit(self, function: Callable[..., Any], /, *args: Any, **kw: Any) -> Future[Any]:
-            assert function is compile_unit
-            asked.append(args[0])
-            return super().submit(function, *args, **kw)
-
     monkeypatch.setenv("XTARGET_CACHE_DIR", str(tmp_path / "second"))
-    from xtarget._compile import functions
-
     functions._functions.clear()
-    with Counting(2) as executor:
+    with Counting() as executor:
         done = xtarget.warmup(profile, executor=executor)
-    assert not done.errors
-    assert done.compiled == done.binaries == len(asked) == 1
-    with Counting(2) as executor:
+        assert not done.errors
+        assert done.compiled == done.binaries == len(executor.asked) == 1
         assert xtarget.warmup(profile, executor=executor).compiled == 0
-    assert len(asked) == 1
+        assert len(executor.asked) == 1
+
+
+@pytest.mark.long
+def test_a_tuning_has_its_configurations_compiled_by_an_executor(
+    library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each once, and they are timed in this process. Long: it times."""
+    cpu = next(report for report in xtarget.probe() if report.vendor == "cpu")
+    if not cpu.devices:
+        pytest.skip(f"no CPU device: {cpu.reason}")
+    functions._functions.clear()
+    with Counting() as executor:
+        found = xtarget.get("relu").tune(np.ones(5000, np.float32), device="cpu", executor=executor)
+        timed = [trial for trial in found.trials if trial.seconds is not None]
+        assert len(timed) > 1
+        assert len(executor.asked) == len(set(executor.asked)) > 1
 
 
 # ------------------------------------------------------------------------------------ their names
@@ -351,6 +371,30 @@ def test_a_killed_dask_worker_costs_nothing(
     assert not report.errors
     keys = kept(tmp_path / "cache")
     assert report.compiled == report.variants == len(keys) == len(set(keys))
+
+
+@pytest.mark.long
+def test_ci_compiles_on_dask_what_it_compiles_here(dask_cluster: Any, tmp_path: Path) -> None:
+    """Long: `xtarget compile` in six processes. A worker is killed meanwhile."""
+    script = Path(__file__).resolve().parents[2] / "ci" / "compile_all.py"
+    names = ("relu", "softmax", "sum")
+    words = [word for name in names for word in ("--kernel", name)]
+
+    def compiled(folder: Path, *more: str) -> dict[str, bytes]:
+        done = run_python(
+            *(script, "-o", folder, "--target", "nvidia:sm_90", *words, *more),
+            seconds=300,
+            XTARGET_CACHE_DIR=str(tmp_path / "cache"),
+        )
+        assert done.returncode == 0, done.stderr
+        assert "compiled 3 of 3 kernel and dtype pairs" in done.stdout
+        return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*.*")}
+
+    with one_killed(dask_cluster) as killed:
+        there = compiled(tmp_path / "there", "--executor", f"dask:{dask_cluster.scheduler.address}")
+    assert killed
+    assert len([name for name in there if name.endswith(".cubin")]) == 3
+    assert there == compiled(tmp_path / "here")
 
 
 def test_a_dask_scheduler_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

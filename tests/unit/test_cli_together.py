@@ -19,6 +19,8 @@ def typed(name: str, option: str) -> list[str]:
             return ["x"]
         if option in param.opts:
             assert isinstance(param, click.Option)
+            if option == "--executor":  # whose value is looked at before
+                return [option, "mpi"]
             return [option] if param.is_flag else [option, "1"]
     raise AssertionError(f"`xtarget {name}` has no {option}")
 

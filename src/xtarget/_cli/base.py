@@ -233,8 +233,8 @@ def json_option(function: _F) -> _F:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
 
 
-def _executor(ctx: click.Context, param: click.Parameter, value: str) -> str:
-    if value != PROCESSES:
+def _executor(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    if value not in (PROCESSES, None):
         from .._executors.opening import checked
 
         try:
@@ -244,15 +244,22 @@ def _executor(ctx: click.Context, param: click.Parameter, value: str) -> str:
     return value
 
 
-def executor_option(function: _F) -> _F:
+def executor_option(
+    *, default: str | None = PROCESSES, means: str = "Who works"
+) -> Callable[[_F], _F]:
+    """The option of commands whose work can be spread.
+
+    Args:
+        default: None: this process, and no other.
+    """
     return click.option(
         "--executor",
-        default=PROCESSES,
-        show_default=True,
+        default=default,
+        show_default=default or "this process",
         metavar="EXECUTOR",
         callback=_executor,
-        help="Who works: processes, dask:ADDRESS, ray:ADDRESS, or mpi (docs/how-to/clusters.md).",
-    )(function)
+        help=f"{means}: processes, dask:ADDRESS, ray:ADDRESS, or mpi (docs/how-to/clusters.md).",
+    )
 
 
 def folder_option(function: _F) -> _F:

@@ -110,7 +110,7 @@ def bundle() -> None:
     metavar="KEY",
     help="Sign with this Ed25519 private key (PEM).",
 )
-@executor_option
+@executor_option()
 @json_option
 def build(
     output: str | None,

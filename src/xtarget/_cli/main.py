@@ -244,7 +244,7 @@ def show(**given: Any) -> None:
 @click.option(
     "--jobs", type=click.IntRange(1, 256), help="Processes. Default: one for each processor."
 )
-@executor_option
+@executor_option()
 @_json
 def warmup(profile: str, jobs: int | None, executor: str, as_json: bool) -> None:
     """Compile what PROFILE lists, and put it into the cache.

@@ -13,6 +13,7 @@ from .base import (
     EXIT_ERROR,
     Command,
     device_option,
+    executor_option,
     file_option,
     json_option,
 )
@@ -64,6 +65,7 @@ def _compare_option(means: str) -> Callable[[_F], _F]:
         "xtarget verify gelu erf --every-value",
         "xtarget verify --report report.json --resume",
         "xtarget verify --target amd:gfx942 --report gfx942.json",
+        "xtarget verify --device nvidia --executor dask:tcp://head:8786 --report report.json",
         "xtarget verify --merge h200.json gfx942.json --report support.md",
     ),
     fails="a wrong or worse result",
@@ -72,7 +74,7 @@ def _compare_option(means: str) -> Callable[[_F], _F]:
             "--merge",
             (
                 *("--device", "--dtype", "--target", "--quick", "--long", "--every-value"),
-                *("--compare", "--resume"),
+                *("--compare", "--resume", "--executor"),
             ),
             "--merge joins reports and calls nothing",
         ),
@@ -82,6 +84,11 @@ def _compare_option(means: str) -> Callable[[_F], _F]:
             "--target compiles and calls nothing",
         ),
         ("--quick", ("--long", "--every-value"), "one is few calls and the other many"),
+        (
+            "--executor",
+            ("--compare", "--resume"),
+            "workers may have other devices than an older report",
+        ),
         ("--long", ("--every-value",), "one is of large arrays and the other of all values"),
     ),
     needs=(("--resume", "--report"),),
@@ -116,6 +123,7 @@ def _compare_option(means: str) -> Callable[[_F], _F]:
 @click.option(
     "--resume", is_flag=True, help="Only what FILE of --report does not have; its rows stay."
 )
+@executor_option(default=None, means="Who verifies, each on a device of its machine")
 @click.option("--merge", is_flag=True, help="Join reports of several machines into one table.")
 @json_option
 def verify(
@@ -130,6 +138,7 @@ def verify(
     html_file: str | None,
     older: str | None,
     resume: bool,
+    executor: str | None,
     merge: bool,
     as_json: bool,
 ) -> None:
@@ -137,20 +146,37 @@ def verify(
 
     Every kernel and dtype with hard shapes (none, one, odd numbers of elements), values (NaN,
     infinities, the ends of an integer's range) and layouts. Exits with 1 if something is wrong.
-    With --target, whether every kernel compiles there; --merge makes one table of all.
+    With --target, whether every kernel compiles there; --merge makes one table of all. With
+    --executor, the report says which machine and device ran what; workers with several kinds of
+    devices give a report for each kind.
     """
     from .._verify.every_value import EXTENT
+    from .._verify.spread import Spread
     from .verify import merge_reports, verify_kernels
+    from .verify_spread import verify_on_workers
+
+    extent = "quick" if quick else "long" if long else EXTENT if every_value else "usual"
 
     if merge:
         merge_reports(kernels, file, html_file, as_json=as_json)
+        return
+    if executor is not None:
+        done = verify_on_workers(
+            kernels,
+            Spread(dtypes, extent, device, target),
+            executor,
+            file=file,
+            html_file=html_file,
+            as_json=as_json,
+        )
+        _leave(*done)
         return
     ok, interrupted = verify_kernels(
         kernels,
         dtypes,
         device,
         target,
-        extent="quick" if quick else "long" if long else EXTENT if every_value else "usual",
+        extent=extent,
         file=file,
         html_file=html_file,
         older=older,

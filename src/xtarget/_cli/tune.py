@@ -33,7 +33,13 @@ _PRODUCT, _TRANSPOSED = "matmul", "transposed"
 
 
 def tune_kernel(
-    kernel: str, call_options: CallOptions, device: str | None, *, again: bool, as_json: bool
+    kernel: str,
+    call_options: CallOptions,
+    device: str | None,
+    *,
+    executor: str,
+    again: bool,
+    as_json: bool,
 ) -> tuple[bool, bool]:
     """Try each configuration on random input, and print what was found and kept.
 
@@ -51,7 +57,16 @@ def tune_kernel(
             zip(random_arguments(inputs, 0), inputs.args, strict=True)]  # fmt: skip
     bar = progress_bar(f"tune {inputs.spec.name}", "configurations", "planning")
     with compiling(), bar as show:
-        found = tune(kernel, tuple(args), None, name, dict(inputs.options), again=again, show=show)
+        found = tune(
+            kernel,
+            tuple(args),
+            None,
+            name,
+            dict(inputs.options),
+            again=again,
+            show=show,
+            executor=executor,
+        )
     parts = (found, *found.more)
     kept = all(one.stored for one in parts)
     if as_json:

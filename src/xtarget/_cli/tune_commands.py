@@ -9,6 +9,7 @@ from .base import (
     Command,
     Group,
     device_option,
+    executor_option,
     file_option,
     json_option,
     kernel_argument,
@@ -62,10 +63,16 @@ def tune() -> None:
 @kernel_argument()
 @layout_options
 @device_option
+@executor_option(means="Who compiles the configurations, which are timed here")
 @click.option("--again", is_flag=True, help="Measure also what was measured before.")
 @json_option
 def kernel(
-    kernel: str, call_options: CallOptions, device: str | None, again: bool, as_json: bool
+    kernel: str,
+    call_options: CallOptions,
+    device: str | None,
+    executor: str,
+    again: bool,
+    as_json: bool,
 ) -> None:
     """Time each configuration of KERNEL for a call, on random input.
 
@@ -77,7 +84,9 @@ def kernel(
     """
     from .tune import tune_kernel
 
-    kept, interrupted = tune_kernel(kernel, call_options, device, again=again, as_json=as_json)
+    kept, interrupted = tune_kernel(
+        kernel, call_options, device, executor=executor, again=again, as_json=as_json
+    )
     if interrupted:
         raise click.exceptions.Exit(_EXIT_INTERRUPTED)
     if not kept:

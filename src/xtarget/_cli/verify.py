@@ -17,15 +17,15 @@ from .._system.output import check_output, write_output
 from .._values.errors import ArgumentError, XTargetError
 from .._values.types import DTYPES, Target
 from .._verify import page, report, support
-from .._verify.compiled import compiled
 from .._verify.drift import RELEASE, Drift, check_same_kind, drift, released
-from .._verify.every_value import EXTENT, VALUED, every_value, takes_every_value
-from .._verify.verify import Row, verify
+from .._verify.every_value import EXTENT, VALUED, takes_every_value
+from .._verify.spread import Spread, made
+from .._verify.verify import Row
 from ..spec import KernelSpec
 from .base import echo
 from .tables import echo_wrapped, print_table
 
-__all__ = ["merge_reports", "verify_kernels"]
+__all__ = ["asked_for", "merge_reports", "print_rows", "told_of", "verify_kernels"]
 
 
 def _chosen(kernels: Sequence[str]) -> list[KernelSpec]:
@@ -40,6 +40,36 @@ def _chosen(kernels: Sequence[str]) -> list[KernelSpec]:
             "spec. Add them, or leave the kernel out."
         )
     return whole
+
+
+def asked_for(
+    kernels: Sequence[str], dtypes: Sequence[str], extent: str, outputs: Sequence[str | None]
+) -> tuple[list[KernelSpec], tuple[str, ...]]:
+    """The kernels and dtypes to verify; the files to write are checked.
+
+    Raises:
+        ArgumentError: there is no such kernel or dtype, or a file cannot be written.
+    """
+    for dtype in dtypes:
+        if dtype not in DTYPES:
+            near = difflib.get_close_matches(dtype, DTYPES, 1)
+            hint = f" Did you mean {near[0]}?" if near else f" There are {', '.join(DTYPES)}."
+            raise ArgumentError(f"there is no dtype {dtype!r}.{hint}")
+    for output in filter(None, outputs):
+        check_output(Path(output))
+    specs, wanted = _chosen(kernels), tuple(dtypes) or tuple(DTYPES)
+    if extent == EXTENT:
+        wanted = tuple(dtype for dtype in wanted if dtype in VALUED)
+        if not kernels:
+            specs = [spec for spec in specs if takes_every_value(spec)]
+    return specs, wanted
+
+
+def told_of(place: Mapping[str, Any]) -> str:
+    """What was counted at a place (`report.place_of`), as the end of a sentence."""
+    if place["runs_on"] == report.COMPILED:
+        return f"compiled for {place['target']}"
+    return f"calls on {place['name']} ({place['product']}, {place['runs_on']})"
 
 
 def verify_kernels(
@@ -67,23 +97,9 @@ def verify_kernels(
         whether everything is right and nothing is worse than before, and whether it was
         interrupted: what was compared until then is printed and written.
     """
-    for dtype in dtypes:
-        if dtype not in DTYPES:
-            near = difflib.get_close_matches(dtype, DTYPES, 1)
-            hint = f" Did you mean {near[0]}?" if near else f" There are {', '.join(DTYPES)}."
-            raise ArgumentError(f"there is no dtype {dtype!r}.{hint}")
-    for output in (file, html_file):
-        if output is not None:
-            check_output(Path(output))
+    specs, wanted = asked_for(kernels, dtypes, extent, (file, html_file))
     before = None if older in (None, RELEASE) else report.read(Path(older))
-    specs = _chosen(kernels)
-    if extent == EXTENT and not kernels:
-        specs = [spec for spec in specs if takes_every_value(spec)]
-    wanted = tuple(dtypes) or tuple(DTYPES)
-    if extent == EXTENT:
-        wanted = tuple(dtype for dtype in wanted if dtype in VALUED)
-    name = "" if target is not None else _device(device)
-    where = registry.open_device(name).info if target is None else Target.parse(target)
+    where = registry.open_device(_device(device)).info if target is None else Target.parse(target)
     empty = report.document((), where)
     earlier = _earlier(Path(file), empty) if resume and file is not None else empty
     kept = earlier["rows"]
@@ -97,21 +113,14 @@ def verify_kernels(
     if before is not None:
         check_same_kind(before, empty["device"], str(older))
     known = frozenset((row["kernel"], row["dtype"]) for row in kept)
-    if isinstance(where, Target):
-        made, told = compiled(specs, wanted, str(where), known=known), f"compiled for {where}"
-    else:
-        if extent == EXTENT:
-            made = every_value(specs, wanted, name, known=known)
-        else:
-            made = verify(specs, wanted, name, extent=extent, known=known)
-        told = f"calls on {name} ({where.product}, {where.runs_on})"
+    told = told_of(empty["device"])
     pairs = ((spec.name, dtype) for spec in specs for dtype in wanted if dtype in spec.dtypes)
     total = sum(pair not in known for pair in pairs)
     rows: list[Row] = []
     interrupted = False
     try:
         with progress_bar("verify", "kernels with their dtypes", "the first kernel") as show:
-            for row in made:
+            for row in made(specs, Spread(wanted, extent), where, known):
                 rows.append(row)
                 show(len(rows), total, f"{row.kernel} {row.dtype}")
     except KeyboardInterrupt:
@@ -130,7 +139,7 @@ def verify_kernels(
         compared = {"worse": found.worse, "notes": found.notes, "ok": good and not interrupted}
         echo(json.dumps({**document, **compared}, indent=2))
         return good, interrupted
-    _print(rows, told)
+    print_rows(rows, told)
     if kept:
         echo(f"{len(kept)} rows of {file} were there and stay.")
     for note in found.notes:
@@ -176,7 +185,7 @@ def _earlier(file: Path, here: Mapping[str, Any]) -> Mapping[str, Any]:
     return found
 
 
-def _print(rows: Sequence[Row], where: str) -> None:
+def print_rows(rows: Sequence[Row], where: str) -> None:
     """A line for each kernel; then what is wrong, case by case."""
     kernels: dict[str, list[Row]] = {}
     for row in rows:

@@ -18,6 +18,9 @@ from .prepared import Prepared
 from .tuning import bench, tune
 from .tuning_search import Tuning
 
+if TYPE_CHECKING:
+    from .._executors.opening import Given
+
 __all__ = ["Kernel", "get"]
 
 _P = ParamSpec("_P")
@@ -80,7 +83,14 @@ class Kernel(partial[_R], Generic[_P, _R]):
         """`xtarget.compile` of this kernel."""
         return compile(self.name, *args, target=target, keep_stages=keep_stages, **options)
 
-    def tune(self, *args: Any, out: Any = None, device: Any = None, **options: Any) -> Tuning:
+    def tune(
+        self,
+        *args: Any,
+        out: Any = None,
+        device: Any = None,
+        executor: Given = None,
+        **options: Any,
+    ) -> Tuning:
         """Find the fastest of the kernel's configurations for a call, by launching each of them.
 
         What is found holds for all calls of the same key on this target, also in later processes;
@@ -88,6 +98,8 @@ class Kernel(partial[_R], Generic[_P, _R]):
 
         Args:
             args, out, device, options: as for `xtarget.run`.
+            executor: any `concurrent.futures.Executor`, or `dask:ADDRESS`, `ray:ADDRESS`, `mpi`:
+                its workers compile the configurations. They are timed here.
 
         Returns:
             what was measured; as text, a line for each configuration.
@@ -96,7 +108,7 @@ class Kernel(partial[_R], Generic[_P, _R]):
             ArgumentError: the kernel has no configurations, or one of them changes the result.
             FrozenError: XTARGET_COMPILE forbids to compile.
         """
-        return tune(self.name, args, out, device, options)
+        return tune(self.name, args, out, device, options, executor=executor)
 
     def bench(self, *args: Any, out: Any = None, device: Any = None, **options: Any) -> float:
         """Seconds of a launch, the least of some measurements: of the device's time for arrays on a

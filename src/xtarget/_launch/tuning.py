@@ -24,6 +24,9 @@ from .trials import copied, seconds_of
 from .tuning_search import Asked, Search, Show, Tuning
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from .._executors.opening import Given
     from .._values.aliases import Args, Options
 
 __all__ = ["bench", "tune", "tune_first"]
@@ -38,6 +41,7 @@ def tune(
     *,
     again: bool = False,
     show: Show = lambda done, total, what: None,
+    executor: Given = None,
 ) -> Tuning:
     """Launch each configuration for a call, and keep which is the fastest.
 
@@ -47,10 +51,11 @@ def tune(
     Args:
         again: measure it again.
         show: is told what is tried.
+        executor: its workers compile the configurations; they are timed here.
 
     Raises:
-        ArgumentError: the kernel has no configurations, one of them gives another shape, or the
-            arrays' stream is captured.
+        ArgumentError: the kernel has no configurations, one of them gives another shape, the
+            arrays' stream is captured, or `executor` is none.
         FrozenError: nothing may be compiled here.
         XTargetError: no configuration works.
     """
@@ -68,7 +73,10 @@ def tune(
         raise ArgumentError(
             f"{name} cannot be tuned while its stream is captured into a graph. Tune it before."
         )
-    return _tuned(asked, out, again=again, show=show, strict=True)
+    from .._executors.opening import opened  # few programs tune
+
+    with opened(executor) as elsewhere:
+        return _tuned(asked, out, again=again, show=show, strict=True, executor=elsewhere)
 
 
 def tune_first(name: str, args: Args, out: Any, device: Any, stream: Any, options: Options) -> None:
@@ -116,14 +124,24 @@ def _asked(name: str, args: Args, device: Any, options: Options, stream: Any = N
     return Asked(kernel, args, options, views, types, call, opened, several, captured)
 
 
-def _tuned(asked: Asked, out: Any, *, again: bool, show: Show, strict: bool) -> Tuning:
+def _tuned(
+    asked: Asked,
+    out: Any,
+    *,
+    again: bool,
+    show: Show,
+    strict: bool,
+    executor: Executor | None = None,
+) -> Tuning:
     """Answer one question after the other, each with the answers that were found before it."""
     taken: dict[str, Any] = {}
     found: list[Tuning] = []
     for question in asked.questions:
         if question.asked.table in taken:
             continue
-        one = Search(asked, question, taken, out, show, again=again, strict=strict).run()
+        one = Search(
+            asked, question, taken, out, show, again=again, strict=strict, executor=executor
+        ).run()
         found.append(one)
         if one.interrupted:
             break

@@ -22,6 +22,8 @@ from .samples import Summary
 from .trials import Trials, artifacts_of, excess
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from .._values.aliases import Options
 
 __all__ = ["NOT_TRIED", "Asked", "Search", "Show", "Trial", "Tuning"]
@@ -146,7 +148,9 @@ class Search:
         *,
         again: bool,
         strict: bool,
+        executor: Executor | None = None,
     ) -> None:
+        self._executor = executor
         self._asked, self._question, self._taken = asked, question, dict(taken)
         self._ask, self._show, self._strict = question.asked, show, strict
         spec, info = asked.kernel.spec, asked.info
@@ -307,10 +311,10 @@ class Search:
         info, device = self._asked.info, self._asked.device
         wanted = dict.fromkeys(request for text in likely for request in requests[text])
         cores = len(os.sched_getaffinity(0))
-        if len(wanted) >= _MANY and cores > 2:
+        if self._executor is not None or (len(wanted) >= _MANY and cores > 2):
             jobs = [(request, info.target, info.compile_options) for request in wanted]
             self._show(0, len(jobs), "compiling")
-            for done, _ in enumerate(compile_together(jobs, cores, device), 1):
+            for done, _ in enumerate(compile_together(jobs, cores, device, self._executor), 1):
                 self._show(done, len(jobs), "compiling")  # an error is told below
         usually = artifacts_of(requests[usual], device)
         found = []

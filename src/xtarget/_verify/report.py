@@ -14,7 +14,7 @@ from .._system.reports import read_report
 from .._values.types import DeviceInfo, Target
 from .verify import Row
 
-__all__ = ["COMPILED", "document", "read", "ulp_of", "written"]
+__all__ = ["COMPILED", "document", "place_of", "read", "ulp_of", "written"]
 
 SCHEMA = 1
 #: What a report of a target that is not here ran on.
@@ -22,13 +22,27 @@ COMPILED = "compiled"
 #: Parts of a row that are left out where they are these.
 _DEFAULTS: dict[str, Any] = {
     "cases": 0, "refused": 0, "wrong": [], "max_ulp": 0.0, "of_tolerance": 0.0, "worst_at": "",
-    "reason": "", "impl": OWN,
+    "reason": "", "impl": OWN, "where": "",
 }  # fmt: skip
+
+
+def place_of(device: DeviceInfo | Target) -> dict[str, Any]:
+    """A device, or a target that is compiled for, as reports name it."""
+    if isinstance(device, Target):
+        name = str(device)
+        return {"name": name, "target": name, "product": "no device", "runs_on": COMPILED}
+    return {
+        "name": device.name,
+        "target": str(device.target),
+        "product": device.product,
+        "driver": device.driver_version,
+        "runs_on": device.runs_on,
+    }
 
 
 def document(
     rows: Sequence[Row],
-    device: DeviceInfo | Target,
+    device: DeviceInfo | Target | Mapping[str, Any],
     *,
     extent: str = "usual",
     interrupted: bool = False,
@@ -37,26 +51,16 @@ def document(
     """The report of one device, or of compiling for a target, as JSON.
 
     Args:
+        device: or what `place_of` says of it.
         before: rows of an earlier run that stay.
     """
-    if isinstance(device, Target):
-        name = str(device)
-        where = {"name": name, "target": name, "product": "no device", "runs_on": COMPILED}
-    else:
-        where = {
-            "name": device.name,
-            "target": str(device.target),
-            "product": device.product,
-            "driver": device.driver_version,
-            "runs_on": device.runs_on,
-        }
     return {
         "schema": SCHEMA,
         "xtarget": __version__,
         "date": datetime.now(UTC).date().isoformat(),
         "extent": extent,
         "interrupted": interrupted,
-        "device": where,
+        "device": dict(device) if isinstance(device, Mapping) else place_of(device),
         "rows": [*before, *(row.facts() for row in rows)],
     }
 

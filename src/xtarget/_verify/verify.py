@@ -45,6 +45,7 @@ class Row:
         worst_at: with every value as input: where the largest error in units is.
         reason: of the refusal or the failure.
         impl: the word for the implementation that served the target (`xtarget kernels NAME`).
+        where: the machine and the device, of an executor's worker.
     """
 
     kernel: str
@@ -59,6 +60,7 @@ class Row:
     reason: str = ""
     seconds: float = 0.0
     impl: str = OWN
+    where: str = ""
 
     def refuse(self, error: ArgumentError | NoAnswerError) -> None:
         """The kernel does not take the case, or the reference says nothing of it."""
