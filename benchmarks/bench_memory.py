@@ -32,6 +32,8 @@ from xtarget._launch import run
 
 #: Parts of all launches after which memory is read, besides the first, which loads what it needs.
 MARKS = (0.0, 0.01, 0.1, 0.3, 0.6, 1.0)
+#: Launches after which a process that meets new shapes only should add nothing.
+SETTLED = 20_000
 
 
 def resident() -> float:
@@ -83,7 +85,8 @@ def main() -> int:
     a, b = np.arange(largest, dtype=np.float32), np.ones(largest, np.float32)
     info = xtarget.device(options.device).info
     print(f"{info.name} ({info.product}), load {os.getloadavg()[0]:.1f}")
-    marks = sorted({1, *(int(part * options.launches) for part in MARKS)})
+    parts = (int(part * options.launches) for part in MARKS)
+    marks = sorted({1, *parts, min(SETTLED, options.launches)})
     start = time.monotonic()
     rows = []
 
@@ -113,8 +116,9 @@ def main() -> int:
             for done in [threads.submit(launch, first, after) for first in begun]:
                 done.result()
     third = next(r for r in rows if r["launches"] >= options.launches * 0.3)
-    grown = float(rows[-1]["rss_mib"]) - float(third["rss_mib"])
-    print(f"the last two thirds added {grown:.1f} MiB")
+    settled = next(r for r in rows if r["launches"] >= min(SETTLED, options.launches))
+    grown, since = (rows[-1]["rss_mib"] - float(row["rss_mib"]) for row in (third, settled))
+    print(f"the last two thirds added {grown:.1f} MiB; all after {SETTLED:,}: {since:.1f} MiB")
     if options.json:
         options.json.write_text(json.dumps({"device": info.product, "rows": rows}, indent=2))
     return int(grown > options.allow)

@@ -279,6 +279,20 @@ def test_a_stream_of_somebody_else_is_refused(device: str) -> None:
     assert (launch().numpy() == 2).all()
 
 
+@pytest.mark.parametrize("given_out", [True, False])
+def test_a_launch_takes_a_stream_alone(device: str, given_out: bool) -> None:
+    launch = xtarget.get("add").prepare(ones(1), ones(2), out=ones() if given_out else None)
+    wrong: list[tuple[Any, Any, str]] = [
+        ((3,), {}, "3"),
+        ((), {"b": 3}, "b"),
+        ((None,), {}, "None"),
+    ]
+    for given, named, what in wrong:
+        with pytest.raises(TypeError, match=f"^add: .*, but for stream=, not with {what}\\. "):
+            launch(*given, **named)
+    assert (launch() == 3).all()
+
+
 def test_a_prepared_launch_is_of_one_process(device: str) -> None:
     launch = xtarget.get("add").prepare(ones(), ones())
     for way in (pickle.dumps, copy.copy, copy.deepcopy):

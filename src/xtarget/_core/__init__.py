@@ -1,8 +1,8 @@
 """The compiled core of launching (C, the stable ABI of Python 3.11), where it was built.
 
 It answers calls that Python has made before; every other call, every message and every decision is
-Python's, which does the same without it. `python.h` says what the files hold; nothing below
-`python.c`, `read.c` and `entry.c` knows Python.
+Python's, which does the same without it. `python.h` says what the files hold; what does not include
+it knows no Python.
 """
 
 from __future__ import annotations

@@ -105,9 +105,19 @@ struct reading {
 
 struct state *state_of(PyObject *module);
 
+/* What declines leaves no exception. */
+static inline int decline(void) {
+  PyErr_Clear();
+  return 0;
+}
+
 /* read.c: 1, or 0 where the call is Python's to make; no exception is left. */
 int read_request(struct state *state, struct reading *reading, PyObject *const *args,
                  Py_ssize_t count, PyObject *names);
+
+/* arrays.c: the libraries' arrays. */
+/* Add an array of such a reader to the call: 1, or 0 where it is Python's to read. */
+int read_array(struct state *state, struct reading *reading, PyObject *value, enum reader reader);
 /* An attribute that is an integer; 0 with an exception where there is none. */
 uint64_t number_of(PyObject *owner, PyObject *name);
 /* The address of an array; 0 where it cannot be read. */

@@ -83,8 +83,8 @@ class _InPython:
 
     _launch: Callable[..., Any]
 
-    def __call__(self, *, stream: Any = None) -> Any:
-        return self._launch(stream=stream)
+    def __call__(self, *given: Any, **named: Any) -> Any:
+        return self._launch(*given, **named)
 
 
 class Prepared(_run.launcher or _InPython):  # type: ignore[misc]
@@ -179,10 +179,11 @@ class Prepared(_run.launcher or _InPython):  # type: ignore[misc]
     def out(self) -> Any:
         return self._held.result
 
-    def _launch(self, *, stream: Any = None) -> Any:
+    def _launch(self, *given: Any, stream: Any = None, **named: Any) -> Any:
         """Launch.
 
         Args:
+            given, named: refused; a call of the launch takes `stream` alone.
             stream: where, for this time; None is the stream that it was prepared with, else the one
                 that the caller's own work on the arrays goes to.
 
@@ -192,9 +193,12 @@ class Prepared(_run.launcher or _InPython):  # type: ignore[misc]
         Raises:
             ArgumentError: an array has other memory than when it was prepared, or the stream is
                 none of the device.
+            TypeError: it is given anything but a stream.
             DeviceLostError: the device was lost or closed.
             LaunchError, OutOfMemoryError: see `xtarget.run`.
         """
+        if given or named:
+            raise self._not_taken(given, named)
         held = self._held
         if held.losses is not _losses:
             held = self._checked()
@@ -351,6 +355,14 @@ class Prepared(_run.launcher or _InPython):  # type: ignore[misc]
         return ArgumentError(
             f"{self.kernel}: the memory of {name} was freed or moved since the launch was prepared "
             f"(by a resize of the array, for one). Give the array again: launch.update({name}=...)."
+        )
+
+    def _not_taken(self, given: Args, named: Mapping[str, Any]) -> TypeError:
+        what = next(iter(named), None) or shortened(given[0])
+        name = next(iter(self._names), "out")
+        return TypeError(
+            f"{self.kernel}: a prepared launch is called without arguments, but for stream=, not "
+            f"with {what}. Change what it has: launch.update({name}=...)."
         )
 
     def __repr__(self) -> str:

@@ -1,0 +1,283 @@
+/* Arrays of Python's libraries as layouts of a call (`call.h`). What is rare here is Python's: it
+ * declines. */
+#include "python.h"
+
+/* NumPy's array object: the beginning of it, which its ABI fixes (PyArrayObject_fields). */
+struct numpy_array {
+  PyObject_HEAD
+  char *data;
+  int dimensions;
+  const int64_t *shape, *strides;
+  PyObject *base, *dtype;
+  int flags;
+};
+/* NPY_ARRAY_C_CONTIGUOUS, NPY_ARRAY_ALIGNED, NPY_ARRAY_WRITEABLE: what `_arrays.host` looks at. */
+enum { NUMPY_CONTIGUOUS = 0x1, NUMPY_FLAGS = 0x1 | 0x100 | 0x400 };
+
+enum reader reader_of(const struct state *state, PyObject *value) {
+  PyObject *type = (PyObject *)Py_TYPE(value);
+  for (int i = 0; i < state->type_count; i++)
+    if (state->types[i].type == type) return state->types[i].reader;
+  return READ_NONE;
+}
+
+/* ------------------------------------------------------------------------------------- torch */
+
+/* The `at::Tensor` in an object; NULL: where it lies is not known. Some torches have it behind a flag,
+ * which is set where a pointer to the tensor lies there (`c10::MaybeOwned`).
+ */
+static const void *torch_tensor(const struct torch *torch, PyObject *tensor) {
+  const char *object = (const char *)tensor, *end = object + sizeof(PyObject);
+  if (!torch->tensor_at) return NULL;
+  const char *at = object + torch->tensor_at;
+  return at > end && *end ? NULL : at;
+}
+
+static int is_negative(const struct torch *torch, PyObject *tensor) {
+  const void *at = torch_tensor(torch, tensor);
+  if (at && torch->is_negative) return torch->is_negative(at);
+  PyObject *answer = PyObject_CallFunctionObjArgs(torch->is_neg, tensor, NULL);
+  Py_XDECREF(answer);
+  return answer != Py_False;
+}
+
+int tell_torch(const struct torch *torch, PyObject *tensor) {
+  const void *at = torch_tensor(torch, tensor);
+  if (at && torch->bump_version && torch->is_inference) {
+    if (!torch->is_inference(at)) torch->bump_version(at); /* those have no version */
+    return 1;
+  }
+  PyObject *one = PyTuple_Pack(1, tensor);
+  PyObject *answer =
+      one ? PyObject_CallFunctionObjArgs(torch->increment_version, one, NULL) : NULL;
+  Py_XDECREF(one);
+  Py_XDECREF(answer);
+  return answer != NULL;
+}
+
+int requires_grad(struct state *state, PyObject *tensor, int *grad) {
+  if (*grad < 0) {
+    if (state->torch.grad_enabled) {
+      *grad = state->torch.grad_enabled();
+    } else {
+      PyObject *answer = PyObject_CallNoArgs(state->torch.is_grad_enabled);
+      *grad = answer != Py_False;
+      Py_XDECREF(answer);
+    }
+  }
+  if (!*grad) return 0;
+  const void *at = torch_tensor(&state->torch, tensor);
+  if (at && state->torch.wants_grad) return state->torch.wants_grad(*(void *const *)at);
+  PyObject *answer = PyObject_GetAttr(tensor, state->names[NAME_REQUIRES_GRAD]);
+  int required = answer != Py_False;
+  Py_XDECREF(answer);
+  return required;
+}
+
+/* Whether torch records nothing now that would miss a launch; `TorchKind.check_call` says what. */
+int allow_torch(struct state *state) {
+  struct torch *torch = &state->torch;
+  if (torch->tracing) {
+    if (*torch->tracing()) return 0;
+  } else {
+    PyObject *answer = PyObject_CallNoArgs(torch->tracing_state);
+    Py_XDECREF(answer);
+    if (answer != Py_None) return decline();
+  }
+  if (torch->mode_count) {
+    if (torch->mode_count() != 0) return 0;
+  } else {
+    PyObject *answer = PyObject_CallNoArgs(torch->dispatch_modes);
+    long count = answer ? PyLong_AsLong(answer) : -1;
+    Py_XDECREF(answer);
+    if (count != 0) return decline();
+  }
+  PyObject *level = PyDict_GetItemWithError(torch->forward_ad, state->names[NAME_LEVEL]);
+  if (!level) return decline();
+  long depth = PyLong_AsLong(level);
+  return (depth < 0 && !PyErr_Occurred()) || decline();
+}
+
+int torch_is_watching(struct state *state) {
+  if (!state->torch.exchange) return 0;
+  PyObject *callback = PyObject_CallNoArgs(state->torch.frame_callback);
+  Py_XDECREF(callback);
+  if (!callback) PyErr_Clear();
+  return callback != Py_None;
+}
+
+static int read_torch(struct state *state, struct reading *reading, PyObject *value) {
+  struct xt_dl_tensor tensor;
+  if (state->torch.exchange->read(value, &tensor) != 0) return decline();
+  if (!tensor.data || tensor.dtype.lanes != 1) return 0;
+  if (is_negative(&state->torch, value) || requires_grad(state, value, &reading->grad)) return decline();
+  struct xt_layout layout = {
+      .address = (uint64_t)(uintptr_t)tensor.data + tensor.byte_offset,
+      .type = (uint64_t)tensor.dtype.code << 8 | tensor.dtype.bits,
+      .place = (uint64_t)(uint32_t)tensor.device_type << 32 | (uint32_t)tensor.device_id,
+      .reader = READ_TORCH,
+      .dimensions = tensor.dimensions,
+      .shape = tensor.shape,
+      .strides = tensor.strides,
+      .unit = 1,
+  };
+  layout.contiguous =
+      !tensor.strides || xt_is_contiguous(tensor.dimensions, tensor.shape, tensor.strides);
+  return xt_add_array(&reading->call, &layout);
+}
+
+/* ------------------------------------------------------------------------------------- NumPy */
+
+static int read_numpy(struct state *state, struct reading *reading, PyObject *value) {
+  const struct numpy_array *array = (const struct numpy_array *)value;
+  struct xt_layout layout = {
+      .address = (uint64_t)(uintptr_t)array->data,
+      .type = (uint64_t)(uintptr_t)array->dtype,
+      .reader = READ_NUMPY | (uint32_t)(array->flags & NUMPY_FLAGS) << 8,
+      .dimensions = array->dimensions,
+      .contiguous = array->flags & NUMPY_CONTIGUOUS,
+      .shape = array->shape,
+      .strides = array->strides,
+      .unit = 1,
+  };
+  if (reading->kept_count == MOST_KEPT) return 0;
+  reading->kept[reading->kept_count++] = array->dtype;
+  if (!layout.contiguous) {
+    PyObject *size = PyObject_GetAttr(array->dtype, state->names[NAME_ITEMSIZE]);
+    layout.unit = size ? PyLong_AsLongLong(size) : 0;
+    Py_XDECREF(size);
+    if (layout.unit <= 0) return decline();
+  }
+  return xt_add_array(&reading->call, &layout);
+}
+
+/* ----------------------------------------------------------------------- ours, and CuPy's */
+
+/* The integers of a tuple; how many, or -1. */
+static int numbers(PyObject *tuple, int64_t *into) {
+  Py_ssize_t count = tuple && PyTuple_Check(tuple) ? PyTuple_Size(tuple) : -1;
+  if (count < 0 || count > XT_MOST_DIMENSIONS) return -1;
+  for (Py_ssize_t i = 0; i < count; i++) {
+    into[i] = PyLong_AsLongLong(PyTuple_GetItem(tuple, i));
+    if (into[i] == -1 && PyErr_Occurred()) return -1;
+  }
+  return (int)count;
+}
+
+uint64_t number_of(PyObject *owner, PyObject *name) {
+  PyObject *value = owner ? PyObject_GetAttr(owner, name) : NULL;
+  uint64_t found = value ? PyLong_AsUnsignedLongLong(value) : 0;
+  Py_XDECREF(value);
+  return found;
+}
+
+static uint64_t address_of_own(const struct state *state, PyObject *array) {
+  PyObject *number = slot_of(array, state->own.address_at);
+  uint64_t address = number && PyLong_Check(number) ? PyLong_AsUnsignedLongLong(number) : 0;
+  return address == (uint64_t)-1 && PyErr_Occurred() ? (uint64_t)decline() : address;
+}
+
+static int read_own(struct state *state, struct reading *reading, PyObject *value) {
+  int64_t shape[XT_MOST_DIMENSIONS], strides[XT_MOST_DIMENSIONS];
+  const struct own *own = &state->own;
+  /* the array holds its type, and that its parts */
+  PyObject *type = slot_of(value, own->type_at), *device = slot_of(value, own->device_at);
+  if (!type || (PyObject *)Py_TYPE(type) != own->type) return 0;
+  PyObject *dtype = slot_of(type, own->dtype_at);
+  int dimensions = numbers(slot_of(type, own->shape_at), shape);
+  if (dimensions < 0 || numbers(slot_of(type, own->strides_at), strides) != dimensions || !dtype ||
+      !device || reading->kept_count + 2 > MOST_KEPT)
+    return decline();
+  reading->kept[reading->kept_count++] = dtype;
+  reading->kept[reading->kept_count++] = device;
+  struct xt_layout layout = {
+      .address = address_of_own(state, value),
+      .type = (uint64_t)(uintptr_t)dtype,
+      .place = (uint64_t)(uintptr_t)device,
+      .reader = READ_OWN,
+      .dimensions = dimensions,
+      .shape = shape,
+      .strides = strides,
+      .unit = 1,
+  };
+  layout.contiguous = xt_is_contiguous(dimensions, shape, strides);
+  return layout.address && xt_add_array(&reading->call, &layout);
+}
+
+/* Their shapes and strides are made anew for each look: the strides of most are told by one word. */
+static int read_cupy(struct state *state, struct reading *reading, PyObject *value) {
+  int64_t shape[XT_MOST_DIMENSIONS], strides[XT_MOST_DIMENSIONS];
+  PyObject *const *names = state->names;
+  PyObject *data = PyObject_GetAttr(value, names[NAME_DATA]);
+  if (!data) return decline();
+  PyObject *dtype = PyObject_GetAttr(value, names[NAME_DTYPE]);
+  PyObject *contiguous = PyObject_GetAttr(value, names[NAME_C_CONTIGUOUS]);
+  PyObject *lengths = PyObject_GetAttr(value, names[NAME_SHAPE]), *steps = NULL;
+  struct xt_layout layout = {
+      .address = number_of(data, names[NAME_PTR]),
+      .type = (uint64_t)(uintptr_t)dtype,
+      .place = number_of(data, names[NAME_DEVICE_ID]),
+      .reader = READ_CUPY,
+      .dimensions = numbers(lengths, shape),
+      .contiguous = contiguous == Py_True,
+      .shape = shape,
+      .strides = strides,
+      .unit = 1,
+  };
+  int read = layout.address && layout.dimensions >= 0 && dtype && contiguous &&
+             reading->kept_count < MOST_KEPT;
+  if (read && !layout.contiguous) {
+    steps = PyObject_GetAttr(value, names[NAME_STRIDES]);
+    layout.unit = (int64_t)number_of(dtype, names[NAME_ITEMSIZE]);
+    read = layout.unit > 0 && numbers(steps, strides) == layout.dimensions;
+  }
+  read = read && !PyErr_Occurred() && xt_add_array(&reading->call, &layout);
+  if (read) reading->kept[reading->kept_count++] = dtype; /* which the array holds */
+  Py_XDECREF(data);
+  Py_XDECREF(dtype);
+  Py_XDECREF(contiguous);
+  Py_XDECREF(lengths);
+  Py_XDECREF(steps);
+  return read ? 1 : decline();
+}
+
+static uint64_t address_of_cupy(struct state *state, PyObject *array) {
+  PyObject *data = PyObject_GetAttr(array, state->names[NAME_DATA]);
+  uint64_t address = number_of(data, state->names[NAME_PTR]);
+  Py_XDECREF(data);
+  return PyErr_Occurred() ? (uint64_t)decline() : address;
+}
+
+int read_array(struct state *state, struct reading *reading, PyObject *value, enum reader reader) {
+  switch (reader) {
+    case READ_TORCH: return read_torch(state, reading, value);
+    case READ_NUMPY: return read_numpy(state, reading, value);
+    case READ_OWN: return read_own(state, reading, value);
+    case READ_CUPY: return read_cupy(state, reading, value);
+    case READ_FLOAT:
+    case READ_INTEGER:
+    case READ_NONE: break;
+  }
+  return 0;
+}
+
+uint64_t address_of(struct state *state, PyObject *array) {
+  struct xt_dl_tensor tensor;
+  const void *at;
+  void *data = NULL;
+  switch (reader_of(state, array)) {
+    case READ_TORCH:
+      at = torch_tensor(&state->torch, array);
+      if (at && state->torch.address_of)
+        return state->torch.address_of((void *)at, &data) == 0 ? (uint64_t)(uintptr_t)data : 0;
+      if (state->torch.exchange->read(array, &tensor) != 0) return (uint64_t)decline();
+      return tensor.data ? (uint64_t)(uintptr_t)tensor.data + tensor.byte_offset : 0;
+    case READ_NUMPY: return (uint64_t)(uintptr_t)((const struct numpy_array *)array)->data;
+    case READ_OWN: return address_of_own(state, array);
+    case READ_CUPY: return address_of_cupy(state, array);
+    case READ_FLOAT:
+    case READ_INTEGER:
+    case READ_NONE: break;
+  }
+  return 0;
+}
