@@ -75,6 +75,7 @@ def kinds(calls: int) -> dict[str, Callable[[], Any]]:
     x, y, z = (values.copy() for _ in range(3))
     r, s, t = (xtarget.asarray(values, device="cpu") for _ in range(3))
     one = torch.empty(())
+    stream = xtarget.device("cpu").stream()
     add = xtarget.get("add")
     lengths = [n - 16 * at for at in range(1, calls + 200)]
     slices = iter([(a[:at], b[:at], o[:at]) for at in lengths])
@@ -93,6 +94,7 @@ def kinds(calls: int) -> dict[str, Callable[[], Any]]:
         "torch.empty": lambda: torch.empty(n),
         "sum (2 launches), torch, out=": lambda: xtarget.run("sum", a, out=one),
         "sum, torch, dim=0": lambda: xtarget.run("sum", a, dim=0, out=one),
+        "run, torch, out=, stream=": lambda: xtarget.run("add", a, b, out=o, stream=stream),
         "run, NumPy, out=": lambda: xtarget.run("add", x, y, out=z),
         "launch(), NumPy": add.prepare(x, y, out=z),
         "run, ours, out=": lambda: xtarget.run("add", r, s, out=t),

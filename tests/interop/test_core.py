@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import sys
@@ -22,6 +23,7 @@ from xtarget import ArgumentError
 from xtarget._arrays import native as arrays_native
 from xtarget._arrays import torch_in_c
 from xtarget._devices import registry
+from xtarget._launch import native as launching_native
 from xtarget._launch import run as launching
 
 KINDS = ("NumPy", "torch", "xtarget")
@@ -130,6 +132,65 @@ def test_core_and_python_give_the_same(kind: str, spec: Any, other: Any) -> None
     for _ in range(3):
         assert xtarget.run("maximum", a, other, out=out) is out
     np.testing.assert_array_equal(host(out), expected)
+
+
+@pytest.mark.parametrize("kind", ["NumPy", "torch"])
+def test_calls_on_a_stream_of_the_callers_are_the_cores(core: Any, device: str, kind: str) -> None:
+    on = xtarget.device(device)
+    staged = kind == "NumPy" and not on.info.host_memory
+    with contextlib.closing(on.stream()) as stream:
+        for n in (12, 33, 4097):  # the second and third are served by the class of the first
+            a = of_kind(kind, np.arange(n, dtype=np.float32), device)
+            out, expected = (of_kind(kind, np.zeros(n, np.float32), device) for _ in range(2))
+            made = hot(core, "mul", a, 3.0, out=out, device=device, stream=stream)
+            assert made == (0 if staged else 2)
+            assert xtarget.run("mul", a, 3.0, out=out, device=device, stream=stream) is out
+            TWIN("mul", a, 3.0, out=expected, device=device, stream=stream)
+            stream.synchronize()
+            np.testing.assert_array_equal(host(out), host(expected))
+            np.testing.assert_array_equal(host(out), np.arange(n, dtype=np.float32) * 3)
+        before = core.statistics()[0]
+        made = xtarget.run("mul", a, 3.0, device=device, stream=stream)
+        assert core.statistics()[0] == before  # where memory of a new result is free is Python's
+        stream.synchronize()
+        np.testing.assert_array_equal(host(made), host(expected))
+
+
+@pytest.mark.parametrize("stream", ["s", object(), True])
+def test_a_stream_that_is_none_is_refused_where_the_call_is_known(core: Any, stream: Any) -> None:
+    a, out = np.ones(12, np.float32), np.zeros(12, np.float32)
+    assert hot(core, "add", a, 1.0, out=out, device="cpu") == 2
+    messages = []
+    for run in (xtarget.run, TWIN):
+        out[:] = 0
+        with pytest.raises(xtarget.XTargetError, match="stream") as refused:
+            run("add", a, 1.0, out=out, device="cpu", stream=stream)
+        messages.append(str(refused.value))
+        assert not out.any()
+    assert messages[0] == messages[1]
+
+
+def test_arrays_whose_library_cannot_be_told_of_a_stream_are_pythons_to_keep(core: Any) -> None:
+    a, out = np.ones(12, np.float32), np.zeros(12, np.float32)
+    device = xtarget.device("cpu")
+    told: list[bool] = []
+
+    class Call:
+        synchronous, kept = False, [a]
+
+        def hold(self, args: Any, outputs: Any, stream: Any, *, explicit: bool) -> list[Any]:
+            told.append(explicit)
+            return self.kept
+
+    call: Any = Call()
+    call.device = device
+    with contextlib.closing(device.stream()) as stream:
+        assert launching_native._on(call, stream, (a,), out) is None
+        call.kept = []
+        assert launching_native._on(call, stream, (a,), out) is stream
+        call.synchronous, call.kept = True, [a]
+        assert launching_native._on(call, stream, (a,), out) is stream
+    assert told == [True, True]  # what is complete when it returns needs nobody to be told
 
 
 def test_options_are_told_apart(core: Any) -> None:

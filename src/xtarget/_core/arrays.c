@@ -14,13 +14,6 @@ struct numpy_array {
 /* NPY_ARRAY_C_CONTIGUOUS, NPY_ARRAY_ALIGNED, NPY_ARRAY_WRITEABLE: what `_arrays.host` looks at. */
 enum { NUMPY_CONTIGUOUS = 0x1, NUMPY_FLAGS = 0x1 | 0x100 | 0x400 };
 
-enum reader reader_of(const struct state *state, PyObject *value) {
-  PyObject *type = (PyObject *)Py_TYPE(value);
-  for (int i = 0; i < state->type_count; i++)
-    if (state->types[i].type == type) return state->types[i].reader;
-  return READ_NONE;
-}
-
 /* ------------------------------------------------------------------------------------- torch */
 
 /* The `at::Tensor` in an object; NULL: where it lies is not known. Some torches have it behind a flag,

@@ -13,6 +13,7 @@ void entry_drop(void *pointer) {
   Py_XDECREF(entry->checks);
   Py_XDECREF(entry->current);
   Py_XDECREF(entry->pointed);
+  Py_XDECREF(entry->ordered);
   Py_XDECREF(entry->default_stream);
   Py_XDECREF(entry->new_output);
   Py_XDECREF(entry->output_type);
@@ -57,11 +58,11 @@ static int read_output(struct entry *entry, PyObject *offered) {
 
 static int fill(struct entry *entry, PyObject *offered) {
   PyObject *direct, *synchronize, *chosen_by, *checks, *overlaps, *current, *stream, *make, *type;
-  PyObject *pointed, *output, *native;
+  PyObject *pointed, *ordered, *output, *native;
   int consents, written, where;
-  if (!PyArg_ParseTuple(offered, "OOOO!piO!iOOOOOOO", &direct, &synchronize, &chosen_by,
+  if (!PyArg_ParseTuple(offered, "OOOO!piO!iOOOOOOOO", &direct, &synchronize, &chosen_by,
                         &PyTuple_Type, &checks, &consents, &written, &PyTuple_Type, &overlaps,
-                        &where, &current, &pointed, &stream, &make, &type,
+                        &where, &current, &pointed, &ordered, &stream, &make, &type,
                         &output, &native))
     return 0;
   entry->direct = Py_NewRef(direct);
@@ -69,6 +70,7 @@ static int fill(struct entry *entry, PyObject *offered) {
   entry->checks = Py_NewRef(checks);
   entry->current = Py_NewRef(current);
   entry->pointed = Py_NewRef(pointed);
+  entry->ordered = Py_NewRef(ordered);
   entry->default_stream = Py_NewRef(stream);
   entry->new_output = Py_NewRef(make);
   entry->output_type = Py_NewRef(type);

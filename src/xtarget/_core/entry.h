@@ -56,6 +56,7 @@ struct entry {
   PyObject *checks;         /* a tuple of functions */
   PyObject *current;        /* gives the stream, or None */
   PyObject *pointed;        /* gives what has its handle as `ptr`, or is None */
+  PyObject *ordered;        /* looks a `stream` of the caller's up, and tells the arrays' libraries */
   PyObject *default_stream;
   PyObject *new_output, *output_type; /* None: it takes a shape at most, and is no code of Python's */
   struct torch_place output_place; /* known: torch's C interface makes it */

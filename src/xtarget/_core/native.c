@@ -222,7 +222,7 @@ int launch_natively(struct state *state, const struct entry *entry, const struct
 int native_stream(struct state *state, const struct entry *entry, const struct reading *reading,
                   void **stream) {
   *stream = NULL;
-  if (!entry->native) return 0;
+  if (!entry->native || reading->on) return 0; /* memory on a stream of the caller's is Python's */
   if (entry->where == WHERE_TORCH)
     return state->torch.exchange->current_stream(entry->native->device_type,
                                                  entry->native->device_id, stream) == 0;

@@ -13,7 +13,7 @@
 #include "table.h"
 
 /* Goes up with each change of what Python and C tell each other; `_core/__init__.py` has it too. */
-#define XT_INTERFACE 10
+#define XT_INTERFACE 11
 
 /* The last ones are no arrays: NumPy's scalars. */
 enum reader { READ_NONE, READ_TORCH, READ_NUMPY, READ_OWN, READ_CUPY, READ_FLOAT, READ_INTEGER };
@@ -96,7 +96,8 @@ struct reading {
   struct xt_call call;
   PyObject *const *args;
   Py_ssize_t arg_count;
-  PyObject *out, *device; /* NULL: not given */
+  PyObject *out, *device, *stream; /* NULL: not given */
+  PyObject *on;           /* the caller's `stream`, as it was looked up; NULL: where the arrays are */
   int grad;               /* torch records gradients; -1: not asked yet */
   const int64_t *numbers; /* what the program of a class gave; NULL: the entry is of one layout */
   int kept_count;
@@ -128,7 +129,12 @@ int allow_torch(struct state *state);
 int tell_torch(const struct torch *torch, PyObject *tensor);
 /* Whether torch.compile would look at what runs Python code now; `run` itself is left alone. */
 int torch_is_watching(struct state *state);
-enum reader reader_of(const struct state *state, PyObject *value);
+static inline enum reader reader_of(const struct state *state, PyObject *value) {
+  PyObject *type = (PyObject *)Py_TYPE(value);
+  for (int i = 0; i < state->type_count; i++)
+    if (state->types[i].type == type) return state->types[i].reader;
+  return READ_NONE;
+}
 static inline int is_array(enum reader reader) { return reader && reader < READ_FLOAT; }
 
 /* entry.c: what serves a layout, or a class. */

@@ -105,7 +105,7 @@ static int read_option(struct reading *reading, PyObject *name, PyObject *value)
 int read_request(struct state *state, struct reading *reading, PyObject *const *args,
                  Py_ssize_t count, PyObject *names) {
   Py_ssize_t named = names ? PyTuple_Size(names) : 0, options = 0;
-  reading->out = reading->device = NULL;
+  reading->out = reading->device = reading->stream = reading->on = NULL;
   reading->kept_count = 0;
   reading->numbers = NULL;
   reading->grad = -1;
@@ -118,11 +118,12 @@ int read_request(struct state *state, struct reading *reading, PyObject *const *
       reading->out = value == Py_None ? NULL : value;
     else if (name == state->names[NAME_DEVICE])
       reading->device = value == Py_None ? NULL : value;
-    else if (name == state->names[NAME_STREAM]) {
-      if (value != Py_None) return 0;
-    } else
+    else if (name == state->names[NAME_STREAM])
+      reading->stream = value == Py_None ? NULL : value;
+    else
       options++;
   }
+  if (reading->stream && !reading->out) return 0; /* where a result's memory is free is Python's to say */
   struct xt_call *call = &reading->call;
   xt_begin(call);
   if (!keep_text(reading, args[0])) return 0;

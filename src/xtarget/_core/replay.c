@@ -57,6 +57,7 @@ PyObject *one_stream(struct state *state, const struct reading *reading) {
 
 PyObject *stream_of(struct state *state, const struct entry *entry,
                     const struct reading *reading) {
+  if (reading->on) return Py_NewRef(reading->on);
   if (entry->where == WHERE_OWN) {
     PyObject *found = one_stream(state, reading);
     if (reading->out || found == entry->default_stream) return found;
@@ -170,6 +171,23 @@ int entry_consents(struct state *state, const struct entry *entry, PyObject *out
   return (!entry->consents || allow_torch(state)) && tell_written(state, entry, out);
 }
 
+/* Look the caller's `stream` up: 1, or 0 where the call is Python's. */
+static int look_up_stream(struct state *state, const struct entry *entry, struct reading *reading) {
+  if (!reading->stream) return 1;
+  if (entry->ordered == Py_None || torch_is_watching(state)) return 0;
+  PyObject *args = arguments(reading);
+  PyObject *found = args ? PyObject_CallFunctionObjArgs(entry->ordered, reading->stream, args,
+                                                        reading->out, NULL)
+                         : NULL;
+  Py_XDECREF(args);
+  if (found && found != Py_None) {
+    reading->on = found;
+    return 1;
+  }
+  Py_XDECREF(found);
+  return decline();
+}
+
 /* As `_launch.run.run` makes it. Exceptions of what runs Python code are the caller's; of all else,
  * Python makes the call again and says what is wrong. */
 static PyObject *replay(struct state *state, struct entry *entry, struct reading *reading) {
@@ -181,7 +199,7 @@ static PyObject *replay(struct state *state, struct entry *entry, struct reading
   if (entry->consents && !allow_torch(state)) return NULL;
   PyObject *result = reading->out;
   if (result) {
-    if (may_overlap(entry, reading)) return NULL;
+    if (may_overlap(entry, reading) || !look_up_stream(state, entry, reading)) return NULL;
     Py_INCREF(result);
     if (!tell_written(state, entry, result)) goto declined;
   } else {
@@ -207,6 +225,7 @@ PyObject *entry_replay(struct state *state, struct entry *entry, struct reading 
   if (entry->declines) return NULL;
   entry->references++; /* another thread may empty the table */
   PyObject *result = replay(state, entry, reading);
+  Py_CLEAR(reading->on);
   entry_drop(entry);
   return result;
 }

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from .._arrays import AllocatesInC, MakesNatively, PointsToStream
+from .._devices import streams
 from .._kernels import libraries
 from ..spec import ArrayType
 from ..targets.base import Stream
@@ -197,10 +198,20 @@ def _told(
         where,
         call.current_stream,
         pointed,
+        None if call.current_stream is None else partial(_on, call),
         call.device.default_stream,
         *maker,
         native,
     )
+
+
+def _on(call: BoundCall, stream: Any, args: Sequence[Any], out: Any) -> Stream | None:
+    """Where the caller wants a launch, which the arrays' libraries know then; None: some cannot be
+    told, and Python keeps their arrays."""
+    on = streams.resolve(call.device, stream)
+    if not call.synchronous and call.hold(args, (out,), on, explicit=True):
+        return None
+    return on
 
 
 def _maker(call: BoundCall) -> tuple[Callable[..., Any], Any, Any]:
