@@ -13,12 +13,14 @@ __all__ = [
     "ALL",
     "AS_IT_IS",
     "BITS",
+    "CASTABLE",
     "COMPARED",
     "DIFFERENCE",
     "FILLED",
     "FLOATING",
     "FLOATING_TWO",
     "FLOATS",
+    "FLOATS_OF_8_BITS",
     "INTEGERS",
     "NEAR",
     "NUMBERS",
@@ -39,6 +41,8 @@ INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uin
 NUMBERS = INTEGERS + FLOATS
 ALL = ("bool", *NUMBERS)
 BITS = ("bool", *INTEGERS)
+FLOATS_OF_8_BITS = ("float8_e4m3fn", "float8_e5m2")
+CASTABLE = (*ALL, *FLOATS_OF_8_BITS)
 SIGNED = (*INTEGERS[:4], *FLOATS)
 
 
@@ -173,9 +177,8 @@ def CAST(
     asked = options["dtype"]
     wanted = asked if isinstance(asked, str) else getattr(asked, "name", None)
     wanted = wanted or getattr(asked, "__name__", None)
-    if wanted not in ALL:
-        why = ""
-        if "float8" in str(wanted):
-            why = "; arrays of 8-bit floating numbers are not among xtarget's dtypes"
-        raise ArgumentError(f"dtype is {asked!r}; it has to be one of {', '.join(ALL)}{why}.")
-    return (wanted,), (compute_dtype(given[0]),)
+    if wanted not in CASTABLE:
+        raise ArgumentError(f"dtype is {asked!r}; it has to be one of {', '.join(CASTABLE)}.")
+    if given[0] in FLOATS_OF_8_BITS:
+        return (wanted,), ("uint8",)
+    return (wanted,), ("float32" if wanted in FLOATS_OF_8_BITS else compute_dtype(given[0]),)

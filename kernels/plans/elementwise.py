@@ -232,6 +232,11 @@ def _launch(
             for name, own in zip(("o", *arrays), space.strides, strict=True)
             if len(own) > len(space.lengths)
         ),
+        bits=tuple(
+            name
+            for name, array in (*arrays.items(), *zip(results, outs, strict=True))
+            if array.dtype.startswith("float8")
+        ),
     )
 
 

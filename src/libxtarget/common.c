@@ -28,8 +28,9 @@ int xtarget_abi_version(void) { return XTARGET_ABI_VERSION; }
 /* In the order of `DTYPES` in `_values/types.py`. */
 const char *const xt_dtype_names[XTARGET_DTYPE_COUNT] = {
     "bool",   "int8",   "int16",   "int32",    "int64",   "uint8",  "uint16",
-    "uint32", "uint64", "float16", "bfloat16", "float32", "float64"};
-const uint8_t xt_dtype_sizes[XTARGET_DTYPE_COUNT] = {1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8};
+    "uint32", "uint64", "float16", "bfloat16", "float32", "float64",
+    "float8_e4m3fn", "float8_e5m2"};
+const uint8_t xt_dtype_sizes[XTARGET_DTYPE_COUNT] = {1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8, 1, 1};
 
 int xt_dtype_of(const char *name) {
   int code = 0;

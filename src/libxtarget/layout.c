@@ -112,11 +112,13 @@ void xt_array_text(const struct xt_array *array, char *text, size_t room) {
 }
 
 int xtarget_from_dlpack(const void *given, xtarget_tensor *tensor) {
-  /* DLDataTypeCode: kDLInt, kDLUInt, kDLFloat, kDLBfloat, kDLBool */
+  /* DLDataTypeCode: kDLInt, kDLUInt, kDLFloat, kDLBfloat, kDLBool, kDLFloat8_e4m3fn,
+   * kDLFloat8_e5m2 */
   static const struct {
     uint8_t code, bits;
   } codes[XTARGET_DTYPE_COUNT] = {{6, 8},  {0, 8},  {0, 16}, {0, 32}, {0, 64}, {1, 8}, {1, 16},
-                                  {1, 32}, {1, 64}, {2, 16}, {4, 16}, {2, 32}, {2, 64}};
+                                  {1, 32}, {1, 64}, {2, 16}, {4, 16}, {2, 32}, {2, 64},
+                                  {10, 8}, {12, 8}};
   const struct xt_dl_tensor *from = given;
   int dtype = 0;
   if (!from || !tensor)

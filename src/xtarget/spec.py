@@ -284,6 +284,7 @@ class Launch:
             integers are multiples of 16. Nothing is assumed elsewhere, so that one binary serves
             all. None: each of them may help by itself.
         loose: integers whose being a multiple of 16 helps nothing: names, also of tuples.
+        bits: arrays that the kernel takes as uint8, whatever dtype of 8 bits they have.
         on_aligned: it is only right for arrays that begin at multiples of 16 bytes (`Call.aligned`
             says whether they do); for others the plan has another launch.
     """
@@ -297,6 +298,7 @@ class Launch:
     options: Mapping[str, Constant] = field(default_factory=dict)
     aligned_by: tuple[str, ...] | None = None
     loose: tuple[str, ...] = ()
+    bits: tuple[str, ...] = ()
     on_aligned: bool = False
 
 

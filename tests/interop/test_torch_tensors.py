@@ -169,7 +169,7 @@ STRANGE: dict[str, Callable[[str], Any]] = {
     "mkldnn": lambda place: torch.randn(41).to_mkldnn(),
     "complex": lambda place: torch.zeros(41, dtype=torch.complex64, device=place),
     "conjugated": lambda place: torch.zeros(41, dtype=torch.complex64, device=place).conj(),
-    "eight bits": lambda place: torch.zeros(41, device=place).to(torch.float8_e5m2),
+    "eight bits": lambda place: torch.zeros(41, device=place).to(torch.float8_e5m2fnuz),
 }
 
 

@@ -271,7 +271,7 @@ def test_triton_s_interpreter_is_named_where_it_makes_python_of_a_kernel(tmp_pat
         ("flaot32", "which is none. Did you mean float32"),
         ("int", "which is none. Did you mean int8"),
         ("float16|bflaot16", "'bflaot16', which is none. Did you mean bfloat16"),
-        ("float8_e5m2", r"which kernels do not take. .* .to\(tl.float8e5, bitcast=True\)"),
+        ("float8_e5m2fnuz", r"which kernels do not take. .* .to\(tl.float8e5b16, bitcast=True\)"),
     ],
 )
 def test_a_word_that_is_nearly_a_dtype_is_refused(dtype: str, message: str) -> None:

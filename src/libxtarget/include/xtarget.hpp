@@ -50,7 +50,8 @@ inline constexpr Dtype b8{XTARGET_BOOL, "bool"}, i8{XTARGET_INT8, "int8"}, i16{X
     i32{XTARGET_INT32, "int32"}, i64{XTARGET_INT64, "int64"}, u8{XTARGET_UINT8, "uint8"},
     u16{XTARGET_UINT16, "uint16"}, u32{XTARGET_UINT32, "uint32"}, u64{XTARGET_UINT64, "uint64"},
     f16{XTARGET_FLOAT16, "float16"}, bf16{XTARGET_BFLOAT16, "bfloat16"}, f32{XTARGET_FLOAT32, "float32"},
-    f64{XTARGET_FLOAT64, "float64"};
+    f64{XTARGET_FLOAT64, "float64"}, f8_e4m3fn{XTARGET_FLOAT8_E4M3FN, "float8_e4m3fn"},
+    f8_e5m2{XTARGET_FLOAT8_E5M2, "float8_e5m2"};
 
 /* The dtype of a C++ type; types of half precision have to be named. */
 template <class T>

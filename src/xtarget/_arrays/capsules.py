@@ -35,9 +35,9 @@ VERSION: Final = (1, 1)
 #: DLDeviceType kDLCPU: memory without a device id and without streams. The types of other memory
 #: are the vendors' (`VendorTraits.dlpack_device_type`).
 HOST: Final = 1
-#: DLDataTypeCode: kDLInt, kDLUInt, kDLFloat, kDLBfloat, kDLBool
+#: DLDataTypeCode: kDLInt, kDLUInt, kDLFloat, kDLBool; kDLBfloat, kDLFloat8_e4m3fn, kDLFloat8_e5m2
 _CODES = {"i": 0, "u": 1, "f": 2, "b": 6}
-_BFLOAT = 4
+_NAMED = {"bfloat16": 4, "float8_e4m3fn": 10, "float8_e5m2": 12}
 _MOST_DIMENSIONS = 64
 
 
@@ -80,7 +80,7 @@ _api.PyCapsule_GetPointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
 
 
 def _code(dtype: str) -> int:
-    return _BFLOAT if dtype == "bfloat16" else _CODES[DTYPES[dtype].kind]
+    return _NAMED.get(dtype) or _CODES[DTYPES[dtype].kind]
 
 
 class _Memory:

@@ -109,8 +109,8 @@ class Array:
     def __getitem__(self, index: Any) -> Array:
         # NumPy does the arithmetic on an array of the same layout that is never read
         ghost = np.lib.stride_tricks.as_strided(
-            np.empty(1, self.dtype), self.shape, self.strides, writeable=False
-        )
+            np.empty(1, f"u{self._type.itemsize}"), self.shape, self.strides, writeable=False
+        ).view(self.dtype)
         if not isinstance(index, tuple):
             index = (index,)
         index = tuple(int(i) if isinstance(i, np.integer) else i for i in index)
@@ -191,9 +191,7 @@ class Array:
         if raw.size:
             part = self._device.borrow(self.address + low * itemsize, raw.size)
             part.read(raw.data, self.stream)
-        values = raw.view(self.dtype)
-        view = np.lib.stride_tricks.as_strided(values[-low:], self.shape, self.strides)
-        return np.ascontiguousarray(view).reshape(self.shape)
+        return np.ascontiguousarray(host.laid_out(raw, self._type)).reshape(self.shape)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         if copy is False:
@@ -271,7 +269,8 @@ class Array:
 
     def _interface(self, **rest: Any) -> dict[str, Any]:
         data = (self.address if self.size else 0, False)
-        return {"shape": self.shape, "typestr": self.dtype.str, "data": data, **rest}
+        typestr = self.dtype.str.replace("<f1", "|V1")  # which NumPy cannot read back
+        return {"shape": self.shape, "typestr": typestr, "data": data, **rest}
 
 
 def asarray(x: Any, device: Any = None) -> Array:

@@ -10,10 +10,18 @@ from typing import Any
 import numpy as np
 
 from .._values.errors import ArgumentError, shortened
-from .._values.float8 import way_out
+from .._values.float8 import FLOAT8, way_out
 from .._values.types import DTYPES
 
-__all__ = ["NumpyRules", "name_of", "natural_scalar", "numpy_dtype", "promote", "weak_scalar"]
+__all__ = [
+    "NumpyRules",
+    "name_of",
+    "name_of_number",
+    "natural_scalar",
+    "numpy_dtype",
+    "promote",
+    "weak_scalar",
+]
 
 #: Types of whole numbers that stand for themselves, with their limits.
 _INTEGERS = (
@@ -25,11 +33,11 @@ _INTEGERS = (
 
 @cache
 def numpy_dtype(name: str) -> np.dtype[Any]:
-    """The NumPy dtype of that name, `bfloat16` included."""
-    if name == "bfloat16":
+    """The NumPy dtype of that name, `bfloat16` and floats of 8 bits included."""
+    if name.startswith(("bfloat", "float8")):
         import ml_dtypes
 
-        name = ml_dtypes.bfloat16
+        name = getattr(ml_dtypes, name)
     dtype: np.dtype[Any] = np.dtype(name)
     return dtype
 
@@ -46,6 +54,21 @@ def name_of(dtype: Any) -> str:
         raise ArgumentError(
             f"dtype {dtype} is not supported; kernels take {', '.join(DTYPES)} in native byte "
             f"order. {way_out(name, '.view(np.uint8)', 'Convert the array with .astype().')}"
+        )
+    return name
+
+
+@cache
+def name_of_number(dtype: Any) -> str:
+    """Our name of the dtype of a NumPy number.
+
+    Raises:
+        ArgumentError: it is none that a number can have for kernels.
+    """
+    name = name_of(dtype)
+    if name in FLOAT8:
+        raise ArgumentError(
+            f"a number of dtype {name} is not supported. Give float(...) of it, or an array."
         )
     return name
 
@@ -138,7 +161,7 @@ def natural_scalar(value: Any, dtypes: Sequence[str]) -> str:
         ArgumentError: it is a whole number of more than 64 bits.
     """
     if hasattr(value, "dtype"):  # NumPy's float64 is a Python float too
-        return name_of(value.dtype)
+        return name_of_number(value.dtype)
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, int):  # as Triton has it

@@ -26,6 +26,7 @@ __all__ = [
     "element_strides",
     "host_bytes",
     "host_view",
+    "laid_out",
 ]
 
 _ALIGNMENT = 64
@@ -106,12 +107,16 @@ def host_bytes(address: int, nbytes: int, owner: Any) -> np.ndarray[Any, Any]:
 
 def host_view(address: int, type: ArrayType, owner: Any) -> np.ndarray[Any, Any]:
     """Host memory as a NumPy array of the same layout, without a copy."""
-    dtype = numpy_dtype(type.dtype)
     low, high = type.span
-    size = dtype.itemsize
-    values = host_bytes(address + low * size, max(high - low, 0) * size, owner).view(dtype)
+    size = type.itemsize
+    return laid_out(host_bytes(address + low * size, max(high - low, 0) * size, owner), type)
+
+
+def laid_out(values: np.ndarray[Any, Any], type: ArrayType) -> np.ndarray[Any, Any]:
+    """Bytes from an array's lowest element on as that array, without a copy."""
+    low, size = type.span[0], type.itemsize
     strides = tuple(stride * size for stride in type.strides)
-    return np.lib.stride_tricks.as_strided(values[-low:], type.shape, strides)
+    return np.ndarray(type.shape, numpy_dtype(type.dtype), values.data, -low * size, strides)
 
 
 class HostKind:

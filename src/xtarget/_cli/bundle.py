@@ -20,7 +20,7 @@ from .._bundle.reader import Bundle
 from .._compile.bars import progress_bar
 from .._executors.opening import opened
 from .._kernels import libraries
-from .._values.types import DTYPES, CompileRequest, Target
+from .._values.types import COMPUTED, DTYPES, CompileRequest, Target
 from .base import compiling, echo
 from .fused import calls_of
 from .listing import format_bytes
@@ -54,7 +54,7 @@ def order_of(
     names = tuple(kernels) or (() if fused else tuple(libraries.catalog()))
     for name in names:
         libraries.find(name)
-    wanted = tuple(DTYPES) if "all" in dtypes else tuple(dtypes)
+    wanted = COMPUTED if "all" in dtypes else tuple(dtypes)
     return building.Order(
         names,
         wanted,

@@ -90,7 +90,8 @@ def bundle() -> None:
     default=("float32",),
     show_default=True,
     metavar="DTYPE,…",
-    help="Element types of the arrays; `all` is every one that a kernel takes. Repeatable.",
+    help="Element types of the arrays; `all` is every one that a kernel takes but floats of 8 "
+    "bits. Repeatable.",
 )
 @click.option("--views", is_flag=True, help="Strided arrays of 1 to 4 dimensions too.")
 @click.option("--full", is_flag=True, help="Every tile size that a plan can choose, not the usual.")

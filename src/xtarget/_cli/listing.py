@@ -12,7 +12,7 @@ from .._kernels import implementations, libraries
 from .._kernels.interfaces import description, input_dtypes
 from .._values import environment
 from .._values.errors import ArgumentError, NoDeviceError, shortened
-from .._values.types import DTYPES, DeviceInfo, ProbeReport, Target
+from .._values.types import COMPUTED, DTYPES, DeviceInfo, ProbeReport, Target
 from ..spec import ArrayType, KernelSpec, contiguous_strides
 from .base import echo
 from .tables import echo_wrapped, print_table
@@ -234,7 +234,7 @@ def short_dtypes(dtypes: Sequence[str]) -> str:
     """One word where the dtypes are a whole family, the list of them where not."""
     families = {"all": "biuf", "numbers": "iuf", "integers": "iu", "floats": "f", "bits": "biu"}
     for word, kinds in families.items():
-        if set(dtypes) == {name for name, dtype in DTYPES.items() if dtype.kind in kinds}:
+        if set(dtypes) == {name for name in COMPUTED if DTYPES[name].kind in kinds}:
             return word
     return " ".join(dtypes)
 

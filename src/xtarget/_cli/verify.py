@@ -15,7 +15,7 @@ from .._devices import choice, registry
 from .._kernels import libraries
 from .._system.output import check_output, write_output
 from .._values.errors import ArgumentError, XTargetError
-from .._values.types import DTYPES, Target
+from .._values.types import COMPUTED, DTYPES, Target
 from .._verify import page, report, support
 from .._verify.drift import RELEASE, Drift, check_same_kind, drift, released
 from .._verify.every_value import EXTENT, VALUED, takes_every_value
@@ -57,7 +57,7 @@ def asked_for(
             raise ArgumentError(f"there is no dtype {dtype!r}.{hint}")
     for output in filter(None, outputs):
         check_output(Path(output))
-    specs, wanted = _chosen(kernels), tuple(dtypes) or tuple(DTYPES)
+    specs, wanted = _chosen(kernels), tuple(dtypes) or COMPUTED
     if extent == EXTENT:
         wanted = tuple(dtype for dtype in wanted if dtype in VALUED)
         if not kernels:

@@ -9,7 +9,7 @@ from .._system.signals import raised_by_handler
 from .._values.authoring import dtype_named
 from .._values.errors import ArgumentError, XTargetError, shortened
 from .._values.sizes import is_number, whole
-from .._values.types import DTYPES, DtypeConstant
+from .._values.types import COMPUTED, DTYPES, DtypeConstant
 from ..spec import (
     ArrayType,
     CInterface,
@@ -360,13 +360,14 @@ def _check_launch(
             if not 0 <= argument.index < count:
                 raise wrong(f"gives {name} {argument!r}, and there are only {count} of these")
         elif isinstance(argument, Scalar):
-            if argument.dtype not in DTYPES or not is_number(argument.value):
+            if argument.dtype not in COMPUTED or not is_number(argument.value):
                 raise wrong(f"gives {name} {argument!r:.80}, which is not a number of a dtype")
         elif not isinstance(argument, int | float) and not (
             isinstance(argument, tuple) and all(isinstance(n, int) for n in argument)
         ):
             raise wrong(f"gives {name} {argument!r:.80}, which is not an argument of a launch")
-    for field, named in (("aligned_by", launch.aligned_by), ("loose", launch.loose)):
+    parameters = ("aligned_by", launch.aligned_by), ("loose", launch.loose), ("bits", launch.bits)
+    for field, named in parameters:
         if named is None and field == "aligned_by":
             continue
         known = isinstance(named, tuple) and all(

@@ -8,6 +8,7 @@ from typing import Any
 
 from .._values.authoring import REQUIRED, ArrayRule
 from .._values.errors import ArgumentError
+from .._values.float8 import first_cast
 from .._values.types import DTYPES, DtypeConstant
 from ..spec import ABSENT, ArrayType, Call
 from .checks import is_constant
@@ -173,6 +174,5 @@ class Inputs:
             if fits:
                 return
         raise ArgumentError(
-            f"{self._d.name} does not take {dtype} ({name}); it takes {wanted}. Convert the array "
-            "first."
+            f"{self._d.name} does not take {dtype} ({name}); it takes {wanted}. {first_cast(dtype)}"
         )

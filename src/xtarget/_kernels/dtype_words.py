@@ -7,12 +7,12 @@ import difflib
 from typing import Final
 
 from .._values.float8 import FLOAT8, way_out
-from .._values.types import DTYPES
+from .._values.types import COMPUTED, DTYPES
 
 __all__ = ["GROUPS", "no_dtype"]
 
 GROUPS: Final = {
-    "floating": frozenset(d.name for d in DTYPES.values() if d.kind == "f"),
+    "floating": frozenset(name for name in COMPUTED if DTYPES[name].kind == "f"),
     "integer": frozenset(d.name for d in DTYPES.values() if d.kind in "iu"),
     "any": frozenset(DTYPES),
 }

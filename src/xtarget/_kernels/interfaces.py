@@ -8,7 +8,7 @@ from inspect import Parameter
 from typing import Any, Final
 
 from .._values.errors import ArgumentError
-from .._values.types import DTYPES
+from .._values.types import COMPUTED, DTYPES
 from ..spec import KernelSpec
 
 __all__ = ["INPUT_DTYPES", "description", "input_dtypes", "signature"]
@@ -124,6 +124,8 @@ def description(spec: KernelSpec) -> str:
     if spec.summary:
         lines += [spec.summary, ""]
     dtypes = "every dtype" if set(spec.dtypes) == set(DTYPES) else ", ".join(spec.dtypes)
+    if set(spec.dtypes) == set(COMPUTED):
+        dtypes = "every dtype but floats of 8 bits"
     lines.append(f"Arrays of {dtypes}. Kernel of the category {spec.category!r}.")
     if spec.scalars:
         lines.append(f"By value, as numbers: {', '.join(spec.scalars)}.")

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .._arrays import View, is_scalar
-from .._arrays.dtypes import name_of, natural_scalar, promote, weak_scalar
+from .._arrays.dtypes import name_of_number, natural_scalar, promote, weak_scalar
 from .._devices import choice, registry
 from .._kernels import libraries
 from .._values.authoring import REQUIRED
 from .._values.deferred import Deferred
 from .._values.errors import ArgumentError, MissingFeatureError, shortened
+from .._values.float8 import first_cast
 from ..spec import ABSENT, ArrayType, KernelSpec, Plan, ScalarType
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ def argument_types(
         if view is not None:
             dtypes.append(view.type.dtype)
         elif value is not None and hasattr(value, "dtype"):
-            dtypes.append(name_of(value.dtype))
+            dtypes.append(name_of_number(value.dtype))
     types: list[ArrayType | ScalarType] = []
     for index, (value, view) in enumerate(zip(args, views, strict=True)):
         name = spec.inputs[index].rstrip("?")
@@ -164,13 +165,13 @@ def argument_types(
             if view.type.dtype not in spec.dtypes:
                 raise ArgumentError(
                     f"{spec.name} does not take {view.type.dtype} ({name}); it takes "
-                    f"{', '.join(spec.dtypes)}. Convert the array first."
+                    f"{', '.join(spec.dtypes)}. {first_cast(view.type.dtype)}"
                 )
             types.append(view.type)
         elif name in spec.scalars:
             types.append(ScalarType(natural_scalar(value, dtypes)))
         elif hasattr(value, "dtype"):
-            types.append(ScalarType(name_of(value.dtype)))
+            types.append(ScalarType(name_of_number(value.dtype)))
         else:
             others = () if name in spec.apart else tuple(dtypes)
             if spec.weak is not None and others:

@@ -258,7 +258,7 @@ def _request(
             if isinstance(layout, ScalarType):
                 type_ = _scalar_type(layout.dtype)
             else:
-                type_ = "*" + DTYPES[layout.dtype].triton
+                type_ = "*" + DTYPES["uint8" if name in launch.bits else layout.dtype].triton
                 if is_aligned:
                     aligned.append((name, "", 0))
         elif isinstance(argument, Scalar):

@@ -10,7 +10,7 @@ import numpy as np
 from .._arrays import View, adopt, is_scalar, view_of
 from .._arrays.dtypes import numpy_dtype
 from .._arrays.host import KIND as HOST
-from .._arrays.host import host_view
+from .._arrays.host import host_view, laid_out
 from .._devices import registry
 from .._kernels import libraries
 from .._kernels.references import answers
@@ -85,19 +85,16 @@ def _on_the_host(view: View) -> Any:
     if view.place is None:
         return host_view(view.address, view.type, view.owner)
     device = registry.open_device(view.place)
-    dtype = numpy_dtype(view.type.dtype)
-    low, high = view.type.span
-    nbytes = (high - low) * dtype.itemsize
+    (low, high), itemsize = view.type.span, view.type.itemsize
+    nbytes = (high - low) * itemsize
     values = np.empty(nbytes, np.uint8)
     stream = view.kind.current_stream(device, view.owner) or device.default_stream
     stream.synchronize()
     if nbytes:
-        start = view.address + low * dtype.itemsize
+        start = view.address + low * itemsize
         device.borrow(start, nbytes).read(values.data, stream)
         stream.synchronize()
-    strides = tuple(stride * dtype.itemsize for stride in view.type.strides)
-    elements = values.view(dtype)[-low:] if low else values.view(dtype)
-    return np.lib.stride_tricks.as_strided(elements, view.type.shape, strides)
+    return laid_out(values, view.type)
 
 
 def _like(like: View | None, result: Any) -> Any:

@@ -1,11 +1,11 @@
-"""Floats of 8 bits: kernels take their bits as uint8, and read them in Triton's types."""
+"""Floats of 8 bits: what Triton calls them, and what to do where they are not taken."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["FLOAT8", "way_out"]
+__all__ = ["FLOAT8", "first_cast", "way_out"]
 
 #: NumPy's (ml_dtypes) and torch's names, with those of `triton.language`.
 FLOAT8: Final[Mapping[str, str]] = {
@@ -22,3 +22,10 @@ def way_out(dtype: str, view: str, otherwise: str) -> str:
     if kind is None:
         return otherwise
     return f"Give its bits, {view}; a kernel reads them by .to(tl.{kind}, bitcast=True)."
+
+
+def first_cast(dtype: str) -> str:
+    """What to do with an array of this dtype, which a kernel does not compute with."""
+    if dtype in FLOAT8:
+        return 'Cast it to float16 first: xtarget.run("cast", x, dtype="float16").'
+    return "Convert the array first."

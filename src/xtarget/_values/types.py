@@ -13,6 +13,7 @@ from . import vendors
 from .errors import UnknownTargetError, shortened
 
 __all__ = [
+    "COMPUTED",
     "DTYPES",
     "Artifact",
     "CompileRequest",
@@ -64,8 +65,14 @@ DTYPES: Final[Mapping[str, DType]] = {
         DType("bfloat16", "bf16", 2, "f"),
         DType("float32", "fp32", 4, "f"),
         DType("float64", "fp64", 8, "f"),
+        DType("float8_e4m3fn", "fp8e4nv", 1, "f"),
+        DType("float8_e5m2", "fp8e5", 1, "f"),
     )
 }
+
+#: Those that operators compute with. The others (floats of 8 bits) are for casts, and for users'
+#: kernels.
+COMPUTED: Final = tuple(name for name in DTYPES if not name.startswith("float8"))
 
 
 # ------------------------------------------------------------------------------------------ targets

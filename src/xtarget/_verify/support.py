@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .._values.types import DTYPES
+from .._values.types import COMPUTED, DTYPES
 from .report import COMPILED, ulp_of
 
 __all__ = ["Support", "join", "markdown"]
@@ -106,7 +106,7 @@ def _names(dtypes: set[str]) -> str:
     left, words = set(dtypes), dict[str, int]()
     order = list(DTYPES)
     for word, kinds in _FAMILIES.items():
-        family = {name for name, dtype in DTYPES.items() if dtype.kind in kinds}
+        family = {name for name in COMPUTED if DTYPES[name].kind in kinds}
         if family <= left:
             left -= family
             words[word] = min(map(order.index, family))

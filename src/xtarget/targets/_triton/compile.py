@@ -17,6 +17,7 @@ from ..._system.life import in_forked_child
 from ..._system.locks import Lock
 from ..._system.signals import handler_kept, raised_by_handler
 from ..._values.errors import CompileError, UnknownTargetError
+from ..._values.float8 import FLOAT8
 from ..._values.types import (
     Artifact,
     CompileRequest,
@@ -81,7 +82,7 @@ def _path(name: str, arg_names: Sequence[str]) -> tuple[int, ...]:
 
 def _constant(value: Any, triton: Any) -> Any:
     if isinstance(value, DtypeConstant):
-        return getattr(triton.language, value.name if value.name != "bool" else "int1")
+        return getattr(triton.language, {"bool": "int1", **FLOAT8}.get(value.name, value.name))
     if isinstance(value, tuple):
         return tuple(_constant(v, triton) for v in value)
     return value
