@@ -181,7 +181,7 @@ def test_matrix_units_are_used() -> None:
 
 
 def test_every_dtype_is_tried() -> None:
-    assert {p.values[1] for p in pairs()} == set(DTYPES)
+    assert {p.values[1] for p in pairs()} == {*DTYPES, "float8_e4m3fn", "float8_e5m2"}
 
 
 def test_a_matmul_for_intel_has_warps_that_do_not_spill() -> None:

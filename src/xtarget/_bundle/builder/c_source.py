@@ -15,7 +15,7 @@ from typing import Any, Final
 from ..._kernels import libraries
 from ..._system.output import check_output, write_output
 from ..._values.errors import LoadError, XTargetError
-from ..._values.types import DTYPES, Target
+from ..._values.types import COMPUTED, DTYPES, Target
 from ...spec import CInterface, CVariant, KernelSpec
 from ..reader import Bundle
 from .c_binaries import C_TYPES, Binary, Data, binaries, table, takes
@@ -108,6 +108,11 @@ def emit_c(bundle: Bundle, folder: Path, kernels: Sequence[str], driver: str) ->
             continue
         for dtype in (dtype for dtype in spec.dtypes if dtype in built[spec.name]):
             try:
+                if dtype not in COMPUTED:
+                    raise XTargetError(
+                        f"{spec.name} cannot be written as a C function of {dtype}, floats of 8 "
+                        "bits. Build the bundle without them, or name other kernels."
+                    )
                 found = binaries(bundle, targets, spec, interface, dtype, data)
                 functions.append(_function(spec, interface, dtype, found, 2 * len(targets)))
                 tables += [line for binary in found for line in table(binary)]
