@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from processes import run_python
@@ -24,15 +25,17 @@ from serving import answering, serving
 from xtarget import ArgumentError, Target, XTargetError, _cache
 from xtarget._artifacts.entry import pack as packed
 from xtarget._cache.stats import cache_stats
+from xtarget._children import start
 from xtarget._children.frames import pack
-from xtarget._compile import served, units
+from xtarget._compile import limited, served, units
 from xtarget._compile.keys import key_parts
+from xtarget._compile.workers import COMPILE_CHILD
 from xtarget._devices import registry
 from xtarget._executors import asking
 from xtarget._executors.posting import HEADER, PROTOCOL
 from xtarget._kernels import libraries
 from xtarget._launch import planning
-from xtarget._serve import listen
+from xtarget._serve import bundles, listen
 from xtarget._values.types import Artifact, CompileRequest
 from xtarget.spec import ArrayType
 
@@ -334,3 +337,38 @@ def test_token_files_and_sockets_that_are_taken(tmp_path: Path, token: Path) -> 
         assert server.shown == f"unix:{path}"
     assert not path.exists()
     assert registry.compiler("nvidia").fingerprint
+
+
+@pytest.mark.long
+def test_bundles_of_a_server_are_made_by_one_process_that_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Long: it compiles twice. Triton is imported once, for all requests of a server's life."""
+    monkeypatch.setenv("XTARGET_CACHE_DIR", str(tmp_path))
+    started: list[str] = []
+    start_one = start.start
+
+    def start_counted(module: str, *arguments: str, **more: Any) -> Any:
+        started.append(module)
+        return start_one(module, *arguments, **more)
+
+    monkeypatch.setattr(start, "start", start_counted)
+    limited.end_idle()
+    array = {"dtype": "float32", "shape": [1000, 3], "strides": [3, 1]}
+    for kernel in ("relu", "neg"):
+        request = {
+            "format": bundles._FORMAT,
+            "kernel": kernel,
+            "dtype": "float32",
+            "target": "nvidia:sm_90",
+            "units": 132,
+            "options": {},
+            "arguments": [array],
+            "outputs": [array],
+        }
+        content, report = bundles.bundle_for(json.dumps(request).encode())
+        assert len(content) == report.nbytes
+        assert not report.errors
+        assert report.compiled > 0
+    assert started.count(COMPILE_CHILD) == 1
+    limited.end_idle()

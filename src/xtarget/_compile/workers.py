@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from .._artifacts import entry
 from .._children.child import Child, ChildLostError, NoChildError
-from .._children.frames import pack
+from .._children.frames import Frame, pack
 from .._children.limits import Patience
 from .._values.errors import CompileError
 from .._values.types import Artifact, CompileRequest, DtypeConstant, KernelSource, Target
@@ -135,7 +135,9 @@ def said_last(lost: ChildLostError) -> str:
 
 
 def sources_of(
-    wanted: Iterable[tuple[str, str]], seconds: float
+    wanted: Iterable[tuple[str, str]],
+    seconds: float,
+    ask: Callable[[bytes], Frame] | None = None,
 ) -> dict[tuple[str, str], dict[str, Any]]:
     """Import sources (origin, source) in another process and return what it reports.
 
@@ -143,16 +145,20 @@ def sources_of(
 
     Args:
         seconds: limit of processor time for one import.
+        ask: a process that stays (`limited.ask_child`); None: one that ends with this.
     """
     found = {}
     child = Child(COMPILE_CHILD)
+
+    def ask_own(asked: bytes) -> Frame:
+        patience = Patience(seconds + _START_SECONDS, child.start())
+        return child.ask(asked, patience.over)
+
     try:
         for origin, source in wanted:
-            asked = pack({"origin": origin, "source": source})
             try:
-                patience = Patience(seconds + _START_SECONDS, child.start())
-                answer, _ = child.ask(asked, patience.over)
-            except (NoChildError, ChildLostError):
+                answer, _ = (ask or ask_own)(pack({"origin": origin, "source": source}))
+            except (NoChildError, ChildLostError, CompileError):
                 continue  # compiling it fails in the same way, and says why
             if "error" not in answer:
                 parts = tuple((label, text) for label, text in answer.pop("labelled"))

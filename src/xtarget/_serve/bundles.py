@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from .._bundle.builder.build import Order, Report, build
@@ -19,6 +20,7 @@ from .._bundle.builder.classes import Caller, KnownCall
 from .._bundle.calls import INDEX_VERSION
 from .._bundle.format import VERSION, BundleFile
 from .._compile.apart import SECONDS
+from .._compile.limited import ask_child
 from .._kernels import libraries, library
 from .._kernels.interfaces import input_dtypes
 from .._kernels.libraries import RegisteredKernel
@@ -69,7 +71,17 @@ def bundle_for(request: bytes) -> tuple[bytes, Report]:
     with Folder("serve") as folder:
         path = folder / "kernels.xtb"
         key = environment.cache_settings().sign
-        report = build(order, path, workers=1, seconds=SECONDS, key=key, made_by=made_by)
+        with ThreadPoolExecutor(1) as executor:  # its units are compiled by children that stay
+            report = build(
+                order,
+                path,
+                workers=1,
+                seconds=SECONDS,
+                key=key,
+                made_by=made_by,
+                executor=executor,
+                ask=lambda asked: ask_child(f"kernel {call.kernel}", asked, SECONDS),
+            )
         file = BundleFile(path)
         try:
             callable_from_c = [*file.call_records(target)]

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 from ... import _cache
 from ..._artifacts.entry import describe
+from ..._children.frames import Frame
 from ..._compile import functions, keys
 from ..._compile.workers import Compiled, Job, compile_all, plain, sources_of
 from ..._devices import registry
@@ -58,7 +59,10 @@ class Report:
 
 
 def _with_values(
-    found: dict[Target, list[Class]], report: Report, seconds: float
+    found: dict[Target, list[Class]],
+    report: Report,
+    seconds: float,
+    ask: Callable[[bytes], Frame] | None = None,
 ) -> dict[Target, list[Class]]:
     """The classes with what their sources read, which other processes have to tell where only an
     import does."""
@@ -69,7 +73,7 @@ def _with_values(
         if one.request.source.unidentified == library.NOT_IMPORTED
     ]
     wanted = {(one.origin, one.source) for one in unknown}
-    report.sources |= sources_of(sorted(wanted - set(report.sources)), seconds)
+    report.sources |= sources_of(sorted(wanted - set(report.sources)), seconds, ask)
     for one in unknown:
         told = report.sources.get((one.origin, one.source))
         if told is not None:
@@ -77,7 +81,9 @@ def _with_values(
     return found
 
 
-def _inputs(order: Order, report: Report, seconds: float) -> dict[Target, str]:
+def _inputs(
+    order: Order, report: Report, seconds: float, ask: Callable[[bytes], Frame] | None
+) -> dict[Target, str]:
     """Digest, for each target, of all that decides its section: our code, the libraries', the
     toolchain, the order."""
     folders = {Path(FOLDER), *(Path(libraries.find(k).origin) for k in order.names)}
@@ -90,7 +96,7 @@ def _inputs(order: Order, report: Report, seconds: float) -> dict[Target, str]:
     foreign = tuple(k for k in order.kernels if not libraries.find(k).fixed)
     calls = tuple(c for c in order.calls if not libraries.find(c.kernel).fixed)
     classes = classes_of(replace(order, kernels=foreign, calls=calls)) if foreign or calls else {}
-    classes = _with_values(classes, report, seconds)
+    classes = _with_values(classes, report, seconds, ask)
     found = {}
     for target in order.targets:
         digest = common.copy()
@@ -134,6 +140,7 @@ def build(
     key: Path | None = None,
     made_by: str = "xtarget",
     executor: Executor | None = None,
+    ask: Callable[[bytes], Frame] | None = None,
     progress: Callable[[int, int, str], None] = lambda done, total, what: None,
 ) -> Report:
     """Write a bundle. A kernel that does not compile is left out and listed in the report.
@@ -144,6 +151,7 @@ def build(
         key: private key to sign with.
         made_by: what the manifest says of that.
         executor: its workers compile, not processes of this machine.
+        ask: a process that stays and imports kernels (`limited.ask_child`); None: one of its own.
         progress: called with variants done, all variants, and what was done last.
 
     Raises:
@@ -152,7 +160,7 @@ def build(
     """
     sign = None if key is None else signing.signer(key)
     report = Report()
-    keys = _inputs(order, report, seconds)
+    keys = _inputs(order, report, seconds, ask)
     inputs = hashlib.sha256("".join(sorted(keys.values())).encode()).hexdigest()
     if _is_up_to_date(output, inputs, b"" if sign is None else sign(b"")[:32]):
         report.up_to_date, report.nbytes = True, output.stat().st_size
