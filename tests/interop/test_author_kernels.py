@@ -306,6 +306,11 @@ def test_the_command_line_runs_and_checks_kernels_of_a_library(
     assert code == 0, wrong
     assert "(float32[10, 30], None, float32[10, 30], 2.0)" in said
     assert "right: max error" in said
+    code, said, wrong = here(
+        capsys, "verify", "test.of_a_library", "--dtype", "float32", "--quick", "--device", device
+    )
+    assert code == 0, wrong
+    assert "right: float32" in said
 
 
 SHAPES: dict[str, tuple[Any, ...]] = {

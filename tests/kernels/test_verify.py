@@ -70,7 +70,7 @@ def test_what_was_compared_before_an_interruption_is_kept(
         yield Row("add", "float32", cases=3)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("xtarget._cli.verify.verify", interrupted)
+    monkeypatch.setattr("xtarget._verify.spread.verify", interrupted)
     file = tmp_path / "report.json"
     code, out, _ = here(capsys, "verify", "add", "--device", device, "--report", str(file))
     assert code == 130

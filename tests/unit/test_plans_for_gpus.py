@@ -7,7 +7,8 @@ import pytest
 from xtarget import ArgumentError, Target
 from xtarget._kernels import libraries
 from xtarget._launch import planning
-from xtarget._verify.verify import NoAnswerError, input_shapes
+from xtarget._verify.compiled import layouts
+from xtarget._verify.verify import NoAnswerError
 from xtarget.spec import ArrayType, contiguous_strides
 
 
@@ -24,10 +25,9 @@ def test_examples_of_every_kernel_are_planned(target: str) -> None:
         )
         for shape in ((13, 21), (4, 5, 33), (3, 70000), (1 << 20,)):
             try:
-                shapes = input_shapes(kernel.spec, dtype, shape)
+                args = layouts(kernel.spec, dtype, shape)
             except NoAnswerError:
                 continue
-            args = [ArrayType(of, own, contiguous_strides(own)) for _, of, own in shapes]
             call = planning.call_of(kernel, args, {}, Target.parse(target), 132)
             try:
                 planning.make_plan(kernel, call)

@@ -70,7 +70,7 @@ def _row(spec: KernelSpec, dtype: str, target: Target) -> Row:
 def layouts(spec: KernelSpec, dtype: str, shape: tuple[int, ...]) -> list[Any]:
     """The arguments of a call, without arrays."""
     return [
-        ArrayType(kind, own, contiguous_strides(own))
+        None if own is None else ArrayType(kind, own, contiguous_strides(own))
         for _, kind, own in input_shapes(spec, dtype, shape)
     ]
 

@@ -137,8 +137,8 @@ def served_by(spec: KernelSpec, target: Target) -> str:
 
 def input_shapes(
     spec: KernelSpec, dtype: str, shape: tuple[int, ...]
-) -> list[tuple[str, str, tuple[int, ...]]]:
-    """(name, dtype, shape) of each input of a call.
+) -> list[tuple[str, str, tuple[int, ...] | None]]:
+    """(name, dtype, shape) of each input of a call; shape None: the example leaves it out.
 
     Raises:
         NoAnswerError: the kernel has no example of this shape.
@@ -150,14 +150,16 @@ def input_shapes(
         raise NoAnswerError(f"there is no example of shape {shape}: {error}") from error
     names = [name.rstrip("?") for name in spec.inputs]
     return [
-        (name, INPUT_DTYPES.get(name, dtype), tuple(own))
+        (name, INPUT_DTYPES.get(name, dtype), None if own is None else tuple(own))
         for name, own in zip(names, shapes, strict=False)
     ]
 
 
 def _run(spec: KernelSpec, case: Case, device: str, row: Row) -> None:
     args = [
-        meaningful(name, values(case, shape, dtype, seed), min(case.shape, default=1))
+        None
+        if shape is None
+        else meaningful(name, values(case, shape, dtype, seed), min(case.shape, default=1))
         for seed, (name, dtype, shape) in enumerate(input_shapes(spec, case.dtype, case.shape))
     ]
     result = xtarget.run(spec.name, *args, device=device)
