@@ -311,6 +311,11 @@ def test_the_command_line_runs_and_checks_kernels_of_a_library(
     )
     assert code == 0, wrong
     assert "right: float32" in said
+    code, said, wrong = here(capsys, "explain", "test.of_a_library", "--target", "nvidia:sm_90")
+    assert code == 0, wrong
+    assert "scale(x *fp32, z *fp32" in said
+    code, said, wrong = here(capsys, "kernels", "test.of_a_library")
+    assert code == 0, wrong
 
 
 SHAPES: dict[str, tuple[Any, ...]] = {

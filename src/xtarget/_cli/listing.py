@@ -207,7 +207,9 @@ def _launches(kernel: libraries.RegisteredKernel, target: Target) -> str:
     names = [name.rstrip("?") for name in spec.inputs]
     try:
         args = [
-            ArrayType(own.get(name, dtype), tuple(shape), contiguous_strides(tuple(shape)))
+            None
+            if shape is None
+            else ArrayType(own.get(name, dtype), tuple(shape), contiguous_strides(tuple(shape)))
             for name, shape in zip(names, spec.examples((1024, 1024)), strict=False)
         ]
         plan, _, _ = plan_of_layouts(kernel, args, {}, target)

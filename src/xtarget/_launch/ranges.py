@@ -42,7 +42,7 @@ def valid_for(
         view = None
         if isinstance(arg, ArrayType):
             view = View(HOST, None, 0, arg, None)
-        elif not isinstance(arg, ScalarType) and not _arrays.is_scalar(arg):
+        elif arg is not None and not isinstance(arg, ScalarType) and not _arrays.is_scalar(arg):
             view = _arrays.view_of(arg)
         if view is not None:
             view = replace(view, type=lift(tracer, name, view.type, view.type.contiguous))
