@@ -131,10 +131,22 @@ def spirv_ways(device: str) -> tuple[dict[str, Callable[[], Any]], Callable[[], 
     prepared = module.function().prepare(LaunchConfig(grid), [None, None, None, *fixed])
     pairs = itertools.cycle([(a, b, o), (other, a, b)])
     floor = _dpctl_submit if opened.info.vendor == "intel" else _pyopencl_enqueue
+    enqueue = [floor(module, stream.handle, arrays, artifact, grid, count) for count in (1, 2)]
+    finish = stream.handle.wait if opened.info.vendor == "intel" else stream.handle.finish
+
+    def finished(start: Callable[[], Any]) -> Callable[[], Any]:
+        def both() -> None:
+            start()
+            finish()
+
+        return both
+
     return {
-        "the binding, the same values": floor(module, stream.handle, arrays, artifact, grid, 1),
+        "the binding, the same values": enqueue[0],
+        "the binding, and finish": finished(enqueue[0]),
+        "the binding, other values, finish": finished(enqueue[1]),
         "prepared, the same values": lambda: prepared((a, b, o), stream),
-        "the binding, other values": floor(module, stream.handle, arrays, artifact, grid, 2),
+        "the binding, other values": enqueue[1],
         "prepared, other values": lambda: prepared(next(pairs), stream),
         **ways,
     }, wait
@@ -280,7 +292,7 @@ def main() -> None:
 
     print(f"core: {told()}; the first line is the floor")
     for name, value in figures.items():
-        print(f"  {name:28} {value:7.2f}  {value / floor:5.2f} x")
+        print(f"  {name:34} {value:7.2f}  {value / floor:5.2f} x")
     if options.json:
         options.json.write_text(json.dumps({"device": info.product, "us": figures}, indent=1))
 
