@@ -16,6 +16,7 @@ pytest.importorskip("triton", reason="Triton is not installed here")
 
 import triton
 import triton_program_kernels as kernels
+from processes import run_python
 
 VERSION = tuple(map(int, triton.__version__.split(".")[:2]))
 
@@ -37,6 +38,13 @@ def test_as_many_blocks_as_fit_are_found_by_the_usual_arithmetic() -> None:
     made[(blocks, 1, 1)](*arguments, 128)
     powers = np.exp(x - x.max(1, keepdims=True))
     np.testing.assert_allclose(out, powers / powers.sum(1, keepdims=True), rtol=1e-5)
+
+
+def test_tritons_own_modules_may_ask_for_the_device_while_they_are_imported() -> None:
+    """As the one does that all of Triton's tests import."""
+    program = "import triton._internal_testing as t; print(t.get_current_target().backend)"
+    told = run_python("-c", program, TRITON_DEFAULT_BACKEND="spirv", XTARGET_DEVICE="cpu:0")
+    assert told.stdout == "spirv\n", told.stderr
 
 
 @pytest.mark.parametrize(
