@@ -19,6 +19,9 @@ from spirv_cases import Case, empty
 from spirv_run import compiled, device, launch, run
 
 from xtarget._values.errors import DeviceAssertError
+from xtarget.targets._spirv.llvm import codegen
+from xtarget.targets._spirv.llvm.reader import read as llvm_read
+from xtarget.targets._spirv.worker import client
 
 
 @triton.jit
@@ -241,3 +244,29 @@ def test_the_sycl_driver_tells_too(monkeypatch: pytest.MonkeyPatch, mark_ran_on:
         opened.default_stream.synchronize()
     opened.synchronize()
     opened.close()
+
+
+@pytest.mark.parametrize("debug", [True, False])
+@pytest.mark.parametrize("lanes", ["threads", "vectors"])
+@pytest.mark.parametrize("fn", [elements, in_a_function, in_a_function_of_a_reduction])
+def test_a_kernel_is_read_as_text_three_times_at_most(
+    fn: Any, lanes: str, debug: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twice; a third time to inline functions with assertions, or to make lanes vectors."""
+    given: list[Any] = []
+    build = client.Worker.build
+
+    def noted(self: Any, *arguments: Any, **options: Any) -> Any:
+        given.append(arguments)
+        return build(self, *arguments, **options)
+
+    read: list[str] = []
+    monkeypatch.setattr(client.Worker, "build", noted)
+    compiled(case(fn, FINE, 1), debug=debug, lanes=lanes)
+    monkeypatch.setattr(codegen, "read", lambda *a: (read.append(a[0]), llvm_read(*a))[1])
+    _, kernel = codegen.prepare(*given[0])
+    inlined = debug and fn is not elements
+    as_vectors = lanes == "vectors" and not debug
+    assert len(read) == 2 + inlined + as_vectors
+    assert kernel.asserts == debug
+    assert (kernel.warp_size == 1) == as_vectors

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xtarget.targets import _spirv
 from xtarget.targets._spirv.llvm import passes
 from xtarget.targets._spirv.llvm.ir import Module
 from xtarget.targets._spirv.llvm.printer import printed
@@ -18,7 +15,6 @@ from xtarget.targets._spirv.llvm.reader import read, read_instruction
 from xtarget.targets._spirv.llvm.types import IRError, type_named
 from xtarget.targets._spirv.llvm.words import fields_of, map_pointers, map_words, string_of
 
-ROOM = Path(_spirv.__file__).parent
 TEXT = r"""; ModuleID = 'k'
 source_filename = "k"
 target triple = "amdgcn"
@@ -231,46 +227,3 @@ def test_every_pass_has_a_name_and_a_reason() -> None:
     for one in listed:
         assert len(one.reason) > 60, one.name
         assert one.run.__doc__, one.name
-
-
-# ------------------------------------------------------------------------- regular expressions
-
-#: The reader of LLVM IR: the only modules that may have regular expressions over it.
-_READER = {"reader.py", "operands.py", "cursor.py", "words.py"}
-#: Expressions over something else than LLVM IR: names of functions, formats, messages, Triton's IR.
-_OTHER = {
-    "asserts.py": {"_MESSAGE", "_REGION", "_FUNCTION", "_CALL"},
-    "atomics.py": {"_NAME"},
-    "calls.py": {"_SHUFFLE", "_BUILTIN", "_CODE", "_NUMERIC", "_NOT_NUMERIC"},
-    "bfloat.py": {"_HELPER", "_INTRINSIC"},
-    "narrow.py": {"_NAME"},
-    "printf.py": {"_PREFIX", "_SPECIFIER"},
-}
-#: Expressions over LLVM IR that wait for their pass to be converted; it may only become less.
-BOUND = 2
-
-
-def expressions(file: Path) -> list[str]:
-    """Names or lines of the regular expressions of a module, without those over something else."""
-    tree = ast.parse(file.read_text(encoding="utf-8"))
-    found = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            name = node.targets[0].id
-            if name in _OTHER.get(file.name, ()):
-                node.value = ast.Constant(None)
-    for node in ast.walk(tree):
-        if (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)
-            and isinstance(node.func.value, ast.Name)
-            and node.func.value.id == "re"
-        ):
-            found.append(f"{file.parent.name}/{file.name}:{node.lineno}")
-    return found
-
-
-def test_regular_expressions_over_ir_stand_in_the_reader() -> None:
-    files = [*(ROOM / "llvm").glob("*.py"), *(ROOM / "vectors").glob("*.py")]
-    found = [where for file in files if file.name not in _READER for where in expressions(file)]
-    assert len(found) <= BOUND, found

@@ -3,7 +3,6 @@ vendor's libraries nor a GPU."""
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -15,10 +14,6 @@ from ..._values.types import Artifact, CompileRequest, Resources, Target
 from . import toolchain
 
 __all__ = ["GpuCompiler"]
-
-
-#: The text and the constraints of inline assembly in LLVM's text.
-_ASSEMBLY = re.compile(r'\basm (?:\w+ )*"((?:[^"\\]|\\.)*)", "([^"]*)"')
 
 
 class GpuCompiler(ABC):
@@ -130,7 +125,11 @@ class GpuCompiler(ABC):
         Raises:
             CompileError: there is some; the message shows it.
         """
-        for text, constraints in _ASSEMBLY.findall(module):
+        if " asm " not in module:
+            return
+        from .._spirv.llvm.operands import assemblies  # the reader of LLVM IR
+
+        for text, constraints in assemblies(module):
             operands = [operand.lstrip("=&*%+") for operand in constraints.split(",")]
             foreign = [o for o in operands if len(o) == 1 and o in self.FOREIGN_REGISTERS]
             if foreign:

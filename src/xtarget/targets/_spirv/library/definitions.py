@@ -7,12 +7,11 @@ they and AMD's device library are defined through OpenCL's built-in functions, a
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 
 from ..llvm import asserts, atomics, bfloat
-from ..llvm.text import type_of
-from ..llvm.words import split_list
+from ..llvm.ir import Instruction
+from ..llvm.reader import read
 from . import (
     arithmetic,
     bessel,
@@ -40,7 +39,6 @@ _FAMILIES: tuple[Callable[[str, int], str | None], ...] = (
     special.define,
 )
 
-_CALL = re.compile(r"\bcall (spir_func )?(?:range\([^)]*\) )?([^@=\n]+?) @([\w.$]+)\((.*)\)$", re.M)
 #: Built-in functions whose result depends on which threads of the sub-group take part.
 _CONVERGENT = ("barrier", "shuffle", "broadcast")
 
@@ -74,22 +72,27 @@ def assemble(names: Iterable[str], warp_size: int, *, late: bool = False) -> tup
         name = todo.pop()
         if name in definitions or name in declarations:
             continue
-        text = None
-        if late or not name.startswith("xt.late."):
-            text = next((t for family in _FAMILIES if (t := family(name, warp_size))), None)
-            if text is None:
-                unknown.append(name)
-                continue
-            definitions[name] = text
-        for convention, result, callee, arguments in _CALL.findall(text or ""):
+        if not late and name.startswith("xt.late."):
+            continue
+        text = next((t for family in _FAMILIES if (t := family(name, warp_size))), None)
+        if text is None:
+            unknown.append(name)
+            continue
+        definitions[name] = text
+        for call in (one for one in read(text).code() if one.callee):
+            callee = call.callee
             if is_ours(callee) and (late or not callee.startswith("xt.late.")):
                 todo.append(callee)
             elif callee not in declarations:
-                types = ", ".join(type_of(argument) for argument in split_list(arguments))
-                declarations[callee] = (
-                    f"declare {convention}{result} @{callee}({types}){_attributes(callee)}"
-                )
+                declarations[callee] = _declaration(call)
     return "\n".join([*definitions.values(), *declarations.values()]) + "\n", sorted(unknown)
+
+
+def _declaration(call: Instruction) -> str:
+    """The `declare` line of a function, from a call of it."""
+    convention = "spir_func " if "spir_func" in call.parts.convention else ""
+    types = ", ".join(operand.type for operand in call.operands)
+    return f"declare {convention}{call.type} @{call.callee}({types}){_attributes(call.callee)}"
 
 
 def _attributes(name: str) -> str:

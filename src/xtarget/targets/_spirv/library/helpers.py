@@ -32,8 +32,13 @@ def builtin(name: str, result: str, *arguments: str) -> str:
 def function(name: str, result: str, parameters: str, *body: str, convergent: bool = False) -> str:
     """A definition. It is always inlined: constants that control it then fold away."""
     kind = "alwaysinline convergent nounwind" if convergent else "alwaysinline nounwind"
-    lines = "\n".join(f"  {line.strip()}" for text in body for line in text.strip().splitlines())
+    lines = "\n".join(_line(line.strip()) for text in body for line in text.strip().splitlines())
     return f"define linkonce_odr {result} @{name}({parameters}) {kind} {{\n{lines}\n}}"
+
+
+def _line(text: str) -> str:
+    """A line as LLVM prints it: a label at the margin, an instruction indented."""
+    return text if text.endswith(":") else f"  {text}"
 
 
 def of_row(name: str, row: tuple[str, str, str]) -> str:

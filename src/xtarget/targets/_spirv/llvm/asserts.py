@@ -16,7 +16,7 @@ from .printf import quoted, strings
 from .reader import instructions
 from .text import ALONE, UnsupportedError
 
-__all__ = ["FLAG_BYTES", "define", "inlined_where_asserting", "lower_asserts"]
+__all__ = ["FLAG_BYTES", "TELLS", "define", "inlined_where_asserting", "lower_asserts"]
 
 #: Layout of the memory behind the hidden parameter: 32-bit words for "there is a message", its
 #: length, and the block's x, y, z; then the text. `targets/_objects/asserts.py` reads it.
@@ -30,7 +30,7 @@ _BARRIER = "  call void @xt.amdgcn.s.barrier()"
 _REPORTS = ("__ockl_printf", "__ockl_fprintf", "__triton_assert_fail", "xt.amdgcn.s.barrier")
 
 #: Where the message of a failed assertion is said, on Tritons that have a function for it.
-_TELLS = "__triton_assert_fail"
+TELLS = "__triton_assert_fail"
 
 
 def inlined_where_asserting(module: Module) -> bool:
@@ -39,7 +39,7 @@ def inlined_where_asserting(module: Module) -> bool:
     """
     found = False
     for one in module.functions:
-        if one.name in (module.entry, _TELLS):
+        if one.name in (module.entry, TELLS):
             continue
         found = found or any(map(_is_trap, one.code()))
         one.head = " ".join(
@@ -64,7 +64,7 @@ def lower_asserts(module: Module) -> None:
     module.items = [
         item
         for item in module.items
-        if item.name != (_TELLS if isinstance(item, Function) else "llvm.trap")
+        if item.name != (TELLS if isinstance(item, Function) else "llvm.trap")
     ]
     flag = f"{_STOP} = internal addrspace(3) global i32 undef, align 4"
     module.items[:0] = [Line("global", text, text.split(" ")[0][1:]) for text in (flag, *constants)]

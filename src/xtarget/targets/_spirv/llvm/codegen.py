@@ -12,7 +12,7 @@ from ..library import definitions as library
 from ..library.arithmetic import NEEDS_DEFINITION
 from ..vectors.code import LANES
 from ..vectors.vectorize import NotVectorizableError, vectorize
-from .asserts import inlined_where_asserting
+from .asserts import TELLS, inlined_where_asserting
 from .literals import in_old_style
 from .passes import FOR_DEVICES, FOR_VECTORS, RETARGET, run_passes
 from .printer import printed
@@ -73,7 +73,11 @@ def prepare(text: str, bitcode: bytes, entry: str, layout: Layout) -> tuple[str,
         UnsupportedError: the kernel needs something that SPIR-V does not have here.
     """
     module = _read(text, bitcode)
-    if "trap" in text and inlined_where_asserting(whole := read(str(module), entry)):
+    if (
+        "trap" in text
+        and _has_functions_beside(module, entry)
+        and inlined_where_asserting(whole := read(str(module), entry))
+    ):
         module = llvm.parse_assembly(printed(whole))
         _run(module, "always_inliner", "global_dead_code_eliminate")
     _rename_intrinsics(module)
@@ -102,7 +106,7 @@ def prepare(text: str, bitcode: bytes, entry: str, layout: Layout) -> tuple[str,
     kernel = replace(kernel, only_read=_only_read(module.get_function(entry)))
     if one_thread:
         try:
-            module = _vectorized(module, entry)
+            module = _vectorized(module, entry, asserts=kernel.asserts)
         except NotVectorizableError:  # it stays one of many lanes
             _optimise(module, 2)
         else:
@@ -110,6 +114,11 @@ def prepare(text: str, bitcode: bytes, entry: str, layout: Layout) -> tuple[str,
     final = read(str(module), entry, replace(layout, warp_size=kernel.warp_size))
     run_passes(final, FOR_DEVICES)
     return printed(final), kernel
+
+
+def _has_functions_beside(module: Any, entry: str) -> bool:
+    """Return whether the kernel calls functions in which an assertion may stand."""
+    return any(not f.is_declaration and f.name not in (entry, TELLS) for f in module.functions)
 
 
 def _only_read(function: Any) -> tuple[int, ...]:
@@ -122,7 +131,9 @@ def _only_read(function: Any) -> tuple[int, ...]:
     )
 
 
-def _vectorized(module: Any, entry: str) -> Any:
+def _vectorized(module: Any, entry: str, *, asserts: bool) -> Any:
+    if asserts and _claims_messages(module.get_function(entry)):
+        raise NotVectorizableError("an assertion")
     _run(module, "instruction_namer")
     rewritten = read(str(module), entry)
     run_passes(rewritten, FOR_VECTORS)
@@ -131,6 +142,11 @@ def _vectorized(module: Any, entry: str) -> Any:
     clean = ("instruction_combine", "simplify_cfg", "sinking", "simplify_cfg")
     _run(module, *clean, "dead_code_elimination")
     return module
+
+
+def _claims_messages(kernel: Any) -> bool:
+    """Return whether an assertion is left: the first thread that fails claims the message."""
+    return any(one.opcode == "cmpxchg" for block in kernel.blocks for one in block.instructions)
 
 
 def emit(text: str) -> bytes:

@@ -10,13 +10,10 @@ from __future__ import annotations
 import re
 import struct
 
+from .words import map_literals
+
 __all__ = ["in_old_style"]
 
-_TYPE = re.compile(r"\b(half|bfloat|float|double)\b")
-_LITERAL = re.compile(
-    r"(?<![\w.%@#-])(?:f0x(?P<bits>[0-9A-F]+)|(?P<sign>[+-])?(?P<number>inf|qnan|\d+\.\d*(?:e[+-]?\d+)?))"
-    r"(?![\w.])"
-)
 _QUIET_NAN = {"half": 0x7E00, "bfloat": 0x7FC0, "float": 0x7FC00000, "double": 0x7FF8 << 48}
 _SIGN = {"half": 1 << 15, "bfloat": 1 << 15, "float": 1 << 31, "double": 1 << 63}
 
@@ -24,17 +21,13 @@ _SIGN = {"half": 1 << 15, "bfloat": 1 << 15, "float": 1 << 31, "double": 1 << 63
 def in_old_style(text: str) -> str:
     """LLVM IR with every literal in the hex form of its type."""
     return "\n".join(
-        _line(line) if _TYPE.search(line) and line[:1] not in "@!a;" else line
+        line if line[:1] in "@!a;" and line else map_literals(line, _rewritten)
         for line in text.split("\n")
     )
 
 
-def _line(line: str) -> str:
-    def replace(match: re.Match[str]) -> str:
-        types = _TYPE.findall(line, 0, match.start())
-        return _written(types[-1], _bits(types[-1], match)) if types else match[0]
-
-    return _LITERAL.sub(replace, line)
+def _rewritten(type_: str, literal: re.Match[str]) -> str:
+    return _written(type_, _bits(type_, literal))
 
 
 def _bits(type_: str, match: re.Match[str]) -> int:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["ADDRESS", "ALONE", "Entry", "Layout", "UnsupportedError", "type_of"]
+__all__ = ["ADDRESS", "ALONE", "Entry", "Layout", "UnsupportedError"]
 
 #: The function that gives the address of a byte of the memory for a dot's operands; a number may
 #: follow.
@@ -89,8 +89,3 @@ class Entry:
     asserts: bool
     warp_size: int
     only_read: tuple[int, ...] = ()
-
-
-def type_of(argument: str) -> str:
-    """`ptr addrspace(1)` of `ptr addrspace(1) %p`."""
-    return argument.strip().rsplit(" ", 1)[0]

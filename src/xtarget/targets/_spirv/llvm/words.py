@@ -17,6 +17,7 @@ __all__ = [
     "SYMBOL",
     "fields_of",
     "has_word",
+    "map_literals",
     "map_names",
     "map_pointers",
     "map_vectors",
@@ -43,6 +44,12 @@ _POINTER = re.compile(
     r'"(?:[^"\\]|\\.)*"|[%@!#$][\w.$-]+|\bptr\b(?: addrspace\((\d+)\))?( @[\w.$-]+)?'
 )
 _VECTOR = re.compile(r"<\d+ x [^<>]+>")
+_FLOAT_TYPE = re.compile(r"\b(half|bfloat|float|double)\b")
+#: Floating-point literals of LLVM 23: the value's bits, or a sign with a word or a decimal.
+_FLOAT = re.compile(
+    r"(?<![\w.%@#-])(?:f0x(?P<bits>[0-9A-F]+)|(?P<sign>[+-])?(?P<number>inf|qnan|\d+\.\d*(?:e[+-]?\d+)?))"
+    r"(?![\w.])"
+)
 
 
 def marks(text: str, start: int, stop: int) -> Iterator[tuple[re.Match[str], int]]:
@@ -99,6 +106,20 @@ def string_of(text: str) -> str | None:
         # an escape is two digits, or another backslash, which leaves an empty piece here
         found += chr(int(piece[:2], 16)) + piece[2:] if piece else "\\" + next(rest, "")
     return found
+
+
+def map_literals(line: str, change: Callable[[str, re.Match[str]], str]) -> str:
+    """A line with other floating-point literals. `change` gets the type of each, and its parts
+    `bits`, `sign` and `number`.
+    """
+    if not _FLOAT_TYPE.search(line):
+        return line
+
+    def changed(match: re.Match[str]) -> str:
+        types = _FLOAT_TYPE.findall(line, 0, match.start())
+        return change(types[-1], match) if types else match[0]
+
+    return _FLOAT.sub(changed, line)
 
 
 def map_names(text: str, names: Mapping[str, str]) -> str:
