@@ -90,6 +90,16 @@ class Softmax:
         return power / power.sum(-1, keepdim=True)
 
 
+def gelu_and(residual: Any, y: Any) -> Any:
+    return run("add", run("gelu", y), residual)
+
+
+def gelu_by_numpy(y: Any) -> Any:
+    """NumPy has no erf, so the form with tanh."""
+    inner = np.float32(0.7978845608) * (y + np.float32(0.044715) * y * y * y)
+    return np.float32(0.5) * y * (1 + np.tanh(inner))
+
+
 class Norm:
     """layer_norm, gelu and a residual."""
 
@@ -97,16 +107,13 @@ class Norm:
 
     @staticmethod
     def ours(x: Any, weight: Any, bias: Any, residual: Any) -> Any:
-        return run("add", run("gelu", run("layer_norm", x, weight, bias)), residual)
+        return gelu_and(residual, run("layer_norm", x, weight, bias))
 
     @staticmethod
     def numpy(x: Any, weight: Any, bias: Any, residual: Any) -> Any:
         apart = x - x.mean(-1, keepdims=True)
         y = apart / np.sqrt((apart * apart).mean(-1, keepdims=True) + np.float32(1e-5))
-        y = y * weight + bias
-        # NumPy has no erf: the form with tanh
-        inner = np.float32(0.7978845608) * (y + np.float32(0.044715) * y * y * y)
-        return np.float32(0.5) * y * (1 + np.tanh(inner)) + residual
+        return gelu_by_numpy(y * weight + bias) + residual
 
     @staticmethod
     def torch(x: Any, weight: Any, bias: Any, residual: Any) -> Any:
@@ -122,13 +129,11 @@ class Linear:
 
     @staticmethod
     def ours(x: Any, weight: Any, bias: Any, residual: Any) -> Any:
-        return run("add", run("gelu", run("linear", x, weight, bias)), residual)
+        return gelu_and(residual, run("linear", x, weight, bias))
 
     @staticmethod
     def numpy(x: Any, weight: Any, bias: Any, residual: Any) -> Any:
-        y = x @ weight.T + bias
-        inner = np.float32(0.7978845608) * (y + np.float32(0.044715) * y * y * y)
-        return np.float32(0.5) * y * (1 + np.tanh(inner)) + residual
+        return gelu_by_numpy(x @ weight.T + bias) + residual
 
     @staticmethod
     def torch(x: Any, weight: Any, bias: Any, residual: Any) -> Any:

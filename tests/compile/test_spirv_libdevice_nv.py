@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import triton
 import triton.language as tl
 from spirv_cases import Case, empty
+from spirv_elements import write_rows
 from spirv_run import assert_close, compiled, run
 from triton.language.extra import libdevice
 
@@ -38,29 +39,15 @@ def floating(x, y, o, B: tl.constexpr):
     a = tl.load(x + i)
     b = tl.load(y + i)
     c = libdevice.abs(b)
-    tl.store(o + i, libdevice.fma_rn(a, b, a))
-    tl.store(o + B + i, libdevice.add_rn(a, b))
-    tl.store(o + 2 * B + i, libdevice.sub_rn(a, b))
-    tl.store(o + 3 * B + i, libdevice.mul_rn(a, b))
-    tl.store(o + 4 * B + i, libdevice.div_rn(a, b))
-    tl.store(o + 5 * B + i, libdevice.rcp_rn(b))
-    tl.store(o + 6 * B + i, libdevice.sqrt_rn(c))
-    tl.store(o + 7 * B + i, libdevice.sinpi(a))
-    tl.store(o + 8 * B + i, libdevice.cospi(a))
-    tl.store(o + 9 * B + i, libdevice.exp10(a))
-    tl.store(o + 10 * B + i, libdevice.cbrt(a))
-    tl.store(o + 11 * B + i, libdevice.rcbrt(a))
-    tl.store(o + 12 * B + i, libdevice.rhypot(a, b))
-    tl.store(o + 13 * B + i, libdevice.norm3d(a, b, c))
-    tl.store(o + 14 * B + i, libdevice.rnorm3d(a, b, c))
-    tl.store(o + 15 * B + i, libdevice.norm4d(a, b, c, a))
-    tl.store(o + 16 * B + i, libdevice.rnorm4d(a, b, c, a))
-    tl.store(o + 17 * B + i, libdevice.normcdf(a))
-    tl.store(o + 18 * B + i, libdevice.tgamma(c + 1))
-    tl.store(o + 19 * B + i, libdevice.logb(a))
-    tl.store(o + 20 * B + i, libdevice.fdim(a, b))
-    tl.store(o + 21 * B + i, libdevice.remainder(a, b))
-    tl.store(o + 22 * B + i, libdevice.scalbn(a, i % 9 - 4))
+    write_rows(o, i, B, (
+        libdevice.fma_rn(a, b, a), libdevice.add_rn(a, b), libdevice.sub_rn(a, b),
+        libdevice.mul_rn(a, b), libdevice.div_rn(a, b), libdevice.rcp_rn(b), libdevice.sqrt_rn(c),
+        libdevice.sinpi(a), libdevice.cospi(a), libdevice.exp10(a), libdevice.cbrt(a),
+        libdevice.rcbrt(a), libdevice.rhypot(a, b), libdevice.norm3d(a, b, c),
+        libdevice.rnorm3d(a, b, c), libdevice.norm4d(a, b, c, a), libdevice.rnorm4d(a, b, c, a),
+        libdevice.normcdf(a), libdevice.tgamma(c + 1), libdevice.logb(a), libdevice.fdim(a, b),
+        libdevice.remainder(a, b), libdevice.scalbn(a, i % 9 - 4),
+    ))  # fmt: skip
 
 
 def floating_by_numpy(a: Any, b: Any, i: Any) -> list[Any]:
@@ -104,20 +91,16 @@ def whole(x, y, o, w, B: tl.constexpr):
     b = tl.load(y + i)
     u = a.to(tl.uint32, bitcast=True)
     v = b.to(tl.uint32, bitcast=True)
-    tl.store(o + i, libdevice.mulhi(a, b))
-    tl.store(o + B + i, libdevice.mulhi(u, v).to(tl.int32, bitcast=True))
-    tl.store(o + 2 * B + i, libdevice.mul24(a, b))
-    tl.store(o + 3 * B + i, libdevice.mul24(u, v).to(tl.int32, bitcast=True))
-    tl.store(o + 4 * B + i, libdevice.brev(a))
-    tl.store(o + 5 * B + i, libdevice.sad(a, b, u))
-    tl.store(o + 6 * B + i, libdevice.sad(u, v, u).to(tl.int32, bitcast=True))
-    tl.store(o + 7 * B + i, libdevice.hadd(a, b))
-    tl.store(o + 8 * B + i, libdevice.hadd(u, v).to(tl.int32, bitcast=True))
-    tl.store(o + 9 * B + i, libdevice.rhadd(a, b))
-    tl.store(o + 10 * B + i, libdevice.rhadd(u, v).to(tl.int32, bitcast=True))
-    tl.store(o + 11 * B + i, libdevice.ffs(a & (a - 1)))
-    tl.store(o + 12 * B + i, libdevice.byte_perm(a, b, u.to(tl.int32, bitcast=True) >> 3))
-    tl.store(o + 13 * B + i, libdevice.ffs(a.to(tl.int64) << 32))
+    write_rows(o, i, B, (
+        libdevice.mulhi(a, b), libdevice.mulhi(u, v).to(tl.int32, bitcast=True),
+        libdevice.mul24(a, b), libdevice.mul24(u, v).to(tl.int32, bitcast=True),
+        libdevice.brev(a), libdevice.sad(a, b, u),
+        libdevice.sad(u, v, u).to(tl.int32, bitcast=True), libdevice.hadd(a, b),
+        libdevice.hadd(u, v).to(tl.int32, bitcast=True), libdevice.rhadd(a, b),
+        libdevice.rhadd(u, v).to(tl.int32, bitcast=True), libdevice.ffs(a & (a - 1)),
+        libdevice.byte_perm(a, b, u.to(tl.int32, bitcast=True) >> 3),
+        libdevice.ffs(a.to(tl.int64) << 32),
+    ))  # fmt: skip
     wide = (a.to(tl.int64) << 32) + b
     tl.store(w + i, libdevice.mulhi(wide, wide + 1))
     tl.store(w + B + i, libdevice.brev(wide))
@@ -165,23 +148,15 @@ def permuted(u: int, v: int, selector: int) -> int:
 
 
 @triton.jit
-def write_rows(o, i, B: tl.constexpr, a, b, c, d):
-    tl.store(o + i, a)
-    tl.store(o + B + i, b)
-    tl.store(o + 2 * B + i, c)
-    tl.store(o + 3 * B + i, d)
-
-
-@triton.jit
 def converted(x, o, w, r, B: tl.constexpr, WIDE: tl.constexpr):
     i = tl.arange(0, B)
     a = tl.load(x + i)
     if WIDE:
         near, zero = libdevice.double2int_rn(a), libdevice.double2int_rz(a)
         down, up = libdevice.double2uint_rd(a), libdevice.double2uint_ru(a)
-        write_rows(o, i, B, near, zero, down, up)
+        write_rows(o, i, B, (near, zero, down, up))
         near, up = libdevice.double2ll_rn(a), libdevice.double2ll_ru(a)
-        write_rows(w, i, B, near, up, libdevice.double2ull_rz(a), libdevice.llround(a))
+        write_rows(w, i, B, (near, up, libdevice.double2ull_rz(a), libdevice.llround(a)))
         high = libdevice.double2hiint(a)
         low = libdevice.double2loint(a)
         tl.store(r + i, libdevice.hiloint2double(high, low))
@@ -192,9 +167,9 @@ def converted(x, o, w, r, B: tl.constexpr, WIDE: tl.constexpr):
     else:
         near, zero = libdevice.float2int_rn(a), libdevice.float2int_rz(a)
         down, up = libdevice.float2uint_rd(a), libdevice.float2uint_ru(a)
-        write_rows(o, i, B, near, zero, down, up)
+        write_rows(o, i, B, (near, zero, down, up))
         near, up = libdevice.float2ll_rn(a), libdevice.float2ll_ru(a)
-        write_rows(w, i, B, near, up, libdevice.float2ull_rz(a), libdevice.llround(a))
+        write_rows(w, i, B, (near, up, libdevice.float2ull_rz(a), libdevice.llround(a)))
         bits = libdevice.float_as_int(a)
         tl.store(r + i, libdevice.int_as_float(bits))
         tl.store(r + B + i, libdevice.saturatef(a))

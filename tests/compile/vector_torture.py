@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 import triton
 import triton.language as tl
+from collatz import steps_of
 from spirv_cases import Case, empty, normal, rng
 
 CASES: dict[str, Case] = {}
@@ -21,18 +22,6 @@ def ints(low: int, high: int, count: int, dtype: Any = I32) -> Any:
 
 
 # ------------------------------------------------------------------------- lanes go their own ways
-
-
-@triton.jit
-def steps_of(n):
-    count = 0
-    while n != 1:
-        if n % 2 == 0:
-            n = n // 2
-        else:
-            n = 3 * n + 1
-        count += 1
-    return count
 
 
 @triton.jit

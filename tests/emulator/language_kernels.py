@@ -2,6 +2,7 @@
 
 import triton
 import triton.language as tl
+from collatz import steps_of
 from triton.language.extra import libdevice
 
 
@@ -200,15 +201,7 @@ def loops(x, o, n, block: tl.constexpr):
         steps += (value > 1).to(tl.int32)
         value = tl.where(value > 1, tl.where(value % 2 == 0, value // 2, 3 * value + 1), value)
     tl.store(o + i, steps)
-    one = tl.load(x + n)
-    count = 0
-    while one != 1:
-        if one % 2 == 0:
-            one = one // 2
-        else:
-            one = 3 * one + 1
-        count += 1
-    tl.store(o + block, count)
+    tl.store(o + block, steps_of(tl.load(x + n)))
     found = 0
     for a in range(n):
         for b in range(a, n, 2):

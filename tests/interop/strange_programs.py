@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import triton
 import triton.language as tl
+from collatz import steps_of
 from strange_kernels import Rng, case, long_case, power, warps
 
 # ---------------------------------------------------------------------------------------- control
@@ -13,14 +14,7 @@ from strange_kernels import Rng, case, long_case, power, warps
 @triton.jit
 def _collatz(x, out):
     p = tl.program_id(0)
-    value, steps = tl.load(x + p), 0
-    while value != 1:
-        if value % 2 == 0:
-            value = value // 2
-        else:
-            value = 3 * value + 1
-        steps += 1
-    tl.store(out + p, steps)
+    tl.store(out + p, steps_of(tl.load(x + p)))
 
 
 @triton.jit

@@ -29,8 +29,7 @@ class OwnKind:
         return (type_.dtype, device, aligned), type_.shape, type_.strides
 
     def view(self, array: Any) -> View:
-        if not registry.is_open(array._device):
-            registry.check_not_forked()
+        if registry.is_lost(array._device):
             raise ArgumentError(
                 f"an array lies on a {array.device} that was closed or lost, with all that was on "
                 "it. Make the array again: xtarget.asarray(...)."

@@ -121,6 +121,13 @@ def test_it_compiles_for_every_vendor():
         assert xtarget.compile("NAME_scaled", x, target=target)
 '''
 
+#: What each job of the workflow begins with.
+_SETUP_STEPS = """\
+      - uses: actions/checkout@v4
+      - uses: actions/setup-python@v5
+        with: {python-version: "3.12"}
+      - run: pip install -e ".[test]"
+"""
 _WORKFLOW = """\
 name: kernels
 on: [push, pull_request]
@@ -137,10 +144,7 @@ jobs:
           # on a machine of yours: - {name: H200, runner: [self-hosted, gpu], device: nvidia}
     runs-on: ${{ matrix.runner }}
     steps:
-      - uses: actions/checkout@v4
-      - uses: actions/setup-python@v5
-        with: {python-version: "3.12"}
-      - run: pip install -e ".[test]"
+SETUP_STEPS
       - run: mkdir reports
       - run: pytest --xtarget-device ${{ matrix.device }} --xtarget-require
           --junitxml reports/tests.xml
@@ -153,10 +157,7 @@ jobs:
     if: always()
     runs-on: ubuntu-latest
     steps:
-      - uses: actions/checkout@v4
-      - uses: actions/setup-python@v5
-        with: {python-version: "3.12"}
-      - run: pip install -e ".[test]"
+SETUP_STEPS
       - uses: actions/download-artifact@v4
         with: {pattern: report *, path: reports}
       - run: xtarget ci merge reports -o summary.md --badge badge.svg
@@ -165,14 +166,11 @@ jobs:
   bundle:
     runs-on: ubuntu-latest
     steps:
-      - uses: actions/checkout@v4
-      - uses: actions/setup-python@v5
-        with: {python-version: "3.12"}
-      - run: pip install -e ".[test]"
+SETUP_STEPS
       - run: sh bundle.sh
       - uses: actions/upload-artifact@v4
         with: {name: kernels, path: NAME.xtb}
-"""
+""".replace("SETUP_STEPS\n", _SETUP_STEPS)
 
 _BUNDLE = """\
 #!/bin/sh

@@ -229,6 +229,18 @@ def check_not_forked() -> None:
         )
 
 
+def is_lost(device: Device) -> bool:
+    """Return whether a device that was opened is closed or lost.
+
+    Raises:
+        DriverError: as `check_not_forked`.
+    """
+    if is_open(device):
+        return False
+    check_not_forked()
+    return True
+
+
 def open_device(name: str) -> Device:
     """The device of that name. It is opened once per process, and again after its `close`, or after
     a failed kernel has destroyed an emulated device.

@@ -101,8 +101,7 @@ class Graph:
                 self._replay(recording, self._vendors, stream)
 
     def _check(self, recording: Recording) -> None:
-        if not registry.is_open(self._opened):
-            registry.check_not_forked()
+        if registry.is_lost(self._opened):
             raise DeviceLostError(
                 f"this graph was captured on {self.device}, which was closed or lost, with all "
                 "that was on it. Make its arrays again, and capture it again."

@@ -344,8 +344,7 @@ class Prepared(_run.launcher or _InPython):  # type: ignore[misc]
 
     def _check_device(self) -> None:
         device = self._held.found.call.device
-        if not registry.is_open(device):
-            registry.check_not_forked()
+        if registry.is_lost(device):
             raise DeviceLostError(
                 f"{self.kernel}: the launch was prepared on {device.info.name}, which was closed "
                 "or lost, with all that was on it. Make its arrays again, and prepare it again."

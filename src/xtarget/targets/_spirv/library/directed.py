@@ -84,13 +84,16 @@ _PARTS = f"""%b = bitcast double %a to i64
     %n = sub i64 %z, 11"""
 
 
+def _of_parts(name: str, result: str, body: str) -> str:
+    """A function of a number `%a`, computed of its `_PARTS`."""
+    return function(name, result, "double %a", _PARTS, body)
+
+
 def _exponent(name: str, _way: str) -> str:
     """The power of two of a number; -1075 of 0."""
-    return function(
+    return _of_parts(
         name,
         "i64",
-        "double %a",
-        _PARTS,
         """%normal = sub i64 %e, 1023
         %other = sub i64 -1022, %n
         %r = select i1 %small, i64 %other, i64 %normal
@@ -100,11 +103,9 @@ def _exponent(name: str, _way: str) -> str:
 
 def _significand(name: str, _way: str) -> str:
     """A number divided by its power of two, with its sign; 0 of 0."""
-    return function(
+    return _of_parts(
         name,
         "double",
-        "double %a",
-        _PARTS,
         f"""%s = select i1 %small, i64 %n, i64 0
         %shifted = shl i64 %m, %s
         %fraction = and i64 %shifted, {_FRACTION}
