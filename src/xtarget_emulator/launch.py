@@ -198,7 +198,9 @@ class Loaded:
             KernelFault: what the kernel did wrong, where.
         """
         arena = self.image.arena
-        segment = arena.allocate(max(len(kernarg), 1), f"the arguments of {self.name}")
+        # LLVM reads whole 16 bytes of it: run times place it at such an address
+        nbytes = -(-max(len(kernarg), 1) // 16) * 16
+        segment = arena.allocate(nbytes, f"the arguments of {self.name}")
         if segment is None:
             raise KernelFault(f"{self.name}: the emulated device has no memory for arguments.")
         try:

@@ -196,9 +196,9 @@ class Library:
         return source
 
     def _written(self, file: str, function: str) -> tuple[WrittenSource, ...]:
-        """Sources of a function beside its Triton file: `FILE.FUNCTION.cl`, `FILE.FUNCTION.cu`."""
+        """Sources of a function beside its Triton file: `FILE.FUNCTION.cl`, `.cu`, `.hip`."""
         found = []
-        for suffix in ("cl", "cu"):
+        for suffix in ("cl", "cu", "hip"):
             path = self.folder.joinpath(*f"{file}.{function}".split(".")[:-1])
             path = path.with_name(f"{path.name}.{function}.{suffix}")
             if path.is_file():

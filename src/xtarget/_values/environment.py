@@ -36,6 +36,7 @@ __all__ = [
     "emulator_checks",
     "emulator_library",
     "emulator_processes",
+    "hip_clang",
     "host_memory",
     "intel_devices",
     "jit_seconds",
@@ -188,6 +189,8 @@ trust_file: Callable[[], Path | None] = partial(_value, "XTARGET_TRUST")
 lock_file: Callable[[], Path | None] = partial(_value, "XTARGET_LOCK")
 #: `XTARGET_INTEL_DEVICES`: a SYCL filter in place of Intel's GPUs.
 intel_devices: Callable[[], str | None] = partial(_value, "XTARGET_INTEL_DEVICES")
+#: `XTARGET_HIP_CLANG`: a clang with AMD's target, for the route `hip`.
+hip_clang: Callable[[], str | None] = partial(_value, "XTARGET_HIP_CLANG")
 #: `XTARGET_OCLOC`: Intel's offline compiler for GPUs, where it is not on the PATH.
 ocloc: Callable[[], str | None] = partial(_value, "XTARGET_OCLOC")
 #: `XTARGET_BUILD_MEMORY`: bytes that a child process may take to compile one kernel; None is no

@@ -232,6 +232,12 @@ VARIABLES: Final[dict[str, Variable]] = {
         parse.text,
         there=parse.program,
     ),
+    "XTARGET_HIP_CLANG": Variable(
+        "a clang with AMD's target, its lld beside it, for the route `hip`; not set: hipRTC, or "
+        "the clang of ROCm, of the wheel ziglang, or of the PATH",
+        parse.text,
+        there=parse.program,
+    ),
     "XTARGET_SPIRV_UNTESTED": Variable(
         "1 tries SPIR-V with a pair of Triton and llvmlite that was never tested",
         parse.boolean,

@@ -1,13 +1,14 @@
-"""How OpenCL C and CUDA C++ write what the translator needs of both."""
+"""How OpenCL C, CUDA C++ and HIP C++ write what the translator needs of all."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from .hip import HEAD
 from .values import DType
 
-__all__ = ["CUDA", "DIALECTS", "OPENCL", "Dialect"]
+__all__ = ["CUDA", "DIALECTS", "HIP", "OPENCL", "Dialect"]
 
 #: Both have these for float and double; CUDA's for float end in f.
 _MATH = {
@@ -123,7 +124,7 @@ class Dialect:
     Attributes:
         name: for people.
         head: the text in front of every kernel.
-        suffix: of files in it.
+        suffixes: of files in it, the preferred one first.
         math: C functions by libdevice's names.
         float_suffix: of the names of functions of float.
         signed_char: the type of bytes with a sign.
@@ -131,7 +132,7 @@ class Dialect:
     """
 
     name: str
-    suffix: str
+    suffixes: tuple[str, ...]
     head: str
     math: Mapping[str, str]
     float_suffix: str = ""
@@ -164,6 +165,7 @@ class Dialect:
         return self.head + _NARROW + (_ODD if double else "") + "\n" + kernel
 
 
-OPENCL = Dialect("OpenCL C", "cl", _OPENCL, _MATH, one_thread=True)
-CUDA = Dialect("CUDA C++", "cu", _CUDA, {**_MATH, **_OF_CUDA_ALONE}, "f", "signed char")
-DIALECTS = {dialect.name: dialect for dialect in (OPENCL, CUDA)}
+OPENCL = Dialect("OpenCL C", ("cl",), _OPENCL, _MATH, one_thread=True)
+CUDA = Dialect("CUDA C++", ("cu",), _CUDA, {**_MATH, **_OF_CUDA_ALONE}, "f", "signed char")
+HIP = replace(CUDA, name="HIP C++", suffixes=("hip", "cu"), head=HEAD + _CUDA)
+DIALECTS = {dialect.name: dialect for dialect in (OPENCL, CUDA, HIP)}

@@ -7,15 +7,16 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from ..._system.package import FOLDER
-from ..._values.errors import CompileError
-from ..._values.types import CompileRequest
+from ..._values.errors import CompileError, UnknownTargetError
+from ..._values.types import CompileRequest, Target
 from .._host import contents
+from ..base import Route
 from .dialects import DIALECTS, Dialect
 from .translate import Translated, translate
 from .values import RefusedError
 from .written import written
 
-__all__ = ["fingerprint", "refusal", "translated"]
+__all__ = ["check_arch", "fingerprint", "refusal", "translated"]
 
 
 def fingerprint(own: Sequence[str]) -> str:
@@ -38,10 +39,11 @@ def _of(request: CompileRequest, language: str, warp_size: int) -> Translated | 
     """The text, or why there is none. The digest of the request's source stands for its text."""
     chosen = DIALECTS[language]
     threads = request.num_warps * warp_size
-    for own in request.source.written:
-        if own.suffix == chosen.suffix:
+    own = {source.suffix: source for source in request.source.written}
+    for suffix in chosen.suffixes:
+        if suffix in own:
             try:
-                return written(own, request, chosen, threads)
+                return written(own[suffix], request, chosen, threads, warp_size)
             except RefusedError as why:
                 return f"{why}."
     source = request.source.text
@@ -54,6 +56,14 @@ def _of(request: CompileRequest, language: str, warp_size: int) -> Translated | 
         return translate(source, request, chosen, threads)
     except RefusedError as why:
         return f"it cannot be written in {chosen.name}: {why}."
+
+
+def check_arch(route: Route, target: Target) -> None:
+    """Raises UnknownTargetError if a route does not compile for a target."""
+    if target.arch not in route.archs():
+        raise UnknownTargetError(
+            f"the route {route.name} does not know {target}. It knows {', '.join(route.archs())}."
+        )
 
 
 def _made(request: CompileRequest, dialect: Dialect, warp_size: int) -> Translated | str:

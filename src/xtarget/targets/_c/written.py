@@ -20,12 +20,13 @@ __all__ = ["written"]
 
 
 def written(
-    source: WrittenSource, request: CompileRequest, dialect: Dialect, threads: int
+    source: WrittenSource, request: CompileRequest, dialect: Dialect, threads: int, warp_size: int
 ) -> Translated:
     """The source as a kernel of the request.
 
     It sees each constant of the request as a macro of that name, `TYPE_x` for the element type of
-    the array or the type of the number `x`, and `THREADS`, the threads of a block.
+    the array or the type of the number `x`, and `THREADS` and `WARP_SIZE`, the threads of a block
+    and of a warp.
 
     Raises:
         RefusedError: it has no entry of the kernel's name, or a type is none of C's.
@@ -34,7 +35,7 @@ def written(
     if re.search(rf"\b{re.escape(entry)}\s*\(", text) is None:
         raise RefusedError(f"{source.name}: there is no kernel {entry} in it")
     parameters = [p for name, t in request.signature for p in _flat(name, t)]
-    macros = {"THREADS": str(threads)}
+    macros = {"THREADS": str(threads), "WARP_SIZE": str(warp_size)}
     for name, constant in request.constants:
         value = _macro(constant, dialect)
         if value:

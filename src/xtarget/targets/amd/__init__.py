@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..base import Compiler, Driver
+from ..base import Compiler, Driver, Route
 
 if TYPE_CHECKING:
     from ..._values.vendor_traits import VendorTraits
 
-__all__ = ["create_compiler", "create_driver", "vendor_traits"]
+__all__ = ["create_compiler", "create_driver", "create_routes", "vendor_traits"]
 
 
 def create_driver() -> Driver:
@@ -24,6 +24,13 @@ def create_compiler() -> Compiler:
     from .compiler import HsacoCompiler
 
     return HsacoCompiler()
+
+
+def create_routes() -> tuple[Route, ...]:
+    """HIP C++ by clang."""
+    from .hip_cpp import HipRoute
+
+    return (HipRoute(),)
 
 
 def vendor_traits() -> VendorTraits:

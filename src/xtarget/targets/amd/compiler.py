@@ -13,9 +13,27 @@ from .code_object import CodeObject, check_agreement
 from .signed_atomics import lanes_by_sign
 from .unused_arguments import kept_out
 
-__all__ = ["HsacoCompiler"]
+__all__ = ["HsacoCompiler", "check_threads", "warp_size"]
 
 _MOST_THREADS = 1024
+
+
+def warp_size(arch: str) -> int:
+    """Threads of a warp (AMD: wavefront)."""
+    return 64 if arch.startswith("gfx9") else 32
+
+
+def check_threads(request: CompileRequest, target: Target) -> None:
+    """Raises CompileError if its blocks have more threads than a block can have. LLVM would say
+    another number of threads in the binary."""
+    width = warp_size(target.arch)
+    threads = request.num_warps * width
+    if threads > _MOST_THREADS:
+        raise CompileError(
+            f"kernel {request.source.name} cannot be compiled for {target}: num_warps="
+            f"{request.num_warps} gives blocks of {threads} threads ({width} in a warp), and a "
+            f"block has {_MOST_THREADS} at most. Use num_warps={_MOST_THREADS // width} or fewer."
+        )
 
 
 class HsacoCompiler(GpuCompiler):
@@ -42,21 +60,13 @@ class HsacoCompiler(GpuCompiler):
     FOREIGN_REGISTERS = "bcdfhlq"
 
     def _triton_target(self, arch: str) -> tuple[str, int]:
-        return arch, 64 if arch.startswith("gfx9") else 32
+        return arch, warp_size(arch)
 
     def compile(
         self, request: CompileRequest, target: Target, *, keep_stages: bool = False
     ) -> Artifact:
         if target.arch in ARCHS:
-            warp_size = self._triton_target(target.arch)[1]
-            threads = request.num_warps * warp_size
-            if threads > _MOST_THREADS:  # LLVM would say another number of threads in the binary
-                raise CompileError(
-                    f"kernel {request.source.name} cannot be compiled for {target}: "
-                    f"num_warps={request.num_warps} gives blocks of {threads} threads ({warp_size} "
-                    f"in a warp), and a block has {_MOST_THREADS} at most. Use num_warps="
-                    f"{_MOST_THREADS // warp_size} or fewer."
-                )
+            check_threads(request, target)
         return super().compile(request, target, keep_stages=keep_stages)
 
     @contextmanager

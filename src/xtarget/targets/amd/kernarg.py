@@ -78,14 +78,15 @@ def packer(parameters: Sequence[Parameter], head: str = "", nbytes: int = 0) -> 
     Args:
         parameters: of the kernel.
         head: format of what comes before them; a multiple of 8 bytes.
-        nbytes: size of the segment where it is larger than the parameters (zeros behind them).
+        nbytes: size of the segment, as the binary says it (zeros behind the parameters); 0: as
+            Triton makes it.
     """
     parts, end = ["<", head], 0
     fields = layout(parameters)
     for parameter, field in zip(parameters, fields, strict=True):
         parts += [f"{field.offset - end}x", _format(parameter)]
         end = field.offset + field.size
-    return struct.Struct("".join([*parts, f"{max(segment_bytes(fields), nbytes) - end}x"]))
+    return struct.Struct("".join([*parts, f"{max(nbytes or segment_bytes(fields), end) - end}x"]))
 
 
 def conversion(parameter: Parameter) -> Callable[[Value], int] | None:

@@ -24,6 +24,7 @@ __all__ = [
     "NAME",
     "candidates",
     "check_alone",
+    "files_of",
     "find",
     "launch_entries",
     "loaded",
@@ -64,13 +65,18 @@ def find() -> Path | None:
 def candidates() -> Iterator[Path]:
     """All files, in the order in which they are wanted."""
     yield from loaded()
+    yield from files_of(NAME)
+
+
+def files_of(name: str) -> Iterator[Path]:
+    """A library of ROCm: of Python packages, of ROCm, of the system."""
     for folder in _wheels():
-        yield from _in_folder(folder)
+        yield from _in_folder(folder, name)
     for root in (os.environ.get("ROCM_PATH"), os.environ.get("ROCM_HOME"), _ROCM):
         if root:
-            yield from _in_folder(Path(root) / "lib")
-    for name in _names():
-        path = find_library_file(name)
+            yield from _in_folder(Path(root) / "lib", name)
+    for each in _names(name):
+        path = find_library_file(each)
         if path is not None:
             yield Path(path)
 
@@ -81,12 +87,12 @@ def too_old(path: Path) -> bool:
     return match is not None and int(match[1]) < min(_MAJORS)
 
 
-def _names() -> list[str]:
-    return [NAME, *(f"{NAME}.{major}" for major in _MAJORS)]
+def _names(name: str) -> list[str]:
+    return [name, *(f"{name}.{major}" for major in _MAJORS)]
 
 
-def _in_folder(folder: Path) -> Iterator[Path]:
-    yield from (path for name in _names() if (path := folder / name).exists())
+def _in_folder(folder: Path, name: str) -> Iterator[Path]:
+    yield from (path for each in _names(name) if (path := folder / each).exists())
 
 
 def _wheels() -> Iterator[Path]:

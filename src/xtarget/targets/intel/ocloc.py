@@ -6,20 +6,18 @@ without root. `XTARGET_OCLOC` names it where it is not on the PATH.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..._children.limits import Patience
 from ..._system.scratch import Folder
 from ..._system.tools import find_tool
-from ..._values.environment import jit_seconds, ocloc
+from ..._values.environment import ocloc
 from ..._values.errors import CompileError, NoCompilerError, UnknownTargetError
 from .._host import contents
 from .._host.library_files import find_library_file
+from .._host.programs import run
 
 __all__ = ["ARCHS", "LARGE_REGISTERS", "Built", "build", "find", "identity"]
 
@@ -29,7 +27,6 @@ ARCHS = ("pvc", "dg2", "tgllp", "adl-p", "mtl", "lnl", "bmg")
 LARGE_REGISTERS = "-ze-opt-large-register-file"
 
 _SPILLS = re.compile(r"kernel +(\S+) +compiled SIMD\d+ allocated \d+ regs and spilled around (\d+)")
-_LOG_BYTES = 4000
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,46 +82,14 @@ def build(spirv: bytes, entry: str, device: str, options: str) -> Built:
         command = [tool, "compile", "-spirv_input", "-file", "kernel.spv", "-device", device]
         command += ["--format", "zebin", "-output", "kernel", "-output_no_suffix"]
         command += ["-options", options] if options else []
-        seconds = jit_seconds()
-        try:
-            process = subprocess.Popen(
-                command,
-                cwd=place,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-            )
-        except OSError as error:
-            raise CompileError(f"{what}: {tool} cannot be started ({error}).") from error
-        with process:
-            said = _output(process, seconds)
-        if said is None:
-            raise CompileError(
-                f"{what}: ocloc did not finish within {seconds:g} s of processor time. Make the "
-                "kernel's blocks smaller, or give it more time with XTARGET_JIT_SECONDS."
-            )
-        log = said[-_LOG_BYTES:].decode(errors="replace").strip()
+        status, log = run(command, place, what, "Make the kernel's blocks smaller")
         if "Cannot get HW Info" in log:
             raise UnknownTargetError(
                 f"intel:{device} is not known to this ocloc ({tool}). It knows devices such as "
                 f"{', '.join(ARCHS)}, depending on its version: `ocloc compile --help` lists them."
             )
         file = place / "kernel"
-        if process.returncode or not file.is_file():
-            raise CompileError(f"{what}: ocloc ended with status {process.returncode}:\n{log}")
+        if status or not file.is_file():
+            raise CompileError(f"{what}: ocloc ended with status {status}:\n{log}")
         spilled = {name: int(count) for name, count in _SPILLS.findall(log)}
         return Built(file.read_bytes(), spilled.get(entry, 0))
-
-
-def _output(process: subprocess.Popen[bytes], seconds: float) -> bytes | None:
-    """Return what the process prints until it ends. Kill it after `seconds` and return None."""
-    patience = Patience(seconds, process.pid)
-    try:
-        while not patience.over():
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                return process.communicate(timeout=0.1)[0]
-        return None
-    finally:
-        if process.poll() is None:
-            process.kill()
-            process.communicate()

@@ -7,7 +7,7 @@ import os
 from functools import cache
 from typing import Any
 
-from ..._values.errors import CompileError, LoadError, NoCompilerError, UnknownTargetError
+from ..._values.errors import CompileError, LoadError, NoCompilerError
 from ..._values.types import Artifact, CompileRequest, Target
 from .._c import route
 from .._c.dialects import CUDA
@@ -64,10 +64,7 @@ class NvrtcRoute:
     def compile(
         self, request: CompileRequest, target: Target, *, keep_stages: bool = False
     ) -> Artifact:
-        if target.arch not in self.archs():
-            raise UnknownTargetError(
-                f"the route {self.name} does not know {target}. It knows {', '.join(self.archs())}."
-            )
+        route.check_arch(self, target)
         if not installed():
             raise NoCompilerError(
                 f"the route {self.name} has no compiler: NVRTC is not installed. Install it with: "
