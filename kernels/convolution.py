@@ -8,19 +8,21 @@ same with elements of `x` that are `up` apart (`windows.reach`).
 import triton
 import triton.language as tl
 
-from .indexing import span
+from .indexing import offset, span
 from .windows import places, reach, taps
 
 
 @triton.jit
 def _block(positions, groups, rows, BLOCK_C: tl.constexpr, BLOCK_P: tl.constexpr):
-    """Group, channels and positions of a block: blocks of the same windows follow each other."""
+    """Group, tile of channels, these and positions of a block: blocks of the same windows follow
+    each other.
+    """
     block = tl.program_id(0).to(positions.dtype)
     tiles = tl.cdiv(rows, BLOCK_C)
     within = block % (groups * tiles)
     row, row_mask = span(within % tiles * BLOCK_C, rows, BLOCK_C)
     position, mask = span(block // (groups * tiles) * BLOCK_P, positions, BLOCK_P)
-    return within // tiles, row, row_mask, position, mask
+    return within // tiles, within % tiles, row, row_mask, position, mask
 
 
 @triton.jit
@@ -50,7 +52,7 @@ def _goal(sample, o, so):
 @triton.jit
 def direct(
     x, weight, bias, out, positions, groups, rows, channels, tap_count, out_shape, in_shape, kernel,
-    along, before, dilation, up, sx, sw, so,
+    along, before, dilation, from_weight, from_out, up, sx, sw, so,
     SPREAD: tl.constexpr, T: tl.constexpr, BLOCK_C: tl.constexpr, BLOCK_P: tl.constexpr,
 ):  # fmt: skip
     """A convolution as a sum of outer products, one for each tap and channel: for few channels, and
@@ -62,7 +64,7 @@ def direct(
         sx, so: strides of samples, channels, and three axes.
         sw: strides of groups, channels of the result, channels of `x`, and three axes.
     """
-    group, row, row_mask, position, mask = _block(positions, groups, rows, BLOCK_C, BLOCK_P)
+    group, _, row, row_mask, position, mask = _block(positions, groups, rows, BLOCK_C, BLOCK_P)
     sample, o, p = _begin(position, out_shape, along, before)
     total = tl.zeros([BLOCK_C, BLOCK_P], T)
     for tap in range(tap_count):
@@ -73,27 +75,35 @@ def direct(
         place, inside = reach(place, inside, a0, in_shape[0], sx[2], up[0], SPREAD)
         place, inside = reach(place, inside, a1, in_shape[1], sx[3], up[1], SPREAD)
         place, inside = reach(place, inside, a2, in_shape[2], sx[4], up[2], SPREAD)
-        pw = weight + group * sw[0] + row * sw[1] + (k0 * sw[3] + k1 * sw[4] + k2 * sw[5])
+        pw = (
+            weight
+            + from_weight
+            + group * sw[0]
+            + row * sw[1]
+            + (k0 * sw[3] + k1 * sw[4] + k2 * sw[5])
+        )
         px = x + group * channels * sx[1] + place
         for channel in range(channels):
             w = tl.load(pw + channel * sw[2], mask=row_mask, other=0).to(T)[:, None]
             v = tl.load(px + channel * sx[1], mask=inside, other=0).to(T)[None, :]
             total = tl.fma(tl.broadcast_to(w, total.shape), tl.broadcast_to(v, total.shape), total)
-    _finish(out, total, bias, group * rows, row, row_mask, mask, _goal(sample, o, so), so[1])
+    _finish(
+        out + from_out, total, bias, group * rows, row, row_mask, mask, _goal(sample, o, so), so[1]
+    )
 
 
 @triton.jit
 def implicit(
     x, weight, bias, out, positions, groups, rows, channels, tap_count, out_shape, in_shape, kernel,
-    along, before, dilation, up, sx, sw, so,
+    along, before, dilation, from_weight, from_out, up, sx, sw, so,
     SPREAD: tl.constexpr, DOT: tl.constexpr, T: tl.constexpr, BLOCK_C: tl.constexpr,
     BLOCK_P: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     """`direct` by matrix units: operands of type DOT, BLOCK_K pairs of tap and channel a step."""
-    group, row, row_mask, position, mask = _block(positions, groups, rows, BLOCK_C, BLOCK_P)
+    group, _, row, row_mask, position, mask = _block(positions, groups, rows, BLOCK_C, BLOCK_P)
     sample, o, p = _begin(position, out_shape, along, before)
     px = x + group * channels * sx[1] + (sample * sx[0])[None, :]
-    pw = weight + group * sw[0] + (row * sw[1])[:, None]
+    pw = weight + from_weight + group * sw[0] + (row * sw[1])[:, None]
     total = tl.zeros([BLOCK_C, BLOCK_P], T)
     length = tap_count * channels
     for begin in range(0, length, BLOCK_K):
@@ -113,4 +123,134 @@ def implicit(
         w_mask = row_mask[:, None] & within[None, :]
         w = tl.load(pw + step[None, :], mask=w_mask, other=0).to(DOT)
         total = tl.dot(w, v, total, input_precision="ieee", out_dtype=T)
-    _finish(out, total, bias, group * rows, row, row_mask, mask, _goal(sample, o, so), so[1])
+    _finish(
+        out + from_out, total, bias, group * rows, row, row_mask, mask, _goal(sample, o, so), so[1]
+    )
+
+
+@triton.jit
+def _next(k, kernel, AXES: tl.constexpr):
+    """The tap behind `k`, of windows over the last AXES axes, and whether it is the first again."""
+    k0, k1, k2 = k
+    k2 += 1
+    over = k2 == kernel[2]
+    k2 = tl.where(over, 0, k2)
+    if AXES > 1:
+        k1 += over.to(k1.dtype)
+        over = k1 == kernel[1]
+        k1 = tl.where(over, 0, k1)
+    if AXES > 2:
+        k0 += over.to(k0.dtype)
+        over = k0 == kernel[0]
+        k0 = tl.where(over, 0, k0)
+    return (k0, k1, k2), over
+
+
+@triton.jit
+def _unsigned(i):
+    """What is negative is large without its sign: one comparison for both ends."""
+    if i.dtype == tl.int64:
+        return i.to(tl.uint64)
+    else:
+        return i.to(tl.uint32)
+
+
+@triton.jit
+def within(o, k, mask, in_shape, along, before, dilation, AXES: tl.constexpr):
+    """Which elements tap `k` of windows `o` finds inside of `x`."""
+    for axis in tl.static_range(3 - AXES, 3):
+        at = o[axis] * along[axis] - before[axis] + k[axis] * dilation[axis]
+        mask = mask & (_unsigned(at) < _unsigned(in_shape[axis].to(at.dtype)))
+    return mask
+
+
+@triton.jit
+def windows_of(position, out_shape, AXES: tl.constexpr):
+    """`places` of positions, where only the last AXES axes have more than one."""
+    o2 = position % out_shape[2]
+    rest = position // out_shape[2]
+    o1, o0 = rest * 0, rest * 0
+    if AXES > 1:
+        o1 = rest % out_shape[1]
+        rest = rest // out_shape[1]
+    if AXES > 2:
+        o0 = rest % out_shape[0]
+        rest = rest // out_shape[0]
+    return rest, (o0, o1, o2)
+
+
+@triton.jit
+def beginning(sample, o, along, before, sx, AXES: tl.constexpr):
+    """Where windows begin, outside of `x` or not."""
+    first = sample * sx[0]
+    for axis in tl.static_range(3 - AXES, 3):
+        first += (o[axis] * along[axis] - before[axis]) * sx[axis + 1]
+    return first
+
+
+@triton.jit
+def tapped(
+    x, weight, bias, out, positions, groups, rows, channels, tap_count, out_shape, in_shape, kernel,
+    along, before, dilation, from_weight, from_out, sx, sw, goal_shape, so, wr, wc, oc,
+    DOT: tl.constexpr, T: tl.constexpr, AXES: tl.constexpr, EVEN: tl.constexpr,
+    DESCRIBED: tl.constexpr,
+    BLOCK_P: tl.constexpr, BLOCK_C: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    """A convolution of `x` whose channels lie side by side, as the product of a matrix of windows
+    that is never made, by the weights: a step takes BLOCK_K channels of one tap.
+
+    Args:
+        positions: of all samples.
+        rows, channels: of the result and of `x`, in one group.
+        sx: strides of samples and of three axes.
+        sw: strides of groups, and of three axes of taps; `wr`, `wc`: of the weights' rows and
+            channels.
+        goal_shape, so: where a position is in the result; `oc`: from channel to channel.
+        AXES: so many of the last axes have windows.
+        EVEN: BLOCK_K divides `channels`.
+        DESCRIBED: a copy engine fetches the weights, whose rows have channels of tap after tap side
+            by side: for EVEN only.
+    """
+    group, tile, row, row_mask, position, mask = _block(positions, groups, rows, BLOCK_C, BLOCK_P)
+    sample, o = windows_of(position, out_shape, AXES)
+    channel = tl.arange(0, BLOCK_K).to(channels.dtype)
+    first = beginning(sample, o, along, before, sx, AXES)
+    px = x + group * channels + first[:, None] + channel[None, :]
+    pw = weight + from_weight + group * sw[0] + (channel * wc)[:, None] + (row * wr)[None, :]
+    if DESCRIBED:
+        length = tap_count * channels
+        shape = [(groups * rows).to(tl.int32), length.to(tl.int32)]
+        described = tl.make_tensor_descriptor(
+            weight, shape, [length.to(tl.int64), 1], [BLOCK_C, BLOCK_K]
+        )
+        line = (group * rows + tile * BLOCK_C).to(tl.int32)
+    total = tl.zeros([BLOCK_P, BLOCK_C], T)
+    zero = channels * 0
+    begin, number, k = zero, zero, (zero, zero, zero)
+    # all taps of some channels, then those of the next ones: windows overlap
+    for _ in range(tap_count * tl.cdiv(channels, BLOCK_K)):
+        inside = within(o, k, mask, in_shape, along, before, dilation, AXES)
+        to_x, to_w = begin, begin * wc
+        for axis in tl.static_range(3 - AXES, 3):
+            to_x += k[axis] * dilation[axis] * sx[axis + 1]
+            to_w += k[axis] * sw[axis + 1]
+        if EVEN:
+            v = tl.load(px + to_x, mask=inside[:, None], other=0).to(DOT)
+            if DESCRIBED:
+                w = described.load([line, number.to(tl.int32)]).T
+            else:
+                w = tl.load(pw + to_w, mask=row_mask[None, :], other=0).to(DOT)
+        else:
+            some = channel < channels - begin
+            v = tl.load(px + to_x, mask=inside[:, None] & some[None, :], other=0).to(DOT)
+            w = tl.load(pw + to_w, mask=some[:, None] & row_mask[None, :], other=0).to(DOT)
+        total = tl.dot(v, w, total, input_precision="ieee", out_dtype=T)
+        k, over = _next(k, kernel, AXES)
+        begin += tl.where(over, BLOCK_K, 0)
+        number = tl.where(over, begin, number + channels)
+    if bias is not None:
+        added = tl.load(bias + group * rows + row, mask=row_mask, other=0).to(T)
+        total += added[None, :]
+    goal = offset(position, goal_shape, so)
+    p = out + from_out + goal[:, None] + ((group * rows + row) * oc)[None, :]
+    tl.store(p, total.to(out.dtype.element_ty), mask=mask[:, None] & row_mask[None, :])

@@ -2,114 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from typing import NamedTuple
 
 from xtarget import spec
 
-from . import tuning, tuning_windows
-from .elementwise import compute_dtype
+from .convolved import convolved
+from .problems import Problem, of_windows
 from .windows import each_axis, fitting, ordered, padding_of, rank_of, three, turned
 
-__all__ = ["Problem", "convolution", "convolution_launch", "transposed_convolution"]
-
-_Ints = tuple[int, ...]
-_KINDS = {"float16": "half", "bfloat16": "half", "float32": "single", "float64": "double"}
-
-
-class Problem(NamedTuple):
-    """A convolution over three axes.
-
-    Attributes:
-        rows, channels: of the result and of `x`, in one group.
-        out_shape, in_shape, kernel: of the three axes.
-        along, before, dilation: tap k of window o is at o * along - before + k * dilation,
-        up: and elements of `x` are so far apart; None: side by side.
-        sx, so: strides of samples, channels, and three axes.
-        sw: strides of groups, channels of the result, channels of `x`, and three axes.
-    """
-
-    samples: int
-    groups: int
-    rows: int
-    channels: int
-    out_shape: _Ints
-    in_shape: _Ints
-    kernel: _Ints
-    along: _Ints
-    before: _Ints
-    dilation: _Ints
-    up: _Ints | None
-    sx: _Ints
-    sw: _Ints
-    so: _Ints
-
-
-def convolution_launch(
-    call: spec.Call,
-    problem: Problem,
-    dtype: str,
-    x: spec.Argument,
-    weight: spec.Argument,
-    bias: spec.Argument | None,
-    out: spec.Argument,
-) -> spec.Launch:
-    """One launch of a function of `convolution.py`.
-
-    Args:
-        dtype: of the operands.
-    """
-    p, kind, total = problem, _KINDS[dtype], compute_dtype(dtype)
-    positions = p.samples * math.prod(p.out_shape)
-    products = p.channels * math.prod(p.kernel)
-    numbers: dict[str, spec.Argument] = {
-        "positions": positions,
-        "groups": p.groups,
-        "rows": p.rows,
-        "channels": p.channels,
-        "tap_count": math.prod(p.kernel),
-        "out_shape": p.out_shape,
-        "in_shape": p.in_shape,
-        "kernel": p.kernel,
-        "along": p.along,
-        "before": p.before,
-        "dilation": p.dilation,
-        "up": p.up or (1, 1, 1),
-        "sx": p.sx,
-        "sw": p.sw,
-        "so": p.so,
-    }
-    arrays = {"x": x, "weight": weight, "out": out, **({} if bias is None else {"bias": bias})}
-    constants = {
-        **({"bias": None} if bias is None else {}),
-        "SPREAD": p.up is not None,
-        "T": spec.dtype_constant(total),
-    }
-    if tuning.outer_products(call.vendor) or min(p.rows, products) < tuning_windows.LEAST:
-        channels, width, warps = tuning_windows.direct_tile(call.vendor, p.rows)
-        source, stages, options = "direct", 2, {}
-    else:
-        tile = tuning_windows.tile(
-            call.vendor, kind, p.rows, positions, p.groups, call.compute_units
-        )
-        channels, width, warps, stages = (
-            tile.channels, tile.positions, tile.num_warps, tile.num_stages
-        )  # fmt: skip
-        source, options = "implicit", dict(tuning.matmul_options(call.vendor))
-        operand = dtype if call.vendor in tuning.MATRIX_UNITS else total
-        constants |= {"DOT": spec.dtype_constant(operand), "BLOCK_K": tile.k}
-    return spec.Launch(
-        f"convolution:{source}",
-        {**arrays, **numbers},
-        {**constants, "BLOCK_C": channels, "BLOCK_P": width},
-        (spec.cdiv(positions, width) * spec.cdiv(p.rows, channels) * p.groups, 1, 1),
-        num_warps=warps,
-        num_stages=stages,
-        options=options,
-        # every element is reached by an address of its own
-        loose=tuple(numbers),
-    )
+__all__ = ["convolution", "transposed_convolution"]
 
 
 def _bias(call: spec.Call, channels: int, dtype: str) -> spec.Argument | None:
@@ -184,32 +85,15 @@ def convolution(
                 f"{groups} groups do not divide."
             )
         windows = fitting(call, tuple(lengths), weight.shape[2:])
-        rows = weight.shape[0] // groups
         given = call.output(turned(call, (samples, weight.shape[0], *windows.out)), x.dtype)
         bias = _bias(call, weight.shape[0], x.dtype)
         if not given.size:
             return spec.Plan((given,), ())
-        out, sw = ordered(call, given), weight.strides
-        problem = Problem(
-            samples,
-            groups,
-            rows,
-            weight.shape[1],
-            three(windows.out, 1),
-            three(lengths, 1),
-            three(windows.kernel, 1),
-            three(windows.stride, 1),
-            three(windows.before, 0),
-            three(windows.dilation, 1),
-            None,
-            (*x.strides[:2], *three(x.strides[2:], 0)),
-            (rows * sw[0], *sw[:2], *three(sw[2:], 0)),
-            (*out.strides[:2], *three(out.strides[2:], 0)),
-        )
-        launch = convolution_launch(
-            call, problem, x.dtype, spec.Input(0), spec.Input(1), bias, spec.Output()
-        )
-        return spec.Plan((given,), (launch,))
+        problem = of_windows(x, weight, ordered(call, given), windows, groups)
+        arrays = spec.Input(0), spec.Input(1), bias, spec.Output()
+        temporaries: list[spec.ArrayType] = []
+        launches = convolved(call, problem, x.dtype, *arrays, temporaries)
+        return spec.Plan((given,), tuple(launches), tuple(temporaries))
 
     return plan
 
@@ -258,6 +142,7 @@ def transposed_convolution(rank: int | None = None) -> Callable[[spec.Call], spe
             return spec.Plan((given,), ())
         out = ordered(call, given)
         problem = Problem(
+            own,
             samples,
             groups,
             rows,
@@ -273,9 +158,9 @@ def transposed_convolution(rank: int | None = None) -> Callable[[spec.Call], spe
             (channels // groups * sw[0], sw[1], sw[0], *three(sw[2:], 0)),
             (*out.strides[:2], *three(out.strides[2:], 0)),
         )
-        launch = convolution_launch(
-            call, problem, x.dtype, spec.Input(0), spec.Input(1), bias, spec.Output()
-        )
-        return spec.Plan((given,), (launch,))
+        arrays = spec.Input(0), spec.Input(1), bias, spec.Output()
+        temporaries: list[spec.ArrayType] = []
+        launches = convolved(call, problem, x.dtype, *arrays, temporaries)
+        return spec.Plan((given,), tuple(launches), tuple(temporaries))
 
     return plan

@@ -1,19 +1,24 @@
 """From call to launches: the gradients of a convolution.
 
 That by the input is a transposed convolution. That by the weights is a sum of products over samples
-and windows: what each tap of all windows reads is put side by side, for matrix units.
+and windows: a product of matrices that are never made; or, of few channels and on CPUs, what each
+tap of all windows reads is put side by side.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from xtarget import spec
 
 from .contractions import Contraction, View
-from .convolution import Problem, convolution_launch
+from .convolved import convolved
 from .folds import is_floating
 from .movement import copy_launch, integers
+from .problems import Problem, of_windows, weight_strides
+from .tapped import channels_inside, worth_parts
+from .weight_gradients import by_weight
 from .windows import Windows, fitting, ordered, rank_of, three, turned
 
 __all__ = ["convolution_backward"]
@@ -54,20 +59,55 @@ def convolution_backward(call: spec.Call) -> spec.Plan:
     if not x.size or not grad.size:
         return spec.Plan(outs, (), (), (0, 0, 0))
     work = Contraction(call, x.dtype)
-    by_input = _by_input(call, grad, weight, ordered(call, outs[0]), windows, groups)
-    padded = _padded(work, inner, windows)
-    copies = len(work.launches)
-    _by_weight(work, padded, grad, outs[1], windows, groups)
+    problem = of_windows(inner, weight, grad, windows, groups)
+    given: spec.Input | spec.Temporary = spec.Input(0)
+    copies = 0
+    if worth_parts(call, problem):
+        given, problem = _by_weight_in_parts(work, problem, outs[1])
+    else:
+        padded = _padded(work, inner, windows)
+        copies = len(work.launches)
+        _by_weight(work, padded, grad, outs[1], windows, groups)
+    out = ordered(call, outs[0])
+    back = problem.turned()._replace(so=(*out.strides[:2], *three(out.strides[2:], 0)))
+    work.launches += convolved(
+        call, back, x.dtype, given, spec.Input(2), None, spec.Output(), work.temporaries
+    )
     over = View(spec.Input(0), grad.dtype, _axes(_names("nc", rank, "o"), grad.shape, grad.strides))
     work.run([over], View(spec.Output(2), x.dtype, {"c": (channels, 1)}))
     cleared: tuple[int | None, ...] = (0 if copies else None,) if work.temporaries else ()
     return spec.Plan(
         outs,
-        (by_input, *work.launches),
+        tuple(work.launches),
         tuple(work.temporaries),
         (),
         cleared + (None,) * (len(work.temporaries) - len(cleared)),
     )
+
+
+def _by_weight_in_parts(
+    work: Contraction, problem: Problem, out: spec.ArrayType
+) -> tuple[spec.Input | spec.Temporary, Problem]:
+    """Launch the gradient by the weights for matrix units.
+
+    Returns:
+        the first operand with its channels side by side, and the problem with the strides of both.
+    """
+    p, temporaries = problem, work.temporaries
+    inside = partial(channels_inside, work.call, dtype=work.dtype, temporaries=temporaries)
+    shapes = (
+        (p.samples, p.groups * p.rows, *p.out_shape),
+        (p.samples, p.groups * p.channels, *p.in_shape),
+    )
+    first, grad, so = inside(spec.Input(0), shape=shapes[0], strides=p.so)
+    second, x, sx = inside(spec.Input(1), shape=shapes[1], strides=p.sx)
+    problem = p._replace(sx=sx, so=so)
+    found = problem._replace(sw=weight_strides(out, p.groups))
+    work.launches += [
+        *first, *second,
+        *by_weight(work.call, found, work.dtype, x, grad, spec.Output(1), temporaries),
+    ]  # fmt: skip
+    return grad, problem
 
 
 def _names(front: str, rank: int, letter: str) -> list[str]:
@@ -78,37 +118,6 @@ def _axes(
     labels: Sequence[str], shape: Sequence[int], strides: Sequence[int]
 ) -> dict[str, tuple[int, int]]:
     return dict(zip(labels, zip(shape, strides, strict=True), strict=True))
-
-
-def _by_input(
-    call: spec.Call,
-    grad: spec.ArrayType,
-    weight: spec.ArrayType,
-    out: spec.ArrayType,
-    windows: Windows,
-    groups: int,
-) -> spec.Launch:
-    rows, sw = weight.shape[1], weight.strides
-    channels = weight.shape[0] // groups
-    problem = Problem(
-        grad.shape[0],
-        groups,
-        rows,
-        channels,
-        three(out.shape[2:], 1),
-        three(grad.shape[2:], 1),
-        three(windows.kernel, 1),
-        (1, 1, 1),
-        three([-b for b in windows.before], 0),
-        three([-d for d in windows.dilation], 1),
-        three(windows.stride, 1),
-        (*grad.strides[:2], *three(grad.strides[2:], 0)),
-        (channels * sw[0], sw[1], sw[0], *three(sw[2:], 0)),
-        (*out.strides[:2], *three(out.strides[2:], 0)),
-    )
-    return convolution_launch(
-        call, problem, grad.dtype, spec.Input(0), spec.Input(2), None, spec.Output()
-    )
 
 
 def _padded(work: Contraction, x: spec.ArrayType, windows: Windows) -> tuple[View, Sequence[int]]:

@@ -7,7 +7,15 @@ from typing import Final, NamedTuple
 
 from xtarget.spec import cdiv, next_power_of_2
 
-__all__ = ["LEAST", "Tile", "direct_tile", "tile"]
+__all__ = [
+    "LEAST",
+    "Tile",
+    "direct_tile",
+    "gradient_parts",
+    "gradient_tile",
+    "tapped_tile",
+    "tile",
+]
 
 #: Channels of a result, or products of an element of it, that are worth a matrix unit.
 LEAST: Final = 16
@@ -45,15 +53,103 @@ _TILES: Final[Mapping[str, Mapping[str, tuple[Tile, ...]]]] = {
 
 
 def tile(vendor: str, kind: str, rows: int, positions: int, groups: int, units: int) -> Tile:
+    """The tile of a convolution that reaches every element by an address of its own."""
+    tiles = _TILES.get(vendor, _TILES["other"])[kind]
+    return _fitting(tiles, rows, positions, groups, units)
+
+
+#: The same, of channels of one tap a step: tiles of a product of matrices.
+_TAPPED: Final[Mapping[str, Mapping[str, tuple[Tile, ...]]]] = {
+    "nvidia": {
+        "half": (
+            Tile(128, 128, 64, 8, 3), Tile(64, 128, 64, 4, 3), Tile(64, 64, 64, 4, 3),
+            Tile(32, 64, 64, 4, 3), Tile(16, 64, 64, 4, 3),
+        ),
+        "single": (Tile(64, 64, 16, 8, 3), Tile(32, 32, 16, 4, 3), Tile(16, 32, 16, 2, 3)),
+        "double": (Tile(32, 64, 16, 4, 2), Tile(16, 32, 16, 2, 2)),
+    },
+    "amd": {
+        "half": (
+            Tile(128, 128, 32, 8, 2), Tile(64, 64, 64, 4, 2), Tile(32, 32, 64, 4, 2),
+            Tile(16, 32, 32, 2, 2),
+        ),
+        "single": (Tile(64, 64, 16, 4, 2), Tile(32, 32, 16, 4, 2), Tile(16, 16, 16, 1, 2)),
+        # with stages, Triton 3.9 cannot compile copies of single float64 for gfx950
+        "double": (Tile(32, 32, 16, 4, 1), Tile(16, 16, 16, 1, 1)),
+    },
+    "other": {
+        "half": (Tile(32, 32, 16, 8, 1), Tile(16, 32, 16, 8, 1), Tile(16, 16, 16, 8, 1)),
+        "single": (Tile(32, 32, 16, 8, 1), Tile(16, 32, 16, 8, 1), Tile(16, 16, 16, 8, 1)),
+        "double": (Tile(16, 32, 16, 8, 1), Tile(16, 16, 16, 8, 1)),
+    },
+}  # fmt: skip
+
+
+def _fitting(tiles: tuple[Tile, ...], rows: int, positions: int, groups: int, units: int) -> Tile:
     """The largest tile that is not mostly padding and leaves no multiprocessor without one, or the
     smallest.
     """
-    tiles = _TILES.get(vendor, _TILES["other"])[kind]
     for one in tiles:
         fits = one.channels < 2 * max(next_power_of_2(rows), tiles[-1].channels)
         if fits and cdiv(rows, one.channels) * cdiv(positions, one.positions) * groups >= units:
             return one
     return tiles[-1]
+
+
+def tapped_tile(
+    vendor: str, kind: str, rows: int, channels: int, positions: int, groups: int, units: int
+) -> Tile:
+    """The tile of a convolution by taps: with fewer channels a step where fewer are left over."""
+    tiles = _TAPPED.get(vendor, _TAPPED["other"])[kind]
+    found = _fitting(tiles, rows, positions, groups, units)
+    k = found.k
+    while k > 16 and cdiv(channels, k // 2) * (k // 2) < cdiv(channels, k) * k:
+        k //= 2
+    return found._replace(k=k)
+
+
+#: Positions of a part of a gradient by weights, for which another block is worth its sum; and most
+#: that are added one after the other.
+_SHORTEST: Final = 512
+_LONGEST: Final = 32768
+#: Blocks of it that a multiprocessor has at once.
+_AT_ONCE: Final = 2
+
+#: Of gradients by weights: rows, positions of a step, and channels.
+_GRADIENTS: Final[Mapping[str, Mapping[str, tuple[Tile, ...]]]] = {
+    "nvidia": {
+        "half": (Tile(128, 64, 128, 4, 3), Tile(64, 64, 64, 4, 3), Tile(16, 64, 16, 4, 3)),
+        "single": (Tile(64, 16, 64, 4, 3), Tile(32, 16, 32, 4, 3), Tile(16, 32, 16, 2, 3)),
+        "double": (Tile(32, 16, 32, 4, 2), Tile(16, 16, 16, 2, 2)),
+    },
+    "amd": {
+        "half": (Tile(64, 64, 64, 4, 2), Tile(32, 64, 32, 4, 2), Tile(16, 64, 16, 1, 2)),
+        "single": (Tile(64, 16, 64, 4, 2), Tile(32, 16, 32, 4, 2), Tile(16, 16, 16, 1, 2)),
+        "double": (Tile(32, 16, 32, 4, 1), Tile(16, 16, 16, 1, 1)),
+    },
+    "other": {
+        "half": (Tile(32, 16, 32, 8, 1), Tile(16, 16, 16, 8, 1)),
+        "single": (Tile(32, 16, 32, 8, 1), Tile(16, 16, 16, 8, 1)),
+        "double": (Tile(16, 16, 16, 8, 1),),
+    },
+}
+
+
+def gradient_tile(vendor: str, kind: str, rows: int, channels: int) -> Tile:
+    """The largest tile that is not mostly padding, or the smallest."""
+    tiles = _GRADIENTS.get(vendor, _GRADIENTS["other"])[kind]
+    for one in tiles:
+        if one.channels < 2 * next_power_of_2(rows) and one.k < 2 * next_power_of_2(channels):
+            return one
+    return tiles[-1]
+
+
+def gradient_parts(blocks: int, units: int, positions: int) -> int:
+    """How many parts the positions are cut into: no more blocks than there are at once, so that
+    none of them waits for others.
+    """
+    parts = min(_AT_ONCE * units // blocks, positions // _SHORTEST)
+    return min(max(parts, cdiv(positions, _LONGEST)), 65535)
 
 
 def direct_tile(vendor: str, rows: int) -> tuple[int, int, int]:

@@ -91,6 +91,40 @@ def test_channels_last_and_views(device: str) -> None:
     assert not wide[:, :, 15:].any()
 
 
+#: Shapes of x, its channels last, and of weight, options, dtype: enough channels for matrix units.
+INSIDE: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any], str]] = [
+    ((2, 9, 8, 32), (20, 16, 3, 2), {"stride": (2, 1), "padding": 1, "groups": 2}, "float16"),
+    ((1, 17, 19), (33, 19, 3), {"padding": "same", "dilation": 2}, "float32"),
+    ((1, 3, 4, 5, 16), (16, 16, 2, 1, 3), {"padding": (1, 0, 2)}, "float64"),
+]
+
+
+@pytest.mark.parametrize(("xs", "ws", "options", "dtype"), INSIDE)
+def test_many_channels_side_by_side(
+    device: str, xs: Any, ws: Any, options: Any, dtype: str
+) -> None:
+    x, weight, bias = _given(xs, ws, ws[0], dtype)
+    inside = np.moveaxis(np.ascontiguousarray(np.moveaxis(weight, 1, -1)), -1, 1)
+    for own in (weight, inside):
+        check("conv", x, own, bias, device=device, channels_last=True, **options)
+
+
+@pytest.mark.long
+def test_many_channels_apart(device: str) -> None:
+    """Arrays whose channels are put side by side first."""
+    x, weight, bias = _given((2, 40, 33, 30), (48, 40, 3, 3), 48, "float16")
+    check("conv2d", x, weight, bias, device=device, padding=1, stride=2)
+    x, weight, bias = _given((2, 40, 17, 16), (40, 48, 3, 3), 48, "bfloat16")
+    check("conv_transpose2d", x, weight, bias, device=device, padding=1, stride=2)
+
+
+@pytest.mark.parametrize(("stride", "dilation"), [((2, 3), (1, 3)), ((4, 2), (2, 2)), ((3, 3), 1)])
+def test_strides_of_transposed_ones(device: str, stride: Any, dilation: Any) -> None:
+    """Elements of the result that no tap reaches, and too many different ones of them."""
+    x, weight, bias = _given((1, 3, 4, 5), (3, 2, 2, 3), 2, "float32")
+    check("conv_transpose2d", x, weight, bias, device=device, stride=stride, dilation=dilation)
+
+
 def _any_convolution(device: str, data: Any) -> None:
     rank = data.draw(st.integers(1, 3))
 

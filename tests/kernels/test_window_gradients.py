@@ -26,6 +26,8 @@ CONVOLVED: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any], str]] = 
     ((2, 7, 6, 3), (3, 1, 3, 3),
      {"groups": 3, "padding": (1, 0, 2, 1), "channels_last": True}, "float16"),
     ((1, 2, 20), (3, 2, 5), {"dilation": 2}, "float64"),
+    ((2, 9, 7, 16), (20, 16, 3, 2),
+     {"padding": 1, "stride": (2, 1), "channels_last": True}, "float16"),
 ]  # fmt: skip
 
 
