@@ -30,8 +30,8 @@ from xtarget._launch.call import BoundCall
 from xtarget._launch.native_launches import launches_of, launches_of_class
 from xtarget._values.types import LaunchConfig
 from xtarget.targets._objects.module import CLOSINGS
-from xtarget.targets.base import NativeLaunch
 from xtarget.targets.cpu.module import CpuFunction
+from xtarget.targets.optional import NativeLaunch
 
 CALLS = 2000
 NOTHING = """

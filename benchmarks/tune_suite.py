@@ -21,7 +21,7 @@ import xtarget
 from xtarget._kernels import tunings
 from xtarget._kernels.tuning_files import text_of
 from xtarget._launch.tuning import tune
-from xtarget._launch.tuning_search import Tuning
+from xtarget._launch.tuning_results import Tuning
 
 #: kernel, shapes, dtype, layouts of the arrays (N by rows, T by columns), options
 Case = tuple[str, tuple[tuple[int, ...], ...], str, str, dict[str, Any]]

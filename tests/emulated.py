@@ -28,7 +28,7 @@ def emulated_devices(config: pytest.Config) -> list[tuple[str, bool]]:
     if "emu" not in given:
         return []
     from xtarget._devices import registry
-    from xtarget.targets.base import NamesDevices
+    from xtarget.targets.optional import NamesDevices
 
     driver = registry.driver("emu")
     assert isinstance(driver, NamesDevices)
@@ -38,7 +38,7 @@ def emulated_devices(config: pytest.Config) -> list[tuple[str, bool]]:
 def emulator_absent() -> str | None:
     """Why there are no emulated devices here; None: there are."""
     from xtarget._devices import registry
-    from xtarget.targets.base import KnowsAbsence
+    from xtarget.targets.optional import KnowsAbsence
 
     driver = registry.driver("emu")
     assert isinstance(driver, KnowsAbsence)

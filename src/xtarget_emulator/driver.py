@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from xtarget._values import environment
 from xtarget._values.errors import NoDeviceError
 from xtarget._values.types import DeviceInfo, ProbeReport
-from xtarget.targets import base
+from xtarget.targets import base, optional
 from xtarget.targets._objects.graphs import ListedGraph
 from xtarget.targets._objects.unavailable import no_such_device
 from xtarget.targets.amd.device import HipDevice
@@ -40,7 +40,7 @@ class EmulatedDevice(HipDevice):
         if self.alone:
             self.hip.when_lost = action
 
-    def graph(self, record: Callable[[base.Stream], None]) -> base.Graph:
+    def graph(self, record: Callable[[base.Stream], None]) -> optional.Graph:
         self.live()
         return ListedGraph(record, self.where)
 

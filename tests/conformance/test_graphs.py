@@ -10,7 +10,7 @@ import pytest
 
 from xtarget import DriverError
 from xtarget._values.types import LaunchConfig
-from xtarget.targets.base import Fills, MakesGraphs
+from xtarget.targets.optional import Fills, MakesGraphs
 
 BLOCK = 1024
 

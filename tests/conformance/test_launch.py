@@ -12,7 +12,7 @@ import pytest
 
 from xtarget import XTargetError
 from xtarget._values.types import LaunchConfig
-from xtarget.targets.base import PreparesGrids
+from xtarget.targets.optional import PreparesGrids
 
 BLOCK = 1024
 _SCALARS = (

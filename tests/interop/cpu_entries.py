@@ -16,7 +16,7 @@ from xtarget._launch.call import BoundCall
 from xtarget._launch.native_launches import launches_of, launches_of_class
 from xtarget._values.types import LaunchConfig
 from xtarget.targets._objects.module import CLOSINGS
-from xtarget.targets.base import NativeLaunch
+from xtarget.targets.optional import NativeLaunch
 
 ENTRY = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.c_void_p, *[ctypes.c_uint] * 7, ctypes.c_void_p,

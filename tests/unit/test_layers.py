@@ -135,7 +135,7 @@ def layer(module: str) -> int:
         return 2
     head, *below = [*module.split(".")[1:], ""]
     if head == "targets":
-        return 1 if below[0] in ("", "base") else 2
+        return 1 if below[0] in ("", "base", "optional") else 2
     if head in ("_cli", "__main__"):
         return 5
     if head in (
@@ -164,7 +164,9 @@ def vendor_of(module: str) -> str | None:
     if root(module) == EMULATOR:
         return EMULATOR
     parts = module.split(".")
-    if len(parts) < 3 or parts[1] != "targets" or parts[2] == "base" or parts[2].startswith("_"):
+    if len(parts) < 3 or parts[1] != "targets" or parts[2].startswith("_"):
+        return None
+    if parts[2] in ("base", "optional"):
         return None
     return parts[2]
 

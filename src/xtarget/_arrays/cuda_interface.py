@@ -15,8 +15,8 @@ from .._values import vendors
 from .._values.errors import ArgumentError, XTargetError
 from ..spec import ArrayType, contiguous_strides
 from ..targets.base import Device, Stream
-from . import Adopted, AdoptedKind, View
 from .dtypes import name_of
+from .kinds import Adopted, AdoptedKind, View
 from .own import KIND as OWN
 
 __all__ = ["KIND", "adopt_offer"]

@@ -13,8 +13,8 @@ from .._devices.streams import borrow, borrowed
 from .._values.errors import ArgumentError
 from ..spec import ArrayType
 from ..targets.base import Device, Stream
-from . import LibraryMemory, View
 from .dtypes import name_of, numpy_dtype
+from .kinds import LibraryMemory, View
 
 __all__ = ["KIND", "adopt"]
 

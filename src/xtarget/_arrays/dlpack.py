@@ -12,9 +12,10 @@ from .._values.errors import ArgumentError, shortened_text
 from .._values.vendors import of_dlpack_type, traits
 from ..spec import ArrayType
 from ..targets.base import Device, Stream
-from . import Adopted, AdoptedKind, View, capsules
+from . import capsules
 from .host import KIND as HOST
 from .host import export_host
+from .kinds import Adopted, AdoptedKind, View
 from .own import KIND as OWN
 
 __all__ = ["KIND", "adopt_offer"]

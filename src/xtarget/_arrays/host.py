@@ -14,8 +14,8 @@ from .._values.errors import ArgumentError, OutOfMemoryError
 from ..spec import ArrayType
 from ..targets._objects.host_memory import allocate
 from ..targets.base import Device, Stream
-from . import View
 from .dtypes import name_of, numpy_dtype
+from .kinds import View
 
 __all__ = [
     "KIND",

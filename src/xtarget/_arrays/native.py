@@ -8,7 +8,8 @@ from functools import cache
 from typing import Any
 
 from ..spec import ArrayType
-from . import Kind, kind_of
+from . import kind_of
+from .kinds import Kind
 from .torch_in_c import allocator, entry
 
 __all__ = ["read_natively", "read_scalars_natively"]

@@ -9,8 +9,9 @@ from .._devices import registry
 from .._values.errors import ArgumentError
 from ..spec import ArrayType
 from ..targets.base import Device, Stream
-from . import TracksWrites, View, kind_of
+from . import kind_of
 from .device_array import Array
+from .kinds import TracksWrites, View
 
 __all__ = ["KIND", "adopt"]
 

@@ -16,7 +16,7 @@ from .._values.float8 import way_out
 from .._values.types import DTYPES, DeviceInfo
 from ..spec import ArrayType
 from ..targets.base import Device, Stream
-from . import LibraryMemory, View
+from .kinds import LibraryMemory, View
 from .torch_in_c import number_of_dtype
 
 __all__ = ["KIND", "adopt"]

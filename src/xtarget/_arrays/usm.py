@@ -13,8 +13,8 @@ from .._devices.registry import locate
 from .._values import vendors
 from ..spec import ArrayType, contiguous_strides
 from ..targets.base import Device, Stream
-from . import Adopted, AdoptedKind, View
 from .dtypes import name_of, numpy_dtype
+from .kinds import Adopted, AdoptedKind, View
 from .own import KIND as OWN
 
 __all__ = ["KIND", "adopt_offer"]

@@ -16,7 +16,7 @@ from .._bench.page import time_text
 from .._compile.bars import progress_bar
 from .._devices import choice, registry
 from .._launch.tuning import tune
-from .._launch.tuning_search import NOT_TRIED, Trial, Tuning
+from .._launch.tuning_results import NOT_TRIED, Trial, Tuning
 from .._values.types import DeviceInfo
 from ..spec import ArrayType
 from .arguments import Inputs, choose_inputs

@@ -15,7 +15,7 @@ from .._kernels import libraries
 from .._values import environment
 from .._values.errors import CompileError, NoCompilerError, XTargetError
 from .._values.types import Artifact, CompileRequest, DtypeConstant, Target
-from ..targets.base import Settles
+from ..targets.optional import Settles
 from .keys import ROUTE, TOOLCHAIN, settled
 from .routes import TRITON, Way, named
 

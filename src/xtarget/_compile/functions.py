@@ -27,7 +27,8 @@ from .._values.errors import (
 from .._values.types import Artifact, CompileRequest, Constant, Parameter, Target
 from ..targets._host import contents
 from ..targets._triton.toolchain import say_once
-from ..targets.base import CompilesAtLoad, Device, Function, MakesRoom, Settles
+from ..targets.base import Device, Function
+from ..targets.optional import CompilesAtLoad, MakesRoom, Settles
 from . import residency
 from .apart import SECONDS, apart, executor_here, is_apart, is_asked
 from .keys import TOOLCHAIN, key_parts, settled, why_not_kept

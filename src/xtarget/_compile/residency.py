@@ -9,7 +9,8 @@ from .._system.locks import Lock
 from .._values import environment
 from .._values.types import Artifact, CompileRequest
 from ..targets._objects.device import on_full
-from ..targets.base import CountsMemory, Device, Function
+from ..targets.base import Device, Function
+from ..targets.optional import CountsMemory
 
 __all__ = [
     "Shelf",

@@ -24,10 +24,8 @@ from .._values.vendors import (
     package_of,
     vendors,
 )
-from ..targets.base import (
-    Compiler,
-    Device,
-    Driver,
+from ..targets.base import Compiler, Device, Driver
+from ..targets.optional import (
     HasRoutes,
     KnowsAbsence,
     Locator,

@@ -27,7 +27,8 @@ from .._kernels import libraries
 from .._values import environment
 from .._values.errors import ArgumentError
 from ..spec import ArrayType
-from ..targets.base import Buffer, Capturable, Device, Function, PreparedLaunch, Stream, Value
+from ..targets.base import Buffer, Device, Function, PreparedLaunch, Stream, Value
+from ..targets.optional import Capturable
 from .interrupts import settle, unfinished
 from .lifetimes import keep_until_passed
 from .outs import Outs, check_may_count, counted

@@ -10,7 +10,8 @@ from typing import Any
 from .._devices import registry
 from .._system.locks import Lock
 from .._values.errors import XTargetError
-from ..targets.base import Capturable, Event, Pollable, Stream
+from ..targets.base import Event, Stream
+from ..targets.optional import Capturable, Pollable
 from .records import Observer, Record, quietly
 
 __all__ = ["add", "event_of", "mark", "settle_times"]

@@ -17,8 +17,9 @@ from typing import Any
 from .._devices import choice, registry, streams
 from .._system.locks import Lock
 from .._values.errors import ArgumentError, DeviceLostError, LaunchError, XTargetError
-from ..targets.base import Capturable, Device, Event, MakesGraphs, Stream
-from ..targets.base import Graph as VendorGraph
+from ..targets.base import Device, Event, Stream
+from ..targets.optional import Capturable, MakesGraphs
+from ..targets.optional import Graph as VendorGraph
 from . import observe
 from .interrupts import settle, unfinished
 from .lifetimes import keep_until, keep_until_passed

@@ -13,7 +13,7 @@ import time
 from typing import Any
 
 from .._values.errors import XTargetError
-from ..targets.base import Capturable
+from ..targets.optional import Capturable
 
 __all__ = ["settle", "unfinished"]
 

@@ -8,7 +8,7 @@ from .._compile import residency
 from .._devices import registry
 from .._values.types import MemoryUse
 from ..targets._objects import host_memory
-from ..targets.base import CountsMemory, TrimsMemory
+from ..targets.optional import CountsMemory, TrimsMemory
 
 __all__ = ["MemoryStats", "empty_cache", "memory_stats"]
 

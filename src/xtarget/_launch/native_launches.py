@@ -8,7 +8,8 @@ from typing import Any
 from .._arrays import AllocatesInC
 from .._values.types import LaunchConfig
 from ..targets._objects.scalars import PACK
-from ..targets.base import Function, NativeLaunch, StartsNatively, Value
+from ..targets.base import Function, Value
+from ..targets.optional import NativeLaunch, StartsNatively
 from .call import BoundCall
 from .passing import Chained, Passing
 

@@ -16,7 +16,7 @@ from . import run as _run
 from .compiling import compile
 from .prepared import Prepared
 from .tuning import bench, tune
-from .tuning_search import Tuning
+from .tuning_results import Tuning
 
 if TYPE_CHECKING:
     from .._executors.opening import Given

@@ -8,7 +8,8 @@ from typing import Any
 
 from .._values.errors import ArgumentError
 from ..spec import KernelSpec
-from ..targets.base import Capturable, Stream
+from ..targets.base import Stream
+from ..targets.optional import Capturable
 
 __all__ = ["Outs", "check_may_count", "counted", "describe_outs", "outs_of"]
 

@@ -15,7 +15,8 @@ from .._values.programs import IntegerProgram, Program
 from .._values.symbols import SymInt, Tracer
 from ..spec import ArrayType
 from ..targets._objects.scalars import NEAREST
-from ..targets.base import Function, GridLaunch, PreparesGrids, Stream, Value
+from ..targets.base import Function, Stream, Value
+from ..targets.optional import GridLaunch, PreparesGrids
 from .call import BoundCall, BoundLaunch
 from .forms import Form, LoadedLaunch, overlaps_of
 from .staging import fill, side_by_side

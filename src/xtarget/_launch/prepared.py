@@ -16,7 +16,8 @@ from .._devices import registry, streams
 from .._kernels import libraries
 from .._system.locks import Lock
 from .._values.errors import ArgumentError, DeviceLostError, shortened
-from ..targets.base import Capturable, Stream
+from ..targets.base import Stream
+from ..targets.optional import Capturable
 from . import lookup, native
 from . import run as _run
 from .arguments import placed

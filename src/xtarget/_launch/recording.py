@@ -10,7 +10,8 @@ from .._arrays import FinishesOutputs, Movable, TracksWrites, adopt, kind_of
 from .._arrays.device_array import Array
 from .._values.errors import ArgumentError
 from ..spec import ArrayType, contiguous_strides
-from ..targets.base import Capturable, Device, Stream
+from ..targets.base import Device, Stream
+from ..targets.optional import Capturable
 from .call import BoundCall
 from .checked_indices import IndexCheck
 from .graph_memory import GraphMemory, Piece

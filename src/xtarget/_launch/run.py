@@ -18,7 +18,7 @@ from .._system.importing import check_imported
 from .._system.spans import span
 from .._values import environment
 from .._values.errors import ArgumentError, FrozenError, shortened
-from ..targets.base import Capturable
+from ..targets.optional import Capturable
 from . import binding, native
 from .arguments import deferred_among, placed, take
 from .call import BoundCall, device_text

@@ -14,7 +14,8 @@ from typing import Any, Protocol
 from .._arrays import view_of
 from .._values.errors import XTargetError
 from ..spec import ArrayType
-from ..targets.base import Buffer, Device, PinnedBlock, PinsMemory, Stream, Value
+from ..targets.base import Buffer, Device, Stream, Value
+from ..targets.optional import PinnedBlock, PinsMemory
 from .staging import Staging, copy_in, copy_out, packed_bytes, read_back, side_by_side, write
 
 __all__ = ["Pieces", "run_staged"]

@@ -19,7 +19,8 @@ from .._arrays.dtypes import numpy_dtype
 from .._arrays.host import host_bytes, host_view
 from .._values.errors import ArgumentError
 from ..spec import ArrayType
-from ..targets.base import Buffer, Device, Fills, Stream
+from ..targets.base import Buffer, Device, Stream
+from ..targets.optional import Fills
 
 __all__ = [
     "Staging",

@@ -16,12 +16,13 @@ from .._kernels import libraries, tunings
 from .._kernels.declared_plans import CONFIG
 from .._values.environment import compile_mode
 from .._values.errors import ArgumentError, FrozenError
-from ..targets.base import Capturable
+from ..targets.optional import Capturable
 from . import planning
 from .arguments import argument_types, check_arguments, place_of, placed
 from .prepared import Prepared
 from .trials import copied, seconds_of
-from .tuning_search import Asked, Search, Show, Tuning
+from .tuning_results import Asked, Show, Tuning
+from .tuning_search import Search
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor

@@ -18,7 +18,8 @@ from .._system.locks import Lock
 from .._values import environment
 from .._values.errors import WrongResultError
 from ..spec import KernelSpec
-from ..targets.base import Capturable, Device
+from ..targets.base import Device
+from ..targets.optional import Capturable
 from .comparison import difference, on_the_host
 from .verify import is_floating
 

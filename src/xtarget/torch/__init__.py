@@ -14,7 +14,7 @@ Source: torch.library, "Extending PyTorch"; schemas as in torch's `native_functi
 
 from __future__ import annotations
 
-from .gradients import differentiable
+from .derivatives import differentiable
 from .inductor import enable_inductor
 from .operators import operators, register
 from .override import override, replaceable

@@ -10,14 +10,15 @@ from typing import Any, NoReturn
 
 from ..._values.errors import LaunchError, LoadError
 from ..._values.types import Artifact, DeviceInfo, LaunchConfig
-from ..base import GridLaunch, PreparedLaunch, Stream, Value, launch_once
+from ..base import PreparedLaunch, Stream, Value, launch_once
+from ..optional import GridLaunch
 from .handles import Opened
 from .launch_limits import check_cooperation
 from .loaded_code import LoadedCode
 
 __all__ = ["CLOSINGS", "FunctionBase", "ModuleBase", "QueueFunction", "refuse"]
 
-#: `base.NativeLaunch.closings` of all modules here; no number is written twice.
+#: `optional.NativeLaunch.closings` of all modules here; no number is written twice.
 CLOSINGS = array("Q", [0])
 _numbers = itertools.count(1)
 
@@ -90,7 +91,7 @@ class FunctionBase(ABC):
 
     @property
     def stays(self) -> bool:
-        """`targets.base.Stays`."""
+        """`targets.optional.Stays`."""
         return self.code is not None and self.code.stays
 
     @abstractmethod

@@ -21,7 +21,8 @@ from .stream import HipStream
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ..base import Graph, Stream
+    from ..base import Stream
+    from ..optional import Graph
 
 __all__ = ["HipDevice"]
 

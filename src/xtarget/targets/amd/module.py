@@ -16,7 +16,7 @@ from ..._values.errors import (
     OutOfResourcesError,
 )
 from ..._values.types import Artifact, LaunchConfig, Parameter
-from .. import base
+from .. import base, optional
 from .._objects.launch_limits import check_block, check_grid
 from .._objects.loaded_code import LoadedCode
 from .._objects.module import CLOSINGS, FunctionBase, ModuleBase, refuse
@@ -146,7 +146,7 @@ class HipFunction(FunctionBase):
             self._check_residency(config)
         return self._launcher(config.grid, args)
 
-    def prepare_grids(self, args: Sequence[base.Value | None]) -> base.GridLaunch:
+    def prepare_grids(self, args: Sequence[base.Value | None]) -> optional.GridLaunch:
         self._check_values(args)
         self._check_block()
         start, check_grid = self._launcher(None, args), self._check_grid
@@ -157,13 +157,13 @@ class HipFunction(FunctionBase):
 
         return launch
 
-    def native(self, config: LaunchConfig) -> base.NativeLaunch | None:
+    def native(self, config: LaunchConfig) -> optional.NativeLaunch | None:
         artifact, device = self.artifact, self._device
         entries = library.launch_entries(device.hip)
         if entries is None or artifact.cooperative:
             return None
         launch, current_device, fill = entries
-        return base.NativeLaunch(
+        return optional.NativeLaunch(
             entry=launch,
             function=int(self._handle),
             current_context=0 if device.alone else current_device,

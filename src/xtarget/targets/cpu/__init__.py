@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ..._values.vendor_traits import VendorTraits
-    from ..base import Compiler, Driver, Route
+    from ..base import Compiler, Driver
+    from ..optional import Route
 
 __all__ = ["create_compiler", "create_driver", "create_routes", "vendor_traits"]
 

@@ -16,7 +16,7 @@ _OWN = ("targets/_c/*.py", "targets/cpu/opencl_c.py", "targets/cpu/program.py")
 
 
 class OpenclRoute:
-    """`targets.base.Route`."""
+    """`targets.optional.Route`."""
 
     name = "opencl"
 

@@ -13,7 +13,8 @@ from ..._values.types import Artifact, LaunchConfig
 from .._objects.launch_limits import check_block, check_grid
 from .._objects.module import CLOSINGS, FunctionBase, ModuleBase, refuse
 from .._objects.scalars import ctypes_maker
-from ..base import GridLaunch, NativeLaunch, PreparedLaunch, Value
+from ..base import PreparedLaunch, Value
+from ..optional import GridLaunch, NativeLaunch
 from .code import CudaCode, relaxed
 from .status import check, checked
 

@@ -41,7 +41,7 @@ def installed() -> bool:
 
 
 class NvrtcRoute:
-    """`targets.base.Route`."""
+    """`targets.optional.Route`."""
 
     name = "nvrtc"
 
