@@ -32,8 +32,11 @@ import json, sys, time
 import numpy as np
 import xtarget
 try:
-    from xtarget._launch.call import BoundLaunch
     from xtarget._launch.run import _calls, _describers
+    try:
+        from xtarget._launch.sized import BoundLaunch
+    except ImportError:  # a checkout from before 2026-11-24
+        from xtarget._launch.call import BoundLaunch
 except ImportError:  # a checkout from before the rooms
     from xtarget._call import BoundLaunch
     from xtarget._run import _calls, _describers

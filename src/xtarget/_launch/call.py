@@ -6,8 +6,7 @@ No disk, no Triton, no logging; what can be made once was made when the call was
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from .._arrays import (
@@ -20,69 +19,24 @@ from .._arrays import (
     View,
     adopt,
     kind_of,
-    view_of,
 )
 from .._arrays.host import KIND as HOST
-from .._kernels import libraries
 from .._values import environment
 from .._values.errors import ArgumentError
 from ..spec import ArrayType
-from ..targets.base import Buffer, Device, Function, PreparedLaunch, Stream, Value
-from ..targets.optional import Capturable
+from ..targets.base import Buffer, Device, PreparedLaunch, Stream, Value
 from .interrupts import settle, unfinished
-from .lifetimes import keep_until_passed
+from .order import Order
 from .outs import Outs, check_may_count, counted
 from .overlap import Overlaps
+from .sized import BoundLaunch, Sized, picking
 from .staged_calls import Pieces, run_staged
 from .staging import Staging, fill, side_by_side
+from .updates import Update
 
-__all__ = ["BoundCall", "BoundLaunch", "Order", "Sized", "device_text"]
+__all__ = ["BoundCall", "device_text"]
 
 device_text = environment.device_reader()
-
-
-@dataclass(frozen=True, slots=True)
-class BoundLaunch:
-    """One prepared launch.
-
-    Attributes:
-        prepared: takes the dynamic values in the entry's order.
-        order: for each dynamic value, its place in the call's values; -1, -2... are scratch.
-        scratch: sizes of the global memory that the entry wants from us, bytes.
-        function, grid: what is launched, for who observes.
-        values: of its parameters, None where they are dynamic; None alone where `prepared` does
-            more than to launch them.
-        halves: places in `order` of numbers that `prepared` rounds first, and to what.
-    """
-
-    prepared: PreparedLaunch
-    order: tuple[int, ...]
-    scratch: tuple[int, ...]
-    function: Function | None = None
-    grid: tuple[int, int, int] = (0, 0, 0)
-    values: Sequence[Value | None] | None = None
-    halves: tuple[tuple[int, str], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Sized:
-    """The part of a bound call that depends on sizes and strides.
-
-    Attributes:
-        outputs: layouts of the results.
-        temporaries: layouts of memory for this call only.
-        launches: in their order.
-        overlaps: for each array that `out` must not overlap, between which distances of its first
-            element from that of `out`, in bytes, they may share memory, and what knows whether they
-            do.
-        spans: by argument, the bytes that an array reaches from its first element.
-    """
-
-    outputs: tuple[ArrayType, ...]
-    temporaries: tuple[ArrayType, ...]
-    launches: tuple[BoundLaunch, ...]
-    overlaps: tuple[tuple[int, int, Overlaps], ...]
-    spans: Mapping[int, tuple[int, int]]
 
 
 class BoundCall:
@@ -196,13 +150,13 @@ class BoundCall:
         self.pieces: Pieces | None = None
         self._check_against(sized.overlaps)
         self._updates = tuple(
-            _Update(index, written, sized.spans) for index, written in self._updated
+            Update(index, written, sized.spans) for index, written in self._updated
         )
         self.direct: PreparedLaunch | None = None
         if self._plain:
             self.direct = sized.launches[0].prepared
         elif self.alone:  # numbers in another order, or arrays left out
-            self.direct = _picking(sized.launches[0])
+            self.direct = picking(sized.launches[0])
         elif self.launches_only:
             self.direct = _chain(self.unchained())
 
@@ -431,16 +385,6 @@ class BoundCall:
         return [self.new_output(type_, args) for type_ in self.outputs]
 
 
-def _picking(launch: BoundLaunch) -> PreparedLaunch:
-    """A launch that takes all of a call's values, in the call's order."""
-    prepared, order = launch.prepared, launch.order
-
-    def picking(values: Sequence[Value], stream: Stream) -> None:
-        prepared([values[place] for place in order], stream)
-
-    return picking
-
-
 def _chain(call: BoundCall) -> PreparedLaunch:
     """The launches of a call, one after the other."""
 
@@ -448,134 +392,3 @@ def _chain(call: BoundCall) -> PreparedLaunch:
         call._launch(list(values), stream)
 
     return chain
-
-
-class _Update:
-    """An argument that is written in place; nothing else of the launch may share its memory."""
-
-    __slots__ = ("_index", "_others", "_shared", "_span", "_written")
-
-    def __init__(
-        self,
-        index: int,
-        written: Callable[[Any], None] | None,
-        spans: Mapping[int, tuple[int, int]],
-    ) -> None:
-        self._index, self._span, self._written = index, spans[index], written
-        self._others = [(other, span) for other, span in spans.items() if other != index]
-        self._shared: dict[int, Overlaps] = {}
-
-    def prepare(self, kernel: str, args: Sequence[Any], values: Sequence[Any]) -> None:
-        """Check a call and announce it.
-
-        Raises:
-            ArgumentError: two arguments overlap.
-        """
-        address = values[self._index]
-        low, high = address + self._span[0], address + self._span[1]
-        for other, (below, above) in self._others:
-            at = values[other]
-            if low < at + above and at + below < high and self._shares(other, args, address - at):
-                raise ArgumentError(
-                    f"{kernel}: {_said(kernel, self._index)}, which it writes to, overlaps "
-                    f"{_said(kernel, other)} in memory. Pass a copy of one of them."
-                )
-        if self._written is not None:
-            self._written(args[self._index])
-
-    def _shares(self, other: int, args: Sequence[Any], distance: int) -> bool:
-        """Do the arrays have a byte in common, and not only the span between first and last: views
-        may lie between each other's elements, as keys and values of a cache do."""
-        known = self._shared.get(other)
-        if known is None:
-            pair = view_of(args[self._index]).type, view_of(args[other]).type
-            known = self._shared[other] = Overlaps(lambda: pair)
-        return known.at(distance)
-
-
-def _said(kernel: str, index: int) -> str:
-    """An argument, or an array for one of several outputs after them, in words."""
-    spec = libraries.find(kernel).spec
-    names = [name.rstrip("?") for name in spec.inputs]
-    if index >= len(names):
-        return f"out[{spec.outputs[index - len(names)]!r}]"
-    return f"argument {index + 1} ({names[index]})"
-
-
-class Order:
-    """Order a launch after the caller's work, and the caller's later work after the launch."""
-
-    __slots__ = ("_captured", "_held", "_waited", "call", "explicit", "launch", "others")
-
-    def __init__(self, call: BoundCall, args: Sequence[Any], stream: Stream | None) -> None:
-        self.call, self.explicit = call, stream is not None
-        self.others: list[Stream] = []
-        self._captured: bool | None = None
-        self._held: list[Any] = []
-        self._waited = False
-        current = self._streams([args[index] for index in call._arrays])
-        if stream is not None:
-            self.launch = stream
-        else:
-            self.launch = current[0] if current else call.device.default_stream
-        self._wait_for(current)
-
-    def _streams(self, arrays: Sequence[Any], *, all_kinds: bool = False) -> list[Stream]:
-        """The streams that work on these arrays goes to. Where the caller chose a stream, only
-        those of kinds that know theirs: with other libraries the caller keeps the order."""
-        found: list[Stream] = []
-        for array in arrays:
-            kind = kind_of(array)
-            if all_kinds or not self.explicit or kind.tracks_streams:
-                theirs = kind.current_stream(self.call.device, array)
-                if theirs is not None and theirs not in found:
-                    found.append(theirs)
-        return found
-
-    def _wait_for(self, streams: Sequence[Stream]) -> None:
-        for other in streams:
-            if other is not self.launch and other not in self.others and not self._in_capture():
-                self.launch.wait(other.record())
-                self.others.append(other)
-
-    def _in_capture(self) -> bool:
-        """The launch becomes part of a graph, which no stream outside of it can be in order with:
-        when the graph runs is the caller's to decide."""
-        if self._captured is None:
-            self._captured = isinstance(self.launch, Capturable) and self.launch.capturing()
-        return self._captured
-
-    def allocated(self, outputs: Sequence[Any], *, new: bool) -> None:
-        """The launch writes these; their memory is ready where their kind allocated it.
-
-        Args:
-            new: an allocator gave their memory now. Work of its own stream may still be using it
-                for what was there before, so a stream of the caller's choice waits for that too.
-        """
-        self._wait_for(self._streams(outputs))
-        if new and self.explicit:
-            for other in self._streams(outputs, all_kinds=True):
-                if other is not self.launch and other not in self.others and not self._in_capture():
-                    self.launch.wait(other.record())  # and not the other way round
-
-    def hold(self, args: Sequence[Any], outputs: Sequence[Any]) -> None:
-        """Before the launch: see to it that what it uses stays alive until its stream has passed.
-        What is captured runs when the caller says so, and the caller keeps its arrays till then.
-        """
-        if not self.call.synchronous and (self.explicit or self.call._adopts):
-            self._held = self.call.hold(args, outputs, self.launch, explicit=self.explicit)
-
-    def wait(self) -> None:
-        """The launch is the last one; wait for it."""
-        self.launch.synchronize()
-        self._waited = True
-
-    def finish(self) -> None:
-        if self.call.synchronous:
-            if not self._waited:
-                self.launch.synchronize()
-            return
-        if self._held and not self._in_capture():
-            keep_until_passed(self.launch, self._held)
-        for other in self.others:
-            other.wait(self.launch.record())

@@ -11,8 +11,8 @@ from .._values.types import CompileRequest, LaunchConfig
 from ..spec import ArrayType
 from ..targets._objects.scalars import NEAREST
 from ..targets.base import Function, Stream, Value
-from .call import BoundLaunch, Sized
 from .overlap import Overlaps
+from .sized import BoundLaunch, Sized
 
 __all__ = ["Form", "LoadedLaunch", "overlaps_of", "sized"]
 

@@ -20,9 +20,10 @@ from ..targets.base import Stream, Value
 from . import device_times, lookup, prepared
 from . import run as _run
 from .arguments import deferred_among, placed, take
-from .call import BoundCall, BoundLaunch
+from .call import BoundCall
 from .lookup import Found
 from .records import CallRecord, Observer, Record, is_quiet, quietly
+from .sized import BoundLaunch
 
 if TYPE_CHECKING:
     from .._values.aliases import Args

@@ -17,8 +17,9 @@ from ..spec import ArrayType
 from ..targets._objects.scalars import NEAREST
 from ..targets.base import Function, Stream, Value
 from ..targets.optional import GridLaunch, PreparesGrids
-from .call import BoundCall, BoundLaunch
+from .call import BoundCall
 from .forms import Form, LoadedLaunch, overlaps_of
+from .sized import BoundLaunch
 from .staging import fill, side_by_side
 
 __all__ = ["Chained", "Passing", "passing_of"]

@@ -1,0 +1,67 @@
+"""Arguments that a launch writes in place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from .._arrays import (
+    view_of,
+)
+from .._kernels import libraries
+from .._values.errors import ArgumentError
+from .overlap import Overlaps
+
+__all__ = ["Update"]
+
+
+class Update:
+    """An argument that is written in place; nothing else of the launch may share its memory."""
+
+    __slots__ = ("_index", "_others", "_shared", "_span", "_written")
+
+    def __init__(
+        self,
+        index: int,
+        written: Callable[[Any], None] | None,
+        spans: Mapping[int, tuple[int, int]],
+    ) -> None:
+        self._index, self._span, self._written = index, spans[index], written
+        self._others = [(other, span) for other, span in spans.items() if other != index]
+        self._shared: dict[int, Overlaps] = {}
+
+    def prepare(self, kernel: str, args: Sequence[Any], values: Sequence[Any]) -> None:
+        """Check a call and announce it.
+
+        Raises:
+            ArgumentError: two arguments overlap.
+        """
+        address = values[self._index]
+        low, high = address + self._span[0], address + self._span[1]
+        for other, (below, above) in self._others:
+            at = values[other]
+            if low < at + above and at + below < high and self._shares(other, args, address - at):
+                raise ArgumentError(
+                    f"{kernel}: {_said(kernel, self._index)}, which it writes to, overlaps "
+                    f"{_said(kernel, other)} in memory. Pass a copy of one of them."
+                )
+        if self._written is not None:
+            self._written(args[self._index])
+
+    def _shares(self, other: int, args: Sequence[Any], distance: int) -> bool:
+        """Do the arrays have a byte in common, and not only the span between first and last: views
+        may lie between each other's elements, as keys and values of a cache do."""
+        known = self._shared.get(other)
+        if known is None:
+            pair = view_of(args[self._index]).type, view_of(args[other]).type
+            known = self._shared[other] = Overlaps(lambda: pair)
+        return known.at(distance)
+
+
+def _said(kernel: str, index: int) -> str:
+    """An argument, or an array for one of several outputs after them, in words."""
+    spec = libraries.find(kernel).spec
+    names = [name.rstrip("?") for name in spec.inputs]
+    if index >= len(names):
+        return f"out[{spec.outputs[index - len(names)]!r}]"
+    return f"argument {index + 1} ({names[index]})"
