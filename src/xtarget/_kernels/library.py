@@ -22,8 +22,9 @@ from ..targets._triton.identity import manifest_of
 from ..targets._triton.importing import import_triton
 from .applied import applied, parts_of
 from .composed import composed
+from .kernel_files import KernelFile
 from .programs import functions_of
-from .sources import KernelFile, read_kernel_file
+from .sources import read_kernel_file
 from .steps import COMPOSED
 
 __all__ = ["NOT_IMPORTED", "Library", "without_imports"]
