@@ -14,12 +14,30 @@ import cuda.core as core
 import pytest
 from cuda.bindings import driver
 
-from xtarget._values.types import DeviceInfo, Target
+from xtarget._values.types import Artifact, DeviceInfo, LaunchConfig, Parameter, Target
 
 PRIMARY = 77
 INFO = DeviceInfo(
     "nvidia:0", Target("nvidia", "sm_90"), "A fake", 1 << 30, 1, "1", 32, 1024, 1 << 17
 )
+
+
+ADD = Artifact(
+    INFO.target,
+    "cubin",
+    "add",
+    b"",
+    num_warps=4,
+    warp_size=32,
+    shared_bytes=50_000,
+    parameters=(
+        Parameter("p", "*fp32"),
+        Parameter("n", "i32"),
+        Parameter("f", "fp16"),
+        Parameter("global_scratch", "*i8", hidden="global_scratch"),
+    ),
+)
+ONE = LaunchConfig((1, 1, 1))
 
 
 class FakeStream:

@@ -7,7 +7,7 @@ one vendor a process. Works with Triton 3.6 to 3.9.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -121,6 +121,7 @@ def compile_with_triton(
     locations: bool = False,
     fp32_dot: str = "",
     mended: AbstractContextManager[None] | None = None,
+    check_assembly: Callable[[str, str], None] | None = None,
 ) -> Compiled:
     """Run `triton.compile` for one specialization.
 
@@ -134,6 +135,8 @@ def compile_with_triton(
         fp32_dot: the input precision of an fp32 `tl.dot` that names none, where the user's
             environment (TRITON_F32_DEFAULT) names none either; empty for Triton's own choice.
         mended: entered while Triton compiles: a work-around for what it gets wrong.
+        check_assembly: refuses text and constraints of inline assembly by a CompileError, before
+            LLVM sees them.
 
     Raises:
         CompileError: no usable Triton, or it refuses the kernel; the message has Triton's text and
@@ -197,6 +200,7 @@ def compile_with_triton(
             before.enter_context(scope.scope())
         looked: list[list[Access] | None] = []
         begun: list[str] = []
+        checking: list[bool] = []
         seconds: dict[str, float] = {}
         since = time.perf_counter()
 
@@ -215,6 +219,11 @@ def compile_with_triton(
                 return
             if stage == "ttir":
                 looked.append(_accesses_in(made, len(parameters)))
+                if check_assembly is not None:
+                    checking.append(True)
+                    for text, constraints in _assembly_in(made):
+                        check_assembly(text, constraints)
+                    checking.clear()
             # from here on line info would put paths into the binary
             knobs.compilation.disable_line_info = not (request.line_info or locations)
 
@@ -233,6 +242,8 @@ def compile_with_triton(
             interrupted = raised_by_handler(error)
             if interrupted is not None:
                 raise interrupted from interrupted.__cause__
+            if checking and isinstance(error, CompileError):
+                raise
             text = str(error)
             if "unsupported target" in text.lower() or "not a recognized processor" in text:
                 raise UnknownTargetError(
@@ -264,6 +275,18 @@ def _accesses_in(module: Any, parameters: int) -> list[Access] | None:
     from .accesses import accesses
 
     return accesses(module, ir.builder(module.context), parameters)
+
+
+def _assembly_in(module: Any) -> list[tuple[str, str]]:
+    """Return text and constraints of the inline assembly in Triton's module."""
+    found: list[tuple[str, str]] = []
+
+    def take(op: Any) -> None:
+        if op.get_name() == "tt.elementwise_inline_asm":
+            found.append((str(op.get_str_attr("asm_string")), str(op.get_str_attr("constraints"))))
+
+    module.walk(take)
+    return found
 
 
 def make_artifact(

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 from ..._values.errors import CompileError, LoadError, UnknownTargetError
@@ -100,8 +101,8 @@ class GpuCompiler(ABC):
             options=self._options(),
             fp32_dot=self.FP32_DOT,
             mended=self._mended(target.arch),
+            check_assembly=partial(self._check_assembly, request, target),
         )
-        self._check_assembly(request, target, str(compiled.stages.get("llir", "")))
         artifact = _triton.make_artifact(
             compiled,
             target,
@@ -118,24 +119,22 @@ class GpuCompiler(ABC):
                 'install the tested one with pip install "xtarget[compile]".'
             ) from error
 
-    def _check_assembly(self, request: CompileRequest, target: Target, module: str) -> None:
-        """Refuse assembly for registers that are not there: LLVM prints an error and leaves it out,
-        and the kernel computes with values that nobody wrote.
+    def _check_assembly(
+        self, request: CompileRequest, target: Target, text: str, constraints: str
+    ) -> None:
+        """Refuse assembly for registers that are not there. Some LLVMs end the process for it,
+        others print an error and leave it out, and the kernel computes with values that nobody
+        wrote.
 
         Raises:
-            CompileError: there is some; the message shows it.
+            CompileError: it is such; the message shows it.
         """
-        if " asm " not in module:
-            return
-        from .._spirv.llvm.operands import assemblies  # the reader of LLVM IR
-
-        for text, constraints in assemblies(module):
-            operands = [operand.lstrip("=&*%+") for operand in constraints.split(",")]
-            foreign = [o for o in operands if len(o) == 1 and o in self.FOREIGN_REGISTERS]
-            if foreign:
-                raise CompileError(
-                    f"kernel {request.source.name} cannot be compiled for {target}: its inline "
-                    f"assembly {text!r} wants registers of kind {foreign[0]!r}, which "
-                    f"{self.NAME} GPUs do not have, so it is another vendor's. Write it for "
-                    f"{target}, or leave it out there."
-                )
+        operands = [operand.lstrip("=&*%+") for operand in constraints.split(",")]
+        foreign = [o for o in operands if len(o) == 1 and o in self.FOREIGN_REGISTERS]
+        if foreign:
+            raise CompileError(
+                f"kernel {request.source.name} cannot be compiled for {target}: its inline "
+                f"assembly {text!r} wants registers of kind {foreign[0]!r}, which "
+                f"{self.NAME} GPUs do not have, so it is another vendor's. Write it for "
+                f"{target}, or leave it out there."
+            )

@@ -9,10 +9,10 @@ from .cursor import SCALAR, Cursor
 from .types import BINARY, CASTS, IRError, Operand, Operands, Parameter, Type, type_named
 from .words import NAME, SYMBOL, fields_of, split_list
 
-__all__ = ["assemblies", "parameters_end", "read_operands", "read_parameters", "type_at"]
+__all__ = ["parameters_end", "read_operands", "read_parameters", "type_at"]
 
 _CALLEE = re.compile(r'(@(?:[\w.$-]+|"[^"]*")|%[\w.$-]+)\(')
-_ASSEMBLY = re.compile(r'\basm (?:\w+ )*"((?:[^"\\]|\\.)*)", "([^"]*)"\(')
+_ASSEMBLY = re.compile(r'asm (?:\w+ )*"(?:[^"\\]|\\.)*", "[^"]*"\(')
 _PHI = re.compile(r'\[ (.+?), (%(?:[\w.$-]+|"[^"]*")) \]')
 _CASE = re.compile(r'(i\d+) (-?\d+), label (%(?:[\w.$-]+|"[^"]*"))')
 _LABELS = re.compile(r'label (%(?:[\w.$-]+|"[^"]*"))')
@@ -283,11 +283,6 @@ _READERS: Mapping[str, Callable[[Cursor], Operands]] = {
     "unreachable": _unreachable,
     "call": _call,
 }
-
-
-def assemblies(text: str) -> list[tuple[str, str]]:
-    """Text and constraints of each inline assembly in a text."""
-    return _ASSEMBLY.findall(text)
 
 
 def type_at(text: str) -> Type:
