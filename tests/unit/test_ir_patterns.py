@@ -14,6 +14,7 @@ READERS = {
 #: All other uses of `re` in the rooms that meet IR: how many, and which text they read. A new one
 #: has to be added here, with its text; IR is not one.
 OTHER = {
+    "targets/_c/hip.py": (1, "CUDA C++, which becomes HIP C++"),
     "targets/_c/written.py": (1, "C code of an author"),
     "targets/_host/contents.py": (1, "a Python file of a package"),
     "targets/_spirv/library/arithmetic.py": (4, "names of functions"),

@@ -10,7 +10,7 @@ from ..._system.package import FOLDER
 from ..._values.errors import CompileError, UnknownTargetError
 from ..._values.types import CompileRequest, Target
 from .._host import contents
-from ..base import Route
+from ..optional import Route
 from .dialects import DIALECTS, Dialect
 from .translate import Translated, translate
 from .values import RefusedError

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..base import Compiler, Driver, Route
+from ..base import Compiler, Driver
+from ..optional import Route
 
 if TYPE_CHECKING:
     from ..._values.vendor_traits import VendorTraits
