@@ -122,7 +122,7 @@ def growth(device: str, shapes: int, numbers: list[int]) -> None:
             x, y, z = arrays
             for at in range(first, first + count * step, step):
                 n = 1 + at % (1 << 21)
-                if at % 1000 < step:  # what waits to run is no growth
+                if at % 1000 < step:  # what waits to run is not growth
                     settle()
                 xtarget.run("add", x[:n], y[:n], out=z[:n])
 

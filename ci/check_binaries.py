@@ -50,7 +50,7 @@ def need(condition: bool, message: str) -> None:
 
 def elf_symbols(data: bytes) -> tuple[int, int, int, set[str]]:
     """(machine, OS ABI, flags, names of sections and symbols) of a little-endian ELF64 file."""
-    need(data[:6] == b"\x7fELF\x02\x01", "is no little-endian ELF64 file")
+    need(data[:6] == b"\x7fELF\x02\x01", "is not a little-endian ELF64 file")
     need(len(data) >= 64, "ends inside the ELF header")
     machine = struct.unpack_from("<H", data, 18)[0]
     (start,) = struct.unpack_from("<Q", data, 40)
@@ -112,7 +112,7 @@ def check_spirv(data: bytes, facts: dict[str, Any], arch: str) -> None:
     entries, capabilities = set(), set()
     for opcode, operands in instructions(words):
         if opcode == OP_ENTRY_POINT:
-            need(operands[0] == EXECUTION_MODEL_KERNEL, "has an entry point that is no kernel")
+            need(operands[0] == EXECUTION_MODEL_KERNEL, "has an entry point that is not a kernel")
             name = struct.pack(f"<{len(operands) - 2}I", *operands[2:])
             entries.add(name[: name.index(b"\0")].decode())
         elif opcode == OP_CAPABILITY:

@@ -75,7 +75,7 @@ step_benchmarks() { # those that have something to say of a GPU
 table= failed=0
 for step in $steps; do
   if ! declare -F "step_$step" >/dev/null; then
-    echo "ci/gpu.sh: $step is no step; there are devices conformance kernels interop c_abi" \
+    echo "ci/gpu.sh: $step is not a step; there are devices conformance kernels interop c_abi" \
       "demo benchmarks." >&2
     exit 2
   fi

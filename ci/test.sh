@@ -66,7 +66,7 @@ if [ $# -lt 1 ] || [ $# -gt 2 ]; then
 fi
 tiers=$1 vendor=${2:-}
 case "$vendor" in "" | none | nvidia | amd | intel | cpu | emu) ;; *)
-  echo "ci/test.sh: $vendor is no vendor; there are nvidia, amd, intel, cpu, emu and none." >&2
+  echo "ci/test.sh: $vendor is not a vendor; there are nvidia, amd, intel, cpu, emu and none." >&2
   exit 2
   ;;
 esac
@@ -91,7 +91,7 @@ for tier in ${tiers//,/ }; do
     pocl) pocl=1 ;;
     all) lint=1 binaries=1 emulated=1 rocm=1 twin=1 verify=1 paths+=(tests) ;;
     *)
-      echo "ci/test.sh: $tier is no tier; there are lint, unit, compile, conformance, kernels," \
+      echo "ci/test.sh: $tier is not a tier; there are lint, unit, compile, conformance, kernels," \
         "emulator, emulated, interop, docs, verify, binaries, hip, rocm, tritons, pocl and all." >&2
       exit 2
       ;;

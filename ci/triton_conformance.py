@@ -164,7 +164,7 @@ def begin(options: argparse.Namespace) -> Report:
 def shard(text: str) -> tuple[int, int]:
     index, _, count = text.partition("/")
     if not (index.isdigit() and count.isdigit() and 1 <= int(index) <= int(count)):
-        raise argparse.ArgumentTypeError(f"{text!r} is no shard; write 1/4 for the first of four.")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a shard; write 1/4 for the first of 4.")
     return int(index), int(count)
 
 

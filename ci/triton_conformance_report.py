@@ -126,7 +126,7 @@ def read(path: Path) -> Report:
         for case in data["cases"]:
             report.add(Result(*case))
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ReportError(f"{path} is no report of this program: {error!r}.") from error
+        raise ReportError(f"{path} is not a report of this program: {error!r}.") from error
     return report
 
 

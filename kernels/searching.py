@@ -100,7 +100,7 @@ def count(x, out, n, length, shape, sx, BLOCK: tl.constexpr):
     """How often each integer below `length` is there."""
     i, mask = positions(n, BLOCK)
     value = tl.load(x + offset(i, shape, sx), mask=mask, other=0).to(tl.int64)
-    # what an unsigned number of 64 bits has above the signed ones is no bin either
+    # what an unsigned number of 64 bits has above the signed ones is not a bin either
     inside = mask & (value >= 0) & (value < length)
     value = tl.where(inside, value, 0)
     one = (value * 0 + 1).to(out.dtype.element_ty)
@@ -136,7 +136,7 @@ def member(
     x, keys, out, n, total, steps, shape, sx, so,
     INVERT: tl.constexpr, T: tl.constexpr, K: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Whether each element is among the `total` keys, which are in order. nan is no member."""
+    """Whether each element is among the `total` keys, which are in order. nan is not a member."""
     i, mask = positions(n, BLOCK)
     value = element(tl.load(memory(x) + offset(i, shape, sx), mask=mask, other=0), x, T)
     key = key_of(value, T, K)

@@ -1,4 +1,4 @@
-"""What moves memory: elementwise operators, rows, reductions, copies, scans, sorting, losses."""
+"""Operators that mostly move memory: elementwise, rows, reductions, copies, scans, sorts, loss."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _against_compiled() -> Iterator[Case]:
-    """What torch.compile makes one kernel of."""
+    """Operators of which torch.compile makes one kernel."""
     yield Case(
         "swiglu bf16 8192x14336", "silu_mul",
         lambda: (randn(8192, 14336, dtype=_HALF), randn(8192, 14336, dtype=_HALF)),

@@ -1,5 +1,5 @@
-"""What was found to be the fastest on devices of an arch: `kernels/choices/VENDOR-ARCH.json` says
-on what it was measured, and has rows by kernel, of which the first that holds is taken.
+"""The choices that were the fastest on devices of an arch: `kernels/choices/VENDOR-ARCH.json` says
+on which device they were measured, and has rows by kernel, of which the first that holds is taken.
 
 `chosen` asks what `xtarget tune` has measured, here or for the tables of `kernels/choices/tuned`.
 """

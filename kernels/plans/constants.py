@@ -67,7 +67,9 @@ def _filled(call: spec.Call, out: Any, value: int | None) -> spec.Plan:
     if not floating and (
         isinstance(number, float) or (out.dtype == "bool" and number not in (0, 1))
     ):
-        raise spec.ArgumentError(f"{call.kernel}: the value {number!r} is no {out.dtype}.")
+        raise spec.ArgumentError(
+            f"{call.kernel}: the value {number!r} does not fit into {out.dtype}."
+        )
     return spec.Plan((out,), (), (), (number,))
 
 
@@ -87,7 +89,7 @@ def eye(call: spec.Call) -> spec.Plan:
     columns = rows if call.options["columns"] is None else integers(call, "columns", count=1)[0]
     (k,) = integers(call, "k")
     if rows < 0 or columns < 0:
-        raise spec.ArgumentError(f"{call.kernel}: {rows} x {columns} is no matrix.")
+        raise spec.ArgumentError(f"{call.kernel}: {rows} x {columns} is not a matrix.")
     out = call.output((rows, columns), dtype_option(call))
     if not out.size:
         return spec.Plan((out,), ())
@@ -154,8 +156,8 @@ def arange(call: spec.Call) -> spec.Plan:
     start, stop, step = (_number(call, name) for name in ("start", "stop", "step"))
     if step == 0 or not all(math.isfinite(v) for v in (start, stop, step)):
         raise spec.ArgumentError(
-            f"{call.kernel}: from {start} to {stop} by {step} is no sequence; step is not 0, and "
-            "all are finite."
+            f"{call.kernel}: from {start} to {stop} by {step} is not a sequence; step is not 0, "
+            "and all are finite."
         )
     length = max(0, math.ceil((stop - start) / step))
     return _sequence(call, length, dtype_option(call), start, step)

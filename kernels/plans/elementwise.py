@@ -34,7 +34,7 @@ def normal_axes(call: spec.Call, axis: Any, ndim: int) -> tuple[int, ...]:
     """`axis` (None: all, an int, or a tuple) as sorted axes from 0 to ndim - 1, by NumPy's rules.
 
     Raises:
-        ArgumentError: an axis is no integer, out of range, or given twice.
+        ArgumentError: an axis is not an integer, out of range, or given twice.
     """
     if axis is None:
         return tuple(range(ndim))
@@ -242,7 +242,7 @@ def _launch(
 
 def _number(call: spec.Call, option: str, dtype: str) -> spec.Scalar:
     value = call.options[option]
-    if value is None:  # for the function nan is no number
+    if value is None:  # for the function nan is not a number
         return spec.Scalar(float("nan"), dtype)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise spec.ArgumentError(f"{call.kernel}: {option} is {value!r}; it has to be a number.")

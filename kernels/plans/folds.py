@@ -169,7 +169,7 @@ def initial_of(call: spec.Call, dtype: str) -> int | float | None:
     """The option `initial`.
 
     Raises:
-        ArgumentError: it is no number that `dtype` holds.
+        ArgumentError: it is not a number that `dtype` holds.
     """
     value = call.options["initial"]
     if value is None:

@@ -304,7 +304,7 @@ def _number(call: spec.Call, value: Any, dtype: str) -> spec.Scalar:
     """
     floating = dtype.startswith(("float", "bfloat"))
     if not isinstance(value, int | float) or (isinstance(value, float) and not floating):
-        raise spec.ArgumentError(f"{call.kernel}: the value {value!r} is no {dtype}.")
+        raise spec.ArgumentError(f"{call.kernel}: the value {value!r} does not fit into {dtype}.")
     return spec.Scalar(value, "int8" if dtype == "bool" else dtype)
 
 

@@ -73,7 +73,7 @@ class Problem(NamedTuple):
         )
 
     def numbers(self) -> dict[str, spec.Argument]:
-        """What all kernels take, by the parameters' names."""
+        """The arguments that all kernels take, by the parameters' names."""
         return {
             "positions": self.positions,
             "groups": self.groups,
@@ -105,7 +105,7 @@ class Operands(NamedTuple):
         return {"x": self.x, "weight": self.weight, "out": self.out, **bias}
 
     def absent(self) -> dict[str, None]:
-        """What is left out, as constants."""
+        """The arguments that are left out, as constants."""
         return {"bias": None} if self.bias is None else {}
 
 

@@ -78,7 +78,7 @@ def _factor(call: spec.Call, name: str, dtype: str) -> spec.Scalar | None:
     """The option `name`; None where it is 1.
 
     Raises:
-        ArgumentError: it is no number, or a fraction beside integers.
+        ArgumentError: it is not a number, or a fraction beside integers.
     """
     value = call.options[name]
     if isinstance(value, bool) or not isinstance(value, int | float):

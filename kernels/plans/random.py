@@ -150,7 +150,7 @@ def randint(call: spec.Call) -> spec.Plan:
     (low,), (high,) = integers(call, "low", count=1), integers(call, "high", count=1)
     if not least <= low < high <= end:
         raise spec.ArgumentError(
-            f"{call.kernel}: from {low} to below {high} are no integers of {dtype}; low has to be "
+            f"{call.kernel}: from {low} to below {high} are not integers of {dtype}; low has to be "
             f"below high, and both within {least} to {end}."
         )
     seeds(call)

@@ -39,7 +39,7 @@ _DENOMINATOR = 1 << 16
 
 def _size(call: spec.Call, lengths: _Ints) -> tuple[_Ints, tuple[Fraction | None, ...]]:
     """The lengths that an array is resized to: the option `size`, or `scale` times as many. Where
-    these are no whole numbers, also the scale itself: it says the places, not the lengths.
+    these are not whole numbers, also the scale itself: it says the places, not the lengths.
     """
     rank = len(lengths)
     if call.options["size"] is not None:

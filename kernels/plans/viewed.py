@@ -47,7 +47,7 @@ class _Copies:
         self.made: list[tuple[spec.ArrayType, int, spec.ArrayType]] = []
 
     def view(self, index: int, x: Any, operator: str, options: Mapping[str, Any]) -> spec.ArrayType:
-        """What an operator gives of an argument, or of a view of it."""
+        """The result of an operator on an argument, or on a view of it."""
         own = replace(self.call, args=(x,), options=options, out=None, outs=())
         if operator in VIEWS:
             shape, strides, start = VIEWS[operator](own)

@@ -102,7 +102,7 @@ def padding_of(
     """The lengths that the option `padding` adds before and after each axis.
 
     Raises:
-        ArgumentError: it is no number, no number for each axis, no pairs in one row, and neither
+        ArgumentError: it is not a number, no number for each axis, no pairs in one row, and neither
             'same' nor 'valid'.
     """
     rank, given = len(lengths), call.options["padding"]

@@ -286,8 +286,8 @@ def _one(data: bytes, address: int, arch: str) -> Instruction:
         matched = _donor(override[0]), override[1]
     if matched is None:
         raise UnsupportedInstruction(
-            f"the word 0x{word:08x} at 0x{address:x} is no instruction that the emulator of {arch} "
-            "knows. Compile the kernel again, or report it with the kernel's source."
+            f"the word 0x{word:08x} at 0x{address:x} is not an instruction that the emulator of "
+            f"{arch} knows. Compile the kernel again, or report it with the kernel's source."
         )
     form, name = matched
     if override is not None:

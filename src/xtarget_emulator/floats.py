@@ -207,7 +207,7 @@ def rtz16(x: Array) -> Array:
 
 
 def bounded(half: Array, *operands: Array) -> Array:
-    """float16 results with the largest number in place of the infinities that were no operand's,
+    """float16 results with the largest number in place of infinities that were not an operand's,
     nor a pole's (of a function of one operand, at 0)."""
     over = np.isinf(half)
     if not over.any():

@@ -113,7 +113,7 @@ class EmulatedHip(Queues):
         with self._lock:
             if self.arena.free(address):
                 return OK
-        return self._no("hipErrorInvalidValue", f"0x{address:x} is no buffer that is in use")
+        return self._no("hipErrorInvalidValue", f"0x{address:x} is not a buffer that is in use")
 
     def hipFreeAsync(self, address: int, stream: int) -> tuple[Any, ...]:
         with self._lock:
@@ -121,7 +121,7 @@ class EmulatedHip(Queues):
             if stream not in self._queues:
                 return self._no("hipErrorInvalidHandle", f"no stream 0x{stream:x}")
             if block is None or block.start != address:
-                why = f"0x{address:x} is no buffer that is in use"
+                why = f"0x{address:x} is not a buffer that is in use"
                 return self._no("hipErrorInvalidValue", why)
 
             def free() -> None:

@@ -169,7 +169,7 @@ class Arena:
         if self._starts and address > self._base:
             block = self._blocks[self._starts[0]]
             return f"{block.start - address:,} bytes before {self.describe(block)}"
-        return "which is no address of this device"
+        return "which is not an address of this device"
 
     def describe(self, block: Block) -> str:
         label = self.labels.get(block.start)

@@ -66,7 +66,7 @@ def request_of(source: KernelSource) -> CompileRequest:
 
 
 def settle(source: KernelSource) -> bytes:
-    """What the cache gives, after a comparison with what a compiler makes in the same process."""
+    """The cache's artifact, after a comparison with a compiler's in the same process."""
     got = functions.artifact(request_of(source), TARGET).binary
     right = FrontEnd().compile(request_of(source), TARGET).binary
     assert got == right
@@ -307,7 +307,7 @@ def test_where_a_value_may_stand(tmp_path: Path, more: str, line: str) -> None:
 
 
 def test_imports_for_type_checkers_only(tmp_path: Path) -> None:
-    """What is under `TYPE_CHECKING` is not there when the kernel is compiled."""
+    """Names under `TYPE_CHECKING` are not there when the kernel is compiled."""
     found = []
     for level in (3, 4):
         (tmp_path / "types_only.py").write_text(f"SIZE = {level}\n")

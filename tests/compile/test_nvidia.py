@@ -171,7 +171,7 @@ def test_ptx_is_for_its_arch_and_later_ones() -> None:
     assert cubin.check_cubin(tied, device("sm_90")) == ("add",)
     with pytest.raises(LoadError, match="is for sm_90a"):
         cubin.check_cubin(tied, device("sm_100"))
-    with pytest.raises(LoadError, match="no PTX"):
+    with pytest.raises(LoadError, match="not PTX"):
         cubin.check_cubin(replace(portable, binary=b"nothing"), device("sm_90"))
     with pytest.raises(LoadError, match="no entry"):
         cubin.check_cubin(replace(portable, entry="sub"), device("sm_90"))

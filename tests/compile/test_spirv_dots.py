@@ -75,7 +75,7 @@ def dot_after_dot(a, b, c, M: tl.constexpr):
 
 @triton.jit
 def dots_side_by_side(a, b, c, K, S: tl.constexpr):
-    """What the loops load has the same names in Triton's IR, and is multiplied the other way."""
+    """Values that the loops load keep their names in Triton's IR, multiplied the other way."""
     m = tl.arange(0, S)
     total = tl.zeros((S, S), tl.float32)
     for k in range(0, K, S):

@@ -177,7 +177,7 @@ def test_polling_without_a_clock() -> None:
 
 
 def test_the_reason_of_a_pass_that_fails() -> None:
-    """What Triton's passes write to standard error becomes part of the message."""
+    """Triton's passes' standard error becomes part of the message."""
     broken = "module { tt.func @f() { %0 = tt.load %1 : !tt.ptr<f32> tt.return } }"
     assert "use of undeclared SSA value name" in reason(
         Stage("ttir", broken, 4, 16, 0, True, False)

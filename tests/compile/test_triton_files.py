@@ -22,7 +22,7 @@ from xtarget.targets._triton import files
 
 
 def test_no_file_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is not made no signal can leave behind: /dev/shm/xtarget-* stayed after SIGTERM."""
+    """No file is made, so no signal leaves one behind: /dev/shm/xtarget-* stayed after SIGTERM."""
     made = []
 
     def spied(self: object, data: object, filename: str, binary: bool = True) -> str:

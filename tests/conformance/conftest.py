@@ -70,7 +70,7 @@ class Vendor:
         aligned: Sequence[str] = (),
         **constants: int,
     ) -> Artifact:
-        """A compiled kernel; `signature` is `name:type` for each parameter that is no constant."""
+        """A compiled kernel; `signature` is `name:type` for each parameter but constants."""
         key = (kernel, signature, num_warps, tuple(aligned), tuple(constants.items()))
         if key not in self.artifacts:
             pairs = [pair.split(":") for pair in signature.split()]

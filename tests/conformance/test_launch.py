@@ -209,7 +209,7 @@ def test_replay_with_other_pointers(add: Any, memory: Any, stream: Any, hidden: 
 def test_unchanged_and_changed_values_alternate(
     vendor: Any, memory: Any, stream: Any, hidden: Any
 ) -> None:
-    """What a driver keeps of the last launch must not leak into the next."""
+    """A driver's state of the last launch must not leak into the next."""
     artifact = vendor.artifact("scale_shift", "x:*fp32 factor:fp32 shift:fp32 n:i32", BLOCK=BLOCK)
     function = vendor.device.load(artifact).function()
     launch = function.prepare(_grid(5), [None, None, None, 5, *hidden(function)])
@@ -319,8 +319,8 @@ def test_two_prepared_launches_from_eight_threads(
 def test_memory_that_comes_and_goes_under_one_launch(
     vendor: Any, hidden: Any, host_memory: bool
 ) -> None:
-    """What is freed between two launches comes back at the same address in other sizes; also on a
-    run time whose kernels use no memory but its own.
+    """Memory that is freed between two launches comes back at the same address in other sizes; also
+    on a run time whose kernels use no memory but its own.
     """
     device = vendor.open()
     device.info = replace(device.info, host_memory=host_memory)

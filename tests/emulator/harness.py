@@ -51,7 +51,7 @@ def compiled(
     options: tuple[tuple[str, Any], ...] = (),
     aligned: tuple[str, ...] = (),
 ) -> Artifact:
-    """`signature` is `name:type` for each parameter that is no constant, in order."""
+    """`signature` is `name:type` for each parameter that is not a constant, in order."""
     pairs = [tuple(pair.split(":")) for pair in signature.split()]
     request = CompileRequest(
         source=KernelSource(name, name, str(path), lambda: getattr(_module(path), name)),

@@ -228,7 +228,7 @@ def atomics_of_all_kinds(x, o, n, block: tl.constexpr):
 
 @triton.jit
 def atomic_answers(x, o, old, block: tl.constexpr):
-    """What was there before: one lane of each place sees the beginning."""
+    """The old values: one lane of each place sees the beginning."""
     i = tl.arange(0, block)
     before = tl.atomic_xchg(o + i, tl.load(x + i), mask=i % 2 == 0)
     tl.store(old + i, before, mask=i % 2 == 0)

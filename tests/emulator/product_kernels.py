@@ -6,7 +6,7 @@ import triton.language as tl
 
 @triton.jit
 def _partly(pointers, known):
-    """What is there after a store of ones where `known`."""
+    """The block after a store of ones where `known`."""
     tl.store(pointers, (pointers.to(tl.int64) * 0 + 1).to(pointers.dtype.element_ty), mask=known)
     tl.debug_barrier()
     return tl.load(pointers)

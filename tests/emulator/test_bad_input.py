@@ -1,4 +1,4 @@
-"""What no launch can be made of, typed by hand, each with the words that it is answered with."""
+"""Input of which no launch can be made, typed by hand, each with the words of its error."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_more_registers_than_there_are() -> None:
 def test_a_dual_instruction_of_operations_that_there_are_not(arch: str) -> None:
     # v_dual_mov_b32 with the other half's operation, bits 21:17, of a number that none has
     word = 0b110010 << 26 | 8 << 22 | 31 << 17
-    with pytest.raises(UnsupportedInstruction, match=rf"0x{word:08x} at 0x0 is no instruction"):
+    with pytest.raises(UnsupportedInstruction, match=rf"0x{word:08x} at 0x0 is not an instruction"):
         decode(struct.pack("<II", word, 0), arch)
 
 

@@ -1,4 +1,4 @@
-"""What an instruction's result is called when some of its operands were never written.
+"""Results of instructions of which some operands were never written.
 
 The code is what LLVM's assembler makes of the text beside it.
 """

@@ -58,5 +58,5 @@ def test_a_written_element_beside_an_unwritten_one(name: str, dtype: str, arch: 
     }[name]
     found = _run(name, dtype, arch).astype(np.float32)
     if name == "right_sum" and dtype == "i8":
-        found, expected = found[1:], expected[1:]  # 768 is no int8
+        found, expected = found[1:], expected[1:]  # 768 is not an int8
     np.testing.assert_array_equal(found, expected)

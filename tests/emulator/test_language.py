@@ -1,4 +1,4 @@
-"""What else Triton's language has gives NumPy's results on every emulated arch."""
+"""The rest of Triton's language gives NumPy's results on every emulated arch."""
 
 from __future__ import annotations
 

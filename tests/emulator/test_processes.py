@@ -90,5 +90,5 @@ def test_the_parts_make_up_the_whole(total: int, step: int) -> None:
 @pytest.mark.parametrize("text", ["0", "two", "-1", "1000"])
 def test_what_is_no_number_of_processes(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XTARGET_EMULATOR_PROCESSES", text)
-    with pytest.raises(XTargetError, match=f"XTARGET_EMULATOR_PROCESSES={text} is no number"):
+    with pytest.raises(XTargetError, match=f"XTARGET_EMULATOR_PROCESSES={text} is not a number"):
         environment.emulator_processes()

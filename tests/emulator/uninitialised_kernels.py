@@ -138,7 +138,7 @@ def right_copy_in_private(u, o, n, block: tl.constexpr):
 
 @triton.jit
 def right_swap(u, o, n, block: tl.constexpr):
-    """What was in a place before is of no interest where all of it is exchanged."""
+    """A place's old value does not matter where all of it is exchanged."""
     tl.atomic_xchg(u + tl.arange(0, block), 3)
     tl.debug_barrier()
     tl.store(o + tl.arange(0, block), tl.load(u + tl.arange(0, block)))

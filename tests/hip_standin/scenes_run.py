@@ -112,8 +112,8 @@ def streams_and_events():
         borrowed.close()  # leaves it alive
         own.synchronize()
     for wrong in ("a", object(), 1.5, True):
-        refused(errors.DriverError, lambda w=wrong: device.stream(w), "no stream of amd:0")
-    refused(errors.DriverError, lambda: own.wait(object()), "this object is no event of amd:0")
+        refused(errors.DriverError, lambda w=wrong: device.stream(w), "not a stream of amd:0")
+    refused(errors.DriverError, lambda: own.wait(object()), "this object is not an event of amd:0")
     start = own.record()
     start.close()
     own.close()

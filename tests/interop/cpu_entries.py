@@ -30,7 +30,7 @@ READ: dict[str, Any] = {"i32": ctypes.c_int32, "i64": ctypes.c_int64, "fp32": ct
 
 @dataclass
 class Entries:
-    """What was started by them.
+    """The launches that they started.
 
     Attributes:
         grids: of each launch.

@@ -352,7 +352,7 @@ def test_arrays_of_other_libraries_stay_what_they_are(device: str, place: str) -
         (lambda x: x[x > 0] + 1, "an index asks for values"),
         (lambda x: sum(x), "iteration asks for values"),
         (lambda x: np.asarray(x) + 1, "a conversion to NumPy asks for values"),
-        (lambda x: x + np.ones(3), "an array that is no argument of the fused function"),
+        (lambda x: x + np.ones(3), "an array that is not an argument of the fused function"),
         (lambda x: run("add", x, x, out=np.ones(3)), "add has out="),
         (lambda x: run("nothing", x), "there is no kernel"),
         (lambda x: run("nonzero", x), "is known when it has run"),

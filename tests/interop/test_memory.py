@@ -106,7 +106,7 @@ def test_too_much_memory_says_what_holds_it(counted: str) -> None:
 
 
 def test_temporaries_are_one_allocation(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a call needs beside its arrays is asked for once; pieces do not share memory."""
+    """A call's temporary memory is asked for once; pieces do not share memory."""
     asked = []
     memory = BoundCall.memory
     monkeypatch.setattr(

@@ -20,7 +20,7 @@ def core() -> set[str]:
     return {
         name
         for name, packet in packets.items()
-        # sizes, and a change of size, are no computations
+        # sizes, and a change of size, are not computations
         if not name.startswith(("sym_", "resize_"))
         and hasattr(packet, "overloads")
         and any(torch.Tag.core in getattr(packet, one).tags for one in packet.overloads())

@@ -251,7 +251,7 @@ def test_what_a_transform_does_not_see_is_refused(place: str, name: str, way: st
 
     seen = name.startswith("make_fx") or name in ("jit.trace", "linearize")
     if way == "out of a fixed tensor" and not seen:
-        TRANSFORMS[name](function, x)  # the fixed tensor is no part of the transform
+        TRANSFORMS[name](function, x)  # the fixed tensor is not part of the transform
         assert torch.equal(fixed, torch.relu(x))
         return
     with pytest.raises(ArgumentError, match=r"xtarget\.run|memory"):

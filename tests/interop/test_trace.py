@@ -222,4 +222,4 @@ def test_an_artifact_knows_the_time_of_its_stages(
     assert all(seconds >= 0 for seconds in made.stage_seconds.values())
     (found,) = xtarget.compile("exp", layout, target="nvidia:sm_90")
     assert set(found.stage_seconds) == set(made.stage_seconds)
-    assert found == made  # they are no part of what it is
+    assert found == made  # they are not part of what it is

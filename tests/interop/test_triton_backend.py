@@ -250,7 +250,7 @@ def test_launches_after_the_first_touch_no_disk(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_second_process_neither_compiles_nor_builds(tmp_path: Path) -> None:
-    """What Triton keeps is SPIR-V; the run time's machine code is in xtarget's cache."""
+    """Triton keeps SPIR-V; the run time's machine code is in xtarget's cache."""
     import subprocess
     import sys
 

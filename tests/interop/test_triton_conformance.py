@@ -245,4 +245,4 @@ def test_what_is_no_report_is_refused_in_a_sentence(
     for text in ("{", "[]", '{"seed": 1}'):
         (tmp_path / "report").write_text(text)
         assert script.main(["--summary", str(tmp_path / "report")]) == 2
-        assert "is no report of this program" in capsys.readouterr().err
+        assert "is not a report of this program" in capsys.readouterr().err

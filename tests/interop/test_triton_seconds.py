@@ -154,7 +154,7 @@ def test_what_does_not_compile_says_the_same(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("stage", ["ttir", "ttgir", "llir"])
 def test_a_stage_that_the_user_has_replaced(tmp_path: Path, stage: str) -> None:
-    """What comes after it is made of what took its place."""
+    """The next stages are made of its replacement."""
     out = np.zeros_like(X)
     made = fresh(scaled)[(1,)](X, out, 3.0, N=64)
     file = tmp_path / f"scaled.{stage}"

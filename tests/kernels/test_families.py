@@ -97,7 +97,7 @@ def _fits(spec: KernelSpec, shape: tuple[int, ...]) -> bool:
     )
 
 
-#: What an axis of any length, or views of all arguments, are no calls of; they have own tests.
+#: What an axis of any length, or views of all arguments, are not calls of; they have own tests.
 _NOT_EVERY_VIEW = ("attention_varlen", "index_add", "index_copy", "roll", "squeeze", "unstack")
 
 
@@ -131,7 +131,7 @@ def test_many_elements(device: str, name: str) -> None:
 
 @pytest.mark.parametrize("name", [n for n, s in rows().items() if s.category == "reduction"])
 def test_a_reduction_of_nothing(device: str, name: str) -> None:
-    """What NumPy gives or refuses; no kernel runs where the result is empty."""
+    """NumPy's results and refusals; no kernel runs where the result is empty."""
     empty = np.zeros((0, 3), np.float32)
     assert np.shape(_first(xtarget.run(name, empty, axis=1, device=device))) == (0,)
     try:

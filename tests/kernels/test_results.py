@@ -92,7 +92,7 @@ def test_large_matmul(device: str, dtype: str) -> None:
 
 @pytest.mark.large
 def test_calls_in_turn_that_want_memory_of_their_own(device: str) -> None:
-    """What one call gave back, the next gets in other sizes, and then the first one again."""
+    """Memory that a call gave back goes to the next in other sizes, then to the first one again."""
     dtypes, n = ("float32", "float16"), 256
     operands = {d: (sample(d, n, n), sample(d, n, n, seed=1)) for d in dtypes}
     results = {d: np.empty((n, n), d) for d in dtypes}

@@ -1,4 +1,4 @@
-"""What happens to a process that uses its device while somebody captures a stream into a graph."""
+"""A process that uses its device while a stream is captured into a graph."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def arrays_are_dropped() -> None:
 
 
 def memory_comes_back() -> None:
-    """What was dropped in a capture is used again after it."""
+    """Memory that was dropped in a capture is used again after it."""
     device = opened()
     most = 3 << 30  # of 4
     for _ in range(3):

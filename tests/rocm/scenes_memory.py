@@ -1,4 +1,4 @@
-"""What the memory pool of a device keeps, and what it is not asked for."""
+"""The memory pool of a device: what it keeps, and what it is not asked for."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def test_softmax_of_long_rows_finds_its_class_however_few_they_are(dtype: str) -
 
 @pytest.mark.parametrize("target", GPUS[:2], ids=str)
 def test_rows_and_their_number_decide_no_binary(target: Target) -> None:
-    """What a length decides is its range, and whether it is a multiple of 16."""
+    """A length decides by its range, and by whether it is a multiple of 16."""
     for name in ("softmax", "layer_norm", "rms_norm"):
         kernel = libraries.find(name)
         made = set()

@@ -294,7 +294,7 @@ ODD = [None, True, 1.5, 10**30, float("nan"), "text", [], [[]], {}, {"a": 1}]
 def test_members_of_other_types_are_refused_when_their_digests_are_right(
     tmp_path: Path, odd: Any
 ) -> None:
-    """What somebody makes who knows the format."""
+    """A file made by somebody who knows the format."""
     path, request = tmp_path / "a.xtb", _request()
     good = {**RECORD, "parts": [["kernel", "k"]]}
     variant = {"aligned": ["a"], "artifact": {}}

@@ -1,4 +1,4 @@
-"""Bundles that say they are large, are cut, or are no files: they cost neither memory nor time."""
+"""Bundles that say they are large, are cut, or are not files: they cost neither memory nor time."""
 
 from __future__ import annotations
 

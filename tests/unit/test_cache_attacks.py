@@ -1,4 +1,4 @@
-"""What somebody who may write in a cache folder could put there: nothing outside of it is touched,
+"""Attacks by somebody who may write in a cache folder: nothing outside of it is touched,
 nothing hangs, nothing is believed that was not written by the cache."""
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ def test_devices_are_found_in_a_folder_of_foreign_modules(foreign: Path) -> None
 
 
 def test_a_package_named_typing_beside_ours_breaks_no_child(tmp_path: Path) -> None:
-    """What `pip install typing` leaves in site-packages, where xtarget lies too."""
+    """A module that `pip install typing` leaves in site-packages, where xtarget lies too."""
     site = tmp_path / "site-packages"
     site.mkdir()
     (site / "xtarget").symlink_to(SOURCE / "xtarget")

@@ -249,7 +249,11 @@ def test_every_step_of_the_hosted_jobs_runs_here_too(tmp_path: Path) -> None:
 
 
 def test_test_sh_refuses_what_it_does_not_know() -> None:
-    for words, message in ((["unti"], "no tier"), (["unit", "nvida"], "no vendor"), ([], "TIER")):
+    for words, message in (
+        (["unti"], "not a tier"),
+        (["unit", "nvida"], "not a vendor"),
+        ([], "TIER"),
+    ):
         done = command("ci/test.sh", "-n", *words)
         assert (done.returncode, message in done.stderr) == (2, True), words
 

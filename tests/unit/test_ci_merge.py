@@ -100,8 +100,8 @@ def test_what_pytest_itself_writes(tmp_path: Path, capsys: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("a.xml", "<html/>", "is no JUnit file"),
-        ("a.xml", "no", "is no JUnit file"),
+        ("a.xml", "<html/>", "is not a JUnit file"),
+        ("a.xml", "no", "is not a JUnit file"),
         ("a.xml", None, "cannot be read"),
         ("a.json", "{}", "is not a report of `xtarget verify"),
         ("", None, "there is no report in"),

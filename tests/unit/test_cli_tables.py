@@ -55,7 +55,7 @@ def test_what_is_a_little_too_wide_is_folded(shown: Shown, terminal: bool) -> No
 def test_where_no_table_fits_a_row_is_a_block(shown: Shown, columns: str) -> None:
     lines = shown(columns)
     assert lines[:2] == ["* cpu:0", "  product  Acme One"]
-    assert lines[-2:] == ["gpu:0", "  product  Acme Two"]  # what is empty is no line
+    assert lines[-2:] == ["gpu:0", "  product  Acme Two"]  # what is empty is not a line
 
 
 def test_a_sentence_breaks_between_words_but_not_in_what_people_copy(

@@ -1,4 +1,4 @@
-"""What shared code asks of a vendor's objects is in the contract: no member is looked up by a name
+"""Shared code uses only the contract's members of a vendor's objects: none is looked up by a name
 that no protocol has, and every optional one has its reason in the guide."""
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ROOMS = ("_launch", "_devices", "_arrays", "_compile", "_bundle", "_cache", "_tr
 WHOLE = {"Compiler", "Route", "Driver", "Device", "Module", "Function", "Stream", "Event"}
 WHOLE |= {"Buffer", "Graph", "PinnedBlock"}
 
-#: Names that are looked up on objects that are no vendor's, by file: a library's, the user's,
+#: Names that are looked up on objects that are not a vendor's, by file: a library's, the user's,
 #: Python's. Names of the form `__x__` are Python's protocols, and need no entry.
 OTHERS = {
     "_launch/run.py": {"dtype"},

@@ -1,4 +1,4 @@
-"""What `@xtarget.kernel` says of declarations and calls that do not fit: the parameter, the line
+"""`@xtarget.kernel`'s words for declarations and calls that do not fit: the parameter, the line
 where it stands, and what would."""
 # ruff: noqa: F821 - the words in annotations are lengths
 
@@ -183,7 +183,10 @@ def test_a_rule_cannot_read_a_number_of_the_caller() -> None:
 
 STEPS: list[tuple[Any, str]] = [
     (lambda c: [5], "it gave 5, which is not a launch"),
-    (lambda c: step(len, 1), "launches <built-in function len>, which is no @triton.jit function"),
+    (
+        lambda c: step(len, 1),
+        "launches <built-in function len>, which is not a @triton.jit function",
+    ),
     (lambda c: step(two, 1, x=c.x, n=4, B=4), r"what the parameter 'y' of two is \(.*\.py:\d+\)"),
     (lambda c: step(two, 1, y=c.x, n=4, B=4, q=3), "gives q, which is not a parameter of two"),
     (lambda c: step(two, 1, y=c.x, n=c.x, B=c.x), "'B' of two is a tl.constexpr"),

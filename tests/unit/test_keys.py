@@ -297,7 +297,7 @@ def kernel(x_ptr, n, BLOCK):
 
 
 def test_names_that_a_function_reads_from_outside() -> None:
-    """What is assigned on every way to a place is none, though a global has that name."""
+    """A name that is assigned on every way to a place is not the global of that name."""
     _, params, chains = names_of_source(READS.strip())
     found = {chain[0] for chain in chains} - params
     assert found == {

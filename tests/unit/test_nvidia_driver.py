@@ -112,7 +112,7 @@ def test_events(device: Any) -> None:
     first, second = stream.record(), stream.record()
     assert second.elapsed_ms(first) == 1.5
     for use in (stream.wait, second.elapsed_ms):
-        with pytest.raises(DriverError, match="this object is no event of nvidia:0"):
+        with pytest.raises(DriverError, match="this object is not an event of nvidia:0"):
             use(object())
     first.close()
     first.close()

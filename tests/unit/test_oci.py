@@ -102,7 +102,7 @@ def cut(layout: Path) -> str:
 def without_blobs(layout: Path) -> str:
     for path in (layout / "blobs" / "sha256").iterdir():
         path.unlink()
-    return "is no OCI image layout that can be read"
+    return "is not an OCI image layout that can be read"
 
 
 @pytest.mark.parametrize("damage", [damaged, cut, without_blobs])

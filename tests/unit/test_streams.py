@@ -116,7 +116,7 @@ def test_a_driver_and_a_launch_read_a_handle_alike(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", BAD)
 def test_what_is_no_handle_is_refused_in_a_sentence(kind: str) -> None:
-    with pytest.raises(DriverError, match=r"no stream of nvidia:7.*Give an integer handle"):
+    with pytest.raises(DriverError, match=r"not a stream of nvidia:7.*Give an integer handle"):
         stream_number(BAD[kind], "nvidia:7")
     with pytest.raises(ArgumentError, match="stream="):
         streams.resolve(numbered(), BAD[kind])
@@ -124,7 +124,7 @@ def test_what_is_no_handle_is_refused_in_a_sentence(kind: str) -> None:
 
 def test_a_stream_of_ours_does_not_pass_for_a_number() -> None:
     """An AMD stream's handle would be another stream's on NVIDIA."""
-    with pytest.raises(DriverError, match="no stream of nvidia:7"):
+    with pytest.raises(DriverError, match="not a stream of nvidia:7"):
         stream_number(StreamBase(5, "amd:0"), "nvidia:7")
 
 

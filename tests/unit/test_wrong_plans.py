@@ -137,6 +137,6 @@ def test_calls_to_build_for_that_are_none_are_named(calls: Any, message: str) ->
 @pytest.mark.parametrize("init", [-1, 2, 1.5, math.nan, math.inf, 2**70])
 def test_a_bool_begins_as_one_of_two(init: float) -> None:
     array = spec.ArrayType("bool", (4,), (1,))
-    with pytest.raises(xtarget.ArgumentError, match="which is no bool"):
+    with pytest.raises(xtarget.ArgumentError, match="which does not fit into bool"):
         pattern_of("k", 0, init, array)
     assert [pattern_of("k", 0, one, array) for one in (0, 1, False, True)] == [b"\0", b"\1"] * 2

@@ -170,7 +170,7 @@ def entries_in(folder: Path, trust: Trust | None) -> Iterator[tuple[Place, Entry
                 yield from _entries(_files_of(_blob(folder, layer, _MOST_LAYER)), trust)
     except OSError as error:
         raise XTargetError(
-            f"{folder} is no OCI image layout that can be read ({error}). Name the folder that "
+            f"{folder} is not an OCI image layout that can be read ({error}). Name the folder that "
             "xtarget cache export or skopeo copy has written."
         ) from error
     except (*DAMAGE, tarfile.TarError, EOFError) as error:

@@ -128,7 +128,7 @@ def _tests(file: Path) -> tuple[dict[str, str], float]:
         ) from error
     except (ET.ParseError, ValueError) as error:
         raise ArgumentError(
-            f"{file} is no JUnit file of `pytest --junitxml`: {error}. Leave it out, or run the "
+            f"{file} is not a JUnit file of `pytest --junitxml`: {error}. Leave it out, or run the "
             "tests again."
         ) from error
     return found, seconds

@@ -66,7 +66,7 @@ def asked_for(
 
 
 def told_of(place: Mapping[str, Any]) -> str:
-    """What was counted at a place (`report.place_of`), as the end of a sentence."""
+    """The counts of a place (`report.place_of`), as the end of a sentence."""
     if place["runs_on"] == report.COMPILED:
         return f"compiled for {place['target']}"
     return f"calls on {place['name']} ({place['product']}, {place['runs_on']})"

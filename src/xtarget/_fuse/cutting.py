@@ -99,8 +99,8 @@ def _obstacle(node: Node, section: Section, most: Mapping[int, int]) -> str:
 
 
 def rows_of(nodes: Sequence[Node], root: Node) -> str | None:
-    """What a section of these nodes gives for each row: `wide`, `kept` or `dropped`; empty where it
-    is elementwise. None: it is no section.
+    """The form of a section's result for each row: `wide`, `kept` or `dropped`; empty where it is
+    elementwise. None: the nodes are not a section.
 
     Decided by the sizes of this trace. Another call with the same trace has other sizes, so each
     launch looks at its arguments (`fused`).

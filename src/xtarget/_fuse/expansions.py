@@ -1,4 +1,4 @@
-"""What kernels over rows compute, in steps: read from their plans, for a call that stands for all.
+"""The steps of kernels over rows, read from their plans for a call that stands for all.
 
 A plan that is one fold after another (`reduction`), a softmax or a normalisation over the last axis
 has an expansion. Within it nothing is rounded to the operator's dtype, as within its kernel.
@@ -40,7 +40,7 @@ _EXP, _LOG, _SQRT = "functions.powers:exp", "functions.powers:log", "functions.p
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
-    """What a node computes from rows.
+    """The computation of a node from rows.
 
     Attributes:
         steps: an operand `@0` is the node's operand 0; a number is the index of an earlier one.
@@ -52,7 +52,7 @@ class Expansion:
 
     @property
     def result(self) -> Operand:
-        """What stands for the node."""
+        """The expressions that stand for the node."""
         return str(len(self.steps) - 1), ()
 
 

@@ -102,7 +102,7 @@ class Fused:
 
     @property
     def function(self) -> Callable[..., Any]:
-        """What it was made of."""
+        """The Python function that was fused."""
         return self._function
 
     def operators(
@@ -135,8 +135,8 @@ class Fused:
         return listed, tuple(made[place] for place in program.returned)
 
     def explain(self, *args: Any, target: str | Target | None = None, **named: Any) -> str:
-        """What runs for a call: its launches, what each is made of, what fusing saves, and what the
-        compiler says of it.
+        """A report of a call: its launches, the operators of each, the bytes that fusing saves, and
+        the compiler's numbers.
 
         Args:
             args, named: as of a call.
@@ -194,12 +194,12 @@ class Fused:
     def ahead_calls(
         self, dtype: str
     ) -> list[tuple[str, tuple[ArrayType | ScalarType, ...], Mapping[str, Any]]]:
-        """What its examples (`ahead`) launch on arrays of a dtype, to be built ahead of time: names
+        """The launches of its examples (`ahead`) on arrays of a dtype, to be built ahead: names
         of kernels, layouts of their arguments, options.
 
         Raises:
             ArgumentError: it has no examples, or the function cannot be traced for one. (That it
-                takes no lengths beside the example's is no error.)
+                takes no lengths beside the example's is not an error.)
         """
         if not self.ahead:
             raise ArgumentError(
@@ -267,7 +267,7 @@ class Fused:
                     return program
 
     def _part(self, index: int, value: Any) -> Hashable:
-        """What of an argument decides how the function is traced."""
+        """The part of an argument that decides how the function is traced."""
         if self._is_part(index, value):
             return type(value), value, repr(value)  # 0.0 is equal to -0.0, and (1,) to (True,)
         return layout_key(value, by_shape=self._by_shape, by_rows=self._by_rows)
@@ -277,8 +277,8 @@ class Fused:
         return is_static(value) or (index in self._static and is_scalar(value))
 
     def _target(self, values: Sequence[Any], device: Any) -> Target | None:
-        """What a call is compiled for; None: for a CPU, whose compilers say nothing of registers,
-        or what serves the call is in a bundle, as it is."""
+        """The target of a call; None for a CPU, whose compilers do not report registers, and for a
+        call that a bundle serves as it is."""
         arrays = [value for value in values if not is_static(value) and not is_scalar(value)]
         places = {view_of(array).place for array in arrays} - {None}
         if len(places) > 1 or environment.compile_mode() == "error" or functions.has_bundles():

@@ -1,5 +1,5 @@
-"""What a fused function is called with: what of it decides how it is traced, arrays for results,
-and what stands for it ahead of time."""
+"""Arguments of a fused function: the part that decides how it is traced, arrays for results, and
+their stand-ins ahead of time."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def hashable(value: Any) -> bool:
 
 
 def layout_key(value: Any, *, by_shape: bool, by_rows: bool) -> Hashable:
-    """What of an array or a number decides how the function is traced.
+    """The part of an array or a number that decides how the function is traced.
 
     Args:
         by_shape: it is traced for each shape.
@@ -97,7 +97,7 @@ def _check_apart(name: str, outs: Sequence[Any], values: Sequence[Any]) -> None:
 
 
 def ahead_arguments(example: Example, dtype: str) -> Iterator[tuple[tuple[Any, ...], bool]]:
-    """What stands for an example's arguments: as it gives them, and with lengths that are no
+    """Stand-ins for an example's arguments: as it gives them, and with lengths that are not
     multiples of 16, which other code serves.
 
     Args:

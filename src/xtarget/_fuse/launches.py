@@ -1,4 +1,4 @@
-"""What a traced function does: its launches, and how they are made and told."""
+"""The launches of a traced function: how they are made and reported."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What a traced function does.
+    """The program of a traced function.
 
     Attributes:
         launches: in their order.
@@ -93,7 +93,7 @@ class Program:
 
 
 def operands_of(launch: Launch) -> list[tuple[Value | Number, str]]:
-    """What a launch is given, and the dtypes of numbers."""
+    """The arguments of a launch, and the dtypes of numbers."""
     if launch.text:
         return launch.section.arguments()
     return [(own, "") for own in launch.section.root.operands]
@@ -130,7 +130,7 @@ def program_of(
     holds: Callable[[], bool],
     target: Target | None = None,
 ) -> Program:
-    """What was traced, as launches.
+    """The traced operators, as launches.
 
     Args:
         count: of the function's arguments.
@@ -304,7 +304,7 @@ def _rows_among(
 
 
 def told(launch: Launch, target: Target | None, compiled: Sequence[Report]) -> list[str]:
-    """What a launch is made of, what fusing saves, and why it ends where it does.
+    """A launch's operators, the bytes that fusing saves, and the reason why it ends where it does.
 
     Args:
         target: that `compiled` is for.

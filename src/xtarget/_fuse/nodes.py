@@ -1,4 +1,4 @@
-"""What a function computes, as a graph: calls of kernels, and the values between them."""
+"""A function's computation as a graph: calls of kernels, and the values between them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What an operator that moves nothing gives, read from its argument.
+    """The result of an operator that moves nothing, read from its argument.
 
     Attributes:
         options: all of the operator's, sorted.

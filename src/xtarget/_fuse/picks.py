@@ -58,7 +58,7 @@ def pick_of(node: Node) -> Pick | None:
 
 
 def obstacle(nodes: Sequence[Node], root: Node) -> str:
-    """Why nodes with gathers among them are no section; empty: they are."""
+    """Why nodes with gathers among them are not a section; empty: they are."""
     made = {id(node) for node in nodes}
     for node in nodes:
         if pick_of(node) is None:

@@ -107,7 +107,7 @@ def product_among(nodes: Sequence[Node]) -> Node | None:
 
 
 def obstacle(nodes: Sequence[Node], root: Node) -> str:
-    """Why nodes that are a product and elementwise operators are no section; empty: they are.
+    """Why nodes that are a product and elementwise operators are not a section; empty: they are.
 
     Decided by the sizes of this trace. For others the section's plan computes the product apart
     where it has to.

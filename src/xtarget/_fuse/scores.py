@@ -1,4 +1,4 @@
-"""What a section is worth: bytes that are not moved, less those that go through memory because
+"""The score of a section: bytes that are not moved, less those that go through memory because
 there are too few registers, by the compiler's own report."""
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Report", "not_moved", "reports"]
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What the compiler says of a launch.
+    """The compiler's report on a launch.
 
     Attributes:
         blocks: of its grid, at the sizes that it was asked for.

@@ -67,8 +67,8 @@ class Section:
         return function_of(self.root) is not None and reads_views(self.root)
 
     def arguments(self) -> list[tuple[Value | Number, str]]:
-        """What the section is launched with: arrays from outside and the function's numbers, each
-        with the dtype in which it is given."""
+        """The section's arguments: arrays from outside and the function's numbers, each with the
+        dtype in which it is given."""
         found: dict[tuple[Any, ...], tuple[Value | Number, str]] = {}
         inside = set(map(id, self.nodes))
         heads = self.heads()
@@ -86,8 +86,8 @@ class Section:
         return [*heads.values(), *found.values()]
 
     def heads(self) -> dict[tuple[Node, int], tuple[Value | Number, str]]:
-        """What comes first, by node and place: the matrices of a product, or the arrays and the
-        indices of gathers."""
+        """The first arguments, by node and place: the matrices of a product, or the arrays and
+        the indices of gathers."""
         return self.factors() or self.picks()
 
     def picks(self) -> dict[tuple[Node, int], tuple[Value | Number, str]]:

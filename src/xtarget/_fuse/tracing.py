@@ -1,4 +1,4 @@
-"""What a function computes, as a graph: it is called with arguments that note what is done to them.
+"""A function's computation as a graph: it is called with arguments that note what is done to them.
 
 Nothing is launched. Dtypes and shapes of results come from the kernels' plans.
 """
@@ -91,7 +91,7 @@ class Tracer:
                 )
 
     def argument(self, value: Any, index: int) -> Traced:
-        """What stands for an argument of the function.
+        """The stand-in for an argument of the function.
 
         Raises:
             ArgumentError: it is neither an array nor a number.
@@ -161,7 +161,7 @@ class Tracer:
         plan = node.plan
         if any(launch.bits for launch in plan.launches):
             raise ArgumentError(
-                f"{spec.name} reads or writes floats of 8 bits, which is no part of a fused "
+                f"{spec.name} reads or writes floats of 8 bits, which is not part of a fused "
                 "function. Cast outside of it."
             )
         self.nodes.append(node)
@@ -189,8 +189,8 @@ class Tracer:
             self._numbers.append((arg, arg.tobytes()))
             return Number(arg[()])
         raise ArgumentError(
-            f"{line}: {spec.name} gets {shortened(arg)}, an array that is no argument of the fused "
-            "function. Give it as an argument."
+            f"{line}: {spec.name} gets {shortened(arg)}, an array that is not an argument of the "
+            "fused function. Give it as an argument."
         )
 
     def told(self, error: XTargetError) -> XTargetError:

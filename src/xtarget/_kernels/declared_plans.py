@@ -272,7 +272,7 @@ class _Planning:
                 )
             if not hasattr(step.function, "arg_names"):
                 raise ArgumentError(
-                    f"{self._d.name}: a step launches {step.function!r:.80}, which is no "
+                    f"{self._d.name}: a step launches {step.function!r:.80}, which is not a "
                     "@triton.jit function."
                 )
             yield self._launch(step)

@@ -33,7 +33,7 @@ def declare(
 
     Args:
         fn: the function, to say where it stands.
-        parameters: None: it is no Triton function, and gives the launches.
+        parameters: None: it is not a Triton function, and gives the launches.
         given: the arguments of `@xtarget.kernel`, checked for their forms.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What the compiled core is told of a bound call, so that it makes the next one of its layout."""
+"""Descriptions of bound calls for the compiled core, which then makes the next ones of a layout."""
 
 from __future__ import annotations
 
@@ -91,8 +91,8 @@ def _offer(
     stream: Any = None,
     **options: Any,
 ) -> Any:
-    """What the core needs to make such a call (`fill` in `_core/entry.c`). It is bound for good, if
-    it was not.
+    """The description with which the core makes such a call (`fill` in `_core/entry.c`). The call
+    is bound for good, if it was not.
 
     Returns:
         False: it is not remembered; None: Python has to make it each time.
@@ -116,8 +116,8 @@ def _offer_class(
     stream: Any = None,
     **options: Any,
 ) -> Any:
-    """What the core needs to make such calls with other sizes too (`entry_of_class` in
-    `_core/classes.c`); None: it cannot.
+    """The description with which the core makes such calls with other sizes too (`entry_of_class`
+    in `_core/classes.c`); None: it cannot.
     """
     arrays = args if out is None else (*args, out)
     own = _own_options(kernel, options)
@@ -215,8 +215,8 @@ def _on(call: BoundCall, stream: Any, args: Sequence[Any], out: Any) -> Stream |
 
 
 def _maker(call: BoundCall) -> tuple[Callable[..., Any], Any, Any]:
-    """What makes a result, what it takes beside the call's arguments (None: nothing at all), and
-    how the core makes it without that."""
+    """The maker of a result, what it takes beside the call's arguments (None: nothing at all), and
+    how the core makes the result without it."""
     type_ = call.outputs[0]
     made = _native_maker(call, type_.dtype)
     if made is None:
@@ -225,7 +225,7 @@ def _maker(call: BoundCall) -> tuple[Callable[..., Any], Any, Any]:
 
 
 def _class_maker(passing: Passing | Chained) -> tuple[Callable[..., Any], Any, Any]:
-    """What makes a result from shape and strides, beside the call's arguments; None: from a shape
+    """The maker of a result from shape and strides, beside the call's arguments; None: from a shape
     alone."""
     call, dtype = passing.call, passing.dtype
     made = _native_maker(call, dtype)

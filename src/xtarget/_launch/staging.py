@@ -146,8 +146,8 @@ def pattern_of(kernel: str, number: int, init: bool | int | float, type_: ArrayT
         exact = False
     if not exact:
         raise ArgumentError(
-            f"{kernel}: its output {number + 1} begins as {init!r} (init), which is no "
-            f"{type_.dtype}. Correct it in the kernel's spec."
+            f"{kernel}: its output {number + 1} begins as {init!r} (init), which does not "
+            f"fit into {type_.dtype}. Correct it in the kernel's spec."
         )
     if not type_.contiguous:
         raise ArgumentError(

@@ -264,7 +264,7 @@ class Reader:
         if len(args) < self._fewest:
             raise ArgumentError(
                 f"the kernel was given {len(args)} arguments and takes {self._fewest}: one for "
-                "each parameter, up to the last one that is no constant."
+                "each parameter, up to the last one that is not a constant."
             )
         for index, path, type_ in self._steps:
             value = args[index]

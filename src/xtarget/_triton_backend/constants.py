@@ -53,7 +53,7 @@ _FALSE, _TRUE = _Number(False), _Number(True)
 _NAN, _MINUS_ZERO = _Number(float("nan")), _Number(-0.0)
 #: Whole numbers that are floats.
 _whole: dict[float, _Number] = {}
-#: What equals nothing of another type. So does a float that is no whole number.
+#: What equals nothing of another type. So does a float that is not a whole number.
 _PLAIN = frozenset((int, str, type(None)))
 
 

@@ -111,7 +111,7 @@ def store(given: str) -> str:
     current folder."""
     if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:(//|:)", given) and not os.path.isabs(given):
         raise ValueError(
-            "is no URL. Write one, for example redis://host/0 or s3://bucket/cache, or the "
+            "is not a URL. Write one, for example redis://host/0 or s3://bucket/cache, or the "
             "absolute path of a folder."
         )
     return given
@@ -227,7 +227,7 @@ def count(least: int, most: int = _MOST_COUNT, what: str = "number") -> Parse:
             value = int(float(given)) if float(given).is_integer() else -1
         if not least <= value <= most:
             to = f" to {most}" if most != _MOST_COUNT else " or more"
-            raise ValueError(f"is no {what}. Write {least}{to}.")
+            raise ValueError(f"is not a {what}. Write {least}{to}.")
         return value
 
     return parse

@@ -17,7 +17,7 @@ FLOAT8: Final[Mapping[str, str]] = {
 
 
 def way_out(dtype: str, view: str, otherwise: str) -> str:
-    """What to do with an array of this dtype, which kernels do not take."""
+    """The advice for an array of this dtype, which kernels do not take."""
     kind = FLOAT8.get(dtype)
     if kind is None:
         return otherwise
@@ -25,7 +25,7 @@ def way_out(dtype: str, view: str, otherwise: str) -> str:
 
 
 def first_cast(dtype: str) -> str:
-    """What to do with an array of this dtype, which a kernel does not compute with."""
+    """The advice for an array of this dtype, with which a kernel does not compute."""
     if dtype in FLOAT8:
         return 'Cast it to float16 first: xtarget.run("cast", x, dtype="float16").'
     return "Convert the array first."

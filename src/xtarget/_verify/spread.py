@@ -36,7 +36,7 @@ _MOST_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """What is verified, and where.
+    """The kernels that are verified, and the places.
 
     Attributes:
         dtypes: those that a kernel does not take are left out.

@@ -146,7 +146,7 @@ def _scaled(kernel: str) -> Handler:
             return _pointwise(kernel, "same" if kernel == "add" else "numbers", run, a, b)
         dtype = _common((a, b))
         if not dtype.is_floating_point and isinstance(alpha, float):
-            raise Declined("alpha is no integer")
+            raise Declined("alpha is not an integer")
         sign = 1 if kernel == "add" else -1
         first, second = _converted((a, b), dtype)
         if not isinstance(second, Tensor):

@@ -83,7 +83,7 @@ def _together(x: Tensor, many: int) -> Tensor:
 
 
 def _visible(query: Tensor, key: Tensor, options: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
-    """Which keys each query sees, and how far away they are."""
+    """The keys that each query sees, and their distances."""
     length, count = query.shape[-2], key.shape[-2]
     begin = count - length if options["offset"] is None else options["offset"]
     place = torch.arange(length, device=query.device)[:, None] + begin

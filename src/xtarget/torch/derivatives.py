@@ -96,7 +96,7 @@ def _where(g: Tensor, given: Sequence[Any], y: Tensor, options: Mapping[str, Any
 
 
 def _spread(g: Tensor, x: Tensor, options: Mapping[str, Any]) -> Tensor:
-    """What belongs to a result of a reduction, at each of the elements that it was made of."""
+    """The value of a reduction's result, at each of the elements that it was made of."""
     axis = options["axis"]
     if axis is None:
         return g.reshape([1] * x.ndim).expand_as(x)

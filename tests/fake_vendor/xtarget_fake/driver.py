@@ -298,7 +298,7 @@ class FakeFunction:
 
 def _check_value(value: Any, type_: str) -> None:
     """The contract's values are plain Python numbers that fit the parameter."""
-    assert type(value) in (int, float, bool), f"{type(value)} is no launch argument"
+    assert type(value) in (int, float, bool), f"{type(value)} is not a launch argument"
     if type_.startswith("*"):
         assert type(value) is int, "an address is an int"
         assert value >= 0, "an address is not negative"

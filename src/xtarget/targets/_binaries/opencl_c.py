@@ -26,7 +26,7 @@ def check_opencl_c(artifact: Artifact, target: Target, device: str) -> EntryPoin
     try:
         text = artifact.binary.decode()
     except UnicodeDecodeError as error:
-        raise LoadError(f"{what}: it is no text. Compile the kernel again.") from error
+        raise LoadError(f"{what}: it is not text. Compile the kernel again.") from error
     if f"{artifact.entry}(" not in text:
         raise LoadError(f"{what}: the text has no such entry. Compile the kernel again.")
     parameters = tuple("pointer" if p.is_pointer else p.type for p in artifact.parameters)

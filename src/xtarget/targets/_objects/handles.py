@@ -93,8 +93,8 @@ class EventBase(Opened):
 
     CLOSED = "this event of {where} is closed. Record a new one."
     FOREIGN = (
-        "this {type} is no event of {where}. Record the events on streams of {where}, or wait on "
-        "the host instead: event.synchronize()."
+        "this {type} is not an event of {where}. Record the events on streams of {where}, or wait "
+        "on the host instead: event.synchronize()."
     )
 
 
@@ -104,7 +104,7 @@ class StreamBase(Opened):
     __slots__ = ("is_default",)
 
     CLOSED = "this stream of {where} is closed. Make a new one."
-    FOREIGN = "this {type} is no stream of {where}. Make one of its own with device.stream()."
+    FOREIGN = "this {type} is not a stream of {where}. Make one of its own with device.stream()."
 
     def __init__(self, raw: Any, where: str, *, is_default: bool = False) -> None:
         super().__init__(raw, where)
@@ -152,8 +152,8 @@ def stream_number(handle: Any, where: str) -> int:
     if number is None:
         why = "" if cause is None else f" ({type(cause).__name__}: {shortened_text(str(cause))})"
         raise DriverError(
-            f"{shortened(handle)} ({type(handle).__name__}) is no stream of {where}{why}. Give an "
-            "integer handle, or the stream object of torch, CuPy or the vendor's own Python "
+            f"{shortened(handle)} ({type(handle).__name__}) is not a stream of {where}{why}. Give "
+            "an integer handle, or the stream object of torch, CuPy or the vendor's own Python "
             "binding."
         ) from cause
     return number

@@ -135,7 +135,7 @@ def plain_functions() -> Any:
 
 def launch_entries(hip: Any) -> tuple[int, int, int] | None:
     """The addresses of `hipModuleLaunchKernel`, `hipGetDevice` and `hipMemsetD8Async` (0: it is
-    missing); None: this is no binding but an emulation, or its library is not known."""
+    missing); None: this is not a binding but an emulation, or its library is not known."""
     functions = plain_functions() if hasattr(hip, "__name__") else None
     if functions is None:
         return None

@@ -91,7 +91,7 @@ def _check_ptx(artifact: Artifact, info: DeviceInfo) -> tuple[str, ...]:
     found = re.search(rb"^\s*\.target\s+sm_(\d+)([a-z]?)", artifact.binary, re.MULTILINE)
     if found is None:
         raise LoadError(
-            f"the PTX of {artifact.entry} names no .target, so it is no PTX. Compile it again."
+            f"the PTX of {artifact.entry} names no .target, so it is not PTX. Compile it again."
         )
     made, here = int(found[1]), int(info.target.arch.removeprefix("sm_"))
     if made > here or (found[2] and made != here):

@@ -47,7 +47,7 @@ def lower_printf(module: Module) -> None:
             message.arguments += given[1 : 1 + int(given[0])]
         elif name != f"{_APPEND}string_n" or given[0] not in texts:
             raise UnsupportedError(
-                "device_print of a string that is no constant", "append_string_n"
+                "device_print of a string that is not a constant", "append_string_n"
             )
         else:
             message.format += texts[given[0]].rstrip("\0")
