@@ -21,12 +21,11 @@ from ...._values.errors import CompileError
 from ..._triton.exchanges import mend_exchanges
 from ..._triton.zeros import keep_signs
 from ..capabilities import check_capabilities
-from ..library import libdevice_nvidia
 from ..llvm.text import Layout
 from ..sources import digest
 from ..versions import check, llvmlite_version
 from ..worker.client import EmitError, UnsupportedCodeError, worker
-from . import blocks, lowering
+from . import blocks, libdevice, lowering
 from .diagnose import Stage, optimized, reason
 from .float8 import convert_fp8e4b15
 from .options import CAPABILITIES, HINTS, NAME, Options
@@ -101,7 +100,7 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]  # Triton has no types
         }
 
     def get_module_map(self) -> dict[str, Any]:
-        return {"triton.language.extra.libdevice": libdevice_nvidia.module()}
+        return {"triton.language.extra.libdevice": libdevice.module()}
 
     def load_dialects(self, context: Any) -> None:
         from triton._C.libtriton import amd

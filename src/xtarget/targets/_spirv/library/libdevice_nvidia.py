@@ -9,13 +9,11 @@ so refused by name: `rcp64h`, an approximation that has no definition but NVIDIA
 from __future__ import annotations
 
 import re
-from types import ModuleType
-from typing import Any
 
 from . import libdevice_amd, special
 from .helpers import builtin, function, of_row
 
-__all__ = ["define", "module"]
+__all__ = ["define"]
 
 _FLOAT, _DOUBLE = "float", "double"
 
@@ -131,19 +129,6 @@ _DIRECTIONS = {"rz": "rtz", "rd": "rtn", "ru": "rtp"}
 _NEAREST = re.compile(r"([fd])(add|sub|mul|div|rcp|sqrt)_rn")
 _FUSED = re.compile(r"fma(f?)_rn")
 _NORM = re.compile(r"(r?)(norm3d|norm4d|hypot|cbrt)(f?)")
-
-
-def module() -> Any:
-    """Return a module in place of `triton.language.extra.libdevice`: AMD's functions, and
-    NVIDIA's where AMD has none of the name.
-    """
-    from triton.language.extra.cuda import libdevice as nvidia
-    from triton.language.extra.hip import libdevice as amd
-
-    both = ModuleType("xtarget.libdevice")
-    for source in (nvidia, amd):
-        both.__dict__.update({k: v for k, v in vars(source).items() if not k.startswith("_")})
-    return both
 
 
 def define(name: str, _warp_size: int) -> str | None:
