@@ -30,6 +30,7 @@ OTHER = {
     "targets/_spirv/llvm/printf.py": (1, "a format of printf"),
     "targets/_spirv/vectors/calls.py": (5, "names of functions"),
     "targets/_spirv/versions.py": (1, "a version"),
+    "targets/_template/holes.py": (1, "the holes of a text of ours"),
     "targets/_triton/reason.py": (6, "what Triton's passes print when they fail"),
     "targets/amd/library.py": (1, "the name of a file"),
     "targets/cpu/discover.py": (1, "an answer of OpenCL"),

@@ -102,7 +102,8 @@ def test_a_named_route_that_fails_is_followed_by_the_next_with_one_warning(
     [
         (
             "opencl,fortran",
-            "names 'fortran', which is not a route. There are opencl, other, triton",
+            "names 'fortran', which is not a route. There are opencl, other, triton, and the words "
+            "host and strict",
         ),
         ("opencl,opencl", "is not a list of names"),
         ("open cl", "is not a list of names"),

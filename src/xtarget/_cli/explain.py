@@ -12,6 +12,7 @@ from .._compile import keys, routes
 from .._devices import choice, registry
 from .._kernels import libraries, tunings
 from .._kernels.implementations import of_target
+from .._values import environment
 from .._values.errors import CompileError
 from .._values.types import CompileRequest, Target
 from .arguments import choose_inputs
@@ -124,4 +125,6 @@ def _source(request: CompileRequest, target: Target, offers: Sequence[Mapping[st
             raise CompileError(f"no bundle and no cache has it, and no compiler knows {target}.")
         if way.compiler.fingerprint:
             return f"the compiler{by}, when it is first called"
+    if routes.HOST in environment.routes():
+        return "NumPy's reference on the host (route host): nothing can be compiled for it here"
     return "nothing: no route can compile it here"

@@ -13,11 +13,26 @@ from .._values.types import Artifact, CompileRequest, Target
 from .._values.vendors import vendors
 from ..targets.base import Compiler
 
-__all__ = ["TRITON", "Way", "first_that_serves", "named", "ways"]
+__all__ = [
+    "HOST",
+    "STRICT",
+    "TRITON",
+    "NoRouteError",
+    "Way",
+    "first_that_serves",
+    "named",
+    "ways",
+]
 
 TRITON = "triton"
-_STRICT = "strict"
+#: Words of `XTARGET_ROUTES` that are no compiler's: a route that fails is an error; NumPy's
+#: reference serves what nothing can be compiled for (`_launch.chosen`).
+STRICT, HOST = "strict", "host"
 _warned: set[tuple[str, str, str]] = set()
+
+
+class NoRouteError(CompileError):
+    """No route can serve a request, and none has failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +80,16 @@ def ways(vendor: str) -> Iterable[Way]:
     Raises:
         ArgumentError: the variable names a route that no vendor has, or none of this one.
     """
-    wanted = [name for name in environment.routes() if name != _STRICT]
+    wanted = [name for name in environment.routes() if name not in (STRICT, HOST)]
     if not wanted:
-        return _each(vendor)
+        return () if HOST in environment.routes() else _each(vendor)
     there = _all(vendor)
     for name in wanted:
         if name not in there and not any(name in _all(other) for other in vendors()):
             known = sorted({own for other in vendors() for own in _all(other)})
             raise ArgumentError(
                 f"XTARGET_ROUTES names {name!r}, which is not a route. There are "
-                f"{', '.join(known)}, and the word {_STRICT}."
+                f"{', '.join(known)}, and the words {HOST} and {STRICT}."
             )
     found = tuple(there[name] for name in wanted if name in there)
     if not found:
@@ -112,7 +127,7 @@ def first_that_serves(
         except CompileError as error:
             absent = isinstance(error, NoCompilerError)
             goes_on = given or absent or request.source.written
-            if _STRICT in given or not goes_on:
+            if STRICT in given or not goes_on:
                 raise
             if first is None:
                 first = error
@@ -123,7 +138,7 @@ def first_that_serves(
             continue
         return made
     if first is None:
-        first = CompileError(f"kernel {request.source.name} has no route for {target}.")
+        first = NoRouteError(f"kernel {request.source.name} has no route for {target}.")
     if not others:
         raise first
     raise type(first)(" ".join([str(first), *others])) from first

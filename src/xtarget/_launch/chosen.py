@@ -7,14 +7,17 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from .._compile import routes
 from .._kernels import implementations, libraries
 from .._kernels.implementations import HOST, TORCH
+from .._values import environment
 from .._values.errors import (
     ArgumentError,
     CompileError,
     FrozenError,
     LoadError,
     MissingFeatureError,
+    NoCompilerError,
     NoDeviceError,
     OutOfResourcesError,
     UnsupportedInstruction,
@@ -24,7 +27,7 @@ from .._values.errors import (
 if TYPE_CHECKING:
     from .._values.aliases import Args, Options
 
-__all__ = ["WORDS", "chosen", "run_chosen"]
+__all__ = ["WORDS", "chosen", "run_by_host", "run_chosen"]
 
 #: Keywords of a call that say which implementation serves it.
 WORDS: Final = frozenset(("impl", "fallback"))
@@ -92,8 +95,23 @@ def run_chosen(
     except _LACKS as error:
         if fallback is None or isinstance(error, FrozenError):
             raise
-        _tell(name, device, error)
+        _tell(name, device, error, 'fallback="host"')
         return _away(HOST, kernel, args, out, None, own)
+
+
+def run_by_host(error: CompileError, kernel: str, args: Args, out: Any, options: Options) -> Any:
+    """The result of a call for which nothing could be compiled, by NumPy's reference, if
+    `XTARGET_ROUTES` names the host.
+
+    Raises:
+        CompileError: `error`; the host is not named, or a route has failed and `strict` is.
+    """
+    named = environment.routes()
+    failed = routes.STRICT in named and not isinstance(error, NoCompilerError | routes.NoRouteError)
+    if HOST not in named or failed or isinstance(error, FrozenError):
+        raise error
+    _tell(kernel, None, error, f"the route {HOST} of XTARGET_ROUTES")
+    return _away(HOST, kernel, args, out, None, options)
 
 
 def _away(impl: str, kernel: str, args: Args, out: Any, device: Any, options: Options) -> Any:
@@ -108,14 +126,13 @@ def _away(impl: str, kernel: str, args: Args, out: Any, device: Any, options: Op
     return run_torch(kernel, args, out, device, options)
 
 
-def _tell(kernel: str, device: Any, error: Exception) -> None:
-    """Say once that the host serves it."""
+def _tell(kernel: str, device: Any, error: Exception, asked: str) -> None:
+    """Say once that the host serves it, and by which word somebody asked for that."""
     name = libraries.find(kernel).spec.name
     known = (name, str(device), type(error).__name__)
     if known not in _told:
         _told.add(known)
         logging.getLogger("xtarget").warning(
-            '%s: NumPy\'s reference serves it on the host (fallback="host"), because: %s This is '
-            "said once.",
-            name, error,
+            "%s: NumPy's reference serves it on the host (%s), because: %s This is said once.",
+            name, asked, error,
         )  # fmt: skip

@@ -10,6 +10,7 @@ from typing import Any
 from .._arrays import AllocatesInC, MakesNatively, PointsToStream
 from .._devices import streams
 from .._kernels import libraries
+from .._values.errors import CompileError
 from ..spec import ArrayType
 from ..targets.base import Stream
 from .arguments import placed
@@ -102,7 +103,10 @@ def _offer(
     known = None if own is None else _key(names, kernel, arrays, out, device, own)
     if known is None:
         return False
-    call = names["call_of"](known, kernel, args, out, device, own, stream)
+    try:
+        call = names["call_of"](known, kernel, args, out, device, own, stream)
+    except CompileError:  # NumPy's reference has made it: `chosen.run_by_host`
+        return None
     return described(call, given=out is not None, written=call.written)
 
 

@@ -17,12 +17,12 @@ from .._kernels import libraries
 from .._system.importing import check_imported
 from .._system.spans import span
 from .._values import environment
-from .._values.errors import ArgumentError, FrozenError, shortened
+from .._values.errors import ArgumentError, CompileError, FrozenError, shortened
 from ..targets.optional import Capturable
 from . import binding, native
 from .arguments import deferred_among, placed, take
 from .call import BoundCall, device_text
-from .chosen import WORDS, run_chosen
+from .chosen import WORDS, run_by_host, run_chosen
 from .classes import layouts_of
 from .frozen_calls import frozen_call
 from .interrupts import settle, unfinished
@@ -255,7 +255,10 @@ def run(
         libraries.find(kernel)  # refuses what is not a name, and may have no hash
         raise
     if call is None or (device is None and call.synchronous and call.chosen_by != device_text()):
-        call = _bound(known, kernel, args, out, device, options, stream)
+        try:
+            call = _bound(known, kernel, args, out, device, options, stream)
+        except CompileError as error:
+            return run_by_host(error, kernel, args, out, options)
     for consent in call.consents:
         consent(args, out)
     on = None if stream is None else streams.resolve(call.device, stream)

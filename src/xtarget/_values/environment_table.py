@@ -81,7 +81,8 @@ VARIABLES: Final[dict[str, Variable]] = {
     "XTARGET_ROUTES": Variable(
         "the ways to a binary, in the order in which they are tried: `opencl,triton`. The word "
         "`strict` makes it an error when one fails; else the next one serves, and a warning says "
-        "so. Not set: `triton`, then those of the vendor that need no Triton",
+        "so. The word `host` has NumPy's reference serve what cannot be compiled. Not set: "
+        "`triton`, then those of the vendor that need no Triton",
         parse.names,
         (),
     ),

@@ -25,9 +25,10 @@ def create_compiler() -> Compiler:
 
 
 def create_routes() -> tuple[Route, ...]:
+    from .._template.spirv import SpirvTemplates
     from .opencl_c import OpenclRoute
 
-    return (OpenclRoute(),)
+    return (OpenclRoute(), SpirvTemplates(16))
 
 
 def vendor_traits() -> VendorTraits:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ..._values.vendor_traits import VendorTraits
     from ..base import Compiler, Driver
+    from ..optional import Route
 
-__all__ = ["create_compiler", "create_driver", "vendor_traits"]
+__all__ = ["create_compiler", "create_driver", "create_routes", "vendor_traits"]
 
 
 def create_driver() -> Driver:
@@ -21,6 +22,12 @@ def create_compiler() -> Compiler:
     from .compiler import IntelCompiler
 
     return IntelCompiler()
+
+
+def create_routes() -> tuple[Route, ...]:
+    from .._template.spirv import SpirvTemplates
+
+    return (SpirvTemplates(32),)
 
 
 def vendor_traits() -> VendorTraits:

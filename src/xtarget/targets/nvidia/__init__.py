@@ -28,10 +28,11 @@ def create_compiler() -> Compiler:
 
 
 def create_routes() -> tuple[Route, ...]:
-    """CUDA C++ by NVRTC."""
+    """CUDA C++ by NVRTC, then PTX from templates."""
     from .nvrtc import NvrtcRoute
+    from .template import PtxTemplates
 
-    return (NvrtcRoute(),)
+    return (NvrtcRoute(), PtxTemplates())
 
 
 def vendor_traits() -> VendorTraits:

@@ -1,0 +1,1 @@
+"""Elementwise kernels from text templates, without any compiler."""

@@ -1,0 +1,121 @@
+"""SPIR-V's assembly text to its words: the instructions that the templates have.
+
+Source: the SPIR-V specification, version 1.0, "Binary Form" and "Instructions".
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from collections.abc import Callable
+from typing import Final
+
+__all__ = ["AssemblyError", "assemble"]
+
+_MAGIC, _VERSION = 0x07230203, 0x00010000
+
+
+def _table(text: str) -> dict[str, int]:
+    words = text.split()
+    return dict(zip(words[::2], map(int, words[1::2]), strict=True))
+
+
+#: Number of each instruction; of those with a result, whether its type comes first.
+_PLAIN: Final = _table(
+    """
+    OpMemoryModel 14 OpEntryPoint 15 OpExecutionMode 16 OpCapability 17 OpFunctionEnd 56
+    OpStore 62 OpDecorate 71 OpLoopMerge 246 OpBranch 249 OpBranchConditional 250 OpReturn 253
+    """
+)
+_UNTYPED: Final = _table(
+    """
+    OpTypeVoid 19 OpTypeBool 20 OpTypeInt 21 OpTypeFloat 22 OpTypeVector 23 OpTypePointer 32
+    OpTypeFunction 33 OpLabel 248
+    """
+)
+_TYPED: Final = _table(
+    """
+    OpConstantTrue 41 OpConstantFalse 42 OpConstant 43 OpFunction 54 OpFunctionParameter 55
+    OpVariable 59 OpLoad 61 OpInBoundsPtrAccessChain 70 OpCompositeExtract 81 OpCopyObject 83
+    OpConvertSToF 111 OpConvertUToF 112 OpUConvert 113 OpSConvert 114 OpFConvert 115
+    OpSNegate 126 OpFNegate 127 OpIAdd 128 OpFAdd 129 OpISub 130 OpFSub 131 OpIMul 132
+    OpFMul 133 OpLogicalNotEqual 165 OpLogicalOr 166 OpLogicalAnd 167 OpLogicalNot 168
+    OpSelect 169 OpIEqual 170 OpINotEqual 171 OpUGreaterThan 172 OpSGreaterThan 173
+    OpUGreaterThanEqual 174 OpSGreaterThanEqual 175 OpULessThan 176 OpSLessThan 177
+    OpULessThanEqual 178 OpSLessThanEqual 179 OpFOrdEqual 180 OpFUnordNotEqual 183
+    OpFOrdLessThan 184 OpFOrdGreaterThan 186 OpFOrdLessThanEqual 188 OpFOrdGreaterThanEqual 190
+    OpBitwiseOr 197 OpBitwiseXor 198 OpBitwiseAnd 199 OpNot 200 OpPhi 245
+    """
+)
+_WORDS: Final = _table(
+    """
+    Physical64 2 OpenCL 2 LocalSize 17 ContractionOff 31 BuiltIn 11 WorkgroupId 26
+    LocalInvocationId 27 Constant 22 Input 1 None 0 CrossWorkgroup 5 Addresses 4 Linkage 5
+    Float64 10 Int64 11 Int16 22 Int8 39 Aligned 2
+    """
+)
+#: An execution model and a capability have one name and two numbers.
+_KERNEL: Final = {"OpEntryPoint": 6, "OpCapability": 6}
+
+
+class AssemblyError(ValueError):
+    """The text has a word that is not known; the message has its line."""
+
+
+def assemble(text: str) -> bytes:
+    """A module.
+
+    Raises:
+        AssemblyError: an unknown instruction or word, or an id that nothing defines.
+    """
+    ids: dict[str, int] = {}
+    defined: set[str] = set()
+
+    def number(name: str) -> int:
+        return ids.setdefault(name, len(ids) + 1)
+
+    words: list[int] = []
+    for at, line in enumerate(text.splitlines(), 1):
+        if not line:
+            continue
+        result, equals, rest = line.partition(" = ")
+        name, _, after = (rest if equals else line).partition(" ")
+        operands = after.split()
+        found: list[int] = []
+        if equals:
+            defined.add(result)
+            opcode = _TYPED.get(name) or _UNTYPED.get(name)
+            if name in _TYPED:
+                found.append(number(operands.pop(0)))
+            found.append(number(result))
+        else:
+            opcode = _PLAIN.get(name)
+        if opcode is None:
+            raise AssemblyError(f"line {at}: the instruction {name!r} in {line!r}")
+        for operand in operands:
+            found += _operand(operand, name, at, number)
+        words.append(len(found) + 1 << 16 | opcode)
+        words += found
+    missing = sorted(ids.keys() - defined)
+    if missing:
+        raise AssemblyError(f"nothing defines {', '.join(missing)}")
+    return array("I", [_MAGIC, _VERSION, 0, len(ids) + 1, 0, *words]).tobytes()
+
+
+def _operand(operand: str, name: str, at: int, number: Callable[[str], int]) -> list[int]:
+    if operand[0] == "%":
+        return [number(operand)]
+    if operand[0] == '"':
+        text = operand[1:-1].encode() + b"\0"
+        text += b"\0" * (-len(text) % 4)
+        return [word for (word,) in struct.iter_unpack("<I", text)]
+    if operand == "Kernel":
+        return [_KERNEL[name]]
+    if operand in _WORDS:
+        return [_WORDS[operand]]
+    if operand.startswith("0x"):  # a constant's bits: eight digits of hexadecimal for each word
+        bits = int(operand, 16)
+        return [bits >> 32 * word & 0xFFFFFFFF for word in range((len(operand) - 2) // 8)]
+    if operand.isdecimal():
+        return [int(operand)]
+    raise AssemblyError(f"line {at}: the word {operand!r}")

@@ -1,0 +1,122 @@
+"""Elementwise kernels from text templates, without Triton and without a compiler of C."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from operators import layouts, own
+from processes import run_python
+
+from xtarget._compile import functions
+from xtarget._kernels import libraries
+from xtarget._launch import planning
+from xtarget._system.tools import find_tool
+from xtarget._values.errors import ArgumentError, CompileError
+from xtarget._values.types import Target
+from xtarget.targets._template.spirv import SpirvTemplates
+from xtarget.targets.nvidia import cubin
+from xtarget.targets.nvidia.template import PtxTemplates
+
+#: Arithmetic that wraps, comparisons with nan, logic, bits, selection, conversions, numbers.
+ROWS = (
+    "add-int8 sub-uint16 mul-float64 rsub-float32 square-int64 squared_difference-uint8 "
+    "maximum-float32 fmin-int16 lt-uint64 ne-float64 isnan-float32 logical_xor-bool "
+    "logical_and-float32 bitwise_not-uint8 bitwise_xor-int64 where-bool where-float32 "
+    "masked_fill-int32 cast-int16 cast-bool relu-float32 leaky_relu-float64 degrees-int32"
+)
+SCRIPT = """
+import sys
+
+sys.modules["triton"] = None  # an import of it fails
+import numpy as np
+
+device, *rows = sys.argv[1:]
+from operator_values import arguments
+from operators import own
+from oracle import check
+
+import xtarget
+
+with np.errstate(all="ignore"):
+    for row in rows:
+        name, dtype = row.split("-")
+        check(name, *arguments(own()[name], dtype), device=device)
+x = np.arange(100_003, dtype=np.float32)
+np.testing.assert_array_equal(xtarget.run("mul", x, 2.5, device=device), x * np.float32(2.5))
+np.testing.assert_array_equal(xtarget.run("add", x[:0], x[:0], device=device), x[:0])
+grid = x[:100_000].reshape(100, 1000)
+for name, args in (("add", (grid, grid[0])), ("exp", (x,))):
+    try:
+        xtarget.run(name, *args, device=device)
+    except xtarget.CompileError as error:
+        print(error)
+"""
+
+
+def test_rows_are_right_without_any_compiler(device: str, tmp_path: Path) -> None:
+    if device.partition(":")[0] not in ("cpu", "nvidia", "intel"):
+        pytest.skip(f"{device} has no templates")
+    words = ("-W", "ignore", "-c", SCRIPT, device, *ROWS.split())
+    places = {"XTARGET_CACHE_DIR": str(tmp_path), "XTARGET_ROUTES": "strict,template"}
+    done = run_python(*words, **places)
+    assert done.returncode == 0, done.stderr
+    assert "there is no template for arrays that are not contiguous." in done.stdout
+    assert "there is no template for the function libdevice.exp." in done.stdout
+
+
+def requests(target: Target) -> list[Any]:
+    """Of each operator and dtype of a small array, those that there is a template for."""
+    found = []
+    route = SpirvTemplates(16)
+    for name in sorted({row.partition("-")[0] for row in ROWS.split()}):
+        for dtype in own()[name].dtypes:
+            with contextlib.suppress(ArgumentError):  # bools have no difference
+                args = layouts(own()[name], dtype, (7, 129))
+                made = planning.compile_requests(libraries.find(name), args, {}, target)
+                found += [one for one in made if not route.refusal(one, target)]
+    return found
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_120"])
+def test_ptxas_takes_each_text(arch: str, tmp_path: Path) -> None:
+    triton = pytest.importorskip("triton", reason="ptxas comes with Triton's wheel")
+    tool = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
+    tool /= "ptxas-blackwell" if arch == "sm_120" else "ptxas"
+    target = Target("nvidia", arch)
+    texts = [PtxTemplates().compile(one, target).binary.decode() for one in requests(target)]
+    assert len(texts) > 150
+    head, end = texts[0].partition(".address_size 64")[:2]
+    bodies = [text.partition(end)[2].replace("xt_", f"k{n}_", 1) for n, text in enumerate(texts)]
+    (tmp_path / "all.ptx").write_text("".join([head, end, *bodies]))
+    command = [tool, "-arch", arch, "-O0", "all.ptx", "-o", "all.cubin"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert len(cubin.entries((tmp_path / "all.cubin").read_bytes())) == len(texts)
+
+
+def test_each_module_is_valid(tmp_path: Path) -> None:
+    tool = find_tool("spirv-val")
+    if tool is None:
+        pytest.skip("spirv-val is not installed")
+    target = Target("cpu", "spirv64")
+    path = tmp_path / "module.spv"
+    for one in requests(target)[::4]:
+        path.write_bytes(SpirvTemplates(16).compile(one, target).binary)
+        command = [tool, "--target-env", "opencl2.1", path]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, (one.source.name, done.stdout + done.stderr)
+
+
+def test_a_kernel_without_a_template_is_refused_in_a_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("XTARGET_ROUTES", "strict,template")
+    target = Target("nvidia", "sm_90")
+    args = layouts(own()["div"], "float32", (7, 129))
+    (one,) = planning.compile_requests(libraries.find("div"), args, {}, target)
+    with pytest.raises(CompileError, match="no template for divide, which is more than one"):
+        functions.artifact(one, target)
