@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +13,8 @@ from typing import Any
 import pytest
 from command_line import here
 
-from xtarget import LoadError, Target, _cache
+from xtarget import LoadError, Target, XTargetError, _cache
+from xtarget._cache import compression
 from xtarget._cli import images
 from xtarget._compile import functions
 from xtarget._values.types import Artifact
@@ -154,3 +156,55 @@ def test_check_loads_what_is_for_a_device_and_says_what_is_refused(
     code, output, _ = here(capsys, "cache", "check")
     assert code == 1
     assert "no entry is for amd:gfx942" in output
+
+
+def test_layers_are_packed_by_zstd_where_that_is_asked_for(
+    layout: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    pytest.importorskip("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
+    image = tmp_path / "small"
+    words = ("--oci", str(image), "--compression", "zstd", "--json")
+    code, output, errors = here(capsys, "cache", "export", *words)
+    assert code == 0, errors
+    assert {one["content"] for one in json.loads(output)["layers"]} == {str(SM_90), str(CPU)}
+    manifests = [d for d in content(image).values() if b"image.layer" in d]
+    layers = json.loads(manifests[0])["layers"]
+    assert all(one["mediaType"].endswith("layer.v1.tar+zstd") for one in layers)
+    use_cache(tmp_path / "other", monkeypatch)
+    assert here(capsys, "cache", "import", "--oci", str(image))[0] == 0
+    assert len(list((tmp_path / "other").rglob("add-*.json"))) == 2
+    # an image of gzip's layers stays as it was
+    assert all(b"tar+zstd" not in data for data in content(layout).values())
+
+
+def test_without_zstd_its_install_line_is_said(
+    layout: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name in ("compression", "compression.zstd", "backports", "backports.zstd"):
+        monkeypatch.setitem(sys.modules, name, None)
+    words = ("cache", "export", "--oci", str(tmp_path / "small"), "--compression", "zstd")
+    code, _, errors = here(capsys, *words)
+    assert code == 1
+    assert "packing takes zstd" in errors
+    assert 'pip install "xtarget[zstd]"' in errors
+    with pytest.raises(XTargetError, match=r"this is packed by zstd.*xtarget\[zstd\]"):
+        compression.unpack(b"\x28\xb5\x2f\xfd rest", 100)
+
+
+@pytest.mark.parametrize("kind", compression.KINDS)
+def test_what_unpacks_to_too_much_is_refused(kind: str) -> None:
+    if kind == "zstd":
+        pytest.importorskip("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
+    packed = compression.pack(bytes(100_000), kind)
+    assert compression.pack(bytes(100_000), kind) == packed
+    assert len(compression.unpack(packed, 100_000)) == 100_000
+    with pytest.raises(ValueError, match="unpacks to more than 99999 bytes"):
+        compression.unpack(packed, 99_999)
+    with pytest.raises((ValueError, EOFError, OSError)):
+        compression.unpack(packed[:-9], 100_000)

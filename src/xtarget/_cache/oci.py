@@ -8,7 +8,6 @@ manifest.md, config.md.
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import io
 import json
@@ -31,6 +30,7 @@ from .._system import files
 from .._system.output import write_output
 from .._values.errors import XTargetError
 from .._values.types import Target
+from .compression import pack, unpack
 
 __all__ = ["BUNDLES", "CACHE", "Layer", "entries_in", "layer_of", "write_layout"]
 
@@ -51,23 +51,30 @@ class Layer:
         content: a target, or a bundle's name.
         packed: the bytes of its blob.
         plain_sha256, plain_bytes: of the tar file within.
+        compression: `gzip` or `zstd`.
     """
 
     content: str
     packed: bytes
     plain_sha256: str
     plain_bytes: int
+    compression: str
 
     @property
     def descriptor(self) -> dict[str, Any]:
-        return _descriptor(f"{_MEDIA}.layer.v1.tar+gzip", self.packed, {CONTENT: self.content})
+        media = f"{_MEDIA}.layer.v1.tar+{self.compression}"
+        return _descriptor(media, self.packed, {CONTENT: self.content})
 
 
-def layer_of(content: str, members: Iterable[tuple[str, bytes]]) -> Layer:
+def layer_of(content: str, members: Iterable[tuple[str, bytes]], compression: str) -> Layer:
     """A layer of files.
 
     Args:
         members: paths and contents.
+        compression: of `compression.KINDS`.
+
+    Raises:
+        XTargetError: it is not installed.
     """
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as archive:
@@ -76,8 +83,8 @@ def layer_of(content: str, members: Iterable[tuple[str, bytes]]) -> Layer:
             info.size, info.mode = len(data), 0o644
             archive.addfile(info, io.BytesIO(data))
     plain = buffer.getvalue()
-    packed = gzip.compress(plain, mtime=0)
-    return Layer(content, packed, hashlib.sha256(plain).hexdigest(), len(plain))
+    packed, digest = pack(plain, compression), hashlib.sha256(plain).hexdigest()
+    return Layer(content, packed, digest, len(plain), compression)
 
 
 def _descriptor(media: str, data: bytes, notes: Mapping[str, str]) -> dict[str, Any]:
@@ -182,10 +189,7 @@ def entries_in(folder: Path, trust: Trust | None) -> Iterator[tuple[Place, Entry
 def _files_of(packed: bytes) -> dict[str, bytes]:
     """The regular files of a layer, below the cache's folder."""
     found: dict[str, bytes] = {}
-    with gzip.GzipFile(fileobj=io.BytesIO(packed)) as unpacked:
-        plain = unpacked.read(_MOST_LAYER + 1)
-    if len(plain) > _MOST_LAYER:
-        raise ValueError(f"a layer unpacks to more than {_MOST_LAYER} bytes")
+    plain = unpack(packed, _MOST_LAYER)
     with tarfile.open(fileobj=io.BytesIO(plain), mode="r:") as archive:
         for member in archive:
             if member.isfile() and member.name.startswith(f"{CACHE}/"):

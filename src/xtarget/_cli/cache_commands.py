@@ -179,15 +179,29 @@ def clear(as_json: bool, **chosen: Any) -> None:
 @click.option("--oci", "folder", required=True, metavar="DIR", help="The image layout to write.")
 @click.option("--tag", default="latest", show_default=True, help="The image's name in it.")
 @click.option("--bundle", "bundles", multiple=True, metavar="FILE", help="A bundle, too.")
+@click.option(
+    "--compression",
+    type=click.Choice(["gzip", "zstd"]),
+    default="gzip",
+    show_default=True,
+    help="Of the layers; zstd is smaller, and older container tools refuse it.",
+)
 @json_option
-def export(folder: str, tag: str, bundles: tuple[str, ...], as_json: bool, **chosen: Any) -> None:
+def export(
+    folder: str,
+    tag: str,
+    bundles: tuple[str, ...],
+    compression: str,
+    as_json: bool,
+    **chosen: Any,
+) -> None:
     """Write compiled kernels as an OCI image layout, which container tools push to a registry.
 
     A layer for each target, one for each bundle. What a device made of a kernel is not in it.
     """
     from .images import export_entries
 
-    export_entries(chosen, bundles, folder, tag, as_json)
+    export_entries(chosen, bundles, folder, tag, compression, as_json)
 
 
 @cache.command("import", examples=("xtarget cache import --oci image",))

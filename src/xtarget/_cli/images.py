@@ -29,12 +29,18 @@ _MOST_BUNDLE = 4 << 30
 
 
 def export_entries(
-    given: Mapping[str, Any], bundles: tuple[str, ...], folder: str, tag: str, as_json: bool
+    given: Mapping[str, Any],
+    bundles: tuple[str, ...],
+    folder: str,
+    tag: str,
+    compression: str,
+    as_json: bool,
 ) -> None:
     """Write an image layout of the cache's own entries and of bundles.
 
     Raises:
-        XTargetError: nothing was chosen, or the folder cannot be written.
+        XTargetError: nothing was chosen, the folder cannot be written, or the compression is not
+            installed.
     """
     members: dict[str, list[tuple[str, bytes]]] = {}
     for place, entry in _intact(default_cache().own, given):
@@ -43,11 +49,12 @@ def export_entries(
             (f"{at}.{suffix}", data)
             for suffix, data in ({**entry.files, "json": entry.mark}).items()
         )
-    layers = [oci.layer_of(target, members[target]) for target in sorted(members)]
+    layers = [oci.layer_of(target, members[target], compression) for target in sorted(members)]
     for path in map(Path, bundles):
         xtarget.load_bundle(path)  # an error says what is wrong with it
         data = files.read_regular(path, _MOST_BUNDLE)
-        layers.append(oci.layer_of(path.name, [(f"{oci.BUNDLES}/{path.name}", data)]))
+        inner = [(f"{oci.BUNDLES}/{path.name}", data)]
+        layers.append(oci.layer_of(path.name, inner, compression))
     if not layers:
         raise XTargetError(
             f"there is nothing to export: {default_cache().root} has no such entry. Run the "
