@@ -152,7 +152,7 @@ def list_kernels(
         ways = [] if name is None else [asdict(way) for way in implementations.listed(name)]
         entries = [_entry(spec) for spec in specs]
         if name is not None:
-            entries[0] |= {"implementations": ways, "served_by": _served(specs[0])}
+            entries[0] |= {"implementations": ways, "served_by": _serving_by_target(specs[0])}
         echo(json.dumps(entries, indent=2))
         return
     if name is not None:
@@ -179,10 +179,10 @@ def _print_implementations(spec: KernelSpec) -> None:
     )
     echo("\nServed without impl=:")
     columns = ("target", "impl", "launches", "why")
-    print_table(columns, [tuple(row.values()) for row in _served(spec)])
+    print_table(columns, [tuple(row.values()) for row in _serving_by_target(spec)])
 
 
-def _served(spec: KernelSpec) -> list[dict[str, str]]:
+def _serving_by_target(spec: KernelSpec) -> list[dict[str, str]]:
     """For a target of each vendor, and those that an implementation names, what serves it."""
     kernel = libraries.find(spec.name)
     named = [text for way in implementations.listed(spec.name) for text in way.targets]

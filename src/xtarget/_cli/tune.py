@@ -70,7 +70,7 @@ def tune_kernel(
     parts = (found, *found.more)
     kept = all(one.stored for one in parts)
     if as_json:
-        echo(json.dumps({**_told(found), "more": [_told(one) for one in found.more]}, indent=2))
+        echo(json.dumps({**_record(found), "more": [_record(one) for one in found.more]}, indent=2))
         return kept, found.interrupted
     for one in parts:
         _print(one, info)
@@ -124,7 +124,7 @@ def _placed(value: Any, layout: Any, info: DeviceInfo) -> Any:
 # ------------------------------------------------------------------------------------------ output
 
 
-def _told(found: Tuning) -> dict[str, Any]:
+def _record(found: Tuning) -> dict[str, Any]:
     trials = [
         {"config": trial.number, "is": trial.text, "seconds": trial.seconds, "lower": trial.lower,
          "upper": trial.upper, "kept": trial.kept, "error": trial.error}

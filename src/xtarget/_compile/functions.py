@@ -87,7 +87,7 @@ def _single_flight(key: object, name: str) -> Iterator[None]:
                 _locks[key] = lock, wanted - 1
 
 
-def _offered(request: CompileRequest, target: Target) -> Artifact | None:
+def _from_bundles(request: CompileRequest, target: Target) -> Artifact | None:
     """Return an artifact from the bundles."""
     if not has_bundles():
         return None
@@ -135,7 +135,7 @@ def artifact(
         UnknownTargetError: nobody compiles for this target.
     """
     if bundled:
-        offered = _offered(request, target)
+        offered = _from_bundles(request, target)
         if offered is not None:
             contents.save()
             return _with_declared_stores(request, offered)

@@ -159,7 +159,7 @@ def _probe_in_process(vendor: str, *, again: bool) -> tuple[ProbeReport, bool]:
     Returns:
         the report, and whether the vendor is late.
     """
-    reason = registry.absence(vendor)
+    reason = registry.why_absent(vendor)
     if reason is not None:
         return ProbeReport(vendor, (), reason), False
     here = _running.get(vendor)

@@ -36,7 +36,6 @@ from ..targets.optional import (
 )
 
 __all__ = [
-    "absence",
     "compiler",
     "driver",
     "find_device",
@@ -47,6 +46,7 @@ __all__ = [
     "probe_all",
     "routes",
     "vendors",
+    "why_absent",
 ]
 
 _lock = Lock()
@@ -130,7 +130,7 @@ def probe_all(wanted: tuple[str, ...] | None = None) -> list[ProbeReport]:
         found = dict(_reports)
         missing = []
         for name in [name for name in names if name not in _reports]:
-            absent = absence(name)
+            absent = why_absent(name)
             if absent is not None:
                 found[name] = _reports[name] = ProbeReport(name, (), absent)
             else:
@@ -148,7 +148,7 @@ def probe_all(wanted: tuple[str, ...] | None = None) -> list[ProbeReport]:
         return [found[name] for name in names]
 
 
-def absence(vendor: str) -> str | None:
+def why_absent(vendor: str) -> str | None:
     """A vendor's own quick answer that it cannot have a device (`KnowsAbsence`), or why its package
     cannot be used."""
     try:

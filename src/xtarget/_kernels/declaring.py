@@ -40,7 +40,7 @@ def declare(
         XTargetError: something is not a parameter, has two parts, or does not fit.
     """
     said = parameters.rules if parameters else {}
-    arrays, scalars, order = _called(kernel, fn, parameters, given)
+    arrays, scalars, order = _parameter_order(kernel, fn, parameters, given)
     outputs = {
         n: o if isinstance(o, Out | ArrayRule) else Out(o) for n, o in given["outputs"].items()
     }
@@ -117,7 +117,7 @@ def declare(
     return declaration
 
 
-def _called(
+def _parameter_order(
     kernel: str, fn: Any, parameters: Parameters | None, given: Mapping[str, Any]
 ) -> tuple[dict[str, ArrayRule], dict[str, Any], list[str]]:
     """Arrays, numbers, and their order as far as `inputs` says it."""

@@ -98,10 +98,10 @@ class Library:
         Raises:
             XTargetError: as for `specs`.
         """
-        return dict(self._asked(lambda catalog: catalog.names()))
+        return dict(self._ask_catalog(lambda catalog: catalog.names()))
 
     def _specs(self, ask: Callable[[Any], Iterable[Any]]) -> tuple[KernelSpec, ...]:
-        specs = self._asked(lambda catalog: tuple(ask(catalog)))
+        specs = self._ask_catalog(lambda catalog: tuple(ask(catalog)))
         wrong = [spec for spec in specs if not isinstance(spec, KernelSpec)]
         if wrong:
             raise XTargetError(
@@ -110,7 +110,7 @@ class Library:
             )
         return specs
 
-    def _asked(self, ask: Callable[[Any], T]) -> T:
+    def _ask_catalog(self, ask: Callable[[Any], T]) -> T:
         """Return what the catalog answers; it is imported first."""
         try:
             return ask(importlib.import_module(f"{self.package}.catalog"))

@@ -85,7 +85,7 @@ def _read(folder: Path, module: str, path: Path, text: bytes) -> tuple[list[str]
     if known is not None:
         with contextlib.suppress(ValueError, TypeError, AttributeError):
             imports, dynamic, answers = json.loads(known)
-            if all(_answer(folder, q) == answer for q, answer in answers.items()):
+            if all(_is_true_here(folder, q) == answer for q, answer in answers.items()):
                 return imports, dynamic
     reader = _Reader(folder, module, path)
     reader.read(parsed(text, path))
@@ -94,7 +94,7 @@ def _read(folder: Path, module: str, path: Path, text: bytes) -> tuple[list[str]
     return reader.imports, reader.dynamic
 
 
-def _answer(folder: Path, question: str) -> bool:
+def _is_true_here(folder: Path, question: str) -> bool:
     """Answer a reader's question about the machine.
 
     The question is whether a module is a file or a folder of the library, or whether a name leads
@@ -113,7 +113,7 @@ class _Reader:
     Attributes:
         imports: modules of the library that it imports.
         dynamic: what its text alone does not say.
-        asked: the questions about the machine that the result depends on, with `_answer`'s answers.
+        asked: the questions about the machine that the result depends on (`_is_true_here`).
     """
 
     def __init__(self, folder: Path, module: str, path: Path) -> None:
@@ -128,7 +128,7 @@ class _Reader:
 
     def _ask(self, question: str) -> bool:
         if question not in self.asked:
-            self.asked[question] = _answer(self._folder, question)
+            self.asked[question] = _is_true_here(self._folder, question)
         return self.asked[question]
 
     def read(self, tree: ast.Module) -> None:

@@ -130,7 +130,7 @@ def bind(
     call = BoundCall(
         name=spec.name,
         device=opened,
-        sized=sized(form, _peeked(results), lambda: _peeked(types)),
+        sized=sized(form, _peeked_values(results), lambda: _peeked_values(types)),
         views=views,
         out_view=out_view,
         staging=staging,
@@ -162,8 +162,8 @@ def _apart(type_: ArrayType, out: ArrayType) -> tuple[int, int]:
     return out_below - above, out_above - below
 
 
-def _peeked(value: Any) -> Any:
-    return tuple(map(_peeked, value)) if type(value) is tuple else peek(value)
+def _peeked_values(value: Any) -> Any:
+    return tuple(map(_peeked_values, value)) if type(value) is tuple else peek(value)
 
 
 def _staging(

@@ -49,7 +49,7 @@ class Graph:
     def __init__(self, device: Device) -> None:
         self.device = device.info.name
         self.launches = self.nbytes = 0
-        self._opened = device
+        self._opened_device = device
         self._why: str | None = "its block has not ended"
         self._lock = Lock()
         self._recording: Recording | None = None
@@ -65,7 +65,7 @@ class Graph:
         recording.memory.close()
         recording.settle()
         if recording.steps:
-            device, steps = self._opened, tuple(recording.steps)
+            device, steps = self._opened_device, tuple(recording.steps)
             assert isinstance(device, MakesGraphs)
 
             def record(stream: Stream) -> None:
@@ -102,7 +102,7 @@ class Graph:
                 self._replay(recording, self._vendors, stream)
 
     def _check(self, recording: Recording) -> None:
-        if registry.is_lost(self._opened):
+        if registry.is_lost(self._opened_device):
             raise DeviceLostError(
                 f"this graph was captured on {self.device}, which was closed or lost, with all "
                 "that was on it. Make its arrays again, and capture it again."
@@ -124,7 +124,7 @@ class Graph:
                 consent(arrays, None)
 
     def _replay(self, recording: Recording, graph: VendorGraph, stream: Any) -> None:
-        device = self._opened
+        device = self._opened_device
         chosen = None if stream is None else streams.resolve(device, stream)
         sources = self._own if chosen is not None else [*self._shared, *self._own]
         current = [found for source in sources if (found := source()) is not None]
@@ -153,7 +153,7 @@ class Graph:
 
     def _note(self, on: Stream) -> None:
         """Remember when the replay has passed: the stream may be gone by then."""
-        if on is self._opened.default_stream:
+        if on is self._opened_device.default_stream:
             self._on_default = True
             return
         if len(self._passed) >= _MOST_STREAMS and id(on) not in self._passed:
@@ -175,8 +175,8 @@ class Graph:
             for _, event in self._passed.values():
                 keep_until(event, used)
             self._passed.clear()
-            if self._on_default and registry.is_open(self._opened):
-                keep_until_passed(self._opened.default_stream, used)
+            if self._on_default and registry.is_open(self._opened_device):
+                keep_until_passed(self._opened_device.default_stream, used)
 
     def __del__(self, _ending: Callable[[], bool] = sys.is_finalizing) -> None:
         if not _ending():

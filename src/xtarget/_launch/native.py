@@ -142,7 +142,7 @@ def _offer_class(
     against = tuple((index, 0, 0, in_place) for index, in_place in call._against)
     assert passing.start is not None
     alone = passing if isinstance(passing, Passing) else None
-    told = flat and _told(
+    told = flat and _for_core(
         call, passing.start, against, _class_maker(passing),
         launches_of_class(passing), given=given, written=call.written,
     )  # fmt: skip
@@ -163,10 +163,12 @@ def described(call: BoundCall, *, given: bool, written: Callable[[Any], None] | 
         return None
     overlaps = tuple((index, low, high, in_place) for index, low, high, _, in_place in call._checks)
     native = launches_of(call)
-    return _told(call, call.direct, overlaps, _maker(call), native, given=given, written=written)
+    return _for_core(
+        call, call.direct, overlaps, _maker(call), native, given=given, written=written
+    )
 
 
-def _told(
+def _for_core(
     call: BoundCall,
     start: Callable[..., None],
     overlaps: tuple[tuple[int, int, int, bool], ...],

@@ -51,7 +51,7 @@ def launches_of(call: BoundCall) -> Any:
         halves = {order[at]: dtype for at, dtype in launch.halves}
         links.append((launch.function, launch.grid, _GRID_FIRST, given, halves))
         pieces += launch.scratch
-    return _told(call, pieces, links)
+    return _for_core(call, pieces, links)
 
 
 def launches_of_class(passing: Passing | Chained) -> Any:
@@ -60,7 +60,7 @@ def launches_of_class(passing: Passing | Chained) -> Any:
     if isinstance(passing, Passing):
         given = _placed(passing.fixed, passing.places)
         halves = dict(passing.halves)
-        return _told(call, (), [(passing.function, _ANY_GRID, _GRID_FIRST, given, halves)])
+        return _for_core(call, (), [(passing.function, _ANY_GRID, _GRID_FIRST, given, halves)])
     links = [
         (
             function,
@@ -71,7 +71,7 @@ def launches_of_class(passing: Passing | Chained) -> Any:
         )
         for function, link in zip(passing.functions, passing.links, strict=True)
     ]
-    return _told(call, (0,) * passing.pieces, links)
+    return _for_core(call, (0,) * passing.pieces, links)
 
 
 def _placed(fixed: Sequence[Value | None], places: Sequence[int]) -> _Given:
@@ -79,7 +79,7 @@ def _placed(fixed: Sequence[Value | None], places: Sequence[int]) -> _Given:
     return [(value, next(left) if value is None else -1) for value in fixed]
 
 
-def _told(call: BoundCall, pieces: Sequence[int], links: Sequence[_Link]) -> Any:
+def _for_core(call: BoundCall, pieces: Sequence[int], links: Sequence[_Link]) -> Any:
     """The description that the core takes, or None."""
     if call.synchronous or len(links) > _MOST_LINKS or len(pieces) > _MOST_PIECES:
         return None

@@ -13,7 +13,7 @@ __all__ = ["Overlaps"]
 
 #: Candidates that NumPy may try for one answer (about 1 ms): views that people make take a few.
 _MOST_WORK = 10_000
-_MOST_ANSWERS = 256
+_MOST_KNOWN = 256
 #: An address that leaves room on both sides; only the distance of two counts.
 _FAR = 1 << 62
 
@@ -43,22 +43,22 @@ class Overlaps:
         types: gives the layouts; only asked where the spans of both meet.
     """
 
-    __slots__ = ("_answers", "_types")
+    __slots__ = ("_known", "_types")
 
     def __init__(self, types: Callable[[], tuple[ArrayType, ArrayType]]) -> None:
         self._types = types
-        self._answers: dict[int, bool] = {}
+        self._known: dict[int, bool] = {}
 
     def at(self, distance: int) -> bool:
         """Check whether the arrays share memory. Return True if that is too hard to decide.
 
         The first array begins `distance` bytes after the second."""
-        answer = self._answers.get(distance)
+        answer = self._known.get(distance)
         if answer is None:
             answer = self._ask(distance)
-            if len(self._answers) >= _MOST_ANSWERS:
-                self._answers.clear()
-            self._answers[distance] = answer
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            self._known[distance] = answer
         return answer
 
     def _ask(self, distance: int) -> bool:

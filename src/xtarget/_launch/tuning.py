@@ -65,7 +65,7 @@ def tune(
             f"{name} cannot be tuned: XTARGET_COMPILE=error forbids to compile its configurations. "
             "Tune it before, in a process that may; what is found is kept."
         )
-    asked = _asked(name, args, device, options)
+    asked = _question(name, args, device, options)
     if not asked.questions:
         raise ArgumentError(
             f"{name} has no configurations to choose from. Give them by configs=, to its decorator."
@@ -88,7 +88,7 @@ def tune_first(name: str, args: Args, out: Any, device: Any, stream: Any, option
     """
     if options.get(CONFIG) is not None or compile_mode() == "error" or tunings.is_trying():
         return
-    asked = _asked(name, args, device, options, stream)
+    asked = _question(name, args, device, options, stream)
     if asked.captured or not any(one.how == "default" for one in asked.questions):
         return
     if out is not None:
@@ -96,7 +96,7 @@ def tune_first(name: str, args: Args, out: Any, device: Any, stream: Any, option
     _tuned(asked, out, again=False, show=lambda done, total, what: None, strict=False)
 
 
-def _asked(name: str, args: Args, device: Any, options: Options, stream: Any = None) -> Asked:
+def _question(name: str, args: Args, device: Any, options: Options, stream: Any = None) -> Asked:
     kernel = libraries.find(name)
     spec = kernel.spec
     args, options = placed(name, args, options)

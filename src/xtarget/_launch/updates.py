@@ -42,8 +42,8 @@ class Update:
             at = values[other]
             if low < at + above and at + below < high and self._shares(other, args, address - at):
                 raise ArgumentError(
-                    f"{kernel}: {_said(kernel, self._index)}, which it writes to, overlaps "
-                    f"{_said(kernel, other)} in memory. Pass a copy of one of them."
+                    f"{kernel}: {_words_of(kernel, self._index)}, which it writes to, overlaps "
+                    f"{_words_of(kernel, other)} in memory. Pass a copy of one of them."
                 )
         if self._written is not None:
             self._written(args[self._index])
@@ -58,7 +58,7 @@ class Update:
         return known.at(distance)
 
 
-def _said(kernel: str, index: int) -> str:
+def _words_of(kernel: str, index: int) -> str:
     """An argument, or an array for one of several outputs after them, in words."""
     spec = libraries.find(kernel).spec
     names = [name.rstrip("?") for name in spec.inputs]

@@ -127,7 +127,7 @@ class Manifest:
         for index, (holder, name, answer) in enumerate(self._asked):
             names[f"o{index}"], names[f"a{index}"] = holder, answer
             checks.append(f"answer(o{index}, {name!r}) == a{index}")
-        names["text"], names["answer"] = _text_or_nothing, _answer
+        names["text"], names["answer"] = _text_or_nothing, _text_of_attribute
         given = ", ".join(names)
         code = f"def make({given}):\n return lambda: {' and '.join(checks) or 'True'}\n"
         made: dict[str, Any] = {}
@@ -180,7 +180,7 @@ def _text_or_nothing(value: Any) -> str | None:
         return None
 
 
-def _answer(holder: Any, name: str) -> str | None:
+def _text_of_attribute(holder: Any, name: str) -> str | None:
     """The text of an attribute that is computed when it is read (a property, `__getattr__`)."""
     value = getattr(holder, name, _ABSENT)
     return None if value is _ABSENT else _text_or_nothing(value)
