@@ -8,8 +8,10 @@ from xtarget import spec
 
 from . import tuning, tuning_windows
 from .elementwise import compute_dtype
-from .phases import apart
+from .phases import apart, divides
+from .pointwise import is_pointwise, pointwise
 from .problems import KINDS, Operands, Problem
+from .shifted import shifted
 from .tapped import tapped, worth_taps
 
 __all__ = ["convolved"]
@@ -32,8 +34,12 @@ def convolved(
         dtype: of the operands.
     """
     arrays, kind = Operands(x, weight, bias, out), KINDS[dtype]
+    if is_pointwise(problem, arrays) and min(problem.rows, problem.channels) > 1:
+        return pointwise(call, problem, dtype, arrays, temporaries)
     if worth_taps(call, problem):
         return tapped(call, problem, dtype, kind, arrays, temporaries)
+    if tuning.outer_products(call.vendor) and divides(problem):
+        return shifted(call, problem, dtype, arrays, temporaries)
     return [_launch(call, one, dtype, kind, arrays) for one in apart(problem)]
 
 

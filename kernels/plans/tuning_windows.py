@@ -13,6 +13,8 @@ __all__ = [
     "direct_tile",
     "gradient_parts",
     "gradient_tile",
+    "line",
+    "shifted_tile",
     "tapped_tile",
     "tile",
 ]
@@ -150,6 +152,21 @@ def gradient_parts(blocks: int, units: int, positions: int) -> int:
     """
     parts = min(_AT_ONCE * units // blocks, positions // _SHORTEST)
     return min(max(parts, cdiv(positions, _LONGEST)), 65535)
+
+
+def line(length: int) -> int:
+    """Elements of a row that a CPU copies at once for a convolution."""
+    return min(max(next_power_of_2(length), 16), 64)
+
+
+def shifted_tile(dtype: str, rows: int, length: int) -> tuple[int, int]:
+    """Rows and positions of a tile of outer products: 16 vectors of sums, where there are so many
+    rows, or positions in a row of the result.
+    """
+    lanes = 32 if dtype == "float32" else 16
+    if rows > 2:
+        return (8, lanes) if rows > 4 else (4, 2 * lanes)
+    return next_power_of_2(rows), lanes if length <= lanes else 4 * lanes
 
 
 def direct_tile(vendor: str, rows: int) -> tuple[int, int, int]:
