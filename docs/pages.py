@@ -14,11 +14,15 @@ from xtarget._bench import page as bench_page
 from xtarget._bench import report as bench_report
 from xtarget._cli.base import Command
 from xtarget._cli.main import cli
+from xtarget._cli.routes import table
 from xtarget._values.environment import VARIABLES
 from xtarget._verify import report
 from xtarget._verify import support as support_table
 
-__all__ = ["accuracy", "api", "command_line", "environment", "performance", "support", "write"]
+__all__ = [
+    *("accuracy", "api", "command_line", "environment", "performance", "routes", "support"),
+    "write",
+]
 
 _STATES = ("right", "compiled", "refused", "wrong", "failed")
 REPORTS = Path(__file__).resolve().parent / "reports"
@@ -28,7 +32,7 @@ def write(folder: Path) -> None:
     """Write those that are not as they should be: an unchanged page is not read again."""
     folder.mkdir(exist_ok=True)
     made = {"cli": command_line, "environment": environment, "api": api, "support": support,
-            "accuracy": accuracy, "performance": performance}  # fmt: skip
+            "accuracy": accuracy, "performance": performance, "routes": routes}  # fmt: skip
     for name, page in made.items():
         file, text = folder / f"{name}.md", page()
         if not file.exists() or file.read_text(encoding="utf-8") != text:
@@ -162,6 +166,34 @@ def support() -> str:
         "`xtarget verify --compare release` tells what is worse on your device than here.\n\n"
         + support_table.markdown(support_table.join(found))
     )
+
+
+# ------------------------------------------------------------------------------------------ routes
+
+
+def routes() -> str:
+    """By which routes each operator can be compiled."""
+    head, rows, counts = table(list(xtarget.catalog().values()))
+    told = ", ".join(f"{count} for {target}" for target, count in counts.items())
+    return "\n".join(
+        [
+            "# Table of routes",
+            "",
+            "By which ways a binary of each operator can be made, as `xtarget kernels --routes` "
+            "prints it: [Kernels without Triton](../how-to/routes.md) says what they are. A row is "
+            f"of one dtype and small contiguous arrays. Of {len(rows)} operators can be compiled "
+            f"without Triton: {told}.",
+            "",
+            f"| {' | '.join(head)} |",
+            f"|{' --- |' * len(head)}",
+            *(f"| {' | '.join(_cell(cell) for cell in row)} |" for row in rows),
+            "",
+        ]
+    )
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*").replace("_", "\\_")
 
 
 # ---------------------------------------------------------------------------------------- accuracy

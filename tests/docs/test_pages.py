@@ -109,6 +109,7 @@ def test_links_lead_somewhere() -> None:
     made = {
         "generated/accuracy.md",
         "generated/performance.md",
+        "generated/routes.md",
         "generated/cli.md",
         "generated/api.md",
         "generated/environment.md",

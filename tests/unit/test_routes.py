@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
+import xtarget
+from xtarget._cli.routes import table
 from xtarget._compile import functions, keys, routes
+from xtarget._devices import registry
 from xtarget._values.errors import ArgumentError, CompileError, NoCompilerError
 from xtarget._values.types import Artifact, CompileRequest, KernelSource, Target
 
@@ -130,3 +133,22 @@ def test_binaries_of_two_routes_have_two_keys(
     assert given["opencl"].asked == 2
     parts = [keys.key_parts(REQUEST, CPU, "tools", route) for route in ("", "opencl")]
     assert [part for part in parts[1] if part not in parts[0]] == [("route", "opencl")]
+
+
+def test_the_table_has_each_operator_with_each_route_of_each_vendor() -> None:
+    """Every row says of every route that it serves, or why it does not."""
+    specs = list(xtarget.catalog().values())
+    head, rows, counts = table(specs)
+    assert [row[0] for row in rows] == [spec.name for spec in specs]
+    assert set(counts) == {"nvidia:sm_90", "amd:gfx942", "intel:spirv64", "cpu:spirv64"}
+    further = {"nvidia": "nvrtc", "amd": "hip", "intel": "template", "cpu": "opencl"}
+    for target, count in counts.items():
+        vendor = target.partition(":")[0]
+        served = [row[head.index(target)].split(", ") for row in rows]
+        assert all(words[0] == "triton" for words in served)
+        assert sum(further[vendor] in words for words in served) == count > 40
+        known = {"triton", *(route.name for route in registry.routes(vendor))}
+        assert {word for words in served for word in words} == known
+    by_triton_alone = [row for row in rows if set(row[2:-1]) == {"triton"}]
+    assert by_triton_alone
+    assert all(row[-1] for row in by_triton_alone), "the last column says why"

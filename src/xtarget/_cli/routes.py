@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from .._compile import routes
 from .._devices import registry
@@ -19,30 +19,60 @@ from ..spec import KernelSpec
 from .base import echo
 from .tables import print_table
 
-__all__ = ["list_routes"]
+__all__ = ["Table", "list_routes", "table"]
 
+#: The route that most kernels have no use of; its reasons would hide the others'.
+_FEW = "template"
 #: Characters of a reason in a table.
 _LONG = 60
 
 
-def list_routes(specs: Sequence[KernelSpec], as_json: bool) -> None:
-    """Print a row for each kernel, by its first kind of float or its first dtype."""
-    targets = [Target.parse(text) for text in example_targets()]
-    targets = [target for target in targets if registry.routes(target.vendor)]
-    found = [{"kernel": spec.name, **_of(spec, targets)} for spec in specs]
-    if as_json:
-        echo(json.dumps(found, indent=1))
-        return
-    rows, counts = [], dict.fromkeys(map(str, targets), 0)
+class Table(NamedTuple):
+    """The routes of kernels.
+
+    Attributes:
+        rows: of each kernel its name, the dtype that was asked about, by which routes each target's
+            is made, and why not by all.
+        counts: how many can be compiled without Triton, by target.
+    """
+
+    head: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+    counts: dict[str, int]
+
+
+def _targets() -> list[Target]:
+    """One of each vendor that has further routes."""
+    found = [Target.parse(text) for text in example_targets()]
+    return [target for target in found if registry.routes(target.vendor)]
+
+
+def table(specs: Sequence[KernelSpec]) -> Table:
+    """A row for each kernel, by its first kind of float or its first dtype."""
+    return _table([{"kernel": spec.name, **_of(spec, _targets())} for spec in specs])
+
+
+def _table(found: Sequence[dict[str, Any]]) -> Table:
+    rows, counts = [], dict.fromkeys(map(str, _targets()), 0)
     for entry in found:
-        cells, why = [], ""
+        cells, reasons = [], []
         for target in counts:
             served = [name for name, reason in entry[target].items() if not reason]
             counts[target] += len(served) > 1
             cells.append(", ".join(served))
-            why = why or next((reason for reason in entry[target].values() if reason), "")
-        rows.append((entry["kernel"], entry["dtype"], *cells, _last(why)))
-    print_table(("kernel", "dtype", *counts, "why not by all"), rows)
+            reasons += [r for name, r in entry[target].items() if r and name != _FEW]
+        rows.append((entry["kernel"], entry["dtype"], *cells, _last(next(iter(reasons), ""))))
+    return Table(("kernel", "dtype", *counts, "why not by all"), rows, counts)
+
+
+def list_routes(specs: Sequence[KernelSpec], as_json: bool) -> None:
+    """Print a row for each kernel."""
+    found = [{"kernel": spec.name, **_of(spec, _targets())} for spec in specs]
+    if as_json:
+        echo(json.dumps(found, indent=1))
+        return
+    head, rows, counts = _table(found)
+    print_table(head, rows)
     for target, count in counts.items():
         echo(f"{target}: {count} of {len(rows)} kernels can be compiled without Triton.")
 

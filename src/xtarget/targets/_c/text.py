@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from ..._values.types import SourceText
@@ -72,7 +73,7 @@ class Scope:
         if found is None:
             path, text = source.modules[module]
             found = others[module] = cls(source, module, path, _others=others)
-            for node in ast.parse(text).body:
+            for node in _parsed(text):
                 for name in _bound(node):
                     found._tree[name] = node
         return found
@@ -111,6 +112,12 @@ class Scope:
             package.pop()
         up = package[: len(package) - (node.level - 1)]
         return [*up, *(node.module.split(".") if node.module else ())]
+
+
+@lru_cache(maxsize=128)
+def _parsed(text: bytes) -> list[ast.stmt]:
+    """The statements of a file; nobody changes them."""
+    return ast.parse(text).body
 
 
 def _library(name: str) -> Library:

@@ -89,10 +89,12 @@ def _functions(digest: str, source: _Text) -> tuple[str, Function]:
     Raises:
         RefusedError: it is not.
     """
+    name = source.text.function.partition(":")[2]
+    if name not in KERNELS:
+        raise RefusedError("a kernel of this kind")
     function = Scope.of(source.text)
-    name = function.node.name
-    if KERNELS.get(name) != meaning(function):
-        raise RefusedError("no kernel that templates stand for")
+    if KERNELS[name] != meaning(function):
+        raise RefusedError("this kernel, which is not the library's own")
     operator = function.scope.lookup("operator")
     assert isinstance(operator, Function)
     return name, operator
