@@ -4,7 +4,8 @@
     python benchmarks/bench_pair.py --before /tmp/before [--only launch|start|threads] [--rounds 11]
 
 launch: microseconds of processor time of the calling thread for `run("add", a, b, out=o)` on the
-CPU, with and without the vendor's part of it, and for reading the three arrays alone. The floor is
+CPU (with XTARGET_CORE=python also without the vendor's part of it), and for reading the three
+arrays alone. The floor is
 what torch's or NumPy's own attributes cost that any reader needs.
 start: a second process (warm cache) that imports xtarget and runs one kernel on NumPy arrays:
 processor time of the process and its children, over that of `import numpy`, and its modules.
@@ -28,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 LAUNCH = """
-import json, sys, time
+import json, os, sys, time
 import numpy as np
 import xtarget
 try:
@@ -41,7 +42,13 @@ except ImportError:  # a checkout from before the rooms
     from xtarget._call import BoundLaunch
     from xtarget._run import _calls, _describers
 
+try:
+    from xtarget._launch.run import forget_calls
+except ImportError:  # a checkout that serves no call by its class
+    forget_calls = _calls.clear
 n, run, ways = 4096, xtarget.run, {}
+# the compiled core keeps launches of its own, which cannot be left out here
+in_python = os.environ.get("XTARGET_CORE") == "python"
 arrays = {"NumPy": [np.ones(n, np.float32) for _ in range(3)]}
 arrays["own"] = [xtarget.asarray(x, device="cpu:0") for x in arrays["NumPy"]]
 try:
@@ -81,9 +88,11 @@ def add(name, a, b, o):
         return way, prepare
     if name != "own":
         ways[f"{name}, device=cpu"] = call("cpu:0"), None
-        ways[f"{name}, device=cpu, no launch"] = without(call("cpu:0"))
+        if in_python:
+            ways[f"{name}, device=cpu, no launch"] = without(call("cpu:0"))
     ways[name] = call(None), None
-    ways[f"{name}, no launch"] = without(call(None))
+    if in_python:
+        ways[f"{name}, no launch"] = without(call(None))
     run("add", a, b, out=o)
     describe = _describers[type(a)]
     ways[f"describe {name} x 3"] = lambda: (describe(a), describe(b), describe(o)), None
@@ -97,7 +106,7 @@ print(json.dumps(list(ways)), flush=True)
 clock = time.thread_time
 for line in sys.stdin:
     way, prepare = ways[line.strip()]
-    _calls.clear()
+    forget_calls()
     restore = prepare() if prepare else None
     best = float("inf")
     for _ in range(10):
@@ -154,7 +163,11 @@ Pair = tuple[dict[str, float], dict[str, float]]
 
 
 def environment(checkout: Path, cache: str) -> dict[str, str]:
-    found = {k: v for k, v in os.environ.items() if not k.startswith(("XTARGET_", "PYTHON"))}
+    found = {
+        name: value
+        for name, value in os.environ.items()
+        if name == "XTARGET_CORE" or not name.startswith(("XTARGET_", "PYTHON"))
+    }
     return {**found, "PYTHONPATH": str(checkout / "src"), "XTARGET_CACHE_DIR": cache}
 
 

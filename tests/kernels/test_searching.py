@@ -78,7 +78,7 @@ def test_bins_of_equal_width(device: str, dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["int32", "uint64", pytest.param("int8", marks=pytest.mark.long)])
 def test_counts_and_sums_of_integers(device: str, dtype: str) -> None:
-    """What is outside is not counted; sums are in the order of the elements, bit for bit."""
+    """Elements outside are not counted; sums are in the order of the elements, bit for bit."""
     x = sample(dtype, 4, 90)
     if dtype == "uint64":
         x[0, :2] = 2**64 - 1, 2**63

@@ -137,7 +137,7 @@ def test_all_of_an_array_and_its_first_axis(device: str) -> None:
 
 @pytest.mark.parametrize("k", [10, *(pytest.param(k, marks=pytest.mark.large) for k in (1, 200))])
 def test_the_largest_of_long_rows(device: str, k: int) -> None:
-    """What cannot be among them is dropped while runs are merged."""
+    """Elements that cannot be among them are dropped while runs are merged."""
     x = _hard("float32", 3, 1000)
     _check("topk", x, device, k=k)
     _check("topk", x, device, k=k, largest=False)

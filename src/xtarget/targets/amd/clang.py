@@ -105,7 +105,7 @@ def device_library() -> str | None:
 
 @cache
 def _identity(tools: Tools) -> str:
-    """What the compiler says of itself, which includes the version of Debian's package."""
+    """The compiler's own version text, which includes the version of Debian's package."""
     with Folder("clang") as place:
         status, said = run([*tools.clang, "--version"], place, "asking for clang's version", "")
     first = said.partition("\n")[0] if not status else ""
