@@ -1,0 +1,324 @@
+/* xtarget.hpp: xtarget.h for C++17, header only.
+ *
+ *   xt::Bundle bundle{"kernels.xtb"};
+ *   auto softmax = bundle.kernel("softmax", xt::f16);
+ *   softmax(stream, x, out);
+ *
+ * Arguments are `xt::Tensor`s, `DLTensor *`s of any library's dlpack.h, and numbers; outputs come
+ * last. Errors are `xt::Error`, a std::runtime_error with the status; `try_call` gives the status.
+ */
+#ifndef XTARGET_HPP
+#define XTARGET_HPP
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "xtarget.h"
+
+namespace xt {
+
+class Error : public std::runtime_error {
+ public:
+  Error(int status, const std::string &message) : std::runtime_error(message), status_(status) {}
+  /* XTARGET_NOT_IN_BUNDLE and the others of xtarget.h. */
+  int status() const noexcept { return status_; }
+
+ private:
+  int status_;
+};
+
+inline void check(int status) {
+  if (status != XTARGET_OK) throw Error(status, xtarget_message());
+}
+
+struct Dtype {
+  std::int32_t code;
+  const char *name;
+};
+
+inline constexpr Dtype b8{XTARGET_BOOL, "bool"}, i8{XTARGET_INT8, "int8"}, i16{XTARGET_INT16, "int16"},
+    i32{XTARGET_INT32, "int32"}, i64{XTARGET_INT64, "int64"}, u8{XTARGET_UINT8, "uint8"},
+    u16{XTARGET_UINT16, "uint16"}, u32{XTARGET_UINT32, "uint32"}, u64{XTARGET_UINT64, "uint64"},
+    f16{XTARGET_FLOAT16, "float16"}, bf16{XTARGET_BFLOAT16, "bfloat16"}, f32{XTARGET_FLOAT32, "float32"},
+    f64{XTARGET_FLOAT64, "float64"}, f8_e4m3fn{XTARGET_FLOAT8_E4M3FN, "float8_e4m3fn"},
+    f8_e5m2{XTARGET_FLOAT8_E5M2, "float8_e5m2"};
+
+/* The dtype of a C++ type; types of half precision have to be named. */
+template <class T>
+constexpr Dtype dtype_of() {
+  using U = std::remove_cv_t<T>;
+  if constexpr (std::is_same_v<U, bool>) return b8;
+  else if constexpr (std::is_same_v<U, float>) return f32;
+  else if constexpr (std::is_same_v<U, double>) return f64;
+  else {
+    static_assert(std::is_integral_v<U> && sizeof(U) <= 8, "give the dtype of this type");
+    constexpr Dtype all[2][4] = {{u8, u16, u32, u64}, {i8, i16, i32, i64}};
+    return all[std::is_signed_v<U>][sizeof(U) == 1 ? 0 : sizeof(U) == 2 ? 1 : sizeof(U) == 4 ? 2 : 3];
+  }
+}
+
+enum Driver { cuda = XTARGET_CUDA, hip = XTARGET_HIP, level_zero = XTARGET_LEVEL_ZERO, opencl = XTARGET_OPENCL };
+
+/* Pointer, dtype, shape, and strides in elements (none: C order). It keeps no memory. */
+class Tensor {
+ public:
+  Tensor(void *data, Dtype dtype, std::vector<std::int64_t> shape, std::vector<std::int64_t> strides = {})
+      : data_(data), dtype_(dtype.code), shape_(std::move(shape)), strides_(std::move(strides)) {
+    if (!strides_.empty() && strides_.size() != shape_.size())
+      throw Error(XTARGET_BAD_ARGUMENT, "a tensor has as many strides as dimensions, or none");
+  }
+
+  template <class T>
+  Tensor(T *data, std::vector<std::int64_t> shape, std::vector<std::int64_t> strides = {})
+      : Tensor(const_cast<std::remove_cv_t<T> *>(data), dtype_of<T>(), std::move(shape), std::move(strides)) {}
+
+  xtarget_tensor raw() const noexcept {
+    xtarget_tensor made{};
+    made.data = data_;
+    made.dtype = dtype_;
+    made.ndim = static_cast<std::int32_t>(shape_.size());
+    made.shape = shape_.data();
+    made.strides = strides_.empty() ? nullptr : strides_.data();
+    return made;
+  }
+
+ private:
+  void *data_;
+  std::int32_t dtype_;
+  std::vector<std::int64_t> shape_, strides_;
+};
+
+/* An argument: a tensor, a number, or nothing. What it was made from has to live until the call. */
+class Argument {
+ public:
+  Argument(std::nullopt_t) noexcept : raw_{} { raw_.kind = XTARGET_ABSENT; }
+  Argument(const Tensor &tensor) noexcept : Argument(tensor.raw()) {}
+  Argument(const xtarget_tensor &tensor) noexcept : raw_{} {
+    raw_.kind = XTARGET_TENSOR;
+    raw_.tensor = tensor;
+  }
+  template <class T, std::enable_if_t<std::is_arithmetic_v<T>, int> = 0>
+  Argument(T value) noexcept : raw_{} {
+    if constexpr (std::is_floating_point_v<T>) {
+      raw_.kind = XTARGET_REAL;
+      raw_.real = static_cast<double>(value);
+    } else {
+      raw_.kind = XTARGET_INTEGER;
+      raw_.integer = static_cast<std::int64_t>(value);
+    }
+  }
+  /* A DLTensor of any dlpack.h. */
+  template <class T, std::enable_if_t<std::is_class_v<T>, int> = 0,
+            class = decltype(std::declval<T>().byte_offset)>
+  Argument(const T *dltensor) : raw_{} {
+    raw_.kind = XTARGET_TENSOR;
+    check(xtarget_from_dlpack(dltensor, &raw_.tensor));
+  }
+
+  const xtarget_argument &raw() const noexcept { return raw_; }
+
+ private:
+  xtarget_argument raw_;
+};
+
+/* An option of a kernel: {"axis", 1}, {"approximate", "tanh"}, {"keepdims", true}. */
+class Option {
+ public:
+  Option(std::string name, std::string value) : name_(std::move(name)), value_(std::move(value)) {}
+  Option(std::string name, const char *value) : Option(std::move(name), std::string(value)) {}
+  template <class T, std::enable_if_t<std::is_arithmetic_v<T>, int> = 0>
+  Option(std::string name, T value) : name_(std::move(name)) {
+    if constexpr (std::is_same_v<T, bool>) {
+      value_ = value ? "true" : "false";
+    } else if constexpr (std::is_floating_point_v<T>) {
+      std::array<char, 40> text{};
+      std::snprintf(text.data(), text.size(), "%.17g", static_cast<double>(value));
+      value_ = text.data();
+    } else {
+      value_ = std::to_string(value);
+    }
+  }
+  xtarget_option raw() const noexcept { return {name_.c_str(), value_.c_str()}; }
+
+ private:
+  std::string name_, value_;
+};
+
+/* Copies refer to the same device; it is closed with the last of them and of its kernels. */
+class Device {
+ public:
+  explicit Device(Driver driver, int ordinal = 0) {
+    xtarget_device *made = nullptr;
+    check(xtarget_device_open(driver, ordinal, &made));
+    raw_.reset(made, xtarget_device_close);
+  }
+  /* In the caller's context: a CUcontext; a cl_context and its cl_device_id. */
+  Device(Driver driver, void *context, void *native = nullptr) {
+    xtarget_device *made = nullptr;
+    check(xtarget_device_in(driver, context, native, &made));
+    raw_.reset(made, xtarget_device_close);
+  }
+  std::string target() const { return xtarget_device_target(raw()); }
+  std::string name() const { return xtarget_device_name(raw()); }
+  void *stream() const {
+    void *made = nullptr;
+    check(xtarget_device_stream(raw(), &made));
+    return made;
+  }
+  void synchronize(void *stream) const { check(xtarget_device_synchronize(raw(), stream)); }
+  xtarget_device *raw() const noexcept { return raw_.get(); }
+
+ private:
+  std::shared_ptr<xtarget_device> raw_;
+};
+
+/* The first GPU of CUDA or HIP, else OpenCL's first device; opened once for the program. */
+inline const Device &default_device() {
+  static const Device device = [] {
+    for (Driver driver : {cuda, hip}) try {
+        return Device(driver);
+      } catch (const Error &error) {
+        if (error.status() != XTARGET_NO_DRIVER) throw;
+      }
+    return Device(opencl);
+  }();
+  return device;
+}
+
+/* Memory of a device, freed with its last copy. */
+class Memory {
+ public:
+  Memory(const Device &device, std::size_t size) : device_(device), size_(size) {
+    void *made = nullptr;
+    check(xtarget_device_allocate(device.raw(), size, &made));
+    raw_.reset(made, [device](void *memory) { xtarget_device_free(device.raw(), memory); });
+  }
+  void *data() const noexcept { return raw_.get(); }
+  std::size_t size() const noexcept { return size_; }
+  void write(const void *from) const { check(xtarget_device_copy(device_.raw(), data(), from, size_, 1)); }
+  void read(void *to) const { check(xtarget_device_copy(device_.raw(), to, data(), size_, 0)); }
+
+ private:
+  Device device_;
+  std::size_t size_;
+  std::shared_ptr<void> raw_;
+};
+
+class Kernel {
+ public:
+  explicit Kernel(xtarget_kernel *raw) : raw_(raw, xtarget_kernel_release) {}
+
+  /* Launch: arguments, then one output. Does not wait. */
+  template <class... Arguments>
+  void operator()(void *stream, Arguments &&...arguments) const {
+    check(try_call(stream, std::forward<Arguments>(arguments)...));
+  }
+  /* The same, with the status instead of an exception. */
+  template <class... Arguments>
+  int try_call(void *stream, Arguments &&...arguments) const {
+    static_assert(sizeof...(arguments) >= 1, "give arguments, then the output");
+    const Argument all[] = {Argument(std::forward<Arguments>(arguments))...};
+    constexpr std::size_t count = sizeof...(arguments) - 1;
+    xtarget_argument given[count + 1];
+    for (std::size_t i = 0; i <= count; i++) given[i] = all[i].raw();
+    if (given[count].kind != XTARGET_TENSOR)
+      return xtarget_kernel_call(raw_.get(), stream, given, count, nullptr, 1);
+    return xtarget_kernel_call(raw_.get(), stream, given, count, &given[count].tensor, 1);
+  }
+  /* Any number of outputs, also none. */
+  void call(void *stream, std::initializer_list<Argument> arguments,
+            std::initializer_list<Argument> outputs) const {
+    std::vector<xtarget_argument> given;
+    std::vector<xtarget_tensor> out;
+    for (const auto &one : arguments) given.push_back(one.raw());
+    for (const auto &one : outputs) {
+      if (one.raw().kind != XTARGET_TENSOR) throw Error(XTARGET_BAD_ARGUMENT, "an output is a tensor");
+      out.push_back(one.raw().tensor);
+    }
+    check(xtarget_kernel_call(raw_.get(), stream, given.data(), given.size(), out.data(), out.size()));
+  }
+  /* The shapes of a call's results. */
+  std::vector<std::vector<std::int64_t>> shapes(std::initializer_list<Argument> arguments) const {
+    std::vector<xtarget_argument> given;
+    for (const auto &one : arguments) given.push_back(one.raw());
+    std::array<xtarget_tensor, 64> told{};
+    std::vector<std::int64_t> room(64 * 16);
+    std::size_t count = 0;
+    check(xtarget_kernel_outputs(raw_.get(), given.data(), given.size(), told.data(),
+                                 reinterpret_cast<std::int64_t (*)[16]>(room.data()), told.size(), &count));
+    std::vector<std::vector<std::int64_t>> made;
+    for (std::size_t i = 0; i < count; i++)
+      made.emplace_back(told[i].shape, told[i].shape + told[i].ndim);
+    return made;
+  }
+
+ private:
+  std::shared_ptr<xtarget_kernel> raw_;
+};
+
+/* An open bundle. Its kernels may live longer. */
+class Bundle {
+ public:
+  /* `trust`: a file of public keys; nullptr: XTARGET_TRUST; "": signatures are not checked. */
+  explicit Bundle(const std::string &path, const char *trust = nullptr) {
+    xtarget_bundle *made = nullptr;
+    check(xtarget_bundle_open(path.c_str(), trust, &made));
+    raw_.reset(made, xtarget_bundle_close);
+  }
+  std::vector<std::string> targets() const {
+    std::vector<std::string> found;
+    for (std::size_t i = 0; i < xtarget_bundle_target_count(raw()); i++)
+      found.emplace_back(xtarget_bundle_target(raw(), i));
+    return found;
+  }
+  /* Name and dtype of all kernels for a target. */
+  std::vector<std::pair<std::string, std::string>> kernels(const std::string &target) const {
+    std::vector<std::pair<std::string, std::string>> found;
+    auto each = [](void *data, const char *kernel, const char *dtype) {
+      try {
+        static_cast<decltype(found) *>(data)->emplace_back(kernel, dtype);
+      } catch (const std::bad_alloc &) {
+        return static_cast<int>(XTARGET_OUT_OF_MEMORY);
+      }
+      return static_cast<int>(XTARGET_OK);
+    };
+    check(xtarget_bundle_kernels(raw(), target.c_str(), each, &found));
+    return found;
+  }
+  Kernel kernel(const Device &device, const std::string &name, Dtype dtype,
+                std::initializer_list<Option> options = {}) const {
+    std::vector<xtarget_option> given;
+    for (const auto &one : options) given.push_back(one.raw());
+    xtarget_kernel *made = nullptr;
+    check(xtarget_kernel_get(raw(), device.raw(), name.c_str(), dtype.name, given.data(), given.size(), &made));
+    return Kernel(made);
+  }
+  /* For the default device. */
+  Kernel kernel(const std::string &name, Dtype dtype, std::initializer_list<Option> options = {}) const {
+    return kernel(default_device(), name, dtype, options);
+  }
+  /* Have `xtarget serve` make the calls that the bundle lacks, for kernels that are taken after this.
+   * `server`: "unix:/PATH"; nullptr: XTARGET_COMPILE_SERVER. */
+  void compile_by(const char *server = nullptr, double seconds = 300) const {
+    check(xtarget_bundle_compile_by(raw(), server, seconds));
+  }
+  void verify() const { check(xtarget_bundle_verify(raw())); }
+  xtarget_bundle *raw() const noexcept { return raw_.get(); }
+
+ private:
+  std::shared_ptr<xtarget_bundle> raw_;
+};
+
+}  // namespace xt
+
+#endif
