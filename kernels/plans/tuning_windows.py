@@ -60,6 +60,9 @@ def tile(vendor: str, kind: str, rows: int, positions: int, groups: int, units: 
     return _fitting(tiles, rows, positions, groups, units)
 
 
+#: Most elements of a tile where channels are loaded one by one, for an address each.
+_ONE_BY_ONE: Final = 2048
+
 #: The same, of channels of one tap a step: tiles of a product of matrices.
 _TAPPED: Final[Mapping[str, Mapping[str, tuple[Tile, ...]]]] = {
     "nvidia": {
@@ -67,7 +70,10 @@ _TAPPED: Final[Mapping[str, Mapping[str, tuple[Tile, ...]]]] = {
             Tile(128, 128, 64, 8, 3), Tile(64, 128, 64, 4, 3), Tile(64, 64, 64, 4, 3),
             Tile(32, 64, 64, 4, 3), Tile(16, 64, 64, 4, 3),
         ),
-        "single": (Tile(64, 64, 16, 8, 3), Tile(32, 32, 16, 4, 3), Tile(16, 32, 16, 2, 3)),
+        "single": (
+            Tile(128, 128, 16, 8, 3), Tile(64, 64, 16, 8, 3), Tile(32, 32, 16, 4, 3),
+            Tile(16, 32, 16, 2, 3),
+        ),
         "double": (Tile(32, 64, 16, 4, 2), Tile(16, 32, 16, 2, 2)),
     },
     "amd": {
@@ -103,8 +109,10 @@ def tapped_tile(
 ) -> Tile:
     """The tile of a convolution by taps: with fewer channels a step where fewer are left over."""
     tiles = _TAPPED.get(vendor, _TAPPED["other"])[kind]
+    if channels % 16:
+        tiles = tuple(one for one in tiles if one.channels * one.positions <= _ONE_BY_ONE)
     found = _fitting(tiles, rows, positions, groups, units)
-    k = found.k
+    k = min(found.k, 32) if channels % 16 else found.k
     while k > 16 and cdiv(channels, k // 2) * (k // 2) < cdiv(channels, k) * k:
         k //= 2
     return found._replace(k=k)
