@@ -8,6 +8,8 @@ from ..arithmetic import divide
 from ..arithmetic import exp as e_to_the
 from ..arithmetic import gelu as _gelu
 from ..arithmetic import gelu_tanh as _gelu_tanh
+from .halves import gelu as _gelu_of_half
+from .halves import sigmoid_times
 
 
 @triton.jit
@@ -22,12 +24,18 @@ def relu_squared(x):
 
 @triton.jit
 def gelu(x):
-    return _gelu(x)
+    if x.dtype.scalar.primitive_bitwidth == 16:
+        return _gelu_of_half(x.to(tl.float32))
+    else:
+        return _gelu(x)
 
 
 @triton.jit
 def gelu_tanh(x):
-    return _gelu_tanh(x)
+    if x.dtype.scalar.primitive_bitwidth == 16:
+        return _gelu_tanh(x.to(tl.float32))
+    else:
+        return _gelu_tanh(x)
 
 
 @triton.jit
@@ -44,12 +52,20 @@ def log_sigmoid(x):
 
 @triton.jit
 def silu(x):
-    return x * sigmoid(x)
+    if x.dtype.scalar.primitive_bitwidth == 16:
+        wide = x.to(tl.float32)
+        return sigmoid_times(wide, wide)
+    else:
+        return x * sigmoid(x)
 
 
 @triton.jit
 def silu_mul(x, y):
-    return x * sigmoid(x) * y
+    if x.dtype.scalar.primitive_bitwidth == 16:
+        wide = x.to(tl.float32)
+        return sigmoid_times(wide, wide) * y.to(tl.float32)
+    else:
+        return x * sigmoid(x) * y
 
 
 @triton.jit

@@ -11,6 +11,7 @@ from triton.language.extra import libdevice
 
 from ..arithmetic import sqrt as root
 from .floats import is_negative, with_sign
+from .halves import tanh as _tanh_of_half
 
 
 @triton.jit
@@ -72,7 +73,10 @@ def cosh(x):
 
 @triton.jit
 def tanh(x):
-    return libdevice.tanh(x)
+    if x.dtype.scalar.primitive_bitwidth == 16:
+        return _tanh_of_half(x.to(tl.float32))
+    else:
+        return libdevice.tanh(x)
 
 
 @triton.jit

@@ -9,7 +9,7 @@ from xtarget.spec import KernelSpec
 
 from .references import written
 from .row import elementwise
-from .rules import FLOATS, NUMBERS
+from .rules import AS_IT_IS, FLOATS, NUMBERS
 
 __all__ = ["ROWS"]
 
@@ -33,14 +33,15 @@ ROWS: tuple[KernelSpec, ...] = (
     # 1 + erf(x) cancels for x < 0, so its error is relative to x, not to the result
     _row("gelu", "x", "x * (1 + erf(x / sqrt 2)) / 2, or its form with tanh", _gelu,
          "fused_gelu FusedGelu", chosen=("approximate", {"none": "gelu", "tanh": "gelu_tanh"}),
-         flags={"use_tanh": "1 for the form with tanh, 0 for that with erf"}),
+         flags={"use_tanh": "1 for the form with tanh, 0 for that with erf"}, rule=AS_IT_IS),
     _row("quick_gelu", "x", "x sigmoid(1.702 x)", written("a / (1 + np.exp(-1.702 * a))")),
     _row("sigmoid", "x", "1 / (1 + e**-x)", written(_SIGMOID), "expit logistic"),
     _row("log_sigmoid", "x", "log(sigmoid(x))",
          written("np.minimum(a, 0) - np.log1p(np.exp(-abs(a)))")),
-    _row("silu", "x", "x sigmoid(x)", written(f"a * ({_SIGMOID})"), "swish Swish SiLU"),
+    _row("silu", "x", "x sigmoid(x)", written(f"a * ({_SIGMOID})"), "swish Swish SiLU",
+         rule=AS_IT_IS),
     _row("silu_mul", "x y", "x sigmoid(x) y", written(f"a * ({_SIGMOID}) * b"),
-         "swish_mul swiglu"),
+         "swish_mul swiglu", rule=AS_IT_IS),
     _row("softplus", "x", "log(1 + e**(beta x)) / beta; x where beta x > threshold", written(
         "np.where(a * beta > threshold, a, np.logaddexp(0, a * beta) / beta)"),
         numbers={"beta": 1.0, "threshold": 20.0}),

@@ -8,7 +8,7 @@ from xtarget.spec import KernelSpec
 
 from .references import numpy, written
 from .row import elementwise
-from .rules import FLOATING, FLOATING_TWO
+from .rules import FLOATING, FLOATING_AS_IT_IS, FLOATING_TWO
 
 __all__ = ["ROWS"]
 
@@ -32,7 +32,7 @@ ROWS: tuple[KernelSpec, ...] = (
     _row("atan2", "a b", "the angle of the point (b, a)", numpy("arctan2"), "arctan2"),
     _row("sinh", "x", "the hyperbolic sine", numpy("sinh")),
     _row("cosh", "x", "the hyperbolic cosine", numpy("cosh")),
-    _row("tanh", "x", "the hyperbolic tangent", numpy("tanh")),
+    _row("tanh", "x", "the hyperbolic tangent", numpy("tanh"), rule=FLOATING_AS_IT_IS),
     _row("asinh", "x", "the inverse hyperbolic sine", numpy("arcsinh"), "arcsinh"),
     _row("acosh", "x", "the inverse hyperbolic cosine", numpy("arccosh"), "arccosh"),
     _row("atanh", "x", "the inverse hyperbolic tangent", numpy("arctanh"), "arctanh"),

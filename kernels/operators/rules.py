@@ -18,6 +18,7 @@ __all__ = [
     "DIFFERENCE",
     "FILLED",
     "FLOATING",
+    "FLOATING_AS_IT_IS",
     "FLOATING_TWO",
     "FLOATS",
     "FLOATS_OF_8_BITS",
@@ -124,11 +125,13 @@ PROMOTED = _rule(_promoted)
 PROMOTED_TWO = _rule(_promoted, results=2)
 #: The same, and bool has none.
 DIFFERENCE = _rule(_difference)
-#: The same, and computed in the dtype itself: bits, neighbours.
+#: The same, and computed in the dtype itself: bits, neighbours, functions that know half types.
 AS_IT_IS = _rule(_promoted, computed=str)
 #: NumPy's functions of floating numbers: int8 gives float16, int16 float32, int32 float64.
 FLOATING = _rule(_floating)
 FLOATING_TWO = _rule(_floating, results=2)
+#: The same, and computed in the dtype itself, by a function that knows half types.
+FLOATING_AS_IT_IS = _rule(_floating, computed=str)
 QUOTIENT = _rule(_quotient)
 QUOTIENT_TWO = _rule(_quotient, results=2)
 FLOAT64 = _rule(lambda _rules, _given: "float64")
