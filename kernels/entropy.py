@@ -10,6 +10,7 @@ from triton.language.extra import libdevice
 
 from .arithmetic import accumulate, divide, exp, settled
 from .indexing import across, offset, positions, span
+from .row_exponentials import largest_and_total, quick_exp
 
 
 @triton.jit
@@ -56,8 +57,22 @@ def nll_loss(
 
 
 @triton.jit
-def _largest(x, row_mask, n, cx, T: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
-    """The largest element of each of the rows at `x`, and sum exp(x - largest)."""
+def _largest(
+    x, row_mask, n, cx, T: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+    GROUP: tl.constexpr,
+):  # fmt: skip
+    """The largest element of each of the rows at `x`, and sum exp(x - largest).
+
+    GROUP: elements of a long row that a lane takes at once; 0: the row is read twice.
+    """
+    if GROUP:
+        return largest_and_total(x, row_mask, n, cx, False, T, BLOCK_M, BLOCK_N, GROUP)
+    else:
+        return _twice(x, row_mask, n, cx, T, BLOCK_M, BLOCK_N)
+
+
+@triton.jit
+def _twice(x, row_mask, n, cx, T: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
     top = tl.full([BLOCK_M, BLOCK_N], float("-inf"), T)
     for start in range(0, n, BLOCK_N):
         column, _, mask = across(start, n, row_mask, BLOCK_N)
@@ -78,9 +93,10 @@ def _largest(x, row_mask, n, cx, T: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N
 def cross_entropy(
     x, target, weight, out, m, n, ignore, smoothing, shape, sx, st, so, cx, sw,
     SMOOTH: tl.constexpr, T: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+    GROUP: tl.constexpr,
 ):  # fmt: skip
     row, row_mask, rows, t = _rows(x, target, m, shape, sx, st, BLOCK_M)
-    top, total = _largest(rows[:, None], row_mask, n, cx, T, BLOCK_M, BLOCK_N)
+    top, total = _largest(rows[:, None], row_mask, n, cx, T, BLOCK_M, BLOCK_N, GROUP)
     log = libdevice.log(total)
     own = _weight(t, weight, n, ignore, sw, row_mask, T)
     inside = row_mask & (t >= 0) & (t < n) & (t != ignore)
@@ -105,10 +121,11 @@ def cross_entropy(
 def cross_entropy_backward(
     d, x, target, weight, count, out, m, n, ignore, smoothing, shape, sd, sx, st, so, cx, co, sw,
     SMOOTH: tl.constexpr, T: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+    GROUP: tl.constexpr,
 ):  # fmt: skip
     """`count`: what the sum of all losses is divided by; None: nothing is."""
     row, row_mask, rows, t = _rows(x, target, m, shape, sx, st, BLOCK_M)
-    top, total = _largest(rows[:, None], row_mask, n, cx, T, BLOCK_M, BLOCK_N)
+    top, total = _largest(rows[:, None], row_mask, n, cx, T, BLOCK_M, BLOCK_N, GROUP)
     own = _weight(t, weight, n, ignore, sw, row_mask, T)
     slope = tl.load(d + offset(row, shape, sd), mask=row_mask, other=0).to(T)
     if count is not None:
@@ -129,18 +146,37 @@ def cross_entropy_backward(
     else:
         share = own
     goal = out + offset(row, shape, so)[:, None]
-    for start in range(0, n, BLOCK_N):
-        column, column_mask, mask = across(start, n, row_mask, BLOCK_N)
+    STEP: tl.constexpr = BLOCK_N * GROUP if GROUP else BLOCK_N
+    # a class of the row, or none
+    chosen = tl.where((t >= 0) & (t < n), t, -1).to(n.dtype)
+    share = divide(share * slope, total)[:, None]
+    own = (own * slope)[:, None]
+    for start in range(0, n, STEP):
+        column, column_mask, mask = across(start, n, row_mask, STEP)
         value = tl.load(rows[:, None] + (column * cx)[None, :], mask=mask, other=0).to(T)
-        part = divide(exp(value - top[:, None]), total[:, None]) * share[:, None]
-        part -= tl.where(column[None, :] == t[:, None], own[:, None], tl.zeros_like(part))
+        part = _power(value - top[:, None], out.dtype.element_ty) * share
+        part -= tl.where(column[None, :] == chosen[:, None], own, tl.zeros_like(part))
         if SMOOTH:
-            less = tl.zeros([BLOCK_M, BLOCK_N], T) + each[:, None]
+            less = tl.zeros([BLOCK_M, STEP], T) + (each * slope)[:, None]
             if weight is not None:
                 less *= tl.load(weight + column * sw, mask=column_mask, other=0).to(T)[None, :]
             part -= less
-        part = tl.where(t[:, None] == ignore, tl.zeros_like(part), part * slope[:, None])
-        tl.store(goal + (column * co)[None, :], part.to(out.dtype.element_ty), mask=mask)
+        part = tl.where(t[:, None] == ignore, tl.zeros_like(part), part)
+        tl.store(
+            goal + (column * co)[None, :],
+            part.to(out.dtype.element_ty),
+            mask=mask,
+            cache_modifier=".cs" if GROUP else "",
+        )
+
+
+@triton.jit
+def _power(x, D: tl.constexpr):
+    """e**x for x <= 0, as exact as type `D` shows."""
+    if D.primitive_bitwidth == 16:
+        return quick_exp(x)
+    else:
+        return exp(x)
 
 
 @triton.jit
@@ -168,10 +204,11 @@ def _pairs(x, y, m, shape, sx, sy, BLOCK_M: tl.constexpr):
 def soft_cross_entropy(
     x, y, weight, out, m, n, smoothing, shape, sx, sy, so, cx, cy, sw,
     SMOOTH: tl.constexpr, T: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+    GROUP: tl.constexpr,
 ):  # fmt: skip
     """-sum(y * log(softmax(x))) of each row: `y` are the probabilities of the classes."""
     row, row_mask, rows, others = _pairs(x, y, m, shape, sx, sy, BLOCK_M)
-    top, whole = _largest(rows, row_mask, n, cx, T, BLOCK_M, BLOCK_N)
+    top, whole = _largest(rows, row_mask, n, cx, T, BLOCK_M, BLOCK_N, GROUP)
     log = libdevice.log(whole)[:, None]
     total = tl.zeros([BLOCK_M, BLOCK_N], T)
     lost = tl.zeros([BLOCK_M, BLOCK_N], T)
@@ -191,10 +228,11 @@ def soft_cross_entropy(
 def soft_cross_entropy_backward(
     d, x, y, weight, out, m, n, count, smoothing, shape, sx, sy, so, sd, cx, cy, co, sw,
     SMOOTH: tl.constexpr, T: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+    GROUP: tl.constexpr,
 ):  # fmt: skip
     """`count`: what the sum of all losses is divided by."""
     row, row_mask, rows, others = _pairs(x, y, m, shape, sx, sy, BLOCK_M)
-    top, whole = _largest(rows, row_mask, n, cx, T, BLOCK_M, BLOCK_N)
+    top, whole = _largest(rows, row_mask, n, cx, T, BLOCK_M, BLOCK_N, GROUP)
     slope = tl.load(d + offset(row, shape, sd), mask=row_mask, other=0).to(T)
     slope = divide(slope, tl.zeros_like(slope) + count.to(T))[:, None]
     total = tl.zeros([BLOCK_M, BLOCK_N], T)

@@ -14,7 +14,7 @@ from .sorting import ordered, words
 
 
 @triton.jit
-def _digit(key, shift, BITS: tl.constexpr, SIGNED: tl.constexpr):
+def digit_of(key, shift, BITS: tl.constexpr, SIGNED: tl.constexpr):
     """The digit of a key at `shift`; the keys of small types are wider than these."""
     if SIGNED:
         if key.dtype.primitive_bitwidth > BITS:
@@ -53,7 +53,7 @@ def count(
     if x is not None:
         first = offset(row, shape, sx)
     for k in range(piece * chunk, tl.minimum(n, (piece + 1) * chunk)):
-        digit = _digit(_key(x, keys, first, cx, k, D, K, DESCENDING), shift, BITS, SIGNED)
+        digit = digit_of(_key(x, keys, first, cx, k, D, K, DESCENDING), shift, BITS, SIGNED)
         p = own + digit * pieces
         tl.store(p, tl.load(p) + 1)
 
@@ -85,7 +85,7 @@ def move(
         first = offset(row, shape, sx)
     for k in range(piece * chunk, tl.minimum(n, (piece + 1) * chunk)):
         key = _key(x, keys, first, cx, k, D, K, DESCENDING)
-        p = own + _digit(key, shift, BITS, SIGNED) * pieces
+        p = own + digit_of(key, shift, BITS, SIGNED) * pieces
         goal = tl.load(p)
         tl.store(p, goal + 1)
         goal = row * n + goal

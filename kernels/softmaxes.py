@@ -12,14 +12,7 @@ from triton.language.extra import libdevice
 
 from .arithmetic import IN_TURN, accumulate, divide, exp, settled
 from .indexing import across, offset, positions
-
-
-@triton.jit
-def _row(p, mask, NEGATE: tl.constexpr, T: tl.constexpr):
-    """The elements at `p` in type `T`; -inf where `mask` is false."""
-    if NEGATE:
-        return -tl.load(p, mask=mask, other=float("inf")).to(T)
-    return tl.load(p, mask=mask, other=float("-inf")).to(T)
+from .row_exponentials import elements, largest_and_total
 
 
 @triton.jit
@@ -30,7 +23,7 @@ def softmax(
     row, row_mask = positions(m, BLOCK_M)
     column, _, mask = across(0, n, row_mask, BLOCK_N)
     rows = x + offset(row, shape, sx)[:, None]
-    value = _row(rows + (column * cx)[None, :], mask, NEGATE, T)
+    value = elements(rows + (column * cx)[None, :], mask, NEGATE, T)
     apart = value - tl.max(value, 1)[:, None]
     power = exp(apart)
     total = tl.sum(power, 1)
@@ -49,38 +42,13 @@ def softmax_long(
 ):  # fmt: skip
     row, row_mask = positions(m, BLOCK_M)
     rows = x + offset(row, shape, sx)[:, None]
-    # every column of the tile keeps its own largest element and sum: the loop crosses no threads;
-    # GROUP elements of it are taken at once, so that few of them are scaled anew
-    largest = tl.full([BLOCK_M, BLOCK_N], float("-inf"), T)
-    total = tl.zeros([BLOCK_M, BLOCK_N], T)
-    lost = tl.zeros([BLOCK_M, BLOCK_N], T)
-    STEP: tl.constexpr = BLOCK_N * GROUP
-    lane = tl.arange(0, GROUP)[:, None] * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
-    lane = lane.to(n.dtype)
-    for begin in range(0, n, STEP * IN_TURN):
-        end = begin + tl.minimum(STEP * IN_TURN, n - begin)
-        part = tl.zeros([BLOCK_M, BLOCK_N], T)
-        before = largest
-        for start in range(begin, end, STEP):
-            column = start + lane
-            mask = row_mask[:, None, None] & (lane < n - start)[None, :, :]
-            value = _row(rows[:, :, None] + (column * cx)[None, :, :], mask, NEGATE, T)
-            most = tl.max(value, 1)
-            now = tl.where(most > largest, most, largest)
-            # before the first finite element: -inf - -inf would be nan
-            shift = tl.where(now == float("-inf"), tl.zeros_like(now), now)
-            part = part * exp(largest - shift) + tl.sum(exp(value - shift[:, None, :]), 1)
-            largest = now
-        scale = exp(before - tl.where(largest == float("-inf"), tl.zeros_like(largest), largest))
-        total, lost = accumulate(total * scale, lost * scale, part)
-    total = settled(total, lost)
-    top = tl.max(largest, 1)
-    shift = tl.where(top == float("-inf"), tl.zeros_like(top), top)
-    total_row = tl.sum(total * exp(largest - shift[:, None]), 1)
+    top, total_row = largest_and_total(
+        rows, row_mask, n, cx, NEGATE, T, BLOCK_M, BLOCK_N, GROUP
+    )  # fmt: skip
     target = out + offset(row, shape, so)[:, None]
     for start in range(0, n, BLOCK_N):
         column, _, mask = across(start, n, row_mask, BLOCK_N)
-        value = _row(rows + (column * cx)[None, :], mask, NEGATE, T)
+        value = elements(rows + (column * cx)[None, :], mask, NEGATE, T)
         if LOG:
             y = (value - top[:, None]) - libdevice.log(total_row)[:, None]
         else:
@@ -101,7 +69,7 @@ def softmax_walk(
     largest = tl.full([BLOCK_M, BLOCK_N], float("-inf"), T)
     for start in range(0, n, BLOCK_N):
         column, _, mask = across(start, n, row_mask, BLOCK_N)
-        value = _row(rows + (column * cx)[None, :], mask, NEGATE, T)
+        value = elements(rows + (column * cx)[None, :], mask, NEGATE, T)
         # nan need not be kept: its exp makes the sum nan
         largest = tl.where(value > largest, value, largest)
     top = tl.max(largest, 1)
@@ -112,7 +80,7 @@ def softmax_walk(
         part = tl.zeros([BLOCK_M, BLOCK_N], T)
         for start in range(begin, end, BLOCK_N):
             column, _, mask = across(start, n, row_mask, BLOCK_N)
-            value = _row(rows + (column * cx)[None, :], mask, NEGATE, T)
+            value = elements(rows + (column * cx)[None, :], mask, NEGATE, T)
             power = libdevice.exp(value - top[:, None])
             part += tl.where(mask, power, tl.zeros_like(power))
             if out.dtype.element_ty == T and not LOG:  # nothing is lost by keeping it there
@@ -124,11 +92,11 @@ def softmax_walk(
         column, _, mask = across(start, n, row_mask, BLOCK_N)
         p = target + (column * co)[None, :]
         if LOG:
-            value = _row(rows + (column * cx)[None, :], mask, NEGATE, T)
+            value = elements(rows + (column * cx)[None, :], mask, NEGATE, T)
             y = (value - top[:, None]) - libdevice.log(total_row)[:, None]
         elif out.dtype.element_ty == T:
             y = divide(tl.load(p, mask=mask), total_row[:, None])
         else:
-            value = _row(rows + (column * cx)[None, :], mask, NEGATE, T)
+            value = elements(rows + (column * cx)[None, :], mask, NEGATE, T)
             y = divide(libdevice.exp(value - top[:, None]), total_row[:, None])
         tl.store(p, y.to(out.dtype.element_ty), mask=mask)

@@ -78,12 +78,13 @@ def same(bits, D: tl.constexpr):
 
 @triton.jit
 def rank(
-    x, keys, places, out, at, m, n, tiles, cap, total, first, count, shape, sx, so, cx, co,
+    x, own, keys, places, out, at, m, n, tiles, cap, total, first, count, shape, sx, so, cx, co,
     DESCENDING: tl.constexpr, K: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
     """Each of `tiles` runs of BLOCK_N elements of each row in order: its first `cap` elements as
     `keys` and `places`, of which a row has `total`; or, where a row is one run, those from `first`
-    on, `count` of them, as `out` and `at`.
+    on, `count` of them, as `out` and `at`. `own`: the elements' places in their row, of which there
+    are `n`; None: they are in their places.
     """
     number, row_mask = positions(m * tiles, BLOCK_M)
     row = number // tiles
@@ -107,17 +108,18 @@ def rank(
         goal = (row * total + tile * cap)[:, None] + place
         kept = mask & (place < cap)
         tl.store(keys + goal, key, mask=kept)
-        tl.store(
-            places + goal, (start[:, None] + lane[None, :]).to(places.dtype.element_ty), mask=kept
-        )
+        i = start[:, None] + lane[None, :]
+        if own is not None:
+            i = tl.load(own + row[:, None] * n + i, mask=mask, other=0)
+        tl.store(places + goal, i.to(places.dtype.element_ty), mask=kept)
     else:
         goal = offset(row, shape, so)[:, None] + (place - first) * co
         kept = mask & (place >= first) & (place - first < count)
         if out is not None:
             tl.store(words(out) + goal, same(bits, D), mask=kept)
         if at is not None:
-            own = (place * 0 + lane[None, :]).to(at.dtype.element_ty)
-            tl.store(at + goal, own, mask=kept)
+            i = (place * 0 + lane[None, :]).to(at.dtype.element_ty)
+            tl.store(at + goal, i, mask=kept)
 
 
 @triton.jit

@@ -10,6 +10,7 @@ from xtarget.spec import KernelSpec
 
 from ..plans import sorting as plans
 from ..plans.ranked import median, mode, quantile
+from ..plans.topk import kthvalue, topk
 from .row import alike, row
 from .rules import ALL
 
@@ -117,7 +118,7 @@ ROWS: tuple[KernelSpec, ...] = (
         **_ALL),
     row("msort", "x", plans.sort(values=True, indices=False, axis=0), "elements in order along the "
         "first axis", _msort, alike(1), options={"descending": False}, **_ALL),
-    row("topk", "x", plans.topk, "the k largest elements along axis (or smallest), in order, and "
+    row("topk", "x", topk, "the k largest elements along axis (or smallest), in order, and "
         "their indices", _topk, alike(1), "top_k",
         options={"k": 1, "axis": -1, "largest": True, "sorted": True}, along="axis", **_ALL),
     row("median", "x", median(), "the element in the middle, or the mean of the two; nan if one is "
@@ -129,6 +130,6 @@ ROWS: tuple[KernelSpec, ...] = (
         alike(1), options={"q": None, **_KEPT, "method": "linear"}, tolerance=(4, 4), **_ALL),
     row("mode", "x", mode, "the element that is there most often, the smallest of several, and how "
         "often; nan is equal to nothing", _mode, alike(1), options=_KEPT, **_ALL),
-    row("kthvalue", "x", plans.kthvalue, "the k-th smallest element along axis, and its index",
+    row("kthvalue", "x", kthvalue, "the k-th smallest element along axis, and its index",
         _kthvalue, alike(1), options={"k": 1, "axis": -1, "keepdims": False}, **_ALL),
 )  # fmt: skip

@@ -179,6 +179,7 @@ class _Classes:
             numbers={"ignore": self.ignore, **numbers, **self.number},
             constants={**constants, **self.constant},
             whole=whole,
+            groups=whole,
         )
 
     def total(
@@ -241,6 +242,7 @@ def cross_entropy(call: spec.Call) -> spec.Plan:
             beside={"o": layout},
             numbers={**number, **classes.number},
             constants={"SMOOTH": smoothing, **classes.constant},
+            groups=True,
         )
 
     if classes.soft:
@@ -307,6 +309,7 @@ def cross_entropy_backward(call: spec.Call) -> spec.Plan:
                 **classes.number,
             },
             constants={"SMOOTH": smoothing, **classes.constant},
+            groups=True,
         )
         return spec.Plan((out,), (launch,))
     work = Work(call, Space(1, (), ((0,), ())), Space(1, (), ((0,),)))
@@ -334,6 +337,7 @@ def cross_entropy_backward(call: spec.Call) -> spec.Plan:
         beside={"d": d, "t": classes.target},
         numbers={"ignore": classes.ignore, **number, **classes.number},
         constants={"SMOOTH": smoothing, **classes.constant},
+        groups=True,
     )
     work.launches.append(launch)
     return work.plan(out)

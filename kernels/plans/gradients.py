@@ -37,6 +37,7 @@ def rows_launch(
     numbers: Mapping[str, spec.Argument] | None = None,
     constants: Mapping[str, Any] | None = None,
     whole: bool = True,
+    groups: bool = False,
 ) -> spec.Launch:
     """One launch over the rows that lie along `axis` of arrays of one shape.
 
@@ -46,6 +47,7 @@ def rows_launch(
         beside: those that lack it.
         dtype: the type to compute in.
         whole: the kernel walks rows; else it takes one element of each.
+        groups: it has a constant GROUP: elements of a long row that a lane takes at once.
     """
     first = next(iter(along.values()))
     n = first.shape[axis]
@@ -70,6 +72,12 @@ def rows_launch(
             block_n = min(block_n, max(1, steps // block_m))
         tile = {"BLOCK_M": block_m, "BLOCK_N": block_n}
         count = block_m * block_n * wide
+    warps = min(sizes.max_warps, max(1, spec.next_power_of_2(count // sizes.per_warp)))
+    if groups:
+        tile["GROUP"] = 0
+        if sizes.group and strides["x"] == 1 and n >= sizes.group.columns * sizes.group.elements:
+            columns, elements, warps = sizes.group
+            tile = {"BLOCK_M": 1, "BLOCK_N": columns // wide, "GROUP": elements}
     given = {name: value for name, value in addresses.items() if value is not None}
     absent = {name: None for name, value in addresses.items() if value is None}
     return spec.Launch(
@@ -91,7 +99,7 @@ def rows_launch(
             **(constants or {}),
         },
         (spec.cdiv(rows.size, tile["BLOCK_M"]), 1, 1),
-        num_warps=min(sizes.max_warps, max(1, spec.next_power_of_2(count // sizes.per_warp))),
+        num_warps=warps,
     )
 
 

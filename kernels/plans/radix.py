@@ -7,7 +7,7 @@ from typing import Any
 
 from xtarget import spec
 
-__all__ = ["by_digits", "radix"]
+__all__ = ["Pair", "PairOf", "bits_of", "by_digits", "key_constants", "radix"]
 
 #: A row that is worth counters for every digit.
 _SHORTEST = 129
@@ -17,6 +17,8 @@ _NUMBERS = ("n", "pieces", "chunk", "shift", "shape", "sx", "cx", "length")
 _BITS = {"bool": 8, "bfloat16": 16}
 
 Pair = tuple[spec.Temporary, spec.Temporary]
+#: From the elements of a row to memory for keys and places, in turns.
+PairOf = Callable[[int], Pair]
 
 
 def by_digits(call: spec.Call, n: int, keep: int) -> bool:
@@ -24,6 +26,23 @@ def by_digits(call: spec.Call, n: int, keep: int) -> bool:
     thread, and most elements have to be needed.
     """
     return call.vendor == "cpu" and n >= _SHORTEST and keep * 8 >= n and n < 2**31
+
+
+def bits_of(dtype: str) -> int:
+    """The bits of an element."""
+    return _BITS.get(dtype) or int(dtype.removeprefix("u").lstrip("floatin"))
+
+
+def key_constants(dtype: str, key: str, *, descending: bool) -> dict[str, Any]:
+    """What kernels have to know to make digits of the keys, of dtype `key`, of elements."""
+    bits = bits_of(dtype)
+    narrow = dtype.startswith("uint") and bits < int(key.removeprefix("int"))
+    return {
+        "K": spec.dtype_constant(key),
+        "DESCENDING": descending,
+        "BITS": bits,
+        "SIGNED": not narrow and dtype != "bool",
+    }
 
 
 def radix(
@@ -34,7 +53,7 @@ def radix(
     line: tuple[int, int],
     key: str,
     temporaries: list[spec.ArrayType],
-    pair: Callable[[int], Pair],
+    pair: PairOf,
     *,
     descending: bool,
 ) -> tuple[list[spec.Launch], Pair]:
@@ -53,18 +72,13 @@ def radix(
     chunk = spec.cdiv(n, pieces)
     temporaries.append(spec.ArrayType("int32", (m, pieces * 256), (pieces * 256, 1)))
     counts = spec.Temporary(len(temporaries) - 1)
-    bits = _BITS.get(x.dtype) or int(x.dtype.removeprefix("u").lstrip("floatin"))
-    narrow = x.dtype.startswith("uint") and bits < int(key.removeprefix("int"))
-    constants: dict[str, Any] = {
+    constants = {
         "D": spec.dtype_constant(x.dtype),
-        "K": spec.dtype_constant(key),
-        "DESCENDING": descending,
-        "BITS": bits,
-        "SIGNED": not narrow and x.dtype != "bool",
+        **key_constants(x.dtype, key, descending=descending),
     }
     launches: list[spec.Launch] = []
     found: Pair | None = None
-    for shift in range(0, bits, 8):
+    for shift in range(0, bits_of(x.dtype), 8):
         goal = pair(n)
         given: dict[str, spec.Argument] = {
             "counts": counts, "n": n, "pieces": pieces, "chunk": chunk, "shift": shift,

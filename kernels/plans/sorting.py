@@ -7,10 +7,11 @@ from typing import Any
 
 from xtarget import spec
 
-from . import tuning, tuning_order
+from . import digits, tuning, tuning_order
 from .folds import outputs
 from .layouts import collapse, without_axes
-from .movement import copy_launch, integers
+from .movement import copy_launch
+from .narrowing import Lines, narrow
 from .radix import by_digits, radix
 from .scans import one_axis
 
@@ -19,10 +20,8 @@ __all__ = [
     "array_and_axis",
     "flat",
     "key_dtype",
-    "kthvalue",
     "lane_launch",
     "sort",
-    "topk",
 ]
 
 
@@ -124,8 +123,13 @@ class Sorting:
         self.keep = self.n if keep is None else keep
         self.order: spec.Temporary | None = None
         self.total = self.n
+        self._later = False
         if self.n > self._sizes.run or not whole:
-            self._make_order()
+            self._in_tiles = digits.in_tiles(call, self.m, self.n, self.keep)
+            # the last pass writes to where `finish` says
+            self._later = self._in_tiles and whole and self.keep == self.n
+            if not self._later:
+                self._make_order()
 
     def _pair(self, total: int) -> tuple[spec.Temporary, spec.Temporary]:
         """Memory for keys, and for indices. Two pairs are enough, as runs do not become more."""
@@ -147,24 +151,29 @@ class Sorting:
         cap: int,
         total: int,
         at: tuple[int, int],
+        narrowed: tuple[spec.Temporary, spec.Temporary] | None = None,
+        n: int | None = None,
     ) -> None:
-        block_n = min(spec.next_power_of_2(self.n), self._sizes.run)
+        """Runs in order: of the elements, or of `n` keys and places of each row, `narrowed`."""
+        n = self.n if n is None else n
+        block_n = min(spec.next_power_of_2(n), self._sizes.run)
         rows = self.m * tiles
         block_m = max(1, min(self._sizes.tile // block_n, spec.next_power_of_2(rows)))
         args: dict[str, spec.Argument | None] = {
-            "x": self._source,
+            "x": self._source if narrowed is None else narrowed[0],
+            "own": None if narrowed is None else narrowed[1],
             **goals,
             "m": self.m,
-            "n": self.n,
+            "n": n,
             "tiles": tiles,
             "cap": cap,
             "total": total,
             "first": at[0],
             "count": at[1],
-            "shape": self.lengths,
-            "sx": self._sx,
+            "shape": self.lengths if narrowed is None else (),
+            "sx": self._sx if narrowed is None else (n,),
             "so": self._so,
-            "cx": self._cx,
+            "cx": self._cx if narrowed is None else 1,
             "co": self._co,
         }
         self.launches.append(
@@ -173,7 +182,7 @@ class Sorting:
                 {name: value for name, value in args.items() if value is not None},
                 {
                     **{name: None for name, value in args.items() if value is None},
-                    "DESCENDING": self._descending,
+                    "DESCENDING": self._descending and narrowed is None,
                     "K": spec.dtype_constant(key_dtype(self._x.dtype)),
                     "BLOCK_M": block_m,
                     "BLOCK_N": block_n,
@@ -183,7 +192,26 @@ class Sorting:
             )
         )
 
+    def _lines(self) -> Lines:
+        return Lines(self.m, self.lengths, self._sx, self.n, self._cx)
+
+    def _digits(self, goal: digits.Goal) -> None:
+        self.launches += digits.launches(
+            self._call,
+            self._x,
+            self._source,
+            self._lines(),
+            key_dtype(self._x.dtype),
+            goal,
+            self.temporaries,
+            descending=self._descending,
+        )
+
     def _make_order(self) -> None:
+        if self._in_tiles:
+            self.keys, self.order = self._pair(self.n)
+            self._digits(digits.Goal(self.keys, self.order, keys=True))
+            return
         if by_digits(self._call, self.n, self.keep):
             launches, (self.keys, self.order) = radix(
                 self._call,
@@ -201,11 +229,16 @@ class Sorting:
             return
         run = self._sizes.run
         cap = min(run, self.keep)
-        tiles, rest = self.n // run, self.n % run
+        launches, n, narrowed = narrow(
+            self._call, self._x, self._source, self._lines(), self.keep,
+            key_dtype(self._x.dtype), self._pair, descending=self._descending,
+        )  # fmt: skip
+        self.launches += launches
+        tiles, rest = n // run, n % run
         total = tiles * cap + min(rest, cap)
         keys, places = self._pair(total)
         goals = {"keys": keys, "places": places, "out": None, "at": None}
-        self._rank(goals, spec.cdiv(self.n, run), cap, total, (0, 0))
+        self._rank(goals, spec.cdiv(n, run), cap, total, (0, 0), narrowed, n)
         while total > cap:
             wide = min(2 * cap, self.keep)
             after = total // (2 * cap) * wide + min(total % (2 * cap), wide)
@@ -242,6 +275,11 @@ class Sorting:
     ) -> None:
         """Write the elements in the places from `first` on, and their indices."""
         count = self.n if count is None else count
+        if self._later and count == self.n:
+            self._digits(digits.Goal(out, at, self._so, self._co))
+            return
+        if self._later:
+            self._make_order()
         if self.order is None:
             goals = {"keys": None, "places": None, "out": out, "at": at}
             self._rank(goals, 1, self.n, self.n, (first, count))
@@ -323,42 +361,3 @@ def sort(
         return sorting.plan(outs, before)
 
     return plan
-
-
-def _number(call: spec.Call, name: str, least: int, most: int, what: str) -> int:
-    (value,) = integers(call, name, count=1)
-    if not least <= value <= most:
-        raise spec.ArgumentError(
-            f"{call.kernel}: {name} is {value}; it has to be from {least} to {most}, {what}."
-        )
-    return value
-
-
-def topk(call: spec.Call) -> spec.Plan:
-    """The plan of topk: the `k` largest (or smallest) along `axis`, in order, and their indices."""
-    x = call.array(0)
-    axis = one_axis(call, x.ndim)
-    n = x.shape[axis]
-    k = _number(call, "k", 0, n, "the length of the axis")
-    outs = outputs(call, (*x.shape[:axis], k, *x.shape[axis + 1 :]), x.dtype, "int64")
-    if not outs[0].size:
-        return spec.Plan(outs, ())
-    sorting = Sorting(call, x, axis, outs[0], descending=bool(call.options["largest"]), keep=k)
-    sorting.finish(spec.Output(0), spec.Output(1), count=k)
-    return sorting.plan(outs)
-
-
-def kthvalue(call: spec.Call) -> spec.Plan:
-    """The plan of kthvalue: the `k`-th smallest along `axis`, and its index."""
-    x = call.array(0)
-    axis = one_axis(call, x.ndim)
-    k = _number(call, "k", 1, x.shape[axis], "the length of the axis")
-    full = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
-    shape = full if call.options["keepdims"] else without_axes(full, (axis,))
-    outs = outputs(call, shape, x.dtype, "int64")
-    if not outs[0].size:
-        return spec.Plan(outs, ())
-    rows = spec.ArrayType(x.dtype, full, spec.contiguous_strides(full))
-    sorting = Sorting(call, x, axis, rows, keep=k)
-    sorting.finish(spec.Output(0), spec.Output(1), first=k - 1, count=1)
-    return sorting.plan(outs)

@@ -101,6 +101,14 @@ class Scans(NamedTuple):
     pieces: int
 
 
+class Group(NamedTuple):
+    """Columns of a step along a row, elements of each that are taken at once, warps."""
+
+    columns: int
+    elements: int
+    warps: int
+
+
 class Rows(NamedTuple):
     """Row kernels.
 
@@ -114,6 +122,8 @@ class Rows(NamedTuple):
         together: longer rows that a block takes, so that it reads their weights once for all.
         columns: of rows that lie side by side as columns do, so many a block, one element of each a
             step; 0: a few, and several elements.
+        group: of a long row that is read once for the sum of its exponentials; None: it is read
+            twice.
     """
 
     piece: int
@@ -124,6 +134,7 @@ class Rows(NamedTuple):
     walks: bool = False
     together: int = 1
     columns: int = 0
+    group: Group | None = None
 
 
 _FLAT: Final = {
@@ -151,8 +162,8 @@ _SCANS: Final = {
 }
 
 _ROWS: Final = {
-    "nvidia": Rows(16384, 4096, 1024, 512, 16),
-    "amd": Rows(8192, 4096, 1024, 512, 8),
+    "nvidia": Rows(16384, 4096, 1024, 512, 16, group=Group(2048, 4, 8)),
+    "amd": Rows(8192, 4096, 1024, 512, 8, group=Group(1024, 4, 4)),
     "intel": Rows(2048, 1024, 512, 256, 8),
     "cpu": Rows(128, 32, 256, 512, 1, walks=True, together=4, columns=256),
     "other": Rows(2048, 1024, 512, 256, 8),

@@ -19,6 +19,12 @@ class Sorts(NamedTuple):
         block: lanes of a block where each looks up something of its own.
         num_warps: of both.
         chunk: elements that one block counts and compacts.
+        digits: shortest row that is ordered by digits; 0: none is.
+        digits_elements: of all rows together, at least.
+        digits_tile, digits_warps: elements, 256 at most, and warps of a block that does it.
+        narrow, narrow_warps: elements and warps of a block that finds the first few of its
+            elements; 0: none does.
+        narrow_most: elements of such a block where many are wanted, which has more warps then.
     """
 
     run: int
@@ -26,10 +32,19 @@ class Sorts(NamedTuple):
     block: int
     num_warps: int
     chunk: int
+    digits: int = 0
+    digits_elements: int = 1 << 19
+    digits_tile: int = 256
+    digits_warps: int = 1
+    narrow: int = 0
+    narrow_warps: int = 4
+    narrow_most: int = 0
 
 
 _SORTS: Final = {
     "cpu": Sorts(64, 64, 64, 1, 4096),
+    "nvidia": Sorts(128, 512, 256, 4, 4096, digits=4096, narrow=2048, narrow_most=8192),
+    "amd": Sorts(128, 512, 256, 4, 4096, narrow=2048),
     "other": Sorts(128, 512, 256, 4, 4096),
 }
 

@@ -11,6 +11,7 @@ from oracle import check
 from refusals import refused
 
 import xtarget
+from xtarget._launch import known
 
 
 def _sequences(dtype: str, steps: int, samples: int, classes: int, longest: int) -> list[Any]:
@@ -107,3 +108,29 @@ test_bad_input_is_said_in_a_sentence = refused(
         ("nll_loss", [X[0], X[0]], {}, "classes are int64 or int32"),
     ]
 )
+
+
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("bfloat16", marks=pytest.mark.large)])
+def test_cross_entropy_of_rows_that_are_read_once(
+    dtype: str, library: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The way of GPUs, on the CPU: rows that begin with -inf, ignored targets and such as are no
+    class, weights, smoothing."""
+    tables = library("plans.tuning")
+    sizes = tables.rows("cpu")._replace(group=tables.Group(32, 4, 1))
+    monkeypatch.setattr(tables, "rows", lambda vendor: sizes)
+    known.forget_calls()
+    x = sample(dtype, 5, 700)
+    x[0, :300] = -np.inf
+    target, weight = places(700, 5), np.abs(sample(dtype, 700))
+    target[0], target[1] = 500, -100
+    for options in ({}, {"reduction": "none", "label_smoothing": 0.25}):
+        given = x if not options else sample(dtype, 5, 700)
+        check("cross_entropy", given, target, weight, device="cpu", **options)
+        d = sample(dtype, *((5,) if options else ()))
+        check("cross_entropy_backward", d, given, target, weight, device="cpu", **options)
+    target[2] = 700
+    found = xtarget.run("cross_entropy_backward", sample(dtype, 5), x, target, reduction="none")
+    assert np.isnan(found[2].astype(float)).all()
+    assert not found[1].astype(float).any()
+    known.forget_calls()

@@ -14,6 +14,7 @@ from oracle import DTYPES, FLOATS
 
 import xtarget
 from xtarget._arrays.dtypes import numpy_dtype
+from xtarget._launch import known
 
 
 def _bits(x: Any) -> Any:
@@ -142,6 +143,47 @@ def test_the_largest_of_long_rows(device: str, k: int) -> None:
     _check("topk", x, device, k=k)
     _check("topk", x, device, k=k, largest=False)
     _check("kthvalue", x, device, k=k, keepdims=True)
+
+
+@pytest.fixture
+def small_tiles(library: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The ways of GPUs, on the CPU, with tiles of few elements."""
+    tables = library("plans.tuning_order")
+    few = {"digits": 100, "digits_elements": 0, "digits_tile": 256, "narrow": 64, "narrow_warps": 1}
+    sizes = tables.Sorts(16, 16, 16, 1, 64, **few)
+    monkeypatch.setattr(library("plans.digits"), "_SUMMED", 2)
+    monkeypatch.setitem(tables._SORTS, "cpu", sizes)
+    known.forget_calls()
+    yield
+    known.forget_calls()
+
+
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("uint64", marks=pytest.mark.large)])
+def test_the_first_few_are_found_by_counting(dtype: str, small_tiles: None) -> None:
+    """Tiles of many equals, of keys that all are one, and of the largest in one place."""
+    x = _hard(dtype, 4, 700)
+    x[2] = 1
+    x[3].sort()
+    for k in (1, 7, 16):
+        _check("topk", x, "cpu", k=k)
+        _check("topk", x[:, ::-2], "cpu", k=k, largest=False)
+    _check("kthvalue", x, "cpu", k=9)
+
+
+@pytest.mark.parametrize(
+    "dtype", ["float32", *(pytest.param(d, marks=pytest.mark.large) for d in ("uint64", "bool"))]
+)
+def test_rows_are_ordered_by_digits_a_tile_a_block(dtype: str, small_tiles: None) -> None:
+    """Tiles of one digit too, whose count does not go into its field; rows of several pieces."""
+    x = _hard(dtype, 2, 700)
+    x[1, :300] = 1
+    for descending in (False, True):
+        _check("sort_with_indices", x, "cpu", descending=descending)
+    _check("sort", x[:, ::-2], "cpu")
+    _check("argsort", x.T, "cpu", axis=0)
+    _check("sort", x[:, :130], "cpu", descending=True)  # one piece, and a tile of two elements
+    found, inverse, *_ = xtarget.run("unique_inverse", x[1, :200], device="cpu")
+    np.testing.assert_array_equal(found[inverse], x[1, :200])
 
 
 @pytest.mark.large
