@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-__all__ = ["BLOCKS", "CATALOG", "LIBRARY", "ROWS", "SCRIPT", "WRITTEN"]
+__all__ = ["BLOCKS", "CATALOG", "CHECKED", "LIBRARY", "ROWS", "SCRIPT", "WRITTEN"]
 
 #: Half types, division, integers that wrap, shifts, two results, options, bool.
 ROWS = "add-bfloat16 gelu-float16 divmod-int8 pow-uint32 left_shift-int16 frexp-float32 clip-int64 "
 ROWS += "logical_xor-bool nextafter-float64 fmod-float32 bit_count-int32 addcmul-float16"
 
-SCRIPT = """
+#: Rows, each compared with its reference, in a process that has no Triton.
+CHECKED = """
 import sys
 
 sys.modules["triton"] = None  # an import of it fails
@@ -25,7 +26,10 @@ with np.errstate(all="ignore"):
     for row in rows:
         name, dtype = row.split("-")
         check(name, *arguments(own()[name], dtype), device=device)
-x = np.arange(60000, dtype=np.float32).reshape(3, 100, 200)
+"""
+SCRIPT = (
+    CHECKED
+    + """x = np.arange(60000, dtype=np.float32).reshape(3, 100, 200)
 y = x.transpose(0, 2, 1)[:, ::2, ::-1]
 np.testing.assert_array_equal(xtarget.run("mul", y, 2.5, device=device), y * np.float32(2.5))
 long = np.array([2**53 + 1, -(2**62) - 2**53 - 1, 2**61 + 2**52 + 1])
@@ -39,6 +43,7 @@ except xtarget.NoCompilerError as error:
     print(error)
 assert not any(name.startswith("triton.") for name in sys.modules)
 """
+)
 
 LIBRARY = '''
 import triton

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from c_route_programs import CHECKED
 from operators import layouts, own
 from processes import run_python
 
@@ -28,24 +29,9 @@ ROWS = (
     "logical_and-float32 bitwise_not-uint8 bitwise_xor-int64 where-bool where-float32 "
     "masked_fill-int32 cast-int16 cast-bool relu-float32 leaky_relu-float64 degrees-int32"
 )
-SCRIPT = """
-import sys
-
-sys.modules["triton"] = None  # an import of it fails
-import numpy as np
-
-device, *rows = sys.argv[1:]
-from operator_values import arguments
-from operators import own
-from oracle import check
-
-import xtarget
-
-with np.errstate(all="ignore"):
-    for row in rows:
-        name, dtype = row.split("-")
-        check(name, *arguments(own()[name], dtype), device=device)
-x = np.arange(100_003, dtype=np.float32)
+SCRIPT = (
+    CHECKED
+    + """x = np.arange(100_003, dtype=np.float32)
 np.testing.assert_array_equal(xtarget.run("mul", x, 2.5, device=device), x * np.float32(2.5))
 np.testing.assert_array_equal(xtarget.run("add", x[:0], x[:0], device=device), x[:0])
 grid = x[:100_000].reshape(100, 1000)
@@ -55,6 +41,7 @@ for name, args in (("add", (grid, grid[0])), ("exp", (x,))):
     except xtarget.CompileError as error:
         print(error)
 """
+)
 
 
 def test_rows_are_right_without_any_compiler(device: str, tmp_path: Path) -> None:
