@@ -6,6 +6,7 @@ In the order of the data:
     frontend.backend    what Triton sees: options and stages; `versions` says with which llvmlite
     frontend.lowering   Triton's passes, and ours between them, down to LLVM IR with AMD's
                         intrinsics
+    frontend.libdevice  the functions of libdevice that a kernel may name
     frontend.dots       large dots as loops, in Triton's GPU IR; `llvm.dot_operands` places what
                         they read
     worker.client       hands LLVM IR to a child process
