@@ -48,6 +48,7 @@ def elementwise(count: int, *options: dict[str, Any]) -> _Ahead:
                 for place in range(count):
                     if count > 1:
                         yield Example((*((n,),) * place, None, *((n,),) * (count - 1 - place)))
+            yield Example(((256, 512),) * count, given)  # also laid out otherwise
             lengths = [(256, 512), (255, 512), (255, 511), (256, 8), (255, 7)]
             lengths += [(_HUGE, 512), (_HUGE - 1, 511)] if full else []
             for m, n in lengths if count > 1 else ():
@@ -110,6 +111,8 @@ def reduction(full: bool) -> Iterator[Example]:
         for m in (60, 200, 1024, 4096, 8192, 16000, _STREAMED):
             yield Example(((m, few),), {"axis": 0})
             yield Example(((m, few),), {"axis": 1})
+    for few, m in itertools.product((4, 300), (8, 200)):  # the middle of three axes
+        yield Example(((16, few, m),), {"axis": 1})
     for n in (4096, 8192, 16384):  # and few pieces of long columns
         yield Example(((4096, n),), {"axis": 0})
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from xtarget import spec
 
 from . import tuned, tuning
-from .layouts import Space, broadcast_strides, collapse
+from .layouts import Space, broadcast_strides, collapse, is_huge, widened
 
 __all__ = [
     "Walk",
@@ -80,9 +80,18 @@ class Walk(NamedTuple):
     grid: tuple[int, int, int]
 
     @classmethod
-    def of(cls, space: Space, sizes: tuning.Flat) -> Walk:
+    def of(cls, space: Space, sizes: tuning.Flat, *, general: bool = False) -> Walk:
+        """The walk over a space.
+
+        Args:
+            general: by one of the few kernels that serve all (`tuning.is_general`).
+        """
         if space.size == 1:  # what is compiled for longer arrays does for one element too
             space = space._replace(strides=((),) * len(space.strides))
+        if general and is_huge(space.size):
+            space = widened(space, (4, 8), full=True)
+        elif general and any(space.strides):
+            space = widened(space, full=len(space.lengths) > 1)
         by_row = 0 < sizes.row <= (space.lengths or (0,))[-1]
         if by_row:
             space = _rows(space)
@@ -182,7 +191,8 @@ def _launch(
         out.shape, out.strides, *(broadcast_strides(arg, out.shape) for arg in arrays.values())
     )
     sizes = tuned.flat(call, function, space, len(arrays), out.itemsize)
-    walk = Walk.of(space, sizes)
+    general = tuning.is_general(call)
+    walk = Walk.of(space, sizes, general=general)
     space = walk.space
     strides = dict(zip(arrays, space.strides[1:], strict=True))
     scalars = {
@@ -225,7 +235,11 @@ def _launch(
         num_warps=sizes.num_warps,
         options=tuning.flat_options(call.vendor),
         # what goes past the caches goes there in whole vectors
-        aligned_by=("n",) if stream else tuning.aligned_by(call.vendor, along),
+        aligned_by=("n",)
+        if stream
+        else ()
+        if general and any(len(own) > len(space.lengths) for own in space.strides)
+        else tuning.aligned_by(call.vendor, along),
         # elements apart from each other are taken one by one, wherever they are
         loose=tuple(
             f"s{name}"

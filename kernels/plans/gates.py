@@ -32,7 +32,7 @@ def walk(
     """
     space = collapse(shape, *strides.values())
     sizes = tuning.flat(call.vendor)
-    steps = Walk.of(space, sizes)
+    steps = Walk.of(space, sizes, general=tuning.is_general(call))
     space = steps.space
     return spec.Launch(
         source,

@@ -65,7 +65,7 @@ def rows_launch(
     count = sizes.tile
     if whole:
         steps = sizes.step // wide
-        block_n = min(spec.next_power_of_2(n), steps)
+        block_n = min(tuning.length_of_tile(call, n), steps)
         block_m = max(1, sizes.tile // wide // block_n)
         if abs(strides["x"]) != 1 and rows.size > 1:  # lanes go across rows
             block_m = max(block_m, 16)

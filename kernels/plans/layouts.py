@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from xtarget.spec import ArrayType
+from xtarget.spec import ArrayType, contiguous_strides
 
 __all__ = [
     "Space",
@@ -18,9 +18,16 @@ __all__ = [
     "broadcasts",
     "collapse",
     "device_strides",
+    "is_huge",
     "merge",
+    "widened",
     "without_axes",
 ]
+
+#: Elements from which on indices may need more than 32 bits (the runtime's limit).
+_NARROW = 2**31 - 2**20
+#: Axes of the spaces that general kernels take.
+_RANKS = (2, 4, 8)
 
 
 class Space(NamedTuple):
@@ -106,3 +113,29 @@ def collapse(shape: Sequence[int], *operands: Sequence[int], keep_order: bool = 
     if not lengths:  # one element: a step of 0 keeps the alignment of what it is added to
         return Space(1, (), ((0,),) * len(operands))
     return Space(size, lengths[1:], tuple(device_strides(s) for s in strides))
+
+
+def is_huge(*sizes: int) -> bool:
+    """Whether an array of one of these numbers of elements needs 64-bit indices."""
+    return any(size > _NARROW for size in sizes)
+
+
+def widened(space: Space, ranks: Sequence[int] = _RANKS, *, full: bool = False) -> Space:
+    """The space in a form that few kernels serve (`Call.general`): of as many axes as one of
+    `ranks`, the outer ones of length 1, and with all strides; without the last ones where all
+    operands' are 1, unless `full`.
+    """
+    axes = len(space.lengths) + 1
+    outermost = space.size
+    for length in space.lengths:
+        outermost = outermost // length
+    shape = (outermost, *space.lengths)
+    # no strides at all number the elements in their order
+    ordered = device_strides(contiguous_strides(shape))
+    strides = tuple(own or ordered for own in space.strides)
+    inner = not full and all(len(own) < axes for own in strides)
+    rank = next((rank for rank in ranks if rank >= axes), axes)
+    if not inner:
+        strides = tuple(own if len(own) == axes else (*own, 1) for own in strides)
+    lengths = (*(1,) * (rank - axes), *shape)[1:]
+    return Space(space.size, lengths, tuple((*(0,) * (rank - axes), *own) for own in strides))

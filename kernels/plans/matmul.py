@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -9,14 +10,11 @@ from xtarget import spec
 
 from . import tuned_matmul, tuning, tuning_matmul
 from .described import described, in_turn, ready
-from .elementwise import shape_of
-from .layouts import Space, broadcast_strides, collapse, device_strides, merge
-from .matrices import SMALL, TYPES, Problem, Tail, tailed
+from .layouts import Space, collapse, device_strides, is_huge, widened
+from .matrices import SMALL, TYPES, Problem, problem_of, product_of, tailed
 from .reduction import reduction_launch
 
-__all__ = ["Problem", "matmul", "multiply", "problem_of", "product_of"]
-
-_GIVEN = (spec.Input(0), spec.Input(1))
+__all__ = ["matmul", "multiply"]
 
 
 def matmul(call: spec.Call) -> spec.Plan:
@@ -33,87 +31,29 @@ def matmul(call: spec.Call) -> spec.Plan:
     return spec.Plan((out,), tuple(launches), tuple(temporaries))
 
 
-def product_of(
-    call: spec.Call, a: spec.ArrayType, b: spec.ArrayType
-) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """The shape of a product: batch, rows and columns; a vector has none of these.
-
-    Raises:
-        ArgumentError: it has no dimension, or they do not fit.
-    """
-    if not a.ndim or not b.ndim:
-        raise spec.ArgumentError(
-            f"{call.kernel}: argument {1 if not a.ndim else 2} has no dimension; "
-            "matmul takes arrays of one dimension or more. Use mul to multiply by a number."
-        )
-    # a vector is a matrix of one row on the left, of one column on the right
-    k, k_b = a.shape[-1], b.shape[max(b.ndim - 2, 0)]
-    if k != k_b:
-        raise spec.ArgumentError(
-            f"{call.kernel}: shapes {a.shape} and {b.shape} do not fit: the last axis of the "
-            f"first has length {k}, the {'second last' if b.ndim > 1 else 'only'} axis of the "
-            f"second {k_b}."
-        )
-    rows, columns = a.shape[-2:-1], b.shape[-1:] if b.ndim > 1 else ()
-    return shape_of(call, a.shape[:-2], b.shape[:-2]), rows, columns
+#: Steps from element to element, by the names of the kernel's parameters.
+_STEPS = ("am", "ak", "bk", "bn", "om", "on")
+#: Those that are 1 in kernels that few kernels have too: of rows by rows, of rows by columns (a
+#: linear layer), and of columns by rows (its gradient).
+_PLAIN = (("ak", "bn", "on"), ("ak", "bk", "on"), ("am", "bn", "on"))
 
 
-def _batch_strides(array: spec.ArrayType, batch: tuple[int, ...]) -> tuple[int, ...]:
-    """Strides of `array` along the batch axes."""
-    own = spec.ArrayType(array.dtype, array.shape[:-2], array.strides[:-2])
-    return broadcast_strides(own, batch)
-
-
-def problem_of(
-    a: spec.ArrayType,
-    b: spec.ArrayType,
-    out: spec.ArrayType,
-    batch: tuple[int, ...],
-    rows: tuple[int, ...],
-    columns: tuple[int, ...],
-    tail: Tail | None = None,
-) -> Problem:
-    """The product of two arguments.
-
-    Args:
-        batch, rows, columns: the shape of the result (`product_of`).
-        tail: what stands beside it has strides for all of the result's axes.
-    """
-    m, n, k = (rows or (1,))[0], (columns or (1,))[0], a.shape[-1]
-    sa = (a.strides[-2] if rows else 0, a.strides[-1])
-    sb = (b.strides[-2], b.strides[-1]) if columns else (b.strides[-1], 0)
-    count = len(batch)
-
-    def steps(strides: tuple[int, ...]) -> tuple[int, int]:
-        return strides[count] if rows else 0, strides[-1] if columns else 0
-
-    om, on = steps(out.strides)
-    beside = () if tail is None else tuple(own.strides for own in tail.beside)
-    others = tuple(map(steps, beside))
-    over_a, over_b = _batch_strides(a, batch), _batch_strides(b, batch)
-    over_out = out.strides[:count]
-    over_others = [strides[:count] for strides in beside]
-    dtypes = a.dtype, b.dtype
-    if not any(over_b) and batch:
-        # one b for all: the batch is only more rows, where it lies in memory like that
-        merged, strides = merge(
-            (*batch, m),
-            (
-                (*over_a, sa[0]),
-                (*over_out, om),
-                *((*own, step) for own, (step, _) in zip(over_others, others, strict=True)),
-            ),
-            keep_order=True,
-        )
-        if len(merged) == 1:
-            am, om, *more = (step for (step,) in strides)
-            space = collapse((), *((),) * (3 + len(beside)))
-            joined = tuple((step, column) for step, (_, column) in zip(more, others, strict=True))
-            return Problem(
-                merged[0], n, k, (am, sa[1]), sb, (om, on), space, _GIVEN, dtypes, tail, joined
-            )
-    space = collapse(batch, over_out, over_a, over_b, *over_others, keep_order=True)
-    return Problem(m, n, k, sa, sb, (om, on), space, _GIVEN, dtypes, tail, others)
+def _general(
+    vendor: str,
+    kind: str,
+    tile: tuning_matmul.MatmulTile,
+    steps: Mapping[str, int],
+    problem: Problem,
+) -> tuple[dict[str, int], tuning_matmul.MatmulTile]:
+    """Of the steps that are 1 those that a general kernel has as constants, and its tile."""
+    m, n, k = problem.m, problem.n, problem.k
+    if problem.batch.lengths or is_huge(m * k, k * n, m * n):
+        names: tuple[str, ...] = ()
+    else:
+        names = next((names for names in _PLAIN if all(n in steps for n in names)), ())
+    if names in _PLAIN[:2]:
+        return dict.fromkeys(names, 1), tile
+    return dict.fromkeys(names, 1), tuning_matmul.general_tile(vendor, kind, tile)
 
 
 def _launch(
@@ -130,25 +70,35 @@ def _launch(
     operand, total, kind = TYPES.get(dtype, SMALL)
     if kind == "half" and call.vendor not in tuning.MATRIX_UNITS:
         operand = "float32"
-    chunk = spec.cdiv(spec.cdiv(problem.k, parts), tile.k) * tile.k
-    so, sa, sb = problem.batch.strides[:3]
     (am, ak), (bk, bn), (om, on) = problem.a, problem.b, problem.out
     # steps along an axis of one element are never taken: one kernel whatever they are
     am, om = (0, 0) if problem.m == 1 else (am, om)
     bn, on = (0, 0) if problem.n == 1 else (bn, on)
+    fixed = {n: 1 for n, step in zip(_STEPS, (am, ak, bk, bn, om, on), strict=True) if step == 1}
+    general = tuning.is_general(call)
+    if general:
+        fixed, tile = _general(call.vendor, kind, tile, fixed, problem)
+        if not fixed:
+            batch = widened(problem.batch, (4, 8), full=True)
+            problem = problem._replace(batch=batch)
+    chunk = spec.cdiv(spec.cdiv(problem.k, parts), tile.k) * tile.k
+    so, sa, sb = problem.batch.strides[:3]
     # a stride of 1 is a constant, so that neighbours are seen to lie side by side
     steps = {"am": am, "ak": ak, "bk": bk, "bn": bn, "om": om, "on": on}
     tiles = spec.cdiv(problem.m, tile.m) * spec.cdiv(problem.n, tile.n)
     outer = tuning.outer_products(call.vendor)
-    fold = tuning_matmul.FOLD if tuning_matmul.folds(kind, chunk) else 0
+    folds = tuning_matmul.folds(kind, chunk)
+    if general and kind in ("single", "double"):
+        folds = tuning_matmul.may_fold(tile)
+    even = problem.k % tile.k == 0 and (not general or tuple(fixed) in _PLAIN[:2])
     constants: dict[str, Any] = {
-        **{name: 1 for name, step in steps.items() if step == 1},
+        **fixed,
         "DOT": spec.dtype_constant(operand),
         "T": spec.dtype_constant(total),
         **(
             {"PANELS": panels}
             if outer
-            else {"EVEN_K": problem.k % tile.k == 0, "FOLD": fold, "FEW": few}
+            else {"EVEN_K": even, "FOLD": tuning_matmul.FOLD if folds else 0, "FEW": few}
         ),
         "GROUP_M": tuning_matmul.GROUP_M,
         "BLOCK_M": tile.m,
@@ -165,7 +115,7 @@ def _launch(
             "sa": sa,
             "sb": sb,
             "so": so,
-            **{name: step for name, step in steps.items() if step != 1},
+            **{name: step for name, step in steps.items() if name not in fixed},
         },
         constants,
         (tiles * problem.batch.size, spec.cdiv(problem.k, chunk) if parts > 1 else 1, 1),
@@ -173,7 +123,7 @@ def _launch(
         num_stages=tile.num_stages,
         options=tuning.matmul_options(call.vendor),
         # what neighbours in memory are along: rows of an operand, or its columns
-        aligned_by=_aligned_by(call.vendor, am, ak, bk, bn),
+        aligned_by=_aligned_by(call.vendor, am, ak, bk, bn) if fixed or not general else (),
         loose=("batch_shape",) if am == 1 else ("batch_shape", "M"),
     )
     return tailed(launch, problem, tile)
@@ -297,7 +247,9 @@ def multiply(
     temporaries.append(spec.ArrayType(total, (parts, size), spec.contiguous_strides((parts, size))))
     kept = collapse(view.shape, spec.contiguous_strides(view.shape), view.strides)
     reduced = collapse((parts,), (size,))
-    second = reduction_launch("sum", between, out, kept, reduced, total, call.vendor)
+    second = reduction_launch(
+        "sum", between, out, kept, reduced, total, call.vendor, general=tuning.is_general(call)
+    )
     return [*launches, first, second]
 
 

@@ -7,10 +7,21 @@ from typing import Any, NamedTuple
 
 from xtarget import spec
 
-from .layouts import Space
+from .elementwise import shape_of
+from .layouts import Space, broadcast_strides, collapse, merge
 from .tuning_matmul import MatmulTile, pieces
 
-__all__ = ["SMALL", "TYPES", "Beside", "Problem", "Tail", "aligned", "tailed"]
+__all__ = [
+    "SMALL",
+    "TYPES",
+    "Beside",
+    "Problem",
+    "Tail",
+    "aligned",
+    "problem_of",
+    "product_of",
+    "tailed",
+]
 
 #: result dtype: (what operands are multiplied as, what they are summed in, kind of tile)
 TYPES = {
@@ -21,6 +32,7 @@ TYPES = {
     "int64": ("int64", "int64", "integer"),
     "uint64": ("uint64", "uint64", "integer"),
 }
+_GIVEN = (spec.Input(0), spec.Input(1))
 #: smaller integers, which wrap, and bool, where sum and product are or and and
 SMALL = ("int32", "int32", "integer")
 
@@ -121,3 +133,86 @@ def aligned(call: spec.Call, operand: spec.Input | spec.Output | spec.Temporary)
     if isinstance(operand, spec.Input):
         return operand.index < len(call.aligned) and call.aligned[operand.index]
     return len(call.aligned) > 0 and all(call.aligned[len(call.args) :])
+
+
+def product_of(
+    call: spec.Call, a: spec.ArrayType, b: spec.ArrayType
+) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """The shape of a product: batch, rows and columns; a vector has none of these.
+
+    Raises:
+        ArgumentError: it has no dimension, or they do not fit.
+    """
+    if not a.ndim or not b.ndim:
+        raise spec.ArgumentError(
+            f"{call.kernel}: argument {1 if not a.ndim else 2} has no dimension; "
+            "matmul takes arrays of one dimension or more. Use mul to multiply by a number."
+        )
+    # a vector is a matrix of one row on the left, of one column on the right
+    k, k_b = a.shape[-1], b.shape[max(b.ndim - 2, 0)]
+    if k != k_b:
+        raise spec.ArgumentError(
+            f"{call.kernel}: shapes {a.shape} and {b.shape} do not fit: the last axis of the "
+            f"first has length {k}, the {'second last' if b.ndim > 1 else 'only'} axis of the "
+            f"second {k_b}."
+        )
+    rows, columns = a.shape[-2:-1], b.shape[-1:] if b.ndim > 1 else ()
+    return shape_of(call, a.shape[:-2], b.shape[:-2]), rows, columns
+
+
+def _batch_strides(array: spec.ArrayType, batch: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides of `array` along the batch axes."""
+    own = spec.ArrayType(array.dtype, array.shape[:-2], array.strides[:-2])
+    return broadcast_strides(own, batch)
+
+
+def problem_of(
+    a: spec.ArrayType,
+    b: spec.ArrayType,
+    out: spec.ArrayType,
+    batch: tuple[int, ...],
+    rows: tuple[int, ...],
+    columns: tuple[int, ...],
+    tail: Tail | None = None,
+) -> Problem:
+    """The product of two arguments.
+
+    Args:
+        batch, rows, columns: the shape of the result (`product_of`).
+        tail: what stands beside it has strides for all of the result's axes.
+    """
+    m, n, k = (rows or (1,))[0], (columns or (1,))[0], a.shape[-1]
+    sa = (a.strides[-2] if rows else 0, a.strides[-1])
+    sb = (b.strides[-2], b.strides[-1]) if columns else (b.strides[-1], 0)
+    count = len(batch)
+
+    def steps(strides: tuple[int, ...]) -> tuple[int, int]:
+        return strides[count] if rows else 0, strides[-1] if columns else 0
+
+    om, on = steps(out.strides)
+    beside = () if tail is None else tuple(own.strides for own in tail.beside)
+    others = tuple(map(steps, beside))
+    over_a, over_b = _batch_strides(a, batch), _batch_strides(b, batch)
+    over_out = out.strides[:count]
+    over_others = [strides[:count] for strides in beside]
+    dtypes = a.dtype, b.dtype
+    if not any(over_b) and batch:
+        # one b for all: the batch is only more rows, where it lies in memory like that
+        merged, strides = merge(
+            (*batch, m),
+            (
+                (*over_a, sa[0]),
+                (*over_out, om),
+                *((*own, step) for own, (step, _) in zip(over_others, others, strict=True)),
+            ),
+            keep_order=True,
+        )
+        if len(merged) == 1:
+            am, om, *more = (step for (step,) in strides)
+            space = collapse((), *((),) * (3 + len(beside)))
+            joined = tuple((step, column) for step, (_, column) in zip(more, others, strict=True))
+            return Problem(
+                merged[0], n, k, (am, sa[1]), sb, (om, on), space, _GIVEN, dtypes, tail, joined
+            )
+    space = collapse(batch, over_out, over_a, over_b, *over_others, keep_order=True)
+    return Problem(m, n, k, sa, sb, (om, on), space, _GIVEN, dtypes, tail, others)

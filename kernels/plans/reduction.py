@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from xtarget import spec
 
 from . import tuned, tuning
-from .layouts import Space, collapse
+from .layouts import Space, collapse, is_huge, widened
 
 __all__ = ["Step", "Work", "reduction_launch"]
 
@@ -20,6 +20,8 @@ _FEW = (2, 4, 8)
 #: Kept elements that fit into one block have little to do: it takes one kernel for up to as many
 #: rows, and another for more.
 _SHORT = 64
+#: Lanes along the kept elements that few kernels take: so many, or all that the table says.
+_FEW_LANES = 16
 #: As many as a tile has room for.
 _ALL = 2**30
 #: By whether lanes go along the kept elements, what has no part in how memory is read.
@@ -44,6 +46,7 @@ def reduction_launch(
     numbers: Mapping[str, spec.Argument] | None = None,
     constants: Mapping[str, Any] | None = None,
     sizes: tuning.Reduction | None = None,
+    general: bool = False,
 ) -> spec.Launch:
     """One launch of a function of `reduction.py`.
 
@@ -55,6 +58,7 @@ def reduction_launch(
         part: elements of `out` from one piece's results to the next's.
         addresses, numbers, constants: further parameters of the function.
         sizes: of tiles; None: the vendor's.
+        general: by one of the few kernels that serve all (`tuning.is_general`).
     """
     sizes = sizes or tuning.reduction(vendor)
     if source == "arg" and sizes.pairs:
@@ -62,19 +66,33 @@ def reduction_launch(
     least = 1
     if kept.size == 1:  # what is compiled for the rows of a matrix does for a single one too
         kept, least = Space(1, (), ((0,), ())), _LEAST
+    if general:
+        kept, reduced = _general(kept, reduced)
     # lanes lie side by side on whichever index runs along memory
     along_kept = runs_along_memory(kept) and not runs_along_memory(reduced)
     if along_kept:
-        block_k = tuning.columns(kept.size, sizes.columns)
-        block_r = min(_steps(reduced.size, few=kept.size <= sizes.columns), sizes.tile // block_k)
+        few = kept.size <= sizes.columns
+        if general:
+            block_k = sizes.columns if kept.size > _FEW_LANES else _FEW_LANES
+            few = reduced.size > max(_FEW)
+        else:
+            block_k = tuning.columns(kept.size, sizes.columns)
+        block_r = min(_steps(reduced.size, few=few), sizes.tile // block_k)
+        if general:
+            block_r = max(_FEW) if not few else min(_SHORT, sizes.tile // block_k)
         if 0 < sizes.alone <= kept.size:
             block_r = 1
     else:
-        block_r = min(max(spec.next_power_of_2(reduced.size), least), sizes.tile)
+        whole = max(spec.next_power_of_2(reduced.size), least)
+        if general:
+            whole = tuning.coarse(reduced.size, quarters=True)
+        block_r = min(whole, sizes.tile)
         block_k = max(1, sizes.tile // 4 // block_r)  # the same for few as for many
     chunk = spec.cdiv(spec.cdiv(reduced.size, parts), block_r) * block_r
     in_turn = tuning.in_turn(vendor) * (2 if block_r == 1 else 1)
     long = in_turn if dtype.startswith("float") and chunk > in_turn * block_r else 0
+    if general and dtype.startswith("float"):
+        long = in_turn
     return spec.Launch(
         f"reduction:{source}",
         {
@@ -104,9 +122,27 @@ def reduction_launch(
         num_warps=min(sizes.num_warps, max(1, block_k * block_r // 512)),
         aligned_by=tuning.aligned_by(vendor, across=("kept",))
         if along_kept
+        else ()
+        if general and not runs_along_memory(reduced)
         else tuning.aligned_by(vendor, "reduced"),
         loose=_LOOSE[along_kept],
     )
+
+
+def _general(kept: Space, reduced: Space) -> tuple[Space, Space]:
+    """The spaces in forms that few kernels serve: rows or columns of a matrix, or anything else."""
+    if is_huge(kept.size * reduced.size):
+        return widened(kept, (4, 8), full=True), widened(reduced, (4, 8), full=True)
+    if runs_along_memory(reduced):
+        if not kept.lengths and not kept.strides[1]:
+            return kept, reduced if not reduced.lengths else widened(reduced, (4, 8))
+        reduced = reduced if not reduced.lengths else widened(reduced, (4, 8))
+        return widened(kept, (4, 8), full=True), reduced
+    if runs_along_memory(kept) and not kept.strides[1]:
+        if not kept.lengths and not reduced.lengths:
+            return kept, reduced
+        return widened(kept, (4, 8)), widened(reduced, (1, 4, 8), full=True)
+    return widened(kept, (4, 8), full=True), widened(reduced, (1, 4, 8), full=True)
 
 
 def _steps(length: int, *, few: bool) -> int:
@@ -245,5 +281,6 @@ class Work:
             numbers=step.numbers,
             constants=step.constants,
             sizes=self.sizes,
+            general=tuning.is_general(self.call),
             **pieces,
         )

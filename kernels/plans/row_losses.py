@@ -57,7 +57,7 @@ def pairwise(call: spec.Call) -> spec.Plan:
     dtype = call.rules.promote(x.dtype, y.dtype)
     inner = collapse(x.shape[1:], x.strides[1:], y.strides[1:])
     sizes = tuning.rows(call.vendor)
-    block = min(sizes.step, spec.next_power_of_2(inner.size))
+    block = min(sizes.step, tuning.length_of_tile(call, inner.size))
 
     def launch(out: spec.Output | spec.Temporary, layout: spec.ArrayType) -> spec.Launch:
         return spec.Launch(

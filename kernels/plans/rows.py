@@ -9,9 +9,12 @@ from xtarget import spec
 
 from . import choices, tuned, tuning
 from .elementwise import compute_dtype, normal_axes
-from .layouts import collapse, without_axes
+from .layouts import collapse, is_huge, widened, without_axes
 
 __all__ = ["layer_norm", "log_softmax", "rms_norm", "softmax", "softmin"]
+
+#: Elements of a step along a short row of a huge array, where few kernels serve all.
+_SHORT = 256
 
 
 def _launch(
@@ -40,28 +43,41 @@ def _launch(
     wide = 2 if dtype == "float64" else 1
     # where rows are closer to each other than the elements of a row, lanes go across rows
     across = abs(cx) != 1 and len(sx) == len(rows.lengths) and rows.size > 1
+    general = tuning.is_general(call)
+    huge = general and is_huge(x.size)
+    side_by_side = cx == 1 and co == 1 and len(so) == len(rows.lengths) + 1
+    plain = not general or (side_by_side and not rows.lengths and not huge)
+    if not plain:  # two kernels for all such: rows as elements of a row are, or anywhere
+        across = across and not huge and not rows.lengths and not so
+        rows = rows if across else widened(rows, (4, 8), full=True)
+        so, sx = rows.strides
     sizes = tuned.rows(call, source, n, rows.size, x.itemsize, across=across)
     columns = sizes.columns if walks and across and rows.size >= 16 else 0
-    long = n * wide > sizes.piece or columns > 0
-    block_n = min(sizes.step // wide, spec.next_power_of_2(n)) if long else spec.next_power_of_2(n)
+    long = n * wide > sizes.piece or columns > 0 or huge
+    whole = tuning.coarse(n, quarters=not plain) if general else spec.next_power_of_2(n)
+    if general and not long:
+        whole = min(whole, sizes.piece // wide)
+    if huge:
+        whole = sizes.step // wide if n > _SHORT else _SHORT
+    block_n = min(sizes.step // wide, whole) if long else whole
     want_m = max(sizes.tile // wide // block_n, 16 if across else 1)
     # the same for few rows as for many, so that one kernel serves both; a long one is work
     block_m = want_m
-    if long:
+    if long and not huge:
         block_m = sizes.together if rows.size >= sizes.together else 1
     if columns:
         block_m, block_n = max(16, tuning.columns(rows.size, columns) // wide), 1
     elif across and long:
         block_m = 16
         wanted = max(sizes.step, sizes.tile) // wide
-        block_n = max(1, min(wanted, spec.next_power_of_2(n)) // block_m)
+        block_n = max(1, min(wanted, whole) // block_m)
     tile = block_m * block_n * wide
     while tile > max(sizes.piece, sizes.tile) and block_m > 1:
         block_m, tile = block_m // 2, tile // 2
     warps = min(sizes.max_warps, max(1, spec.next_power_of_2(tile // sizes.per_warp)))
     group: dict[str, Any] = {}
     if walks and long and not sizes.walks:
-        found = None if across else _measured(call, x, n, rows.size)
+        found = None if across or not plain else _measured(call, x, n, rows.size)
         group = {"GROUP": 1}
         if found is not None:
             block_m, (block_n, group["GROUP"], warps) = 1, found.config
@@ -72,6 +88,12 @@ def _launch(
         loose += ("so", "co")
     # a stride of 1 is a constant, so that neighbours are seen to lie side by side
     steps = {"cx": cx, "co": co}
+    fixed = {name: 1 for name, step in steps.items() if step == 1 and plain}
+    aligned_by = tuning.aligned_by(call.vendor, "n")
+    if not plain:
+        aligned_by = ()
+    elif across:
+        aligned_by = tuning.aligned_by(call.vendor, across=("m",))
     return spec.Launch(
         f"{source}{('_walk' if walks and sizes.walks else '_long') if long else ''}",
         {
@@ -82,11 +104,11 @@ def _launch(
             "shape": rows.lengths,
             "sx": sx,
             "so": so,
-            **{name: step for name, step in steps.items() if step != 1},
+            **{name: step for name, step in steps.items() if name not in fixed},
             **args,
         },
         {
-            **{name: 1 for name, step in steps.items() if step == 1},
+            **fixed,
             **constants,
             "T": spec.dtype_constant(dtype),
             "BLOCK_M": block_m,
@@ -95,9 +117,7 @@ def _launch(
         },
         (spec.cdiv(rows.size, block_m), 1, 1),
         num_warps=warps,
-        aligned_by=tuning.aligned_by(call.vendor, across=("m",))
-        if across
-        else tuning.aligned_by(call.vendor, "n"),
+        aligned_by=aligned_by,
         loose=loose,
     )
 

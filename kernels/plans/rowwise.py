@@ -53,7 +53,7 @@ def _launch(
     sizes = fused_rows(call.vendor)
     words = 2 if any(dtype.endswith("64") for dtype in computed.values()) else 1
     held = n * words * spec.next_power_of_2(len(arrays))
-    length = spec.next_power_of_2(n)
+    length = tuning.length_of_tile(call, n)
     across = any(name != "co" for name in apart.keys() - fixed.keys()) and rows.size >= 16
     walks = held > sizes.piece
     if walks:

@@ -64,11 +64,11 @@ def _line(
     # where rows are closer to each other than the elements of a row, lanes go across rows
     across = abs(cx) != 1 and rows.size > 1 and len(sx) == len(rows.lengths)
     if across:
-        block_m, block_n = min(spec.next_power_of_2(rows.size), sizes.columns), 1
+        block_m, block_n = tuning.rows_of_tile(call, sizes.columns, rows.size), 1
     else:
-        block_n = min(spec.next_power_of_2(n), sizes.costly if costly else sizes.step)
+        block_n = min(tuning.length_of_tile(call, n), sizes.costly if costly else sizes.step)
         tile = min(sizes.tile, sizes.costly) if costly else sizes.tile
-        block_m = max(1, min(tile // block_n, spec.next_power_of_2(rows.size)))
+        block_m = tuning.rows_of_tile(call, tile // block_n, rows.size)
     blocks = spec.cdiv(rows.size, block_m)
     wanted = call.compute_units * sizes.blocks_per_unit
     pieces = tuning.splits(blocks, wanted, n, sizes.shortest)

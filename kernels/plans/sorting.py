@@ -156,9 +156,9 @@ class Sorting:
     ) -> None:
         """Runs in order: of the elements, or of `n` keys and places of each row, `narrowed`."""
         n = self.n if n is None else n
-        block_n = min(spec.next_power_of_2(n), self._sizes.run)
+        block_n = min(tuning.length_of_tile(self._call, n), self._sizes.run)
         rows = self.m * tiles
-        block_m = max(1, min(self._sizes.tile // block_n, spec.next_power_of_2(rows)))
+        block_m = tuning.rows_of_tile(self._call, self._sizes.tile // block_n, rows)
         args: dict[str, spec.Argument | None] = {
             "x": self._source if narrowed is None else narrowed[0],
             "own": None if narrowed is None else narrowed[1],

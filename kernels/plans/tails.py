@@ -12,8 +12,8 @@ from xtarget import spec
 from .elementwise import compute_dtype, shape_of
 from .gates import walk
 from .layouts import broadcast_strides
-from .matmul import multiply, problem_of, product_of
-from .matrices import SMALL, TYPES, Beside, Tail
+from .matmul import multiply
+from .matrices import SMALL, TYPES, Beside, Tail, problem_of, product_of
 
 __all__ = ["with_tail"]
 

@@ -13,20 +13,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple, TypeVar
 
-from xtarget.spec import cdiv, next_power_of_2
+from xtarget.spec import Call, cdiv, next_power_of_2
 
 __all__ = [
     "Flat",
     "Reduction",
     "Rows",
     "Scans",
+    "coarse",
     "columns",
     "flat",
     "flat_options",
+    "is_general",
+    "length_of_tile",
     "matmul_options",
     "of",
     "reduction",
     "rows",
+    "rows_of_tile",
     "scans",
     "splits",
 ]
@@ -201,6 +205,35 @@ _IN_TURN: Final = {"cpu": 64, "other": 1024}
 def of(table: Mapping[str, _T], vendor: str) -> _T:
     """A vendor's entry."""
     return table.get(vendor, table["other"])
+
+
+def is_general(call: Call) -> bool:
+    """Whether a plan leaves out specializations that gain little (`Call.general`). A CPU's kernels
+    keep theirs: a step that is no constant costs it its vectors.
+    """
+    return call.general and call.vendor != "cpu"
+
+
+def coarse(length: int, *, quarters: bool) -> int:
+    """A power of two that is no less than a length, of which there are few: every second one up to
+    512 and each above, or (`quarters`) the powers of 4 from 64 on.
+    """
+    taken = max(next_power_of_2(length), 64 if quarters else 32)
+    if quarters:
+        return taken if taken.bit_length() % 2 else 2 * taken
+    return 2 * taken if taken in (64, 256) else taken
+
+
+def length_of_tile(call: Call, length: int) -> int:
+    """The elements of a tile that holds a row: the next power of two, or one of few."""
+    return coarse(length, quarters=True) if is_general(call) else next_power_of_2(length)
+
+
+def rows_of_tile(call: Call, room: int, rows: int) -> int:
+    """The rows of a tile that has room for so many: no more than there are, where it may follow
+    them.
+    """
+    return max(1, room if is_general(call) else min(room, next_power_of_2(rows)))
 
 
 def flat(vendor: str) -> Flat:

@@ -19,7 +19,9 @@ __all__ = [
     "allowed",
     "choose",
     "folds",
+    "general_tile",
     "known_tiles",
+    "may_fold",
     "pieces",
     "split_k",
     "vector_tile",
@@ -122,6 +124,10 @@ _LONG_K: Final = {"half": 65536, "single": 4096, "double": 4096}
 
 #: Most elements of a tile that folds: it keeps two sums of each in registers.
 _FOLDED_TILE: Final = 128 * 128
+
+
+#: Elements of the larger of two tiles that serve layouts that few products have.
+_MIDDLE: Final = 64 * 64
 
 
 #: Elements along K that a block lays out as a panel.
@@ -241,9 +247,14 @@ def choose(wanted: Wanted) -> Choice:
     return Choice(_by_rule(wanted))
 
 
+def may_fold(tile: MatmulTile) -> bool:
+    """Whether there are registers for what a tile sums in pieces."""
+    return tile.m * tile.n <= _FOLDED_TILE
+
+
 def _may_fold(wanted: Wanted, tile: MatmulTile) -> bool:
     """Whether there are registers for what a tile sums in pieces, if it does."""
-    return not folds(wanted.kind, wanted.k) or tile.m * tile.n <= _FOLDED_TILE
+    return not folds(wanted.kind, wanted.k) or may_fold(tile)
 
 
 def allowed(wanted: Wanted, choice: Choice) -> bool:
@@ -259,6 +270,13 @@ def allowed(wanted: Wanted, choice: Choice) -> bool:
 def known_tiles(vendor: str, kind: str) -> tuple[MatmulTile, ...]:
     """The tiles that the rule picks from."""
     return of(_MATMUL, vendor)[kind]
+
+
+def general_tile(vendor: str, kind: str, tile: MatmulTile) -> MatmulTile:
+    """One of two in the place of a tile, for layouts that few products have."""
+    tiles = known_tiles(vendor, kind)
+    middle = next((one for one in tiles if one.m * one.n <= _MIDDLE), tiles[0])
+    return middle if tile.m * tile.n >= middle.m * middle.n else tiles[-1]
 
 
 def _by_rule(wanted: Wanted) -> MatmulTile:

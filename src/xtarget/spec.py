@@ -166,6 +166,8 @@ class Call:
         aligned: by argument, and then by array that the caller gave for a result, whether it begins
             at a multiple of 16 bytes; empty where that is not known.
         chooser: gives what was measured for a question of the plan; None: nothing was.
+        general: the binaries are a bundle's, of which there are few: the plan leaves out
+            specializations that gain little, so that each binary serves as many calls as it can.
     """
 
     kernel: str
@@ -179,6 +181,7 @@ class Call:
     outs: tuple[ArrayType, ...] = ()
     aligned: tuple[bool, ...] = ()
     chooser: Chooser | None = None
+    general: bool = False
 
     def choose(self, asked: Question) -> Any:
         """The choice that was measured to be the fastest for this call, else the default."""

@@ -49,7 +49,7 @@ def test_random_calls_find_their_class(name: str, target: Target) -> None:
     for number in range(60):
         m, n = (int(np.exp(rng.uniform(np.log(low), np.log(most)))) for low in (1, 16))
         given = arguments(name, m, n, number % 3)
-        for request in planning.compile_requests(kernel, given, {}, target):
+        for request in planning.compile_requests(kernel, given, {}, target, general=True):
             assert reader.class_key(request) in built, (given, request)
 
 
@@ -96,7 +96,7 @@ def test_calls_of_any_proportions_find_their_class(name: str, dtype: str, target
     rng, missed = np.random.default_rng(3), []
     for _ in range(100):
         given, options = _drawn(name, dtype, rng)
-        for request in planning.compile_requests(kernel, given, options, wanted):
+        for request in planning.compile_requests(kernel, given, options, wanted, general=True):
             if reader.class_key(request) not in built:
                 missed.append((given, options, request.constants))
     assert not missed, missed
@@ -112,7 +112,7 @@ def test_softmax_of_long_rows_finds_its_class_however_few_they_are(dtype: str) -
     for m in (1, 2, 128, 264, 265, 600, 601, 20000):
         for n in (32769, 40000, 65536, 131072, 200001):
             given = [array(m, n, dtype=dtype)]
-            (request,) = planning.compile_requests(kernel, given, {}, target)
+            (request,) = planning.compile_requests(kernel, given, {}, target, general=True)
             assert reader.class_key(request) in built, (m, n, request)
 
 

@@ -33,16 +33,19 @@ def explain_call(
     as_json: bool,
 ) -> None:
     """Print for each launch of a call what would serve it and what would not."""
-    from .._launch import planning, ranges
+    from .._launch import bundled, planning, ranges
 
     goal = Target.parse(target) if target else _device_target()
     inputs = choose_inputs(kernel, call_options)
     registered = libraries.find(inputs.spec.name if inputs.spec.impl else kernel)
-    valid_for = ranges.valid_for(registered, inputs.args, inputs.options, goal)
+    general = bundled.is_general(registered, inputs.args, inputs.options, goal)
+    valid_for = ranges.valid_for(registered, inputs.args, inputs.options, goal, general=general)
     served, why = of_target(registered, goal.vendor, goal.arch)
     found: list[dict[str, Any]] = []
     with tunings.trying({}) as asked:
-        requests = planning.compile_requests(registered, inputs.args, inputs.options, goal)
+        requests = planning.compile_requests(
+            registered, inputs.args, inputs.options, goal, general=general
+        )
     choices = [_choice(one) for one in asked]
     for request in requests:
         offers = [

@@ -44,6 +44,7 @@ __all__ = [
     "compile_together",
     "function",
     "has_bundles",
+    "is_bundled",
     "load",
 ]
 
@@ -103,6 +104,15 @@ def has_bundles() -> bool:
     from .._bundle import reader
 
     return bool(reader.loaded())
+
+
+def is_bundled(request: CompileRequest, target: Target) -> bool:
+    """Whether a loaded bundle has a binary for a request."""
+    if not has_bundles():
+        return False
+    from .._bundle import reader
+
+    return any(offer.variant is not None for offer in reader.candidates(request, target))
 
 
 def _why_no_bundle(request: CompileRequest, target: Target) -> str:

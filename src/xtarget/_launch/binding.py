@@ -22,10 +22,10 @@ from .._values.types import CompileRequest
 from ..spec import ArrayType, Launch, ScalarType
 from ..targets._objects.scalars import NEAREST
 from ..targets.base import Device, Value
-from . import warm_plans
+from . import bundled, warm_plans
 from .arguments import argument_types, check_arguments, place_of
 from .call import BoundCall
-from .call_plans import Given, Planned, byte_span, plan_call, trace_call
+from .call_plans import Given, Planned, byte_span
 from .checked_indices import index_check
 from .classes import CallClass, Layouts
 from .forms import Form, LoadedLaunch, sized
@@ -77,13 +77,11 @@ def bind(
         if warm_plans.plans_made and not given.out_views:
             warm = warm_plans.take(given, opened.info, contiguous, layouts.sizes)
     tracer: Tracer | None
-    planned: Planned | None
+    planned: Planned
     if warm is not None:
         tracer, planned = warm.tracer, warm.planned
     else:
-        tracer, planned = trace_call(given, opened.info, contiguous)
-    if planned is None:
-        planned = plan_call(given, opened.info)
+        tracer, planned = bundled.planned(given, opened.info, contiguous)
     if is_apart() and len(planned.launches) > 1:
         info = opened.info
         wanted = [

@@ -29,6 +29,7 @@ class Given:
         views: of the arrays; None for a number.
         out_view: None without `out`.
         out_views: of the caller's arrays for several outputs.
+        general: as of `spec.Call`.
     """
 
     kernel: RegisteredKernel
@@ -37,6 +38,7 @@ class Given:
     views: Sequence[View | None]
     out_view: View | None
     out_views: Sequence[View] = ()
+    general: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +138,7 @@ def plan_call(given: Given, info: DeviceInfo) -> Planned:
         out=None if out_view is None else out_types[0],
         outs=out_types if out_view is None else (),
         aligned=[*aligned_inputs, *aligned_outputs],
+        general=given.general,
     )  # fmt: skip
     plan = make_plan(given.kernel, call)
     check_fp64(spec, plan, bound_types, info.name, info.fp64)

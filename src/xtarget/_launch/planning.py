@@ -77,6 +77,7 @@ def call_of(
     outs: Sequence[ArrayType] = (),
     aligned: Sequence[bool] = (),
     local: bool = True,
+    general: bool = False,
 ) -> Call:
     """A call as plans see it.
 
@@ -85,6 +86,7 @@ def call_of(
         outs: the caller's arrays for several results.
         aligned: as of `Call`.
         local: whether what was tuned on this machine serves it.
+        general: as of `Call`.
     """
     return Call(
         kernel=kernel.spec.name,
@@ -97,7 +99,8 @@ def call_of(
         arch=target.arch,
         outs=tuple(outs),
         aligned=tuple(aligned),
-        chooser=tunings.chooser(str(target), local=local),
+        chooser=tunings.chooser(str(target), local=local and not general),
+        general=general,
     )
 
 
@@ -350,12 +353,18 @@ def requests(
 
 
 def plan_of_layouts(
-    kernel: RegisteredKernel, args: Sequence[Any], options: Mapping[str, Any], target: Target
+    kernel: RegisteredKernel,
+    args: Sequence[Any],
+    options: Mapping[str, Any],
+    target: Target,
+    *,
+    general: bool = False,
 ) -> tuple[Plan, Sequence[ArrayType | ScalarType], list[bool]]:
     """The plan of a call that need not have arrays, its arguments' layouts, and which are aligned.
 
     Args:
         args: arrays, numbers, or `ArrayType` layouts, which count as aligned.
+        general: as of `Call`.
     """
     spec = kernel.spec
     check_arguments(spec, args, options)
@@ -368,13 +377,20 @@ def plan_of_layouts(
             views.append(None if known else _arrays.view_of(arg))
     types = argument_types(spec, args, views)
     aligned = [view is not None and view.address % 16 == 0 for view in views]
-    call = call_of(kernel, types, options, target, TYPICAL_COMPUTE_UNITS, aligned=aligned)
+    call = call_of(
+        kernel, types, options, target, TYPICAL_COMPUTE_UNITS, aligned=aligned, general=general
+    )
     return make_plan(kernel, call), types, aligned
 
 
 def compile_requests(
-    kernel: RegisteredKernel, args: Sequence[Any], options: Mapping[str, Any], target: Target
+    kernel: RegisteredKernel,
+    args: Sequence[Any],
+    options: Mapping[str, Any],
+    target: Target,
+    *,
+    general: bool = False,
 ) -> list[CompileRequest]:
     """The specializations that a call (`plan_of_layouts`) needs on a target."""
-    plan, types, aligned = plan_of_layouts(kernel, args, options, target)
+    plan, types, aligned = plan_of_layouts(kernel, args, options, target, general=general)
     return [request for _, request, _ in requests(kernel, plan, types, aligned)]

@@ -27,6 +27,8 @@ def valid_for(
     options: Mapping[str, Any],
     target: Target,
     compute_units: int = TYPICAL_COMPUTE_UNITS,
+    *,
+    general: bool = False,
 ) -> list[str]:
     """The conditions on sizes under which calls like this one need the same binaries (`513 <=
     x.shape[1] <= 1024`), the simplest first; none if the plan takes other values than sizes.
@@ -34,6 +36,7 @@ def valid_for(
     Args:
         args: arrays, numbers, or `ArrayType` and `ScalarType` layouts; the arrays' alignment stays
             as it is.
+        general: as of `Call`.
     """
     tracer = Tracer()
     names = [name.rstrip("?") for name in kernel.spec.inputs]
@@ -55,7 +58,9 @@ def valid_for(
         else:
             types = list(argument_types(kernel.spec, args, views))
         aligned = [view is not None and view.address % 16 == 0 for view in views]
-        call = call_of(kernel, types, options, target, compute_units, aligned=aligned)
+        call = call_of(
+            kernel, types, options, target, compute_units, aligned=aligned, general=general
+        )
         requests(kernel, make_plan(kernel, call), types, aligned)
     except Exception as error:  # a plan may do what only numbers can
         if raised_by_handler(error) is not None:

@@ -11,8 +11,9 @@ from .._kernels.libraries import RegisteredKernel
 from .._values.symbols import Tracer
 from .._values.types import CompileRequest, DeviceInfo
 from ..spec import ScalarType
+from . import bundled
 from .arguments import argument_types, check_arguments
-from .call_plans import Given, Planned, plan_call, trace_call
+from .call_plans import Given, Planned
 
 __all__ = ["Warm", "make", "plans_made", "take"]
 
@@ -60,14 +61,12 @@ def make(given: Given, info: DeviceInfo) -> tuple[list[CompileRequest], Tracer]:
     check_arguments(kernel.spec, given.args, given.options)
     contiguous = [v.type.contiguous for v in (*given.views, given.out_view) if v is not None]
     holds = plan_values.holds(kernel.spec.plan)
-    tracer, planned = trace_call(given, info, contiguous)
-    if planned is None:
-        tracer, planned = Tracer(), plan_call(given, info)
+    tracer, planned = bundled.planned(given, info, contiguous)
+    if tracer is None:
+        tracer = Tracer()
     else:
-        assert tracer is not None
         key = _key(given, info, contiguous)
         plans_made.setdefault(key, []).append(Warm(kernel, tracer, planned, holds))
-    assert tracer is not None
     return [request for launch, request, _ in planned.launches if 0 not in launch.grid], tracer
 
 

@@ -272,7 +272,9 @@ class _Forms:
 
         types = [lifted(type_, f"arg{n}") for n, type_ in enumerate(args)]
         outs = [lifted(type_, "out") for type_ in given]
-        call = planning.call_of(kernel, types, options, self.target, count, local=False)
+        call = planning.call_of(
+            kernel, types, options, self.target, count, local=False, general=True
+        )
         if outs:
             assert isinstance(outs[0], ArrayType)
             call = replace(call, out=outs[0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
 from ..._kernels.checks import calls_of
@@ -12,9 +13,10 @@ from ..._kernels.interfaces import input_dtypes
 from ..._kernels.libraries import RegisteredKernel, find
 from ..._launch import planning
 from ..._launch.ranges import valid_for
-from ..._values.errors import ArgumentError, CompileError
+from ..._values.errors import ArgumentError, CompileError, XTargetError
 from ..._values.types import CompileRequest, Target
-from ...spec import ArrayType, Example, KernelSpec, Plan, ScalarType, contiguous_strides
+from ...spec import ABSENT, ArrayType, Example, KernelSpec, Plan, ScalarType, contiguous_strides
+from .exploring import explore
 
 __all__ = [
     "COMPUTE_UNITS",
@@ -31,6 +33,9 @@ __all__ = [
 
 #: Device sizes that plans are asked for: they decide how far work is cut up, and so the tile sizes.
 COMPUTE_UNITS: Final = (1, 64, 160)
+
+#: Multiples of 16 that a variant may lack to count among those that assume most of its class.
+_NEAR: Final = 2
 
 #: Characters of a condition that is listed.
 _LONG: Final = 50
@@ -116,7 +121,34 @@ def classes(
         )
     for example, args, out in cases(spec, dtype, views=views, full=full):
         _reach(found, kernel, example, args, out, target, dtype, COMPUTE_UNITS)
+        if full:
+            _reach(found, kernel, example, args, out, target, dtype, COMPUTE_UNITS, general=False)
+    if spec.ahead is None:
+
+        def reach(example: Example, args: Sequence[ArrayType | ScalarType], units: int) -> bool:
+            before = len(found)
+            _reach(found, kernel, example, args, "C", target, dtype, (units,))
+            return len(found) > before
+
+        explore(kernel, target, COMPUTE_UNITS, partial(_asked, spec, dtype), reach)
+    if not full:
+        for one in found.values():
+            one.variants = _few(one)
     return list(found.values())
+
+
+def _few(one: Class) -> set[tuple[str, ...]]:
+    """Of the sets of multiples of 16 of a class: nothing, and what nearly all have in common of
+    those that assume most; with 64-bit indices, nothing alone."""
+    types = dict(one.request.signature)
+    if any("i64" in (t if isinstance(t, tuple) else (t,)) for t in types.values()):
+        return {()}
+    arrays = {name for name, type_ in types.items() if str(type_).startswith("*")}
+    sets = [variant for variant in one.variants if not arrays.issuperset(variant)]
+    sets = sets or list(one.variants)
+    much = max(map(len, sets))
+    near = [variant for variant in sets if len(variant) >= much - _NEAR]
+    return {(), tuple(name for name in near[0] if all(name in other for other in near))}
 
 
 def classes_of_calls(calls: Sequence[KnownCall], target: Target) -> list[Class]:
@@ -141,13 +173,15 @@ def _reach(
     target: Target,
     dtype: str,
     sizes: Sequence[int],
+    *,
+    general: bool = True,
 ) -> None:
     """Note the classes that a call reaches on devices of these numbers of compute units."""
     known: list[Plan] = []  # nearly all plans are the same on devices of every size
     for units in sizes:
         for aligned in (True, False):
             given = [aligned] * len(args)
-            plan = plan_of(kernel, example, args, out, target, units, given)
+            plan = plan_of(kernel, example, args, out, target, units, given, general=general)
             if plan is None:
                 break
             if plan not in known:
@@ -163,7 +197,7 @@ def cases(
 ) -> Iterator[tuple[Example, Sequence[ArrayType | ScalarType], str]]:
     """The calls that are built for: example, layouts of its arguments, how its result lies."""
     for example in _examples(spec, full):
-        types = _types(spec, example, dtype)
+        types = _types(spec, example, dtype, absent=spec.ahead is None)
         for args, out in _layouts(types, views):
             yield example, args, out
 
@@ -176,12 +210,15 @@ def plan_of(
     target: Target,
     units: int,
     aligned: Sequence[bool],
+    *,
+    general: bool = True,
 ) -> Plan | None:
     """The plan of such a call on a device of so many compute units; None: there is none."""
     try:
         call = planning.call_of(
-            kernel, args, example.options, target, units, aligned=aligned, local=False
-        )
+            kernel, args, example.options, target, units, aligned=aligned, local=False,
+            general=general,
+        )  # fmt: skip
         plan = planning.make_plan(kernel, call)
         if out != "C":
             result = relaid(plan.outputs[0], out) if isinstance(out, str) else out
@@ -231,7 +268,7 @@ def _valid_for(
     target: Target,
     units: int,
 ) -> tuple[str, ...]:
-    texts = valid_for(kernel, args, example.options, target, units)
+    texts = valid_for(kernel, args, example.options, target, units, general=True)
     return tuple(text for text in texts if "% 16" not in text and len(text) <= _LONG)
 
 
@@ -242,17 +279,38 @@ def _examples(spec: KernelSpec, full: bool) -> list[Example]:
     return [one for shape in shapes for one in calls_of(spec, "examples", shape)]
 
 
-def _types(spec: KernelSpec, example: Example, dtype: str) -> list[ArrayType | ScalarType]:
+def _types(
+    spec: KernelSpec, example: Example, dtype: str, *, absent: bool
+) -> list[ArrayType | ScalarType]:
+    """The layouts of a call's arguments.
+
+    Args:
+        absent: None in the place of an input that may be left out means that it is, as everywhere
+            in `examples`; in `ahead` it is a number.
+    """
     types: list[ArrayType | ScalarType] = []
     own = input_dtypes(spec)
     given = itertools.chain(example.dtypes, itertools.repeat(None))
     for name, shape, fixed in zip(spec.inputs, example.shapes, given, strict=False):
         element = fixed or own.get(name.rstrip("?"), dtype)
-        if shape is None or name.rstrip("?") in spec.scalars:
+        if shape is None and absent and name.endswith("?") and name[:-1] not in spec.scalars:
+            types.append(ABSENT)
+        elif shape is None or name.rstrip("?") in spec.scalars:
             types.append(ScalarType(element))
         else:
             types.append(ArrayType(element, shape, contiguous_strides(shape)))
     return types
+
+
+def _asked(
+    spec: KernelSpec, dtype: str, shape: tuple[int, ...]
+) -> tuple[Example, tuple[ArrayType | ScalarType, ...]] | None:
+    """The call of the examples for a shape; None: there is none."""
+    try:
+        (example,) = calls_of(spec, "examples", shape)
+    except XTargetError:
+        return None
+    return example, tuple(_types(spec, example, dtype, absent=True))
 
 
 def _layouts(
@@ -264,6 +322,9 @@ def _layouts(
     for changed in itertools.product((False, True), repeat=len(types)):
         if any(changed) and all(m or not c for c, m in zip(changed, matrices, strict=True)):
             yield [relaid(t, "T") if c else t for t, c in zip(types, changed, strict=True)], "C"
+    cut = [_split(t, 3) for t in types]
+    if all(isinstance(t, ArrayType) and t.ndim == 3 for t in cut) and all(matrices):
+        yield [relaid(t, "T") for t in cut], "C"  # axes that no fewer describe
     if not views:
         return
     for some in itertools.product(("C", "gaps", "padded"), repeat=len(types)):
