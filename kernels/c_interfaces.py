@@ -6,6 +6,7 @@ A formula may name the function's sizes and the integer constants of a binary (`
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from xtarget.spec import CInterface, CVariant
 
@@ -14,6 +15,19 @@ __all__ = ["elementwise", "matmul", "reduction", "rows"]
 
 #: Kernels of `elementwise.py` by number of operands.
 _KERNELS = ("", "unary", "binary", "ternary", "quaternary")
+
+
+def _in_full(lengths: str, length: str, **steps: str) -> dict[str, str]:
+    """One axis in the form that general kernels take of huge arrays (`layouts.widened`).
+
+    Args:
+        lengths: the parameter for the lengths.
+        steps: by parameter for strides, the step of that axis.
+    """
+    last = dict.fromkeys((f"{lengths}.0", f"{lengths}.1"), "1") | {f"{lengths}.2": length}
+    for name, step in steps.items():
+        last |= dict.fromkeys((f"{name}.{axis}" for axis in range(3)), "0") | {f"{name}.3": step}
+    return last
 
 
 def elementwise(
@@ -41,6 +55,10 @@ def elementwise(
             requires=test,
         )
         for function, test in zip(functions, tests, strict=True)
+    )
+    steps = {f"s{letter}": "1" for letter in (*letters[:count], "o")}
+    variants += tuple(
+        replace(one, values={**one.values, **_in_full("shape", "n", **steps)}) for one in variants
     )
     scalars = tuple(letters[count : count + len(numbers)])
     said = [f"{letter}: {name}" for letter, name in zip(scalars, numbers, strict=True)]
@@ -89,10 +107,15 @@ def rows(
         prefers="m >= BLOCK_M && n >= BLOCK_N",
         order=("BLOCK_N", "BLOCK_M"),
     )
+    huge = replace(
+        long,
+        values={"m": "m", "n": "n", "cx": "1", "co": "1", **_in_full("shape", "m", sx="n", so="n")},
+        fixed={name: value for name, value in constants.items() if name not in ("cx", "co")},
+    )
     return CInterface(
         arrays=("x", *vectors, "out"),
         sizes=("m", "n"),
-        variants=(whole, long),
+        variants=(whole, long, huge),
         empty="m == 0 || n == 0",
         extents=(("m", "n"),),
         scalars=scalars,
@@ -115,10 +138,13 @@ def reduction(source: str, *, identity: bool) -> CInterface:
         prefers="BLOCK_R < 2 * n && BLOCK_K <= m",
         order=("BLOCK_R", "BLOCK_K"),
     )
+    full = _in_full("kept_shape", "m", kx="n", ko="1") | _in_full("reduced_shape", "n", rx="1")
+    plain = {name: value for name, value in variant.values.items() if name != "kx.0"}
+    huge = replace(variant, values=plain | full)
     return CInterface(
         arrays=("x", "out"),
         sizes=("m", "n"),
-        variants=(variant,),
+        variants=(variant, huge),
         empty="m == 0",
         extents=(("m", "n"),),
         valid="1" if identity else "n > 0",
@@ -157,10 +183,14 @@ def matmul() -> CInterface:
     fitting = f"BLOCK_M < 2 * m && BLOCK_N < 2 * n && {tiles} >= 64"
     quick = variant(fitting, ("BLOCK_M", "BLOCK_N"))
     small = variant("1", ("-BLOCK_M", "-BLOCK_N"))
+    batch = {f"batch_shape.{axis}": "1" for axis in range(3)}
+    steps = {f"s{name}.{axis}": "0" for name in "abo" for axis in range(4)}
+    ones = {"ak": "1", "bn": "1", "on": "1"}
+    huge = replace(small, values=values | batch | steps | ones, fixed={})
     return CInterface(
         arrays=("a", "b", "out"),
         sizes=("m", "n", "k"),
-        variants=(quick, small),
+        variants=(quick, small, huge),
         empty="m == 0 || n == 0",
         extents=(("m", "k"), ("k", "n"), ("m", "n")),
         summary="a: m x k, b: k x n, out: m x n",

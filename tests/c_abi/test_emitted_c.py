@@ -198,7 +198,7 @@ def test_c_launches_what_python_launches(
     ]
     units = 64 if kernel == "matmul" else 1
     plan = planning.make_plan(
-        registered, planning.call_of(registered, types, options, target, units)
+        registered, planning.call_of(registered, types, options, target, units, general=True)
     )
     ((launch, request, slots),) = planning.requests(
         registered, plan, types, [offset == 0] * len(types), [offset == 0]
@@ -449,7 +449,7 @@ def test_a_flag_chooses_among_a_kernels_binaries(
     options = {"approximate": approximate}
     registered = _kernels.find("gelu")
     plan = planning.make_plan(
-        registered, planning.call_of(registered, types, options, NVIDIA[0], 64)
+        registered, planning.call_of(registered, types, options, NVIDIA[0], 64, general=True)
     )
     ((_, request, _),) = planning.requests(registered, plan, types, [True])
     key = class_key(request).hex()[:12]

@@ -265,12 +265,12 @@ def test_the_command_line_builds_lists_verifies_and_explains(
     common = ("--target", "nvidia:sm_80,nvidia:sm_90", "--kernel", "fine")
     listed = xtarget_cli("bundle", "build", *common, "--list", "--json")
     classes = json.loads(listed.output)["classes"]
-    assert [c["aligned"] for c in classes] == [[[], ["x", "out"], ["x", "out", "n"]]] * 2
+    assert [c["aligned"] for c in classes] == [[[], ["x", "out", "n"]]] * 2
     built = xtarget_cli("bundle", "build", "-o", path, *common, "--jobs", "1", "--json")
     assert built.exit_code == 0, built.output
-    assert json.loads(built.stdout)["compiled"] == 6
+    assert json.loads(built.stdout)["compiled"] == 4
     assert "up to date" in xtarget_cli("bundle", "build", "-o", path, *common).output
-    assert "6 binaries are as they were written" in xtarget_cli("bundle", "verify", path).output
+    assert "4 binaries are as they were written" in xtarget_cli("bundle", "verify", path).output
     contents = json.loads(xtarget_cli("bundle", "ls", path, "--json").output)["contents"]
     assert {row["target"] for row in contents} == {"nvidia:sm_80", "nvidia:sm_90"}
     variants = json.loads(xtarget_cli("bundle", "ls", path, "--variants", "--json").output)

@@ -105,8 +105,8 @@ def _coverage(order: building.Order) -> str:
         f"{', '.join(order.names)} on {', '.join(order.dtypes)}: "
         f"{COVERAGE['views' if order.views else 'contiguous']}; {lengths} tile sizes of lengths up "
         "to 32768 (matmul: 4096), and 64-bit indices. Not covered: arguments of different dtypes"
-        + ("" if order.views else ", other strides (--views)")
-        + ("" if order.full else ", softmax and norms of rows below 16 elements (--full)")
+        + ("" if order.views else ", other strides of most kernels (--views)")
+        + ("" if order.full else ", a kernel of its own for each layout and length (--full)")
         + "."
     )
 

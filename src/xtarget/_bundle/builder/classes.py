@@ -24,6 +24,7 @@ __all__ = [
     "Caller",
     "Class",
     "KnownCall",
+    "asked",
     "cases",
     "classes",
     "classes_of_calls",
@@ -43,7 +44,8 @@ _LONG: Final = 50
 #: What `--list` says of the layouts, by what is asked for.
 COVERAGE: Final = {
     "contiguous": "C-contiguous arrays of one dtype, numbers in the place of arrays, and rows or "
-    "columns that are repeated; matrices also transposed",
+    "columns that are repeated; matrices also transposed; on GPUs elementwise kernels, softmax, "
+    "norms, reductions and matmul in any layout",
     "views": "the same; also views: every argument, and the result, with gaps between neighbours, "
     "with axes in another order, or padded rows, in 1 to 4 dimensions",
 }
@@ -130,7 +132,7 @@ def classes(
             _reach(found, kernel, example, args, "C", target, dtype, (units,))
             return len(found) > before
 
-        explore(kernel, target, COMPUTE_UNITS, partial(_asked, spec, dtype), reach)
+        explore(kernel, target, COMPUTE_UNITS, partial(asked, spec, dtype), reach)
     if not full:
         for one in found.values():
             one.variants = _few(one)
@@ -302,7 +304,7 @@ def _types(
     return types
 
 
-def _asked(
+def asked(
     spec: KernelSpec, dtype: str, shape: tuple[int, ...]
 ) -> tuple[Example, tuple[ArrayType | ScalarType, ...]] | None:
     """The call of the examples for a shape; None: there is none."""

@@ -46,7 +46,7 @@ _NARROW: Final = 2**31 - 2**20
 #: Plans of a kernel that are traced, some 3 ms each.
 _MOST_TRACED: Final = 160
 #: Of these, one after the other without news: then there is nothing else to be found.
-_MOST_IDLE: Final = 32
+_MOST_IDLE: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
