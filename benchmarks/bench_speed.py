@@ -116,7 +116,7 @@ def limits() -> tuple[float, float]:
 def measure(case: Case) -> tuple[list[float], list[float]]:
     """Seconds of torch and of ours: by events, and by graphs; nan where it cannot be captured."""
     first = case.inputs()
-    count = max(1, min(4, _ROTATED // sum(x.numel() * x.element_size() for x in first)))
+    count = min(4, -(-_ROTATED // sum(x.numel() * x.element_size() for x in first)))
     sets = [first] + [case.inputs() for _ in range(count - 1)]
     theirs: list[Callable[[], Any]] = []
     ours: list[Callable[[], Any]] = []

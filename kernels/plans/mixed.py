@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from xtarget import spec
 
-from . import tuning
+from . import narrow, tuning
 from .attention import starts
 from .elementwise import compute_dtype
+from .few_rows import Weights, few_rows
+from .grouped import by_descriptors
 from .layouts import collapse
 from .options import one_of
 from .sorting import lane_launch
@@ -55,8 +57,9 @@ def _launch(
     """
     m, n, k = sizes
     outer = tuning.outer_products(call.vendor)
+    large = call.vendor == "nvidia" and m > 64 and n > 64 and dot in ("float16", "bfloat16")
     # no step has parts of two groups
-    step = 8 if outer else 32
+    step = 8 if outer else 64 if large else 32
     while group and group % step:
         step //= 2
     # NVIDIA's units take no float64 that was converted from a smaller type (Triton 3.6 to 3.9)
@@ -64,6 +67,9 @@ def _launch(
     registers = call.arch.startswith("gfx1") and not dot  # which are all that there is
     rows = 1 if outer else 16 if m <= 16 or registers else 64
     tile = (rows, 16 if outer else 64, step) if matrix or outer else (4, 32, step)
+    large = large and step >= 32
+    if large:
+        tile = (128, 64, step)
     blocks = (spec.cdiv(m, tile[0]) + parts) * spec.cdiv(n, tile[1])
     names = ("a", "b", "scales", "zeros", "a_scale", "b_scale", "starts")
     strides = {name: steps.get(name, 0) for name in _STEPS}
@@ -93,8 +99,8 @@ def _launch(
             "BLOCK_K": tile[2],
         },
         (blocks, 1, 1),
-        num_warps=4 if matrix else 1 if outer else 2,
-        num_stages=2 if matrix and dot in ("float16", "bfloat16") else 1,
+        num_warps=8 if large else 4 if matrix else 1 if outer else 2,
+        num_stages=3 if large else 2 if matrix and dot in ("float16", "bfloat16") else 1,
         options=tuning.matmul_options(call.vendor) if matrix else {},
     )
 
@@ -158,10 +164,16 @@ def _weights(call: spec.Call, bits: int) -> spec.Plan:
     fits = ("int8", "uint8") if bits == 4 else (weight.dtype,)
     exact = zeros is None or zeros.dtype in fits
     zero = 8 if bits == 4 else 128 if weight.dtype == "uint8" else 0
+    group = 0 if form[1] == 1 else k // form[1]
+    if exact:
+        scaling = {name: steps[name] for name in ("sn", "sg", "zn", "zg") if name in steps}
+        few = Weights(x, weight, (m, am), group, bits, zero, zeros is not None, scaling)
+        if (plan := few_rows(call, few, out, om)) is not None:
+            return plan
     launch = _launch(
         call, (m, n, k), addresses, steps, ("", "int4" if bits == 4 else ""),
         compute_dtype(x.dtype), dot=_half(call, x.dtype) if exact else "",
-        group=0 if form[1] == 1 else k // form[1], zero=zero,
+        group=group, zero=zero,
     )  # fmt: skip
     return spec.Plan((out,), (launch,))
 
@@ -198,6 +210,8 @@ def grouped(call: spec.Call) -> spec.Plan:
     out = call.output((m, n), dtype)
     if not out.size or not k:
         return spec.Plan((out,), (), (), (0,))
+    if (plan := by_descriptors(call, x, weight, out)) is not None:
+        return plan
     steps = {"am": x.strides[0], "ak": x.strides[1], "be": weight.strides[0],
              "bk": weight.strides[1], "bn": weight.strides[2], "om": out.strides[0],
              "on": out.strides[1]}  # fmt: skip
@@ -244,6 +258,18 @@ def fp8_matmul(call: spec.Call) -> spec.Plan:
     addresses: dict[str, spec.Argument] = {
         "a": spec.Input(0), "b": spec.Input(1), "a_scale": spec.Input(2), "b_scale": spec.Input(3),
     }  # fmt: skip
+    temporaries: list[spec.ArrayType] = []
+    launches = narrow.floats(
+        call,
+        narrow.Operand(spec.Input(0), kinds[0], m, *a.strides),
+        narrow.Operand(spec.Input(1), kinds[1], n, *b.strides[::-1]),
+        k,
+        out,
+        narrow.Scales(spec.Input(2), spec.Input(3), steps["ra"], steps["rb"]),
+        temporaries,
+    )
+    if launches is not None:
+        return spec.Plan((out,), tuple(launches), tuple(temporaries))
     launch = _launch(
         call, (m, n, k), addresses, steps, (kinds[0], kinds[1]), "float32",
         dot=_half(call, "float16"),

@@ -7,6 +7,7 @@ from typing import Any
 
 from xtarget import spec
 
+from . import narrow
 from .contractions import Contraction, View, between
 from .einsum import labelled
 from .elementwise import compute_dtype
@@ -299,6 +300,24 @@ def _of_bytes(call: spec.Call) -> _Product:
     return _Product(call, (0, "mk"), (1, "kn"), "mn")
 
 
+def _by_units(
+    call: spec.Call, product: _Product, out: spec.ArrayType, scales: narrow.Scales | None
+) -> spec.Plan | None:
+    """The plan of a product of integers by units that multiply these; None: there are none."""
+    (m, n), k = product.shape, product.lengths["k"]
+    a, b = call.array(0), call.array(1)
+    launches = narrow.integers(
+        call,
+        narrow.Operand(spec.Input(0), a.dtype, m, *a.strides),
+        narrow.Operand(spec.Input(1), b.dtype, n, *b.strides[::-1]),
+        k,
+        out,
+        scales,
+        temporaries := [],
+    )
+    return None if launches is None else spec.Plan((out,), tuple(launches), tuple(temporaries))
+
+
 def integers(call: spec.Call) -> spec.Plan:
     """The plan of the int32 product of matrices of 8-bit integers."""
     product = _of_bytes(call)
@@ -307,6 +326,8 @@ def integers(call: spec.Call) -> spec.Plan:
         return spec.Plan((out,), ())
     if 0 in product.lengths.values():
         return spec.Plan((out,), (), (), (0,))
+    if (plan := _by_units(call, product, out, None)) is not None:
+        return plan
     work = Contraction(call, "int32")
     axes = zip(product.shape, out.strides, strict=True)
     work.run(product.views, View(spec.Output(), "int32", dict(zip("mn", axes, strict=True))))
@@ -335,6 +356,9 @@ def scaled_integers(call: spec.Call) -> spec.Plan:
         strides.append((step, 0) if index == 2 else (0, step))
     if 0 in product.lengths.values():
         return spec.Plan((out,), (), (), (0,))
+    scales = narrow.Scales(spec.Input(2), spec.Input(3), strides[0][0], strides[1][1])
+    if (plan := _by_units(call, product, out, scales)) is not None:
+        return plan
     work = Contraction(call, "int32")
     whole = work.temporary(dict(zip("mn", product.shape, strict=True)), "int32")
     work.run(product.views, whole)
