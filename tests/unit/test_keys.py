@@ -15,7 +15,7 @@ import pytest
 
 from xtarget import Target, _cache
 from xtarget._compile import functions, keys
-from xtarget._kernels import sources
+from xtarget._kernels import kernel_files, sources
 from xtarget._kernels.library import Library
 from xtarget._kernels.sources import read_kernel_file
 from xtarget._values.types import CompileRequest, DtypeConstant, KernelSource
@@ -304,3 +304,12 @@ def test_names_that_a_function_reads_from_outside() -> None:
         *("start", "load", "int", "range", "inner", "FLAG"),
         *("late", "only", "total", "step", "again"),  # perhaps, where Triton's order takes them
     }
+
+
+def test_other_threads_find_their_modules_while_a_kernel_file_is_read() -> None:
+    usual = list(sys.meta_path)
+    with kernel_files._imported_from({}, "xtarget_test_nothing"):
+        walk = iter(sys.meta_path)  # as an import in another thread goes along it
+        next(walk)
+    assert list(walk) == usual
+    assert sys.meta_path == usual

@@ -131,12 +131,13 @@ def _imported_from(texts: dict[str, tuple[Path, bytes]], package: str) -> Iterat
     finder, root = Finder(), ModuleType(package)
     root.__path__ = []
     sys.modules[package] = root
-    sys.meta_path.insert(0, finder)
+    # other threads import meanwhile: a list that they walk along must not become shorter
+    sys.meta_path = [finder, *sys.meta_path]
     try:
         yield
     finally:
-        sys.meta_path.remove(finder)
-        for name in [n for n in sys.modules if n == package or n.startswith(f"{package}.")]:
+        sys.meta_path = [one for one in sys.meta_path if one is not finder]
+        for name in [n for n in list(sys.modules) if n == package or n.startswith(f"{package}.")]:
             del sys.modules[name]
 
 
