@@ -211,6 +211,9 @@ def test_files_go_out_and_in(
     (tmp_path / "broken.json").write_text('{"format": "xtarget tuning 1", "entries": [{}]}')
     code, _, err = here(capsys, "tune", "import", str(tmp_path / "broken.json"))
     assert (code, "is damaged" in err) == (1, True)
+    for path, why in (("none.json", "No such file or directory"), ("", "not a regular file")):
+        code, _, err = here(capsys, "tune", "import", str(tmp_path / path))
+        assert (code, err) == (1, f"error: {tmp_path / path} cannot be read: {why}.\n")
 
 
 def test_of_two_files_the_fastest_result_is_the_choice() -> None:

@@ -98,6 +98,9 @@ def test_the_command_line_tunes(device: str, capsys: pytest.CaptureFixture[str])
     code, _, err = here(capsys, "tune", "transpose")
     assert code == 1
     assert "transpose has no configurations to choose from" in err
+    code, _, err = here(capsys, "tune", kernel.name, "--shape", "0x500", "--device", device)
+    assert code == 1
+    assert "cannot be tuned for arrays of no elements" in err
 
 
 def test_a_caller_may_choose(device: str) -> None:

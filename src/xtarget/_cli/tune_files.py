@@ -91,7 +91,7 @@ def import_tunings(files: Sequence[str], *, anyway: bool, as_json: bool) -> None
     kept: list[Entry] = []
     ignored: list[str] = []
     for file in files:
-        entries = read_file(Path(file))
+        entries = _read(file)
         reasons: dict[str, int] = {}
         for entry in entries:
             reason = _unfit(entry, anyway=anyway)
@@ -108,6 +108,18 @@ def import_tunings(files: Sequence[str], *, anyway: bool, as_json: bool) -> None
     for line in ignored:
         echo(line, err=True)
     _say({"imported": len(kept), "ignored": ignored}, f"imported: {_count(kept)}", as_json)
+
+
+def _read(file: str) -> list[Entry]:
+    """The entries of a file.
+
+    Raises:
+        ArgumentError: it cannot be read, or is none of ours.
+    """
+    try:
+        return read_file(Path(file))
+    except OSError as error:
+        raise ArgumentError(f"{file} cannot be read: {error.strerror}.") from error
 
 
 def _unfit(entry: Entry, *, anyway: bool) -> str:
@@ -132,7 +144,7 @@ def _devices() -> set[tuple[str, str]]:
 def merge_tunings(files: Sequence[str], output: str, *, as_json: bool) -> None:
     """Write the entries of several files as one."""
     check_output(Path(output))
-    found = merged(*(read_file(Path(file)) for file in files))
+    found = merged(*map(_read, files))
     write_output(Path(output), text_of(found).encode())
     _say({"written": output, "entries": len(found)}, f"{output}: {_count(found)}", as_json)
 

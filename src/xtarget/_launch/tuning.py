@@ -16,6 +16,7 @@ from .._kernels import libraries, tunings
 from .._kernels.declared_plans import CONFIG
 from .._values.environment import compile_mode
 from .._values.errors import ArgumentError, FrozenError
+from ..spec import ArrayType
 from ..targets.optional import Capturable
 from . import planning
 from .arguments import argument_types, check_arguments, place_of, placed
@@ -66,9 +67,14 @@ def tune(
             "Tune it before, in a process that may; what is found is kept."
         )
     asked = _question(name, args, device, options)
+    if any(isinstance(one, ArrayType) and not one.size for one in asked.types):
+        raise ArgumentError(
+            f"{name} cannot be tuned for arrays of no elements. Give it larger ones."
+        )
     if not asked.questions:
         raise ArgumentError(
-            f"{name} has no configurations to choose from. Give them by configs=, to its decorator."
+            f"{name} has no configurations to choose from for this call, so that there is nothing "
+            "to tune. A kernel of your own gets them by configs=, of its decorator."
         )
     if asked.captured:
         raise ArgumentError(
