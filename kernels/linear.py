@@ -301,21 +301,24 @@ def matvec(
 @triton.jit
 def panels(
     x, out, count, K, shape, sx, step, xk, to_panel, to_k, to_matrix,
-    T: tl.constexpr, FILL: tl.constexpr, WIDTH: tl.constexpr, BLOCK_K: tl.constexpr,
+    T: tl.constexpr, FILL: tl.constexpr, WIDTH: tl.constexpr, PART: tl.constexpr,
+    BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     """Copy matrices as panels of WIDTH columns, in type T.
 
     Columns are `step` apart in `x` and side by side in `out`, elements of a column `xk` and `to_k`;
     panels are `to_panel` apart. FILL: the last panel's missing columns become zeros, and are left
-    alone otherwise. Grid: panels, batch, pieces of BLOCK_K.
+    alone otherwise. Grid: parts of PART columns of the panels, batch, pieces of BLOCK_K.
     """
-    panel = tl.program_id(0).to(K.dtype)
+    part = tl.program_id(0).to(K.dtype)
+    panel = part // (WIDTH // PART)
+    begin = part % (WIDTH // PART) * PART
     i = tl.program_id(1).to(K.dtype)
-    column, column_mask = span(panel * WIDTH, count, WIDTH)
+    column, column_mask = span(panel * WIDTH + begin, count, PART)
     k, k_mask = span(tl.program_id(2).to(K.dtype) * BLOCK_K, K, BLOCK_K)
     mask = k_mask[:, None] & column_mask[None, :]
     p = memory(x) + offset(i, shape, sx) + (k * xk)[:, None] + (column * step)[None, :]
     value = element(tl.load(p, mask=mask, other=0), x, T)
-    target = out + i * to_matrix + panel * to_panel
-    target = target + (k * to_k)[:, None] + tl.arange(0, WIDTH)[None, :]
+    target = out + i * to_matrix + panel * to_panel + begin
+    target = target + (k * to_k)[:, None] + tl.arange(0, PART)[None, :]
     tl.store(target, value, mask=k_mask[:, None] if FILL else mask)

@@ -17,7 +17,9 @@ _ROW = 8
 #: Rows of copies are so many elements long, or a multiple of that.
 _PITCH = 64
 #: Products from which on operands are copied, and rows that read a copy.
-_WORTH, _READERS = 2**27, 128
+_WORTH, _READERS = 2**26, 128
+#: Elements along k that most tiles take at once, and rows and columns that fill the least of them.
+_EVEN_K, _FILLED = 64, 65
 
 
 def _steps(inner: int, outer: int) -> bool:
@@ -60,10 +62,10 @@ def ready(
     known = choices.rows(call.vendor, call.arch, "matmul")
     m, n, k = wanted.m, wanted.n, wanted.k
     plain = problem.batch.size == 1 and problem.dtypes == (TYPES.get(dtype, SMALL)[0],) * 2
-    if not (known and plain and call.aligned and m >= _READERS and n >= _READERS):
+    if not (known and plain and call.aligned):
         return [], problem, wanted
-    if m * n * k < _WORTH:
-        return [], problem, wanted
+    if not (m >= _READERS and n >= _READERS and m * n * k >= _WORTH):
+        return [], problem, _by_descriptors(wanted)
     if wanted.kind == "half" and not (_regular(problem.a) and _regular(problem.b)):
         a = _copied(call, problem, 0, problem.a, (m, k), temporaries)
         b = _copied(call, problem, 1, problem.b, (k, n), temporaries)
@@ -74,7 +76,18 @@ def ready(
         launches, second, sb = _copied(call, problem, 1, (0, 0), (k, n), temporaries)
         problem = problem._replace(b=sb, operands=(problem.operands[0], second))
         return launches, problem, _wanted(call, dtype, problem)
-    return [], problem, wanted
+    return [], problem, _by_descriptors(wanted)
+
+
+def _by_descriptors(wanted: tuning_matmul.Wanted) -> tuning_matmul.Wanted:
+    """Descriptors fill up the last step along k; what is loaded by address takes masks for each
+    step there, and 3 to 7 times as long. So a product with such a k is made as one of copies is.
+    """
+    if not wanted.described or wanted.m < _FILLED or wanted.n < _FILLED or wanted.k % _EVEN_K == 0:
+        return wanted
+    if tuning_matmul.choose(wanted).way != "tiles":
+        return wanted
+    return wanted._replace(table="matmul of copies")
 
 
 def _copied(

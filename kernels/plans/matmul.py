@@ -10,8 +10,9 @@ from xtarget import spec
 
 from . import tuned_matmul, tuning, tuning_matmul
 from .described import described, in_turn, ready
-from .layouts import Space, collapse, device_strides, is_huge, widened
+from .layouts import collapse, device_strides, is_huge, widened
 from .matrices import SMALL, TYPES, Problem, problem_of, product_of, tailed
+from .panels import panels_launch, worth_panels
 from .reduction import reduction_launch
 
 __all__ = ["matmul", "multiply"]
@@ -234,7 +235,7 @@ def multiply(
     if parts > 1 and problem.tail is not None:
         return []
     if parts == 1:
-        if _worth_panels(call, problem):
+        if worth_panels(call, problem):
             return _in_panels(call, dtype, problem, tile, out, temporaries)
         return [*launches, whole]
     # the pieces' products lie as (part, *view.shape), each in C order
@@ -253,16 +254,6 @@ def multiply(
     return [*launches, first, second]
 
 
-def _worth_panels(call: spec.Call, problem: Problem) -> bool:
-    """Whether every element of b is used often enough to copy it first."""
-    return (
-        tuning.outer_products(call.vendor)
-        and problem.m >= tuning_matmul.PANEL_ROWS
-        and problem.n >= tuning_matmul.PANEL_ROWS
-        and problem.k * max(problem.m, problem.n) * problem.batch.size < 2**30
-    )
-
-
 def _in_panels(
     call: spec.Call,
     dtype: str,
@@ -272,7 +263,7 @@ def _in_panels(
     temporaries: list[spec.ArrayType],
 ) -> list[spec.Launch]:
     """The product with b as panels that are as wide as a tile, and with a in the type that operands
-    are multiplied in.
+    are multiplied in, by rows where that is worth a copy.
     """
     operand, _, kind = TYPES.get(dtype, SMALL)
     operand = "float32" if kind == "half" else operand
@@ -284,15 +275,16 @@ def _in_panels(
     shape = (batch.size, count, k, width)
     temporaries.append(spec.ArrayType(operand, shape, spec.contiguous_strides(shape)))
     launches = [
-        _panels(
+        panels_launch(
             b, panels, (n, problem.b[1]), (k, problem.b[0]), batch, over_b, operand, width,
             steps=(k * width, width, count * k * width), fill=True,
         )
     ]  # fmt: skip
-    if problem.dtypes[0] != operand:
+    turned = problem.a[1] != 1 and n >= tuning_matmul.TURNED_COLUMNS
+    if problem.dtypes[0] != operand or turned:
         wide = spec.Temporary(len(temporaries))
         launches.append(
-            _panels(
+            panels_launch(
                 a, wide, (k, problem.a[1]), (m, problem.a[0]), batch, over_a, operand,
                 width, steps=(width, k, m * k), fill=False,
             )
@@ -305,53 +297,3 @@ def _in_panels(
         problem = problem._replace(a=(k, 1), batch=batch)
     problem = problem._replace(operands=(a, panels))
     return [*launches, _launch(call, dtype, tile, problem, out, 1, panels=True)]
-
-
-def _panels(
-    x: spec.Input | spec.Temporary,
-    out: spec.Temporary,
-    columns: tuple[int, int],
-    rows: tuple[int, int],
-    batch: Space,
-    over: tuple[int, ...],
-    dtype: str,
-    width: int,
-    *,
-    steps: tuple[int, int, int],
-    fill: bool,
-) -> spec.Launch:
-    """One launch of `panels` on `x`.
-
-    Args:
-        columns, rows: how many, and x's stride from one to the next.
-        over: x's strides along the batch.
-        steps: of the output, from panel to panel, row to row and matrix to matrix.
-    """
-    to_panel, to_k, to_matrix = steps
-    strides = {"step": columns[1], "xk": rows[1]}
-    return spec.Launch(
-        "linear:panels",
-        {
-            "x": x,
-            "out": out,
-            "count": columns[0],
-            "K": rows[0],
-            "shape": batch.lengths,
-            "sx": over,
-            **{name: step for name, step in strides.items() if step != 1},
-            "to_panel": to_panel,
-            "to_k": to_k,
-            "to_matrix": to_matrix,
-        },
-        {
-            **{name: 1 for name, step in strides.items() if step == 1},
-            "T": spec.dtype_constant(dtype),
-            "FILL": fill,
-            "WIDTH": width,
-            "BLOCK_K": tuning_matmul.PANEL_K,
-        },
-        (spec.cdiv(columns[0], width), batch.size, spec.cdiv(rows[0], tuning_matmul.PANEL_K)),
-        num_warps=1,
-        aligned_by=("K",),
-        loose=("count", "shape"),
-    )

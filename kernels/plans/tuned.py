@@ -27,7 +27,7 @@ def flat(call: spec.Call, function: str, space: Space, operands: int, nbytes: in
         operands: how many arrays are read.
         nbytes: of an element of the result.
     """
-    default = tuning.flat(call.vendor)
+    default = tuning.flat(call.vendor, operands)
     strided = any(space.strides)
     factors = {
         "strided" if strided else "block": (0.25, 0.5, 2, 4),
@@ -61,7 +61,8 @@ def rows(
         nbytes: of an element.
         across: lanes go across rows.
     """
-    default = tuning.rows(call.vendor)
+    softmax = source.startswith("softmaxes:")
+    default = tuning.walks(call.vendor, n * nbytes, n * count * nbytes, softmax=softmax)
     words = {
         "kernel": source,
         "lanes": "across rows" if across else "along rows",
@@ -72,7 +73,7 @@ def rows(
         "step": (0.25, 0.5, 2, 4),
         "tile": (0.5, 2, 4),
         "per_warp": (0.25, 0.5, 2, 4),
-        **({"together": (0.25, 0.5, 2)} if default.together > 1 else {}),
+        **({"together": (0.25, 0.5, 2, 4)} if default.walks else {}),
         **({"columns": (0.25, 0.5)} if default.columns else {}),
     }
     if call.vendor == "cpu":

@@ -33,6 +33,7 @@ __all__ = [
     "rows_of_tile",
     "scans",
     "splits",
+    "walks",
 ]
 
 _T = TypeVar("_T")
@@ -149,6 +150,10 @@ _FLAT: Final = {
     "other": Flat(1024, 512, 4),
 }
 
+#: The same of two arrays or more, where they differ. A CPU waits for memory then, and looks at a
+#: mask for each vector of each array: two at a time, of longer pieces, are up to 1.3 x as fast.
+_FLAT_OF_SEVERAL: Final = {"cpu": Flat(32, 64, 1, chunk=16384, row=16, stream=1 << 24)}
+
 _REDUCTION: Final = {
     "nvidia": Reduction(4096, 128, 8, 4, 8192),
     "amd": Reduction(4096, 64, 4, 4, 8192, pairs=1024),
@@ -172,6 +177,15 @@ _ROWS: Final = {
     "cpu": Rows(128, 32, 256, 512, 1, walks=True, together=4, columns=256),
     "other": Rows(2048, 1024, 512, 256, 8),
 }
+
+#: Softmax and the norms of a CPU: elements per step along a row. Several rows go together up to
+#: rows of so many bytes in an array of so many: neighbours in a column are often 4 KiB apart, for
+#: which L1 has no room, and beyond L2 one row is read ahead. A softmax reads no weights that rows
+#: could share.
+_WALK_STEP: Final = 16
+_FAR_ROW: Final = 1 << 12
+_FAR_ROWS: Final = 1 << 23
+_LONG_SOFTMAX: Final = 1 << 10
 
 
 #: Vendors whose matrix units take fp16 and bf16; the others multiply them as fp32, which is exact.
@@ -236,8 +250,11 @@ def rows_of_tile(call: Call, room: int, rows: int) -> int:
     return max(1, room if is_general(call) else min(room, next_power_of_2(rows)))
 
 
-def flat(vendor: str) -> Flat:
-    return of(_FLAT, vendor)
+def flat(vendor: str, operands: int = 1) -> Flat:
+    """Of a kernel that reads so many arrays."""
+    return (_FLAT_OF_SEVERAL if operands > 1 and vendor in _FLAT_OF_SEVERAL else _FLAT).get(
+        vendor, _FLAT["other"]
+    )
 
 
 def reduction(vendor: str) -> Reduction:
@@ -246,6 +263,19 @@ def reduction(vendor: str) -> Reduction:
 
 def rows(vendor: str) -> Rows:
     return of(_ROWS, vendor)
+
+
+def walks(vendor: str, row: int, nbytes: int, *, softmax: bool) -> Rows:
+    """`rows` of a softmax or a norm.
+
+    Args:
+        row, nbytes: bytes of a row and of the array.
+    """
+    found = rows(vendor)
+    if not found.walks:
+        return found
+    far = row >= _LONG_SOFTMAX if softmax else row >= _FAR_ROW and nbytes >= _FAR_ROWS
+    return found._replace(step=_WALK_STEP, together=1 if far else found.together)
 
 
 def scans(vendor: str) -> Scans:

@@ -134,8 +134,18 @@ _MIDDLE: Final = 64 * 64
 PANEL_K: Final = 16
 
 
-#: Rows of a matrix that are worth copying the other one as panels.
+#: Columns that it lays out together where they are not neighbours in memory: a vector of each row.
+PANEL_PART: Final = 16
+
+
+#: Rows of a matrix that are worth copying the other one as panels; and where its columns are not
+#: neighbours in memory, so that each row would read every element by itself.
 PANEL_ROWS: Final = 32
+PANEL_ROWS_APART: Final = 2
+
+
+#: Columns of the result that are worth copying a first matrix that lies by columns.
+TURNED_COLUMNS: Final = 512
 
 
 #: Elements that a thread takes through what follows a product at once, and where as many of arrays

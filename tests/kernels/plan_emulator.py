@@ -159,7 +159,9 @@ def _matmul(launch: Launch, p: _Launched) -> None:
 
 def _panels(launch: Launch, p: _Launched) -> None:
     width = p.WIDTH
-    assert launch.grid[0] * width >= p.count > (launch.grid[0] - 1) * width
+    panels, left = divmod(launch.grid[0] * p.PART, width)
+    assert not left
+    assert panels * width >= p.count > (panels - 1) * width
     assert launch.grid[2] * p.BLOCK_K >= p.K
     k, column = np.arange(p.K)[:, None], np.arange(p.count)
     starts = offset(np.arange(launch.grid[1]), p.shape, p.sx)
@@ -168,7 +170,7 @@ def _panels(launch: Launch, p: _Launched) -> None:
         value = p.x.read(start + k * p.xk + column * p.step)
         p.out.write(target + column // width * p.to_panel + column % width, value)
         if p.FILL:
-            left = np.arange(p.count, launch.grid[0] * width)
+            left = np.arange(p.count, panels * width)
             p.out.write(target + left // width * p.to_panel + left % width, 0)
 
 

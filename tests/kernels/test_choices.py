@@ -74,6 +74,41 @@ def test_rows_that_begin_anywhere_are_copied_first() -> None:
     assert product(33, 1001, 777) == ["matmul"]  # too few rows read the copy
 
 
+def test_a_k_that_fills_no_step_comes_through_descriptors() -> None:
+    assert product(1723, 2942, 2600, "NT") == ["matmul_in_turn"]
+    for layout in ("NN", "NT", "TN", "TT"):
+        assert product(1000, 1000, 1000, layout) == ["matmul_described"]
+        assert product(1000, 1000, 1000, layout, aligned=False) == ["matmul"]
+        assert product(256, 264, 1000, layout) == ["matmul_described"]
+    assert product(1000, 1000, 1024) == ["matmul"]
+    assert product(64, 1000, 1000) == ["matmul"]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_cpu_lays_columns_out_as_rows_that_are_read_more_than_once(dtype: str) -> None:
+    def asked(*sizes: int, layout: str) -> list[str]:
+        return product(*sizes, layout, dtype, target="cpu:spirv64")
+
+    assert asked(1, 1024, 1024, layout="NT") == ["matvec"]
+    for m in (2, 16, 31):
+        assert asked(m, 1024, 1024, layout="NN") == ["matmul_outer"]
+        copies = ["panels"] if dtype == "float32" else ["panels", "panels"]
+        assert asked(m, 1024, 1024, layout="NT") == [*copies, "matmul_outer"]
+    assert asked(64, 600, 64, layout="TN") == ["panels", "panels", "matmul_outer"]
+
+
+@on_the_cpu
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
+@pytest.mark.parametrize(("m", "n", "k"), [(3, 70, 37), (17, 33, 50), (35, 530, 19)])
+def test_products_by_panels(layout: str, m: int, n: int, k: int) -> None:
+    rng = np.random.default_rng(m)
+    a, b = rng.standard_normal((m, k), np.float32), rng.standard_normal((k, n), np.float32)
+    exact = a.astype(float) @ b.astype(float)
+    a, b = (np.asfortranarray(x) if t == "T" else x for x, t in zip((a, b), layout, strict=True))
+    made = xtarget.run("matmul", a, b, device="cpu")
+    np.testing.assert_allclose(made, exact, rtol=1e-5, atol=1e-5)
+
+
 def test_columns_of_float32_are_copied_as_rows() -> None:
     assert product(2048, 2048, 2048, "NT", "float32") == ["transposed", "matmul"]
     assert product(2048, 2048, 2048, "NN", "float32") == ["matmul"]
