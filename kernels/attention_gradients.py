@@ -87,6 +87,31 @@ def levels(
 
 
 @triton.jit
+def scaled_levels(
+    out, d, lse, rows, L, DV, pitch, size, shape, so, sd, sl, ol, od, dl, dd, ll,
+    BLOCK: tl.constexpr, BLOCK_V: tl.constexpr,
+):  # fmt: skip
+    """For each of `size` queries, `pitch` of each head, `lse` to base 2, and behind them all the
+    sum of the products of its result and the gradient of that. One that sees no key, and one past
+    L, has inf and so no weights.
+    """
+    place = tl.program_id(0).to(L.dtype) * BLOCK + tl.arange(0, BLOCK).to(L.dtype)
+    i = place // pitch
+    line = place - i * pitch
+    mask = line < L
+    c = tl.arange(0, BLOCK_V).to(L.dtype)
+    both = mask[:, None] & (c < DV)[None, :]
+    po = out + (offset(i, shape, so) + line * ol)[:, None] + (c * od)[None, :]
+    pd = d + (offset(i, shape, sd) + line * dl)[:, None] + (c * dd)[None, :]
+    value = tl.load(po, mask=both, other=0).to(tl.float32)
+    level = tl.sum(value * tl.load(pd, mask=both, other=0).to(tl.float32), 1)
+    total = tl.load(lse + offset(i, shape, sl) + line * ll, mask=mask, other=float("-inf"))
+    total = tl.where(total == float("-inf"), float("inf"), total * 1.4426950408889634)
+    tl.store(rows + place, total)
+    tl.store(rows + size + place, level)
+
+
+@triton.jit
 def _own_tile(
     length, INDEX: tl.constexpr, BLOCK: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_V: tl.constexpr
 ):

@@ -8,10 +8,11 @@ from typing import Any
 from xtarget.spec import KernelSpec
 
 from ..plans import attention as plans
-from .row import row
+from ..plans import hopper_attention as hopper
+from .row import implementation, row
 from .rules import FLOATS
 
-__all__ = ["ROWS", "visible"]
+__all__ = ["HOPPER", "IMPLEMENTATIONS", "ROWS", "visible"]
 
 _Shape = tuple[int, ...]
 
@@ -204,4 +205,16 @@ ROWS: tuple[KernelSpec, ...] = (
         "has the pages of each, lengths how many keys it has", _paged, _in_pages,
         "decode_attention paged_attention_v1 paged_attention_v2", options=_OPTIONS,
         apart=("table", "lengths"), **{**_ALL, "dtypes": ("int32", "int64", *FLOATS)}),
+)  # fmt: skip
+
+#: What the implementation for sm_90 is good for, and the targets that it serves.
+HOPPER: tuple[str, tuple[str, ...]] = (
+    "a group of warps fetches while two compute: half types, without mask and slopes; other calls "
+    "are the row's", ("nvidia:sm_90",),
+)  # fmt: skip
+
+IMPLEMENTATIONS: tuple[KernelSpec, ...] = (
+    implementation("attention", ROWS, "hopper", hopper.attention, *HOPPER, preferred=True),
+    implementation("multi_head_attention", ROWS, "hopper", hopper.multi_head, *HOPPER,
+        preferred=True),
 )  # fmt: skip

@@ -6,14 +6,15 @@ from typing import Any
 
 from xtarget.spec import KernelSpec
 
+from ..plans import hopper_attention
 from ..plans.attention_gradients import attention_backward
 from ..plans.gradients import log_softmax_backward, norm_backward, softmax_backward
-from .attention import visible
+from .attention import HOPPER, visible
 from .references import by_torch
-from .row import alike, row
+from .row import alike, implementation, row
 from .rules import FLOATS
 
-__all__ = ["ROWS"]
+__all__ = ["IMPLEMENTATIONS", "ROWS"]
 
 
 def _softmax_gradient(torch: Any, d: Any, y: Any, axis: int = -1) -> Any:
@@ -117,4 +118,9 @@ ROWS: tuple[KernelSpec, ...] = (
     row("rms_norm_backward", "grad x weight?", norm_backward(True), "gradients of rms_norm: of x, "
         "of its weight", by_torch(_rms_back), _normalized,
         "rms_norm_bp", options={"eps": 1e-6}, tolerance=(128, 64), **_ALL),
+)  # fmt: skip
+
+IMPLEMENTATIONS: tuple[KernelSpec, ...] = (
+    implementation("attention_backward", ROWS, "hopper", hopper_attention.attention_backward,
+        *HOPPER, preferred=True),
 )  # fmt: skip

@@ -51,10 +51,16 @@ def _given(call: Call, index: int) -> ArrayType | None:
 
 
 def _of_heads(
-    call: Call, query: ArrayType, key: ArrayType, value: ArrayType, out: ArrayType, own: int
+    call: Call,
+    query: ArrayType,
+    key: ArrayType,
+    value: ArrayType,
+    out: ArrayType,
+    own: int,
+    way: type[Attention] = Attention,
 ) -> Attention:
     """Attention of queries in groups, one for each of the `own` heads of keys and values."""
-    return Attention(
+    return way(
         call,
         split_heads(query, own),
         grouped(call, query, key, "key"),
@@ -63,8 +69,8 @@ def _of_heads(
     )
 
 
-def attention(call: Call) -> Plan:
-    """The plan of scaled dot product attention."""
+def attention(call: Call, way: type[Attention] = Attention) -> Plan:
+    """The plan of scaled dot product attention; `way` makes the launches."""
     heads_before = heads_first(call)
     arrays = [call.array(index) for index in range(3)]
     least = 2 if heads_before else 3
@@ -79,10 +85,10 @@ def attention(call: Call) -> Plan:
     if not heads_before:
         order[-3], order[-2] = order[-2], order[-3]
     out = call.output((*arrays[0].shape[:-1], arrays[2].shape[-1]), floating(call, 3))
-    return _planned(call, *(moved(array, order) for array in (*arrays, out)), out)
+    return _planned(call, *(moved(array, order) for array in (*arrays, out)), out, way)
 
 
-def multi_head(call: Call) -> Plan:
+def multi_head(call: Call, way: type[Attention] = Attention) -> Plan:
     """The plan of attention of heads that lie side by side in the last axis: (batch, sequence,
     heads * size).
     """
@@ -100,7 +106,7 @@ def multi_head(call: Call) -> Plan:
     query, value = call.array(0), call.array(2)
     last = value.shape[-1] // others * heads
     out = call.output((*query.shape[:-1], last), floating(call, 3))
-    return _planned(call, *views, _in_heads(out, heads), out)
+    return _planned(call, *views, _in_heads(out, heads), out, way)
 
 
 def _in_heads(array: ArrayType, heads: int) -> ArrayType:
@@ -189,7 +195,13 @@ def _broadcast(call: Call, index: int, name: str, shape: tuple[int, ...]) -> Arr
 
 
 def _planned(
-    call: Call, query: ArrayType, key: ArrayType, value: ArrayType, view: ArrayType, out: ArrayType
+    call: Call,
+    query: ArrayType,
+    key: ArrayType,
+    value: ArrayType,
+    view: ArrayType,
+    out: ArrayType,
+    way: type[Attention],
 ) -> Plan:
     """The plan of arrays whose last axes are heads, sequence and size; so is `view`, of `out`."""
     key_length, size = key.shape[-2:]
@@ -208,7 +220,7 @@ def _planned(
     mask = _broadcast(call, 3, "mask", scores)
     slopes = _broadcast(call, 4, "slopes", query.shape[:-2])
     own = key.shape[-3] if key.ndim > 2 else 1
-    work = _of_heads(call, query, key, value, view, own)
+    work = _of_heads(call, query, key, value, view, own, way)
     if mask is not None:
         work.add("mask", Input(3), split_heads(mask, own), "ml", "mn")
     if slopes is not None:

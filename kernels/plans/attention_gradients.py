@@ -14,7 +14,7 @@ from .elementwise import compute_dtype
 from .layouts import collapse
 from .options import heads_first
 
-__all__ = ["attention_backward"]
+__all__ = ["Backward", "attention_backward"]
 
 #: Tiles on devices with matrix units, by the size of a head; half types, and others.
 _TILES = {True: ((128, 32), (256, 16)), False: ((32, 32), (256, 16))}
@@ -23,8 +23,8 @@ _SMALL = {True: ((64, 32), (256, 16)), False: ((256, 16),)}
 _NAMES = ("grad", "query", "key", "value", "out")
 
 
-def attention_backward(call: spec.Call) -> spec.Plan:
-    """The plan of the gradients of attention: of query, key and value."""
+def attention_backward(call: spec.Call, way: type[Backward] | None = None) -> spec.Plan:
+    """The plan of the gradients of attention: of query, key and value; `way` makes the launches."""
     heads_before = heads_first(call)
     if call.out is not None:
         raise spec.ArgumentError(f"{call.kernel} gives three arrays. Leave out= out.")
@@ -44,7 +44,7 @@ def attention_backward(call: spec.Call) -> spec.Plan:
     if not heads_before:
         order[-3], order[-2] = order[-2], order[-3]
     seen = [_with_heads(moved(array, order)) for array in (*arrays, *outs)]
-    return _Backward(call, dtype, seen, outs).plan()
+    return (way or Backward)(call, dtype, seen, outs).plan()
 
 
 def _with_heads(array: spec.ArrayType) -> spec.ArrayType:
@@ -53,7 +53,7 @@ def _with_heads(array: spec.ArrayType) -> spec.ArrayType:
     return spec.ArrayType(array.dtype, (1, *array.shape), (0, *array.strides))
 
 
-class _Backward:
+class Backward:
     """The launches: `seen` are the arguments but for the last one, then the results, with the axes
     heads, sequence and size at last.
     """
@@ -197,6 +197,41 @@ class _Backward:
             num_warps=8 if constants["MATRIX"] else 1,
             num_stages=1,
             options=tuning.matmul_options(self.call.vendor),
+        )
+
+    def scaled_levels(self, block_v: int, pitch: int, heads: int) -> spec.Launch:
+        """The launch that makes two numbers of each query, and of those up to `pitch`."""
+        d, out, lse = self.rows["d"], self.forward, self.rows["l"]
+        space = collapse(d.shape[:-2], d.strides[:-2], out.strides[:-2], lse.strides[:-2],
+                         keep_order=True)  # fmt: skip
+        block = 4
+        steps = {
+            "dl": d.strides[-2], "dd": d.strides[-1], "ol": out.strides[-2],
+            "od": out.strides[-1], "ll": lse.strides[-2],
+        }  # fmt: skip
+        return spec.Launch(
+            "attention_gradients:scaled_levels",
+            {
+                "out": spec.Input(4),
+                "d": spec.Input(0),
+                "lse": spec.Input(5),
+                "rows": spec.Temporary(0),
+                "L": d.shape[-2],
+                "DV": d.shape[-1],
+                "pitch": pitch,
+                "size": heads * pitch,
+                "shape": space.lengths,
+                "sd": space.strides[0],
+                "so": space.strides[1],
+                "sl": space.strides[2],
+                **{name: step for name, step in steps.items() if step != 1},
+            },
+            {
+                **{name: 1 for name, step in steps.items() if step == 1},
+                "BLOCK": block,
+                "BLOCK_V": block_v,
+            },
+            (spec.cdiv(heads * pitch, block), 1, 1),
         )
 
     def _levels(self, computed: str, block_v: int) -> spec.Launch:

@@ -27,6 +27,9 @@ __all__ = ["read_kernel_file"]
 
 #: What Triton has beside its language that a static file may name: functions of its text alone.
 _OF_TRITON = frozenset(("cdiv", "constexpr", "jit", "language", "next_power_of_2"))
+#: Where Triton keeps what kernels are written in, Gluon's among it.
+_LANGUAGES = ("triton.language", "triton.experimental.gluon.language")
+_GLUON = "triton.experimental.gluon"
 _CALLS = frozenset(("abs", "bool", "float", "int", "len", "max", "min", "str", "tuple"))
 _OPERATORS = (
     *(ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod),
@@ -198,9 +201,11 @@ class _Reader:
         root = module.partition(".")[0]
         for alias in node.names:
             bound = alias.asname or alias.name
-            if module.startswith("triton.language"):
+            if module == "triton.experimental" and alias.name == "gluon":
+                self._names[bound] = "triton"
+            elif module.startswith(_LANGUAGES):
                 self._names[bound] = "constexpr" if alias.name == "constexpr" else "tl"
-            elif module == "triton" and alias.name in _OF_TRITON:
+            elif module in ("triton", _GLUON) and alias.name in _OF_TRITON:
                 self._names[bound] = {"language": "tl"}.get(alias.name, alias.name)
             elif root in PURE and alias.name != "*" and self._ask(f"pure {root}"):
                 self._names[bound] = "pure"

@@ -1,7 +1,7 @@
 """The one call into Triton: from a compile request to compiled stages, for any back end.
 
-Only `triton.compile(ASTSource, target=GPUTarget(...))` is used: Triton's JIT and its driver allow
-one vendor a process. Works with Triton 3.6 to 3.9.
+Only `triton.compile(ASTSource, target=GPUTarget(...))` is used (`GluonASTSource` for Gluon's
+kernels): Triton's JIT and its driver allow one vendor a process. Works with Triton 3.6 to 3.9.
 """
 
 from __future__ import annotations
@@ -153,7 +153,6 @@ def compile_with_triton(
     keep_signs()
     mend_exchanges()
     from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource
 
     fn = request.source.load()
     if type(fn).__name__ == "InterpretedFunction":
@@ -175,7 +174,7 @@ def compile_with_triton(
     parameters = tuple(
         Parameter(n, t) for name, type_ in signature.items() for n, t in _flatten(name, type_)
     )
-    source = ASTSource(
+    source = _source_class(fn)(
         fn,
         signature,
         constexprs={name: _constant(value, triton) for name, value in request.constants},
@@ -266,6 +265,17 @@ def compile_with_triton(
             for p, a in zip(parameters, found, strict=True)
         )
     return Compiled(stages, kernel.metadata._asdict(), parameters, seconds)
+
+
+def _source_class(fn: Any) -> Any:
+    """What Triton compiles: a kernel in its own language, or one in Gluon."""
+    if getattr(fn, "is_gluon", lambda: False)():
+        from triton.experimental.gluon._runtime import GluonASTSource
+
+        return GluonASTSource
+    from triton.compiler import ASTSource
+
+    return ASTSource
 
 
 def _accesses_in(module: Any, parameters: int) -> list[Access] | None:
