@@ -7,7 +7,6 @@ Source: OCP 8-bit Floating Point Specification 1.0; OCP Microscaling Formats 1.0
 
 import triton
 import triton.language as tl
-from triton.language.extra import libdevice
 
 
 @triton.jit
@@ -50,7 +49,9 @@ def encoded(value, KIND: tl.constexpr, INFINITE: tl.constexpr = False):
     size = word & 0x7FFFFFFF
     half = (1 << (SHIFT - 1)) - 1 + ((size >> SHIFT) & 1)
     normal = ((size + half) >> SHIFT) - ((127 - BIAS) << BITS)
-    small = libdevice.rint(tl.abs(value) * 2.0 ** (BIAS + BITS - 1)).to(tl.int32)
+    # at 2^23 and above float32 has whole numbers alone; AMD's library of Triton 3.6 has no rint
+    small = tl.abs(value) * 2.0 ** (BIAS + BITS - 1) + 8388608.0
+    small = (small - 8388608.0).to(tl.int32)
     code = tl.where(tl.abs(value) < 2.0 ** (1 - BIAS), small, normal)
     code = tl.minimum(code, MOST)
     if KIND != "e2m1":  # which has no nan

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from xtarget import spec
 
+from . import tuning
 from .elementwise import compute_dtype, shape_of
 from .gates import walk
 from .gathers import PLACES
@@ -72,7 +73,7 @@ def _launch(
     constants |= {
         f"s{a}": spec.dtype_constant(arg.dtype) for a, arg in given.items() if a not in arrays
     }
-    return walk(
+    launch = walk(
         call,
         f"picks.{_LETTERS[: 2 * picks]}|{steps}",
         {**{a: spec.Input(index) for index, a in enumerate(given)}, "out": spec.Output()},
@@ -84,3 +85,4 @@ def _launch(
         },
         {**constants, "STREAM": False},
     )
+    return replace(launch, options=tuning.flat_options(call.vendor))

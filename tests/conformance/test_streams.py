@@ -11,6 +11,7 @@ import pytest
 
 from xtarget import DriverError
 from xtarget._values.types import LaunchConfig
+from xtarget.targets.optional import Lendable
 
 BLOCK = 1024
 
@@ -211,3 +212,29 @@ def test_dropped_without_close(vendor: Any, memory: Any, slow_fill: Any) -> None
     vendor.device.synchronize()
     x = memory.put(np.ones(4, np.float32))
     assert (memory.get(x) == 1).all()
+
+
+def test_a_lent_stream_serves_again_after_its_close(
+    vendor: Any, memory: Any, slow_fill: Any
+) -> None:
+    """Torch's allocator asks for an event on it when a tensor goes, perhaps after its close."""
+    first = vendor.device.stream()
+    if not isinstance(first, Lendable):
+        first.close()
+        pytest.skip(f"no other library remembers streams of {vendor.id}")
+    first.lend()
+    handle = first.handle
+    first.close()
+    with pytest.raises(DriverError, match="is closed"):
+        first.synchronize()
+    second, other = vendor.device.stream(), vendor.device.stream()
+    assert second.handle == handle != other.handle
+    x = memory.empty(BLOCK)
+    slow_fill(x.address, 3.0, BLOCK, second)
+    second.synchronize()
+    assert (memory.get(x) == 3.0).all()
+    other.close()
+    second.close()
+    third = vendor.device.stream()  # it is remembered still
+    assert third.handle == handle
+    third.close()

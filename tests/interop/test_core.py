@@ -27,6 +27,7 @@ TWIN: Callable[..., Any] = launching._run_in_python
 
 
 @pytest.mark.parametrize("scalar", ["float16", "float32", "float64", "int8", "int64", "uint64"])
+@pytest.mark.usefixtures("a_cpu")
 def test_numbers_of_numpy_are_the_cores_too(core: Any, scalar: str) -> None:
     number = np.dtype(scalar).type
     for dtype in ("float32", "int32", "float16"):
@@ -41,6 +42,7 @@ def test_numbers_of_numpy_are_the_cores_too(core: Any, scalar: str) -> None:
         xtarget.run("mul", a, a, out=number(3), device="cpu")
 
 
+@pytest.mark.usefixtures("a_cpu")
 def test_numbers_of_numpy_that_are_too_large_are_pythons(core: Any) -> None:
     a = np.arange(3.0)
     assert hot(core, "add", a, np.uint64(5), device="cpu") == 2
@@ -130,6 +132,7 @@ def test_calls_on_a_stream_of_the_callers_are_the_cores(core: Any, device: str, 
 
 
 @pytest.mark.parametrize("stream", ["s", object(), True])
+@pytest.mark.usefixtures("a_cpu")
 def test_a_stream_that_is_none_is_refused_where_the_call_is_known(core: Any, stream: Any) -> None:
     a, out = np.ones(12, np.float32), np.zeros(12, np.float32)
     assert hot(core, "add", a, 1.0, out=out, device="cpu") == 2
@@ -143,6 +146,7 @@ def test_a_stream_that_is_none_is_refused_where_the_call_is_known(core: Any, str
     assert messages[0] == messages[1]
 
 
+@pytest.mark.usefixtures("a_cpu")
 def test_arrays_whose_library_cannot_be_told_of_a_stream_are_pythons_to_keep(core: Any) -> None:
     a, out = np.ones(12, np.float32), np.zeros(12, np.float32)
     device = xtarget.device("cpu")
@@ -166,6 +170,7 @@ def test_arrays_whose_library_cannot_be_told_of_a_stream_are_pythons_to_keep(cor
     assert told == [True, True]  # what is complete when it returns needs nobody to be told
 
 
+@pytest.mark.usefixtures("a_cpu")
 def test_options_are_told_apart(core: Any) -> None:
     a = np.arange(12, dtype=np.float32).reshape(3, 4)
     for _ in range(4):

@@ -35,6 +35,7 @@ def narrowed(
 
 
 @pytest.mark.parametrize("dtype", EIGHT)
+@pytest.mark.usefixtures("a_cpu")
 def test_a_kernel_reads_and_writes_them(dtype: str) -> None:
     codes = np.arange(256, dtype=np.uint8)
     kind = getattr(torch, dtype)

@@ -26,6 +26,11 @@ HARD = np.array(
 )  # fmt: skip
 
 
+def _same_as_torch(other: str) -> None:
+    if other == "float8_e4m3fn" and tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13):
+        pytest.skip("torch before 2.13 gives nan for what is beyond the largest float8_e4m3fn")
+
+
 def _some(dtypes: Iterable[str], *short: str) -> list[Any]:
     return [d if d in short else pytest.param(d, marks=pytest.mark.long) for d in dtypes]
 
@@ -54,6 +59,7 @@ def _values(dtype: str) -> np.ndarray[Any, Any]:
 @pytest.mark.parametrize("dtype", NARROW)
 @pytest.mark.parametrize("other", _some(DTYPES, "bool", "int32", "float16", *NARROW))
 def test_every_code_is_cast_as_torch_does(device: str, dtype: str, other: str) -> None:
+    _same_as_torch(other)
     codes = CODES
     if DTYPES[other].kind in "iu":  # what is beyond the integers gives any value
         value = np.nan_to_num(codes.view(numpy_dtype(dtype)).astype(float), nan=np.inf)
@@ -74,6 +80,7 @@ def test_every_code_is_cast_as_torch_does(device: str, dtype: str, other: str) -
 @pytest.mark.parametrize("dtype", _some(COMPUTED, "int64", "bfloat16", "float64"))
 @pytest.mark.parametrize("other", NARROW)
 def test_every_dtype_becomes_the_codes_of_torch(device: str, dtype: str, other: str) -> None:
+    _same_as_torch(other)
     x = _values(dtype)
     found = xtarget.run("cast", x, dtype=other, device=device)
     assert found.dtype == numpy_dtype(other)

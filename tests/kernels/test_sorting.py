@@ -159,6 +159,7 @@ def small_tiles(library: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.parametrize("dtype", ["float32", pytest.param("uint64", marks=pytest.mark.large)])
+@pytest.mark.usefixtures("a_cpu")
 def test_the_first_few_are_found_by_counting(dtype: str, small_tiles: None) -> None:
     """Tiles of many equals, of keys that all are one, and of the largest in one place."""
     x = _hard(dtype, 4, 700)
@@ -173,6 +174,7 @@ def test_the_first_few_are_found_by_counting(dtype: str, small_tiles: None) -> N
 @pytest.mark.parametrize(
     "dtype", ["float32", *(pytest.param(d, marks=pytest.mark.large) for d in ("uint64", "bool"))]
 )
+@pytest.mark.usefixtures("a_cpu")
 def test_rows_are_ordered_by_digits_a_tile_a_block(dtype: str, small_tiles: None) -> None:
     """Tiles of one digit too, whose count does not go into its field; rows of several pieces."""
     x = _hard(dtype, 2, 700)

@@ -16,6 +16,7 @@ from .._values.float8 import way_out
 from .._values.types import DTYPES, DeviceInfo
 from ..spec import ArrayType
 from ..targets.base import Device, Stream
+from ..targets.optional import Lendable
 from .kinds import LibraryMemory, View
 from .torch_in_c import number_of_dtype
 
@@ -208,6 +209,8 @@ class TorchKind:
         """
         if array.device.type != "cuda":
             return bool(array.device.type == "cpu")
+        if isinstance(stream, Lendable):
+            stream.lend()  # the allocator asks it for an event when the tensor goes
         external = torch.cuda.ExternalStream(int(stream.handle), device=array.device)
         array.record_stream(external)
         return True

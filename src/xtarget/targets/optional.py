@@ -30,6 +30,7 @@ __all__ = [
     "GridLaunch",
     "HasRoutes",
     "KnowsAbsence",
+    "Lendable",
     "Locator",
     "MakesGraphs",
     "MakesRoom",
@@ -103,6 +104,15 @@ class KnowsAbsence(Protocol):
     def absent(self) -> str | None:
         """Return why there cannot be a device (no device node, no binding), within a millisecond
         and without loading a library; None if it cannot tell. `probe` is then not called."""
+        ...
+
+
+@runtime_checkable
+class Lendable(Protocol):
+    """A stream of a driver whose handle another library may remember beyond `close`."""
+
+    def lend(self) -> None:
+        """Let the driver's stream outlive `close`: a stream made later is this one again."""
         ...
 
 

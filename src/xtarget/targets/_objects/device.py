@@ -38,6 +38,8 @@ class DeviceBase(Opened, ABC, Generic[StreamT]):
         super().__init__(raw, info.name)
         self.info = info
         self._count = MemoryCount()
+        #: What the driver has of closed streams that other libraries remember (`Stream.lend`).
+        self.idle_streams: list[Any] = []
 
     @property
     def default_stream(self) -> StreamT:

@@ -147,10 +147,16 @@ class HipDevice(OrderedDevice[HipStream, HipBuffer]):
         return super().stream(handle)
 
     def _new_stream(self) -> HipStream:
-        doing = f"making a stream on {self.where}"
-        with self.current():
-            made = call(self.hip, "hipStreamCreateWithFlags", _HIP_STREAM_DEFAULT, doing=doing)
+        lent = bool(self.idle_streams)
+        if lent:
+            made = self.idle_streams.pop()
+        else:
+            doing = f"making a stream on {self.where}"
+            with self.current():
+                made = call(self.hip, "hipStreamCreateWithFlags", _HIP_STREAM_DEFAULT, doing=doing)
         stream = HipStream(self, int(made), owned=True)
+        if lent:
+            stream.lend()
         self.captures.watch(stream)
         return stream
 

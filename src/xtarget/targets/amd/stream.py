@@ -52,7 +52,7 @@ class HipStream(Owned, StreamBase):
         recording: it is captured into a graph of ours, which keeps its code loaded itself.
     """
 
-    __slots__ = ("__weakref__", "_device", "_keep", "_owned", "recording")
+    __slots__ = ("__weakref__", "_device", "_keep", "_lent", "_owned", "recording")
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class HipStream(Owned, StreamBase):
     ) -> None:
         super().__init__(handle, device.info.name, is_default=is_default)
         self.recording = recording
-        self._device, self._owned, self._keep = device, owned, keep
+        self._device, self._owned, self._keep, self._lent = device, owned, keep, False
 
     def capturing(self) -> bool:
         self.live()
@@ -106,10 +106,16 @@ class HipStream(Owned, StreamBase):
             until_done(device, "hipStreamQuery", handle, doing)
             call(device.hip, "hipStreamSynchronize", handle, doing=doing)
 
+    def lend(self) -> None:
+        self._lent = True
+
     def end(self) -> None:
         handle, self.raw = self.raw, None
         self._keep = None
         if handle is None or not self._owned:
+            return
+        if self._lent:
+            self._device.idle_streams.append(handle)
             return
         device, doing = self._device, f"giving back a stream of {self.where}"
         with device.current():

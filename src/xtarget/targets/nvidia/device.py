@@ -132,7 +132,8 @@ class CudaDevice(OrderedDevice[CudaStream, CudaBuffer]):
 
     def _new_stream(self) -> CudaStream:
         with self.current(), checked(f"making a stream on {self.where}"):
-            stream = CudaStream(self, self.raw.create_stream(), owned=True)
+            made = self.idle_streams.pop() if self.idle_streams else self.raw.create_stream()
+            stream = CudaStream(self, made, owned=True)
         self._streams.add(stream)
         return stream
 

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 __all__ = ["CudaEvent", "CudaStream"]
 
+#: Streams that other libraries remember, by handle: cuda.core destroys one that nobody holds.
+_lent: dict[int, core.Stream] = {}
+
 
 class CudaEvent(EventBase):
     """A point in a CUDA stream."""
@@ -105,8 +108,16 @@ class CudaStream(StreamBase):
         with self._device.current():
             check(driver.cuStreamSynchronize(handle), f"running the work of {self.where}")
 
+    def lend(self) -> None:
+        if self._owned:
+            _lent[self._number] = self.live()
+
     def end(self) -> None:
         stream, self.raw = self.raw, None
         self._keep = None
-        if stream is not None and self._owned:
+        if stream is None or not self._owned:
+            return
+        if self._number in _lent:
+            self._device.idle_streams.append(stream)
+        else:
             stream.close()  # CUDA destroys it when its work is done
