@@ -1,5 +1,5 @@
 """From call to launches: attention and its gradients on NVIDIA's sm_90, where a copy engine can
-fetch the arrays; other calls have the plans of every target.
+fetch the arrays; other calls have the plans of every target, and so have bundles (`Call.general`).
 """
 
 from __future__ import annotations
@@ -191,12 +191,12 @@ class _Forward(Attention):
 
 def attention(call: spec.Call) -> spec.Plan:
     """The plan of scaled dot product attention."""
-    return plain.attention(call, _Forward)
+    return plain.attention(call) if call.general else plain.attention(call, _Forward)
 
 
 def multi_head(call: spec.Call) -> spec.Plan:
     """The plan of attention of heads that lie side by side in the last axis."""
-    return plain.multi_head(call, _Forward)
+    return plain.multi_head(call) if call.general else plain.multi_head(call, _Forward)
 
 
 class _Backward(gradients.Backward):
@@ -262,4 +262,4 @@ _KEYS_OUT = ("ob", "oh", "ol", "wb", "wh", "wl")
 
 def attention_backward(call: spec.Call) -> spec.Plan:
     """The plan of the gradients of attention."""
-    return gradients.attention_backward(call, _Backward)
+    return gradients.attention_backward(call, None if call.general else _Backward)

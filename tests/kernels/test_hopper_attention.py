@@ -12,6 +12,7 @@ from oracle import check, expected
 
 import xtarget
 from xtarget._kernels import implementations, libraries
+from xtarget._launch import planning
 from xtarget._launch.planning import plan_of_layouts
 from xtarget._values.types import Target
 from xtarget.spec import ArrayType, contiguous_strides
@@ -71,6 +72,15 @@ LEFT: list[tuple[str, list[Any], dict[str, Any]]] = [
 def test_these_calls_have_a_kernel_of_their_own(operator: str, args: Any, options: Any) -> None:
     assert sources(operator, args, **options) == OWN
     assert USUAL in sources(operator, args, Target("nvidia", "sm_80"), **options)
+
+
+def test_bundles_hold_the_kernels_of_every_target() -> None:
+    """Which have few forms: a call that misses its own plan there finds these."""
+    operator, args, options = TAKEN[0]
+    kernel = implementations.serving(libraries.find(operator), SM_90.vendor, SM_90.arch)
+    requests = planning.compile_requests(kernel, args, options, SM_90, general=True)
+    assert {request.source.name for request in requests} == {"attention"}
+    assert all("hopper" not in str(request.source.path) for request in requests)
 
 
 @pytest.mark.parametrize(("operator", "args", "options"), LEFT)
