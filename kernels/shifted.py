@@ -39,21 +39,19 @@ def padded(
     high = tl.maximum(tl.minimum((in_shape[2] + along[2] - 1 - first) // along[2], lengths[2]), low)
     base += (first + low * along[2]) * row_step
     lane = tl.arange(0, BLOCK).to(rows.dtype)
-    nothing = tl.zeros([BLOCK], out.dtype.element_ty)
     begin = tl.program_id(1).to(rows.dtype) * ROWS
     for row in range(begin, begin + tl.minimum(rows - begin, ROWS)):
         goal = out + (block * rows + row) * lengths[2]
-        for q in range(0, lengths[2], BLOCK):
-            tl.store(goal + q + lane, nothing, mask=lane < lengths[2] - q)
         i0 = row // lengths[1] * along[0] + r0 + start[0]
         i1 = row % lengths[1] * along[1] + r1 + start[1]
         inside = (i0 >= 0) & (i0 < in_shape[0]) & (i1 >= 0) & (i1 < in_shape[1])
         p = x + base + i0 * sx[2] + i1 * sx[3]
         count = tl.where(inside, high - low, 0)
-        for q in range(0, count, BLOCK):
-            value = tl.load(p + q * step + lane * step, mask=lane < count - q)
-            target = goal + low + q + lane
-            tl.store(target, value.to(out.dtype.element_ty), mask=lane < count - q)
+        # each element is stored once: threads of a block are not in order with each other
+        for q in range(0, lengths[2], BLOCK):
+            there = (lane >= low - q) & (lane < low + count - q)
+            value = tl.load(p + (q - low) * step + lane * step, mask=there, other=0)
+            tl.store(goal + q + lane, value.to(out.dtype.element_ty), mask=lane < lengths[2] - q)
 
 
 @triton.jit

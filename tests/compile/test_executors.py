@@ -239,7 +239,9 @@ def test_a_broken_executor_costs_its_unit_only(
             return done
 
     with Broken(1) as executor, caplog.at_level(logging.WARNING, "xtarget"):
-        report = made(Order(("plain",), ("float32",), (SM_90,)), tmp_path / "a.xtb", executor)
+        report = made(
+            Order(("plain",), ("float32", "float16"), (SM_90,)), tmp_path / "a.xtb", executor
+        )
     assert not report.errors
     assert report.compiled == report.variants == len(set(kept(tmp_path / "cache")))
     assert "a process was killed" in caplog.text
@@ -248,22 +250,24 @@ def test_a_broken_executor_costs_its_unit_only(
 
 def test_a_unit_whose_worker_is_lost_twice_is_the_only_loss(library: Path, tmp_path: Path) -> None:
     class Losing(ThreadPoolExecutor):
-        """Loses the worker of each unit about `aligned` kernels, however often it is asked."""
+        """Loses the worker of each unit in float16, however often it is asked."""
 
         def submit(self, function: Callable[..., Any], /, *args: Any, **kw: Any) -> Future[Any]:
             def work() -> Any:
-                if asking.whole(args[0])[0]["question"]["request"]["aligned"]:
+                if "fp16" in str(asking.whole(args[0])[0]["question"]["request"]["signature"]):
                     raise ConnectionError("the worker went away")
                 return function(*args, **kw)
 
             return super().submit(work)
 
     with Losing(1) as executor:
-        report = made(Order(("plain",), ("float32",), (SM_90,)), tmp_path / "a.xtb", executor)
+        report = made(
+            Order(("plain",), ("float32", "float16"), (SM_90,)), tmp_path / "a.xtb", executor
+        )
     assert report.compiled >= 1
     assert report.errors
     assert all("the worker went away" in error for error in report.errors)
-    again = made(Order(("plain",), ("float32",), (SM_90,)), tmp_path / "a.xtb", None)
+    again = made(Order(("plain",), ("float32", "float16"), (SM_90,)), tmp_path / "a.xtb", None)
     assert again.compiled == len(report.errors)
     assert again.from_cache == report.compiled
 

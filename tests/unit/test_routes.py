@@ -12,6 +12,7 @@ import xtarget
 from xtarget._cli.routes import table
 from xtarget._compile import functions, keys, routes
 from xtarget._devices import registry
+from xtarget._kernels import libraries
 from xtarget._values.errors import ArgumentError, CompileError, NoCompilerError
 from xtarget._values.types import Artifact, CompileRequest, KernelSource, Target
 
@@ -137,7 +138,7 @@ def test_binaries_of_two_routes_have_two_keys(
 
 def test_the_table_has_each_operator_with_each_route_of_each_vendor() -> None:
     """Every row says of every route that it serves, or why it does not."""
-    specs = list(xtarget.catalog().values())
+    specs = [spec for name, spec in xtarget.catalog().items() if libraries.own(name)]
     head, rows, counts = table(specs)
     assert [row[0] for row in rows] == [spec.name for spec in specs]
     assert set(counts) == {"nvidia:sm_90", "amd:gfx942", "intel:spirv64", "cpu:spirv64"}
