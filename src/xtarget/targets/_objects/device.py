@@ -50,6 +50,13 @@ class DeviceBase(Opened, ABC, Generic[StreamT]):
     def _wait(self) -> None:
         """Wait on the host for all work."""
 
+    def _idle_stream(self) -> Any:
+        """What the driver has of a lent stream that is closed; None: there is none."""
+        try:
+            return self.idle_streams.pop()
+        except IndexError:  # not asked first: another thread may take the last one
+            return None
+
     def _end(self) -> None:
         """Give back what belongs to the device; buffers that are still open stay valid."""
 

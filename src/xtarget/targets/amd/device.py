@@ -147,10 +147,9 @@ class HipDevice(OrderedDevice[HipStream, HipBuffer]):
         return super().stream(handle)
 
     def _new_stream(self) -> HipStream:
-        lent = bool(self.idle_streams)
-        if lent:
-            made = self.idle_streams.pop()
-        else:
+        made = self._idle_stream()
+        lent = made is not None
+        if not lent:
             doing = f"making a stream on {self.where}"
             with self.current():
                 made = call(self.hip, "hipStreamCreateWithFlags", _HIP_STREAM_DEFAULT, doing=doing)

@@ -132,7 +132,9 @@ class CudaDevice(OrderedDevice[CudaStream, CudaBuffer]):
 
     def _new_stream(self) -> CudaStream:
         with self.current(), checked(f"making a stream on {self.where}"):
-            made = self.idle_streams.pop() if self.idle_streams else self.raw.create_stream()
+            made = self._idle_stream()
+            if made is None:
+                made = self.raw.create_stream()
             stream = CudaStream(self, made, owned=True)
         self._streams.add(stream)
         return stream
