@@ -23,6 +23,10 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent / "fake_vendor"))
 os.environ.pop("COLUMNS", None)  # which tables of the command line obey
 sys.path.insert(0, str(Path(__file__).parent))  # for what several suites share
+# what was tuned for this machine's user would choose other kernels than tests expect
+os.environ.setdefault(
+    "XTARGET_CACHE_DIR", str(Path(__file__).parent.parent / ".pytest_cache" / "xtarget")
+)
 
 #: Characters of a reason: the first words tell them apart.
 _MOST_OF_A_REASON = 150

@@ -12,6 +12,10 @@ import pytest
 
 import xtarget
 from xtarget import ArgumentError
+from xtarget._kernels import libraries
+from xtarget._launch import planning
+from xtarget._values.types import Target
+from xtarget.spec import ArrayType
 
 run = xtarget.run
 RANDOM = np.random.default_rng(11)
@@ -288,3 +292,20 @@ def test_rows_across_memory_are_not_walked_along() -> None:
         said = xtarget.fuse(function).explain(floats(64, 64))
         assert "sum (as it is)" in said
         assert "spread" not in said
+
+
+def test_another_implementation_of_a_kernel_reads_views_too() -> None:
+    """On sm_90 attention has kernels of its own, which serve fused functions too."""
+    views = ((("permute", {"axes": (0, 2, 1, 3)}),),) * 3
+    name = "fused attention of views for a test"
+    libraries.register_through_views(name, "attention", views)
+    kernel = libraries.find(name)
+    heads = ArrayType("bfloat16", (4, 4096, 32, 128), (4096 * 4096, 4096, 128, 1))
+
+    def sources(target: str) -> set[str]:
+        goal = Target.parse(target)
+        call = planning.call_of(kernel, [heads] * 3, {}, goal, 132, aligned=[True] * 4)
+        return {launch.source for launch in planning.make_plan(kernel, call).launches}
+
+    assert any("hopper" in source for source in sources("nvidia:sm_90"))
+    assert not any("hopper" in source for source in sources("nvidia:sm_80"))

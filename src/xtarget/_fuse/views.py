@@ -314,4 +314,4 @@ def _reads_views(node: Node) -> bool:
     """Whether a node's kernel can read its arguments as views."""
     if function_of(node) is not None or product_of(node) is not None:
         return True
-    return node.own and node.spec.bounds is None and not libraries.others(node.kernel)
+    return node.own and node.spec.bounds is None and not node.spec.impl

@@ -373,11 +373,14 @@ def register_section(name: str, *given: Any) -> None:
 
 
 def register_through_views(name: str, kernel: str, views: Any) -> None:
-    """Add a kernel of our own library that reads views of its arguments (`kernels/fused.py`)."""
-    spec = find(kernel).spec
+    """Add a kernel of our own library that reads views of its arguments (`kernels/fused.py`), and
+    the implementations that serve instead of it."""
+    base = find(kernel)
     library = _libraries[_own_folder()]
-    made = importlib.import_module(f"{library.package}.fused").through_views(name, spec, views)
-    register(made, library.source, str(library.folder))
+    made = importlib.import_module(f"{library.package}.fused").through_views
+    for one in (*others(kernel), base):  # last what tells others that the name is there
+        if one.origin == str(library.folder) and one.spec.impl != variants.OWN:
+            register(made(name, one.spec, views), library.source, str(library.folder))
 
 
 def names_of(function: Any) -> list[str]:
