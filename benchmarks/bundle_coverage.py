@@ -18,7 +18,7 @@ import numpy as np
 from xtarget import Target
 from xtarget._bundle import reader
 from xtarget._bundle.builder.classes import asked, classes
-from xtarget._kernels import libraries, library
+from xtarget._kernels import libraries, library_code
 from xtarget._launch import planning
 from xtarget._values.errors import XTargetError
 from xtarget.spec import ArrayType, Example, ScalarType
@@ -65,7 +65,7 @@ def main() -> None:
     served, calls, missed = Counter[str](), Counter[str](), Counter[str]()
     variants: dict[bytes, set[tuple[str, ...]]] = {}
     start = time.process_time()
-    with library.without_imports():
+    with library_code.without_imports():
         for name in given.kernels or sorted(libraries.catalog()):
             kernel = libraries.find(name)
             if given.dtype not in kernel.spec.dtypes or kernel.spec.examples is None:

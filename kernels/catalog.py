@@ -13,11 +13,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
-
-from xtarget.spec import KernelSpec
+from typing import TYPE_CHECKING, Any
 
 from .operators.refused import REFUSED
+
+if TYPE_CHECKING:
+    from xtarget.spec import KernelSpec
 
 __all__ = ["FAMILIES", "KERNELS", "NAMES", "REFUSED", "family", "names", "written_names"]
 

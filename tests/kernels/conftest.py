@@ -86,7 +86,7 @@ def rules() -> Any:
 def library() -> Any:
     """`library("plans.layouts")` is that file of the kernel library."""
 
-    folder = Library(libraries._own_folder())
+    folder = Library(libraries.own_folder())
 
     def load(name: str) -> ModuleType:
         return importlib.import_module(f"{folder.package}.{name}")

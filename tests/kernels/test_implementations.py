@@ -143,7 +143,7 @@ def test_torch_computes_the_same_where_it_is_asked() -> None:
         ("conv3d", (image[None], rng.random((4, 1, 2, 3, 3))), {}),
     ]  # fmt: skip
     names = {name for name, _, _ in calls}
-    package = libraries._libraries[libraries._own_folder()].package
+    package = libraries._libraries[libraries.own_folder()].package
     assert names == set(sys.modules[f"{package}.torch_calls"].CALLS)
     for name, args, options in calls:
         ours = xtarget.run(name, *args, impl="host", **options)

@@ -40,7 +40,7 @@ def test_a_look_up_imports_the_rows_of_one_family(name: str, family: str) -> Non
         "parts = [name.partition('.')[2] for name in sys.modules if 'xtarget_kernels_' in name]\n"
         "print(json.dumps([part for part in parts if part.startswith('operators.')]))"
     )
-    families = json.loads((libraries._own_folder() / "names.json").read_text()).keys()
+    families = json.loads((libraries.own_folder() / "names.json").read_text()).keys()
     assert {name.removeprefix("operators.") for name in files} & families == {family}
 
 
@@ -52,6 +52,12 @@ def test_names_are_known_before_the_rows_are_loaded() -> None:
     )
     assert count == len(own_names()) > 300
     assert loaded == []
+
+
+def test_names_are_listed_without_what_describes_and_reads_kernels() -> None:
+    loaded = printed("len(xtarget.catalog())\nprint(json.dumps(list(sys.modules)))")
+    needless = {"xtarget.spec", "xtarget._kernels.library_code", "numpy", "triton"}
+    assert needless.isdisjoint(loaded)
 
 
 def test_the_catalog_is_a_mapping_of_all_kernels() -> None:
@@ -82,7 +88,7 @@ def test_a_replaced_kernel_stays_when_its_family_is_loaded(unloaded: None) -> No
     mine = replace(sub.spec, name="add", aliases=())
     libraries._kernels.clear()
     libraries.register(mine, sub.source, "mine")
-    assert libraries.find("sub").origin == str(libraries._own_folder())  # of the family of add
+    assert libraries.find("sub").origin == str(libraries.own_folder())  # of the family of add
     assert libraries.find("add").spec is mine
     assert xtarget.catalog()["add"] is mine
 
@@ -116,7 +122,7 @@ def test_a_row_that_the_list_of_names_lacks_is_found(unloaded: None) -> None:
 
 
 def test_own_kernels_are_the_same_by_family_and_as_a_whole() -> None:
-    library = libraries._libraries[libraries._own_folder()]
+    library = libraries._libraries[libraries.own_folder()]
     by_family = [spec for family in library.names() for spec in library.family(family)]
     whole = library.specs()
     assert [spec.name for spec in by_family] == [spec.name for spec in whole]

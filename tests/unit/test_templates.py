@@ -39,7 +39,7 @@ def test_a_hole_without_a_value_is_named(text: str, values: dict[str, str], mess
 
 
 def _kernel(name: str) -> Function:
-    library = Library(libraries._own_folder())
+    library = Library(libraries.own_folder())
     text = library.source(f"elementwise:{name}(functions.arithmetic:add)").text
     assert text is not None
     return Scope.of(text)

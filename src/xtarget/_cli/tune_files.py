@@ -53,7 +53,7 @@ def list_tunings(target: str | None, as_json: bool) -> None:
 
 
 def _shipped_targets() -> list[str]:
-    names = sorted({p.stem for one in tunings.shipped_folders for p in one.glob("*.json")})
+    names = sorted({p.stem for p in tunings.shipped_folder().glob("*.json")})
     return [name.replace("-", ":", 1) for name in names]
 
 

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import importlib
-import logging
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._system.locks import Lock
 from .._system.package import FOLDER
 from .._values import environment
 from .._values.errors import UnknownKernelError, XTargetError, shortened
-from .._values.types import KernelSource
-from ..spec import KernelSpec
-from . import tunings, variants
-from .checks import check_spec
+from . import variants
 from .library import Library
 from .names import Names, prefix_free
+
+if TYPE_CHECKING:
+    from .._values.types import KernelSource
+    from ..spec import KernelSpec
 
 __all__ = [
     "RegisteredKernel",
@@ -31,6 +31,7 @@ __all__ = [
     "library_source",
     "load_library",
     "names_of",
+    "own_folder",
     "register",
     "sources_named",
 ]
@@ -70,6 +71,8 @@ _ready = False
 #: Called with a kernel's name after it was replaced, one of its names came to mean another one, or
 #: its file was imported.
 on_change: list[Callable[[str], None]] = []
+#: Called with the name of each kernel that is added.
+on_added: list[Callable[[str], None]] = []
 
 
 # ---------------------------------------------------------------------------------------- libraries
@@ -85,13 +88,12 @@ def _tell_import(folder: Path) -> None:
 
 
 @cache
-def _own_folder() -> Path:
+def own_folder() -> Path:
     """Our own kernel library: beside `src` in a checkout and an editable install, inside the
     package in a wheel."""
     here = Path(FOLDER)
     for folder in (here / "_kernel_library", here.parent.parent / "kernels"):
         if (folder / "catalog.py").is_file():
-            tunings.shipped_folders.append(folder / "choices" / "tuned")
             return folder
     raise XTargetError(
         f"the kernel library is missing: neither {here / '_kernel_library'} nor "
@@ -134,8 +136,6 @@ def _load_folder(path: str | Path, keep: Container[str] = ()) -> tuple[str, ...]
         library = _libraries.get(folder) or Library(folder, _tell_import)
         specs = library.specs()
         _libraries[folder] = library
-        for spec in specs:
-            check_spec(spec)
         _names.refuse(library.refused())
         for spec in specs:
             if spec.name not in keep:
@@ -204,7 +204,7 @@ def _load_own() -> None:
 
 def _list_own() -> None:
     """Take the names of our own kernels."""
-    folder = _own_folder()
+    folder = own_folder()
     library = _libraries.get(folder) or Library(folder, _tell_import)
     _libraries[folder] = library
     for family, kernels in library.names().items():
@@ -216,20 +216,19 @@ def _list_own() -> None:
 
 def _load_family(family: str) -> None:
     """Add our kernels of one family, except those that were replaced."""
-    folder = _own_folder()
+    folder = own_folder()
     with _lock:
         library = _libraries[folder]
         for given in library.family(family):
             spec = variants.named(given, given.name) if given.impl else given
             if spec.name not in _kernels:
-                check_spec(spec)
                 _kernels[spec.name] = RegisteredKernel(spec, library.source, str(folder), True)
 
 
 @cache
 def _load_unlisted() -> None:
     """Add our kernels that the list of names lacks: rows that somebody is writing."""
-    library = _libraries[_own_folder()]
+    library = _libraries[own_folder()]
     _load_folder(library.folder, keep={*_listed, *_kernels})
 
 
@@ -261,7 +260,7 @@ def register(
 ) -> None:
     """Add one kernel."""
     with _lock:
-        fixed = origin == str(_own_folder())
+        fixed = origin == str(own_folder())
         if spec.impl:
             operator = spec.name if is_registered(spec.name) else _names.kernel(spec.name)
             spec = variants.named(spec, operator or spec.name)
@@ -269,17 +268,20 @@ def register(
             _tell_replaced(spec.name, origin)
         known = [name for name in (spec.name, *spec.aliases) if is_registered(name)]
         _kernels[spec.name] = RegisteredKernel(spec, source, origin, fixed, function)
-        tunings.forget(spec.name)
+        for added in on_added:
+            added(spec.name)
         _tell(spec.name, spec.aliases, known)
 
 
 def _tell_replaced(name: str, origin: str) -> None:
     """Say that a kernel takes the name of a library's."""
     known = _kernels.get(name)
-    before = str(_own_folder()) if name in _listed else ""
+    before = str(own_folder()) if name in _listed else ""
     if known is not None and Path(known.origin) in _libraries:
         before = known.origin
     if before not in ("", origin):
+        import logging
+
         logging.getLogger("xtarget").warning(
             "the kernel %s of %s stands in the place of that of %s from now on.",
             name, origin, before,
@@ -295,7 +297,7 @@ def own(name: str) -> RegisteredKernel | None:
     known = _kernel(name)
     if known is not None and known.fixed:
         return known
-    library = _libraries[_own_folder()]
+    library = _libraries[own_folder()]
     spec = next(one for one in library.family(family) if one.name == name and not one.impl)
     return RegisteredKernel(spec, library.source, str(library.folder), True)
 
@@ -322,7 +324,7 @@ def torch_call(name: str) -> Any:
     kernel = own(name)
     if kernel is None or _kernel(name) is not kernel:
         return None
-    package = _libraries[_own_folder()].package
+    package = _libraries[own_folder()].package
     return importlib.import_module(f"{package}.torch_calls").CALLS.get(name)
 
 
@@ -367,7 +369,7 @@ def register_section(name: str, *given: Any) -> None:
     It has no aliases, and `catalog` does not list it.
     """
     _load_own()
-    library = _libraries[_own_folder()]
+    library = _libraries[own_folder()]
     section = importlib.import_module(f"{library.package}.fused").section
     register(section(name, *given), library.source, str(library.folder))
 
@@ -376,7 +378,7 @@ def register_through_views(name: str, kernel: str, views: Any) -> None:
     """Add a kernel of our own library that reads views of its arguments (`kernels/fused.py`), and
     the implementations that serve instead of it."""
     base = find(kernel)
-    library = _libraries[_own_folder()]
+    library = _libraries[own_folder()]
     made = importlib.import_module(f"{library.package}.fused").through_views
     for one in (*others(kernel), base):  # last what tells others that the name is there
         if one.origin == str(library.folder) and one.spec.impl != variants.OWN:
@@ -394,7 +396,7 @@ def _is_hidden(kernel: RegisteredKernel) -> bool:
     return kernel.spec.category == _SECTION or bool(kernel.spec.impl)
 
 
-class _Catalog(Mapping[str, KernelSpec]):
+class _Catalog(Mapping[str, "KernelSpec"]):
     """The kernels by name, as they are known when it is asked."""
 
     def __getitem__(self, name: str) -> KernelSpec:

@@ -5,49 +5,23 @@ from __future__ import annotations
 import hashlib
 import importlib
 import sys
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from .._system import files
 from .._system.importing import INTERRUPTED
-from .._values.errors import CompileError, DriverError, NoCompilerError, XTargetError
-from .._values.types import KernelSource, WrittenSource
-from ..spec import KernelSpec
-from ..targets._triton.identity import manifest_of
-from ..targets._triton.importing import import_triton
-from .applied import applied, parts_of
-from .composed import composed
-from .kernel_files import KernelFile
-from .programs import functions_of
-from .sources import read_kernel_file
-from .steps import COMPOSED
+from .._values.errors import DriverError, XTargetError
 
-__all__ = ["NOT_IMPORTED", "Library", "without_imports"]
+if TYPE_CHECKING:
+    from .._values.types import KernelSource
+    from ..spec import KernelSpec
+    from .library_code import LibraryCode
+
+__all__ = ["Library"]
 
 T = TypeVar("T")
-
-#: Why nothing is known of a source that `without_imports` has given.
-NOT_IMPORTED = "what it reads is known after its import only"
-#: Bytes of a source in another language that are read.
-_MOST_BYTES = 16 << 20
-_may = threading.local()
-
-
-@contextmanager
-def without_imports() -> Iterator[None]:
-    """Within it, sources of this thread come without an import of what is not static: a file may
-    hang or crash, and other processes are asked for it.
-    """
-    _may.import_files = False
-    try:
-        yield
-    finally:
-        _may.import_files = True
 
 
 class Library:
@@ -69,9 +43,6 @@ class Library:
         self.folder = folder
         self._on_import = on_import
         self.package = "xtarget_kernels_" + hashlib.sha256(str(folder).encode()).hexdigest()[:12]
-        self._sources: dict[str, KernelSource] = {}
-        self._files: dict[str, KernelFile] = {}
-        self._imported: set[str] = set()
         package = ModuleType(self.package)
         package.__path__ = [str(folder)]
         sys.modules[self.package] = package
@@ -101,6 +72,9 @@ class Library:
         return dict(self._ask_catalog(lambda catalog: catalog.names()))
 
     def _specs(self, ask: Callable[[Any], Iterable[Any]]) -> tuple[KernelSpec, ...]:
+        from ..spec import KernelSpec  # whoever lists names needs neither
+        from .checks import check_spec
+
         specs = self._ask_catalog(lambda catalog: tuple(ask(catalog)))
         wrong = [spec for spec in specs if not isinstance(spec, KernelSpec)]
         if wrong:
@@ -108,6 +82,8 @@ class Library:
                 f"the catalog of {self.folder} cannot be used: its KERNELS contains {wrong[0]!r}, "
                 "which is not an xtarget.spec.KernelSpec. Correct it."
             )
+        for spec in specs:
+            check_spec(spec)
         return specs
 
     def _ask_catalog(self, ask: Callable[[Any], T]) -> T:
@@ -142,158 +118,22 @@ class Library:
     def source(self, text: str) -> KernelSource:
         """The code of `file:function`, or of `file:kernel(file:function)` (`applied`).
 
-        Where the file's text says all that the function reads, nothing is imported. Otherwise, and
-        once the file is imported, what is loaded decides.
-
         Raises:
-            XTargetError: the library has no such file.
-            CompileError: it cannot be imported, or has no such function.
+            XTargetError, CompileError: as `LibraryCode.source`.
         """
-        known = self._sources.get(text)
-        if known is not None and known.holds is not None and known.holds():
-            return known
-        parts = parts_of(text)
-        if parts is not None or COMPOSED in text:
-            place = str(self.folder), text
-            if parts is None:
-                source = composed(text, self.source, place)
-            else:
-                source = applied(self.source(parts[0]), self.source(parts[1]), place)
-            self._sources[text] = source
-            return source
-        file, _, function = text.partition(":")
-        read = self._files.get(file)
-        if read is None:
-            read = self._files[file] = read_kernel_file(self.folder, file)
-        written = self._written(file, function)
-        loaded = not self._is_not_loaded(read)
-        if read.dynamic and not loaded and not getattr(_may, "import_files", True):
-            return KernelSource(
-                name=function,
-                digest=read.digest,
-                path=str(self.folder / f"{file}.py"),
-                load=partial(self._load, file, function),
-                unidentified=NOT_IMPORTED,
-                again=partial(self._as_loaded, text, read, file, function),
-                library=(str(self.folder), text),
-                written=written,
-            )
-        if read.dynamic or loaded:
-            source = self._as_loaded(text, read, file, function)
-        else:
-            source = KernelSource(
-                name=function,
-                digest=read.digest,
-                path=str(self.folder / f"{file}.py"),
-                load=partial(self._load, file, function),
-                again=partial(self._as_loaded, text, read, file, function),
-                library=(str(self.folder), text),
-                written=written,
-                holds=partial(self._is_not_loaded, read),
-                places=read.places,
-                text=read.text(function),
-            )
-        self._sources[text] = source
-        return source
-
-    def _written(self, file: str, function: str) -> tuple[WrittenSource, ...]:
-        """Sources of a function beside its Triton file: `FILE.FUNCTION.cl`, `.cu`, `.hip`."""
-        found = []
-        for suffix in ("cl", "cu", "hip"):
-            path = self.folder.joinpath(*f"{file}.{function}".split(".")[:-1])
-            path = path.with_name(f"{path.name}.{function}.{suffix}")
-            if path.is_file():
-                content = files.read_regular(path, _MOST_BYTES)
-                found.append(WrittenSource(suffix, content, path.name))
-        return tuple(found)
+        return self._code.source(text)
 
     def closure(self, text: str) -> tuple[dict[str, bytes], bool]:
         """The files that a source is made from, by their paths in the folder; and whether they are
         all that it is made from, wherever they lie.
 
         Raises:
-            XTargetError, CompileError: as `source`.
+            XTargetError, CompileError: as `LibraryCode.source`.
         """
-        found: dict[str, bytes] = {}
-        whole = True
-        for name in _functions_of(text):
-            read = read_kernel_file(self.folder, name.partition(":")[0])
-            # `places`: assertions contain the path of their file
-            whole = whole and not read.dynamic and not read.places
-            for path, content in read.texts.values():
-                found[str(path.relative_to(self.folder))] = content
-            place = Path(*name.partition(":")[0].split(".")).parent
-            for written in self._written(*name.split(":")):
-                found[str(place / written.name)] = written.text
-        return found, whole
+        return self._code.closure(text)
 
-    def _is_not_loaded(self, read: KernelFile) -> bool:
-        """Check that no module of the file is loaded. Then the text alone defines the kernel."""
-        return not any(f"{self.package}.{name}" in sys.modules for name in read.texts)
+    @cached_property
+    def _code(self) -> LibraryCode:
+        from .library_code import LibraryCode  # whoever lists names reads no code
 
-    def _as_loaded(self, text: str, read: KernelFile, file: str, function: str) -> KernelSource:
-        """The code as it is imported, with the values that it reads now."""
-        load = partial(self._load, file, function)
-        try:
-            fn = load()
-            manifest = manifest_of(fn)
-        except NoCompilerError as error:
-            if not read.dynamic:
-                raise
-            raise NoCompilerError(
-                f"{error} It is needed to look {function} up, too: {read.dynamic}, so only an "
-                "import tells what it is. Write such values out as literals, then a binary is "
-                "found without Triton."
-            ) from error
-        as_written = not read.dynamic and read.written(function).digest == manifest.digest
-        return KernelSource(
-            name=function,
-            digest=read.digest if as_written else manifest.digest,
-            path=str(self.folder / f"{file}.py"),
-            load=load,
-            parts=() if as_written else manifest.shown(),
-            unidentified=manifest.unidentified,
-            again=partial(self._as_loaded, text, read, file, function),
-            library=(str(self.folder), text),
-            written=self._written(file, function),
-            holds=partial(self._holds, file, function, fn, manifest.holds()),
-            # as `source` says it of a file that is not imported: the keys are the same then
-            places=read.places if as_written else "\n".join(manifest.places),
-            text=read.text(function) if as_written else None,
-        )
-
-    def _holds(self, file: str, function: str, fn: Any, unchanged: Callable[[], bool]) -> bool:
-        """Check that the module still has this function, and that it reads the same values.
-
-        The module may have been loaded again since."""
-        module = sys.modules.get(f"{self.package}.{file}")
-        return getattr(module, function, None) is fn and unchanged()
-
-    def _load(self, file: str, function: str) -> Any:
-        path = self.folder / f"{file}.py"
-        import_triton()  # whole, also where an interruption has left half of it
-        try:
-            module = importlib.import_module(f"{self.package}.{file}")
-        except (Exception, SystemExit) as error:
-            raise CompileError(
-                f"the Triton file {path} cannot be imported: {type(error).__name__}: {error}. "
-                "Correct it, or install what it imports."
-            ) from error
-        fn = getattr(module, function, None)
-        if not hasattr(fn, "arg_names"):
-            raise CompileError(
-                f"the Triton file {path} has no @triton.jit function {function!r}. Correct "
-                "`source` in the library's catalog, which is file:function, or the file."
-            )
-        if file not in self._imported:
-            self._imported.add(file)
-            self._on_import(self.folder)
-        return fn
-
-
-def _functions_of(text: str) -> list[str]:
-    """Every `file:function` that a source text names."""
-    parts = parts_of(text)
-    if parts is not None:
-        return [name for part in parts for name in _functions_of(part)]
-    return functions_of(text) if COMPOSED in text else [text]
+        return LibraryCode(self.folder, self.package, self._on_import)

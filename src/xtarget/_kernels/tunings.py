@@ -22,6 +22,7 @@ from .._values import environment
 from .._values.choosing import Chooser, Question, octave_of
 from .._values.errors import ArgumentError
 from .._values.symbolic_integers import peek
+from . import libraries
 from .tuning_files import Entry, merged, read_file, text_of
 
 __all__ = [
@@ -32,7 +33,7 @@ __all__ = [
     "local_entries",
     "on_change",
     "shipped_entries",
-    "shipped_folders",
+    "shipped_folder",
     "store",
     "stored_entries",
     "trying",
@@ -42,8 +43,6 @@ _FOLDER: Final = ("tuned",)
 #: How many octaves, in all sizes together, a range may be away to serve a call.
 _FARTHEST: Final = 3
 
-#: Folders with files of entries, `VENDOR-ARCH.json`.
-shipped_folders: list[Path] = []
 #: Called after what is known has changed.
 on_change: list[Callable[[], None]] = []
 
@@ -170,13 +169,18 @@ def _is_near(entry: Entry, asked: Question) -> bool:
 # ----------------------------------------------------------------------------------------- on disk
 
 
+def shipped_folder() -> Path:
+    """The folder with the files of entries that come with our kernels, `VENDOR-ARCH.json`."""
+    return libraries.own_folder() / "choices" / "tuned"
+
+
 def shipped_entries(target: str) -> tuple[Entry, ...]:
-    """The entries for a target in the folders of kernels."""
+    """The entries for a target that come with our kernels."""
     found = _shipped.get(target)
     if found is None:
         name = f"{target.replace(':', '-')}.json"
-        paths = [folder / name for folder in shipped_folders if (folder / name).is_file()]
-        found = _shipped[target] = tuple(entry for path in paths for entry in read_file(path))
+        path = shipped_folder() / name
+        found = _shipped[target] = tuple(read_file(path)) if path.is_file() else ()
     return found
 
 
@@ -241,6 +245,9 @@ def forget(table: str | None = None) -> None:
         _local.pop(key, None)
     if table is None:
         _shipped.clear()
+
+
+libraries.on_added.append(forget)
 
 
 def _path(target: str, table: str) -> Path | None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from .._values.errors import XTargetError
-from ..spec import KernelSpec
+
+if TYPE_CHECKING:
+    from ..spec import KernelSpec
 
 __all__ = ["OWN", "SEPARATOR", "asked", "named", "serves"]
 

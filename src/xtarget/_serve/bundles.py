@@ -21,7 +21,7 @@ from .._bundle.calls import INDEX_VERSION
 from .._bundle.format import VERSION, BundleFile
 from .._compile.apart import SECONDS
 from .._compile.limited import ask_child
-from .._kernels import libraries, library
+from .._kernels import libraries, library_code
 from .._kernels.interfaces import input_dtypes
 from .._kernels.libraries import RegisteredKernel
 from .._launch import planning
@@ -64,7 +64,7 @@ def bundle_for(request: bytes) -> tuple[bytes, Report]:
             "on both."
         )
     target = Target.parse(asked["target"])
-    with library.without_imports():
+    with library_code.without_imports():
         call = _call(asked, target)
     order = Order((), (asked["dtype"],), (target,), calls=(call,))
     made_by = f"xtarget serve, for the request {hashlib.sha256(request).hexdigest()}"

@@ -18,7 +18,7 @@ from ..._children.frames import Frame
 from ..._compile import functions, keys
 from ..._compile.workers import Compiled, Job, compile_all, plain, sources_of
 from ..._devices import registry
-from ..._kernels import libraries, library
+from ..._kernels import libraries, library_code
 from ..._system.output import check_output, write_output
 from ..._system.package import FOLDER
 from ..._values.errors import CompileError, LoadError
@@ -70,7 +70,7 @@ def _with_values(
         one
         for classes in found.values()
         for one in classes
-        if one.request.source.unidentified == library.NOT_IMPORTED
+        if one.request.source.unidentified == library_code.NOT_IMPORTED
     ]
     wanted = {(one.origin, one.source) for one in unknown}
     report.sources |= sources_of(sorted(wanted - set(report.sources)), seconds, ask)
@@ -196,7 +196,7 @@ def _content(
     rest = replace(order, targets=tuple(t for t in order.targets if t not in sections))
     for target, made in _make(rest, report, seconds, compile_jobs, progress).items():
         done = list(_differing(made.done))
-        with library.without_imports():
+        with library_code.without_imports():
             calls = call_records(
                 order.kernels, order.dtypes, target, [(one, j.request, a) for j, one, a in done],
                 calls=order.calls, views=order.views, full=order.full,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..._devices import registry
-from ..._kernels import libraries, library
+from ..._kernels import libraries, library_code
 from ..._values.errors import CompileError, UnknownTargetError
 from ..._values.types import CompileRequest, Target
 from .classes import Class, KnownCall, classes, classes_of_calls
@@ -53,7 +53,7 @@ def wanted(order: Order) -> dict[Target, list[Class]]:
 
 def classes_of(order: Order) -> dict[Target, list[Class]]:
     """The classes of `wanted`, also where a target has none."""
-    with library.without_imports():
+    with library_code.without_imports():
         return _classes_by_text(order)
 
 
