@@ -13,7 +13,7 @@ import xtarget
 from xtarget._arrays.dtypes import numpy_dtype
 from xtarget._kernels.interfaces import INPUT_DTYPES
 from xtarget._verify.cases import meaningful
-from xtarget.spec import ArrayType, KernelSpec, contiguous_strides
+from xtarget.spec import ABSENT, ArrayType, KernelSpec, contiguous_strides
 
 _KERNELS = Path(__file__).resolve().parent.parent / "kernels"
 #: Rows that stand for all in suites where one row costs seconds: each has other code around it.
@@ -64,20 +64,25 @@ def takes(spec: KernelSpec, dtype: str) -> bool:
     from xtarget._values.types import Target
 
     try:
-        kernel, types = libraries.find(spec.name), layouts(spec, dtype, (2, 3))
+        kernel, types = libraries.find(spec.name), for_plans(layouts(spec, dtype, (2, 3)))
         make_plan(kernel, call_of(kernel, types, {}, Target("cpu", "spirv64"), 2))
     except ArgumentError:
         return False
     return True
 
 
-def layouts(spec: KernelSpec, dtype: str, shape: tuple[int, ...]) -> list[ArrayType]:
-    """Layouts of contiguous arguments."""
+def layouts(spec: KernelSpec, dtype: str, shape: tuple[int, ...]) -> list[Any]:
+    """Layouts of contiguous arguments; None of what is left out."""
     assert spec.examples is not None
     return [
-        ArrayType(kind, own, contiguous_strides(own))
+        None if own is None else ArrayType(kind, own, contiguous_strides(own))
         for kind, own in zip(dtypes_of(spec, dtype), spec.examples(shape), strict=False)
     ]
+
+
+def for_plans(types: list[Any]) -> list[Any]:
+    """The same, as plans see what is left out."""
+    return [ABSENT if type_ is None else type_ for type_ in types]
 
 
 def sample(dtype: str, *shape: int, seed: int = 0) -> Any:
@@ -97,8 +102,10 @@ def arrays(spec: KernelSpec, dtype: str, shape: tuple[int, ...]) -> list[Any]:
     made = []
     inputs = zip(spec.inputs, dtypes_of(spec, dtype), spec.examples(shape), strict=False)
     for seed, (name, kind, own) in enumerate(inputs):
-        given = sample(kind, *own, seed=seed)
-        made.append(meaningful(name.rstrip("?"), given, min(shape, default=1)))
+        given = None if own is None else sample(kind, *own, seed=seed)
+        if given is not None:
+            given = meaningful(name.rstrip("?"), given, min(shape, default=1))
+        made.append(given)
     return made
 
 

@@ -72,7 +72,7 @@ def _index_put(x: Any, *rest: Any, accumulate: bool = False) -> Any:
 
     *indices, source = rest
     key, inside = _key(x, indices)
-    out = np.array(x)
+    out = np.array(x, order="C")
     places = np.arange(x.size).reshape(x.shape)[key]
     allowed = np.broadcast_to(_spread(x, key, inside, places), places.shape)
     source = np.broadcast_to(source, places.shape)
@@ -107,9 +107,9 @@ def _rows_of(shape: _Shape) -> Sequence[_Shape]:
     return [whole, (3,), *(((2, 1),) if len(whole) > 1 else ())]
 
 
-def _with_source(shape: _Shape) -> Sequence[_Shape]:
+def _with_source(shape: _Shape) -> Sequence[Any]:
     whole = shape or (1,)
-    return [whole, (3,), (3, *whole[1:])]
+    return [whole, (3,), *[None] * 7, (3, *whole[1:])]
 
 
 _ALL: Any = {"category": "movement", "dtypes": ALL}

@@ -52,9 +52,10 @@ class _Places(NamedTuple):
 
 def _places(call: spec.Call, x: spec.ArrayType, count: int) -> _Places:
     """Of the arguments behind the array, `count` are indices; one that is left out is all of its
-    axis.
+    axis, and of no axis after the last one.
     """
     given = [at for at in range(1, count + 1) if call.args[at] is not spec.ABSENT]
+    count = given[-1] if given else count
     if count > x.ndim or not given:
         raise spec.ArgumentError(
             f"{call.kernel}: {count} indices for an array of {x.ndim} dimensions; it takes one to "

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from loading import load_file
-from operators import arrays, own, sample, sampled
+from operators import arrays, own, sample, sampled, takes
 
 import xtarget
 from xtarget._launch import planning, run
@@ -106,7 +106,8 @@ def inputs(name: str) -> list[tuple[Any, dict[str, Any]]]:
         return [((x,), {"axis": 1}), ((x,), {"axis": 0}), ((x,), {})]
     spec = xtarget.catalog()[name]
     shape = (33, 100) if spec.elementwise else (20, 1500)
-    return [(tuple(arrays(spec, "float32", shape)), {})]
+    dtype = next(one for one in ("float32", *spec.dtypes) if takes(spec, one))
+    return [(tuple(arrays(spec, dtype, shape)), {})]
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -35,9 +35,10 @@ def samples(spec: KernelSpec, dtype: str) -> list[Any]:
     torch.manual_seed(len(spec.name))
     assert spec.examples is not None
     shapes, dtypes = spec.examples((3, 5)), dtypes_of(spec, dtype)
-    if spec.name == "index_put":  # after any number of indices come the values
-        dtypes[len(shapes) - 1] = dtype
-    return [_tensor(shape, own) for shape, own in zip(shapes, dtypes, strict=False)]
+    return [
+        None if shape is None else _tensor(shape, own)
+        for shape, own in zip(shapes, dtypes, strict=False)
+    ]
 
 
 def _tensor(shape: tuple[int, ...], dtype: str) -> Any:
@@ -55,12 +56,12 @@ def dtype_of(spec: KernelSpec) -> str:
 
 def inputs(name: str, place: str, *, requires_grad: bool = False) -> tuple[Any, ...]:
     spec = xtarget.catalog()[name]
-    given = [tensor.to(place) for tensor in samples(spec, dtype_of(spec))]
+    given = [t if t is None else t.to(place) for t in samples(spec, dtype_of(spec))]
     if name == "acosh":
         given[0] = given[0] + 1
     if requires_grad:
         for tensor in given:
-            if tensor.is_floating_point():
+            if tensor is not None and tensor.is_floating_point():
                 tensor.requires_grad_()
     return tuple(given)
 

@@ -14,10 +14,12 @@ import xtarget
 
 #: Inputs of any number: a list, in which None is no array.
 _LISTS = ("concat", "stack", "einsum")
+#: Of the inputs that may be left out one has to be given.
+_ONE_OF = ("clip", "index", "index_put")
 OPTIONAL = {
     name: spec
     for name, spec in operators.own().items()
-    if spec.required < len(spec.inputs) and name not in (*_LISTS, "clip")
+    if spec.required < len(spec.inputs) and name not in (*_LISTS, *_ONE_OF)
 }
 #: What one that is left out is, in rows that have several.
 _STATE = np.zeros((2, 5), np.float32)

@@ -55,6 +55,7 @@ SHORT: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("index", [X, np.array([9, -4, 1])], {"mode": "zero"}),
     ("index_put", [X, places(3, 4), np.array([9, 0, -1, 2]), sample("float32", 7)], {}),
     ("index_put", [Q, None, places(9, 30), Q[:, :1]], {"accumulate": True}),
+    ("index_put", [X, places(3, 4), *[None] * 7, sample("float32", 7)], {}),
     ("embedding_backward", [X, places(9, 3, 5)], {"rows": 6, "padding": 2}),
     ("one_hot", [np.array([[0, 3, 9], [2, 2, 1]])], {"classes": 4}),
     ("full", [], {"shape": (3, 4), "value": 2.5}),

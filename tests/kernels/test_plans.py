@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from operators import arrays, layouts, takes
+from operators import arrays, for_plans, layouts, takes
 from plan_emulator import ELEMENTWISE, emulate, layout
 
 from xtarget import ArgumentError
@@ -272,7 +272,7 @@ def test_float64_is_computed_in_float64_and_small_floats_in_float32(
         for dtype, computed in (("float64", "float64"), ("float16", "float32")):
             if spec.category in ("user", "bits", "cast", "cache") or not takes(spec, dtype):
                 continue
-            plan = spec.plan(call_of(spec, rules, *layouts(spec, dtype, (8, 8))))
+            plan = spec.plan(call_of(spec, rules, *for_plans(layouts(spec, dtype, (8, 8)))))
             if plan.outputs[0].dtype != dtype:  # it has a rule of its own
                 continue
             for launch in plan.launches:
@@ -417,7 +417,7 @@ def test_every_spec_is_complete(catalog: Any, rules: Any) -> None:
         shapes = spec.examples((32, 16))
         assert spec.required <= len(shapes) <= len(spec.inputs)
         dtype = next(d for d in ("float32", *spec.dtypes) if takes(spec, d))
-        plan = spec.plan(call_of(spec, rules, *layouts(spec, dtype, (32, 16))))
+        plan = spec.plan(call_of(spec, rules, *for_plans(layouts(spec, dtype, (32, 16)))))
         expected = spec.reference(*arrays(spec, dtype, (32, 16)), **spec.options)
         several = expected if isinstance(expected, tuple) else (expected,)
         counts = spec.counts or (None,) * len(plan.outputs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from operators import for_plans
 
 from xtarget import ArgumentError, Target
 from xtarget._kernels import libraries
@@ -25,7 +26,7 @@ def test_examples_of_every_kernel_are_planned(target: str) -> None:
         )
         for shape in ((13, 21), (4, 5, 33), (3, 70000), (1 << 20,)):
             try:
-                args = layouts(kernel.spec, dtype, shape)
+                args = for_plans(layouts(kernel.spec, dtype, shape))
             except NoAnswerError:
                 continue
             call = planning.call_of(kernel, args, {}, Target.parse(target), 132)
