@@ -17,7 +17,7 @@ for version in "$@"; do
   environment "${XTARGET_TRITON_VENVS:-build/triton}" triton "$version" cpu,compile,emulate,test
   "$python" -m pytest -q -m "not long" --vendor cpu \
     tests/interop/test_triton_{backend,door,programs}.py \
-    tests/compile/test_spirv_{vectors,language}.py tests/kernels/test_results.py
+    tests/compile/test_{spirv_vectors,spirv_language,library_functions}.py tests/kernels/test_results.py
   # these Tritons compare signed numbers as unsigned ones here (targets/amd/signed_atomics.py)
   XTARGET_TEST_LONG=1 "$python" -m pytest -q tests/emulator/test_published_kernels.py \
     -k "shared_addresses and (gfx942 or gfx950)"

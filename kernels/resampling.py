@@ -11,6 +11,7 @@ from triton.language.extra import libdevice
 
 from .arithmetic import accumulate, divide
 from .functions.arithmetic import minimum
+from .functions.floats import nearest
 from .indexing import element, memory, positions
 from .windows import places
 
@@ -150,7 +151,7 @@ def _on_axis(
 def _near(at, lost, k: tl.constexpr, length, NEAREST: tl.constexpr):
     """An element next to a place: its number, its weight, and whether there is one."""
     if NEAREST:
-        own = libdevice.rint(at)
+        own = nearest(at)
         weight = at * 0 + 1
     else:
         first = libdevice.floor(at)

@@ -10,7 +10,7 @@ import triton.language as tl
 from triton.language.extra import libdevice
 
 from ..arithmetic import sqrt as root
-from .floats import is_negative, with_sign
+from .floats import is_negative, nearest, with_sign
 from .halves import tanh as _tanh_of_half
 
 
@@ -110,8 +110,8 @@ def atanh(x):
 @triton.jit
 def sinc(x):
     """sin(pi x) / (pi x): the sine of what a whole number leaves, so that its zeros are right."""
-    whole = libdevice.rint(x)
-    odd = libdevice.rint(whole * 0.5) * 2.0 != whole
+    whole = nearest(x)
+    odd = nearest(whole * 0.5) * 2.0 != whole
     sine = libdevice.sin((x - whole) * 3.141592653589793)
     quotient = tl.where(odd, -sine, sine) / (x * 3.141592653589793)
     return tl.where(tl.abs(x) < 1e-10, tl.full(x.shape, 1, x.dtype), quotient)

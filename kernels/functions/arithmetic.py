@@ -2,11 +2,10 @@
 
 import triton
 import triton.language as tl
-from triton.language.extra import libdevice
 
 from ..arithmetic import divide
 from ..arithmetic import maximum as larger
-from .floats import floor_and_rest, floored, remaining, truncated
+from .floats import floor_and_rest, floored, nearest, remaining, truncated
 from .integers import common_divisor, floor_quotient, floor_rest, quotient, rest, unsigned
 
 
@@ -173,7 +172,7 @@ def trunc(x):
 
 @triton.jit
 def round_(x):
-    return libdevice.rint(x) if x.dtype.scalar.is_floating() else x
+    return nearest(x) if x.dtype.scalar.is_floating() else x
 
 
 @triton.jit

@@ -74,8 +74,8 @@ def remaining(x, y):
 
 @triton.jit
 def nearest(x):
-    """The nearest integer, the even one of two."""
-    return libdevice.rint(x)
+    """The nearest integer, the even one of two; AMD's library of Triton 3.6 has no rint."""
+    return libdevice.nearbyint(x)
 
 
 @triton.jit

@@ -6,6 +6,7 @@ from triton.language.extra import libdevice
 
 from ..arithmetic import divide
 from ..arithmetic import exp as e_to_the
+from .floats import nearest
 
 
 @triton.jit
@@ -72,9 +73,9 @@ def digamma(x):
     series = z * (1.0 / 12.0 - z * (1.0 / 120.0 - z * series))
     result = libdevice.log(y) - 0.5 * inverse - series + total
     # pi / tan(pi x), of what a whole number leaves
-    part = (x - libdevice.rint(x)) * 3.141592653589793
+    part = (x - nearest(x)) * 3.141592653589793
     cotangent = 3.141592653589793 / libdevice.tan(part)
-    whole = reflected & (libdevice.rint(x) == x)
+    whole = reflected & (nearest(x) == x)
     result = tl.where(reflected, result - cotangent, result)
     infinite = with_sign_of_zero(x)
     result = tl.where(x == 0, infinite, result)

@@ -32,6 +32,7 @@ _MATH = {
         *("rsqrt", "tgamma", "asinh", "acosh", "atanh", "cbrt", "copysign", "nextafter"),
     )
 }
+_MATH["nearbyint"] = "rint"
 _OF_CUDA_ALONE = {
     name: name
     for name in (
