@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,7 +16,7 @@ from xtarget._bundle.builder import classes
 from xtarget._kernels import libraries
 from xtarget.spec import Example
 
-__all__ = ["only_examples"]
+__all__ = ["only_examples", "printed_with"]
 
 
 @contextmanager
@@ -32,3 +35,21 @@ def only_examples(examples: dict[str, list[Example]], cache: Path) -> Iterator[p
             yield patch
         finally:
             libraries._kernels.update(before)
+
+
+def printed_with(bundle: Path, folder: Path, code: str, *words: str) -> str:
+    """What a new process prints that has this bundle and an empty cache; it runs in `folder`."""
+    environment = os.environ | {
+        "XTARGET_BUNDLES": str(bundle),
+        "XTARGET_CACHE_DIR": str(folder / "cache"),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words],
+        env=environment,
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout

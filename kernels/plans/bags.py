@@ -9,8 +9,9 @@ from xtarget import spec
 
 from . import tuning
 from .elementwise import compute_dtype
+from .gathers import scatter_launch
 from .layouts import collapse
-from .movement import copy_launch, flat_launch, integers
+from .movement import copy_launch, integers
 from .options import one_of
 
 __all__ = ["embedding_bag", "segments", "unsorted_segment_sum"]
@@ -130,30 +131,10 @@ def unsorted_segment_sum(call: spec.Call) -> spec.Plan:
     goal = spec.ArrayType(computed, out.shape, strides)
     launches: list[Any] = []
     if 0 not in x.shape:
-        space = collapse(x.shape[1:], goal.strides[1:], x.strides[1:])
-        launches.append(
-            flat_launch(
-                call,
-                "scatter",
-                space.size,
-                {
-                    "index": spec.Input(1),
-                    "source": spec.Input(0),
-                    "out": spec.Temporary() if apart else spec.Output(),
-                    "n": space.size,
-                    "count": x.shape[0],
-                    "length": count,
-                    "step": goal.strides[0],
-                    "index_step": index.strides[0],
-                    "source_step": x.strides[0],
-                    "shape": space.lengths,
-                    "si": (0,) * max(len(space.lengths) + 1, 1),
-                    "ss": space.strides[1],
-                    "so": space.strides[0],
-                },
-                {"OP": "add"},
-            )
-        )
+        there = spec.Temporary() if apart else spec.Output()
+        everywhere = (index.strides[0], *(0,) * (x.ndim - 1))
+        strides = goal.strides, everywhere, x.strides
+        launches.append(scatter_launch(call, there, 0, x.shape, strides, 0, count, "add"))
     if not apart:
         return spec.Plan((out,), tuple(launches), (), (0,))
     launches += copy_launch(call, spec.Temporary(), out.shape, goal.strides, out.strides)

@@ -150,20 +150,9 @@ def in_turn(
     out: spec.Output | spec.Temporary,
 ) -> spec.Launch:
     """One block for each multiprocessor, which makes one tile after the other."""
-    args, constants = _common(tile, dtype, problem, out)
     stored = aligned(call, out) and problem.out[0] % _ROW == 0
-    launch = spec.Launch(
-        "described:matmul_in_turn",
-        args,
-        {**constants, "STORED": stored},
-        (call.compute_units, 1, 1),
-        num_warps=tile.num_warps,
-        num_stages=tile.num_stages,
-        aligned_by=() if stored else ("N",),
-        loose=_LOOSE,
-        on_aligned=True,
-    )
-    return tailed(launch, problem, tile)
+    common = _common(tile, dtype, problem, out)
+    return _launch("matmul_in_turn", common, call.compute_units, tile, problem, stored)
 
 
 def described(
@@ -173,15 +162,34 @@ def described(
     out: spec.Output | spec.Temporary,
 ) -> spec.Launch:
     """A block for each tile."""
-    args, constants = _common(tile, dtype, problem, out)
+    blocks = spec.cdiv(problem.m, tile.m) * spec.cdiv(problem.n, tile.n)
+    common = _common(tile, dtype, problem, out)
+    return _launch("matmul_described", common, blocks, tile, problem)
+
+
+def _launch(
+    function: str,
+    common: tuple[dict[str, spec.Argument], dict[str, spec.Constant]],
+    blocks: int,
+    tile: tuning_matmul.MatmulTile,
+    problem: Problem,
+    stored: bool | None = None,
+) -> spec.Launch:
+    """A launch of `described:function`, with the call's tail.
+
+    Args:
+        common: of `_common`.
+        stored: the kernel's STORED; None: it has none, and stores without the copy engine.
+    """
+    args, constants = common
     launch = spec.Launch(
-        "described:matmul_described",
+        f"described:{function}",
         args,
-        constants,
-        (spec.cdiv(problem.m, tile.m) * spec.cdiv(problem.n, tile.n), 1, 1),
+        constants if stored is None else {**constants, "STORED": stored},
+        (blocks, 1, 1),
         num_warps=tile.num_warps,
         num_stages=tile.num_stages,
-        aligned_by=("N",),
+        aligned_by=() if stored else ("N",),
         loose=_LOOSE,
         on_aligned=True,
     )

@@ -24,6 +24,7 @@ __all__ = [
     "one_hot",
     "rounded",
     "scatter",
+    "scatter_launch",
     "sequence_mask",
     "sums_of",
     "take",
@@ -284,29 +285,10 @@ def scatter(
             launches += copy_launch(
                 call, spec.Input(0), x.shape, x.strides, made.strides, out=there
             )
-        rest = without_axes(shape, (axis,))
         if some:
-            each = (without_axes(s, (axis,)) for s in (made.strides, si, source.strides))
-            space = collapse(rest, *each)
+            strides = made.strides, si, source.strides
             launches.append(
-                flat_launch(
-                    call,
-                    "scatter",
-                    space.size,
-                    {
-                        "index": spec.Input(1),
-                        "source": spec.Input(at),
-                        "out": there,
-                        "n": space.size,
-                        "count": shape[axis],
-                        "length": x.shape[axis],
-                        "step": made.strides[axis],
-                        "index_step": si[axis],
-                        "source_step": source.strides[axis],
-                        **space.named("so", "si", "ss"),
-                    },
-                    {"OP": OPS[how]},
-                )
+                scatter_launch(call, there, at, shape, strides, axis, x.shape[axis], OPS[how])
             )
         launches += rounded(call, out, sums)
         begun = () if onto is None else (0,)
@@ -315,6 +297,48 @@ def scatter(
         return spec.Plan((out,), tuple(launches), (), begun)
 
     return plan
+
+
+def scatter_launch(
+    call: spec.Call,
+    out: spec.Output | spec.Temporary,
+    source: int,
+    shape: _Ints,
+    strides: tuple[_Ints, _Ints, _Ints],
+    axis: int,
+    length: int,
+    op: str,
+) -> spec.Launch:
+    """Put elements of an argument to where the indices, which are argument 1, say along an axis.
+
+    Args:
+        source: the argument's place.
+        shape: of the source.
+        strides: of `out`, the indices and the source in that shape.
+        length: of `out` along the axis.
+        op: what is done with the element that is there (a value of `OPS`).
+    """
+    rest = without_axes(shape, (axis,))
+    space = collapse(rest, *(without_axes(each, (axis,)) for each in strides))
+    step, index_step, source_step = (each[axis] for each in strides)
+    return flat_launch(
+        call,
+        "scatter",
+        space.size,
+        {
+            "index": spec.Input(1),
+            "source": spec.Input(source),
+            "out": out,
+            "n": space.size,
+            "count": shape[axis],
+            "length": length,
+            "step": step,
+            "index_step": index_step,
+            "source_step": source_step,
+            **space.named("so", "si", "ss"),
+        },
+        {"OP": op},
+    )
 
 
 def one_hot(call: spec.Call) -> spec.Plan:

@@ -51,6 +51,7 @@ __all__ = [
     "Slot",
     "call_of",
     "compile_requests",
+    "layout_views",
     "make_plan",
     "plan_of_layouts",
     "requests",
@@ -352,6 +353,20 @@ def requests(
     ]
 
 
+def layout_views(args: Sequence[Any]) -> list[View | None]:
+    """The views of a call's arguments, of which some may be layouts without memory; None: of what
+    is no array.
+    """
+    views: list[View | None] = []
+    for arg in args:
+        if isinstance(arg, ArrayType):
+            views.append(View(HOST, None, 0, arg, None))
+        else:
+            known = arg is None or _arrays.is_scalar(arg)
+            views.append(None if known else _arrays.view_of(arg))
+    return views
+
+
 def plan_of_layouts(
     kernel: RegisteredKernel,
     args: Sequence[Any],
@@ -368,13 +383,7 @@ def plan_of_layouts(
     """
     spec = kernel.spec
     check_arguments(spec, args, options)
-    views: list[View | None] = []
-    for arg in args:
-        if isinstance(arg, ArrayType):
-            views.append(View(HOST, None, 0, arg, None))
-        else:
-            known = arg is None or _arrays.is_scalar(arg)
-            views.append(None if known else _arrays.view_of(arg))
+    views = layout_views(args)
     types = argument_types(spec, args, views)
     aligned = [view is not None and view.address % 16 == 0 for view in views]
     call = call_of(

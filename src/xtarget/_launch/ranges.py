@@ -6,17 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from .. import _arrays
-from .._arrays import View
-from .._arrays.host import KIND as HOST
 from .._kernels.libraries import RegisteredKernel
 from .._system.signals import raised_by_handler
 from .._values.symbols import Tracer
 from .._values.types import Target
-from ..spec import ArrayType, ScalarType
+from ..spec import ScalarType
 from .arguments import argument_types
 from .classes import lift
-from .planning import TYPICAL_COMPUTE_UNITS, call_of, make_plan, requests
+from .planning import TYPICAL_COMPUTE_UNITS, call_of, layout_views, make_plan, requests
 
 __all__ = ["valid_for"]
 
@@ -40,16 +37,11 @@ def valid_for(
     """
     tracer = Tracer()
     names = [name.rstrip("?") for name in kernel.spec.inputs]
-    views: list[View | None] = []
-    for name, arg in zip(names, args, strict=False):
-        view = None
-        if isinstance(arg, ArrayType):
-            view = View(HOST, None, 0, arg, None)
-        elif arg is not None and not isinstance(arg, ScalarType) and not _arrays.is_scalar(arg):
-            view = _arrays.view_of(arg)
+    views = layout_views([None if isinstance(arg, ScalarType) else arg for arg in args])
+    for place, (name, view) in enumerate(zip(names, views, strict=False)):
         if view is not None:
-            view = replace(view, type=lift(tracer, name, view.type, view.type.contiguous))
-        views.append(view)
+            lifted = lift(tracer, name, view.type, view.type.contiguous)
+            views[place] = replace(view, type=lifted)
     try:
         if any(isinstance(arg, ScalarType) for arg in args):
             types = [

@@ -5,40 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from .hip import HEAD
+from .hip import HEAD, MATH
 from .values import DType
 
 __all__ = ["CUDA", "DIALECTS", "HIP", "OPENCL", "Dialect"]
 
-#: Both have these for float and double; CUDA's for float end in f.
-_MATH = {
-    name: name
-    for name in (
-        *("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin"),
-        *("acos", "atan", "atan2", "sinh", "cosh", "tanh", "fmod", "rint", "hypot", "erf", "erfc"),
-        *(
-            "lgamma",
-            "ldexp",
-            "pow",
-            "floor",
-            "ceil",
-            "sqrt",
-            "fma",
-            "fmax",
-            "fmin",
-            "fabs",
-            "trunc",
-        ),
-        *("rsqrt", "tgamma", "asinh", "acosh", "atanh", "cbrt", "copysign", "nextafter"),
-    )
-}
-_MATH["nearbyint"] = "rint"
-_OF_CUDA_ALONE = {
-    name: name
-    for name in (
-        *("erfcx", "erfinv", "j0", "j1", "y0", "y1", "cyl_bessel_i0", "cyl_bessel_i1", "normcdf"),
-    )
-}
+#: What CUDA C++ has and OpenCL C has not.
+_OF_CUDA_ALONE = frozenset(
+    ("erfcx", "erfinv", "j0", "j1", "y0", "y1", "cyl_bessel_i0", "cyl_bessel_i1", "normcdf")
+)
+#: These are for float and double; CUDA's for float end in f.
+_CUDA_MATH = {**{name: name for name in MATH}, "nearbyint": "rint"}
+_OPENCL_MATH = {name: own for name, own in _CUDA_MATH.items() if name not in _OF_CUDA_ALONE}
 
 #: float16 and bfloat16 as the bits that are in memory, and as a float that has the same value. The
 #: rounding is to the nearest, the even one of two.
@@ -166,7 +144,7 @@ class Dialect:
         return self.head + _NARROW + (_ODD if double else "") + "\n" + kernel
 
 
-OPENCL = Dialect("OpenCL C", ("cl",), _OPENCL, _MATH, one_thread=True)
-CUDA = Dialect("CUDA C++", ("cu",), _CUDA, {**_MATH, **_OF_CUDA_ALONE}, "f", "signed char")
+OPENCL = Dialect("OpenCL C", ("cl",), _OPENCL, _OPENCL_MATH, one_thread=True)
+CUDA = Dialect("CUDA C++", ("cu",), _CUDA, _CUDA_MATH, "f", "signed char")
 HIP = replace(CUDA, name="HIP C++", suffixes=("hip", "cu"), head=HEAD + _CUDA)
 DIALECTS = {dialect.name: dialect for dialect in (OPENCL, CUDA, HIP)}

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["HEAD", "in_library"]
+__all__ = ["HEAD", "MATH", "in_library"]
 
 #: Functions that the processor, or LLVM without a library, has.
 _BUILTIN: Final = (
@@ -40,6 +40,8 @@ _LIBRARY: Final[Mapping[str, tuple[int, str]]] = {
     **{name: (2, name) for name in ("atan2", "fmod", "hypot", "pow", "nextafter")},
     "ldexp": (2, "ldexp"),
 }
+#: The mathematical functions of CUDA C++, which HIP C++ has too.
+MATH: Final = (*_BUILTIN, *_LIBRARY)
 _WORDS: Final = """#ifndef __HIPCC_RTC__
 #define __global__ __attribute__((global))
 #define __device__ __attribute__((device))

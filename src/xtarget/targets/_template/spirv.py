@@ -8,18 +8,15 @@ from functools import cache
 from typing import Final
 
 from ..._system.package import FOLDER
-from ..._values.types import Artifact, CompileRequest, Target
-from .._c import route
 from .._c.values import DType, dtype_of
-from . import elementwise
 from .assembler import assemble
 from .elementwise import Elementwise
 from .holes import Template
+from .route import SHARED, TemplateRoute
 from .steps import Operand, Step
 
 __all__ = ["SpirvTemplates", "text_of"]
 
-_OWN = ("targets/_template/*.py", "targets/_c/text.py", "targets/_c/values.py")
 _CAPABILITIES: Final = {"i8": "Int8", "i16": "Int16", "f64": "Float64"}
 #: Instructions of steps, by kind: floating, signed, unsigned, bool.
 _NAMES: Final = {
@@ -218,44 +215,21 @@ def text_of(kernel: Elementwise, entry: str, threads: int) -> str:
     return _skeleton().fill(skeleton)
 
 
-class SpirvTemplates:
-    """`targets.base.Route`.
+class SpirvTemplates(TemplateRoute):
+    """`TemplateRoute` for SPIR-V."""
 
-    Args:
-        warp_size: threads of a warp on the vendor's devices.
-    """
-
-    name = "template"
-
-    def __init__(self, warp_size: int) -> None:
-        self._warp_size = warp_size
-
-    @property
-    def fingerprint(self) -> str:
-        return route.fingerprint(_OWN) + f" {_skeleton().digest}"
+    format = "spirv"
+    stage = "spvasm"
+    sources = SHARED
 
     def archs(self) -> tuple[str, ...]:
         return ("spirv64",)
 
-    def refusal(self, request: CompileRequest, target: Target) -> str:
-        return elementwise.refusal(request)
+    def _skeleton(self) -> Template:
+        return _skeleton()
 
-    def compile(
-        self, request: CompileRequest, target: Target, *, keep_stages: bool = False
-    ) -> Artifact:
-        route.check_arch(self, target)
-        kernel = elementwise.served(request)
-        entry = f"xt_{request.source.name}"
-        text = text_of(kernel, entry, request.num_warps * self._warp_size)
-        return Artifact(
-            target=target,
-            format="spirv",
-            entry=entry,
-            binary=assemble(text),
-            num_warps=request.num_warps,
-            warp_size=self._warp_size,
-            shared_bytes=0,
-            parameters=kernel.parameters,
-            route=self.name,
-            texts={"spvasm": text} if keep_stages else {},
-        )
+    def _text(self, kernel: Elementwise, entry: str, arch: str, threads: int) -> str:
+        return text_of(kernel, entry, threads)
+
+    def _binary(self, text: str) -> bytes:
+        return assemble(text)

@@ -9,22 +9,16 @@ from functools import cache
 from typing import Final
 
 from ..._system.package import FOLDER
-from ..._values.types import Artifact, CompileRequest, Target
-from .._c import route
 from .._c.values import DType
-from .._template import elementwise
 from .._template.elementwise import Elementwise
 from .._template.holes import Template
+from .._template.route import SHARED, TemplateRoute
 from .._template.steps import Operand, Step
 from .compiler import CubinCompiler
 
 __all__ = ["PtxTemplates", "text_of"]
 
 _WARP_SIZE: Final = 32
-_OWN = (
-    *("targets/_template/*.py", "targets/_c/text.py", "targets/_c/values.py"),
-    "targets/nvidia/template.py",
-)
 #: The oldest PTX that knows the arch: `.version` by the first arch that needs a newer one.
 _VERSIONS: Final = ((120, "8.7"), (103, "8.6"), (100, "8.6"), (0, "7.8"))
 #: Instructions of steps, by kind: floating, integer, bool.
@@ -224,37 +218,24 @@ def _loaded(space: str, type_: str, result: str, place: str) -> dict[str, str]:
     return {"SPACE": space, "TYPE": type_, "RESULT": result, "PLACE": place}
 
 
-class PtxTemplates:
-    """`targets.base.Route`."""
+class PtxTemplates(TemplateRoute):
+    """`TemplateRoute` for PTX."""
 
-    name = "template"
+    format = "ptx"
+    stage = "ptx"
+    sources = (*SHARED, "targets/nvidia/template.py")
 
-    @property
-    def fingerprint(self) -> str:
-        return f"{route.fingerprint(_OWN)} {_skeleton().digest}"
+    def __init__(self) -> None:
+        super().__init__(_WARP_SIZE)
 
     def archs(self) -> tuple[str, ...]:
         return CubinCompiler.ARCHS
 
-    def refusal(self, request: CompileRequest, target: Target) -> str:
-        return elementwise.refusal(request)
+    def _skeleton(self) -> Template:
+        return _skeleton()
 
-    def compile(
-        self, request: CompileRequest, target: Target, *, keep_stages: bool = False
-    ) -> Artifact:
-        route.check_arch(self, target)
-        kernel = elementwise.served(request)
-        entry = f"xt_{request.source.name}"
-        text = text_of(kernel, entry, target.arch, request.num_warps * _WARP_SIZE)
-        return Artifact(
-            target=target,
-            format="ptx",
-            entry=entry,
-            binary=text.encode(),
-            num_warps=request.num_warps,
-            warp_size=_WARP_SIZE,
-            shared_bytes=0,
-            parameters=kernel.parameters,
-            route=self.name,
-            texts={"ptx": text} if keep_stages else {},
-        )
+    def _text(self, kernel: Elementwise, entry: str, arch: str, threads: int) -> str:
+        return text_of(kernel, entry, arch, threads)
+
+    def _binary(self, text: str) -> bytes:
+        return text.encode()
