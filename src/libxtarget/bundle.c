@@ -14,15 +14,14 @@
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <zlib.h>
 
 enum { HEADER = 88, SIGNATURE = 96 };
 static const uint8_t MAGIC[8] = {0x89, 'x', 't', 'b', '\r', '\n', 0x1a, '\n'};
 
 #define REFUSE(bundle, ...) \
-  refuse(bundle, (snprintf(why, sizeof why, __VA_ARGS__), why))
+  xt_refuse(bundle, (snprintf(why, sizeof why, __VA_ARGS__), why))
 
-static int refuse(const xtarget_bundle *bundle, const char *why) {
+int xt_refuse(const xtarget_bundle *bundle, const char *why) {
   return xt_fail(XTARGET_BAD_BUNDLE, "the bundle %s is refused: %s. Copy it again from where it was "
                  "built, or build it again.", bundle->path, why);
 }
@@ -47,7 +46,7 @@ static int read_at(const xtarget_bundle *bundle, uint64_t offset, size_t size, u
     if (count < 0)
       return xt_fail(XTARGET_BAD_BUNDLE, "the bundle %s cannot be read: %s. Try again.",
                      bundle->path, strerror(errno));
-    if (count == 0) return refuse(bundle, "it became shorter while it was read");
+    if (count == 0) return xt_refuse(bundle, "it became shorter while it was read");
     into += count, offset += (uint64_t)count, size -= (size_t)count;
   }
   return XTARGET_OK;
@@ -67,7 +66,7 @@ static int read_index(xtarget_bundle *bundle, const uint8_t *index, size_t size)
   char why[200];
   struct xt_bytes bytes = {index, index + size, 0};
   uint32_t version = xt_u32(&bytes), count = xt_u32(&bytes);
-  if (bytes.failed) return refuse(bundle, "its index is cut");
+  if (bytes.failed) return xt_refuse(bundle, "its index is cut");
   if (version != XT_INDEX_VERSION)
     return xt_fail(XTARGET_NEWER_BUNDLE, "the bundle %s has an index of version %u; this libxtarget "
                    "reads version %d. Update libxtarget, or build the bundle with this version.",
@@ -84,13 +83,13 @@ static int read_index(xtarget_bundle *bundle, const uint8_t *index, size_t size)
     section->size = xt_number(&bytes, 8);
     xt_read_mark(&bytes, &section->dictionary);
     xt_read_mark(&bytes, &section->calls);
-    if (bytes.failed) return refuse(bundle, "its index is cut");
+    if (bytes.failed) return xt_refuse(bundle, "its index is cut");
     if (section->offset > room || section->size > room - section->offset)
       return REFUSE(bundle, "its part for %.80s lies outside the file", section->target);
     if (section->dictionary.raw > XT_MOST_DICTIONARY || section->calls.raw > XT_MOST_RECORD)
       return REFUSE(bundle, "a table for %.80s is too large", section->target);
   }
-  return bytes.at == bytes.end ? XTARGET_OK : refuse(bundle, "bytes follow its index");
+  return bytes.at == bytes.end ? XTARGET_OK : xt_refuse(bundle, "bytes follow its index");
 }
 
 static uint64_t number_at(const uint8_t *header, size_t at, int size) {
@@ -102,33 +101,35 @@ static int read_head(xtarget_bundle *bundle, const char *trust) {
   char why[200];
   uint8_t header[HEADER], signature[SIGNATURE];
   size_t there = bundle->size < HEADER ? (size_t)bundle->size : HEADER;
-  if (!there) return refuse(bundle, "it is empty");
+  if (!there) return xt_refuse(bundle, "it is empty");
   int status = read_at(bundle, 0, there, header);
   if (status) return status;
   if (there < sizeof MAGIC || memcmp(header, MAGIC, sizeof MAGIC) != 0)
-    return refuse(bundle, "it is no bundle, it does not begin with the mark of one");
+    return xt_refuse(bundle, "it is no bundle, it does not begin with the mark of one");
   if (there < HEADER) return REFUSE(bundle, "it has %zu bytes, less than a header", there);
   uint64_t version = number_at(header, 8, 4), own = number_at(header, 12, 4);
-  if (version > XT_FORMAT)
+  if (version > XT_FORMAT_ZSTD)
     return xt_fail(XTARGET_NEWER_BUNDLE, "the bundle %s has format version %llu; this libxtarget "
                    "reads versions up to %d. Update libxtarget, or build the bundle with this "
-                   "version.", bundle->path, (unsigned long long)version, XT_FORMAT);
+                   "version.", bundle->path, (unsigned long long)version, XT_FORMAT_ZSTD);
   uint64_t size = number_at(header, 16, 8), start = number_at(header, 24, 8);
   uint64_t length = number_at(header, 32, 8);
   uint64_t signature_at = number_at(header, 72, 8), signature_size = number_at(header, 80, 8);
-  if (version < 1 || own != HEADER || (start == HEADER) != (version == 1)) return refuse(bundle, "its header is none");
+  bundle->by_zstd = version == XT_FORMAT_ZSTD;
+  if (version < 1 || own != HEADER || (!bundle->by_zstd && (start == HEADER) != (version == 1)))
+    return xt_refuse(bundle, "its header is none");
   if (size != bundle->size)
     return REFUSE(bundle, "it has %llu bytes and was written with %llu",
                   (unsigned long long)bundle->size, (unsigned long long)size);
-  if (length > XT_MOST_MANIFEST) return refuse(bundle, "its manifest is too large");
+  if (length > XT_MOST_MANIFEST) return xt_refuse(bundle, "its manifest is too large");
   if (start < HEADER || start - HEADER > XT_MOST_INDEX || start > size || length > size - start)
-    return refuse(bundle, "its manifest is said to lie outside the file");
+    return xt_refuse(bundle, "its manifest is said to lie outside the file");
   bundle->base = start + length;
   if (signature_size != 0 && signature_size != SIGNATURE)
-    return refuse(bundle, "its signature has another size than signatures have");
+    return xt_refuse(bundle, "its signature has another size than signatures have");
   if (signature_size ? signature_at < bundle->base || signature_at != size - SIGNATURE
                      : signature_at != 0)
-    return refuse(bundle, "its signature is said to lie where none can be");
+    return xt_refuse(bundle, "its signature is said to lie where none can be");
   bundle->end = size - signature_size;
   size_t described = (size_t)(bundle->base - HEADER);
   uint8_t *bytes = malloc(described + 1);
@@ -136,7 +137,7 @@ static int read_head(xtarget_bundle *bundle, const char *trust) {
   status = read_at(bundle, HEADER, described, bytes);
   if (!status && signature_size) status = read_at(bundle, bundle->end, SIGNATURE, signature);
   if (!status && !digest_is(bytes, described, header + 40))
-    status = refuse(bundle, "its index and manifest have another sha256 than when they were "
+    status = xt_refuse(bundle, "its index and manifest have another sha256 than when they were "
                     "written");
   if (!status)
     status = xt_check_trust(bundle, trust, header, HEADER, signature_size ? signature : NULL);
@@ -144,6 +145,7 @@ static int read_head(xtarget_bundle *bundle, const char *trust) {
     status = xt_fail(XTARGET_BAD_BUNDLE, "the bundle %s has nothing for callers without Python: it "
                      "was built by an older xtarget, or none of its kernels can be called from C. "
                      "Build it again.", bundle->path);
+  if (!status && bundle->by_zstd) status = xt_zstd_is_there(bundle);
   if (!status) status = read_index(bundle, bytes, (size_t)(start - HEADER));
   free(bytes);
   return status;
@@ -216,7 +218,7 @@ int xtarget_bundle_open(const char *path, const char *trust, xtarget_bundle **re
     return failed;
   }
   if (!S_ISREG(status.st_mode)) {
-    int failed = refuse(bundle, "it is no regular file");
+    int failed = xt_refuse(bundle, "it is no regular file");
     xtarget_bundle_close(bundle);
     return failed;
   }
@@ -268,30 +270,6 @@ const char *xtarget_bundle_target(const xtarget_bundle *bundle, size_t index) {
 
 /* -------------------------------------------------------------------------------------- parts */
 
-static int unpack(const xtarget_bundle *bundle, const struct xt_section *section,
-                  const uint8_t *packed, const struct xt_mark *mark, uint8_t *into) {
-  z_stream stream = {0};
-  if (inflateInit(&stream) != Z_OK) return xt_no_memory();
-  uint8_t beyond; /* what is longer than it says ends here */
-  stream.next_in = (Bytef *)(uintptr_t)packed;
-  stream.avail_in = mark->size;
-  stream.next_out = into;
-  stream.avail_out = mark->raw;
-  int status = inflate(&stream, Z_FINISH);
-  if (status == Z_NEED_DICT) {
-    status = inflateSetDictionary(&stream, section->preset, section->dictionary.raw);
-    if (status == Z_OK) status = inflate(&stream, Z_FINISH);
-  }
-  if (status == Z_BUF_ERROR && !stream.avail_out) {
-    stream.next_out = &beyond;
-    stream.avail_out = 1;
-    status = inflate(&stream, Z_FINISH);
-  }
-  int whole = status == Z_STREAM_END && stream.total_out == mark->raw && !stream.avail_in;
-  inflateEnd(&stream);
-  return whole ? XTARGET_OK : refuse(bundle, "a part of it cannot be unpacked");
-}
-
 static int part(const xtarget_bundle *bundle, const struct xt_section *section,
                 const struct xt_mark *mark, uint32_t most, int packed, uint8_t **result) {
   char why[200];
@@ -301,7 +279,7 @@ static int part(const xtarget_bundle *bundle, const struct xt_section *section,
                   section->target, mark->raw);
   if (mark->offset > section->size || mark->size > section->size - mark->offset)
     return REFUSE(bundle, "a part of it lies outside the part for %.80s", section->target);
-  if (!packed && mark->size != mark->raw) return refuse(bundle, "a table of it is packed");
+  if (!packed && mark->size != mark->raw) return xt_refuse(bundle, "a table of it is packed");
   uint8_t *stored = malloc(mark->size + 1u);
   if (!stored) return xt_no_memory();
   int status = read_at(bundle, bundle->base + section->offset + mark->offset, mark->size, stored);
@@ -318,7 +296,7 @@ static int part(const xtarget_bundle *bundle, const struct xt_section *section,
     return status;
   }
   uint8_t *made = malloc(mark->raw + 1u);
-  status = made ? unpack(bundle, section, stored, mark, made) : xt_no_memory();
+  status = made ? xt_unpack(bundle, section, stored, mark, made) : xt_no_memory();
   free(stored);
   if (status) {
     free(made);
@@ -343,7 +321,7 @@ static int compare_rows(const struct xt_row *row, const char *kernel, const char
 static int read_rows(const xtarget_bundle *bundle, struct xt_section *section, const uint8_t *table) {
   struct xt_bytes bytes = {table, table + section->calls.raw, 0};
   uint32_t count = xt_u32(&bytes);
-  if (bytes.failed || count > section->calls.raw / 52) return refuse(bundle, "a table of it is cut");
+  if (bytes.failed || count > section->calls.raw / 52) return xt_refuse(bundle, "a table of it is cut");
   struct xt_row *rows = calloc((size_t)count + 1, sizeof *rows);
   if (!rows) return xt_no_memory();
   section->rows = rows;
@@ -357,10 +335,10 @@ static int read_rows(const xtarget_bundle *bundle, struct xt_section *section, c
     if (!sorted) {
       free(row->kernel);
       free(row->dtype);
-      return refuse(bundle, "a table of it is cut or not in order");
+      return xt_refuse(bundle, "a table of it is cut or not in order");
     }
   }
-  return bytes.at == bytes.end ? XTARGET_OK : refuse(bundle, "bytes follow a table of it");
+  return bytes.at == bytes.end ? XTARGET_OK : xt_refuse(bundle, "bytes follow a table of it");
 }
 
 int xt_section_read(xtarget_bundle *bundle, struct xt_section *section) {

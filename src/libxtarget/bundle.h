@@ -17,8 +17,9 @@ enum {
   XT_MOST_BINARY = 64 << 20,
   XT_MOST_TARGETS = 256
 };
-/* Versions of the format and its index that this library reads. */
-enum { XT_FORMAT = 2, XT_INDEX_VERSION = 1 };
+/* Versions of the format and its index that this library reads: that of servers' answers, and that of
+ * bundles that are packed by zstd. */
+enum { XT_FORMAT = 2, XT_FORMAT_ZSTD = 3, XT_INDEX_VERSION = 1 };
 
 /* Bytes of a section, and what they unpack to. */
 struct xt_mark {
@@ -47,6 +48,7 @@ struct xt_section {
 struct xtarget_bundle {
   atomic_int references;
   char *path;
+  int by_zstd; /* not by zlib */
   int file; /* -1: the bytes are in memory */
   const uint8_t *memory;
   uint8_t *owned; /* `memory`, where it is the bundle's */
@@ -74,6 +76,13 @@ const struct xt_row *xt_section_find(const struct xt_section *section, const cha
 /* Bytes of a section, checked and unpacked; `free` them. A NUL follows them. */
 int xt_section_bytes(const xtarget_bundle *bundle, const struct xt_section *section,
                      const struct xt_mark *mark, uint32_t most, uint8_t **bytes);
+/* Refuse it for this reason: the status that stands for it. */
+int xt_refuse(const xtarget_bundle *bundle, const char *why);
+/* Unpack bytes of a section into `mark->raw` bytes (unpack.c). */
+int xt_unpack(const xtarget_bundle *bundle, const struct xt_section *section, const uint8_t *packed,
+              const struct xt_mark *mark, uint8_t *into);
+/* Whether libzstd can be opened. */
+int xt_zstd_is_there(const xtarget_bundle *bundle);
 void xt_read_mark(struct xt_bytes *bytes, struct xt_mark *mark);
 
 /* Whether a bundle's signature satisfies a policy (xtarget_bundle_open). */

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -24,11 +25,23 @@ EXAMPLES: dict[str, list[Example]] = {
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The bundle."""
     folder = tmp_path_factory.mktemp("c_bundle")
-    with only_examples(EXAMPLES, folder / "cache"):
+    return _built(folder / "kernels.xtb", folder / "cache")
+
+
+@pytest.fixture(scope="session")
+def by_zstd(path: Path) -> Path:
+    """The same kernels, packed by zstd."""
+    module = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
+    pytest.importorskip(module)
+    return _built(path.with_name("zstd.xtb"), path.with_name("cache"), compression="zstd")
+
+
+def _built(path: Path, cache: Path, **options: str) -> Path:
+    with only_examples(EXAMPLES, cache):
         order = Order((*EXAMPLES, "relu"), ("float32",), (Target("cpu", "spirv64"),))
-        report = build(order, folder / "kernels.xtb", workers=2, seconds=100)
+        report = build(order, path, workers=2, seconds=100, **options)  # type: ignore[arg-type]
         assert not report.errors
-    return folder / "kernels.xtb"
+    return path
 
 
 @pytest.fixture(scope="session")

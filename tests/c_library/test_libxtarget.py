@@ -7,6 +7,7 @@ import os
 import shutil
 import struct
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,15 @@ def test_libfuzzer_finds_nothing(path: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-4000:]
 
 
+def test_no_damage_of_what_zstd_packed_harms_its_reader(by_zstd: Path, tmp_path: Path) -> None:
+    flags = ("-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined")
+    program = compiled(tmp_path / "fuzz", HERE / "fuzz.c", flags=flags)
+    done = subprocess.run(
+        [str(program), str(by_zstd), "3", "1000"], capture_output=True, text=True, timeout=900
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @pytest.fixture
 def device(library: Library) -> Any:
     opened = Device(library)
@@ -168,6 +178,46 @@ def test_what_the_bundle_lacks_is_an_error_in_words(
         assert caught.value.status == NOT_IN_BUNDLE
     softmax.release()
     library.close(bundle)
+
+
+def test_a_bundle_that_zstd_packed_gives_the_same_numbers(
+    library: Library, device: Device, path: Path, by_zstd: Path, tmp_path: Path
+) -> None:
+    assert by_zstd.stat().st_size < path.stat().st_size
+    bundle, x = library.open(by_zstd), normal(64, 1000)
+    add = Kernel(device, bundle, "add", "float32")
+    np.testing.assert_array_equal(add(x, 2.5), x + np.float32(2.5))
+    add.release()
+    library.close(bundle)
+    read_all(library, by_zstd)
+    mine, data = tmp_path / "a.xtb", path.read_bytes()
+    mine.write_bytes(data[:8] + b"\3" + data[9:])  # what zlib packed is no frame of zstd's
+    with pytest.raises(Failed, match="cannot be unpacked"):
+        read_all(library, mine)
+
+
+def test_without_libzstd_its_package_is_said(
+    shared: Path, by_zstd: Path, path: Path, tmp_path: Path
+) -> None:
+    """In a process of its own: a library is looked for once."""
+    (tmp_path / "none.so").write_bytes(b"")
+    code = """
+import sys
+from libxtarget import Failed, Library
+library = Library(sys.argv[1])
+library.close(library.open(sys.argv[2]))
+try:
+    library.open(sys.argv[3])
+except Failed as error:
+    print(error.status, error)
+"""
+    words = [sys.executable, "-c", code, str(shared), str(path), str(by_zstd)]
+    named = {"XT_ZSTD_LIBRARY": str(tmp_path / "none.so"), "PYTHONPATH": str(HERE.parent)}
+    done = subprocess.run(
+        words, capture_output=True, text=True, timeout=60, env={**os.environ, **named}
+    )
+    assert done.stdout.startswith(f"{BAD_BUNDLE} the bundle {by_zstd} is packed by zstd"), done
+    assert "Install libzstd 1.4 or later (Debian: libzstd1)" in done.stdout
 
 
 def test_a_bundle_may_be_replaced_while_it_is_open(

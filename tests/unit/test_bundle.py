@@ -18,6 +18,7 @@ from xtarget._bundle import reader
 from xtarget._bundle.builder.build import _section
 from xtarget._bundle.builder.classes import Class
 from xtarget._bundle.writer import write_bundle
+from xtarget._cli.bundle import list_bundle
 from xtarget._compile import functions
 from xtarget._compile.workers import Job
 from xtarget._values.errors import FrozenError, NoCompilerError
@@ -300,6 +301,26 @@ def test_only_what_a_trusted_key_signed_is_taken(
     trust.write_text("no key")
     with pytest.raises(UntrustedError, match="64 hexadecimal digits"):
         reader.Bundle(path)
+
+
+def test_the_list_has_the_sizes_of_each_target(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = make(
+        tmp_path / "a.xtb", ("nvidia:sm_90", REQUEST, "sm_80"), ("amd:gfx942", REQUEST, None)
+    )
+    list_bundle(str(path), False, True)
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["packed_by"] == "zlib"
+    amd, nvidia = sorted(facts["targets"], key=lambda one: str(one["target"]))
+    made = artifact(Target("amd", "gfx942"), REQUEST, None)
+    assert (amd["target"], amd["unpacked"]) == ("amd:gfx942", len(made.binary))
+    made = artifact(Target("nvidia", "sm_90"), REQUEST, "sm_80")
+    assert nvidia["unpacked"] == len(made.binary) + len(made.texts["ptx"])
+    for one in (amd, nvidia):
+        assert 0 < one["packed"] < one["bytes"] < path.stat().st_size
+    list_bundle(str(path), False, False)
+    assert "amd:gfx942: " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("path", [3, None, b"a.xtb", "a\0b"])

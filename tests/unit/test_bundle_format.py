@@ -8,6 +8,7 @@ import hashlib
 import json
 import random
 import struct
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from xtarget import CompileError, LoadError, Target
 from xtarget._bundle import reader
 from xtarget._bundle.format import HEADER, VERSION, BundleFile
 from xtarget._bundle.manifest import MOST_VARIANTS
+from xtarget._bundle.packing import KINDS, packer, unpacker
 from xtarget._bundle.writer import Entry, pack_section, write_bundle
 from xtarget._values.types import CompileRequest, KernelSource
 
@@ -97,6 +99,59 @@ def test_a_section_is_the_same_wherever_it_lies() -> None:
     section = pack_section(SM_90, {}, entries).content
     assert section in alone
     assert section in beside
+
+
+def packed(entries: list[Entry], kind: str) -> bytes:
+    return write_bundle({}, [pack_section(SM_90, {}, entries, compression=kind)], compression=kind)
+
+
+def test_what_zstd_packed_comes_out_as_what_zlib_packed(tmp_path: Path) -> None:
+    pytest.importorskip("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
+    entries = [entry(f"kernel{i}", 400 + i, 30) for i in range(5)]
+    one, other = tmp_path / "zlib.xtb", tmp_path / "zstd.xtb"
+    one.write_bytes(packed(entries, "zlib"))
+    other.write_bytes(packed(entries, "zstd"))
+    assert packed(entries, "zlib") == write({}, {SM_90: entries})
+    assert packed(entries[::-1], "zstd") == other.read_bytes()
+    assert (one.read_bytes()[8], other.read_bytes()[8]) == (1, VERSION)
+    for path in (one, other):
+        file = BundleFile(path)
+        assert [
+            [file.binary(SM_90, v["binary"]) for v in file.record(SM_90, made.key)["variants"]]  # type: ignore[index]
+            for made in entries
+        ] == [[v["binary"] for v in made.binaries] for made in entries]
+        file.close()
+    said = other.read_bytes()
+    one.write_bytes(said[:8] + b"\1" + said[9:])  # unpacked by zlib
+    with pytest.raises(LoadError, match="cannot be unpacked"):
+        everything(one)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_part_that_is_cut_longer_or_another_is_none(kind: str) -> None:
+    if kind == "zstd":
+        pytest.importorskip("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
+    words, raw = b"some words, some more words", b"some words" * 50
+    made, unpack = packer(kind, words)(raw), unpacker(kind, "this")
+    assert unpack(made, words, len(raw)) == raw
+    assert len(made) < len(packer(kind, b"")(raw))
+    for wrong in (made[:-1], made + b"x", b"", b"x" * 40, raw):
+        with pytest.raises(ValueError, match=r"is cut|cannot be unpacked"):
+            unpack(wrong, words, len(raw))
+    for size in (len(raw) - 2, 0):
+        with pytest.raises(ValueError, match=r"is cut|cannot be unpacked"):
+            unpack(made, words, size)
+
+
+def test_without_zstd_a_bundle_that_it_packed_says_the_install_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.xtb"
+    path.write_bytes(content()[:8] + struct.pack("<I", VERSION) + content()[12:])
+    for name in ("compression", "compression.zstd", "backports", "backports.zstd"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(LoadError, match=r"a\.xtb is packed by zstd.*pip install .xtarget\[zstd\]"):
+        BundleFile(path)
 
 
 def test_equal_binaries_are_kept_once() -> None:

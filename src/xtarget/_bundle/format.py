@@ -15,13 +15,12 @@ import json
 import os
 import stat
 import struct
-import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from .._values.errors import LoadError
+from .._values.errors import LoadError, XTargetError
 from .._values.types import Target
 from .calls import read_index, read_table
 from .manifest import (
@@ -37,14 +36,14 @@ from .manifest import (
     most_unpacked,
     target_of,
 )
+from .packing import VERSION_ZSTD, kind_of, unpacker
 
 __all__ = ["HEADER", "MAGIC", "ROW", "VERSION", "BundleFile", "Section"]
 
 #: Not text, and damaged by whatever converts line ends or strips the eighth bit (as PNG's).
 MAGIC: Final = b"\x89xtb\r\n\x1a\n"
-#: The newest one. Version 1 has no index before its manifest, and is still written where there is
-#: nothing to put into it.
-VERSION: Final = 2
+#: The newest one.
+VERSION: Final = VERSION_ZSTD
 #: magic, version, header size, file size, manifest offset, size and sha256, signature offset, size
 HEADER: Final = struct.Struct("<8sIIQQQ32sQQ")
 #: One row of a table: sha256 of the class's key, offset, packed size, size, sha256 of the record.
@@ -147,7 +146,14 @@ class BundleFile:
             self._refuse(f"its manifest has {length} bytes, more than {MOST_MANIFEST}")
         if version > 1 and offset - own > MOST_INDEX:
             self._refuse(f"its index has {offset - own} bytes, more than {MOST_INDEX}")
-        if (offset == own) != (version == 1) or not own <= offset <= size - length:
+        self.compression = kind_of(version)
+        try:
+            self._unpack = unpacker(self.compression, f"the bundle {self.path}")
+        except XTargetError as error:
+            raise LoadError(str(error)) from error
+        if self.compression == "zlib" and (offset == own) != (version == 1):
+            self._refuse("its manifest is said to lie outside the file")
+        if not own <= offset <= size - length:
             self._refuse("its manifest is said to lie outside the file")
         if sig_size not in (0, _SIGNATURE):
             self._refuse(f"its signature is said to have {sig_size} bytes, not {_SIGNATURE}")
@@ -242,12 +248,9 @@ class BundleFile:
             self._refuse(f"{what} has another sha256 than when it was written")
         if dictionary is not None:
             try:
-                unpack = zlib.decompressobj(zdict=dictionary)
-                raw = unpack.decompress(raw, mark.raw + 1)
-            except zlib.error as error:
-                self._refuse(f"{what} cannot be unpacked ({error})")
-            if not unpack.eof or unpack.unused_data:
-                self._refuse(f"{what} is cut or followed by what does not belong to it")
+                raw = self._unpack(raw, dictionary, mark.raw)
+            except ValueError as error:
+                self._refuse(f"{what} {error}")
         if len(raw) != mark.raw:
             self._refuse(f"{what} has another size than its mark says")
         return raw

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -18,16 +17,13 @@ from typing import Any, Final
 from .._values.errors import CompileError
 from .._values.types import Target
 from .calls import CallRecord, index_of, table_of
-from .format import HEADER, MAGIC, ROW, VERSION
+from .format import HEADER, MAGIC, ROW
 from .manifest import MOST_BINARY, MOST_RECORD, MOST_ROWS, MOST_VARIANTS, Mark
+from .packing import VERSION, VERSION_ZSTD, packer
 
-__all__ = ["PACKING", "Entry", "Packed", "pack_section", "write_bundle"]
+__all__ = ["Entry", "Packed", "pack_section", "write_bundle"]
 
 _DICTIONARY: Final = 32 << 10  # zlib's window; a longer dictionary is not looked at
-#: 9 takes seven times as long for 1.4 % less (2,025 binaries of five targets).
-_LEVEL: Final = 7
-#: What decides a section's bytes beside its content.
-PACKING: Final = f"{VERSION} {_LEVEL} zlib {zlib.ZLIB_RUNTIME_VERSION}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +45,7 @@ class Packed:
 
 
 def _dictionary(entries: Sequence[Entry]) -> bytes:
-    """Return the preset dictionary for zlib.
+    """Return the dictionary that parts are packed with.
 
     It holds small binaries of many kernels. The words of the records come last, where
     back-references are shortest."""
@@ -94,25 +90,26 @@ def pack_section(
     kernels: Mapping[str, Any],
     entries: Iterable[Entry],
     calls: Sequence[CallRecord] = (),
+    compression: str = "zlib",
 ) -> Packed:
     """The same bytes for the same entries, in whatever order they were made.
 
     Args:
         kernels: what the manifest says of the target's kernels.
         calls: how their calls are made without Python.
+        compression: `zlib` or `zstd`.
+
+    Raises:
+        XTargetError: zstd is not installed.
     """
     entries = sorted(entries, key=lambda entry: entry.key)
     dictionary = _dictionary(entries)
-
-    def pack(raw: bytes) -> bytes:
-        packer = zlib.compressobj(_LEVEL, zdict=dictionary)
-        return packer.compress(raw) + packer.flush()
-
+    pack = packer(compression, dictionary)
     body = _Body()
     where = body.add(dictionary)
     # equal binaries are kept once
     distinct = dict.fromkeys(b for e in entries for v in e.binaries for _, b in sorted(v.items()))
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:  # zlib lets other threads run
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:  # both let other threads run
         packed = pool.map(pack, distinct)
         marks = {raw: body.add(p, len(raw)).json() for raw, p in zip(distinct, packed, strict=True)}
         texts = []
@@ -189,12 +186,14 @@ def write_bundle(
     facts: Mapping[str, Any],
     sections: Iterable[Packed],
     sign: Callable[[bytes], bytes] | None = None,
+    compression: str = "zlib",
 ) -> bytes:
     """The bytes of a bundle, the same in whatever order its sections come.
 
     Args:
         facts: further members of the manifest.
         sign: from the header to the signature.
+        compression: what all the sections are packed by.
     """
     ordered = sorted(sections, key=lambda section: str(section.listed["target"]))
     listed, size = [], 0
@@ -203,7 +202,8 @@ def write_bundle(
         size += len(section.content)
     manifest = json.dumps({**facts, "targets": listed}, indent=1, sort_keys=True).encode() + b"\n"
     index = index_of(listed)
-    version, start = VERSION if index else 1, HEADER.size + len(index)
+    version = VERSION_ZSTD if compression == "zstd" else VERSION if index else 1
+    start = HEADER.size + len(index)
     base = start + len(manifest)
     digest = hashlib.sha256(index + manifest).digest()
 

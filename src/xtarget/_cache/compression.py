@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from .._values.errors import XTargetError
 
-__all__ = ["KINDS", "pack", "unpack"]
+__all__ = ["KINDS", "pack", "unpack", "zstd_module"]
 
 #: Ways to pack; the word is what OCI's media types end in.
 KINDS: Final = ("gzip", "zstd")
@@ -19,7 +19,7 @@ _LEVEL: Final = 12
 _BEGINS: Final = b"\x28\xb5\x2f\xfd"
 
 
-def _zstd(why: str) -> Any:
+def zstd_module(why: str) -> Any:
     """Python's own module from 3.14 on, or its backport.
 
     Raises:
@@ -42,7 +42,7 @@ def pack(data: bytes, kind: str) -> bytes:
     """
     if kind == "gzip":
         return gzip.compress(data, mtime=0)
-    packed: bytes = _zstd("packing takes").compress(data, _LEVEL)
+    packed: bytes = zstd_module("packing takes").compress(data, _LEVEL)
     return packed
 
 
@@ -58,7 +58,7 @@ def unpack(data: bytes, most: int) -> bytes:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as unpacked:
             plain = unpacked.read(most + 1)
     else:
-        zstd = _zstd("this is packed by")
+        zstd = zstd_module("this is packed by")
         try:
             with zstd.ZstdFile(io.BytesIO(data)) as unpacked:
                 plain = unpacked.read(most + 1)

@@ -27,6 +27,7 @@ __all__ = [
     "Command",
     "Group",
     "compiling",
+    "compression_option",
     "device_option",
     "drop_standard_output",
     "echo",
@@ -259,6 +260,17 @@ def executor_option(
         metavar="EXECUTOR",
         callback=_executor,
         help=f"{means}: processes, dask:ADDRESS, ray:ADDRESS, or mpi (docs/how-to/clusters.md).",
+    )
+
+
+def compression_option(usual: str, means: str) -> Callable[[_F], _F]:
+    """The option of files that are packed in the usual way, or by zstd."""
+    return click.option(
+        "--compression",
+        type=click.Choice([usual, "zstd"]),
+        default=usual,
+        show_default=True,
+        help=means,
     )
 
 

@@ -129,6 +129,7 @@ def build_bundle(
     jobs: int | None,
     timeout: float,
     sign: str | None,
+    compression: str,
     executor: str,
     as_json: bool,
 ) -> bool:
@@ -141,6 +142,7 @@ def build_bundle(
         workers=workers,
         seconds=timeout,
         key=None if sign is None else Path(sign),
+        compression=compression,
         made_by=f"xtarget {__version__}",
     )
     bar = progress_bar("bundle build", "variants", "looking for what is there to build")
@@ -219,10 +221,12 @@ def list_bundle(file: str, variants: bool, as_json: bool) -> None:
                         "key": record["key"],
                     }
                 )
-    manifest = bundle.file.manifest
+    manifest, sizes = bundle.file.manifest, _sizes(bundle)
     facts = {name: manifest.get(name) for name in ("made_by", "coverage", "depth", "dtypes")} | {
         "signer": bundle.signer,
         "bytes": os.path.getsize(file),
+        "packed_by": bundle.file.compression,
+        "targets": sizes,
     }
     if as_json:
         echo(json.dumps({**facts, "contents": rows}, indent=1))
@@ -232,9 +236,37 @@ def list_bundle(file: str, variants: bool, as_json: bool) -> None:
         + _signed(bundle)
     )
     echo_wrapped(f"covers: {facts['coverage']} ({facts['depth']} tile sizes)")
+    for one in sizes:
+        echo_wrapped(
+            f"{one['target']}: {format_bytes(one['bytes'])}; its binaries have "
+            f"{format_bytes(one['unpacked'])}, {format_bytes(one['packed'])} packed by "
+            f"{bundle.file.compression}"
+        )
     if rows:
         columns = tuple(rows[0])
         print_table(columns, [[_cell(row[c]) for c in columns] for row in rows])
+
+
+def _sizes(bundle: Bundle) -> list[dict[str, Any]]:
+    """For each target the bytes of its part, and of its binaries, packed and not."""
+    sizes = []
+    for target, section in bundle.file.sections.items():
+        marks = {
+            variant[name]["offset"]: variant[name]
+            for record in bundle.file.records(target)
+            for variant in record["variants"]
+            for name in ("binary", "portable")
+            if name in variant
+        }
+        sizes.append(
+            {
+                "target": str(target),
+                "bytes": section.size,
+                "packed": sum(mark["size"] for mark in marks.values()),
+                "unpacked": sum(mark["raw"] for mark in marks.values()),
+            }
+        )
+    return sizes
 
 
 def _signed(bundle: Bundle) -> str:

@@ -11,6 +11,7 @@ from .base import (
     EXIT_ERROR,
     Command,
     Group,
+    compression_option,
     executor_option,
     file_option,
     folder_option,
@@ -111,6 +112,7 @@ def bundle() -> None:
     metavar="KEY",
     help="Sign with this Ed25519 private key (PEM).",
 )
+@compression_option("zlib", "Of what it holds; zstd is smaller, and its readers need zstd too.")
 @executor_option()
 @json_option
 def build(

@@ -8,7 +8,14 @@ from typing import Any, TypeVar
 
 import click
 
-from .base import Group, echo, json_option, kernel_argument, layout_options
+from .base import (
+    Group,
+    compression_option,
+    echo,
+    json_option,
+    kernel_argument,
+    layout_options,
+)
 from .values import CallOptions
 
 __all__ = ["cache", "filter_options"]
@@ -179,13 +186,7 @@ def clear(as_json: bool, **chosen: Any) -> None:
 @click.option("--oci", "folder", required=True, metavar="DIR", help="The image layout to write.")
 @click.option("--tag", default="latest", show_default=True, help="The image's name in it.")
 @click.option("--bundle", "bundles", multiple=True, metavar="FILE", help="A bundle, too.")
-@click.option(
-    "--compression",
-    type=click.Choice(["gzip", "zstd"]),
-    default="gzip",
-    show_default=True,
-    help="Of the layers; zstd is smaller, and older container tools refuse it.",
-)
+@compression_option("gzip", "Of the layers; zstd is smaller, and older container tools refuse it.")
 @json_option
 def export(
     folder: str,

@@ -18,7 +18,8 @@ from .._bundle.builder.build import Order, Report, build
 from .._bundle.builder.call_forms import option_of
 from .._bundle.builder.classes import Caller, KnownCall
 from .._bundle.calls import INDEX_VERSION
-from .._bundle.format import VERSION, BundleFile
+from .._bundle.format import BundleFile
+from .._bundle.packing import VERSION
 from .._compile.apart import SECONDS
 from .._compile.limited import ask_child
 from .._kernels import libraries, library_code

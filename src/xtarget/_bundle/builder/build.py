@@ -29,7 +29,8 @@ from .. import reader, signing
 from ..calls import CallRecord
 from ..format import BundleFile
 from ..manifest import check_section
-from ..writer import PACKING, Entry, Packed, pack_section, write_bundle
+from ..packing import packing
+from ..writer import Entry, Packed, pack_section, write_bundle
 from .call_forms import call_records
 from .classes import COVERAGE, Class
 from .orders import Order, classes_of, wanted
@@ -82,12 +83,16 @@ def _with_values(
 
 
 def _inputs(
-    order: Order, report: Report, seconds: float, ask: Callable[[bytes], Frame] | None
+    order: Order,
+    report: Report,
+    seconds: float,
+    ask: Callable[[bytes], Frame] | None,
+    compression: str,
 ) -> dict[Target, str]:
     """Digest, for each target, of all that decides its section: our code, the libraries', the
     toolchain, the order."""
     folders = {Path(FOLDER), *(Path(libraries.find(k).origin) for k in order.names)}
-    common = hashlib.sha256(f"{PACKING}\0{replace(order, targets=())!r}".encode())
+    common = hashlib.sha256(f"{packing(compression)}\0{replace(order, targets=())!r}".encode())
     for folder in sorted(folders):
         for path in sorted(folder.rglob("*.py")):
             content = path.read_bytes()
@@ -141,6 +146,7 @@ def build(
     made_by: str = "xtarget",
     executor: Executor | None = None,
     ask: Callable[[bytes], Frame] | None = None,
+    compression: str = "zlib",
     progress: Callable[[int, int, str], None] = lambda done, total, what: None,
 ) -> Report:
     """Write a bundle. A kernel that does not compile is left out and listed in the report.
@@ -152,15 +158,17 @@ def build(
         made_by: what the manifest says of that.
         executor: its workers compile, not processes of this machine.
         ask: a process that stays and imports kernels (`limited.ask_child`); None: one of its own.
+        compression: what the parts of the file are packed by, `zlib` or `zstd`.
         progress: called with variants done, all variants, and what was done last.
 
     Raises:
         CompileError: nothing at all could be compiled, or the order asks for nothing.
-        XTargetError: the file cannot be written; said before anything is compiled.
+        XTargetError: the file cannot be written, or zstd is not installed; said before anything
+            is compiled.
     """
     sign = None if key is None else signing.signer(key)
     report = Report()
-    keys = _inputs(order, report, seconds, ask)
+    keys = _inputs(order, report, seconds, ask, compression)
     inputs = hashlib.sha256("".join(sorted(keys.values())).encode()).hexdigest()
     if _is_up_to_date(output, inputs, b"" if sign is None else sign(b"")[:32]):
         report.up_to_date, report.nbytes = True, output.stat().st_size
@@ -171,7 +179,9 @@ def build(
         from ..._compile.units import compile_on
 
         compile_jobs = partial(compile_on, executor, workers=workers, seconds=seconds)
-    content = _content(order, keys, report, inputs, sign, seconds, made_by, compile_jobs, progress)
+    content = _content(
+        order, keys, report, inputs, sign, seconds, made_by, compile_jobs, compression, progress
+    )
     write_output(output, content)
     report.nbytes = len(content)
     report.errors.sort()
@@ -187,6 +197,7 @@ def _content(
     seconds: float,
     made_by: str,
     compile_jobs: _Compile,
+    compression: str,
     progress: Callable[[int, int, str], None],
 ) -> bytes:
     """The bundle's bytes, from the cache or compiled."""
@@ -202,7 +213,7 @@ def _content(
                 calls=order.calls, views=order.views, full=order.full,
                 incomplete=report.notes.append,
             )  # fmt: skip
-        section = sections[target] = _section(target, done, calls)
+        section = sections[target] = _section(target, done, calls, compression)
         if not made.failed:
             cache = _cache.default_cache()
             cache.put_section(target, keys[target], section.listed, section.content)
@@ -218,7 +229,7 @@ def _content(
         "depth": "full" if order.full else "common",
         "dtypes": list(order.dtypes),
     }
-    return write_bundle(facts, sections.values(), sign)
+    return write_bundle(facts, sections.values(), sign, compression)
 
 
 def _kept(target: Target, key: str) -> Packed | None:
@@ -322,11 +333,13 @@ def _section(
     target: Target,
     made: Iterable[tuple[Job, Class, Artifact]],
     calls: Sequence[CallRecord] = (),
+    compression: str = "zlib",
 ) -> Packed:
     """A target's part of the bundle.
 
     Args:
         calls: its call records.
+        compression: `zlib` or `zstd`.
     """
     entries: dict[bytes, Entry] = {}
     kernels: dict[str, Any] = {}
@@ -367,4 +380,4 @@ def _section(
         listed["bytes"] += len(artifact.binary)
         listed["sources"] = sorted({*listed["sources"], request.source.digest})
         listed["dtypes"] = sorted({*listed["dtypes"], *(dtype for _, dtype in one.kernels)})
-    return pack_section(target, kernels, entries.values(), calls)
+    return pack_section(target, kernels, entries.values(), calls, compression)
