@@ -2,8 +2,10 @@
 """torch's own tests of Inductor on the CPU, through Triton and xtarget, and through Inductor's C++.
 
 `ci/inductor_tests.py test_torchinductor.py -o report.jsonl --every 5` runs each fifth test of
-`CommonTemplate`, each in a process of its own. The file is in torch's repository, not in its wheel;
-it needs the package expecttest.
+`CommonTemplate`, each in a process of its own. The file is in torch's repository and in Debian's
+sources (`apt-get source --download-only pytorch`), not in torch's wheel; it needs the package
+expecttest. Of another torch than the installed one, a test that needs what this one lacks fails in
+both ways.
 A test that fails runs once more with C++: what fails there too is not counted.
 A report that exists is continued. `--summary` prints what it says.
 """
@@ -11,7 +13,9 @@ A report that exists is continued. `--summary` prints what it says.
 from __future__ import annotations
 
 import argparse
+import ast
 import collections
+import importlib
 import json
 import os
 import signal
@@ -22,9 +26,25 @@ from pathlib import Path
 from typing import Any
 
 
+def name_missing(path: Path) -> None:
+    """What the file imports of torch, and this torch lacks, fails when it is called."""
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("torch."):
+            module = importlib.import_module(node.module or "")
+            for name in (alias.name for alias in node.names):
+                if hasattr(module, name) or hasattr(module, "__path__"):  # or a module of its own
+                    continue
+
+                def missing(*_: Any, name: str = f"{node.module}.{name}", **__: Any) -> None:
+                    raise AttributeError(f"this torch lacks {name}")
+
+                setattr(module, name, missing)
+
+
 def load(path: Path) -> Any:
     """The class of torch's tests for the device "cpu"."""
     sys.path.insert(0, str(path.resolve().parent))
+    name_missing(path)
     module = __import__(path.stem)
     # torch skips what Triton's own back end for CPUs could not do; ours is asked
     module.is_triton_cpu_backend = lambda device: False
@@ -102,6 +122,7 @@ def main() -> None:
     parser.add_argument("file", type=Path)
     parser.add_argument("-o", "--report", type=Path, required=True)
     parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0, help="the number of the first one")
     parser.add_argument("--seconds", type=int, default=240, help="the most for one test")
     parser.add_argument("--only", help="tests whose name holds this word; the report is not read")
     parser.add_argument("--summary", action="store_true")
@@ -116,7 +137,7 @@ def main() -> None:
         if options.only:
             names = [name for name in names if options.only in name]
         done = {row["name"] for row in rows}
-        for name in [name for name in names[:: options.every] if name not in done]:
+        for name in [name for name in names[options.first :: options.every] if name not in done]:
             word, message = apart(tests, name, triton=True, seconds=options.seconds)
             row = {"name": name, "triton": word, "message": message}
             if word not in ("passed", "skipped"):

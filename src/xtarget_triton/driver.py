@@ -8,6 +8,8 @@ from typing import Any
 
 from triton.backends.driver import DriverBase
 
+from .descriptors import accept_arrays
+
 __all__ = ["SpirvDriver"]
 
 
@@ -17,6 +19,7 @@ class SpirvDriver(DriverBase):  # type: ignore[misc]  # Triton has no types
     def __new__(cls) -> Any:
         from xtarget._triton_backend.driver import SpirvDriver as Driver
 
+        accept_arrays()
         return Driver()
 
     @staticmethod
@@ -46,3 +49,5 @@ class SpirvDriver(DriverBase):  # type: ignore[misc]  # Triton has no types
 
 
 SpirvDriver.__abstractmethods__ = frozenset()  # as in `compiler`
+if os.environ.get("TRITON_DEFAULT_BACKEND") == "spirv":
+    accept_arrays()

@@ -129,6 +129,30 @@ def test_tensor_descriptors() -> None:
     assert target.sum() == target[16:32, 16:32].sum()
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "float64"])
+def test_tensor_descriptors_of_numpy_arrays(dtype: str) -> None:
+    from triton.tools.tensor_descriptor import TensorDescriptor
+
+    source = np.arange(64 * 32).reshape(64, 32).astype(dtype) % 100
+    target = np.zeros((64, 64), dtype)[:, 16:48]  # a view
+    blocks = [TensorDescriptor.from_tensor(array, [16, 16]) for array in (source, target)]
+    kernels.copy_block[(1,)](*blocks, 16, 16)
+    np.testing.assert_array_equal(target[16:32, 16:32], source[16:32, 16:32] + 1)
+    target[16:32, 16:32] = 0
+    assert not target.any()
+
+
+def test_a_tensor_descriptor_says_what_it_asks_of_a_numpy_array() -> None:
+    from triton.tools.tensor_descriptor import TensorDescriptor
+
+    with pytest.raises(AssertionError, match="floating point"):
+        TensorDescriptor(np.zeros((4, 16), np.int32), [4, 16], [16, 1], [4, 16], padding="nan")
+    with pytest.raises(AssertionError, match="contiguous"):
+        TensorDescriptor.from_tensor(np.zeros((16, 32), np.float32)[:, ::2], [4, 4])
+    with pytest.raises(ArgumentError, match="complex64"):
+        TensorDescriptor.from_tensor(np.zeros((16, 16), np.complex64), [4, 4])
+
+
 def test_tensor_descriptors_made_in_a_kernel_over_numpy_arrays() -> None:
     source, target = np.random.default_rng(1).random((40, 24)), np.zeros((40, 24))
     kernels.copy_described[(3, 2)](source, target, 40, 24, BLOCK=16)

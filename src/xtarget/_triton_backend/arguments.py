@@ -322,7 +322,7 @@ def place_of(value: Any) -> str:
     Raises:
         ArgumentError: kernels of this back end cannot use it.
     """
-    if type(value) is ArrayArgument:
+    if isinstance(value, ArrayArgument):
         return value.place
     try:
         if value.is_cpu:  # a torch tensor, in less than 0.1 µs

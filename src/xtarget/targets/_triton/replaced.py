@@ -16,7 +16,8 @@ from .value_kinds import is_in_triton, is_jit
 
 __all__ = ["imported_by_us", "replaced"]
 
-_OWN = FOLDER + os.sep
+#: xtarget and xtarget_triton.
+_OWN = (FOLDER + os.sep, f"{FOLDER}_triton{os.sep}")
 #: Packages of Triton's that compile.
 _COMPILING = (
     "triton.backends",
