@@ -62,10 +62,13 @@ def test_a_model_learns_as_with_torchs_own_norm(cpu: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.long
-def test_several_workers_share_an_array(cpu: str, tmp_path: Path) -> None:
-    if importlib.util.find_spec("dask") is None:
-        pytest.skip("dask is not installed")
-    assert "8 chunks by" in run("dask_workers", cpu, tmp_path)
+@pytest.mark.parametrize(("name", "needs"), [("dask_workers", "dask"), ("ray_tasks", "ray")])
+def test_several_workers_share_an_array(name: str, needs: str, cpu: str, tmp_path: Path) -> None:
+    if importlib.util.find_spec(needs) is None:
+        pytest.skip(f"{needs} is not installed")
+    out = run(name, cpu, tmp_path)
+    assert "8 chunks by" in out
+    assert "workers: right" in out
 
 
 @pytest.mark.long
