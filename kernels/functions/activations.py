@@ -8,6 +8,7 @@ from ..arithmetic import divide
 from ..arithmetic import exp as e_to_the
 from ..arithmetic import gelu as _gelu
 from ..arithmetic import gelu_tanh as _gelu_tanh
+from .floats import times_infinite
 from .halves import gelu as _gelu_of_half
 from .halves import sigmoid_times
 
@@ -63,9 +64,10 @@ def silu(x):
 def silu_mul(x, y):
     if x.dtype.scalar.primitive_bitwidth == 16:
         wide = x.to(tl.float32)
-        return sigmoid_times(wide, wide) * y.to(tl.float32)
+        other = y.to(tl.float32)
+        return times_infinite(wide, other, sigmoid_times(wide, wide) * other)
     else:
-        return x * sigmoid(x) * y
+        return times_infinite(x, y, x * sigmoid(x) * y)
 
 
 @triton.jit

@@ -37,6 +37,14 @@ def is_finite(x):
 
 
 @triton.jit
+def times_infinite(x, y, product):
+    """`product` of y and what has the sign of x and may be too small for a float: of an infinite y
+    it is that of x, unless x is -inf.
+    """
+    return tl.where((tl.abs(y) == float("inf")) & (x > -float("inf")), x * y, product)
+
+
+@triton.jit
 def floored(x):
     """The largest integer that is not above x; NVIDIA's own of float32 takes subnormals for 0."""
     if x.dtype.scalar == tl.float32:

@@ -6,6 +6,7 @@ import triton.language as tl
 from ..arithmetic import divide, exp
 from ..arithmetic import gelu as _gelu
 from ..arithmetic import gelu_tanh as _gelu_tanh
+from .floats import times_infinite
 
 
 @triton.jit
@@ -21,7 +22,7 @@ def sigmoid_mul(x, y):
 
 @triton.jit
 def silu_mul(x, y):
-    return x * _sigmoid(x) * y
+    return times_infinite(x, y, x * _sigmoid(x) * y)
 
 
 @triton.jit

@@ -40,7 +40,8 @@ ROWS: tuple[KernelSpec, ...] = (
          written("np.minimum(a, 0) - np.log1p(np.exp(-abs(a)))")),
     _row("silu", "x", "x sigmoid(x)", written(f"a * ({_SIGMOID})"), "swish Swish SiLU",
          rule=AS_IT_IS),
-    _row("silu_mul", "x y", "x sigmoid(x) y", written(f"a * ({_SIGMOID}) * b"),
+    _row("silu_mul", "x y", "x sigmoid(x) y", written(
+        f"np.where(np.isinf(b) & (a > -np.inf), a * b, a * ({_SIGMOID}) * b)"),
          "swish_mul swiglu", rule=AS_IT_IS),
     _row("softplus", "x", "log(1 + e**(beta x)) / beta; x where beta x > threshold", written(
         "np.where(a * beta > threshold, a, np.logaddexp(0, a * beta) / beta)"),

@@ -147,6 +147,15 @@ def test_digamma_next_to_its_poles(device: str) -> None:
     np.testing.assert_allclose(found, right, rtol=1e-15, atol=1e-15)
 
 
+def test_silu_mul_of_infinite_numbers_keeps_what_is_too_small_for_a_float(device: str) -> None:
+    x = np.array([-432.5, -800, -17, 3, 0, np.inf, -np.inf, np.nan, -432.5], np.float16)
+    y = np.array([np.inf] * 8 + [-np.inf], np.float16)
+    right = np.array([-np.inf] * 3 + [np.inf, np.nan, np.inf, np.nan, np.nan, np.inf])
+    np.testing.assert_array_equal(xtarget.run("silu_mul", x, y, device=device), right)
+    gated = xtarget.run("silu_and_mul", np.stack([x, y], -1), device=device)
+    np.testing.assert_array_equal(gated.ravel(), right)
+
+
 def test_lerp_is_torchs_at_infinities(device: str) -> None:
     torch = pytest.importorskip("torch", reason="torch is not installed")
     ends = np.float32([1, -np.inf, np.inf, np.nan, 0, -2.5, 1e3])
