@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from xtarget.spec import KernelSpec
+from xtarget.spec import ArgumentError, Call, KernelSpec, Plan, broadcast_shapes
 
 from .references import written
 from .row import elementwise
@@ -24,6 +25,26 @@ def _gelu(x: Any, approximate: str = "none") -> Any:
         return written("0.5 * a * (1 + np.tanh(math.sqrt(2 / math.pi) * (a + 0.044715 * a**3)))")(x)
     # erfc instead of 1 + erf: exact where the sum cancels
     return written("0.5 * a * of_math('erfc')(-a / math.sqrt(2))")(x)
+
+
+def _like_x(row: KernelSpec) -> KernelSpec:
+    """The row, with a result of its first argument's shape."""
+
+    def plan(call: Call) -> Plan:
+        x, other = call.args
+        try:
+            fits = broadcast_shapes(x.shape, other.shape) == tuple(x.shape)
+        except ArgumentError:
+            fits = False
+        if not fits:
+            raise ArgumentError(
+                f"{row.name}: {row.inputs[1]} of shape {other.shape} does not broadcast to "
+                f"{row.inputs[0]}, of shape {x.shape}. Give one number (an array of shape "
+                "()), or reshape it: of each channel to (n, 1, 1) for an array of 4 dimensions."
+            )
+        return row.plan(call)
+
+    return replace(row, plan=plan)
 
 
 ROWS: tuple[KernelSpec, ...] = (
@@ -78,6 +99,8 @@ ROWS: tuple[KernelSpec, ...] = (
     _exact("leaky_relu", "x", "x; x negative_slope below 0",
            written("np.where(a > 0, a, a * negative_slope)"),
            numbers={"negative_slope": 0.01}),
-    _exact("prelu", "x weight", "x; x weight below 0",
-           written("np.where(a > 0, a, a * b)"), function="leaky_relu"),
+    _like_x(_exact("prelu", "x weight", "x; x weight below 0. One weight, or what broadcasts to x "
+                   "(of each channel, as torch has them: of shape (n, 1, 1) for an x of 4 "
+                   "dimensions)", written("np.where(a > 0, a, a * b)"),
+                   function="leaky_relu")),
 )  # fmt: skip

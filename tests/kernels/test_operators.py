@@ -156,6 +156,20 @@ def test_silu_mul_of_infinite_numbers_keeps_what_is_too_small_for_a_float(device
     np.testing.assert_array_equal(gated.ravel(), right)
 
 
+@pytest.mark.parametrize("shapes", [((), (1,)), ((3,), (2, 3)), ((2, 3, 4), (3,)), ((1,), (3,))])
+def test_weights_of_prelu_make_no_other_shape(device: str, shapes: Any) -> None:
+    with pytest.raises(xtarget.ArgumentError, match=r"does not broadcast to x.*\(n, 1, 1\)"):
+        xtarget.run("prelu", *(np.ones(shape, np.float32) for shape in shapes), device=device)
+
+
+def test_prelu_of_channels_is_torchs(device: str) -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    x, weight = sample("float32", 2, 3, 3, 3), sample("float32", 3)
+    found = check("prelu", x, weight.reshape(3, 1, 1), device=device)
+    right = torch.nn.functional.prelu(torch.as_tensor(x), torch.as_tensor(weight)).numpy()
+    np.testing.assert_array_equal(found, right)
+
+
 def test_lerp_is_torchs_at_infinities(device: str) -> None:
     torch = pytest.importorskip("torch", reason="torch is not installed")
     ends = np.float32([1, -np.inf, np.inf, np.nan, 0, -2.5, 1e3])
