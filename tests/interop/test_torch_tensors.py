@@ -5,6 +5,7 @@ Each is tried twice: before and after a plain tensor of the same layout has been
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -357,3 +358,21 @@ def test_launches_on_torchs_default_stream_have_memory_of_torchs(
     assert streams.borrow(device, 0) is default
     assert kind.KIND.memory(device, 64, default) is not None
     assert kind.KIND.memory(device, 64, other) is None
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="counts pages of Linux")
+def test_results_take_the_memory_of_those_that_are_gone(a_cpu: None) -> None:
+    x = torch.rand(1024, 1024)
+
+    def pages() -> int:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1])
+
+    def calls(count: int) -> None:
+        for _ in range(count):
+            xtarget.run("relu", x, device="cpu:0")
+
+    calls(20)
+    before = pages()
+    calls(80)
+    assert pages() - before < 20 * x.numel() * x.element_size() // os.sysconf("SC_PAGE_SIZE")

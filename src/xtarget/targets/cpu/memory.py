@@ -20,11 +20,6 @@ __all__ = ["ALLOCATIONS", "CpuBuffer", "allocate", "pointer"]
 
 _ALIGN = 256
 _Byte = ctypes.c_char * 1
-#: pyopencl's objects for addresses: making one takes longer (0.2 µs) than finding it. They refer to
-#: memory and hold none, but take 0.5 kB each. Few of them: with ever new results a large table
-#: fills over many thousands of launches, which looks as if memory leaked.
-_pointers: dict[int, cl.SVM] = {}
-_MOST_POINTERS = 512
 
 
 class _Allocations:
@@ -47,13 +42,14 @@ ALLOCATIONS = _Allocations()
 
 
 def pointer(address: int) -> cl.SVM:
-    """An address as pyopencl takes it for a kernel's argument; a null pointer is 0."""
-    found = _pointers.get(address)
-    if found is None:
-        if len(_pointers) >= _MOST_POINTERS:
-            _pointers.clear()
-        found = _pointers[address] = cl.SVM(_Byte.from_address(address))
-    return found
+    """An address as pyopencl takes it for a kernel's argument; a null pointer is 0.
+
+    Nothing keeps it, though making one takes 0.2 µs longer than finding it: the C library puts what
+    is kept behind the newest result, so that the memory of this one, once freed, stays apart from
+    the rest and is too small for the next (glibc's aligned blocks). 4 MB a call were lost to new
+    pages.
+    """
+    return cl.SVM(_Byte.from_address(address))
 
 
 def _range(address: int, nbytes: int) -> cl.SVM:
