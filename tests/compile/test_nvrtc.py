@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +15,7 @@ from xtarget._compile import functions
 from xtarget._kernels import libraries
 from xtarget._launch import planning
 from xtarget._values.errors import CompileError, NoCompilerError, UnknownTargetError
-from xtarget._values.types import Target
+from xtarget._values.types import Target, WrittenSource
 from xtarget.targets.nvidia import cubin, nvrtc
 
 SM_90 = Target("nvidia", "sm_90")
@@ -55,6 +57,57 @@ def test_an_error_has_the_compilers_line(monkeypatch: pytest.MonkeyPatch) -> Non
             nvrtc.NvrtcRoute().compile(request("add", "float32"), SM_90)
     finally:
         nvrtc.route._of.cache_clear()
+
+
+_BY_CUB = """#include <cub/block/block_reduce.cuh>
+#include <cuda/std/limits>
+
+KERNEL(THREADS) void add(const float* a, const float* b, float* out, int n) {
+  using Sum = cub::BlockReduce<float, THREADS>;
+  SHARED typename Sum::TempStorage kept;
+  const float low = cuda::std::numeric_limits<float>::lowest();
+  float x = threadIdx.x < n ? a[threadIdx.x] + b[threadIdx.x] : low;
+  x = Sum(kept).Sum(x);
+  if (!threadIdx.x) out[0] = x;
+}
+"""
+
+
+def written(text: str) -> Any:
+    wanted = request("add", "float32")
+    source = WrittenSource("cu", text.encode(), "own.add.cu")
+    return replace(
+        wanted,
+        source=replace(
+            wanted.source, name="add", digest=hashlib.sha256(text.encode()).hexdigest(),
+            written=(source,),
+        ),
+    )  # fmt: skip
+
+
+@needs_nvrtc
+@pytest.mark.skipif(not nvrtc._headers()[0], reason="nvidia-cuda-cccl is not installed")
+def test_a_source_includes_cub() -> None:
+    made = nvrtc.NvrtcRoute().compile(written(_BY_CUB), SM_90)
+    assert cubin.entries(made.binary) == ("add",)
+    assert made.resources.static_shared_bytes
+    assert "nvidia-cuda-cccl 1" in nvrtc.NvrtcRoute().fingerprint
+    wrong = "// mine\n#include <nv/target>\n\nKERNEL(THREADS) void add(const float* a) { z; }\n"
+    with pytest.raises(CompileError, match=r"own\.add\.cu\(4\): error"):
+        nvrtc.NvrtcRoute().compile(written(wrong), SM_90)
+
+
+@needs_nvrtc
+def test_without_the_headers_their_install_line_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvrtc, "_headers", lambda: ("", ""))
+    route = nvrtc.NvrtcRoute()
+    assert "cccl" not in route.fingerprint
+    words = r'own\.add\.cu\(1\)(.|\n)*"cub/block(.|\n)*pip install nvidia-cuda-cccl$'
+    with pytest.raises(CompileError, match=words):
+        route.compile(written(_BY_CUB), SM_90)
+    with pytest.raises(CompileError, match=r'"mine\.h"') as caught:
+        route.compile(written('#include "mine.h"\n' + _BY_CUB), SM_90)
+    assert "pip install" not in str(caught.value)
 
 
 def test_without_nvrtc_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

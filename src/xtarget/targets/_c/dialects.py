@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -93,6 +94,9 @@ typedef unsigned long ulong;
 #define xt_double(bits) __longlong_as_double((long long)(bits))
 #define xt_bits64(x) ((ulong)__double_as_longlong(x))
 """
+#: The includes that a file begins with, blank lines and comments between them.
+_BLANK = r"(?:[ \t]*(?://[^\n]*)?\n)*"
+_INCLUDES = re.compile(rf"{_BLANK}(?:[ \t]*#[ \t]*include\b[^\n]*\n{_BLANK})+")
 _INTEGERS = {8: "char", 16: "short", 32: "int", 64: "long"}
 
 
@@ -135,9 +139,16 @@ class Dialect:
         return "uchar" if dtype.kind == "b" else "ushort" if dtype.narrow else self.type(dtype)
 
     def written(self, text: str, name: str, macros: Mapping[str, str]) -> str:
-        """A source file that somebody wrote, with macros in front; messages name its own lines."""
+        """A source file that somebody wrote, with macros in front; messages name its own lines.
+
+        What the file begins with stays in front of the macros, if it includes anything: headers
+        have names of their own, such as `WARP_SIZE`."""
         lines = [f"#define {macro} {value}" for macro, value in macros.items()]
-        return "\n".join([self.head + _NARROW, *lines, f'#line 1 "{name}"', text])
+        top = _INCLUDES.match(text)
+        first = [f'#line 1 "{name}"', top[0]] if top else []
+        begin = top.end() if top else 0
+        own = f'#line {text.count(chr(10), 0, begin) + 1} "{name}"'
+        return "\n".join([*first, self.head + _NARROW, *lines, own, text[begin:]])
 
     def file(self, kernel: str, *, double: bool) -> str:
         """A whole source file."""

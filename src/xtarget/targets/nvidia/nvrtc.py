@@ -3,8 +3,12 @@ Triton nor a GPU."""
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 from functools import cache
+from glob import glob
+from importlib import metadata
 from typing import Any
 
 from ..._values.errors import CompileError, LoadError, NoCompilerError
@@ -19,6 +23,9 @@ __all__ = ["NvrtcRoute", "installed"]
 
 _WARP_SIZE = 32
 _INSTALL = "pip install nvidia-cuda-nvrtc cuda-core cuda-python"
+_CCCL = "nvidia-cuda-cccl"
+#: What a compiler says that misses one of its headers.
+_MISSING = re.compile(r'open source file "(?:cub|cuda|nv|thrust)/')
 _OWN = ("targets/_c/*.py", "targets/nvidia/nvrtc.py", "targets/nvidia/cubin.py")
 
 
@@ -33,6 +40,21 @@ def _library() -> str:
         return load_nvidia_dynamic_lib("nvrtc").abs_path or ""
     except DynamicLibNotFoundError:
         return ""
+
+
+@cache
+def _headers() -> tuple[str, str]:
+    """The folder of the headers of cub, thrust and libcu++, and their version and digest; empty
+    where their wheel is not installed."""
+    try:
+        wheel = metadata.distribution(_CCCL)
+    except metadata.PackageNotFoundError:
+        return "", ""
+    roots = os.path.join(str(wheel.locate_file("nvidia")), "*", "include", "cccl")
+    record = hashlib.sha256((wheel.read_text("RECORD") or "").encode()).hexdigest()
+    for folder in sorted(glob(roots)):
+        return folder, f"{_CCCL} {wheel.version} {record[:32]}"
+    return "", ""
 
 
 def installed() -> bool:
@@ -53,7 +75,8 @@ class NvrtcRoute:
         folder = os.path.dirname(library)
         names = sorted(n for n in os.listdir(folder) if n.startswith("libnvrtc"))
         tools = [f"{n} {contents.of_file(os.path.join(folder, n))[:32]}" for n in names]
-        return "\n".join([route.fingerprint(_OWN), *tools])
+        _, headers = _headers()
+        return "\n".join([route.fingerprint(_OWN), *tools, *filter(None, [headers])])
 
     def archs(self) -> tuple[str, ...]:
         return CubinCompiler.ARCHS
@@ -106,8 +129,13 @@ def _compiled(text: str, entry: str, arch: str, what: str) -> bytes:
     from cuda import core
 
     options = core.ProgramOptions(arch=arch, std="c++17", name=f"{entry}.cu")
+    folder, _ = _headers()
+    if folder and "#include" in text:
+        options.include_path = [folder]
     try:
         made: Any = core.Program(text, "c++", options).compile("cubin").code
     except Exception as error:  # cuda.core has errors of its own for every status
-        raise CompileError(f"{what}: {error}") from error
+        missing = not folder and _MISSING.search(str(error))
+        way = f"\nInstall these headers with: pip install {_CCCL}" if missing else ""
+        raise CompileError(f"{what}: {error}{way}") from error
     return bytes(made)
