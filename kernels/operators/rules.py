@@ -31,6 +31,7 @@ __all__ = [
     "QUOTIENT",
     "QUOTIENT_TWO",
     "SELECTED",
+    "SELECTED_BY_BOOL",
     "SIGNED",
     "quotient_of",
 ]
@@ -108,6 +109,17 @@ def _selected(
     return (own,), ("bool", compute_dtype(own), compute_dtype(own))
 
 
+def _selected_by_bool(
+    rules: DtypeRules, given: Sequence[str], options: _Options
+) -> tuple[Sequence[str], Sequence[str]]:
+    if given[0] != "bool":
+        raise ArgumentError(
+            f"the condition is {given[0]}; it has to be bool. Compare it (x != 0) or run where. "
+            "torch's select(x, dim, index) is a view: call x.select(dim, index)."
+        )
+    return _selected(rules, given, options)
+
+
 def _filled(
     rules: DtypeRules, given: Sequence[str], _: _Options
 ) -> tuple[Sequence[str], Sequence[str]]:
@@ -140,6 +152,8 @@ COMPARED = _rule(lambda _rules, _given: "bool", _compared)
 PREDICATE = _rule(lambda _rules, _given: "bool", _promoted)
 #: A condition, then two that are promoted.
 SELECTED = _selected
+#: The same, where the first one is bool.
+SELECTED_BY_BOOL = _selected_by_bool
 #: One, a condition, and another one that the first one's dtype holds.
 FILLED = _filled
 #: bool, of floating operands.

@@ -170,6 +170,15 @@ def test_prelu_of_channels_is_torchs(device: str) -> None:
     np.testing.assert_array_equal(found, right)
 
 
+def test_select_takes_a_bool_and_no_axis(device: str) -> None:
+    x = sample("float32", 3, 4)
+    np.testing.assert_array_equal(
+        xtarget.run("select", x > 0, x, -1.0, device=device), np.where(x > 0, x, np.float32(-1))
+    )
+    with pytest.raises(xtarget.ArgumentError, match=r"select: the condition is float32.*a view"):
+        xtarget.run("select", x, 0, 1, device=device)  # as torch.select has it
+
+
 def test_lerp_is_torchs_at_infinities(device: str) -> None:
     torch = pytest.importorskip("torch", reason="torch is not installed")
     ends = np.float32([1, -np.inf, np.inf, np.nan, 0, -2.5, 1e3])

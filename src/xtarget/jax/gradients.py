@@ -91,6 +91,7 @@ _LIKE: Final[Mapping[str, Callable[..., Any]]] = {
     "sub": jnp.subtract,
     "sum": _reduced(jnp.sum),
     "where": jnp.where,
+    "select": jnp.where,
 }
 
 

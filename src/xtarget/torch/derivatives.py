@@ -262,6 +262,7 @@ FORMULAS: dict[str, _Formula] = {
     "div": lambda g, given, y, options: (g / given[1], -g * y / given[1]),
     "maximum": _maximum,
     "where": _where,
+    "select": _where,
     "gelu": _gelu,
     "sum": _reduced(lambda chosen, x, y, options: chosen),
     "max": _reduced(_greatest),
