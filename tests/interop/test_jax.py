@@ -131,7 +131,7 @@ def of(name: str) -> tuple[Callable[..., Any], list[Any]]:
     if name in ("sum", "mean", "max", "min"):
         where = jnp.asarray(np.arange(12).reshape(3, 4) % 3 != 0)
         return lambda x: xj.run(name, x, where, axis=1, **INITIAL.get(name, {})), args[:1]
-    if name == "where":
+    if name in ("where", "select"):
         return lambda a, b: xj.run(name, args[0] > 0.4, a, b), args[1:]
     return lambda *given: xj.run(name, *given), args
 
