@@ -31,16 +31,18 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.mark.parametrize(
-    "flags",
+    ("flags", "bundle"),
     [
-        ("-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"),
-        pytest.param(("-O1", "-fsanitize=thread"), marks=pytest.mark.long),
+        (("-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"), "path"),
+        (("-O1", "-fsanitize=thread"), "path"),
+        (("-O1", "-fsanitize=thread"), "by_zstd"),
     ],
-    ids=["address,undefined", "thread"],
+    ids=["address,undefined", "thread", "thread,zstd"],
 )
 def test_a_program_in_c_calls_kernels_under_the_sanitizers(
-    path: Path, tmp_path: Path, flags: tuple[str, ...]
+    request: pytest.FixtureRequest, tmp_path: Path, flags: tuple[str, ...], bundle: str
 ) -> None:
+    path: Path = request.getfixturevalue(bundle)
     program = compiled(tmp_path / "check", HERE / "check.c", flags=flags)
     (tmp_path / "leaks").write_text(_SUPPRESSED)
     done = subprocess.run(
@@ -55,6 +57,8 @@ def test_a_program_in_c_calls_kernels_under_the_sanitizers(
             "TSAN_OPTIONS": "ignore_noninstrumented_modules=1",
         },
     )
+    if "unexpected memory mapping" in done.stderr:
+        pytest.skip("this kernel's address layout is not one that gcc's TSan knows")
     assert (done.returncode, done.stdout) == (0, "all right\n"), done.stdout + done.stderr
 
 
