@@ -7,7 +7,7 @@ from collections.abc import Callable
 from xtarget import spec
 
 from .convolved import convolved
-from .problems import Problem, of_windows
+from .problems import Operands, Problem, of_windows
 from .windows import each_axis, fitting, ordered, padding_of, rank_of, three, turned
 
 __all__ = ["convolution", "transposed_convolution"]
@@ -90,12 +90,18 @@ def convolution(
         if not given.size:
             return spec.Plan((given,), ())
         problem = of_windows(x, weight, ordered(call, given), windows, groups)
-        arrays = spec.Input(0), spec.Input(1), bias, spec.Output()
-        temporaries: list[spec.ArrayType] = []
-        launches = convolved(call, problem, x.dtype, *arrays, temporaries)
-        return spec.Plan((given,), tuple(launches), tuple(temporaries))
+        return _plan(call, problem, bias, x.dtype, given)
 
     return plan
+
+
+def _plan(
+    call: spec.Call, problem: Problem, bias: spec.Argument | None, dtype: str, out: spec.ArrayType
+) -> spec.Plan:
+    """The plan of a convolution of the first argument with the second."""
+    arrays = Operands(spec.Input(0), spec.Input(1), bias, spec.Output(), dtype, [])
+    launches = convolved(call, problem, arrays)
+    return spec.Plan((out,), tuple(launches), tuple(arrays.temporaries))
 
 
 def transposed_convolution(rank: int | None = None) -> Callable[[spec.Call], spec.Plan]:
@@ -158,9 +164,6 @@ def transposed_convolution(rank: int | None = None) -> Callable[[spec.Call], spe
             (channels // groups * sw[0], sw[1], sw[0], *three(sw[2:], 0)),
             (*out.strides[:2], *three(out.strides[2:], 0)),
         )
-        arrays = spec.Input(0), spec.Input(1), bias, spec.Output()
-        temporaries: list[spec.ArrayType] = []
-        launches = convolved(call, problem, x.dtype, *arrays, temporaries)
-        return spec.Plan((given,), tuple(launches), tuple(temporaries))
+        return _plan(call, problem, bias, x.dtype, given)
 
     return plan

@@ -16,7 +16,7 @@ from .contractions import Contraction, View
 from .convolved import convolved
 from .folds import is_floating
 from .movement import copy_launch, integers
-from .problems import Problem, of_windows, weight_strides
+from .problems import Operands, Problem, of_windows, weight_strides
 from .tapped import channels_inside, worth_parts
 from .weight_gradients import by_weight
 from .windows import Windows, fitting, ordered, rank_of, three, turned
@@ -70,9 +70,8 @@ def convolution_backward(call: spec.Call) -> spec.Plan:
         _by_weight(work, padded, grad, outs[1], windows, groups)
     out = ordered(call, outs[0])
     back = problem.turned()._replace(so=(*out.strides[:2], *three(out.strides[2:], 0)))
-    work.launches += convolved(
-        call, back, x.dtype, given, spec.Input(2), None, spec.Output(), work.temporaries
-    )
+    arrays = Operands(given, spec.Input(2), None, spec.Output(), x.dtype, work.temporaries)
+    work.launches += convolved(call, back, arrays)
     over = View(spec.Input(0), grad.dtype, _axes(_names("nc", rank, "o"), grad.shape, grad.strides))
     work.run([over], View(spec.Output(2), x.dtype, {"c": (channels, 1)}))
     cleared: tuple[int | None, ...] = (0 if copies else None,) if work.temporaries else ()

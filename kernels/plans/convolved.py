@@ -17,37 +17,20 @@ from .tapped import tapped, worth_taps
 __all__ = ["convolved"]
 
 
-def convolved(
-    call: spec.Call,
-    problem: Problem,
-    dtype: str,
-    x: spec.Input | spec.Temporary,
-    weight: spec.Input,
-    bias: spec.Argument | None,
-    out: spec.Output,
-    temporaries: list[spec.ArrayType],
-) -> list[spec.Launch]:
-    """The launches of a convolution.
-
-    Args:
-        temporaries: those of the plan, to which this adds its own.
-        dtype: of the operands.
-    """
-    arrays, kind = Operands(x, weight, bias, out), KINDS[dtype]
+def convolved(call: spec.Call, problem: Problem, arrays: Operands) -> list[spec.Launch]:
+    """The launches of a convolution."""
     if is_pointwise(problem, arrays) and min(problem.rows, problem.channels) > 1:
-        return pointwise(call, problem, dtype, arrays, temporaries)
+        return pointwise(call, problem, arrays)
     if worth_taps(call, problem):
-        return tapped(call, problem, dtype, kind, arrays, temporaries)
+        return tapped(call, problem, arrays)
     if tuning.outer_products(call.vendor) and divides(problem):
-        return shifted(call, problem, dtype, arrays, temporaries)
-    return [_launch(call, one, dtype, kind, arrays) for one in apart(problem)]
+        return shifted(call, problem, arrays)
+    return [_launch(call, one, arrays) for one in apart(problem)]
 
 
-def _launch(
-    call: spec.Call, problem: Problem, dtype: str, kind: str, arrays: Operands
-) -> spec.Launch:
+def _launch(call: spec.Call, p: Problem, arrays: Operands) -> spec.Launch:
     """One launch, where every element is reached by an address of its own."""
-    p, total = problem, compute_dtype(dtype)
+    dtype, total = arrays.dtype, compute_dtype(arrays.dtype)
     positions = p.positions
     products = p.channels * math.prod(p.kernel)
     numbers: dict[str, spec.Argument] = {
@@ -63,7 +46,7 @@ def _launch(
         source, stages, options = "direct", 2, {}
     else:
         tile = tuning_windows.tile(
-            call.vendor, kind, p.rows, positions, p.groups, call.compute_units
+            call.vendor, KINDS[dtype], p.rows, positions, p.groups, call.compute_units
         )
         channels, width, warps, stages = (
             tile.channels, tile.positions, tile.num_warps, tile.num_stages

@@ -21,16 +21,11 @@ def is_pointwise(p: Problem, arrays: Operands) -> bool:
     return all((n - 1) * s < m for n, s, m in zip(p.out_shape, p.along, p.in_shape, strict=True))
 
 
-def pointwise(
-    call: spec.Call,
-    p: Problem,
-    dtype: str,
-    arrays: Operands,
-    temporaries: list[spec.ArrayType],
-) -> list[spec.Launch]:
-    """The launches; `temporaries` grows."""
+def pointwise(call: spec.Call, p: Problem, arrays: Operands) -> list[spec.Launch]:
+    """The launches."""
+    dtype = arrays.dtype
     work = Contraction(call, dtype)
-    work.temporaries = temporaries
+    work.temporaries = arrays.temporaries
     axes = ("0", "1", "2")
     steps = [s * a for s, a in zip(p.sx[2:], p.along, strict=True)]
     x = View(

@@ -92,12 +92,19 @@ class Problem(NamedTuple):
 
 
 class Operands(NamedTuple):
-    """Where the arrays of a convolution are."""
+    """Where the arrays of a convolution are.
+
+    Attributes:
+        dtype: of `x` and `weight`.
+        temporaries: those of the plan, to which launches add their own.
+    """
 
     x: spec.Input | spec.Temporary
     weight: spec.Input | spec.Temporary
     bias: spec.Argument | None
     out: spec.Output
+    dtype: str
+    temporaries: list[spec.ArrayType]
 
     def given(self) -> dict[str, spec.Argument]:
         """Arguments by name."""

@@ -63,51 +63,34 @@ def _copy_of(p: Problem) -> _Copy:
     return _Copy(tuple(split), tuple(lengths), tuple(start), tuple(dilation))
 
 
-def shifted(
-    call: spec.Call,
-    problem: Problem,
-    dtype: str,
-    arrays: Operands,
-    temporaries: list[spec.ArrayType],
-) -> list[spec.Launch]:
-    """The launches; `temporaries` grows."""
-    total = compute_dtype(dtype)
+def shifted(call: spec.Call, problem: Problem, arrays: Operands) -> list[spec.Launch]:
+    """The launches."""
     launches: list[spec.Launch] = []
     for one in apart(problem):
-        more, weight = _weights(call, one, dtype, total, arrays.weight, temporaries)
+        more, weight = _weights(call, one, arrays)
         launches += more
-        launches += _one(call, one, dtype, total, arrays._replace(weight=weight), temporaries)
+        launches += _one(call, one, arrays._replace(weight=weight))
     return launches
 
 
 def _weights(
-    call: spec.Call,
-    p: Problem,
-    dtype: str,
-    total: str,
-    weight: spec.Input | spec.Temporary,
-    temporaries: list[spec.ArrayType],
+    call: spec.Call, p: Problem, arrays: Operands
 ) -> tuple[list[spec.Launch], spec.Input | spec.Temporary]:
     """The weights in C order, and in the type that they are multiplied in."""
+    total = compute_dtype(arrays.dtype)
     shape = (p.groups, p.rows, p.channels, *p.kernel)
     steps = spec.contiguous_strides(shape)
     lie = all(n == 1 or own == step for n, own, step in zip(shape, p.sw, steps, strict=True))
-    if lie and dtype == total and p.from_weight == 0:
-        return [], weight
-    copy = spec.Temporary(len(temporaries))
-    temporaries.append(spec.ArrayType(total, shape, steps))
-    made = copy_launch(call, weight, shape, p.sw, steps, out=copy, from_x=p.from_weight)
+    if lie and arrays.dtype == total and p.from_weight == 0:
+        return [], arrays.weight
+    copy = spec.Temporary(len(arrays.temporaries))
+    arrays.temporaries.append(spec.ArrayType(total, shape, steps))
+    made = copy_launch(call, arrays.weight, shape, p.sw, steps, out=copy, from_x=p.from_weight)
     return list(made), copy
 
 
-def _one(
-    call: spec.Call,
-    p: Problem,
-    dtype: str,
-    total: str,
-    arrays: Operands,
-    temporaries: list[spec.ArrayType],
-) -> list[spec.Launch]:
+def _one(call: spec.Call, p: Problem, arrays: Operands) -> list[spec.Launch]:
+    dtype, total = arrays.dtype, compute_dtype(arrays.dtype)
     copy = _copy_of(p)
     tile = tuning_windows.shifted_tile(total, p.rows, p.out_shape[2])
     channels, width = tile
@@ -128,10 +111,10 @@ def _one(
         from_x = 0
     else:
         count = p.samples * p.groups * p.channels
-        x = spec.Temporary(len(temporaries))
+        x = spec.Temporary(len(arrays.temporaries))
         # a tile reads on behind the last row
         layout = (count * channel + width,)
-        temporaries.append(spec.ArrayType(total, layout, (1,)))
+        arrays.temporaries.append(spec.ArrayType(total, layout, (1,)))
         launches.append(_padding(call, p, copy, arrays.x, x))
         sx = (p.groups * p.channels * channel, channel, s0, s1)
         # where a window begins: taps may be in front of it

@@ -14,7 +14,7 @@ from .layouts import collapse
 from .matrices import aligned
 from .movement import copy_launch
 from .phases import apart, divides
-from .problems import Operands, Problem
+from .problems import KINDS, Operands, Problem
 
 __all__ = ["channels_inside", "tapped", "worth_parts", "worth_taps"]
 
@@ -68,22 +68,18 @@ def channels_inside(
 
 
 def _weights(
-    call: spec.Call,
-    p: Problem,
-    dtype: str,
-    weight: spec.Input | spec.Temporary,
-    temporaries: list[spec.ArrayType],
+    call: spec.Call, p: Problem, arrays: Operands
 ) -> tuple[list[spec.Launch], spec.Input | spec.Temporary, tuple[int, ...]]:
     """The weights, whose rows or channels lie side by side, or as they are; and their strides."""
     if p.sw[1] == 1 or p.sw[2] == 1 or not _copies(p):
-        return [], weight, p.sw
+        return [], arrays.weight, p.sw
     shape = (p.groups, p.rows, *p.kernel, p.channels)
     steps = spec.contiguous_strides(shape)
     turned = (steps[0], steps[1], 1, *steps[2:5])
-    copy = spec.Temporary(len(temporaries))
-    temporaries.append(spec.ArrayType(dtype, shape, steps))
+    copy = spec.Temporary(len(arrays.temporaries))
+    arrays.temporaries.append(spec.ArrayType(arrays.dtype, shape, steps))
     own = (p.groups, p.rows, p.channels, *p.kernel)
-    return list(copy_launch(call, weight, own, p.sw, turned, out=copy)), copy, turned
+    return list(copy_launch(call, arrays.weight, own, p.sw, turned, out=copy)), copy, turned
 
 
 def _described(
@@ -105,33 +101,21 @@ def _described(
     return regular and p.from_weight == 0 and aligned(call, weight)
 
 
-def tapped(
-    call: spec.Call,
-    problem: Problem,
-    dtype: str,
-    kind: str,
-    arrays: Operands,
-    temporaries: list[spec.ArrayType],
-) -> list[spec.Launch]:
-    """The launches; `temporaries` grows.
-
-    Args:
-        kind: of the tile: `half`, `single` or `double`.
-    """
-    p = problem
+def tapped(call: spec.Call, p: Problem, arrays: Operands) -> list[spec.Launch]:
+    """The launches."""
     shape = (p.samples, p.groups * p.channels, *p.in_shape)
-    launches, x, sx = channels_inside(call, arrays.x, dtype, shape, p.sx, temporaries)
-    more, weight, sw = _weights(call, p, dtype, arrays.weight, temporaries)
+    launches, x, sx = channels_inside(call, arrays.x, arrays.dtype, shape, p.sx, arrays.temporaries)
+    more, weight, sw = _weights(call, p, arrays)
     arrays = arrays._replace(x=x, weight=weight)
     for one in apart(p._replace(sx=sx, sw=sw)):
-        more.append(_launch(call, one, dtype, kind, arrays))
+        more.append(_launch(call, one, arrays))
     return launches + more
 
 
-def _launch(call: spec.Call, p: Problem, dtype: str, kind: str, arrays: Operands) -> spec.Launch:
-    total = compute_dtype(dtype)
+def _launch(call: spec.Call, p: Problem, arrays: Operands) -> spec.Launch:
+    dtype, total = arrays.dtype, compute_dtype(arrays.dtype)
     tile = tuning_windows.tapped_tile(
-        call.vendor, kind, p.rows, p.channels, p.positions, p.groups, call.compute_units
+        call.vendor, KINDS[dtype], p.rows, p.channels, p.positions, p.groups, call.compute_units
     )
     operand = dtype if call.vendor in tuning.MATRIX_UNITS else total
     # in the order of positions, which is that of the result's axes
