@@ -21,6 +21,6 @@ for version in "$@"; do
   # these Tritons compare signed numbers as unsigned ones here (targets/amd/signed_atomics.py)
   XTARGET_TEST_LONG=1 "$python" -m pytest -q tests/emulator/test_published_kernels.py \
     -k "shared_addresses and (gfx942 or gfx950)"
-  # Triton 3.6 cannot lower these for AMD (targets/_triton/exchanges.py)
+  # Triton 3.6 cannot lower these for AMD (targets/_triton/front_end_fixes.py)
   "$python" -m pytest -q tests/emulator/test_language.py -k exchanges
 done

@@ -29,9 +29,8 @@ from ..._values.types import (
     TypeText,
 )
 from . import toolchain
-from .exchanges import mend_exchanges
+from .front_end_fixes import mend_front_end
 from .importing import import_triton
-from .zeros import keep_signs
 
 if TYPE_CHECKING:
     from .accesses import Access
@@ -150,8 +149,7 @@ def compile_with_triton(
             "the kernel once before, or do not run kernels in there."
         )
     triton = import_triton()
-    keep_signs()
-    mend_exchanges()
+    mend_front_end()
     from triton.backends.compiler import GPUTarget
 
     fn = request.source.load()

@@ -89,13 +89,12 @@ _OWN_FILES = (
     "_values/types.py",
     "targets/_triton/accesses.py",
     "targets/_triton/compile.py",
-    "targets/_triton/exchanges.py",
+    "targets/_triton/front_end_fixes.py",
     "targets/_triton/files.py",
     "targets/_triton/locations.py",
     "targets/_triton/parsing.py",
     "targets/_binaries/elf.py",
     "targets/_objects/scalars.py",
-    "targets/_triton/zeros.py",
 )
 
 

@@ -18,8 +18,7 @@ from triton.backends.driver import DriverBase
 
 from ...._system.locks import Lock
 from ...._values.errors import CompileError
-from ..._triton.exchanges import mend_exchanges
-from ..._triton.zeros import keep_signs
+from ..._triton.front_end_fixes import mend_front_end
 from ..capabilities import check_capabilities
 from ..llvm.text import Layout
 from ..sources import digest
@@ -56,8 +55,7 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]  # Triton has no types
             CompileError: this Triton and llvmlite were not tested together.
         """
         check(triton.__version__)
-        keep_signs()
-        mend_exchanges()
+        mend_front_end()
         backend = cls(target)
         backend.defaults = defaults
         return backend

@@ -1,0 +1,106 @@
+"""Mistakes in the front end of older Tritons, which is mended for our compilations.
+
+Negative zeros: Triton 3.6 to 3.8 makes every scalar that equals 0 a null value: -0.0 as a literal,
+a global or a constant is +0.0. Triton 3.6 and 3.7 write `-x` as `0 - x`, which is +0.0 for +0.0.
+Triton 3.9 has both right, and what is done here is what it does.
+
+tl.atomic_cas: AMD's lowering to LLVM IR, through which our SPIR-V compiler goes too, ends with an
+error for some of it in Triton 3.6. For tensors, it takes a wrong part of LLVM's result where a
+thread has several elements, and hands floats to an operation of LLVM that takes integers. Triton
+3.7 has both right. Here the front end makes operations of integers, each with one element a thread
+at most.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from .files import is_ours
+
+__all__ = ["mend_front_end"]
+
+#: The first Tritons that have it right.
+_RIGHT_ZEROS, _RIGHT_EXCHANGES = (3, 9), (3, 7)
+#: Whose operations of tl.atomic_cas go through AMD's lowering.
+_EXCHANGING = ("hip", "spirv")
+
+
+@cache
+def mend_front_end() -> None:
+    """Mend this process's Triton for our compilations, and for those of its own launching that are
+    for our back end. Compilations for Triton's own back ends stay as they are.
+    """
+    import triton
+    from triton._C.libtriton import ir
+    from triton.language.semantic import TritonSemantic
+
+    version = tuple(int(part) for part in triton.__version__.split(".")[:2])
+    if version < _RIGHT_ZEROS:
+        TritonSemantic.scalar_constant = _constant(TritonSemantic.scalar_constant)
+        if not hasattr(ir.builder, "create_fneg"):
+            TritonSemantic.minus = _minus(TritonSemantic.minus)
+    if version < _RIGHT_EXCHANGES:
+        TritonSemantic.atomic_cas = _exchanged(TritonSemantic.atomic_cas)
+
+
+def _constant(original: Callable[..., Any]) -> Callable[..., Any]:
+    def scalar_constant(self: Any, value: Any, dtype: Any) -> Any:
+        number = getattr(value, "value", value)
+        negative_zero = isinstance(number, float) and number == 0 and math.copysign(1.0, number) < 0
+        if not negative_zero or dtype is None or not dtype.is_floating() or not is_ours(self):
+            return original(self, value, dtype)
+        return self.tensor(_negative_zero(self.builder, dtype), dtype)
+
+    return scalar_constant
+
+
+def _minus(original: Callable[..., Any]) -> Callable[..., Any]:
+    def minus(self: Any, input: Any) -> Any:
+        scalar = input.type.scalar
+        if scalar.is_ptr() or not scalar.is_floating() or not is_ours(self):
+            return original(self, input)
+        # LLVM makes it fneg
+        zero = self.tensor(_negative_zero(self.builder, scalar), scalar)
+        return self.sub(zero, input, True)
+
+    return minus
+
+
+def _negative_zero(builder: Any, dtype: Any) -> Any:
+    if dtype.is_fp8():
+        return builder.create_fp_trunc(builder.get_fp32(-0.0), dtype.to_ir(builder))
+    return getattr(builder, f"get_{dtype.name}")(-0.0)
+
+
+def _exchanged(original: Callable[..., Any]) -> Callable[..., Any]:
+    from triton.language import core
+
+    def atomic_cas(self: Any, ptr: Any, cmp: Any, val: Any, sem: Any, scope: Any) -> Any:
+        options: Any = getattr(self.builder, "options", None)
+        if (
+            getattr(options, "backend_name", None) not in _EXCHANGING
+            or not is_ours(self)
+            or not ptr.type.is_block()
+            or not ptr.shape == cmp.shape == val.shape
+        ):
+            return original(self, ptr, cmp, val, sem, scope)
+        if val.dtype.is_floating() and ptr.dtype.element_ty == cmp.dtype == val.dtype:
+            bits = core.get_int_dtype(val.dtype.primitive_bitwidth, signed=True)
+            cell = self.cast(ptr, core.pointer_type(bits, ptr.dtype.address_space))
+            expected, new = self.bitcast(cmp, bits), self.bitcast(val, bits)
+            found = atomic_cas(self, cell, expected, new, sem, scope)
+            return self.bitcast(found, val.dtype)
+        if ptr.numel.value <= options.num_warps * options.warp_size:
+            return original(self, ptr, cmp, val, sem, scope)
+        pairs = [ptr.numel.value // 2, 2]
+        split = (self.split(self.reshape(value, pairs, False)) for value in (ptr, cmp, val))
+        first, second = (
+            atomic_cas(self, cells, expected, new, sem, scope)
+            for cells, expected, new in zip(*split, strict=True)
+        )
+        return self.reshape(self.join(first, second), [int(size) for size in ptr.shape], False)
+
+    return atomic_cas
