@@ -15,6 +15,7 @@ from .aggregates import scalarize_vectors_of_one, split_struct_phis, use_multipl
 from .asserts import lower_asserts
 from .atomics import lower_atomics
 from .bfloat import lower_bfloat
+from .divisors import define_divisors
 from .dot_operands import place_operands
 from .ir import Module
 from .narrow import narrow
@@ -88,6 +89,12 @@ RETARGET = (
         use_multiply_high,
         "The high half of a 64-bit product is 128-bit arithmetic in LLVM. SPIR-V has no such "
         "integers, and OpenCL a function for the one thing that kernels want of them.",
+    ),
+    Pass(
+        "define-divisors",
+        define_divisors,
+        "A load gives no value where its mask is false. LLVM knows that nothing is divided by such "
+        "a value, takes the mask to be true and drops it, and stores go past an array's end.",
     ),
     Pass(
         "split-struct-phis",
