@@ -14,6 +14,7 @@ READERS = {
 #: All other uses of `re` in the rooms that meet IR: how many, and which text they read. A new one
 #: has to be added here, with its text; IR is not one.
 OTHER = {
+    "targets/_c/dialects.py": (1, "the includes of an author's CUDA C++"),
     "targets/_c/hip.py": (1, "CUDA C++, which becomes HIP C++"),
     "targets/_c/written.py": (1, "C code of an author"),
     "targets/_host/contents.py": (1, "a Python file of a package"),
@@ -39,6 +40,7 @@ OTHER = {
     "targets/intel/zebin.py": (5, "YAML in a zebin"),
     "targets/nvidia/compatibility.py": (2, "the name of an arch; the head of PTX"),
     "targets/nvidia/cubin.py": (2, "names of entries; the head of PTX"),
+    "targets/nvidia/nvrtc.py": (1, "what NVRTC says of a missing header"),
     "targets/nvidia/status.py": (1, "names of status codes"),
 }
 
