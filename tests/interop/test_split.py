@@ -58,6 +58,20 @@ def test_the_parts_make_the_whole(name: str, args: Any, options: Any, right: Any
     np.testing.assert_array_equal(into, found)  # cut at the same place: no speed is known yet
 
 
+def test_parts_that_lie_on_the_devices_stay_there() -> None:
+    x, weight = numbers(7, 40), numbers(40)
+    parts = [xtarget.asarray(x[:3], DEVICES[0]), xtarget.asarray(x[3:], DEVICES[1])]
+    weights = [xtarget.asarray(weight, device) for device in DEVICES]
+    right = x / np.sqrt((x * x).mean(1, keepdims=True) + 1e-6) * weight
+    found = xtarget.split("rms_norm", parts, weights, devices=DEVICES)
+    assert [part.device for part in found] == [part.device for part in parts]
+    np.testing.assert_allclose(np.concatenate(list(map(np.asarray, found))), right, rtol=1e-5)
+    assert xtarget.split("mul", parts, 2.0, devices=DEVICES, out=found)[1] is found[1]
+    np.testing.assert_array_equal(np.asarray(found[1]), x[3:] * np.float32(2))
+    _, indices = xtarget.split("topk", parts, k=2, devices=DEVICES)
+    np.testing.assert_array_equal(np.asarray(indices[1])[:, 0], x[3:].argmax(1))
+
+
 def test_all_results_are_gathered() -> None:
     x = numbers(5, 40)
     values, indices = xtarget.split("topk", x, k=3, devices=DEVICES)
@@ -99,7 +113,12 @@ def test_a_device_gets_as_much_as_it_was_fast() -> None:
         ("neg", (numbers(4),), {"devices": "cpu"}, "give a list of names"),
         ("neg", (numbers(4),), {"devices": ["cpu", "cpu:0"]}, "named twice"),
         ("neg", (numbers(4),), {"out": np.empty(3, np.float32)}, r"out has to be .*\(4,\)"),
-        ("neg", ([1, 2],), {}, "arrays of the host"),
+        ("neg", ({1, 2},), {}, "arrays of the host"),
+        ("neg", ([LONG],), {}, "argument 0 has to be a list of 2 arrays, one on each device"),
+        ("add", ([LONG, LONG], LONG), {}, "argument 1 has to be a list of 2 arrays"),
+        ("softmax", ([numbers(2, 4), numbers(2, 5)],), {}, r"alike but along .*\[2, 5\]"),
+        ("sum", ([numbers(2, 4), numbers(2, 4)],), {}, "its axis is None"),
+        ("neg", ([LONG, LONG],), {"out": LONG}, "out has to be a list of 2 arrays"),
         ("neg", (LONG[1:],), {"out": LONG[:-1]}, "out shares memory"),
     ],
 )

@@ -19,6 +19,7 @@ from ..spec import ArrayType, KernelSpec
 from .arguments import placed
 from .planning import plan_of_layouts
 from .run import run
+from .split_parts import run_parts
 
 __all__ = ["along", "split"]
 
@@ -37,7 +38,7 @@ def split(
     /,
     *args: Any,
     devices: Sequence[Any],
-    out: np.ndarray[Any, Any] | None = None,
+    out: Any = None,
     **options: Any,
 ) -> Any:
     """Run a kernel on several devices at once, of one vendor or of several.
@@ -50,13 +51,16 @@ def split(
 
     Args:
         kernel: name of the kernel.
-        args: arrays of the host (NumPy), and numbers, as for `run`.
+        args: arrays of the host (NumPy), and numbers, as for `run`. Or arrays that lie on the
+            devices: each argument a list with one array for each, its part along the first axis,
+            or all of what every device needs. They stay where they are.
         devices: names of devices, each once.
-        out: an array of the host for the result, of kernels that have one.
+        out: an array of the host for the result, of kernels that have one; of parts, a list.
         options: the kernel's options.
 
     Returns:
-        an array of the host, or a tuple of them.
+        an array of the host, or a tuple of them; of parts, lists with one array on each device,
+        whose launches nobody has waited for.
 
     Raises:
         ArgumentError: the kernel cannot be cut, or the arguments are not what it takes.
@@ -66,6 +70,14 @@ def split(
     args, options = placed(kernel, args, options)
     registered = libraries.find(kernel)
     spec = registered.spec
+    if any(isinstance(arg, list) for arg in args):
+        target = _target(names[0])
+
+        def cut_of(arrays: Sequence[Any]) -> list[bool]:
+            plan = plan_of_layouts(registered, arrays, options, target)[0]
+            return _cut(spec, arrays, {**spec.options, **options}, plan.outputs[0])
+
+        return run_parts(spec, args, options, names, out, cut_of)
     given = tuple(_of_host(spec.name, arg) for arg in args)
     plan = plan_of_layouts(registered, given, options, _target(names[0]))[0]
     if out is not None and len(plan.outputs) != 1:
