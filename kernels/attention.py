@@ -42,24 +42,10 @@ def attention(
         tiles += sequences
     block = tl.program_id(0).to(S.dtype)
     i = block // tiles
-    start = (block - i * tiles) * BLOCK_L
-    origin_q = i * 0
-    origin_k = i * 0
-    end = S
-    if starts_q is not None:
-        tile = block - i * tiles
-        number = sequence_of(starts_q, tile, sequences, L, BLOCK_L)
-        origin_q = bound(starts_q, number, L)
-        origin_k = bound(starts_k, number, S)
-        start = (tile - origin_q // BLOCK_L - number) * BLOCK_L
-        L = tl.maximum(bound(starts_q, number + 1, L) - origin_q, 0)
-        end = tl.maximum(bound(starts_k, number + 1, S) - origin_k, 0)
-        start = tl.where(start < 0, L, start)  # only where starts are not in order
-        if ENDS:
-            begin += end - L
-    elif lengths is not None:
-        end = tl.minimum(tl.load(lengths + offset(i, shape, sn)).to(S.dtype), S)
-        begin += end
+    start, L, origin_q, origin_k, end, begin = rows_of(
+        block - i * tiles, i, L, S, starts_q, starts_k, sequences, lengths, begin, shape, sn,
+        ENDS, BLOCK_L,
+    )  # fmt: skip
     line = start + tl.arange(0, BLOCK_L).to(S.dtype)
     d = tl.arange(0, BLOCK_D).to(S.dtype)
     l_mask = line < L
@@ -79,7 +65,7 @@ def attention(
     v_mask = dv < DV
     pk = memory(k) + offset(i, shape, sk) + origin_k * kn
     pv = memory(v) + offset(i, shape, sv) + origin_k * vn
-    slope = None
+    slope = slopes
     if slopes is not None:
         slope = tl.load(slopes + offset(i, shape, ss) + line * sr, mask=l_mask, other=0).to(T)
     top = tl.full([BLOCK_L], float("-inf"), T)
@@ -101,28 +87,14 @@ def attention(
         p = pk + row_k[:, None] + (d * kd)[None, :]
         key = element(tl.load(p, mask=n_mask[:, None] & d_mask[None, :], other=0), k, DOT)
         score = rows_product(query, key, MATRIX, T) * scale
-        if softcap is not None:
-            score = libdevice.tanh(divide(score, tl.zeros_like(score) + softcap)) * softcap
-        if slopes is not None:
-            apart = tl.abs(position[:, None] - n[None, :])
-            score -= slope[:, None] * apart.to(T)
-        seen = tl.broadcast_to(n_mask[None, :], score.shape)
-        if RIGHT:
-            seen = seen & (n[None, :] <= position[:, None] + right)
-        if LEFT:
-            seen = seen & (n[None, :] >= position[:, None] - left)
-        if mask is not None:
-            pm = memory(mask) + offset(i, shape, sm) + (line * ml)[:, None] + (n * mn)[None, :]
-            given = tl.load(pm, mask=seen & l_mask[:, None], other=0)
-            if mask.dtype.element_ty == tl.int1:
-                seen = seen & (given != 0)
-            else:
-                score += given.to(T)
-        score = tl.where(seen, score, float("-inf"))
+        score = seen_scores(
+            score, line, l_mask, position, n, n_mask, i, mask, slope, softcap, left, right,
+            shape, sm, ml, mn, LEFT, RIGHT, T,
+        )  # fmt: skip
         now = tl.maximum(top, tl.max(score, 1))
         shift = tl.where(now == float("-inf"), tl.zeros_like(now), now)
-        power = _power(score - shift[:, None], FAST)
-        factor = _power(top - shift, FAST)
+        power = power_of(score - shift[:, None], FAST)
+        factor = power_of(top - shift, FAST)
         p = pv + row_v[:, None] + (dv * vd)[None, :]
         value = element(tl.load(p, mask=n_mask[:, None] & v_mask[None, :], other=0), v, DOT)
         total = total * factor + tl.sum(power, 1)
@@ -142,6 +114,62 @@ def attention(
     if lse is not None:
         pl = lse + y * part_lse + offset(i, shape, sl) + origin_q * ll + line * ll
         tl.store(pl, (top + libdevice.log(total)).to(lse.dtype.element_ty), mask=l_mask)
+
+
+@triton.jit
+def rows_of(
+    tile, i, L, S, starts_q, starts_k, sequences, lengths, begin, shape, sn,
+    ENDS: tl.constexpr, BLOCK_L: tl.constexpr,
+):  # fmt: skip
+    """The first query of a tile, how many there are, the first of its sequence's queries and keys,
+    the end of the keys, and the position of the first query.
+    """
+    origin_q = i * 0
+    origin_k = i * 0
+    start = tile * BLOCK_L
+    end = S
+    if starts_q is not None:
+        number = sequence_of(starts_q, tile, sequences, L, BLOCK_L)
+        origin_q = bound(starts_q, number, L)
+        origin_k = bound(starts_k, number, S)
+        start = (tile - origin_q // BLOCK_L - number) * BLOCK_L
+        L = tl.maximum(bound(starts_q, number + 1, L) - origin_q, 0)
+        end = tl.maximum(bound(starts_k, number + 1, S) - origin_k, 0)
+        start = tl.where(start < 0, L, start)  # only where starts are not in order
+        if ENDS:
+            begin += end - L
+    elif lengths is not None:
+        end = tl.minimum(tl.load(lengths + offset(i, shape, sn)).to(S.dtype), S)
+        begin += end
+    return start, L, origin_q, origin_k, end, begin
+
+
+@triton.jit
+def seen_scores(
+    score, line, l_mask, position, n, n_mask, i, mask, slope, softcap, left, right,
+    shape, sm, ml, mn, LEFT: tl.constexpr, RIGHT: tl.constexpr, T: tl.constexpr,
+):  # fmt: skip
+    """Products of queries and keys n as the softmax takes them, -inf where a query does not see
+    the key.
+    """
+    if softcap is not None:
+        score = libdevice.tanh(divide(score, tl.zeros_like(score) + softcap)) * softcap
+    if slope is not None:
+        apart = tl.abs(position[:, None] - n[None, :])
+        score -= slope[:, None] * apart.to(T)
+    seen = tl.broadcast_to(n_mask[None, :], score.shape)
+    if RIGHT:
+        seen = seen & (n[None, :] <= position[:, None] + right)
+    if LEFT:
+        seen = seen & (n[None, :] >= position[:, None] - left)
+    if mask is not None:
+        pm = memory(mask) + offset(i, shape, sm) + (line * ml)[:, None] + (n * mn)[None, :]
+        given = tl.load(pm, mask=seen & l_mask[:, None], other=0)
+        if mask.dtype.element_ty == tl.int1:
+            seen = seen & (given != 0)
+        else:
+            score += given.to(T)
+    return tl.where(seen, score, float("-inf"))
 
 
 @triton.jit
@@ -167,7 +195,7 @@ def sequence_of(starts, tile, sequences, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def _power(x, FAST: tl.constexpr):
+def power_of(x, FAST: tl.constexpr):
     """e**x. FAST: within what a half type holds."""
     if FAST:
         return tl.exp(x)

@@ -16,6 +16,8 @@ from xtarget.spec import (
 from .attention_launch import Attention
 from .layouts import broadcast_strides
 from .options import heads_first
+from .outer_attention import OuterAttention
+from .tuning import outer_products
 
 __all__ = [
     "attention",
@@ -60,6 +62,8 @@ def _of_heads(
     way: type[Attention] = Attention,
 ) -> Attention:
     """Attention of queries in groups, one for each of the `own` heads of keys and values."""
+    if outer_products(call.vendor):
+        way = OuterAttention
     return way(
         call,
         split_heads(query, own),

@@ -199,23 +199,8 @@ class Attention:
         addresses: dict[str, spec.Argument] = {
             "q": spec.Input(0), "k": spec.Input(1), "v": spec.Input(2), "out": first,
         }  # fmt: skip
-        constants: dict[str, Any] = {}
-        for name, stride in _OPERANDS.items():
-            if name not in more:
-                constants |= {name: None, stride: 0}
-                continue
-            source, array, row, column = more[name]
-            addresses[name] = source
-            if row:
-                steps[row] = array.strides[-2]
-            if column:
-                steps[column] = array.strides[-1]
-        if first_lse is None:
-            constants |= {"lse": None, "sl": 0}
-        else:
-            addresses["lse"] = first_lse
+        constants = self.optional(_OPERANDS, more, addresses, steps, first_lse)
         addresses |= self.starts
-        constants |= {name: None for name in _STARTS if name not in self.starts}
         scalars, none = self.scalars(computed)
         launch = spec.Launch(
             "attention:attention",
@@ -262,6 +247,36 @@ class Attention:
             return spec.Plan(outs, (launch,))
         last = self._joined(outs, computed, rows, out, size, parts, dv, block_v)
         return spec.Plan(outs, (launch, last), tuple(temporaries))
+
+    def optional(
+        self,
+        operands: dict[str, str],
+        more: dict[str, tuple[spec.Input, spec.ArrayType, str, str]],
+        addresses: dict[str, spec.Argument],
+        steps: dict[str, int],
+        lse: spec.Output | spec.Temporary | None,
+    ) -> dict[str, Any]:
+        """Add what is there of `operands` to `addresses` and `steps`.
+
+        Returns:
+            the constants of what is not there.
+        """
+        constants: dict[str, Any] = {}
+        for name, stride in operands.items():
+            if name not in more:
+                constants |= {name: None, stride: 0}
+                continue
+            source, array, row, column = more[name]
+            addresses[name] = source
+            if row:
+                steps[row] = array.strides[-2]
+            if column:
+                steps[column] = array.strides[-1]
+        if lse is None:
+            constants |= {"lse": None, "sl": 0}
+        else:
+            addresses["lse"] = lse
+        return {**constants, **{name: None for name in _STARTS if name not in self.starts}}
 
     def _joined(
         self,

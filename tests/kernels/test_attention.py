@@ -183,6 +183,30 @@ def test_tiles_fit_the_shared_memory(target: str) -> None:
         assert artifact.shared_bytes <= (64 if target.startswith("amd") else 99) * 1024
 
 
+MANY: list[tuple[list[Any], dict[str, Any]]] = [
+    (heads(1, 4, 2, 17, 530, 20), {"causal": True, "offset": None, "lse": True, "softcap": 2.0}),
+    (heads(2, 2, 1, 33, 600, 72, "bfloat16"), {"window": (40, 3)}),
+    ([*heads(1, 4, 2, 19, 40, 33, "float64"), f(19, 40, dtype="bool"), SLOPES], {"lse": True}),
+    ([x.swapaxes(-1, -2) for x in heads(1, 2, 2, 24, 24, 24, "float16")], {}),
+]
+
+
+@pytest.mark.usefixtures("a_cpu")
+@pytest.mark.parametrize(("args", "options"), MANY)
+def test_tiles_of_queries_on_a_cpu(args: Any, options: Any) -> None:
+    """Panels whose last one is not full; more keys than a tile keeps the powers of."""
+    check("attention", *args, device="cpu:0", **options)
+
+
+@pytest.mark.usefixtures("a_cpu")
+@pytest.mark.parametrize("options", [{"causal": True, "lse": True}, {"window": (3, 200)}])
+def test_sequences_that_begin_within_a_panel_on_a_cpu(options: Any) -> None:
+    starts = np.array([0, 21, 21, 60], np.int32)
+    keys = np.array([0, 45, 50, 620], np.int32)
+    arrays = [f(60, 4, 24), f(620, 2, 24, seed=1), f(620, 2, 40, seed=2)]
+    check("attention_varlen", *arrays, starts, keys, device="cpu:0", **options)
+
+
 WRONG: list[tuple[str, list[Any], dict[str, Any], str]] = [
     ("attention", heads(1, 3, 2, 4, 4, 8), {}, "query has 3 heads and key 2; the query's have"),
     ("attention", [f(4, 8), f(4, 9), f(4, 8)], {}, "heads of size 8 and key of 9"),

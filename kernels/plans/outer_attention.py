@@ -1,0 +1,163 @@
+"""From call to launches: attention on devices that multiply by outer products."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from xtarget import spec
+
+from .attention_launch import Attention
+from .layouts import collapse
+from .panels import panels_launch
+
+__all__ = ["OuterAttention"]
+
+#: Queries of a tile, and those that are worth laying keys and values out as panels.
+_QUERIES: Final = 8
+_WORTH: Final = 16
+#: Keys whose powers a tile keeps, products that are written out, and programs for each unit.
+_KEYS: Final = 512
+_STEP: Final = 4
+_PROGRAMS: Final = 16
+#: Columns of a panel, by type: 16 vectors of sums are what registers hold beside operands.
+_WIDTH: Final = {"float32": 32, "float64": 16}
+_OPERANDS: Final = {"mask": "sm", "slopes": "ss"}
+
+
+class OuterAttention(Attention):
+    """`Attention` of enough queries by `outer_attention:attention`."""
+
+    def _launches(
+        self,
+        outs: tuple[spec.ArrayType, ...],
+        computed: str,
+        numbers: dict[str, spec.Argument],
+        flags: dict[str, Any],
+    ) -> spec.Plan:
+        call, query, key, value = self.call, self.query, self.key, self.value
+        batch, length, keys = query.shape[:-2], query.shape[-2], key.shape[-2]
+        if length < _WORTH or "lengths" in self.more:
+            return super()._launches(outs, computed, numbers, flags)
+        tiles, total = spec.cdiv(length, _QUERIES) + self.sequences, 1
+        for n in batch:
+            total *= n
+        blocks, programs = tiles * total, _PROGRAMS * call.compute_units
+        if blocks < call.compute_units:
+            return super()._launches(outs, computed, numbers, flags)
+        if blocks < programs:
+            programs = blocks
+        d, dv, width = key.shape[-1], value.shape[-1], _WIDTH[computed]
+        columns = max(spec.next_power_of_2(dv), width)
+        temporaries: list[spec.ArrayType] = []
+        launches: list[spec.Launch] = []
+
+        def copied(number: int, array: spec.ArrayType, panels: tuple[Any, ...]) -> spec.ArrayType:
+            return _copied(launches, temporaries, number, array, panels, computed)
+
+        q_source: spec.Input | spec.Temporary = spec.Input(0)
+        if query.dtype != computed:
+            q_source = spec.Temporary(0)
+            query = copied(0, query, (-1, -2, width, d, False))
+        k_source = spec.Temporary(len(temporaries))
+        key = copied(1, key, (-2, -1, width, d * width, True))
+        v_source = spec.Temporary(len(temporaries))
+        value = copied(2, value, (-1, -2, width, keys * width, True))
+        scratch = spec.Temporary(len(temporaries))
+        room = (programs, _QUERIES * (_KEYS + columns))
+        temporaries.append(spec.ArrayType(computed, room, spec.contiguous_strides(room)))
+
+        rows = (*batch, length)
+        lse = spec.ArrayType(computed, (*rows, 1), spec.contiguous_strides((*rows, 1)))
+        arrays = {"q": query, "k": key, "v": value, "o": self.out, "l": lse}
+        arrays |= {_OPERANDS[name][1]: array for name, (_, array, _, _) in self.more.items()}
+        space = collapse(batch, *(array.strides[:-2] for array in arrays.values()), keep_order=True)
+        over = {f"s{name}": own for name, own in zip(arrays, space.strides, strict=True)}
+        steps = {
+            "ql": query.strides[-2], "qd": query.strides[-1],
+            "ol": self.out.strides[-2], "od": self.out.strides[-1],
+            "ll": 1, "ml": 0, "mn": 0, "sr": 0,
+        }  # fmt: skip
+        addresses: dict[str, spec.Argument] = {
+            "q": q_source, "k": k_source, "v": v_source, "out": spec.Output(0), "scratch": scratch,
+        }  # fmt: skip
+        wanted = spec.Output(1) if len(outs) > 1 else None
+        constants = self.optional(_OPERANDS, self.more, addresses, steps, wanted)
+        scalars, none = self.scalars(computed)
+        launch = spec.Launch(
+            "outer_attention:attention",
+            {
+                **addresses,
+                **self.starts,
+                "blocks": blocks,
+                "programs": programs,
+                "L": length,
+                "S": keys,
+                "D": d,
+                "DV": dv,
+                "sequences": self.sequences,
+                "along": 1,
+                **numbers,
+                **scalars,
+                "shape": space.lengths,
+                **{name: own for name, own in over.items() if name not in constants},
+                **{name: step for name, step in steps.items() if step != 1},
+            },
+            {
+                **constants,
+                **none,
+                **flags,
+                **{name: 1 for name, step in steps.items() if step == 1},
+                "T": spec.dtype_constant(computed),
+                "BLOCK_L": _QUERIES,
+                "KEYS": _KEYS,
+                "WIDTH": width,
+                "COLUMNS": columns,
+                "STEP": _STEP,
+            },
+            (programs, 1, 1),
+            num_warps=1,
+        )
+        fill = (0, float("-inf"))[: len(outs)] if self.sequences else None
+        if fill is None:
+            return spec.Plan(outs, (*launches, launch), tuple(temporaries))
+        return spec.Plan(outs, (*launches, launch), tuple(temporaries), fill)
+
+
+def _copied(
+    launches: list[spec.Launch],
+    temporaries: list[spec.ArrayType],
+    number: int,
+    array: spec.ArrayType,
+    panels: tuple[Any, ...],
+    computed: str,
+) -> spec.ArrayType:
+    """A copy of an argument in the type that is computed with, and the launch that makes it.
+
+    Args:
+        panels: the axis that lies side by side in the copy and the one that it is walked along,
+            elements side by side, from panel to panel, and whether the last panel is filled.
+    """
+    across, along, width, to_panel, fill = panels
+    batch, over = array.shape[:-2], array.strides[:-2]
+    # heads that several queries share are copied once
+    own = tuple(1 if step == 0 else n for n, step in zip(batch, over, strict=True))
+    count, length = array.shape[across], array.shape[along]
+    size = spec.cdiv(count, width) * width * length if fill else count * length
+    to_k = width if fill else count
+    space = collapse(own, over, keep_order=True)
+    copies = 1
+    for n in own:
+        copies *= n
+    launches.append(
+        panels_launch(
+            spec.Input(number), spec.Temporary(len(temporaries)),
+            (count, array.strides[across]), (length, array.strides[along]),
+            space, space.strides[0], computed, width,
+            steps=(to_panel if fill else width, to_k, size), fill=fill,
+        )
+    )  # fmt: skip
+    shape = (copies, size)
+    temporaries.append(spec.ArrayType(computed, shape, spec.contiguous_strides(shape)))
+    steps = tuple(size * step for step in spec.contiguous_strides(own))
+    strides = tuple(0 if step == 0 else own for step, own in zip(over, steps, strict=True))
+    return spec.ArrayType(computed, array.shape, (*strides, *((count, 1) if not fill else (0, 0))))
