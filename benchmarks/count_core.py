@@ -64,12 +64,15 @@ def kinds(calls: int) -> dict[str, Callable[[], Any]]:
     import numpy as np
     import torch
     from bench_core import launch_nothing
+    from bench_torch_op import plain
 
     import xtarget
+    import xtarget.torch
 
     launch_nothing()
     load_nothing()
     n = 1 << 14
+    floor, operator = plain(), torch.ops.xtarget.add
     values = np.ones(n, np.float32)
     a, b, o = (torch.from_numpy(values.copy()) for _ in range(3))
     x, y, z = (values.copy() for _ in range(3))
@@ -100,6 +103,9 @@ def kinds(calls: int) -> dict[str, Callable[[], Any]]:
         "run, ours, out=": lambda: xtarget.run("add", r, s, out=t),
         "launch(), ours": add.prepare(r, s, out=t),
         "run, torch, a number, out=": lambda: xtarget.run("mul", a, 2.0, out=o),
+        "torch.ops.xtarget.add": lambda: operator(a, b),
+        "an operator by Library.impl": lambda: floor(a, b),
+        "torch.empty_like": lambda: torch.empty_like(a),
     }
     return found
 

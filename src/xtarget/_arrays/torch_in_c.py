@@ -12,12 +12,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-__all__ = ["allocator", "entry", "number_of_dtype"]
+__all__ = ["allocator", "entry", "number_of_dtype", "transforms"]
 
 _CPU = "libtorch_cpu.so"
 #: `THPVariable_Wrap` takes a reference (torch 2.12 and newer) or a tensor, for which C++ passes its
 #: address as well.
 _WRAPS = ("_Z16THPVariable_WrapRKN2at10TensorBaseE", "_Z16THPVariable_WrapN2at10TensorBaseE")
+
+#: `c10::impl::tls_is_dispatch_key_included(DispatchKey)`.
+_IS_INCLUDED = "_ZN3c104impl28tls_is_dispatch_key_includedENS_11DispatchKeyE"
 
 
 def entry(torch: Any, library: str, symbol: str) -> int:
@@ -35,6 +38,29 @@ def number_of_dtype(torch: Any, dtype: str) -> int | None:
     """The code of a dtype in torch's functions for C; None: they do not know it."""
     address = entry(torch, _CPU, f"aoti_torch_dtype_{dtype}")
     return int(ctypes.CFUNCTYPE(ctypes.c_int32)(address)()) if address else None
+
+
+@cache
+def transforms(torch: Any) -> tuple[int, tuple[int, ...]] | None:
+    """The function that says whether all calls of this thread go to a key of torch's, and the keys
+    of the modes and transforms that come after gradients; None: it is missing or wrong."""
+    keys = torch._C.DispatchKey
+    last = int(keys.StartOfDenseBackends)
+    below, usual = torch._C._after_autograd_keyset, (keys.ADInplaceOrView, keys.BackendSelect)
+    found = [
+        key
+        for key in keys.__members__.values()
+        if 0 < int(key) < last and below.has(key) and key not in usual
+    ]
+    address = entry(
+        torch, "libc10.so", "_ZN3c104impl28tls_is_dispatch_key_includedENS_11DispatchKeyE"
+    )
+    if not address or keys.FuncTorchDynamicLayerBackMode not in found:
+        return None
+    is_included = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_uint16)(address)
+    if any(is_included(int(key)) for key in found) or not is_included(int(keys.BackendSelect)):
+        return None
+    return address, tuple(map(int, found))
 
 
 def allocator(torch: Any) -> tuple[int, int, int, int]:

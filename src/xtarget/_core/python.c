@@ -79,40 +79,64 @@ static int learn_class(struct state *state, uint64_t hash, PyObject *const *args
   return entry != NULL;
 }
 
+/* A call as it was looked up. */
+struct search {
+  uint64_t of_class, hash;
+  const struct class *class;
+  int found; /* something serves it, which may have declined */
+};
+
+/* The result of a call that is known; NULL, without an exception where Python has to make it. */
+static PyObject *served(struct state *state, PyObject *const *args, Py_ssize_t count,
+                        PyObject *names, struct reading *reading, struct search *search) {
+  int64_t numbers[XT_MOST_RESULTS];
+  search->of_class = xt_hash_class(&reading->call);
+  search->hash = xt_hash_layout(&reading->call, search->of_class);
+  search->class = NULL;
+  struct entry *entry = xt_table_find(&state->layouts, search->hash, &reading->call);
+  if (!entry && (search->class = xt_table_find(&state->classes, search->of_class, &reading->call)) &&
+      (entry = class_serves(search->class, &reading->call, numbers)))
+    reading->numbers = numbers;
+  search->found = entry != NULL;
+  if (!entry) return NULL;
+  PyObject *result = entry_replay(state, entry, reading);
+  if (result) {
+    state->hits++;
+    if (reading->numbers && seen_before(state, search->hash) == OFTEN && !torch_is_watching(state))
+      learn(state, search->hash, args, count, names);
+  } else if (!PyErr_Occurred()) {
+    state->declined++;
+  }
+  return result;
+}
+
+PyObject *run_known(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names) {
+  struct state *state = state_of(module);
+  struct reading reading;
+  struct search search;
+  if (state->ended || state->observed || !read_request(state, &reading, args, count, names))
+    return NULL;
+  return served(state, args, count, names, &reading, &search);
+}
+
 static PyObject *run(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names) {
   struct state *state = state_of(module);
   struct reading reading;
-  int64_t numbers[XT_MOST_RESULTS];
+  struct search search;
   if (state->ended) {
     PyErr_SetString(PyExc_RuntimeError, "the interpreter has ended");
     return NULL;
   }
   if (state->observed || !read_request(state, &reading, args, count, names))
     return called_by_python(state->twin, args, count, names);
-  uint64_t of_class = xt_hash_class(&reading.call);
-  uint64_t hash = xt_hash_layout(&reading.call, of_class);
-  struct entry *entry = xt_table_find(&state->layouts, hash, &reading.call);
-  const struct class *class = NULL;
-  if (!entry && (class = xt_table_find(&state->classes, of_class, &reading.call)) &&
-      (entry = class_serves(class, &reading.call, numbers)))
-    reading.numbers = numbers;
-  if (entry) {
-    PyObject *result = entry_replay(state, entry, &reading);
-    if (result) {
-      state->hits++;
-      if (reading.numbers && seen_before(state, hash) == OFTEN && !torch_is_watching(state))
-        learn(state, hash, args, count, names);
-      return result;
-    }
-    if (PyErr_Occurred()) return NULL;
-    state->declined++;
-    return called_by_python(state->twin, args, count, names);
-  }
-  int ask = class_may_ask(class);
-  PyObject *result = called_by_python(state->twin, args, count, names);
-  if (!result || torch_is_watching(state)) return result;
-  if (!(ask && learn_class(state, of_class, args, count, names)) && seen_before(state, hash))
-    learn(state, hash, args, count, names);
+  PyObject *result = served(state, args, count, names, &reading, &search);
+  if (result || PyErr_Occurred()) return result;
+  int ask = !search.found && class_may_ask(search.class);
+  result = called_by_python(state->twin, args, count, names);
+  if (!result || search.found || torch_is_watching(state)) return result;
+  if (!(ask && learn_class(state, search.of_class, args, count, names)) &&
+      seen_before(state, search.hash))
+    learn(state, search.hash, args, count, names);
   return result;
 }
 
@@ -334,7 +358,7 @@ static int begin(PyObject *module) {
   state->layouts.with_sizes = 1;
   for (int i = 0; i < NAME_COUNT; i++)
     if (!(state->names[i] = PyUnicode_InternFromString(NAMES[i]))) return -1;
-  return add_launcher(module) || PyModule_AddIntConstant(module, "INTERFACE", XT_INTERFACE) ||
+  return add_launcher(module) || add_operator(module) || PyModule_AddIntConstant(module, "INTERFACE", XT_INTERFACE) ||
                  PyModule_AddStringConstant(module, "VERSION", XT_VERSION)
              ? -1
              : 0;

@@ -13,7 +13,7 @@
 #include "table.h"
 
 /* Goes up with each change of what Python and C tell each other; `_core/__init__.py` has it too. */
-#define XT_INTERFACE 11
+#define XT_INTERFACE 12
 
 /* The last ones are no arrays: NumPy's scalars. */
 enum reader { READ_NONE, READ_TORCH, READ_NUMPY, READ_OWN, READ_CUPY, READ_FLOAT, READ_INTEGER };
@@ -173,5 +173,11 @@ PyObject *evaluate(PyObject *module, PyObject *args);
 
 /* launcher.c: the base of prepared launches. */
 int add_launcher(PyObject *module);
+
+/* operator.c: what torch calls for an operator. */
+int add_operator(PyObject *module);
+
+/* python.c: `run`'s result of a call that is known; NULL, without an exception where it is not. */
+PyObject *run_known(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names);
 
 #endif

@@ -91,7 +91,7 @@ static int is_axis(PyObject *value) {
 static int read_option(struct reading *reading, PyObject *name, PyObject *value) {
   struct xt_call *call = &reading->call;
   int list = PyList_CheckExact(value);
-  if (!xt_add_word(call, TAG_OPTION) || !keep(reading, name)) return 0;
+  if (!xt_add_word(call, TAG_OPTION) || !keep_text(reading, name)) return 0;
   if (!list && !PyTuple_CheckExact(value)) return read_word(reading, value);
   Py_ssize_t count = list ? PyList_Size(value) : PyTuple_Size(value);
   if (!xt_add_word(call, (list ? TAG_LIST : TAG_TUPLE) | (uint64_t)count << 8)) return 0;

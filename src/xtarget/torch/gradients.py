@@ -6,7 +6,6 @@ that require one may be passed for inference.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -16,8 +15,11 @@ from torch import Tensor
 from torch._functorch.autograd_function import enable_single_level_autograd_function
 from torch.autograd import forward_ad
 
+from .._arrays.torch_in_c import transforms
+from .._core import native
 from ..spec import KernelSpec
 from .derivatives import FORMULAS, UNARY, fit, has_gradient
+from .schemas import options_in_c
 
 __all__ = ["add_gradient"]
 
@@ -83,14 +85,22 @@ def _apply_at_one_level(*args: Any) -> Any:
         return super(torch.autograd.Function, _Gradient).apply(*args)
 
 
-def _refusing(spec: KernelSpec, operator: Any) -> Any:
+def _below(operator: Any, direct: Any, args: Sequence[Any], options: dict[str, Any]) -> Any:
+    """Make a call where no gradient is recorded."""
+    if _is_plain(args):
+        return direct(*args, **options)
+    with torch._C._AutoDispatchBelowAutograd():
+        return operator()(*args, **options)
+
+
+def _refusing(spec: KernelSpec, operator: Any, direct: Any) -> Any:
     """The call where nothing is differentiated.
 
     Raises:
         NotImplementedError: something is.
     """
 
-    def implementation(keys: Any, *args: Any, **options: Any) -> Any:
+    def implementation(*args: Any, **options: Any) -> Any:
         if forward_ad._current_level >= 0:
             _refuse_tangents(spec, args)
         if torch.is_grad_enabled() and torch._C._any_requires_grad(*args):
@@ -99,8 +109,7 @@ def _refusing(spec: KernelSpec, operator: Any) -> Any:
                 "be lost. Call it under torch.no_grad(), or pass x.detach() of the tensors that "
                 "require one."
             )
-        with torch._C._AutoDispatchBelowAutograd():
-            return operator().redispatch(keys & _BELOW, *args, **options)
+        return _below(operator, direct, args, options)
 
     return implementation
 
@@ -133,29 +142,48 @@ def add_gradient(
     """
     if spec.updates or not results:
         # torch has no formulas for operators that write to their inputs
-        library.impl(name, _refusing(spec, operator), "Autograd", with_keyset=True)
+        library.impl(name, _refusing(spec, operator, direct), "Autograd")
         return
 
-    def implementation(keys: Any, *args: Any, **options: Any) -> Any:
+    def implementation(*args: Any, **options: Any) -> Any:
         if forward_ad._current_level >= 0:
             _refuse_tangents(spec, args)
         if torch.is_grad_enabled() and torch._C._any_requires_grad(*args):
-            below = functools.partial(operator().redispatch, keys & _BELOW)
             if torch._C._are_functorch_transforms_active():
-                return _apply_at_one_level(spec, below, options, *args)
-            return _Gradient.apply(spec, below, options, *args)
-        if (keys & _BELOW).raw_repr() in _DEVICES:
-            return direct(*args, **options)
-        with torch._C._AutoDispatchBelowAutograd():
-            return operator().redispatch(keys & _BELOW, *args, **options)
+                return _apply_at_one_level(spec, operator(), options, *args)
+            return _Gradient.apply(spec, operator(), options, *args)
+        return _below(operator, direct, args, options)
 
-    library.impl(name, implementation, "Autograd", with_keyset=True)
+    core, told = native(), transforms(torch) if spec.inputs and results == 1 else None
+    if core is not None and told is not None:
+        implementation = core.Operator(core, spec.name, implementation, *told, *options_in_c(spec))
+    library.impl(name, implementation, "Autograd")
 
 
-#: The keys that an operator is dispatched by after the one of gradients.
-_BELOW = torch._C._after_autograd_keyset
-#: The keys of plain tensors below it, by device: no mode and no transform is on.
+def _is_plain(args: Sequence[Any]) -> bool:
+    """Whether nothing of torch's is between a call and its device: no mode is on and no transform,
+    and tensors are what they seem."""
+    if not _has_no_others(torch._C._dispatch_tls_local_include_set()):
+        return False
+    return all(_has_no_others(torch._C._dispatch_keys(a)) for a in args if isinstance(a, Tensor))
+
+
+def _has_no_others(keys: Any) -> bool:
+    bits = keys.raw_repr()
+    known = _no_others.get(bits)
+    if known is None:  # `&` takes 0.4 us
+        known = _no_others[bits] = (keys & _BELOW).raw_repr() in _DEVICES
+    return known
+
+
+_KEY = torch._C.DispatchKey
+#: The keys that an operator is dispatched by after the one of gradients, but for those that are
+#: there for others.
+_BELOW = torch._C._after_autograd_keyset.remove(_KEY.ADInplaceOrView).remove(_KEY.BackendSelect)
+#: The keys of plain tensors below it, by device, and those of a thread.
 _DEVICES = frozenset(
-    torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, device)).raw_repr()
-    for device in ("CPU", "CUDA", "XPU")
+    torch._C.DispatchKeySet(getattr(_KEY, device)).raw_repr()
+    for device in ("CPU", "CUDA", "XPU", "Undefined")
 )
+#: By all keys of a tensor, or of a thread, as torch's number: are only such ones below?
+_no_others: dict[int, bool] = {}

@@ -118,12 +118,22 @@ def arguments(spec: KernelSpec, given: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(value, torch.dtype):
             value = dtype_name(value)
         elif isinstance(value, list):
-            alone = len(value) == 1 and not isinstance(spec.options.get(name), tuple)
-            value = value[0] if alone and _NONE.get(name) != "int[]?" else tuple(value)
+            alone = len(value) == 1 and not _is_list(spec, name)
+            value = value[0] if alone else tuple(value)
         elif value is None and spec.options.get(name) is not None:
             continue  # a dtype whose default has a name
         taken[name] = value
     return taken
+
+
+def _is_list(spec: KernelSpec, name: str) -> bool:
+    """Whether a list of one stays a list."""
+    return isinstance(spec.options.get(name), tuple) or _NONE.get(name) == "int[]?"
+
+
+def options_in_c(spec: KernelSpec) -> tuple[dict[torch.dtype, str], frozenset[str]]:
+    """What `arguments` goes by, for the core's `Operator`."""
+    return _DTYPES, frozenset(name for name in spec.options if _is_list(spec, name))
 
 
 def dtype_name(dtype: torch.dtype) -> str:
