@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 from .errors import UnknownTargetError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .vendor_traits import VendorTraits
 
 __all__ = [
@@ -24,6 +26,7 @@ __all__ = [
     "example_targets",
     "is_vendor",
     "later_by_preference",
+    "maker",
     "named_only",
     "of_array_interface",
     "of_dlpack_type",
@@ -100,6 +103,13 @@ def package_of(vendor: str) -> Any:
             f"{', '.join(vendors())} (and the names {', '.join(_aliases(BUILTIN))})."
         )
     return point.load()
+
+
+def maker(package: str, name: str) -> Callable[[], Any]:
+    """A function that makes an object of the class `module.Class` of a package. It imports the
+    module, so that a vendor's driver is loaded without its compiler, and the other way round."""
+    module, _, of = name.rpartition(".")
+    return lambda: getattr(importlib.import_module(f"{package}.{module}"), of)()
 
 
 # ------------------------------------------------------------------------------------------- traits

@@ -123,6 +123,32 @@ class StreamBase(Opened):
         self.raw = None
 
 
+class DriverStream(StreamBase):
+    """A stream of a driver: one of ours, or a borrowed one.
+
+    Args:
+        owned: ours to destroy.
+        keep: the caller's object behind a borrowed stream, which has to live as long.
+        recording: it is captured into a graph of ours, which keeps its code loaded itself.
+    """
+
+    __slots__ = ("__weakref__", "_device", "_keep", "_owned", "recording")
+
+    def __init__(
+        self,
+        device: Any,
+        raw: Any,
+        *,
+        owned: bool,
+        keep: Any = None,
+        is_default: bool = False,
+        recording: bool = False,
+    ) -> None:
+        super().__init__(raw, device.info.name, is_default=is_default)
+        self.recording = recording
+        self._device, self._owned, self._keep = device, owned, keep
+
+
 OpenedT = TypeVar("OpenedT", bound=Opened)
 
 

@@ -4,27 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..base import Compiler, Driver
-from ..optional import Route
+from ..._values.vendors import maker
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..._values.vendor_traits import VendorTraits
+    from ..base import Compiler, Driver
+    from ..optional import Route
 
 __all__ = ["create_compiler", "create_driver", "create_routes", "vendor_traits"]
 
-
-def create_driver() -> Driver:
-    """The HIP run time."""
-    from .driver import HipDriver
-
-    return HipDriver()
-
-
-def create_compiler() -> Compiler:
-    """Triton's AMD back end."""
-    from .compiler import HsacoCompiler
-
-    return HsacoCompiler()
+#: The HIP run time.
+create_driver: Callable[[], Driver] = maker(__name__, "driver.HipDriver")
+#: Triton's AMD back end.
+create_compiler: Callable[[], Compiler] = maker(__name__, "compiler.HsacoCompiler")
 
 
 def create_routes() -> tuple[Route, ...]:

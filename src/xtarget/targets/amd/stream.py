@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .. import base
-from .._objects.handles import EventBase, Owned, StreamBase, own
+from .._objects.handles import DriverStream, EventBase, Owned, own
 from .patience import until_done
 from .status import call
 
@@ -43,30 +43,16 @@ class HipEvent(Owned, EventBase):
             call(self._device.hip, "hipEventDestroy", handle, doing=doing)
 
 
-class HipStream(Owned, StreamBase):
-    """A hipStream_t as an integer; 0 is the device's null stream.
+class HipStream(Owned, DriverStream):
+    """A hipStream_t as an integer; 0 is the device's null stream."""
 
-    Args:
-        owned: ours to destroy.
-        keep: the caller's object behind a borrowed stream, which has to live as long.
-        recording: it is captured into a graph of ours, which keeps its code loaded itself.
-    """
+    __slots__ = ("_lent",)
 
-    __slots__ = ("__weakref__", "_device", "_keep", "_lent", "_owned", "recording")
+    _device: HipDevice
 
-    def __init__(
-        self,
-        device: HipDevice,
-        handle: int,
-        *,
-        owned: bool,
-        keep: Any = None,
-        is_default: bool = False,
-        recording: bool = False,
-    ) -> None:
-        super().__init__(handle, device.info.name, is_default=is_default)
-        self.recording = recording
-        self._device, self._owned, self._keep, self._lent = device, owned, keep, False
+    def __init__(self, device: HipDevice, handle: int, *, owned: bool, **how: Any) -> None:
+        super().__init__(device, handle, owned=owned, **how)
+        self._lent = False
 
     def capturing(self) -> bool:
         self.live()

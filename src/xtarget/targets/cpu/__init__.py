@@ -4,24 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..._values.vendors import maker
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..._values.vendor_traits import VendorTraits
     from ..base import Compiler, Driver
     from ..optional import Route
 
 __all__ = ["create_compiler", "create_driver", "create_routes", "vendor_traits"]
 
-
-def create_driver() -> Driver:
-    from .driver import CpuDriver
-
-    return CpuDriver()
-
-
-def create_compiler() -> Compiler:
-    from .compiler import CpuCompiler
-
-    return CpuCompiler()
+create_driver: Callable[[], Driver] = maker(__name__, "driver.CpuDriver")
+create_compiler: Callable[[], Compiler] = maker(__name__, "compiler.CpuCompiler")
 
 
 def create_routes() -> tuple[Route, ...]:

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..._values.vendors import maker
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..._values.vendor_traits import VendorTraits
     from ..base import Compiler, Driver
     from ..optional import Route
 
 __all__ = ["create_compiler", "create_driver", "create_routes", "vendor_traits"]
 
-
-def create_driver() -> Driver:
-    from .driver import IntelDriver
-
-    return IntelDriver()
-
-
-def create_compiler() -> Compiler:
-    from .compiler import IntelCompiler
-
-    return IntelCompiler()
+create_driver: Callable[[], Driver] = maker(__name__, "driver.IntelDriver")
+create_compiler: Callable[[], Compiler] = maker(__name__, "compiler.IntelCompiler")
 
 
 def create_routes() -> tuple[Route, ...]:

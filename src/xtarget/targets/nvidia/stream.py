@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import cuda.core as core
 from cuda.bindings import driver
 
-from .._objects.handles import EventBase, StreamBase, own
+from .._objects.handles import DriverStream, EventBase, own
 from ..base import Event
 from .status import check, checked
 
@@ -53,30 +53,15 @@ class CudaEvent(EventBase):
             event.close()
 
 
-class CudaStream(StreamBase):
-    """A CUDA stream; `raw` is what cuda.core launches on.
+class CudaStream(DriverStream):
+    """A CUDA stream; `raw` is what cuda.core launches on."""
 
-    Args:
-        owned: ours to destroy.
-        keep: the caller's object behind a borrowed stream, which has to live as long.
-        recording: it is captured into a graph of ours, which keeps its code loaded itself.
-    """
+    __slots__ = ("_number",)
 
-    __slots__ = ("__weakref__", "_device", "_keep", "_number", "_owned", "recording")
+    _device: CudaDevice
 
-    def __init__(
-        self,
-        device: CudaDevice,
-        stream: Any,
-        *,
-        owned: bool,
-        keep: Any = None,
-        is_default: bool = False,
-        recording: bool = False,
-    ) -> None:
-        super().__init__(stream, device.info.name, is_default=is_default)
-        self.recording = recording
-        self._device, self._owned, self._keep = device, owned, keep
+    def __init__(self, device: CudaDevice, stream: Any, *, owned: bool, **how: Any) -> None:
+        super().__init__(device, stream, owned=owned, **how)
         self._number = int(stream.handle)
 
     @property
