@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from .._arrays import AllocatesInC, MakesNatively, PointsToStream
 from .._devices import streams
@@ -39,7 +39,7 @@ def install(core: Any, run: Callable[..., Any], names: dict[str, Any]) -> tuple[
         the same function as the core makes it, for everybody but a debugger; and what the core
         lives with, for the module to keep.
     """
-    offers = partial(_offer, names), partial(_offer_class, names)
+    offers = partial(_offer, names, _call, False), partial(_offer, names, _class, None)
     code = run.__code__
     keywords = "".join(
         f"{name}=None, " for name in code.co_varnames[1 : 1 + code.co_kwonlyargcount]
@@ -82,8 +82,34 @@ def _own_options(kernel: str, options: dict[str, Any]) -> dict[str, Any] | None:
     return placed(kernel, (), options)[1]
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A call that the core asks about.
+
+    Attributes:
+        names: of the module of `run`.
+        options: by the kernel's own names.
+        key: as `run` makes it.
+    """
+
+    names: Mapping[str, Any]
+    kernel: str
+    args: Sequence[Any]
+    out: Any
+    device: Any
+    stream: Any
+    options: dict[str, Any]
+    key: tuple[Hashable, ...]
+
+    @property
+    def arrays(self) -> Sequence[Any]:
+        return self.args if self.out is None else (*self.args, self.out)
+
+
 def _offer(
     names: Mapping[str, Any],
+    describe: Callable[[_Asked], Any],
+    unknown: Literal[False] | None,
     kernel: str,
     /,
     *args: Any,
@@ -92,49 +118,41 @@ def _offer(
     stream: Any = None,
     **options: Any,
 ) -> Any:
-    """The description with which the core makes such a call (`fill` in `_core/entry.c`). The call
-    is bound for good, if it was not.
-
-    Returns:
-        False: it is not remembered; None: Python has to make it each time.
-    """
-    arrays = args if out is None else (*args, out)
+    """What `describe` tells the core of a call; `unknown`: it has no key."""
     own = _own_options(kernel, options)
-    known = None if own is None else _key(names, kernel, arrays, out, device, own)
-    if known is None:
-        return False
+    arrays = args if out is None else (*args, out)
+    key = None if own is None else _key(names, kernel, arrays, out, device, own)
+    if own is None or key is None:
+        return unknown
+    return describe(_Asked(names, kernel, args, out, device, stream, own, key))
+
+
+def _call(asked: _Asked) -> Any:
+    """The description with which the core makes such a call (`fill` in `_core/entry.c`). The call
+    is bound for good, if it was not. None: Python has to make it each time.
+    """
     try:
-        call = names["call_of"](known, kernel, args, out, device, own, stream)
+        call = asked.names["call_of"](
+            asked.key, asked.kernel, asked.args, asked.out, asked.device, asked.options,
+            asked.stream,
+        )  # fmt: skip
     except CompileError:  # NumPy's reference has made it: `chosen.run_by_host`
         return None
-    return described(call, given=out is not None, written=call.written)
+    return described(call, given=asked.out is not None, written=call.written)
 
 
-def _offer_class(
-    names: Mapping[str, Any],
-    kernel: str,
-    /,
-    *args: Any,
-    out: Any = None,
-    device: Any = None,
-    stream: Any = None,
-    **options: Any,
-) -> Any:
+def _class(asked: _Asked) -> Any:
     """The description with which the core makes such calls with other sizes too (`entry_of_class`
     in `_core/classes.c`); None: it cannot.
     """
-    arrays = args if out is None else (*args, out)
-    own = _own_options(kernel, options)
-    known = None if own is None else _key(names, kernel, arrays, out, device, own)
-    if known is None:
-        return None
-    layouts = layouts_of(known, arrays, device_text() if device is None else None)
+    chosen_by = device_text() if asked.device is None else None
+    layouts = layouts_of(asked.key, asked.arrays, chosen_by)
     if layouts is None:
         return None
-    passing: Passing | Chained | None = names["_classes"].passing(layouts)
+    passing: Passing | Chained | None = asked.names["_classes"].passing(layouts)
     if passing is None:
         return None
-    given = out is not None
+    given = asked.out is not None
     call = passing.call
     (shape, strides), grid, sizes, overlaps = passing.steps.results
     layout = () if given else (shape, strides)

@@ -229,7 +229,7 @@ def run(
         device = registry.find_device(device)
     values = []
     key: list[Hashable] = [kernel, device]
-    for value in args:
+    for value in args if out is None else (*args, out):
         describe = _describers.get(type(value))
         if describe is None:
             return _run_adopted(kernel, args, out, device, stream, options)
@@ -237,12 +237,6 @@ def run(
         values.append(address)
         key.append(part)
     if out is not None:
-        describe = _describers.get(type(out))
-        if describe is None:
-            return _run_adopted(kernel, args, out, device, stream, options)
-        address, part = describe(out)
-        values.append(address)
-        key.append(part)
         key.append("out")
     if options:
         if "compile" in options:
