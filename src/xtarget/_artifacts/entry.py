@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from .._values.types import Artifact, Parameter, Resources, Scratch, Target
 
 if TYPE_CHECKING:
+    from .._values.types import CompileRequest
     from .signatures import Signer, Trust
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "make_entry",
     "pack",
     "read_mark",
+    "request_parts",
     "stage_times",
     "unpack",
 ]
@@ -85,6 +87,28 @@ def key_of(parts: Sequence[tuple[str, str]]) -> str:
         for text in (label.encode(), value.encode()):
             digest.update(len(text).to_bytes(8, "little") + text)
     return digest.hexdigest()
+
+
+def request_parts(
+    request: CompileRequest, options: Any, *, aligned: bool = False
+) -> list[tuple[str, str]]:
+    """The parts of a key that a request gives.
+
+    Args:
+        options: in the place of its own.
+        aligned: among them what it assumes to be multiples of 16.
+    """
+    return [
+        ("kernel", request.source.name),
+        ("source", request.source.digest),
+        ("signature", repr(request.signature)),
+        ("constants", repr(request.constants)),
+        *([("aligned", repr(request.aligned))] if aligned else []),
+        ("num_warps", str(request.num_warps)),
+        ("num_stages", str(request.num_stages)),
+        ("line_info", str(request.line_info)),
+        ("options", repr(options)),
+    ]
 
 
 def is_key(text: object) -> bool:

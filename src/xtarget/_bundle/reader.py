@@ -14,7 +14,7 @@ from typing import Any
 
 from .. import _cache
 from .._artifacts.compatibility import FORMS, fit, portable_fit
-from .._artifacts.entry import DAMAGE, artifact_of
+from .._artifacts.entry import DAMAGE, artifact_of, request_parts
 from .._system.locks import Lock
 from .._values import environment
 from .._values.errors import LoadError
@@ -37,16 +37,7 @@ __all__ = [
 
 def class_parts(request: CompileRequest) -> list[tuple[str, str]]:
     """All that decides a binary but target, toolchain and alignment, as labelled text."""
-    return [
-        ("kernel", request.source.name),
-        ("source", request.source.digest),
-        ("signature", repr(request.signature)),
-        ("constants", repr(request.constants)),
-        ("num_warps", str(request.num_warps)),
-        ("num_stages", str(request.num_stages)),
-        ("line_info", str(request.line_info)),
-        ("options", repr(request.options)),
-    ]
+    return request_parts(request, request.options)
 
 
 def class_key(request: CompileRequest) -> bytes:

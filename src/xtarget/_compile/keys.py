@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import replace
 from typing import Any
 
-from .._artifacts.entry import SCHEMA
+from .._artifacts.entry import SCHEMA, request_parts
 from .._values.types import CompileRequest, KernelSource, Target
 from ..targets._triton.toolchain import as_content, unidentified
 
@@ -33,15 +33,7 @@ def key_parts(
         ("target", str(target)),
         *([(ROUTE, route), *_written(source)] if route else []),
         (TOOLCHAIN, toolchain),
-        ("kernel", source.name),
-        ("source", source.digest),
-        ("signature", repr(request.signature)),
-        ("constants", repr(request.constants)),
-        ("aligned", repr(request.aligned)),
-        ("num_warps", str(request.num_warps)),
-        ("num_stages", str(request.num_stages)),
-        ("line_info", str(request.line_info)),
-        ("options", repr(_with_contents(request.options))),
+        *request_parts(request, _with_contents(request.options), aligned=True),
         *([("places", places)] if places else []),
         *source.parts,
     ]
