@@ -37,7 +37,7 @@ from ..calls import (
     LaunchParameter,
 )
 from . import classes
-from .classes import Class, KnownCall, cases, plan_of, relaid
+from .classes import BuiltCall, Class, KnownCall, cases, relaid
 
 __all__ = ["call_records", "option_of"]
 
@@ -81,7 +81,7 @@ def call_records(
                     for units in classes.COMPUTE_UNITS:
                         given: tuple[_Layout, ...] = ()
                         if out != "C":
-                            plan = plan_of(kernel, example, args, out, target, units, ())
+                            plan = BuiltCall(kernel, target, example, args, out).plan(units, ())
                             if plan is None or len(plan.outputs) != 1:
                                 continue
                             given = (relaid(plan.outputs[0], out),)

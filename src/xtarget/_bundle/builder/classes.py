@@ -21,6 +21,7 @@ from .exploring import explore
 __all__ = [
     "COMPUTE_UNITS",
     "COVERAGE",
+    "BuiltCall",
     "Caller",
     "Class",
     "KnownCall",
@@ -28,7 +29,6 @@ __all__ = [
     "cases",
     "classes",
     "classes_of_calls",
-    "plan_of",
     "relaid",
 ]
 
@@ -106,6 +106,44 @@ class Class:
         return [replace(self.request, aligned=variant) for variant in sorted(self.variants)]
 
 
+@dataclass(frozen=True, slots=True)
+class BuiltCall:
+    """A call that is built for.
+
+    Attributes:
+        out: how its result lies.
+    """
+
+    kernel: RegisteredKernel
+    target: Target
+    example: Example
+    args: Sequence[ArrayType | ScalarType]
+    out: str | ArrayType = "C"
+
+    def plan(self, units: int, aligned: Sequence[bool], *, general: bool = True) -> Plan | None:
+        """Its plan on a device of so many compute units; None: there is none."""
+        kernel, out = self.kernel, self.out
+        try:
+            call = planning.call_of(
+                kernel, self.args, self.example.options, self.target, units, aligned=aligned,
+                local=False, general=general,
+            )  # fmt: skip
+            plan = planning.make_plan(kernel, call)
+            if out != "C":
+                result = relaid(plan.outputs[0], out) if isinstance(out, str) else out
+                assert isinstance(result, ArrayType)
+                plan = planning.make_plan(kernel, replace(call, out=result))
+        except ArgumentError:
+            return None  # no call has these arguments
+        return plan
+
+    def valid_for(self, units: int) -> tuple[str, ...]:
+        """The conditions on sizes that `Class` has."""
+        options = self.example.options
+        texts = valid_for(self.kernel, self.args, options, self.target, units, general=True)
+        return tuple(text for text in texts if "% 16" not in text and len(text) <= _LONG)
+
+
 def classes(
     kernel: RegisteredKernel, dtype: str, target: Target, *, views: bool, full: bool
 ) -> list[Class]:
@@ -122,14 +160,15 @@ def classes(
             "`examples`, so nobody knows what calls to build for. Give one of them in its catalog."
         )
     for example, args, out in cases(spec, dtype, views=views, full=full):
-        _reach(found, kernel, example, args, out, target, dtype, COMPUTE_UNITS)
+        call = BuiltCall(kernel, target, example, args, out)
+        _reach(found, call, dtype, COMPUTE_UNITS)
         if full:
-            _reach(found, kernel, example, args, out, target, dtype, COMPUTE_UNITS, general=False)
+            _reach(found, call, dtype, COMPUTE_UNITS, general=False)
     if spec.ahead is None:
 
         def reach(example: Example, args: Sequence[ArrayType | ScalarType], units: int) -> bool:
             before = len(found)
-            _reach(found, kernel, example, args, "C", target, dtype, (units,))
+            _reach(found, BuiltCall(kernel, target, example, args), dtype, (units,))
             return len(found) > before
 
         explore(kernel, target, COMPUTE_UNITS, partial(asked, spec, dtype), reach)
@@ -162,17 +201,13 @@ def classes_of_calls(calls: Sequence[KnownCall], target: Target) -> list[Class]:
         out = "C" if by is None or by.out is None else by.out
         units = COMPUTE_UNITS if by is None else (by.units,)
         example = Example((), dict(call.options))
-        _reach(found, kernel, example, call.args, out, target, dtype, units)
+        _reach(found, BuiltCall(kernel, target, example, call.args, out), dtype, units)
     return list(found.values())
 
 
 def _reach(
     found: dict[CompileRequest, Class],
-    kernel: RegisteredKernel,
-    example: Example,
-    args: Sequence[ArrayType | ScalarType],
-    out: str | ArrayType,
-    target: Target,
+    call: BuiltCall,
     dtype: str,
     sizes: Sequence[int],
     *,
@@ -182,14 +217,14 @@ def _reach(
     known: list[Plan] = []  # nearly all plans are the same on devices of every size
     for units in sizes:
         for aligned in (True, False):
-            given = [aligned] * len(args)
-            plan = plan_of(kernel, example, args, out, target, units, given, general=general)
+            given = [aligned] * len(call.args)
+            plan = call.plan(units, given, general=general)
             if plan is None:
                 break
             if plan not in known:
                 known.append(plan)
-                for one in _add(found, kernel, args, dtype, plan):
-                    one.valid_for = _valid_for(kernel, example, args, target, units)
+                for one in _add(found, call, dtype, plan):
+                    one.valid_for = call.valid_for(units)
             if not any(launch.on_aligned for launch in plan.launches):
                 break  # it is the same for arrays that begin anywhere
 
@@ -204,47 +239,17 @@ def cases(
             yield example, args, out
 
 
-def plan_of(
-    kernel: RegisteredKernel,
-    example: Example,
-    args: Sequence[ArrayType | ScalarType],
-    out: str | ArrayType,
-    target: Target,
-    units: int,
-    aligned: Sequence[bool],
-    *,
-    general: bool = True,
-) -> Plan | None:
-    """The plan of such a call on a device of so many compute units; None: there is none."""
-    try:
-        call = planning.call_of(
-            kernel, args, example.options, target, units, aligned=aligned, local=False,
-            general=general,
-        )  # fmt: skip
-        plan = planning.make_plan(kernel, call)
-        if out != "C":
-            result = relaid(plan.outputs[0], out) if isinstance(out, str) else out
-            assert isinstance(result, ArrayType)
-            plan = planning.make_plan(kernel, replace(call, out=result))
-    except ArgumentError:
-        return None  # no call has these arguments
-    return plan
-
-
 def _add(
-    found: dict[CompileRequest, Class],
-    kernel: RegisteredKernel,
-    args: Sequence[ArrayType | ScalarType],
-    dtype: str,
-    plan: Plan,
+    found: dict[CompileRequest, Class], call: BuiltCall, dtype: str, plan: Plan
 ) -> Iterator[Class]:
     """Note what a plan's launches need.
 
     Yields:
         the classes that were not known.
     """
+    kernel = call.kernel
     try:
-        reached = planning.requests(kernel, plan, args, [True] * len(args))
+        reached = planning.requests(kernel, plan, call.args, [True] * len(call.args))
     except ArgumentError:
         return  # more blocks than a grid may have: no call runs this
     for launch, request, _ in reached:
@@ -261,17 +266,6 @@ def _add(
                 into.variants.add(tuple(n for n in request.aligned if n in arrays))
         into.variants.add(request.aligned)
         into.kernels.add((kernel.spec.name, dtype))
-
-
-def _valid_for(
-    kernel: RegisteredKernel,
-    example: Example,
-    args: Sequence[ArrayType | ScalarType],
-    target: Target,
-    units: int,
-) -> tuple[str, ...]:
-    texts = valid_for(kernel, args, example.options, target, units, general=True)
-    return tuple(text for text in texts if "% 16" not in text and len(text) <= _LONG)
 
 
 def _examples(spec: KernelSpec, full: bool) -> list[Example]:
