@@ -47,7 +47,8 @@ EXIT_PIPE = 141
 #: The executor without a cluster: processes of this machine.
 PROCESSES = "processes"
 
-_F = TypeVar("_F", bound=Callable[..., Any])
+#: What a decorator takes and gives.
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 
 def echo(text: object = "", *, err: bool = False) -> None:
@@ -214,23 +215,23 @@ def drop_standard_output() -> None:
 # ---------------------------------------------------------------------------- options used often
 
 
-def kernel_argument(name: str = "kernel", **settings: Any) -> Callable[[_F], _F]:
+def kernel_argument(name: str = "kernel", **settings: Any) -> Callable[[FunctionT], FunctionT]:
     """An argument that is a kernel's name."""
     return click.argument(name, **settings)
 
 
-def file_option(*names: str, **settings: Any) -> Callable[[_F], _F]:
+def file_option(*names: str, **settings: Any) -> Callable[[FunctionT], FunctionT]:
     """An option that names a file to write."""
     return click.option(*names, type=OUTPUT_FILE, metavar="FILE", **settings)
 
 
-def device_option(function: _F) -> _F:
+def device_option(function: FunctionT) -> FunctionT:
     return click.option(
         "--device", metavar="NAME", help="For example nvidia:0; see `xtarget devices`."
     )(function)
 
 
-def json_option(function: _F) -> _F:
+def json_option(function: FunctionT) -> FunctionT:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
 
 
@@ -247,7 +248,7 @@ def _executor(ctx: click.Context, param: click.Parameter, value: str | None) -> 
 
 def executor_option(
     *, default: str | None = PROCESSES, means: str = "Who works"
-) -> Callable[[_F], _F]:
+) -> Callable[[FunctionT], FunctionT]:
     """The option of commands whose work can be spread.
 
     Args:
@@ -263,7 +264,7 @@ def executor_option(
     )
 
 
-def compression_option(usual: str, means: str) -> Callable[[_F], _F]:
+def compression_option(usual: str, means: str) -> Callable[[FunctionT], FunctionT]:
     """The option of files that are packed in the usual way, or by zstd."""
     return click.option(
         "--compression",
@@ -274,7 +275,7 @@ def compression_option(usual: str, means: str) -> Callable[[_F], _F]:
     )
 
 
-def folder_option(function: _F) -> _F:
+def folder_option(function: FunctionT) -> FunctionT:
     return click.option(
         "-o",
         "--output",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from .base import (
+    FunctionT,
     Group,
     compression_option,
     echo,
@@ -20,7 +20,6 @@ from .values import CallOptions
 
 __all__ = ["cache", "filter_options"]
 
-_F = TypeVar("_F", bound=Callable[..., Any])
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 
 
@@ -47,7 +46,7 @@ def _size(ctx: click.Context, param: click.Parameter, value: str | None) -> int 
         raise click.BadParameter(str(error), ctx, param) from None
 
 
-def filter_options(function: _F) -> _F:
+def filter_options(function: FunctionT) -> FunctionT:
     for option in (
         click.option("--newer", metavar="AGE", callback=_age, help="Used within, for example 1h."),
         click.option("--older", metavar="AGE", callback=_age, help="Not used for, such as 7d."),

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, TypeVar
 
 import click
 
 from .base import (
     EXIT_ERROR,
     Command,
+    FunctionT,
     device_option,
     executor_option,
     file_option,
@@ -21,7 +21,6 @@ from .values import Shapes, shapes, words
 
 __all__ = ["bench", "verify"]
 
-_F = TypeVar("_F", bound=Callable[..., Any])
 #: As shells and Python report a program that Ctrl-C ended.
 _EXIT_INTERRUPTED = 130
 
@@ -49,7 +48,7 @@ def _peers(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
     return found
 
 
-def _compare_option(means: str) -> Callable[[_F], _F]:
+def _compare_option(means: str) -> Callable[[FunctionT], FunctionT]:
     """The older report of `verify` and `bench`."""
     return click.option(
         "--compare", "older", type=click.Path(dir_okay=False), metavar="FILE", help=means

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from .base import (
@@ -70,9 +72,7 @@ def kernel(
     kernel: str,
     call_options: CallOptions,
     device: str | None,
-    executor: str,
-    again: bool,
-    as_json: bool,
+    **how: Any,
 ) -> None:
     """Time each configuration of KERNEL for a call, on random input.
 
@@ -84,9 +84,7 @@ def kernel(
     """
     from .tune import tune_kernel
 
-    kept, interrupted = tune_kernel(
-        kernel, call_options, device, executor=executor, again=again, as_json=as_json
-    )
+    kept, interrupted = tune_kernel(kernel, call_options, device, **how)
     if interrupted:
         raise click.exceptions.Exit(_EXIT_INTERRUPTED)
     if not kept:

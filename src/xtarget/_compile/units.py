@@ -165,17 +165,21 @@ def compile_unit(data: bytes) -> bytes:
 def _compile(header: dict[str, Any], parts: list[bytes]) -> Frame:
     target = Target.parse(header["question"]["target"])
     if registry.compiler(target.vendor).fingerprint != header["toolchain"]:
-        return {
-            "refused": f"a worker compiles for {target} with another tool chain (Triton, its tools "
-            "or its settings) than who asks has. Install the same packages on both, and set the "
-            "same variables of Triton."
-        }, []
+        return other_tools("a worker", target, "and set the same variables of Triton"), []
     asked_for = laid_question(header, parts)
     if isinstance(asked_for, str):
         return {"away": asked_for}, []
     found, binaries = ask_child(f"kernel {header['what']}", pack(asked_for), header["seconds"])
     digests = [hashlib.sha256(binary).hexdigest() for binary in binaries]
     return {**found, "digests": digests}, binaries
+
+
+def other_tools(who: str, target: Target, way_out: str) -> dict[str, str]:
+    """The refusal of a unit for another tool chain than is here."""
+    return {
+        "refused": f"{who} compiles for {target} with another tool chain (Triton, its tools or its "
+        f"settings) than who asks has. Install the same packages on both, {way_out}."
+    }
 
 
 def laid_question(header: dict[str, Any], parts: list[bytes]) -> dict[str, Any] | str:

@@ -22,7 +22,7 @@ from .._compile.apart import apart
 from .._compile.keys import key_parts, why_not_kept
 from .._compile.limited import ask_child
 from .._compile.routes import TRITON
-from .._compile.units import laid_question
+from .._compile.units import laid_question, other_tools
 from .._compile.workers import request_of
 from .._devices import registry
 from .._executors.asking import answer
@@ -158,11 +158,7 @@ class Work:
         if not toolchain:
             return {"away": f"it has no compiler for {target}"}, []
         if header["toolchain"] not in ("", toolchain):
-            return {
-                "refused": f"it compiles for {target} with another tool chain (Triton, its tools "
-                "or its settings) than who asks has. Install the same packages on both, or none of "
-                "Triton's here."
-            }, []
+            return other_tools("it", target, "or none of Triton's here"), []
         asked_for = laid_question(header, parts)
         if isinstance(asked_for, str):
             return {"away": asked_for}, []
