@@ -143,7 +143,8 @@ def program_of(
     compiled: dict[str, list[Report]] = {}
     while True:
         sections = cut(graph.nodes, graph.results, most)
-        found = _program_of(graph, count, operators, form, holds, sections, compiled)
+        launches, values, returned = _joined(graph, count, sections)
+        found = Program(launches, values, returned, form, operators, holds, compiled)
         if target is None:
             return found
         costly = {}
@@ -160,15 +161,10 @@ def program_of(
         most |= costly
 
 
-def _program_of(
-    graph: Graph,
-    count: int,
-    operators: Sequence[Node],
-    form: Callable[[Sequence[Any]], Any],
-    holds: Callable[[], bool],
-    sections: Sequence[Section],
-    compiled: Mapping[str, list[Report]],
-) -> Program:
+def _joined(
+    graph: Graph, count: int, sections: Sequence[Section]
+) -> tuple[tuple[Launch, ...], int, tuple[int, ...]]:
+    """A launch for each section, the number of all values, and those that are returned."""
     places: dict[tuple[int, int], int] = {}
     launches = []
     values = count
@@ -188,8 +184,7 @@ def _program_of(
     returned = tuple(
         own.index if own.node is None else places[id(own.node), own.index] for own in graph.results
     )
-    ends_known = _with_ends(launches, returned)
-    return Program(ends_known, values, returned, form, operators, holds, compiled)
+    return _with_ends(launches, returned), values, returned
 
 
 def _with_ends(launches: list[Launch], returned: tuple[int, ...]) -> tuple[Launch, ...]:

@@ -106,18 +106,16 @@ def _call(
     if known is None or known.kernel is not kernel or not known.holds():
         if len(_known) >= _MOST_KNOWN:
             _known.clear()
-        made = _planned(kernel, taken, arrays, options)
+        made = _planned(kernel, taken, options)
         known = _known[key] = _Known(kernel, plan_values.holds(kernel.spec.plan), made)
     return known.call
 
 
 def _planned(
-    kernel: RegisteredKernel,
-    taken: Sequence[Any],
-    arrays: Sequence[jax.Array],
-    options: Mapping[str, Any],
+    kernel: RegisteredKernel, taken: Sequence[Any], options: Mapping[str, Any]
 ) -> Callable[..., tuple[Any, ...]]:
     spec = kernel.spec
+    arrays = [value for value in taken if isinstance(value, jax.Array)]
     layouts = [_layout(value) if isinstance(value, jax.Array) else value for value in taken]
     plan, _, _ = plan_of_layouts(kernel, layouts, options, _PLANNED_FOR)
     names = [written.rstrip("?") for written in spec.inputs]
