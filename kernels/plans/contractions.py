@@ -14,7 +14,7 @@ from typing import NamedTuple
 from xtarget import spec
 
 from .elementwise import compute_dtype
-from .folds import step
+from .folds import Sum
 from .gates import walk
 from .layouts import collapse, merge
 from .matmul import Problem, multiply
@@ -116,7 +116,7 @@ class Contraction:
         work = Work(self.call, kept_space, reduced, _read(view))
         work.temporaries = self.temporaries
         # of bool: how many are true, in a type that holds it
-        last = step("int64" if self.dtype == "bool" else compute_dtype(self.dtype))
+        last = Sum("int64" if self.dtype == "bool" else compute_dtype(self.dtype)).step()
         work.reduce(_written(out), last, last, last)
         self.launches += work.launches
 

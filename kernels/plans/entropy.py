@@ -11,7 +11,7 @@ from typing import Any
 from xtarget import spec
 
 from .elementwise import compute_dtype
-from .folds import is_floating, step
+from .folds import Sum, is_floating
 from .gradients import rows_launch, vector
 from .layouts import Space, collapse, without_axes
 from .options import one_of
@@ -67,10 +67,10 @@ def rows_reduced(
         launch(each, spec.ArrayType(computed, shape, spec.contiguous_strides(shape)))
     )
     work.read(each, work.kept, collapse((count,), (1,)))
-    last = step(computed)
+    last = Sum(computed).step()
     if how == "mean":
-        last = step(computed, FINISH="mean", count=count)
-    work.reduce(spec.Output(), last, step(computed), last)
+        last = Sum(computed, FINISH="mean", count=count).step()
+    work.reduce(spec.Output(), last, Sum(computed).step(), last)
     return work.plan(out)
 
 
@@ -193,12 +193,12 @@ class _Classes:
             work.launches.append(self.weights(weights))
             whole = work.temporary(self.computed)
             work.read(weights, work.kept, work.reduced)
-            work.reduce(whole, *[step(self.computed)] * 3)
+            work.reduce(whole, *[Sum(self.computed).step()] * 3)
             work.read(x, work.kept, work.reduced)
-            ratio = step(self.computed, FINISH="ratio", aux=whole)
-            work.reduce(out, ratio, step(self.computed), ratio)
+            ratio = Sum(self.computed, FINISH="ratio", aux=whole).step()
+            work.reduce(out, ratio, Sum(self.computed).step(), ratio)
         else:
-            work.reduce(out, *[step(self.computed)] * 3)
+            work.reduce(out, *[Sum(self.computed).step()] * 3)
 
 
 def _loss(
@@ -319,7 +319,7 @@ def cross_entropy_backward(call: spec.Call) -> spec.Plan:
         work.launches.append(classes.weights(weights))
         whole = work.temporary(classes.computed)
         work.read(weights, work.kept, collapse((classes.target.size,), (1,)))
-        work.reduce(whole, *[step(classes.computed)] * 3)
+        work.reduce(whole, *[Sum(classes.computed).step()] * 3)
     launch = rows_launch(
         call,
         "entropy:cross_entropy_backward",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from xtarget import spec
 
@@ -13,6 +13,7 @@ from .reduction import Step, Work
 
 __all__ = [
     "Reduced",
+    "Sum",
     "arg",
     "extremes",
     "fold",
@@ -21,8 +22,6 @@ __all__ = [
     "is_floating",
     "nansum",
     "outputs",
-    "step",
-    "sum_into",
     "total",
 ]
 
@@ -101,68 +100,57 @@ def outputs(call: spec.Call, shape: tuple[int, ...], *dtypes: str) -> tuple[spec
     return tuple(call.output(shape, dtype) for dtype in dtypes)
 
 
-def step(
-    dtype: str,
-    MAP: str = "",
-    FINISH: str = "",
-    *,
-    given: str = "",
-    aux: spec.Temporary | None = None,
-    count: int | None = None,
-    p: spec.Scalar | None = None,
-) -> Step:
+class Sum(NamedTuple):
     """A sum in `dtype` of what `MAP` makes of elements in the type `given`; see `maps`."""
-    if not MAP and not FINISH:
-        return Step("sum", dtype)
-    constants: dict[str, Any] = {
-        "MAP": MAP,
-        "FINISH": FINISH,
-        "S": spec.dtype_constant(given or dtype),
-    }
-    if aux is None:
-        constants["aux"] = None
-    if count is None:
-        constants["count"] = None
-    if p is None:
-        constants["p"] = None
-    numbers = {"count": count, "p": p}
-    return Step(
-        "total",
-        dtype,
-        {} if aux is None else {"aux": aux},
-        {name: value for name, value in numbers.items() if value is not None},
-        constants,
-    )
 
+    dtype: str
+    MAP: str = ""
+    FINISH: str = ""
+    given: str = ""
+    aux: spec.Temporary | None = None
+    count: int | None = None
+    p: spec.Scalar | None = None
 
-def sum_into(
-    work: Work,
-    out: spec.Output | spec.Temporary,
-    dtype: str,
-    MAP: str = "",
-    FINISH: str = "",
-    *,
-    given: str = "",
-    aux: spec.Temporary | None = None,
-    count: int | None = None,
-    p: spec.Scalar | None = None,
-) -> None:
-    """A sum as `step` describes it; pieces are finished once, at the end."""
-    centred = MAP in ("deviation", "exp")
-    powers = MAP == "power"
-    late = FINISH in ("log_of_exp", "ratio")
-    work.reduce(
-        out,
-        step(dtype, MAP, FINISH, given=given, aux=aux, count=count, p=p),
-        step(dtype, MAP, given=given, aux=aux if centred else None, p=p if powers else None),
-        step(
-            dtype,
-            FINISH=FINISH,
-            aux=aux if late else None,
-            count=count,
-            p=p if FINISH in ("power", "plus") else None,
-        ),
-    )
+    def step(self) -> Step:
+        """The sum as one step of a reduction."""
+        if not self.MAP and not self.FINISH:
+            return Step("sum", self.dtype)
+        taken = {"aux": self.aux, "count": self.count, "p": self.p}
+        constants: dict[str, Any] = {
+            "MAP": self.MAP,
+            "FINISH": self.FINISH,
+            "S": spec.dtype_constant(self.given or self.dtype),
+            **{name: None for name, value in taken.items() if value is None},
+        }
+        numbers = {"count": self.count, "p": self.p}
+        return Step(
+            "total",
+            self.dtype,
+            {} if self.aux is None else {"aux": self.aux},
+            {name: value for name, value in numbers.items() if value is not None},
+            constants,
+        )
+
+    def into(self, work: Work, out: spec.Output | spec.Temporary) -> None:
+        """The launches of the sum; pieces are finished once, at the end."""
+        centred = self.MAP in ("deviation", "exp")
+        late = self.FINISH in ("log_of_exp", "ratio")
+        work.reduce(
+            out,
+            self.step(),
+            self._replace(
+                FINISH="",
+                aux=self.aux if centred else None,
+                count=None,
+                p=self.p if self.MAP == "power" else None,
+            ).step(),
+            self._replace(
+                MAP="",
+                given="",
+                aux=self.aux if late else None,
+                p=self.p if self.FINISH in ("power", "plus") else None,
+            ).step(),
+        )
 
 
 def initial_of(call: spec.Call, dtype: str) -> int | float | None:
@@ -206,9 +194,7 @@ def total(
         if not out.size:
             return spec.Plan((out,), ())
         work = shapes.work(out)
-        sum_into(
-            work,
-            spec.Output(),
+        whole = Sum(
             computed,
             MAP,
             finish,
@@ -216,6 +202,7 @@ def total(
             count=shapes.count if finish in ("mean", "deviation") else None,
             p=number,
         )
+        whole.into(work, spec.Output())
         return work.plan(out)
 
     return plan

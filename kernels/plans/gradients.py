@@ -9,7 +9,7 @@ from xtarget import spec
 
 from . import tuning
 from .elementwise import compute_dtype
-from .folds import step
+from .folds import Sum
 from .layouts import Space, collapse, without_axes
 from .reduction import Work
 from .scans import one_axis
@@ -214,11 +214,11 @@ def norm_backward(rms: bool) -> Callable[[spec.Call], spec.Plan]:
         work = Work(call, columns, Space(m, (), ((n,),)), x=spec.Temporary())
         work.temporaries.append(temporary)
         work.launches.append(launch)
-        work.reduce(spec.Output(1), *[step(computed)] * 3)
+        work.reduce(spec.Output(1), *[Sum(computed).step()] * 3)
         if not rms:
             rows = collapse(d.shape[:-1], d.strides[:-1])
             work.read(spec.Input(0), collapse((n,), (d.strides[-1],), (1,)), rows)
-            work.reduce(spec.Output(2), *[step(computed)] * 3)
+            work.reduce(spec.Output(2), *[Sum(computed).step()] * 3)
         return work.plan(*outs)
 
     return plan

@@ -18,7 +18,7 @@ from xtarget.spec import (
 )
 
 from .elementwise import compute_dtype
-from .folds import sum_into
+from .folds import Sum
 from .gates import walk
 from .layouts import collapse, without_axes
 from .reduction import Work
@@ -99,7 +99,7 @@ def contrast(call: Call) -> Plan:
     reduced = collapse(tuple(given.shape[a] for a in axes), tuple(given.strides[a] for a in axes))
     work = Work(replace(call, out=None), kept, reduced)
     mean = work.temporary(computed)
-    sum_into(work, mean, computed, FINISH="mean", count=reduced.size)
+    Sum(computed, FINISH="mean", count=reduced.size).into(work, mean)
     own = list(contiguous_strides(shape))
     over = tuple(0 if axis in axes else own.pop(0) for axis in range(given.ndim))
     launch = walk(

@@ -10,7 +10,7 @@ from xtarget import spec
 from . import tuning
 from .elementwise import compute_dtype, elementwise, shape_of
 from .entropy import reduction_option
-from .folds import step
+from .folds import Sum
 from .layouts import Space, broadcast_strides, collapse
 from .reduction import Work
 
@@ -54,10 +54,10 @@ def loss(
         computed = compute_dtype(dtype)
         _partial(call, work, function(call), number, space, computed)
         if how == "mean":
-            last = step(computed, FINISH="mean", count=space.size)
-            work.reduce(spec.Output(), last, step(computed), last)
+            last = Sum(computed, FINISH="mean", count=space.size).step()
+            work.reduce(spec.Output(), last, Sum(computed).step(), last)
         else:
-            work.reduce(spec.Output(), *[step(computed)] * 3)
+            work.reduce(spec.Output(), *[Sum(computed).step()] * 3)
         return work.plan(out)
 
     return plan

@@ -258,18 +258,17 @@ def fp8_matmul(call: spec.Call) -> spec.Plan:
     addresses: dict[str, spec.Argument] = {
         "a": spec.Input(0), "b": spec.Input(1), "a_scale": spec.Input(2), "b_scale": spec.Input(3),
     }  # fmt: skip
-    temporaries: list[spec.ArrayType] = []
-    launches = narrow.floats(
+    product = narrow.Product(
         call,
         narrow.Operand(spec.Input(0), kinds[0], m, *a.strides),
         narrow.Operand(spec.Input(1), kinds[1], n, *b.strides[::-1]),
         k,
         out,
         narrow.Scales(spec.Input(2), spec.Input(3), steps["ra"], steps["rb"]),
-        temporaries,
     )
+    launches = narrow.floats(product)
     if launches is not None:
-        return spec.Plan((out,), tuple(launches), tuple(temporaries))
+        return spec.Plan((out,), tuple(launches), tuple(product.temporaries))
     launch = _launch(
         call, (m, n, k), addresses, steps, (kinds[0], kinds[1]), "float32",
         dot=_half(call, "float16"),

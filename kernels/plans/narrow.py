@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from xtarget import spec
@@ -10,7 +11,7 @@ from . import choices, tuning
 from .matrices import aligned
 from .tuning_matmul import GROUP_M, MatmulTile
 
-__all__ = ["FLOATS", "INTEGERS", "Operand", "Scales", "floats", "integers"]
+__all__ = ["FLOATS", "INTEGERS", "Operand", "Product", "Scales", "floats", "integers"]
 
 INTEGERS, FLOATS = "integers", "floats"
 
@@ -61,6 +62,41 @@ class Scales(NamedTuple):
     rb: int
 
 
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A product of two matrices.
+
+    Attributes:
+        k: what is summed over.
+        temporaries: of the plan; those of its launches are added.
+    """
+
+    call: spec.Call
+    a: Operand
+    b: Operand
+    k: int
+    out: spec.ArrayType
+    scales: Scales | None
+    temporaries: list[spec.ArrayType] = field(default_factory=list)
+
+    def constants(self) -> dict[str, Any]:
+        absent = {} if self.scales else {"a_scale": None, "b_scale": None}
+        return {"GROUP_M": GROUP_M, **absent}
+
+    def arguments(
+        self, a: Operand, b: Operand, steps: dict[str, int]
+    ) -> tuple[dict[str, spec.Argument], dict[str, Any]]:
+        """Arguments of a launch on these operands; steps of 1 are constants."""
+        scales = self.scales
+        args: dict[str, spec.Argument] = {
+            "a": a.source, "b": b.source, "out": spec.Output(), "M": a.length, "N": b.length,
+            "K": self.k, "ra": scales.ra if scales else 0, "rb": scales.rb if scales else 0,
+            **({"a_scale": scales.a, "b_scale": scales.b} if scales else {}),
+            **{name: step for name, step in steps.items() if step != 1},
+        }  # fmt: skip
+        return args, {name: 1 for name, step in steps.items() if step == 1}
+
+
 def _regular(call: spec.Call, x: Operand) -> bool:
     """Whether a copy engine and the units take an operand as it is."""
     lies = x.along == 1 and x.step > 0 and x.step % _ROW == 0
@@ -79,36 +115,11 @@ def _tile(call: spec.Call, kind: str, m: int, n: int) -> MatmulTile | None:
     return None
 
 
-def _constants(scales: Scales | None) -> dict[str, Any]:
-    return {"GROUP_M": GROUP_M, **({} if scales else {"a_scale": None, "b_scale": None})}
-
-
-def _arguments(
-    a: Operand, b: Operand, k: int, steps: dict[str, int], scales: Scales | None
-) -> tuple[dict[str, spec.Argument], dict[str, Any]]:
-    """Arguments of a launch; steps of 1 are constants."""
-    args: dict[str, spec.Argument] = {
-        "a": a.source, "b": b.source, "out": spec.Output(), "M": a.length, "N": b.length, "K": k,
-        "ra": scales.ra if scales else 0, "rb": scales.rb if scales else 0,
-        **({"a_scale": scales.a, "b_scale": scales.b} if scales else {}),
-        **{name: step for name, step in steps.items() if step != 1},
-    }  # fmt: skip
-    return args, {name: 1 for name, step in steps.items() if step == 1}
-
-
-def _described(
-    call: spec.Call,
-    kind: str,
-    a: Operand,
-    b: Operand,
-    k: int,
-    out: spec.ArrayType,
-    scales: Scales | None,
-    temporaries: list[spec.ArrayType],
-) -> list[spec.Launch] | None:
+def _described(product: Product, kind: str) -> list[spec.Launch] | None:
     """Launches by descriptors, behind those that copy operands where that is worth it; None: not
     for these.
     """
+    call, a, b, k, out = product.call, product.a, product.b, product.k, product.out
     tile = _tile(call, kind, a.length, b.length)
     if tile is None or not call.aligned:
         return None
@@ -120,19 +131,19 @@ def _described(
             return None
         for name, x, other in (("a_sums", a, b), ("b_sums", b, a)):
             if other.unsigned:
-                sums[name] = _summed(x, k, warps, launches, temporaries)
-        a, b = (_copied(call, x, k, warps, launches, temporaries) for x in (a, b))
+                sums[name] = _summed(x, k, warps, launches, product.temporaries)
+        a, b = (_copied(call, x, k, warps, launches, product.temporaries) for x in (a, b))
     stored = aligned(call, spec.Output()) and out.strides[1] == 1
     stored = stored and out.strides[0] % (_ROW // out.itemsize) == 0
     steps = {"om": out.strides[0], "on": out.strides[1]}
-    args, ones = _arguments(a, b, k, steps, scales)
+    args, ones = product.arguments(a, b, steps)
     floating = kind == FLOATS
     launches.append(
         spec.Launch(
             "narrow:matmul_in_turn",
             {**args, **sums, "pa": a.step, "pb": b.step},
             {
-                **_constants(scales),
+                **product.constants(),
                 **ones,
                 **{name: None for name in ("a_sums", "b_sums") if name not in sums},
                 "KIND_A": a.kind,
@@ -222,36 +233,19 @@ def _copied(
     return Operand(copy, "int8" if x.unsigned else x.kind, x.length, pitch, 1)
 
 
-def floats(
-    call: spec.Call,
-    a: Operand,
-    b: Operand,
-    k: int,
-    out: spec.ArrayType,
-    scales: Scales,
-    temporaries: list[spec.ArrayType],
-) -> list[spec.Launch] | None:
+def floats(product: Product) -> list[spec.Launch] | None:
     """The launches of a product of 8-bit floating numbers; None: the arch has no units for them, or
     the result keeps more digits than these do.
     """
-    if out.dtype != "bfloat16":
-        return None
-    return _described(call, FLOATS, a, b, k, out, scales, temporaries)
+    return _described(product, FLOATS) if product.out.dtype == "bfloat16" else None
 
 
-def integers(
-    call: spec.Call,
-    a: Operand,
-    b: Operand,
-    k: int,
-    out: spec.ArrayType,
-    scales: Scales | None,
-    temporaries: list[spec.ArrayType],
-) -> list[spec.Launch] | None:
+def integers(product: Product) -> list[spec.Launch] | None:
     """The launches of a product of 8-bit integers; None: the vendor has no units for them."""
+    call, a, b, out = product.call, product.a, product.b, product.out
     if call.vendor not in _TILES:
         return None
-    found = _described(call, INTEGERS, a, b, k, out, scales, temporaries)
+    found = _described(product, INTEGERS)
     if found is not None:
         return found
     m, n = a.length, b.length
@@ -263,13 +257,13 @@ def integers(
     tile = next(filling, fitting[-1])
     steps = {"am": a.step, "ak": a.along, "bn": b.step, "bk": b.along,
              "om": out.strides[0], "on": out.strides[1]}  # fmt: skip
-    args, ones = _arguments(a, b, k, steps, scales)
+    args, ones = product.arguments(a, b, steps)
     return [
         spec.Launch(
             "narrow:matmul_integers",
             args,
             {
-                **_constants(scales),
+                **product.constants(),
                 **ones,
                 "A_UNSIGNED": a.unsigned,
                 "B_UNSIGNED": b.unsigned,

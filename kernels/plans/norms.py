@@ -8,7 +8,7 @@ from typing import Any
 from xtarget import spec
 
 from .elementwise import compute_dtype, normal_axes
-from .folds import outputs, step, sum_into
+from .folds import Sum, outputs
 from .gates import walk
 from .layouts import collapse, without_axes
 from .reduction import Work
@@ -97,8 +97,8 @@ def _statistics(
     for axis in axes:
         count *= shape[axis]
     mean, variance = work.temporary(dtype), work.temporary(dtype)
-    sum_into(work, mean, dtype, FINISH="mean", count=count)
-    sum_into(work, variance, dtype, "deviation", "mean", aux=mean, count=count)
+    Sum(dtype, FINISH="mean", count=count).into(work, mean)
+    Sum(dtype, "deviation", "mean", aux=mean, count=count).into(work, variance)
     own = iter(numbered)
     strides = tuple(0 if a in axes else next(own) for a in range(len(shape)))
     return work, mean, variance, strides
@@ -213,10 +213,10 @@ def _by_the_batch(call: spec.Call, *, inverse: bool = False) -> spec.Plan:
             spec.Output(),
         )
     )
-    last = step(computed)
+    last = Sum(computed).step()
     if inverse:
-        last = step(computed, FINISH="inverse_root", p=_eps(call, computed))
-    for number, found, how in ((1, mean, step(computed)), (2, variance, last)):
+        last = Sum(computed, FINISH="inverse_root", p=_eps(call, computed)).step()
+    for number, found, how in ((1, mean, Sum(computed).step()), (2, variance, last)):
         work.launches.append(work.rest(how, found, spec.Output(number), 1))
     return work.plan(out, vector, vector)
 
@@ -235,7 +235,7 @@ def normalize(call: spec.Call) -> spec.Plan:
     reduced = collapse(tuple(x.shape[a] for a in axes), tuple(x.strides[a] for a in axes))
     work = Work(call, kept, reduced)
     length = work.temporary(computed)
-    sum_into(work, length, computed, "square", "root")
+    Sum(computed, "square", "root").into(work, length)
     own = iter(numbered)
     strides = tuple(0 if a in axes else next(own) for a in range(x.ndim))
     launch = walk(

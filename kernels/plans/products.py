@@ -306,16 +306,16 @@ def _by_units(
     """The plan of a product of integers by units that multiply these; None: there are none."""
     (m, n), k = product.shape, product.lengths["k"]
     a, b = call.array(0), call.array(1)
-    launches = narrow.integers(
+    own = narrow.Product(
         call,
         narrow.Operand(spec.Input(0), a.dtype, m, *a.strides),
         narrow.Operand(spec.Input(1), b.dtype, n, *b.strides[::-1]),
         k,
         out,
         scales,
-        temporaries := [],
     )
-    return None if launches is None else spec.Plan((out,), tuple(launches), tuple(temporaries))
+    launches = narrow.integers(own)
+    return None if launches is None else spec.Plan((out,), tuple(launches), tuple(own.temporaries))
 
 
 def integers(call: spec.Call) -> spec.Plan:

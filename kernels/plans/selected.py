@@ -11,7 +11,7 @@ from dataclasses import replace
 from xtarget import spec
 
 from .elementwise import compute_dtype, elementwise
-from .folds import Reduced, Result, sum_into
+from .folds import Reduced, Result, Sum
 from .layouts import broadcasts
 
 __all__ = ["highest", "lowest", "mean_where", "where"]
@@ -133,9 +133,9 @@ def mean_where(plan: _Plan, result: Result) -> _Plan:
         work.launches += [fill, mark]
         count = work.temporary("int64")
         work.read(spec.Temporary(1), work.kept, work.reduced)
-        sum_into(work, count, "int64")
+        Sum("int64").into(work, count)
         work.read(spec.Temporary(0), work.kept, work.reduced)
-        sum_into(work, spec.Output(), compute_dtype(dtype), FINISH="ratio", aux=count)
+        Sum(compute_dtype(dtype), FINISH="ratio", aux=count).into(work, spec.Output())
         return work.plan(out)
 
     return whole

@@ -10,12 +10,11 @@ from .elementwise import compute_dtype
 from .folds import (
     Reduced,
     Result,
+    Sum,
     fold_into,
     in_steps,
     is_floating,
     outputs,
-    step,
-    sum_into,
 )
 from .reduction import Step, Work
 
@@ -59,8 +58,8 @@ def var(
         work = shapes.work(outs[0])
         computed = compute_dtype(dtype)
         mean = work.temporary(computed)
-        sum_into(work, mean, computed, FINISH="mean", count=shapes.count)
-        sum_into(work, spec.Output(), computed, "deviation", FINISH, aux=mean, count=less)
+        Sum(computed, FINISH="mean", count=shapes.count).into(work, mean)
+        Sum(computed, "deviation", FINISH, aux=mean, count=less).into(work, spec.Output())
         if with_mean:
             rows = Step("sum", computed)
             work.launches.append(work.rest(rows, mean, spec.Output(1), 1))
@@ -75,7 +74,7 @@ def logsumexp(result: Result) -> Callable[[spec.Call], spec.Plan]:
     def steps(work: Work, shapes: Reduced, dtype: str) -> None:
         top = work.temporary(dtype)
         fold_into(work, top, "max", dtype, "", dtype)
-        sum_into(work, spec.Output(), dtype, "exp", "log_of_exp", aux=top)
+        Sum(dtype, "exp", "log_of_exp", aux=top).into(work, spec.Output())
 
     return in_steps(result, steps)
 
@@ -85,12 +84,12 @@ def nanmean(result: Result) -> Callable[[spec.Call], spec.Plan]:
 
     def steps(work: Work, shapes: Reduced, dtype: str) -> None:
         if not is_floating(shapes.x.dtype):
-            sum_into(work, spec.Output(), dtype, FINISH="mean", count=shapes.count)
+            Sum(dtype, FINISH="mean", count=shapes.count).into(work, spec.Output())
         else:
             count = work.temporary("int64")
             given = compute_dtype(shapes.x.dtype)
-            sum_into(work, count, "int64", "is_number", given=given)
-            sum_into(work, spec.Output(), dtype, "number", "ratio", aux=count)
+            Sum("int64", "is_number", given=given).into(work, count)
+            Sum(dtype, "number", "ratio", aux=count).into(work, spec.Output())
 
     return in_steps(result, steps)
 
@@ -113,11 +112,11 @@ def norm(result: Result) -> Callable[[spec.Call], spec.Plan]:
             shapes.refuse_nothing()
             fold_into(work, spec.Output(), "max" if p > 0 else "min", computed, "abs", computed)
         elif p == 0:
-            sum_into(work, spec.Output(), computed, "nonzero", given=compute_dtype(shapes.x.dtype))
+            Sum(computed, "nonzero", given=compute_dtype(shapes.x.dtype)).into(work, spec.Output())
         elif p == 1:
-            sum_into(work, spec.Output(), computed, "abs")
+            Sum(computed, "abs").into(work, spec.Output())
         elif p == 2:
-            sum_into(work, spec.Output(), computed, "square", "root")
+            Sum(computed, "square", "root").into(work, spec.Output())
         else:
             _powers(work, float(p), computed)
         return work.plan(out)
@@ -128,6 +127,6 @@ def norm(result: Result) -> Callable[[spec.Call], spec.Plan]:
 def _powers(work: Work, p: float, dtype: str) -> None:
     """Two roots: of the elements' power and of the sum's, whose p differ."""
     between = work.temporary(dtype)
-    sum_into(work, between, dtype, "power", p=spec.Scalar(p, dtype))
-    last = step(dtype, FINISH="power", p=spec.Scalar(1 / p, dtype))
+    Sum(dtype, "power", p=spec.Scalar(p, dtype)).into(work, between)
+    last = Sum(dtype, FINISH="power", p=spec.Scalar(1 / p, dtype)).step()
     work.launches.append(work.rest(last, between, spec.Output(), 1))
