@@ -90,24 +90,27 @@ class Softmax:
         return power / power.sum(-1, keepdim=True)
 
 
-def gelu_and(residual: Any, y: Any) -> Any:
-    return run("add", run("gelu", y), residual)
-
-
 def gelu_by_numpy(y: Any) -> Any:
     """NumPy has no erf, so the form with tanh."""
     inner = np.float32(0.7978845608) * (y + np.float32(0.044715) * y * y * y)
     return np.float32(0.5) * y * (1 + np.tanh(inner))
 
 
-class Norm:
+class Residual:
+    """An operator with weight and bias, gelu and a residual."""
+
+    kernel: str
+
+    @classmethod
+    def ours(cls, x: Any, weight: Any, bias: Any, residual: Any) -> Any:
+        return run("add", run("gelu", run(cls.kernel, x, weight, bias)), residual)
+
+
+class Norm(Residual):
     """layer_norm, gelu and a residual."""
 
     arrays = ("rows", "columns", "columns", "rows")
-
-    @staticmethod
-    def ours(x: Any, weight: Any, bias: Any, residual: Any) -> Any:
-        return gelu_and(residual, run("layer_norm", x, weight, bias))
+    kernel = "layer_norm"
 
     @staticmethod
     def numpy(x: Any, weight: Any, bias: Any, residual: Any) -> Any:
@@ -122,14 +125,11 @@ class Norm:
         return functional.gelu(functional.layer_norm(x, weight.shape, weight, bias)) + residual
 
 
-class Linear:
+class Linear(Residual):
     """linear, bias, gelu and a residual."""
 
     arrays = ("rows", "square", "columns", "rows")
-
-    @staticmethod
-    def ours(x: Any, weight: Any, bias: Any, residual: Any) -> Any:
-        return gelu_and(residual, run("linear", x, weight, bias))
+    kernel = "linear"
 
     @staticmethod
     def numpy(x: Any, weight: Any, bias: Any, residual: Any) -> Any:

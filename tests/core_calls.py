@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from threads import in_threads
 
 import xtarget
+from xtarget._launch import run as launching
 
-__all__ = ["host", "hot", "of_kind"]
+__all__ = ["check_while_forgotten", "host", "hot", "of_kind"]
 
 
 def of_kind(kind: str, values: np.ndarray[Any, Any], device: str) -> Any:
@@ -32,3 +35,22 @@ def hot(core: Any, *args: Any, **named: Any) -> int:
     for _ in range(2):
         xtarget.run(*args, **named)
     return int(core.statistics()[0] - before)
+
+
+def check_while_forgotten(right: Callable[[int, int], bool], turns: range, pause: int) -> None:
+    """Make calls in four threads, while all that is known is forgotten every few turns.
+
+    Args:
+        right: makes a call, by the number of the thread and the turn.
+    """
+    wrong: list[tuple[int, int]] = []
+
+    def work(number: int) -> None:
+        for turn in turns:
+            if not right(number, turn):
+                wrong.append((number, turn))
+            if number == 0 and turn % pause == 0:
+                launching.forget_calls()
+
+    in_threads(work, range(4))
+    assert not wrong

@@ -11,7 +11,10 @@ import pytest
 
 import xtarget
 from xtarget._arrays.dtypes import numpy_dtype
+from xtarget._kernels import libraries
 from xtarget._kernels.interfaces import INPUT_DTYPES
+from xtarget._launch import planning
+from xtarget._values.types import CompileRequest, Target
 from xtarget._verify.cases import meaningful
 from xtarget.spec import ABSENT, ArrayType, KernelSpec, contiguous_strides
 
@@ -49,6 +52,13 @@ def sampled(name: str, *values: Any, also: bool = False) -> Any:
     """A parameter of a test for one row: of the long tier where others stand for it."""
     long = also or not stands_for_others(name)
     return pytest.param(*values, marks=[pytest.mark.long] if long else [])
+
+
+def request_of(name: str, dtype: str, target: Target) -> CompileRequest:
+    """The one specialization that a row's call on small arrays needs."""
+    args = layouts(own()[name], dtype, (7, 129))
+    (found,) = planning.compile_requests(libraries.find(name), args, {}, target)
+    return found
 
 
 def dtypes_of(spec: KernelSpec, dtype: str) -> list[str]:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 from command_line import here
-from operators import layouts, own
+from operators import request_of
 
 from xtarget._compile import functions
-from xtarget._kernels import libraries
-from xtarget._launch import planning
 from xtarget._values.errors import CompileError, NoCompilerError, UnknownTargetError
 from xtarget._values.types import Target, WrittenSource
 from xtarget.targets.nvidia import cubin, nvrtc
@@ -22,11 +21,7 @@ SM_90 = Target("nvidia", "sm_90")
 needs_nvrtc = pytest.mark.skipif(not nvrtc.installed(), reason="NVRTC is not installed")
 
 
-def request(name: str, dtype: str) -> Any:
-    kernel = libraries.find(name)
-    args = layouts(own()[name], dtype, (7, 129))
-    (found,) = planning.compile_requests(kernel, args, {}, SM_90)
-    return found
+request = partial(request_of, target=SM_90)
 
 
 @needs_nvrtc

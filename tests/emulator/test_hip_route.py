@@ -6,17 +6,15 @@ from __future__ import annotations
 import importlib.util
 import re
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from c_route_programs import BLOCKS, CATALOG, LIBRARY, ROWS, SCRIPT, WRITTEN
-from operators import layouts, own
+from operators import request_of
 from processes import run_python
 
 from xtarget._compile import functions
-from xtarget._kernels import libraries
-from xtarget._launch import planning
 from xtarget._values.errors import CompileError, NoCompilerError, UnknownTargetError
 from xtarget._values.types import Target
 from xtarget.targets.amd import clang, hip_cpp, hiprtc
@@ -31,11 +29,7 @@ FUNCTIONS = f"{Path(TRITON.origin or '').parent}/backends/amd/lib" if TRITON els
 ENVIRONMENT = {"XTARGET_ROUTES": "strict,hip", "HIP_DEVICE_LIB_PATH": FUNCTIONS}
 
 
-def request(name: str, dtype: str) -> Any:
-    kernel = libraries.find(name)
-    args = layouts(own()[name], dtype, (7, 129))
-    (found,) = planning.compile_requests(kernel, args, {}, GFX942)
-    return found
+request = partial(request_of, target=GFX942)
 
 
 @needs_clang

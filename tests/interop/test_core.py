@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from core_calls import host, hot, of_kind
+from core_calls import check_while_forgotten, host, hot, of_kind
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from threads import in_threads
 
 import xtarget
 from xtarget import ArgumentError
@@ -338,17 +337,11 @@ def test_calls_leave_nothing_behind(core: Any, device: str, kind: str) -> None:
 
 
 def test_threads_share_what_is_known_while_it_is_forgotten(core: Any, device: str) -> None:
-    wrong: list[Any] = []
+    arrays = [np.full(64 + number, number, np.float32) for number in range(4)]
+    outs = [np.empty_like(a) for a in arrays]
 
-    def work(number: int) -> None:
-        a = np.full(64 + number, number, np.float32)
-        out = np.empty_like(a)
-        for turn in range(400):
-            xtarget.run("add", a, turn, out=out)
-            if not (out == number + turn).all():
-                wrong.append((number, turn))
-            if number == 0 and turn % 50 == 0:
-                launching.forget_calls()
+    def right(number: int, turn: int) -> bool:
+        xtarget.run("add", arrays[number], turn, out=outs[number])
+        return bool((outs[number] == number + turn).all())
 
-    in_threads(work, range(4))
-    assert not wrong
+    check_while_forgotten(right, range(400), 50)

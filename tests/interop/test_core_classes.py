@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from threads import in_threads
 
 pytest.importorskip("triton")
 
 import cpu_entries
 import triton
 import triton.language as tl
+from core_calls import check_while_forgotten
 
 import xtarget
 from xtarget import ArgumentError
@@ -202,17 +202,11 @@ def test_ever_new_shapes_leave_nothing_behind(core: Any, device: str) -> None:
 
 
 def test_threads_make_calls_of_new_shapes_while_all_is_forgotten(core: Any, device: str) -> None:
-    wrong: list[Any] = []
+    memory = [np.full(2000, number, np.float32) for number in range(4)]
 
-    def work(number: int) -> None:
-        memory = np.full(2000, number, np.float32)
-        for n in range(1, 400):
-            out = np.empty(n + number, np.float32)
-            xtarget.run("add", memory[: n + number], n, out=out, device=device)
-            if not (out == number + n).all():
-                wrong.append((number, n))
-            if number == 0 and n % 40 == 0:
-                launching.forget_calls()
+    def right(number: int, n: int) -> bool:
+        out = np.empty(n + number, np.float32)
+        xtarget.run("add", memory[number][: n + number], n, out=out, device=device)
+        return bool((out == number + n).all())
 
-    in_threads(work, range(4))
-    assert not wrong
+    check_while_forgotten(right, range(1, 400), 40)

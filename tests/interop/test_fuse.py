@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from processes import run_python
+from random_functions import seeds
 
 import xtarget
 from xtarget import ArgumentError
@@ -67,9 +68,7 @@ def chain_of(seed: int) -> Callable[..., Any]:
     return function
 
 
-@pytest.mark.parametrize(
-    "seed", [*range(6), *(pytest.param(n, marks=pytest.mark.long) for n in range(6, 60))]
-)
+@seeds(6, 60)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_fused_and_unfused_are_equal_bit_by_bit(device: str, seed: int) -> None:
     draw = random.Random(1000 + seed)

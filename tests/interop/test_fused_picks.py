@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from random_functions import grow, seeds
 
 import xtarget
 from xtarget import ArgumentError
@@ -120,28 +121,21 @@ def program_of(seed: int) -> Callable[..., Any]:
     """A function of random gathers and elementwise operators."""
 
     def function(x: Any, y: Any, index: Any) -> Any:
+        def step(draw: random.Random, made: list[Any], own: Any) -> Any:
+            if draw.random() < 0.5:
+                return run("take", own, index, axis=draw.randint(-2, 1))
+            if draw.random() < 0.5:
+                return run(draw.choice(("neg", "abs", "tanh", "permute")), own)
+            return run(draw.choice(("add", "mul", "maximum")), own, draw.choice([*made, 2, index]))
+
         draw = random.Random(seed)
-        made = [x, y]
-        for _ in range(draw.randint(2, 8)):
-            own = draw.choice(made[-3:])
-            try:
-                if draw.random() < 0.5:
-                    made.append(run("take", own, index, axis=draw.randint(-2, 1)))
-                elif draw.random() < 0.5:
-                    made.append(run(draw.choice(("neg", "abs", "tanh", "permute")), own))
-                else:
-                    other = draw.choice([*made, 2, index])
-                    made.append(run(draw.choice(("add", "mul", "maximum")), own, other))
-            except ArgumentError:
-                continue
+        made = grow(draw, (x, y), draw.randint(2, 8), step)
         return made[-1] + 0, run("neg", made[len(made) // 2])
 
     return function
 
 
-@pytest.mark.parametrize(
-    "seed", [*range(3), *(pytest.param(n, marks=pytest.mark.long) for n in range(3, 100))]
-)
+@seeds(3, 100)
 def test_random_programs(device: str, seed: int) -> None:
     draw = random.Random(4000 + seed)
     function = program_of(seed)

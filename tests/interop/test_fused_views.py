@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from random_functions import grow, seeds
 
 import xtarget
 from xtarget import ArgumentError
@@ -228,34 +229,27 @@ def reduced(draw: random.Random, x: Any) -> Any:
 
 
 def program_of(seed: int) -> Callable[..., Any]:
-    """A function of random operators. One that does not take what it would get is passed over."""
+    """A function of random operators."""
 
     def function(x: Any, y: Any, number: Any) -> Any:
-        draw = random.Random(seed)
-        made = [x, y]
-        for _ in range(draw.randint(4, 14)):
-            own = draw.choice(made[-3:])
+        def step(draw: random.Random, made: list[Any], own: Any) -> Any:
             kind = draw.random()
-            try:
-                if kind < 0.25:
-                    made.append(run(draw.choice(UNARY), own))
-                elif kind < 0.5:
-                    other = draw.choice([*made, number, 2, 0.25])
-                    made.append(run(draw.choice(BINARY), own, other))
-                elif kind < 0.85 and own.ndim < 5:
-                    made.append(moved(draw, own))
-                elif own.ndim:
-                    made.append(reduced(draw, own))
-            except ArgumentError:
-                continue
+            if kind < 0.25:
+                return run(draw.choice(UNARY), own)
+            if kind < 0.5:
+                return run(draw.choice(BINARY), own, draw.choice([*made, number, 2, 0.25]))
+            if kind < 0.85 and own.ndim < 5:
+                return moved(draw, own)
+            return reduced(draw, own) if own.ndim else None
+
+        draw = random.Random(seed)
+        made = grow(draw, (x, y), draw.randint(4, 14), step)
         return run("add", made[-1], 0), run("neg", run("cast", made[len(made) // 2], dtype="int32"))
 
     return function
 
 
-@pytest.mark.parametrize(
-    "seed", [*range(4), *(pytest.param(n, marks=pytest.mark.long) for n in range(4, 200))]
-)
+@seeds(4, 200)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_random_programs(device: str, seed: int) -> None:
     draw = random.Random(3000 + seed)
