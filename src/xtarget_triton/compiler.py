@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import Any
 
 from triton.backends.compiler import BaseBackend
@@ -22,6 +24,15 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]  # Triton has no types
             from xtarget.targets._spirv.frontend import backend
 
             return backend.SpirvBackend.checked(target, {})
+        if _asked_by_tool():
+            from xtarget import CompileError
+
+            raise CompileError(
+                "triton.tools.compile writes C from a template, and Triton has none for spirv. "
+                "Declare the kernel with @xtarget.kernel and build a bundle (xtarget bundle build "
+                "--library FOLDER --target cpu -o FILE), which C and C++ programs launch with "
+                "libxtarget; for CUDA and HIP, xtarget bundle emit-c writes C of such a bundle."
+            )
         from xtarget._triton_backend.devices import default_options
         from xtarget._triton_backend.tuning import TunableBackend
 
@@ -30,6 +41,18 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]  # Triton has no types
     @staticmethod
     def supports_target(target: Any) -> bool:
         return bool(target.backend == "spirv")
+
+
+def _asked_by_tool() -> bool:
+    """Whether `triton.tools.compile` makes a back end: through `make_backend` of Triton's."""
+    maker = sys._getframe(1).f_back
+    caller = maker.f_back if maker else None
+    return caller is not None and caller.f_globals.get("__file__") == _tool()
+
+
+def _tool() -> str:
+    triton = sys.modules["triton"]
+    return os.path.join(os.path.dirname(triton.__file__ or ""), "tools", "compile.py")
 
 
 # Triton looks for a class without abstract methods and fails at import when there is none. Nothing

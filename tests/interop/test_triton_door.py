@@ -195,3 +195,20 @@ assert found['spirv'].compiler.__name__ == 'SpirvBackend'
     )
     done = python(code, spirv=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_triton_s_tool_for_c_says_what_does_it_instead(python: Python, tmp_path: Path) -> None:
+    """It has no template for spirv, and would write nothing without a word."""
+    kernels = Path(__file__).with_name("triton_backend_kernels.py")
+    code = f"""
+import sys
+from triton.tools.compile import main
+sys.argv = ["compile", {str(kernels)!r}, "-n", "add", "-s", "*fp32:16,*fp32:16,*fp32:16,i32,128",
+            "-g", "1,1,1", "-t", "spirv:spirv64:16", "-o", {str(tmp_path / "made")!r}]
+main()
+"""
+    done = python(code, spirv=True)
+    assert done.returncode == 1
+    said = done.stderr.strip().splitlines()[-1]
+    assert re.search("xtarget bundle build .*libxtarget", said), done.stderr
+    assert not list(tmp_path.glob("made*"))
