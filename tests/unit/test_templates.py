@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import ast
 import struct
+import textwrap
+from collections.abc import Collection
+from dataclasses import replace
 
 import pytest
 
 from xtarget._kernels import libraries
 from xtarget._kernels.library import Library
+from xtarget._values.types import SourceText
 from xtarget.targets._c.text import Function, Scope
 from xtarget.targets._c.values import RefusedError, dtype_of
 from xtarget.targets._template.assembler import AssemblyError, assemble
-from xtarget.targets._template.elementwise import KERNELS, meaning
+from xtarget.targets._template.elements import PARTS, ElementEvaluator
 from xtarget.targets._template.holes import HoleError, Template
-from xtarget.targets._template.steps import Steps
+from xtarget.targets._template.meaning import meaning
 
 
 def test_holes_are_filled_by_name() -> None:
@@ -38,63 +42,100 @@ def test_a_hole_without_a_value_is_named(text: str, values: dict[str, str], mess
         Template("t", text).fill(values)
 
 
-def _kernel(name: str) -> Function:
-    library = Library(libraries.own_folder())
-    text = library.source(f"elementwise:{name}(functions.arithmetic:add)").text
+def _source(operator: str) -> SourceText:
+    text = Library(libraries.own_folder()).source(f"elementwise:binary({operator})").text
     assert text is not None
-    return Scope.of(text)
+    return text
 
 
-@pytest.mark.parametrize("name", KERNELS)
-def test_templates_stand_for_the_kernels_of_the_library(name: str) -> None:
-    """Whoever changes these kernels looks whether the templates still do the same, and writes the
-    new digest; until then they refuse."""
-    assert meaning(_kernel(name)) == KERNELS[name]
+def _function(name: str) -> Function:
+    source = _source("functions.arithmetic:add")
+    module = next(module for module in source.modules if module.endswith("indexing"))
+    return Scope.of(replace(source, function=f"{module}:{name}"))
 
 
-def test_another_kernel_of_that_name_is_another_one() -> None:
-    function = _kernel("binary")
+@pytest.mark.parametrize("name", PARTS)
+def test_skeletons_count_elements_as_the_library_does(name: str) -> None:
+    """Whoever changes these functions looks whether the skeletons still do the same, and writes the
+    new digest; until then templates refuse."""
+    assert meaning(_function(name)) == PARTS[name]
+
+
+def test_another_function_of_that_name_is_another_one() -> None:
+    function = _function("positions")
     text = ast.unparse(function.node)
-    edited = ast.parse(text.replace("operator(x, y)", "operator(y, x)")).body[0]
+    edited = ast.parse(text.replace("start + lane", "start - lane")).body[0]
     assert ast.unparse(edited) != text
     assert isinstance(edited, ast.FunctionDef)
-    assert meaning(Function(edited, function.scope)) != KERNELS["binary"]
+    assert meaning(Function(edited, function.scope)) != PARTS["positions"]
 
 
-def _steps(expression: str, *dtypes: str) -> list[str]:
-    node = ast.parse(f"def f({', '.join('xyz'[: len(dtypes)])}): return {expression}").body[0]
+def _steps(body: str, *dtypes: str, native: Collection[str] = ("exp",)) -> list[str]:
+    """The steps of a function of x, y, z: an expression, or statements."""
+    text = body if "return" in body else f"return {body}"
+    code = f"def f({', '.join('xyz'[: len(dtypes)])}):\n" + textwrap.indent(text, " ")
+    node = ast.parse(code).body[0]
     assert isinstance(node, ast.FunctionDef)
-    steps = Steps()
-    values = [steps.value(dtype_of(dtype)) for dtype in dtypes]
-    steps.call(Function(node, _kernel("binary").scope), values)
-    return [f"{step.name} {step.dtype.name}" for step in steps.found]
-
-
-def test_steps_of_an_expression() -> None:
-    assert _steps("x * 2 + -y", "float32", "float32") == [
-        *("mul float32", "neg float32", "add float32"),
-    ]
-    assert _steps("tl.where((x < y) | (x != x), x, y)", "int8", "int8")[-1] == "select int8"
-    assert _steps("tl.where(x, y, z)", "bool", "bool", "bool")[-1] == "or int1"
+    elements = ElementEvaluator(lambda name, dtype: name in native)
+    values = [elements.emit.parameter(f"p{n}", dtype_of(d)) for n, d in enumerate(dtypes)]
+    ahead = len(elements.emit.found)
+    elements.call(Function(node, Scope.of(_source("functions.arithmetic:add")).scope), values, {})
+    return [f"{step.name} {step.dtype.name}" for step in elements.emit.found[ahead:]]
 
 
 @pytest.mark.parametrize(
-    ("expression", "dtypes", "message"),
+    ("body", "dtypes", "steps"),
     [
-        ("x / y", ("float32", "float32"), "the expression 'x / y'"),
-        ("x + y", ("float32", "int32"), "an operation of float32 and int32"),
-        ("x + 300", ("int8",), "the number 300 as int8"),
-        ("x + y", ("bool", "bool"), "add of bool"),
-        ("x & y", ("float32", "float32"), "and of float32"),
-        ("tl.exp(x)", ("float32",), "the function tl.exp"),
-        ("x[0]", ("float32",), r"the expression 'x\[0\]'"),
+        ("x * 2 + -y", ("float32", "float32"), ["mul float32", "neg float32", "add float32"]),
+        ("x + y", ("float32", "int32"), ["cast int32", "add float32"]),
+        ("x // y + (x >> 1)", ("int8", "int8"), ["div int8", "shr int8", "add int8"]),
+        ("tl.exp(x)", ("float32",), ["exp float32"]),
+        ("x.to(tl.int32, bitcast=True)", ("float32",), ["bits float32"]),
+        ("y = x * x\nif x.dtype == tl.int8:\n  return y\nreturn y + 1", ("int8",), ["mul int8"]),
+        ("total = x\nfor k in range(2):\n  total += k\nreturn total", ("int8",), ["add int8"] * 2),
+        ("x * x + x * x", ("float32",), ["mul float32", "add float32"]),  # each is made once
+        ("tl.where(True, x, y) & (x < y)", ("int8", "int8"), ["lt int8", "cast int1", "and int8"]),
     ],
 )
-def test_what_is_not_known_is_refused(
-    expression: str, dtypes: tuple[str, ...], message: str
-) -> None:
+def test_steps_of_a_function(body: str, dtypes: tuple[str, ...], steps: list[str]) -> None:
+    assert _steps(body, *dtypes) == steps
+
+
+def test_a_half_type_is_rounded_after_each_operation() -> None:
+    found = _steps("x.to(tl.bfloat16) + 0.1", "float32")
+    assert [step for step in found if step.endswith("float32")] == [
+        *("bits float32", "add float32", "bits float32")
+    ]
+
+
+def test_a_function_that_a_language_lacks_is_made_of_others() -> None:
+    names = {"fma", "nearbyint", "floor"}
+    made = _steps("tl.exp(x)", "float32", native=names)
+    assert made[0] == "cast float32"
+    assert made[-1] == "cast float64"
+    assert "fma float64" in made
+    with pytest.raises(RefusedError, match="the function nearbyint of float64"):
+        _steps("tl.exp(x)", "float32", native=set())
+
+
+@pytest.mark.parametrize(
+    ("body", "dtypes", "message"),
+    [
+        ("x + 300", ("int8",), "the number 300 as int8"),
+        ("x + y", ("bool", "bool"), r"\+ of bool"),
+        ("x & y", ("float32", "float32"), "& of floating numbers"),
+        ("tl.sort(x)", ("float32",), "the name sort"),
+        ("x[0]", ("float32",), r"\[0\]"),
+        ("tl.program_id(0)", (), "the number of a block"),
+        ("tl.arange(0, 4)", (), "the numbers of a block's lanes"),
+        ("tl.sum(x)", ("float32",), "a reduction"),
+        ("for k in range(x):\n  pass\nreturn x", ("int32",), "length is known at run time"),
+        ("for k in range(65):\n  pass\nreturn x", ("int32",), "a loop of 65 turns"),
+    ],
+)
+def test_what_is_not_known_is_refused(body: str, dtypes: tuple[str, ...], message: str) -> None:
     with pytest.raises(RefusedError, match=message):
-        _steps(expression, *dtypes)
+        _steps(body, *dtypes)
 
 
 def test_the_assembler_counts_words_and_ids() -> None:

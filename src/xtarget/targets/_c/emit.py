@@ -5,41 +5,26 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
-from typing import Any
 
 from .dialects import Dialect
-from .values import (
-    BOOL,
-    DType,
-    Number,
-    RefusedError,
-    Value,
-    common,
-    dtype_of,
-    fits,
-    of_number,
-)
+from .operations import Operations
+from .values import BOOL, INT32, DType, Number, RefusedError, Value, dtype_of
 
-__all__ = ["Emitter"]
-
-_COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
-_WIDE = dtype_of("uint64")
+__all__ = ["Emitter", "c_name"]
 
 
-class Emitter:
+class Emitter(Operations):
     """The text of a kernel's body.
 
     Attributes:
         lines: what was written.
-        reads, writes: parameters whose memory is read or written, with the first line that does.
         double: something is computed in float64.
     """
 
     def __init__(self, dialect: Dialect) -> None:
+        super().__init__()
         self.dialect = dialect
         self.lines: list[str] = []
-        self.reads: dict[str, str] = {}
-        self.writes: dict[str, str] = {}
         self.double = False
         self._depth = 2
         self._count = 0
@@ -69,59 +54,45 @@ class Emitter:
         self.line(f"{qualifier}{self.dialect.type(dtype)} {name} = {code};")
         return Value(name, dtype, any(part.block for part in parts), base)
 
-    # ---------------------------------------------------------------------------------- numbers
+    # ------------------------------------------------------------------------------- operations
 
-    def number(self, number: Number, dtype: DType) -> Value:
-        """A Python number as a value of a type.
+    def parameter(self, name: str, dtype: DType) -> Value:
+        own = c_name(name)
+        if dtype.is_bool():
+            return self.value(f"{own} != 0", dtype)
+        return Value(own, dtype, base=name if dtype.is_ptr() else "")
 
-        Raises:
-            RefusedError: the type has no such number.
-        """
+    def grid(self, what: str, axis: int) -> Value:
+        return self.value(f"xt_{what}({axis})", INT32)
+
+    def scaled(self, value: Value, exponent: Value) -> Value:
+        if value.dtype.narrow:
+            raise RefusedError("ldexp of a half type")
+        code = self.call("ldexp", value.dtype, value.code, exponent.code)
+        return self.value(code, value.dtype, value, exponent)
+
+    def _literal(self, number: Number, dtype: DType) -> Value:
         if dtype.is_bool():
             return Value("true" if number else "false", dtype)
         if dtype.is_int():
-            if isinstance(number, float):
-                number = int(number)
-            if not fits(number, dtype):
-                raise RefusedError(f"the number {number} as {dtype.name}")
-            bits = number & ((1 << dtype.bits) - 1)
+            bits = int(number) & ((1 << dtype.bits) - 1)
             suffix = "UL" if dtype.bits == 64 else "U"
             return Value(f"(({self.dialect.type(dtype)}){bits:#x}{suffix})", dtype)
         self.double = self.double or dtype.is_fp64()
-        made = float(number)
         if dtype.is_fp64():
-            return Value(_double(made), dtype)
-        single = Value(_single(made), dtype_of("float32"))
+            return Value(_double(number), dtype)
+        single = Value(_single(number), dtype_of("float32"))
         return self.cast(single, dtype) if dtype.narrow else single
 
-    def tensor(self, operand: Any) -> Value:
-        """An operand as a value; a Python number has the type that it has alone."""
-        if isinstance(operand, Value):
-            return operand
-        if not isinstance(operand, bool | int | float):
-            raise RefusedError(f"{operand!r} as a number")
-        return self.number(operand, of_number(operand))
+    def _pointer(self, value: Value, dtype: DType) -> Value:
+        return self.value(
+            f"({self.dialect.type(dtype)}){value.code}", dtype, value, base=value.base
+        )
 
-    def as_type(self, operand: Any, dtype: DType) -> Value:
-        """An operand in the type that is computed in."""
-        if isinstance(operand, Value):
-            return self.cast(operand, dtype)
-        return self.number(operand, dtype)
-
-    def cast(self, value: Value, dtype: DType, *, bitcast: bool = False) -> Value:
-        have = value.dtype
-        if have == dtype:
-            return value
-        if have.is_ptr() and dtype.is_ptr():
-            type_ = self.dialect.type(dtype)
-            return self.value(f"({type_}){value.code}", dtype, value, base=value.base)
-        if have.is_ptr() or dtype.is_ptr():
-            raise RefusedError("an address as a number")
-        if bitcast:
-            return self._bitcast(value, dtype)
+    def _converted(self, value: Value, dtype: DType) -> Value:
+        have, code = value.dtype, value.code
         if dtype.is_bool():
-            return self.value(f"{value.code} != 0", dtype, value)
-        code = value.code
+            return self.value(f"{code} != 0", dtype, value)
         if dtype.narrow:
             if have.is_fp64():
                 code = f"xt_odd({code})"
@@ -136,10 +107,8 @@ class Emitter:
         """A float as one that the narrow type has."""
         return f"xt_from_{dtype.name}(xt_to_{dtype.name}({code}))"
 
-    def _bitcast(self, value: Value, dtype: DType) -> Value:
+    def _bits_as(self, value: Value, dtype: DType) -> Value:
         have, code = value.dtype, value.code
-        if have.bits != dtype.bits or "b" in (have.kind, dtype.kind):
-            raise RefusedError(f"the bits of {have.name} as {dtype.name}")
         if have.narrow:
             code = f"xt_to_{have.name}({code})"
         elif have.is_floating():
@@ -153,28 +122,11 @@ class Emitter:
             code = f"({self.dialect.type(dtype)}){code}"
         return self.value(code, dtype, value)
 
-    # ------------------------------------------------------------------------------- operations
+    def _compared(self, sign: str, a: Value, b: Value) -> Value:
+        return self.value(f"{a.code} {sign} {b.code}", BOOL, a, b)
 
-    def binary(self, sign: str, first: Any, second: Any) -> Value:
-        """Python's operator, as Triton has it: `//` and `%` of integers are towards zero."""
-        if sign in ("+", "-") and _is_address(first):
-            return self._offset(first, second, sign)
-        if sign == "+" and _is_address(second):
-            return self._offset(second, first, sign)
-        if sign in _COMPARISONS:
-            dtype = common(first, second)
-            a, b = self.as_type(first, dtype), self.as_type(second, dtype)
-            return self.value(f"{a.code} {sign} {b.code}", BOOL, a, b)
-        if sign in ("&", "|", "^", "<<", ">>"):
-            return self._of_bits(sign, first, second)
-        dtype = common(first, second, division=sign in ("/", "//", "%"))
-        if sign == "/" and dtype.is_int():
-            dtype = dtype_of("float32")
-        a, b = self.as_type(first, dtype), self.as_type(second, dtype)
-        if dtype.is_floating():
-            return self._of_floats(sign, a, b)
-        if dtype.is_bool():
-            raise RefusedError(f"{sign} of bool")
+    def _of_integers(self, sign: str, a: Value, b: Value) -> Value:
+        dtype = a.dtype
         if sign in ("//", "%"):
             code = f"{a.code} {sign[0]} {b.code}"
         else:  # of signed integers an overflow would be undefined
@@ -183,8 +135,6 @@ class Emitter:
         return self.value(f"({self.dialect.type(dtype)})({code})", dtype, a, b)
 
     def _of_floats(self, sign: str, a: Value, b: Value) -> Value:
-        if sign == "//":
-            raise RefusedError("// of floating numbers")
         code = f"{a.code} {sign} {b.code}"
         if sign == "%":
             code = self.call("fmod", a.dtype, a.code, b.code)
@@ -192,54 +142,28 @@ class Emitter:
             code = self._rounded(code, a.dtype)
         return self.value(code, a.dtype, a, b)
 
-    def _of_bits(self, sign: str, first: Any, second: Any) -> Value:
-        dtype = common(first, second)
-        if not dtype.is_int():
-            raise RefusedError(f"{sign} of floating numbers")
-        a, b = self.as_type(first, dtype), self.as_type(second, dtype)
-        if dtype.is_bool() and sign in ("<<", ">>"):
-            raise RefusedError(f"{sign} of bool")
-        left = a.code
+    def _of_bits(self, sign: str, a: Value, b: Value) -> Value:
+        dtype, left = a.dtype, a.code
         if sign == "<<":
             left = f"({self.dialect.type(dtype_of(f'uint{max(32, dtype.bits)}'))}){left}"
         return self.value(f"({self.dialect.type(dtype)})({left} {sign} {b.code})", dtype, a, b)
 
-    def _offset(self, address: Value, by: Any, sign: str) -> Value:
-        offset = self.tensor(by)
-        if not offset.dtype.is_int():
-            raise RefusedError("an address and no integer")
+    def _offset(self, address: Value, offset: Value, sign: str) -> Value:
         code = f"{address.code} {sign} (long){offset.code}"
         return self.value(code, address.dtype, address, offset, base=address.base)
 
-    def negative(self, value: Value) -> Value:
-        if value.dtype.is_floating():
-            return self.value(f"-{value.code}", value.dtype, value)
-        return self.binary("-", 0, value)
+    def _negated(self, value: Value) -> Value:
+        return self.value(f"-{value.code}", value.dtype, value)
 
-    def inverted(self, value: Value) -> Value:
+    def _inverted(self, value: Value) -> Value:
         if value.dtype.is_bool():
             return self.value(f"!{value.code}", BOOL, value)
-        if not value.dtype.is_int():
-            raise RefusedError("~ of floating numbers")
         return self.value(f"({self.dialect.type(value.dtype)})~{value.code}", value.dtype, value)
 
-    def where(self, condition: Any, first: Any, second: Any) -> Value:
-        chosen = self.as_type(condition, BOOL)
-        if _is_address(first) or _is_address(second):
-            raise RefusedError("a choice of addresses")
-        dtype = common(first, second)
-        a, b = self.as_type(first, dtype), self.as_type(second, dtype)
-        return self.value(f"{chosen.code} ? {a.code} : {b.code}", dtype, chosen, a, b)
+    def _chosen(self, condition: Value, a: Value, b: Value) -> Value:
+        return self.value(f"{condition.code} ? {a.code} : {b.code}", a.dtype, condition, a, b)
 
-    def math(self, name: str, *operands: Any) -> Value:
-        """A mathematical function of floating numbers of one type."""
-        values = [self.tensor(operand) for operand in operands]
-        dtype = values[0].dtype
-        for value in values[1:]:
-            dtype = common(dtype_value(dtype), value)
-        if not dtype.is_floating():
-            raise RefusedError(f"{name} of {dtype.name}")
-        values = [self.cast(value, dtype) for value in values]
+    def _function(self, name: str, dtype: DType, values: Sequence[Value]) -> Value:
         code = self.call(name, dtype, *(value.code for value in values))
         return self.value(self._rounded(code, dtype) if dtype.narrow else code, dtype, *values)
 
@@ -258,7 +182,6 @@ class Emitter:
     # ----------------------------------------------------------------------------------- memory
 
     def load(self, address: Value, mask: Value | None, where: str) -> Value:
-        """An element; 0 where the mask is false."""
         element = address.dtype.element_ty
         assert element is not None
         code = f"*{address.code}"
@@ -310,13 +233,8 @@ class Emitter:
             self.line(f"{variable.code} = {after.code};")
 
 
-def dtype_value(dtype: DType) -> Value:
-    """A value of a type, for rules that ask for operands."""
-    return Value("", dtype)
-
-
-def _is_address(operand: Any) -> bool:
-    return isinstance(operand, Value) and operand.dtype.is_ptr()
+def c_name(parameter: str) -> str:
+    return f"p_{parameter.replace('.', '_')}"
 
 
 def _double(number: float) -> str:

@@ -1,29 +1,26 @@
 """The statements and expressions of a Triton function: what is known at compile time is computed,
-the rest becomes C. What is not known here is refused, never guessed.
+of the rest `Operations` make C, or steps. What is not known here is refused, never guessed.
 """
 
 from __future__ import annotations
 
 import ast
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .dialects import Dialect
-from .emit import Emitter
 from .folding import FOLDED, SIGNS
 from .language import Builtin, Member, member, named
+from .operations import Operations
 from .text import Function, Library, Scope
-from .values import INT32, DType, RefusedError, Value
+from .values import DType, RefusedError, Value
 
-__all__ = ["LANES", "Evaluator", "arguments_of"]
-
-#: Stands for the loop over a block's lanes, until it is known how many there are.
-LANES = "@lanes"
+__all__ = ["Evaluator", "Names", "arguments_of"]
 
 _DEEPEST = 60
 #: Iterations of a loop that is written out.
 _LONGEST = 4096
-_Names = dict[str, Any]
+Names = dict[str, Any]
 
 
 class _Returned(Exception):
@@ -33,21 +30,18 @@ class _Returned(Exception):
         self.value = value
 
 
-class Evaluator:
-    """Writes a function's body.
+class Evaluator(ABC):
+    """Goes through a function's body.
 
     Attributes:
-        emit: the text.
-        length: of the ranges that the kernel makes; None if it makes none.
+        emit: what is made of it.
         at: file and line of the statement that is looked at.
-        outer: a loop of the kernel within which each lane takes its elements, so that they are
-            taken in the order in which they lie; None: each lane runs through the whole kernel.
+        outer: a loop of the kernel whose turns are apart from each other, if it is known.
     """
 
-    def __init__(self, dialect: Dialect, emit: Emitter | None = None) -> None:
-        self.emit = emit or Emitter(dialect)
-        self.dialect = dialect
-        self.length: int | None = None
+    emit: Operations
+
+    def __init__(self) -> None:
         self.outer: ast.For | None = None
         self.at = ""
         self._depth = 0
@@ -74,7 +68,7 @@ class Evaluator:
                 names[arg.arg] = self.value(defaults[arg.arg], {}, function.scope)
         return self.run(function, names)
 
-    def run(self, function: Function, names: _Names) -> Any:
+    def run(self, function: Function, names: Names) -> Any:
         """A function with values for all of its parameters; what it returns."""
         self._depth += 1
         if self._depth > _DEEPEST:
@@ -90,12 +84,12 @@ class Evaluator:
         self.at = place
         return None
 
-    def _body(self, body: Sequence[ast.stmt], names: _Names, scope: Scope) -> None:
+    def _body(self, body: Sequence[ast.stmt], names: Names, scope: Scope) -> None:
         for node in body:
             self.at = f"{scope.path}:{node.lineno}"
             self._statement(node, names, scope)
 
-    def _statement(self, node: ast.stmt, names: _Names, scope: Scope) -> None:
+    def _statement(self, node: ast.stmt, names: Names, scope: Scope) -> None:
         match node:
             case ast.Return():
                 raise _Returned(
@@ -126,7 +120,7 @@ class Evaluator:
             case _:
                 raise RefusedError(f"the statement {ast.unparse(node).splitlines()[0]!r}")
 
-    def _assign(self, target: ast.expr, value: Any, names: _Names) -> None:
+    def _assign(self, target: ast.expr, value: Any, names: Names) -> None:
         if isinstance(target, ast.Name):
             names[target.id] = value
         elif isinstance(target, ast.Tuple) and isinstance(value, tuple):
@@ -137,7 +131,7 @@ class Evaluator:
 
     # ------------------------------------------------------------------------------------ loops
 
-    def _loop(self, node: ast.For, name: str, names: _Names, scope: Scope) -> None:
+    def _loop(self, node: ast.For, name: str, names: Names, scope: Scope) -> None:
         made = node.iter
         if not isinstance(made, ast.Call) or made.keywords:
             raise RefusedError("a loop over this")
@@ -159,56 +153,9 @@ class Evaluator:
             raise RefusedError("a loop whose length differs between lanes")
         self._runtime_loop(node, name, limits, names, scope)
 
-    def _runtime_loop(
-        self, node: ast.For, name: str, limits: Sequence[Any], names: _Names, scope: Scope
-    ) -> None:
-        emit = self.emit
-        first, last, step = {1: (0, *limits, 1), 2: (*limits, 1), 3: tuple(limits)}[len(limits)]
-        if isinstance(step, Value) or step <= 0:
-            raise RefusedError("a loop with this step")
-        dtype = next((x.dtype for x in (first, last) if isinstance(x, Value)), INT32)
-        carried = self._carried(node, names)
-        lanes = node is self.outer
-        if lanes and carried:
-            self.outer, lanes = None, False
-        counter, type_ = emit.name("i"), self.dialect.type(dtype)
-        low, high = emit.as_type(first, dtype).code, emit.as_type(last, dtype).code
-        emit.open(f"for ({type_} {counter} = {low}; {counter} < {high}; {counter} += {step})")
-        inner: _Names = {**names, name: emit.value(counter, dtype)}
-        if lanes:
-            emit.open(LANES)
-        inner |= {own: emit.current(variable) for own, variable in carried.items()}
-        self._body(node.body, inner, scope)
-        pairs = []
-        for own, variable in carried.items():
-            after = emit.tensor(inner[own])
-            if after.dtype != variable.dtype:
-                raise RefusedError(f"{own}, which is of another type after the loop's body")
-            if after.base != variable.base:
-                raise RefusedError(f"{own}, which becomes another array's address in the loop")
-            pairs.append((variable, after))
-        emit.assign(pairs)
-        if lanes:
-            emit.close()
-        emit.close()
-        names |= {own: emit.current(variable) for own, variable in carried.items()}
-
-    def _carried(self, node: ast.For, names: _Names) -> dict[str, Value]:
-        """C variables for the names that the loop's body binds and that were bound before."""
-        bound = {
-            inner.id
-            for statement in node.body
-            for inner in ast.walk(statement)
-            if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store)
-        }
-        found = {}
-        for own in sorted(bound & set(names)):
-            found[own] = self.emit.variable(self.emit.tensor(names[own]))
-        return found
-
     # ------------------------------------------------------------------------------ expressions
 
-    def value(self, node: ast.expr, names: _Names, scope: Scope) -> Any:
+    def value(self, node: ast.expr, names: Names, scope: Scope) -> Any:
         match node:
             case ast.Constant():
                 return node.value
@@ -250,7 +197,7 @@ class Evaluator:
                 return self._called(node, names, scope)
         raise RefusedError(f"the expression {ast.unparse(node)!r}")
 
-    def _elements(self, nodes: Sequence[ast.expr], names: _Names, scope: Scope) -> tuple[Any, ...]:
+    def _elements(self, nodes: Sequence[ast.expr], names: Names, scope: Scope) -> tuple[Any, ...]:
         found: list[Any] = []
         for node in nodes:
             if isinstance(node, ast.Starred):
@@ -259,7 +206,7 @@ class Evaluator:
                 found.append(self.value(node, names, scope))
         return tuple(found)
 
-    def _named(self, name: str, names: _Names, scope: Scope) -> Any:
+    def _named(self, name: str, names: Names, scope: Scope) -> Any:
         if name in names:
             return names[name]
         try:
@@ -268,7 +215,7 @@ class Evaluator:
             return named("python", name)
         return self.value(found, {}, scope) if isinstance(found, ast.expr) else found
 
-    def _logical(self, node: ast.BoolOp, names: _Names, scope: Scope) -> Any:
+    def _logical(self, node: ast.BoolOp, names: Names, scope: Scope) -> Any:
         found: Any = None
         for operand in node.values:
             found = self.value(operand, names, scope)
@@ -306,7 +253,7 @@ class Evaluator:
                 return +operand
         return not operand
 
-    def _called(self, node: ast.Call, names: _Names, scope: Scope) -> Any:
+    def _called(self, node: ast.Call, names: Names, scope: Scope) -> Any:
         what = self.value(node.func, names, scope)
         args = self._elements(node.args, names, scope)
         keywords: dict[str, Any] = {}
@@ -353,13 +300,15 @@ class Evaluator:
         """Combine the elements along an axis by a function."""
         raise RefusedError("a reduction")
 
+    @abstractmethod
     def lanes(self, start: int, end: int) -> Value:
         """`tl.arange`."""
-        length = end - start
-        if self.length not in (None, length):
-            raise RefusedError("two ranges of different lengths")
-        self.length = length
-        return self.emit.value(f"lane + {start}", INT32, Value("", INT32, True))
+
+    @abstractmethod
+    def _runtime_loop(
+        self, node: ast.For, name: str, limits: Sequence[Any], names: Names, scope: Scope
+    ) -> None:
+        """A loop over a `range`."""
 
     @property
     def place(self) -> str:

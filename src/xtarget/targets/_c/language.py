@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from .emit import Emitter
+from .operations import Operations
 from .values import BOOL, INT32, DType, RefusedError, Value, common, dtype_of, pointer_to
 
 __all__ = ["Builtin", "Member", "Translation", "member", "named"]
@@ -16,7 +16,7 @@ class Translation(Protocol):
     """The part of a kernel that functions of the language need when it calls them."""
 
     @property
-    def emit(self) -> Emitter: ...
+    def emit(self) -> Operations: ...
 
     @property
     def place(self) -> str:
@@ -230,17 +230,13 @@ def _divided(to: Translation, x: Any, y: Any) -> Value:
 def _libdevice(to: Translation, name: str, args: Sequence[Any]) -> Value:
     if name == "ldexp":
         x, exponent = args
-        whole = to.emit.as_type(exponent, INT32)
-        code = to.emit.call("ldexp", x.dtype, x.code, whole.code)
-        if x.dtype.narrow:
-            raise RefusedError("ldexp of a half type")
-        return to.emit.value(code, x.dtype, x, whole)
+        return to.emit.scaled(x, to.emit.as_type(exponent, INT32))
     return to.emit.math(name, *args)
 
 
-def _group(function: str) -> Callable[[Translation, int], Value]:
+def _group(what: str) -> Callable[[Translation, int], Value]:
     def made(to: Translation, axis: int) -> Value:
-        return to.emit.value(f"{function}({axis})", INT32)
+        return to.emit.grid(what, axis)
 
     return made
 
@@ -268,8 +264,8 @@ _LANGUAGE: Mapping[str, Callable[..., Any]] = {
     "fma": _fma,
     "broadcast": lambda to, x, y: (to.emit.tensor(x), to.emit.tensor(y)),
     "arange": lambda to, start, end: to.lanes(start, end),
-    "program_id": _group("xt_block"),
-    "num_programs": _group("xt_blocks"),
+    "program_id": _group("block"),
+    "num_programs": _group("blocks"),
     "pointer_type": lambda to, element: pointer_to(element),
     "constexpr": lambda to, value: value,
     "static_range": lambda to, *limits: range(*limits),

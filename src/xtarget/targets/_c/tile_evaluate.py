@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .dialects import Dialect
-from .evaluate import Evaluator
+from .lanes import LaneEvaluator
 from .text import Function
 from .tiles import TileEmitter
 from .values import INT32, DType, RefusedError, Tile, Value
@@ -14,7 +14,7 @@ from .values import INT32, DType, RefusedError, Tile, Value
 __all__ = ["TileEvaluator"]
 
 
-class TileEvaluator(Evaluator):
+class TileEvaluator(LaneEvaluator):
     emit: TileEmitter
 
     def __init__(self, dialect: Dialect, threads: int) -> None:

@@ -9,16 +9,17 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from ..._values.types import CompileRequest, DtypeConstant, Parameter, SourceText, TypeText
+from ..._values.types import CompileRequest, Parameter, SourceText
 from .dialects import Dialect
-from .evaluate import LANES, Evaluator, arguments_of
+from .emit import c_name
+from .given import described, given
+from .lanes import LANES, LaneEvaluator
 from .text import Function, Scope
 from .tile_evaluate import TileEvaluator
-from .values import DType, RefusedError, Value, dtype_of
+from .values import DType, RefusedError, dtype_of
 
-__all__ = ["Translated", "translate"]
+__all__ = ["Translated", "only_loop", "translate"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ def translate(
         RefusedError: the kernel has something that is not translated, with its file and line.
     """
     try:
-        return _Kernel(dialect, Evaluator(dialect)).written(Scope.of(source), request, threads)
+        return _Kernel(dialect, LaneEvaluator(dialect)).written(Scope.of(source), request, threads)
     except RefusedError:
         number = 1 if dialect.one_thread else threads
         body = TileEvaluator(dialect, number)
@@ -60,22 +61,12 @@ def translate(
 
 
 class _Kernel:
-    def __init__(self, dialect: Dialect, body: Evaluator) -> None:
+    def __init__(self, dialect: Dialect, body: LaneEvaluator) -> None:
         self.dialect = dialect
         self.body = body
 
     def written(self, function: Function, request: CompileRequest, threads: int) -> Translated:
-        given, constants = dict(request.signature), dict(request.constants)
-        parameters: list[Parameter] = []
-        names: dict[str, Any] = {}
-        wanted = [arg.arg for arg in arguments_of(function.node)]
-        if set(wanted) != set(given):
-            raise RefusedError("other parameters than its spec gives")
-        for name in wanted:
-            if given[name] == "constexpr":
-                names[name] = _constant(constants[name])
-            else:
-                names[name] = self._parameter(name, given[name], parameters)
+        names, parameters = given(function, request, self.body.emit)
         self.body.outer = self._outer(function.node)
         try:
             self.body.run(function, names)
@@ -94,12 +85,12 @@ class _Kernel:
             raise RefusedError(f"{', '.join(sorted(both))}, which is read and written")
 
     def _outer(self, node: ast.FunctionDef) -> ast.For | None:
-        return _only_loop(node)
+        return only_loop(node)
 
     def _file(self, name: str, parameters: Sequence[Parameter], threads: int) -> Translated:
         types = [dtype_of(p.type) for p in parameters]
         listed = ", ".join(
-            f"{self._parameter_type(t)} {_c_name(p.name)}"
+            f"{self._parameter_type(t)} {c_name(p.name)}"
             for p, t in zip(parameters, types, strict=True)
         )
         lines = [
@@ -108,9 +99,9 @@ class _Kernel:
             "}",
         ]
         double = self.body.emit.double or any(t.is_fp64() for t in types)
-        described = tuple(self._described(p) for p in parameters)
+        of_entry = tuple(described(p, self.body.emit) for p in parameters)
         text = self.dialect.file("\n".join(lines) + "\n", double=double)
-        return Translated(text, name, described, double, threads)
+        return Translated(text, name, of_entry, double, threads)
 
     def _lines(self, threads: int) -> list[str]:
         """The body, for a block's threads."""
@@ -130,27 +121,6 @@ class _Kernel:
             return self.dialect.type(dtype)
         return "float" if dtype.narrow else self.dialect.in_memory(dtype)
 
-    def _described(self, parameter: Parameter) -> Parameter:
-        if not parameter.is_pointer:
-            return parameter
-        emit, name = self.body.emit, parameter.name
-        access = ("r" if name in emit.reads else "") + ("w" if name in emit.writes else "")
-        return Parameter(name, parameter.type, access=access, stored=emit.writes.get(name))
-
-    def _parameter(self, name: str, type_: TypeText, found: list[Parameter]) -> Any:
-        if not isinstance(type_, str):
-            return tuple(
-                self._parameter(f"{name}.{i}", inner, found) for i, inner in enumerate(type_)
-            )
-        dtype = dtype_of(type_)
-        if dtype.narrow:
-            raise RefusedError(f"the parameter {name} of type {type_}, passed by value")
-        found.append(Parameter(name, type_))
-        own = _c_name(name)
-        if dtype.is_bool():
-            return self.body.emit.value(f"{own} != 0", dtype)
-        return Value(own, dtype, base=name if dtype.is_ptr() else "")
-
 
 class _TileKernel(_Kernel):
     """A kernel that is made one operation after the other, each for a whole block."""
@@ -167,17 +137,7 @@ class _TileKernel(_Kernel):
         return self.body.emit.finished()
 
 
-def _only_loop(node: ast.FunctionDef) -> ast.For | None:
+def only_loop(node: ast.FunctionDef) -> ast.For | None:
     """The loop that is all of a kernel."""
     body = node.body[1:] if ast.get_docstring(node) is not None else node.body
     return body[0] if len(body) == 1 and isinstance(body[0], ast.For) else None
-
-
-def _c_name(parameter: str) -> str:
-    return f"p_{parameter.replace('.', '_')}"
-
-
-def _constant(value: Any) -> Any:
-    if isinstance(value, DtypeConstant):
-        return dtype_of(value.name)
-    return tuple(map(_constant, value)) if isinstance(value, tuple) else value

@@ -23,18 +23,23 @@ def _table(text: str) -> dict[str, int]:
 #: Number of each instruction; of those with a result, whether its type comes first.
 _PLAIN: Final = _table(
     """
+    OpSelectionMerge 247
     OpMemoryModel 14 OpEntryPoint 15 OpExecutionMode 16 OpCapability 17 OpFunctionEnd 56
     OpStore 62 OpDecorate 71 OpLoopMerge 246 OpBranch 249 OpBranchConditional 250 OpReturn 253
     """
 )
 _UNTYPED: Final = _table(
     """
+    OpExtInstImport 11
     OpTypeVoid 19 OpTypeBool 20 OpTypeInt 21 OpTypeFloat 22 OpTypeVector 23 OpTypePointer 32
     OpTypeFunction 33 OpLabel 248
     """
 )
 _TYPED: Final = _table(
     """
+    OpExtInst 12 OpConvertFToU 109 OpConvertFToS 110 OpBitcast 124 OpUDiv 134 OpSDiv 135
+    OpFDiv 136 OpUMod 137 OpSRem 138 OpShiftRightLogical 194 OpShiftRightArithmetic 195
+    OpShiftLeftLogical 196
     OpConstantTrue 41 OpConstantFalse 42 OpConstant 43 OpFunction 54 OpFunctionParameter 55
     OpVariable 59 OpLoad 61 OpInBoundsPtrAccessChain 70 OpCompositeExtract 81 OpCopyObject 83
     OpConvertSToF 111 OpConvertUToF 112 OpUConvert 113 OpSConvert 114 OpFConvert 115

@@ -7,14 +7,15 @@ from typing import ClassVar
 
 from ..._values.types import Artifact, CompileRequest, Target
 from .._c import route
-from . import elementwise
+from .._c.values import DType
+from . import elements, elementwise
 from .elementwise import Elementwise
 from .holes import Template
 
 __all__ = ["SHARED", "TemplateRoute"]
 
 #: The files behind all texts, for `TemplateRoute.sources`.
-SHARED = ("targets/_template/*.py", "targets/_c/text.py", "targets/_c/values.py")
+SHARED = ("targets/_template/*.py", "targets/_c/*.py")
 
 
 class TemplateRoute(ABC):
@@ -34,6 +35,11 @@ class TemplateRoute(ABC):
     def __init__(self, warp_size: int) -> None:
         """Take the number of threads of a warp on the vendor's devices."""
         self._warp_size = warp_size
+        self._has = self._native
+
+    @abstractmethod
+    def _native(self, name: str, dtype: DType) -> bool:
+        """Whether its language has a mathematical function of a type."""
 
     @abstractmethod
     def archs(self) -> tuple[str, ...]:
@@ -53,16 +59,17 @@ class TemplateRoute(ABC):
 
     @property
     def fingerprint(self) -> str:
-        return f"{route.fingerprint(self.sources)} {self._skeleton().digest}"
+        texts = self._skeleton().digest, elements.digest()
+        return " ".join((route.fingerprint(self.sources), *texts))
 
     def refusal(self, request: CompileRequest, target: Target) -> str:
-        return elementwise.refusal(request)
+        return elementwise.refusal(request, self._has)
 
     def compile(
         self, request: CompileRequest, target: Target, *, keep_stages: bool = False
     ) -> Artifact:
         route.check_arch(self, target)
-        kernel = elementwise.served(request)
+        kernel = elementwise.served(request, self._has)
         entry = f"xt_{request.source.name}"
         text = self._text(kernel, entry, target.arch, request.num_warps * self._warp_size)
         return Artifact(

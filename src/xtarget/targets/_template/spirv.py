@@ -13,7 +13,7 @@ from .assembler import assemble
 from .elementwise import Elementwise
 from .holes import Template
 from .route import SHARED, TemplateRoute
-from .steps import Operand, Step
+from .steps import Operand, Step, held, in_memory
 
 __all__ = ["SpirvTemplates", "text_of"]
 
@@ -23,11 +23,15 @@ _NAMES: Final = {
     "add": ("OpFAdd", "OpIAdd", "OpIAdd", ""),
     "sub": ("OpFSub", "OpISub", "OpISub", ""),
     "mul": ("OpFMul", "OpIMul", "OpIMul", ""),
-    "neg": ("OpFNegate", "OpSNegate", "OpSNegate", ""),
+    "div": ("OpFDiv", "OpSDiv", "OpUDiv", ""),
+    "rem": ("", "OpSRem", "OpUMod", ""),
+    "neg": ("OpFNegate", "", "", ""),
     "not": ("", "OpNot", "OpNot", "OpLogicalNot"),
     "and": ("", "OpBitwiseAnd", "OpBitwiseAnd", "OpLogicalAnd"),
     "or": ("", "OpBitwiseOr", "OpBitwiseOr", "OpLogicalOr"),
     "xor": ("", "OpBitwiseXor", "OpBitwiseXor", "OpLogicalNotEqual"),
+    "shl": ("", "OpShiftLeftLogical", "OpShiftLeftLogical", ""),
+    "shr": ("", "OpShiftRightArithmetic", "OpShiftRightLogical", ""),
     "eq": ("OpFOrdEqual", "OpIEqual", "OpIEqual", ""),
     "ne": ("OpFUnordNotEqual", "OpINotEqual", "OpINotEqual", ""),
     "lt": ("OpFOrdLessThan", "OpSLessThan", "OpULessThan", ""),
@@ -35,17 +39,68 @@ _NAMES: Final = {
     "gt": ("OpFOrdGreaterThan", "OpSGreaterThan", "OpUGreaterThan", ""),
     "ge": ("OpFOrdGreaterThanEqual", "OpSGreaterThanEqual", "OpUGreaterThanEqual", ""),
     "select": ("OpSelect", "OpSelect", "OpSelect", ""),
+    "constant": ("OpCopyObject", "OpCopyObject", "OpCopyObject", "OpCopyObject"),
+}
+#: Functions of OpenCL, by their numbers. Source: "OpenCL Extended Instruction Set", 2.1.
+_MATH: Final = {
+    "acos": 0,
+    "acosh": 1,
+    "asin": 3,
+    "asinh": 4,
+    "atan": 6,
+    "atan2": 7,
+    "atanh": 8,
+    "cbrt": 11,
+    "ceil": 12,
+    "copysign": 13,
+    "cos": 14,
+    "cosh": 15,
+    "erfc": 17,
+    "erf": 18,
+    "exp": 19,
+    "exp2": 20,
+    "expm1": 22,
+    "fabs": 23,
+    "floor": 25,
+    "fma": 26,
+    "fmod": 29,
+    "hypot": 32,
+    "ldexp": 34,
+    "lgamma": 35,
+    "log": 37,
+    "log2": 38,
+    "log10": 39,
+    "log1p": 40,
+    "nextafter": 47,
+    "pow": 48,
+    "rint": 53,
+    "nearbyint": 53,
+    "rsqrt": 56,
+    "sin": 57,
+    "sinh": 59,
+    "sqrt": 61,
+    "tan": 62,
+    "tanh": 63,
+    "tgamma": 65,
+    "trunc": 66,
 }
 _INSTRUCTION: Final = Template("instruction", "{{RESULT}} = {{NAME}} {{TYPE}} {{OPERANDS}}")
-_LOAD: Final = Template(
-    "load",
-    """{{AT}} = OpInBoundsPtrAccessChain {{POINTER}} {{ARRAY}} %i
-{{RESULT}} = OpLoad {{TYPE}} {{AT}} Aligned {{BYTES}}""",
+_LOAD: Final = Template("load", "{{RESULT}} = OpLoad {{TYPE}} {{ADDRESS}} Aligned {{BYTES}}")
+_STORE: Final = Template("store", "OpStore {{ADDRESS}} {{VALUE}} Aligned {{BYTES}}")
+_WHERE: Final = Template(
+    "where",
+    """OpSelectionMerge %after_{{NUMBER}} None
+OpBranchConditional {{MASK}} %then_{{NUMBER}} %else_{{NUMBER}}
+%then_{{NUMBER}} = OpLabel
+{{THEN}}
+OpBranch %after_{{NUMBER}}
+%else_{{NUMBER}} = OpLabel
+OpBranch %after_{{NUMBER}}
+%after_{{NUMBER}} = OpLabel""",
 )
-_STORE: Final = Template(
-    "store",
-    """%at = OpInBoundsPtrAccessChain {{POINTER}} {{ARRAY}} %i
-OpStore %at {{VALUE}} Aligned {{BYTES}}""",
+_EITHER: Final = Template(
+    "either",
+    """{{RESULT}} = OpPhi {{TYPE}} {{LOADED}} %then_{{NUMBER}} {{ZERO}} %else_{{NUMBER}}""",
 )
 
 
@@ -68,6 +123,7 @@ class _Module:
         """Of a value; bool has its own."""
         if dtype.is_bool():
             return "%bool"
+        dtype = held(dtype)
         name = f"%{'f' if dtype.is_floating() else 'i'}{dtype.bits}"
         self.types.setdefault(
             name, f"OpType{'Float' if name[1] == 'f' else 'Int'} {dtype.bits}"
@@ -76,10 +132,7 @@ class _Module:
         return name
 
     def in_memory(self, dtype: DType) -> str:
-        if dtype.is_bool():
-            self.types.setdefault("%i8", "OpTypeInt 8 0")
-            return "%i8"
-        return self.type(dtype)
+        return self.type(in_memory(dtype))
 
     def pointer(self, dtype: DType) -> str:
         element = self.in_memory(dtype)
@@ -117,23 +170,72 @@ class _Module:
 
     def step(self, step: Step) -> None:
         result, operands = self.operand(step.result), [self.operand(o) for o in step.operands]
-        if step.name == "cast":
-            self._cast(step, result, operands[0])
-            return
-        kind = "fiub".index(step.dtype.kind)
-        self.write(result, _NAMES[step.name][kind], self.type(step.result.dtype), *operands)
+        dtype, made = step.dtype, held(step.result.dtype)
+        match step.name:
+            case "parameter":
+                self.write(result, "OpCopyObject", self.any(made), f"%p_{step.parameter}")
+            case "index":
+                self.write(result, "OpCopyObject", "%i64", "%i")
+            case "load" | "store":
+                self._of_memory(step, result, operands)
+            case "offset":
+                self.write(result, "OpInBoundsPtrAccessChain", self.any(made), *operands)
+            case "pointer":
+                same = self.any(made) == self.any(dtype)
+                self.write(
+                    result, "OpCopyObject" if same else "OpBitcast", self.any(made), *operands
+                )
+            case "bits":
+                same = dtype.kind != "f" and made.kind != "f"  # signed and unsigned are one type
+                self.write(
+                    result, "OpCopyObject" if same else "OpBitcast", self.type(made), *operands
+                )
+            case "cast":
+                self._cast(dtype, made, result, operands[0])
+            case name if name in _MATH:
+                self.write(
+                    result, "OpExtInst", self.type(made), "%opencl", str(_MATH[name]), *operands
+                )
+            case name:
+                kind = "fiub".index(dtype.kind)
+                self.write(result, _NAMES[name][kind], self.type(made), *operands)
 
-    def _cast(self, step: Step, result: str, value: str) -> None:
-        have, wanted = step.dtype, step.result.dtype
+    def any(self, dtype: DType) -> str:
+        """Of a value or an address."""
+        return self.pointer(dtype.element_ty) if dtype.element_ty else self.type(dtype)
+
+    def _of_memory(self, step: Step, result: str, operands: list[str]) -> None:
+        size, type_ = str(step.dtype.bits // 8), self.type(step.dtype)
+        loads = step.name == "load"
+        address, *rest = operands
+        number = f"{len(self.lines)}"
+        if loads:
+            loaded = f"%loaded_{number}" if rest else result
+            values = {"RESULT": loaded, "TYPE": type_, "ADDRESS": address, "BYTES": size}
+            text = _LOAD.fill(values)
+        else:
+            text = _STORE.fill({"ADDRESS": address, "VALUE": rest.pop(0), "BYTES": size})
+        if not rest:
+            self.lines.append(text)
+            return
+        self.lines.append(_WHERE.fill({"NUMBER": number, "MASK": rest[0], "THEN": text}))
+        if loads:
+            zero = self.operand(Operand("", step.dtype))
+            values = {"RESULT": result, "TYPE": type_, "LOADED": loaded, "NUMBER": number}
+            self.lines.append(_EITHER.fill({**values, "ZERO": zero}))
+
+    def _cast(self, have: DType, wanted: DType, result: str, value: str) -> None:
         type_ = self.type(wanted)
         if have.is_bool():
-            one, zero = (self.operand(Operand(wanted, constant=n)) for n in (1, 0))
+            one, zero = (self.operand(Operand("", wanted, constant=n)) for n in (1, 0))
             self.write(result, "OpSelect", type_, value, one, zero)
-        elif have.is_floating():
+        elif have.is_floating() and wanted.is_floating():
             self.write(result, "OpFConvert", type_, value)
+        elif have.is_floating():
+            self.write(result, f"OpConvertFTo{'S' if wanted.kind == 'i' else 'U'}", type_, value)
         elif wanted.is_floating():
             self.write(result, f"OpConvert{'S' if have.kind == 'i' else 'U'}ToF", type_, value)
-        elif have.bits == wanted.bits:  # signed and unsigned are one type
+        elif have.bits == wanted.bits:
             self.write(result, "OpCopyObject", type_, value)
         else:
             self.write(result, "OpSConvert" if have.kind == "i" else "OpUConvert", type_, value)
@@ -143,55 +245,15 @@ def text_of(kernel: Elementwise, entry: str, threads: int) -> str:
     """The module's assembly text."""
     module = _Module()
     listed = []
-    pointers = {one.name: one.dtype for one in kernel.inputs if one.pointer}
-    pointers["out"] = kernel.result.dtype
-    numbers = {one.name: one.dtype for one in kernel.inputs if not one.pointer}
     for parameter in kernel.parameters:
-        name = parameter.name
-        if name in pointers:
-            type_ = module.pointer(pointers[name])
-        elif name in numbers:
-            type_ = module.in_memory(numbers[name])
-        else:
-            type_ = module.type(dtype_of("int64" if kernel.wide else "int32"))
-        listed.append((f"%p_{name}", type_))
-    count = "OpCopyObject %i64 %p_n" if kernel.wide else "OpSConvert %i64 %p_n"
-    for one in kernel.inputs:
-        value, raw = module.operand(one.value), f"%r{one.value.number}"
-        loaded = raw if one.dtype.is_bool() else value
-        if one.pointer:
-            module.lines.append(
-                _LOAD.fill(
-                    {
-                        "AT": f"%at_{one.name}",
-                        "POINTER": module.pointer(one.dtype),
-                        "ARRAY": f"%p_{one.name}",
-                        "RESULT": loaded,
-                        "TYPE": module.in_memory(one.dtype),
-                        "BYTES": str(max(1, one.dtype.bits // 8)),
-                    }
-                )
-            )
-        else:
-            module.write(loaded, "OpCopyObject", module.in_memory(one.dtype), f"%p_{one.name}")
-        if one.dtype.is_bool():
-            module.write(value, "OpINotEqual", "%bool", raw, module.integer(0, "%i8"))
-    loads, module.lines = module.lines, []
-    for step in kernel.steps.found:
+        dtype = dtype_of(parameter.type)
+        type_ = module.pointer(dtype.element_ty) if dtype.element_ty else module.in_memory(dtype)
+        listed.append((f"%p_{parameter.name}", type_))
+    for step in kernel.steps:
         module.step(step)
-    result = module.operand(kernel.result)
-    if kernel.result.dtype.is_bool():
-        byte = module.integer(1, "%i8"), module.integer(0, "%i8")
-        module.write("%stored", "OpSelect", "%i8", result, *byte)
-        result = "%stored"
-    store = _STORE.fill(
-        {
-            "POINTER": module.pointer(kernel.result.dtype),
-            "ARRAY": "%p_out",
-            "VALUE": result,
-            "BYTES": str(max(1, kernel.result.dtype.bits // 8)),
-        }
-    )
+    count = f"OpCopyObject %i64 %p_{kernel.count}"
+    if not kernel.wide:
+        count = f"OpSConvert %i64 %p_{kernel.count}"
     each, stride = module.integer(kernel.each), module.integer(threads)
     skeleton = {
         "CAPABILITIES": "\n".join(
@@ -206,9 +268,7 @@ def text_of(kernel: Elementwise, entry: str, threads: int) -> str:
         "CONSTANTS": "\n".join(f"{name} = {text}" for name, text in module.constants.items()),
         "PARAMETERS": "\n".join(f"{name} = OpFunctionParameter {type_}" for name, type_ in listed),
         "COUNT": count,
-        "LOADS": "\n".join(loads),
         "STEPS": "\n".join(module.lines),
-        "STORE": store,
         "EACH": each,
         "STRIDE": stride,
     }
@@ -221,6 +281,9 @@ class SpirvTemplates(TemplateRoute):
     format = "spirv"
     stage = "spvasm"
     sources = SHARED
+
+    def _native(self, name: str, dtype: DType) -> bool:
+        return name in _MATH
 
     def archs(self) -> tuple[str, ...]:
         return ("spirv64",)

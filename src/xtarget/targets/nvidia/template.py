@@ -9,11 +9,11 @@ from functools import cache
 from typing import Final
 
 from ..._system.package import FOLDER
-from .._c.values import DType
+from .._c.values import DType, dtype_of
 from .._template.elementwise import Elementwise
 from .._template.holes import Template
 from .._template.route import SHARED, TemplateRoute
-from .._template.steps import Operand, Step
+from .._template.steps import Operand, Step, held, in_memory
 from .compiler import CubinCompiler
 
 __all__ = ["PtxTemplates", "text_of"]
@@ -26,11 +26,15 @@ _NAMES: Final = {
     "add": ("add.rn", "add", ""),
     "sub": ("sub.rn", "sub", ""),
     "mul": ("mul.rn", "mul.lo", ""),
-    "neg": ("neg", "neg", ""),
+    "div": ("div.rn", "div", ""),
+    "rem": ("", "rem", ""),
+    "neg": ("neg", "", ""),
     "not": ("", "not", "not"),
     "and": ("", "and", "and"),
     "or": ("", "or", "or"),
     "xor": ("", "xor", "xor"),
+    "shl": ("", "shl", ""),
+    "shr": ("", "shr", ""),
     "eq": ("setp.eq", "setp.eq", ""),
     "ne": ("setp.neu", "setp.ne", ""),
     "lt": ("setp.lt", "setp.lt", ""),
@@ -39,18 +43,21 @@ _NAMES: Final = {
     "ge": ("setp.ge", "setp.ge", ""),
 }
 #: Steps of integers whose instruction does not care for the sign and has no word for it.
-_BITS: Final = ("not", "and", "or", "xor")
+_BITS: Final = ("not", "and", "or", "xor", "shl")
+#: Mathematical functions of float and double, and those of which the result's type comes too.
+_MATH: Final = {"sqrt": "sqrt.rn", "fma": "fma.rn", "fabs": "abs"}
+_WHOLE: Final = {
+    "floor": "cvt.rmi",
+    "ceil": "cvt.rpi",
+    "trunc": "cvt.rzi",
+    "rint": "cvt.rni",
+    "nearbyint": "cvt.rni",
+}
 _INSTRUCTION: Final = Template("instruction", "  {{NAME}}.{{TYPE}} {{RESULT}}, {{OPERANDS}};")
 _REGISTER: Final = Template("register", "  .reg .{{TYPE}} {{NAME}};")
-_ARRAY: Final = Template(
-    "array",
-    """  .reg .b64 {{NAME}};
-  ld.param.u64 {{NAME}}, [{{PARAMETER}}];
-  cvta.to.global.u64 {{NAME}}, {{NAME}};""",
-)
-_ADDRESS: Final = Template("address", "  mad.lo.s64 offset, i, {{BYTES}}, {{ARRAY}};")
-_LOAD: Final = Template("load", "  ld.{{SPACE}}.{{TYPE}} {{RESULT}}, [{{PLACE}}];")
-_STORE: Final = Template("store", "  st.global.{{TYPE}} [offset], {{VALUE}};")
+_ADDRESS: Final = Template("address", "  mad.lo.s64 {{RESULT}}, {{INDEX}}, {{BYTES}}, {{ARRAY}};")
+_LOAD: Final = Template("load", "  {{WHERE}}ld.{{SPACE}}.{{TYPE}} {{RESULT}}, [{{PLACE}}];")
+_STORE: Final = Template("store", "  {{WHERE}}st.global.{{TYPE}} [{{PLACE}}], {{VALUE}};")
 
 
 @cache
@@ -60,16 +67,17 @@ def _skeleton() -> Template:
         return Template(name, file.read())
 
 
-def _in_memory(dtype: DType) -> str:
+def _kept(dtype: DType) -> str:
     """A type as loads and stores name it."""
-    return "u8" if dtype.is_bool() else f"{'s' if dtype.kind == 'i' else dtype.kind}{dtype.bits}"
+    dtype = held(dtype)
+    return "u64" if dtype.is_ptr() else f"{'s' if dtype.kind == 'i' else dtype.kind}{dtype.bits}"
 
 
 def _computed(dtype: DType) -> str:
     """A type as instructions name it: short integers are computed in 32 bits."""
     if dtype.is_bool():
         return "pred"
-    return _in_memory(dtype)[0] + str(max(32, dtype.bits))
+    return _kept(dtype)[0] + str(max(32, held(dtype).bits))
 
 
 class _Lines:
@@ -77,6 +85,7 @@ class _Lines:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
+        self._count = 0
 
     def taken(self) -> str:
         found, self.lines = "\n".join(self.lines), []
@@ -88,61 +97,121 @@ class _Lines:
         self.lines.append(_REGISTER.fill({"TYPE": type_, "NAME": name}))
         return name
 
+    def extra(self, type_: str) -> str:
+        """A register of no value's."""
+        self._count += 1
+        return self.register(f"r{self._count}", type_)
+
     def write(self, name: str, type_: str, result: str, *operands: str) -> None:
         values = {"NAME": name, "TYPE": type_, "RESULT": result, "OPERANDS": ", ".join(operands)}
         self.lines.append(_INSTRUCTION.fill(values))
 
     def operand(self, value: Operand) -> str:
-        if value.number >= 0:
+        if not value.known:
             return f"v{value.number}"
-        if value.dtype.is_floating():
-            wide = value.dtype.bits == 64
+        dtype = held(value.dtype)
+        if dtype.is_floating():
+            wide = dtype.bits == 64
             packed = struct.pack(">d" if wide else ">f", value.constant)
             return f"0{'d' if wide else 'f'}{packed.hex().upper()}"
-        if value.dtype.is_bool():  # a predicate is no immediate
-            name = self.register(f"c{len(self.lines)}", "pred")
+        if dtype.is_bool():  # a predicate is no immediate
+            name = self.extra("pred")
             self.write("setp.ne", "u32", name, "1" if value.constant else "0", "0")
             return name
         return str(int(value.constant))
 
     def short(self, dtype: DType, name: str) -> None:
         """The bits of a short integer as those of its value in 32."""
-        if dtype.bits < 32:
-            type_ = _in_memory(dtype)
-            self.write(f"cvt.{_computed(dtype)}", type_, name, name)
+        if dtype.kind in "iu" and dtype.bits < 32:
+            self.write(f"cvt.{_computed(dtype)}", _kept(dtype), name, name)
 
     def step(self, step: Step) -> None:
         operands = [self.operand(operand) for operand in step.operands]
-        result = self.register(self.operand(step.result), _computed(step.result.dtype))
-        type_ = _computed(step.dtype)
-        if step.name == "cast":
-            self._cast(step, result, operands[0])
-        elif step.name == "select":
-            condition, first, second = operands
-            self.write("selp", type_, result, first, second, condition)
-        else:
-            kind = 0 if step.dtype.is_floating() else 2 if step.dtype.is_bool() else 1
-            if kind == 1 and step.name in _BITS:
-                type_ = f"b{type_[1:]}"
-            elif step.name == "neg" and kind == 1:
-                type_ = f"s{type_[1:]}"
-            self.write(_NAMES[step.name][kind], type_, result, *operands)
-            if kind == 1 and step.result.dtype == step.dtype:
-                self.short(step.dtype, result)
+        dtype, made = step.dtype, held(step.result.dtype)
+        if step.name == "store":
+            self._store(dtype, *operands)
+            return
+        result = self.register(self.operand(step.result), _computed(made))
+        type_ = _computed(dtype)
+        match step.name:
+            case "parameter":
+                given = _loaded("param", _kept(dtype), result, f"p_{_named(step.parameter)}")
+                self.lines.append(_LOAD.fill(given))
+                if dtype.is_ptr():
+                    self.write("cvta.to.global", "u64", result, result)
+            case "index" | "pointer" | "constant":
+                bits = f"b{type_[1:]}" if type_[0] in "su" else type_
+                self.write("mov", bits, result, *(operands or ["i"]))
+            case "bits":
+                self.write("mov", f"b{max(32, dtype.bits)}", result, *operands)
+                self.short(made, result)
+            case "load":
+                self._load(dtype, result, *operands)
+            case "offset":
+                address, index = operands
+                values = {"RESULT": result, "INDEX": index, "ARRAY": address}
+                self.lines.append(_ADDRESS.fill({**values, "BYTES": str(_bytes(dtype))}))
+            case "cast":
+                self._cast(dtype, made, result, operands[0])
+            case "select":
+                condition, first, second = operands
+                self.write("selp", type_, result, first, second, condition)
+            case name if name in _MATH:
+                self.write(_MATH[name], type_, result, *operands)
+            case name if name in _WHOLE:
+                self.write(f"{_WHOLE[name]}.{type_}", type_, result, *operands)
+            case name:
+                self._plain(name, dtype, made, result, operands)
 
-    def _cast(self, step: Step, result: str, value: str) -> None:
-        have, wanted = step.dtype, step.result.dtype
+    def _plain(
+        self, name: str, dtype: DType, made: DType, result: str, operands: list[str]
+    ) -> None:
+        type_ = _computed(dtype)
+        kind = 0 if dtype.is_floating() else 2 if dtype.is_bool() else 1
+        if kind == 1 and name in _BITS:
+            type_ = f"b{type_[1:]}"
+        if name in ("shl", "shr") and dtype.bits == 64:  # they shift by 32 bits
+            by = self.extra("u32")
+            self.write("cvt.u32", "u64", by, operands[1])
+            operands = [operands[0], by]
+        self.write(_NAMES[name][kind], type_, result, *operands)
+        if made == dtype:
+            self.short(dtype, result)
+
+    def _load(self, dtype: DType, result: str, address: str, mask: str = "") -> None:
+        if mask:
+            self.write("mov", f"b{max(32, dtype.bits)}", result, "0")
+        self.lines.append(_LOAD.fill(_loaded("global", _kept(dtype), result, address, mask)))
+
+    def _store(self, dtype: DType, address: str, value: str, mask: str = "") -> None:
+        if not value.startswith("v"):  # a number is not stored as it stands
+            name = self.extra(_computed(dtype))
+            self.write("mov", f"b{max(32, dtype.bits)}", name, value)
+            value = name
+        values = {"TYPE": _kept(dtype), "PLACE": address, "VALUE": value}
+        self.lines.append(_STORE.fill({**values, "WHERE": f"@{mask} " if mask else ""}))
+
+    def _cast(self, have: DType, wanted: DType, result: str, value: str) -> None:
         type_ = _computed(wanted)
         if have.is_bool():
-            one, zero = (self.operand(Operand(wanted, constant=n)) for n in (1, 0))
+            one, zero = (self.operand(Operand("", wanted, constant=n)) for n in (1, 0))
             self.write("selp", type_, result, one, zero, value)
         elif wanted.is_floating():
             narrows = not have.is_floating() or wanted.bits < have.bits
-            name = f"cvt{'.rn' if narrows else ''}.{type_}"
-            self.write(name, _computed(have), result, value)
+            self.write(f"cvt{'.rn' if narrows else ''}.{type_}", _computed(have), result, value)
         else:
-            self.write(f"cvt.{type_}", _computed(have), result, value)
+            towards = ".rzi" if have.is_floating() else ""
+            self.write(f"cvt{towards}.{type_}", _computed(have), result, value)
             self.short(wanted, result)
+
+
+def _bytes(address: DType) -> int:
+    assert address.element_ty is not None
+    return in_memory(address.element_ty).bits // 8
+
+
+def _named(parameter: str) -> str:
+    return parameter.replace(".", "_")
 
 
 def _version(arch: str) -> str:
@@ -153,45 +222,20 @@ def _version(arch: str) -> str:
 def text_of(kernel: Elementwise, entry: str, arch: str, threads: int) -> str:
     """The kernel's PTX."""
     lines = _Lines()
-    types = {one.name: "u64" if one.pointer else _in_memory(one.dtype) for one in kernel.inputs}
-    types |= {"out": "u64", "n": "s64" if kernel.wide else "s32"}
-    listed = [f"  .param .{types[p.name]} p_{p.name}" for p in kernel.parameters]
-    arrays = [one.name for one in kernel.inputs if one.pointer] + ["out"]
-    pointers = "\n".join(_ARRAY.fill({"NAME": f"{a}_", "PARAMETER": f"p_{a}"}) for a in arrays)
+    listed = [f"  .param .{_given(p.type)} p_{_named(p.name)}" for p in kernel.parameters]
     if kernel.wide:
-        lines.lines.append(_LOAD.fill(_loaded("param", "s64", "count", "p_n")))
+        lines.lines.append(_LOAD.fill(_loaded("param", "s64", "count", f"p_{kernel.count}")))
     else:
-        number_ = lines.register("short_count", "s32")
-        lines.lines.append(_LOAD.fill(_loaded("param", "s32", number_, "p_n")))
-        lines.write("cvt.s64", "s32", "count", number_)
-    count = lines.taken()
-    for one in kernel.inputs:
-        value = lines.operand(one.value)
-        computed = "u32" if one.dtype.is_bool() else _computed(one.dtype)
-        name = lines.register(f"r{value}" if one.dtype.is_bool() else value, computed)
-        if one.pointer:
-            size = str(max(1, one.dtype.bits // 8))
-            lines.lines.append(_ADDRESS.fill({"BYTES": size, "ARRAY": f"{one.name}_"}))
-            lines.lines.append(_LOAD.fill(_loaded("global", _in_memory(one.dtype), name, "offset")))
-        else:
-            given = _loaded("param", _in_memory(one.dtype), name, f"p_{one.name}")
-            lines.lines.append(_LOAD.fill(given))
-        if one.dtype.is_bool():
-            lines.write("setp.ne", "u32", lines.register(value, "pred"), name, "0")
-    loads = lines.taken()
-    for step in kernel.steps.found:
-        lines.step(step)
-    steps = lines.taken()
-    element, value = kernel.result.dtype, lines.operand(kernel.result)
-    if element.is_bool():
-        lines.write("selp", "u32", lines.register("stored", "u32"), "1", "0", value)
-        value = "stored"
-    elif kernel.result.number < 0:  # a number is not stored as it stands
-        lines.write("mov", f"b{max(32, element.bits)}", _result(lines, element), value)
-        value = "stored"
-    size = str(max(1, element.bits // 8))
-    lines.lines.append(_ADDRESS.fill({"BYTES": size, "ARRAY": "out_"}))
-    lines.lines.append(_STORE.fill({"TYPE": _in_memory(element), "VALUE": value}))
+        short = lines.extra("s32")
+        lines.lines.append(_LOAD.fill(_loaded("param", "s32", short, f"p_{kernel.count}")))
+        lines.write("cvt.s64", "s32", "count", short)
+    for step in kernel.steps:
+        if step.name == "parameter":
+            lines.step(step)
+    parameters = lines.taken()
+    for step in kernel.steps:
+        if step.name != "parameter":
+            lines.step(step)
     return _skeleton().fill(
         {
             "VERSION": _version(arch),
@@ -199,23 +243,23 @@ def text_of(kernel: Elementwise, entry: str, arch: str, threads: int) -> str:
             "ENTRY": entry,
             "PARAMETERS": ",\n".join(listed),
             "THREADS": str(threads),
-            "ARRAYS": pointers,
-            "COUNT": count,
+            "GIVEN": parameters,
             "EACH": str(kernel.each),
             "STRIDE": str(threads),
-            "LOADS": loads,
-            "STEPS": steps,
-            "STORE": lines.taken(),
+            "STEPS": lines.taken(),
         }
     )
 
 
-def _result(lines: _Lines, dtype: DType) -> str:
-    return lines.register("stored", _computed(dtype))
+def _given(type_: str) -> str:
+    """A parameter's type."""
+    dtype = dtype_of(type_)
+    return _kept(dtype if dtype.is_ptr() else in_memory(dtype))
 
 
-def _loaded(space: str, type_: str, result: str, place: str) -> dict[str, str]:
-    return {"SPACE": space, "TYPE": type_, "RESULT": result, "PLACE": place}
+def _loaded(space: str, type_: str, result: str, place: str, mask: str = "") -> dict[str, str]:
+    where = f"@{mask} " if mask else ""
+    return {"SPACE": space, "TYPE": type_, "RESULT": result, "PLACE": place, "WHERE": where}
 
 
 class PtxTemplates(TemplateRoute):
@@ -227,6 +271,9 @@ class PtxTemplates(TemplateRoute):
 
     def __init__(self) -> None:
         super().__init__(_WARP_SIZE)
+
+    def _native(self, name: str, dtype: DType) -> bool:
+        return name in _MATH or name in _WHOLE
 
     def archs(self) -> tuple[str, ...]:
         return CubinCompiler.ARCHS
