@@ -137,6 +137,28 @@ def store_rows(
 
 
 @gluon.jit
+def fetch_keys(
+    dk, dv, sk, sv, k_full, k_empty, v_full, v_empty, b, h, group, n, it,
+    BLOCK_S: gl.constexpr, STAGES: gl.constexpr,
+):  # fmt: skip
+    """Fetch `n` tiles of keys and values, from the last ones to the first. `it` counts those that
+    were fetched.
+    """
+    for j in range(n):
+        at = (n - 1 - j) * BLOCK_S
+        stage = it % STAGES
+        phase = it // STAGES & 1 ^ 1
+        mbarrier.wait(k_empty.index(stage), phase)
+        mbarrier.expect(k_full.index(stage), BLOCK_S * sk.shape[4] * 2)
+        fetch(dk, [b, h // group, at, 0], k_full.index(stage), sk.index(stage))
+        mbarrier.wait(v_empty.index(stage), phase)
+        mbarrier.expect(v_full.index(stage), BLOCK_S * sv.shape[4] * 2)
+        fetch(dv, [b, h // group, at, 0], v_full.index(stage), sv.index(stage))
+        it += 1
+    return it
+
+
+@gluon.jit
 def _load(
     dq, dk, dv, sq, sk, sv, q_full, q_empty, k_full, k_empty, v_full, v_empty,
     tiles, tiles_l, heads, group, together, S, right,
@@ -153,17 +175,9 @@ def _load(
         for half in gl.static_range(2):
             fetch(dq, [b, h, m * BLOCK_L + half * HALF, 0], q_full.index(0), sq.index(half))
         n = gl.maximum(n, 1)
-        for j in range(n):
-            at = (n - 1 - j) * BLOCK_S
-            stage = it % STAGES
-            phase = it // STAGES & 1 ^ 1
-            mbarrier.wait(k_empty.index(stage), phase)
-            mbarrier.expect(k_full.index(stage), BLOCK_S * sk.shape[4] * 2)
-            fetch(dk, [b, h // group, at, 0], k_full.index(stage), sk.index(stage))
-            mbarrier.wait(v_empty.index(stage), phase)
-            mbarrier.expect(v_full.index(stage), BLOCK_S * sv.shape[4] * 2)
-            fetch(dv, [b, h // group, at, 0], v_full.index(stage), sv.index(stage))
-            it += 1
+        it = fetch_keys(
+            dk, dv, sk, sv, k_full, k_empty, v_full, v_empty, b, h, group, n, it, BLOCK_S, STAGES
+        )
 
 
 @gluon.jit

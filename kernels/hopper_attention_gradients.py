@@ -22,6 +22,7 @@ from .hopper_attention import (
     barriers,
     columns_of,
     fetch,
+    fetch_keys,
     place,
     put,
     rows_of,
@@ -50,17 +51,9 @@ def _load_for_queries(
             line = m * BLOCK_L + half * HALF
             fetch(dq, [b, h, line, 0], q_full.index(0), sq.index(half))
             fetch(dd, [b, h, line, 0], q_full.index(0), sd.index(half))
-        for j in range(n):
-            at = (n - 1 - j) * BLOCK_S
-            stage = it % STAGES
-            phase = it // STAGES & 1 ^ 1
-            mbarrier.wait(k_empty.index(stage), phase)
-            mbarrier.expect(k_full.index(stage), BLOCK_S * sk.shape[4] * 2)
-            fetch(dk, [b, h // group, at, 0], k_full.index(stage), sk.index(stage))
-            mbarrier.wait(v_empty.index(stage), phase)
-            mbarrier.expect(v_full.index(stage), BLOCK_S * sv.shape[4] * 2)
-            fetch(dv, [b, h // group, at, 0], v_full.index(stage), sv.index(stage))
-            it += 1
+        it = fetch_keys(
+            dk, dv, sk, sv, k_full, k_empty, v_full, v_empty, b, h, group, n, it, BLOCK_S, STAGES
+        )
 
 
 @gluon.jit

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from xtarget import spec
 
@@ -10,7 +10,7 @@ from . import tuning
 from .elementwise import compute_dtype
 from .layouts import collapse
 
-__all__ = ["Attention"]
+__all__ = ["Attention", "Wanted"]
 
 #: Queries and keys of a tile, and its warps, largest first; and the bytes that its queries, keys
 #: and values may have together in the memory that a block shares.
@@ -24,6 +24,15 @@ _PART = 256
 _OPERANDS = {"mask": "sm", "slopes": "ss", "table": "st", "lengths": "sn"}
 #: Where sequences start that lie one after the other.
 _STARTS = ("starts_q", "starts_k")
+
+
+class Wanted(NamedTuple):
+    """Results, the type that is computed in, and the window of keys as numbers and constants."""
+
+    outs: tuple[spec.ArrayType, ...]
+    computed: str
+    numbers: dict[str, spec.Argument]
+    flags: dict[str, Any]
 
 
 class Attention:
@@ -77,7 +86,7 @@ class Attention:
             return spec.Plan(outs, (), (), (None, float("-inf"))[: len(outs)])
         if not self.key.size:
             return spec.Plan(outs, (), (), (0, float("-inf"))[: len(outs)])
-        return self._launches(outs, computed, numbers, flags)
+        return self._launches(Wanted(outs, computed, numbers, flags))
 
     def window(self) -> tuple[dict[str, spec.Argument], dict[str, Any]]:
         """The window of keys that queries see, as numbers and constants."""
@@ -128,13 +137,8 @@ class Attention:
             return found, {"softcap": None}
         return {**found, "softcap": spec.Scalar(float(cap), computed)}, {}
 
-    def _launches(
-        self,
-        outs: tuple[spec.ArrayType, ...],
-        computed: str,
-        numbers: dict[str, spec.Argument],
-        flags: dict[str, Any],
-    ) -> spec.Plan:
+    def _launches(self, wanted: Wanted) -> spec.Plan:
+        outs, computed, numbers, flags = wanted
         call, query, key, value, out = self.call, self.query, self.key, self.value, self.out
         more = dict(self.more)
         length, along = query.shape[-2], 1

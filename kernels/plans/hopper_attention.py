@@ -11,7 +11,7 @@ from xtarget import spec
 
 from . import attention as plain
 from . import attention_gradients as gradients
-from .attention_launch import Attention
+from .attention_launch import Attention, Wanted
 from .layouts import merge
 
 __all__ = ["attention", "attention_backward", "multi_head"]
@@ -139,27 +139,22 @@ def _is_size(value: spec.Argument) -> bool:
 class _Forward(Attention):
     """`Attention` on sm_90."""
 
-    def _launches(
-        self,
-        outs: tuple[spec.ArrayType, ...],
-        computed: str,
-        numbers: dict[str, spec.Argument],
-        flags: dict[str, Any],
-    ) -> spec.Plan:
+    def _launches(self, wanted: Wanted) -> spec.Plan:
+        outs, computed, numbers, flags = wanted
         usual = super()._launches
         scalars, none = self.scalars(computed)
         scale = scalars["scale"]
         assert isinstance(scale, spec.Scalar)
         if self.more or self.sequences or flags["LEFT"] or not none or not scale.value > 0:
-            return usual(outs, computed, numbers, flags)
+            return usual(wanted)
         arrays = {"q": self.query, "k": self.key, "v": self.value, "o": self.out}
         shape = described(arrays) if _half(self.call, 3) else None
         if shape is None or 2 * shape.sizes["L"] <= _QUERIES:
-            return usual(outs, computed, numbers, flags)
+            return usual(wanted)
         sizes = shape.sizes
         total = sizes["B"] * sizes["heads"]
         if spec.cdiv(sizes["L"], _QUERIES) * total * _WORTH < self.call.compute_units:
-            return usual(outs, computed, numbers, flags)
+            return usual(wanted)
         last, right = _right(numbers, flags)
         block_d, block_v = _blocks(sizes["D"]), _blocks(sizes["DV"])
         wants = len(outs) > 1

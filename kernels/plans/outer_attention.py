@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from xtarget import spec
 
-from .attention_launch import Attention
+from .attention_launch import Attention, Wanted
 from .layouts import collapse
 from .panels import panels_launch
 
@@ -27,23 +27,18 @@ _OPERANDS: Final = {"mask": "sm", "slopes": "ss"}
 class OuterAttention(Attention):
     """`Attention` of enough queries by `outer_attention:attention`."""
 
-    def _launches(
-        self,
-        outs: tuple[spec.ArrayType, ...],
-        computed: str,
-        numbers: dict[str, spec.Argument],
-        flags: dict[str, Any],
-    ) -> spec.Plan:
+    def _launches(self, wanted: Wanted) -> spec.Plan:
+        outs, computed, numbers, flags = wanted
         call, query, key, value = self.call, self.query, self.key, self.value
         batch, length, keys = query.shape[:-2], query.shape[-2], key.shape[-2]
         if length < _WORTH or "lengths" in self.more:
-            return super()._launches(outs, computed, numbers, flags)
+            return super()._launches(wanted)
         tiles, total = spec.cdiv(length, _QUERIES) + self.sequences, 1
         for n in batch:
             total *= n
         blocks, programs = tiles * total, _PROGRAMS * call.compute_units
         if blocks < call.compute_units:
-            return super()._launches(outs, computed, numbers, flags)
+            return super()._launches(wanted)
         if blocks < programs:
             programs = blocks
         d, dv, width = key.shape[-1], value.shape[-1], _WIDTH[computed]
