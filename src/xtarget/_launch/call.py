@@ -30,7 +30,7 @@ from .order import Order
 from .outs import Outs, check_may_count, counted
 from .overlap import Overlaps
 from .sized import BoundLaunch, Sized, picking
-from .staged_calls import Pieces, run_staged
+from .staged_calls import Pieces, StagedRun
 from .staging import Staging, fill, side_by_side
 from .updates import Update
 
@@ -270,7 +270,7 @@ class BoundCall:
             check_may_count(self.name, order.launch)
         try:
             if self.staging is not None:
-                outputs = run_staged(self, args, values, out, order, self.staging)
+                outputs = StagedRun(self, args, values, out, order, self.staging).run()
             else:
                 outputs = self._outputs_of(out, args)
                 order.hold(args, outputs)

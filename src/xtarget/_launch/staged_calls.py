@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from .._arrays import view_of
 from .._values.errors import XTargetError
@@ -18,7 +18,7 @@ from ..targets.base import Buffer, Device, Stream, Value
 from ..targets.optional import PinnedBlock, PinsMemory
 from .staging import Staging, copy_in, copy_out, packed_bytes, read_back, side_by_side, write
 
-__all__ = ["Pieces", "run_staged"]
+__all__ = ["Pieces", "StagedRun"]
 
 
 class StagedCall(Protocol):
@@ -68,69 +68,126 @@ class Pieces:
     total: int
 
 
-def run_staged(
-    call: StagedCall,
-    args: Sequence[Any],
-    values: list[Value],
-    out: Any,
-    order: StagedOrder,
-    staging: Staging,
-) -> list[Any]:
-    """Make a call; returns its results.
+class StagedRun(NamedTuple):
+    """One call, with what it was given.
 
-    Args:
+    Attributes:
         values: addresses of the arguments, and of what is given for the results.
     """
-    outputs = _run_pinned(call, args, values, out, order, staging)
-    return _run_apart(call, args, values, out, order, staging) if outputs is None else outputs
 
+    call: StagedCall
+    args: Sequence[Any]
+    values: list[Value]
+    out: Any
+    order: StagedOrder
+    staging: Staging
 
-def _run_apart(
-    call: StagedCall,
-    args: Sequence[Any],
-    values: list[Value],
-    out: Any,
-    order: StagedOrder,
-    staging: Staging,
-) -> list[Any]:
-    """With a buffer and a copy for each array."""
-    stream = order.launch
-    buffers: list[Buffer] = []
+    def run(self) -> list[Any]:
+        """Make the call; returns its results."""
+        outputs = self._pinned()
+        return self._apart() if outputs is None else outputs
 
-    def alloc(nbytes: int) -> Buffer:
-        return call.device.alloc(nbytes, stream)
+    def _apart(self) -> list[Any]:
+        """With a buffer and a copy for each array."""
+        call, args, values, out, order, staging = self
+        stream = order.launch
+        buffers: list[Buffer] = []
 
-    try:
-        staged = [index for index, copied in enumerate(staging.inputs) if copied]
-        for index in staged:
-            view = view_of(args[index])
-            buffers.append(alloc(packed_bytes(view)))
-            write(buffers[-1], view, stream)
-            values[index] = buffers[-1].address
-        outputs = call._outputs_of(out, args)
-        order.hold(args, () if staging.output else outputs)
-        results: list[Buffer] = []
-        if not staging.output:
-            call._add_outputs(values, outputs, out, order)
-        else:
-            results = [alloc(type_.size * type_.itemsize) for type_ in call.outputs]
-            del values[len(args) :]
-            values += [buffer.address for buffer in results]
-            for number, array in enumerate(outputs if staging.out_in else ()):
-                if not call._fills or call._fills[number] is None:
-                    write(results[number], view_of(array), stream)
-        call._fill(values[len(args) :], stream)
-        call._launch(values, stream)
-        for index, buffer in zip(staged, buffers, strict=True):
-            if index in staging.updates:
-                read_back(buffer, args[index], stream)
-        buffers += results
-        for buffer, array in zip(results, outputs, strict=False):
-            read_back(buffer, array, stream)
+        def alloc(nbytes: int) -> Buffer:
+            return call.device.alloc(nbytes, stream)
+
+        try:
+            staged = [index for index, copied in enumerate(staging.inputs) if copied]
+            for index in staged:
+                view = view_of(args[index])
+                buffers.append(alloc(packed_bytes(view)))
+                write(buffers[-1], view, stream)
+                values[index] = buffers[-1].address
+            outputs = call._outputs_of(out, args)
+            order.hold(args, () if staging.output else outputs)
+            results: list[Buffer] = []
+            if not staging.output:
+                call._add_outputs(values, outputs, out, order)
+            else:
+                results = [alloc(type_.size * type_.itemsize) for type_ in call.outputs]
+                del values[len(args) :]
+                values += [buffer.address for buffer in results]
+                for number, array in enumerate(outputs if staging.out_in else ()):
+                    if not call._fills or call._fills[number] is None:
+                        write(results[number], view_of(array), stream)
+            call._fill(values[len(args) :], stream)
+            call._launch(values, stream)
+            for index, buffer in zip(staged, buffers, strict=True):
+                if index in staging.updates:
+                    read_back(buffer, args[index], stream)
+            buffers += results
+            for buffer, array in zip(results, outputs, strict=False):
+                read_back(buffer, array, stream)
+            return outputs
+        finally:
+            for buffer in buffers:
+                buffer.close()
+
+    def _pinned(self) -> list[Any] | None:
+        """Copy, launch, copy back; None: it has to be done otherwise, and nothing was done."""
+        device, stream = self.call.device, self.order.launch
+        if not isinstance(device, PinsMemory):
+            return None
+        pieces = self.call.pieces
+        if pieces is None:
+            pieces = self.call.pieces = _pieces_of(self.call, self.args, self.staging)
+        block = device.pinned(pieces.total, stream)
+        if block is None:
+            return None
+        try:
+            outputs = self._through(pieces, block)
+        except BaseException:
+            with suppress(XTargetError):  # a lost device: nobody uses the block again
+                stream.synchronize()
+                block.close()
+            raise
+        block.close()
         return outputs
-    finally:
-        for buffer in buffers:
-            buffer.close()
+
+    def _through(self, pieces: Pieces, block: PinnedBlock) -> list[Any]:
+        call, args, values, out, order, staging = self
+        stream, count, pinned = order.launch, len(args), block.address
+        given = values[count:]
+        room = call.device.alloc(pieces.total, stream)
+        try:
+            first = room.address
+            for index, at, nbytes, contiguous in pieces.inputs:
+                copy_in(pinned + at, int(values[index]), nbytes, args[index], contiguous=contiguous)
+                values[index] = first + at
+            outputs = call._outputs_of(out, args)
+            order.hold(args, () if staging.output else outputs)
+            if staging.out_in:
+                for array, (at, nbytes), address in zip(
+                    outputs, pieces.outputs, given, strict=True
+                ):
+                    contiguous = view_of(array).type.contiguous
+                    copy_in(pinned + at, int(address), nbytes, array, contiguous=contiguous)
+            if pieces.sent:
+                block.send(first, pieces.sent, stream)
+            if staging.output:
+                values[count:] = [first + at for at, _ in pieces.outputs]
+            else:
+                call._add_outputs(values, outputs, out, order)
+            if pieces.back == pieces.total:  # nobody waits for the launch, only for the block
+                stream.synchronize()
+            call._fill(values[count:], stream)
+            call._launch(values, stream)
+            if pieces.back < pieces.total:
+                block.receive(pieces.back, first + pieces.back, pieces.total - pieces.back, stream)
+                order.wait()
+                for index, at, nbytes, _ in pieces.inputs:
+                    if index in staging.updates:
+                        copy_out(pinned + at, nbytes, args[index])
+                for array, (at, nbytes) in zip(outputs, pieces.outputs, strict=False):
+                    copy_out(pinned + at, nbytes, array)
+            return outputs
+        finally:
+            room.close()
 
 
 def _pieces_of(call: StagedCall, args: Sequence[Any], staging: Staging) -> Pieces:
@@ -150,69 +207,3 @@ def _pieces_of(call: StagedCall, args: Sequence[Any], staging: Staging) -> Piece
     sent = total if staging.out_in else first_result
     outputs = tuple(zip(places[count:], results, strict=True))
     return Pieces(inputs, outputs, sent, back, total)
-
-
-def _run_pinned(
-    call: StagedCall, args: Sequence[Any], values: list[Value], out: Any, order: StagedOrder,
-    staging: Staging,
-) -> list[Any] | None:  # fmt: skip
-    """Copy, launch, copy back; None: it has to be done otherwise, and nothing was done."""
-    device, stream = call.device, order.launch
-    if not isinstance(device, PinsMemory):
-        return None
-    pieces = call.pieces
-    if pieces is None:
-        pieces = call.pieces = _pieces_of(call, args, staging)
-    block = device.pinned(pieces.total, stream)
-    if block is None:
-        return None
-    try:
-        outputs = _run_through(call, args, values, out, order, staging, pieces, block)
-    except BaseException:
-        with suppress(XTargetError):  # a lost device: nobody uses the block again
-            stream.synchronize()
-            block.close()
-        raise
-    block.close()
-    return outputs
-
-
-def _run_through(
-    call: StagedCall, args: Sequence[Any], values: list[Value], out: Any, order: StagedOrder,
-    staging: Staging, pieces: Pieces, block: PinnedBlock,
-) -> list[Any]:  # fmt: skip
-    stream, count, pinned = order.launch, len(args), block.address
-    given = values[count:]
-    room = call.device.alloc(pieces.total, stream)
-    try:
-        first = room.address
-        for index, at, nbytes, contiguous in pieces.inputs:
-            copy_in(pinned + at, int(values[index]), nbytes, args[index], contiguous=contiguous)
-            values[index] = first + at
-        outputs = call._outputs_of(out, args)
-        order.hold(args, () if staging.output else outputs)
-        if staging.out_in:
-            for array, (at, nbytes), address in zip(outputs, pieces.outputs, given, strict=True):
-                contiguous = view_of(array).type.contiguous
-                copy_in(pinned + at, int(address), nbytes, array, contiguous=contiguous)
-        if pieces.sent:
-            block.send(first, pieces.sent, stream)
-        if staging.output:
-            values[count:] = [first + at for at, _ in pieces.outputs]
-        else:
-            call._add_outputs(values, outputs, out, order)
-        if pieces.back == pieces.total:  # nobody waits for the launch, only for the block
-            stream.synchronize()
-        call._fill(values[count:], stream)
-        call._launch(values, stream)
-        if pieces.back < pieces.total:
-            block.receive(pieces.back, first + pieces.back, pieces.total - pieces.back, stream)
-            order.wait()
-            for index, at, nbytes, _ in pieces.inputs:
-                if index in staging.updates:
-                    copy_out(pinned + at, nbytes, args[index])
-            for array, (at, nbytes) in zip(outputs, pieces.outputs, strict=False):
-                copy_out(pinned + at, nbytes, array)
-        return outputs
-    finally:
-        room.close()
