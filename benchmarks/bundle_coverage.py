@@ -20,6 +20,7 @@ from xtarget._bundle import reader
 from xtarget._bundle.builder.classes import asked, classes
 from xtarget._kernels import libraries, library_code
 from xtarget._launch import planning
+from xtarget._launch.specializing import requests
 from xtarget._values.errors import XTargetError
 from xtarget.spec import ArrayType, Example, ScalarType
 
@@ -48,7 +49,7 @@ def is_served(
         plan = planning.make_plan(kernel, made)
         if all(
             any(v <= set(one.aligned) for v in built.get(reader.class_key(one), ()))
-            for launch, one, _ in planning.requests(kernel, plan, types, whole)
+            for launch, one, _ in requests(kernel, plan, types, whole)
             if 0 not in launch.grid
         ):
             return True

@@ -23,7 +23,7 @@ from xtarget._system.scratch import Folder
 from xtarget._system.tools import find_tool
 from xtarget._values import environment
 from xtarget._values.errors import NoDeviceError, XTargetError
-from xtarget.targets._host.library_files import find_library_file
+from xtarget.targets._host.machine import find_library_file
 from xtarget.targets.amd import binding
 
 from .answers import Answers

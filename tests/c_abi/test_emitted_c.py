@@ -27,6 +27,7 @@ from xtarget._bundle.format import BundleFile
 from xtarget._bundle.reader import Bundle, class_key
 from xtarget._kernels import libraries as _kernels
 from xtarget._launch import planning
+from xtarget._launch.specializing import requests
 from xtarget.spec import ArrayType, Example, contiguous_strides
 
 HERE = Path(__file__).parent
@@ -200,7 +201,7 @@ def test_c_launches_what_python_launches(
     plan = planning.make_plan(
         registered, planning.call_of(registered, types, options, target, units, general=True)
     )
-    ((launch, request, slots),) = planning.requests(
+    ((launch, request, slots),) = requests(
         registered, plan, types, [offset == 0] * len(types), [offset == 0]
     )
     if kernel not in FAMILY:
@@ -451,7 +452,7 @@ def test_a_flag_chooses_among_a_kernels_binaries(
     plan = planning.make_plan(
         registered, planning.call_of(registered, types, options, NVIDIA[0], 64, general=True)
     )
-    ((_, request, _),) = planning.requests(registered, plan, types, [True])
+    ((_, request, _),) = requests(registered, plan, types, [True])
     key = class_key(request).hex()[:12]
     assert launched
     assert all(f"_{key}_" in name for name in launched)

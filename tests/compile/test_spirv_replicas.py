@@ -23,8 +23,13 @@ from spirv_cases import Case
 from spirv_run import check, compiled
 
 from xtarget import CompileError
-from xtarget.targets._spirv.frontend.operations import HARMLESS, WRITES
-from xtarget.targets._spirv.frontend.replicas import is_known, is_replicated, order_stores
+from xtarget.targets._spirv.frontend.replicas import (
+    HARMLESS,
+    WRITES,
+    is_known,
+    is_replicated,
+    order_stores,
+)
 from xtarget.targets._spirv.frontend.structure import operations
 from xtarget.targets._spirv.frontend.types import read_type
 from xtarget.targets._triton.reason import read_module

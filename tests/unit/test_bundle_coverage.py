@@ -12,6 +12,7 @@ from xtarget._bundle.builder.classes import classes
 from xtarget._kernels import libraries
 from xtarget._launch import planning
 from xtarget._launch.ranges import valid_for
+from xtarget._launch.specializing import requests
 from xtarget.spec import ArrayType, Example, Input, KernelSpec, Launch, Output, Plan
 from xtarget.spec import contiguous_strides as packed
 
@@ -173,7 +174,7 @@ def test_a_c_function_takes_no_binary_of_a_relative(name: str) -> None:
     for found, types in zip(taken, ([array(64, 256)], [array(64, 40_000)]), strict=True):
         call = planning.call_of(kernel, types, {}, GPUS[0], 100)
         plan = planning.make_plan(kernel, call)
-        ((launch, request, _),) = planning.requests(kernel, plan, types, [True], [True])
+        ((launch, request, _),) = requests(kernel, plan, types, [True], [True])
         for number, variant in enumerate(interface.variants):
             parameters = {"x": "*fp32", "out": "*fp32", **dict.fromkeys(variant.values, "i32")}
             shown = tuple((one, type_, False) for one, type_ in parameters.items())

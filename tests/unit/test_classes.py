@@ -11,7 +11,8 @@ from operators import dtypes_of, own, sampled, takes
 from xtarget._kernels import libraries
 from xtarget._kernels.libraries import RegisteredKernel
 from xtarget._launch.classes import lift
-from xtarget._launch.planning import call_of, make_plan, requests
+from xtarget._launch.planning import call_of, make_plan
+from xtarget._launch.specializing import requests
 from xtarget._values.errors import ArgumentError
 from xtarget._values.programs import Program
 from xtarget._values.symbols import Tracer

@@ -78,7 +78,7 @@ def test_a_driver_that_blocks_is_cut_off(standin: Path, behaviour: str) -> None:
 
 
 def test_no_library_says_where_it_was_looked_for(tmp_path: Path) -> None:
-    from xtarget.targets._host.library_files import find_library_file
+    from xtarget.targets._host.machine import find_library_file
 
     if find_library_file("libcuda.so.1") is not None:
         pytest.skip("this machine has the CUDA driver")
@@ -94,7 +94,7 @@ def test_no_binding_says_how_to_install_it(standin: Path) -> None:
 def test_a_library_is_found_without_being_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from xtarget.targets._host.library_files import find_library_file
+    from xtarget.targets._host.machine import find_library_file
 
     assert find_library_file("libxtarget-nowhere.so.1") is None
     (tmp_path / "libxtarget-nowhere.so.1").write_text("no library at all")

@@ -17,7 +17,7 @@ from xtarget.targets._binaries.spirv import (
     check_spirv,
     read_entry_points,
 )
-from xtarget.targets._objects.launch_limits import check_block
+from xtarget.targets._objects.module import check_block
 
 TARGET = Target("cpu", "spirv64")
 

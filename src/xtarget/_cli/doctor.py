@@ -27,7 +27,7 @@ from .._values import environment
 from .._values.errors import XTargetError
 from .._values.types import DeviceInfo, ProbeReport
 from ..targets._host import opencl_icd
-from ..targets._host.library_files import find_library_file
+from ..targets._host.machine import find_library_file
 from ..targets._spirv import versions
 from . import info
 from .base import echo

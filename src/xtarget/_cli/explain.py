@@ -33,12 +33,12 @@ def explain_call(
     as_json: bool,
 ) -> None:
     """Print for each launch of a call what would serve it and what would not."""
-    from .._launch import bundled, planning, ranges
+    from .._launch import call_plans, planning, ranges
 
     goal = Target.parse(target) if target else _device_target()
     inputs = choose_inputs(kernel, call_options)
     registered = libraries.find(inputs.spec.name if inputs.spec.impl else kernel)
-    general = bundled.is_general(registered, inputs.args, inputs.options, goal)
+    general = call_plans.is_general(registered, inputs.args, inputs.options, goal)
     valid_for = ranges.valid_for(registered, inputs.args, inputs.options, goal, general=general)
     served, why = of_target(registered, goal.vendor, goal.arch)
     found: list[dict[str, Any]] = []

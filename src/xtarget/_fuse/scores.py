@@ -11,6 +11,7 @@ from typing import Any
 from .._compile import functions
 from .._kernels import libraries
 from .._launch import planning
+from .._launch.specializing import requests
 from .._values.types import Resources, Target
 from ..spec import ArrayType, ScalarType
 from .nodes import Value
@@ -70,7 +71,7 @@ def reports(
     call = planning.call_of(known, types, options, target, units, aligned=aligned)
     found = []
     plan = planning.make_plan(known, call)
-    for launch, request, _ in planning.requests(known, plan, types, aligned):
+    for launch, request, _ in requests(known, plan, types, aligned):
         if 0 not in launch.grid:
             made = functions.artifact(request, target)
             x, y, z = launch.grid

@@ -22,7 +22,7 @@ from .._values.types import CompileRequest
 from ..spec import ArrayType, Launch, ScalarType
 from ..targets._objects.scalars import NEAREST
 from ..targets.base import Device, Value
-from . import bundled, warm_plans
+from . import call_plans, warm_plans
 from .arguments import argument_types, check_arguments, place_of
 from .call import BoundCall
 from .call_plans import Given, Planned, byte_span
@@ -30,7 +30,7 @@ from .checked_indices import index_check
 from .classes import CallClass, Layouts
 from .forms import Form, LoadedLaunch, sized
 from .outs import Outs
-from .planning import Slot
+from .specializing import Slot
 from .staging import Staging
 
 __all__ = ["bind", "on_bound"]
@@ -81,7 +81,7 @@ def bind(
     if warm is not None:
         tracer, planned = warm.tracer, warm.planned
     else:
-        tracer, planned = bundled.planned(given, opened.info, contiguous)
+        tracer, planned = call_plans.planned(given, opened.info, contiguous)
     if is_apart() and len(planned.launches) > 1:
         info = opened.info
         wanted = [

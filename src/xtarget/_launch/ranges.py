@@ -13,7 +13,8 @@ from .._values.types import Target
 from ..spec import ScalarType
 from .arguments import argument_types
 from .classes import lift
-from .planning import TYPICAL_COMPUTE_UNITS, call_of, layout_views, make_plan, requests
+from .planning import TYPICAL_COMPUTE_UNITS, call_of, layout_views, make_plan
+from .specializing import requests
 
 __all__ = ["valid_for"]
 

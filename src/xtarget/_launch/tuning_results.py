@@ -12,6 +12,7 @@ from .._values.types import CompileRequest, DeviceInfo
 from ..spec import ArrayType, Call, Plan, ScalarType
 from ..targets.base import Device
 from . import planning
+from .specializing import requests
 
 __all__ = ["NOT_TRIED", "Asked", "Show", "Trial", "Tuning"]
 
@@ -112,5 +113,5 @@ class Asked:
         with tunings.trying(taken):
             plan = planning.make_plan(self.kernel, self.call)
         aligned = [view is not None and view.address % 16 == 0 for view in self.views]
-        found = planning.requests(self.kernel, plan, self.types, aligned)
+        found = requests(self.kernel, plan, self.types, aligned)
         return plan, [request for launch, request, _ in found if 0 not in launch.grid]

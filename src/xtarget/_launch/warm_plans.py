@@ -11,7 +11,7 @@ from .._kernels.libraries import RegisteredKernel
 from .._values.symbols import Tracer
 from .._values.types import CompileRequest, DeviceInfo
 from ..spec import ScalarType
-from . import bundled
+from . import call_plans
 from .arguments import argument_types, check_arguments
 from .call_plans import Given, Planned
 
@@ -61,7 +61,7 @@ def make(given: Given, info: DeviceInfo) -> tuple[list[CompileRequest], Tracer]:
     check_arguments(kernel.spec, given.args, given.options)
     contiguous = [v.type.contiguous for v in (*given.views, given.out_view) if v is not None]
     holds = plan_values.holds(kernel.spec.plan)
-    tracer, planned = bundled.planned(given, info, contiguous)
+    tracer, planned = call_plans.planned(given, info, contiguous)
     if tracer is None:
         tracer = Tracer()
     else:

@@ -15,7 +15,7 @@ from ..._kernels import libraries
 from ..._kernels.libraries import RegisteredKernel
 from ..._launch import planning
 from ..._launch.classes import lift
-from ..._launch.planning import Slot
+from ..._launch.specializing import Slot, requests
 from ..._launch.staging import pattern_of
 from ..._system.signals import raised_by_handler
 from ..._values.programs import Flat, Program
@@ -281,7 +281,7 @@ class _Forms:
         plan = planning.make_plan(kernel, call)
         # libxtarget chooses among a class's binaries by what is aligned: no guards on that
         plain = replace(plan, launches=tuple(replace(one, aligned_by=()) for one in plan.launches))
-        reached = planning.requests(kernel, plain, types, [True] * len(types), [True] * len(outs))
+        reached = requests(kernel, plain, types, [True] * len(types), [True] * len(outs))
         results: list[Any] = []
         for type_ in plan.outputs if not outs else ():
             results += [*type_.shape, *type_.strides]

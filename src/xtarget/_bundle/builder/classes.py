@@ -13,6 +13,7 @@ from ..._kernels.interfaces import input_dtypes
 from ..._kernels.libraries import RegisteredKernel, find
 from ..._launch import planning
 from ..._launch.ranges import valid_for
+from ..._launch.specializing import requests
 from ..._values.errors import ArgumentError, CompileError, XTargetError
 from ..._values.types import CompileRequest, Target
 from ...spec import ABSENT, ArrayType, Example, KernelSpec, Plan, ScalarType, contiguous_strides
@@ -249,7 +250,7 @@ def _add(
     """
     kernel = call.kernel
     try:
-        reached = planning.requests(kernel, plan, call.args, [True] * len(call.args))
+        reached = requests(kernel, plan, call.args, [True] * len(call.args))
     except ArgumentError:
         return  # more blocks than a grid may have: no call runs this
     for launch, request, _ in reached:

@@ -17,6 +17,7 @@ from typing import Final, TypeAlias
 from ..._kernels.libraries import RegisteredKernel
 from ..._launch import planning
 from ..._launch.classes import lift
+from ..._launch.specializing import requests
 from ..._system.signals import raised_by_handler
 from ..._values.errors import XTargetError
 from ..._values.programs import Program
@@ -138,7 +139,7 @@ def _traced(
             if 0 in launch.grid:
                 return None
         plain = replace(plan, launches=tuple(replace(one, aligned_by=()) for one in plan.launches))
-        planning.requests(kernel, plain, lifted, [True] * len(types))
+        requests(kernel, plain, lifted, [True] * len(types))
     except XTargetError:
         return None
     except Exception as error:  # a plan may do what only numbers can

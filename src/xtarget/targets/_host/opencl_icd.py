@@ -20,7 +20,7 @@ from pathlib import Path
 from ..._system.locks import Lock
 from ..._system.scratch import Folder
 from . import contents
-from .library_files import find_library_file
+from .machine import find_library_file
 
 __all__ = ["IntelRuntime", "compilers", "icd_file_names", "icd_vendors", "intel_runtime"]
 

@@ -1,16 +1,33 @@
-"""Global memory: the checks before a copy, and the release of memory, once."""
+"""Global memory: its sum, the checks before a copy, and the release of memory, once."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
+from ..._system.locks import Lock
 from ..._values.errors import ArgumentError
 from ..base import Stream
 from .handles import Owned
-from .memory_count import MemoryCount
 
-__all__ = ["BufferBase"]
+__all__ = ["BufferBase", "MemoryCount"]
+
+
+class MemoryCount:
+    """Bytes of allocations that were not given back yet, and the most that they ever were."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()  # memory is given back by finalizers too, in any thread
+        self.in_use = self.peak = 0
+
+    def add(self, nbytes: int) -> None:
+        with self._lock:
+            self.in_use += nbytes
+            self.peak = max(self.peak, self.in_use)
+
+    def remove(self, nbytes: int) -> None:
+        with self._lock:
+            self.in_use -= nbytes
 
 
 class BufferBase(Owned, ABC):

@@ -8,9 +8,8 @@ from typing import Any, Generic, TypeVar
 
 from ..._values.errors import OutOfMemoryError
 from ..._values.types import DeviceInfo, MemoryUse
-from .buffer import BufferBase
+from .buffer import BufferBase, MemoryCount
 from .handles import Opened, StreamBase
-from .memory_count import MemoryCount
 
 __all__ = ["DeviceBase", "on_full"]
 

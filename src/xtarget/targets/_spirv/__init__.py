@@ -3,10 +3,10 @@
 In the order of the data:
 
     compiler            the contract's `Compiler`; checks the result's parameters
-    frontend.backend    what Triton sees: options and stages; `versions` says with which llvmlite
+    frontend.backend    what Triton sees: options and stages, libdevice's functions, a check of
+                        capabilities; `versions` says with which llvmlite
     frontend.lowering   Triton's passes, and ours between them, down to LLVM IR with AMD's
                         intrinsics
-    frontend.libdevice  the functions of libdevice that a kernel may name
     frontend.dots       large dots as loops, in Triton's GPU IR; `llvm.dot_operands` places what
                         they read
     worker.client       hands LLVM IR to a child process
@@ -24,5 +24,4 @@ In the order of the data:
                         what Triton's bindings give as text only
     frontend.diagnose   runs a failed pass again to read its reason; `frontend.places` finds lines
                         of the kernel
-    capabilities        compares what a module wants with what the target's options say there is
 """

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ..._values.errors import DriverError, NoDeviceError
-from .._host.library_files import find_library_file
+from .._host.machine import find_library_file
 
 __all__ = [
     "NAME",

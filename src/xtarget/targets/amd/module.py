@@ -17,9 +17,8 @@ from ..._values.errors import (
 )
 from ..._values.types import Artifact, LaunchConfig, Parameter
 from .. import base, optional
-from .._objects.launch_limits import check_block, check_grid
 from .._objects.loaded_code import LoadedCode
-from .._objects.module import CLOSINGS, FunctionBase, ModuleBase, refuse
+from .._objects.module import CLOSINGS, FunctionBase, ModuleBase, check_block, check_grid, refuse
 from . import kernarg, library
 from .code_object import CodeObject, Kernel, check_agreement
 from .status import call, check

@@ -13,8 +13,7 @@ from ..._values.errors import LaunchError, LoadError, XTargetError
 from ..._values.types import Artifact, DeviceInfo
 from .._binaries.spirv import EntryPoint, check_local_size
 from .._objects.asserts import Asserts
-from .._objects.launch_limits import check_block
-from .._objects.module import ModuleBase, QueueFunction, refuse
+from .._objects.module import ModuleBase, QueueFunction, check_block, refuse
 from .._objects.scalars import PACK
 from .._workers.jit import Jit
 from ..base import Value

@@ -12,8 +12,7 @@ from ..._values.errors import LaunchError, LoadError
 from ..._values.types import Artifact, DeviceInfo
 from .._binaries.spirv import EntryPoint, check_local_size
 from .._objects.asserts import Asserts
-from .._objects.launch_limits import check_block
-from .._objects.module import ModuleBase, QueueFunction, refuse
+from .._objects.module import ModuleBase, QueueFunction, check_block, refuse
 from .._objects.scalars import ctypes_maker
 from ..base import Value
 from .memory import Addresses

@@ -16,7 +16,7 @@ from ..._system.tools import find_tool
 from ..._values.environment import ocloc
 from ..._values.errors import CompileError, NoCompilerError, UnknownTargetError
 from .._host import contents
-from .._host.library_files import find_library_file
+from .._host.machine import find_library_file
 from .._host.programs import run
 
 __all__ = ["ARCHS", "LARGE_REGISTERS", "Built", "build", "find", "identity"]

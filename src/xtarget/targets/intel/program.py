@@ -15,8 +15,7 @@ import dpctl.program
 
 from ..._values.errors import LoadError
 from ..._values.types import Artifact, DeviceInfo
-from .._host.library_files import find_library_file
-from .._host.machine import cpu_identity
+from .._host.machine import cpu_identity, find_library_file
 from .._host.opencl_icd import compilers
 from .._workers.jit import Jit
 from .machine_code import find_route

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..._values.errors import NoDeviceError, XTargetError
 from ..._values.types import DeviceInfo, ProbeReport, Target
-from .._host.library_files import find_library_file
+from .._host.machine import find_library_file
 from .._objects.unavailable import broken_binding, missing_binding, no_such_device
 from ..base import Device
 from .status import check

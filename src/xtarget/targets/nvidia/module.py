@@ -10,8 +10,7 @@ import cuda.core as core
 from cuda.bindings import driver
 
 from ..._values.types import Artifact, LaunchConfig
-from .._objects.launch_limits import check_block, check_grid
-from .._objects.module import CLOSINGS, FunctionBase, ModuleBase, refuse
+from .._objects.module import CLOSINGS, FunctionBase, ModuleBase, check_block, check_grid, refuse
 from .._objects.scalars import ctypes_maker
 from ..base import PreparedLaunch, Value
 from ..optional import GridLaunch, NativeLaunch

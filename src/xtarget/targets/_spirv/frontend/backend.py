@@ -5,10 +5,10 @@ This module imports Triton; import it only where something is compiled.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Any, NoReturn, Self
 
 import triton
@@ -19,17 +19,28 @@ from triton.backends.driver import DriverBase
 from ...._system.locks import Lock
 from ...._values.errors import CompileError
 from ..._triton.front_end_fixes import mend_front_end
-from ..capabilities import check_capabilities
 from ..llvm.text import Layout
 from ..sources import digest
 from ..versions import check, llvmlite_version
 from ..worker.client import EmitError, UnsupportedCodeError, worker
-from . import blocks, libdevice, lowering
+from . import blocks, lowering
 from .diagnose import Stage, optimized, reason
 from .float8 import convert_fp8e4b15
 from .options import CAPABILITIES, HINTS, NAME, Options
+from .structure import place_of_first
 
 __all__ = ["NAME", "Options", "SpirvBackend", "register"]
+
+#: Of a SPIR-V module. Source: SPIR-V Specification 1.6, section 3.31 (capabilities).
+_HEADER_WORDS = 5
+_OP_CAPABILITY = 17 | 2 << 16
+#: Capability: the option that says whether the device has it, what needs it, and how the name of
+#: such an operation of Triton's IR begins, and which types it has.
+_OPTIONAL = {
+    10: ("fp64", "64-bit floats", "", ("f64",)),
+    9: ("fp16", "16-bit floats", "", ("f16",)),
+    12: ("int64_atomics", "64-bit atomic operations", "tt.atomic_", ("i64", "f64")),
+}
 
 _registering = Lock()
 
@@ -98,7 +109,7 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]  # Triton has no types
         }
 
     def get_module_map(self) -> dict[str, Any]:
-        return {"triton.language.extra.libdevice": libdevice.module()}
+        return {"triton.language.extra.libdevice": _libdevice()}
 
     def load_dialects(self, context: Any) -> None:
         from triton._C.libtriton import amd
@@ -146,7 +157,7 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]  # Triton has no types
         def spirv(text: str, metadata: dict[str, Any]) -> bytes:
             binary = made.pop(text, b"") or worker.emit(text)
             has = {name: getattr(options, name) for name in CAPABILITIES}
-            check_capabilities(binary, has, lambda: optimized("".join(source), options.debug))
+            _check_capabilities(binary, has, lambda: optimized("".join(source), options.debug))
             return binary
 
         source: list[str] = []  # the front end's IR with locations, for messages
@@ -294,3 +305,44 @@ def register() -> None:
             f"Triton already has a back end named {NAME!r} ({present.compiler.__module__}), so "
             "xtarget cannot add its own. Uninstall the package it comes from."
         )
+
+
+def _libdevice() -> ModuleType:
+    """Return a module in place of `triton.language.extra.libdevice`: AMD's functions, and
+    NVIDIA's where AMD has none of the name. `library` defines them in LLVM IR, which only LLVM's
+    child process reads.
+    """
+    from triton.language.extra.cuda import libdevice as nvidia
+    from triton.language.extra.hip import libdevice as amd
+
+    both = ModuleType("xtarget.libdevice")
+    for source in (nvidia, amd):
+        both.__dict__.update({k: v for k, v in vars(source).items() if not k.startswith("_")})
+    return both
+
+
+def _check_capabilities(
+    binary: bytes, options: Mapping[str, bool], ttir: Callable[[], Any]
+) -> None:
+    """Refuse a module that uses capabilities which the options exclude.
+
+    Args:
+        binary: SPIR-V.
+        options: by name.
+        ttir: gives the kernel's module of Triton, with locations.
+
+    Raises:
+        CompileError: it wants it; the message has the line.
+    """
+    words = memoryview(binary).cast("I")
+    at = _HEADER_WORDS
+    while at < len(words) and words[at] == _OP_CAPABILITY:
+        option, what, prefix, types = _OPTIONAL.get(words[at + 1], ("", "", "", ()))
+        if option and not options[option]:
+            place = place_of_first(ttir(), prefix, types)
+            raise CompileError(
+                f"the kernel uses {what}{place}, and the option "
+                f"{option}=False says that the device has none. Use narrower types, or compile "
+                f"for a device that has them with {option}=True."
+            )
+        at += 2
