@@ -26,7 +26,7 @@ static const void *torch_tensor(const struct torch *torch, PyObject *tensor) {
   return at > end && *end ? NULL : at;
 }
 
-static int is_negative(const struct torch *torch, PyObject *tensor) {
+static inline int is_negative(const struct torch *torch, PyObject *tensor) {
   const void *at = torch_tensor(torch, tensor);
   if (at && torch->is_negative) return torch->is_negative(at);
   PyObject *answer = PyObject_CallFunctionObjArgs(torch->is_neg, tensor, NULL);
@@ -48,7 +48,7 @@ int tell_torch(const struct torch *torch, PyObject *tensor) {
   return answer != NULL;
 }
 
-int requires_grad(struct state *state, PyObject *tensor, int *grad) {
+static inline int requires_grad(struct state *state, PyObject *tensor, int *grad) {
   if (*grad < 0) {
     if (state->torch.grad_enabled) {
       *grad = state->torch.grad_enabled();
@@ -86,6 +86,7 @@ int allow_torch(struct state *state) {
     if (count != 0) return decline();
   }
   PyObject *level = PyDict_GetItemWithError(torch->forward_ad, state->names[NAME_LEVEL]);
+  if (level == state->minus_one) return 1; /* Python has one object of each small integer */
   if (!level) return decline();
   long depth = PyLong_AsLong(level);
   return (depth < 0 && !PyErr_Occurred()) || decline();
@@ -254,17 +255,19 @@ int read_array(struct state *state, struct reading *reading, PyObject *value, en
   return 0;
 }
 
-uint64_t address_of(struct state *state, PyObject *array) {
+static inline uint64_t address_of_torch(const struct torch *torch, PyObject *array) {
   struct xt_dl_tensor tensor;
-  const void *at;
+  const void *at = torch_tensor(torch, array);
   void *data = NULL;
-  switch (reader_of(state, array)) {
-    case READ_TORCH:
-      at = torch_tensor(&state->torch, array);
-      if (at && state->torch.address_of)
-        return state->torch.address_of((void *)at, &data) == 0 ? (uint64_t)(uintptr_t)data : 0;
-      if (state->torch.exchange->read(array, &tensor) != 0) return (uint64_t)decline();
-      return tensor.data ? (uint64_t)(uintptr_t)tensor.data + tensor.byte_offset : 0;
+  if (at && torch->address_of)
+    return torch->address_of((void *)at, &data) == 0 ? (uint64_t)(uintptr_t)data : 0;
+  if (torch->exchange->read(array, &tensor) != 0) return (uint64_t)decline();
+  return tensor.data ? (uint64_t)(uintptr_t)tensor.data + tensor.byte_offset : 0;
+}
+
+static uint64_t address_by(struct state *state, PyObject *array, enum reader reader) {
+  switch (reader) {
+    case READ_TORCH: return address_of_torch(&state->torch, array);
     case READ_NUMPY: return (uint64_t)(uintptr_t)((const struct numpy_array *)array)->data;
     case READ_OWN: return address_of_own(state, array);
     case READ_CUPY: return address_of_cupy(state, array);
@@ -273,4 +276,14 @@ uint64_t address_of(struct state *state, PyObject *array) {
     case READ_NONE: break;
   }
   return 0;
+}
+
+uint64_t address_of(struct state *state, PyObject *array) {
+  return address_by(state, array, reader_of(state, array));
+}
+
+int is_in_place(struct state *state, PyObject *array, enum reader reader, uint64_t address, int *grad) {
+  if (reader == READ_TORCH)
+    return address_of_torch(&state->torch, array) == address && !requires_grad(state, array, grad);
+  return address_by(state, array, reader) == address;
 }

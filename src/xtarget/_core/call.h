@@ -64,14 +64,48 @@ static inline int xt_add_value(struct xt_call *call, struct xt_value value) {
   return 1;
 }
 
-/* Add an array. Returns 0 for one that is too large for a call, or lies between its elements. */
-int xt_add_array(struct xt_call *call, const struct xt_layout *array);
+/* Add an array. Returns 0 for one that is too large for a call, or lies between its elements. Each
+ * warm call does this for each of its arrays: inline, a reader's constants are folded into it. */
+static inline int xt_add_array(struct xt_call *call, const struct xt_layout *array) {
+  int dimensions = array->dimensions, count = array->contiguous ? dimensions : 2 * dimensions;
+  if ((unsigned)dimensions > XT_MOST_DIMENSIONS || call->word_count + 3 > XT_MOST_WORDS ||
+      call->value_count == XT_MOST_VALUES || call->size_count + count > XT_MOST_SIZES)
+    return 0;
+  uint64_t *words = call->words + call->word_count;
+  words[0] = (uint64_t)array->reader << 32 | (uint64_t)dimensions << 8 |
+             (uint64_t)(array->address % 16 == 0) << 1 | (uint64_t)(array->contiguous != 0) << 2;
+  words[1] = array->type;
+  words[2] = array->place;
+  call->word_count += 3;
+  int64_t *sizes = call->sizes + call->size_count;
+  for (int axis = 0; axis < dimensions; axis++) {
+    sizes[axis] = array->shape[axis];
+    if (sizes[axis] <= 0) return 0; /* what has no elements is rare, and Python's */
+  }
+  for (int axis = 0; axis < count - dimensions; axis++) {
+    if (array->unit != 1 && array->strides[axis] % array->unit) return 0;
+    sizes[dimensions + axis] = array->strides[axis] / array->unit;
+  }
+  call->size_count += count;
+  struct xt_value *value = &call->values[call->value_count++];
+  value->kind = XT_ADDRESS;
+  value->as.address = array->address;
+  return 1;
+}
 
 /* Add an integer that no array holds: how wide it is decides which dtypes it fits. */
 int xt_add_integer(struct xt_call *call, int64_t value);
 
 /* Whether strides are those of C order without gaps; dimensions of length 1 have any. */
-int xt_is_contiguous(int dimensions, const int64_t *shape, const int64_t *strides);
+static inline int xt_is_contiguous(int dimensions, const int64_t *shape, const int64_t *strides) {
+  int64_t expected = 1;
+  for (int axis = dimensions - 1; axis >= 0; axis--) {
+    if (shape[axis] == 1) continue;
+    if (strides[axis] != expected) return 0;
+    if (__builtin_mul_overflow(expected, shape[axis], &expected)) return 0;
+  }
+  return 1;
+}
 
 /* A hash of the words, and one of the sizes too. */
 uint64_t xt_hash_class(const struct xt_call *call);

@@ -35,6 +35,15 @@ struct link {
   int stays;          /* `stays` was True, and remains so */
 };
 
+/* A launch as it is started. */
+struct ready {
+  const struct xt_launch *launch;
+  const unsigned *grid;
+  unsigned computed[3];
+  uint64_t bytes[XT_MOST_PARAMETERS];
+  void *places[XT_MOST_PARAMETERS];
+};
+
 /* The launches of a call, in their order, and the memory that they alone use. */
 struct native {
   int32_t device_type, device_id; /* DLPack's, for torch's current stream */
@@ -96,6 +105,9 @@ struct native *native_new(PyObject *offered);
 void native_drop(struct native *native);
 /* Whether launches of a class take no more than its program and its calls give. */
 int native_takes_what_is_given(const struct native *native, int values, int sizes);
+/* Get the only launch of a call ready for good; its values have to stay as they are. `reading->ready`
+ * stays NULL where there are several, or memory between them. */
+void make_ready_alone(const struct entry *entry, struct reading *reading, struct ready *ready);
 /* The driver's stream: 1, or 0 where Python has to launch. */
 int native_stream(struct state *state, const struct entry *entry, const struct reading *reading,
                   void **stream);

@@ -64,28 +64,31 @@ int xt_read_grid(const int64_t blocks[3], unsigned grid[3]) {
   return 1;
 }
 
+/* A value of the caller's, or of a class's program, for a parameter: where its bytes are. Those that
+ * are as the driver takes them stay where they are. NULL: it does not fit. */
+static const void *found(const struct xt_parameter *parameter, const struct xt_value *values,
+                         const int64_t *sizes, uint64_t *bytes) {
+  if (parameter->passed == XT_PASS_SIZE) return &sizes[parameter->from];
+  const struct xt_value *value = &values[parameter->from];
+  if (parameter->passed == XT_PASS_WORD && value->kind != XT_FLOAT) return &value->as;
+  return packed(value, parameter->passed, bytes) ? bytes : 0;
+}
+
 int xt_pack(const struct xt_launch *launch, const struct xt_value *values, const int64_t *sizes,
             uint64_t bytes[XT_MOST_PARAMETERS], void *places[XT_MOST_PARAMETERS]) {
-  places[0] = bytes;
+  uint64_t word;
   if (launch->buffer_bytes) memset(bytes, 0, launch->buffer_bytes);
   for (int i = 0; i < launch->parameter_count; i++) {
     const struct xt_parameter *parameter = &launch->parameters[i];
-    const struct xt_value *value = &values[parameter->from < 0 ? 0 : parameter->from];
-    uint64_t word;
-    if (parameter->from < 0)
-      word = parameter->constant;
-    else if (parameter->passed == XT_PASS_WORD && value->kind != XT_FLOAT)
-      word = value->as.address; /* of an integer the same bits */
-    else if (parameter->passed == XT_PASS_SIZE)
-      word = (uint64_t)sizes[parameter->from];
-    else if (!packed(value, parameter->passed, &word))
-      return XT_DECLINED;
-    if (launch->buffer_bytes) {
-      memcpy((char *)bytes + parameter->offset, &word, parameter->size);
-    } else {
-      bytes[i] = word;
-      places[i] = &bytes[i];
-    }
+    const void *at = parameter->from < 0
+                         ? &parameter->constant
+                         : found(parameter, values, sizes, launch->buffer_bytes ? &word : &bytes[i]);
+    if (!at) return XT_DECLINED;
+    if (launch->buffer_bytes)
+      memcpy((char *)bytes + parameter->offset, at, parameter->size);
+    else
+      places[i] = (void *)(uintptr_t)at; /* the driver reads there */
   }
+  if (launch->buffer_bytes) places[0] = bytes;
   return 0;
 }

@@ -44,8 +44,9 @@ struct xt_launch {
 
 enum { XT_LAUNCHED = 0, XT_DECLINED = -1 };
 
-/* Get a launch's parameters ready in `bytes`, and in `places` what `xt_start` takes. Returns XT_DECLINED where a value does not
- * fit its parameter.
+/* Get a launch's parameters ready, in `places` as `xt_start` takes them: they lie in the launch, in
+ * `values`, `sizes` and `bytes`, which have to stay until then. Returns XT_DECLINED where a value does
+ * not fit its parameter.
  *
  * `sizes` are the numbers that a class's program gave; NULL where no parameter takes one. */
 int xt_pack(const struct xt_launch *launch, const struct xt_value *values, const int64_t *sizes,
@@ -59,13 +60,13 @@ int xt_read_grid(const int64_t blocks[3], unsigned grid[3]);
 
 /* Start what was packed. Returns XT_LAUNCHED, or the driver's status: nothing was started then. */
 static inline int xt_start(const struct xt_launch *launch, const unsigned grid[3], void *stream,
-                           void **places) {
+                           void *const *places) {
   /* HIP_LAUNCH_PARAM_BUFFER_POINTER, _BUFFER_SIZE, _END (HIP's run time API) */
   size_t size = launch->buffer_bytes;
   void *extra[] = {(void *)1, places[0], (void *)2, &size, (void *)3};
   return launch->entry(launch->function, grid[0], grid[1], grid[2],
                        launch->block[0], launch->block[1], launch->block[2], launch->shared_bytes,
-                       stream, size ? 0 : places, size ? extra : 0);
+                       stream, size ? 0 : (void **)(uintptr_t)places, size ? extra : 0);
 }
 
 #endif

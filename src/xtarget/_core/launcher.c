@@ -1,7 +1,7 @@
 /* `Launcher`, the base class of `_launch.prepared.Prepared`: a call of one that is armed launches what
  * it was armed with; each other call is its `_launch`, in Python.
  */
-#include "python.h"
+#include "entry.h"
 
 #include <stdlib.h>
 
@@ -11,7 +11,13 @@ struct armed {
   struct reading reading; /* only its values and arrays are used */
   PyObject *losses;       /* what `state->losses` was when it was armed */
   PyObject *args, *result;
-  int looks;              /* arrays may get other memory: look where they are */
+  struct ready ready;
+  int look_count; /* arrays that may get other memory: look where they are */
+  struct look {
+    PyObject *array; /* of `args`, or `reading.out` */
+    enum reader reader;
+    uint64_t address;
+  } looks[XT_MOST_VALUES];
 };
 
 struct launcher {
@@ -60,25 +66,14 @@ static void launcher_free(PyObject *self) {
   Py_DECREF(type);
 }
 
-/* Whether an array lies where it did, and may be used. */
-static int is_in_place(struct state *state, struct reading *reading, PyObject *array,
-                       uint64_t address) {
-  enum reader reader = reader_of(state, array);
-  if (address_of(state, array) != address) return 0;
-  return reader != READ_TORCH || !requires_grad(state, array, &reading->grad);
-}
-
 static int is_as_armed(struct state *state, struct armed *armed) {
-  struct reading *reading = &armed->reading;
+  int grad = -1;
   if (state->ended || state->observed || state->losses != armed->losses) return 0;
-  if (!armed->looks) return 1;
-  reading->grad = -1;
-  for (Py_ssize_t i = 0; i < reading->arg_count; i++)
-    if (reading->call.values[i].kind == XT_ADDRESS &&
-        !is_in_place(state, reading, reading->args[i], reading->call.values[i].as.address))
-      return 0;
-  return is_in_place(state, reading, reading->out,
-                     reading->call.values[reading->arg_count].as.address);
+  for (int i = 0; i < armed->look_count; i++) {
+    const struct look *look = &armed->looks[i];
+    if (!is_in_place(state, look->array, look->reader, look->address, &grad)) return 0;
+  }
+  return 1;
 }
 
 static PyObject *launch(PyObject *self, PyObject *args, PyObject *keywords) {
@@ -141,7 +136,8 @@ static PyObject *arm(PyObject *self, PyObject *given) {
     enum reader reader = reader_of(state, array);
     if (is_array(reader)) {
       *into = (struct xt_value){XT_ADDRESS, {.address = PyLong_AsUnsignedLongLong(value)}};
-      armed->looks |= reader != READ_OWN;
+      if (reader != READ_OWN)
+        armed->looks[armed->look_count++] = (struct look){array, reader, into->as.address};
     } else if (PyFloat_CheckExact(array)) {
       *into = (struct xt_value){XT_FLOAT, {.real = PyFloat_AsDouble(value)}};
     } else if (i < count && (PyBool_Check(array) || PyLong_CheckExact(array))) {
@@ -153,6 +149,7 @@ static PyObject *arm(PyObject *self, PyObject *given) {
   }
   armed->entry = entry_new(&armed->reading, offered);
   if (!armed->entry) goto declined;
+  make_ready_alone(armed->entry, &armed->reading, &armed->ready);
   launcher->module = Py_NewRef(module);
   launcher->armed = armed;
   Py_RETURN_NONE;

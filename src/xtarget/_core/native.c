@@ -163,33 +163,50 @@ static int64_t lay_out(const int64_t *pieces, int count, int64_t *places) {
   return total;
 }
 
-/* The launches with all that they take: `pieces` follow the call's own among `values`. */
+/* A link with all that it takes: 1, or 0 where Python has to launch. */
+static int make_ready(const struct link *link, const int64_t *numbers, const int64_t *sizes,
+                      const struct xt_value *values, struct ready *ready) {
+  ready->launch = &link->launch;
+  ready->grid = link->launch.grid;
+  if (numbers) {
+    const int64_t *blocks = link->grid_at == GRID_FIRST ? numbers : sizes + link->grid_at;
+    if (!xt_read_grid(blocks, ready->computed)) return 0;
+    ready->grid = ready->computed;
+  }
+  return xt_pack(&link->launch, values, sizes, ready->bytes, ready->places) == 0;
+}
+
+void make_ready_alone(const struct entry *entry, struct reading *reading, struct ready *ready) {
+  const struct native *native = entry->native;
+  if (native && native->link_count == 1 && !native->piece_count &&
+      make_ready(&native->links[0], NULL, NULL, reading->call.values, ready))
+    reading->ready = ready;
+}
+
+static int start_one(const struct ready *ready, void *stream) {
+  int status;
+  /* a full queue makes the driver wait, perhaps for a callback that needs the interpreter */
+  Py_BEGIN_ALLOW_THREADS
+  status = xt_start(ready->launch, ready->grid, stream, ready->places);
+  Py_END_ALLOW_THREADS
+  return status == XT_LAUNCHED;
+}
+
+/* All launches of a call: `pieces` follow the call's own among `values`. */
 static int start_all(const struct native *native, const int64_t *numbers, const int64_t *sizes,
                      const struct xt_value *values, const struct xt_value *pieces,
                      const int64_t *nbytes, void *stream) {
-  uint64_t bytes[MOST_LINKS][XT_MOST_PARAMETERS];
-  void *places[MOST_LINKS][XT_MOST_PARAMETERS];
-  unsigned computed[MOST_LINKS][3];
-  const unsigned *grids[MOST_LINKS];
-  for (int i = 0; i < native->link_count; i++) {
-    const struct link *link = &native->links[i];
-    grids[i] = link->launch.grid;
-    if (numbers) {
-      const int64_t *blocks = link->grid_at == GRID_FIRST ? numbers : sizes + link->grid_at;
-      if (!xt_read_grid(blocks, computed[i])) return 0;
-      grids[i] = computed[i];
-    }
-    if (xt_pack(&link->launch, values, sizes, bytes[i], places[i]) != 0) return 0;
-  }
+  struct ready ready[MOST_LINKS];
+  for (int i = 0; i < native->link_count; i++)
+    if (!make_ready(&native->links[i], numbers, sizes, values, &ready[i])) return 0;
   int status = XT_LAUNCHED;
-  /* a full queue makes the driver wait, perhaps for a callback that needs the interpreter */
   Py_BEGIN_ALLOW_THREADS
   for (int i = 0; i < native->piece_count && status == XT_LAUNCHED; i++)
     if (native->cleared[i] >= 0 && nbytes[i] > 0)
       status = native->fill(pieces[i].as.address, (unsigned char)native->cleared[i],
                             (size_t)nbytes[i], stream);
   for (int i = 0; i < native->link_count && status == XT_LAUNCHED; i++)
-    status = xt_start(&native->links[i].launch, grids[i], stream, places[i]);
+    status = xt_start(ready[i].launch, ready[i].grid, stream, ready[i].places);
   Py_END_ALLOW_THREADS
   return status == XT_LAUNCHED;
 }
@@ -203,8 +220,14 @@ int launch_natively(struct state *state, const struct entry *entry, const struct
     if (!is_ready(state, &native->links[i], stream)) return 0;
   if (!xt_context_is_current(&native->links[0].launch)) return 0;
   const struct xt_call *call = &reading->call;
-  if (!native->piece_count)
+  if (!native->piece_count) {
+    struct ready ready;
+    if (reading->ready) return start_one(reading->ready, stream);
+    if (native->link_count == 1)
+      return make_ready(&native->links[0], numbers, sizes, call->values, &ready) &&
+             start_one(&ready, stream);
     return start_all(native, numbers, sizes, call->values, NULL, NULL, stream);
+  }
   const int64_t *nbytes = numbers ? sizes : native->pieces;
   int64_t places[MOST_PIECES], total = lay_out(nbytes, native->piece_count, places);
   struct xt_value values[XT_MOST_VALUES + MOST_PIECES];

@@ -356,6 +356,7 @@ static int begin(PyObject *module) {
   struct state *state = state_of(module);
   memset(state, 0, sizeof *state);
   state->layouts.with_sizes = 1;
+  if (!(state->minus_one = PyLong_FromLong(-1))) return -1;
   for (int i = 0; i < NAME_COUNT; i++)
     if (!(state->names[i] = PyUnicode_InternFromString(NAMES[i]))) return -1;
   return add_launcher(module) || add_operator(module) || PyModule_AddIntConstant(module, "INTERFACE", XT_INTERFACE) ||

@@ -70,6 +70,7 @@ struct state {
   int ended;    /* the interpreter gives its objects back */
   int observed; /* Python makes all calls: somebody looks on */
   PyObject *losses; /* another object after each loss of a device */
+  PyObject *minus_one; /* of torch's levels: there is none */
   uint64_t generation; /* of what is remembered */
   uint64_t hits, declined;
   struct xt_table layouts, classes;
@@ -92,6 +93,7 @@ struct state {
 };
 
 /* A call while it is read and made. */
+struct ready;
 struct reading {
   struct xt_call call;
   PyObject *const *args;
@@ -99,6 +101,7 @@ struct reading {
   PyObject *out, *device, *stream; /* NULL: not given */
   PyObject *on;           /* the caller's `stream`, as it was looked up; NULL: where the arrays are */
   int grad;               /* torch records gradients; -1: not asked yet */
+  const struct ready *ready; /* its only launch, as it was got ready before; or NULL */
   const int64_t *numbers; /* what the program of a class gave; NULL: the entry is of one layout */
   int kept_count;
   PyObject *kept[MOST_KEPT]; /* whose addresses are words of the call; borrowed */
@@ -123,7 +126,9 @@ int read_array(struct state *state, struct reading *reading, PyObject *value, en
 uint64_t number_of(PyObject *owner, PyObject *name);
 /* The address of an array; 0 where it cannot be read. */
 uint64_t address_of(struct state *state, PyObject *array);
-int requires_grad(struct state *state, PyObject *tensor, int *grad);
+/* Whether an array lies where it did, and may be used without a word of its library's. `grad` is what
+ * a reading has of that name. */
+int is_in_place(struct state *state, PyObject *array, enum reader reader, uint64_t address, int *grad);
 int allow_torch(struct state *state);
 /* Tell torch that a tensor is written to: 1, or 0 where Python has to. */
 int tell_torch(const struct torch *torch, PyObject *tensor);

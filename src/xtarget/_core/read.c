@@ -108,6 +108,7 @@ int read_request(struct state *state, struct reading *reading, PyObject *const *
   reading->out = reading->device = reading->stream = reading->on = NULL;
   reading->kept_count = 0;
   reading->numbers = NULL;
+  reading->ready = NULL;
   reading->grad = -1;
   if (count < 1 || !PyUnicode_CheckExact(args[0])) return 0;
   reading->args = args + 1;
