@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -13,21 +14,34 @@ import numpy as np
 import pytest
 
 
-@dataclass
+@dataclass(slots=True)
 class _Memory:
     ptr: int
     device_id: int = 0
 
 
 class ndarray:  # as CuPy calls it
-    """An array of CuPy's."""
+    """An array of CuPy's.
+
+    Attributes:
+        shapes: how often the tuple of a shape was made.
+    """
+
+    __slots__ = ("__dict__", "data")  # of which the class has a descriptor, as all of CuPy's
+    shapes = 0
 
     def __init__(self, shape: Any, dtype: Any, address: int, strides: Any = None) -> None:
-        self.dtype, self.shape = np.dtype(dtype), tuple(shape)
+        self.dtype, self._shape = np.dtype(dtype), tuple(shape)
+        self.ndim, self.size = len(self._shape), math.prod(self._shape)
         self.data = _Memory(address)
         packed = np.empty(self.shape, self.dtype).strides
         self.strides = packed if strides is None else tuple(strides)
         self._c_contiguous = self.strides == packed
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        ndarray.shapes += 1
+        return self._shape
 
 
 ndarray.__module__ = "cupy"

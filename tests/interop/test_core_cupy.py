@@ -86,6 +86,20 @@ def test_the_core_reads_cupys_arrays_and_its_stream(
     assert launched[-1][0] == 104
 
 
+def test_a_row_is_read_without_the_tuple_of_its_shape(
+    core: Any, cupy: Any, cuda: Any, launched: list[Any]
+) -> None:
+    rows = [cupy.ndarray((N,), np.float32, address << 16) for address in (1, 2, 3)]
+    grids = [cupy.ndarray((64, 64), np.float32, address << 16) for address in (1, 2, 3)]
+    for arrays, looks in ((rows, 0), (grids, 3)):
+        a, b, out = arrays
+        assert hot(core, "add", a, b, out=out) == 2
+        before = cupy.ndarray.shapes
+        xtarget.run("add", a, b, out=out)
+        assert cupy.ndarray.shapes - before == looks
+        assert launched[-1][1:] == (4, (1 << 16, 2 << 16, 3 << 16, N))
+
+
 def test_other_layouts_of_cupys_are_told_apart(
     core: Any, cupy: Any, cuda: Any, launched: list[Any]
 ) -> None:

@@ -28,6 +28,10 @@ _READERS: Mapping[str, tuple[int, tuple[str, ...]]] = {
     "CuPy": (4, ("cupy.ndarray", "cupy._core.core.ndarray")),
 }
 
+#: The attributes of CuPy's arrays, and of their `data`, that the core reads (`_core/cupy.c`).
+_CUPY = ("data", "dtype", "_c_contiguous", "ndim", "size")
+_CUPY_DATA = ("ptr", "device_id")
+
 
 def read_natively(core: Any, array: Any) -> None:
     """Let the core read arrays of this one's class, if it reads this one as its kind does."""
@@ -39,11 +43,22 @@ def read_natively(core: Any, array: Any) -> None:
         return
     if kind.name == "xtarget" and not _use_own(core, array.__class__):
         return
-    if kind.name == "CuPy" and not hasattr(array, "_c_contiguous"):
-        return
+    if kind.name == "CuPy":
+        if not hasattr(array, "_c_contiguous"):
+            return
+        core.use_cupy(type(array.data), _descriptors(array))
     core.read_arrays(cls, reader)
     if not _agree(core, kind, array):
         core.read_arrays(cls, 0)
+
+
+def _descriptors(array: Any) -> tuple[Any, ...]:
+    """What CuPy's classes have for the attributes that the core reads; None: nothing."""
+    asked = [(array, name) for name in _CUPY] + [(array.data, name) for name in _CUPY_DATA]
+    return tuple(
+        next((vars(base)[name] for base in type(owner).__mro__ if name in vars(base)), None)
+        for owner, name in asked
+    )
 
 
 def read_scalars_natively(core: Any, cls: type) -> None:

@@ -145,10 +145,9 @@ static int read_numpy(struct state *state, struct reading *reading, PyObject *va
   return xt_add_array(&reading->call, &layout);
 }
 
-/* ----------------------------------------------------------------------- ours, and CuPy's */
+/* ----------------------------------------------------------------------------------- ours */
 
-/* The integers of a tuple; how many, or -1. */
-static int numbers(PyObject *tuple, int64_t *into) {
+int integers_of(PyObject *tuple, int64_t *into) {
   Py_ssize_t count = tuple && PyTuple_Check(tuple) ? PyTuple_Size(tuple) : -1;
   if (count < 0 || count > XT_MOST_DIMENSIONS) return -1;
   for (Py_ssize_t i = 0; i < count; i++) {
@@ -178,8 +177,8 @@ static int read_own(struct state *state, struct reading *reading, PyObject *valu
   PyObject *type = slot_of(value, own->type_at), *device = slot_of(value, own->device_at);
   if (!type || (PyObject *)Py_TYPE(type) != own->type) return 0;
   PyObject *dtype = slot_of(type, own->dtype_at);
-  int dimensions = numbers(slot_of(type, own->shape_at), shape);
-  if (dimensions < 0 || numbers(slot_of(type, own->strides_at), strides) != dimensions || !dtype ||
+  int dimensions = integers_of(slot_of(type, own->shape_at), shape);
+  if (dimensions < 0 || integers_of(slot_of(type, own->strides_at), strides) != dimensions || !dtype ||
       !device || reading->kept_count + 2 > MOST_KEPT)
     return decline();
   reading->kept[reading->kept_count++] = dtype;
@@ -196,50 +195,6 @@ static int read_own(struct state *state, struct reading *reading, PyObject *valu
   };
   layout.contiguous = xt_is_contiguous(dimensions, shape, strides);
   return layout.address && xt_add_array(&reading->call, &layout);
-}
-
-/* Their shapes and strides are made anew for each look: the strides of most are told by one word. */
-static int read_cupy(struct state *state, struct reading *reading, PyObject *value) {
-  int64_t shape[XT_MOST_DIMENSIONS], strides[XT_MOST_DIMENSIONS];
-  PyObject *const *names = state->names;
-  PyObject *data = PyObject_GetAttr(value, names[NAME_DATA]);
-  if (!data) return decline();
-  PyObject *dtype = PyObject_GetAttr(value, names[NAME_DTYPE]);
-  PyObject *contiguous = PyObject_GetAttr(value, names[NAME_C_CONTIGUOUS]);
-  PyObject *lengths = PyObject_GetAttr(value, names[NAME_SHAPE]), *steps = NULL;
-  struct xt_layout layout = {
-      .address = number_of(data, names[NAME_PTR]),
-      .type = (uint64_t)(uintptr_t)dtype,
-      .place = number_of(data, names[NAME_DEVICE_ID]),
-      .reader = READ_CUPY,
-      .dimensions = numbers(lengths, shape),
-      .contiguous = contiguous == Py_True,
-      .shape = shape,
-      .strides = strides,
-      .unit = 1,
-  };
-  int read = layout.address && layout.dimensions >= 0 && dtype && contiguous &&
-             reading->kept_count < MOST_KEPT;
-  if (read && !layout.contiguous) {
-    steps = PyObject_GetAttr(value, names[NAME_STRIDES]);
-    layout.unit = (int64_t)number_of(dtype, names[NAME_ITEMSIZE]);
-    read = layout.unit > 0 && numbers(steps, strides) == layout.dimensions;
-  }
-  read = read && !PyErr_Occurred() && xt_add_array(&reading->call, &layout);
-  if (read) reading->kept[reading->kept_count++] = dtype; /* which the array holds */
-  Py_XDECREF(data);
-  Py_XDECREF(dtype);
-  Py_XDECREF(contiguous);
-  Py_XDECREF(lengths);
-  Py_XDECREF(steps);
-  return read ? 1 : decline();
-}
-
-static uint64_t address_of_cupy(struct state *state, PyObject *array) {
-  PyObject *data = PyObject_GetAttr(array, state->names[NAME_DATA]);
-  uint64_t address = number_of(data, state->names[NAME_PTR]);
-  Py_XDECREF(data);
-  return PyErr_Occurred() ? (uint64_t)decline() : address;
 }
 
 int read_array(struct state *state, struct reading *reading, PyObject *value, enum reader reader) {

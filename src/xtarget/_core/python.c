@@ -10,7 +10,7 @@
 static const char *const NAMES[NAME_COUNT] = {
     "out",   "device",  "stream", "raw",      "stays",          "synchronize", "requires_grad", "address",
     "shape", "strides", "dtype",  "itemsize", "_current_level", "data",        "ptr",           "device_id",
-    "_c_contiguous", "close",
+    "_c_contiguous", "close",  "ndim",     "size",
 };
 
 struct state *state_of(PyObject *module) { return PyModule_GetState(module); }
@@ -300,6 +300,10 @@ static PyObject *use_torch(PyObject *module, PyObject *args) {
   Py_RETURN_TRUE;
 }
 
+PyDoc_STRVAR(use_cupy_doc, "use_cupy(class, descriptors)\n--\n\n"
+                           "What CuPy's classes have for the attributes that are read; the class "
+                           "is that of `data`.");
+
 PyDoc_STRVAR(words_doc, "words(run's arguments)\n--\n\n"
                         "A call as it is read: (words, sizes, addresses and numbers); None: "
                         "it is not.");
@@ -345,6 +349,7 @@ static PyMethodDef methods[] = {
     {"lose", lose, METH_O, lose_doc},
     {"use_own", use_own, METH_VARARGS, own_doc},
     {"read_arrays", read_arrays, METH_VARARGS, read_doc},
+    {"use_cupy", use_cupy, METH_VARARGS, use_cupy_doc},
     {"use_torch", use_torch, METH_VARARGS, torch_doc},
     {"words", (PyCFunction)(void (*)(void))words, METH_FASTCALL | METH_KEYWORDS, words_doc},
     {"evaluate", evaluate, METH_VARARGS, evaluate_doc},

@@ -52,7 +52,7 @@ struct torch {
 enum { NAME_OUT, NAME_DEVICE, NAME_STREAM, NAME_RAW, NAME_STAYS, NAME_SYNCHRONIZE,
        NAME_REQUIRES_GRAD, NAME_ADDRESS, NAME_SHAPE, NAME_STRIDES, NAME_DTYPE, NAME_ITEMSIZE,
        NAME_LEVEL, NAME_DATA, NAME_PTR, NAME_DEVICE_ID, NAME_C_CONTIGUOUS, NAME_CLOSE,
-       NAME_COUNT };
+       NAME_NDIM, NAME_SIZE, NAME_COUNT };
 
 /* Where the slots of our own arrays, and of their types, lie in an object. */
 struct own {
@@ -89,6 +89,7 @@ struct state {
   int type_count;
   struct torch torch;
   struct own own;
+  struct cupy *cupy; /* NULL: its attributes are looked for by name */
   PyMethodDef run; /* filled in at `start` */
 };
 
@@ -124,6 +125,13 @@ int read_request(struct state *state, struct reading *reading, PyObject *const *
 int read_array(struct state *state, struct reading *reading, PyObject *value, enum reader reader);
 /* An attribute that is an integer; 0 with an exception where there is none. */
 uint64_t number_of(PyObject *owner, PyObject *name);
+/* The integers of a tuple (NULL: none); how many, or -1. */
+int integers_of(PyObject *tuple, int64_t *into);
+/* cupy.c */
+int read_cupy(struct state *state, struct reading *reading, PyObject *value);
+uint64_t address_of_cupy(struct state *state, PyObject *array);
+/* (class of `data`, descriptors): how CuPy's attributes are asked from now on. */
+PyObject *use_cupy(PyObject *module, PyObject *args);
 /* The address of an array; 0 where it cannot be read. */
 uint64_t address_of(struct state *state, PyObject *array);
 /* Whether an array lies where it did, and may be used without a word of its library's. `grad` is what
