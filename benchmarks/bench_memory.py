@@ -1,12 +1,13 @@
 """Memory of a process that launches for long: does it level off?
 
     python benchmarks/bench_memory.py [--device cpu] [--launches 1000000] [--sizes 5000] [--new]
-        [--threads 1]
+        [--threads 1] [--by numpy]
 
 Calls of `add` on NumPy arrays whose results are dropped, of sizes from 1 to `--sizes`, each
 next one far from the last, so that all of them come before one comes again. With more sizes
 than calls that are remembered (8192), calls are bound and forgotten all the time. `--new`: no
-shape comes twice; they have two dimensions. `--threads`: so many make the launches. Prints the
+shape comes twice; they have two dimensions. `--threads`: so many make the launches. `--by numpy`:
+NumPy adds them itself, to tell what its own arrays add. Prints the
 resident memory (`VmRSS`, MiB) on the way and how many calls and kernels the process remembers;
 fails where the last two thirds of the launches added more than `--allow` MiB.
 """
@@ -74,6 +75,7 @@ def main() -> int:
     parser.add_argument("--sizes", type=int, default=5000)
     parser.add_argument("--new", action="store_true", help="no shape comes twice")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--by", choices=("xtarget", "numpy"), default="xtarget")
     parser.add_argument("--allow", type=float, default=32.0, help="MiB")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
@@ -90,12 +92,17 @@ def main() -> int:
     start = time.monotonic()
     rows = []
 
+    def launched(x: Any, y: Any) -> Any:
+        return xtarget.run("add", x, y, device=options.device)
+
+    add: Any = np.add if options.by == "numpy" else launched
+
     def launch(first: int, end: int) -> None:
         for count in range(first, end, options.threads):
             shape = tuple(shapes[count].tolist())
             size = math.prod(shape)
             x, y = a[:size].reshape(shape), b[:size].reshape(shape)
-            result = xtarget.run("add", x, y, device=options.device)
+            result = add(x, y)
             if count % 10_007 == 0:
                 np.testing.assert_array_equal(result, x + y)
 

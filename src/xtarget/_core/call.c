@@ -17,13 +17,15 @@ static uint64_t mixed(uint64_t hash, uint64_t word) {
 }
 
 /* Four words at a time: their products do not wait for each other. */
-static uint64_t mixed_all(uint64_t hash, const uint64_t *words, int count) {
-  int i = 0;
-  for (; i + 4 <= count; i += 4)
-    hash = mixed(hash, words[i] * 0x2C5D6BAED2EAC903u + words[i + 1] * 0xF3C95789ACE1A955u +
-                           words[i + 2] * 0x0B66402800E03D2Du + words[i + 3] * 0xCBF27734AC103525u);
-  for (; i < count; i++) hash = mixed(hash, words[i]);
-  return hash;
+static inline uint64_t mixed_all(uint64_t hash, const uint64_t *words, int count) {
+  static const uint64_t factors[] = {0x2C5D6BAED2EAC903u, 0xF3C95789ACE1A955u, 0x0B66402800E03D2Du,
+                                     0xCBF27734AC103525u};
+  for (; count >= 4; words += 4, count -= 4)
+    hash = mixed(hash, words[0] * factors[0] + words[1] * factors[1] + words[2] * factors[2] +
+                           words[3] * factors[3]);
+  uint64_t rest = 0;
+  while (count--) rest += words[count] * factors[count];
+  return mixed(hash, rest);
 }
 
 uint64_t xt_hash_class(const struct xt_call *call) {

@@ -66,8 +66,9 @@ int xt_read_grid(const int64_t blocks[3], unsigned grid[3]) {
 
 /* A value of the caller's, or of a class's program, for a parameter: where its bytes are. Those that
  * are as the driver takes them stay where they are. NULL: it does not fit. */
-static const void *found(const struct xt_parameter *parameter, const struct xt_value *values,
-                         const int64_t *sizes, uint64_t *bytes) {
+static inline const void *found(const struct xt_parameter *parameter, const struct xt_value *values,
+                                const int64_t *sizes, uint64_t *bytes) {
+  if (parameter->from < 0) return &parameter->constant;
   if (parameter->passed == XT_PASS_SIZE) return &sizes[parameter->from];
   const struct xt_value *value = &values[parameter->from];
   if (parameter->passed == XT_PASS_WORD && value->kind != XT_FLOAT) return &value->as;
@@ -76,19 +77,20 @@ static const void *found(const struct xt_parameter *parameter, const struct xt_v
 
 int xt_pack(const struct xt_launch *launch, const struct xt_value *values, const int64_t *sizes,
             uint64_t bytes[XT_MOST_PARAMETERS], void *places[XT_MOST_PARAMETERS]) {
-  uint64_t word;
-  if (launch->buffer_bytes) memset(bytes, 0, launch->buffer_bytes);
-  for (int i = 0; i < launch->parameter_count; i++) {
-    const struct xt_parameter *parameter = &launch->parameters[i];
-    const void *at = parameter->from < 0
-                         ? &parameter->constant
-                         : found(parameter, values, sizes, launch->buffer_bytes ? &word : &bytes[i]);
-    if (!at) return XT_DECLINED;
-    if (launch->buffer_bytes)
-      memcpy((char *)bytes + parameter->offset, at, parameter->size);
-    else
-      places[i] = (void *)(uintptr_t)at; /* the driver reads there */
+  const struct xt_parameter *parameter = launch->parameters, *end = parameter + launch->parameter_count;
+  if (!launch->buffer_bytes) {
+    for (; parameter < end; parameter++, bytes++, places++) {
+      const void *at = found(parameter, values, sizes, bytes);
+      if (!at) return XT_DECLINED;
+      *places = (void *)(uintptr_t)at; /* the driver reads there */
+    }
+    return 0;
   }
-  if (launch->buffer_bytes) places[0] = bytes;
+  places[0] = memset(bytes, 0, launch->buffer_bytes);
+  for (uint64_t word; parameter < end; parameter++) {
+    const void *at = found(parameter, values, sizes, &word);
+    if (!at) return XT_DECLINED;
+    memcpy((char *)bytes + parameter->offset, at, parameter->size);
+  }
   return 0;
 }
