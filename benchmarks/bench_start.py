@@ -2,9 +2,9 @@
 
     python benchmarks/bench_start.py [--runs 11] [--only "second process|bare"] [--json FILE]
 
-Seconds, the median of some runs that take turns, with Python's bytecode on disk. On an NVIDIA GPU the second process is compared
-with a bare one that makes a context with cuda.core, loads the same cubin, copies, launches and
-copies back; and with torch + Triton.
+Seconds, the median of some runs that take turns, with Python's bytecode on disk. On an NVIDIA GPU
+the second process is compared with a bare one that makes a context with cuda.core, loads the same
+cubin, copies, launches and copies back; and with torch + Triton.
 """
 
 from __future__ import annotations
