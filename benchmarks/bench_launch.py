@@ -1,6 +1,6 @@
 """Host time of a launch: `xtarget.run("add", a, b, out=o)` on 4096 floats, and the ways below it.
 
-    python benchmarks/bench_launch.py [--device nvidia:0] [--json FILE]
+    python benchmarks/bench_launch.py [--device nvidia:0] [--only PATTERN] [--json FILE]
 
 Microseconds per launch, the least of 7 rounds of 2000 back-to-back launches; all ways take turns in
 one process, so their ratios hold on a noisy machine where the numbers alone do not.
@@ -12,6 +12,7 @@ import argparse
 import ctypes
 import itertools
 import json
+import re
 import subprocess
 import tempfile
 import time
@@ -281,14 +282,17 @@ def _triton_way(a: Any, b: Any, o: Any) -> dict[str, Callable[[], Any]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--device", default=None)
+    parser.add_argument("--only", metavar="PATTERN", default="", help="ways beside the floor")
     parser.add_argument("--json", type=Path, default=None)
     options = parser.parse_args()
     device = options.device or xtarget.default_device().name
     info = xtarget.device(device).info
     find = {"nvidia": cuda_ways, "cpu": spirv_ways, "intel": spirv_ways}
     ways, wait = find.get(info.vendor, numpy_ways)(device)
+    first = next(iter(ways))
+    ways = {n: way for n, way in ways.items() if n == first or re.search(options.only, n)}
     figures = measure(ways, wait)
-    floor = next(iter(figures.values()))
+    floor = figures[first]
     print(f"host microseconds per launch, {N} floats, {info.product} ({info.runs_on})")
     from xtarget._core import told
 
