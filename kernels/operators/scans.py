@@ -7,11 +7,12 @@ from typing import Any
 
 from xtarget.spec import Call, DtypeRules, KernelSpec, Plan
 
+from ..plans import hopper_scans
 from ..plans.scans import scan, scan_arg
-from .row import alike
+from .row import alike, implementation
 from .rules import ALL, FLOATS
 
-__all__ = ["ROWS"]
+__all__ = ["IMPLEMENTATIONS", "ROWS"]
 
 
 def _accumulated(rules: DtypeRules, dtype: str) -> str:
@@ -103,4 +104,9 @@ ROWS: tuple[KernelSpec, ...] = (
           "the last)", _extreme("maximum"), options={"axis": -1}),
     _scan("cummin", scan_arg(False), "smallest element so far along axis, and its index (of equals "
           "the last)", _extreme("minimum"), options={"axis": -1}),
+)  # fmt: skip
+
+IMPLEMENTATIONS: tuple[KernelSpec, ...] = (
+    implementation("cumsum", ROWS, "hopper", hopper_scans.cumsum, "each element of a long row of "
+        "float32 is read once; other calls are the row's", ("nvidia:sm_90",), preferred=True),
 )  # fmt: skip
