@@ -1,13 +1,14 @@
 """Norms of the sum of two arrays, which is written too.
 
 `m` rows anywhere (shape and strides, see `layouts`) of `n` elements, which are `cx`, `cr`, `co`
-apart in the two and in the output; the sum's are side by side.
+apart in the two and in the output; the sum's are side by side. `add_norm` walks a row,
+`add_norm_whole` has it in one piece (BLOCK_N >= n).
 """
 
 import triton
 import triton.language as tl
 
-from .arithmetic import accumulate, divide, settled, sqrt
+from .arithmetic import accumulate, divide, over, settled, sqrt
 from .indexing import across, offset, positions
 
 
@@ -54,9 +55,38 @@ def add_norm(
     for start in range(0, n, BLOCK_N):
         column, column_mask, mask = across(start, n, row_mask, BLOCK_N)
         value = _both(px, pr, column, cx, cr, mask, T)
-        y = divide(value - mean, root)
+        y = over(value - mean, root, out.dtype.element_ty)
         if weight is not None:
             y = y * tl.load(weight + column * sw, mask=column_mask, other=0).to(T)[None, :]
         if bias is not None:
             y = y + tl.load(bias + column * sb, mask=column_mask, other=0).to(T)[None, :]
         tl.store(goal + (column * co)[None, :], y.to(out.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def add_norm_whole(
+    x, residual, weight, bias, out, total, m, n, eps, shape, sx, sr, so, st, cx, cr, co, ct, sw, sb,
+    RMS: tl.constexpr, T: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    row, row_mask = positions(m, BLOCK_M)
+    column, column_mask, mask = across(0, n, row_mask, BLOCK_N)
+    px = x + offset(row, shape, sx)[:, None]
+    pr = residual + offset(row, shape, sr)[:, None]
+    pt = total + offset(row, shape, st)[:, None]
+    value = _both(px, pr, column, cx, cr, mask, T)
+    if RMS and weight is not None:  # while the sum is made; for two sums registers are scarce
+        factor = tl.load(weight + column * sw, mask=column_mask, other=0)
+    tl.store(pt + (column * ct)[None, :], value.to(total.dtype.element_ty), mask=mask)
+    if not RMS:
+        mean = divide(tl.sum(value, 1), n.to(T))
+        value = tl.where(mask, value - mean[:, None], tl.zeros_like(value))
+    square = divide(tl.sum(value * value, 1), n.to(T))
+    y = over(value, sqrt(square + eps)[:, None], out.dtype.element_ty)
+    if weight is not None:
+        if not RMS:
+            factor = tl.load(weight + column * sw, mask=column_mask, other=0)
+        y = y * factor.to(T)[None, :]
+    if bias is not None:
+        y = y + tl.load(bias + column * sb, mask=column_mask, other=0).to(T)[None, :]
+    goal = out + offset(row, shape, so)[:, None]
+    tl.store(goal + (column * co)[None, :], y.to(out.dtype.element_ty), mask=mask)

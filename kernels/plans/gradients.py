@@ -38,6 +38,7 @@ def rows_launch(
     constants: Mapping[str, Any] | None = None,
     whole: bool = True,
     groups: bool = False,
+    piece: bool = False,
 ) -> spec.Launch:
     """One launch over the rows that lie along `axis` of arrays of one shape.
 
@@ -48,6 +49,7 @@ def rows_launch(
         dtype: the type to compute in.
         whole: the kernel walks rows; else it takes one element of each.
         groups: it has a constant GROUP: elements of a long row that a lane takes at once.
+        piece: it takes a row in one piece (`in_one_piece`).
     """
     first = next(iter(along.values()))
     n = first.shape[axis]
@@ -64,7 +66,7 @@ def rows_launch(
     tile: dict[str, Any] = {"BLOCK_M": sizes.tile}
     count = sizes.tile
     if whole:
-        steps = sizes.step // wide
+        steps = (sizes.piece if piece else sizes.step) // wide
         block_n = min(tuning.length_of_tile(call, n), steps)
         block_m = max(1, sizes.tile // wide // block_n)
         if abs(strides["x"]) != 1 and rows.size > 1:  # lanes go across rows
@@ -101,6 +103,13 @@ def rows_launch(
         (spec.cdiv(rows.size, tile["BLOCK_M"]), 1, 1),
         num_warps=warps,
     )
+
+
+def in_one_piece(call: spec.Call, n: int, stride: int, dtype: str) -> bool:
+    """Whether rows of `n` elements, `stride` apart, are kept in registers, not read again."""
+    sizes = tuning.rows(call.vendor)
+    wide = 2 if dtype == "float64" else 1
+    return not (tuning.is_general(call) or sizes.walks) and stride == 1 and n * wide <= sizes.piece
 
 
 def alike(call: spec.Call, *names: str) -> tuple[spec.ArrayType, spec.ArrayType]:
@@ -242,9 +251,10 @@ def add_norm(rms: bool) -> Callable[[spec.Call], spec.Plan]:
         if not x.size:
             return spec.Plan(tuple(outs), ())
         computed = compute_dtype(dtype)
+        piece = in_one_piece(call, n, x.strides[-1], computed)
         launch = rows_launch(
             call,
-            "added:add_norm",
+            "added:add_norm_whole" if piece else "added:add_norm",
             {
                 "x": spec.Input(0),
                 "residual": spec.Input(1),
@@ -258,6 +268,7 @@ def add_norm(rms: bool) -> Callable[[spec.Call], spec.Plan]:
             computed,
             numbers={"eps": spec.Scalar(float(call.options["eps"]), computed), **number, **second},
             constants={"RMS": rms, **constant, **other},
+            piece=piece,
         )
         return spec.Plan(tuple(outs), (launch,))
 
