@@ -78,13 +78,23 @@ def product(x, y):
 
 
 @triton.jit
+def _maximumf(x, y):
+    return tl.maximum(x, y, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
+def _minimumf(x, y):
+    return tl.minimum(x, y, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
 def identity(T: tl.constexpr, OP: tl.constexpr):
     """The neutral element of `OP`."""
     if OP == "prod":
         return tl.full((), 1, T)
-    elif OP == "max":
+    elif OP == "max" or OP == "maximumf":
         return lowest(T)
-    elif OP == "min":
+    elif OP == "min" or OP == "minimumf":
         return highest(T)
     elif T.is_floating():
         return tl.full((), float("nan"), T)
@@ -96,9 +106,13 @@ def identity(T: tl.constexpr, OP: tl.constexpr):
 
 @triton.jit
 def combine(x, y, OP: tl.constexpr):
-    """Two elements to one."""
+    """Two elements to one. `maximumf` is `max` by the instruction of a device that keeps nan."""
     if OP == "prod":
         return x * y
+    elif OP == "maximumf":
+        return _maximumf(x, y)
+    elif OP == "minimumf":
+        return _minimumf(x, y)
     elif OP == "max":
         return _maximum(x, y)
     elif OP == "min":
@@ -114,6 +128,10 @@ def combined(x, OP: tl.constexpr):
     """The elements of each row to one."""
     if OP == "prod":
         return tl.reduce(x, 1, product)
+    elif OP == "maximumf":
+        return tl.reduce(x, 1, _maximumf)
+    elif OP == "minimumf":
+        return tl.reduce(x, 1, _minimumf)
     elif OP == "max":
         return tl.reduce(x, 1, _maximum)
     elif OP == "min":

@@ -105,12 +105,13 @@ def _mapped(
 @triton.jit
 def max(
     x, out, kept, reduced, chunk, part, kept_shape, kx, ko, reduced_shape, rx,
+    OP: tl.constexpr,
     T: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_R: tl.constexpr, STEPS: tl.constexpr,
 ):  # fmt: skip
     k, k_mask = positions(kept, BLOCK_K)
     largest = _folded(
         x, k_mask, offset(k, kept_shape, kx), reduced, chunk, reduced_shape, rx,
-        T, T, BLOCK_K, BLOCK_R, STEPS, "", "max",
+        T, T, BLOCK_K, BLOCK_R, STEPS, "", OP,
     )  # fmt: skip
     p = out + tl.program_id(1).to(reduced.dtype) * part + offset(k, kept_shape, ko)
     tl.store(p, largest.to(out.dtype.element_ty), mask=k_mask)
@@ -147,9 +148,13 @@ def _folded(
     for start in range(first, last, BLOCK_R):
         p, r_mask = _elements(memory(x), rows, start, last, reduced_shape, rx, BLOCK_R, STEPS)
         mask = k_mask[:, None] & r_mask[None, :]
-        value = element(tl.load(p, mask=mask, other=0), x, S)
-        value = before(value, None, None, MAP).to(T)
-        result = combine(tl.where(mask, value, identity(T, OP)), result, OP)
+        if MAP == "" and x.dtype.element_ty == T:
+            value = tl.load(p, mask=mask, other=identity(T, OP))
+        else:
+            value = element(tl.load(p, mask=mask, other=0), x, S)
+            value = before(value, None, None, MAP).to(T)
+            value = tl.where(mask, value, identity(T, OP))
+        result = combine(value, result, OP)
     return combined(result, OP)
 
 

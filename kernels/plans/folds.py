@@ -28,6 +28,8 @@ __all__ = [
 Result = Callable[[spec.DtypeRules, str], str]
 
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
+#: Vendors that have an instruction for the larger one of two float32 that keeps nan.
+_KEEPS_NAN = frozenset({"nvidia"})
 
 
 def is_floating(dtype: str) -> bool:
@@ -246,8 +248,11 @@ def fold_into(
     initial: int | float | None = None,
 ) -> None:
     given = compute_dtype(given) if MAP == "nonzero" else dtype
-    if op == "max" and not MAP and initial is None:
-        work.reduce(out, *[Step("max", dtype)] * 3)
+    largest = op == "max" and not MAP and initial is None
+    if work.call.vendor in _KEEPS_NAN and dtype == "float32":
+        op = {"max": "maximumf", "min": "minimumf"}.get(op, op)
+    if largest:
+        work.reduce(out, *[Step("max", dtype, constants={"OP": op})] * 3)
         return
     start = {} if initial is None else {"initial": spec.Scalar(initial, dtype)}
     plain: Mapping[str, Any] = {"OP": op, "MAP": "", "S": spec.dtype_constant(dtype)}

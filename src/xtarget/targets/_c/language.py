@@ -66,7 +66,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A Python type that `isinstance` is asked about."""
+    """A Python type that `isinstance` is asked about, or an enumeration of the language."""
 
     name: str
 
@@ -83,8 +83,8 @@ def named(library: str, name: str) -> Any:
         if name in _PYTHON:
             return Builtin(name)
     elif library in ("tl", "triton"):
-        if name == "tuple":
-            return Kind("tuple")
+        if name in ("tuple", "PropagateNan"):
+            return Kind(name)
         for own in (f"tl.{name}", name):
             if own in _LANGUAGE:
                 return Builtin(own)
@@ -106,6 +106,8 @@ def member(owner: Any, name: str) -> Any:
             return owner.dims
         if name == "to":
             return Member(owner, name)
+    if owner == Kind("PropagateNan"):
+        return name
     raise RefusedError(f"the attribute {name}")
 
 
@@ -132,22 +134,23 @@ def _zeros_like(to: Translation, value: Value) -> Value:
     return to.full(value.dims, 0, value.dtype)
 
 
-def _larger(to: Translation, x: Any, y: Any) -> Any:
-    """`tl.maximum`: the other one, if one is nan."""
-    return _chosen(to, ">", x, y)
+def _larger(to: Translation, x: Any, y: Any, *, propagate_nan: str = "NONE") -> Any:
+    """`tl.maximum`: the other one, if one is nan; or (ALL) nan."""
+    return _chosen(to, ">", x, y, propagate_nan)
 
 
-def _smaller(to: Translation, x: Any, y: Any) -> Any:
-    return _chosen(to, "<", x, y)
+def _smaller(to: Translation, x: Any, y: Any, *, propagate_nan: str = "NONE") -> Any:
+    return _chosen(to, "<", x, y, propagate_nan)
 
 
-def _chosen(to: Translation, sign: str, x: Any, y: Any) -> Any:
+def _chosen(to: Translation, sign: str, x: Any, y: Any, propagate_nan: str) -> Any:
     if not isinstance(x, Value) and not isinstance(y, Value):
         return max(x, y) if sign == ">" else min(x, y)
     emit = to.emit
     first = emit.binary(sign, x, y)
     if common(x, y).is_floating():
-        first = emit.binary("|", first, emit.binary("!=", y, y))
+        sure = x if propagate_nan == "ALL" else y
+        first = emit.binary("|", first, emit.binary("!=", sure, sure))
     return emit.where(first, x, y)
 
 
