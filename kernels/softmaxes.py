@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 from triton.language.extra import libdevice
 
-from .arithmetic import IN_TURN, accumulate, divide, exp, settled
+from .arithmetic import IN_TURN, accumulate, exp, over, settled
 from .indexing import across, offset, positions
 from .row_exponentials import elements, largest_and_total
 
@@ -30,7 +30,7 @@ def softmax(
     if LOG:
         y = apart - libdevice.log(total)[:, None]
     else:
-        y = divide(power, total[:, None])
+        y = over(power, total[:, None], out.dtype.element_ty)
     p = out + offset(row, shape, so)[:, None] + (column * co)[None, :]
     tl.store(p, y.to(out.dtype.element_ty), mask=mask)
 
@@ -52,7 +52,7 @@ def softmax_long(
         if LOG:
             y = (value - top[:, None]) - libdevice.log(total_row)[:, None]
         else:
-            y = divide(exp(value - top[:, None]), total_row[:, None])
+            y = over(exp(value - top[:, None]), total_row[:, None], out.dtype.element_ty)
         tl.store(target + (column * co)[None, :], y.to(out.dtype.element_ty), mask=mask)
 
 
@@ -95,8 +95,9 @@ def softmax_walk(
             value = elements(rows + (column * cx)[None, :], mask, NEGATE, T)
             y = (value - top[:, None]) - libdevice.log(total_row)[:, None]
         elif out.dtype.element_ty == T:
-            y = divide(tl.load(p, mask=mask), total_row[:, None])
+            y = over(tl.load(p, mask=mask), total_row[:, None], T)
         else:
             value = elements(rows + (column * cx)[None, :], mask, NEGATE, T)
-            y = divide(libdevice.exp(value - top[:, None]), total_row[:, None])
+            power = libdevice.exp(value - top[:, None])
+            y = over(power, total_row[:, None], out.dtype.element_ty)
         tl.store(p, y.to(out.dtype.element_ty), mask=mask)
