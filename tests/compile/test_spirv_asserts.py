@@ -21,6 +21,7 @@ from spirv_run import compiled, device, launch, run
 from xtarget._values.errors import DeviceAssertError
 from xtarget.targets._spirv.llvm import codegen
 from xtarget.targets._spirv.llvm.reader import read as llvm_read
+from xtarget.targets._spirv.llvm.text import Layout, UnsupportedError
 from xtarget.targets._spirv.worker import client
 
 
@@ -252,7 +253,7 @@ def test_the_sycl_driver_tells_too(monkeypatch: pytest.MonkeyPatch, mark_ran_on:
 def test_a_kernel_is_read_as_text_three_times_at_most(
     fn: Any, lanes: str, debug: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Twice; a third time to inline functions with assertions, or to make lanes vectors."""
+    """Twice; a third time to make lanes vectors. Triton has inlined functions with assertions."""
     given: list[Any] = []
     build = client.Worker.build
 
@@ -265,8 +266,24 @@ def test_a_kernel_is_read_as_text_three_times_at_most(
     compiled(case(fn, FINE, 1), debug=debug, lanes=lanes)
     monkeypatch.setattr(codegen, "read", lambda *a: (read.append(a[0]), llvm_read(*a))[1])
     _, kernel = codegen.prepare(*given[0])
-    inlined = debug and fn is not elements
     as_vectors = lanes == "vectors" and not debug
-    assert len(read) == 2 + inlined + as_vectors
+    assert len(read) == 2 + as_vectors
     assert kernel.asserts == debug
     assert (kernel.warp_size == 1) == as_vectors
+
+
+def test_an_assertion_that_the_block_cannot_leave_the_kernel_for_is_refused() -> None:
+    text = """
+define void @f() {
+  call void @llvm.trap()
+  unreachable
+}
+define amdgpu_kernel void @k(ptr addrspace(1) %0) {
+  call void @f()
+  ret void
+}
+declare void @llvm.trap()
+"""
+    layout = Layout(num_warps=1, warp_size=16, shared_bytes=0)
+    with pytest.raises(UnsupportedError, match="an assertion in the function f, which is not inl"):
+        codegen.prepare(text, b"", "k", layout)

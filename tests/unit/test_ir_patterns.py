@@ -38,8 +38,7 @@ OTHER = {
     "targets/cpu/pocl.py": (1, "a version"),
     "targets/intel/ocloc.py": (1, "what ocloc prints"),
     "targets/intel/zebin.py": (5, "YAML in a zebin"),
-    "targets/nvidia/compatibility.py": (2, "the name of an arch; the head of PTX"),
-    "targets/nvidia/cubin.py": (2, "names of entries; the head of PTX"),
+    "targets/nvidia/compatibility.py": (1, "the name of an arch"),
     "targets/nvidia/nvrtc.py": (1, "what NVRTC says of a missing header"),
     "targets/nvidia/status.py": (1, "names of status codes"),
 }

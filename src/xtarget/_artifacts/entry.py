@@ -92,12 +92,8 @@ def key_of(parts: Sequence[tuple[str, str]]) -> str:
 def request_parts(
     request: CompileRequest, options: Any, *, aligned: bool = False
 ) -> list[tuple[str, str]]:
-    """The parts of a key that a request gives.
-
-    Args:
-        options: in the place of its own.
-        aligned: among them what it assumes to be multiples of 16.
-    """
+    """The parts of a key that a request gives, with these options in the place of its own; with
+    `aligned` also what it assumes to be multiples of 16."""
     return [
         ("kernel", request.source.name),
         ("source", request.source.digest),

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from ..._values.vendor_traits import Portable
+from .ptx import target
 
 __all__ = ["CubinRules", "portable_arch"]
 
@@ -27,8 +28,8 @@ def _capability(arch: str) -> int | None:
 def portable_arch(ptx: str) -> str | None:
     """The oldest arch that a PTX text can be compiled for; None where it is tied to one arch
     (`sm_90a`) or family (`sm_100f`)."""
-    found = re.search(r"^\s*\.target\s+(sm_\d+)([a-z]?)", ptx, re.MULTILINE)
-    return found[1] if found and not found[2] else None
+    number, letter = target(ptx) or (0, "")
+    return f"sm_{number}" if number and not letter else None
 
 
 class CubinRules:

@@ -42,6 +42,7 @@ class CubinCompiler(GpuCompiler):
         "targets/_triton/gpu_compiler.py",
         "targets/nvidia/compiler.py",
         "targets/nvidia/cubin.py",
+        "targets/nvidia/ptx.py",
     )
 
     def _triton_target(self, arch: str) -> tuple[int, int]:

@@ -6,12 +6,12 @@ sections is what those tools print, attribute by attribute.
 
 from __future__ import annotations
 
-import re
 import struct
 
 from ..._values.errors import LoadError
 from ..._values.types import Artifact, DeviceInfo, Resources
 from .._binaries.elf import Elf
+from . import ptx
 
 __all__ = ["arch_of", "check_cubin", "entries", "entries_of", "resources"]
 
@@ -49,7 +49,11 @@ def entries_of(artifact: Artifact) -> tuple[str, ...]:
     """Names of the kernels in a cubin or a PTX text."""
     if artifact.format != "ptx":
         return entries(artifact.binary)
-    return tuple(name.decode() for name in re.findall(rb"\.entry\s+([\w$]+)", artifact.binary))
+    return ptx.entries(_text(artifact))
+
+
+def _text(artifact: Artifact) -> str:
+    return artifact.binary.decode("ascii", "replace")
 
 
 def check_cubin(artifact: Artifact, info: DeviceInfo) -> tuple[str, ...]:
@@ -88,15 +92,15 @@ def check_cubin(artifact: Artifact, info: DeviceInfo) -> tuple[str, ...]:
 def _check_ptx(artifact: Artifact, info: DeviceInfo) -> tuple[str, ...]:
     """PTX ISA, `.target`: PTX for an arch is compiled for that one and later ones; where a letter
     follows the number, for that one (a) or its family (f), which is not looked at here."""
-    found = re.search(rb"^\s*\.target\s+sm_(\d+)([a-z]?)", artifact.binary, re.MULTILINE)
+    found = ptx.target(_text(artifact))
     if found is None:
         raise LoadError(
             f"the PTX of {artifact.entry} names no .target, so it is not PTX. Compile it again."
         )
-    made, here = int(found[1]), int(info.target.arch.removeprefix("sm_"))
-    if made > here or (found[2] and made != here):
+    (made, letter), here = found, int(info.target.arch.removeprefix("sm_"))
+    if made > here or (letter and made != here):
         raise LoadError(
-            f"the PTX of {artifact.entry} is for sm_{made}{found[2].decode()}, {info.name} "
+            f"the PTX of {artifact.entry} is for sm_{made}{letter}, {info.name} "
             f"({info.product}) is {info.target.arch}. Compile it for {info.target}."
         )
     known = entries_of(artifact)

@@ -92,6 +92,8 @@ def optimize_ttir(module: Any, *, debug: bool) -> Any:
     """The target-independent clean-up of Triton's IR; with `debug` there may be assertions."""
     from triton._C.libtriton import passes
 
+    if debug:
+        _inline_asserting(module)
     pm = _pass_manager(module)
     passes.common.add_inliner(pm)
     if _version() < (3, 8):
@@ -109,6 +111,26 @@ def optimize_ttir(module: Any, *, debug: bool) -> Any:
         _remove_dead_code(module)
     text = adapted(module, debug=debug)
     return module if text is None else parsed(text, module)
+
+
+def _inline_asserting(module: Any) -> None:
+    """Let Triton inline all functions if one of them has an assertion, `noinline` or not: a block
+    whose assertion fails leaves the kernel, which it can do from the kernel only.
+    """
+    edit = Editor(module)
+    entry = module.get_entry_func_name()
+    beside: list[str] = []
+    found, asserting = False, False
+    for operation in edit.operations:  # those of a function are before it
+        asserting = asserting or operation.name == "tt.assert"
+        if operation.name == "tt.func":
+            name = operation.handle.get_str_attr("sym_name")
+            if name != entry:
+                beside.append(name)
+                found = found or asserting
+            asserting = False
+    for name in beside if found else ():
+        module.get_function(name).set_attr("noinline", edit.get_bool_attr(False))
 
 
 def _remove_dead_code(module: Any) -> None:

@@ -16,7 +16,7 @@ from .printf import quoted, strings
 from .reader import instructions
 from .text import ALONE, UnsupportedError
 
-__all__ = ["FLAG_BYTES", "TELLS", "define", "inlined_where_asserting", "lower_asserts"]
+__all__ = ["FLAG_BYTES", "define", "lower_asserts"]
 
 #: Layout of the memory behind the hidden parameter: 32-bit words for "there is a message", its
 #: length, and the block's x, y, z; then the text. `targets/_objects/asserts.py` reads it.
@@ -30,23 +30,7 @@ _BARRIER = "  call void @xt.amdgcn.s.barrier()"
 _REPORTS = ("__ockl_printf", "__ockl_fprintf", "__triton_assert_fail", "xt.amdgcn.s.barrier")
 
 #: Where the message of a failed assertion is said, on Tritons that have a function for it.
-TELLS = "__triton_assert_fail"
-
-
-def inlined_where_asserting(module: Module) -> bool:
-    """Mark all functions except the kernel for inlining: an assertion inside one must leave the
-    kernel. Return whether there is such an assertion.
-    """
-    found = False
-    for one in module.functions:
-        if one.name in (module.entry, TELLS):
-            continue
-        found = found or any(map(_is_trap, one.code()))
-        one.head = " ".join(
-            "alwaysinline convergent" if word[:1] == "#" and word[1:].isdigit() else word
-            for word in one.head.split(" ")
-        )
-    return found
+_TELLS = "__triton_assert_fail"
 
 
 def _is_trap(one: Instruction) -> bool:
@@ -56,15 +40,24 @@ def _is_trap(one: Instruction) -> bool:
 
 
 def lower_asserts(module: Module) -> None:
-    """Replace messages and traps, which are in the kernel only."""
+    """Replace messages and traps.
+
+    Raises:
+        UnsupportedError: one is in a function beside the kernel, which a block cannot leave.
+    """
     if not any(map(_is_trap, module.code())):
         return
+    for one in module.functions:
+        if one.name not in (module.entry, _TELLS) and any(map(_is_trap, one.code())):
+            raise UnsupportedError(
+                f"an assertion in the function {one.name}, which is not inlined", one.name
+            )
     module.asserts = True
     constants = _lowered(module, strings(module))
     module.items = [
         item
         for item in module.items
-        if item.name != (TELLS if isinstance(item, Function) else "llvm.trap")
+        if item.name != (_TELLS if isinstance(item, Function) else "llvm.trap")
     ]
     flag = f"{_STOP} = internal addrspace(3) global i32 undef, align 4"
     module.items[:0] = [Line("global", text, text.split(" ")[0][1:]) for text in (flag, *constants)]

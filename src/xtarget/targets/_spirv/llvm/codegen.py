@@ -12,7 +12,6 @@ from ..library import definitions as library
 from ..library.arithmetic import NEEDS_DEFINITION
 from ..vectors.code import LANES
 from ..vectors.vectorize import NotVectorizableError, vectorize
-from .asserts import TELLS, inlined_where_asserting
 from .literals import in_old_style
 from .passes import FOR_DEVICES, FOR_VECTORS, RETARGET, run_passes
 from .printer import printed
@@ -73,13 +72,6 @@ def prepare(text: str, bitcode: bytes, entry: str, layout: Layout) -> tuple[str,
         UnsupportedError: the kernel needs something that SPIR-V does not have here.
     """
     module = _read(text, bitcode)
-    if (
-        "trap" in text
-        and _has_functions_beside(module, entry)
-        and inlined_where_asserting(whole := read(str(module), entry))
-    ):
-        module = llvm.parse_assembly(printed(whole))
-        _run(module, "always_inliner", "global_dead_code_eliminate")
     _rename_intrinsics(module)
     _run(module, "instruction_namer")
     rewritten = read(str(module), entry, layout)
@@ -114,11 +106,6 @@ def prepare(text: str, bitcode: bytes, entry: str, layout: Layout) -> tuple[str,
     final = read(str(module), entry, replace(layout, warp_size=kernel.warp_size))
     run_passes(final, FOR_DEVICES)
     return printed(final), kernel
-
-
-def _has_functions_beside(module: Any, entry: str) -> bool:
-    """Return whether the kernel calls functions in which an assertion may stand."""
-    return any(not f.is_declaration and f.name not in (entry, TELLS) for f in module.functions)
 
 
 def _only_read(function: Any) -> tuple[int, ...]:

@@ -1,0 +1,32 @@
+"""Read what a PTX text says of itself: its target and its kernels.
+
+Source: PTX ISA, `.target` and `.entry`.
+"""
+
+from __future__ import annotations
+
+__all__ = ["entries", "target"]
+
+_MOST_DIGITS = 6
+
+
+def target(ptx: str) -> tuple[int, str] | None:
+    """The number of the arch that a text is for (90), and the letter that ties it to that arch
+    (`a`) or its family (`f`), if there is one; None where the text names no arch.
+    """
+    for line in ptx.splitlines():
+        words = line.replace(",", " ").split(maxsplit=2)
+        if words[:1] != [".target"] or len(words) < 2 or not words[1].startswith("sm_"):
+            continue
+        number = words[1].removeprefix("sm_")
+        letter = number[-1:] if number[-1:].isalpha() else ""
+        number = number.removesuffix(letter)
+        if number.isdecimal() and len(number) <= _MOST_DIGITS:
+            return int(number), letter
+    return None
+
+
+def entries(ptx: str) -> tuple[str, ...]:
+    """The names of a text's kernels, in its order."""
+    behind = (rest.split(maxsplit=1) for rest in ptx.split(".entry")[1:] if rest[:1].isspace())
+    return tuple(words[0].partition("(")[0].partition("{")[0] for words in behind if words)
