@@ -11,6 +11,18 @@ from .tails import columns_of, elements
 PRODUCTS: tl.constexpr = tl.constexpr(64)
 
 
+def of_pairs(total, x, z, _semantic=None):
+    """total + the products of both bfloat16 of words, by a function that CPUs' compiler knows."""
+    types = {(tl.float32, tl.int32, tl.int32): ("_Z13xt_bf16_pairsfii", tl.float32)}
+    return tl.core.extern_elementwise(
+        "", "", [total, x, z], types, is_pure=True, _semantic=_semantic
+    )
+
+
+# what `triton.language.core.extern` sets, but for a signature, whose value no key can tell
+of_pairs.__triton_builtin__ = True
+
+
 @triton.jit
 def operator(*elements):
     """Stands for the device function that a kernel with a tail is compiled with."""
@@ -173,6 +185,8 @@ def matmul_outer(
     time. The sums have the order of `matmul`'s.
 
     PANELS: `b` comes from `panels`, in pieces of BLOCK_N columns; its strides mean nothing then.
+    With integers for DOT and a T that is none, elements of `a` and `b` are words of two bfloat16
+    that follow each other along K, `b`'s by `panels_of_pairs`; K and the strides count words.
     """
     i, rm, rn, n_mask, total = _outer_tile(
         a, b, M, N, K, chunk, batch_shape, sa, sb, am, ak, bk, bn,
@@ -213,6 +227,8 @@ def _outer_tile(
     tiles_n = tl.cdiv(N, BLOCK_N)
     i, tile_m, tile_n = tile_of(tl.program_id(0).to(K.dtype), tl.cdiv(M, BLOCK_M), tiles_n, GROUP_M)
 
+    if DOT.is_int() and T.is_floating():  # words of two elements each
+        a = a.to(tl.pointer_type(tl.int32), bitcast=True)
     rm = tile_m * BLOCK_M + tl.arange(0, BLOCK_M).to(K.dtype)
     rn, n_mask = span(tile_n * BLOCK_N, N, BLOCK_N)
     y = tl.program_id(1).to(K.dtype)
@@ -251,6 +267,16 @@ def _outer_tile(
 @triton.jit
 def _outer(total, a, b, pa, pb, mask, DOT: tl.constexpr, PANELS: tl.constexpr):
     """total + (column of `a` at `pa`) * (row of `b` at `pb`)."""
+    if DOT.is_int() and total.dtype.is_floating():
+        x = tl.broadcast_to(tl.load(pa)[:, None], total.shape)
+        total = of_pairs(total, x, tl.broadcast_to(tl.load(pb)[None, :], total.shape))
+    else:
+        total = _outer_product(total, a, b, pa, pb, mask, DOT, PANELS)
+    return total
+
+
+@triton.jit
+def _outer_product(total, a, b, pa, pb, mask, DOT: tl.constexpr, PANELS: tl.constexpr):
     x = element(tl.load(pa), a, DOT)[:, None]
     if PANELS:
         z = tl.load(pb).to(DOT)[None, :]
@@ -322,3 +348,33 @@ def panels(
     target = out + i * to_matrix + panel * to_panel + begin
     target = target + (k * to_k)[:, None] + tl.arange(0, PART)[None, :]
     tl.store(target, value, mask=k_mask[:, None] if FILL else mask)
+
+
+@triton.jit
+def panels_of_pairs(
+    x, out, count, K, shape, sx, step, xk, to_panel, to_k, to_matrix,
+    WORDS: tl.constexpr, FILL: tl.constexpr, WIDTH: tl.constexpr, PART: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    """`panels` of bfloat16 as words of two elements that follow each other in a column; an odd K
+    ends with a zero. `to_k` is the distance between words, and grid z cuts the words. WORDS: they
+    lie in memory as they are.
+    """
+    part = tl.program_id(0).to(K.dtype)
+    panel = part // (WIDTH // PART)
+    begin = part % (WIDTH // PART) * PART
+    i = tl.program_id(1).to(K.dtype)
+    column, column_mask = span(panel * WIDTH + begin, count, PART)
+    w, w_mask = span(tl.program_id(2).to(K.dtype) * BLOCK_K, (K + 1) // 2, BLOCK_K)
+    mask = w_mask[:, None] & column_mask[None, :]
+    p = x.to(tl.pointer_type(tl.int16), bitcast=True) + offset(i, shape, sx)
+    p = p + (w * (2 * xk))[:, None] + (column * step)[None, :]
+    if WORDS:
+        value = tl.load(p.to(tl.pointer_type(tl.int32), bitcast=True), mask=mask, other=0)
+    else:
+        low = tl.load(p, mask=mask, other=0).to(tl.int32) & 0xFFFF
+        both = mask & (w * 2 < K - 1)[:, None]
+        value = low | (tl.load(p + xk, mask=both, other=0).to(tl.int32) << 16)
+    target = out + i * to_matrix + panel * to_panel + begin
+    target = target + (w * to_k)[:, None] + tl.arange(0, PART)[None, :]
+    tl.store(target, value, mask=w_mask[:, None] if FILL else mask)

@@ -67,9 +67,12 @@ def _launch(
     *,
     panels: bool = False,
     few: bool = False,
+    pairs: bool = False,
 ) -> spec.Launch:
     operand, total, kind = TYPES.get(dtype, SMALL)
-    if kind == "half" and call.vendor not in tuning.MATRIX_UNITS:
+    if pairs:
+        operand = "int32"
+    elif kind == "half" and call.vendor not in tuning.MATRIX_UNITS:
         operand = "float32"
     (am, ak), (bk, bn), (om, on) = problem.a, problem.b, problem.out
     # steps along an axis of one element are never taken: one kernel whatever they are
@@ -266,7 +269,10 @@ def _in_panels(
     are multiplied in, by rows where that is worth a copy.
     """
     operand, _, kind = TYPES.get(dtype, SMALL)
-    operand = "float32" if kind == "half" else operand
+    if kind == "half":
+        if problem.dtypes == ("bfloat16", "bfloat16"):
+            return _in_pairs(call, dtype, problem, tile, out, temporaries)
+        operand = "float32"
     m, n, k, batch, width = problem.m, problem.n, problem.k, problem.batch, tile.n
     a, b = problem.operands
     count = spec.cdiv(n, width)
@@ -297,3 +303,49 @@ def _in_panels(
         problem = problem._replace(a=(k, 1), batch=batch)
     problem = problem._replace(operands=(a, panels))
     return [*launches, _launch(call, dtype, tile, problem, out, 1, panels=True)]
+
+
+def _in_pairs(
+    call: spec.Call,
+    dtype: str,
+    problem: Problem,
+    tile: tuning_matmul.MatmulTile,
+    out: spec.Output | spec.Temporary,
+    temporaries: list[spec.ArrayType],
+) -> list[spec.Launch]:
+    """`_in_panels` of bfloat16: words of two elements that follow each other along k, for which
+    some CPUs have an instruction.
+    """
+    m, n, batch, width = problem.m, problem.n, problem.batch, tile.n
+    a, b = problem.operands
+    words, count = spec.cdiv(problem.k, 2), spec.cdiv(n, width)
+    over_a, over_b = batch.strides[1], batch.strides[2]
+    panels = spec.Temporary(len(temporaries))
+    shape = (batch.size, count, words, width)
+    temporaries.append(spec.ArrayType("int32", shape, spec.contiguous_strides(shape)))
+    launches = [
+        panels_launch(
+            b, panels, (n, problem.b[1]), (problem.k, problem.b[0]), batch, over_b, "int32", width,
+            steps=(words * width, width, count * words * width), fill=True, pairs=True,
+        )
+    ]  # fmt: skip
+    am, ak = problem.a
+    if batch.size > 1 or ak != 1 or am % 2 or problem.k % 2:
+        # rows that end with zeros, as an odd k needs one
+        am = spec.cdiv(problem.k, width) * width
+        size = m * am
+        rows = spec.Temporary(len(temporaries))
+        launches.append(
+            panels_launch(
+                a, rows, (problem.k, ak), (m, problem.a[0]), batch, over_a, "bfloat16", width,
+                steps=(width, am, size), fill=True,
+            )
+        )  # fmt: skip
+        a = rows
+        shape = (batch.size, m, am)
+        temporaries.append(spec.ArrayType("bfloat16", shape, spec.contiguous_strides(shape)))
+        own = tuple(size // 2 * step for step in spec.contiguous_strides((1, *batch.lengths)))
+        strides = device_strides(own) if batch.size > 1 else (0,)
+        batch = batch._replace(strides=(batch.strides[0], strides, *batch.strides[2:]))
+    problem = problem._replace(a=(am // 2, 1), k=words, operands=(a, panels), batch=batch)
+    return [*launches, _launch(call, dtype, tile, problem, out, 1, panels=True, pairs=True)]

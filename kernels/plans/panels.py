@@ -35,8 +35,9 @@ def panels_launch(
     *,
     steps: tuple[int, int, int],
     fill: bool,
+    pairs: bool = False,
 ) -> spec.Launch:
-    """One launch of `panels` on `x`.
+    """One launch of `panels` on `x`, or (`pairs`) of `panels_of_pairs`.
 
     Args:
         columns, rows: how many, and x's stride from one to the next.
@@ -45,9 +46,10 @@ def panels_launch(
     """
     to_panel, to_k, to_matrix = steps
     strides = {"step": columns[1], "xk": rows[1]}
+    words = rows[1] == 1 and rows[0] % 2 == 0 and columns[1] % 2 == 0 if pairs else False
     part = width if columns[1] == 1 else min(width, tuning_matmul.PANEL_PART)
     return spec.Launch(
-        "linear:panels",
+        "linear:panels_of_pairs" if pairs else "linear:panels",
         {
             "x": x,
             "out": out,
@@ -62,7 +64,7 @@ def panels_launch(
         },
         {
             **{name: 1 for name, step in strides.items() if step == 1},
-            "T": spec.dtype_constant(dtype),
+            **({"WORDS": words} if pairs else {"T": spec.dtype_constant(dtype)}),
             "FILL": fill,
             "WIDTH": width,
             "PART": part,
@@ -71,7 +73,7 @@ def panels_launch(
         (
             spec.cdiv(columns[0], width) * (width // part),
             batch.size,
-            spec.cdiv(rows[0], tuning_matmul.PANEL_K),
+            spec.cdiv(spec.cdiv(rows[0], 2) if pairs else rows[0], tuning_matmul.PANEL_K),
         ),
         num_warps=1,
         aligned_by=("K",),

@@ -161,6 +161,23 @@ def test_a_layer_of_half_type_rounds_once(device: str) -> None:
     check("linear", x, w, bias, activation="gelu", device=device)
 
 
+@pytest.mark.usefixtures("a_cpu")
+def test_pairs_of_bfloat16_on_a_cpu() -> None:
+    """Words of two elements: of an odd k, of rows at odd places, of columns, of batches."""
+    a, b = f(40, 67, dtype="bfloat16"), f(67, 50, seed=1, dtype="bfloat16")
+    many = f(2, 3, 40, 66, dtype="bfloat16")
+    whole = f(66, 50, seed=1, dtype="bfloat16")
+    for x, y in (
+        (a, b),
+        (a[:, 1:], b[1:]),
+        (f(66, 40, dtype="bfloat16").T, whole),
+        (many[0, 0], f(50, 66, seed=1, dtype="bfloat16").T),
+        (many[:, :1], whole),
+        (many, f(3, 66, 50, seed=1, dtype="bfloat16")),
+    ):
+        check("matmul", x, y, device="cpu:0")
+
+
 def test_a_result_of_other_strides(device: str) -> None:
     a, b = f(5, 7), f(7, 9)
     out = np.zeros((9, 5), np.float32).T

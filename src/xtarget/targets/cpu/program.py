@@ -13,6 +13,7 @@ from .._binaries.spirv import is_spirv
 from .._host.machine import cpu_identity
 from .._host.opencl_icd import compilers
 from . import pocl
+from .pairs import has_instruction, with_instruction
 from .status import check, failure
 
 __all__ = ["build_native", "from_machine_code", "machine_code", "native_key", "with_header"]
@@ -20,6 +21,7 @@ __all__ = ["build_native", "from_machine_code", "machine_code", "native_key", "w
 _MAGIC = b"XTCLBIN1"
 #: Environment variables of the run times, Intel's and PoCL's.
 _SWITCHES = ("CL_CONFIG_", "POCL_")
+_WRONG_ASSEMBLY = "error: <inline asm>"
 # pyopencl reports build logs through the process-wide warnings
 _warnings_lock = Lock()
 
@@ -76,11 +78,17 @@ def build_native(
     """
     with check(what, LoadError):
         if is_spirv(spirv):
+            if has_instruction(device.platform.vendor):
+                spirv = with_instruction(spirv)
             program = cl.Program(context, spirv)
         else:
             program = cl.Program(context, spirv.decode())
             options = f"{options} {_source_options(device)}"
     program = _built(program, device, what, options)
+    with check(what, LoadError):
+        log = str(program.get_build_info(device, cl.program_build_info.LOG))
+    if _WRONG_ASSEMBLY in log:  # Intel's run time says so, and builds a kernel that does nothing
+        raise LoadError(f"{what}: {log.strip()}")
     with check(what, LoadError):
         return bytes(program.get_info(cl.program_info.BINARIES)[0])
 

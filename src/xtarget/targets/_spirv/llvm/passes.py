@@ -20,6 +20,7 @@ from .dot_operands import place_operands
 from .ir import Module
 from .narrow import narrow
 from .odd_vectors import sums_of_disjoint_bits, widen_odd_vectors
+from .pairs import define_pairs
 from .printf import lower_printf
 from .recurrences import separate_recurrences
 from .retarget import (
@@ -189,6 +190,12 @@ FOR_VECTORS = (
 
 #: From what LLVM's optimiser made to what devices' own compilers take.
 FOR_DEVICES = (
+    Pass(
+        "define-pairs",
+        define_pairs,
+        "Products of pairs of bfloat16 stay one call up to here, so that a driver whose CPU has an "
+        "instruction for it finds it. Others have the function.",
+    ),
     _WIDEN_ODD_VECTORS,
     Pass(
         "sums-of-disjoint-bits",
