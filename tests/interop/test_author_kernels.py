@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import itertools
 import zlib
@@ -21,6 +22,7 @@ import author_kernels as kernels
 import xtarget
 from xtarget._kernels import libraries
 
+SOURCE = Path(kernels.__file__)
 EMULATED = ("emu:gfx942", "emu:gfx1100")
 
 
@@ -355,6 +357,32 @@ def test_every_kernel_compiles_for_nvidia(name: str, target: str) -> None:
     assert len(made) == steps.get(name, 1)
     if name == "transpose":  # with descriptors where there are some
         assert bool(made[0].global_scratch.nbytes) == (target == "nvidia:sm_90")
+
+
+def lines_of_spec(path: Path) -> dict[str, int]:
+    """Lines that a Triton function does not have by itself, by kernel: `@xtarget.kernel`, the
+    parameters with their annotations, and the whole of what yields launches.
+
+    `python -c "import test_author_kernels as t; print(t.lines_of_spec(t.SOURCE))"` prints them.
+    """
+    found = {}
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if not isinstance(node, ast.FunctionDef):
+            continue
+        specs = [one for one in node.decorator_list if "xtarget.kernel" in ast.unparse(one)]
+        compiled = any("triton.jit" in ast.unparse(one) for one in node.decorator_list)
+        for spec in specs:
+            name = next(k.value for k in spec.keywords if k.arg == "name")
+            last = node.body[0].lineno - 1 if compiled else node.end_lineno
+            of_spec = (spec.end_lineno or spec.lineno) - spec.lineno + 1
+            found[ast.literal_eval(name)] = of_spec + (last or 0) - node.lineno + 1
+    return found
+
+
+def test_every_kernel_of_the_list_takes_less_than_25_lines_of_spec() -> None:
+    lines = lines_of_spec(SOURCE)
+    assert {f"a.{name}" for name in SHAPES} <= set(lines)
+    assert max(lines.values()) < 25, lines
 
 
 def test_annotations_leave_a_kernel_identified_so_that_its_binaries_are_kept() -> None:
