@@ -209,6 +209,22 @@ def test_tritons_own_decorators_say_what_they_say_there(device: str, n: int) -> 
     assert len(xtarget.get(autotuned).tune(x, x).trials) == (1 if n > 40 else 2)
 
 
+@triton.autotune(configs=[triton.Config({"BLOCK": 64})], key=["n"])
+@triton.heuristics({"EVEN": lambda args: args["n"] % args["BLOCK"] == 0})
+@triton.jit
+def named_by_its_function(x, out, n, EVEN: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(x + i, i < n), i < n)
+
+
+def test_a_kernel_below_triton_s_decorators_goes_by_its_function_s_name() -> None:
+    """Triton's own objects have no name where one is over the other."""
+    xtarget.kernel(
+        inputs=("x",), outputs={"out": "x"}, sizes={"n": "x.size"}, grid="cdiv(n, BLOCK)"
+    )(named_by_its_function)
+    assert xtarget.get(named_by_its_function).name == "named_by_its_function"
+
+
 TENSOR_RULES = {
     "APART": lambda args: args["x"].stride(0) != 1 or not args["y"].is_contiguous(),
     "BYTES": lambda args: args["x"].element_size() * args["x"].numel(),
@@ -315,6 +331,7 @@ def test_text_of_stages(device: str) -> None:
     x = xtarget.spec.ArrayType("float32", (8, 500), (500, 1))
     kernel = registered()
     assert "tt.func" in kernel.show("ttir", x, target="nvidia:sm_90")
+    assert "tt.func" in kernel.show("ttir", x)  # for the default device
     with pytest.raises(xtarget.ArgumentError, match=r"no stage .foo. for .*; there are .*ttir"):
         kernel.show("foo", x, target="nvidia:sm_90")
     assert next_power_of_2(5) == 8

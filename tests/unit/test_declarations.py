@@ -71,6 +71,8 @@ def test_arguments_stand_in_the_functions_order_and_have_names() -> None:
         ((None, 2.0), {}, "x is None. Give an array"),
         ((f32(4, 8), 2.0), {"factor": 2.0}, "factor is given twice"),
         ((f32(4, 8), 2.0), {"scale": 2.0}, "no option 'scale'; its options: KIND, MODE, WIDE"),
+        ((f32(4, 8), 2.0), {"shfit": 2}, r"no option 'shfit'; .* Did you mean shift\?"),
+        ((f32(4, 8), "2.0"), {}, "factor is '2.0'. Give a number"),
         ((f32(8), 2.0), {}, r"x has shape \(8,\), and it takes M, N: 2 dimensions"),
         ((f32(4, 8), 2.0, f32(7)), {}, r"y has shape \(7,\), .* 0 has to be 2 \* M = 8"),
         ((ArrayType("int8", (4, 8), (8, 1)), 2.0), {}, "takes float16, float32"),

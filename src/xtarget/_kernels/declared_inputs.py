@@ -67,7 +67,7 @@ class Inputs:
             for name in declaration.scalars
         }
         self.context = Context(known, unknown)
-        self.ask = Questions(declaration.name, self.context, plain)
+        self.ask = Questions(declaration.name, self.context, {**self.flags, **plain})
         self._later: list[tuple[str, int, Any]] = []
 
     def _flag(self, name: str) -> Any:

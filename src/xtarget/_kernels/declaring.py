@@ -203,7 +203,8 @@ def _check(declaration: Declaration, fn: Any, parameters: Parameters | None) -> 
         if wrong:
             raise XTargetError(
                 f"kernel {kernel}: {', '.join(wrong)} is not a parameter of the function "
-                f"({place_of_function(fn)}), which has {', '.join(parameters.names)}."
+                f"({place_of_function(fn)}), which has {', '.join(parameters.names)}. A length "
+                'that no launch takes is named in an annotation (In["int32", "B + 1"] says B).'
             )
     seen: dict[str, str] = {}
     for part, names in parts.items():

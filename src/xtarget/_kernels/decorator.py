@@ -19,7 +19,7 @@ from .declarations import Parameters
 from .declared_plans import CONFIG, planned
 from .declaring import declare
 from .descriptors import described
-from .triton_wrappers import unwrapped
+from .triton_wrappers import name_of, unwrapped
 
 __all__ = ["kernel"]
 
@@ -141,7 +141,7 @@ def kernel(
     dtypes = tuple(dtypes) if isinstance(dtypes, list) else dtypes
 
     def decorate(function: _Function) -> _Function:
-        own_name: str = name or getattr(function, "__name__", "") or str(function)
+        own_name: str = name or name_of(function)
         fn, wrapped = unwrapped(own_name, function)
         _check_function(own_name, fn, grid)
         own = {

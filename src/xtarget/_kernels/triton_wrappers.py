@@ -10,7 +10,7 @@ from .._values.types import DTYPES
 from ..spec import ArrayType
 from .contexts import Context, dtype_of
 
-__all__ = ["Tensor", "unwrapped"]
+__all__ = ["Tensor", "name_of", "unwrapped"]
 
 
 def unwrapped(kernel: str, function: Any) -> tuple[Any, dict[str, Any]]:
@@ -42,6 +42,14 @@ def unwrapped(kernel: str, function: Any) -> tuple[Any, dict[str, Any]]:
             )
         fn = fn.fn
     return fn, said
+
+
+def name_of(function: Any) -> str:
+    """The name of the function behind Triton's wrappers, some of which have none."""
+    fn = function
+    while not getattr(fn, "__name__", "") and hasattr(fn, "fn"):
+        fn = fn.fn
+    return getattr(fn, "__name__", "") or str(function)
 
 
 def _pruning(fn: Any) -> Callable[[list[Any], Any], list[Any]] | None:

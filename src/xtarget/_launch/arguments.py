@@ -84,8 +84,11 @@ def _arrays_among(spec: KernelSpec, args: tuple[Any, ...]) -> tuple[Any, ...]:
         if isinstance(value, list | tuple) and spec.inputs[at + 1] == f"{name}1?":
             args = (*args[:at], *value, *args[at + 1 :])
             break
-    for value in args:
+    for at, value in enumerate(args):
         if isinstance(value, str | tuple):
+            name = spec.inputs[at].rstrip("?") if at < len(spec.inputs) else ""
+            if name in spec.scalars:
+                raise ArgumentError(f"{spec.name}: {name} is {shortened(value)}. Give a number.")
             taken = [name for name in spec.options if name not in ("seed", "offset")]
             if not taken:
                 continue
@@ -120,9 +123,19 @@ def check_arguments(spec: KernelSpec, args: Sequence[Any], options: Mapping[str,
         known = ", ".join(spec.options) or "none"
         raise ArgumentError(
             f"{spec.name} has no option {', '.join(map(repr, unknown))}; its options: {known}."
+            f"{_meant(spec, unknown[0])}"
         )
     for name, value in options.items():
         _check_option(spec, name, value)
+
+
+def _meant(spec: KernelSpec, word: str) -> str:
+    """The option or argument that a word is near."""
+    names = [*spec.options, *(name.rstrip("?") for name in spec.inputs)]
+    import difflib  # for names that are wrong
+
+    near = difflib.get_close_matches(word, names, 1)
+    return f" Did you mean {near[0]}?" if near else ""
 
 
 def _check_option(spec: KernelSpec, name: str, value: Any) -> None:

@@ -14,6 +14,7 @@ from .._values.types import Artifact, Target
 from ..spec import KernelSpec
 from . import run as _run
 from .compiling import compile
+from .devices import default_device
 from .prepared import Prepared
 from .tuning import bench, tune
 from .tuning_results import Tuning
@@ -115,16 +116,21 @@ class Kernel(partial[_R], Generic[_P, _R]):
         device, else of the host's."""
         return bench(self.name, args, out, device, options)
 
-    def show(self, stage: str, *args: Any, target: str | Target, **options: Any) -> str:
+    def show(
+        self, stage: str, *args: Any, target: str | Target | None = None, **options: Any
+    ) -> str:
         """The text of a compiler's stage, of all launches of a call.
 
         Args:
             stage: `ttir`, `ttgir`, `llir`, `ptx`, `amdgcn`, `spirv`...
-            args, target, options: as for `compile`.
+            args, options: as for `compile`.
+            target: the same; None: that of the default device.
 
         Raises:
             ArgumentError: there is no such stage; the message lists those there are.
         """
+        if target is None:
+            target = default_device().target
         made = self.compile(*args, target=target, keep_stages=True, **options)
         known = {name for artifact in made for name in artifact.texts}
         if stage not in known:
