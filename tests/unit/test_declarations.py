@@ -61,6 +61,7 @@ def test_arguments_stand_in_the_functions_order_and_have_names() -> None:
     assert (types["out"], types["shift"]) == ("*fp16", "i32")
     signature = inspect.signature(xtarget.get("d.scaled"))
     assert str(signature).startswith("(x, factor, y=..., shift=..., *, out=None")
+    assert signature.parameters["KIND"].default == "float32"  # as a call gives it
 
 
 @pytest.mark.parametrize(
@@ -73,6 +74,7 @@ def test_arguments_stand_in_the_functions_order_and_have_names() -> None:
         ((f32(4, 8), 2.0), {"scale": 2.0}, "no option 'scale'; its options: KIND, MODE, WIDE"),
         ((f32(4, 8), 2.0), {"shfit": 2}, r"no option 'shfit'; .* Did you mean shift\?"),
         ((f32(4, 8), "2.0"), {}, "factor is '2.0'. Give a number"),
+        ((f32(4, 8), np.ones(3)), {}, "factor is a number, not an array. Give .item"),
         ((f32(8), 2.0), {}, r"x has shape \(8,\), and it takes M, N: 2 dimensions"),
         ((f32(4, 8), 2.0, f32(7)), {}, r"y has shape \(7,\), .* 0 has to be 2 \* M = 8"),
         ((ArrayType("int8", (4, 8), (8, 1)), 2.0), {}, "takes float16, float32"),

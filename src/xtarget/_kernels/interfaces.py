@@ -8,7 +8,7 @@ from inspect import Parameter
 from typing import Any, Final
 
 from .._values.errors import ArgumentError
-from .._values.types import COMPUTED, DTYPES
+from .._values.types import COMPUTED, DTYPES, DtypeConstant
 from ..spec import KernelSpec
 
 __all__ = ["INPUT_DTYPES", "description", "input_dtypes", "signature"]
@@ -79,11 +79,16 @@ def signature(spec: KernelSpec) -> inspect.Signature:
     taken = {parameter.name for parameter in found}
     options = {**dict.fromkeys(_COMMON), **spec.options}
     found += [
-        Parameter(name, Parameter.KEYWORD_ONLY, default=value)
+        Parameter(name, Parameter.KEYWORD_ONLY, default=_as_given(value))
         for name, value in options.items()
         if name not in taken and name.isidentifier()
     ]
     return inspect.Signature(found)
+
+
+def _as_given(value: Any) -> Any:
+    """An element type by its name, as a call gives it."""
+    return value.name if isinstance(value, DtypeConstant) else value
 
 
 def check_like(spec: KernelSpec, like: Any) -> None:

@@ -173,7 +173,9 @@ def argument_types(
             types.append(ABSENT)
             continue
         if view is not None and name in spec.scalars:
-            raise ArgumentError(f"{spec.name}: {name} is a number, not an array.")
+            raise ArgumentError(
+                f"{spec.name}: {name} is a number, not an array. Give .item() of an array of one."
+            )
         if view is not None:
             if view.type.dtype not in spec.dtypes:
                 raise ArgumentError(
