@@ -55,7 +55,7 @@ def add_norm(
     for start in range(0, n, BLOCK_N):
         column, column_mask, mask = across(start, n, row_mask, BLOCK_N)
         value = _both(px, pr, column, cx, cr, mask, T)
-        y = over(value - mean, root, out.dtype.element_ty)
+        y = over(value - mean, root)
         if weight is not None:
             y = y * tl.load(weight + column * sw, mask=column_mask, other=0).to(T)[None, :]
         if bias is not None:
@@ -81,7 +81,7 @@ def add_norm_whole(
         mean = divide(tl.sum(value, 1), n.to(T))
         value = tl.where(mask, value - mean[:, None], tl.zeros_like(value))
     square = divide(tl.sum(value * value, 1), n.to(T))
-    y = over(value, sqrt(square + eps)[:, None], out.dtype.element_ty)
+    y = over(value, sqrt(square + eps)[:, None])
     if weight is not None:
         if not RMS:
             factor = tl.load(weight + column * sw, mask=column_mask, other=0)

@@ -55,7 +55,7 @@ def _write_rows(
         value = tl.load(rows + (column * cx)[None, :], mask=mask).to(T)
         if mean is not None:
             value -= mean[:, None]
-        y = over(value, root[:, None], out.dtype.element_ty)
+        y = over(value, root[:, None])
         y = _affine(y, weight, bias, column, column_mask, sw, sb, T)
         tl.store(out + (column * co)[None, :], y.to(out.dtype.element_ty), mask=mask)
 
@@ -81,7 +81,7 @@ def layer_norm(
     mean = divide(tl.sum(value, 1), n.to(T))
     centred = tl.where(mask, value - mean[:, None], tl.zeros_like(value))
     variance = divide(tl.sum(centred * centred, 1), n.to(T))
-    y = over(centred, sqrt(variance + eps)[:, None], out.dtype.element_ty)
+    y = over(centred, sqrt(variance + eps)[:, None])
     y = _affine(y, weight, bias, column, column_mask, sw, sb, T)
     p = out + offset(row, shape, so)[:, None] + (column * co)[None, :]
     tl.store(p, y.to(out.dtype.element_ty), mask=mask)
@@ -110,7 +110,7 @@ def rms_norm(
 ):  # fmt: skip
     row, column, column_mask, mask, value = _whole_rows(x, m, n, shape, sx, cx, T, BLOCK_M, BLOCK_N)
     square = divide(tl.sum(value * value, 1), n.to(T))
-    y = over(value, sqrt(square + eps)[:, None], out.dtype.element_ty)
+    y = over(value, sqrt(square + eps)[:, None])
     y = _affine(y, weight, None, column, column_mask, sw, 0, T)
     p = out + offset(row, shape, so)[:, None] + (column * co)[None, :]
     tl.store(p, y.to(out.dtype.element_ty), mask=mask)

@@ -30,7 +30,7 @@ def softmax(
     if LOG:
         y = apart - libdevice.log(total)[:, None]
     else:
-        y = over(power, total[:, None], out.dtype.element_ty)
+        y = over(power, total[:, None])
     p = out + offset(row, shape, so)[:, None] + (column * co)[None, :]
     tl.store(p, y.to(out.dtype.element_ty), mask=mask)
 
@@ -52,7 +52,7 @@ def softmax_long(
         if LOG:
             y = (value - top[:, None]) - libdevice.log(total_row)[:, None]
         else:
-            y = over(exp(value - top[:, None]), total_row[:, None], out.dtype.element_ty)
+            y = over(exp(value - top[:, None]), total_row[:, None])
         tl.store(target + (column * co)[None, :], y.to(out.dtype.element_ty), mask=mask)
 
 
@@ -95,9 +95,9 @@ def softmax_walk(
             value = elements(rows + (column * cx)[None, :], mask, NEGATE, T)
             y = (value - top[:, None]) - libdevice.log(total_row)[:, None]
         elif out.dtype.element_ty == T:
-            y = over(tl.load(p, mask=mask), total_row[:, None], T)
+            y = over(tl.load(p, mask=mask), total_row[:, None])
         else:
             value = elements(rows + (column * cx)[None, :], mask, NEGATE, T)
             power = libdevice.exp(value - top[:, None])
-            y = over(power, total_row[:, None], out.dtype.element_ty)
+            y = over(power, total_row[:, None])
         tl.store(p, y.to(out.dtype.element_ty), mask=mask)

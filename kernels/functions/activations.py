@@ -43,7 +43,7 @@ def gelu_tanh(x):
 def sigmoid(x):
     """1 / (1 + e**-x), by an exponential that cannot overflow."""
     power = e_to_the(-tl.abs(x))
-    return divide(tl.where(x < 0, power, tl.full(x.shape, 1, x.dtype)), 1.0 + power)
+    return tl.where(x < 0, power, tl.full(x.shape, 1, x.dtype)) / (1.0 + power)
 
 
 @triton.jit

@@ -35,6 +35,8 @@ _LENGTH = 4096
 _RULES = NumpyRules()
 _ADD, _SUB = "functions.arithmetic:add", "functions.arithmetic:sub"
 _MUL, _DIV = "functions.arithmetic:mul", "functions.arithmetic:div"
+#: An operand: many float32 are divided by one as in `over` of `kernels/arithmetic.py`.
+_ONE = f"={(1.0).hex()}"
 _EXP, _LOG, _SQRT = "functions.powers:exp", "functions.powers:log", "functions.powers:sqrt"
 
 
@@ -186,6 +188,8 @@ def _softmax(launch: Launch, dtype: str) -> tuple[Step | Fold, ...]:
     total = fold("sum", power)
     if launch.constants["LOG"]:
         add(_SUB, apart, add(_LOG, total), to=dtype)
+    elif t == "float32":
+        add(_MUL, power, add(_DIV, (_ONE, (t,)), total), to=dtype)
     else:
         add(_DIV, power, total, to=dtype)
     return tuple(steps)
@@ -212,7 +216,10 @@ def _normalization(launch: Launch, dtype: str) -> tuple[Step | Fold, ...]:
         y = x
     number: Operand = (f"={float(eps.value).hex()}", (t,))
     root = add(Step(_SQRT, (add(Step(_ADD, (square, number), t)),), t))
-    y = add(Step(_DIV, (y, root), t))
+    if t == "float32":
+        y = add(Step(_MUL, (y, add(Step(_DIV, ((_ONE, (t,)), root), t))), t))
+    else:
+        y = add(Step(_DIV, (y, root), t))
     for name, function in (("weight", _MUL), ("bias", _ADD)):
         place = launch.args.get(name)
         if isinstance(place, Input):
