@@ -2,8 +2,8 @@
 threads share.
 
 Operations of one shape that follow each other share a loop. A value that is needed in another loop
-is kept in an array, in the memory that the threads share if there are several. What has no shape is
-computed by all threads alike.
+is kept in an array: of several threads, in the memory that they share if one needs another one's
+elements, else each keeps its own. What has no shape is computed by all threads alike.
 """
 
 from __future__ import annotations
@@ -14,14 +14,11 @@ from contextlib import contextmanager
 
 from .dialects import Dialect
 from .emit import Emitter
+from .tile_arrays import TileArrays, common_shape, flat
 from .values import DType, RefusedError, Tile, Value
 
 __all__ = ["TileEmitter"]
 
-#: Bytes of arrays that a block of one thread may have, on its stack.
-_MOST_BYTES = 256 << 10
-#: The same for several threads: shared memory that every GPU of CUDA gives without asking.
-_MOST_SHARED = 48 << 10
 _BARRIER = "xt_barrier();"
 #: In front of a line that is written only if its value is kept.
 _KEPT = "@keep "
@@ -41,9 +38,8 @@ class TileEmitter(Emitter):
     def __init__(self, dialect: Dialect, threads: int) -> None:
         super().__init__(dialect)
         self._threads = threads
-        self._arrays: dict[str, tuple[str, int, int]] = {}
+        self._arrays = TileArrays(threads)
         self._scalars: list[str] = []
-        self._kept: set[str] = set()
         self._loop: tuple[int, ...] = ()
         self._begin = 0
         self._inside: set[str] = set()
@@ -63,22 +59,17 @@ class TileEmitter(Emitter):
             RefusedError: they are too large.
         """
         self._end()
-        kept = {name: a for name, a in self._arrays.items() if name in self._kept}
-        nbytes = sum(size * each for _, size, each in kept.values())
-        if nbytes > (_MOST_BYTES if self._threads == 1 else _MOST_SHARED):
-            raise RefusedError(f"blocks of {nbytes} bytes")
-        where = "" if self._threads == 1 else "SHARED "
-        found = [f"  {where}{type_} {name}_[{size}];" for name, (type_, size, _) in kept.items()]
+        found = self._arrays.declared()
         found += [f"  {line}" for line in self._scalars]
         for line in self.lines:
             mark, _, text = line.partition(_KEPT)
             if text:
                 name, _, statement = text.partition(" ")
-                if name in self._kept:
+                if name in self._arrays.kept:
                     found.append(mark + statement)
             else:
                 found.append(line)
-        return found
+        return [self._arrays.placed(line) for line in found]
 
     def open(self, text: str) -> None:
         self._end()
@@ -119,7 +110,7 @@ class TileEmitter(Emitter):
     # ----------------------------------------------------------------------------------- values
 
     def value(self, code: str, dtype: DType, *parts: Value, base: str = "") -> Value:
-        return self.tile(code, dtype, _common([p for p in parts if p.dims]), *parts, base=base)
+        return self.tile(code, dtype, common_shape([p for p in parts if p.dims]), *parts, base=base)
 
     def tile(
         self, code: str, dtype: DType, shape: tuple[int, ...], *parts: Value, base: str = ""
@@ -142,7 +133,7 @@ class TileEmitter(Emitter):
             return made
         self._within(shape)
         self.line(f"{text}{self._anew(code, parts)};")
-        self.line(f"{_KEPT}{name} {name}_[{_flat(shape)}] = {name};")
+        self.line(f"{_KEPT}{name} {name}_@own[{flat(shape)}] = {name};")
         self._inside.add(name)
         return made
 
@@ -158,7 +149,7 @@ class TileEmitter(Emitter):
     def _array(self, name: str, dtype: DType, shape: tuple[int, ...], base: str = "") -> Tile:
         """The value that an array of this name may keep."""
         type_ = self.dialect.type(dtype)
-        self._arrays[name] = type_, math.prod(shape), max(1, dtype.bits // 8)
+        self._arrays.add(name, type_, math.prod(shape), dtype)
         axes = tuple(range(len(shape)))
         return Tile(self._token(), dtype, True, base, name, shape, shape, axes)
 
@@ -195,8 +186,12 @@ class TileEmitter(Emitter):
                 code = code.replace(part.code, self._element(part, index[ahead:]))
         return code
 
-    def _element(self, part: Tile, index: Sequence[str]) -> str:
-        """The element of a value at an index, for each of its axes."""
+    def _element(self, part: Tile, index: Sequence[str], *, mine_too: bool = False) -> str:
+        """The element of a value at an index, for each of its axes.
+
+        Args:
+            mine_too: outside of a loop over elements, the thread is the one that made it.
+        """
         places = ["0"] * len(part.sizes)
         for axis, own in enumerate(part.axes):
             if own is not None and part.sizes[own] != 1:
@@ -210,10 +205,12 @@ class TileEmitter(Emitter):
             if own:
                 return part.array
             raise _BeginAnewError
-        if not own:
-            self._apart.add(part.array)
-        self._kept.add(part.array)
-        return f"{part.array}_[{_flat(part.sizes, places)}]"
+        self._arrays.kept.add(part.array)
+        if own or mine_too:
+            return f"{part.array}_@own[{flat(part.sizes, places)}]"
+        self._apart.add(part.array)
+        self._arrays.shared.add(part.array)
+        return f"{part.array}_[{flat(part.sizes, places)}]"
 
     def _computed(
         self, part: Tile, code: str, parts: Sequence[Value], places: Sequence[str]
@@ -244,7 +241,7 @@ class TileEmitter(Emitter):
         assert element is not None
         made = self.cast(value, element)
         parts = [address, made] if mask is None else [address, made, mask]
-        shape = _common([part for part in parts if part.dims])
+        shape = common_shape([part for part in parts if part.dims])
         if math.prod(shape) != math.prod(address.dims):
             raise RefusedError("a store of several elements to one address")
         self.writes.setdefault(address.base, where)
@@ -269,7 +266,7 @@ class TileEmitter(Emitter):
             self.line(f"{self.dialect.type(before.dtype)} {name} = {before.code};")
             return Value(name, before.dtype, False, before.base)
         made = self._array(name, before.dtype, before.shape, before.base)
-        self._kept.add(name)
+        self._arrays.kept.add(name)
         self.assign([(made, before)])
         return made
 
@@ -292,7 +289,7 @@ class TileEmitter(Emitter):
                 self._end()
             self._within(variable.shape)
             code = self._anew(after.code, [after])
-            self.line(f"{variable.array}_[{_flat(variable.shape)}] = {code};")
+            self.line(f"{variable.array}_@own[{flat(variable.shape)}] = {code};")
 
     def _apart_from(self, arrays: set[str], variable: Value, after: Value) -> Value:
         """A copy of what another variable has before any of them changes."""
@@ -301,10 +298,10 @@ class TileEmitter(Emitter):
         if isinstance(variable, Tile) and variable.array == after.array:
             return after
         copy = self._array(self.name(), after.dtype, after.shape, after.base)
-        self._kept.add(copy.array)
+        self._arrays.kept.add(copy.array)
         self._within(after.shape)
         code = self._anew(after.code, [after])
-        self.line(f"{copy.array}_[{_flat(after.shape)}] = {code};")
+        self.line(f"{copy.array}_@own[{flat(after.shape)}] = {code};")
         self._end()
         return copy
 
@@ -322,6 +319,7 @@ class TileEmitter(Emitter):
         rest = (*shape[:axis], *shape[axis + 1 :])
         if length & (length - 1):
             raise RefusedError(f"a reduction of {length} elements")
+        alike = axis == len(rest) and (not rest or length % self._threads == 0)
         works = [self._work(value.dtype, length) for value in values]
         results = [self._result(value.dtype, rest) for value in values]
         with self._rows(rest):
@@ -330,7 +328,8 @@ class TileEmitter(Emitter):
             super().open(self._shared_for("j", length))
             self._known.clear()
             for work, value in zip(works, values, strict=True):
-                self.line(f"{work}_[j] = {self._element(value, index)};")
+                own = alike and (value.sizes, value.axes) == (shape, tuple(range(len(shape))))
+                self.line(f"{work}_[j] = {self._element(value, index, mine_too=own)};")
             super().close()
             self._known.clear()
             self._wait()
@@ -347,8 +346,8 @@ class TileEmitter(Emitter):
             super().close()
             for work, result in zip(works, results, strict=True):
                 if isinstance(result, Tile):
-                    self._kept.add(result.array)
-                    self.line(f"{result.array}_[{_flat(rest)}] = {work}_[0];")
+                    self._arrays.kept.add(result.array)
+                    self.line(f"{result.array}_[{flat(rest)}] = {work}_[0];")
                 else:
                     self.line(f"{result.code} = {work}_[0];")
             self._wait()
@@ -367,8 +366,9 @@ class TileEmitter(Emitter):
 
     def _work(self, dtype: DType, length: int) -> str:
         name = self.name("w")
-        self._arrays[name] = self.dialect.type(dtype), length, max(1, dtype.bits // 8)
-        self._kept.add(name)
+        self._arrays.add(name, self.dialect.type(dtype), length, dtype)
+        self._arrays.kept.add(name)
+        self._arrays.shared.add(name)
         return name
 
     def _result(self, dtype: DType, shape: tuple[int, ...]) -> Value:
@@ -376,6 +376,7 @@ class TileEmitter(Emitter):
         if not shape:
             self._scalars.append(f"{type_} {name};")
             return Value(name, dtype)
+        self._arrays.shared.add(name)
         return self._array(name, dtype, shape)
 
     @contextmanager
@@ -393,30 +394,3 @@ class TileEmitter(Emitter):
 
 def _for(name: str, length: int | str) -> str:
     return f"for (int {name} = 0; {name} < {length}; ++{name})"
-
-
-def _flat(sizes: tuple[int, ...], index: Sequence[str] | None = None) -> str:
-    """The place of an index in an array of these sizes."""
-    given = [f"i{axis}" for axis in range(len(sizes))] if index is None else index
-    text = ""
-    for size, one in zip(sizes, given, strict=True):
-        text = f"({text}) * {size} + {one}" if text else one
-    return text
-
-
-def _common(parts: Sequence[Value]) -> tuple[int, ...]:
-    """The shape that values have together.
-
-    Raises:
-        RefusedError: there is none.
-    """
-    shapes = [part.dims for part in parts]
-    rank = max(map(len, shapes), default=0)
-    aligned = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
-    found = []
-    for lengths in zip(*aligned, strict=True):
-        others = {length for length in lengths if length != 1}
-        if len(others) > 1:
-            raise RefusedError("values of shapes that do not fit")
-        found.append(others.pop() if others else 1)
-    return tuple(found)
