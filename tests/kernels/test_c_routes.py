@@ -30,7 +30,7 @@ def test_rows_are_right_without_triton(device: str, route: str, tmp_path: Path) 
     words = ("-W", "ignore", "-c", SCRIPT, device, *ROWS.split())
     done = run_python(*words, XTARGET_CACHE_DIR=str(tmp_path))
     assert done.returncode == 0, done.stderr
-    said = rf"{route} cannot serve it: .*integers\.py:\d+: the statement"
+    said = rf"{route} cannot serve it: .*searching\.py:\d+: the name atomic_add"
     assert re.search(said, done.stdout), done.stdout
     made = {path.suffix for path in tmp_path.rglob("*/*/*/*") if path.suffix != ".json"}
     # on the CPU the text, and the machine code that the run time makes of it
@@ -87,4 +87,4 @@ def test_blocks_of_several_axes_are_right_without_triton(
     done = run_python(*words, XTARGET_CACHE_DIR=str(tmp_path))
     assert done.returncode == 0, done.stderr
     texts = [path.read_text() for path in tmp_path.rglob("*.cl")]
-    assert all(("xt_barrier();" in text) == (threads == "several") for text in texts)
+    assert any("xt_barrier();" in text for text in texts) == (threads == "several")

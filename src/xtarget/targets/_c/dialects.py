@@ -112,6 +112,7 @@ class Dialect:
         float_suffix: of the names of functions of float.
         signed_char: the type of bytes with a sign.
         one_thread: a block of one thread is as fast as any: it is a processor's.
+        shared_bytes: of memory that each GPU gives the threads of a block without asking.
     """
 
     name: str
@@ -121,6 +122,7 @@ class Dialect:
     float_suffix: str = ""
     signed_char: str = "char"
     one_thread: bool = False
+    shared_bytes: int = 48 << 10
 
     def type(self, dtype: DType) -> str:
         """The C type of a value."""
@@ -157,5 +159,7 @@ class Dialect:
 
 OPENCL = Dialect("OpenCL C", ("cl",), _OPENCL, _OPENCL_MATH, one_thread=True)
 CUDA = Dialect("CUDA C++", ("cu",), _CUDA, _CUDA_MATH, "f", "signed char")
-HIP = replace(CUDA, name="HIP C++", suffixes=("hip", "cu"), head=HEAD + _CUDA)
+HIP = replace(
+    CUDA, name="HIP C++", suffixes=("hip", "cu"), head=HEAD + _CUDA, shared_bytes=64 << 10
+)
 DIALECTS = {dialect.name: dialect for dialect in (OPENCL, CUDA, HIP)}

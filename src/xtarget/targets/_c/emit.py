@@ -216,6 +216,10 @@ class Emitter(Operations):
 
     # ------------------------------------------------------------------------ loops of the kernel
 
+    def leave_unless(self, condition: Value) -> None:
+        """Leave the loop where a condition does not hold."""
+        self.line(f"if (!{condition.code}) break;")
+
     def variable(self, before: Value) -> Value:
         """A variable that begins with a value."""
         name = self.name("v")

@@ -112,6 +112,8 @@ class Evaluator(ABC):
                 self._body(node.body if condition else node.orelse, names, scope)
             case ast.For() if isinstance(node.target, ast.Name) and not node.orelse:
                 self._loop(node, node.target.id, names, scope)
+            case ast.While() if not node.orelse:
+                self._while(node, names, scope)
             case ast.Expr():
                 if not isinstance(node.value, ast.Constant):
                     self.value(node.value, names, scope)
@@ -309,6 +311,15 @@ class Evaluator(ABC):
         self, node: ast.For, name: str, limits: Sequence[Any], names: Names, scope: Scope
     ) -> None:
         """A loop over a `range`."""
+
+    def _while(self, node: ast.While, names: Names, scope: Scope) -> None:
+        raise RefusedError(f"the statement {ast.unparse(node).splitlines()[0]!r}")
+
+    def scan(
+        self, values: Sequence[Any], axis: Any, combine: Any, *, reverse: bool
+    ) -> tuple[Value, ...]:
+        """Combine each element along an axis with all before it."""
+        raise RefusedError("a scan")
 
     @property
     def place(self) -> str:

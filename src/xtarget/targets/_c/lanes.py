@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .dialects import Dialect
 from .emit import Emitter
 from .evaluate import Evaluator, Names
 from .text import Scope
-from .values import INT32, RefusedError, Value
+from .values import BOOL, INT32, RefusedError, Value
 
 __all__ = ["LANES", "LaneEvaluator"]
 
@@ -55,22 +55,40 @@ class LaneEvaluator(Evaluator):
         if lanes:
             emit.open(LANES)
         inner |= {own: emit.current(variable) for own, variable in carried.items()}
-        self._body(node.body, inner, scope)
-        pairs = []
-        for own, variable in carried.items():
-            after = emit.tensor(inner[own])
-            if after.dtype != variable.dtype:
-                raise RefusedError(f"{own}, which is of another type after the loop's body")
-            if after.base != variable.base:
-                raise RefusedError(f"{own}, which becomes another array's address in the loop")
-            pairs.append((variable, after))
-        emit.assign(pairs)
+        self._carry(node, carried, inner, scope)
         if lanes:
             emit.close()
         emit.close()
         names |= {own: emit.current(variable) for own, variable in carried.items()}
 
-    def _carried(self, node: ast.For, names: Names) -> dict[str, Value]:
+    def _while(self, node: ast.While, names: Names, scope: Scope) -> None:
+        emit, carried = self.emit, self._carried(node, names)
+        emit.open("for (;;)")
+        inner = {**names, **{own: emit.current(variable) for own, variable in carried.items()}}
+        going = self.value(node.test, inner, scope)
+        if not isinstance(going, Value):
+            raise RefusedError("a while of what is known at compile time")
+        emit.leave_unless(emit.as_type(going, BOOL))
+        self._carry(node, carried, inner, scope)
+        emit.close()
+        names |= {own: emit.current(variable) for own, variable in carried.items()}
+
+    def _carry(
+        self, node: ast.For | ast.While, carried: Mapping[str, Value], inner: Names, scope: Scope
+    ) -> None:
+        """The body of a loop, after which the variables have what it made of them."""
+        self._body(node.body, inner, scope)
+        pairs = []
+        for own, variable in carried.items():
+            after = self.emit.tensor(inner[own])
+            if after.dtype != variable.dtype:
+                raise RefusedError(f"{own}, which is of another type after the loop's body")
+            if after.base != variable.base:
+                raise RefusedError(f"{own}, which becomes another array's address in the loop")
+            pairs.append((variable, after))
+        self.emit.assign(pairs)
+
+    def _carried(self, node: ast.For | ast.While, names: Names) -> dict[str, Value]:
         """C variables for the names that the loop's body binds and that were bound before."""
         bound = {
             inner.id

@@ -35,6 +35,12 @@ class Translation(Protocol):
         """Combine the elements along an axis by a function."""
         ...
 
+    def scan(
+        self, values: Sequence[Any], axis: Any, combine: Any, *, reverse: bool
+    ) -> tuple[Value, ...]:
+        """Combine each element along an axis with all before it."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Builtin:
@@ -162,12 +168,76 @@ def _reduction(combine: Callable[[Translation, Any, Any], Any]) -> Callable[...,
     def made(to: Translation, value: Value, axis: Any = None, *, keep_dims: Any = False) -> Value:
         if keep_dims:
             raise RefusedError("a reduction that keeps the axis")
-        if value.dtype.is_int() and value.dtype.bits < 32:
-            value = to.emit.cast(value, dtype_of("uint32" if value.dtype.kind == "u" else "int32"))
+        value = _of_sums(to, value)
         (result,) = to.reduce((value,), axis, lambda x, y: combine(to, x, y))
         return result
 
     return made
+
+
+def _of_sums(to: Translation, value: Value) -> Value:
+    """A value in the type that sums of it have: short integers get 32 bits."""
+    if value.dtype.is_int() and value.dtype.bits < 32:
+        return to.emit.cast(value, dtype_of("uint32" if value.dtype.kind == "u" else "int32"))
+    return value
+
+
+def _cumsum(to: Translation, value: Value, axis: Any = 0, *, reverse: Any = False) -> Value:
+    own = _of_sums(to, value)
+    (result,) = to.scan((own,), axis, lambda x, y: _added(to, x, y), reverse=bool(reverse))
+    return result
+
+
+def _scan(to: Translation, values: Any, axis: Any, combine: Any, *, reverse: Any = False) -> Any:
+    if isinstance(values, tuple):
+        return to.scan(values, axis, combine, reverse=bool(reverse))
+    return to.scan((values,), axis, combine, reverse=bool(reverse))[0]
+
+
+def _umulhi(to: Translation, x: Any, y: Any) -> Value:
+    """The upper half of a product of unsigned numbers."""
+    emit, wide = to.emit, dtype_of("uint64")
+    dtype = common(x, y)
+    if dtype.bits != 64:
+        product = emit.binary("*", emit.as_type(x, wide), emit.as_type(y, wide))
+        return emit.cast(emit.binary(">>", product, dtype.bits), dtype)
+    halves = []
+    for one in (emit.as_type(x, wide), emit.as_type(y, wide)):
+        halves += [emit.binary("&", one, 0xFFFFFFFF), emit.binary(">>", one, 32)]
+    a, b, c, d = halves
+    carried = emit.binary(
+        "+", emit.binary("*", b, c), emit.binary(">>", emit.binary("*", a, c), 32)
+    )
+    rest = emit.binary("+", emit.binary("&", carried, 0xFFFFFFFF), emit.binary("*", a, d))
+    top = emit.binary("+", emit.binary("*", b, d), emit.binary(">>", carried, 32))
+    return emit.cast(emit.binary("+", top, emit.binary(">>", rest, 32)), dtype)
+
+
+#: Philox 4x32: what counters are multiplied by, and what keys grow by.
+_PHILOX = (0xD2511F53, 0xCD9E8D57), (0x9E3779B9, 0xBB67AE85)
+
+
+def _philox(to: Translation, seed: Any, *counters: Any, n_rounds: int = 10) -> tuple[Value, ...]:
+    """Source: J. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC11, 3.3."""
+    emit, word, wide = to.emit, dtype_of("uint32"), dtype_of("uint64")
+    if any(emit.tensor(one).dtype.bits != 32 for one in counters):
+        raise RefusedError("philox of counters that have not 32 bits")
+    c = [emit.as_type(one, word) for one in counters]
+    key = emit.as_type(seed, wide)
+    k = [emit.cast(key, word), emit.cast(emit.binary(">>", key, 32), word)]
+    (a, b), grown = _PHILOX
+    for _ in range(n_rounds):
+        first, third = (
+            emit.binary("*", emit.cast(one, wide), by) for one, by in ((c[0], a), (c[2], b))
+        )
+        high = [emit.cast(emit.binary(">>", one, 32), word) for one in (third, first)]
+        mixed = [
+            emit.binary("^", emit.binary("^", h, o), x)
+            for h, o, x in zip(high, c[1::2], k, strict=True)
+        ]
+        c = [mixed[0], emit.cast(third, word), mixed[1], emit.cast(first, word)]
+        k = [emit.binary("+", one, by) for one, by in zip(k, grown, strict=True)]
+    return tuple(c)
 
 
 def _reduce(to: Translation, values: Any, axis: Any, combine: Any) -> Any:
@@ -263,6 +333,10 @@ _LANGUAGE: Mapping[str, Callable[..., Any]] = {
     "tl.max": _reduction(_larger),  # Python has these names too
     "tl.min": _reduction(_smaller),
     "reduce": _reduce,
+    "associative_scan": _scan,
+    "cumsum": _cumsum,
+    "philox": _philox,
+    "umulhi": _umulhi,
     "full": _full,
     "fma": _fma,
     "broadcast": lambda to, x, y: (to.emit.tensor(x), to.emit.tensor(y)),

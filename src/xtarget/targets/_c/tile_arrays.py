@@ -11,9 +11,8 @@ __all__ = ["TileArrays", "common_shape", "flat"]
 
 #: Bytes of arrays that a block of one thread may have, on its stack.
 _MOST_BYTES = 256 << 10
-#: The same for several threads: shared memory that every GPU of CUDA gives without asking, and what
-#: each of them keeps.
-_MOST_SHARED, _MOST_OWN = 48 << 10, 4 << 10
+#: What each of several threads may keep.
+_MOST_OWN = 4 << 10
 #: An element of an array, in a place where the thread has made it itself.
 _OWN = re.compile(r"(\w+)_@own\[([^\]]*)\]")
 
@@ -23,14 +22,16 @@ class TileArrays:
 
     Args:
         threads: of a block.
+        most_shared: bytes that several threads may share.
 
     Attributes:
         kept: those that are needed.
         shared: those of which a thread needs elements that others made.
     """
 
-    def __init__(self, threads: int) -> None:
+    def __init__(self, threads: int, most_shared: int) -> None:
         self._threads = threads
+        self._most_shared = _MOST_BYTES if threads == 1 else most_shared
         self._sizes: dict[str, tuple[str, int, int]] = {}
         self.kept: set[str] = set()
         self.shared: set[str] = set()
@@ -57,7 +58,7 @@ class TileArrays:
                 shared += size * each
             where = "" if self._threads == 1 or self._is_own(name) else "SHARED "
             lines.append(f"  {where}{type_} {name}_[{size}];")
-        if shared > (_MOST_BYTES if self._threads == 1 else _MOST_SHARED):
+        if shared > self._most_shared:
             raise RefusedError(f"blocks of {shared} bytes")
         if own > _MOST_OWN:
             raise RefusedError(f"blocks of {own} bytes for each thread")

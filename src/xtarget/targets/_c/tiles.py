@@ -9,15 +9,14 @@ elements, else each keeps its own. What has no shape is computed by all threads 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 from .dialects import Dialect
 from .emit import Emitter
 from .tile_arrays import TileArrays, common_shape, flat
 from .values import DType, RefusedError, Tile, Value
 
-__all__ = ["TileEmitter"]
+__all__ = ["TileEmitter", "for_each"]
 
 _BARRIER = "xt_barrier();"
 #: In front of a line that is written only if its value is kept.
@@ -38,7 +37,7 @@ class TileEmitter(Emitter):
     def __init__(self, dialect: Dialect, threads: int) -> None:
         super().__init__(dialect)
         self._threads = threads
-        self._arrays = TileArrays(threads)
+        self._arrays = TileArrays(threads, dialect.shared_bytes)
         self._scalars: list[str] = []
         self._loop: tuple[int, ...] = ()
         self._begin = 0
@@ -79,6 +78,13 @@ class TileEmitter(Emitter):
         self._end()
         super().close()
 
+    def open_by_hand(self, text: str) -> None:
+        """`open` within a loop over elements that is written by hand."""
+        super().open(text)
+
+    def close_by_hand(self) -> None:
+        super().close()
+
     def _within(self, shape: tuple[int, ...]) -> None:
         """Be in the loop over the elements of a shape."""
         if self._loop == shape:
@@ -87,7 +93,7 @@ class TileEmitter(Emitter):
         self._begin, self._loop = len(self.lines), shape
         if self._threads == 1:
             for axis, length in enumerate(shape):
-                super().open(_for(f"i{axis}", length))
+                super().open(for_each(f"i{axis}", length))
             return
         super().open(self._shared_for("e", math.prod(shape)))
         rest = math.prod(shape)
@@ -258,6 +264,12 @@ class TileEmitter(Emitter):
 
     # ------------------------------------------------------------------- loops of the kernel, rows
 
+    def leave_unless(self, condition: Value) -> None:
+        if condition.dims:
+            raise RefusedError("a while of what differs between elements")
+        self._end()
+        super().leave_unless(condition)
+
     def variable(self, before: Value) -> Value:
         """A variable that begins with a value."""
         name = self.name("v")
@@ -305,54 +317,6 @@ class TileEmitter(Emitter):
         self._end()
         return copy
 
-    def reduced(
-        self,
-        values: Sequence[Tile],
-        axis: int,
-        combine: Callable[[Sequence[Value], Sequence[Value]], Sequence[Value]],
-    ) -> list[Value]:
-        """Combine the elements along an axis by `combine`: halves, so that the error of a sum
-        grows with the logarithm of their number."""
-        self._end()
-        shape = values[0].shape
-        length = shape[axis]
-        rest = (*shape[:axis], *shape[axis + 1 :])
-        if length & (length - 1):
-            raise RefusedError(f"a reduction of {length} elements")
-        alike = axis == len(rest) and (not rest or length % self._threads == 0)
-        works = [self._work(value.dtype, length) for value in values]
-        results = [self._result(value.dtype, rest) for value in values]
-        with self._rows(rest):
-            index = [f"i{place}" for place in range(len(rest))]
-            index.insert(axis, "j")
-            super().open(self._shared_for("j", length))
-            self._known.clear()
-            for work, value in zip(works, values, strict=True):
-                own = alike and (value.sizes, value.axes) == (shape, tuple(range(len(shape))))
-                self.line(f"{work}_[j] = {self._element(value, index, mine_too=own)};")
-            super().close()
-            self._known.clear()
-            self._wait()
-            super().open(f"for (int h = {length // 2}; h > 0; h >>= 1)")
-            super().open(self._shared_for("j", "h"))
-            sides = [
-                [Value(f"{w}_[{at}]", v.dtype) for w, v in zip(works, values, strict=True)]
-                for at in ("j", "j + h")
-            ]
-            for work, made in zip(works, list(combine(*sides)), strict=True):
-                self.line(f"{work}_[j] = {made.code};")
-            super().close()
-            self._wait()
-            super().close()
-            for work, result in zip(works, results, strict=True):
-                if isinstance(result, Tile):
-                    self._arrays.kept.add(result.array)
-                    self.line(f"{result.array}_[{flat(rest)}] = {work}_[0];")
-                else:
-                    self.line(f"{result.code} = {work}_[0];")
-            self._wait()
-        return results
-
     def _wait(self) -> None:
         """For all threads of the block."""
         if self._threads > 1:
@@ -361,36 +325,9 @@ class TileEmitter(Emitter):
     def _shared_for(self, name: str, length: int | str) -> str:
         """A loop whose steps the threads share."""
         if self._threads == 1:
-            return _for(name, length)
+            return for_each(name, length)
         return f"for (int {name} = xt_thread; {name} < {length}; {name} += {self._threads})"
 
-    def _work(self, dtype: DType, length: int) -> str:
-        name = self.name("w")
-        self._arrays.add(name, self.dialect.type(dtype), length, dtype)
-        self._arrays.kept.add(name)
-        self._arrays.shared.add(name)
-        return name
 
-    def _result(self, dtype: DType, shape: tuple[int, ...]) -> Value:
-        name, type_ = self.name("r"), self.dialect.type(dtype)
-        if not shape:
-            self._scalars.append(f"{type_} {name};")
-            return Value(name, dtype)
-        self._arrays.shared.add(name)
-        return self._array(name, dtype, shape)
-
-    @contextmanager
-    def _rows(self, shape: tuple[int, ...]) -> Iterator[None]:
-        """A loop whose body is written by hand."""
-        for axis, length in enumerate(shape):
-            super().open(_for(f"i{axis}", length))
-        self._by_hand = True
-        yield
-        self._by_hand = False
-        self._known.clear()
-        for _ in shape:
-            super().close()
-
-
-def _for(name: str, length: int | str) -> str:
+def for_each(name: str, length: int | str) -> str:
     return f"for (int {name} = 0; {name} < {length}; ++{name})"
