@@ -6,115 +6,17 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-#: Where vector registers and accumulators begin among the codes of operands.
-_V, _ACC = 256, 512
+from amd_text import ACC, FIXED_MOVES, Number, Text, V
+
 #: The formats whose operands the emulator does not look at: waits, hints, barriers, modes.
 _OPAQUE = re.compile(
     r"^s_(nop|wait|clause|delay_alu|sleep|sendmsg|set|endpgm|barrier|code_end|trap|getreg|icache|"
     r"inst_prefetch|dcache|version|gl1_inv)|^(buffer|global)_(inv|wb|gl\d)|^v_nop|^ds_nop"
 )
-_NAMED = {
-    "vcc": 106, "vcc_lo": 106, "vcc_hi": 107, "exec": 126, "exec_lo": 126, "exec_hi": 127,
-    "scc": 253, "src_scc": 253, "0.5": 240, "-0.5": 241, "1.0": 242, "-1.0": 243, "2.0": 244,
-    "-2.0": 245, "4.0": 246, "-4.0": 247, "0.15915494": 248, "0.15915494309189532": 248,
-    "0.1592": 248, "src_shared_base": 235, "src_private_base": 237, "src_vccz": 251,
-    "src_execz": 252, "lit": 255,
-}  # fmt: skip
 _SELECTIONS = {f"BYTE_{i}": i for i in range(4)} | {"WORD_0": 4, "WORD_1": 5, "DWORD": 6}
 _UNUSED = {"UNUSED_PAD": 0, "UNUSED_SEXT": 1, "UNUSED_PRESERVE": 2}
 _MOVES = {"row_shl": 0x100, "row_shr": 0x110, "row_ror": 0x120, "row_share": 0x150,
           "row_newbcast": 0x150, "row_xmask": 0x160}  # fmt: skip
-_FIXED_MOVES = {"row_mirror": 0x140, "row_half_mirror": 0x141, "wave_shl": 0x130, "wave_rol": 0x134,
-                "wave_shr": 0x138, "wave_ror": 0x13C}  # fmt: skip
-
-
-class Text:
-    """One instruction as LLVM prints it.
-
-    Attributes:
-        name: the mnemonic.
-        operands: codes as an encoding has them (VGPRs from 256, AGPRs from 512), or (255, literal).
-        signs: of operands with one, `-` and `|`, by place.
-        halves: 1 for the upper half of a register, by place.
-        options: what follows, `name: value`.
-    """
-
-    def __init__(self, text: str, cdna: bool) -> None:
-        self._cdna = cdna
-        self.name, _, rest = text.replace("\t", " ").strip().partition(" ")
-        self.operands: list[Any] = []
-        self.signs: dict[int, str] = {}
-        self.halves: dict[int, int] = {}
-        self.options: dict[str, str] = {}
-        for piece in _pieces(rest):
-            first, *options = piece.split() if piece else [""]
-            if _is_option(first):
-                options = [first, *options]
-            elif first:
-                self._operand(first)
-            for option in options:
-                key, _, value = option.partition(":")
-                self.options[key] = value
-
-    def _operand(self, text: str) -> None:
-        sign = ""
-        if re.match(r"^-(\||v|s|a|abs|neg|src|vcc|exec|ttmp|m0)", text):
-            sign, text = "-", text[1:]
-        for pattern in (r"^neg\((.*)\)$", r"^-?sext\((.*)\)$"):
-            if found := re.match(pattern, text):
-                sign, text = ("-" if pattern[1] == "n" else "x") + sign, found[1]
-        if found := re.match(r"^\|(.*)\|$|^abs\((.*)\)$", text):
-            sign, text = sign + "|", found[1] or found[2]
-        if found := re.match(r"^(.*)\.([lh])$", text):
-            text = found[1]
-            self.halves[len(self.operands)] = int(found[2] == "h")
-        if sign:
-            self.signs[len(self.operands)] = sign
-        self.operands.append(self._code(text))
-
-    def _code(self, text: str) -> Any:
-        if found := re.match(r"^([vas])\[?(\d+)(?::\d+)?\]?$", text):
-            return int(found[2]) + {"v": _V, "a": _ACC, "s": 0}[found[1]]
-        if found := re.match(r"^ttmp\[?(\d+)(?::\d+)?\]?$", text):
-            return 108 + int(found[1])
-        if text == "m0":
-            return 124 if self._cdna else 125
-        if text == "null":
-            return 124
-        if text == "off":
-            return "off"
-        if text in _NAMED:
-            return _NAMED[text]
-        if re.match(r"^-?(0x[0-9a-f]+|\d+)$", text):
-            return _Number(int(text, 0))
-        return text
-
-
-class _Number(int):
-    """A number as it is printed: an inline constant, or a literal."""
-
-
-def _pieces(text: str) -> list[str]:
-    """Operands, split at commas outside of brackets; options stay with the last one."""
-    found, depth, piece = [], 0, ""
-    for letter in text:
-        depth += letter in "[(" or 0
-        depth -= letter in "])" or 0
-        if letter == "," and not depth:
-            found.append(piece.strip())
-            piece = ""
-        else:
-            piece += letter
-    return [*found, piece.strip()] if piece.strip() else found
-
-
-_FLAGS = frozenset(
-    ("offen", "idxen", "glc", "slc", "dlc", "sc0", "sc1", "nt", "lds", "clamp", "gds", "tfe", "nv")
-)
-
-
-def _is_option(word: str) -> bool:
-    return bool(re.match(r"^[a-z_0-9]+:", word)) or word in _FIXED_MOVES or word in _FLAGS
 
 
 # ----------------------------------------------------------------------------- what we have read
@@ -131,23 +33,23 @@ class Reading:
         """A source operand; DPP and SDWA have the first one elsewhere."""
         ins, code = self.ins, self.fields[slot]
         if slot.startswith("vsrc"):
-            code += _V
+            code += V
         if slot == "src0" and ins.dpp is not None:
-            return _V + ins.dpp.register
+            return V + ins.dpp.register
         if ins.sdwa and slot == "src0":
-            return self.fields["vsrc0"] + (0 if self.fields["s0"] else _V)
+            return self.fields["vsrc0"] + (0 if self.fields["s0"] else V)
         if ins.sdwa and slot == "vsrc1":
-            return code - (_V if self.fields["s1"] else 0)
+            return code - (V if self.fields["s1"] else 0)
         if ins.format == "mfma":
             number = {"src0": 0, "src1": 1}.get(slot)
             acc = self.fields["acc_cd"] if number is None else self.fields["acc"] >> number & 1
-            return code + (_ACC - _V if acc and code >= _V else 0)
+            return code + (ACC - V if acc and code >= V else 0)
         if code == 255:
             return (255, ins.literal)
         return code
 
     def data(self, slot: str) -> int:
-        return int(self.fields[slot]) + (_ACC if self.fields.get("acc") else _V)
+        return int(self.fields[slot]) + (ACC if self.fields.get("acc") else V)
 
 
 def expected(ins: Any, text: Text) -> list[Any] | None:
@@ -200,7 +102,7 @@ def _short(r: Reading) -> list[Any]:
         if r.ins.sdwa and f.get("sd"):
             first = [f["sdst"]]
         return [*first, r.source("src0"), r.source("vsrc1")]
-    found = [_V + f["vdst"]]
+    found = [V + f["vdst"]]
     found += [106] if "_co_" in name else []
     found.append(r.source("src0"))
     if "mk_" in name or "ak_" in name:
@@ -215,7 +117,7 @@ def _scalar_or_vector(r: Reading) -> int:
     name, register = r.ins.mnemonic, int(r.fields["vdst"])
     if name in ("v_readfirstlane_b32", "v_readlane_b32") or name.startswith(("v_s_", "v_cmp")):
         return register
-    return register + (_ACC if name in ("v_accvgpr_write_b32", "v_accvgpr_mov_b32") else _V)
+    return register + (ACC if name in ("v_accvgpr_write_b32", "v_accvgpr_mov_b32") else V)
 
 
 def _dual(r: Reading) -> list[Any]:
@@ -224,12 +126,12 @@ def _dual(r: Reading) -> list[Any]:
         register = f["vdst" + half]
         if half == "y":
             register = register << 1 | (f["vdstx"] & 1 ^ 1)
-        found.append(_V + register)
+        found.append(V + register)
         found.append(r.source(f"src{half}0"))
         if "_mov_" not in name:
             literal = (255, r.ins.literal)
             found += [literal] if "fmamk" in name else []
-            found.append(_V + f[f"vsrc{half}1"])
+            found.append(V + f[f"vsrc{half}1"])
             found += [literal] if "fmaak" in name else []
     return found
 
@@ -239,16 +141,16 @@ def _long(r: Reading, text: Text) -> list[Any]:
     f, name = r.fields, r.ins.mnemonic
     first: list[Any] = [_scalar_or_vector(r)]
     if r.ins.format == "mfma":
-        first = [f["vdst"] + (_ACC if f["acc_cd"] else _V)]
+        first = [f["vdst"] + (ACC if f["acc_cd"] else V)]
     if name in ("v_accvgpr_write", "v_accvgpr_write_b32"):
-        first = [f["vdst"] + _ACC]
+        first = [f["vdst"] + ACC]
     if name.startswith("v_cmpx") and not r.cdna:
         first = []
     if r.ins.format == "vop3sd":
         first.append(f["sdst"])
     found = [*first, *(r.source(slot) for slot in ("src0", "src1", "src2") if slot in f)]
     if name in ("v_accvgpr_read", "v_accvgpr_read_b32"):
-        found[1] = f["src0"] + _ACC - _V
+        found[1] = f["src0"] + ACC - V
     if "scale_src0" in f:
         return [*found, f["scale_src0"], f["scale_src1"]]
     return found[: max(len(text.operands), len(first) + 1)]
@@ -259,7 +161,7 @@ def _shared(r: Reading, text: Text) -> list[Any]:
     answers = "load" in name or "_rtn" in name or "permute" in name or "swizzle" in name
     answers = answers or "wrxchg" in name
     found = [r.data("vdst")] if answers else []
-    found.append(_V + f["addr"])
+    found.append(V + f["addr"])
     if "load" not in name and "swizzle" not in name:
         found += [r.data("data0"), r.data("data1")]
     return found[: max(len(text.operands), 1)]
@@ -271,7 +173,7 @@ def _global(r: Reading) -> list[Any]:
     to_lds = "_lds_" in name or bool(f.get("lds"))
     if form == "mubuf":
         first = [f["srsrc"] * (1 if r.ins.arch == "gfx1201" else 4)]
-        address: Any = _V + f["addr"] if f["offen"] or f["idxen"] else "off"
+        address: Any = V + f["addr"] if f["offen"] or f["idxen"] else "off"
         data = [] if to_lds else [r.data("data")]
         return [*data, address, *first, f["soffset"]]
     answers = "_atomic_" in name and (f.get("glc") or f.get("sc0") or f.get("th", 0) & 1)
@@ -279,7 +181,7 @@ def _global(r: Reading) -> list[Any]:
         scalar: list[Any] = []
     else:
         scalar = ["off" if f["saddr"] == none else f["saddr"]]
-    address = _V + f["addr"]
+    address = V + f["addr"]
     if form == "scratch" and not f.get("sve"):
         address = "off"
     if "_load_" in name:
@@ -327,7 +229,7 @@ def _plain(name: str) -> str:
 def _same(ins: Any, theirs: Any, ours: Any) -> bool:
     if isinstance(ours, tuple):
         return _literal(theirs, int(ours[1]))
-    if isinstance(theirs, _Number):
+    if isinstance(theirs, Number):
         if ours == int(theirs):  # an offset
             return True
         number = int(theirs)
@@ -340,7 +242,7 @@ def _same(ins: Any, theirs: Any, ours: Any) -> bool:
 
 
 def _literal(theirs: Any, ours: int) -> bool:
-    if isinstance(theirs, _Number):
+    if isinstance(theirs, Number):
         return (int(theirs) - ours) % (1 << 32) == 0 or int(theirs) >> 32 == ours
     return isinstance(theirs, str) and theirs.startswith("lit")
 
@@ -422,8 +324,8 @@ def _moved(dpp: Any, options: dict[str, str]) -> list[tuple[str, Any, Any]]:
     for key, value in options.items():
         if key == "quad_perm":
             control = sum(int(n) << 2 * i for i, n in enumerate(value[1:-1].split(",")))
-        elif key in _FIXED_MOVES:
-            control = _FIXED_MOVES[key]
+        elif key in FIXED_MOVES:
+            control = FIXED_MOVES[key]
         elif key in _MOVES:
             control = _MOVES[key] + int(value)
         elif key == "row_bcast":

@@ -35,7 +35,7 @@ from xtarget._executors import asking
 from xtarget._executors.posting import HEADER, PROTOCOL
 from xtarget._kernels import libraries
 from xtarget._launch import planning
-from xtarget._serve import bundles, listen
+from xtarget._serve import bundles, credentials
 from xtarget._values.types import Artifact, CompileRequest
 from xtarget.spec import ArrayType
 
@@ -318,11 +318,11 @@ def test_what_a_server_does_not_listen_to(
 def test_token_files_and_sockets_that_are_taken(tmp_path: Path, token: Path) -> None:
     token.chmod(0o644)
     with pytest.raises(ArgumentError, match="chmod 600"):
-        listen.tokens_of(token)
+        credentials.tokens_of(token)
     token.chmod(0o600)
     token.write_text("short\n")
     with pytest.raises(ArgumentError, match="line 1"):
-        listen.tokens_of(token)
+        credentials.tokens_of(token)
     path = tmp_path / "socket"
     with (
         serving(f"unix:{path}"),

@@ -15,7 +15,8 @@ from xtarget_emulator.decode import Instruction, _name, decode
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "ci"))
 import second_opinion
-from amd_operands import Text, conflict, expected
+from amd_operands import conflict, expected
+from amd_text import Text
 
 #: What LLVM 22 prints of these.
 _PRINTED = {

@@ -15,8 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from .._bundle.builder.build import Order, Report, build
-from .._bundle.builder.call_forms import option_of
 from .._bundle.builder.classes import Caller, KnownCall
+from .._bundle.builder.option_texts import option_of
 from .._bundle.calls import INDEX_VERSION
 from .._bundle.format import BundleFile
 from .._bundle.packing import VERSION

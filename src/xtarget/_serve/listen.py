@@ -11,7 +11,6 @@ import os
 import socket
 import socketserver
 import ssl
-import stat
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -22,13 +21,13 @@ from typing import Any, ClassVar
 from .._children.frames import pack
 from .._executors.asking import versions
 from .._executors.posting import BUNDLE, COMPILE, HEADER, MOST_UNIT_BYTES, PROTOCOL
-from .._system import files
 from .._values.environment_parsing import is_this_machine
 from .._values.errors import ArgumentError, XTargetError
 from . import bundles
+from .credentials import hashed, tls_of, tokens_of
 from .work import Work
 
-__all__ = ["CompileServer", "opened", "tokens_of"]
+__all__ = ["CompileServer", "opened"]
 
 STATUS = "/v1/status"
 #: Seconds in which a client has to send what it announced, and to take what it asked for.
@@ -36,43 +35,8 @@ _PATIENCE = 30.0
 #: Seconds between notes to a client that waits; below `posting.SILENCE`.
 _NOTE = 2.0
 _MOST_CONNECTIONS = 256
-_MOST_TOKEN_FILE = 1 << 20
 _CHUNK = 1 << 16
 _log = logging.getLogger("xtarget.serve")
-
-
-def tokens_of(path: Path) -> dict[bytes, str]:
-    """Clients by the sha256 of their tokens. A line is `token`, or `name token`.
-
-    Raises:
-        ArgumentError: the file cannot be read, may be read by others, or has none.
-    """
-    try:
-        text = files.read_regular(path, _MOST_TOKEN_FILE).decode()
-        mode = os.stat(path).st_mode
-    except (OSError, UnicodeDecodeError) as error:
-        raise ArgumentError(f"the token file {path} cannot be read: {error}.") from error
-    if mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise ArgumentError(
-            f"the token file {path} may be read by others. Take their rights: chmod 600 {path}"
-        )
-    lines = [line.partition("#")[0].split() for line in text.splitlines()]
-    found: dict[bytes, str] = {}
-    for number, words in enumerate(lines, 1):
-        if len(words) > 2 or (words and len(words[-1]) < 16):
-            raise ArgumentError(
-                f"line {number} of {path} is no `name token` with a token of 16 characters or more."
-            )
-        if words:
-            client = words[0] if len(words) == 2 else f"of line {number}"
-            found[_hashed(words[-1])] = client
-    if not found:
-        raise ArgumentError(f"{path} has no token. Make one: openssl rand -hex 32 > {path}")
-    return found
-
-
-def _hashed(token: str) -> bytes:
-    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
 
 
 class _RefusedError(Exception):
@@ -129,7 +93,7 @@ class _Handler(BaseHTTPRequestHandler):
                 raise _RefusedError(
                     401, "it asks for a token. Name its file: XTARGET_COMPILE_TOKEN."
                 )
-            given = _hashed(token.strip())
+            given = hashed(token.strip())
             found = [name for known, name in tokens.items() if hmac.compare_digest(known, given)]
             if not found:
                 raise _RefusedError(401, "the token is wrong. Ask for one of this server's.")
@@ -334,7 +298,7 @@ def opened(
         XTargetError: the address is in use, or cannot be taken.
     """
     known = {} if tokens is None else tokens_of(tokens)
-    tls = _tls(certificate, key)
+    tls = tls_of(certificate, key)
     if listen.startswith("unix:"):
         path = Path(listen.removeprefix("unix:"))
         if not path.is_absolute():
@@ -362,21 +326,6 @@ def opened(
         raise XTargetError(f"--listen {listen} cannot be taken: {error}.") from error
     with server:
         yield server
-
-
-def _tls(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
-    if certificate is None and key is None:
-        return None
-    if certificate is None or key is None:
-        raise ArgumentError("TLS needs both --tls-cert and --tls-key.")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    try:
-        context.load_cert_chain(certificate, key)
-    except (OSError, ssl.SSLError) as error:
-        raise ArgumentError(
-            f"--tls-cert {certificate} and --tls-key {key} cannot be used: {error}."
-        ) from error
-    return context
 
 
 @contextlib.contextmanager

@@ -6,7 +6,6 @@ device's compute units as well. What it compares is the guards of a form.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -38,8 +37,9 @@ from ..calls import (
 )
 from . import classes
 from .classes import BuiltCall, Class, KnownCall, cases, relaid
+from .option_texts import option_text, option_texts
 
-__all__ = ["call_records", "option_of"]
+__all__ = ["call_records"]
 
 #: A binary with all that its request says of it.
 Made = tuple[CompileRequest, Artifact]
@@ -136,43 +136,6 @@ def _code(source: str, request: CompileRequest) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def _text(value: Any) -> str | None:
-    """An option's value as callers in C write it; None: they cannot."""
-    if value is None or isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, int | float | str):
-        return str(value)
-    if isinstance(value, tuple | list):
-        each = [_text(one) for one in value]
-        return None if None in each else f"({', '.join(map(str, each))})"
-    return None
-
-
-def option_of(text: str) -> Any:
-    """The value of an option that a caller in C has written.
-
-    Raises:
-        ValueError: `_text` writes no value so.
-    """
-    words = {"none": None, "true": True, "false": False}
-    if text in words:
-        return words[text]
-    try:
-        value = float(text) if text.lstrip("+-") in ("nan", "inf") else ast.literal_eval(text)
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        return text  # all that literal_eval raises
-    value = tuple(value) if isinstance(value, list) else value
-    if _text(value) is None:
-        raise ValueError(f"{text!r} is no number, text, or list of them")
-    return value
-
-
-def _pairs(options: Mapping[str, Any]) -> tuple[tuple[str, str], ...] | None:
-    texts = {name: _text(value) for name, value in options.items()}
-    known = tuple(sorted((name, text) for name, text in texts.items() if text is not None))
-    return known if len(known) == len(texts) else None
-
-
 @dataclass(frozen=True, slots=True)
 class _Kept:
     """The form of a traced plan, or none, and the sizes for which it holds."""
@@ -210,7 +173,9 @@ class _Forms:
                 (name, name in spec.updates, written.endswith("?"))
                 for name, written in zip(names, spec.inputs, strict=True)
             ),
-            defaults=tuple((n, t) for n, v in sorted(spec.options.items()) if (t := _text(v))),
+            defaults=tuple(
+                (n, t) for n, v in sorted(spec.options.items()) if (t := option_text(v))
+            ),
             functions=tuple(self._made),
             forms=tuple(self.forms),
         )
@@ -227,7 +192,7 @@ class _Forms:
         Args:
             given: the layout of a result that is not a new array.
         """
-        texts = _pairs(options)
+        texts = option_texts(options)
         if texts is None:
             return
         contiguous = [not isinstance(t, ArrayType) or t.contiguous for t in (*args, *given)]
