@@ -16,6 +16,7 @@ READERS = {
 OTHER = {
     "targets/_c/dialects.py": (1, "the includes of an author's CUDA C++"),
     "targets/_c/hip.py": (1, "CUDA C++, which becomes HIP C++"),
+    "targets/_c/tile_arrays.py": (1, "marks in C code of ours"),
     "targets/_c/written.py": (1, "C code of an author"),
     "targets/_host/contents.py": (1, "a Python file of a package"),
     "targets/_spirv/library/arithmetic.py": (4, "names of functions"),
