@@ -80,16 +80,19 @@ def _outer(total, px, pw, mask, T: tl.constexpr, MASKED: tl.constexpr):
 def _line(
     total, px, pw, mask, count, near, split, part,
     T: tl.constexpr, MASKED: tl.constexpr, SPLIT: tl.constexpr, COLUMNS: tl.constexpr,
+    APART: tl.constexpr,
 ):  # fmt: skip
-    """total + the products of a line of taps; COLUMNS: how many, 0: `count`."""
+    """total + the products of a line of taps, whose weights are APART; COLUMNS: how many, 0:
+    `count`.
+    """
     if COLUMNS:
         for k in tl.static_range(COLUMNS):
             at = px + _to_tap(k, near, split, 1, part, SPLIT)
-            total = _outer(total, at, pw + k, mask, T, MASKED)
+            total = _outer(total, at, pw + k * APART, mask, T, MASKED)
     else:
         for k in range(count):
             at = px + _to_tap(k, near, split, 1, part, SPLIT)
-            total = _outer(total, at, pw + k, mask, T, MASKED)
+            total = _outer(total, at, pw + k * APART, mask, T, MASKED)
     return total
 
 
@@ -109,7 +112,7 @@ def shifted(
     x, weight, bias, out, samples, groups, rows, channels, chunk, tiles, out_shape, lengths, kernel,
     dilation, near, split, from_x, from_out, sx, parts, so, column,
     T: tl.constexpr, FLAT: tl.constexpr, MASKED: tl.constexpr, SPLIT: tl.constexpr,
-    LINES: tl.constexpr, COLUMNS: tl.constexpr,
+    LINES: tl.constexpr, COLUMNS: tl.constexpr, TOGETHER: tl.constexpr,
     BLOCK_C: tl.constexpr, BLOCK_P: tl.constexpr,
 ):  # fmt: skip
     """The convolution of the copy, by weights in C order: a tile of the result stays in registers,
@@ -127,6 +130,7 @@ def shifted(
         MASKED: `x` has no room behind it, and is read no further than to its end.
         LINES: lines of taps, along the second axis alone; 0: as `kernel` says.
         COLUMNS: taps of a line; 0: the same.
+        TOGETHER: the weights of a tile's rows lie side by side, tap by tap; there are no rows more.
     """
     block = tl.program_id(0).to(rows.dtype)
     row_tiles = tl.cdiv(rows, BLOCK_C) * groups
@@ -160,7 +164,13 @@ def shifted(
         taps = LINES * COLUMNS
     else:
         taps = kernel[0] * kernel[1] * kernel[2]
-    pw = weight + (group * rows + tl.minimum(row, rows - 1)) * (channels * taps)
+    if TOGETHER:
+        APART: tl.constexpr = BLOCK_C
+        pw = weight + (group * rows + tile_c % tl.cdiv(rows, BLOCK_C) * BLOCK_C) * (channels * taps)
+        pw += tl.arange(0, BLOCK_C)
+    else:
+        APART: tl.constexpr = 1
+        pw = weight + (group * rows + tl.minimum(row, rows - 1)) * (channels * taps)
     zero = rows * 0
     total = tl.zeros([BLOCK_C, BLOCK_P], T)
     lost = tl.zeros([BLOCK_C, BLOCK_P], T)
@@ -174,8 +184,8 @@ def shifted(
                 for line in tl.static_range(LINES):
                     to_row = _to_tap(line, dilation[1], split[1], sx[3], parts[1], SPLIT)
                     partial = _line(
-                        partial, px + (to_x + to_row), pw + (to_w + line * COLUMNS), mask,
-                        kernel[2], near, split[2], parts[2], T, MASKED, SPLIT, COLUMNS,
+                        partial, px + (to_x + to_row), pw + (to_w + line * COLUMNS) * APART,
+                        mask, kernel[2], near, split[2], parts[2], T, MASKED, SPLIT, COLUMNS, APART,
                     )  # fmt: skip
             else:
                 r0, m0 = zero, zero
@@ -184,8 +194,8 @@ def shifted(
                     for _ in range(kernel[1]):
                         to_row = r0 * parts[0] + m0 * sx[2] + r1 * parts[1] + m1 * sx[3]
                         partial = _line(
-                            partial, px + (to_x + to_row), pw + to_w, mask, kernel[2], near,
-                            split[2], parts[2], T, MASKED, SPLIT, COLUMNS,
+                            partial, px + (to_x + to_row), pw + to_w * APART, mask, kernel[2], near,
+                            split[2], parts[2], T, MASKED, SPLIT, COLUMNS, APART,
                         )  # fmt: skip
                         to_w += kernel[2]
                         r1, m1 = _next(r1, m1, dilation[1], split[1], SPLIT)

@@ -22,6 +22,8 @@ _Ints = tuple[int, ...]
 _ROWS: Final = 32
 #: Most taps of a line that are code without a loop; and the one window that is.
 _LINE, _WINDOW = 8, (1, 3, 3)
+#: Positions that are worth laying weights out anew.
+_MANY: Final = 2048
 #: Products that are added one after the other.
 _IN_TURN: Final = 256
 
@@ -76,8 +78,22 @@ def shifted(call: spec.Call, problem: Problem, arrays: Operands) -> list[spec.La
 def _weights(
     call: spec.Call, p: Problem, arrays: Operands
 ) -> tuple[list[spec.Launch], spec.Input | spec.Temporary]:
-    """The weights in C order, and in the type that they are multiplied in."""
+    """The weights in the type that they are multiplied in: those of a tile's rows side by side,
+    where that is worth it, else in C order.
+    """
     total = compute_dtype(arrays.dtype)
+    if together := _together(p, total):
+        tiles, taps = p.rows // together, math.prod(p.kernel)
+        size = p.channels * taps * together
+        shape = (p.groups, tiles, together, p.channels, *p.kernel)
+        sw = (p.sw[0], together * p.sw[1], *p.sw[1:])
+        inner = (together * step for step in spec.contiguous_strides((p.channels, *p.kernel)))
+        out = (tiles * size, size, 1, *inner)
+        copy = spec.Temporary(len(arrays.temporaries))
+        whole = (p.groups * tiles * size,)
+        arrays.temporaries.append(spec.ArrayType(total, whole, (1,)))
+        made = copy_launch(call, arrays.weight, shape, sw, out, out=copy, from_x=p.from_weight)
+        return list(made), copy
     shape = (p.groups, p.rows, p.channels, *p.kernel)
     steps = spec.contiguous_strides(shape)
     lie = all(n == 1 or own == step for n, own, step in zip(shape, p.sw, steps, strict=True))
@@ -87,6 +103,13 @@ def _weights(
     arrays.temporaries.append(spec.ArrayType(total, shape, steps))
     made = copy_launch(call, arrays.weight, shape, p.sw, steps, out=copy, from_x=p.from_weight)
     return list(made), copy
+
+
+def _together(p: Problem, total: str) -> int:
+    """Rows of a tile whose weights lie side by side; 0: they lie as they are."""
+    rows, _ = tuning_windows.shifted_tile(total, p.rows, p.out_shape[2])
+    positions = p.samples * math.prod(p.out_shape)
+    return rows if p.rows >= 8 and p.rows % rows == 0 and positions >= _MANY else 0
 
 
 def _one(call: spec.Call, p: Problem, arrays: Operands) -> list[spec.Launch]:
@@ -155,6 +178,7 @@ def _one(call: spec.Call, p: Problem, arrays: Operands) -> list[spec.Launch]:
         "SPLIT": max(copy.split) > 1,
         "LINES": lines if p.kernel == _WINDOW else 0,
         "COLUMNS": columns if columns <= _LINE else 0,
+        "TOGETHER": _together(p, total) > 0,
         "BLOCK_C": channels,
         "BLOCK_P": width,
     }

@@ -118,6 +118,21 @@ def test_many_channels_apart(device: str) -> None:
     check("conv_transpose2d", x, weight, bias, device=device, padding=1, stride=2)
 
 
+@pytest.mark.usefixtures("a_cpu")
+@pytest.mark.parametrize(
+    ("ws", "options"),
+    [((16, 5, 3, 3), {"padding": 1}), ((24, 5, 1, 4), {"groups": 1, "stride": (1, 2)})],
+)
+def test_weights_of_many_positions_on_a_cpu(ws: Any, options: Any) -> None:
+    """Those of a tile's rows lie side by side then: of a view, too."""
+    x, weight, bias = _given((2, 5, 49, 51), ws, ws[0], "float32")
+    apart = np.ascontiguousarray(weight.transpose(2, 3, 1, 0)).transpose(3, 2, 0, 1)
+    for own in (weight, apart):
+        check("conv2d", x, own, bias, device="cpu:0", **options)
+    grouped = sample("float32", 2, 10, 49, 51), sample("float32", 16, *ws[1:], seed=1)
+    check("conv2d", *grouped, device="cpu:0", **{**options, "groups": 2})
+
+
 @pytest.mark.parametrize(("stride", "dilation"), [((2, 3), (1, 3)), ((4, 2), (2, 2)), ((3, 3), 1)])
 def test_strides_of_transposed_ones(device: str, stride: Any, dilation: Any) -> None:
     """Elements of the result that no tap reaches, and too many different ones of them."""
