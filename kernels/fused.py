@@ -3,16 +3,18 @@ what is done to each row of arrays."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from xtarget.spec import DtypeRules, KernelSpec
+from xtarget.spec import Call, DtypeRules, KernelSpec, Plan
 
-from .operators.rules import ALL
+from .operators.rules import CASTABLE, FLOATS_OF_8_BITS
 from .plans.elementwise import compute_dtype, elementwise
 from .plans.picked import Picks, picked
 from .plans.rowwise import rowwise
+from .plans.several import Result, several
 from .plans.tails import with_tail
 from .plans.viewed import Steps, viewed
 
@@ -28,6 +30,8 @@ def section(
     product: tuple[str, bool, int | None] | None = None,
     views: Sequence[Steps] = (),
     picks: Picks = (),
+    results: Sequence[tuple[Any, ...]] = (),
+    written: str = "",
 ) -> KernelSpec:
     """The kernel of a section.
 
@@ -42,8 +46,11 @@ def section(
             `tails.with_tail`.
         views: as which of its arguments are read, none or one for each.
         picks: of a section that begins with gathers, as `picked`.
+        results: of a section with several, all of them, as `Result`; elementwise, or of rows.
+        written: which steps give those behind the first.
     """
-    loaded = tuple(map(compute_dtype, dtypes))
+    # floats of 8 bits come as their bits
+    loaded = tuple("uint8" if d in FLOATS_OF_8_BITS else compute_dtype(d) for d in dtypes)
 
     def rule(
         rules: DtypeRules, given: Sequence[str], options: Mapping[str, Any]
@@ -51,9 +58,21 @@ def section(
         return (result,), loaded
 
     inputs = tuple("abcdefgh"[: len(dtypes)])
-    plan = elementwise(lambda _: function, rule, ALL)
+    plan = elementwise(lambda _: function, rule, CASTABLE)
     if rows:
-        plan = rowwise(function, result, rows)
+        plan = rowwise(function, [(result, rows)])
+    if results:
+        all_of = [Result(*one) for one in results]
+        whole = (
+            rowwise(function, [(one.dtype, one.gives) for one in all_of], written)
+            if rows
+            else elementwise(
+                lambda _: f"each.{written}|{function}",
+                lambda rules, given, options: ([one.dtype for one in all_of], loaded),
+                CASTABLE,
+            )
+        )
+        plan = several(whole, all_of, partial(_alone, dtypes=loaded))
     if product is not None:
         plan = with_tail(function, result, *product)
     if picks:
@@ -66,11 +85,22 @@ def section(
         plan,
         category="fused",
         summary="a section of a fused function",
-        dtypes=ALL,
+        dtypes=CASTABLE,
         apart=inputs,
+        outputs=("out", "out2", "out3", "out4")[: len(results)],
         complete=True,
-        elementwise=not (rows or product or views or picks),
-        in_place=not (product or views or picks),
+        elementwise=not (rows or product or views or picks or results),
+        in_place=not (product or views or picks or results),
+    )
+
+
+def _alone(result: Result, dtypes: Sequence[str]) -> Callable[[Call], Plan]:
+    """The plan of one of several results."""
+    if result.folds:
+        return rowwise(result.steps, [(result.dtype, result.gives)])
+    computed = [dtypes[place] for place in result.places]
+    return elementwise(
+        lambda _: result.steps, lambda rules, given, options: ((result.dtype,), computed), CASTABLE
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from xtarget.spec import KernelSpec
 
 from ..plans import caches as plans
-from .row import row
+from .row import moving, row
 from .rules import ALL
 
 __all__ = ["ROWS"]
@@ -37,7 +37,7 @@ _ALL: Any = {
     "category": "cache", "dtypes": ALL, "complete": False, "updates": ("key_cache", "value_cache"),
 }  # fmt: skip
 
-ROWS: tuple[KernelSpec, ...] = (
+_ROWS = (
     row("kv_cache_update", "key value key_cache value_cache positions", plans.at_positions, "keys "
         "and values written in place at positions of their sequences; one without a place (below "
         "0, or past the end) is left out", None, _positions, "static_kv_cache_update",
@@ -47,3 +47,5 @@ ROWS: tuple[KernelSpec, ...] = (
         "is none (-1) is left out, and of two for one slot any may stay", None, _slots,
         "reshape_and_cache paged_kv_cache_update", apart=("slots",), **_ALL),
 )  # fmt: skip
+
+ROWS: tuple[KernelSpec, ...] = moving(_ROWS)

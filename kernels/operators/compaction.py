@@ -11,7 +11,7 @@ from typing import Any
 from xtarget.spec import Call, KernelSpec, Plan
 
 from ..plans import compaction as plans
-from .row import alike, row
+from .row import alike, moving, row
 from .rules import ALL
 
 __all__ = ["ROWS"]
@@ -67,7 +67,7 @@ def _counted(
     return replace(spec, counts=counts)
 
 
-ROWS: tuple[KernelSpec, ...] = (
+_ROWS = (
     _counted("nonzero", "x", plans.nonzero, "the indices of the elements that are not 0, a row for "
              "each", _nonzero, "argwhere", counts=(1, None)),
     _counted("masked_select", "x condition", plans.masked_select, "the elements of x where the "
@@ -85,3 +85,5 @@ ROWS: tuple[KernelSpec, ...] = (
              "and how often each is there", _unique(counts=True), "unique_with_counts",
              counts=(2, 2, None)),
 )  # fmt: skip
+
+ROWS: tuple[KernelSpec, ...] = moving(_ROWS, "nonzero", "unique", "unique_inverse", "unique_counts")

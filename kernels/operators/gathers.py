@@ -14,7 +14,7 @@ from xtarget.spec import KernelSpec
 
 from ..plans import gathers as plans
 from ..plans.gathers_nd import embedding_backward, gather_nd, scatter_nd
-from .row import alike, row
+from .row import alike, moving, row
 from .rules import ALL, INTEGERS, NUMBERS
 
 __all__ = ["ROWS"]
@@ -197,9 +197,10 @@ _INDEXED: Any = {"category": "movement", "dtypes": ALL, "apart": ("index",)}
 _ALL: Any = {**_INDEXED, "bounds": _along_axis}
 _NUMBERS: Any = {**_ALL, "dtypes": ALL[1:]}
 
-ROWS: tuple[KernelSpec, ...] = (
-    row("take", "x index", plans.take, "slices of x along axis, in the order of the indices; None: "
-        "elements of x, numbered in their order",
+_ROWS = (
+    row("take", "x index", plans.take, "slices of x along axis, in the order of the indices; None "
+        "(NumPy's and torch's take): elements of x, numbered in their order. ONNX's Gather and "
+        "TensorFlow's gather are take with axis=0",
         _taking(lambda np, x, index, axis: np.take(x, index, axis)),
         lambda shape: [shape, (3, 2)], "index_select", options={"axis": None, "mode": "clip"},
         **_ALL),
@@ -259,3 +260,16 @@ ROWS: tuple[KernelSpec, ...] = (
         "embedding_dense_backward", options={"rows": 1, "padding": -1}, tolerance=(512, 512),
         category="gradients", dtypes=NUMBERS, apart=("index",)),
 )  # fmt: skip
+
+ROWS: tuple[KernelSpec, ...] = moving(
+    _ROWS,
+    "scatter_add",
+    "scatter_reduce",
+    "index_add",
+    "scatter_nd_update",
+    "scatter_nd",
+    "sequence_mask",
+    "one_hot",
+    "gather_backward",
+    "embedding_backward",
+)

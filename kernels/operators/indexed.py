@@ -9,7 +9,7 @@ from typing import Any
 from xtarget.spec import KernelSpec
 
 from ..plans import indexed as plans
-from .row import row
+from .row import moving, row
 from .rules import ALL
 
 __all__ = ["ROWS"]
@@ -114,7 +114,7 @@ def _with_source(shape: _Shape) -> Sequence[Any]:
 
 _ALL: Any = {"category": "movement", "dtypes": ALL}
 
-ROWS: tuple[KernelSpec, ...] = (
+_ROWS = (
     row("index", f"x {_INDICES}", plans.index, "x[index0, index1, ...] as of NumPy's arrays; one "
         "that is left out is all of its axis", _index, _rows_of, "advanced_index",
         options={"mode": "clip"}, bounds=_bounds, apart=_APART, **_ALL),
@@ -123,3 +123,5 @@ ROWS: tuple[KernelSpec, ...] = (
         options={"accumulate": False}, tolerance=(512, 512), bounds=partial(_bounds, last=1),
         apart=_APART, **_ALL),
 )  # fmt: skip
+
+ROWS: tuple[KernelSpec, ...] = moving(_ROWS, "index_put")

@@ -13,7 +13,7 @@ from xtarget.spec import KernelSpec
 
 from ..plans import diagonals, joined, views
 from ..plans import movement as plans
-from .row import alike, row
+from .row import alike, moving, row
 from .rules import ALL
 
 __all__ = ["ROWS"]
@@ -95,7 +95,7 @@ def _matrices(shape: _Shape) -> Sequence[_Shape]:
     return [shape if len(shape) > 1 else (1, *shape)]
 
 
-ROWS: tuple[KernelSpec, ...] = (
+_ROWS = (
     row("concat", _MANY, joined.concat, "arrays one after the other along axis",
         _numpy(lambda np, *x, axis=0: np.concatenate(x, axis)), _pairs,
         "concatenate cat concat_v2 parallel_concat", options={"axis": 0}, **_ALL),
@@ -178,3 +178,5 @@ ROWS: tuple[KernelSpec, ...] = (
     row("tril", "x", plans.triangle(False), "what is on or below the diagonal k of matrices, else "
         "0", _numpy(lambda np, x, k=0: np.tril(x, k)), _matrices, options={"k": 0}, **_ALL),
 )  # fmt: skip
+
+ROWS: tuple[KernelSpec, ...] = moving(_ROWS)

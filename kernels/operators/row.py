@@ -9,11 +9,12 @@ from typing import Any
 from xtarget.spec import ABSENT, ArgumentError, Bounds, Call, CInterface, Example, KernelSpec, Plan
 
 from .. import ahead, c_interfaces
+from ..plans.bits import by_bits
 from ..plans.elementwise import DtypeRule
 from ..plans.elementwise import elementwise as _plan
-from .rules import ALL, PROMOTED
+from .rules import ALL, FLOATS_OF_8_BITS, PROMOTED
 
-__all__ = ["Given", "alike", "elementwise", "implementation", "row", "spelled"]
+__all__ = ["Given", "alike", "elementwise", "implementation", "moving", "row", "spelled"]
 
 _Shape = tuple[int, ...]
 #: An option and the function for each of its values; the first value is the default.
@@ -213,6 +214,24 @@ def row(
         aliases=tuple(aliases.split()),
         exact=exact,
         tolerance=tolerance,
+    )
+
+
+def moving(rows: Iterable[KernelSpec], *left_out: str) -> tuple[KernelSpec, ...]:
+    """The rows, those that only move elements with floats of 8 bits among their dtypes.
+
+    Args:
+        left_out: names of the others.
+    """
+    return tuple(
+        row
+        if row.name in left_out
+        else replace(
+            row,
+            dtypes=(*row.dtypes, *FLOATS_OF_8_BITS),
+            plan=by_bits(row.plan, row.inputs, row.apart),
+        )
+        for row in rows
     )
 
 

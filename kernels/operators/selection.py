@@ -8,7 +8,7 @@ from typing import Any
 from xtarget.spec import KernelSpec
 
 from .references import numpy, written
-from .row import elementwise
+from .row import elementwise, moving
 from .rules import AS_IT_IS, FILLED, FLOATS, NUMBERS, SELECTED, SELECTED_BY_BOOL
 
 __all__ = ["ROWS"]
@@ -36,11 +36,13 @@ def _nan_to_num(x: Any, nan: float = 0.0, posinf: Any = None, neginf: Any = None
 
 
 ROWS: tuple[KernelSpec, ...] = (
-    _row("where", "condition a b", "a where condition, else b", numpy("where"),
-         "where_np WhereNp", rule=SELECTED, apart=("condition",), masks=("a",)),
-    _row("select", "condition a b", "where, of a condition that is bool. torch's select(x, dim, "
-         "index) is a view, of x.select(dim, index) or x[:, index]", numpy("where"),
-         function="where", rule=SELECTED_BY_BOOL, apart=("condition",), masks=("a",)),
+    *moving((
+        _row("where", "condition a b", "a where condition, else b", numpy("where"),
+             "where_np WhereNp", rule=SELECTED, apart=("condition",), masks=("a",)),
+        _row("select", "condition a b", "where, of a condition that is bool. torch's select(x, "
+             "dim, index) is a view, of x.select(dim, index) or x[:, index]", numpy("where"),
+             function="where", rule=SELECTED_BY_BOOL, apart=("condition",), masks=("a",)),
+    )),
     _row("masked_fill", "x condition value", "value where condition, else x, of the dtype of x",
          written("np.where(b, c, a)"), "masked_fill_", function="fill", rule=FILLED,
          apart=("condition",), masks=("b",)),

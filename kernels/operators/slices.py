@@ -8,7 +8,7 @@ from typing import Any
 from xtarget.spec import KernelSpec
 
 from ..plans import slices as plans
-from .row import alike, row
+from .row import alike, moving, row
 from .rules import ALL
 
 __all__ = ["ROWS"]
@@ -67,7 +67,7 @@ def _selected(shape: _Shape) -> Sequence[_Shape]:
 
 _ALL: Any = {"category": "movement", "dtypes": ALL}
 
-ROWS: tuple[KernelSpec, ...] = (
+_ROWS = (
     row("select_scatter", "x source", plans.select_scatter, "x with the slice number index along "
         "axis replaced by source", _select, _selected, options={"axis": 0, "index": 0}, **_ALL),
     row("slice_scatter", "x source", plans.slice_scatter, "x with start:stop:step along axis "
@@ -87,3 +87,5 @@ ROWS: tuple[KernelSpec, ...] = (
         for rank in (1, 2, 3)
     ),
 )  # fmt: skip
+
+ROWS: tuple[KernelSpec, ...] = moving(_ROWS, "diff")

@@ -171,7 +171,7 @@ def _outputs(
         raise spec.ArgumentError(
             f"{call.kernel} gives {len(dtypes)} results, and out= has room for one. Leave it out."
         )
-    return tuple(spec.ArrayType(dtype, shape, spec.contiguous_strides(shape)) for dtype in dtypes)
+    return tuple(call.output(shape, dtype, number) for number, dtype in enumerate(dtypes))
 
 
 def _launch(
@@ -188,13 +188,15 @@ def _launch(
     operands = dict(zip(names, args.values(), strict=True))
     arrays = {n: a for n, a in operands.items() if isinstance(a, spec.ArrayType)}
     space = collapse(
-        out.shape, out.strides, *(broadcast_strides(arg, out.shape) for arg in arrays.values())
+        out.shape,
+        *(own.strides for own in outs),
+        *(broadcast_strides(arg, out.shape) for arg in arrays.values()),
     )
     sizes = tuned.flat(call, function, space, len(arrays), out.itemsize)
     general = tuning.is_general(call)
     walk = Walk.of(space, sizes, general=general)
     space = walk.space
-    strides = dict(zip(arrays, space.strides[1:], strict=True))
+    strides = dict(zip(arrays, space.strides[len(outs) :], strict=True))
     scalars = {
         f"s{name}": spec.dtype_constant(arg.dtype)
         for name, arg in operands.items()
@@ -207,13 +209,17 @@ def _launch(
         n: _number(call, given[n], t) for n, t in zip(letters, types, strict=True) if n in given
     }
     scalars |= {f"s{name}": spec.dtype_constant(value.dtype) for name, value in values.items()}
-    stream = 0 < sizes.stream <= out.size * out.itemsize and out.contiguous
+    stream = 0 < sizes.stream <= out.size * out.itemsize and all(own.contiguous for own in outs)
     along = f"shape.{len(space.lengths) - 1}" if space.lengths else "n"
-    results = ("out", "out2")[: len(outs)]
+    results = ("out", "out2", "out3", "out4")[: len(outs)]
     kernel = _KERNELS.get((len(letters), len(outs)))
     return spec.Launch(
         # a fused section of more operands is generated whole
-        f"elementwise:{kernel}({function})" if kernel else f"each.|{function}",
+        function
+        if function.startswith("each.")
+        else f"elementwise:{kernel}({function})"
+        if kernel
+        else f"each.|{function}",
         {
             **{name: spec.Input(place) for name, place in zip(names, args, strict=True)},
             **values,
@@ -221,7 +227,10 @@ def _launch(
             "n": space.size,
             "shape": space.lengths,
             **{f"s{name}": own for name, own in strides.items()},
-            **{"so2" if name == "out2" else "so": space.strides[0] for name in results},
+            **{
+                name.replace("out", "so"): own
+                for name, own in zip(results, space.strides, strict=False)
+            },
         },
         {
             **scalars,
@@ -243,7 +252,11 @@ def _launch(
         # elements apart from each other are taken one by one, wherever they are
         loose=tuple(
             f"s{name}"
-            for name, own in zip(("o", *arrays), space.strides, strict=True)
+            for name, own in zip(
+                (*(name.replace("out", "o") for name in results), *arrays),
+                space.strides,
+                strict=True,
+            )
             if len(own) > len(space.lengths)
         ),
         bits=tuple(

@@ -207,27 +207,57 @@ def repeat(call: spec.Call) -> spec.Plan:
 
 def roll(call: spec.Call) -> spec.Plan:
     """The plan of roll: along each of `axis` by `shift`; in pieces, two for each axis. None: of all
-    elements in their order.
+    elements in their order, in which they are put first where they lie otherwise.
     """
     x = call.array(0)
     out = call.output(x.shape, x.dtype)
-    whole, sx, so = x.shape, x.strides, out.strides
-    if call.options["axis"] is None:
-        if not (x.contiguous and out.contiguous):
-            raise spec.ArgumentError(
-                f"{call.kernel}: axis is None, which is the order of all elements, and an array is "
-                "not C-contiguous. Name the axes, or give a contiguous copy."
-            )
-        whole, sx, so = (x.size,), (1,), (1,)
-    axes = integers(call, "axis") if call.options["axis"] is not None else (0,)
-    normal_axes(call, axes, len(whole))
+    if call.options["axis"] is not None:
+        shifts = _shifts(call, integers(call, "axis"), x.ndim)
+        found = _rolled(call, x.shape, x.strides, out.strides, shifts)
+        return spec.Plan((out,), tuple(found))
+    source: spec.Input | spec.Temporary = spec.Input(0)
+    goal: spec.Output | spec.Temporary = spec.Output()
+    temporaries: list[spec.ArrayType] = []
+    before, after = [], []
+    ordered = spec.ArrayType(x.dtype, x.shape, spec.contiguous_strides(x.shape))
+    if not x.contiguous:
+        source = spec.Temporary(len(temporaries))
+        temporaries.append(ordered)
+        before += copy_launch(call, spec.Input(0), x.shape, x.strides, ordered.strides, out=source)
+    if not out.contiguous:
+        goal = spec.Temporary(len(temporaries))
+        temporaries.append(ordered)
+        after += copy_launch(call, goal, x.shape, ordered.strides, out.strides)
+    shifts = _shifts(call, (0,), 1)
+    between = _rolled(call, (x.size,), (1,), (1,), shifts, source, goal)
+    return spec.Plan((out,), (*before, *between, *after), tuple(temporaries))
+
+
+def _shifts(call: spec.Call, axes: _Ints, ndim: int) -> dict[int, int]:
+    """By axis, by how much it is rolled: by all of its shifts, one after another."""
     shifts = integers(call, "shift")
     if len(shifts) == 1:
         shifts *= len(axes)
     if len(shifts) != len(axes):
         raise spec.ArgumentError(f"{call.kernel}: {len(shifts)} shifts for {len(axes)} axes.")
+    found: dict[int, int] = {}
+    for axis, shift in zip(axes, shifts, strict=True):
+        (own,) = normal_axes(call, axis, ndim)
+        found[own] = found.get(own, 0) + shift
+    return found
+
+
+def _rolled(
+    call: spec.Call,
+    whole: _Ints,
+    sx: _Ints,
+    so: _Ints,
+    shifts: dict[int, int],
+    x: spec.Input | spec.Temporary = spec.Input(0),  # noqa: B008  it is frozen
+    out: spec.Output | spec.Temporary = spec.Output(),  # noqa: B008  it is frozen
+) -> list[spec.Launch]:
     pieces: list[tuple[list[int], int, int]] = [(list(whole), 0, 0)]
-    for axis, shift in zip((a % len(whole) for a in axes), shifts, strict=True):
+    for axis, shift in shifts.items():
         n = whole[axis]
         by = shift % n if n else 0
         cut: list[tuple[list[int], int, int]] = []
@@ -239,8 +269,8 @@ def roll(call: spec.Call) -> spec.Plan:
         pieces = cut
     launches: list[spec.Launch] = []
     for shape, start, goal in pieces:
-        launches += copy_launch(call, spec.Input(0), shape, sx, so, from_x=start, from_out=goal)
-    return spec.Plan((out,), tuple(launches))
+        launches += copy_launch(call, x, shape, sx, so, out=out, from_x=start, from_out=goal)
+    return launches
 
 
 _MODES = ("constant", "edge", "reflect", "symmetric", "wrap")

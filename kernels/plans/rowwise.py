@@ -2,51 +2,83 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from xtarget import spec
 
 from . import tuning
 from .elementwise import compute_dtype, shape_of
-from .layouts import broadcast_strides, collapse
-from .tuning_fused import fused_rows
+from .layouts import Space, broadcast_strides, collapse
+from .tuning_fused import fused_across, fused_rows
 
 __all__ = ["rowwise"]
 
 
-def rowwise(steps: str, result: str, gives: str) -> Callable[[spec.Call], spec.Plan]:
+def rowwise(
+    steps: str, results: Sequence[tuple[str, str]], written: str = ""
+) -> Callable[[spec.Call], spec.Plan]:
     """The plan of a fused section over rows: the last axis of all of its arrays together.
 
     Args:
         steps: of the section.
-        result: dtype of what it gives.
-        gives: `wide`, `kept` or `dropped` (`fused.section`).
+        results: of each the dtype, and whether it is `wide`, `kept` or `dropped` (`fused.section`).
+        written: which steps give further results, as in the kernel's text.
     """
 
     def plan(call: spec.Call) -> spec.Plan:
         shape = shape_of(call, *(arg.shape for arg in call.args))
         outer, n = shape[:-1], shape[-1]
-        out = call.output({"wide": shape, "kept": (*outer, 1), "dropped": outer}[gives], result)
-        if not out.size:
-            return spec.Plan((out,), ())
+        shapes = {"wide": shape, "kept": (*outer, 1), "dropped": outer}
+        outs = tuple(
+            call.output(shapes[gives], dtype, number)
+            for number, (dtype, gives) in enumerate(results)
+        )
+        if not any(out.size for out in outs):
+            return spec.Plan(outs, ())
         if not n:
             raise spec.ArgumentError(f"{call.kernel}: rows have no elements to reduce.")
-        return spec.Plan((out,), (_launch(call, steps, outer, n, out, gives),))
+        wide = [gives == "wide" for _, gives in results]
+        return spec.Plan(outs, (_launch(call, steps, outer, n, outs, wide, written),))
 
     return plan
 
 
+def _runs_across(rows: Space, own: tuple[tuple[int, ...], ...], n: int) -> bool:
+    """Whether neighbours of no row lie side by side, and those of different rows do.
+
+    Args:
+        rows: strides of arrays from row to row.
+        own: strides of the same arrays along all axes.
+    """
+    wide = [number for number, strides in enumerate(own) if strides[-1] != 0]
+    if n == 1 or not wide or any(own[number][-1] == 1 for number in wide):
+        return False
+    return all(len(rows.strides[number]) <= len(rows.lengths) for number in wide)
+
+
 def _launch(
-    call: spec.Call, steps: str, outer: tuple[int, ...], n: int, out: spec.ArrayType, gives: str
+    call: spec.Call,
+    steps: str,
+    outer: tuple[int, ...],
+    n: int,
+    outs: Sequence[spec.ArrayType],
+    wide: Sequence[bool],
+    written: str,
 ) -> spec.Launch:
     letters = "abcdefgh"[: len(call.args)]
     given = dict(zip(letters, call.args, strict=True))
     arrays = {a: arg for a, arg in given.items() if isinstance(arg, spec.ArrayType)}
     own = {a: broadcast_strides(arg, (*outer, n)) for a, arg in arrays.items()}
-    rows = collapse(outer, out.strides[: len(outer)], *(strides[:-1] for strides in own.values()))
+    names = ("out", "out2", "out3", "out4")[: len(outs)]
+    rows = collapse(
+        outer,
+        *(out.strides[: len(outer)] for out in outs),
+        *(strides[:-1] for strides in own.values()),
+    )
     apart = {f"c{a}": strides[-1] for a, strides in own.items()}
-    apart["co"] = out.strides[-1] if gives == "wide" else 0
+    for name, out, is_wide in zip(names, outs, wide, strict=True):
+        apart[name.replace("out", "co")] = out.strides[-1] if is_wide else 0
     # a step of 1 or 0 is a constant: neighbours are then seen to lie side by side, or to be one
     fixed = {name: step for name, step in apart.items() if step in (0, 1)}
     computed = {a: compute_dtype(arg.dtype) for a, arg in given.items()}
@@ -54,9 +86,16 @@ def _launch(
     words = 2 if any(dtype.endswith("64") for dtype in computed.values()) else 1
     held = n * words * spec.next_power_of_2(len(arrays))
     length = tuning.length_of_tile(call, n)
-    across = any(name != "co" for name in apart.keys() - fixed.keys()) and rows.size >= 16
-    walks = held > sizes.piece
-    if walks:
+    across = any(not name.startswith("co") for name in apart.keys() - fixed.keys())
+    across = across and rows.size >= 16
+    turned = across and _runs_across(
+        rows._replace(strides=rows.strides[len(outs) :]), tuple(own.values()), n
+    )
+    walks = turned or held > sizes.piece
+    if turned:  # lanes go along the rows
+        block_m = fused_across(call.vendor)
+        block_n = max(1, min(sizes.step // words // block_m, length))
+    elif walks:
         block_n = min(sizes.step // words, length)
         block_m = 16 if across else 1
         block_n = max(1, block_n // block_m)
@@ -70,15 +109,18 @@ def _launch(
     if walks:
         constants["TURN"] = tuning.in_turn(call.vendor) * block_n
     return spec.Launch(
-        f"{'walk' if walks else 'whole'}.{''.join(arrays)}|{steps}",
+        f"{'walk' if walks else 'whole'}.{''.join(arrays)}{written}|{steps}",
         {
             **{a: spec.Input(index) for index, a in enumerate(letters)},
-            "out": spec.Output(),
+            **{name: spec.Output(index) for index, name in enumerate(names)},
             "m": rows.size,
             "n": n,
             "shape": rows.lengths,
-            **{f"s{a}": one for a, one in zip(arrays, rows.strides[1:], strict=True)},
-            "so": rows.strides[0],
+            **{f"s{a}": one for a, one in zip(arrays, rows.strides[len(outs) :], strict=True)},
+            **{
+                name.replace("out", "so"): one
+                for name, one in zip(names, rows.strides[: len(outs)], strict=True)
+            },
             **{name: step for name, step in apart.items() if name not in fixed},
         },
         {**fixed, **constants, "BLOCK_M": block_m, "BLOCK_N": block_n},

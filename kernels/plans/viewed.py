@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from xtarget import spec
 
+from .bits import NARROW
 from .lies import SHAPES, VIEWS, regrouped
 from .movement import copy_launch
 
@@ -71,7 +72,10 @@ class _Copies:
         for number, (goal, index, x) in enumerate(self.made):
             there = spec.Temporary(first + number)
             source = held.get(index, spec.Input(index))
-            launches += copy_launch(self.call, source, x.shape, x.strides, goal.strides, out=there)
+            copies = copy_launch(self.call, source, x.shape, x.strides, goal.strides, out=there)
+            if x.dtype in NARROW:
+                copies = tuple(replace(launch, bits=("x", "out")) for launch in copies)
+            launches += copies
             held[index] = there
         for launch in plan.launches:
             given = {

@@ -29,6 +29,7 @@ SHORT: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("flip", [X], {}),
     ("roll", [X], {"shift": (2, -3), "axis": (0, 2)}),
     ("roll", [X], {"shift": -9}),
+    ("roll", [Q], {"shift": (1, -3, 3), "axis": (1, 0, -1)}),  # along an axis twice
     ("permute", [X], {"axes": (1, 2, 0)}),
     ("broadcast_to", [sample("float32", 5, 1)], {"shape": (2, 5, 3)}),
     ("tile", [X], {"reps": (2, 1, 3)}),
@@ -168,10 +169,12 @@ def test_into_a_part_of_an_array(device: str) -> None:
     assert (wide[:, [0, 19]] == 7).all()
 
 
-def test_a_view_on_a_device_has_no_order_to_roll_in(device: str) -> None:
-    view = xtarget.asarray(X, device).T
-    with pytest.raises(xtarget.ArgumentError, match="axis is None, which is the order of all"):
-        xtarget.run("roll", view)
+def test_a_view_on_a_device_is_rolled_in_the_order_of_its_elements(device: str) -> None:
+    found = xtarget.run("roll", xtarget.asarray(X, device).T, shift=5)
+    np.testing.assert_array_equal(np.asarray(found), np.roll(X.T, 5))
+    out = np.zeros((*X.shape, 2), X.dtype)[..., 0]
+    xtarget.run("roll", X, shift=-3, out=out, device=device)
+    np.testing.assert_array_equal(out, np.roll(X, -3))
 
 
 WRONG = [

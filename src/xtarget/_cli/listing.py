@@ -238,6 +238,9 @@ def short_dtypes(dtypes: Sequence[str]) -> str:
     for word, kinds in families.items():
         if set(dtypes) == {name for name in COMPUTED if DTYPES[name].kind in kinds}:
             return word
+    narrow = [name for name in dtypes if name not in COMPUTED]
+    if narrow and len(narrow) < len(dtypes):
+        return f"{short_dtypes([name for name in dtypes if name in COMPUTED])} {' '.join(narrow)}"
     return " ".join(dtypes)
 
 

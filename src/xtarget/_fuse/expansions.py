@@ -154,7 +154,8 @@ def _fold(launch: Launch, left: Mapping[Temporary, int]) -> Fold | None:
         taken = _dtype(launch, "S")
     else:
         return None
-    if any(isinstance(args.get(name), Scalar) for name in ("p", "initial")):
+    begins = args.get("initial")
+    if isinstance(args.get("p"), Scalar) or (isinstance(begins, Scalar) and not _is_least(launch)):
         return None
     count, aux = args.get("count"), args.get("aux")
     less = _LENGTH - count if isinstance(count, int) else 0
@@ -165,6 +166,14 @@ def _fold(launch: Launch, left: Mapping[Temporary, int]) -> Fold | None:
     if isinstance(aux, Temporary):
         operands = (given, (str(left[aux]), ()))
     return Fold(op, mapped, finish, taken, computed, less, operands, computed)
+
+
+def _is_least(launch: Launch) -> bool:
+    """Whether what a fold begins with changes nothing: the 0 of `any`."""
+    begins = launch.args["initial"]
+    assert isinstance(begins, Scalar)
+    kind = launch.constants["OP"], launch.constants["MAP"]
+    return begins.value == 0 and kind == ("max", "nonzero")
 
 
 def _softmax(launch: Launch, dtype: str) -> tuple[Step | Fold, ...]:

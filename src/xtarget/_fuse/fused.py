@@ -127,8 +127,8 @@ class Fused:
         ]
         made: dict[int, ArrayType] = {}
         for launch in program.launches:
-            outputs = launch.section.root.plan.outputs
-            made |= dict(zip(launch.places, outputs, strict=False))
+            outputs = [node.plan.outputs[index] for node, index in launch.section.results]
+            made |= dict(zip(launch.places, outputs, strict=True))
         missing = [place for place in program.returned if place not in made]
         if missing:
             raise ArgumentError(f"{self.__name__} returns an argument as it is. Leave it out.")

@@ -13,7 +13,7 @@ from .._arrays import is_scalar, view_of
 from .._arrays.dtypes import numpy_dtype
 from .._values.errors import ArgumentError
 from ..spec import Example
-from .cutting import is_long
+from .cutting import is_long, is_long_across
 from .launches import Program
 from .running import reach
 
@@ -55,8 +55,16 @@ def layout_key(value: Any, *, by_shape: bool, by_rows: bool) -> Hashable:
     shape = tuple(shape)
     if by_shape:
         return kind, dtype, shape
-    rows = by_rows and (shape[-1:] == (1,), is_long(shape))
+    rows = by_rows and (shape[-1:] == (1,), is_long(shape), _is_long_along(shape))
     return kind, dtype, len(shape), 0 in shape, rows
+
+
+def _is_long_along(shape: tuple[int, ...]) -> bool:
+    """Whether rows along an axis that is not the last are long and few."""
+    return any(
+        is_long_across((*shape[:axis], *shape[axis + 1 :], shape[axis]))
+        for axis in range(len(shape) - 1)
+    )
 
 
 def outs_of(name: str, program: Program, out: Any, values: list[Any]) -> tuple[Any, ...]:

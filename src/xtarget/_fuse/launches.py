@@ -12,10 +12,10 @@ import numpy as np
 from .._arrays.dtypes import numpy_dtype
 from .._kernels import libraries
 from .._kernels.programs import program
-from .._kernels.steps import kernel_text
+from .._kernels.steps import alone, kernel_text
 from .._values.types import Target
 from ..spec import ArrayType, ScalarType
-from .cutting import cut, rows_of
+from .cutting import cut, forms_of
 from .nodes import Node, Number, Value
 from .picks import pick_of
 from .products import product_among, product_of
@@ -170,16 +170,11 @@ def _joined(
     values = count
     wanted = [None if own.node is None else (id(own.node), own.index) for own in graph.results]
     for section in sections:
-        root = section.root
-        made = len(root.plan.outputs)
-        own = tuple(range(values, values + made))
-        values += made
-        for index, place in enumerate(own):
-            places[id(root), index] = place
-        ends = tuple(
-            wanted.index((id(root), index)) if (id(root), index) in wanted else -1
-            for index in range(made)
-        )
+        made = [(id(node), index) for node, index in section.results]
+        own = tuple(range(values, values + len(made)))
+        values += len(made)
+        places |= zip(made, own, strict=True)
+        ends = tuple(wanted.index(one) if one in wanted else -1 for one in made)
         launches.append(_launch_of(section, places, own, ends))
     returned = tuple(
         own.index if own.node is None else places[id(own.node), own.index] for own in graph.results
@@ -231,31 +226,55 @@ def _launch_of(
             operands.append(("value", place(operand), ""))
         else:
             operands.append(("number", operand.index, dtype))
-    text = text_of_section(section)
+    text, written = text_of_section(section)
     how = _product_of(section)
     picks = tuple(
         (pick.operator, pick.axis) for pick in map(pick_of, section.nodes) if pick is not None
     )
-    gives = "" if how or picks else rows_of(section.nodes, section.root)
+    also = [node for node, _ in section.also]
+    forms = None if how or picks else forms_of(section.nodes, section.root, also)
+    gives = forms[0] if forms else ""
     rows = _rows_among(arguments) if gives else ()
+    results, further = _results_of(section, text, written, forms or ())
     result = section.root.plan.outputs[0].dtype
     dtypes = tuple(dtype for _, dtype in arguments)
     views = _views_of([operand for operand, _ in arguments])
     parts = f"{text} {dtypes} {result} {gives} {how} {views or ''} {picks or ''}".rstrip()
+    parts += further
     digest = hashlib.sha256(parts.encode()).hexdigest()[:12]
     names = [node.spec.name for node in section.nodes]
     kernel = f"{PREFIX}{' '.join(names)[:60]} {digest}"
     if not libraries.is_registered(kernel):
-        libraries.register_section(kernel, text, dtypes, result, gives, how, views, picks)
+        libraries.register_section(
+            kernel, text, dtypes, result, gives, how, views, picks, results, further
+        )
     if rows:  # shown for rows that a block holds; it walks along longer ones
         letters = "".join(LETTERS[index] for index, _, _ in rows)
-        text = kernel_text("whole", letters, text)
+        text = kernel_text("whole", letters, text, written)
+    elif written:
+        text = kernel_text("each", "", text, written)
     if picks:
         text = kernel_text("picks", LETTERS[: 2 * len(picks)], text)
     return Launch(
         kernel, section, tuple(operands), {}, own, ends, text, rows=rows,
-        whole=how is not None or bool(views) or bool(picks),
+        whole=how is not None or bool(views) or bool(picks) or bool(written),
     )  # fmt: skip
+
+
+def _results_of(
+    section: Section, text: str, written: Sequence[int], forms: Sequence[str]
+) -> tuple[tuple[tuple[Any, ...], ...], str]:
+    """What `fused.section` is told of several results, and the steps that give them, as in a
+    kernel's text; nothing of one."""
+    if not written:
+        return (), ""
+    last = text.count(";")
+    nodes = [node for node, _ in section.results]
+    found = []
+    for node, number, form in zip(nodes, (last, *written), forms, strict=True):
+        steps, places, folds = alone(text, number)
+        found.append((node.plan.outputs[0].dtype, form, places, steps, folds))
+    return tuple(found), "".join(f".{number}" for number in written)
 
 
 def _views_of(
@@ -319,9 +338,12 @@ def told(launch: Launch, target: Target | None, compiled: Sequence[Report]) -> l
         said = f"{names} (as it is). Its result is written: {launch.section.ends}."
         return [said, *views]
     dtypes = ", ".join(dtype for _, dtype in launch.section.arguments())
+    also = "".join(
+        f" That of {node.spec.name} is written too: {ends}." for node, ends in launch.section.also
+    )
     return [
         f"{names}, from {dtypes}. Launches saved: {len(nodes) - 1}. Bytes that are not moved: "
-        f"{not_moved(launch.section):,}. Its result is written: {launch.section.ends}.",
+        f"{not_moved(launch.section):,}. Its result is written: {launch.section.ends}.{also}",
         *views,
         *(f"   On {target}: {report}." for report in compiled),
         *(f"   {line}" for line in program(launch.text).rstrip().splitlines()),

@@ -57,21 +57,21 @@ def execute(
         if launch.rows:
             _check_rows(launch, args)
         given = tuple(None if end < 0 else outs[end] for end in launch.results)
-        out = given[0] if len(given) == 1 else None
-        if out is not None and launch.whole and meets(out, args):
-            made = _run.run(launch.kernel, *args, device=device, stream=stream, **launch.options)
-            made = _into(out, made, device, stream)
-        elif out is None:
-            made = _run.run(launch.kernel, *args, device=device, stream=stream, **launch.options)
-        else:
-            made = _run.run(
-                launch.kernel, *args, out=out, device=device, stream=stream, **launch.options
-            )
-        if len(given) > 1:  # the caller may have memory for some of several results only
-            made = [
-                _into(own, value, device, stream) for own, value in zip(given, made, strict=True)
-            ]
-        for place, value in zip(launch.places, made if len(given) > 1 else (made,), strict=True):
+        several = len(given) > 1
+        ready = all(own is not None for own in given) and (not several or bool(launch.text))
+        apart = several or not launch.whole or not ready or not meets(given[0], args)
+        named = {"device": device, "stream": stream, **launch.options}
+        made: Any
+        if ready and apart:  # of several, none shares memory with anything else of the call
+            made = _run.run(launch.kernel, *args, out=given if several else given[0], **named)
+        else:  # the caller may have memory for some of several results only
+            made = _run.run(launch.kernel, *args, **named)
+            if several:
+                pairs = zip(given, made, strict=True)
+                made = [_into(own, value, device, stream) for own, value in pairs]
+            else:
+                made = _into(given[0], made, device, stream)
+        for place, value in zip(launch.places, made if several else (made,), strict=True):
             known[place] = value
         for place in launch.last:
             known[place] = None

@@ -82,12 +82,17 @@ def reports(
 
 
 def not_moved(section: Section) -> int:
-    """Bytes that are not written, and not read again by those that need them."""
+    """Bytes that are not written, and not read again by those of the section that need them."""
     readers = Counter(
         id(own.node)
         for node in section.nodes
         for own in node.operands
         if isinstance(own, Value) and own.node is not None
     )
-    inner = ((readers[id(node)], node.plan.outputs[0]) for node in section.nodes[:-1])
-    return sum((1 + times) * out.size * out.itemsize for times, out in inner)
+    written = {id(node) for node, _ in section.also} | {id(section.root)}
+    found = 0
+    for node in section.nodes:
+        out = node.plan.outputs[0]
+        times = readers[id(node)] + (id(node) not in written)
+        found += times * out.size * out.itemsize
+    return found

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from .._kernels.steps import Fold, Operand, Step, text_of
+from .._values.float8 import FLOAT8
 from .._values.types import DTYPES, DtypeConstant
 from ..spec import Input, Launch, Scalar, ScalarType
 from .expansions import expansion_of
@@ -24,9 +25,11 @@ from .products import product_among, product_of
 __all__ = [
     "LETTERS",
     "MOST_OPERANDS",
+    "MOST_RESULTS",
     "MOST_STEPS",
     "Section",
     "function_of",
+    "has_narrow",
     "reads_views",
     "text_of_section",
 ]
@@ -36,6 +39,8 @@ _FORM = re.compile(r"elementwise:(?:unary|binary|ternary|quaternary)\(([^()]*)\)
 MOST_OPERANDS = 8
 #: Steps of a section: more of them make a kernel that waits for its own registers.
 MOST_STEPS = 48
+#: Results of a section: each is one more address (`kernels/plans/elementwise.py`).
+MOST_RESULTS = 4
 LETTERS = "abcdefgh"
 #: What one letter stands for: of a number its dtype, of an array its views.
 _Name: TypeAlias = tuple[int, int, str | tuple[View, ...]]
@@ -51,11 +56,19 @@ class Section:
         root: the node whose result is written.
         nodes: in the order of their calls, the root last.
         ends: why the root's result is written.
+        also: other nodes whose results are written, and why.
     """
 
     root: Node
     nodes: list[Node] = field(default_factory=list)
     ends: str = ""
+    also: list[tuple[Node, str]] = field(default_factory=list)
+
+    @property
+    def results(self) -> list[tuple[Node, int]]:
+        """What is written: nodes and the indices of their results."""
+        own = [(self.root, index) for index in range(len(self.root.plan.outputs))]
+        return [*own, *((node, 0) for node, _ in self.also)]
 
     @property
     def fused(self) -> bool:
@@ -115,6 +128,11 @@ class Section:
         return found
 
 
+def has_narrow(node: Node) -> bool:
+    """Whether a node reads or writes floats of 8 bits."""
+    return any(type_.dtype in FLOAT8 for type_ in (*node.types, *node.plan.outputs))
+
+
 def reads_views(node: Node) -> bool:
     """Whether an operand of a node is a view."""
     return any(isinstance(own, Value) and own.views for own in node.operands)
@@ -148,8 +166,9 @@ def function_of(node: Node) -> str | None:
     return None if match is None else match[1]
 
 
-def text_of_section(section: Section) -> str:
-    """The section as a device function, in steps (`_kernels.steps`)."""
+def text_of_section(section: Section) -> tuple[str, tuple[int, ...]]:
+    """The section as a device function, in steps (`_kernels.steps`); and the steps that give what
+    is written beside the last one's result."""
     first = len(section.heads())
     letters = {
         _name(own, dtype): LETTERS[number]
@@ -170,7 +189,7 @@ def text_of_section(section: Section) -> str:
         else:
             values[id(node)] = _later(made.result, len(steps))
             steps += _expanded(node, made.steps, len(steps), letters, values)
-    return text_of(steps)
+    return text_of(steps), tuple(int(values[id(node)][0]) for node, _ in section.also)
 
 
 def _later(operand: Operand, first: int) -> Operand:
@@ -188,7 +207,9 @@ def _elementwise(node: Node, letters: dict[_Name, str], values: dict[int, Operan
         operands.append(_operand(node, launch, letter, letters, values))
     function = function_of(node)
     assert function is not None
-    return Step(function, tuple(operands), node.plan.outputs[0].dtype)
+    dtype = node.plan.outputs[0].dtype
+    # floats of 8 bits are their bits there
+    return Step(function, tuple(operands), "uint8" if dtype in FLOAT8 else dtype)
 
 
 def _expanded(

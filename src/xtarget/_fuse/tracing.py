@@ -159,11 +159,6 @@ class Tracer:
         types = argument_types(spec, values, views)
         node = node_of(kernel, spec, operands, types, options, line, libraries.find(kernel).fixed)
         plan = node.plan
-        if any(launch.bits for launch in plan.launches):
-            raise ArgumentError(
-                f"{spec.name} reads or writes floats of 8 bits, which is not part of a fused "
-                "function. Cast outside of it."
-            )
         self.nodes.append(node)
         made = tuple(
             Traced(

@@ -14,7 +14,7 @@ from typing import Any
 
 from .._kernels import libraries
 from ..spec import ArrayType, ScalarType, contiguous_strides
-from .cutting import is_long
+from .cutting import is_long, is_long_across
 from .expansions import expansion_of
 from .nodes import Node, Number, Value, View, node_of
 from .products import product_of
@@ -223,40 +223,68 @@ class _Rewriting:
         return True
 
     def _along_last(self, node: Node, value: Value) -> Value | None:
-        """A reduction of several last axes as one of the last axis, where it joins a section so."""
+        """A reduction of several axes, or of others than the last, as one of the last axis, where
+        it joins a section so."""
         axes = _reduces(node)
         if axes is None or not value.type.size:
             return None
         before = value.node
-        joins = before is not None and not value.views and function_of(before) is not None
-        joins = joins and self._needed.get(id(before), 0) == 1
+        lifts = before is not None and not value.views and function_of(before) is not None
+        lifts = lifts and self._needed.get(id(before), 0) == 1
         users = self._users.get(id(node), ())
         kept = {**node.spec.options, **node.options}["keepdims"]
-        joins = joins or (not kept and len(users) == 1 and function_of(users[0]) is not None)
+        joins = lifts or (not kept and len(users) == 1 and function_of(users[0]) is not None)
         ndim = value.type.ndim
-        # others lie across memory, and have kernels of their own
-        if not joins or len(axes) == 1 or axes != tuple(range(ndim - len(axes), ndim)):
+        last = axes == tuple(range(ndim - len(axes), ndim))
+        # others lie across memory, and have kernels of their own, but for what is computed first
+        if not (joins if last else lifts) or axes == (ndim - 1,):
             return None
+        if axes != tuple(range(axes[0], axes[0] + len(axes))):
+            return None
+        if not last and len(axes) > 1 and not self._is_of_one_shape(value):
+            return None  # where one of several axes is broadcast they do not become one
         n = 1
         for axis in axes:
             n *= value.type.shape[axis]
-        if is_long((value.type.size // n, n)):
+        rows = value.type.size // n, n
+        if is_long(rows) or (not last and is_long_across(rows)):
             return None
-        view = _view("flatten", {"start": ndim - len(axes), "end": ndim - 1})
+        views = []
+        if not last:
+            order = [axis for axis in range(ndim) if axis not in axes]
+            views.append(_view("permute", {"axes": (*order, *axes)}))
+        if len(axes) > 1:
+            views.append(_view("flatten", {"start": ndim - len(axes), "end": ndim - 1}))
         options = {**node.options, "axis": -1, "keepdims": False}
 
         def reduction(own: Value) -> Node:
             return node_of(node.kernel, node.spec, (own,), (own.type,), options, node.line, True)
 
-        if expansion_of(reduction(_viewed(value, view))) is None:
+        seen = value
+        for view in views:
+            seen = _viewed(seen, view)
+        if expansion_of(reduction(seen)) is None:
             return None
-        made = reduction(self._seen(value, view, lift=True))
+        for view in views:
+            value = self._seen(value, view, lift=True)
+        made = reduction(value)
         self.nodes.append(made)
         self._needed[id(made)] = self._needs(node)
         found = Value(_type(made, 0), 0, made)
         if kept:
             return _viewed(found, _view("expand_dims", {"axis": axes}))
         return found
+
+    def _is_of_one_shape(self, value: Value) -> bool:
+        """Whether what a view of a value would be made of (`_seen`) has its shape throughout."""
+        node = value.node
+        if node is None or value.views or function_of(node) is None:
+            return True
+        if self._needed.get(id(node), 0) != 1:
+            return True
+        arrays = [own for own in node.operands if isinstance(own, Value)]
+        shape = value.type.shape
+        return all(own.type.shape == shape and self._is_of_one_shape(own) for own in arrays)
 
     def whole(self, value: Value) -> Value:
         """A value as an array: a view of it is copied."""

@@ -10,7 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from .steps import Fold, Step, dtype_text, form_of, name_of, names_of, operand_text, steps_of
+from .steps import (
+    Fold,
+    Step,
+    dtype_text,
+    form_of,
+    name_of,
+    names_of,
+    operand_text,
+    steps_of,
+    written_of,
+)
 
 __all__ = ["functions_of", "program"]
 
@@ -55,6 +65,11 @@ def letters_of(steps: Sequence[Step | Fold]) -> list[str]:
     return sorted({own for step in steps for own, _ in step.operands if own.isalpha()})
 
 
+def steps_between(out: str) -> str:
+    """The parameter of the strides of a result."""
+    return out.replace("out", "so")
+
+
 class _Function:
     """A device function of elements."""
 
@@ -66,6 +81,11 @@ class _Function:
         self.letters = letters_of(steps)
         self.names = names_of(functions_of(text))
         self.last = len(steps) - 1
+        #: By the parameter of a result, the step that gives it.
+        self.written = {
+            f"out{place + 2 if place >= 0 else ''}": number
+            for place, number in enumerate((self.last, *written_of(text)), -1)
+        }
 
     def lines(self) -> list[str]:
         head = f"def {name_of(self.steps)}({', '.join(self.letters)}):"
@@ -110,7 +130,8 @@ class _Each(_Function):
         body = [*map(self.load, self.letters), *map(self.step, range(len(self.steps)))]
         return [
             f"def {name_of(self.steps)}(",
-            f"    {own(given)}, out, n, {self.numbers}shape, {own(f's{a}' for a in given)}, so,",
+            f"    {own(given)}, {own(self.written)}, n, {self.numbers}shape, "
+            f"{own(f's{a}' for a in given)}, {own(map(steps_between, self.written))},",
             f"    {own(f'T{a.upper()}: tl.constexpr' for a in self.letters)},",
             "    BLOCK: tl.constexpr, STEPS: tl.constexpr, ROWS: tl.constexpr, "
             "STREAM: tl.constexpr,",
@@ -118,7 +139,10 @@ class _Each(_Function):
             "    for step in range(STEPS):",
             "        i, mask = part(n, shape, step, BLOCK, STEPS, ROWS)",
             *self.indented(body, 2),
-            f"        store(out, v{self.last}, i, mask, shape, so, STREAM)",
+            *(
+                f"        store({out}, v{number}, i, mask, shape, {steps_between(out)}, STREAM)"
+                for out, number in self.written.items()
+            ),
         ]
 
 
@@ -177,8 +201,10 @@ class _Rows(_Function):
         letters, arrays = self.letters, self.arrays
         lines = [
             f"def {name_of(self.steps)}(",
-            f"    {own(letters)}, out, m, n, shape, {own(f's{a}' for a in letters)}, so,",
-            f"    {own(f'c{a}' for a in arrays)}, co,",
+            f"    {own(letters)}, {own(self.written)}, m, n, shape, "
+            f"{own(f's{a}' for a in letters)}, {own(map(steps_between, self.written))},",
+            f"    {own(f'c{a}' for a in arrays)}, "
+            f"{own(out.replace('out', 'co') for out in self.written)},",
             f"    {own(f'T{a.upper()}: tl.constexpr' for a in letters)},",
             f"    {own(f'{name}: tl.constexpr' for name in ('BLOCK_M', 'BLOCK_N', *further))},",
             "):",
@@ -231,10 +257,15 @@ class _Rows(_Function):
         assert isinstance(fold, Fold)
         return fold
 
-    def store(self) -> str:
-        if self.last in self.wide:
-            return f"kept(out, v{self.last}, row, column, mask, shape, so, co)"
-        return f"kept(out, v{self.last}, row, None, rows[:, None], shape, so, co)"
+    def stores(self, *, wide: bool) -> list[str]:
+        """The lines that write results that have a value for each element, or one for each row."""
+        where = "column, mask" if wide else "None, rows[:, None]"
+        return [
+            f"kept({out}, v{number}, row, {where}, shape, {steps_between(out)}, "
+            f"{out.replace('out', 'co')})"
+            for out, number in self.written.items()
+            if (number in self.wide) == wide
+        ]
 
 
 class _Whole(_Rows):
@@ -251,7 +282,8 @@ class _Whole(_Rows):
                 body.append(self.finished(number, self.mapped(number)))
             else:
                 body.append(self.step(number))
-        return [*self.head(), *self.indented([*body, self.store()])]
+        body += [*self.stores(wide=True), *self.stores(wide=False)]
+        return [*self.head(), *self.indented(body)]
 
 
 class _Walk(_Rows):
@@ -265,12 +297,11 @@ class _Walk(_Rows):
             lines += self.indented(self.between(level))
             lines += self.indented(self.walk(level))
         lines += self.indented(self.between(self.passes))
-        if self.last in self.wide:
-            inner = [*self.needed([self.last]), self.store()]
+        wide = [number for number in self.written.values() if number in self.wide]
+        if wide:
+            inner = [*self.needed(wide), *self.stores(wide=True)]
             lines += self.indented(self.loop("0", "n", inner))
-        else:
-            lines.append(f"    {self.store()}")
-        return lines
+        return [*lines, *self.indented(self.stores(wide=False))]
 
     def between(self, level: int) -> list[str]:
         """Steps on numbers of the row that can be computed before the pass `level`, and not

@@ -13,14 +13,14 @@ brackets: what it does to elements and to the result (`maps` of our library), th
 takes elements in and computes in, and by how much the count of a mean is less.
 
 In front of the steps may stand the form of a kernel that is generated whole: `whole.ab|...`, with
-the letters of its arrays.
+the letters of its arrays. `whole.ab.3|...` writes the result of step 3 too, behind the last one's.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "Fold",
     "Operand",
     "Step",
+    "alone",
     "dtype_text",
     "form_of",
     "kernel_text",
@@ -36,6 +37,7 @@ __all__ = [
     "operand_text",
     "steps_of",
     "text_of",
+    "written_of",
 ]
 
 #: An argument's letter, a step's number, or a number after `=`; and what it is converted to.
@@ -43,7 +45,7 @@ Operand: TypeAlias = tuple[str, tuple[str, ...]]
 
 _STEP = re.compile(r"([\w.]+:\w+)\(([^()]*)\)>(\w+)")
 _FOLD = re.compile(r"(\w+)\[(\w*),(\w*),(\w+),(\w+),(\d+)\]\(([^()]*)\)>(\w+)")
-_KERNEL = re.compile(r"(\w+)\.([a-z]*)\|(.*)")
+_KERNEL = re.compile(r"(\w+)\.([a-z]*)((?:\.\d+)*)\|(.*)")
 #: The text of a function that is made of steps has it, and no other does.
 COMPOSED = ">"
 #: Characters of a generated function's name.
@@ -115,20 +117,49 @@ def text_of(steps: Sequence[Step | Fold]) -> str:
     return ";".join(map(str, steps))
 
 
-def kernel_text(form: str, arrays: str, text: str) -> str:
+def kernel_text(form: str, arrays: str, text: str, written: Sequence[int] = ()) -> str:
     """The steps as a kernel of their own.
 
     Args:
         form: a name in `programs`.
         arrays: the letters of those arguments that are arrays.
+        written: steps whose results are written too, behind the last one's.
     """
-    return f"{form}.{arrays}|{text}"
+    return f"{form}.{arrays}{''.join(f'.{number}' for number in written)}|{text}"
 
 
 def form_of(text: str) -> tuple[str, str, str]:
     """Form, arrays and steps of a text; no form: the steps are a device function."""
     match = _KERNEL.fullmatch(text)
-    return ("", "", text) if match is None else (match[1], match[2], match[3])
+    return ("", "", text) if match is None else (match[1], match[2], match[4])
+
+
+def written_of(text: str) -> tuple[int, ...]:
+    """The steps beside the last one whose results a kernel writes."""
+    match = _KERNEL.fullmatch(text)
+    return () if match is None else tuple(map(int, match[3].split(".")[1:]))
+
+
+def alone(text: str, number: int) -> tuple[str, tuple[int, ...], bool]:
+    """The steps that one of them needs, itself the last: their text, the places of the arguments
+    that they have, which get letters from `a` on, and whether a row is folded by them."""
+    steps = steps_of(text)
+    needed = {number}
+    for place in range(number, -1, -1):
+        if place in needed:
+            needed |= {int(own) for own, _ in steps[place].operands if own.isdigit()}
+    kept = sorted(needed)
+    letters = sorted({own for n in kept for own, _ in steps[n].operands if own.isalpha()})
+    names = {letter: "abcdefgh"[index] for index, letter in enumerate(letters)}
+    names |= {str(n): str(index) for index, n in enumerate(kept)}
+    moved = [
+        replace(
+            steps[n], operands=tuple((names.get(own, own), to) for own, to in steps[n].operands)
+        )
+        for n in kept
+    ]
+    places = tuple("abcdefgh".index(letter) for letter in letters)
+    return text_of(moved), places, any(isinstance(step, Fold) for step in moved)
 
 
 def steps_of(text: str) -> tuple[Step | Fold, ...]:
