@@ -145,7 +145,7 @@ def test_explain_says_what_is_written_and_why() -> None:
     [
         ("sum", 0, "float32", 1),
         ("mean", (0, 1), "float32", 3),  # b is broadcast along both: they do not become one
-        ("max", 1, "float16", 1),
+        ("max", 1, "float16", 2),  # the axis is put back by a copy
         ("any", -2, "float64", 1),
     ],
 )
@@ -161,12 +161,12 @@ def test_reductions_over_other_axes(name: str, axis: Any, dtype: str, count: int
     assert launches(function, floats(6, 5, 40), floats(40)) == count
 
 
-def test_few_long_columns_have_their_own_kernel() -> None:
+def test_long_columns_have_their_own_kernel() -> None:
     def function(x: Any) -> Any:
         return run("sum", x * 2, axis=0)
 
     fused = xtarget.fuse(function)
-    for shape, count in (((50, 2000), 1), ((2000, 50), 2)):
+    for shape, count in (((30, 200), 1), ((200, 30), 2)):
         x = floats(*shape)
         same(fused(x), function(x))
         assert launches(function, x) == count

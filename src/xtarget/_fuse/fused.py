@@ -62,7 +62,7 @@ class Fused:
         self._function = function
         self._traces: dict[Hashable, Program] = {}
         self._static: frozenset[int] = frozenset()
-        self._by_shape = self._by_rows = False
+        self._by_shape, self._by_rows = False, 0  # of what a trace holds for: `layout_key`
         self._lock = Lock()
         functools.update_wrapper(self, function)
         _all.add(self)
@@ -310,8 +310,8 @@ class Fused:
         tracer.check_kept()
         beside = plan_values.holds(self._function)
         graph = through_views(tracer.nodes, results)
-        self._by_rows |= any(expansion_of(node) is not None for node in graph.nodes)
-
+        folds = any(expansion_of(node) is not None for node in graph.nodes)
+        self._by_rows |= folds + 2 * graph.across
         checked = environment.check_indices()
 
         def holds() -> bool:

@@ -34,12 +34,12 @@ def hashable(value: Any) -> bool:
     return True
 
 
-def layout_key(value: Any, *, by_shape: bool, by_rows: bool) -> Hashable:
+def layout_key(value: Any, *, by_shape: bool, by_rows: int) -> Hashable:
     """The part of an array or a number that decides how the function is traced.
 
     Args:
         by_shape: it is traced for each shape.
-        by_rows: and whether rows are long, or have one element.
+        by_rows: 1: and whether rows are long, or have one element; 2 or 3: and whether columns are.
     """
     kind = type(value)
     if is_scalar(value):
@@ -55,12 +55,13 @@ def layout_key(value: Any, *, by_shape: bool, by_rows: bool) -> Hashable:
     shape = tuple(shape)
     if by_shape:
         return kind, dtype, shape
-    rows = by_rows and (shape[-1:] == (1,), is_long(shape), _is_long_along(shape))
+    columns = by_rows > 1 and _is_long_along(shape)
+    rows = by_rows > 0 and (shape[-1:] == (1,), is_long(shape), columns)
     return kind, dtype, len(shape), 0 in shape, rows
 
 
 def _is_long_along(shape: tuple[int, ...]) -> bool:
-    """Whether rows along an axis that is not the last are long and few."""
+    """Whether rows along an axis that is not the last are long (`is_long_across`)."""
     return any(
         is_long_across((*shape[:axis], *shape[axis + 1 :], shape[axis]))
         for axis in range(len(shape) - 1)

@@ -35,11 +35,13 @@ class Graph:
 
     Attributes:
         by_shape: it holds for these shapes only.
+        across: whether it has a reduction of other axes than the last ones that may join a section.
     """
 
     nodes: Sequence[Node]
     results: list[Value]
     by_shape: bool
+    across: bool
 
 
 def through_views(nodes: Sequence[Node], results: Sequence[Value]) -> Graph:
@@ -48,7 +50,7 @@ def through_views(nodes: Sequence[Node], results: Sequence[Value]) -> Graph:
     for node in nodes:
         work.take(node)
     found = [work.whole(work.made.get((id(one.node), one.index), one)) for one in results]
-    return Graph(work.nodes, found, work.by_shape)
+    return Graph(work.nodes, found, work.by_shape, work.across)
 
 
 def last_axis(value: Value) -> tuple[int, ...] | None:
@@ -116,7 +118,7 @@ class _Rewriting:
 
     def __init__(self, nodes: Sequence[Node], results: Sequence[Value]) -> None:
         self.nodes: list[Node] = []
-        self.by_shape = False
+        self.by_shape = self.across = False
         self.made: dict[tuple[int, int], Value] = {}
         self._whole: dict[tuple[Any, ...], Value] = {}
         self._users: dict[int, list[Node]] = {}
@@ -241,6 +243,7 @@ class _Rewriting:
             return None
         if axes != tuple(range(axes[0], axes[0] + len(axes))):
             return None
+        self.across |= not last
         if not last and len(axes) > 1 and not self._is_of_one_shape(value):
             return None  # where one of several axes is broadcast they do not become one
         n = 1
