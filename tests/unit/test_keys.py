@@ -313,3 +313,28 @@ def test_other_threads_find_their_modules_while_a_kernel_file_is_read() -> None:
         next(walk)
     assert list(walk) == usual
     assert sys.meta_path == usual
+
+
+BUILTIN = "def own(x, _semantic=None):\n    y = {}\n    return tl.core.full(y, x)\n\n\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "marked", "static"),
+    [
+        (BUILTIN.format("x"), True, True),
+        (BUILTIN.format("x"), False, False),
+        ("SIZE = 4\n\n\n" + BUILTIN.format("SIZE"), True, False),
+        (BUILTIN.format("open(x)"), True, False),
+    ],
+)
+def test_a_builtin_of_a_library_is_static_if_it_reads_the_language_only(
+    before: str, marked: bool, static: bool, tmp_path: Path
+) -> None:
+    """Triton runs it while a kernel that calls it compiles."""
+    made = library(tmp_path / "a").folder
+    mark = "own.__triton_builtin__ = True\n\n\n" if marked else ""
+    (made / "mine.py").write_text(
+        "import triton\nimport triton.language as tl\n\n\n"
+        + before + mark + JIT + "def add(): return own(1)\n"
+    )  # fmt: skip
+    assert bool(read_kernel_file(made, "mine").dynamic) is not static

@@ -97,6 +97,19 @@ def _read(folder: Path, module: str, path: Path, text: bytes) -> tuple[list[str]
     return reader.imports, reader.dynamic
 
 
+def _marked_builtin(node: ast.stmt) -> str:
+    """The NAME of `NAME.__triton_builtin__ = True`, which makes a function one of Triton's.
+
+    Such a function runs while a kernel that calls it compiles."""
+    if not isinstance(node, ast.Assign) or len(node.targets) != 1:
+        return ""
+    target = node.targets[0]
+    if not isinstance(target, ast.Attribute) or target.attr != "__triton_builtin__":
+        return ""
+    marks = isinstance(node.value, ast.Constant) and node.value.value is True
+    return target.value.id if marks and isinstance(target.value, ast.Name) else ""
+
+
 def _is_true_here(folder: Path, question: str) -> bool:
     """Answer a reader's question about the machine.
 
@@ -128,6 +141,7 @@ class _Reader:
         self.imports: list[str] = []
         self.dynamic: list[str] = []
         self.asked: dict[str, bool] = {}
+        self._builtins: set[str] = set()
 
     def _ask(self, question: str) -> bool:
         if question not in self.asked:
@@ -135,6 +149,7 @@ class _Reader:
         return self.asked[question]
 
     def read(self, tree: ast.Module) -> None:
+        self._builtins = {name for node in tree.body if (name := _marked_builtin(node))}
         for node in tree.body:
             self._statement(node)
         for node in tree.body:  # by now every name of the file is known
@@ -157,6 +172,8 @@ class _Reader:
             self._from(node)
         elif isinstance(node, ast.FunctionDef):
             self._function(node)
+        elif _marked_builtin(node):
+            pass  # `_function` looks at what it marks
         elif isinstance(node, ast.Assign):
             targets = [t.id for t in node.targets if isinstance(t, ast.Name)]
             if len(targets) != len(node.targets) or not self._is_static(node.value):
@@ -241,12 +258,23 @@ class _Reader:
 
     def _function(self, node: ast.FunctionDef) -> None:
         self._names[node.name] = "own"
-        if not node.decorator_list or not all(map(self._is_jit, node.decorator_list)):
+        if node.name in self._builtins and not node.decorator_list:
+            if not self._is_of_the_language(node):
+                self._unknown(node, f"defines the builtin {node.name}, which reads other names")
+        elif not node.decorator_list or not all(map(self._is_jit, node.decorator_list)):
             self._unknown(node, f"defines {node.name}, which is not a plain @triton.jit function")
         arguments = node.args
         for default in (*arguments.defaults, *arguments.kw_defaults):
             if default is not None and not self._is_static(default):
                 self._unknown(default, f"computes a default of {node.name} when it is imported")
+
+    def _is_of_the_language(self, node: ast.FunctionDef) -> bool:
+        """Check whether a builtin reads its parameters, its own names and the language only."""
+        arguments = node.args
+        own = {a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
+        names = [inner for inner in ast.walk(node) if isinstance(inner, ast.Name)]
+        own |= {name.id for name in names if isinstance(name.ctx, ast.Store)}
+        return all(name.id in own or self._names.get(name.id) == "tl" for name in names)
 
     def _names_in(self, node: ast.FunctionDef) -> None:
         for inner in ast.walk(node):
