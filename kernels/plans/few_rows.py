@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from xtarget import spec
 
 from . import choices, tuning
+from .hopper_few_rows import Weights, hopper
 from .layouts import collapse
 from .matrices import aligned
 from .reduction import reduction_launch
@@ -34,27 +36,6 @@ _TABLE: Final = "few rows of few bits"
 _ROW: Final = 16
 
 
-class Weights(NamedTuple):
-    """Few rows and what they are multiplied by.
-
-    Attributes:
-        rows: how many, and from one to the next.
-        group: numbers along K that share a scale; 0: all.
-        bits: of a weight, 4 or 8.
-        zero: what weights are around, without `zeros`.
-        steps: of scales and zeros, by parameter.
-    """
-
-    x: spec.ArrayType
-    weight: spec.ArrayType
-    rows: tuple[int, int]
-    group: int
-    bits: int
-    zero: int
-    zeros: bool
-    steps: dict[str, int]
-
-
 def _tile(call: spec.Call, given: Weights) -> tuple[_Tile, str] | None:
     """The tile for a number of rows, and how x is read."""
     m = given.rows[0]
@@ -76,13 +57,10 @@ def few_rows(
     Args:
         rows_apart: the result's stride from row to row.
     """
-    x, weight, (m, am) = given.x, given.weight, given.rows
+    x, weight, m = given.x, given.weight, given.rows[0]
     k, n = x.shape[-1], weight.shape[0]
-    if x.dtype not in ("float16", "bfloat16"):
-        return None
-    found = _tile(call, given)
     if (
-        found is None
+        x.dtype not in ("float16", "bfloat16")
         or x.strides[-1] != 1
         or weight.strides[1] != 1
         or weight.strides[0] <= 0
@@ -90,6 +68,12 @@ def few_rows(
         or not call.aligned
         or not aligned(call, spec.Input(1))
     ):
+        return None
+    by_units = None if call.general else hopper(call, given)
+    if by_units is not None:
+        return _plan(call, given, out, rows_apart, *by_units)
+    found = _tile(call, given)
+    if found is None:
         return None
     tile, way = found
     if k % tile.k or (given.group and given.group % tile.k):
@@ -101,7 +85,41 @@ def few_rows(
     if 2 * blocks <= call.compute_units and steps >= 4:
         parts = tuning.splits(blocks, call.compute_units, steps, 2)
     chunk = spec.cdiv(steps, parts)
-    strides = {**given.steps, "am": am, "bn": weight.strides[0]}
+    launch = spec.Launch(
+        "few_rows:matmul",
+        {"M": m, "N": n, "K": k, "group": given.group or k, "chunk": chunk},
+        {
+            "BITS": given.bits,
+            "SIGNED": weight.dtype == "int8",
+            "ZERO": given.zero,
+            "DOT": spec.dtype_constant(x.dtype),
+            "SLICES": tile.slices,
+            "SHARED": way == "shared",
+            "PTX": call.vendor == "nvidia",
+            "BLOCK_M": tile.m,
+            "BLOCK_N": tile.n,
+            "BLOCK_K": tile.k,
+        },
+        (blocks, spec.cdiv(steps, chunk) if parts > 1 else 1, 1),
+        num_warps=tile.num_warps,
+        num_stages=tile.num_stages,
+        loose=("M", "N", "chunk"),
+    )
+    return _plan(call, given, out, rows_apart, launch, parts)
+
+
+def _plan(
+    call: spec.Call,
+    given: Weights,
+    out: spec.ArrayType,
+    rows_apart: int,
+    launch: spec.Launch,
+    parts: int,
+) -> spec.Plan:
+    """The plan of a launch that lacks its arrays and their steps, and of the sum of its parts."""
+    m, am = given.rows
+    n = given.weight.shape[0]
+    strides = {**given.steps, "am": am, "bn": given.weight.strides[0]}
     goal: spec.Output | spec.Temporary = spec.Output()
     size = m * n
     if parts > 1:
@@ -109,40 +127,22 @@ def few_rows(
         strides |= {"om": n, "on": 1}
     else:
         strides |= {"om": rows_apart, "on": out.strides[-1]}
-    addresses: dict[str, spec.Argument] = {
-        "x": spec.Input(0), "q": spec.Input(1), "scales": spec.Input(2), "out": goal,
-        **({"zeros": spec.Input(3)} if given.zeros else {}),
-    }  # fmt: skip
-    constants: dict[str, Any] = {
-        **({} if given.zeros else {"zeros": None, "zn": 0, "zg": 0}),
-        **{name: 1 for name, step in strides.items() if step == 1},
-        "BITS": given.bits,
-        "SIGNED": weight.dtype == "int8",
-        "ZERO": given.zero,
-        "DOT": spec.dtype_constant(x.dtype),
-        "SLICES": tile.slices,
-        "SHARED": way == "shared",
-        "PTX": call.vendor == "nvidia",
-        "BLOCK_M": tile.m,
-        "BLOCK_N": tile.n,
-        "BLOCK_K": tile.k,
-    }
-    sizes: dict[str, spec.Argument] = {
-        "M": m, "N": n, "K": k, "group": given.group or k, "chunk": chunk,
-        "part": size if parts > 1 else 0,
-        **{name: one for name, one in strides.items() if name not in constants},
-    }  # fmt: skip
-    launch = spec.Launch(
-        "few_rows:matmul",
-        {**addresses, **sizes},
-        constants,
-        (blocks, spec.cdiv(steps, chunk) if parts > 1 else 1, 1),
-        num_warps=tile.num_warps,
-        num_stages=tile.num_stages,
+    absent: dict[str, Any] = {} if given.zeros else {"zeros": None, "zn": 0, "zg": 0}
+    ones = {name: 1 for name, step in strides.items() if step == 1}
+    launch = replace(
+        launch,
+        args={
+            "x": spec.Input(0), "q": spec.Input(1), "scales": spec.Input(2), "out": goal,
+            **({"zeros": spec.Input(3)} if given.zeros else {}),
+            **launch.args,
+            "part": size if parts > 1 else 0,
+            **{name: one for name, one in strides.items() if name not in {**absent, **ones}},
+        },
+        constants={**absent, **ones, **launch.constants},
         aligned_by=("am",),
-        loose=("M", "N", "chunk", "part", "om", "sn", "sg", "zn", "zg"),
+        loose=(*launch.loose, "part", "om", "sn", "sg", "zn", "zg"),
         on_aligned=True,
-    )
+    )  # fmt: skip
     if parts == 1:
         return spec.Plan((out,), (launch,))
     parts = launch.grid[1]
