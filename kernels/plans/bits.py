@@ -52,8 +52,8 @@ def by_bits(
     apart = {place for place, name in enumerate(inputs) if name.rstrip("?") in beside}
 
     def own(call: spec.Call) -> spec.Plan:
-        moved = {
-            arg.dtype
+        moved = {  # in the arguments' order
+            arg.dtype: None
             for place, arg in enumerate(call.args)
             if place not in apart and arg is not spec.ABSENT
         }
@@ -66,7 +66,7 @@ def by_bits(
             if place not in apart
         )
         if len(moved) > 1 or numbers:
-            others = "a number" if numbers else ", ".join(sorted(moved - {dtype}))
+            others = "a number" if numbers else ", ".join(sorted(moved.keys() - {dtype}))
             raise spec.ArgumentError(
                 f"{call.kernel}: {dtype} stands beside {others}; floats of 8 bits are moved "
                 "beside arrays of their own dtype only. Cast one of them."

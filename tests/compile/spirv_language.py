@@ -396,3 +396,27 @@ CASES["static_and_called"] = Case(
     lambda x, o, n: [(1, x * 7 + 9)],
     1e-5,
 )
+
+
+@triton.jit
+def _times(i, few, factors):
+    if len(factors) == 0:
+        return i
+    return i * factors[0]
+
+
+@triton.jit
+def tuples_of_other_lengths(out, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(out + i, _times(i, (), (n,)))
+    tl.store(out + B + i, _times(i, (n,), ()))
+
+
+# Triton 3.6 names both calls alike (targets/_triton/front_end_fixes.py)
+CASES["tuples_of_other_lengths"] = Case(
+    tuples_of_other_lengths,
+    {"out": "*i32", "n": "i32"},
+    {"B": 32},
+    lambda: [np.zeros(64, np.int32), 3],
+    lambda out, n: [(0, np.concatenate([np.arange(32) * n, np.arange(32)]).astype(np.int32))],
+)

@@ -120,5 +120,5 @@ def test_the_table_of_routes(capsys: pytest.CaptureFixture[str]) -> None:
     assert rows
     for name, row in rows.items():
         assert row["cpu:spirv64"]["opencl"] == row["nvidia:sm_90"]["nvrtc"] == "", name
-    _, table, _ = here(capsys, "kernels", "cumsum", "--routes")
+    _, table, _ = here(capsys, "kernels", "linear_int4", "--routes")
     assert "nvidia:sm_90: 0 of 1 kernels can be compiled without Triton" in table

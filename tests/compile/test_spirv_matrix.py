@@ -17,7 +17,7 @@ from loading import load_file
 from operators import arrays, own, sample, sampled, takes
 
 import xtarget
-from xtarget._launch import planning, run
+from xtarget._launch import run, specializing
 from xtarget._launch.classes import Classes
 
 pytest.importorskip("triton", reason="Triton is not installed, and it is what compiles")
@@ -118,7 +118,7 @@ def inputs(name: str) -> list[tuple[Any, dict[str, Any]]]:
 def test_catalog(
     name: str, num_warps: int, size: int, monkeypatch: pytest.MonkeyPatch, mark_ran_on: Any
 ) -> None:
-    request_of = planning._request
+    request_of = specializing._request
     sized_options = (("warp_size", size),)
 
     def sized(*given: Any) -> Any:
@@ -126,7 +126,7 @@ def test_catalog(
         options = (*request.options, *sized_options)
         return replace(request, num_warps=num_warps, options=options), slots
 
-    monkeypatch.setattr(planning, "_request", sized)
+    monkeypatch.setattr(specializing, "_request", sized)
     monkeypatch.setattr(run, "_calls", {})
     monkeypatch.setattr(run, "_classes", Classes())
     info = device().info

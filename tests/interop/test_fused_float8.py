@@ -53,7 +53,7 @@ def test_it_gives_what_the_operators_give(function: Callable[..., Any], launches
     found, wanted = fused(X, SCALE), function(X, SCALE)
     for one, other in zip(_each(found), _each(wanted), strict=True):
         assert one.dtype == other.dtype
-        np.testing.assert_allclose(one.astype("f4"), other.astype("f4"), rtol=1e-6)
+        np.testing.assert_allclose(one.astype("f4"), other.astype("f4"), rtol=1e-6, atol=1e-20)
     assert f"Launches: {launches}," in fused.explain(X, SCALE)
 
 

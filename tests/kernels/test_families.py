@@ -339,3 +339,11 @@ WRONG = [
 
 
 test_bad_input_is_said_in_a_sentence = refused(WRONG)
+
+
+def test_a_middle_axis_of_as_many_rows_as_columns(device: str) -> None:
+    """Results and elements are then found by one function, with tuples of other lengths: Triton
+    3.6 took one of its specializations for the other."""
+    x = np.arange(102, dtype=np.float32).reshape(3, 1, 2, 17) - 50
+    for name in ("sum", "normalize", "norm"):
+        check(name, x, axis=2, device=device)

@@ -116,5 +116,5 @@ def test_what_does_not_take_them_says_what_does(device: str, dtype: str) -> None
     with pytest.raises(ArgumentError, match=f"a number of dtype {dtype} is not supported. Give fl"):
         xtarget.run("cast", x[3], dtype="float32", device=device)
     chain = xtarget.fuse(lambda q: xtarget.run("exp", xtarget.run("cast", q, dtype="float32")))
-    with pytest.raises(ArgumentError, match=r"floats of 8 bits.*Cast outside of it"):
-        chain(x, device=device)
+    right = np.exp(x.astype(np.float32))
+    np.testing.assert_allclose(chain(x, device=device), right, rtol=1e-6)  # a cast may be fused

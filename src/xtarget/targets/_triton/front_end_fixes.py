@@ -9,12 +9,18 @@ error for some of it in Triton 3.6. For tensors, it takes a wrong part of LLVM's
 thread has several elements, and hands floats to an operation of LLVM that takes integers. Triton
 3.7 has both right. Here the front end makes operations of integers, each with one element a thread
 at most.
+
+Calls with tuples: Triton 3.6 names a specialization of a function by the values in its tuples one
+after the other, so f((a,), ()) and f((), (a,)) are one to it, and the second call runs the code of
+the first. Later Tritons name the tuples' types. Here the name says how the values are grouped.
 """
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
+from contextvars import ContextVar
 from functools import cache
 from typing import Any
 
@@ -35,6 +41,7 @@ def mend_front_end() -> None:
     """
     import triton
     from triton._C.libtriton import ir
+    from triton.compiler import code_generator
     from triton.language.semantic import TritonSemantic
 
     version = tuple(int(part) for part in triton.__version__.split(".")[:2])
@@ -44,6 +51,37 @@ def mend_front_end() -> None:
             TritonSemantic.minus = _minus(TritonSemantic.minus)
     if version < _RIGHT_EXCHANGES:
         TritonSemantic.atomic_cas = _exchanged(TritonSemantic.atomic_cas)
+    if "constants" in inspect.signature(code_generator.mangle_fn).parameters:
+        _name_by_groups(code_generator)
+
+
+def _name_by_groups(code_generator: Any) -> None:
+    """Add to the names of functions how the values of a call's tuples are grouped."""
+    from triton.language import core
+
+    groups: ContextVar[str] = ContextVar("groups", default="")
+    call, mangle = code_generator.CodeGenerator.call_JitFunction, code_generator.mangle_fn
+
+    def grouped(value: Any) -> str:
+        if not isinstance(value, list | tuple | core.tuple):
+            return "v"
+        return f"T{''.join(map(grouped, value))}E"
+
+    def call_function(self: Any, fn: Any, args: Any, kwargs: Any, *rest: Any, **more: Any) -> Any:
+        bound = inspect.getcallargs(fn.fn, *args, **kwargs)
+        text = "".join(grouped(bound[name]) for name in fn.arg_names)
+        token = groups.set(text if "T" in text and is_ours(self) else "")
+        try:
+            return call(self, fn, args, kwargs, *rest, **more)
+        finally:
+            groups.reset(token)
+
+    def mangle_fn(*args: Any, **kwargs: Any) -> str:
+        name: str = mangle(*args, **kwargs)
+        return f"{name}__{text}" if (text := groups.get()) else name
+
+    code_generator.CodeGenerator.call_JitFunction = call_function
+    code_generator.mangle_fn = mangle_fn
 
 
 def _constant(original: Callable[..., Any]) -> Callable[..., Any]:
