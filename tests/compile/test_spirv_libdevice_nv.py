@@ -26,7 +26,7 @@ from spirv_elements import write_rows
 from spirv_run import assert_close, compiled, run
 from triton.language.extra import libdevice
 
-from xtarget.targets._spirv.frontend import libdevice as replacement
+from xtarget.targets._spirv.frontend import backend
 from xtarget.targets._spirv.library import definitions
 
 #: What is refused by name: an approximation by NVIDIA's hardware.
@@ -343,5 +343,5 @@ def test_every_function_of_nvidias_module_is_defined_or_refused_for_a_reason() -
     }
     assert len(bodies) > 150
     assert missing == REFUSED
-    module = replacement.module()
+    module = backend._libdevice()
     assert all(hasattr(module, name) for name in bodies)
