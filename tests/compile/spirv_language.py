@@ -400,9 +400,9 @@ CASES["static_and_called"] = Case(
 
 @triton.jit
 def _times(i, few, factors):
-    if len(factors) == 0:
-        return i
-    return i * factors[0]
+    if len(factors) > 0:
+        i = i * factors[0]
+    return i
 
 
 @triton.jit
