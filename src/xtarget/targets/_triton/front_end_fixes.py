@@ -49,10 +49,10 @@ def mend_front_end() -> None:
         TritonSemantic.scalar_constant = _constant(TritonSemantic.scalar_constant)
         if not hasattr(ir.builder, "create_fneg"):
             TritonSemantic.minus = _minus(TritonSemantic.minus)
+        if "constants" in inspect.signature(code_generator.mangle_fn).parameters:
+            _name_by_groups(code_generator)  # they stand beside the values' types
     if version < _RIGHT_EXCHANGES:
         TritonSemantic.atomic_cas = _exchanged(TritonSemantic.atomic_cas)
-    if "constants" in inspect.signature(code_generator.mangle_fn).parameters:
-        _name_by_groups(code_generator)
 
 
 def _name_by_groups(code_generator: Any) -> None:
