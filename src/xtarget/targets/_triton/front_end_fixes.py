@@ -68,6 +68,7 @@ def _name_by_groups(code_generator: Any) -> None:
         return f"T{''.join(map(grouped, value))}E"
 
     def call_function(self: Any, fn: Any, args: Any, kwargs: Any, *rest: Any, **more: Any) -> Any:
+        args = tuple(args)  # Gluon hands over an iterator
         bound = inspect.getcallargs(fn.fn, *args, **kwargs)
         text = "".join(grouped(bound[name]) for name in fn.arg_names)
         token = groups.set(text if "T" in text and is_ours(self) else "")
