@@ -16,6 +16,7 @@
 #   emulated     conformance and kernels on emulated AMD GPUs, as `conformance,kernels emu` does
 #   hip          the driver on each supported hip-python (ci/hip_matrix.sh; installs them)
 #   rocm         the AMD driver on AMD's own HIP and HSA run time, no GPU (ci/rocm.sh; unpacks ROCm)
+#   oldest       NVIDIA's kernels and the front end on the oldest Triton (ci/oldest_triton.sh)
 #   tritons      the Triton back end on each older Triton (ci/triton_matrix.sh; installs them)
 #   pocl         conformance, kernels and the SPIR-V compiler on PoCL (ci/pocl.sh; makes a Debian 13)
 #   verify       `xtarget verify` of some kernels, whose report CI joins into the support table
@@ -74,7 +75,7 @@ esac
 python=${PYTHON:-}
 [ -n "$python" ] || { [ -x .venv/bin/python ] && python=.venv/bin/python; } || python=python3
 
-lint= binaries= emulated= hip= rocm= tritons= pocl= twin= verify= paths=()
+lint= binaries= emulated= hip= rocm= oldest= tritons= pocl= twin= verify= paths=()
 for tier in ${tiers//,/ }; do
   case "$tier" in
     lint) lint=1 ;;
@@ -87,12 +88,13 @@ for tier in ${tiers//,/ }; do
     emulated) emulated=1 ;;
     hip) hip=1 ;;
     rocm) rocm=1 paths+=(tests/rocm) ;;
+    oldest) oldest=1 ;;
     tritons) tritons=1 ;;
     pocl) pocl=1 ;;
-    all) lint=1 binaries=1 emulated=1 rocm=1 twin=1 verify=1 paths+=(tests) ;;
+    all) lint=1 binaries=1 emulated=1 rocm=1 oldest=1 twin=1 verify=1 paths+=(tests) ;;
     *)
       echo "ci/test.sh: $tier is not a tier; there are lint, unit, compile, conformance, kernels," \
-        "emulator, emulated, interop, docs, verify, binaries, hip, rocm, tritons, pocl and all." >&2
+        "emulator, emulated, interop, docs, verify, binaries, hip, rocm, oldest, tritons, pocl and all." >&2
       exit 2
       ;;
   esac
@@ -128,7 +130,7 @@ if [ -n "$verify" ]; then
   run "$python" -m xtarget verify --quick "${some[@]}" --report "$out/verify.json" \
     ${vendor:+--device "$vendor"}
 fi
-[ ${#paths[@]} -gt 0 ] || [ -n "$emulated" ] || exit 0
+[ ${#paths[@]} -gt 0 ] || [ -n "$emulated$oldest" ] || exit 0
 
 jobs=${XTARGET_TEST_JOBS:-}
 if [ -z "$jobs" ]; then
@@ -156,3 +158,4 @@ if [ -n "$emulated" ]; then # where it is "loadfile", one file would take one pr
     --vendor emu tests/conformance
 fi
 [ -z "$rocm" ] || run ci/rocm.sh --suites
+[ -z "$oldest" ] || run env PYTHON="$python" ci/oldest_triton.sh

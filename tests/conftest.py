@@ -29,6 +29,13 @@ os.environ.setdefault(
     "XTARGET_CACHE_DIR", str(Path(__file__).parent.parent / ".pytest_cache" / "xtarget")
 )
 
+if importlib.util.find_spec("hypothesis"):
+    from hypothesis import settings
+
+    # an example that compiles, or a busy machine, takes longer than hypothesis allows by default
+    settings.register_profile("xtarget", deadline=None)
+    settings.load_profile("xtarget")
+
 #: Characters of a reason: the first words tell them apart.
 _MOST_OF_A_REASON = 150
 #: As an installed package's plugin has it; in a bare checkout nothing else loads it.
