@@ -346,6 +346,8 @@ def test_arrays_of_other_libraries_stay_what_they_are(device: str, place: str) -
     ("function", "says"),
     [
         (lambda x: x + 1 if x > 0 else x, "a condition asks for values"),
+        (lambda x: x * run("sum", x).item(), "item asks for values"),
+        (lambda x: x * bytes.fromhex(x), "none of xtarget's or NumPy's operators gets an array"),
         (lambda x: x + float(x), r"float\(\) asks for values"),
         (lambda x: x[x > 0] + 1, "an index asks for values"),
         (lambda x: sum(x), "iteration asks for values"),

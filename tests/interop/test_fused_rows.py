@@ -183,7 +183,7 @@ def test_explain_says_what_is_saved_and_why_a_launch_ends(device: str) -> None:
         assert "mul add exp sub, from float32. Launches saved: 3." in said
         assert "That of exp is written too: several launches need it." in said
         assert "matmul (as it is). Its result is written: rows that are reduced are not" in said
-        assert "Its result is written: cumsum is a kernel of its own." in said
+        assert "Its result is written: cumsum reads it." in said
         assert "v5 = mul(v2, spread(v4, mask)).to(tl.float32)" in said
 
 

@@ -312,6 +312,11 @@ class Fused:
             returned = self._function(*positional, **given)
         except XTargetError as error:
             raise tracer.told(error) from error.__cause__
+        except TypeError as error:
+            refusal = tracer.told_of_others(error)
+            if refusal is None:
+                raise
+            raise refusal from error
         results, form = self._results(returned)
         del returned, stands, given, positional
         tracer.check_kept()
@@ -379,8 +384,8 @@ def fuse(
     Within it the operators of Python, NumPy's ufuncs and `xtarget.run` on the arguments are noted
     instead of computed. Chains of elementwise operators, broadcasting included, become one launch,
     and so do reductions, softmaxes and normalisations of rows with what comes before and after, and
-    products of matrices and gathers with what comes after; other kernels are launched as they are,
-    between them.
+    products of matrices, convolutions, scans and gathers with what comes after; other kernels are
+    launched as they are, between them.
 
     Args:
         function: takes arrays, numbers, and what else decides what it computes, and returns an
