@@ -9,7 +9,15 @@ import triton
 import triton.language as tl
 
 from .indexing import offset, span
+from .tails import at_places
 from .windows import places, reach, taps
+
+
+@triton.jit
+def operator(value):
+    """Stands for the device function that a result goes through before it is stored, with what
+    stands beside it (`tails.at_places`)."""
+    return value
 
 
 @triton.jit
@@ -36,12 +44,13 @@ def _begin(position, out_shape, along, before):
 
 
 @triton.jit
-def _finish(out, total, bias, base, rows, row_mask, mask, goal, channel_step):
+def _finished(total, bias, base, rows, row_mask, mask, goal, channel_step):
+    """A tile with its bias, its places in the result, the channels of these, and their mask."""
     if bias is not None:
         added = tl.load(bias + base + rows, mask=row_mask, other=0).to(total.dtype)
         total += added[:, None]
-    p = out + (base + rows)[:, None] * channel_step + goal[None, :]
-    tl.store(p, total.to(out.dtype.element_ty), mask=row_mask[:, None] & mask[None, :])
+    places = (base + rows)[:, None] * channel_step + goal[None, :]
+    return total, places, (base + rows)[:, None], row_mask[:, None] & mask[None, :]
 
 
 @triton.jit
@@ -53,6 +62,7 @@ def _goal(sample, o, so):
 def direct(
     x, weight, bias, out, positions, groups, rows, channels, tap_count, out_shape, in_shape, kernel,
     along, before, dilation, from_weight, from_out, up, sx, sw, so,
+    c, d, e, sc, sd, se, C: tl.constexpr, D: tl.constexpr, E: tl.constexpr,
     SPREAD: tl.constexpr, T: tl.constexpr, BLOCK_C: tl.constexpr, BLOCK_P: tl.constexpr,
 ):  # fmt: skip
     """A convolution as a sum of outer products, one for each tap and channel: for few channels, and
@@ -63,6 +73,7 @@ def direct(
         rows, channels: of the result and of `x`, in one group.
         sx, so: strides of samples, channels, and three axes.
         sw: strides of groups, channels of the result, channels of `x`, and three axes.
+        c, d, e: what stands beside the result (`tails.at_places`).
     """
     group, _, row, row_mask, position, mask = _block(positions, groups, rows, BLOCK_C, BLOCK_P)
     sample, o, p = _begin(position, out_shape, along, before)
@@ -87,15 +98,17 @@ def direct(
             w = tl.load(pw + channel * sw[2], mask=row_mask, other=0).to(T)[:, None]
             v = tl.load(px + channel * sx[1], mask=inside, other=0).to(T)[None, :]
             total = tl.fma(tl.broadcast_to(w, total.shape), tl.broadcast_to(v, total.shape), total)
-    _finish(
-        out + from_out, total, bias, group * rows, row, row_mask, mask, _goal(sample, o, so), so[1]
-    )
+    goal = from_out + _goal(sample, o, so)
+    total, at, number, both = _finished(total, bias, group * rows, row, row_mask, mask, goal, so[1])
+    found = at_places(total, c, d, e, sc, sd, se, C, D, E, at, number, both)
+    tl.store(out + at, operator(*found).to(out.dtype.element_ty), mask=both)
 
 
 @triton.jit
 def implicit(
     x, weight, bias, out, positions, groups, rows, channels, tap_count, out_shape, in_shape, kernel,
     along, before, dilation, from_weight, from_out, up, sx, sw, so,
+    c, d, e, sc, sd, se, C: tl.constexpr, D: tl.constexpr, E: tl.constexpr,
     SPREAD: tl.constexpr, DOT: tl.constexpr, T: tl.constexpr, BLOCK_C: tl.constexpr,
     BLOCK_P: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
@@ -123,9 +136,10 @@ def implicit(
         w_mask = row_mask[:, None] & within[None, :]
         w = tl.load(pw + step[None, :], mask=w_mask, other=0).to(DOT)
         total = tl.dot(w, v, total, input_precision="ieee", out_dtype=T)
-    _finish(
-        out + from_out, total, bias, group * rows, row, row_mask, mask, _goal(sample, o, so), so[1]
-    )
+    goal = from_out + _goal(sample, o, so)
+    total, at, number, both = _finished(total, bias, group * rows, row, row_mask, mask, goal, so[1])
+    found = at_places(total, c, d, e, sc, sd, se, C, D, E, at, number, both)
+    tl.store(out + at, operator(*found).to(out.dtype.element_ty), mask=both)
 
 
 @triton.jit
@@ -192,6 +206,7 @@ def beginning(sample, o, along, before, sx, AXES: tl.constexpr):
 def tapped(
     x, weight, bias, out, positions, groups, rows, channels, tap_count, out_shape, in_shape, kernel,
     along, before, dilation, from_weight, from_out, sx, sw, goal_shape, so, wr, wc, oc,
+    c, d, e, sc, sd, se, C: tl.constexpr, D: tl.constexpr, E: tl.constexpr,
     DOT: tl.constexpr, T: tl.constexpr, AXES: tl.constexpr, EVEN: tl.constexpr,
     DESCRIBED: tl.constexpr,
     BLOCK_P: tl.constexpr, BLOCK_C: tl.constexpr, BLOCK_K: tl.constexpr,
@@ -251,6 +266,9 @@ def tapped(
     if bias is not None:
         added = tl.load(bias + group * rows + row, mask=row_mask, other=0).to(T)
         total += added[None, :]
-    goal = offset(position, goal_shape, so)
-    p = out + from_out + goal[:, None] + ((group * rows + row) * oc)[None, :]
-    tl.store(p, total.to(out.dtype.element_ty), mask=mask[:, None] & row_mask[None, :])
+    goal = from_out + offset(position, goal_shape, so)
+    places = goal[:, None] + ((group * rows + row) * oc)[None, :]
+    both = mask[:, None] & row_mask[None, :]
+    channel_out = (group * rows + row)[None, :]
+    found = at_places(total, c, d, e, sc, sd, se, C, D, E, places, channel_out, both)
+    tl.store(out + places, operator(*found).to(out.dtype.element_ty), mask=both)

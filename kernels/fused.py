@@ -15,6 +15,7 @@ from .plans.elementwise import compute_dtype, elementwise
 from .plans.picked import Picks, picked
 from .plans.rowwise import rowwise
 from .plans.several import Result, several
+from .plans.stored import stored_through
 from .plans.tails import with_tail
 from .plans.viewed import Steps, viewed
 
@@ -32,6 +33,7 @@ def section(
     picks: Picks = (),
     results: Sequence[tuple[Any, ...]] = (),
     written: str = "",
+    base: tuple[KernelSpec, Mapping[str, Any], Sequence[int]] | None = None,
 ) -> KernelSpec:
     """The kernel of a section.
 
@@ -48,6 +50,7 @@ def section(
         picks: of a section that begins with gathers, as `picked`.
         results: of a section with several, all of them, as `Result`; elementwise, or of rows.
         written: which steps give those behind the first.
+        base: of a section that goes on in a kernel of its first arguments, as `stored_through`.
     """
     # floats of 8 bits come as their bits
     loaded = tuple("uint8" if d in FLOATS_OF_8_BITS else compute_dtype(d) for d in dtypes)
@@ -75,6 +78,8 @@ def section(
         plan = several(whole, all_of, partial(_alone, dtypes=loaded))
     if product is not None:
         plan = with_tail(function, result, *product)
+    if base is not None:
+        plan = stored_through(function, result, *base)
     if picks:
         plan = picked(function, result, picks)
     if views:
@@ -89,8 +94,8 @@ def section(
         apart=inputs,
         outputs=("out", "out2", "out3", "out4")[: len(results)],
         complete=True,
-        elementwise=not (rows or product or views or picks or results),
-        in_place=not (product or views or picks or results),
+        elementwise=not (rows or product or views or picks or results or base),
+        in_place=not (product or views or picks or results or base),
     )
 
 

@@ -15,6 +15,14 @@ from .arithmetic import maximum as _maximum
 from .functions.arithmetic import minimum
 from .indexing import element, memory, offset, positions
 from .maps import combine, combined, identity
+from .tails import at_places
+
+
+@triton.jit
+def operator(value):
+    """Stands for the device function that a result goes through before it is stored, with what
+    stands beside it (`tails.at_places`)."""
+    return value
 
 
 @triton.jit
@@ -112,6 +120,7 @@ def _grown(carry, lost, part, OP: tl.constexpr):
 @triton.jit
 def scan(
     x, ends, out, m, n, chunk, from_x, from_out, shape, sx, so, cx, co,
+    c, d, e, sc, sd, se, C: tl.constexpr, D: tl.constexpr, E: tl.constexpr,
     OP: tl.constexpr, EXCLUSIVE: tl.constexpr, ENDS: tl.constexpr, PIECES: tl.constexpr,
     T: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
@@ -135,11 +144,13 @@ def scan(
             carry, lost = _grown(carry, lost, _reduced(value, OP), OP)
     rows = memory(x) + from_x + offset(row, shape, sx)[:, None]
     if not ENDS:
-        goal = out + from_out + offset(row, shape, so)[:, None]
+        first_of_row = from_out + offset(row, shape, so)
+        goal = first_of_row[:, None]
         if EXCLUSIVE:
             start_mask = row_mask & (piece == 0)
-            nothing = (tl.zeros([BLOCK_M], T) + _none(T, OP)).to(out.dtype.element_ty)
-            tl.store(out + from_out + offset(row, shape, so), nothing, mask=start_mask)
+            nothing = tl.zeros([BLOCK_M], T) + _none(T, OP)
+            alone = at_places(nothing, c, d, e, sc, sd, se, C, D, E, first_of_row, row, start_mask)
+            tl.store(out + first_of_row, operator(*alone).to(out.dtype.element_ty), mask=start_mask)
     lane = tl.arange(0, BLOCK_N).to(n.dtype)
     for start in range(first, last, BLOCK_N):
         mask = row_mask[:, None] & (lane < last - start)[None, :]
@@ -158,7 +169,8 @@ def scan(
             if EXCLUSIVE:
                 to += co
                 mask = mask & (lane < n - 1 - start)[None, :]
-            tl.store(to, inner.to(out.dtype.element_ty), mask=mask)
+            found = at_places(inner, c, d, e, sc, sd, se, C, D, E, to, row[:, None], mask)
+            tl.store(out + to, operator(*found).to(out.dtype.element_ty), mask=mask)
         carry, lost = _grown(carry, lost, _reduced(value, OP), OP)
     if ENDS:
         if OP == "sum":

@@ -10,6 +10,14 @@ import triton.language as tl
 
 from .arithmetic import accumulate, settled
 from .indexing import span
+from .tails import at_places
+
+
+@triton.jit
+def operator(value):
+    """Stands for the device function that a result goes through before it is stored, with what
+    stands beside it (`tails.at_places`)."""
+    return value
 
 
 @triton.jit
@@ -111,6 +119,7 @@ def _next(r, m, dilation, split, SPLIT: tl.constexpr):
 def shifted(
     x, weight, bias, out, samples, groups, rows, channels, chunk, tiles, out_shape, lengths, kernel,
     dilation, near, split, from_x, from_out, sx, parts, so, column,
+    c, d, e, sc, sd, se, C: tl.constexpr, D: tl.constexpr, E: tl.constexpr,
     T: tl.constexpr, FLAT: tl.constexpr, MASKED: tl.constexpr, SPLIT: tl.constexpr,
     LINES: tl.constexpr, COLUMNS: tl.constexpr, TOGETHER: tl.constexpr,
     BLOCK_C: tl.constexpr, BLOCK_P: tl.constexpr,
@@ -150,13 +159,13 @@ def shifted(
         rest = position // lengths[2]
         o0, o1 = rest // lengths[1], rest % lengths[1]
         mask = (o2 < out_shape[2]) & (o1 < out_shape[1]) & (o0 < out_shape[0])
-        goal = out + from_out + sample * so[0] + o0 * so[2] + o1 * so[3] + o2 * column
+        goal = from_out + sample * so[0] + o0 * so[2] + o1 * so[3] + o2 * column
     else:
         first = place % tiles * BLOCK_P
         o0, o1 = place // tiles // out_shape[1], place // tiles % out_shape[1]
         start += o0 * sx[2] + o1 * sx[3] + first
         mask = lane < out_shape[2] - first
-        goal = out + from_out + sample * so[0] + o0 * so[2] + o1 * so[3] + first * column
+        goal = from_out + sample * so[0] + o0 * so[2] + o1 * so[3] + first * column
         goal += lane * column
     px = x + start + lane
     # rows past the end are those of the last one, and never stored
@@ -205,5 +214,8 @@ def shifted(
     if bias is not None:
         added = tl.load(bias + group * rows + row, mask=row_mask, other=0).to(T)
         total += added[:, None]
-    p = goal[None, :] + ((group * rows + row) * so[1])[:, None]
-    tl.store(p, total.to(out.dtype.element_ty), mask=row_mask[:, None] & mask[None, :])
+    places = goal[None, :] + ((group * rows + row) * so[1])[:, None]
+    both = row_mask[:, None] & mask[None, :]
+    channel_out = (group * rows + row)[:, None]
+    found = at_places(total, c, d, e, sc, sd, se, C, D, E, places, channel_out, both)
+    tl.store(out + places, operator(*found).to(out.dtype.element_ty), mask=both)

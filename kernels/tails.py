@@ -76,3 +76,44 @@ def columns_of(tile, number: tl.constexpr, PIECES: tl.constexpr):
 def _halves(tile):
     split: tl.constexpr = (tile.shape[0], 2, tile.shape[1] // 2)
     return tl.split(tl.permute(tl.reshape(tile, split), (0, 2, 1)))
+
+
+@triton.jit
+def at_places(
+    total, c, d, e, sc, sd, se, C: tl.constexpr, D: tl.constexpr, E: tl.constexpr,
+    places, channel, mask,
+):  # fmt: skip
+    """Elements of a result, and what stands beside them: what `operator` takes.
+
+    C, D, E: `number` (of the dtype `sc`), `one` element for all, `alike`: at the same places as the
+    result's, or `channel`: at the number of the channel.
+    """
+    if c is None:
+        return (total,)
+    else:
+        c_ = _at(c, sc, C, places, channel, mask)
+        if d is None:
+            return total, c_
+        else:
+            d_ = _at(d, sd, D, places, channel, mask)
+            if e is None:
+                return total, c_, d_
+            else:
+                return total, c_, d_, _at(e, se, E, places, channel, mask)
+
+
+@triton.jit
+def _at(p, dtype, WAY: tl.constexpr, places, channel, mask):
+    if WAY == "number":
+        return p.to(dtype)
+    else:
+        if WAY == "one":
+            value = tl.load(memory(p))
+        elif WAY == "channel":
+            value = tl.load(memory(p) + tl.broadcast_to(channel, mask.shape), mask=mask, other=0)
+        else:
+            value = tl.load(memory(p) + places, mask=mask, other=0)
+        if p.dtype.element_ty == tl.int1:
+            return value != 0
+        else:
+            return value

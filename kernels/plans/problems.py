@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from xtarget import spec
 
+from .alongside import NOTHING
 from .windows import Windows, three
 
 __all__ = ["KINDS", "Operands", "Problem", "of_windows", "weight_strides"]
@@ -113,7 +114,7 @@ class Operands(NamedTuple):
 
     def absent(self) -> dict[str, None]:
         """The arguments that are left out, as constants."""
-        return {"bias": None} if self.bias is None else {}
+        return {**NOTHING, **({"bias": None} if self.bias is None else {})}
 
 
 def weight_strides(weight: spec.ArrayType, groups: int) -> _Ints:

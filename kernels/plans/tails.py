@@ -15,7 +15,7 @@ from .layouts import broadcast_strides
 from .matmul import multiply
 from .matrices import SMALL, TYPES, Beside, Tail, problem_of, product_of
 
-__all__ = ["with_tail"]
+__all__ = ["apart", "with_tail"]
 
 #: Letters of what stands beside a product, which is `a` of the steps.
 _LETTERS = "cdef"
@@ -62,7 +62,7 @@ def with_tail(
         # what several blocks add to, or what is repeated, goes through the steps by itself
         total = TYPES.get(dtype, SMALL)[1]
         made = spec.ArrayType(total, shape, spec.contiguous_strides(shape))
-        last = _apart(call, steps, made, out)
+        last = apart(call, steps, spec.Temporary(0), made, out, 2)
         if not made.size or not a.shape[-1]:
             return spec.Plan((out,), (last,), (made,), cleared=(0,))
         temporaries = [made]
@@ -80,12 +80,24 @@ def _beside(call: spec.Call, index: int, shape: Sequence[int]) -> Beside:
     return Beside(spec.Input(index), arg.dtype, (0,) * len(shape))
 
 
-def _apart(call: spec.Call, steps: str, made: spec.ArrayType, out: spec.ArrayType) -> spec.Launch:
-    """The steps as a launch of its own, on a product in memory."""
-    given: dict[str, Any] = {"a": (spec.Temporary(0), made)}
+def apart(
+    call: spec.Call,
+    steps: str,
+    source: spec.Temporary,
+    made: spec.ArrayType,
+    out: spec.ArrayType,
+    first: int,
+) -> spec.Launch:
+    """The steps as a launch of its own, on what lies in memory.
+
+    Args:
+        source: where that is, in the layout `made`.
+        first: of the arguments that stand beside it.
+    """
+    given: dict[str, Any] = {"a": (source, made)}
     given |= {
         letter: (spec.Input(index), call.args[index])
-        for letter, index in zip(_LETTERS, range(2, len(call.args)), strict=False)
+        for letter, index in zip(_LETTERS, range(first, len(call.args)), strict=False)
     }
     arrays = {a: arg for a, (_, arg) in given.items() if isinstance(arg, spec.ArrayType)}
     constants: dict[str, Any] = {

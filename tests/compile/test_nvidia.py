@@ -17,7 +17,7 @@ import xtarget
 from xtarget import Artifact, DeviceInfo, LoadError, Target
 from xtarget.spec import ArrayType
 from xtarget.targets._binaries.elf import Elf
-from xtarget.targets.nvidia import cubin
+from xtarget.targets.nvidia import cubin, ptx
 
 X = ArrayType("float32", (1000,), (1,))
 M = ArrayType("float16", (256, 256), (256, 1))
@@ -208,3 +208,39 @@ def test_no_kernel_takes_subnormal_numbers_for_0(name: str, dtype: str) -> None:
             assert len(used) > 20
             rough = {i for i in used if re.search(r"\.(ftz|approx|full)\b", i)}
             assert rough <= _ROUGH.get(name, set())
+
+
+def test_arrays_of_a_thread_are_not_spilled_registers() -> None:
+    """A sine has one for large arguments; ptxas counts both as the frame."""
+    x = ArrayType("float32", (4096,), (1,))
+    (made,) = xtarget.compile("sin", x, target="nvidia:sm_90", keep_stages=True)
+    assert ptx.local_arrays(made.texts["ptx"], made.entry) == 28
+    assert made.resources.spilled_registers == 0
+    (made,) = xtarget.compile("exp", x, target="nvidia:sm_90", keep_stages=True)
+    assert ptx.local_arrays(made.texts["ptx"], made.entry) == 0
+
+
+def test_only_the_arrays_of_an_entry_are_counted() -> None:
+    text = """
+.visible .func helper(
+)
+{
+	.local .align 8 .b8 	__local_depot0[64];
+}
+	// .globl	first
+.visible .entry first(
+	.param .u64 .ptr first_param_0
+)
+{
+	.local .align 4 .b8 	__local_depot1[28];
+	.local .align 4 .b8 	more[4];
+	st.local.b32 	[%r5+24], %r6;
+}
+.visible .entry second()
+{
+	st.local.b32 	[%r5], %r6;
+}
+"""
+    assert ptx.local_arrays(text, "first") == 32
+    assert ptx.local_arrays(text, "second") == 0
+    assert ptx.local_arrays("", "first") == 0

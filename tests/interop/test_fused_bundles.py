@@ -48,6 +48,14 @@ def dense(a, b, c):
 @xtarget.fuse(ahead=[Example(((32, 48),))])
 def sums(x):
     return np.mean(x * x) + x[None].sum(axis=-1)
+
+@xtarget.fuse(ahead=[Example(((32, 48), (32, 48)))])
+def running(x, r):
+    return run("maximum", run("cumsum", x, axis=1) - r, 0)
+
+@xtarget.fuse(ahead=[Example(((2, 3, 8, 8), (4, 3, 3, 3), (4, 1, 1)))])
+def layer(x, w, scale):
+    return run("relu", run("conv2d", x, w) * scale - 1)
 """
 
 USE = """
@@ -90,6 +98,20 @@ for m in (32, 31):
 for own in (y, z):
     wanted = (own * own).mean() + own[None].sum(axis=-1)
     np.testing.assert_allclose(layers.sums(own), wanted, rtol=1e-6)
+""",
+    "running": """
+for own in (y, z):
+    wanted = np.maximum(own.cumsum(1) - own, 0)
+    np.testing.assert_array_equal(layers.running(own, own), wanted)
+""",
+    "layer": """
+shapes = (2, 3, 8, 8), (4, 3, 3, 3)
+x, w = (np.arange(np.prod(s), dtype=np.float32).reshape(s) % 5 for s in shapes)
+scale = np.arange(4, dtype=np.float32).reshape(4, 1, 1)
+for own in (x, x[:, :, :7, :7].copy()):
+    windows = np.lib.stride_tricks.sliding_window_view(own, (3, 3), (2, 3))
+    wanted = np.maximum(np.einsum("nchwij,ocij->nohw", windows, w) * scale - 1, 0)
+    np.testing.assert_allclose(layers.layer(own, w, scale), wanted, rtol=1e-6)
 """,
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,9 @@ import pytest
 import xtarget
 from xtarget import ArgumentError
 from xtarget._fuse import launches
+from xtarget._fuse.fused import Fused
 from xtarget._fuse.scores import Report
-from xtarget._values.types import Resources
+from xtarget._values.types import Resources, Target
 
 run = xtarget.run
 RANDOM = np.random.default_rng(7)
@@ -181,7 +183,7 @@ def test_explain_says_what_is_saved_and_why_a_launch_ends(device: str) -> None:
         assert "mul add exp sub, from float32. Launches saved: 3." in said
         assert "That of exp is written too: several launches need it." in said
         assert "matmul (as it is). Its result is written: rows that are reduced are not" in said
-        assert "Its result is written: cumsum is a kernel of its own." in said
+        assert "Its result is written: cumsum reads it." in said
         assert "v5 = mul(v2, spread(v4, mask)).to(tl.float32)" in said
 
 
@@ -192,6 +194,48 @@ def test_explain_has_the_compilers_report() -> None:
     (line,) = (line for line in said.splitlines() if "On nvidia:sm_90:" in line)
     for part in ("blocks of", "registers a thread", "0 bytes of memory for want of them", "shared"):
         assert part in line
+
+
+def test_a_gpus_first_call_traces_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its compiler is asked about what was traced, and what spills is cut again from that."""
+    targets = []
+
+    def reports(kernel: str, types: Any, options: Any, target: Target) -> list[Report]:
+        targets.append(str(target))
+        own = 4000 if len(kernel.split()) > 4 else 0
+        return [Report(4, 4, 128, 0, Resources(registers=255, local_bytes=own))]
+
+    monkeypatch.setattr(launches, "reports", reports)
+    monkeypatch.setattr(Fused, "_target", lambda *_: Target.parse("nvidia:sm_90"))
+    times = []
+
+    @xtarget.fuse
+    def function(x: Any) -> Any:
+        times.append(1)
+        return run("sum", run("exp", run("permute", x)) * 2, axis=0)
+
+    for shape in ((3, 5), (6, 2)):
+        x = floats(*shape)
+        close(function(x), run("sum", np.exp(x.T) * np.float32(2), axis=0))
+    assert len(times) == 1
+    assert set(targets) == {"nvidia:sm_90"}
+
+
+@pytest.mark.parametrize(
+    ("resources", "bytes_of_a_thread"),
+    [
+        (Resources(local_bytes=32, spilled_registers=0), 0),  # an array of its own
+        (Resources(local_bytes=48, spilled_registers=4), 16),
+        (Resources(local_bytes=48), 48),
+        (Resources(spilled_registers=3), 12),
+        (Resources(), 0),
+    ],
+)
+def test_memory_for_want_of_registers(resources: Resources, bytes_of_a_thread: int) -> None:
+    report = Report(10, 4, 128, 0, resources)
+    assert report.spilled == 2 * bytes_of_a_thread * 10 * 128
+    known = Report(10, 4, 128, 0, replace(resources, registers=40))
+    assert f"40 registers a thread, {bytes_of_a_thread} bytes of memory" in str(known)
 
 
 def test_what_keeps_registers_in_memory_is_cut_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from . import picks
+from . import picks, stored
 from .expansions import expansion_of
 from .nodes import Node, Value
 from .picks import pick_of
@@ -213,9 +213,10 @@ def _obstacle(
         nodes: the one that would join first.
         also: those whose results are written beside the root's.
     """
-    products = any(product_of(one) is not None for one in nodes)
+    through = [one for one in nodes if stored.places_of(one) is not None]
+    products = bool(through) or any(product_of(one) is not None for one in nodes)
     for one in (root, nodes[0]):
-        known = function_of(one) or expansion_of(one) or product_of(one)
+        known = function_of(one) or expansion_of(one) or product_of(one) or one in through
         if known is None and (one is root or pick_of(one) is None):
             return f"{one.spec.name} is a kernel of its own"
     if len(nodes) > most.get(id(root), len(nodes)):
@@ -227,7 +228,7 @@ def _obstacle(
     operands = len(Section(root, list(nodes)).arguments())
     picked = any(pick_of(one) is not None for one in nodes)
     if also and (picked or products):
-        return "gathers and products of matrices give one result"
+        return "gathers, products of matrices, convolutions and scans give one result"
     if any(map(has_narrow, nodes)) and not all(map(function_of, nodes)):
         return "floats of 8 bits are read and written among elementwise operators only"
     if picked:
@@ -237,8 +238,11 @@ def _obstacle(
     if products:
         if any(expansion_of(one) is not None for one in nodes):
             return "rows that are reduced are not those of a tile of a product"
-        if operands > MOST_BESIDE + 2:
-            return f"a product has no more than {MOST_BESIDE} operands beside it"
+        heads = len(Section(root, list(nodes)).heads())
+        beside = stored.MOST_BESIDE if through else MOST_BESIDE
+        if operands > beside + heads:
+            what = through[0].spec.name if through else "a product"
+            return f"{what} has no more than {beside} operands beside it"
         return obstacle(nodes, root)
     if operands > MOST_OPERANDS:
         return _MANY

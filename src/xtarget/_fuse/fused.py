@@ -240,10 +240,8 @@ class Fused:
             runs: they are run next, so that they may be compiled now.
         """
         while True:
-            asked = self._by_shape, self._by_rows
-            key = (asked, self._static, *map(self._part, range(len(values)), values))
             try:
-                program = self._traces.get(key)
+                program = self._traces.get(self._key(values))
             except TypeError:
                 raise ArgumentError(
                     f"{self.__name__} takes arrays, numbers, and text; not "
@@ -253,18 +251,23 @@ class Fused:
                 return program
             with self._lock:
                 try:
-                    program = self._trace(values)
-                    if runs and any(launch.text for launch in program.launches):
-                        goal = self._target(values, device)
-                        program = self._trace(values, goal) if goal is not None else program
+                    made = self._traced(values)
                 except NumberAsked as number:
                     self._static |= {number.index}
                     continue
-                if (self._by_shape, self._by_rows) == asked:
-                    if len(self._traces) >= _MOST_TRACES:
-                        self._traces.clear()
-                    self._traces[key] = program
-                    return program
+                program = made(None)
+                if runs and any(launch.text for launch in program.launches):
+                    goal = self._target(values, device)
+                    program = program if goal is None else made(goal)
+                if len(self._traces) >= _MOST_TRACES:
+                    self._traces.clear()
+                self._traces[self._key(values)] = program  # by what it turned out to hold for
+                return program
+
+    def _key(self, values: Sequence[Any]) -> Hashable:
+        """What decides how the function is traced."""
+        asked = self._by_shape, self._by_rows
+        return (asked, self._static, *map(self._part, range(len(values)), values))
 
     def _part(self, index: int, value: Any) -> Hashable:
         """The part of an argument that decides how the function is traced."""
@@ -290,6 +293,10 @@ class Fused:
         return None if info.host_memory else info.target
 
     def _trace(self, values: list[Any], target: Target | None = None) -> Program:
+        return self._traced(values)(target)
+
+    def _traced(self, values: list[Any]) -> Callable[[Target | None], Program]:
+        """The function, traced: what gives its launches, for a target whose compiler is asked."""
         tracer = Tracer(self._function.__code__)
         stands = [
             value if self._is_part(index, value) else tracer.argument(value, index)
@@ -305,6 +312,11 @@ class Fused:
             returned = self._function(*positional, **given)
         except XTargetError as error:
             raise tracer.told(error) from error.__cause__
+        except TypeError as error:
+            refusal = tracer.told_of_others(error)
+            if refusal is None:
+                raise
+            raise refusal from error
         results, form = self._results(returned)
         del returned, stands, given, positional
         tracer.check_kept()
@@ -317,10 +329,16 @@ class Fused:
         def holds() -> bool:
             return beside() and tracer.holds() and environment.check_indices() == checked
 
-        program = program_of(graph, len(values), tuple(tracer.nodes), form, holds, target)
-        rows = [axes for launch in program.launches for _, _, axes in launch.rows]
-        self._by_shape |= tracer.reads_shapes or graph.by_shape or None in rows
-        return program
+        self._by_shape |= tracer.reads_shapes or graph.by_shape
+
+        def made(target: Target | None) -> Program:
+            nodes = tuple(tracer.nodes)
+            program = program_of(graph, len(values), nodes, form, holds, target)
+            rows = [axes for launch in program.launches for _, _, axes in launch.rows]
+            self._by_shape |= None in rows
+            return program
+
+        return made
 
     def _results(self, returned: Any) -> tuple[list[Value], Callable[[Sequence[Any]], Any]]:
         several = isinstance(returned, tuple | list)
@@ -366,8 +384,8 @@ def fuse(
     Within it the operators of Python, NumPy's ufuncs and `xtarget.run` on the arguments are noted
     instead of computed. Chains of elementwise operators, broadcasting included, become one launch,
     and so do reductions, softmaxes and normalisations of rows with what comes before and after, and
-    products of matrices and gathers with what comes after; other kernels are launched as they are,
-    between them.
+    products of matrices, convolutions, scans and gathers with what comes after; other kernels are
+    launched as they are, between them.
 
     Args:
         function: takes arrays, numbers, and what else decides what it computes, and returns an

@@ -14,13 +14,14 @@ from .._kernels import libraries
 from .._kernels.programs import program
 from .._kernels.steps import alone, kernel_text
 from .._values.types import Target
-from ..spec import ArrayType, ScalarType
+from ..spec import ArrayType, KernelSpec, ScalarType
 from .cutting import cut, forms_of
 from .nodes import Node, Number, Value
 from .picks import pick_of
 from .products import product_among, product_of
 from .scores import Report, not_moved, reports
 from .sections import LETTERS, Section, text_of_section
+from .stored import places_of, stored_among
 from .views import Graph, last_axis
 
 __all__ = [
@@ -231,8 +232,9 @@ def _launch_of(
     picks = tuple(
         (pick.operator, pick.axis) for pick in map(pick_of, section.nodes) if pick is not None
     )
+    base = _base_of(section)
     also = [node for node, _ in section.also]
-    forms = None if how or picks else forms_of(section.nodes, section.root, also)
+    forms = None if how or picks or base else forms_of(section.nodes, section.root, also)
     gives = forms[0] if forms else ""
     rows = _rows_among(arguments) if gives else ()
     results, further = _results_of(section, text, written, forms or ())
@@ -241,12 +243,14 @@ def _launch_of(
     views = _views_of([operand for operand, _ in arguments])
     parts = f"{text} {dtypes} {result} {gives} {how} {views or ''} {picks or ''}".rstrip()
     parts += further
+    if base:
+        parts += f" {base[0].name} {sorted(base[1].items())} {base[2]}"
     digest = hashlib.sha256(parts.encode()).hexdigest()[:12]
     names = [node.spec.name for node in section.nodes]
     kernel = f"{PREFIX}{' '.join(names)[:60]} {digest}"
     if not libraries.is_registered(kernel):
         libraries.register_section(
-            kernel, text, dtypes, result, gives, how, views, picks, results, further
+            kernel, text, dtypes, result, gives, how, views, picks, results, further, base
         )
     if rows:  # shown for rows that a block holds; it walks along longer ones
         letters = "".join(LETTERS[index] for index, _, _ in rows)
@@ -257,8 +261,18 @@ def _launch_of(
         text = kernel_text("picks", LETTERS[: 2 * len(picks)], text)
     return Launch(
         kernel, section, tuple(operands), {}, own, ends, text, rows=rows,
-        whole=how is not None or bool(views) or bool(picks) or bool(written),
+        whole=bool(how or base or views or picks or written),
     )  # fmt: skip
+
+
+def _base_of(section: Section) -> tuple[KernelSpec, Mapping[str, Any], tuple[int, ...]] | None:
+    """Of a section that goes on in the kernel of a convolution or a scan: that, its options, and
+    the places of its arrays."""
+    node = stored_among(section.nodes)
+    places = None if node is None else places_of(node)
+    if node is None or places is None:
+        return None
+    return node.spec, {**node.spec.options, **node.options}, places
 
 
 def _results_of(

@@ -10,6 +10,7 @@ from functools import lru_cache
 from .._kernels.steps import Operand, Step
 from ..spec import ABSENT
 from .nodes import Node, Value
+from .stored import places_of
 
 __all__ = ["MOST_BESIDE", "Product", "obstacle", "product_among", "product_of"]
 
@@ -107,15 +108,18 @@ def product_among(nodes: Sequence[Node]) -> Node | None:
 
 
 def obstacle(nodes: Sequence[Node], root: Node) -> str:
-    """Why nodes that are a product and elementwise operators are not a section; empty: they are.
+    """Why nodes that are a product, a convolution or a scan, and elementwise operators, are not a
+    section; empty: they are.
 
     Decided by the sizes of this trace. For others the section's plan computes the product apart
     where it has to.
     """
     made = {id(node) for node in nodes}
-    node, *others = (one for one in nodes if product_of(one) is not None)
+    node, *others = (
+        one for one in nodes if product_of(one) is not None or places_of(one) is not None
+    )
     if others:
-        return "a launch has one product of matrices"
+        return "a launch has one product of matrices, convolution or scan"
     inside = [
         operand.node.spec.name
         for operand in node.operands

@@ -38,10 +38,16 @@ class Report:
     @property
     def spilled(self) -> int:
         """Bytes that all threads together write to memory and read again for want of registers."""
-        own = self.resources.local_bytes
-        if own is None:
-            own = 4 * (self.resources.spilled_registers or 0)
-        return 2 * own * self.threads * self.blocks
+        return 2 * self.kept * self.threads * self.blocks
+
+    @property
+    def kept(self) -> int:
+        """Bytes of a thread's memory that stand for registers. Arrays of its own, as a sine has
+        one for large arguments, are not among them where the compiler tells them apart."""
+        memory, registers = self.resources.local_bytes, self.resources.spilled_registers
+        if memory is None or registers is None:
+            return memory or 4 * (registers or 0)
+        return min(memory, 4 * registers)
 
     def __str__(self) -> str:
         own = self.resources
@@ -50,7 +56,7 @@ class Report:
             parts.append("the compiler says nothing of registers")
         else:
             parts.append(f"{own.registers} registers a thread")
-            parts.append(f"{own.local_bytes or 0} bytes of memory for want of them")
+            parts.append(f"{self.kept} bytes of memory for want of them")
         return ", ".join([*parts, f"{self.shared:,} bytes of shared memory a block"])
 
 

@@ -21,6 +21,7 @@ from .expansions import expansion_of
 from .nodes import Node, Number, Value, View
 from .picks import pick_of
 from .products import product_among, product_of
+from .stored import places_of, stored_among
 
 __all__ = [
     "LETTERS",
@@ -99,9 +100,22 @@ class Section:
         return [*heads.values(), *found.values()]
 
     def heads(self) -> dict[tuple[Node, int], tuple[Value | Number, str]]:
-        """The first arguments, by node and place: the matrices of a product, or the arrays and
-        the indices of gathers."""
-        return self.factors() or self.picks()
+        """The first arguments, by node and place: the matrices of a product, the arrays of a
+        convolution or a scan, or the arrays and the indices of gathers."""
+        return self.factors() or self.picks() or self.stored()
+
+    def stored(self) -> dict[tuple[Node, int], tuple[Value | Number, str]]:
+        """The arrays of the section's convolution or scan, by node and place."""
+        node = stored_among(self.nodes)
+        places = None if node is None else places_of(node)
+        if node is None or places is None:
+            return {}
+        found: dict[tuple[Node, int], tuple[Value | Number, str]] = {}
+        for place in places:
+            own = node.operands[place]
+            assert isinstance(own, Value)
+            found[node, place] = own, own.type.dtype
+        return found
 
     def picks(self) -> dict[tuple[Node, int], tuple[Value | Number, str]]:
         """The array and the indices of each gather, by node and place."""
@@ -170,8 +184,10 @@ def text_of_section(section: Section) -> tuple[str, tuple[int, ...]]:
     """The section as a device function, in steps (`_kernels.steps`); and the steps that give what
     is written beside the last one's result."""
     first = len(section.heads())
+    # `a` is what a convolution or a scan gives, as it is of a product of two
+    before = 2 if section.stored() else first
     letters = {
-        _name(own, dtype): LETTERS[number]
+        _name(own, dtype): LETTERS[number - first + before]
         for number, (own, dtype) in enumerate(section.arguments())
         if number >= first
     }
@@ -181,6 +197,9 @@ def text_of_section(section: Section) -> tuple[str, tuple[int, ...]]:
     for node in section.nodes:
         if pick_of(node) is not None:
             values[id(node)] = next(taken), ()
+            continue
+        if places_of(node) is not None:
+            values[id(node)] = LETTERS[0], (node.plan.outputs[0].dtype,)
             continue
         made = None if function_of(node) else product_of(node) or expansion_of(node)
         if made is None:

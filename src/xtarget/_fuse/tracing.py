@@ -29,6 +29,9 @@ from .nodes import Node, Number, Value, node_of
 if TYPE_CHECKING:
     from .._values.aliases import Args
 
+#: Attributes of arrays of NumPy and torch that are their elements.
+_OF_VALUES = frozenset(("cpu", "data", "flat", "item", "numpy", "tobytes", "tolist"))
+
 __all__ = [
     "NoAttribute",
     "NumberAsked",
@@ -192,15 +195,30 @@ class Tracer:
         """An error that came out of the function, with the line, if it does not say it."""
         if type(error) not in (ArgumentError, UnknownKernelError):
             return error
+        text = str(error)
+        if ", line " in text.partition(":")[0]:
+            return error
+        return type(error)(f"{self._line_of(error)}: {text}")
+
+    def told_of_others(self, error: TypeError) -> ArgumentError | None:
+        """That another library's function was called with a traced array, which does not know it;
+        None: it was not."""
+        if Traced.__name__ not in str(error):
+            return None
+        return ArgumentError(
+            f"{self._line_of(error)}: a function that is none of xtarget's or NumPy's operators "
+            f"gets an array of a fused function, which has no values while it is traced ({error}). "
+            "Use an operator of xtarget in its place, or do it outside of the fused function."
+        )
+
+    def _line_of(self, error: Exception) -> str:
+        """Where in the function an error came up."""
         number = self.code.co_firstlineno
         at = error.__traceback__
         while at is not None:
             number = at.tb_lineno if at.tb_frame.f_code is self.code else number
             at = at.tb_next
-        text = str(error)
-        if ", line " in text.partition(":")[0]:
-            return error
-        return type(error)(f"{self.code.co_filename}, line {number}: {text}")
+        return f"{self.code.co_filename}, line {number}"
 
     def line(self) -> str:
         """Where the function is, for messages."""
@@ -293,6 +311,8 @@ class Traced(Deferred):
     def __getattr__(self, name: str) -> Any:
         if name in METHODS and isinstance(self.stands, Value):
             return partial(METHODS[name], self._run, self)
+        if name in _OF_VALUES:
+            self.ask(name)
         error: AttributeError = AttributeError(name)
         if not name.startswith("_"):
             error = NoAttribute(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from ..._values.types import Artifact, Resources
 from .._triton.gpu_compiler import GpuCompiler
 from .._triton.importing import import_triton
+from . import ptx
 from .cubin import resources
 
 __all__ = ["CubinCompiler"]
@@ -56,4 +58,8 @@ class CubinCompiler(GpuCompiler):
         return {"ptx_options": import_triton().knobs.nvidia.ptxas_options}
 
     def _read(self, artifact: Artifact) -> Resources:
-        return resources(artifact.binary, artifact.entry)
+        found = resources(artifact.binary, artifact.entry)
+        arrays = ptx.local_arrays(artifact.texts.get("ptx", ""), artifact.entry)
+        # ptxas lays a frame out in pieces of eight bytes
+        kept = max(0, (found.local_bytes or 0) - (arrays + 7) // 8 * 8)
+        return replace(found, spilled_registers=kept // 4)

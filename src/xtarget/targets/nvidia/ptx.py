@@ -1,11 +1,11 @@
 """Read what a PTX text says of itself: its target and its kernels.
 
-Source: PTX ISA, `.target` and `.entry`.
+Source: PTX ISA, `.target`, `.entry` and `.local`.
 """
 
 from __future__ import annotations
 
-__all__ = ["entries", "target"]
+__all__ = ["entries", "local_arrays", "target"]
 
 _MOST_DIGITS = 6
 
@@ -30,3 +30,18 @@ def entries(ptx: str) -> tuple[str, ...]:
     """The names of a text's kernels, in its order."""
     behind = (rest.split(maxsplit=1) for rest in ptx.split(".entry")[1:] if rest[:1].isspace())
     return tuple(words[0].partition("(")[0].partition("{")[0] for words in behind if words)
+
+
+def local_arrays(ptx: str, entry: str) -> int:
+    """The bytes of a thread's memory that a kernel's text declares, as an array with an index that
+    is computed needs them: registers that are kept in memory come to these."""
+    found, inside = 0, False
+    for line in ptx.splitlines():
+        if ".entry" in line or ".func" in line:
+            inside = entries(line) == (entry,)
+        words = line.split()
+        if not inside or words[:1] != [".local"] or not line.endswith("];"):
+            continue
+        number = words[-1].partition("[")[2].removesuffix("];")
+        found += int(number) if number.isdecimal() and len(number) <= _MOST_DIGITS else 0
+    return found

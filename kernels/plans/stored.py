@@ -1,0 +1,148 @@
+"""From call to launches: kernels whose results go through further operators before they are stored
+(`tails.at_places`), for fused functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from xtarget import spec
+
+from .alongside import PLACES
+from .elementwise import shape_of
+from .layouts import broadcast_strides
+from .tails import apart
+
+__all__ = ["TAKES_CHANNELS", "stored_through"]
+
+#: The kernels that take steps, and whether they know the channel of an element.
+TAKES_CHANNELS: Final[Mapping[str, bool]] = {
+    "convolution:direct": True,
+    "convolution:implicit": True,
+    "convolution:tapped": True,
+    "shifted:shifted": True,
+    "scans:scan": False,
+}
+
+
+def stored_through(
+    steps: str,
+    result: str,
+    base: spec.KernelSpec,
+    options: Mapping[str, Any],
+    places: Sequence[int],
+) -> Callable[[spec.Call], spec.Plan]:
+    """The plan of a kernel of the first arguments whose result goes through `steps`, with the other
+    arguments beside it.
+
+    Args:
+        steps: of the result, `a`, and of the others, `c` to `e`.
+        result: dtype of what they give.
+        options: of the kernel.
+        places: of the first arguments among the kernel's own.
+    """
+
+    def plan(call: spec.Call) -> spec.Plan:
+        heads = len(places)
+        own: list[Any] = [spec.ABSENT] * (max(places) + 1)
+        aligned = [False] * len(own)
+        for index, place in enumerate(places):
+            own[place] = call.args[index]
+            aligned[place] = index < len(call.aligned) and call.aligned[index]
+        inner = replace(
+            call,
+            kernel=base.name,
+            args=tuple(own),
+            options=options,
+            out=None,
+            outs=(),
+            aligned=(*aligned, *call.aligned[len(call.args) :]) if call.aligned else (),
+        )
+        first = base.plan(replace(inner, aligned=inner.aligned[: len(own)]))
+        made = first.outputs[0]
+        out = call.output(
+            shape_of(call, made.shape, *(arg.shape for arg in call.args[heads:])), result
+        )
+        if not out.size:
+            return spec.Plan((out,), ())
+        if out.shape == made.shape:
+            whole = base.plan(replace(inner, out=replace(out, dtype=made.dtype)))
+            channels = out.ndim - 1 if options.get("channels_last") else 1
+            beside = [_beside(call, index, out, channels) for index in range(heads, len(call.args))]
+            placed = [_placed(launch, places, spec.Output()) for launch in whole.launches]
+            launches = [_through(launch, steps, beside) for launch in placed]
+            found = tuple(launch for launch in launches if launch is not None)
+            if len(found) == len(launches):
+                return replace(whole, outputs=(out,), launches=found)
+        # what stands elsewhere than the result, or goes on in no kernel: in a launch of its own
+        between = spec.Temporary(len(first.temporaries))
+        last = apart(call, steps, between, made, out, heads)
+        return replace(
+            first,
+            outputs=(out,),
+            launches=(*(_placed(one, places, between) for one in first.launches), last),
+            temporaries=(*first.temporaries, made),
+        )
+
+    return plan
+
+
+def _placed(
+    launch: spec.Launch, places: Sequence[int], goal: spec.Output | spec.Temporary
+) -> spec.Launch:
+    """A launch of the kernel's own plan, of the section's arguments, whose result is `goal`."""
+
+    def own(argument: spec.Argument) -> spec.Argument:
+        if isinstance(argument, spec.Input):
+            return spec.Input(places.index(argument.index))
+        return goal if isinstance(argument, spec.Output) else argument
+
+    return replace(launch, args={name: own(arg) for name, arg in launch.args.items()})
+
+
+def _beside(
+    call: spec.Call, index: int, out: spec.ArrayType, channels: int
+) -> tuple[str, spec.Argument, Any]:
+    """How an argument stands beside the result, the argument, and the dtype of a number; `apart`:
+    in a way that kernels do not know.
+
+    Args:
+        channels: the axis of a convolution's channels.
+    """
+    arg = call.args[index]
+    if isinstance(arg, spec.ScalarType):
+        return "number", spec.Input(index), spec.dtype_constant(arg.dtype)
+    strides = broadcast_strides(arg, out.shape)
+    pairs = list(zip(out.shape, strides, out.strides, strict=True))
+    way = "apart"
+    if all(n == 1 or own == step for n, own, step in pairs):
+        way = "alike"
+    elif all(n == 1 or own == 0 for n, own, _ in pairs):
+        way = "one"
+    elif len(pairs) > 2 and all(
+        n == 1 or own == (1 if axis == channels else 0) for axis, (n, own, _) in enumerate(pairs)
+    ):
+        way = "channel"
+    return way, spec.Input(index), None
+
+
+def _through(
+    launch: spec.Launch, steps: str, beside: Sequence[tuple[str, spec.Argument, Any]]
+) -> spec.Launch | None:
+    """A launch that stores what the steps give; as it is, where it does not store the result. None:
+    its kernel cannot."""
+    if spec.Output() not in launch.args.values():
+        return launch
+    channels = TAKES_CHANNELS.get(launch.source)
+    known = ("number", "one", "alike", *(("channel",) if channels else ()))
+    if channels is None or any(way not in known for way, *_ in beside):
+        return None
+    args: dict[str, spec.Argument] = dict(launch.args)
+    constants: dict[str, Any] = dict(launch.constants)
+    for letter, (way, argument, dtype) in zip(PLACES, beside, strict=False):
+        del constants[letter]
+        args[letter] = argument
+        constants |= {f"s{letter}": dtype, letter.upper(): way}
+    return replace(launch, source=f"{launch.source}({steps})", args=args, constants=constants)

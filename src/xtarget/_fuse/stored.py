@@ -1,0 +1,39 @@
+"""Convolutions and scans whose results go on in the same launch: what follows is done to each
+element before it is stored."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from ..spec import Output
+from .nodes import Node, Value
+
+__all__ = ["MOST_BESIDE", "places_of", "stored_among"]
+
+#: Arrays and numbers beside a result (`kernels/tails.py`, `at_places`).
+MOST_BESIDE = 3
+_KERNELS = frozenset(
+    ("convolution:direct", "convolution:implicit", "convolution:tapped", "shifted:shifted",
+     "scans:scan")
+)  # fmt: skip
+
+
+@lru_cache(maxsize=256)
+def places_of(node: Node) -> tuple[int, ...] | None:
+    """The places of a node's arrays among its operands, where elementwise operators can follow in
+    its kernel; None: they cannot."""
+    if not node.own or len(node.plan.outputs) != 1 or not node.plan.launches:
+        return None
+    last = [launch for launch in node.plan.launches if Output() in launch.args.values()]
+    if any(launch.source not in _KERNELS for launch in last):
+        return None
+    places = tuple(i for i, own in enumerate(node.operands) if isinstance(own, Value))
+    given = [own for own in node.operands if not isinstance(own, Value)]
+    if any(own.value is not None for own in given):
+        return None
+    return places
+
+
+def stored_among(nodes: list[Node]) -> Node | None:
+    """The node of a section whose kernel it goes on in."""
+    return next((node for node in nodes if places_of(node) is not None), None)
