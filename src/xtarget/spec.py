@@ -343,6 +343,7 @@ class KernelSpec:
         scalars: those of `inputs` that are always numbers by value, with a type of their own
             (int32, int64, bool; float32, or float64 beside float64 arrays). Other scalars stand for
             arrays and take part in NumPy's promotion.
+        floats: those of `scalars` that are floats, also where the caller gives a whole number.
         apart: those of `inputs` whose dtype takes no part in the promotion (a condition).
         weak: the dtype that a Python number among arrays of a dtype is computed in; None is NumPy's
             rule for `+`: it yields to the arrays.
@@ -402,6 +403,7 @@ class KernelSpec:
     dtypes: tuple[str, ...] = tuple(DTYPES)
     options: Mapping[str, Any] = field(default_factory=dict)
     scalars: tuple[str, ...] = ()
+    floats: tuple[str, ...] = ()
     apart: tuple[str, ...] = ()
     weak: Callable[[str], str] | None = None
     reference: Callable[..., Any] | None = None

@@ -10,7 +10,18 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, get_args
 
-from .._values.authoring import REQUIRED, ArrayRule, Config, Out, StrideRule, dtype_named
+from .._values.authoring import (
+    REQUIRED,
+    ArrayRule,
+    Config,
+    In,
+    InOut,
+    Out,
+    Stride,
+    StrideRule,
+    Workspace,
+    dtype_named,
+)
 from .._values.errors import ArgumentError, XTargetError
 from .._values.types import DtypeConstant
 from .contexts import Rule, formula
@@ -18,8 +29,13 @@ from .contexts import Rule, formula
 __all__ = ["Declaration", "Parameters", "constant_of", "place_of", "place_of_function"]
 
 _ANY: Final = ArrayRule("In")
-#: The annotations that are ours.
-_WORDS: Final = frozenset({"In", "InOut", "Out", "Workspace", "Stride"})
+#: The annotations that are ours, without their brackets.
+_BARE: Final[Mapping[Any, str]] = {
+    word: word.__name__ for word in (In, InOut, Out, Workspace, Stride)
+}
+_WORDS: Final = frozenset(_BARE.values())
+#: The annotations that say what a number is, also where Python has not evaluated them.
+_KINDS: Final = {word: kind for kind in (int, float, bool) for word in (kind, kind.__name__)}
 #: Their methods that take names.
 _METHODS: Final = frozenset({"counted_by", "descriptor"})
 
@@ -40,7 +56,8 @@ class Declaration:
         dims: lengths by name, each with an array that says it.
         solved: those that a formula of an array says, and how.
         updates: the arrays that are written in place.
-        views: the arrays that may be any view.
+        kinds: what the annotation of a number says: int, float or bool.
+        steps: the dimensions of arrays whose strides are parameters.
         strided: all of them, and the outputs.
         grid: of the only launch; None: the function gives the launches.
     """
@@ -56,7 +73,8 @@ class Declaration:
     flags: Mapping[str, Any]
     dims: Mapping[str, str]
     updates: tuple[str, ...]
-    views: frozenset[str]
+    kinds: Mapping[str, type]
+    steps: Mapping[str, frozenset[int]]
     strided: bool
     grid: Rule | None
     num_warps: Any
@@ -92,30 +110,48 @@ class Parameters:
         constexpr: those that are `tl.constexpr`.
         defaults: by name.
         rules: what annotations say of arrays and strides.
+        kinds: of numbers: int, float or bool.
     """
 
     names: tuple[str, ...]
     constexpr: frozenset[str]
     defaults: Mapping[str, Any]
     rules: Mapping[str, ArrayRule | StrideRule]
+    kinds: Mapping[str, type]
 
     @classmethod
     def of(cls, kernel: str, fn: Any) -> Parameters:
         """Those of a `@triton.jit` function."""
         defaults = {p.name: p.default for p in fn.params if p.has_default}
         constexpr = frozenset(p.name for p in fn.params if p.is_constexpr)
-        rules = dict(_annotated(kernel, fn, set(fn.arg_names)))
-        if rules:
-            _hide_annotations(fn, frozenset(rules))
-        return cls(tuple(fn.arg_names), constexpr, defaults, rules)
+        known = getattr(fn.fn, "__annotations__", {})
+        said = {n: known[n] for n in fn.arg_names if n in known and n not in constexpr}
+        rules = dict(_annotated(kernel, fn, said))
+        kinds = {n: _KINDS[one] for n, one in said.items() if _is_kind(one)}
+        if rules or kinds:
+            _hide_annotations(fn, frozenset(said))
+        return cls(tuple(fn.arg_names), constexpr, defaults, rules, kinds)
+
+
+def _is_kind(said: Any) -> bool:
+    return isinstance(said, str | type) and said in _KINDS
 
 
 def _annotated(
-    kernel: str, fn: Any, names: set[str]
+    kernel: str, fn: Any, annotations: Mapping[str, Any]
 ) -> Iterator[tuple[str, ArrayRule | StrideRule]]:
     """Annotations that are ours; those of Triton and of type checkers are not."""
     function = fn.fn
-    for name, said in getattr(function, "__annotations__", {}).items():
+    for name, said in annotations.items():
+        bare = said if isinstance(said, str) else _BARE.get(said, "") if callable(said) else ""
+        if bare in _WORDS:
+            example = '["x", 0]' if bare == "Stride" else '["float32", "M", "N"]'
+            plain = "" if bare == "Stride" else f', or {bare}["any"] for any dtype and shape'
+            plain = ', or Out["x"] to be like x' if bare == "Out" else plain
+            raise ArgumentError(
+                f"{kernel}: its parameter {name!r} ({place_of(fn, name)}) is {bare}, without "
+                f"brackets. Write {bare}{example}{plain}."
+            )
         if isinstance(said, str) and any(f"{word}[" in said for word in _WORDS):
             try:
                 known = {**function.__globals__, **inspect.getclosurevars(function).nonlocals}
@@ -130,7 +166,7 @@ def _annotated(
                     "Import what it names at the top of the file."
                 ) from error
         rule = _rule_in(said)
-        if rule is not None and name in names:
+        if rule is not None:
             yield name, rule
 
 
@@ -183,8 +219,8 @@ class _Lengths(ast.NodeTransformer):
 
 
 def _hide_annotations(fn: Any, names: frozenset[str]) -> None:
-    """Keep annotations that are ours from Triton, which evaluates all of them as it compiles, and
-    knows constants only."""
+    """Keep annotations from Triton, which evaluates all of them as it compiles, and knows constants
+    only."""
     parse = type(fn).parse
 
     def parsed() -> Any:

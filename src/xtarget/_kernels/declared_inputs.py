@@ -4,7 +4,7 @@ they fit what its author says of them."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from .._values.authoring import REQUIRED, ArrayRule
 from .._values.errors import ArgumentError
@@ -17,6 +17,10 @@ from .declarations import Declaration
 from .dtype_words import GROUPS
 
 __all__ = ["Inputs"]
+
+#: How the dtypes begin that a number annotated so may have; floats take whole numbers too.
+_FITTING: Final = {int: ("int", "uint", "bool"), bool: ("bool",), float: ("",)}
+_KIND_WORDS: Final = {int: "a whole number", bool: "True or False", float: "a number"}
 
 
 def _plain(value: Any) -> Any:
@@ -56,6 +60,8 @@ class Inputs:
                     )
                 arrays[name] = None if absent else call.array(index)
         self.arrays = arrays
+        for name, kind in declaration.kinds.items():
+            self._check_kind(name, kind)
         plain = {n: v for n, v in declaration.constants.items() if not callable(v)}
         self.dtypes: set[str] = set()
         self.flags = {name: self._flag(name) for name in declaration.flags}
@@ -70,6 +76,16 @@ class Inputs:
         self.ask = Questions(declaration.name, self.context, {**self.flags, **plain})
         self._later: list[tuple[str, int, Any]] = []
 
+    def _check_kind(self, name: str, kind: type) -> None:
+        """Refuse a number that is not what its annotation says."""
+        given = getattr(self.given.get(name), "dtype", None)
+        fits = _FITTING[kind]
+        if given is not None and not given.startswith(fits):
+            raise ArgumentError(
+                f"{self._d.name}: {name} is a number of dtype {given}, and the kernel says "
+                f"{name}: {kind.__name__}. Give {_KIND_WORDS[kind]}."
+            )
+
     def _flag(self, name: str) -> Any:
         """A flag as rules see it: element types by their names."""
         given, default = _plain(self._call.options[name]), self._d.flags[name]
@@ -81,7 +97,11 @@ class Inputs:
             dtype = given.name if isinstance(given, DtypeConstant) else dtype_of(given)
             if dtype is None:
                 what = "a dtype" if isinstance(default, DtypeConstant) else "a constant"
-                raise ArgumentError(f"{self._d.name}: {name}={given!r:.80} is not {what}.")
+                way = ""
+                if hasattr(given, "arg_names") or callable(given):
+                    what = f"{what}: a function is none"
+                    way = ' Let a word say which function is meant (ACTIVATION="relu").'
+                raise ArgumentError(f"{self._d.name}: {name}={given!r:.80} is not {what}.{way}")
             self.dtypes.add(name)
             return dtype
         return given

@@ -14,7 +14,18 @@ from .._values.choosing import Question
 from .._values.errors import ArgumentError
 from .._values.symbols import SymInt
 from .._values.types import DTYPES, DtypeConstant
-from ..spec import Argument, ArrayType, Call, Input, Launch, Output, Plan, Scalar, Temporary
+from ..spec import (
+    Argument,
+    ArrayType,
+    Call,
+    Input,
+    Launch,
+    Output,
+    Plan,
+    Scalar,
+    Temporary,
+    contiguous_strides,
+)
 from . import configs
 from .checks import is_constant
 from .contexts import formula, integer
@@ -87,10 +98,8 @@ class _Planning:
             raise ArgumentError(f"{d.name} has {len(d.outputs) or 'no'} outputs. {hint}.")
         self._inputs.bind_lengths()
         for name, array in self._inputs.arrays.items():
-            if array is not None and not (
-                d.strided or name in d.views or d.tile_of(name) is not None
-            ):
-                self._require_contiguous(name, array)
+            if array is not None and not d.strided and d.tile_of(name) is None:
+                self._require_layout(name, array)
         rules = self._context.__dict__["_rules"]
         for name, length in d.solved.items():
             rules[name] = partial(ask.size, f"length {name!r}", length)
@@ -181,7 +190,7 @@ class _Planning:
             return Call.output(_UNCALLED, shape, dtype)
         made = self._call.output(shape, dtype, index)
         if not self._d.strided and self._d.tile_of(name) is None:
-            self._require_contiguous(name, made)
+            self._require_layout(name, made)
         return made
 
     def _dtype(self, text: str) -> Any:
@@ -191,14 +200,33 @@ class _Planning:
         found = getattr(self._context, text)
         return found.dtype if isinstance(found, ArrayType) else found
 
-    def _require_contiguous(self, parameter: str, array: ArrayType) -> None:
-        if not array.contiguous:
+    def _require_layout(self, parameter: str, array: ArrayType) -> None:
+        """Refuse strides that the kernel is not told."""
+        said = self._d.steps.get(parameter, frozenset())
+        told = {axis % array.ndim for axis in said if -array.ndim <= axis < array.ndim}
+        if len(told) == array.ndim or array.contiguous:
+            return
+        dense = contiguous_strides(array.shape)
+        apart = [
+            axis
+            for axis in range(array.ndim)
+            if axis not in told and array.shape[axis] != 1 and array.strides[axis] != dense[axis]
+        ]
+        if not apart:
+            return
+        layout = f"(shape {array.shape}, strides {array.strides} elements)"
+        if told:
             raise ArgumentError(
-                f"{self._d.name}: {parameter} is not C-contiguous (shape {array.shape}, strides "
-                f"{array.strides} elements), and the kernel takes no strides. Pass a contiguous "
-                "copy, or give the kernel its strides through `sizes` and register it with "
-                "strided=True."
+                f"{self._d.name}: {parameter} has a stride of {array.strides[apart[0]]} in "
+                f"dimension {apart[0]} {layout}, and the kernel relies on {dense[apart[0]]} there. "
+                "Pass a contiguous copy, or give the kernel this stride too: a parameter "
+                f'that is Stride["{parameter}", {apart[0]}].'
             )
+        raise ArgumentError(
+            f"{self._d.name}: {parameter} is not C-contiguous {layout}, and the kernel takes no "
+            "strides. Pass a contiguous copy, or give the kernel its strides: a parameter that is "
+            f'Stride["{parameter}", {apart[0]}], or `sizes` and strided=True.'
+        )
 
     # ---------------------------------------------------------------------------------- launches
 
@@ -399,6 +427,7 @@ class _Planning:
                 raise ArgumentError(f"{d.name} needs {name}, a number: it has no default. Give it.")
             return None
         dtypes = [array.dtype for array in self._inputs.arrays.values() if array is not None]
+        default = float(default) if d.kinds.get(name) is float else default
         return Scalar(default, natural_scalar(default, dtypes))
 
 

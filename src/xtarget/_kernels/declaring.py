@@ -57,11 +57,12 @@ def declare(
                 )
             goal[name] = rule
     sizes = rules_of(kernel, "size", given["sizes"])
-    views: dict[str, set[int]] = {}
+    steps: dict[str, frozenset[int]] = {}
     for name, rule in said.items():
         if isinstance(rule, StrideRule):
+            _check_stride(kernel, fn, name, rule, {**arrays, **outputs})
             sizes[name] = _stride(rule)
-            views.setdefault(rule.array, set()).add(rule.axis)
+            steps[rule.array] = steps.get(rule.array, frozenset()) | {rule.axis}
     configs = configs_of(kernel, given["configs"])
     constants = {name: constant_of(value) for name, value in given["constants"].items()}
     constants |= {
@@ -102,7 +103,8 @@ def declare(
         flags=flags,
         dims=dims,
         updates=tuple(dict.fromkeys(updates)),
-        views=frozenset(n for n, axes in views.items() if _all_axes(arrays.get(n), axes)),
+        kinds={n: k for n, k in parameters.kinds.items() if n in scalars} if parameters else {},
+        steps=steps,
         strided=given["strided"],
         grid=None if given["grid"] is None else rule_of(kernel, "grid", given["grid"]),
         num_warps=given["num_warps"],
@@ -157,12 +159,22 @@ def _stride(rule: StrideRule) -> Rule:
     return stride
 
 
-def _all_axes(rule: ArrayRule | None, axes: set[int]) -> bool:
-    return (
-        rule is not None
-        and rule.dims is not None
-        and {a % len(rule.dims) for a in axes} == set(range(len(rule.dims)))
-    )
+def _check_stride(
+    kernel: str, fn: Any, parameter: str, rule: StrideRule, arrays: Mapping[str, Any]
+) -> None:
+    """Refuse a stride of what is no array, or of a dimension that it has not."""
+    where = f"{kernel}: its parameter {parameter!r} ({place_of(fn, parameter)}) is {rule!r}"
+    array = arrays.get(rule.array)
+    if array is None:
+        raise ArgumentError(
+            f"{where}, and {rule.array!r} is none of its inputs and outputs ({', '.join(arrays)})."
+        )
+    dims = array.dims if isinstance(array, ArrayRule) else None
+    if dims is not None and ... not in dims and not -len(dims) <= rule.axis < len(dims):
+        raise ArgumentError(
+            f"{where}, and {rule.array} has {len(dims)} dimension{'s' if len(dims) != 1 else ''}: "
+            f"{array!r}. Dimensions are counted from 0."
+        )
 
 
 def _dimensions(arrays: Mapping[str, ArrayRule]) -> Iterator[tuple[str, str]]:
@@ -234,6 +246,16 @@ def _check(declaration: Declaration, fn: Any, parameters: Parameters | None) -> 
         )
 
 
+def _no_array(declaration: Declaration, word: str) -> str:
+    """Why a parameter that an output is to be like is nothing to be like."""
+    if word not in declaration.scalars:
+        return ""
+    return (
+        f"; {word!r} is a number, as nothing says that it is an array. Write In[...] as its "
+        "annotation, or name it in inputs"
+    )
+
+
 def _check_layouts(declaration: Declaration, fn: Any) -> None:
     kernel = declaration.name
     known = {*declaration.arrays, *declaration.outputs, *declaration.workspaces}
@@ -249,10 +271,17 @@ def _check_layouts(declaration: Declaration, fn: Any) -> None:
     for part, made in (("output", declaration.outputs), ("workspace", declaration.workspaces)):
         for name, out in made.items():
             if isinstance(out, ArrayRule):
+                if out.optional:
+                    raise ArgumentError(
+                        f"{kernel}: its {part} {name!r} ({place_of(fn, name)}) is {out!r}: each "
+                        "call makes it. Leave `| None` out, or write InOut[...] | None, an array "
+                        "that the caller gives or not."
+                    )
                 if out.dims is None and out.dtype not in known:
                     raise ArgumentError(
                         f"{kernel}: its {part} {name!r} ({place_of(fn, name)}) is {out!r}, which "
-                        'says no shape. Write Out["float32", "M", "N"], or Out["x"] to be like x.'
+                        'says no shape. Write Out["float32", "M", "N"], or Out["x"] to be like x'
+                        f"{_no_array(declaration, out.dtype)}."
                     )
                 if out.dims is not None and ... in out.dims:
                     raise ArgumentError(

@@ -27,6 +27,8 @@ _Function = TypeVar("_Function")
 
 
 def kernel(
+    function: None = None,
+    /,
     *,
     inputs: Sequence[str] | Mapping[str, ArrayRule] | None = None,
     outputs: Mapping[str, str | Rule | Out | ArrayRule] | None = None,
@@ -118,6 +120,11 @@ def kernel(
         XTargetError: a name in the spec is not a parameter of the function, or a part of it is no
             function of the call.
     """
+    if function is not None:
+        raise ArgumentError(
+            "@xtarget.kernel needs its arguments, the grid at least: write "
+            '@xtarget.kernel(grid="cdiv(N, BLOCK)").'
+        )
     _check_texts(name, summary)
     if (targets or why) and not impl:
         raise ArgumentError(
@@ -184,6 +191,7 @@ def kernel(
             dtypes=tuple(dtypes),
             options={**declaration.flags, **({CONFIG: None} if declaration.configs else {})},
             scalars=tuple(declaration.scalars),
+            floats=tuple(name for name, kind in declaration.kinds.items() if kind is float),
             reference=reference,
             examples=examples,
             updates=declaration.updates,

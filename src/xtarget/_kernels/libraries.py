@@ -195,7 +195,7 @@ def _load_own() -> None:
         early = dict(_kernels)
         _list_own()
         for name, kernel in early.items():
-            _tell_replaced(name, kernel.origin)
+            _tell_replaced(name, kernel.origin, kernel.function)
         for folder in environment.kernel_folders():
             load_library(folder)
         _kernels.update(early)  # what the user registered before the first look-up stays on top
@@ -265,7 +265,7 @@ def register(
             operator = spec.name if is_registered(spec.name) else _names.kernel(spec.name)
             spec = variants.named(spec, operator or spec.name)
         else:
-            _tell_replaced(spec.name, origin)
+            _tell_replaced(spec.name, origin, function)
         known = [name for name in (spec.name, *spec.aliases) if is_registered(name)]
         _kernels[spec.name] = RegisteredKernel(spec, source, origin, fixed, function)
         for added in on_added:
@@ -273,12 +273,15 @@ def register(
         _tell(spec.name, spec.aliases, known)
 
 
-def _tell_replaced(name: str, origin: str) -> None:
-    """Say that a kernel takes the name of a library's."""
+def _tell_replaced(name: str, origin: str, function: Any) -> None:
+    """Say that a kernel takes the name of a library's, or of another function; a function that is
+    defined once more (in a notebook) is the same one."""
     known = _kernels.get(name)
     before = str(own_folder()) if name in _listed else ""
-    if known is not None and Path(known.origin) in _libraries:
+    if known is not None and (Path(known.origin) in _libraries or _is_other(known, function)):
         before = known.origin
+        if before == origin and known.function is not None:
+            before = f"the function {known.function.__name__} there"
     if before not in ("", origin):
         import logging
 
@@ -286,6 +289,17 @@ def _tell_replaced(name: str, origin: str) -> None:
             "the kernel %s of %s stands in the place of that of %s from now on.",
             name, origin, before,
         )  # fmt: skip
+
+
+def _is_other(known: RegisteredKernel, function: Any) -> bool:
+    """Whether a user's kernel is made of another function than the one that takes its name."""
+    before = known.function
+    if before is None or function is None:
+        return False
+    code, new = (getattr(getattr(f, "fn", f), "__code__", None) for f in (before, function))
+    if code is None or new is None:
+        return False
+    return (code.co_name, code.co_filename) != (new.co_name, new.co_filename)
 
 
 def own(name: str) -> RegisteredKernel | None:

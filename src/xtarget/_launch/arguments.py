@@ -184,7 +184,8 @@ def argument_types(
                 )
             types.append(view.type)
         elif name in spec.scalars:
-            types.append(ScalarType(natural_scalar(value, dtypes)))
+            number = float(value) if name in spec.floats and _is_whole(value) else value
+            types.append(ScalarType(natural_scalar(number, dtypes)))
         elif hasattr(value, "dtype"):
             types.append(ScalarType(name_of_number(value.dtype)))
         else:
@@ -193,6 +194,10 @@ def argument_types(
                 others = (spec.weak(promote(others)),)
             types.append(ScalarType(weak_scalar(value, others)))
     return tuple(types)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) or getattr(getattr(value, "dtype", None), "kind", "f") in "iub"
 
 
 def place_of(spec: KernelSpec, views: Sequence[View | None], chosen: Any) -> str:

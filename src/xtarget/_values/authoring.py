@@ -187,7 +187,7 @@ class Out:
         return _rule("Out", items)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class StrideRule:
     array: str
     axis: int
@@ -195,10 +195,14 @@ class StrideRule:
     def __str__(self) -> str:
         return "Stride"
 
+    def __repr__(self) -> str:
+        return f'Stride["{self.array}", {self.axis}]'
+
 
 class Stride:
     """A parameter that is a stride of an array, in elements: `step: Stride["x", 0]`. An array whose
-    strides are all parameters may be any view."""
+    strides are all parameters may be any view; one with some may have any stride there, and has
+    that of a contiguous array in its other dimensions."""
 
     def __class_getitem__(cls, items: Any) -> StrideRule:
         fits = isinstance(items, tuple) and len(items) == 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from threading import Lock
+from threading import RLock
 from typing import Any
 
 import torch
@@ -23,10 +23,14 @@ __all__ = ["operators", "register"]
 
 NAMESPACE = "xtarget"
 
-_lock = Lock()
-_library = torch.library.Library(NAMESPACE, "FRAGMENT")
+_lock = RLock()
 _registered: dict[str, RegisteredKernel] = {}
+#: By the kernel's name, what keeps its operator; torch forgets the operator with it.
+_libraries: dict[str, torch.library.Library] = {}
 _refused: dict[str, str] = {}
+#: torch frees an operator that nothing is registered for, also one that a program holds.
+_kept = torch.library.Library(NAMESPACE, "FRAGMENT")
+_kept_names: set[str] = set()
 
 
 def operators() -> dict[str, str]:
@@ -45,7 +49,10 @@ def operators() -> dict[str, str]:
 
 
 def register(kernel: Any, *, results: int | None = None) -> Any:
-    """Make a kernel `torch.ops.xtarget.NAME`. One that is registered stays.
+    """Make a kernel `torch.ops.xtarget.NAME`.
+
+    A kernel that takes the name of another later takes its operator too. (Graphs of torch.compile
+    are compiled for the one before; `torch.compiler.reset()` forgets them.)
 
     Args:
         kernel: a name, a kernel object, or a function of `@xtarget.kernel`.
@@ -55,22 +62,50 @@ def register(kernel: Any, *, results: int | None = None) -> Any:
         the operator (`torch.ops.xtarget.NAME`).
 
     Raises:
-        ArgumentError: torch's schemas cannot express it, or another kernel has the name.
+        ArgumentError: torch's schemas cannot express it, or somebody else has made an operator of
+            this name.
     """
     name = kernel if isinstance(kernel, str) else _name(kernel)
     found = libraries.find(name)
     with _lock:
         known = _registered.get(name)
-        if known is None:
+        if known is None or known.spec is not found.spec:
+            _forget(name)
             _define(found, result_count(found) if results is None else results)
             _registered[name] = found
-        elif known.spec is not found.spec:
-            raise ArgumentError(
-                f"torch.ops.{NAMESPACE}.{name} is another kernel of this name ({known.origin}); "
-                f"torch keeps an operator for the life of a process. Rename the one of "
-                f"{found.origin}."
-            )
     return getattr(getattr(torch.ops, NAMESPACE), name)
+
+
+def _forget(name: str) -> None:
+    """Take an operator away from torch."""
+    _registered.pop(name, None)
+    library = _libraries.pop(name, None)
+    if library is None:
+        return
+    for operator in {one.removeprefix(f"{NAMESPACE}::") for one in library._op_defs} - _kept_names:
+        _kept.impl(operator, _is_gone, "PrivateUse3")  # a key of no device of ours
+        _kept_names.add(operator)
+    library._destroy()
+
+
+def _is_gone(*args: Any, **options: Any) -> Any:
+    raise ArgumentError("the kernel of this operator was replaced. Take it from torch.ops anew.")
+
+
+def _follow(name: str) -> None:
+    """The operator of a name is that of the kernel that has the name now: formulas of shapes and
+    gradients would be another's."""
+    with _lock:
+        known = _registered.get(name)
+        if known is None or libraries.find(name).spec is known.spec:
+            return
+        try:
+            register(name)
+        except ArgumentError as error:
+            _refused[name] = str(error)
+
+
+libraries.on_change.append(_follow)
 
 
 def _name(kernel: Any) -> str:
@@ -79,19 +114,34 @@ def _name(kernel: Any) -> str:
 
 def _define(kernel: RegisteredKernel, results: int) -> None:
     spec = kernel.spec
-    for overload, schema in list(schemas(spec, results)):
+    found = list(schemas(spec, results))
+    library = _libraries[spec.name] = torch.library.Library(NAMESPACE, "FRAGMENT")
+    for overload, schema in found:
         name = f"{spec.name}.{overload}" if overload else spec.name
         qualified = f"{NAMESPACE}::{name}"
-        _library.define(name + schema, tags=(torch.Tag.pt2_compliant_tag,))
+        _declare(library, spec.name, name + schema)
         implementation = _implementation(kernel, results)
-        _library.impl(name, implementation, "CompositeExplicitAutograd")
+        library.impl(name, implementation, "CompositeExplicitAutograd")
         fake = functools.partial(_fake, kernel, results)
-        torch.library.register_fake(qualified, fake, lib=_library)
+        torch.library.register_fake(qualified, fake, lib=library)
         operator = functools.cache(functools.partial(_operator, spec.name, overload))
-        add_gradient(name, spec, results, operator, implementation, _library)
+        add_gradient(name, spec, results, operator, implementation, library)
         if spec.elementwise:
             batched = functools.partial(_elementwise_batched, operator, spec.category == "user")
-            torch.library.register_vmap(qualified, batched, lib=_library)
+            torch.library.register_vmap(qualified, batched, lib=library)
+
+
+def _declare(library: torch.library.Library, name: str, schema: str) -> None:
+    try:
+        library.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
+    except RuntimeError as error:
+        _forget(name)
+        if hasattr(getattr(torch.ops, NAMESPACE), name):
+            raise ArgumentError(
+                f"torch.ops.{NAMESPACE}.{name} is an operator that somebody else has made. Rename "
+                "the kernel by name=, or let the other leave our namespace."
+            ) from error
+        raise
 
 
 def _operator(name: str, overload: str) -> Any:

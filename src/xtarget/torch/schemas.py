@@ -12,7 +12,7 @@ import torch
 
 from .._values.errors import ArgumentError
 from .._values.float8 import way_out
-from .._values.types import DTYPES
+from .._values.types import DTYPES, DtypeConstant
 from ..spec import KernelSpec
 
 __all__ = ["arguments", "schemas", "torch_dtypes"]
@@ -56,16 +56,14 @@ def schemas(spec: KernelSpec, results: int) -> Iterator[tuple[str, str]]:
         numbers = [c for n in range(len(arrays)) for c in itertools.combinations(arrays, n)]
     for chosen in numbers:
         inputs = []
+        needed = max((i for i, one in enumerate(spec.inputs) if not one.endswith("?")), default=-1)
         for index, (name, written) in enumerate(zip(names, spec.inputs, strict=True)):
-            if name in chosen or name in spec.scalars:
-                optional = written.endswith("?")
-                inputs.append(f"Scalar? {name}=None" if optional else f"Scalar {name}")
-            elif name in spec.updates:
-                inputs.append(f"Tensor({chr(97 + index)}!) {name}")
-            elif written.endswith("?"):
-                inputs.append(f"Tensor? {name}=None")
-            else:
-                inputs.append(f"Tensor {name}")
+            kind = "Scalar" if name in chosen or name in spec.scalars else "Tensor"
+            if name in spec.updates:
+                kind = f"Tensor({chr(97 + index)}!)"
+            kind += "?" if written.endswith("?") else ""
+            # torch has no default before an argument without one
+            inputs.append(f"{kind} {name}{'=None' if kind[-1] == '?' and index > needed else ''}")
         arguments = ", ".join([*inputs, *(["*", *options] if options else [])])
         yield "_".join([*chosen, "number"]) if chosen else "", f"({arguments}) -> {given}"
 
@@ -97,7 +95,7 @@ def _option(spec: KernelSpec, name: str, default: Any) -> str:
         return f"{_OF_ONE.get((spec.name, name)) or _NUMBER.get(name, 'int')} {name}={default}"
     if isinstance(default, float):
         return f"float {name}={default}"
-    if isinstance(default, str) and name == "dtype":
+    if isinstance(default, DtypeConstant) or (isinstance(default, str) and name == "dtype"):
         return f"ScalarType? {name}=None"
     if isinstance(default, str) and '"' not in default:
         return f'str {name}="{default}"'
