@@ -142,6 +142,7 @@ def test_options_are_compared_as_numbers(library: Library, device: Device, path:
         with pytest.raises(Failed, match=r"other options than these: .*axis=1") as caught:
             Kernel(device, bundle, "sum", "float32", options)
         assert caught.value.status == NOT_IN_BUNDLE
+        assert str(caught.value).count("axis=") == 1  # each set of options once
     library.close(bundle)
 
 
@@ -161,7 +162,13 @@ def test_what_the_bundle_lacks_is_an_error_in_words(
         ) as caught:
             softmax.launch((x,), (np.empty(x.shape, x.dtype),))
         assert caught.value.status == NOT_IN_BUNDLE
+    with pytest.raises(Failed, match=r"\(float32\(4, 5\), a number\): it takes x, then outputs"):
+        softmax.launch((normal(4, 5), 1.0), (np.empty((4, 5), "float32"),))
     softmax.release()
+    with pytest.raises(Failed, match=r"no softmx of float32 .* it has add, relu, softmax, sum"):
+        Kernel(device, bundle, "softmx", "float32")
+    with pytest.raises(Failed, match=r"no softmax of float16 .* it has that of float32"):
+        Kernel(device, bundle, "softmax", "float16")
     library.close(bundle)
 
 
