@@ -60,9 +60,10 @@ def main() -> None:
     facts = {
         "cores": cores, "workers": given.workers, "variants": report.variants,
         "processes_s": [round(s, 1) for s in processes], "dask_s": [round(s, 1) for s in dask],
-        "ratio": round(min(processes) / min(dask), 2), "killed": len(killed),
-        "killed_s": round(seconds, 1), "compiled": report.compiled, "errors": report.errors,
-        "entries": len(entries),
+        "ratio": round(min(processes) / min(dask), 2),
+        "ratios": [round(p / d, 2) for p, d in zip(processes, dask, strict=True)],
+        "killed": len(killed), "killed_s": round(seconds, 1), "compiled": report.compiled,
+        "errors": report.errors, "entries": len(entries),
     }  # fmt: skip
     print(json.dumps(facts, indent=1))
 

@@ -5,6 +5,7 @@
 #   spirv-val      the validator of SPIR-V binaries; else only their structure is checked
 #   redis-server   a real server for the tests of the remote cache; else those tests are skipped
 #   cc             a C compiler for the code of `bundle emit-c`; else those tests are skipped
+#   clang          libFuzzer (ci/fuzz.sh); else nothing is fuzzed but by seeded changes. Not installed: 300 MB
 #   Debian's keys  for packages of AMD's run time (ci/rocm.sh); else it is not tested
 set -euo pipefail
 sudo=()
@@ -31,6 +32,7 @@ need() { # TOOL PACKAGE WHAT-ELSE
 need spirv-val spirv-tools "SPIR-V binaries are checked for their structure only"
 need redis-server redis-server "the tests of the remote cache with a Redis server are skipped"
 need cc gcc "the tests that compile C code are skipped"
+command -v clang >/dev/null || echo "clang is not here (apt install clang): libFuzzer does not run." >&2
 keys=/usr/share/keyrings/debian-archive-keyring
 if [ ! -e $keys.gpg ] && [ ! -e $keys.pgp ] && ! install debian-archive-keyring; then
   echo "Debian's keys could not be installed (apt install debian-archive-keyring): AMD's run time is" \

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import subprocess
 import sysconfig
 from collections.abc import Mapping, Sequence
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from xtarget._values.types import DTYPES
 
@@ -17,11 +19,13 @@ __all__ = [
     "CUDA",
     "HIP",
     "OPENCL",
+    "SANITIZERS",
     "Device",
     "Failed",
     "Kernel",
     "Library",
     "environment",
+    "sanitized",
     "use_wheels",
 ]
 
@@ -43,6 +47,43 @@ def compiled(to: Path, *sources: Path, flags: tuple[str, ...] = (), compiler: st
     command = [compiler, *FLAGS, *flags, *include, *map(str, files), "-o", str(to), *LIBRARIES]
     subprocess.run(command, check=True, timeout=300)
     return to
+
+
+#: Flags of compilers, by what they look for.
+SANITIZERS: dict[str, tuple[str, ...]] = {
+    "address,undefined": (
+        "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined",
+    ),
+    "thread": ("-O1", "-fsanitize=thread"),
+}  # fmt: skip
+#: Of the vendor's libraries, which nobody has instrumented.
+_SUPPRESSED = "leak:libOpenCL\nleak:libintelocl\nleak:libtbb\nleak:libcommon_clang\n"
+
+
+def sanitized(folder: Path, *words: object) -> str:
+    """What a program with a sanitizer prints, which has to end well.
+
+    Args:
+        folder: for files of this.
+        words: the program and its arguments.
+    """
+    (folder / "leaks").write_text(_SUPPRESSED)
+    done = subprocess.run(
+        [*map(str, words)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={
+            **{n: v for n, v in os.environ.items() if n != "XTARGET_TRUST"},
+            **environment(),
+            "LSAN_OPTIONS": f"suppressions={folder / 'leaks'}:print_suppressions=0",
+            "TSAN_OPTIONS": "ignore_noninstrumented_modules=1",
+        },
+    )
+    if "unexpected memory mapping" in done.stderr:
+        pytest.skip("this kernel's address layout is not one that gcc's TSan knows")
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 def environment() -> dict[str, str]:

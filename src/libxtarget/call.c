@@ -53,7 +53,8 @@ static int read_outputs(const xtarget_kernel *kernel, const xtarget_tensor *outp
                         struct xt_given *given) {
   char what[40];
   if (count > XT_MOST_ARGUMENTS || (count && !outputs))
-    return xt_fail(XTARGET_BAD_ARGUMENT, "a call has up to %d outputs, each a tensor.", XT_MOST_ARGUMENTS);
+    return xt_fail(XTARGET_BAD_ARGUMENT, "a call has up to %d outputs, each a tensor; they come "
+                   "after the arguments.", XT_MOST_ARGUMENTS);
   given->output_count = count;
   for (size_t i = 0; i < count; i++) {
     snprintf(what, sizeof what, "output %zu", i + 1);
@@ -186,6 +187,22 @@ static void told_call(const struct xt_given *given, char *text, size_t room) {
   }
 }
 
+/* Of a call with another number of arguments than the kernel has: those that it has. */
+static int told_inputs(const xtarget_kernel *kernel, size_t count, char *text, size_t room) {
+  const struct xt_offer *offer = atomic_load(&kernel->first);
+  unsigned needed = 0;
+  size_t at = 0;
+  if (!offer) return 0;
+  const struct xt_record *record = offer->record;
+  for (unsigned i = 0; i < record->input_count; i++) {
+    needed += !record->inputs[i].optional;
+    if (at < room)
+      at += (size_t)snprintf(text + at, room - at, "%s%s%s", i ? ", " : "", record->inputs[i].name,
+                             record->inputs[i].optional ? " (may be left out)" : "");
+  }
+  return count < needed || count > record->input_count;
+}
+
 static int no_form(const xtarget_kernel *kernel, const struct xt_given *given, int other_layout,
                    int other_count) {
   char call[700];
@@ -197,6 +214,10 @@ static int no_form(const xtarget_kernel *kernel, const struct xt_given *given, i
     return xt_fail(XTARGET_NOT_IN_BUNDLE, "the bundle %s has no %s that writes an output with these "
                    "strides. Give a C-contiguous output, or build the bundle with --views.",
                    kernel->bundle->path, kernel->name);
+  char inputs[500] = "";
+  if (told_inputs(kernel, given->count, inputs, sizeof inputs))
+    return xt_fail(XTARGET_NOT_IN_BUNDLE, "the bundle %s has no call of %s of %s with (%s): it takes %s, "
+                   "then outputs.", kernel->bundle->path, kernel->name, kernel->dtype, call, inputs);
   return xt_fail(XTARGET_NOT_IN_BUNDLE, "the bundle %s has no call of %s of %s with (%s). Give arrays "
                  "of that dtype, C-contiguous or transposed, or build the bundle with --views or "
                  "--full.", kernel->bundle->path, kernel->name, kernel->dtype, call);

@@ -2,6 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "kernel.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 
 static int rank(const struct xt_section *section, const xtarget_device *device) {
@@ -51,19 +52,61 @@ static unsigned choose(struct xt_record *record, const struct xt_pair *options, 
   return chosen;
 }
 
+static int same_options(const struct xt_form *one, const struct xt_form *other) {
+  int same = one->option_count == other->option_count;
+  for (unsigned o = 0; same && o < one->option_count; o++)
+    same = !strcmp(one->options[o].name, other->options[o].name) &&
+           !strcmp(one->options[o].value, other->options[o].value);
+  return same;
+}
+
+/* Add to a text of which `*at` characters are there, or would be. */
+__attribute__((format(printf, 4, 5))) static void add(char *text, size_t room, size_t *at,
+                                                      const char *format, ...) {
+  va_list values;
+  va_start(values, format);
+  int length = *at < room ? vsnprintf(text + *at, room - *at, format, values) : 0;
+  va_end(values);
+  *at += (size_t)(length > 0 ? length : 0);
+  if (*at >= room) memcpy(text + room - 4, "...", 4);
+}
+
+/* Every set of options of the forms, once. */
 static void told_options(const struct xt_record *record, char *text, size_t room) {
   size_t at = 0;
   text[0] = 0;
-  for (unsigned i = 0; i < record->form_count; i++) {
-    const struct xt_form *form = &record->forms[i], *before = i ? form - 1 : NULL;
-    int same = before && before->option_count == form->option_count;
-    for (unsigned o = 0; same && o < form->option_count; o++)
-      same = !strcmp(before->options[o].value, form->options[o].value);
-    if (same) continue;
-    for (unsigned o = 0; o < form->option_count && at < room; o++)
-      at += (size_t)snprintf(text + at, room - at, "%s%s=%s", o ? ", " : at ? "; " : "",
-                             form->options[o].name, form->options[o].value);
+  for (unsigned i = 0; i < record->form_count && at < room; i++) {
+    const struct xt_form *form = &record->forms[i];
+    unsigned before = 0;
+    while (before < i && !same_options(form, &record->forms[before])) before++;
+    if (before < i) continue;
+    for (unsigned o = 0; o < form->option_count; o++)
+      add(text, room, &at, "%s%s=%s", o ? ", " : at ? "; " : "", form->options[o].name,
+          form->options[o].value);
   }
+}
+
+/* What there is for a device: the kernel's other dtypes, else names of kernels. */
+static void told_kernels(const xtarget_bundle *bundle, const xtarget_device *device, const char *name,
+                         char *text, size_t room) {
+  size_t at = 0;
+  const char *last = "";
+  text[0] = 0;
+  for (int named = 1; named >= 0 && !at; named--)
+    for (unsigned i = 0; i < bundle->section_count; i++) {
+      const struct xt_section *section = &bundle->sections[i];
+      if (rank(section, device) < 0) continue;
+      for (uint32_t n = 0; n < section->row_count && at < room; n++) {
+        const struct xt_row *row = &section->rows[n];
+        if (named ? strcmp(row->kernel, name) : !strcmp(row->kernel, last)) continue;
+        add(text, room, &at, at ? ", %s" : named ? "For it, it has that of %s" : "For it, it has %s",
+            named ? row->dtype : row->kernel);
+        last = row->kernel;
+      }
+    }
+  if (at) return;
+  for (unsigned i = 0; i < bundle->section_count; i++)
+    add(text, room, &at, i ? ", %s" : "It is for %s", bundle->sections[i].target);
 }
 
 static int nothing(const xtarget_bundle *bundle, const xtarget_device *device, const char *name,
@@ -75,14 +118,11 @@ static int nothing(const xtarget_bundle *bundle, const xtarget_device *device, c
                    "these: %s. Build the bundle with examples of these options.", bundle->path, name,
                    dtype, *text ? text : "none");
   }
-  size_t at = 0;
-  text[0] = 0;
-  for (unsigned i = 0; i < bundle->section_count && at < sizeof text; i++)
-    at += (size_t)snprintf(text + at, sizeof text - at, i ? ", %s" : "%s",
-                           bundle->sections[i].target);
-  return xt_fail(XTARGET_NOT_IN_BUNDLE, "the bundle %s has no %.80s of %.20s for %s (it is for %s). "
+  told_kernels(bundle, device, name, text, sizeof text);
+  return xt_fail(XTARGET_NOT_IN_BUNDLE, "the bundle %s has no %.80s of %.20s for %s. %s. "
                  "Build it with `xtarget bundle build --kernel %.80s --dtype %.20s --target %s`.",
-                 bundle->path, name, dtype, device->target, text, name, dtype, device->target);
+                 bundle->path, name, dtype, device->target, *text ? text : "It is empty", name, dtype,
+                 device->target);
 }
 
 /* ----------------------------------------------------------------------------------- offers */

@@ -18,9 +18,19 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from serving import answering, serving
 
-from libxtarget import Device, Failed, Kernel, Library, environment
+from libxtarget import (
+    SANITIZERS,
+    Device,
+    Failed,
+    Kernel,
+    Library,
+    compiled,
+    environment,
+    sanitized,
+)
 from xtarget._serve import bundles
 
+HERE = Path(__file__).parent
 BAD_ARGUMENT, NEWER, NOT_TRUSTED, NOT_IN_BUNDLE, NO_SERVER = 1, 3, 4, 5, 9
 
 pytestmark = pytest.mark.skipif(
@@ -256,6 +266,23 @@ def test_no_server(
     with pytest.raises(Failed, match="no abs of float32"):
         Kernel(device, bundle, "abs", "float32")
     library.close(bundle)
+
+
+@pytest.mark.parametrize("looks_for", SANITIZERS)
+def test_threads_that_ask_at_once_under_the_sanitizers(
+    path: Path, tmp_path: Path, looks_for: str
+) -> None:
+    program = compiled(tmp_path / "ask", HERE / "ask.c", flags=SANITIZERS[looks_for])
+    with serving(f"unix:{tmp_path / 's'}") as server:
+        assert sanitized(tmp_path, program, path, server.shown) == "all right\n"
+        # two layouts for the kernel of all threads and for that of each; the cache has them then
+        assert server.work.counts["units"] >= 2
+    for how in ("dies at work", "tokens", "changed", "another kernel", "a changed part"):
+        answer, _, words = LIES[how]
+        (tmp_path / "s").unlink(missing_ok=True)
+        with liar(tmp_path / "s", answer) as lies:
+            said = words.split(r"\(")[0]
+            assert sanitized(tmp_path, program, path, lies, said) == "all right\n"
 
 
 def key_in(folder: Path, name: str) -> tuple[Path, str]:

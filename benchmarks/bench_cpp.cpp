@@ -1,0 +1,163 @@
+// What a call from C++ costs, and threads that call at once: see bench_cpp.py.
+//
+//   bench_cpp BUNDLE DRIVER [CUBIN ENTRY THREADS PARAMETERS]     DRIVER: cuda or opencl
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <thread>
+
+#include <xtarget.hpp>
+
+namespace {
+
+constexpr int N = 4096, CALLS = 400, ROUNDS = 60;
+
+struct DLDevice { std::int32_t device_type, device_id; };
+struct DLDataType { std::uint8_t code, bits; std::uint16_t lanes; };
+struct DLTensor {
+  void *data;
+  DLDevice device;
+  std::int32_t ndim;
+  DLDataType dtype;
+  std::int64_t *shape, *strides;
+  std::uint64_t byte_offset;
+};
+
+// The least time of a call, in microseconds; what it started is waited for between the rounds.
+double measured(const std::function<void()> &call, const std::function<void()> &wait) {
+  double best = 1e9;
+  for (int round = 0; round < ROUNDS; round++) {
+    auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < CALLS; i++) call();
+    std::chrono::duration<double, std::micro> spent = std::chrono::steady_clock::now() - start;
+    best = std::min(best, spent.count() / CALLS);
+    wait();
+  }
+  return best;
+}
+
+template <class F>
+F symbol(void *library, const char *name) {
+  auto found = reinterpret_cast<F>(dlsym(library, name));
+  if (!found) throw std::runtime_error(name);
+  return found;
+}
+
+// cuLaunchKernel of the same binary: what the driver alone takes.
+class Bare {
+ public:
+  Bare(char **words, void *x, void *y) : x_(x), y_(y), threads_(std::atoi(words[2])), count_(std::atoi(words[3])) {
+    std::ifstream file(words[0], std::ios::binary);
+    std::vector<char> image((std::istreambuf_iterator<char>(file)), {});
+    void *cuda = dlopen("libcuda.so.1", RTLD_NOW), *module = nullptr;
+    if (symbol<int (*)(void **, const void *)>(cuda, "cuModuleLoadData")(&module, image.data()) ||
+        symbol<int (*)(void **, void *, const char *)>(cuda, "cuModuleGetFunction")(&function_, module, words[1]))
+      throw std::runtime_error("the cubin cannot be loaded");
+    launch_ = symbol<Launch>(cuda, "cuLaunchKernel");
+  }
+  void operator()(void *stream) {
+    void *values[16] = {&x_, &y_, &n_};
+    for (int i = 3; i < count_; i++) values[i] = &null_;
+    if (launch_(function_, N / 1024, 1, 1, threads_, 1, 1, 0, stream, values, nullptr))
+      throw std::runtime_error("cuLaunchKernel failed");
+  }
+
+ private:
+  using Launch = int (*)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *,
+                         void **, void **);
+  Launch launch_;
+  void *function_ = nullptr, *x_, *y_, *null_ = nullptr;
+  int n_ = N, threads_, count_;
+};
+
+// Every thread calls kernels of all of them on arrays of its own. Gives how many elements are wrong.
+long threads_at_once(const xt::Device &device, const xt::Bundle &bundle, int count) {
+  auto relu = bundle.kernel(device, "relu", xt::f32);
+  auto softmax = bundle.kernel(device, "softmax", xt::f32);
+  std::vector<long> wrong(count);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < count; t++)
+    threads.emplace_back([&, t] {
+      void *stream = device.stream();
+      auto own = bundle.kernel(device, "add", xt::f32);
+      for (int round = 0; round < 20; round++) {
+        std::int64_t rows = 3 + (t + round) % 5, columns = 1000, n = rows * columns;
+        xt::Memory x{device, n * sizeof(float)}, y{device, n * sizeof(float)}, z{device, n * sizeof(float)};
+        std::vector<float> host(n), sums(n);
+        for (std::int64_t i = 0; i < n; i++) host[i] = static_cast<float>((i * 37 + t) % 101 - 50) / 20;
+        x.write(host.data());
+        xt::Tensor a{x.data(), xt::f32, {rows, columns}}, b{y.data(), xt::f32, {rows, columns}},
+            c{z.data(), xt::f32, {rows, columns}};
+        relu(stream, a, b);
+        own(stream, b, 0.5, c);
+        softmax(stream, a, b);
+        device.synchronize(stream);
+        z.read(sums.data());
+        for (std::int64_t i = 0; i < n; i++) wrong[t] += sums[i] != (host[i] > 0 ? host[i] : 0) + 0.5f;
+        y.read(sums.data());
+        for (std::int64_t row = 0; row < rows; row++) {
+          double total = 0;
+          for (int i = 0; i < columns; i++) total += std::exp(host[row * columns + i]);
+          for (int i = 0; i < columns; i++)
+            wrong[t] += !(std::fabs(sums[row * columns + i] - std::exp(host[row * columns + i]) / total) < 1e-6);
+        }
+      }
+    });
+  for (auto &thread : threads) thread.join();
+  long total = 0;
+  for (long one : wrong) total += one;
+  return total;
+}
+
+}  // namespace
+
+int main(int count, char **words) try {
+  if (count != 3 && count != 7) return 2;
+  const bool cuda = !std::strcmp(words[2], "cuda");
+  auto opening = [&] { xt::Bundle{words[1]}; };
+  std::printf("open and close            %7.2f us\n", measured(opening, [] {}));
+  xt::Device device{cuda ? xt::cuda : xt::opencl};
+  xt::Bundle bundle{words[1]};
+  auto relu = bundle.kernel(device, "relu", xt::f32);
+  void *stream = device.stream();
+  xt::Memory x{device, N * sizeof(float)}, y{device, N * sizeof(float)};
+  auto wait = [&] { device.synchronize(stream); };
+  std::printf("%s (%s)\n", device.name().c_str(), device.target().c_str());
+  std::int64_t shape[] = {N};
+  DLTensor in{x.data(), {cuda ? 2 : 1, 0}, 1, {2, 32, 1}, shape, nullptr, 0}, out = in;
+  out.data = y.data();
+  xt::Tensor a{x.data(), xt::f32, {N}}, b{y.data(), xt::f32, {N}};
+  auto tensors = [&] { relu(stream, a, b); };
+  auto fresh = [&] { relu(stream, xt::Tensor{x.data(), xt::f32, {N}}, xt::Tensor{y.data(), xt::f32, {N}}); };
+  auto dlpack = [&] { relu(stream, &in, &out); };
+  for (int again = 0; again < 2; again++) {
+    double floor = 0;
+    if (count == 7) {
+      Bare bare(words + 3, x.data(), y.data());
+      floor = measured([&] { bare(stream); }, wait);
+      std::printf("cuLaunchKernel alone      %7.2f us\n", floor);
+    }
+    auto row = [&](const char *name, const std::function<void()> &call) {
+      double spent = measured(call, wait);
+      std::printf("%-24s  %7.2f us", name, spent);
+      std::printf(floor > 0 ? "  %.2f x\n" : "\n", spent / floor);
+    };
+    row("relu(xt::Tensor)", tensors);
+    row("the same, made anew", fresh);
+    row("relu(DLTensor *)", dlpack);
+  }
+  long wrong = threads_at_once(device, bundle, 4);
+  std::printf("4 threads: %ld elements wrong\n", wrong);
+  return wrong != 0;
+} catch (const std::exception &error) {
+  std::fprintf(stderr, "%s\n", error.what());
+  return 1;
+}
