@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -37,6 +38,7 @@ class Entries:
         filled: bytes that each fill was given.
         before: called before each launch with its parameters; what it returns but 0 is the
             driver's status.
+        stays: their code is never unloaded.
     """
 
     device: Any
@@ -44,10 +46,12 @@ class Entries:
     filled: list[int] = field(default_factory=list)
     before: Callable[[list[int]], int] = lambda given: 0
     kept: list[Any] = field(default_factory=list)
+    stays: bool = True
 
 
 class _Code:
-    stays = True
+    def __init__(self, stays: bool) -> None:
+        self.stays = stays
 
 
 def in_place(monkeypatch: pytest.MonkeyPatch) -> Entries:
@@ -67,7 +71,9 @@ def in_place(monkeypatch: pytest.MonkeyPatch) -> Entries:
         return 0
 
     def started(self: Any, config: LaunchConfig) -> NativeLaunch:
-        parameters = self.artifact.parameters
+        parameters, module = self.artifact.parameters, weakref.ref(self._module)
+        if self.code is None:
+            self.code = _Code(entries.stays)
 
         def launch(
             function: Any, x: int, y: int, z: int, threads: int, two: int, three: int,
@@ -81,7 +87,9 @@ def in_place(monkeypatch: pytest.MonkeyPatch) -> Entries:
             if status:
                 return status
             entries.grids.append((x, y, z))
-            self.prepare(LaunchConfig((x, y, z)), given)((), device.default_stream)
+            loaded = module()
+            assert loaded is not None, "what is launched has its code"
+            loaded.function().prepare(LaunchConfig((x, y, z)), given)((), device.default_stream)
             device.synchronize()  # torch's memory of the host has no order of streams
             return 0
 
@@ -90,7 +98,7 @@ def in_place(monkeypatch: pytest.MonkeyPatch) -> Entries:
         start, clear = (ctypes.cast(one, ctypes.c_void_p).value or 0 for one in made)
         return NativeLaunch(
             entry=start, function=0, current_context=0, context=0, block=(1, 1, 1),
-            shared_bytes=0, module=self._module, code=_Code(), fill=clear, closings=CLOSINGS,
+            shared_bytes=0, module=self._module, code=self.code, fill=clear, closings=CLOSINGS,
         )  # fmt: skip
 
     clears = FILL(fill)

@@ -58,9 +58,11 @@ struct native {
 
 struct entry {
   int references, declines;
+  struct entry *next; /* of what goes */
   int stale; /* of a class: its checks have failed, and Python has something else by now */
   PyObject *kept;
-  PyObject *direct;         /* the prepared launch */
+  PyObject *again;          /* of a class: loads its code; gives `direct` and `native`, or None */
+  PyObject *direct;         /* the prepared launch; NULL: its code was unloaded, `native` is NULL too */
   PyObject *synchronize;    /* None, or anything: the launch is waited for */
   PyObject *checks;         /* a tuple of functions */
   PyObject *current;        /* gives the stream, or None */
@@ -99,6 +101,9 @@ static inline int overlaps_at(const struct entry *entry) {
 static inline int sizes_at(const struct entry *entry) {
   return overlaps_at(entry) + 2 * entry->overlap_count;
 }
+
+/* Whether an entry's launches take no more than its program, and a call of so many values, give. */
+int takes_what_is_given(const struct entry *entry, int values);
 
 /* native.c: from the tuple that `_launch.native_launches` gives; NULL where it is none. */
 struct native *native_new(PyObject *offered);

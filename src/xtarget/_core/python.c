@@ -194,6 +194,29 @@ static PyObject *forget(PyObject *module, PyObject *unused) {
   Py_RETURN_NONE;
 }
 
+static int keep_layout(void *entry, void *going) { return entry_unload(entry, going); }
+
+static int keep_class(void *class, void *going) {
+  class_unload(class, going);
+  return 1;
+}
+
+PyDoc_STRVAR(unload_doc, "unload(codes)\n--\n\n"
+                         "Let go of these codes (a tuple). Classes have theirs loaded again when they are called.");
+static PyObject *unload(PyObject *module, PyObject *codes) {
+  struct state *state = state_of(module);
+  struct going going = {codes, NULL};
+  if (!PyTuple_Check(codes)) {
+    PyErr_SetString(PyExc_TypeError, "unload takes a tuple");
+    return NULL;
+  }
+  state->generation++;
+  xt_table_filter(&state->layouts, keep_layout, &going);
+  xt_table_filter(&state->classes, keep_class, &going);
+  going_drop(&going);
+  Py_RETURN_NONE;
+}
+
 PyDoc_STRVAR(observe_doc, "observe(observed)\n--\n\n"
                           "Whether Python makes all calls, and all prepared launches.");
 static PyObject *observe(PyObject *module, PyObject *observed) {
@@ -345,6 +368,7 @@ static PyObject *statistics(PyObject *module, PyObject *unused) {
 static PyMethodDef methods[] = {
     {"start", start, METH_VARARGS, start_doc},
     {"forget", forget, METH_NOARGS, forget_doc},
+    {"unload", unload, METH_O, unload_doc},
     {"observe", observe, METH_O, observe_doc},
     {"lose", lose, METH_O, lose_doc},
     {"use_own", use_own, METH_VARARGS, own_doc},

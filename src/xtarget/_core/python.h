@@ -13,7 +13,7 @@
 #include "table.h"
 
 /* Goes up with each change of what Python and C tell each other; `_core/__init__.py` has it too. */
-#define XT_INTERFACE 13
+#define XT_INTERFACE 14
 
 /* The last ones are no arrays: NumPy's scalars. */
 enum reader { READ_NONE, READ_TORCH, READ_NUMPY, READ_OWN, READ_CUPY, READ_FLOAT, READ_INTEGER };
@@ -156,6 +156,17 @@ struct sizing;
 /* From the tuple that `_launch.native.offer` gives; None makes one that declines. */
 struct entry *entry_new(const struct reading *reading, PyObject *offered);
 void entry_drop(void *entry);
+/* Code that goes, and what has let go of it: to be dropped when the tables are whole again, since
+ * that runs code of others. */
+struct going {
+  PyObject *codes; /* a tuple */
+  struct entry *entries;
+};
+void going_drop(struct going *going);
+/* Have an entry let go of code: 1, or 0 where it went altogether. */
+int entry_unload(struct entry *entry, struct going *going);
+/* Have its code loaded again: 1, or 0 where the call is Python's to make, or an exception is set. */
+int entry_load(struct state *state, struct entry *entry, const struct reading *reading);
 
 /* replay.c: a call is made. */
 /* Launch with the values of `reading`, `result`'s address the last: 1; 0 where Python has to launch,
@@ -170,7 +181,7 @@ PyObject *entry_replay(struct state *state, struct entry *entry, struct reading 
 
 /* classes.c: what serves calls whose sizes were never seen. */
 struct class;
-/* From the tuple that `_launch.native.offer_class` gives; NULL where it does not serve this call. */
+/* From the tuple that `_launch.native` gives for a class; NULL where it does not serve this call. */
 struct entry *entry_of_class(const struct reading *reading, PyObject *offered);
 void sizing_drop(struct sizing *sizing);
 /* The entry that serves a call, with its numbers; NULL: there is none. */
@@ -181,6 +192,8 @@ void class_add(struct state *state, uint64_t hash, const struct xt_call *call, s
 /* Whether Python may be asked for an entry of the class (NULL: it is new). */
 int class_may_ask(const struct class *class);
 void class_drop(void *class);
+/* Have the entries of a class let go of code. */
+void class_unload(struct class *class, struct going *going);
 /* (program, symbols): its results; None where a check fails, False where it is not decided. */
 PyObject *evaluate(PyObject *module, PyObject *args);
 

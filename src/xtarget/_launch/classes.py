@@ -17,14 +17,16 @@ from .._compile.functions import function
 from .._values.programs import Program
 from .._values.symbols import Tracer
 from ..spec import ArrayType, contiguous_strides
+from ..targets.base import Device
 from .call import BoundCall
-from .forms import Form, sized
+from .forms import Form, LoadedLaunch, sized
 from .passing import Chained, Passing, passing_of
 
 __all__ = [
     "CallClass",
     "Classes",
     "Layouts",
+    "Unloaded",
     "layouts_of",
     "lift",
 ]
@@ -104,11 +106,32 @@ def lift(tracer: Tracer, name: str, type_: ArrayType, contiguous: bool) -> Array
     return replace(type_, shape=shape, strides=strides)
 
 
+@dataclass(frozen=True, slots=True)
+class Unloaded:
+    """What a class launches, without its functions."""
+
+    device: Device
+    form: Form
+    passing: Passing | Chained | None
+
+    def launches(self) -> tuple[LoadedLaunch, ...]:
+        """The launches, with their functions loaded.
+
+        Raises:
+            XTargetError: they cannot be.
+        """
+        return tuple(
+            replace(launch, function=function(self.device, launch.request))
+            for launch in self.form.launches
+        )
+
+
 class CallClass:
     """One set of guards, with what serves all calls for which they hold.
 
     Attributes:
         call: the call that it was made for.
+        unloaded: what it launches, without its functions.
         guards: the conditions, as text.
         served: calls that it has served.
     """
@@ -121,9 +144,12 @@ class CallClass:
         self._tracer: Tracer | None = tracer
         self._types_program: Program | None = None
         passing = passing_of(self.call, form, tracer, numbers)
-        #: What launches; None: it was unloaded, and `_cold` is what it takes to load it again.
+        #: What launches; None: it was unloaded.
         self._loaded: tuple[Form, Passing | Chained | None] | None = (form, passing)
-        self._cold = (form, passing)
+        bare = tuple(replace(launch, function=None) for launch in form.launches)
+        self.unloaded = Unloaded(
+            self.call.device, replace(form, launches=bare), passing and passing.unloaded()
+        )
 
     def unload(self, functions: Collection[int]) -> None:
         """Let go of functions, which the next call loads again.
@@ -134,23 +160,17 @@ class CallClass:
         loaded = self._loaded
         if loaded is None:
             return
-        form, passing = loaded
+        form, _ = loaded
         if any(id(launch.function) in functions for launch in form.launches):
-            bare = tuple(replace(launch, function=None) for launch in form.launches)
-            self._cold = replace(form, launches=bare), passing and passing.unloaded()
             self._loaded = None
 
     def _load_again(self) -> tuple[Form, Passing | Chained | None]:
         """Raises XTargetError: the functions cannot be loaded."""
-        form, passing = self._cold
-        launches = tuple(
-            replace(launch, function=function(self.call.device, launch.request))
-            for launch in form.launches
-        )
-        form = replace(form, launches=launches)
+        form, launches = self.unloaded.form, self.unloaded.launches()
+        passing = self.unloaded.passing
         if passing is not None:
             passing = passing.again(launches)
-        self._loaded = loaded = form, passing
+        self._loaded = loaded = replace(form, launches=launches), passing
         return loaded
 
     def passing(self, sizes: tuple[int, ...]) -> Passing | Chained | None:
@@ -207,14 +227,15 @@ class Classes:
                     return found
         return None
 
-    def passing(self, layouts: Layouts) -> Passing | Chained | None:
-        """The launcher for these calls, for a caller that launches by itself from now on."""
+    def passing(self, layouts: Layouts) -> tuple[Passing | Chained, Unloaded] | None:
+        """The launcher for these calls, for a caller that launches by itself from now on, and what
+        it is made of when its functions were unloaded."""
         for entry in self._entries.get(layouts.key, ()):
             if all(holds() for holds in entry.call.checks):
                 found = entry.passing(layouts.sizes)
                 if found is not None:
                     entry.served += 1
-                    return found
+                    return found, entry.unloaded
         return None
 
     def tracers(self, layouts: Layouts | None) -> list[Tracer]:

@@ -16,7 +16,7 @@ from ..targets.base import Stream
 from .arguments import placed
 from .call import BoundCall, device_text
 from .chosen import WORDS
-from .classes import layouts_of
+from .classes import Unloaded, layouts_of
 from .interrupts import settle, unfinished
 from .native_launches import launches_of, launches_of_class
 from .passing import Chained, Passing
@@ -149,9 +149,10 @@ def _class(asked: _Asked) -> Any:
     layouts = layouts_of(asked.key, asked.arrays, chosen_by)
     if layouts is None:
         return None
-    passing: Passing | Chained | None = asked.names["_classes"].passing(layouts)
-    if passing is None:
+    found: tuple[Passing | Chained, Unloaded] | None = asked.names["_classes"].passing(layouts)
+    if found is None:
         return None
+    passing, unloaded = found
     given = asked.out is not None
     call = passing.call
     (shape, strides), grid, sizes, overlaps = passing.steps.results
@@ -167,7 +168,19 @@ def _class(asked: _Asked) -> Any:
     if told is None:
         return None
     places = alone and tuple(alone.places)
-    return told, flat, 0 if given else len(shape), places, layouts.sizes
+    return told, flat, 0 if given else len(shape), places, layouts.sizes, partial(_again, unloaded)
+
+
+def _again(unloaded: Unloaded) -> Any:
+    """What launches the calls of a class whose code was unloaded: `entry_load` in `_core/entry.c`.
+
+    Raises:
+        XTargetError: it cannot be loaded.
+    """
+    passing = unloaded.passing
+    assert passing is not None
+    passing = passing.again(unloaded.launches())
+    return passing.start, launches_of_class(passing)
 
 
 def described(call: BoundCall, *, given: bool, written: Callable[[Any], None] | None) -> Any:
