@@ -84,7 +84,7 @@ static enum xt_outcome numbers_of(const struct entry *entry, const struct xt_cal
 }
 
 /* Whether no launch of the entry takes a number that its program does not give. */
-int takes_what_is_given(const struct entry *entry, int values) {
+static int takes_what_is_given(const struct entry *entry, int values) {
   const struct sizing *sizing = entry->sizing;
   int sizes = sizing->program.result_count - sizes_at(entry);
   if (sizing->dimensions < 0 || sizing->dimensions > XT_MOST_DIMENSIONS || sizes < 0) return 0;

@@ -126,10 +126,13 @@ int entry_unload(struct entry *entry, struct going *going) {
   /* a call that is being made has borrowed what it launches */
   if (entry->again && entry->native && entry->references == 1 && (gone = calloc(1, sizeof *gone))) {
     gone->references = 1;
+    gone->native = native_unload(entry->native);
     gone->direct = entry->direct;
-    gone->native = entry->native;
     entry->direct = NULL;
-    entry->native = NULL;
+    if (!gone->native) { /* no memory: all of it goes */
+      free(gone);
+      gone = entry;
+    }
   } else {
     gone = entry;
   }
@@ -146,21 +149,16 @@ void going_drop(struct going *going) {
   }
 }
 
-int entry_load(struct state *state, struct entry *entry, const struct reading *reading) {
-  PyObject *direct, *described;
+int entry_load(struct state *state, struct entry *entry) {
+  PyObject *direct, *codes;
   if (torch_is_watching(state)) return 0;
   PyObject *offered = PyObject_CallNoArgs(entry->again);
   if (!offered) return PyErr_ExceptionMatches(PyExc_Exception) && decline(); /* Python meets it again */
   int loaded = entry->direct != NULL; /* by another thread, meanwhile */
-  if (!loaded && PyArg_ParseTuple(offered, "OO!", &direct, &PyTuple_Type, &described) &&
-      (entry->native = native_new(described))) {
-    loaded = takes_what_is_given(entry, (int)reading->arg_count + 1);
-    if (loaded) {
-      entry->direct = Py_NewRef(direct);
-    } else {
-      native_drop(entry->native);
-      entry->native = NULL;
-    }
+  if (!loaded && PyArg_ParseTuple(offered, "OO!", &direct, &PyTuple_Type, &codes) &&
+      native_load(entry->native, codes)) {
+    entry->direct = Py_NewRef(direct);
+    loaded = 1;
   }
   Py_DECREF(offered);
   return loaded || decline();

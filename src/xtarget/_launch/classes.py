@@ -17,7 +17,7 @@ from .._compile.functions import function
 from .._values.programs import Program
 from .._values.symbols import Tracer
 from ..spec import ArrayType, contiguous_strides
-from ..targets.base import Device
+from ..targets.base import Device, Stream, Value
 from .call import BoundCall
 from .forms import Form, LoadedLaunch, sized
 from .passing import Chained, Passing, passing_of
@@ -25,6 +25,7 @@ from .passing import Chained, Passing, passing_of
 __all__ = [
     "CallClass",
     "Classes",
+    "Late",
     "Layouts",
     "Unloaded",
     "layouts_of",
@@ -126,6 +127,20 @@ class Unloaded:
         )
 
 
+class Late:
+    """What launches the calls of a class, prepared when it is needed: the core does without."""
+
+    def __init__(self, unloaded: Unloaded, launches: tuple[LoadedLaunch, ...]) -> None:
+        self._unloaded, self._launches = unloaded, launches
+        self._start: Any = None
+
+    def __call__(self, numbers: Any, values: Sequence[Value], stream: Stream) -> None:
+        if self._start is None:
+            assert self._unloaded.passing is not None
+            self._start = self._unloaded.passing.again(self._launches).start
+        self._start(numbers, values, stream)
+
+
 class CallClass:
     """One set of guards, with what serves all calls for which they hold.
 
@@ -151,6 +166,11 @@ class CallClass:
             self.call.device, replace(form, launches=bare), passing and passing.unloaded()
         )
 
+    @property
+    def loaded(self) -> bool:
+        """Whether it holds functions."""
+        return self._loaded is not None
+
     def unload(self, functions: Collection[int]) -> None:
         """Let go of functions, which the next call loads again.
 
@@ -158,10 +178,7 @@ class CallClass:
             functions: the `id` of each.
         """
         loaded = self._loaded
-        if loaded is None:
-            return
-        form, _ = loaded
-        if any(id(launch.function) in functions for launch in form.launches):
+        if loaded and any(id(launch.function) in functions for launch in loaded[0].launches):
             self._loaded = None
 
     def _load_again(self) -> tuple[Form, Passing | Chained | None]:
@@ -264,8 +281,10 @@ class Classes:
 
     def unload(self, functions: Collection[int]) -> None:
         """Let go of functions (`CallClass.unload`)."""
-        for entry in self.entries():
-            entry.unload(functions)
+        for entries in list(self._entries.values()):
+            for entry in entries:
+                if entry.loaded:
+                    entry.unload(functions)
 
     def drop(self, unwanted: Callable[[CallClass], bool]) -> None:
         """Forget entries."""
