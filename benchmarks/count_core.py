@@ -1,10 +1,11 @@
 """How many instructions a warm call takes, by who runs them: no clock, so no noise.
 
-    python benchmarks/count_core.py [--calls 200] [--functions PATTERN]
+    python benchmarks/count_core.py [--calls 200] [--only PATTERN] [--functions PATTERN]
 
 Runs itself under valgrind's callgrind (Debian: valgrind). A C function that does nothing stands for
 the driver's launch, as in `bench_core.py`: what is left is the part of Python, of the core, and of
-what it asks (torch, the C library). `--functions` lists those of the kinds that match.
+what it asks (torch, the C library). `--only`: which kinds are counted; `--functions`: those whose
+functions are listed.
 """
 
 from __future__ import annotations
@@ -110,10 +111,10 @@ def kinds(calls: int) -> dict[str, Callable[[], Any]]:
     return found
 
 
-def count(calls: int) -> None:
+def count(calls: int, only: str) -> None:
     """The loops; runs under callgrind."""
     library = ctypes.CDLL(os.environ["COUNT_CORE_MARKS"])
-    found = kinds(calls)
+    found = {name: call for name, call in kinds(calls).items() if re.search(only, name)}
     for call in found.values():
         for _ in range(150):
             call()
@@ -157,10 +158,11 @@ def part_of(file: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--calls", type=int, default=200)
+    parser.add_argument("--only", metavar="PATTERN", default="", help="kinds that are counted")
     parser.add_argument("--functions", metavar="PATTERN", help="list the functions of such kinds")
     options = parser.parse_args()
     if "COUNT_CORE_MARKS" in os.environ:
-        count(options.calls)
+        count(options.calls, options.only)
         return
     with tempfile.TemporaryDirectory() as folder:
         source, marks = Path(folder, "marks.c"), Path(folder, "marks.so")
@@ -170,7 +172,7 @@ def main() -> None:
         command = ["valgrind", "--tool=callgrind", "--instr-atstart=no", "--dump-line=no"]
         command += [f"--callgrind-out-file={folder}/out", sys.executable, __file__]
         done = subprocess.run(
-            [*command, "--calls", str(options.calls)],
+            [*command, "--calls", str(options.calls), "--only", options.only],
             env=environment,
             capture_output=True,
             text=True,

@@ -8,7 +8,7 @@ The input is an index space of `kept` x `reduced` elements, each part with its o
 import triton
 import triton.language as tl
 
-from .arithmetic import accumulate, lowest, settled
+from .arithmetic import accumulate, divide, lowest, settled
 from .indexing import element, memory, offset, positions, span
 from .maps import after, before, combine, combined, highest, identity
 
@@ -100,6 +100,99 @@ def _mapped(
         else:
             value = before(value, None, power, MAP).to(T)
         return tl.where(mask, value, tl.zeros_like(value))
+
+
+@triton.jit
+def moments(
+    x, mean, rest, out, kept, reduced, chunk, part, count, kept_shape, kx, ko, reduced_shape, rx,
+    FINISH: tl.constexpr,
+    T: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_R: tl.constexpr, STEPS: tl.constexpr,
+    LONG: tl.constexpr,
+):  # fmt: skip
+    """The sums of (x - m)^2, m the mean of this block's piece; `FINISH` makes the results of them.
+
+    `mean`: where m goes. `rest`: where the part of m goes that has no room there. None: nowhere.
+    """
+    k, k_mask = positions(kept, BLOCK_K)
+    rows = offset(k, kept_shape, kx)
+    first = tl.program_id(1).to(reduced.dtype) * chunk
+    length = tl.minimum(chunk, reduced - first)
+    total = _summed(
+        x, k_mask, rows, reduced, chunk, reduced_shape, rx, None, None,
+        T, T, BLOCK_K, BLOCK_R, STEPS, LONG, "",
+    )  # fmt: skip
+    number = length.to(T)
+    centre = divide(total, number)
+    squares = tl.zeros([BLOCK_K, BLOCK_R], T)
+    lost = tl.zeros([BLOCK_K, BLOCK_R], T)
+    over = tl.zeros([BLOCK_K, BLOCK_R], T)
+    for start in range(first, first + length, BLOCK_R):
+        p, r_mask = _elements(
+            memory(x), rows, start, first + length, reduced_shape, rx, BLOCK_R, STEPS
+        )
+        mask = k_mask[:, None] & r_mask[None, :]
+        apart = element(tl.load(p, mask=mask, other=0), x, T) - centre[:, None]
+        apart = tl.where(mask, apart, tl.zeros_like(apart))
+        squares, lost = accumulate(squares, lost, apart * apart)
+        over += apart
+    goal = tl.program_id(1).to(reduced.dtype) * part + offset(k, kept_shape, ko)
+    # the sum is rounded, and so `centre` is not quite the mean
+    more = tl.where(tl.abs(centre) < float("inf"), divide(tl.sum(over, 1), number), 0)
+    result = tl.sum(settled(squares, lost), 1) - number * more * more
+    result = after(tl.where(result < 0, 0, result), None, count, None, FINISH)
+    tl.store(out + goal, result.to(out.dtype.element_ty), mask=k_mask)
+    if rest is not None:
+        tl.store(rest + goal, more, mask=k_mask)
+    else:
+        centre += more
+    if mean is not None:
+        tl.store(mean + goal, centre.to(mean.dtype.element_ty), mask=k_mask)
+
+
+@triton.jit
+def merged(
+    x, rest, squares, mean, out, kept, reduced, chunk, part, piece, last, whole, count,
+    kept_shape, kx, ko, reduced_shape, rx,
+    FINISH: tl.constexpr,
+    T: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_R: tl.constexpr, STEPS: tl.constexpr,
+):  # fmt: skip
+    """What `moments` leaves of pieces, as the same of all their elements; `x` are their means.
+
+    `piece`: elements of a piece, `last`: of the last one, `whole`: of all. `mean`: where the mean
+    of all goes; None: nowhere.
+    """
+    k, k_mask = positions(kept, BLOCK_K)
+    rows = offset(k, kept_shape, kx)
+    total = tl.zeros([BLOCK_K, BLOCK_R], T)
+    for start in range(0, reduced, BLOCK_R):
+        p, r_mask = _elements(memory(x), rows, start, reduced, reduced_shape, rx, BLOCK_R, STEPS)
+        q, _ = _elements(memory(rest), rows, start, reduced, reduced_shape, rx, BLOCK_R, STEPS)
+        mask = k_mask[:, None] & r_mask[None, :]
+        number = _elements_of(start, reduced, piece, last, T, BLOCK_R)
+        total += (tl.load(p, mask=mask, other=0) + tl.load(q, mask=mask, other=0)) * number
+    centre = divide(tl.sum(total, 1), whole.to(T))
+    total = tl.zeros([BLOCK_K, BLOCK_R], T)
+    for start in range(0, reduced, BLOCK_R):
+        p, r_mask = _elements(memory(x), rows, start, reduced, reduced_shape, rx, BLOCK_R, STEPS)
+        q, _ = _elements(memory(rest), rows, start, reduced, reduced_shape, rx, BLOCK_R, STEPS)
+        s, _ = _elements(memory(squares), rows, start, reduced, reduced_shape, rx, BLOCK_R, STEPS)
+        mask = k_mask[:, None] & r_mask[None, :]
+        number = _elements_of(start, reduced, piece, last, T, BLOCK_R)
+        apart = tl.load(p, mask=mask, other=0) - centre[:, None] + tl.load(q, mask=mask, other=0)
+        own = tl.load(s, mask=mask, other=0) + number * apart * apart
+        total += tl.where(mask, own, tl.zeros_like(own))
+    goal = offset(k, kept_shape, ko)
+    result = after(tl.sum(total, 1), None, count, None, FINISH)
+    tl.store(out + goal, result.to(out.dtype.element_ty), mask=k_mask)
+    if mean is not None:
+        tl.store(mean + goal, centre.to(mean.dtype.element_ty), mask=k_mask)
+
+
+@triton.jit
+def _elements_of(start, pieces, piece, last, T: tl.constexpr, BLOCK: tl.constexpr):
+    """How many elements each of the pieces from `start` on has."""
+    at = start + tl.arange(0, BLOCK)
+    return tl.where(at == pieces - 1, last.to(T), piece.to(T))[None, :]
 
 
 @triton.jit

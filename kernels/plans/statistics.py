@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from xtarget import spec
 
@@ -56,16 +57,37 @@ def var(
         if not outs[0].size:
             return spec.Plan(outs, ())
         work = shapes.work(outs[0])
-        computed = compute_dtype(dtype)
-        mean = work.temporary(computed)
-        Sum(computed, FINISH="mean", count=shapes.count).into(work, mean)
-        Sum(computed, "deviation", FINISH, aux=mean, count=less).into(work, spec.Output())
-        if with_mean:
-            rows = Step("sum", computed)
-            work.launches.append(work.rest(rows, mean, spec.Output(1), 1))
+        _moments(work, shapes.count, less, compute_dtype(dtype), FINISH, with_mean=with_mean)
         return work.plan(*outs)
 
     return plan
+
+
+def _moments(
+    work: Work, count: int, less: int, dtype: str, FINISH: str, *, with_mean: bool
+) -> None:
+    """One launch, or one over pieces and one over what they leave.
+
+    Args:
+        count: elements that go into one of the result; less: what their squares are divided by.
+    """
+    addresses: dict[str, spec.Argument] = {"mean": spec.Output(1)} if with_mean else {}
+    constants: dict[str, Any] = (
+        {"FINISH": FINISH} if with_mean else {"FINISH": FINISH, "mean": None}
+    )
+    whole = Step("moments", dtype, addresses, {"count": less}, {**constants, "rest": None})
+    parts = work.parts(whole)
+    if parts == 1:
+        work.launches.append(work.first(whole, spec.Output()))
+        return
+    mean, rest, squares = (work.temporary(dtype, parts) for _ in range(3))
+    piece = Step("moments", dtype, {"mean": mean, "rest": rest}, {}, {"FINISH": "", "count": None})
+    pieces = work.first(piece, squares, parts)
+    chunk = pieces.args["chunk"]
+    numbers = {"piece": chunk, "last": count - (parts - 1) * chunk, "whole": count, "count": less}
+    given = {"rest": rest, "squares": squares, **addresses}
+    merged = Step("merged", dtype, given, numbers, constants)
+    work.launches += [pieces, work.rest(merged, mean, spec.Output(), parts)]
 
 
 def logsumexp(result: Result) -> Callable[[spec.Call], spec.Plan]:

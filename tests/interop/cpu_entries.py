@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -37,6 +38,7 @@ class Entries:
         filled: bytes that each fill was given.
         before: called before each launch with its parameters; what it returns but 0 is the
             driver's status.
+        stays: their code is never unloaded.
     """
 
     device: Any
@@ -44,10 +46,12 @@ class Entries:
     filled: list[int] = field(default_factory=list)
     before: Callable[[list[int]], int] = lambda given: 0
     kept: list[Any] = field(default_factory=list)
+    stays: bool = True
 
 
 class _Code:
-    stays = True
+    def __init__(self, stays: bool) -> None:
+        self.stays = stays
 
 
 def in_place(monkeypatch: pytest.MonkeyPatch) -> Entries:
@@ -66,34 +70,38 @@ def in_place(monkeypatch: pytest.MonkeyPatch) -> Entries:
         entries.filled.append(count)
         return 0
 
+    modules: dict[int, Any] = {}
+
+    def launch(
+        function: int, x: int, y: int, z: int, threads: int, two: int, three: int,
+        shared: int, stream: Any, values: Any, extra: Any,
+    ) -> int:  # fmt: skip
+        loaded = modules[function]()
+        assert loaded is not None, "what is launched has its code"
+        given = [
+            ctypes.cast(place, ctypes.POINTER(READ.get(p.type, ctypes.c_uint64)))[0]
+            for p, place in zip(loaded.artifact.parameters, values, strict=False)
+        ]
+        status = entries.before(given)
+        if status:
+            return status
+        entries.grids.append((x, y, z))
+        loaded.function().prepare(LaunchConfig((x, y, z)), given)((), device.default_stream)
+        device.synchronize()  # torch's memory of the host has no order of streams
+        return 0
+
     def started(self: Any, config: LaunchConfig) -> NativeLaunch:
-        parameters = self.artifact.parameters
-
-        def launch(
-            function: Any, x: int, y: int, z: int, threads: int, two: int, three: int,
-            shared: int, stream: Any, values: Any, extra: Any,
-        ) -> int:  # fmt: skip
-            given = [
-                ctypes.cast(place, ctypes.POINTER(READ.get(p.type, ctypes.c_uint64)))[0]
-                for p, place in zip(parameters, values, strict=False)
-            ]
-            status = entries.before(given)
-            if status:
-                return status
-            entries.grids.append((x, y, z))
-            self.prepare(LaunchConfig((x, y, z)), given)((), device.default_stream)
-            device.synchronize()  # torch's memory of the host has no order of streams
-            return 0
-
-        made = ENTRY(launch), clears
-        entries.kept.append(made)
-        start, clear = (ctypes.cast(one, ctypes.c_void_p).value or 0 for one in made)
+        if self.code is None:
+            self.code = _Code(entries.stays)
+        modules[number := len(modules) + 1] = weakref.ref(self._module)
         return NativeLaunch(
-            entry=start, function=0, current_context=0, context=0, block=(1, 1, 1),
-            shared_bytes=0, module=self._module, code=_Code(), fill=clear, closings=CLOSINGS,
+            entry=start, function=number, current_context=0, context=0, block=(1, 1, 1),
+            shared_bytes=0, module=self._module, code=self.code, fill=clear, closings=CLOSINGS,
         )  # fmt: skip
 
-    clears = FILL(fill)
+    made = ENTRY(launch), FILL(fill)
+    entries.kept.append(made)
+    start, clear = (ctypes.cast(one, ctypes.c_void_p).value or 0 for one in made)
     if not hasattr(CpuFunction, "native"):  # `isinstance` remembers what it has seen
         type.__setattr__(CpuFunction, "native", lambda function, config: None)
     monkeypatch.setattr(CpuFunction, "native", started)

@@ -139,3 +139,33 @@ def test_tensors_of_inference_are_written_in_and_out_of_inference(core: Any, pla
         assert hot(core, "add", a, a, out=kept) == 2
     assert hot(core, "add", a, 3, out=kept) == 2
     np.testing.assert_array_equal(host(kept), 4)
+
+
+def test_what_tells_how_tensors_lie_is_tried_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    place, _ = arrays_native.torch_tensors(torch)
+    found = torch_in_c.looks(torch, place)
+    assert all(found), "this torch is not known"
+    has_storage, count, shape, strides, *rest = found
+    assert torch_in_c._tell_right(torch, place, *found)
+    assert not torch_in_c._tell_right(torch, place, has_storage, count, strides, shape, *rest)
+    assert torch_in_c.looks(torch, 0) == (0,) * len(found)
+    monkeypatch.setattr(torch_in_c, "_HAS_STORAGE", "no such symbol")
+    assert torch_in_c.looks(torch, place) == (0,) * len(found)
+
+
+def test_tensors_without_memory_of_their_own_are_left_to_python_in_silence(
+    core: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
+    torch = pytest.importorskip("torch")
+    xtarget.run("exp", torch.ones(4), device="cpu")
+    assert core.words("", torch.ones(4)) is not None
+    read = [core.words("", torch.eye(3).to_sparse()), core.words("", torch.empty(3, device="meta"))]
+
+    def seen(row: Any) -> Any:
+        read.append(core.words("", row))
+        return row
+
+    torch.vmap(seen)(torch.ones(3, 4))
+    assert read == [None] * 3
+    assert capfd.readouterr() == ("", "")

@@ -10,7 +10,7 @@ from typing import Any
 from ..spec import ArrayType
 from . import kind_of
 from .kinds import Kind
-from .torch_in_c import allocator, entry
+from .torch_in_c import allocator, entry, looks
 
 __all__ = ["read_natively", "read_scalars_natively"]
 
@@ -122,7 +122,8 @@ def _use_torch(core: Any) -> bool:
     )
     if capsule is None or None in functions:
         return False
-    entries = (_torch_entries(torch), *torch_tensors(torch), allocator(torch))
+    place, asked = torch_tensors(torch)
+    entries = (_torch_entries(torch), place, asked, allocator(torch), looks(torch, place))
     return bool(core.use_torch(capsule, functions, vars(forward_ad), *entries))
 
 

@@ -12,13 +12,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-__all__ = ["allocator", "entry", "number_of_dtype", "transforms"]
+__all__ = ["allocator", "entry", "looks", "number_of_dtype", "transforms"]
 
 _CPU = "libtorch_cpu.so"
 #: `THPVariable_Wrap` takes a reference (torch 2.12 and newer) or a tensor, for which C++ passes its
 #: address as well.
 _WRAPS = ("_Z16THPVariable_WrapRKN2at10TensorBaseE", "_Z16THPVariable_WrapN2at10TensorBaseE")
 
+#: `c10::TensorImpl::has_storage() const`.
+_HAS_STORAGE = "_ZNK3c1010TensorImpl11has_storageEv"
 #: `c10::impl::tls_is_dispatch_key_included(DispatchKey)`.
 _IS_INCLUDED = "_ZN3c104impl28tls_is_dispatch_key_includedENS_11DispatchKeyE"
 
@@ -61,6 +63,57 @@ def transforms(torch: Any) -> tuple[int, tuple[int, ...]] | None:
     if any(is_included(int(key)) for key in found) or not is_included(int(keys.BackendSelect)):
         return None
     return address, tuple(map(int, found))
+
+
+def looks(torch: Any, place: int) -> tuple[int, ...]:
+    """Functions that say whether a tensor has memory of its own, and tell its dimensions, shape,
+    strides, dtype and device (`look` in `_core/python.h`); zeros where one is missing or wrong.
+
+    Args:
+        place: where the tensor lies in an object of Python; 0: that is not known.
+    """
+    names = ("dim", "sizes", "strides", "dtype", "device_type", "device_index")
+    found = [entry(torch, "libc10.so", _HAS_STORAGE)]
+    found += [entry(torch, _CPU, f"aoti_torch_get_{name}") for name in names]
+    right = all((place, *found)) and _tell_right(torch, place, *found)
+    return tuple(found) if right else (0,) * len(found)
+
+
+def _tell_right(torch: Any, place: int, has_storage: int, *entries: int) -> bool:
+    numbers, number, pointer = ctypes.c_int64, ctypes.c_int32, ctypes.c_void_p
+    kinds: tuple[Any, ...] = (
+        numbers,
+        ctypes.POINTER(numbers),
+        ctypes.POINTER(numbers),
+        number,
+        number,
+        number,
+    )
+    has = ctypes.CFUNCTYPE(ctypes.c_bool, pointer)(has_storage)
+    tell = [
+        (kind, ctypes.CFUNCTYPE(number, pointer, ctypes.POINTER(kind))(address))
+        for kind, address in zip(kinds, entries, strict=True)
+    ]
+    plain = torch.empty((3, 5, 2), dtype=torch.int16)[1:, ::2]
+    for tensor in (plain, torch.ones(4), torch.ones(())):
+        at = id(tensor) + place
+        told = []
+        for kind, function in tell:
+            value = kind()
+            if function(at, ctypes.byref(value)):
+                return False
+            told.append(value)
+        count, shape, strides, dtype, device, _ = told
+        if (
+            not has(pointer.from_address(at))
+            or (count.value, *shape[: tensor.ndim]) != (tensor.ndim, *tensor.shape)
+            or tuple(strides[: tensor.ndim]) != tensor.stride()
+            or dtype.value != number_of_dtype(torch, str(tensor.dtype).removeprefix("torch."))
+            or device.value != 0
+        ):
+            return False
+    sparse = torch.sparse_coo_tensor(size=(2, 2), check_invariants=False)
+    return not has(pointer.from_address(id(sparse) + place))
 
 
 def allocator(torch: Any) -> tuple[int, int, int, int]:

@@ -121,6 +121,8 @@ def forget_oldest(device: str) -> None:
     but leave at least half of the places to others.
     """
     most, most_bytes = environment.modules(), environment.module_bytes()
+    if len(functions) <= most and most_bytes is None:
+        return
     here = _here(device)
     if len(here) <= most and (most_bytes is None or sum(map(_size, here)) <= most_bytes):
         return

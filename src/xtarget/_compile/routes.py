@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -148,6 +147,8 @@ def _say_failed(way: Way, request: CompileRequest, target: Target, error: Compil
     about = (way.name, request.source.name, str(target))
     if about not in _warned:
         _warned.add(about)
+        import logging  # is seldom needed, and brings traceback
+
         logging.getLogger("xtarget").warning(
             "the route %s has failed for %s on %s, and the next one is tried "
             "(XTARGET_ROUTES=strict,... makes it an error): %s",

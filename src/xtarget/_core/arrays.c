@@ -100,24 +100,107 @@ int torch_is_watching(struct state *state) {
   return callback != Py_None;
 }
 
-static int read_torch(struct state *state, struct reading *reading, PyObject *value) {
+static inline uint64_t place_of(int32_t device_type, int32_t device) {
+  return (uint64_t)(uint32_t)device_type << 32 | (uint32_t)device;
+}
+
+/* By torch's own functions: 1, or 0 where the tensor has no memory of its own. */
+static inline int look_at(const struct torch *torch, const void *at, struct xt_layout *layout) {
+  void *tensor = (void *)(uintptr_t)at, *data = NULL;
+  int64_t dimensions, *shape, *strides;
+  int32_t dtype, type, device;
+  if (!torch->look.has_storage(*(void *const *)at) || torch->address_of(tensor, &data) || !data ||
+      torch->look.dimensions(tensor, &dimensions) || torch->look.shape(tensor, &shape) ||
+      torch->look.strides(tensor, &strides) || torch->look.dtype(tensor, &dtype) ||
+      torch->look.device_type(tensor, &type) || torch->look.device_index(tensor, &device) ||
+      dimensions > XT_MOST_DIMENSIONS)
+    return 0;
+  layout->address = (uint64_t)(uintptr_t)data;
+  layout->type = (uint64_t)(uint32_t)dtype;
+  layout->place = place_of(type, device);
+  layout->dimensions = (int)dimensions;
+  layout->shape = shape;
+  layout->strides = strides;
+  return 1;
+}
+
+/* By DLPack's exchange API. */
+static int exchange(const struct torch *torch, PyObject *value, struct xt_layout *layout) {
   struct xt_dl_tensor tensor;
-  if (state->torch.exchange->read(value, &tensor) != 0) return decline();
+  if (torch->exchange->read(value, &tensor) != 0) return decline();
   if (!tensor.data || tensor.dtype.lanes != 1) return 0;
-  if (is_negative(&state->torch, value) || requires_grad(state, value, &reading->grad)) return decline();
-  struct xt_layout layout = {
-      .address = (uint64_t)(uintptr_t)tensor.data + tensor.byte_offset,
-      .type = (uint64_t)tensor.dtype.code << 8 | tensor.dtype.bits,
-      .place = (uint64_t)(uint32_t)tensor.device_type << 32 | (uint32_t)tensor.device_id,
-      .reader = READ_TORCH,
-      .dimensions = tensor.dimensions,
-      .shape = tensor.shape,
-      .strides = tensor.strides,
-      .unit = 1,
-  };
+  layout->address = (uint64_t)(uintptr_t)tensor.data + tensor.byte_offset;
+  layout->type = (uint64_t)tensor.dtype.code << 8 | tensor.dtype.bits;
+  layout->place = place_of(tensor.device_type, tensor.device_id);
+  layout->dimensions = tensor.dimensions;
+  layout->shape = tensor.shape;
+  layout->strides = tensor.strides;
+  return 1;
+}
+
+static int read_torch(struct state *state, struct reading *reading, PyObject *value) {
+  const struct torch *torch = &state->torch;
+  const void *at = torch->look.has_storage ? torch_tensor(torch, value) : NULL;
+  struct xt_layout layout = {.reader = READ_TORCH, .unit = 1};
+  if (!(at ? look_at(torch, at, &layout) : exchange(torch, value, &layout))) return 0;
+  if (is_negative(torch, value) || requires_grad(state, value, &reading->grad)) return decline();
   layout.contiguous =
-      !tensor.strides || xt_is_contiguous(tensor.dimensions, tensor.shape, tensor.strides);
+      !layout.strides || xt_is_contiguous(layout.dimensions, layout.shape, layout.strides);
   return xt_add_array(&reading->call, &layout);
+}
+
+PyObject *use_torch(PyObject *module, PyObject *args) {
+  struct torch *torch = &state_of(module)->torch;
+  PyObject *capsule, *functions[6], *forward_ad;
+  unsigned long long grad, tracing, modes, negative, inference, bump, wants;
+  unsigned long long empty, address_of, drop, wrap, look[7];
+  Py_ssize_t tensor_at;
+  if (!PyArg_ParseTuple(args, "O(OOOOOO)O!(KKK)n(KKKK)(KKKK)(KKKKKKK)",
+                        &capsule, &functions[0], &functions[1],
+                        &functions[2], &functions[3], &functions[4], &functions[5], &PyDict_Type,
+                        &forward_ad, &grad, &tracing, &modes, &tensor_at, &negative, &inference,
+                        &bump, &wants, &empty, &address_of, &drop, &wrap, &look[0], &look[1],
+                        &look[2], &look[3], &look[4], &look[5], &look[6]))
+    return NULL;
+  if (!PyCapsule_IsValid(capsule, XT_DL_CAPSULE)) Py_RETURN_FALSE;
+  const struct xt_dl_exchange *known =
+      xt_dl_known(PyCapsule_GetPointer(capsule, XT_DL_CAPSULE));
+  if (!known) Py_RETURN_FALSE;
+  if (!torch->exchange) {
+    torch->is_neg = Py_NewRef(functions[0]);
+    torch->is_grad_enabled = Py_NewRef(functions[1]);
+    torch->increment_version = Py_NewRef(functions[2]);
+    torch->tracing_state = Py_NewRef(functions[3]);
+    torch->dispatch_modes = Py_NewRef(functions[4]);
+    torch->frame_callback = Py_NewRef(functions[5]);
+    torch->forward_ad = Py_NewRef(forward_ad);
+    torch->grad_enabled = (_Bool(*)(void))(uintptr_t)grad;
+    torch->tracing = (void *const *(*)(void))(uintptr_t)tracing;
+    torch->mode_count = (int64_t(*)(void))(uintptr_t)modes;
+    torch->tensor_at = tensor_at;
+    torch->is_negative = (_Bool(*)(const void *))(uintptr_t)negative;
+    torch->is_inference = (_Bool(*)(const void *))(uintptr_t)inference;
+    torch->bump_version = (void (*)(const void *))(uintptr_t)bump;
+    torch->wants_grad = (_Bool(*)(const void *))(uintptr_t)wants;
+    if (empty && address_of && drop && wrap) {
+      torch->empty = (int (*)(int64_t, const int64_t *, const int64_t *, int32_t, int32_t, int32_t,
+                              void **))(uintptr_t)empty;
+      torch->address_of = (int (*)(void *, void **))(uintptr_t)address_of;
+      torch->drop = (int (*)(void *))(uintptr_t)drop;
+      torch->wrap = (PyObject * (*)(const void *))(uintptr_t) wrap;
+      if (look[0]) {
+        torch->look.has_storage = (_Bool(*)(const void *))(uintptr_t)look[0];
+        torch->look.dimensions = (int (*)(void *, int64_t *))(uintptr_t)look[1];
+        torch->look.shape = (int (*)(void *, int64_t **))(uintptr_t)look[2];
+        torch->look.strides = (int (*)(void *, int64_t **))(uintptr_t)look[3];
+        torch->look.dtype = (int (*)(void *, int32_t *))(uintptr_t)look[4];
+        torch->look.device_type = (int (*)(void *, int32_t *))(uintptr_t)look[5];
+        torch->look.device_index = (int (*)(void *, int32_t *))(uintptr_t)look[6];
+      }
+    }
+    torch->exchange = known;
+  }
+  Py_RETURN_TRUE;
 }
 
 /* ------------------------------------------------------------------------------------- NumPy */

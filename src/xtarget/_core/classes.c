@@ -94,10 +94,10 @@ static int takes_what_is_given(const struct entry *entry, int values) {
 }
 
 struct entry *entry_of_class(const struct reading *reading, PyObject *offered) {
-  PyObject *described, *places, *flat, *sizes;
+  PyObject *described, *places, *flat, *sizes, *again;
   int dimensions;
-  if (!PyArg_ParseTuple(offered, "O!O!iOO!", &PyTuple_Type, &described, &PyTuple_Type, &flat,
-                        &dimensions, &places, &PyTuple_Type, &sizes))
+  if (!PyArg_ParseTuple(offered, "O!O!iOO!O", &PyTuple_Type, &described, &PyTuple_Type, &flat,
+                        &dimensions, &places, &PyTuple_Type, &sizes, &again))
     return NULL;
   int whole = places == Py_None;
   const struct xt_call *call = &reading->call;
@@ -125,6 +125,7 @@ struct entry *entry_of_class(const struct reading *reading, PyObject *offered) {
     return NULL;
   }
   entry->sizing = sizing;
+  entry->again = Py_NewRef(again);
   if (!PyErr_Occurred() && takes_what_is_given(entry, (int)reading->arg_count + 1) &&
       numbers_of(entry, call, numbers) == XT_HOLDS)
     return entry;
@@ -171,4 +172,11 @@ void class_drop(void *pointer) {
   struct class *class = pointer;
   for (int i = 0; i < class->count; i++) entry_drop(class->entries[i]);
   free(class);
+}
+
+void class_unload(struct class *class, struct going *going) {
+  int kept = 0;
+  for (int i = 0; i < class->count; i++)
+    if (entry_unload(class->entries[i], going)) class->entries[kept++] = class->entries[i];
+  class->count = kept;
 }

@@ -8,6 +8,7 @@ void entry_drop(void *pointer) {
   struct entry *entry = pointer;
   if (--entry->references) return;
   Py_XDECREF(entry->kept);
+  Py_XDECREF(entry->again);
   Py_XDECREF(entry->direct);
   Py_XDECREF(entry->synchronize);
   Py_XDECREF(entry->checks);
@@ -105,4 +106,60 @@ struct entry *entry_new(const struct reading *reading, PyObject *offered) {
 wrong:
   entry_drop(entry);
   return NULL;
+}
+
+/* ------------------------------------------------------------------------------- code that goes */
+
+/* Whether it launches one of these; also where it is not known what it launches. */
+static int launches_any(const struct entry *entry, PyObject *codes) {
+  if (entry->declines || !entry->direct) return 0;
+  if (!entry->native) return 1;
+  for (int i = 0; i < entry->native->link_count; i++)
+    for (Py_ssize_t at = 0; at < PyTuple_Size(codes); at++)
+      if (entry->native->links[i].code == PyTuple_GetItem(codes, at)) return 1;
+  return 0;
+}
+
+int entry_unload(struct entry *entry, struct going *going) {
+  if (!launches_any(entry, going->codes)) return 1;
+  struct entry *gone = entry;
+  /* a call that is being made has borrowed what it launches */
+  if (entry->again && entry->native && entry->references == 1 && (gone = calloc(1, sizeof *gone))) {
+    gone->references = 1;
+    gone->native = native_unload(entry->native);
+    gone->direct = entry->direct;
+    entry->direct = NULL;
+    if (!gone->native) { /* no memory: all of it goes */
+      free(gone);
+      gone = entry;
+    }
+  } else {
+    gone = entry;
+  }
+  gone->next = going->entries;
+  going->entries = gone;
+  return gone != entry;
+}
+
+void going_drop(struct going *going) {
+  while (going->entries) {
+    struct entry *entry = going->entries;
+    going->entries = entry->next;
+    entry_drop(entry);
+  }
+}
+
+int entry_load(struct state *state, struct entry *entry) {
+  PyObject *direct, *codes;
+  if (torch_is_watching(state)) return 0;
+  PyObject *offered = PyObject_CallNoArgs(entry->again);
+  if (!offered) return PyErr_ExceptionMatches(PyExc_Exception) && decline(); /* Python meets it again */
+  int loaded = entry->direct != NULL; /* by another thread, meanwhile */
+  if (!loaded && PyArg_ParseTuple(offered, "OO!", &direct, &PyTuple_Type, &codes) &&
+      native_load(entry->native, codes)) {
+    entry->direct = Py_NewRef(direct);
+    loaded = 1;
+  }
+  Py_DECREF(offered);
+  return loaded || decline();
 }

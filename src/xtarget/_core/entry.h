@@ -58,9 +58,11 @@ struct native {
 
 struct entry {
   int references, declines;
+  struct entry *next; /* of what goes */
   int stale; /* of a class: its checks have failed, and Python has something else by now */
   PyObject *kept;
-  PyObject *direct;         /* the prepared launch */
+  PyObject *again;          /* of a class: loads its code, and gives `direct` and what `links` have */
+  PyObject *direct;         /* the prepared launch; NULL: its code was unloaded */
   PyObject *synchronize;    /* None, or anything: the launch is waited for */
   PyObject *checks;         /* a tuple of functions */
   PyObject *current;        /* gives the stream, or None */
@@ -103,6 +105,10 @@ static inline int sizes_at(const struct entry *entry) {
 /* native.c: from the tuple that `_launch.native_launches` gives; NULL where it is none. */
 struct native *native_new(PyObject *offered);
 void native_drop(struct native *native);
+/* Move the code of all launches to another one, which has nothing else; NULL: there is no memory. */
+struct native *native_unload(struct native *native);
+/* Take code for all launches: a tuple of (function, module, code). 1, or 0. */
+int native_load(struct native *native, PyObject *offered);
 /* Whether launches of a class take no more than its program and its calls give. */
 int native_takes_what_is_given(const struct native *native, int values, int sizes);
 /* Get the only launch of a call ready for good; its values have to stay as they are. `reading->ready`

@@ -107,6 +107,36 @@ void native_drop(struct native *native) {
   free(native);
 }
 
+struct native *native_unload(struct native *native) {
+  struct native *gone = calloc(1, sizeof *gone + (size_t)native->link_count * sizeof *gone->links);
+  if (!gone) return NULL;
+  for (int i = 0; i < native->link_count; i++) {
+    gone->links[i].module = native->links[i].module;
+    gone->links[i].code = native->links[i].code;
+    native->links[i].module = native->links[i].code = NULL;
+  }
+  gone->link_count = native->link_count;
+  return gone;
+}
+
+int native_load(struct native *native, PyObject *offered) {
+  unsigned long long functions[MOST_LINKS];
+  PyObject *modules[MOST_LINKS], *codes[MOST_LINKS];
+  if (PyTuple_Size(offered) != native->link_count) return 0;
+  for (int i = 0; i < native->link_count; i++)
+    if (!PyArg_ParseTuple(PyTuple_GetItem(offered, i), "KOO", &functions[i], &modules[i], &codes[i]))
+      return 0;
+  for (int i = 0; i < native->link_count; i++) {
+    struct link *link = &native->links[i];
+    link->launch.function = (void *)(uintptr_t)functions[i];
+    link->module = Py_NewRef(modules[i]);
+    link->code = Py_NewRef(codes[i]);
+    link->open_at = 0;
+    link->stays = 0;
+  }
+  return 1;
+}
+
 int native_takes_what_is_given(const struct native *native, int values, int sizes) {
   if (native->piece_count > sizes) return 0;
   for (int i = 0; i < native->link_count; i++) {

@@ -194,6 +194,29 @@ static PyObject *forget(PyObject *module, PyObject *unused) {
   Py_RETURN_NONE;
 }
 
+static int keep_layout(void *entry, void *going) { return entry_unload(entry, going); }
+
+static int keep_class(void *class, void *going) {
+  class_unload(class, going);
+  return 1;
+}
+
+PyDoc_STRVAR(unload_doc, "unload(codes)\n--\n\n"
+                         "Let go of these codes (a tuple). Classes have theirs loaded again when they are called.");
+static PyObject *unload(PyObject *module, PyObject *codes) {
+  struct state *state = state_of(module);
+  struct going going = {codes, NULL};
+  if (!PyTuple_Check(codes)) {
+    PyErr_SetString(PyExc_TypeError, "unload takes a tuple");
+    return NULL;
+  }
+  state->generation++;
+  xt_table_filter(&state->layouts, keep_layout, &going);
+  xt_table_filter(&state->classes, keep_class, &going);
+  going_drop(&going);
+  Py_RETURN_NONE;
+}
+
 PyDoc_STRVAR(observe_doc, "observe(observed)\n--\n\n"
                           "Whether Python makes all calls, and all prepared launches.");
 static PyObject *observe(PyObject *module, PyObject *observed) {
@@ -255,50 +278,8 @@ static PyObject *read_arrays(PyObject *module, PyObject *args) {
 }
 
 PyDoc_STRVAR(torch_doc, "use_torch(capsule, functions, forward_ad, entries, place, entries_of_tensors, "
-                        "allocator)\n--\n\n"
+                        "allocator, looks)\n--\n\n"
                         "How torch's tensors are read. False: this is no capsule that is known.");
-static PyObject *use_torch(PyObject *module, PyObject *args) {
-  struct torch *torch = &state_of(module)->torch;
-  PyObject *capsule, *functions[6], *forward_ad;
-  unsigned long long grad, tracing, modes, negative, inference, bump, wants;
-  unsigned long long empty, address_of, drop, wrap;
-  Py_ssize_t tensor_at;
-  if (!PyArg_ParseTuple(args, "O(OOOOOO)O!(KKK)n(KKKK)(KKKK)", &capsule, &functions[0], &functions[1],
-                        &functions[2], &functions[3], &functions[4], &functions[5], &PyDict_Type,
-                        &forward_ad, &grad, &tracing, &modes, &tensor_at, &negative, &inference,
-                        &bump, &wants, &empty, &address_of, &drop, &wrap))
-    return NULL;
-  if (!PyCapsule_IsValid(capsule, XT_DL_CAPSULE)) Py_RETURN_FALSE;
-  const struct xt_dl_exchange *known =
-      xt_dl_known(PyCapsule_GetPointer(capsule, XT_DL_CAPSULE));
-  if (!known) Py_RETURN_FALSE;
-  if (!torch->exchange) {
-    torch->is_neg = Py_NewRef(functions[0]);
-    torch->is_grad_enabled = Py_NewRef(functions[1]);
-    torch->increment_version = Py_NewRef(functions[2]);
-    torch->tracing_state = Py_NewRef(functions[3]);
-    torch->dispatch_modes = Py_NewRef(functions[4]);
-    torch->frame_callback = Py_NewRef(functions[5]);
-    torch->forward_ad = Py_NewRef(forward_ad);
-    torch->grad_enabled = (_Bool(*)(void))(uintptr_t)grad;
-    torch->tracing = (void *const *(*)(void))(uintptr_t)tracing;
-    torch->mode_count = (int64_t(*)(void))(uintptr_t)modes;
-    torch->tensor_at = tensor_at;
-    torch->is_negative = (_Bool(*)(const void *))(uintptr_t)negative;
-    torch->is_inference = (_Bool(*)(const void *))(uintptr_t)inference;
-    torch->bump_version = (void (*)(const void *))(uintptr_t)bump;
-    torch->wants_grad = (_Bool(*)(const void *))(uintptr_t)wants;
-    if (empty && address_of && drop && wrap) {
-      torch->empty = (int (*)(int64_t, const int64_t *, const int64_t *, int32_t, int32_t, int32_t,
-                              void **))(uintptr_t)empty;
-      torch->address_of = (int (*)(void *, void **))(uintptr_t)address_of;
-      torch->drop = (int (*)(void *))(uintptr_t)drop;
-      torch->wrap = (PyObject * (*)(const void *))(uintptr_t) wrap;
-    }
-    torch->exchange = known;
-  }
-  Py_RETURN_TRUE;
-}
 
 PyDoc_STRVAR(use_cupy_doc, "use_cupy(class, descriptors)\n--\n\n"
                            "What CuPy's classes have for the attributes that are read; the class "
@@ -345,6 +326,7 @@ static PyObject *statistics(PyObject *module, PyObject *unused) {
 static PyMethodDef methods[] = {
     {"start", start, METH_VARARGS, start_doc},
     {"forget", forget, METH_NOARGS, forget_doc},
+    {"unload", unload, METH_O, unload_doc},
     {"observe", observe, METH_O, observe_doc},
     {"lose", lose, METH_O, lose_doc},
     {"use_own", use_own, METH_VARARGS, own_doc},

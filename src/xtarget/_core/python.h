@@ -13,7 +13,7 @@
 #include "table.h"
 
 /* Goes up with each change of what Python and C tell each other; `_core/__init__.py` has it too. */
-#define XT_INTERFACE 13
+#define XT_INTERFACE 15
 
 /* The last ones are no arrays: NumPy's scalars. */
 enum reader { READ_NONE, READ_TORCH, READ_NUMPY, READ_OWN, READ_CUPY, READ_FLOAT, READ_INTEGER };
@@ -47,6 +47,17 @@ struct torch {
   int (*address_of)(void *tensor, void **address);
   int (*drop)(void *tensor);
   PyObject *(*wrap)(const void *tensor);
+  /* Of the same interface, what a tensor looks like: sooner than by DLPack, for which torch looks the
+   * interpreter and the object up once more. All of them are there and `address_of` too, or none. */
+  struct {
+    _Bool (*has_storage)(const void *implementation); /* the others complain of tensors without */
+    int (*dimensions)(void *tensor, int64_t *count);
+    int (*shape)(void *tensor, int64_t **shape);
+    int (*strides)(void *tensor, int64_t **strides);
+    int (*dtype)(void *tensor, int32_t *dtype);
+    int (*device_type)(void *tensor, int32_t *type);
+    int (*device_index)(void *tensor, int32_t *index);
+  } look;
 };
 
 enum { NAME_OUT, NAME_DEVICE, NAME_STREAM, NAME_RAW, NAME_STAYS, NAME_SYNCHRONIZE,
@@ -137,6 +148,8 @@ uint64_t address_of(struct state *state, PyObject *array);
 /* Whether an array lies where it did, and may be used without a word of its library's. `grad` is what
  * a reading has of that name. */
 int is_in_place(struct state *state, PyObject *array, enum reader reader, uint64_t address, int *grad);
+/* (capsule, functions, forward_ad, entries...): how torch's tensors are read from now on. */
+PyObject *use_torch(PyObject *module, PyObject *args);
 int allow_torch(struct state *state);
 /* Tell torch that a tensor is written to: 1, or 0 where Python has to. */
 int tell_torch(const struct torch *torch, PyObject *tensor);
@@ -156,6 +169,17 @@ struct sizing;
 /* From the tuple that `_launch.native.offer` gives; None makes one that declines. */
 struct entry *entry_new(const struct reading *reading, PyObject *offered);
 void entry_drop(void *entry);
+/* Code that goes, and what has let go of it: to be dropped when the tables are whole again, since
+ * that runs code of others. */
+struct going {
+  PyObject *codes; /* a tuple */
+  struct entry *entries;
+};
+void going_drop(struct going *going);
+/* Have an entry let go of code: 1, or 0 where it went altogether. */
+int entry_unload(struct entry *entry, struct going *going);
+/* Have its code loaded again: 1, or 0 where the call is Python's to make, or an exception is set. */
+int entry_load(struct state *state, struct entry *entry);
 
 /* replay.c: a call is made. */
 /* Launch with the values of `reading`, `result`'s address the last: 1; 0 where Python has to launch,
@@ -170,7 +194,7 @@ PyObject *entry_replay(struct state *state, struct entry *entry, struct reading 
 
 /* classes.c: what serves calls whose sizes were never seen. */
 struct class;
-/* From the tuple that `_launch.native.offer_class` gives; NULL where it does not serve this call. */
+/* From the tuple that `_launch.native` gives for a class; NULL where it does not serve this call. */
 struct entry *entry_of_class(const struct reading *reading, PyObject *offered);
 void sizing_drop(struct sizing *sizing);
 /* The entry that serves a call, with its numbers; NULL: there is none. */
@@ -181,6 +205,8 @@ void class_add(struct state *state, uint64_t hash, const struct xt_call *call, s
 /* Whether Python may be asked for an entry of the class (NULL: it is new). */
 int class_may_ask(const struct class *class);
 void class_drop(void *class);
+/* Have the entries of a class let go of code. */
+void class_unload(struct class *class, struct going *going);
 /* (program, symbols): its results; None where a check fails, False where it is not decided. */
 PyObject *evaluate(PyObject *module, PyObject *args);
 

@@ -197,6 +197,7 @@ static PyObject *replay(struct state *state, struct entry *entry, struct reading
     return NULL;
   }
   if (entry->consents && !allow_torch(state)) return NULL;
+  if (!entry->direct && !entry_load(state, entry)) return NULL;
   PyObject *result = reading->out;
   if (result) {
     if (may_overlap(entry, reading) || !look_up_stream(state, entry, reading)) return NULL;

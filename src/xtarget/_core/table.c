@@ -5,7 +5,7 @@
 
 struct xt_slot {
   uint64_t hash;
-  void *content;
+  void *content; /* NULL: it was taken out */
   int word_count, size_count;
   uint64_t key[]; /* the words, then the sizes */
 };
@@ -56,7 +56,7 @@ int xt_table_put(struct xt_table *table, uint64_t hash, const struct xt_call *ca
     if (same(slot, hash, call, sizes)) {
       void *old = slot->content;
       slot->content = content;
-      drop(old);
+      if (old) drop(old);
       return 1;
     }
   }
@@ -74,13 +74,20 @@ int xt_table_put(struct xt_table *table, uint64_t hash, const struct xt_call *ca
   return 1;
 }
 
+void xt_table_filter(struct xt_table *table, int (*keep)(void *content, void *with), void *with) {
+  for (size_t i = 0; i < table->capacity; i++) {
+    struct xt_slot *slot = table->slots[i];
+    if (slot && slot->content && !keep(slot->content, with)) slot->content = 0;
+  }
+}
+
 void xt_table_clear(struct xt_table *table, void (*drop)(void *)) {
   struct xt_table old = *table;
   table->slots = 0;
   table->capacity = table->count = 0;
   for (size_t i = 0; i < old.capacity; i++) {
     if (!old.slots[i]) continue;
-    drop(old.slots[i]->content);
+    if (old.slots[i]->content) drop(old.slots[i]->content);
     free(old.slots[i]);
   }
   free(old.slots);

@@ -22,6 +22,9 @@ void *xt_table_find(const struct xt_table *table, uint64_t hash, const struct xt
 int xt_table_put(struct xt_table *table, uint64_t hash, const struct xt_call *call, void *content,
                  void (*drop)(void *));
 
+/* Take out all things of which `keep` gives 0; what becomes of them is its business. */
+void xt_table_filter(struct xt_table *table, int (*keep)(void *content, void *with), void *with);
+
 /* Empty it. `drop` is called when the table is empty already. */
 void xt_table_clear(struct xt_table *table, void (*drop)(void *));
 

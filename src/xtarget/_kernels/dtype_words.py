@@ -3,7 +3,6 @@ one dtype share."""
 
 from __future__ import annotations
 
-import difflib
 from typing import Final
 
 from .._values.float8 import FLOAT8, way_out
@@ -24,5 +23,7 @@ def no_dtype(word: str) -> str:
         return ""
     if word in FLOAT8:
         return f"which kernels do not take. {way_out(word, 'uint8', '')}"
+    import difflib
+
     near = difflib.get_close_matches(word, [*DTYPES, *GROUPS], 1, 0.8)
     return f"which is none. Did you mean {near[0]}?" if near else ""

@@ -8,7 +8,6 @@ in silence what another one computes.
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 
 from .._values.errors import ArgumentError, MissingFeatureError, shortened
@@ -94,6 +93,8 @@ def named(operator: str, impl: object) -> str:
     ways = {way.name: way for way in listed(operator) if way.name}
     way = ways.get(impl) if isinstance(impl, str) else None
     if way is None:
+        import difflib
+
         near = difflib.get_close_matches(str(impl), ways, n=3, cutoff=0.5)
         hint = f"Did you mean {' or '.join(map(repr, near))}? " if near else ""
         raise ArgumentError(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -268,5 +267,7 @@ def _read(path: Path | None) -> list[Entry]:
     except (FileNotFoundError, NotADirectoryError):  # the cache tells of a folder that is none
         return []
     except (OSError, ArgumentError) as error:
+        import logging  # is seldom needed, and brings traceback
+
         logging.getLogger("xtarget").warning("A file of measurements is ignored: %s", error)
         return []

@@ -3,7 +3,6 @@ for."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -132,6 +131,8 @@ def _tell(kernel: str, device: Any, error: Exception, asked: str) -> None:
     known = (name, str(device), type(error).__name__)
     if known not in _told:
         _told.add(known)
+        import logging  # is seldom needed, and brings traceback
+
         logging.getLogger("xtarget").warning(
             "%s: NumPy's reference serves it on the host (%s), because: %s This is said once.",
             name, asked, error,

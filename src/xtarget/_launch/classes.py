@@ -17,14 +17,17 @@ from .._compile.functions import function
 from .._values.programs import Program
 from .._values.symbols import Tracer
 from ..spec import ArrayType, contiguous_strides
+from ..targets.base import Device, Stream, Value
 from .call import BoundCall
-from .forms import Form, sized
+from .forms import Form, LoadedLaunch, sized
 from .passing import Chained, Passing, passing_of
 
 __all__ = [
     "CallClass",
     "Classes",
+    "Late",
     "Layouts",
+    "Unloaded",
     "layouts_of",
     "lift",
 ]
@@ -104,11 +107,46 @@ def lift(tracer: Tracer, name: str, type_: ArrayType, contiguous: bool) -> Array
     return replace(type_, shape=shape, strides=strides)
 
 
+@dataclass(frozen=True, slots=True)
+class Unloaded:
+    """What a class launches, without its functions."""
+
+    device: Device
+    form: Form
+    passing: Passing | Chained | None
+
+    def launches(self) -> tuple[LoadedLaunch, ...]:
+        """The launches, with their functions loaded.
+
+        Raises:
+            XTargetError: they cannot be.
+        """
+        return tuple(
+            replace(launch, function=function(self.device, launch.request))
+            for launch in self.form.launches
+        )
+
+
+class Late:
+    """What launches the calls of a class, prepared when it is needed: the core does without."""
+
+    def __init__(self, unloaded: Unloaded, launches: tuple[LoadedLaunch, ...]) -> None:
+        self._unloaded, self._launches = unloaded, launches
+        self._start: Any = None
+
+    def __call__(self, numbers: Any, values: Sequence[Value], stream: Stream) -> None:
+        if self._start is None:
+            assert self._unloaded.passing is not None
+            self._start = self._unloaded.passing.again(self._launches).start
+        self._start(numbers, values, stream)
+
+
 class CallClass:
     """One set of guards, with what serves all calls for which they hold.
 
     Attributes:
         call: the call that it was made for.
+        unloaded: what it launches, without its functions.
         guards: the conditions, as text.
         served: calls that it has served.
     """
@@ -121,9 +159,17 @@ class CallClass:
         self._tracer: Tracer | None = tracer
         self._types_program: Program | None = None
         passing = passing_of(self.call, form, tracer, numbers)
-        #: What launches; None: it was unloaded, and `_cold` is what it takes to load it again.
+        #: What launches; None: it was unloaded.
         self._loaded: tuple[Form, Passing | Chained | None] | None = (form, passing)
-        self._cold = (form, passing)
+        bare = tuple(replace(launch, function=None) for launch in form.launches)
+        self.unloaded = Unloaded(
+            self.call.device, replace(form, launches=bare), passing and passing.unloaded()
+        )
+
+    @property
+    def loaded(self) -> bool:
+        """Whether it holds functions."""
+        return self._loaded is not None
 
     def unload(self, functions: Collection[int]) -> None:
         """Let go of functions, which the next call loads again.
@@ -132,25 +178,16 @@ class CallClass:
             functions: the `id` of each.
         """
         loaded = self._loaded
-        if loaded is None:
-            return
-        form, passing = loaded
-        if any(id(launch.function) in functions for launch in form.launches):
-            bare = tuple(replace(launch, function=None) for launch in form.launches)
-            self._cold = replace(form, launches=bare), passing and passing.unloaded()
+        if loaded and any(id(launch.function) in functions for launch in loaded[0].launches):
             self._loaded = None
 
     def _load_again(self) -> tuple[Form, Passing | Chained | None]:
         """Raises XTargetError: the functions cannot be loaded."""
-        form, passing = self._cold
-        launches = tuple(
-            replace(launch, function=function(self.call.device, launch.request))
-            for launch in form.launches
-        )
-        form = replace(form, launches=launches)
+        form, launches = self.unloaded.form, self.unloaded.launches()
+        passing = self.unloaded.passing
         if passing is not None:
             passing = passing.again(launches)
-        self._loaded = loaded = form, passing
+        self._loaded = loaded = replace(form, launches=launches), passing
         return loaded
 
     def passing(self, sizes: tuple[int, ...]) -> Passing | Chained | None:
@@ -207,14 +244,15 @@ class Classes:
                     return found
         return None
 
-    def passing(self, layouts: Layouts) -> Passing | Chained | None:
-        """The launcher for these calls, for a caller that launches by itself from now on."""
+    def passing(self, layouts: Layouts) -> tuple[Passing | Chained, Unloaded] | None:
+        """The launcher for these calls, for a caller that launches by itself from now on, and what
+        it is made of when its functions were unloaded."""
         for entry in self._entries.get(layouts.key, ()):
             if all(holds() for holds in entry.call.checks):
                 found = entry.passing(layouts.sizes)
                 if found is not None:
                     entry.served += 1
-                    return found
+                    return found, entry.unloaded
         return None
 
     def tracers(self, layouts: Layouts | None) -> list[Tracer]:
@@ -243,8 +281,10 @@ class Classes:
 
     def unload(self, functions: Collection[int]) -> None:
         """Let go of functions (`CallClass.unload`)."""
-        for entry in self.entries():
-            entry.unload(functions)
+        for entries in list(self._entries.values()):
+            for entry in entries:
+                if entry.loaded:
+                    entry.unload(functions)
 
     def drop(self, unwanted: Callable[[CallClass], bool]) -> None:
         """Forget entries."""

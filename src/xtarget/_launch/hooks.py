@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -58,6 +57,8 @@ class Hook:
                 raise
             if not self._told:
                 self._told = True
+                import logging  # is seldom needed, and brings traceback
+
                 logging.getLogger("xtarget").warning(
                     "the hook %s, called %s a launch of %s, has raised %s: %s. The launch goes on, "
                     "and further errors of this hook are not told. Correct or remove it.",

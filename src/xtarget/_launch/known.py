@@ -85,7 +85,9 @@ def _unload(gone: list[Function]) -> None:
             table.pop(key, None)
     classes.unload(numbers)
     _seen.clear()  # the next of each is served by its class, which takes half of the time
-    _forget_natively()
+    if _native is not None:
+        codes = (getattr(function, "code", None) for function in gone)
+        _native.unload(tuple(code for code in codes if code is not None))
 
 
 def forget_calls() -> None:

@@ -11,12 +11,13 @@ from .._arrays import AllocatesInC, MakesNatively, PointsToStream
 from .._devices import streams
 from .._kernels import libraries
 from .._values.errors import CompileError
+from .._values.types import LaunchConfig
 from ..spec import ArrayType
 from ..targets.base import Stream
 from .arguments import placed
 from .call import BoundCall, device_text
 from .chosen import WORDS
-from .classes import layouts_of
+from .classes import Late, Unloaded, layouts_of
 from .interrupts import settle, unfinished
 from .native_launches import launches_of, launches_of_class
 from .passing import Chained, Passing
@@ -25,6 +26,7 @@ __all__ = ["described", "install"]
 
 #: Of `_core/entry.c`: how the library of `out` hears of the write, and where a call is launched.
 _NOT, _TORCH, _OWN = 0, 1, 2
+_ANY = LaunchConfig((1, 1, 1))
 _ASKED, _ON_THEIRS, _ON_TORCHS, _POINTED_AT = 0, 1, 2, 3
 
 
@@ -149,9 +151,10 @@ def _class(asked: _Asked) -> Any:
     layouts = layouts_of(asked.key, asked.arrays, chosen_by)
     if layouts is None:
         return None
-    passing: Passing | Chained | None = asked.names["_classes"].passing(layouts)
-    if passing is None:
+    found: tuple[Passing | Chained, Unloaded] | None = asked.names["_classes"].passing(layouts)
+    if found is None:
         return None
+    passing, unloaded = found
     given = asked.out is not None
     call = passing.call
     (shape, strides), grid, sizes, overlaps = passing.steps.results
@@ -167,7 +170,21 @@ def _class(asked: _Asked) -> Any:
     if told is None:
         return None
     places = alone and tuple(alone.places)
-    return told, flat, 0 if given else len(shape), places, layouts.sizes
+    return told, flat, 0 if given else len(shape), places, layouts.sizes, partial(_again, unloaded)
+
+
+def _again(unloaded: Unloaded) -> Any:
+    """The code of a class that was unloaded: `entry_load` in `_core/entry.c`.
+
+    Raises:
+        XTargetError: it cannot be loaded.
+    """
+    launches, codes = unloaded.launches(), []
+    for launch in launches:
+        function: Any = launch.function
+        made = function.native(_ANY)
+        codes.append((made.function, made.module, made.code))
+    return Late(unloaded, launches), tuple(codes)
 
 
 def described(call: BoundCall, *, given: bool, written: Callable[[Any], None] | None) -> Any:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -244,6 +243,8 @@ class _Recorder:
         except (OSError, ValueError, TypeError, AttributeError) as error:
             if not self._told:  # the call itself is not to fail for it
                 self._told = True
+                import logging  # is seldom needed, and brings traceback
+
                 logging.getLogger("xtarget").warning(
                     "XTARGET_RECORD: a class of %s is not recorded in %s: %s",
                     kernel.spec.name,

@@ -52,8 +52,11 @@ class CudaFunction(FunctionBase):
         self.code: CudaCode = code
         self._kernel = kernel
         self._device = module.device
+        self._fits = False
 
     def _check_limits(self) -> None:
+        if self._fits:
+            return
         artifact, info = self.artifact, self._device.info
         handle = driver.CUkernel(int(self._kernel.handle))
         attribute = driver.CUfunction_attribute
@@ -71,6 +74,7 @@ class CudaFunction(FunctionBase):
                     f"asking for {artifact.shared_bytes} bytes of shared memory for "
                     f"{self._module.where}",
                 )
+        self._fits = True
 
     def prepare(self, config: LaunchConfig, args: Sequence[Value | None]) -> PreparedLaunch:
         artifact, device = self.artifact, self._device
@@ -102,6 +106,7 @@ class CudaFunction(FunctionBase):
         entries = launch_entries()
         if entries is None or artifact.cluster > 1 or artifact.cooperative:
             return None
+        self._check_limits()
         handle = driver.CUkernel(int(self._kernel.handle))
         with self._device.current():
             function = check(
