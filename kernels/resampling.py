@@ -43,6 +43,19 @@ def _last(first, scale, length, MODE: tl.constexpr):
 
 
 @triton.jit
+def _cubic(part, k: tl.constexpr):
+    """The weight of element number `k` of the four around a place, `part` behind the second.
+
+    R. Keys, "Cubic convolution interpolation for digital image processing", with a = -0.75.
+    """
+    away = tl.abs(part + (1 - k))
+    if k == 0 or k == 3:
+        return ((-0.75 * away + 3.75) * away - 6.0) * away + 3.0
+    else:
+        return (1.25 * away - 2.25) * away * away + 1.0
+
+
+@triton.jit
 def _tap(first, part, k: tl.constexpr, last, MODE: tl.constexpr):
     """The element number `k` around a place, and its weight."""
     if MODE == "nearest":
@@ -51,13 +64,7 @@ def _tap(first, part, k: tl.constexpr, last, MODE: tl.constexpr):
         weight = part if k else 1 - part
         return tl.minimum(tl.maximum(first + k, 0), last), weight
     else:
-        # R. Keys, "Cubic convolution interpolation for digital image processing", with a = -0.75
-        away = tl.abs(part + (1 - k))
-        if k == 0 or k == 3:
-            weight = ((-0.75 * away + 3.75) * away - 6.0) * away + 3.0
-        else:
-            weight = (1.25 * away - 2.25) * away * away + 1.0
-        return tl.minimum(tl.maximum(first + (k - 1), 0), last), weight
+        return tl.minimum(tl.maximum(first + (k - 1), 0), last), _cubic(part, k)
 
 
 @triton.jit
@@ -110,14 +117,16 @@ def resize(
 
 @triton.jit
 def _on_axis(
-    place, length, PADDING: tl.constexpr, ALIGNED: tl.constexpr, NEAREST: tl.constexpr
+    place, length, PADDING: tl.constexpr, ALIGNED: tl.constexpr, MODE: tl.constexpr
 ):  # fmt: skip
-    """A place of -1 to 1 among the elements of an axis, moved inside if PADDING says so; and what
-    rounding took from it, without which the weights on a long axis would have few digits.
+    """A place of -1 to 1 among the elements of an axis, moved inside if PADDING says so (for cubic
+    its four elements are, by `_near`); and what rounding took from it, without which the weights
+    on a long axis would have few digits.
     """
+    MOVED: tl.constexpr = "zeros" if MODE == "cubic" else PADDING
     top = tl.zeros(place.shape, place.dtype) + length - 1
     span = top if ALIGNED else top + 1
-    if NEAREST:  # rounded as torch's, so that the same halves go the same way
+    if MODE == "nearest":  # rounded as torch's, so that the same halves go the same way
         at = (place + 1) * 0.5 * top if ALIGNED else ((place + 1) * span - 1) * 0.5
         lost = tl.zeros_like(at)
     else:
@@ -125,7 +134,7 @@ def _on_axis(
         product = tl.fma(place, half, tl.zeros_like(half))  # nothing can be joined with it
         lost = tl.fma(place, half, -product)
         at, lost = accumulate(product, lost, top * 0.5)
-    if PADDING == "reflection":
+    if MOVED == "reflection":
         # to and fro between the first and the last element, or between their outer edges
         low = 0.0 if ALIGNED else -0.5
         at, lost = accumulate(at, lost, -low)
@@ -137,20 +146,42 @@ def _on_axis(
         back, lost_back = accumulate(span, -lost, -rest)
         at, lost = accumulate(tl.where(odd, back, rest), tl.where(odd, lost_back, lost), low)
         at = tl.where(span > 0, at, 0)
-    if PADDING != "zeros":
+    if MOVED != "zeros":
         lost = tl.where((at > 0) & (at < top), lost, 0)
         at = tl.where(at > 0, at, 0)
         at = tl.where(at < top, at, top)
     # farther out, and for nan, no element counts
-    lost = tl.where((at > -2) & (at < top + 2), lost, 0)
-    at = tl.where(at > -2, at, -2)
-    return tl.where(at < top + 2, at, top + 2), lost
+    FAR: tl.constexpr = 2.0**52 if MODE == "cubic" and PADDING == "reflection" else 3.0
+    unknown = float("nan") if MODE == "cubic" else 0.0  # as torch's
+    lost = tl.where(tl.abs(at) < float("inf"), lost, unknown)
+    lost = tl.where((at <= -FAR) | (at >= top + FAR), lost * 0, lost)
+    at = tl.where(at > -FAR, at, -FAR)
+    return tl.where(at < top + FAR, at, top + FAR), lost
 
 
 @triton.jit
-def _near(at, lost, k: tl.constexpr, length, NEAREST: tl.constexpr):
+def _moved(own, length, PADDING: tl.constexpr, ALIGNED: tl.constexpr):
+    """The number of an element, moved inside if PADDING says so."""
+    if PADDING == "border":
+        return tl.minimum(tl.maximum(own, 0), length - 1)
+    elif PADDING == "reflection":
+        last = (own * 0 + length - 1).to(tl.int64)
+        period = tl.maximum(2 * last, 1) if ALIGNED else 2 * last + 2
+        rest = own % period
+        rest = tl.where(rest < 0, rest + period, rest)
+        back = period - rest if ALIGNED else period - 1 - rest
+        return tl.where(rest > last, tl.minimum(back, last), rest)
+    else:
+        return own
+
+
+@triton.jit
+def _near(
+    at, lost, k: tl.constexpr, length, PADDING: tl.constexpr, ALIGNED: tl.constexpr,
+    MODE: tl.constexpr,
+):  # fmt: skip
     """An element next to a place: its number, its weight, and whether there is one."""
-    if NEAREST:
+    if MODE == "nearest":
         own = nearest(at)
         weight = at * 0 + 1
     else:
@@ -159,18 +190,23 @@ def _near(at, lost, k: tl.constexpr, length, NEAREST: tl.constexpr):
         before = behind < 0
         first = tl.where(before, first - 1, first)
         behind = tl.where(before, behind + 1, behind)
-        own = first + k
-        weight = behind if k else 1 - behind
+        if MODE == "cubic":
+            own = _moved(first.to(tl.int64) + (k - 1), length, PADDING, ALIGNED)
+            weight = _cubic(behind, k)
+        else:
+            own = first + k
+            weight = behind if k else 1 - behind
     return own.to(tl.int32), weight, (own >= 0) & (own < length)
 
 
 @triton.jit
 def grid_sample(
     x, grid, out, n, channels, out_shape, in_shape, sx, sg, so,
-    NEAREST: tl.constexpr, PADDING: tl.constexpr, ALIGNED: tl.constexpr, RANK: tl.constexpr,
+    MODE: tl.constexpr, PADDING: tl.constexpr, ALIGNED: tl.constexpr, RANK: tl.constexpr,
     T: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """The element nearest to each place of `grid`, or the mean of those around it by distance.
+    """The element nearest to each place of `grid`, the mean of those around it by distance, or of
+    four on each axis by Keys' cubic.
 
     sg: strides of samples, three axes, and the numbers of a place, of which the first belongs to
     the last axis.
@@ -180,27 +216,29 @@ def grid_sample(
     sample, channel = front // channels, front % channels
     pg = grid + sample * sg[0] + o0 * sg[1] + o1 * sg[2] + o2 * sg[3]
     g2 = tl.load(pg, mask=mask, other=0).to(T)
-    at2, lost2 = _on_axis(g2, in_shape[2], PADDING, ALIGNED, NEAREST)
+    at2, lost2 = _on_axis(g2, in_shape[2], PADDING, ALIGNED, MODE)
     g1 = tl.load(pg + sg[4], mask=mask, other=0).to(T)
-    at1, lost1 = _on_axis(g1, in_shape[1], PADDING, ALIGNED, NEAREST)
+    at1, lost1 = _on_axis(g1, in_shape[1], PADDING, ALIGNED, MODE)
     if RANK > 2:
         g0 = tl.load(pg + 2 * sg[4], mask=mask, other=0).to(T)
-        at0, lost0 = _on_axis(g0, in_shape[0], PADDING, ALIGNED, NEAREST)
-    else:
-        at0, lost0 = at1 * 0, at1 * 0
+        at0, lost0 = _on_axis(g0, in_shape[0], PADDING, ALIGNED, MODE)
     start = sample * sx[0] + channel * sx[1]
     total = tl.zeros([BLOCK], T)
-    TAPS: tl.constexpr = 1 if NEAREST else 2
+    TAPS: tl.constexpr = 1 if MODE == "nearest" else 2 if MODE == "linear" else 4
     for k0 in tl.static_range(TAPS if RANK > 2 else 1):
-        a0, w0, in0 = _near(at0, lost0, k0, in_shape[0], NEAREST)
+        if RANK > 2:
+            a0, w0, in0 = _near(at0, lost0, k0, in_shape[0], PADDING, ALIGNED, MODE)
+        else:
+            a0, w0, in0 = o0 * 0, lost1 * 0 + 1, mask
         for k1 in tl.static_range(TAPS):
-            a1, w1, in1 = _near(at1, lost1, k1, in_shape[1], NEAREST)
+            a1, w1, in1 = _near(at1, lost1, k1, in_shape[1], PADDING, ALIGNED, MODE)
             for k2 in tl.static_range(TAPS):
-                a2, w2, in2 = _near(at2, lost2, k2, in_shape[2], NEAREST)
+                a2, w2, in2 = _near(at2, lost2, k2, in_shape[2], PADDING, ALIGNED, MODE)
                 inside = mask & in0 & in1 & in2
                 place = a0.to(n.dtype) * sx[2] + a1.to(n.dtype) * sx[3] + a2.to(n.dtype) * sx[4]
                 value = tl.load(x + start + place, mask=inside, other=0).to(T)
-                total += tl.where(inside, value * (w0 * w1 * w2), 0)
+                value = value * (w0 * w1 * w2)
+                total += value if MODE == "cubic" else tl.where(inside, value, 0)
     goal = sample * so[0] + channel * so[1] + o0 * so[2] + o1 * so[3] + o2 * so[4]
     tl.store(out + goal, total.to(out.dtype.element_ty), mask=mask)
 

@@ -97,6 +97,17 @@ def _on_axis(np: Any, place: Any, n: int, padding: str, aligned: bool) -> Any:
     return at
 
 
+def _moved(np: Any, own: Any, n: int, padding: str, aligned: bool) -> Any:
+    if padding == "border":
+        return np.where(own > 0, np.minimum(own, n - 1), 0)
+    if padding == "reflection":
+        period = max(2 * n - 2, 1) if aligned else 2 * n
+        rest = own % period
+        back = period - rest if aligned else period - 1 - rest
+        return np.where(rest > n - 1, np.minimum(back, n - 1), rest)
+    return own
+
+
 def _grid_sample(
     x: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros",
     align_corners: bool = False,
@@ -104,23 +115,31 @@ def _grid_sample(
     import numpy as np
 
     rank = x.ndim - 2
+    taps = {"nearest": (0,), "bicubic": (-1, 0, 1, 2), "cubic": (-1, 0, 1, 2)}.get(mode, (0, 1))
+    cubic = len(taps) == 4
     if mode != "nearest" and grid.dtype == np.float64:  # so that a long axis costs no digits
         grid = grid.astype(np.longdouble)
     at = [
-        _on_axis(np, grid[..., rank - 1 - axis], n, padding_mode, align_corners)
+        _on_axis(
+            np, grid[..., rank - 1 - axis], n, "zeros" if cubic else padding_mode, align_corners
+        )
         for axis, n in enumerate(x.shape[2:])
     ]
     made = np.zeros((x.shape[0], *grid.shape[1:-1], x.shape[1]))
     samples = np.arange(x.shape[0]).reshape(-1, *(1,) * (grid.ndim - 2))
-    for corner in itertools.product(*[(0,) if mode == "nearest" else (0, 1)] * rank):
+    for corner in itertools.product(*[taps] * rank):
         weight, inside, index = np.ones(at[0].shape), np.ones(at[0].shape, bool), []
         for k, own, n in zip(corner, at, x.shape[2:], strict=True):
             first = np.rint(own) if mode == "nearest" else np.floor(own)
-            weight = weight * (1 if mode == "nearest" else own - first if k else 1 - own + first)
+            if cubic:  # its elements are moved inside, not the place
+                weight = weight * _cubic(np, np.abs(own - first - k))
+                first = _moved(np, first + k, n, padding_mode, align_corners) - k
+            elif mode != "nearest":
+                weight = weight * (own - first if k else 1 - own + first)
             inside &= (first + k >= 0) & (first + k < n)
-            index.append(np.clip(first + k, 0, n - 1).astype(int))
+            index.append(np.where(inside, first + k, 0).astype(int))
         values = np.moveaxis(x, 1, -1)[(samples, *index)]
-        made += np.where(inside, weight, 0)[..., None] * values
+        made += np.where(inside | np.isnan(weight) & cubic, weight, 0)[..., None] * values
     return np.moveaxis(made, -1, 1)
 
 
@@ -234,8 +253,8 @@ ROWS: tuple[KernelSpec, ...] = (
         "each axis, by Keys' cubic with a = -0.75", _resize("cubic"), _planes(2),
         "upsample_bicubic2d", options=_CORNERS, **_FLOATS),
     row("grid_sample", "x grid", plans.grid_sample, "x at the places that grid says, from -1 to 1 "
-        "along each axis, the last axis first", _grid_sample, _sampled,
-        "GridSample grid_sampler grid_sampler_2d grid_sampler_3d",
+        "along each axis, the last axis first; mode nearest, bilinear or bicubic",
+        _grid_sample, _sampled, "GridSample grid_sampler grid_sampler_2d grid_sampler_3d",
         options={"mode": "bilinear", "padding_mode": "zeros", "align_corners": False}, **_FLOATS),
     row("crop_and_resize", "x boxes index", plans.crop_and_resize, "boxes (y1, x1, y2, x2) of "
         "images, from 0 to 1, resized to size", _crop, _cropped,

@@ -174,7 +174,12 @@ def grid_sample(call: spec.Call) -> spec.Plan:
             f"{call.kernel}: x has {x.shape[0]} samples of {x.dtype}, and grid {grid.shape[0]} of "
             f"{grid.dtype}; they need the same."
         )
-    mode = one_of(call, "mode", ("bilinear", "nearest"))
+    mode = _MODES[one_of(call, "mode", ("bilinear", "nearest", "bicubic", "linear", "cubic"))]
+    if mode == "cubic" and rank != 2:
+        raise spec.ArgumentError(
+            f"{call.kernel}: x has shape {x.shape}; mode {call.options['mode']!r} takes two axes "
+            "behind samples and channels. 'bilinear' takes three."
+        )
     padding = one_of(call, "padding_mode", ("zeros", "border", "reflection"))
     out = call.output((*x.shape[:2], *grid.shape[1:-1]), x.dtype)
     if not out.size:
@@ -197,7 +202,7 @@ def grid_sample(call: spec.Call) -> spec.Plan:
             "so": five(out),
         },
         {
-            "NEAREST": mode == "nearest",
+            "MODE": mode,
             "PADDING": padding,
             "ALIGNED": bool(call.options["align_corners"]),
             "RANK": rank,

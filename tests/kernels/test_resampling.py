@@ -96,6 +96,15 @@ def test_grids_of_places(device: str, padding: str) -> None:
               align_corners=aligned, device=device)  # fmt: skip
 
 
+@pytest.mark.parametrize("padding", [pytest.param(p, marks=[pytest.mark.large] if p == "border"
+                                                  else []) for p in PADDINGS])  # fmt: skip
+def test_grids_of_places_between_four_elements(device: str, padding: str) -> None:
+    one = sample("float32", 2, 2, 1, 1)
+    for x, aligned in ((X, False), (X, True), (one, True)):
+        check("grid_sample", x, 3 * _grid(2, 4, 6, 2), mode="bicubic", padding_mode=padding,
+              align_corners=aligned, device=device)  # fmt: skip
+
+
 @pytest.mark.large
 def test_grids_over_three_axes_and_of_one_element(device: str) -> None:
     x = sample("float64", 2, 2, 3, 4, 5)
@@ -120,6 +129,19 @@ def test_places_that_are_no_numbers_read_nothing(device: str) -> None:
     assert not xtarget.run("grid_sample", X, grid, device=device).any()
     found = xtarget.run("grid_sample", X, grid, padding_mode="border", device=device)
     assert np.isfinite(found).all()
+
+
+def test_four_elements_around_no_number_give_nan_as_torch_has_it(device: str) -> None:
+    grid = np.zeros((2, 1, 3, 2), np.float32)
+    grid[0, 0, 0, 0], grid[0, 0, 1, 1], grid[1] = np.nan, np.inf, 1e30
+    for padding in PADDINGS:
+        found = xtarget.run("grid_sample", X, grid, mode="bicubic", padding_mode=padding,
+                            device=device)  # fmt: skip
+        assert np.isnan(found[0, :, 0, :2]).all()
+        assert np.isfinite(found[0, :, 0, 2]).all()
+        assert np.isfinite(found[1]).all()
+    far = xtarget.run("grid_sample", X, grid, mode="bicubic", padding_mode="border", device=device)
+    assert np.array_equal(far[1, :, 0, 0], X[1, :, -1, -1])
 
 
 BOXES = np.array([[0, 0, 1, 1], [0.1, 0.9, 0.7, 0.3], [-0.5, 0, 0.5, 1.5], [0.3, 0.3, 0.3, 0.3]])
@@ -184,7 +206,7 @@ def test_grids_are_what_torch_gives() -> None:
     torch = pytest.importorskip("torch", reason="torch is not installed")
     x, grid = sample("float64", 2, 3, 5, 7), _grid(2, 4, 6, 2, dtype="float64") * 3
     for padding in PADDINGS:
-        for mode in ("bilinear", "nearest"):
+        for mode in ("bilinear", "nearest", "bicubic"):
             for aligned in (False, True):
                 options = {"mode": mode, "padding_mode": padding, "align_corners": aligned}
                 right = torch.nn.functional.grid_sample(
@@ -215,6 +237,7 @@ WRONG = [
     ("grid_sample", [X, X], {}, "of which the last has a number for each of these axes"),
     ("grid_sample", [X, _grid(1, 2, 2, 2)], {}, "they need the same"),
     ("grid_sample", [X, _grid(2, 2, 2, 2)], {"padding_mode": "wrap"}, "padding_mode is 'wrap'"),
+    ("grid_sample", [X[..., None], _grid(2, 2, 2, 2, 3)], {"mode": "bicubic"}, "takes two axes"),
     ("crop_and_resize", [X, X, INDEX], {}, r"they have to be \(boxes, 4\)"),
     ("depth_to_space", [X], {}, "4 do not divide 3 channels"),
     ("pixel_unshuffle", [X], {}, "2 does not divide 5 and 7 places"),
