@@ -6,20 +6,12 @@ from typing import Any, NamedTuple
 
 from xtarget import spec
 
-from . import tuning
+from . import attention_tiles, tuned, tuning
 from .elementwise import compute_dtype
 from .layouts import collapse
 
 __all__ = ["Attention", "Wanted"]
 
-#: Queries and keys of a tile, and its warps, largest first; and the bytes that its queries, keys
-#: and values may have together in the memory that a block shares.
-_TILES = ((128, 64, 8), (64, 64, 4), (64, 32, 4), (32, 32, 4), (16, 32, 4), (16, 16, 4))
-_SHARED = 48 * 1024
-#: Sums of a tile without half types: more of them leave the registers.
-_SUMS = 4096
-#: Keys that are worth a block of their own.
-_PART = 256
 #: Arrays that may be there, and the parameters of their strides over the batch.
 _OPERANDS = {"mask": "sm", "slopes": "ss", "table": "st", "lengths": "sn"}
 #: Where sequences start that lie one after the other.
@@ -158,21 +150,25 @@ class Attention:
         operand = outs[0].dtype if fast else computed
         block_d, block_v = (max(spec.next_power_of_2(n), 16) for n in (d, dv))
         most = max(block_d, block_v)
-        tile_l, tile_s, warps = (
-            _tile(call.vendor, length, most, operand) if matrix else (1, 16 if most <= 32 else 8, 1)
-        )
         rows = (*batch, length)
         lse = spec.ArrayType(computed, (*rows, 1), spec.contiguous_strides((*rows, 1)))
         # the operands' strides over the batch
         arrays = {"q": query, "k": key, "v": value, "o": out, "l": lse}
         arrays |= {_OPERANDS[name][1]: array for name, (_, array, _, _) in more.items()}
-        blocks = spec.cdiv(length, tile_l) + self.sequences
         total = 1
         for n in batch:
             total *= n
+        stages = 2 if fast else 1
+        tile = attention_tiles.Tile(1, 16 if most <= 32 else 8, 1, stages)
+        if matrix:
+            usual = attention_tiles.tile(call.vendor, length, most, operand, stages)
+            sizes = {"queries": length, "keys": keys, "heads": total, "size": most}
+            tile = tuned.attention(call, usual, sizes, operand, ranged=any(flags.values()))
+        tile_s = tile.keys
+        blocks = spec.cdiv(length, tile.queries) + self.sequences
         parts = 1
         if not self.sequences:
-            parts = tuning.splits(blocks * total, call.compute_units, keys, _PART)
+            parts = tuning.splits(blocks * total, call.compute_units, keys, tile.part)
         temporaries: list[spec.ArrayType] = []
         first: spec.Output | spec.Temporary = spec.Output(0)
         first_lse: spec.Output | spec.Temporary | None = spec.Output(1) if len(outs) > 1 else None
@@ -235,14 +231,14 @@ class Attention:
                 "FAST": fast,
                 "DOT": spec.dtype_constant(operand),
                 "T": spec.dtype_constant(computed),
-                "BLOCK_L": tile_l,
+                "BLOCK_L": tile.queries,
                 "BLOCK_S": tile_s,
                 "BLOCK_D": block_d,
                 "BLOCK_V": block_v,
             },
             (blocks * total, parts, 1),
-            num_warps=warps,
-            num_stages=2 if fast else 1,
+            num_warps=tile.num_warps,
+            num_stages=tile.num_stages,
             options=tuning.matmul_options(call.vendor),
         )
         if self.sequences:  # tokens that are of no sequence
@@ -327,19 +323,3 @@ def _without(array: spec.ArrayType, axis: int) -> spec.ArrayType:
     shape, strides = list(array.shape), list(array.strides)
     del shape[axis], strides[axis]
     return spec.ArrayType(array.dtype, tuple(shape), tuple(strides))
-
-
-def _tile(vendor: str, length: int, size: int, operand: str) -> tuple[int, int, int]:
-    """Queries and keys of a tile of matrix units, and its warps. Without them a tile has one query:
-    larger bodies take a CPU's JIT seconds."""
-    if vendor not in tuning.MATRIX_UNITS:
-        return _TILES[-1]
-    itemsize = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}[operand]
-    for rows, keys, warps in _TILES:
-        if (
-            rows < 2 * max(spec.next_power_of_2(length), 16)
-            and (rows + 4 * keys) * size * itemsize <= 2 * _SHARED
-            and (itemsize == 2 or rows * size <= _SUMS)
-        ):
-            return rows, keys, warps
-    return _TILES[-1]

@@ -6,7 +6,7 @@ import math
 
 from xtarget import spec
 
-from . import tuning, tuning_windows
+from . import tuned, tuning, tuning_windows
 from .elementwise import compute_dtype
 from .phases import apart, divides
 from .pointwise import is_pointwise, pointwise
@@ -45,9 +45,11 @@ def _launch(call: spec.Call, p: Problem, arrays: Operands) -> spec.Launch:
         channels, width, warps = tuning_windows.direct_tile(call.vendor, p.rows)
         source, stages, options = "direct", 2, {}
     else:
-        tile = tuning_windows.tile(
+        usual = tuning_windows.tile(
             call.vendor, KINDS[dtype], p.rows, positions, p.groups, call.compute_units
         )
+        sizes = {"rows": p.rows, "positions": positions, "products": products, "groups": p.groups}
+        tile = tuned.windows(call, "implicit", usual, sizes, dtype)
         channels, width, warps, stages = (
             tile.channels, tile.positions, tile.num_warps, tile.num_stages
         )  # fmt: skip

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from xtarget import spec
 
-from . import tuning_order
+from . import tuned
 from .narrowing import Lines
 from .radix import bits_of, key_constants
 
@@ -37,7 +37,7 @@ class Goal(NamedTuple):
 
 def in_tiles(call: spec.Call, m: int, n: int, keep: int) -> bool:
     """Whether `m` rows of `n` elements, of which `keep` matter, are ordered so."""
-    sizes = tuning_order.sorts(call.vendor)
+    sizes = tuned.sorts(call, m, n)
     if not sizes.digits or n < sizes.digits or n >= 2**31:
         return False
     return m * n >= sizes.digits_elements and keep * 8 >= n
@@ -60,8 +60,8 @@ def launches(
         key: dtype of the keys.
         temporaries: the plan's, to which those of this come.
     """
-    sizes = tuning_order.sorts(call.vendor)
     m, n = lines.m, lines.n
+    sizes = tuned.sorts(call, m, n)
     tiles = spec.cdiv(n, sizes.digits_tile)
 
     def memory(dtype: str, length: int) -> spec.Temporary:

@@ -11,6 +11,7 @@ from xtarget import spec
 
 from . import attention as plain
 from . import attention_gradients as gradients
+from . import tuned
 from .attention_launch import Attention, Wanted
 from .layouts import merge
 
@@ -157,6 +158,7 @@ class _Forward(Attention):
             return usual(wanted)
         last, right = _right(numbers, flags)
         block_d, block_v = _blocks(sizes["D"]), _blocks(sizes["DV"])
+        tile = tuned.hopper_attention(self.call, sizes, max(block_d, block_v), right["RIGHT"])
         wants = len(outs) > 1
         launch = _launch(
             "hopper_attention:attention",
@@ -173,10 +175,10 @@ class _Forward(Attention):
                 **({} if wants else {"lse": None}),
                 **right,
                 "BLOCK_L": _QUERIES,
-                "BLOCK_S": 128 if max(block_d, block_v) <= 128 else 64,
+                "BLOCK_S": tile.keys,
                 "BLOCK_D": block_d,
                 "BLOCK_V": block_v,
-                "STAGES": 2,
+                "STAGES": tile.stages,
             },
             self.call.compute_units,
             *("ob", "oh", "ol", "DV"),

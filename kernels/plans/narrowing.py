@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from xtarget import spec
 
-from . import tuning_order
+from . import tuned
 from .radix import Pair, PairOf
 
 __all__ = ["Lines", "narrow"]
@@ -40,7 +40,7 @@ def narrow(
         key: dtype of the keys.
         pair: memory for keys and places, in turns.
     """
-    sizes = tuning_order.sorts(call.vendor)
+    sizes = tuned.sorts(call, lines.m, lines.n)
     n, found = lines.n, None
     launches: list[spec.Launch] = []
     most = max(sizes.narrow, min(spec.next_power_of_2(4 * keep), sizes.narrow_most))

@@ -7,7 +7,7 @@ from typing import Any
 
 from xtarget import spec
 
-from . import digits, tuning, tuning_order
+from . import digits, tuned, tuning, tuning_order
 from .folds import outputs
 from .layouts import collapse, without_axes
 from .movement import copy_launch
@@ -109,7 +109,6 @@ class Sorting:
             in_order: rows are numbered in the order of their indices.
         """
         self._call, self._x, self._source = call, x, source
-        self._sizes = tuning_order.sorts(call.vendor)
         self._descending = descending
         self._pairs: list[tuple[spec.Temporary, spec.Temporary]] = []
         self.launches: list[spec.Launch] = []
@@ -118,6 +117,7 @@ class Sorting:
         rows = (without_axes(v, (axis,)) for v in (x.shape, x.strides, out.strides))
         space = collapse(*rows, keep_order=in_order)
         self.m, self.lengths = space.size, space.lengths
+        self._sizes = tuned.sorts(call, self.m, self.n)
         self._sx, self._so = space.strides
         self._cx, self._co = x.strides[axis], out.strides[axis]
         self.keep = self.n if keep is None else keep

@@ -4,11 +4,12 @@ tap (`convolution:tapped`). Arrays in another order are copied first, where that
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 from xtarget import spec
 
-from . import choices, tuning, tuning_windows
+from . import choices, tuned, tuning, tuning_windows
 from .elementwise import compute_dtype
 from .layouts import collapse
 from .matrices import aligned
@@ -114,9 +115,14 @@ def tapped(call: spec.Call, p: Problem, arrays: Operands) -> list[spec.Launch]:
 
 def _launch(call: spec.Call, p: Problem, arrays: Operands) -> spec.Launch:
     dtype, total = arrays.dtype, compute_dtype(arrays.dtype)
-    tile = tuning_windows.tapped_tile(
+    usual = tuning_windows.tapped_tile(
         call.vendor, KINDS[dtype], p.rows, p.channels, p.positions, p.groups, call.compute_units
     )
+    sizes = {
+        "rows": p.rows, "positions": p.positions, "products": p.channels * math.prod(p.kernel),
+        "groups": p.groups,
+    }  # fmt: skip
+    tile = tuned.windows(call, "tapped", usual, sizes, dtype)
     operand = dtype if call.vendor in tuning.MATRIX_UNITS else total
     # in the order of positions, which is that of the result's axes
     goal = collapse((p.samples, *p.out_shape), (p.so[0], *p.so[2:]), keep_order=True)

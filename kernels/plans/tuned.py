@@ -6,12 +6,25 @@ from typing import Any
 
 from xtarget import spec
 
-from . import choices, tuning
+from . import attention_tiles, choices, tuning, tuning_order, tuning_windows
 from .layouts import Space
 
-__all__ = ["flat", "reduction", "rows", "scans"]
+__all__ = [
+    "attention",
+    "flat",
+    "hopper_attention",
+    "reduction",
+    "rows",
+    "scans",
+    "sorts",
+    "windows",
+]
 
 _TABLE = "kernels/plans/tuning.py"
+#: The least length of a tile of matrix units.
+_UNIT = 16
+#: Elements of the least and the largest tile of digits.
+_DIGITS = 64, 256
 
 
 def _powers(*names: str) -> Any:
@@ -132,3 +145,123 @@ def scans(call: spec.Call, length: int, count: int) -> tuning.Scans:
 
     sizes = {"length": length, "rows": count}
     return choices.chosen(call, "scan", default, variants, words, sizes, source=_TABLE)
+
+
+def _varied(
+    call: spec.Call,
+    table: str,
+    default: Any,
+    factors: dict[str, tuple[float, ...]],
+    holds: Any,
+    words: dict[str, str],
+    sizes: dict[str, int],
+) -> Any:
+    return choices.chosen(
+        call, table, default, lambda: choices.varied(default, factors, holds), words, sizes,
+        source=_TABLES.get(table, _TABLE),
+    )  # fmt: skip
+
+
+#: Where the defaults are, of tables whose defaults are elsewhere.
+_TABLES = {
+    "attention": "kernels/plans/attention_tiles.py",
+    "attention of sm_90": "kernels/plans/attention_tiles.py",
+    "convolution": "kernels/plans/tuning_windows.py",
+    "sort": "kernels/plans/tuning_order.py",
+}
+
+
+def attention(
+    call: spec.Call,
+    default: attention_tiles.Tile,
+    sizes: dict[str, int],
+    operand: str,
+    *,
+    ranged: bool,
+) -> attention_tiles.Tile:
+    """Of attention by matrix units.
+
+    Args:
+        sizes: queries, keys, heads, and the size of one.
+        operand: dtype of what is multiplied.
+        ranged: queries see some of the keys only.
+    """
+    factors: dict[str, tuple[float, ...]] = {
+        "queries": (0.5, 2), "keys": (0.5, 2), "num_warps": (0.5, 2), "num_stages": (0.5, 1.5),
+        "part": (0.5, 2, 4),
+    }  # fmt: skip
+    powers = _powers("num_warps")
+
+    def holds(one: attention_tiles.Tile) -> bool:
+        return min(one.queries, one.keys) >= _UNIT and powers(one)
+
+    words = {"dtype": operand, "keys": "some" if ranged else "all"}
+    found: attention_tiles.Tile = _varied(call, "attention", default, factors, holds, words, sizes)
+    return found
+
+
+def hopper_attention(
+    call: spec.Call, sizes: dict[str, int], size: int, right: bool
+) -> attention_tiles.Hopper:
+    """Of attention on sm_90.
+
+    Args:
+        sizes: of `hopper_attention.Shape`.
+        size: of a head, as a tile has it.
+        right: queries see no key after a certain one.
+    """
+    default = attention_tiles.hopper(size)
+    words = {"size": str(size), "keys": "some" if right else "all"}
+    lengths = {
+        "queries": sizes["L"], "keys": sizes["S"], "heads": sizes["B"] * sizes["heads"]
+    }  # fmt: skip
+    factors: dict[str, tuple[float, ...]] = {"keys": (0.5,), "stages": (1.5,)}
+    found: attention_tiles.Hopper = _varied(
+        call, "attention of sm_90", default, factors, lambda one: True, words, lengths
+    )
+    return found
+
+
+def windows(
+    call: spec.Call,
+    function: str,
+    default: tuning_windows.Tile,
+    sizes: dict[str, int],
+    dtype: str,
+) -> tuning_windows.Tile:
+    """Of a convolution as a product of matrices, by `convolution:function`."""
+    factors: dict[str, tuple[float, ...]] = {
+        "channels": (0.5, 2), "positions": (0.5, 2), "k": (0.5, 2), "num_warps": (0.5, 2),
+        "num_stages": (0.5, 1.5),
+    }  # fmt: skip
+    powers = _powers("num_warps")
+
+    def holds(one: tuning_windows.Tile) -> bool:
+        return min(one.channels, one.positions, one.k) >= _UNIT and powers(one)
+
+    words = {"kernel": function, "dtype": dtype}
+    found: tuning_windows.Tile = _varied(call, "convolution", default, factors, holds, words, sizes)
+    return found
+
+
+def sorts(call: spec.Call, rows: int, n: int) -> tuning_order.Sorts:
+    """Of `rows` rows of `n` elements that are put in order."""
+    default = tuning_order.sorts(call.vendor)
+    factors: dict[str, tuple[float, ...]] = {
+        "tile": (0.5, 2),
+        "block": (0.5, 2),
+        **({"digits": (0.25, 4), "digits_tile": (0.25, 0.5)} if default.digits else {}),
+        **({"digits_warps": (2, 4)} if default.digits else {}),
+        **({"narrow": (0.5, 2), "narrow_warps": (0.5, 2)} if default.narrow else {}),
+        **({} if call.vendor == "cpu" else {"num_warps": (0.5, 2)}),
+    }
+
+    def holds(one: tuning_order.Sorts) -> bool:
+        least, most = _DIGITS
+        changed = sum(a != b for a, b in zip(one, default, strict=True))
+        return changed < 2 and one.tile >= one.run and least <= one.digits_tile <= most
+
+    words = {"kernel": call.kernel, "dtype": call.args[0].dtype}
+    sizes = {"n": n, "rows": rows}
+    found: tuning_order.Sorts = _varied(call, "sort", default, factors, holds, words, sizes)
+    return found

@@ -1,0 +1,71 @@
+"""Tile sizes of attention by what tiles hold: data, as of `tuning`. They do not change a result."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from xtarget.spec import next_power_of_2
+
+from . import tuning
+
+__all__ = ["Hopper", "Tile", "hopper", "tile"]
+
+
+class Tile(NamedTuple):
+    """Of `attention:attention`.
+
+    Attributes:
+        part: keys that are worth a block of their own.
+    """
+
+    queries: int
+    keys: int
+    num_warps: int
+    num_stages: int
+    part: int = 256
+
+
+class Hopper(NamedTuple):
+    """Of `hopper_attention:attention`.
+
+    Attributes:
+        stages: pieces of keys and values that are there at once.
+    """
+
+    keys: int
+    stages: int
+
+
+#: Queries and keys of a tile, and its warps, largest first; and the bytes that its queries, keys
+#: and values may have together in the memory that a block shares.
+_TILES: Final = (
+    (128, 64, 8), (64, 64, 4), (64, 32, 4), (32, 32, 4), (16, 32, 4), (16, 16, 4),
+)  # fmt: skip
+_SHARED: Final = 48 * 1024
+#: Sums of a tile without half types: more of them leave the registers.
+_SUMS: Final = 4096
+
+
+def tile(vendor: str, length: int, size: int, operand: str, stages: int) -> Tile:
+    """The tile of matrix units. Without them it has one query: larger bodies take a CPU's JIT
+    seconds.
+
+    Args:
+        length: queries.
+        size: of a head, as a tile has it.
+        operand: dtype of what is multiplied.
+    """
+    itemsize = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}[operand]
+    for rows, keys, warps in _TILES if vendor in tuning.MATRIX_UNITS else ():
+        if (
+            rows < 2 * max(next_power_of_2(length), 16)
+            and (rows + 4 * keys) * size * itemsize <= 2 * _SHARED
+            and (itemsize == 2 or rows * size <= _SUMS)
+        ):
+            return Tile(rows, keys, warps, stages)
+    return Tile(*_TILES[-1], stages)
+
+
+def hopper(size: int) -> Hopper:
+    """The tile for heads whose rows have `size` elements there."""
+    return Hopper(128 if size <= 128 else 64, 2)
