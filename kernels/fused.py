@@ -15,7 +15,7 @@ from .plans.elementwise import compute_dtype, elementwise
 from .plans.picked import Picks, picked
 from .plans.rowwise import rowwise
 from .plans.several import Result, several
-from .plans.stored import stored_through
+from .plans.stored import read_through, stored_through
 from .plans.tails import with_tail
 from .plans.viewed import Steps, viewed
 
@@ -34,6 +34,7 @@ def section(
     results: Sequence[tuple[Any, ...]] = (),
     written: str = "",
     base: tuple[KernelSpec, Mapping[str, Any], Sequence[int]] | None = None,
+    read: str = "",
 ) -> KernelSpec:
     """The kernel of a section.
 
@@ -51,6 +52,7 @@ def section(
         results: of a section with several, all of them, as `Result`; elementwise, or of rows.
         written: which steps give those behind the first.
         base: of a section that goes on in a kernel of its first arguments, as `stored_through`.
+        read: of a section of which `base` is the end, a scan, the dtype that it scans.
     """
     # floats of 8 bits come as their bits
     loaded = tuple("uint8" if d in FLOATS_OF_8_BITS else compute_dtype(d) for d in dtypes)
@@ -78,7 +80,10 @@ def section(
         plan = several(whole, all_of, partial(_alone, dtypes=loaded))
     if product is not None:
         plan = with_tail(function, result, *product)
-    if base is not None:
+    if base is not None and read:
+        alone = elementwise(lambda _: function, lambda *_: ((read,), loaded), CASTABLE)
+        plan = read_through(function, read, base[0], base[1], alone)
+    elif base is not None:
         plan = stored_through(function, result, *base)
     if picks:
         plan = picked(function, result, picks)

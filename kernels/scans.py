@@ -121,10 +121,14 @@ def _grown(carry, lost, part, OP: tl.constexpr):
 def scan(
     x, ends, out, m, n, chunk, from_x, from_out, shape, sx, so, cx, co,
     c, d, e, sc, sd, se, C: tl.constexpr, D: tl.constexpr, E: tl.constexpr,
+    BEFORE: tl.constexpr,
     OP: tl.constexpr, EXCLUSIVE: tl.constexpr, ENDS: tl.constexpr, PIECES: tl.constexpr,
     T: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
     """Elements go from `from_x` on in each row of `x`, from `from_out` on in `out`.
+
+    `c`, `d`, `e` stand beside the results that go through `operator` (`tails.at_places`); BEFORE:
+    beside `x`, whose elements go through it.
 
     EXCLUSIVE: an element is not among those that are taken together in its place. ENDS: what each
     piece gives goes to `out`, row by row for each piece, and nothing else. `ends`: what that left.
@@ -142,20 +146,33 @@ def scan(
             value = tl.load(ends + row[:, None] + (before * m)[None, :], mask=mask, other=0)
             value = tl.where(mask, value, _none(T, OP))
             carry, lost = _grown(carry, lost, _reduced(value, OP), OP)
-    rows = memory(x) + from_x + offset(row, shape, sx)[:, None]
+    first_in = from_x + offset(row, shape, sx)[:, None]
+    rows = memory(x) + first_in
     if not ENDS:
         first_of_row = from_out + offset(row, shape, so)
         goal = first_of_row[:, None]
         if EXCLUSIVE:
             start_mask = row_mask & (piece == 0)
             nothing = tl.zeros([BLOCK_M], T) + _none(T, OP)
-            alone = at_places(nothing, c, d, e, sc, sd, se, C, D, E, first_of_row, row, start_mask)
-            tl.store(out + first_of_row, operator(*alone).to(out.dtype.element_ty), mask=start_mask)
+            if not BEFORE:
+                alone = at_places(
+                    nothing, c, d, e, sc, sd, se, C, D, E, first_of_row, row, start_mask
+                )
+                nothing = operator(*alone)
+            tl.store(out + first_of_row, nothing.to(out.dtype.element_ty), mask=start_mask)
     lane = tl.arange(0, BLOCK_N).to(n.dtype)
     for start in range(first, last, BLOCK_N):
         mask = row_mask[:, None] & (lane < last - start)[None, :]
         p = (rows + start * cx) + (lane * cx)[None, :]
-        value = tl.where(mask, element(tl.load(p, mask=mask, other=0), x, T), _none(T, OP))
+        if BEFORE:
+            at = (first_in + start * cx) + (lane * cx)[None, :]
+            read = tl.load(p, mask=mask, other=0)
+            if x.dtype.element_ty == tl.int1:
+                read = read != 0
+            each = at_places(read, c, d, e, sc, sd, se, C, D, E, at, row[:, None], mask)
+            value = tl.where(mask, operator(*each).to(T), _none(T, OP))
+        else:
+            value = tl.where(mask, element(tl.load(p, mask=mask, other=0), x, T), _none(T, OP))
         if not ENDS:
             if BLOCK_N == 1:
                 inner = value
@@ -169,8 +186,10 @@ def scan(
             if EXCLUSIVE:
                 to += co
                 mask = mask & (lane < n - 1 - start)[None, :]
-            found = at_places(inner, c, d, e, sc, sd, se, C, D, E, to, row[:, None], mask)
-            tl.store(out + to, operator(*found).to(out.dtype.element_ty), mask=mask)
+            if not BEFORE:
+                found = at_places(inner, c, d, e, sc, sd, se, C, D, E, to, row[:, None], mask)
+                inner = operator(*found)
+            tl.store(out + to, inner.to(out.dtype.element_ty), mask=mask)
         carry, lost = _grown(carry, lost, _reduced(value, OP), OP)
     if ENDS:
         if OP == "sum":

@@ -143,7 +143,7 @@ def scan(op: str, result: Result) -> Callable[[spec.Call], spec.Plan]:
             return spec.Plan((out,), ())
         computed = compute_dtype(dtype)
         line = _line(call, x, out, axis, reverse=reverse, costly=op == "logsum")
-        common = {**NOTHING, "OP": op, "EXCLUSIVE": exclusive}
+        common = {**NOTHING, "BEFORE": False, "OP": op, "EXCLUSIVE": exclusive}
         ends = None
         launches: list[spec.Launch] = []
         temporaries: tuple[spec.ArrayType, ...] = ()

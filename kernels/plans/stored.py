@@ -1,5 +1,5 @@
-"""From call to launches: kernels whose results go through further operators before they are stored
-(`tails.at_places`), for fused functions.
+"""From call to launches: kernels whose results go through further operators before they are stored,
+and scans of what operators give (`tails.at_places`), for fused functions.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .elementwise import shape_of
 from .layouts import broadcast_strides
 from .tails import apart
 
-__all__ = ["TAKES_CHANNELS", "stored_through"]
+__all__ = ["TAKES_CHANNELS", "read_through", "stored_through"]
 
 #: The kernels that take steps, and whether they know the channel of an element.
 TAKES_CHANNELS: Final[Mapping[str, bool]] = {
@@ -89,6 +89,54 @@ def stored_through(
     return plan
 
 
+def read_through(
+    steps: str,
+    dtype: str,
+    base: spec.KernelSpec,
+    options: Mapping[str, Any],
+    computed: Callable[[spec.Call], spec.Plan],
+) -> Callable[[spec.Call], spec.Plan]:
+    """The plan of a scan of what `steps` give.
+
+    Args:
+        steps: of the arguments, `a` to `d`.
+        dtype: of what they give.
+        base, options: the scan.
+        computed: the plan of the steps alone.
+    """
+
+    def plan(call: spec.Call) -> spec.Plan:
+        shape = shape_of(call, *(arg.shape for arg in call.args))
+        x, count = call.args[0], len(call.args)
+        inner = replace(call, kernel=base.name, options=options, aligned=())
+        if isinstance(x, spec.ArrayType) and x.shape == shape:
+            whole = base.plan(replace(inner, args=(replace(x, dtype=dtype),)))
+            beside = [_beside(call, index, x, -1) for index in range(1, count)]
+            known = all(way in ("number", "one", "alike") for way, *_ in beside)
+            before = [one for one in whole.launches if one.source == "scans:scan"]
+            if known and len(before) == len(whole.launches):
+                launches = (_with(one, steps, beside, {"BEFORE": True}) for one in before)
+                return replace(whole, launches=tuple(launches))
+        first = computed(replace(call, options={}, out=None, outs=()))
+        own = base.plan(replace(inner, args=first.outputs))
+        between = spec.Temporary(len(own.temporaries))
+        launches = [
+            *(_given(launch, spec.Output(), between) for launch in first.launches),
+            *(_given(launch, spec.Input(0), between) for launch in own.launches),
+        ]
+        return replace(
+            own, launches=tuple(launches), temporaries=(*own.temporaries, *first.outputs)
+        )
+
+    return plan
+
+
+def _given(launch: spec.Launch, old: spec.Argument, new: spec.Argument) -> spec.Launch:
+    """A launch with another array in the place of one."""
+    args = {name: new if own == old else own for name, own in launch.args.items()}
+    return replace(launch, args=args)
+
+
 def _placed(
     launch: spec.Launch, places: Sequence[int], goal: spec.Output | spec.Temporary
 ) -> spec.Launch:
@@ -139,8 +187,22 @@ def _through(
     known = ("number", "one", "alike", *(("channel",) if channels else ()))
     if channels is None or any(way not in known for way, *_ in beside):
         return None
+    return _with(launch, steps, beside, {})
+
+
+def _with(
+    launch: spec.Launch,
+    steps: str,
+    beside: Sequence[tuple[str, spec.Argument, Any]],
+    more: Mapping[str, Any],
+) -> spec.Launch:
+    """A launch with the steps and what stands beside them.
+
+    Args:
+        more: further constants.
+    """
     args: dict[str, spec.Argument] = dict(launch.args)
-    constants: dict[str, Any] = dict(launch.constants)
+    constants: dict[str, Any] = {**launch.constants, **more}
     for letter, (way, argument, dtype) in zip(PLACES, beside, strict=False):
         del constants[letter]
         args[letter] = argument

@@ -174,16 +174,16 @@ def test_explain_says_what_is_saved_and_why_a_launch_ends(device: str) -> None:
 
     for rows in (8, 16):  # of this call, not of the one that was traced
         said = f.explain(np.ones((rows, 16), np.float32), np.ones((16, 16), np.float32))
-        # two of the chain and the softmax, written and read; exp, which sub reads
-        nodes = 4 * rows * 16 * (2 * (2 + 1) + 1)
+        # two of the chain, the softmax and what cumsum reads, written and read
+        nodes = 4 * rows * 16 * 2 * (2 + 1 + 1)
         assert (
-            f"Operators: 8. Launches: 4, of which 2 are fused. Bytes that are not moved: {nodes:,}."
+            f"Operators: 8. Launches: 4, of which 3 are fused. Bytes that are not moved: {nodes:,}."
             in said
         )
-        assert "mul add exp sub, from float32. Launches saved: 3." in said
-        assert "That of exp is written too: several launches need it." in said
+        assert "mul add exp, from float32. Launches saved: 2." in said
+        assert "Its result is written: several launches need it." in said
         assert "matmul (as it is). Its result is written: rows that are reduced are not" in said
-        assert "Its result is written: cumsum reads it." in said
+        assert "sub cumsum, from float32. Launches saved: 1." in said
         assert "v5 = mul(v2, spread(v4, mask)).to(tl.float32)" in said
 
 

@@ -139,6 +139,39 @@ def test_a_scan_that_leaves_out_its_own_element(device: str, reverse: bool) -> N
         close(xtarget.fuse(function)(x, r), function(x, r))
 
 
+@pytest.mark.parametrize("axis", [0, -1])
+def test_a_scan_of_what_operators_give_is_one_kernel(
+    device: str, launched: list[str], axis: int
+) -> None:
+    def function(x: Any, r: Any, n: float) -> Any:
+        return run("cumsum", run("relu", x * r) + n, axis=axis)
+
+    fused = xtarget.fuse(function)
+    for shape in ((5, 70), (3, 20, 4), (1, 9000)):
+        x = floats(*shape)
+        for r in (floats(*shape), floats(1), floats(shape[-1]), floats(2, *shape)):
+            launched.clear()
+            found = fused(x, r, 0.5)
+            assert r.shape not in (shape, (1,)) or {n.split()[0] for n in launched} == {"fused"}
+            close(found, function(x, r, 0.5))
+        assert "Launches: 1, of which 1 are fused" in said(function, x, x, 0.5)
+    out = floats(5, 70)
+    wanted = function(out, out, 0.5)
+    assert fused(out, out, 0.5, out=out) is out
+    close(out, wanted)
+
+
+@pytest.mark.parametrize("options", [{"exclusive": True}, {"reverse": True}])
+def test_conditions_are_counted(device: str, launched: list[str], options: Any) -> None:
+    def function(x: Any, mask: Any, least: float) -> Any:
+        return run("cumsum", (x > least) & mask, axis=-1, **options)
+
+    x = floats(4, 33)
+    found = xtarget.fuse(function)(x, x < 1, -0.5)
+    np.testing.assert_array_equal(found, function(x, x < 1, -0.5))
+    assert found.dtype == np.int64
+
+
 def test_integers_and_conditions_beside_a_scan(device: str) -> None:
     def function(x: Any, m: Any) -> Any:
         return run("where", m, run("cumsum", x), -1)
@@ -165,7 +198,7 @@ def test_where_they_are_cut() -> None:
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_random_programs(device: str, seed: int) -> None:
     draw = random.Random(9000 + seed)
-    kind = draw.choice(["scan", "conv"])
+    kind, before = draw.choice(["scan", "conv"]), draw.random() < 0.5
     axis, exclusive = draw.choice([0, 1, -1]), draw.random() < 0.3
     options = {"stride": draw.choice([1, 2]), "padding": draw.choice([0, 1])}
     program = draw.randrange(1 << 30)
@@ -180,10 +213,13 @@ def test_random_programs(device: str, seed: int) -> None:
             return run(draw.choice(("add", "sub", "mul", "maximum")), last, other)
 
         if kind == "scan":
-            first = run("cumsum", x, axis=axis, exclusive=exclusive)
+            given = grow(own, (x,), own.randint(0, 3), step)[-1] if before else x
+            given = given + x if given.shape != x.shape else given
+            first = run("cumsum", given, axis=axis, exclusive=exclusive)
         else:
             first = run("conv2d", x, w, **options)
-        return grow(own, (first,), own.randint(1, 6), step)[-1]
+        after = 0 if kind == "scan" and before else own.randint(1, 6)
+        return grow(own, (first,), after, step)[-1]
 
     dtype = draw.choice(["float32", "float64", "float16"])
     for _ in range(2):

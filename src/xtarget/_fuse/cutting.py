@@ -238,7 +238,7 @@ def _obstacle(
     if products:
         if any(expansion_of(one) is not None for one in nodes):
             return "rows that are reduced are not those of a tile of a product"
-        heads = len(Section(root, list(nodes)).heads())
+        heads = len(Section(root, list(nodes)).heads()) or 1  # one that is read through
         beside = stored.MOST_BESIDE if through else MOST_BESIDE
         if operands > beside + heads:
             what = through[0].spec.name if through else "a product"

@@ -21,7 +21,7 @@ from .picks import pick_of
 from .products import product_among, product_of
 from .scores import Report, not_moved, reports
 from .sections import LETTERS, Section, text_of_section
-from .stored import places_of, stored_among
+from .stored import is_read_through, places_of, stored_among
 from .views import Graph, last_axis
 
 __all__ = [
@@ -243,14 +243,19 @@ def _launch_of(
     views = _views_of([operand for operand, _ in arguments])
     parts = f"{text} {dtypes} {result} {gives} {how} {views or ''} {picks or ''}".rstrip()
     parts += further
+    read = ""
     if base:
-        parts += f" {base[0].name} {sorted(base[1].items())} {base[2]}"
+        if is_read_through(section.nodes, section.root):
+            type_ = section.root.types[0]
+            assert isinstance(type_, ArrayType)
+            read = type_.dtype
+        parts += f" {base[0].name} {sorted(base[1].items())} {base[2]} {read}"
     digest = hashlib.sha256(parts.encode()).hexdigest()[:12]
     names = [node.spec.name for node in section.nodes]
     kernel = f"{PREFIX}{' '.join(names)[:60]} {digest}"
     if not libraries.is_registered(kernel):
         libraries.register_section(
-            kernel, text, dtypes, result, gives, how, views, picks, results, further, base
+            kernel, text, dtypes, result, gives, how, views, picks, results, further, base, read
         )
     if rows:  # shown for rows that a block holds; it walks along longer ones
         letters = "".join(LETTERS[index] for index, _, _ in rows)

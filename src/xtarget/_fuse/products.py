@@ -10,7 +10,7 @@ from functools import lru_cache
 from .._kernels.steps import Operand, Step
 from ..spec import ABSENT
 from .nodes import Node, Value
-from .stored import places_of
+from .stored import is_read_through, places_of
 
 __all__ = ["MOST_BESIDE", "Product", "obstacle", "product_among", "product_of"]
 
@@ -120,6 +120,8 @@ def obstacle(nodes: Sequence[Node], root: Node) -> str:
     )
     if others:
         return "a launch has one product of matrices, convolution or scan"
+    if node is root and is_read_through(nodes, root):
+        return ""
     inside = [
         operand.node.spec.name
         for operand in node.operands

@@ -21,7 +21,7 @@ from .expansions import expansion_of
 from .nodes import Node, Number, Value, View
 from .picks import pick_of
 from .products import product_among, product_of
-from .stored import places_of, stored_among
+from .stored import is_read_through, places_of, stored_among
 
 __all__ = [
     "LETTERS",
@@ -108,7 +108,7 @@ class Section:
         """The arrays of the section's convolution or scan, by node and place."""
         node = stored_among(self.nodes)
         places = None if node is None else places_of(node)
-        if node is None or places is None:
+        if node is None or places is None or is_read_through(self.nodes, self.root):
             return {}
         found: dict[tuple[Node, int], tuple[Value | Number, str]] = {}
         for place in places:
@@ -197,6 +197,8 @@ def text_of_section(section: Section) -> tuple[str, tuple[int, ...]]:
     for node in section.nodes:
         if pick_of(node) is not None:
             values[id(node)] = next(taken), ()
+            continue
+        if places_of(node) is not None and is_read_through(section.nodes, node):
             continue
         if places_of(node) is not None:
             values[id(node)] = LETTERS[0], (node.plan.outputs[0].dtype,)

@@ -3,12 +3,13 @@ element before it is stored."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 from ..spec import Output
 from .nodes import Node, Value
 
-__all__ = ["MOST_BESIDE", "places_of", "stored_among"]
+__all__ = ["MOST_BESIDE", "is_read_through", "places_of", "stored_among"]
 
 #: Arrays and numbers beside a result (`kernels/tails.py`, `at_places`).
 MOST_BESIDE = 3
@@ -34,6 +35,18 @@ def places_of(node: Node) -> tuple[int, ...] | None:
     return places
 
 
-def stored_among(nodes: list[Node]) -> Node | None:
+def stored_among(nodes: Sequence[Node]) -> Node | None:
     """The node of a section whose kernel it goes on in."""
     return next((node for node in nodes if places_of(node) is not None), None)
+
+
+def is_read_through(nodes: Sequence[Node], root: Node) -> bool:
+    """Whether a section ends in a scan, of what its other nodes compute."""
+    first = root.operands[0] if root.operands else None
+    return (
+        places_of(root) == (0,)
+        and all(launch.source == "scans:scan" for launch in root.plan.launches)
+        and isinstance(first, Value)
+        and not first.views
+        and any(first.node is node for node in nodes)
+    )
