@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import ast
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final
 
 from .folding import FOLDED, SIGNS
 from .language import Builtin, Member, member, named
@@ -50,22 +51,15 @@ class Evaluator(ABC):
 
     def call(self, function: Function, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         """A device function, in the place where it is called."""
-        wanted = arguments_of(function.node)
-        names = {arg.arg: value for arg, value in zip(wanted, args, strict=False)}
-        spec = function.node.args
-        if len(args) > len(wanted) or spec.vararg or spec.kwarg:
+        wanted, defaults, takes_more = _parameters(function.node)
+        if len(args) > len(wanted) or takes_more:
             raise RefusedError(f"{function.node.name} with these arguments")
-        names |= keywords
-        defaults = dict(
-            zip(
-                [a.arg for a in wanted][len(wanted) - len(spec.defaults) :],
-                spec.defaults,
-                strict=True,
-            )
-        )
-        for arg in wanted:
-            if arg.arg not in names:
-                names[arg.arg] = self.value(defaults[arg.arg], {}, function.scope)
+        names = dict(zip(wanted, args, strict=False))
+        names.update(keywords)
+        if len(names) < len(wanted):
+            for name in wanted:
+                if name not in names:
+                    names[name] = self.value(defaults[name], {}, function.scope)
         return self.run(function, names)
 
     def run(self, function: Function, names: Names) -> Any:
@@ -90,37 +84,59 @@ class Evaluator(ABC):
             self._statement(node, names, scope)
 
     def _statement(self, node: ast.stmt, names: Names, scope: Scope) -> None:
-        match node:
-            case ast.Return():
-                raise _Returned(
-                    None if node.value is None else self.value(node.value, names, scope)
-                )
-            case ast.Assign():
-                value = self.value(node.value, names, scope)
-                for target in node.targets:
-                    self._assign(target, value, names)
-            case ast.AnnAssign() if node.value is not None:
-                self._assign(node.target, self.value(node.value, names, scope), names)
-            case ast.AugAssign() if isinstance(node.target, ast.Name):
-                before = self.value(node.target, names, scope)
-                after = self.value(node.value, names, scope)
-                names[node.target.id] = self._operation(SIGNS[type(node.op)], before, after)
-            case ast.If():
-                condition = self.value(node.test, names, scope)
-                if isinstance(condition, Value):
-                    raise RefusedError("an if of what is known at run time")
-                self._body(node.body if condition else node.orelse, names, scope)
-            case ast.For() if isinstance(node.target, ast.Name) and not node.orelse:
-                self._loop(node, node.target.id, names, scope)
-            case ast.While() if not node.orelse:
-                self._while(node, names, scope)
-            case ast.Expr():
-                if not isinstance(node.value, ast.Constant):
-                    self.value(node.value, names, scope)
-            case ast.Pass():
-                pass
-            case _:
-                raise RefusedError(f"the statement {ast.unparse(node).splitlines()[0]!r}")
+        found = _STATEMENTS.get(type(node))
+        if found is None or not found(self, node, names, scope):
+            raise RefusedError(f"the statement {ast.unparse(node).splitlines()[0]!r}")
+
+    # each says whether it knows the statement
+
+    def _return(self, node: ast.Return, names: Names, scope: Scope) -> bool:
+        raise _Returned(None if node.value is None else self.value(node.value, names, scope))
+
+    def _assigned(self, node: ast.Assign, names: Names, scope: Scope) -> bool:
+        value = self.value(node.value, names, scope)
+        for target in node.targets:
+            self._assign(target, value, names)
+        return True
+
+    def _annotated(self, node: ast.AnnAssign, names: Names, scope: Scope) -> bool:
+        if node.value is not None:
+            self._assign(node.target, self.value(node.value, names, scope), names)
+        return node.value is not None
+
+    def _augmented(self, node: ast.AugAssign, names: Names, scope: Scope) -> bool:
+        if not isinstance(node.target, ast.Name):
+            return False
+        before = self.value(node.target, names, scope)
+        after = self.value(node.value, names, scope)
+        names[node.target.id] = self._operation(SIGNS[type(node.op)], before, after)
+        return True
+
+    def _if(self, node: ast.If, names: Names, scope: Scope) -> bool:
+        condition = self.value(node.test, names, scope)
+        if isinstance(condition, Value):
+            raise RefusedError("an if of what is known at run time")
+        self._body(node.body if condition else node.orelse, names, scope)
+        return True
+
+    def _for(self, node: ast.For, names: Names, scope: Scope) -> bool:
+        if not isinstance(node.target, ast.Name) or node.orelse:
+            return False
+        self._loop(node, node.target.id, names, scope)
+        return True
+
+    def _repeated(self, node: ast.While, names: Names, scope: Scope) -> bool:
+        if not node.orelse:
+            self._while(node, names, scope)
+        return not node.orelse
+
+    def _expression(self, node: ast.Expr, names: Names, scope: Scope) -> bool:
+        if not isinstance(node.value, ast.Constant):
+            self.value(node.value, names, scope)
+        return True
+
+    def _pass(self, node: ast.Pass, names: Names, scope: Scope) -> bool:
+        return True
 
     def _assign(self, target: ast.expr, value: Any, names: Names) -> None:
         if isinstance(target, ast.Name):
@@ -158,46 +174,61 @@ class Evaluator(ABC):
     # ------------------------------------------------------------------------------ expressions
 
     def value(self, node: ast.expr, names: Names, scope: Scope) -> Any:
-        match node:
-            case ast.Constant():
-                return node.value
-            case ast.Name():
-                return self._named(node.id, names, scope)
-            case ast.Tuple() | ast.List():
-                return self._elements(node.elts, names, scope)
-            case ast.Attribute():
-                owner = self.value(node.value, names, scope)
-                if isinstance(owner, Library):
-                    return named(owner.name, node.attr)
-                return member(owner, node.attr)
-            case ast.Subscript():
-                owner = self.value(node.value, names, scope)
-                if isinstance(owner, Value):
-                    return self.view(owner, self._axes(node.slice))
-                index = self.value(node.slice, names, scope)
-                if not isinstance(owner, tuple) or not isinstance(index, int):
-                    raise RefusedError(f"{ast.unparse(node)}")
-                return owner[index]
-            case ast.BinOp():
-                left, right = (self.value(n, names, scope) for n in (node.left, node.right))
-                return self._operation(SIGNS[type(node.op)], left, right)
-            case ast.Compare() if len(node.ops) == 1:
-                left, right = (
-                    self.value(n, names, scope) for n in (node.left, node.comparators[0])
-                )
-                return self._operation(SIGNS[type(node.ops[0])], left, right)
-            case ast.UnaryOp():
-                return self._unary(node.op, self.value(node.operand, names, scope))
-            case ast.BoolOp():
-                return self._logical(node, names, scope)
-            case ast.IfExp():
-                condition = self.value(node.test, names, scope)
-                if isinstance(condition, Value):
-                    raise RefusedError("an if of what is known at run time")
-                return self.value(node.body if condition else node.orelse, names, scope)
-            case ast.Call():
-                return self._called(node, names, scope)
-        raise RefusedError(f"the expression {ast.unparse(node)!r}")
+        found = _EXPRESSIONS.get(type(node))
+        if found is None:
+            raise _unknown(node)
+        return found(self, node, names, scope)
+
+    def _constant(self, node: ast.Constant, names: Names, scope: Scope) -> Any:
+        return node.value
+
+    def _name(self, node: ast.Name, names: Names, scope: Scope) -> Any:
+        return names[node.id] if node.id in names else self._global(node.id, scope)
+
+    def _global(self, name: str, scope: Scope) -> Any:
+        try:
+            found = scope.lookup(name)
+        except KeyError:
+            return named("python", name)
+        return self.value(found, {}, scope) if isinstance(found, ast.expr) else found
+
+    def _tuple(self, node: ast.Tuple | ast.List, names: Names, scope: Scope) -> tuple[Any, ...]:
+        return self._elements(node.elts, names, scope)
+
+    def _attribute(self, node: ast.Attribute, names: Names, scope: Scope) -> Any:
+        owner = self.value(node.value, names, scope)
+        if isinstance(owner, Library):
+            return named(owner.name, node.attr)
+        return member(owner, node.attr)
+
+    def _subscript(self, node: ast.Subscript, names: Names, scope: Scope) -> Any:
+        owner = self.value(node.value, names, scope)
+        if isinstance(owner, Value):
+            return self.view(owner, self._axes(node.slice))
+        index = self.value(node.slice, names, scope)
+        if not isinstance(owner, tuple) or not isinstance(index, int):
+            raise RefusedError(f"{ast.unparse(node)}")
+        return owner[index]
+
+    def _binary(self, node: ast.BinOp, names: Names, scope: Scope) -> Any:
+        left, right = self.value(node.left, names, scope), self.value(node.right, names, scope)
+        return self._operation(SIGNS[type(node.op)], left, right)
+
+    def _compared(self, node: ast.Compare, names: Names, scope: Scope) -> Any:
+        if len(node.ops) != 1:
+            raise _unknown(node)
+        left = self.value(node.left, names, scope)
+        right = self.value(node.comparators[0], names, scope)
+        return self._operation(SIGNS[type(node.ops[0])], left, right)
+
+    def _of_one(self, node: ast.UnaryOp, names: Names, scope: Scope) -> Any:
+        return self._unary(node.op, self.value(node.operand, names, scope))
+
+    def _either(self, node: ast.IfExp, names: Names, scope: Scope) -> Any:
+        condition = self.value(node.test, names, scope)
+        if isinstance(condition, Value):
+            raise RefusedError("an if of what is known at run time")
+        return self.value(node.body if condition else node.orelse, names, scope)
 
     def _elements(self, nodes: Sequence[ast.expr], names: Names, scope: Scope) -> tuple[Any, ...]:
         found: list[Any] = []
@@ -207,15 +238,6 @@ class Evaluator(ABC):
             else:
                 found.append(self.value(node, names, scope))
         return tuple(found)
-
-    def _named(self, name: str, names: Names, scope: Scope) -> Any:
-        if name in names:
-            return names[name]
-        try:
-            found = scope.lookup(name)
-        except KeyError:
-            return named("python", name)
-        return self.value(found, {}, scope) if isinstance(found, ast.expr) else found
 
     def _logical(self, node: ast.BoolOp, names: Names, scope: Scope) -> Any:
         found: Any = None
@@ -325,6 +347,47 @@ class Evaluator(ABC):
     def place(self) -> str:
         path, _, line = self.at.rpartition(":")
         return f"{path.rpartition('/')[2]}:{line}"
+
+
+@lru_cache(maxsize=512)
+def _parameters(node: ast.FunctionDef) -> tuple[list[str], dict[str, ast.expr], bool]:
+    """A function's parameters, their defaults, and whether it takes more than these."""
+    spec = node.args
+    wanted = [arg.arg for arg in arguments_of(node)]
+    defaults = zip(wanted[len(wanted) - len(spec.defaults) :], spec.defaults, strict=True)
+    return wanted, dict(defaults), bool(spec.vararg or spec.kwarg)
+
+
+def _unknown(node: ast.expr) -> RefusedError:
+    return RefusedError(f"the expression {ast.unparse(node)!r}")
+
+
+#: What is done with each kind of node: a look-up, as most of the time went into asking for kinds.
+_EXPRESSIONS: Final[Mapping[type[ast.AST], Callable[[Evaluator, Any, Names, Scope], Any]]] = {
+    ast.Constant: Evaluator._constant,
+    ast.Name: Evaluator._name,
+    ast.Tuple: Evaluator._tuple,
+    ast.List: Evaluator._tuple,
+    ast.Attribute: Evaluator._attribute,
+    ast.Subscript: Evaluator._subscript,
+    ast.BinOp: Evaluator._binary,
+    ast.Compare: Evaluator._compared,
+    ast.UnaryOp: Evaluator._of_one,
+    ast.BoolOp: Evaluator._logical,
+    ast.IfExp: Evaluator._either,
+    ast.Call: Evaluator._called,
+}
+_STATEMENTS: Final[Mapping[type[ast.AST], Callable[[Evaluator, Any, Names, Scope], bool]]] = {
+    ast.Return: Evaluator._return,
+    ast.Assign: Evaluator._assigned,
+    ast.AnnAssign: Evaluator._annotated,
+    ast.AugAssign: Evaluator._augmented,
+    ast.If: Evaluator._if,
+    ast.For: Evaluator._for,
+    ast.While: Evaluator._repeated,
+    ast.Expr: Evaluator._expression,
+    ast.Pass: Evaluator._pass,
+}
 
 
 def arguments_of(node: ast.FunctionDef) -> list[ast.arg]:

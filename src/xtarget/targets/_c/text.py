@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -47,8 +48,8 @@ class Scope:
     source: SourceText
     module: str
     path: str
-    _tree: dict[str, ast.stmt] = field(default_factory=dict)
-    _others: dict[str, Scope] = field(default_factory=dict)
+    _tree: Mapping[str, ast.stmt]
+    _others: dict[str, Scope]
     names: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -72,10 +73,7 @@ class Scope:
         found = others.get(module)
         if found is None:
             path, text = source.modules[module]
-            found = others[module] = cls(source, module, path, _others=others)
-            for node in _parsed(text):
-                for name in _bound(node):
-                    found._tree[name] = node
+            found = others[module] = cls(source, module, path, _parsed(text), others)
         return found
 
     def lookup(self, name: str) -> Any:
@@ -115,9 +113,9 @@ class Scope:
 
 
 @lru_cache(maxsize=128)
-def _parsed(text: bytes) -> list[ast.stmt]:
-    """The statements of a file; nobody changes them."""
-    return ast.parse(text).body
+def _parsed(text: bytes) -> Mapping[str, ast.stmt]:
+    """The statements of a file by the names that they bind; nobody changes them."""
+    return {name: node for node in ast.parse(text).body for name in _bound(node)}
 
 
 def _library(name: str) -> Library:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, TypeAlias
 
 __all__ = [
@@ -26,21 +27,27 @@ class RefusedError(Exception):
 Number: TypeAlias = bool | int | float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class DType:
-    """A scalar type, or a pointer to one. The members have Triton's names.
+    """A scalar type, or a pointer to one. The members have Triton's names. There is one object of
+    each (`dtype_of`, `pointer_to`).
 
     Attributes:
         kind: `b`, `i`, `u`, `f`, or `p` for a pointer.
         bits: of the number.
         name: as NumPy and Triton's language have it (`float32`, `int1`).
         element_ty: what a pointer points to.
+        narrow: kept as a float that has one of its values.
     """
 
     kind: str
     bits: int
     name: str
     element_ty: DType | None = None
+    narrow: bool = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "narrow", self.kind == "f" and self.bits == 16)
 
     @property
     def scalar(self) -> DType:
@@ -87,11 +94,6 @@ class DType:
     def is_fp64(self) -> bool:
         return self.name == "float64"
 
-    @property
-    def narrow(self) -> bool:
-        """Kept as a float that has one of its values."""
-        return self.kind == "f" and self.bits == 16
-
 
 BOOL = DType("b", 1, "int1")
 _INTEGERS = tuple(
@@ -119,6 +121,7 @@ _SIGNATURE = {
 INT32, _FLOAT32, _FLOAT64 = _BY_NAME["int32"], _FLOATS[2], _FLOATS[3]
 
 
+@cache
 def dtype_of(name: str) -> DType:
     """A type by NumPy's name, or as a signature has it (`fp32`, `*i8`).
 
@@ -133,6 +136,7 @@ def dtype_of(name: str) -> DType:
     return found
 
 
+@cache
 def pointer_to(element: DType) -> DType:
     return DType("p", 64, f"pointer<{element.name}>", element)
 

@@ -8,9 +8,9 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from ..._values.errors import CompileError
-from ..._values.types import CompileRequest, Parameter
+from ..._values.types import CompileRequest, KernelSource, Parameter
 from .._c.given import described, given
-from .._c.text import Scope
+from .._c.text import Function, Scope
 from .._c.translate import only_loop
 from .._c.values import DType, RefusedError, dtype_of
 from .elements import ElementEvaluator
@@ -45,10 +45,7 @@ def of(request: CompileRequest, native: Native) -> Elementwise:
     Raises:
         RefusedError: templates do not stand for it.
     """
-    text = request.source.text
-    if text is None:
-        raise RefusedError("a function of a program, whose text does not say all")
-    function, body = Scope.of(text), ElementEvaluator(native)
+    function, body = _function(request.source), ElementEvaluator(native)
     names, parameters = given(function, request, body.emit)
     body.outer = only_loop(function.node)
     try:
@@ -71,6 +68,14 @@ def of(request: CompileRequest, native: Native) -> Elementwise:
         body.each,
         dtype_of(types[body.count]).bits == 64,
     )
+
+
+@lru_cache(maxsize=64)
+def _function(source: KernelSource) -> Function:
+    """The kernel's function; what its names mean is found once for all requests."""
+    if source.text is None:
+        raise RefusedError("a function of a program, whose text does not say all")
+    return Scope.of(source.text)
 
 
 def _needed(steps: list[Step]) -> tuple[Step, ...]:

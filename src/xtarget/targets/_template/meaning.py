@@ -11,6 +11,7 @@ from .._c.text import Function
 __all__ = ["meaning"]
 
 
+@lru_cache(maxsize=64)
 def meaning(function: Function) -> str:
     """Digest of a function and of those that it calls."""
     seen: dict[str, str] = {}

@@ -6,7 +6,7 @@ import math
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from .._c.folding import FOLDED
 from .._c.operations import Operations
@@ -102,12 +102,22 @@ class Steps(Operations):
         base: str = "",
     ) -> Operand:  # fmt: skip
         """A step's result; that of an equal one, if there is one."""
-        given = tuple(map(self._operand, operands))
-        if given and all(one.known for one in given) and name != "constant":
-            given = (self.add("constant", given[0].dtype, given[0].dtype, given[0]), *given[1:])
-        about = (name, dtype, result, tuple((o.number, repr(o.constant)) for o in given), parameter)
-        if about in self._same:
-            return self._same[about]
+        given: tuple[Any, ...] = operands
+        about: tuple[object, ...] = (name, dtype, result, parameter)
+        known = True
+        for one in given:
+            if one.number < 0:  # -0.0 and True are other numbers than 0.0 and 1
+                about += (repr(one.constant),)
+            else:
+                known = False
+                about += (one.number,)
+        if known and given and name != "constant":
+            first = given[0]
+            given = (self.add("constant", first.dtype, first.dtype, first), *given[1:])
+            return self.add(name, dtype, result, *given, parameter=parameter, base=base)
+        made = self._same.get(about)
+        if made is not None:
+            return made
         made = Operand("", result, base=base, number=self.count)
         self.count += 1
         self.found.append(Step(name, dtype, given, made, parameter))
