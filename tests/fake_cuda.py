@@ -97,6 +97,7 @@ class FakeCuda:
     def __init__(self) -> None:
         self.thread = threading.local()
         self.memory: dict[int, bytearray] = {}
+        self._next, self._lock = 0x1000, threading.Lock()
         self.pinned: dict[int, Any] = {}
         self.calls: list[str] = []
         self.launches: list[tuple[int, tuple[Any, ...]]] = []
@@ -123,7 +124,9 @@ class FakeCuda:
         self.thread.context = int(context)
 
     def allocate(self, nbytes: int, pool: object, stream: int) -> int:
-        address = 0x1000 * (1 + len(self.calls))
+        with self._lock:  # allocations of several threads do not overlap either
+            address = self._next
+            self._next += -(-max(nbytes, 1) // 0x1000) * 0x1000
         self.calls.append("alloc")
         self.memory[address] = bytearray(nbytes)
         return address
@@ -148,7 +151,7 @@ class FakeCuda:
 
     def within(self, address: int) -> tuple[bytearray, int]:
         """The allocation that an address is in, and where."""
-        base = max(one for one in self.memory if one <= address)
+        base = max(one for one in list(self.memory) if one <= address)
         return self.memory[base], address - base
 
     def pin(self, nbytes: int, flags: int) -> int:

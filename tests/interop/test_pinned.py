@@ -164,3 +164,36 @@ def test_what_is_kept_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     pool.trim()
     assert len(freed) == 20
     assert pool.nbytes == pinned.SMALLEST, "what is in use stays"
+
+
+def test_a_part_of_a_split_call_goes_there_in_pieces(gpu: Any) -> None:
+    """Beside the CPU, which computes in place: large parts through pinned memory, at once."""
+    if not any(info.vendor == "cpu" for info in xtarget.devices()):
+        pytest.skip("no OpenCL CPU run time")
+    rng = np.random.default_rng(4)
+    x, y = rng.standard_normal((2, 3000, 1500), dtype=np.float32)
+    out = np.empty_like(x)
+    devices = [gpu.name, "cpu"]
+    assert xtarget.split("add", x, y, devices=devices, out=out) is out
+    np.testing.assert_array_equal(out, x + y)
+    sizes = [values[-1] for _, values in gpu.cuda.launches]
+    assert sum(sizes) == 1500 * 1500
+    assert len(sizes) > 4
+    assert max(sizes) * 12 <= pinned.LARGEST
+    assert gpu.cuda.pinned, "they went through pinned memory"
+    made = xtarget.split("add", x[::2, ::3], y[1::2, ::3], devices=devices)
+    np.testing.assert_array_equal(made, x[::2, ::3] + y[1::2, ::3])
+
+
+def test_an_error_in_a_piece_ends_the_call(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    import cuda.core as core
+
+    def lost(stream: Any, config: Any, kernel: Any, *values: Any) -> None:
+        gpu.cuda.launches.append(stream)
+        raise RuntimeError("the kernel")
+
+    monkeypatch.setattr(core, "launch", lost)
+    x = np.ones((3000, 1500), np.float32)
+    with pytest.raises(Exception, match="the kernel"):
+        xtarget.split("add", x, x, devices=[gpu.name])
+    assert len(gpu.cuda.launches) <= 4, "the other pieces are not begun"

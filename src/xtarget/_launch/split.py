@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,6 +19,7 @@ from .arguments import placed
 from .planning import plan_of_layouts
 from .run import run
 from .split_parts import run_parts
+from .split_pieces import in_pieces, work_off
 
 __all__ = ["along", "split"]
 
@@ -47,7 +47,8 @@ def split(
     was fast before: the first call is cut evenly, and what it takes is not counted, as it compiles.
     For elementwise kernels with any broadcasting; softmaxes, scans, sorting and reductions along
     other axes than the first, layer_norm, rms_norm, and what else says in its spec what it works
-    `along`; matmul, of which the first argument's rows or batches are cut.
+    `along`; matmul, of which the first argument's rows or batches are cut. A large part goes to a
+    device with memory of its own in pieces, some of which are copied while others are computed.
 
     Args:
         kernel: name of the kernel.
@@ -93,25 +94,23 @@ def split(
     key = (spec.name, tuple(map(_behind_the_first, given)), repr(sorted(options.items())))
     bounds = _bounds(rows, [_speeds.get((*key, name)) for name in names])
 
-    def work(place: int) -> None:
-        low, high = bounds[place], bounds[place + 1]
-        if low == high:
-            return
+    def compute(name: str, low: int, high: int) -> None:
         parts = [a[low:high] if whole else a for a, whole in zip(given, cut, strict=True)]
-        begun = time.perf_counter()
         if len(made) == 1:
-            run(kernel, *parts, out=made[0][low:high], device=names[place], **options)
-        else:
-            results = run(kernel, *parts, device=names[place], **options)
-            for array, result in zip(made, results, strict=True):
-                array[low:high] = result
-        _measured((*key, names[place]), (high - low) / max(time.perf_counter() - begun, 1e-9))
+            run(kernel, *parts, out=made[0][low:high], device=name, **options)
+            return
+        results = run(kernel, *parts, device=name, **options)
+        for array, result in zip(made, results, strict=True):
+            array[low:high] = result
 
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(len(names)) as pool:
-        for done in [pool.submit(work, place) for place in range(len(names))]:
-            done.result()
+    moved = [(a, whole) for a, whole in zip(given, cut, strict=True) if isinstance(a, np.ndarray)]
+    works = []
+    for name, low, high in zip(names, bounds, bounds[1:], strict=False):
+        if low < high:
+            pieces = in_pieces(registry.open_device(name), moved, made, high - low)
+            works.append((name, [(low + start, low + end) for start, end in pieces]))
+    for (name, pieces), took in zip(works, work_off(works, compute), strict=True):
+        _measured((*key, name), (pieces[-1][1] - pieces[0][0]) / max(took, 1e-9))
     return made[0] if len(made) == 1 else tuple(made)
 
 

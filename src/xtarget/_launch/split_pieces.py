@@ -1,0 +1,86 @@
+"""A device's part of a call on arrays of the host, in pieces: some are copied while others are
+computed.
+
+A piece goes through pinned memory, and threads copy to and from it: one thread moves some GB/s, a
+device takes and gives several times as much.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from ..targets.base import Device
+from ..targets.optional import PinsMemory
+
+__all__ = ["in_pieces", "work_off"]
+
+#: Bytes of a piece there and back: pinned blocks of 4 MiB have room for it, with the gaps between
+#: its arrays.
+_PIECE = (4 << 20) - (1 << 16)
+#: What every piece needs whole may be at most such a part of it, or copying it again costs more
+#: than pieces save.
+_MOST_WHOLE = 8
+#: Threads of a device.
+_THREADS = 4
+
+
+def in_pieces(
+    device: Device,
+    inputs: Sequence[tuple[np.ndarray[Any, Any], bool]],
+    results: Sequence[np.ndarray[Any, Any]],
+    rows: int,
+) -> list[tuple[int, int]]:
+    """Where the pieces of a part begin and end, from its first row on; one, if it stays whole.
+
+    Args:
+        inputs: arrays, and whether they are cut along the first axis.
+        rows: of the part.
+    """
+    whole = sum(array.nbytes for array, cut in inputs if not cut)
+    each = sum(array.nbytes // len(array) for array, cut in inputs if cut)
+    each += sum(array.nbytes // len(array) for array in results)
+    most = (_PIECE - whole) // max(each, 1)
+    if not isinstance(device, PinsMemory) or whole > _PIECE // _MOST_WHOLE or most < 1:
+        return [(0, rows)]
+    count = -(-rows // most)
+    return [(rows * k // count, rows * (k + 1) // count) for k in range(count)]
+
+
+def work_off(
+    works: Sequence[tuple[str, Sequence[tuple[int, int]]]],
+    compute: Callable[[str, int, int], None],
+) -> list[float]:
+    """Compute the pieces of each device, all devices at once; the seconds that each has taken.
+
+    An error ends the call when the pieces in work have ended; the first device's is raised.
+
+    Args:
+        works: devices, and where their pieces begin and end.
+    """
+    failed = threading.Event()
+
+    def work(name: str, pieces: Sequence[tuple[int, int]]) -> float:
+        for low, high in pieces:
+            if failed.is_set():
+                break
+            try:
+                compute(name, low, high)
+            except BaseException:
+                failed.set()
+                raise
+        return time.perf_counter()
+
+    shares = [[pieces[k::_THREADS] for k in range(_THREADS)] for _, pieces in works]
+    begun = time.perf_counter()
+    with ThreadPoolExecutor(sum(len(share) for share in shares)) as pool:
+        waiting = [
+            [pool.submit(work, name, share) for share in own if share]
+            for (name, _), own in zip(works, shares, strict=True)
+        ]
+        return [max(one.result() for one in own) - begun for own in waiting]
