@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pytest
 from command_line import here
 from operators import request_of
 
 from xtarget._compile import functions
+from xtarget._kernels import libraries
+from xtarget._launch import planning
 from xtarget._values.errors import CompileError, NoCompilerError, UnknownTargetError
 from xtarget._values.types import Target, WrittenSource
 from xtarget.targets.nvidia import cubin, nvrtc
@@ -41,6 +45,37 @@ def test_a_row_becomes_a_cubin(name: str, dtype: str) -> None:
     assert "/" not in made.texts["cu"].partition("void")[2].replace(" / ", "")  # no path
     again = nvrtc.NvrtcRoute().compile(wanted, SM_90)
     assert again.binary == made.binary
+
+
+def scan_of(dtype: str, length: int) -> Any:
+    row = np.ones((3, length), dtype)
+    (made,) = planning.compile_requests(libraries.find("cumsum"), (row,), {"axis": 1}, SM_90)
+    return made
+
+
+def test_a_block_above_48_kib_is_asked_for_where_the_arch_has_it() -> None:
+    route = nvrtc.NvrtcRoute()
+    small, large = scan_of("int8", 700), scan_of("float64", 4000)
+    for arch in ("sm_75", "sm_86", "sm_90"):
+        assert not route.refusal(small, Target("nvidia", arch))
+    assert not route.refusal(large, SM_90)
+    target = Target("nvidia", "sm_86")
+    refused = route.refusal(large, target)
+    assert re.fullmatch(
+        r"its blocks of 1\d{5} bytes are more than the 101376 that nvidia:sm_86 has\.", refused
+    )
+    if nvrtc.installed():
+        with pytest.raises(CompileError, match=r"blocks of 1\d{5} bytes"):
+            route.compile(large, target)
+
+
+@needs_nvrtc
+def test_a_launch_asks_for_what_its_blocks_share() -> None:
+    route = nvrtc.NvrtcRoute()
+    made = route.compile(scan_of("int8", 700), SM_90)
+    assert 48 << 10 < made.shared_bytes <= 64 << 10
+    assert made.resources.static_shared_bytes < 48 << 10
+    assert not route.compile(scan_of("int8", 100), SM_90).shared_bytes
 
 
 @needs_nvrtc

@@ -113,6 +113,7 @@ class Dialect:
         signed_char: the type of bytes with a sign.
         one_thread: a block of one thread is as fast as any: it is a processor's.
         shared_bytes: of memory that each GPU gives the threads of a block without asking.
+        asked_bytes: that some give if the launch asks for them.
     """
 
     name: str
@@ -123,6 +124,7 @@ class Dialect:
     signed_char: str = "char"
     one_thread: bool = False
     shared_bytes: int = 48 << 10
+    asked_bytes: int = 0
 
     def type(self, dtype: DType) -> str:
         """The C type of a value."""
@@ -158,8 +160,9 @@ class Dialect:
 
 
 OPENCL = Dialect("OpenCL C", ("cl",), _OPENCL, _OPENCL_MATH, one_thread=True)
-CUDA = Dialect("CUDA C++", ("cu",), _CUDA, _CUDA_MATH, "f", "signed char")
+CUDA = Dialect("CUDA C++", ("cu",), _CUDA, _CUDA_MATH, "f", "signed char", asked_bytes=227 << 10)
 HIP = replace(
-    CUDA, name="HIP C++", suffixes=("hip", "cu"), head=HEAD + _CUDA, shared_bytes=64 << 10
-)
+    CUDA, name="HIP C++", suffixes=("hip", "cu"), head=HEAD + _CUDA, shared_bytes=64 << 10,
+    asked_bytes=0,
+)  # fmt: skip
 DIALECTS = {dialect.name: dialect for dialect in (OPENCL, CUDA, HIP)}

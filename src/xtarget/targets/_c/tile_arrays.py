@@ -13,6 +13,8 @@ __all__ = ["TileArrays", "common_shape", "flat"]
 _MOST_BYTES = 256 << 10
 #: What each of several threads may keep.
 _MOST_OWN = 4 << 10
+#: What arrays begin at multiples of, in memory that the launch asks for.
+_APART = 16
 #: An element of an array, in a place where the thread has made it itself.
 _OWN = re.compile(r"(\w+)_@own\[([^\]]*)\]")
 
@@ -23,15 +25,19 @@ class TileArrays:
     Args:
         threads: of a block.
         most_shared: bytes that several threads may share.
+        most_asked: the same, if the launch asks for them.
 
     Attributes:
+        asked: bytes that the launch has to ask for, once the arrays are declared.
         kept: those that are needed.
         shared: those of which a thread needs elements that others made.
     """
 
-    def __init__(self, threads: int, most_shared: int) -> None:
+    def __init__(self, threads: int, most_shared: int, most_asked: int) -> None:
         self._threads = threads
         self._most_shared = _MOST_BYTES if threads == 1 else most_shared
+        self._most_asked = 0 if threads == 1 else most_asked
+        self.asked = 0
         self._sizes: dict[str, tuple[str, int, int]] = {}
         self.kept: set[str] = set()
         self.shared: set[str] = set()
@@ -47,22 +53,28 @@ class TileArrays:
             RefusedError: they are too large.
         """
         own = shared = 0
-        lines = []
+        lines, together, places = [], [], []
         for name, (type_, size, each) in self._sizes.items():
             if name not in self.kept:
                 continue
             if self._is_own(name):
                 size = -(-size // self._threads)
                 own += size * each
-            else:
-                shared += size * each
-            where = "" if self._threads == 1 or self._is_own(name) else "SHARED "
-            lines.append(f"  {where}{type_} {name}_[{size}];")
-        if shared > self._most_shared:
-            raise RefusedError(f"blocks of {shared} bytes")
+                lines.append(f"  {type_} {name}_[{size}];")
+                continue
+            together.append(f"  {'' if self._threads == 1 else 'SHARED '}{type_} {name}_[{size}];")
+            places.append(f"  {type_}* const {name}_ = ({type_}*)(xt_shared + {self.asked});")
+            shared += size * each
+            self.asked += -(-size * each // _APART) * _APART
         if own > _MOST_OWN:
             raise RefusedError(f"blocks of {own} bytes for each thread")
-        return lines
+        if shared <= self._most_shared:
+            self.asked = 0
+            return together + lines
+        if self.asked > self._most_asked:
+            raise RefusedError(f"blocks of {shared} bytes")
+        whole = f"  extern SHARED __align__({_APART}) unsigned char xt_shared[];"
+        return [whole, *places, *lines]
 
     def placed(self, line: str) -> str:
         """A line with the places of own elements (`NAME_@own[PLACE]`)."""

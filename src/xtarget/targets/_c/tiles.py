@@ -37,7 +37,7 @@ class TileEmitter(Emitter):
     def __init__(self, dialect: Dialect, threads: int) -> None:
         super().__init__(dialect)
         self._threads = threads
-        self._arrays = TileArrays(threads, dialect.shared_bytes)
+        self._arrays = TileArrays(threads, dialect.shared_bytes, dialect.asked_bytes)
         self._scalars: list[str] = []
         self._loop: tuple[int, ...] = ()
         self._begin = 0
@@ -50,6 +50,11 @@ class TileEmitter(Emitter):
         self._by_hand = False
 
     # ------------------------------------------------------------------------------------- text
+
+    @property
+    def asked(self) -> int:
+        """Bytes of shared memory that the launch has to ask for, once `finished`."""
+        return self._arrays.asked
 
     def finished(self) -> list[str]:
         """The lines, with the arrays in front.

@@ -32,6 +32,7 @@ class Translated:
         parameters: of the entry, in its order.
         double: it computes in float64.
         threads: of a block.
+        shared_bytes: that the launch has to ask for.
     """
 
     text: str
@@ -39,6 +40,7 @@ class Translated:
     parameters: tuple[Parameter, ...]
     double: bool
     threads: int
+    shared_bytes: int = 0
 
 
 def translate(
@@ -101,7 +103,11 @@ class _Kernel:
         double = self.body.emit.double or any(t.is_fp64() for t in types)
         of_entry = tuple(described(p, self.body.emit) for p in parameters)
         text = self.dialect.file("\n".join(lines) + "\n", double=double)
-        return Translated(text, name, of_entry, double, threads)
+        return Translated(text, name, of_entry, double, threads, self._asked())
+
+    def _asked(self) -> int:
+        """Bytes of shared memory that the launch has to ask for."""
+        return 0
 
     def _lines(self, threads: int) -> list[str]:
         """The body, for a block's threads."""
@@ -135,6 +141,9 @@ class _TileKernel(_Kernel):
 
     def _lines(self, threads: int) -> list[str]:
         return self.body.emit.finished()
+
+    def _asked(self) -> int:
+        return self.body.emit.asked
 
 
 def only_loop(node: ast.FunctionDef) -> ast.For | None:

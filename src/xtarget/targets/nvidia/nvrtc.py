@@ -15,6 +15,7 @@ from ..._values.errors import CompileError, LoadError, NoCompilerError
 from ..._values.types import Artifact, CompileRequest, Target
 from .._c import route
 from .._c.dialects import CUDA
+from .._c.translate import Translated
 from .._host import contents
 from .compiler import CubinCompiler
 from .cubin import entries, resources
@@ -24,6 +25,11 @@ __all__ = ["NvrtcRoute", "installed"]
 _WARP_SIZE = 32
 _INSTALL = "pip install nvidia-cuda-nvrtc cuda-core cuda-python"
 _CCCL = "nvidia-cuda-cccl"
+#: Shared memory that a block may ask for, KiB; of archs that are not named, those of 227. Source:
+#: CUDA C++ programming guide, "Technical Specifications per Compute Capability".
+_SHARED_KIB = {"sm_75": 64, "sm_80": 163, "sm_86": 99, "sm_87": 163, "sm_89": 99,
+               "sm_120": 99, "sm_121": 99}  # fmt: skip
+_MOST_KIB = 227
 #: What a compiler says that misses one of its headers.
 _MISSING = re.compile(r'open source file "(?:cub|cuda|nv|thrust)/')
 _OWN = ("targets/_c/*.py", "targets/nvidia/nvrtc.py", "targets/nvidia/cubin.py")
@@ -82,7 +88,8 @@ class NvrtcRoute:
         return CubinCompiler.ARCHS
 
     def refusal(self, request: CompileRequest, target: Target) -> str:
-        return route.refusal(request, CUDA, _WARP_SIZE)
+        refused = route.refusal(request, CUDA, _WARP_SIZE)
+        return refused or _too_large(route.translated(request, CUDA, _WARP_SIZE), target)
 
     def compile(
         self, request: CompileRequest, target: Target, *, keep_stages: bool = False
@@ -94,6 +101,9 @@ class NvrtcRoute:
                 f"{_INSTALL}"
             )
         made = route.translated(request, CUDA, _WARP_SIZE)
+        too_large = _too_large(made, target)
+        if too_large:
+            raise CompileError(f"kernel {request.source.name}: {too_large}")
         what = f"kernel {request.source.name} did not compile for {target} by the route {self.name}"
         cubin = _compiled(made.text, made.entry, target.arch, what)
         if made.entry not in entries(cubin):
@@ -112,12 +122,20 @@ class NvrtcRoute:
             binary=cubin,
             num_warps=request.num_warps,
             warp_size=_WARP_SIZE,
-            shared_bytes=0,
+            shared_bytes=made.shared_bytes,
             parameters=made.parameters,
             route=self.name,
             resources=used,
             texts={"cu": made.text} if keep_stages else {},
         )
+
+
+def _too_large(made: Translated, target: Target) -> str:
+    """Why a block does not have so much shared memory, as a sentence; empty if it has."""
+    most = _SHARED_KIB.get(target.arch, _MOST_KIB) << 10
+    if made.shared_bytes <= most:
+        return ""
+    return f"its blocks of {made.shared_bytes} bytes are more than the {most} that {target} has."
 
 
 def _compiled(text: str, entry: str, arch: str, what: str) -> bytes:
