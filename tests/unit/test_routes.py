@@ -16,6 +16,7 @@ from xtarget._kernels import libraries
 from xtarget._values.errors import ArgumentError, CompileError, NoCompilerError
 from xtarget._values.types import Artifact, CompileRequest, KernelSource, Target
 
+DOCS = Path(__file__).parents[2] / "docs"
 CPU = Target("cpu", "spirv64")
 REQUEST = CompileRequest(KernelSource("k", "0" * 64, "k.py", lambda: None), ())
 
@@ -151,6 +152,15 @@ def test_the_table_has_each_operator_with_each_route_of_each_vendor() -> None:
         assert sum(len(words) > 1 for words in served) == count
         known = {"triton", *(route.name for route in registry.routes(vendor))}
         assert {word for words in served for word in words} == known
+    page = " ".join((DOCS / "how-to" / "routes.md").read_text().split())
+    cpu = head.index("cpu:spirv64")
+    templates = sum("template" in row[cpu] for row in rows)
+    assert f"for each element, whatever the dtypes and layouts are: {templates} operators" in page
+    assert counts["nvidia:sm_90"] == counts["amd:gfx942"]
+    assert (
+        f"{counts['cpu:spirv64']} of {len(rows)} can on the CPU, {counts['nvidia:sm_90']} on "
+        "NVIDIA and AMD" in page
+    )
     by_triton_alone = [row for row in rows if set(row[2:-1]) == {"triton"}]
     assert by_triton_alone
     assert all(row[-1] for row in by_triton_alone), "the last column says why"

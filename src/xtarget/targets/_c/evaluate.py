@@ -174,16 +174,14 @@ class Evaluator(ABC):
     # ------------------------------------------------------------------------------ expressions
 
     def value(self, node: ast.expr, names: Names, scope: Scope) -> Any:
+        if isinstance(node, ast.Name):  # most are these two
+            return names[node.id] if node.id in names else self._global(node.id, scope)
+        if isinstance(node, ast.Constant):
+            return node.value
         found = _EXPRESSIONS.get(type(node))
         if found is None:
             raise _unknown(node)
         return found(self, node, names, scope)
-
-    def _constant(self, node: ast.Constant, names: Names, scope: Scope) -> Any:
-        return node.value
-
-    def _name(self, node: ast.Name, names: Names, scope: Scope) -> Any:
-        return names[node.id] if node.id in names else self._global(node.id, scope)
 
     def _global(self, name: str, scope: Scope) -> Any:
         try:
@@ -364,8 +362,6 @@ def _unknown(node: ast.expr) -> RefusedError:
 
 #: What is done with each kind of node: a look-up, as most of the time went into asking for kinds.
 _EXPRESSIONS: Final[Mapping[type[ast.AST], Callable[[Evaluator, Any, Names, Scope], Any]]] = {
-    ast.Constant: Evaluator._constant,
-    ast.Name: Evaluator._name,
     ast.Tuple: Evaluator._tuple,
     ast.List: Evaluator._tuple,
     ast.Attribute: Evaluator._attribute,

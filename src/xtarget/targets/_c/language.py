@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Protocol
 
 from .operations import Operations
@@ -77,6 +78,7 @@ class Kind:
     name: str
 
 
+@lru_cache(maxsize=1024)
 def named(library: str, name: str) -> Any:
     """The meaning of a name of Triton's language, of libdevice or of Python.
 

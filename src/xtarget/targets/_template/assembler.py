@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Callable
 from typing import Final
 
 __all__ = ["AssemblyError", "assemble"]
@@ -81,35 +80,39 @@ def assemble(text: str) -> bytes:
 
     words: list[int] = []
     for at, line in enumerate(text.splitlines(), 1):
-        if not line:
+        parts = line.split()
+        if not parts:
             continue
-        result, equals, rest = line.partition(" = ")
-        name, _, after = (rest if equals else line).partition(" ")
-        operands = after.split()
-        found: list[int] = []
-        if equals:
+        begin, first = len(words), 1
+        words.append(0)
+        if parts[1:2] == ["="]:
+            result, name, first = parts[0], parts[2], 3
             defined.add(result)
-            opcode = _TYPED.get(name) or _UNTYPED.get(name)
-            if name in _TYPED:
-                found.append(number(operands.pop(0)))
-            found.append(number(result))
+            opcode = _TYPED.get(name)
+            if opcode is None:
+                opcode = _UNTYPED.get(name)
+            else:
+                words.append(number(parts[3]))
+                first = 4
+            words.append(number(result))
         else:
+            name = parts[0]
             opcode = _PLAIN.get(name)
         if opcode is None:
             raise AssemblyError(f"line {at}: the instruction {name!r} in {line!r}")
-        for operand in operands:
-            found += _operand(operand, name, at, number)
-        words.append(len(found) + 1 << 16 | opcode)
-        words += found
+        for operand in parts[first:]:
+            if operand[0] == "%":
+                words.append(number(operand))
+            else:
+                words += _literal(operand, name, at)
+        words[begin] = len(words) - begin << 16 | opcode
     missing = sorted(ids.keys() - defined)
     if missing:
         raise AssemblyError(f"nothing defines {', '.join(missing)}")
     return array("I", [_MAGIC, _VERSION, 0, len(ids) + 1, 0, *words]).tobytes()
 
 
-def _operand(operand: str, name: str, at: int, number: Callable[[str], int]) -> list[int]:
-    if operand[0] == "%":
-        return [number(operand)]
+def _literal(operand: str, name: str, at: int) -> list[int]:
     if operand[0] == '"':
         text = operand[1:-1].encode() + b"\0"
         text += b"\0" * (-len(text) % 4)

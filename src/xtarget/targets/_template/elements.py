@@ -6,7 +6,7 @@ import ast
 import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Final
 
 from ..._system.package import FOLDER
@@ -15,7 +15,7 @@ from .._c.evaluate import Evaluator, Names
 from .._c.text import Function, Scope
 from .._c.values import DType, RefusedError, Value, dtype_of
 from .meaning import meaning
-from .steps import Operand, Steps
+from .steps import Operand, Recorded, Steps
 
 __all__ = ["PARTS", "ElementEvaluator", "digest"]
 
@@ -110,9 +110,22 @@ class ElementEvaluator(Evaluator):
             raise RefusedError(f"the function {word} of {type_}")
         if name.endswith(("_float32", "_float64")):
             values = [self.emit.cast(v, _DOUBLE) if v.dtype == _FLOAT else v for v in values]
-        result = super().call(known[name], list(values), {})
-        assert isinstance(result, Operand)
-        return result
+        dtypes = tuple(value.dtype for value in values)
+        done = _recorded(name, dtypes, self.emit.native)
+        return self.emit.repeat((name, *dtypes), done, values)
+
+
+@lru_cache(maxsize=512)
+def _recorded(
+    name: str, dtypes: tuple[DType, ...], native: Callable[[str, DType], bool]
+) -> Recorded:
+    """What a function of `composed.tl` does, which is found once for all kernels."""
+    evaluator = ElementEvaluator(native)
+    emit = evaluator.emit
+    values = [emit.add("input", t, t, parameter=str(n)) for n, t in enumerate(dtypes)]
+    result = Evaluator.call(evaluator, _functions()[name], values, {})
+    assert isinstance(result, Operand)
+    return Recorded(len(values), tuple(emit.found[len(values) :]), result)
 
 
 def digest() -> str:

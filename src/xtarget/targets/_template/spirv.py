@@ -12,6 +12,7 @@ from .._c.values import DType, dtype_of
 from .assembler import assemble
 from .elementwise import Elementwise
 from .holes import Template
+from .patterns import filled_in, kind_of, pattern
 from .route import SHARED, TemplateRoute
 from .steps import Operand, Step, held, in_memory
 
@@ -112,7 +113,7 @@ def _skeleton() -> Template:
 
 
 class _Module:
-    """The text of one kernel, as it grows."""
+    """The text of a kernel or of a step of it, as it grows."""
 
     def __init__(self) -> None:
         self.types: dict[str, str] = {"%i64": "OpTypeInt 64 0"}
@@ -147,9 +148,8 @@ class _Module:
         self.constants[name] = f"OpConstant {type_} 0x{number % (1 << bits):0{digits}x}"
         return name
 
-    def operand(self, value: Operand) -> str:
-        if value.number >= 0:
-            return f"%v{value.number}"
+    def number(self, value: Operand) -> str:
+        """A number that is known."""
         if value.dtype.is_bool():
             name = "%true" if value.constant else "%false"
             self.constants[name] = f"OpConstant{'True' if value.constant else 'False'} %bool"
@@ -169,7 +169,11 @@ class _Module:
         self.lines.append(_INSTRUCTION.fill(values))
 
     def step(self, step: Step) -> None:
-        result, operands = self.operand(step.result), [self.operand(o) for o in step.operands]
+        result = "%{0}"
+        operands = [
+            self.number(operand) if operand.known else f"%{{{place}}}"
+            for place, operand in enumerate(step.operands, 1)
+        ]
         dtype, made = step.dtype, held(step.result.dtype)
         match step.name:
             case "parameter":
@@ -208,7 +212,7 @@ class _Module:
         size, type_ = str(step.dtype.bits // 8), self.type(step.dtype)
         loads = step.name == "load"
         address, *rest = operands
-        number = f"{len(self.lines)}"
+        number = "{0}"
         if loads:
             loaded = f"%loaded_{number}" if rest else result
             values = {"RESULT": loaded, "TYPE": type_, "ADDRESS": address, "BYTES": size}
@@ -220,14 +224,14 @@ class _Module:
             return
         self.lines.append(_WHERE.fill({"NUMBER": number, "MASK": rest[0], "THEN": text}))
         if loads:
-            zero = self.operand(Operand("", step.dtype))
+            zero = self.number(Operand("", step.dtype))
             values = {"RESULT": result, "TYPE": type_, "LOADED": loaded, "NUMBER": number}
             self.lines.append(_EITHER.fill({**values, "ZERO": zero}))
 
     def _cast(self, have: DType, wanted: DType, result: str, value: str) -> None:
         type_ = self.type(wanted)
         if have.is_bool():
-            one, zero = (self.operand(Operand("", wanted, constant=n)) for n in (1, 0))
+            one, zero = (self.number(Operand("", wanted, constant=n)) for n in (1, 0))
             self.write(result, "OpSelect", type_, value, one, zero)
         elif have.is_floating() and wanted.is_floating():
             self.write(result, "OpFConvert", type_, value)
@@ -241,6 +245,13 @@ class _Module:
             self.write(result, "OpSConvert" if have.kind == "i" else "OpUConvert", type_, value)
 
 
+def _written(step: Step) -> tuple[str, dict[str, str], dict[str, str]]:
+    """A step's text, and the types and constants that it needs."""
+    module = _Module()
+    module.step(step)
+    return "\n".join(module.lines), module.types, module.constants
+
+
 def text_of(kernel: Elementwise, entry: str, threads: int) -> str:
     """The module's assembly text."""
     module = _Module()
@@ -249,8 +260,11 @@ def text_of(kernel: Elementwise, entry: str, threads: int) -> str:
         dtype = dtype_of(parameter.type)
         type_ = module.pointer(dtype.element_ty) if dtype.element_ty else module.in_memory(dtype)
         listed.append((f"%p_{parameter.name}", type_))
-    for step in kernel.steps:
-        module.step(step)
+    for number, step in enumerate(kernel.steps):
+        text, types, constants = pattern(_written, kind_of(step))
+        module.types.update(types)
+        module.constants.update(constants)
+        module.lines.append(filled_in(text, step, number))
     count = f"OpCopyObject %i64 %p_{kernel.count}"
     if not kernel.wide:
         count = f"OpSConvert %i64 %p_{kernel.count}"

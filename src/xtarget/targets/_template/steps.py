@@ -6,13 +6,13 @@ import math
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from .._c.folding import FOLDED
 from .._c.operations import Operations
 from .._c.values import BOOL, DType, Number, RefusedError, Value, dtype_of
 
-__all__ = ["Operand", "Step", "Steps", "held", "in_memory"]
+__all__ = ["Operand", "Recorded", "Step", "Steps", "held", "in_memory"]
 
 #: The names that instructions have in the tables of each language.
 _NAMES: Final = {
@@ -56,8 +56,7 @@ class Operand(Value):
         return self.number < 0
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """An instruction: `add`, `lt`, `select`, `cast`, `load`, or a mathematical function.
 
     Attributes:
@@ -71,6 +70,20 @@ class Step:
     operands: tuple[Operand, ...]
     result: Operand
     parameter: str = ""
+
+
+class Recorded(NamedTuple):
+    """What a function does with values that are not known, to be done with others.
+
+    Attributes:
+        inputs: how many values it takes; they are numbered first.
+        steps: those that follow.
+        result: its value.
+    """
+
+    inputs: int
+    steps: tuple[Step, ...]
+    result: Operand
 
 
 def held(dtype: DType) -> DType:
@@ -129,6 +142,28 @@ class Steps(Operations):
     def _operand(value: Value) -> Operand:
         assert isinstance(value, Operand)
         return value
+
+    def repeat(self, about: tuple[object, ...], done: Recorded, values: Sequence[Value]) -> Operand:
+        """Do what was recorded; `about` names it."""
+        given: list[Any] = [
+            self.add("constant", v.dtype, v.dtype, v) if self._operand(v).known else v
+            for v in values
+        ]
+        about = (about, *(one.number for one in given))
+        made = self._same.get(about)
+        if made is not None:
+            return made
+        number = self.count
+        for name, dtype, operands, result, _ in done.steps:
+            own = tuple([given[o.number] if o.number >= 0 else o for o in operands])
+            new = Operand("", result.dtype, number=number)
+            number += 1
+            given.append(new)
+            self.found.append(Step(name, dtype, own, new))
+        self.count = number
+        made = done.result if done.result.known else given[done.result.number]
+        self._same[about] = made
+        return made
 
     def index(self) -> Operand:
         """The number of the element, which the skeleton counts."""

@@ -12,6 +12,7 @@ from ..._system.package import FOLDER
 from .._c.values import DType, dtype_of
 from .._template.elementwise import Elementwise
 from .._template.holes import Template
+from .._template.patterns import text_of_step
 from .._template.route import SHARED, TemplateRoute
 from .._template.steps import Operand, Step, held, in_memory
 from .compiler import CubinCompiler
@@ -81,15 +82,17 @@ def _computed(dtype: DType) -> str:
 
 
 class _Lines:
-    """The instructions of a kernel, as they are written."""
+    """The instructions of a step, as they are written: a text with numbered holes.
+
+    Attributes:
+        RESULT: the hole of the result's register, in which names of further ones begin.
+    """
+
+    RESULT: Final = "{0}"
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self._count = 0
-
-    def taken(self) -> str:
-        found, self.lines = "\n".join(self.lines), []
-        return found
 
     def register(self, name: str, type_: str) -> str:
         if type_ != "pred":
@@ -100,15 +103,14 @@ class _Lines:
     def extra(self, type_: str) -> str:
         """A register of no value's."""
         self._count += 1
-        return self.register(f"r{self._count}", type_)
+        return self.register(f"{self.RESULT}_{self._count}", type_)
 
     def write(self, name: str, type_: str, result: str, *operands: str) -> None:
         values = {"NAME": name, "TYPE": type_, "RESULT": result, "OPERANDS": ", ".join(operands)}
         self.lines.append(_INSTRUCTION.fill(values))
 
-    def operand(self, value: Operand) -> str:
-        if not value.known:
-            return f"v{value.number}"
+    def number(self, value: Operand) -> str:
+        """A number that is known."""
         dtype = held(value.dtype)
         if dtype.is_floating():
             wide = dtype.bits == 64
@@ -126,12 +128,15 @@ class _Lines:
             self.write(f"cvt.{_computed(dtype)}", _kept(dtype), name, name)
 
     def step(self, step: Step) -> None:
-        operands = [self.operand(operand) for operand in step.operands]
+        operands = [
+            self.number(operand) if operand.known else f"{{{place}}}"
+            for place, operand in enumerate(step.operands, 1)
+        ]
         dtype, made = step.dtype, held(step.result.dtype)
         if step.name == "store":
             self._store(dtype, *operands)
             return
-        result = self.register(self.operand(step.result), _computed(made))
+        result = self.register(self.RESULT, _computed(made))
         type_ = _computed(dtype)
         match step.name:
             case "parameter":
@@ -184,7 +189,7 @@ class _Lines:
         self.lines.append(_LOAD.fill(_loaded("global", _kept(dtype), result, address, mask)))
 
     def _store(self, dtype: DType, address: str, value: str, mask: str = "") -> None:
-        if not value.startswith("v"):  # a number is not stored as it stands
+        if not value.startswith("{"):  # a number is not stored as it stands
             name = self.extra(_computed(dtype))
             self.write("mov", f"b{max(32, dtype.bits)}", name, value)
             value = name
@@ -194,7 +199,7 @@ class _Lines:
     def _cast(self, have: DType, wanted: DType, result: str, value: str) -> None:
         type_ = _computed(wanted)
         if have.is_bool():
-            one, zero = (self.operand(Operand("", wanted, constant=n)) for n in (1, 0))
+            one, zero = (self.number(Operand("", wanted, constant=n)) for n in (1, 0))
             self.write("selp", type_, result, one, zero, value)
         elif wanted.is_floating():
             narrows = not have.is_floating() or wanted.bits < have.bits
@@ -221,21 +226,12 @@ def _version(arch: str) -> str:
 
 def text_of(kernel: Elementwise, entry: str, arch: str, threads: int) -> str:
     """The kernel's PTX."""
-    lines = _Lines()
     listed = [f"  .param .{_given(p.type)} p_{_named(p.name)}" for p in kernel.parameters]
-    if kernel.wide:
-        lines.lines.append(_LOAD.fill(_loaded("param", "s64", "count", f"p_{kernel.count}")))
-    else:
-        short = lines.extra("s32")
-        lines.lines.append(_LOAD.fill(_loaded("param", "s32", short, f"p_{kernel.count}")))
-        lines.write("cvt.s64", "s32", "count", short)
-    for step in kernel.steps:
-        if step.name == "parameter":
-            lines.step(step)
-    parameters = lines.taken()
-    for step in kernel.steps:
-        if step.name != "parameter":
-            lines.step(step)
+    parameters = [_count(kernel)]
+    lines = []
+    for number, step in enumerate(kernel.steps):
+        text = text_of_step(_written, step, number)
+        (parameters if step.name == "parameter" else lines).append(text)
     return _skeleton().fill(
         {
             "VERSION": _version(arch),
@@ -243,12 +239,30 @@ def text_of(kernel: Elementwise, entry: str, arch: str, threads: int) -> str:
             "ENTRY": entry,
             "PARAMETERS": ",\n".join(listed),
             "THREADS": str(threads),
-            "GIVEN": parameters,
+            "GIVEN": "\n".join(parameters),
             "EACH": str(kernel.each),
             "STRIDE": str(threads),
-            "STEPS": lines.taken(),
+            "STEPS": "\n".join(lines),
         }
     )
+
+
+def _count(kernel: Elementwise) -> str:
+    """How the number of elements is read."""
+    lines, place = _Lines(), f"p_{kernel.count}"
+    if kernel.wide:
+        lines.lines.append(_LOAD.fill(_loaded("param", "s64", "count", place)))
+    else:
+        short = lines.register("short", "s32")
+        lines.lines.append(_LOAD.fill(_loaded("param", "s32", short, place)))
+        lines.write("cvt.s64", "s32", "count", short)
+    return "\n".join(lines.lines)
+
+
+def _written(step: Step) -> str:
+    lines = _Lines()
+    lines.step(step)
+    return "\n".join(lines.lines)
 
 
 def _given(type_: str) -> str:
