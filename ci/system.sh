@@ -33,6 +33,10 @@ need spirv-val spirv-tools "SPIR-V binaries are checked for their structure only
 need redis-server redis-server "the tests of the remote cache with a Redis server are skipped"
 need cc gcc "the tests that compile C code are skipped"
 command -v clang >/dev/null || echo "clang is not here (apt install clang): libFuzzer does not run." >&2
+for tool in clang-14 llvm-spirv-14; do # not every release has them
+  command -v $tool >/dev/null || install $tool ||
+    echo "$tool is not here and could not be installed: the route clang is tested without it." >&2
+done
 keys=/usr/share/keyrings/debian-archive-keyring
 if [ ! -e $keys.gpg ] && [ ! -e $keys.pgp ] && ! install debian-archive-keyring; then
   echo "Debian's keys could not be installed (apt install debian-archive-keyring): AMD's run time is" \

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from .hip import HEAD, MATH
 from .values import DType
 
-__all__ = ["CUDA", "DIALECTS", "HIP", "OPENCL", "Dialect"]
+__all__ = ["CUDA", "DIALECTS", "HIP", "OPENCL", "OPENCL_GPU", "Dialect"]
 
 #: What CUDA C++ has and OpenCL C has not.
 _OF_CUDA_ALONE = frozenset(
@@ -160,9 +160,10 @@ class Dialect:
 
 
 OPENCL = Dialect("OpenCL C", ("cl",), _OPENCL, _OPENCL_MATH, one_thread=True)
+OPENCL_GPU = replace(OPENCL, name="OpenCL C for GPUs", one_thread=False)
 CUDA = Dialect("CUDA C++", ("cu",), _CUDA, _CUDA_MATH, "f", "signed char", asked_bytes=227 << 10)
 HIP = replace(
     CUDA, name="HIP C++", suffixes=("hip", "cu"), head=HEAD + _CUDA, shared_bytes=64 << 10,
     asked_bytes=0,
 )  # fmt: skip
-DIALECTS = {dialect.name: dialect for dialect in (OPENCL, CUDA, HIP)}
+DIALECTS = {dialect.name: dialect for dialect in (OPENCL, OPENCL_GPU, CUDA, HIP)}

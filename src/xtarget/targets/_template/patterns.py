@@ -23,9 +23,7 @@ _Kind = tuple[str, DType, DType, str, tuple[_Known | None, ...]]
 
 def kind_of(step: Step) -> _Kind:
     """What steps have in common whose texts differ in names of values only."""
-    known = tuple(
-        [None if o.number >= 0 else (o.dtype, repr(o.constant)) for o in step.operands]
-    )
+    known = tuple([None if o.number >= 0 else (o.dtype, repr(o.constant)) for o in step.operands])
     return step.name, step.dtype, step.result.dtype, step.parameter, known
 
 

@@ -153,14 +153,19 @@ class Steps(Operations):
         made = self._same.get(about)
         if made is not None:
             return made
-        number = self.count
+        same = self._same
         for name, dtype, operands, result, _ in done.steps:
             own = tuple([given[o.number] if o.number >= 0 else o for o in operands])
-            new = Operand("", result.dtype, number=number)
-            number += 1
+            one = (
+                *(name, dtype, result.dtype, ""),
+                *[o.number if o.number >= 0 else repr(o.constant) for o in own],
+            )
+            new = same.get(one)  # functions share steps
+            if new is None:
+                new = same[one] = Operand("", result.dtype, number=self.count)
+                self.count += 1
+                self.found.append(Step(name, dtype, own, new))
             given.append(new)
-            self.found.append(Step(name, dtype, own, new))
-        self.count = number
         made = done.result if done.result.known else given[done.result.number]
         self._same[about] = made
         return made

@@ -20,10 +20,12 @@ create_compiler: Callable[[], Compiler] = maker(__name__, "compiler.CpuCompiler"
 
 
 def create_routes() -> tuple[Route, ...]:
+    from .._c.dialects import OPENCL
+    from .._c.offline import ClangRoute
     from .._template.spirv import SpirvTemplates
     from .opencl_c import OpenclRoute
 
-    return (OpenclRoute(), SpirvTemplates(16))
+    return (OpenclRoute(), ClangRoute(OPENCL, 16), SpirvTemplates(16))
 
 
 def vendor_traits() -> VendorTraits:

@@ -20,9 +20,11 @@ create_compiler: Callable[[], Compiler] = maker(__name__, "compiler.IntelCompile
 
 
 def create_routes() -> tuple[Route, ...]:
+    from .._c.dialects import OPENCL_GPU
+    from .._c.offline import ClangRoute
     from .._template.spirv import SpirvTemplates
 
-    return (SpirvTemplates(32),)
+    return (ClangRoute(OPENCL_GPU, 32), SpirvTemplates(32))
 
 
 def vendor_traits() -> VendorTraits:

@@ -228,7 +228,7 @@ def text_of(kernel: Elementwise, entry: str, arch: str, threads: int) -> str:
     """The kernel's PTX."""
     listed = [f"  .param .{_given(p.type)} p_{_named(p.name)}" for p in kernel.parameters]
     parameters = [_count(kernel)]
-    lines = []
+    lines: list[str] = []
     for number, step in enumerate(kernel.steps):
         text = text_of_step(_written, step, number)
         (parameters if step.name == "parameter" else lines).append(text)
