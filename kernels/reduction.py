@@ -107,7 +107,6 @@ def moments(
     x, mean, rest, out, kept, reduced, chunk, part, count, kept_shape, kx, ko, reduced_shape, rx,
     FINISH: tl.constexpr,
     T: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_R: tl.constexpr, STEPS: tl.constexpr,
-    LONG: tl.constexpr,
 ):  # fmt: skip
     """The sums of (x - m)^2, m the mean of this block's piece; `FINISH` makes the results of them.
 
@@ -117,29 +116,28 @@ def moments(
     rows = offset(k, kept_shape, kx)
     first = tl.program_id(1).to(reduced.dtype) * chunk
     length = tl.minimum(chunk, reduced - first)
-    total = _summed(
-        x, k_mask, rows, reduced, chunk, reduced_shape, rx, None, None,
-        T, T, BLOCK_K, BLOCK_R, STEPS, LONG, "",
-    )  # fmt: skip
-    number = length.to(T)
-    centre = divide(total, number)
+    last = first + length
+    # the mean of the first elements is near enough to take squares of what differs from it
+    p, r_mask = _elements(memory(x), rows, first, last, reduced_shape, rx, BLOCK_R, STEPS)
+    near = element(tl.load(p, mask=k_mask[:, None] & r_mask[None, :], other=0), x, T)
+    centre = divide(tl.sum(near, 1), tl.minimum(length, BLOCK_R).to(T))
+    centre = tl.where(tl.abs(centre) < float("inf"), centre, 0)
     squares = tl.zeros([BLOCK_K, BLOCK_R], T)
-    lost = tl.zeros([BLOCK_K, BLOCK_R], T)
     over = tl.zeros([BLOCK_K, BLOCK_R], T)
-    for start in range(first, first + length, BLOCK_R):
-        p, r_mask = _elements(
-            memory(x), rows, start, first + length, reduced_shape, rx, BLOCK_R, STEPS
-        )
+    squares_lost = tl.zeros([BLOCK_K, BLOCK_R], T)
+    over_lost = tl.zeros([BLOCK_K, BLOCK_R], T)
+    for start in range(first, last, BLOCK_R):
+        p, r_mask = _elements(memory(x), rows, start, last, reduced_shape, rx, BLOCK_R, STEPS)
         mask = k_mask[:, None] & r_mask[None, :]
         apart = element(tl.load(p, mask=mask, other=0), x, T) - centre[:, None]
         apart = tl.where(mask, apart, tl.zeros_like(apart))
-        squares, lost = accumulate(squares, lost, apart * apart)
-        over += apart
-    goal = tl.program_id(1).to(reduced.dtype) * part + offset(k, kept_shape, ko)
-    # the sum is rounded, and so `centre` is not quite the mean
-    more = tl.where(tl.abs(centre) < float("inf"), divide(tl.sum(over, 1), number), 0)
-    result = tl.sum(settled(squares, lost), 1) - number * more * more
+        squares, squares_lost = accumulate(squares, squares_lost, apart * apart)
+        over, over_lost = accumulate(over, over_lost, apart)
+    number = length.to(T)
+    more = divide(tl.sum(settled(over, over_lost), 1), number)
+    result = tl.sum(settled(squares, squares_lost), 1) - number * more * more
     result = after(tl.where(result < 0, 0, result), None, count, None, FINISH)
+    goal = tl.program_id(1).to(reduced.dtype) * part + offset(k, kept_shape, ko)
     tl.store(out + goal, result.to(out.dtype.element_ty), mask=k_mask)
     if rest is not None:
         tl.store(rest + goal, more, mask=k_mask)

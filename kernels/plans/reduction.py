@@ -115,7 +115,7 @@ def reduction_launch(
             "BLOCK_K": block_k,
             "BLOCK_R": block_r,
             "STEPS": sizes.alone > 0,
-            **({"LONG": long} if source in _COMPENSATED else {}),
+            **({"LONG": long} if source in ("sum", "total") else {}),
             **(constants or {}),
         },
         (spec.cdiv(kept.size, block_k), spec.cdiv(reduced.size, chunk) if parts > 1 else 1, 1),
@@ -180,8 +180,6 @@ class Step(NamedTuple):
     constants: Mapping[str, Any] = MappingProxyType({})
 
 
-#: Functions whose error does not grow with the length of a row.
-_COMPENSATED = ("sum", "total", "moments")
 _FIRST = spec.Input(0)
 
 

@@ -118,3 +118,16 @@ def test_threads_call_what_others_have_unloaded(core: Any, entries: Entries) -> 
 
     in_threads(work, range(3))
     assert not wrong
+
+
+def test_where_the_driver_declines_python_launches_what_was_loaded_again(
+    core: Any, entries: Entries
+) -> None:
+    for n in (100, 116, 132):
+        assert all(right(name, n) for name in RIGHT)
+    entries.before = lambda given: 1
+    launches = len(entries.grids)
+    for n in (148, 164):
+        assert all(right(name, n) for name in RIGHT)
+    assert len(entries.grids) == launches
+    assert len(functions._functions) == 2

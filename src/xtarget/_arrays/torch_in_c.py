@@ -112,8 +112,7 @@ def _tell_right(torch: Any, place: int, has_storage: int, *entries: int) -> bool
             or device.value != 0
         ):
             return False
-    sparse = torch.sparse_coo_tensor(size=(2, 2), check_invariants=False)
-    return not has(pointer.from_address(id(sparse) + place))
+    return True
 
 
 def allocator(torch: Any) -> tuple[int, int, int, int]:

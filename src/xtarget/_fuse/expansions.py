@@ -116,14 +116,16 @@ def _dtype(launch: Launch, name: str) -> str:
 
 
 def _folds(node: Node, plan: Plan) -> tuple[Fold, ...] | None:
-    """The folds of a plan that makes them of its first argument, one launch each."""
+    """The folds of a plan that makes them of its first argument, one launch each; both of a
+    variance are one launch."""
     found: list[Fold] = []
     left: dict[Temporary, int] = {}
     for launch in plan.launches:
-        fold = _fold(launch, left)
-        if fold is None:
+        of_variance = launch.source.endswith(":moments")
+        folds = _moments(launch) if of_variance else _fold(launch, left)
+        if folds is None:
             return None
-        found.append(fold)
+        found += folds
         if isinstance(launch.args["out"], Temporary):
             left[launch.args["out"]] = len(found) - 1
     if not isinstance(plan.launches[-1].args["out"], Output):
@@ -137,7 +139,20 @@ def _as(fold: Fold, dtype: str) -> Fold:
     )
 
 
-def _fold(launch: Launch, left: Mapping[Temporary, int]) -> Fold | None:
+def _moments(launch: Launch) -> list[Fold] | None:
+    """The mean, and the squares of what differs from it."""
+    count = launch.args.get("count")
+    less = _LENGTH - count if isinstance(count, int) else -1
+    if launch.args["x"] != Input(0) or launch.grid[1] != 1 or not 0 <= less < _LENGTH:
+        return None
+    t = _dtype(launch, "T")
+    x: Operand = ("@0", (t,))
+    mean = Fold("sum", "", "mean", t, t, 0, (x,), t)
+    finish = str(launch.constants["FINISH"])
+    return [mean, Fold("sum", "deviation", finish, t, t, less, (x, ("0", ())), t)]
+
+
+def _fold(launch: Launch, left: Mapping[Temporary, int]) -> list[Fold] | None:
     args, constants = launch.args, launch.constants
     kind = launch.source.partition(":")[2]
     given: Operand
@@ -165,7 +180,7 @@ def _fold(launch: Launch, left: Mapping[Temporary, int]) -> Fold | None:
     operands: tuple[Operand, ...] = (given,)
     if isinstance(aux, Temporary):
         operands = (given, (str(left[aux]), ()))
-    return Fold(op, mapped, finish, taken, computed, less, operands, computed)
+    return [Fold(op, mapped, finish, taken, computed, less, operands, computed)]
 
 
 def _is_least(launch: Launch) -> bool:
