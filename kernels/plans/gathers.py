@@ -149,7 +149,8 @@ def _elements(call: spec.Call, axis: int) -> _Places:
     if not fits:
         raise spec.ArgumentError(
             f"{call.kernel}: index has shape {index.shape}, which does not fit in x of shape "
-            f"{x.shape}, except along axis {axis}."
+            f"{x.shape}, except along axis {axis}. For whole slices, as ONNX' Gather "
+            "gives them, run take."
         )
     return index.shape, tuple(0 if i == axis else s for i, s in enumerate(x.strides)), index.strides
 
