@@ -69,8 +69,8 @@ def search(
         first = key_of(element(tl.load(p, mask=some, other=0), x, T), T, K)
         last = key_of(element(tl.load(p + end, mask=some, other=0), x, T), T, K)
         falls = first > last
-        p = tl.where(falls, p + end, p)
-        step = tl.where(falls, i * 0 - step, i * 0 + step)
+        p += tl.where(falls, end, 0)
+        step = tl.where(falls, -step, step)
         found = _place(p, x, key, mask, length, step, steps, T, K, RIGHT)
         found = tl.where(falls, length - found, found)
     else:
