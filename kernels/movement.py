@@ -9,6 +9,7 @@ import triton
 import triton.language as tl
 from triton.language.extra import libdevice
 
+from .eight_bits import encoded
 from .indexing import at, element, memory, offset, part, positions, span
 
 
@@ -289,22 +290,34 @@ def one_hot(index, out, n, classes, shape, si, BELOW: tl.constexpr, BLOCK: tl.co
 
 
 @triton.jit
-def diagonal(out, n, columns, k, shape, so, BLOCK: tl.constexpr):
-    """1 on the diagonal `k` of a matrix and 0 elsewhere."""
+def _stored(value, out, KIND: tl.constexpr):
+    """`value` as the elements of `out` are: where these are bytes of floats of 8 bits, its bits."""
+    if KIND != "":
+        value = encoded(value.to(tl.float32), KIND, True)
+    return value.to(out.dtype.element_ty)
+
+
+@triton.jit
+def diagonal(out, n, columns, k, shape, so, KIND: tl.constexpr, BLOCK: tl.constexpr):
+    """1 on the diagonal `k` of a matrix and 0 elsewhere. KIND: of floats of 8 bits (`_stored`)."""
     i, mask = positions(n, BLOCK)
-    value = (i % columns - i // columns == k).to(out.dtype.element_ty)
-    tl.store(out + offset(i, shape, so), value, mask=mask)
+    value = i % columns - i // columns == k
+    tl.store(out + offset(i, shape, so), _stored(value, out, KIND), mask=mask)
 
 
 @triton.jit
 def sequence(
-    out, n, start, step, last, base, shape, so, T: tl.constexpr, BLOCK: tl.constexpr
+    out, n, start, step, last, base, shape, so, T: tl.constexpr, KIND: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """start + i * step; the last one is `last`, if that is given. Or `base` to the power of it."""
+    """start + i * step; the last one is `last`, if that is given. Or `base` to the power of it.
+
+    KIND: of floats of 8 bits (`_stored`).
+    """
     i, mask = positions(n, BLOCK)
     value = i.to(T) * step.to(T) + start.to(T)
     if last is not None:
         value = tl.where(i == n - 1, last.to(T), value)
     if base is not None:
         value = libdevice.pow(value * 0 + base.to(T), value)
-    tl.store(out + offset(i, shape, so), value.to(out.dtype.element_ty), mask=mask)
+    tl.store(out + offset(i, shape, so), _stored(value, out, KIND), mask=mask)

@@ -152,9 +152,9 @@ def _on_axis(
         at = tl.where(at < top, at, top)
     # farther out, and for nan, no element counts
     FAR: tl.constexpr = 2.0**52 if MODE == "cubic" and PADDING == "reflection" else 3.0
-    unknown = float("nan") if MODE == "cubic" else 0.0  # as torch's
-    lost = tl.where(tl.abs(at) < float("inf"), lost, unknown)
-    lost = tl.where((at <= -FAR) | (at >= top + FAR), lost * 0, lost)
+    lost = tl.where((at > -FAR) & (at < top + FAR), lost, 0)
+    if MODE == "cubic":  # as torch's
+        lost = tl.where(tl.abs(at) < float("inf"), lost, float("nan"))
     at = tl.where(at > -FAR, at, -FAR)
     return tl.where(at < top + FAR, at, top + FAR), lost
 

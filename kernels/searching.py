@@ -52,14 +52,29 @@ def _place(
 @triton.jit
 def search(
     x, values, out, n, length, step, steps, shape, sx, sv, so,
-    RIGHT: tl.constexpr, T: tl.constexpr, K: tl.constexpr, BLOCK: tl.constexpr,
+    RIGHT: tl.constexpr, FALLING: tl.constexpr, T: tl.constexpr, K: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Where each value belongs among the elements of `x`, which are in order."""
+    """Where each value belongs among the elements of `x`, which are in order.
+
+    FALLING: they may fall; then it is counted from their end.
+    """
     i, mask = positions(n, BLOCK)
     value = tl.load(memory(values) + offset(i, shape, sv), mask=mask, other=0)
     key = key_of(element(value, values, T), T, K)
     p = memory(x) + offset(i, shape, sx)
-    found = _place(p, x, key, mask, length, step, steps, T, K, RIGHT)
+    if FALLING:
+        end = (length - 1) * step
+        some = mask & (length > 0)
+        first = key_of(element(tl.load(p, mask=some, other=0), x, T), T, K)
+        last = key_of(element(tl.load(p + end, mask=some, other=0), x, T), T, K)
+        falls = first > last
+        p += tl.where(falls, end, 0)
+        step = tl.where(falls, -step, step)
+        found = _place(p, x, key, mask, length, step, steps, T, K, RIGHT)
+        found = tl.where(falls, length - found, found)
+    else:
+        found = _place(p, x, key, mask, length, step, steps, T, K, RIGHT)
     tl.store(out + offset(i, shape, so), found.to(out.dtype.element_ty), mask=mask)
 
 

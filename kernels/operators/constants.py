@@ -8,24 +8,29 @@ from xtarget.spec import KernelSpec
 
 from ..plans import constants as plans
 from .row import alike, row
-from .rules import ALL
+from .rules import CASTABLE, FLOATS_OF_8_BITS
 
 __all__ = ["ROWS"]
 
 
 def _dtype(name: str) -> Any:
-    if name == "bfloat16":
+    if name == "bfloat16" or name in FLOATS_OF_8_BITS:
         import ml_dtypes
 
-        return ml_dtypes.bfloat16
+        return getattr(ml_dtypes, name)
     return name
+
+
+def _held(value: Any, dtype: str) -> Any:
+    """float8_e4m3fn has no infinity: what is beyond its largest number is that."""
+    return max(-448.0, min(value, 448.0)) if dtype == "float8_e4m3fn" and value == value else value
 
 
 def _full(fixed: int | None) -> Any:
     def reference(shape: Any = (1,), value: Any = 0, dtype: str = "float32") -> Any:
         import numpy as np
 
-        return np.full(shape, value if fixed is None else fixed, _dtype(dtype))
+        return np.full(shape, _held(value if fixed is None else fixed, dtype), _dtype(dtype))
 
     return reference
 
@@ -34,7 +39,7 @@ def _like(fixed: int | None) -> Any:
     def reference(x: Any, value: Any = 0) -> Any:
         import numpy as np
 
-        return np.full_like(x, value if fixed is None else fixed)
+        return np.full_like(x, _held(value if fixed is None else fixed, x.dtype.name))
 
     return reference
 
@@ -72,9 +77,9 @@ def _logspace(
     return np.logspace(start, stop, count, endpoint, base)
 
 
-_ALL: Any = {"category": "constant", "dtypes": ALL, "examples": lambda shape: []}
+_ALL: Any = {"category": "constant", "dtypes": CASTABLE, "examples": lambda shape: []}
 _SHAPE = {"shape": (1,), "dtype": "float32"}
-_LIKE: Any = {"category": "constant", "dtypes": ALL, "examples": alike(1)}
+_LIKE: Any = {"category": "constant", "dtypes": CASTABLE, "examples": alike(1)}
 
 ROWS: tuple[KernelSpec, ...] = (
     row("full", "", plans.fill(), "an array of one number", _full(None), aliases="fill constant",

@@ -56,12 +56,16 @@ def _gather(np: Any, x: Any, index: Any, axis: int) -> Any:
     return np.take_along_axis(x[part], index, axis)
 
 
+#: torch's and ONNX's words for what `reduce` says.
+_WORDS = {"none": "set", "sum": "add", "mul": "prod", "max": "amax", "min": "amin"}
+
+
 def _scatter(op: str | None, *, lines: bool = False) -> Callable[..., Any]:
     def reference(x: Any, index: Any, source: Any, axis: int = 0, reduce: str = "set") -> Any:
         import numpy as np
 
         out = np.array(x)
-        how = op or reduce
+        how = op or _WORDS.get(reduce, reduce)
         if lines:
             form = [1] * x.ndim
             form[axis] = -1
@@ -122,7 +126,7 @@ def _scatter_nd_update(x: Any, index: Any, source: Any, reduce: str = "set") -> 
         if all(0 <= i < n for i, n in zip(goal, x.shape, strict=False)):
             old, new = out[goal], source[at]
             made = {"set": lambda a, b: b, "add": np.add, "prod": np.multiply,
-                    "amax": np.maximum, "amin": np.minimum}[reduce]  # fmt: skip
+                    "amax": np.maximum, "amin": np.minimum}[_WORDS.get(reduce, reduce)]  # fmt: skip
             out[goal] = made(old, new)
     return out
 

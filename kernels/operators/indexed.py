@@ -124,4 +124,4 @@ _ROWS = (
         apart=_APART, **_ALL),
 )  # fmt: skip
 
-ROWS: tuple[KernelSpec, ...] = moving(_ROWS, "index_put")
+ROWS: tuple[KernelSpec, ...] = moving(_ROWS, last=("index_put",))

@@ -218,9 +218,10 @@ ROWS: tuple[KernelSpec, ...] = (
             _names(rank, "AveragePool", "avgpool"), options=_MEAN, tolerance=(16, 16), **_ALL)
         for rank in _RANKS
     ),
-    row("lp_pool", "x", plans.pool("power"), "(sum |x|^p)^(1/p) of each window", _of("power"),
-        _shapes(2), "LpPool lp_pool1d lp_pool2d lp_pool3d", options=_POWER, tolerance=(16, 16),
-        **_ALL),
+    row("lp_pool", "x", plans.pool("power"), "(sum |x|^p)^(1/p) of each "
+        "window, as ONNX' (torch takes x^p, and scales a window of ceil_mode that is not whole)",
+        _of("power"), _shapes(2), "LpPool lp_pool1d lp_pool2d lp_pool3d", options=_POWER,
+        tolerance=(16, 16), **_ALL),
     *(
         row(_name("adaptive_max_pool", rank), "x", plans.adaptive("max", rank), "max_pool by as "
             "many windows as size says, which cover the axes", _covering("max"),

@@ -193,7 +193,8 @@ ROWS: tuple[KernelSpec, ...] = (
                "amin reduce_min ReduceMin", options=_INITIAL, where=True, built=True),
     _reduction("prod", where(fold("prod", _accumulated, identity=True), _nothing(1)), "product "
                "over the axes, of the elements that where chooses; bool and small integers in 64 "
-               "bits",
+               "bits, half types in float32 and rounded once (torch rounds each product of "
+               "float16: its inf, 0 or nan may be a number here)",
                numpy("prod"), "reduce_prod ReduceProd", tolerance=(256, 0), options=_INITIAL,
                where=True),
     _reduction("mean", mean_where(total(_mean, FINISH="mean"), _mean), "sum / number of elements, "

@@ -132,14 +132,16 @@ def _grid_sample(
         for k, own, n in zip(corner, at, x.shape[2:], strict=True):
             first = np.rint(own) if mode == "nearest" else np.floor(own)
             if cubic:  # its elements are moved inside, not the place
-                weight = weight * _cubic(np, np.abs(own - first - k))
+                weight = weight * (_cubic(np, np.abs(own - first - k)) + (own - own))  # or nan
                 first = _moved(np, first + k, n, padding_mode, align_corners) - k
             elif mode != "nearest":
                 weight = weight * (own - first if k else 1 - own + first)
             inside &= (first + k >= 0) & (first + k < n)
             index.append(np.where(inside, first + k, 0).astype(int))
         values = np.moveaxis(x, 1, -1)[(samples, *index)]
-        made += np.where(inside | np.isnan(weight) & cubic, weight, 0)[..., None] * values
+        if cubic:  # what is no number weighs nothing that is
+            weight, inside = np.where(inside, weight, weight * 0), inside | np.isnan(weight)
+        made += np.where(inside[..., None], weight[..., None] * values, 0)
     return np.moveaxis(made, -1, 1)
 
 

@@ -217,11 +217,14 @@ def row(
     )
 
 
-def moving(rows: Iterable[KernelSpec], *left_out: str) -> tuple[KernelSpec, ...]:
+def moving(
+    rows: Iterable[KernelSpec], *left_out: str, last: tuple[str, ...] = ()
+) -> tuple[KernelSpec, ...]:
     """The rows, those that only move elements with floats of 8 bits among their dtypes.
 
     Args:
         left_out: names of the others.
+        last: of those whose last argument is moved, whatever its name is.
     """
     return tuple(
         row
@@ -229,7 +232,7 @@ def moving(rows: Iterable[KernelSpec], *left_out: str) -> tuple[KernelSpec, ...]
         else replace(
             row,
             dtypes=(*row.dtypes, *FLOATS_OF_8_BITS),
-            plan=by_bits(row.plan, row.inputs, row.apart),
+            plan=by_bits(row.plan, row.inputs, row.apart, last=row.name in last),
         )
         for row in rows
     )

@@ -28,7 +28,10 @@ def _bucketize(x: Any, boundaries: Any, right: bool = False) -> Any:
 
 
 def _digitize(x: Any, bins: Any, right: bool = False) -> Any:
-    return _searchsorted(bins, x, "left" if right else "right")
+    side = "left" if right else "right"
+    if bins.ndim == 1 and bins.size and bins[0] > bins[-1]:
+        return bins.size - _searchsorted(bins[::-1], x, side)
+    return _searchsorted(bins, x, side)
 
 
 def _histogram(x: Any, edges: Any) -> Any:
@@ -76,8 +79,9 @@ ROWS: tuple[KernelSpec, ...] = (
     row("bucketize", "values boundaries", plans.search(1, lambda call: bool(call.options["right"])),
         "number of boundaries below each value (right: and of those that are equal)", _bucketize,
         lambda shape: _values(shape)[::-1], options={"right": False}, **_ALL),
-    row("digitize", "values bins", plans.search(1, lambda call: not call.options["right"]),
-        "number of ascending bins that begin at or below each value (right: below)", _digitize,
+    row("digitize", "values bins", plans.search(1, lambda call: not call.options["right"],
+        falling=True), "number of bins that begin at or below each value (right: below); of "
+        "falling ones, those above it (right: at or above)", _digitize,
         lambda shape: _values(shape)[::-1], options={"right": False}, **_ALL),
     row("histogram", "x edges", plans.histogram, "number of elements between neighbouring edges; "
         "the last edge is of the last bin", _histogram, lambda shape: [shape, (9,)], **_ALL),

@@ -88,8 +88,16 @@ def _quantile(x: Any, q: Any = None, **options: Any) -> Any:
     return _numpy("quantile")(x, q=0.5 if q is None else q, **options)
 
 
-def _mode(x: Any, axis: int | None = None, keepdims: bool = False) -> Any:
+def _mode(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     import numpy as np
+
+    if isinstance(axis, tuple | list):  # of several one, behind the others
+        gone = tuple(one % x.ndim for one in axis)
+        front = [i for i in range(x.ndim) if i not in gone]
+        form = [x.shape[i] for i in front]
+        found = _mode(np.transpose(x, (*front, *gone)).reshape(*form, -1), -1)
+        whole = [1 if i in gone else n for i, n in enumerate(x.shape)]
+        return tuple(one.reshape(whole if keepdims else form) for one in found)
 
     def one(line: Any) -> Any:
         values, counts = np.unique(line, return_counts=True, equal_nan=False)

@@ -16,7 +16,7 @@ __all__ = ["spellings"]
 _EVERYWHERE: Mapping[str, str] = {
     "axis": "dim dims axes",
     "axes": "axis dim dims perm",
-    "keepdims": "keepdim",
+    "keepdims": "keepdim keep_dims",
     "kernel": "kernel_size kernel_shape ksize",
     "stride": "strides",
     "dilation": "dilations",
@@ -36,6 +36,8 @@ _EVERYWHERE: Mapping[str, str] = {
     "segments": "num_segments",
     "index": "indices",
     "condition": "cond",
+    "source": "src updates",
+    "reduce": "reduction",
     "negative_slope": "alpha",
     "dtype": "to",
 }
@@ -46,6 +48,9 @@ _ROWS: Sequence[tuple[str, Mapping[str, str]]] = (
         {"scale": "softmax_scale", "query": "q", "key": "k", "value": "v"},
     ),
     ("tril triu", {"k": "diagonal"}),
+    ("gemm", {"trans_a": "transA", "trans_b": "transB"}),
+    ("tile", {"reps": "repeats multiples dims"}),
+    ("split", {"sections": "num_outputs"}),
     ("trace diagonal", {"axis1": "dim1", "axis2": "dim2"}),
     ("full full_like", {"value": "fill_value"}),
     ("ones zeros full rand randn randint uniform broadcast_to", {"shape": "size"}),

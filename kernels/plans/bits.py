@@ -9,11 +9,23 @@ from typing import Any
 
 from xtarget import spec
 
-__all__ = ["NARROW", "by_bits", "narrow_bits"]
+__all__ = ["NARROW", "by_bits", "kind_of", "narrow_bits", "saturated"]
 
 #: Exponent bits and bias of each dtype; its largest number, and what is beyond that.
 NARROW = {"float8_e4m3fn": (4, 7), "float8_e5m2": (5, 15)}
 _LARGEST = {"float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}
+
+
+def kind_of(dtype: str) -> str:
+    """What kernels call a float of 8 bits (`e4m3`, `e5m2`); empty for other dtypes."""
+    return dtype.removeprefix("float8_").removesuffix("fn") if dtype in NARROW else ""
+
+
+def saturated(value: Any, dtype: str) -> Any:
+    """A number that fills an array: e4m3fn, which has no infinity, stays at the largest one."""
+    if dtype != "float8_e4m3fn" or math.isnan(value):
+        return value
+    return max(-_LARGEST[dtype], min(value, _LARGEST[dtype]))
 
 
 def narrow_bits(value: float, dtype: str) -> int:
@@ -41,17 +53,23 @@ def narrow_bits(value: float, dtype: str) -> int:
 
 
 def by_bits(
-    plan: Callable[[spec.Call], spec.Plan], inputs: Sequence[str], beside: Sequence[str] = ()
+    plan: Callable[[spec.Call], spec.Plan],
+    inputs: Sequence[str],
+    beside: Sequence[str] = (),
+    *,
+    last: bool = False,
 ) -> Callable[[spec.Call], spec.Plan]:
     """The plan of an operator that moves elements, on floats of 8 bits too.
 
     Args:
         inputs: names of its arguments.
         beside: those of them that are not moved: indices and conditions.
+        last: the last one that is given is moved, whatever its name is.
     """
-    apart = {place for place, name in enumerate(inputs) if name.rstrip("?") in beside}
+    named = {place for place, name in enumerate(inputs) if name.rstrip("?") in beside}
 
     def own(call: spec.Call) -> spec.Plan:
+        apart = named - {len(call.args) - 1} if last else named
         moved = {  # in the arguments' order
             arg.dtype: None
             for place, arg in enumerate(call.args)
@@ -60,6 +78,11 @@ def by_bits(
         dtype = next((one for one in moved if one in NARROW), None)
         if dtype is None:
             return plan(call)
+        if call.options.get("accumulate"):
+            raise spec.ArgumentError(
+                f"{call.kernel}: accumulate adds, and floats of 8 bits ({dtype}) are only moved. "
+                "Cast them."
+            )
         numbers = any(
             isinstance(arg, spec.ScalarType) and arg is not spec.ABSENT
             for place, arg in enumerate(call.args)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 from xtarget import spec
 
+from .bits import NARROW, kind_of, saturated
 from .elementwise import compute_dtype
 from .layouts import collapse
 from .movement import flat_launch, integers
@@ -22,13 +24,16 @@ _DTYPES = (
 )
 
 
-def dtype_option(call: spec.Call) -> str:
+def dtype_option(call: spec.Call, *, narrow: bool = False) -> str:
     """The option `dtype`.
+
+    Args:
+        narrow: floats of 8 bits will do too.
 
     Raises:
         ArgumentError: it is none.
     """
-    return one_of(call, "dtype", _DTYPES)
+    return one_of(call, "dtype", (*_DTYPES, *NARROW) if narrow else _DTYPES)
 
 
 def _number(call: spec.Call, name: str) -> Any:
@@ -50,7 +55,7 @@ def fill(value: int | None = None) -> Any:
         shape = integers(call, "shape")
         if min(shape, default=0) < 0:
             raise spec.ArgumentError(f"{call.kernel}: shape is {shape}; no length may be below 0.")
-        out = call.output(shape, dtype_option(call))
+        out = call.output(shape, dtype_option(call, narrow=True))
         return _filled(call, out, value)
 
     return plan
@@ -58,7 +63,7 @@ def fill(value: int | None = None) -> Any:
 
 def scalar(call: spec.Call) -> spec.Plan:
     """The plan of scalar_tensor: an array without dimensions."""
-    return _filled(call, call.output((), dtype_option(call)), None)
+    return _filled(call, call.output((), dtype_option(call, narrow=True)), None)
 
 
 def _filled(call: spec.Call, out: Any, value: int | None) -> spec.Plan:
@@ -70,7 +75,7 @@ def _filled(call: spec.Call, out: Any, value: int | None) -> spec.Plan:
         raise spec.ArgumentError(
             f"{call.kernel}: the value {number!r} does not fit into {out.dtype}."
         )
-    return spec.Plan((out,), (), (), (number,))
+    return spec.Plan((out,), (), (), (saturated(number, out.dtype),))
 
 
 def fill_like(value: int | None = None) -> Any:
@@ -90,7 +95,7 @@ def eye(call: spec.Call) -> spec.Plan:
     (k,) = integers(call, "k")
     if rows < 0 or columns < 0:
         raise spec.ArgumentError(f"{call.kernel}: {rows} x {columns} is not a matrix.")
-    out = call.output((rows, columns), dtype_option(call))
+    out = call.output((rows, columns), dtype_option(call, narrow=True))
     if not out.size:
         return spec.Plan((out,), ())
     space = collapse(out.shape, out.strides, keep_order=True)
@@ -105,8 +110,14 @@ def eye(call: spec.Call) -> spec.Plan:
             "k": k,
             **space.named("so"),
         },
+        {"KIND": kind_of(out.dtype)},
     )
-    return spec.Plan((out,), (launch,))
+    return spec.Plan((out,), (_by_bits(launch, out),))
+
+
+def _by_bits(launch: spec.Launch, out: spec.ArrayType) -> spec.Launch:
+    """A launch that writes floats of 8 bits as their bytes."""
+    return replace(launch, bits=("out",)) if out.dtype in NARROW else launch
 
 
 def _sequence(
@@ -121,7 +132,7 @@ def _sequence(
     out = call.output((length,), dtype)
     if not length:
         return spec.Plan((out,), ())
-    computed = compute_dtype(dtype)
+    computed = "float32" if dtype in NARROW else compute_dtype(dtype)
     whole = not computed.startswith("float")
     if whole and not all(float(v).is_integer() for v in (start, step, last or 0)):
         raise spec.ArgumentError(
@@ -146,9 +157,9 @@ def _sequence(
             "shape": (),
             "so": out.strides if out.strides != (1,) else (),
         },
-        {"T": spec.dtype_constant(wide)},
+        {"T": spec.dtype_constant(wide), "KIND": kind_of(dtype)},
     )
-    return spec.Plan((out,), (launch,))
+    return spec.Plan((out,), (_by_bits(launch, out),))
 
 
 def arange(call: spec.Call) -> spec.Plan:
@@ -160,7 +171,7 @@ def arange(call: spec.Call) -> spec.Plan:
             "and all are finite."
         )
     length = max(0, math.ceil((stop - start) / step))
-    return _sequence(call, length, dtype_option(call), start, step)
+    return _sequence(call, length, dtype_option(call, narrow=True), start, step)
 
 
 def linspace(call: spec.Call) -> spec.Plan:
@@ -183,7 +194,7 @@ def _between(call: spec.Call, base: float | None) -> spec.Plan:
         raise spec.ArgumentError(f"{call.kernel}: count is {count}; it may not be below 0.")
     ends = bool(call.options["endpoint"])
     pieces = count - 1 if ends else count
-    dtype = dtype_option(call)
+    dtype = dtype_option(call, narrow=True)
     if not compute_dtype(dtype).startswith("float"):
         raise spec.ArgumentError(f"{call.kernel}: dtype is {dtype}; it has to be a floating one.")
     step = (stop - start) / pieces if pieces > 0 else 0.0

@@ -149,7 +149,8 @@ def _elements(call: spec.Call, axis: int) -> _Places:
     if not fits:
         raise spec.ArgumentError(
             f"{call.kernel}: index has shape {index.shape}, which does not fit in x of shape "
-            f"{x.shape}, except along axis {axis}."
+            f"{x.shape}, except along axis {axis}. For whole slices, as ONNX' Gather "
+            "gives them, run take."
         )
     return index.shape, tuple(0 if i == axis else s for i, s in enumerate(x.strides)), index.strides
 
@@ -197,6 +198,23 @@ take_along_axis = _by_axis("take_along_axis")
 
 
 OPS = {"set": "set", "add": "add", "prod": "multiply", "amax": "max", "amin": "min"}
+#: torch's and ONNX's words for them.
+_WORDS = {"none": "set", "sum": "add", "mul": "prod", "max": "amax", "min": "amin"}
+
+
+def how_of(call: spec.Call) -> str:
+    """The option `reduce`, as a name of `OPS`.
+
+    Raises:
+        ArgumentError: it is none.
+    """
+    given = call.options["reduce"]
+    how: str = _WORDS.get(given, given) if isinstance(given, str) else given
+    if how not in OPS:
+        raise spec.ArgumentError(
+            f"{call.kernel}: reduce is {given!r}; it has to be one of {tuple(OPS)}."
+        )
+    return how
 
 
 _Sums = tuple[spec.ArrayType, spec.Output | spec.Temporary, tuple[spec.ArrayType, ...]]
@@ -246,11 +264,7 @@ def scatter(
     def plan(call: spec.Call) -> spec.Plan:
         x, index, source = onto or call.array(0), indices(call, 1), call.array(at)
         axis = one_axis(call, x.ndim)
-        how = op or call.options["reduce"]
-        if how not in OPS:
-            raise spec.ArgumentError(
-                f"{call.kernel}: reduce is {how!r}; it has to be one of {tuple(OPS)}."
-            )
+        how = op or how_of(call)
         if source.dtype != x.dtype:
             raise spec.ArgumentError(
                 f"{call.kernel}: source is {source.dtype} and x is {x.dtype}; they need the same."

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from xtarget import spec
 
-from .gathers import MODES, OPS, indices, rounded, sums_of
+from .gathers import MODES, OPS, how_of, indices, rounded, sums_of
 from .layouts import Space, collapse
 from .movement import copied_view, copy_launch, flat_launch, integers
 
@@ -95,11 +95,7 @@ def scatter_nd(*, new: bool) -> Callable[[spec.Call], spec.Plan]:
                 )
         else:
             x = call.array(0)
-            shape, dtype, how = x.shape, x.dtype, call.options["reduce"]
-            if how not in OPS:
-                raise spec.ArgumentError(
-                    f"{call.kernel}: reduce is {how!r}; it has to be one of {tuple(OPS)}."
-                )
+            shape, dtype, how = x.shape, x.dtype, how_of(call)
             if dtype == "bool" and how != "set":
                 raise spec.ArgumentError(
                     f"{call.kernel}: x is bool, of which there are no sums. Convert it."

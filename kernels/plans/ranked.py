@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from typing import Any
 
 from xtarget import spec
 
-from .elementwise import compute_dtype
+from .elementwise import compute_dtype, normal_axes
 from .folds import is_floating
 from .layouts import collapse, without_axes
+from .movement import copy_launch
 from .sorting import Sorting, array_and_axis, lane_launch
 
 __all__ = ["median", "mode", "quantile"]
@@ -17,14 +20,27 @@ _METHODS = ("linear", "lower", "higher", "nearest", "midpoint")
 
 
 class _Ranked:
-    """Rows of the first argument along the option `axis` (None: all of it), in order."""
+    """Rows of the first argument along the option `axis` (None: all of it; several: along all of
+    these), in order.
+    """
 
     def __init__(self, call: spec.Call) -> None:
         self.call = call
         x = call.array(0)
         if not x.ndim and call.options["axis"] is not None:
             raise spec.ArgumentError(f"{call.kernel}: x has no dimensions; give axis=None.")
-        self.x, self.axis, self.source, self.before, temporaries = array_and_axis(call)
+        axis = call.options["axis"]
+        several = isinstance(axis, tuple | list)
+        self.axes = normal_axes(call, axis, x.ndim) if several else ()
+        if several and not self.axes:
+            raise spec.ArgumentError(f"{call.kernel}: axis is {axis!r}; give an axis, or None.")
+        if len(self.axes) > 1:
+            found = _side_by_side(call, x, self.axes)
+        else:
+            found = array_and_axis(call, *self.axes)
+        self.x, self.axis, self.source, self.before, temporaries = found
+        if len(self.axes) < 2:
+            self.axes = (self.axis,)
         # a number: expressions of the many runs of all elements would take a class seconds
         self.n = self.x.shape[self.axis].__index__()
         if call.options["axis"] is None:
@@ -34,7 +50,7 @@ class _Ranked:
         if call.options["keepdims"]:
             everything = call.options["axis"] is None
             self.shape = tuple(
-                1 if everything or i == self.axis else n for i, n in enumerate(x.shape)
+                1 if everything or i in self.axes else n for i, n in enumerate(x.shape)
             )
         self._temporaries = tuple(temporaries)
 
@@ -67,7 +83,7 @@ class _Ranked:
             return strides
         if self.call.options["axis"] is None:
             return ()
-        return without_axes(strides, (self.axis,))
+        return without_axes(strides, self.axes)
 
     def between(
         self,
@@ -99,6 +115,20 @@ class _Ranked:
             },
             {"MEDIAN": median, "IGNORE": ignore, "T": spec.dtype_constant(computed)},
         )
+
+
+def _side_by_side(call: spec.Call, x: spec.ArrayType, axes: tuple[int, ...]) -> Any:
+    """What `array_and_axis` gives, for a copy that has several axes as its last one."""
+    kept, own = without_axes(x.shape, axes), tuple(x.shape[axis] for axis in axes)
+    steps = (*without_axes(x.strides, axes), *(x.strides[axis] for axis in axes))
+    shape = (*kept, math.prod(own))
+    one = spec.ArrayType(x.dtype, shape, spec.contiguous_strides(shape))
+    whole = (*kept, *own)
+    goal = spec.Temporary(0)
+    copies = copy_launch(
+        call, spec.Input(0), whole, steps, spec.contiguous_strides(whole), out=goal
+    )
+    return one, len(kept), goal, copies, (one,)
 
 
 def _result(dtype: str) -> str:

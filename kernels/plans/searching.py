@@ -32,12 +32,15 @@ def _common(call: Call, *arrays: ArrayType) -> str:
     return call.rules.promote(*(array.dtype for array in arrays))
 
 
-def search(ordered: int, right: Callable[[Call], bool]) -> Callable[[Call], Plan]:
+def search(
+    ordered: int, right: Callable[[Call], bool], *, falling: bool = False
+) -> Callable[[Call], Plan]:
     """The plan of searchsorted and its like.
 
     Args:
         ordered: the argument whose elements are in order; the other one has the values.
         right: from a call to whether a value belongs behind its equals.
+        falling: the order may be the other one too, which the first and the last element say.
     """
 
     def plan(call: Call) -> Plan:
@@ -74,6 +77,7 @@ def search(ordered: int, right: Callable[[Call], bool]) -> Callable[[Call], Plan
             },
             {
                 "RIGHT": after,
+                "FALLING": falling,
                 "T": dtype_constant(dtype),
                 "K": dtype_constant(key_dtype(dtype)),
             },

@@ -53,6 +53,8 @@ CALLS: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("select_scatter", [X, ROW], {"axis": 0, "index": 2}),
     ("where", [MASK, X, ROW], {}),
     ("masked_select", [X, MASK], {}),
+    ("index_put", [X, INDEX[:2], X[:2]], {}),
+    ("index_put", [X, INDEX[:2], np.array([1, 8]), ROW[:2]], {}),
 ]
 
 
@@ -84,7 +86,7 @@ def test_what_only_moves_takes_them() -> None:
         if NARROW[0] in spec.dtypes and spec.category in ("movement", "ternary", "search")
     }
     assert {name for name, _, _ in CALLS} <= takes
-    assert not takes & {"index_put", "scatter_add", "diff", "one_hot", "unique", "index_add"}
+    assert not takes & {"scatter_add", "diff", "one_hot", "unique", "index_add"}
 
 
 def test_a_cache_of_keys_is_written(device: str) -> None:
@@ -112,6 +114,48 @@ def test_a_constant_around_them_is_rounded_as_a_cast_does(dtype: str, device: st
     assert found[0] == found[-1] == np.float32(1.7).astype(x.dtype)
 
 
+CONSTANTS: list[tuple[str, dict[str, Any]]] = [
+    ("full", {"shape": (2, 5), "value": 1.7}),
+    ("full", {"shape": (3,), "value": 1e9}),
+    ("full", {"shape": (3,), "value": float("nan")}),
+    ("zeros", {"shape": (7,)}),
+    ("ones", {"shape": (7,)}),
+    ("scalar_tensor", {"value": -0.3}),
+    ("eye", {"rows": 3, "columns": 5, "k": 1}),
+    ("arange", {"start": -3, "stop": 40, "step": 0.75}),
+    ("linspace", {"start": -500, "stop": 500, "count": 41}),
+    ("logspace", {"start": -3, "stop": 1, "count": 9, "base": 2.0}),
+]
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+@pytest.mark.parametrize(("name", "options"), CONSTANTS)
+def test_arrays_of_numbers_are_cast(
+    name: str, options: dict[str, Any], dtype: str, device: str
+) -> None:
+    wide = xtarget.run(name, dtype="float32", device=device, **options)
+    wanted = xtarget.run("cast", wide, dtype=dtype, device=device)
+    found = xtarget.run(name, dtype=dtype, device=device, **options)
+    assert found.dtype == numpy_dtype(dtype)
+    np.testing.assert_array_equal(found.astype("f4"), wanted.astype("f4"))
+    reference = xtarget.catalog()[name].reference
+    assert reference is not None
+    right = xtarget.run("cast", np.asarray(reference(dtype=dtype, **options), "f4"), dtype=dtype)
+    np.testing.assert_array_equal(found.astype("f4"), right.astype("f4"))
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+def test_arrays_like_them_have_their_dtype(dtype: str, device: str) -> None:
+    x = codes(4, 3).view(numpy_dtype(dtype)).T
+    for name, value in (("zeros_like", 0), ("ones_like", 1), ("full_like", 1e9)):
+        options = {"value": value} if name == "full_like" else {}
+        found = xtarget.run(name, x, device=device, **options)
+        right = xtarget.run("cast", np.float32([value]), dtype=dtype, device=device)
+        assert found.dtype == x.dtype
+        assert found.shape == x.shape
+        assert (found.astype("f4") == right.astype("f4")).all()
+
+
 def test_bad_input() -> None:
     x = codes(4).view(numpy_dtype(NARROW[0]))
     with pytest.raises(ArgumentError, match="float8_e4m3fn stands beside float16"):
@@ -120,3 +164,7 @@ def test_bad_input() -> None:
         xtarget.run("concat", x, x.view(numpy_dtype(NARROW[1])))
     with pytest.raises(ArgumentError, match="does not take float8_e4m3fn"):
         xtarget.run("index_add", x, np.array([0]), x[:1])
+    with pytest.raises(ArgumentError, match="accumulate adds, and floats of 8 bits"):
+        xtarget.run("index_put", x, np.array([0]), x[:1], accumulate=True)
+    with pytest.raises(ArgumentError, match="float8_e4m3fn stands beside float32"):
+        xtarget.run("index_put", x, np.array([0]), np.ones(1, np.float32))

@@ -122,6 +122,9 @@ def test_the_host_serves_what_a_device_lacks(kind: str, caplog: pytest.LogCaptur
     assert len([r for r in caplog.records if "serves it on the host" in r.getMessage()]) == 1
     with pytest.raises(xtarget.ArgumentError):  # a mistake stays one
         xtarget.run("subtract", a, device=absent, fallback="host")
+    # NumPy takes no list as an axis, run does
+    summed = xtarget.run("sum", a, axis=[0], device=absent, fallback="host")
+    assert np.allclose(np.asarray(summed), A.sum(0))
 
 
 def test_torch_computes_the_same_where_it_is_asked() -> None:

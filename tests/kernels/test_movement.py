@@ -105,6 +105,12 @@ def test_scatters_in_the_order_of_the_indices(device: str, dtype: str) -> None:
         check(name, x, index, source, axis=0, device=device)
     for how in ("amax", "amin", "prod"):
         check("scatter_reduce", x, index, source, axis=0, reduce=how, device=device)
+    for word, how in (("sum", "add"), ("mul", "prod"), ("max", "amax"), ("none", "set")):
+        found = xtarget.run(
+            "scatter_reduce", x, index, source, axis=0, reduce=word, device=device
+        )  # torch's and ONNX's words
+        right = xtarget.run("scatter_reduce", x, index, source, axis=0, reduce=how, device=device)
+        np.testing.assert_array_equal(found, right)
     check("index_add", x, np.array([1, 1, 5]), sample(dtype, 3, 9), axis=0, device=device)
     check("index_copy", x.T, np.array([2, 0, 2]), sample(dtype, 9, 3), axis=1, device=device)
 

@@ -33,6 +33,18 @@ def test_any_axes(device: str, shape: Any, keepdims: bool, data: Any) -> None:
     check("quantile", x, device=device, q=q, method=method, **kept)
 
 
+@pytest.mark.parametrize("axis", [(0, 2), (-1, 1), (1,), [0, 1, 2]])
+def test_several_axes_are_one_row(device: str, axis: Any) -> None:
+    x = sample("float32", 3, 4, 5)[:, ::-1]
+    for keepdims in (False, True):
+        for name, options in (("median", {}), ("quantile", {"q": (0.2, 0.7)})):
+            own = {"axis": axis, "keepdims": keepdims, **options}
+            found = xtarget.run(name, x, device=device, **own)
+            right = getattr(np, name)(x, **{**own, "axis": tuple(axis)})
+            np.testing.assert_allclose(found, right, rtol=1e-6, atol=1e-6)
+        check("mode", np.round(x), axis=axis, keepdims=keepdims, device=device)
+
+
 def test_nan(device: str) -> None:
     x = sample("float32", 6, 77)
     x[np.random.default_rng(0).random(x.shape) < 0.4] = np.nan
@@ -68,7 +80,8 @@ X = sample("float32", 3, 4)
     [
         ("median", X[:0], {"axis": 0}, "median of nothing is not defined"),
         ("median", X, {"axis": 2}, "out of range"),
-        ("median", X, {"axis": (0, 1)}, "axis"),
+        ("median", X, {"axis": ()}, "give an axis, or None"),
+        ("quantile", X, {"axis": (0, -2)}, "names an axis twice"),
         ("quantile", X, {"q": 1.5}, "q is 1.5; it has to be a number from 0 to 1"),
         ("quantile", X, {"q": (0.5, "x")}, "a number from 0 to 1"),
         ("quantile", X, {"method": "weibull"}, "method is 'weibull'"),

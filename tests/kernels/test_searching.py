@@ -62,6 +62,16 @@ def test_any_row(device: str, row: list[int], values: list[int], right: bool) ->
     check("digitize", v, x, right=right, device=device) if x.size else None
 
 
+@pytest.mark.parametrize("right", [False, True])
+def test_bins_may_fall_as_numpys(device: str, right: bool) -> None:
+    values = np.array([[0, 1, 2, 3, np.nan], [4, 5, 6, np.inf, -np.inf]], np.float32)
+    bins = np.array([5, 3, 3, 1], np.float32)
+    for own in (bins, bins[::-1], np.repeat(bins, 2)[::2], bins[:1], bins[:0]):
+        found = xtarget.run("digitize", values, own, right=right, device=device)
+        np.testing.assert_array_equal(found, np.digitize(values, own, right=right))
+        check("digitize", values, own, right=right, device=device)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "int32"])
 def test_bins_between_edges(device: str, dtype: str) -> None:
     x = np.concatenate([sample(dtype, 500) * 3, np.array([-2, 5, 9, 9, 10], dtype)])

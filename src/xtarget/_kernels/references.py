@@ -32,8 +32,14 @@ def answers(
     # a division by zero and the mean of nothing are the input's, and compared
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        answer = spec.reference(*args, **{**spec.options, **options})
+        # run takes lists too, and NumPy no list as an axis
+        told = {name: _frozen(value) for name, value in options.items()}
+        answer = spec.reference(*args, **{**spec.options, **told})
     return tuple(map(np.asarray, answer)) if isinstance(answer, tuple) else (np.asarray(answer),)
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
 def _wide(value: Any, integers: bool) -> Any:
