@@ -118,6 +118,7 @@ class CudaFunction(FunctionBase):
             module=self._module,
             code=self.code,
             fill=_entry(b"cuMemsetD8Async"),
+            extended=_entry(b"cuLaunchKernelEx") if artifact.early else 0,
             closings=CLOSINGS,
         )
 
