@@ -51,3 +51,13 @@ def test_the_driver_is_told_that_the_launch_may_start_early() -> None:
 def test_what_is_no_address_is_refused() -> None:
     with pytest.raises(TypeError):
         _core.native().early("cuLaunchKernelEx")
+
+
+@pytest.mark.parametrize(("version", "address"), [(12020, 0), (12030, 7), (13000, 7)])
+def test_drivers_whose_graphs_cannot_hold_such_launches_start_none(
+    monkeypatch: pytest.MonkeyPatch, version: int, address: int
+) -> None:
+    module = pytest.importorskip("xtarget.targets.nvidia.module")
+    monkeypatch.setattr(module, "_version", lambda: version)
+    monkeypatch.setattr(module, "_entry", lambda name: 7)
+    assert module.early_entry.__wrapped__() == address
