@@ -7,6 +7,7 @@ Rows of an operand, or its columns, lie side by side in memory; they begin at mu
 import triton
 import triton.language as tl
 
+from .early import ordered
 from .linear import tile_of
 from .tails import columns_of, elements
 
@@ -135,13 +136,15 @@ def matmul_described_then(
 def matmul_in_turn(
     a, b, out, M, N, K, ra, rb, om,
     A_T: tl.constexpr, B_T: tl.constexpr, T: tl.constexpr, STORED: tl.constexpr,
-    GROUP_M: tl.constexpr,
+    GROUP_M: tl.constexpr, EARLY: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     """`matmul_described` by blocks that make one tile after the other: what the next one needs is
     fetched before this one is stored. STORED: by the copy engine too, for rows of `out` that begin
     at multiples of 16 bytes.
     """
+    if EARLY:
+        ordered()
     tiles_m, tiles_n = tl.cdiv(M, BLOCK_M).to(tl.int32), tl.cdiv(N, BLOCK_N).to(tl.int32)
     da = _description(a, M, K, ra, A_T, BLOCK_M, BLOCK_K)
     db = _description(b, K, N, rb, B_T, BLOCK_K, BLOCK_N)
@@ -166,12 +169,14 @@ def matmul_in_turn_then(
     c, d, e, f, sc, sd, se, sf, cm, cn, dm, dn, em, en, fm, fn,
     C: tl.constexpr, D: tl.constexpr, E: tl.constexpr, F: tl.constexpr,
     A_T: tl.constexpr, B_T: tl.constexpr, T: tl.constexpr, STORED: tl.constexpr,
-    GROUP_M: tl.constexpr, PIECES: tl.constexpr,
+    GROUP_M: tl.constexpr, EARLY: tl.constexpr, PIECES: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     """`matmul_in_turn`, whose tiles go through `operator` with what stands beside them (`tails`)
     before they are stored, as in `matmul_then`.
     """
+    if EARLY:
+        ordered()
     tiles_m, tiles_n = tl.cdiv(M, BLOCK_M).to(tl.int32), tl.cdiv(N, BLOCK_N).to(tl.int32)
     da = _description(a, M, K, ra, A_T, BLOCK_M, BLOCK_K)
     db = _description(b, K, N, rb, B_T, BLOCK_K, BLOCK_N)

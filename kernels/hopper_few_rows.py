@@ -12,6 +12,8 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.ampere import mma_v2
 
+from .early import ordered
+
 
 @gluon.constexpr_function
 def _doubled(first, end, axis):
@@ -156,6 +158,7 @@ def matmul(
     bfloat16 numbers are multiplied 128 too large, and 128 times the sum of x is taken off before
     anything is rounded to 16 bits. What is not finite then is made again, one by one.
     """
+    ordered()
     UNITS: gl.constexpr = gl.NVMMADistributedLayout([2, 0], [SLICES, 1, 1], [1, 16, 8])
     A: gl.constexpr = gl.DotOperandLayout(0, UNITS, 2)
     B: gl.constexpr = gl.DotOperandLayout(1, UNITS, 2)

@@ -4,9 +4,12 @@ first because a product reads them much faster in another layout.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from xtarget import spec
 
-from . import choices, tuning_matmul
+from . import choices, tuning, tuning_matmul
 from .matrices import SMALL, TYPES, Problem, aligned, tailed
 from .movement import copy_launch
 
@@ -151,8 +154,11 @@ def in_turn(
 ) -> spec.Launch:
     """One block for each multiprocessor, which makes one tile after the other."""
     stored = aligned(call, out) and problem.out[0] % _ROW == 0
-    common = _common(tile, dtype, problem, out)
-    return _launch("matmul_in_turn", common, call.compute_units, tile, problem, stored)
+    args, constants = _common(tile, dtype, problem, out)
+    # where columns of b lie side by side, launches that start early were slower (H100, 2048^3)
+    early = tuning.early(call) if problem.b[1] == 1 else {}
+    common = args, {**constants, "EARLY": bool(early)}
+    return _launch("matmul_in_turn", common, call.compute_units, tile, problem, stored, early)
 
 
 def described(
@@ -174,6 +180,7 @@ def _launch(
     tile: tuning_matmul.MatmulTile,
     problem: Problem,
     stored: bool | None = None,
+    options: Mapping[str, bool] = MappingProxyType({}),
 ) -> spec.Launch:
     """A launch of `described:function`, with the call's tail.
 
@@ -189,6 +196,7 @@ def _launch(
         (blocks, 1, 1),
         num_warps=tile.num_warps,
         num_stages=tile.num_stages,
+        options=options,
         aligned_by=() if stored else ("N",),
         loose=_LOOSE,
         on_aligned=True,

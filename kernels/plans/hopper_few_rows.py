@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from xtarget import spec
 
-from . import choices
+from . import choices, tuning
 
 __all__ = ["Weights", "hopper"]
 
@@ -75,6 +75,7 @@ def hopper(call: spec.Call, given: Weights) -> tuple[spec.Launch, int] | None:
         },
         (spec.cdiv(columns, tiles), parts, 1),
         num_warps=way.slices,
+        options=tuning.early(call),
         loose=("M", "N", "K", "group", "tiles"),
     )
     return launch, parts

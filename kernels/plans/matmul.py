@@ -8,7 +8,7 @@ from typing import Any
 
 from xtarget import spec
 
-from . import tuned_matmul, tuning, tuning_matmul
+from . import hopper_linear, tuned_matmul, tuning, tuning_matmul
 from .described import described, in_turn, ready
 from .layouts import collapse, device_strides, is_huge, widened
 from .matrices import SMALL, TYPES, Problem, problem_of, product_of, tailed
@@ -109,8 +109,9 @@ def _launch(
         "BLOCK_N": tile.n,
         "BLOCK_K": tile.k,
     }
+    early = {} if general or outer or problem.tail or kind != "half" else tuning.early(call)
     launch = spec.Launch(
-        "linear:matmul_outer" if outer else "linear:matmul",
+        "linear:matmul_outer" if outer else f"{'hopper_linear' if early else 'linear'}:matmul",
         {
             **problem.arguments(out),
             "chunk": chunk,
@@ -125,7 +126,7 @@ def _launch(
         (tiles * problem.batch.size, spec.cdiv(problem.k, chunk) if parts > 1 else 1, 1),
         num_warps=tile.num_warps,
         num_stages=tile.num_stages,
-        options=tuning.matmul_options(call.vendor),
+        options=early or tuning.matmul_options(call.vendor),
         # what neighbours in memory are along: rows of an operand, or its columns
         aligned_by=_aligned_by(call.vendor, am, ak, bk, bn) if fixed or not general else (),
         loose=("batch_shape",) if am == 1 else ("batch_shape", "M"),
@@ -223,6 +224,10 @@ def multiply(
         return [*launches, in_turn(call, dtype, tile, problem, out)]
     if chosen.way == "described":
         return [*launches, described(dtype, tile, problem, out)]
+    if chosen.way == "few" and chosen.parts < 2:
+        whole = hopper_linear.few(call, dtype, tile, problem, out)
+        if whole is not None:
+            return [*launches, whole]
     by_vector = tuning.outer_products(call.vendor) and 1 in (m, n)
     if by_vector and problem.tail is not None:
         return []

@@ -191,6 +191,9 @@ _LONG_SOFTMAX: Final = 1 << 10
 #: Vendors whose matrix units take fp16 and bf16; the others multiply them as fp32, which is exact.
 MATRIX_UNITS: Final = frozenset({"nvidia", "amd"})
 
+#: Targets whose launches may start before the one in front has ended, where that was measured.
+_EARLY: Final = frozenset({"nvidia:sm_90"})
+
 #: Which lengths of tiles make other code if they are multiples of 16 (measured: else the bytes of
 #: every kernel are the same). On Intel's GPUs neighbours read the innermost axis, an element each,
 #: wherever an array begins; a CPU's vectors begin anywhere.
@@ -317,6 +320,11 @@ def aligned_by(vendor: str, *lengths: str, across: tuple[str, ...] = ()) -> tupl
 def matmul_options(vendor: str) -> Mapping[str, int]:
     """Options of the vendor's compiler for a matmul."""
     return of(_MATMUL_OPTIONS, vendor)
+
+
+def early(call: Call) -> Mapping[str, bool]:
+    """Options of a kernel that calls `early:ordered` first; empty: it need not."""
+    return {"launch_pdl": True} if f"{call.vendor}:{call.arch}" in _EARLY else {}
 
 
 def flat_options(vendor: str) -> Mapping[str, bool]:

@@ -223,7 +223,8 @@ def _check_types(made: Artifact) -> None:
         raise ValueError("one of its numbers is none")
     if not 0 < made.num_warps * made.warp_size <= _MOST_THREADS:
         raise ValueError("its block has no such number of threads")
-    if type(made.cooperative) is not bool or len(made.parameters) > _MOST_PARAMETERS:
+    words = (made.cooperative, made.early)
+    if any(type(word) is not bool for word in words) or len(made.parameters) > _MOST_PARAMETERS:
         raise ValueError("it has no word for yes or no, or too many parameters")
     # they become C text, names of files and arguments of tools
     if not is_c_name(made.entry):

@@ -313,6 +313,10 @@ PyDoc_STRVAR(evaluate_doc, "evaluate(program, symbols)\n--\n\n"
                            "The results of a program (`IntegerProgram.flat`); None: a check fails, "
                            "False: it takes more than 64 bits to tell.");
 
+PyDoc_STRVAR(early_doc, "early(extended)\n--\n\n"
+                        "The address of a function like `cuLaunchKernel` whose launches may start before "
+                        "the one in front of them has ended; `extended` is that of `cuLaunchKernelEx`.");
+
 PyDoc_STRVAR(statistics_doc, "statistics()\n--\n\n"
                              "(calls made, calls declined, layouts known, classes known)");
 static PyObject *statistics(PyObject *module, PyObject *unused) {
@@ -335,6 +339,7 @@ static PyMethodDef methods[] = {
     {"use_torch", use_torch, METH_VARARGS, torch_doc},
     {"words", (PyCFunction)(void (*)(void))words, METH_FASTCALL | METH_KEYWORDS, words_doc},
     {"evaluate", evaluate, METH_VARARGS, evaluate_doc},
+    {"early", early, METH_O, early_doc},
     {"statistics", statistics, METH_NOARGS, statistics_doc},
     {NULL, NULL, 0, NULL},
 };

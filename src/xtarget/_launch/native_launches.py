@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .. import _core
 from .._arrays import AllocatesInC
 from .._values.types import LaunchConfig
 from ..targets._objects.scalars import PACK
@@ -124,8 +125,11 @@ def _link(
     parameters: Sequence[tuple[int, int, int]],
 ) -> tuple[Any, ...]:
     fields = made.fields or ((0, 8),) * len(parameters)
+    entry, core = made.entry, _core.native()
+    if made.extended and core is not None:
+        entry = core.early(made.extended)
     return (
-        made.entry,
+        entry,
         made.function,
         made.current_context,
         made.context,

@@ -340,6 +340,8 @@ class Artifact:
         global_scratch, profile_scratch: memory behind the hidden parameters.
         cluster: blocks per cluster (Triton's num_ctas), 1 nearly always.
         cooperative: all blocks must be resident at once.
+        early: it waits by itself for the launch in front of it, before it reads or writes memory,
+            and so may be started before that has ended (CUDA's programmatic dependent launch).
         route: the way by which it was made: `triton`, or another of its vendor's.
         resources: what the binary tells about itself.
         texts: compiler stages by name (`ptx`, `ttir`, `ttgir`, `llir`, `amdgcn`), those that were
@@ -359,6 +361,7 @@ class Artifact:
     profile_scratch: Scratch = Scratch()
     cluster: int = 1
     cooperative: bool = False
+    early: bool = False
     route: str = "triton"
     resources: Resources = Resources()
     texts: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)

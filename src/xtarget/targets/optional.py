@@ -286,6 +286,8 @@ class NativeLaunch:
         buffer_bytes: of that buffer.
         fill: address of a function as `cuMemsetD8Async` and `hipMemsetD8Async` are; 0: it is not
             known.
+        extended: address of a function as `cuLaunchKernelEx` is, for a launch that may start before
+            the one in front of it has ended; 0: it may not.
         closings: a buffer of 64 bits, a number that is another one after each close of a module;
             None: there is none, and `raw` is read at each launch.
     """
@@ -301,6 +303,7 @@ class NativeLaunch:
     fields: tuple[tuple[int, int], ...] = ()
     buffer_bytes: int = 0
     fill: int = 0
+    extended: int = 0
     closings: Any = None
 
 

@@ -328,6 +328,7 @@ def make_artifact(
         ),
         cluster=metadata.get("num_ctas", 1),
         cooperative=bool(metadata.get("launch_cooperative_grid", False)),
+        early=bool(metadata.get("launch_pdl", False)),
         resources=resources,
         texts={
             n: t

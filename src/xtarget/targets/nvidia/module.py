@@ -26,6 +26,8 @@ __all__ = ["CudaFunction", "CudaModule"]
 _DEFAULT_SHARED = 48 * 1024
 #: Blocks of a grid in x, y, z (CUDA C++ Programming Guide, "Technical Specifications").
 _MOST_BLOCKS = (2**31 - 1, 65535, 65535)
+#: The CUDA version from which on graphs have edges for programmatic dependent launches.
+_EARLY_IN_GRAPHS = 12030
 
 
 class CudaModule(ModuleBase):
@@ -123,6 +125,7 @@ class CudaFunction(FunctionBase):
             module=self._module,
             code=self.code,
             fill=_entry(b"cuMemsetD8Async"),
+            extended=early_entry() if artifact.early else 0,
             closings=CLOSINGS,
         )
 
@@ -144,9 +147,22 @@ def launch_entries() -> tuple[int, int] | None:
 
 
 @cache
+def early_entry() -> int:
+    """`cuLaunchKernelEx`, for launches that may start before the one in front has ended; 0 where
+    such a launch cannot be captured into a graph.
+    """
+    return _entry(b"cuLaunchKernelEx") if _version() >= _EARLY_IN_GRAPHS else 0
+
+
+@cache
+def _version() -> int:
+    return int(check(driver.cuDriverGetVersion(), "reading the driver's version"))
+
+
+@cache
 def _entry(name: bytes) -> int:
     """The address of a function of the driver's; 0: it does not tell it."""
-    version = int(check(driver.cuDriverGetVersion(), "reading the driver's version"))
+    version = _version()
     flags = driver.CUdriverProcAddress_flags.CU_GET_PROC_ADDRESS_DEFAULT
     status, address, *_ = driver.cuGetProcAddress(name, version, flags)
     return 0 if int(status) else int(address)
