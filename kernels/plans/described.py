@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from xtarget import spec
 
-from . import choices, tuning_matmul
+from . import choices, tuning, tuning_matmul
 from .matrices import SMALL, TYPES, Problem, aligned, tailed
 from .movement import copy_launch
 
@@ -50,7 +50,7 @@ def _wanted(
     return tuning_matmul.Wanted(
         call.vendor, call.arch, kind, problem.m, problem.n, problem.k, problem.batch.size,
         call.compute_units, "rows" if rows else "columns" if columns else "mixed", described, table,
-        problem.tail is not None,
+        problem.tail is not None, tuning.has_few_registers(call),
     )  # fmt: skip
 
 
