@@ -14,6 +14,16 @@ _CUBIC_LOW: tl.constexpr = tl.constexpr(1.5461444854736329e-09)
 _QUARTER: tl.constexpr = tl.constexpr(-0.3606737554073334)
 _QUARTER_LOW: tl.constexpr = tl.constexpr(-4.814907464643761e-09)
 
+#: (2**f - 1) / f for |f| <= 1/2, within 2^-25.9 of 2**f, and 1: by iterated weighted least squares.
+_POWERS: tl.constexpr = tl.constexpr(
+    (
+        *(0.00015353361959569156, 0.0013398875016719103, 0.00961843691766262),
+        *(0.055503323674201965, 0.24022647738456726, 0.6931471824645996, 1.0),
+    )
+)
+#: 1.5 * 2^23: a sum with it is rounded to an integer, which its last bits are.
+_ROUND: tl.constexpr = tl.constexpr(12582912.0)
+
 #: (a + 4) Phi(-a) exp(a * a / 2) as a polynomial of (a - 4) / (a + 4), for 0 <= a <= 15, within
 #: 2^-26; and with 5.5 for 4, for a <= 40, within 2^-56. By interpolation in Chebyshev's nodes.
 _TAIL: tl.constexpr = tl.constexpr(
@@ -81,14 +91,17 @@ def gelu(x):
     No part of a result is subnormal before the result is, and what a * a loses to rounding is put
     back: it alone would cost 7 bits of a small result, and 10 in float64.
     """
-    # farther out the exponential's root is 0; nan comes back with x
-    size = tl.minimum(tl.abs(x), 64.0)
+    size = tl.abs(x)
     if x.dtype.scalar == tl.float32:
         TAIL: tl.constexpr = _TAIL
+        # farther out a result below 0 is 0; a comparison keeps nan
+        size = tl.where(size > 15.0, 15.0, size)
         inverse = 1.0 / (size + 4.0)
         at = tl.fma(inverse, tl.full(x.shape, -8.0, x.dtype), 1.0)
     else:
         TAIL: tl.constexpr = _TAIL64
+        # farther out the exponential's root is 0; nan comes back with x
+        size = tl.minimum(size, 64.0)
         inverse = 1.0 / (size + 5.5)
         at = (size - 5.5) * inverse
     # odd and even powers apart: two chains, of which each waits half as often
@@ -102,17 +115,26 @@ def gelu(x):
     square = size * size
     lost = tl.fma(size, size, -square)
     if x.dtype.scalar == tl.float32:
-        power = square * _QUARTER
-        rest = tl.fma(square, tl.full(x.shape, _QUARTER, x.dtype), -power)
-        rest = tl.fma(square, tl.full(x.shape, _QUARTER_LOW, x.dtype), rest)
-        rest = tl.fma(lost, tl.full(x.shape, _QUARTER, x.dtype), rest)
-        factor = tl.exp2(power)
-        factor = tl.fma(factor, rest * 0.6931471805599453, factor)
+        # 2 ** (n + f), where n is no less than -82: no number is subnormal
+        quarter = tl.full(x.shape, _QUARTER, x.dtype)
+        shifted = tl.fma(square, quarter, tl.full(x.shape, _ROUND, x.dtype))
+        f = tl.fma(square, quarter, _ROUND - shifted)
+        f = tl.fma(square, tl.full(x.shape, _QUARTER_LOW, x.dtype), f)
+        f = tl.fma(lost, quarter, f)
+        factor = tl.full(x.shape, _POWERS[0], x.dtype)
+        for k in tl.static_range(1, len(_POWERS)):
+            factor = tl.fma(factor, f, tl.full(x.shape, _POWERS[k], x.dtype))
+        bits = factor.to(tl.int32, bitcast=True) + (shifted.to(tl.int32, bitcast=True) << 23)
+        factor = bits.to(tl.float32, bitcast=True)
     else:
         factor = exp(square * -0.25)
         factor -= factor * (lost * 0.25)
-    below = tl.minimum(x, 64.0) * (g * factor) * factor
-    return tl.where(x <= 0, below, x - below)
+    if x.dtype.scalar == tl.float32:
+        # 0 with the sign of x, nan for -inf
+        return tl.where(x < 0, x * 0.0, x) - size * (g * factor) * factor
+    else:
+        below = tl.minimum(x, 64.0) * (g * factor) * factor
+        return tl.where(x <= 0, below, x - below)
 
 
 @triton.jit

@@ -121,7 +121,7 @@ def shifted(
     dilation, near, split, from_x, from_out, sx, parts, so, column,
     c, d, e, sc, sd, se, C: tl.constexpr, D: tl.constexpr, E: tl.constexpr,
     T: tl.constexpr, FLAT: tl.constexpr, MASKED: tl.constexpr, SPLIT: tl.constexpr,
-    LINES: tl.constexpr, COLUMNS: tl.constexpr, TOGETHER: tl.constexpr,
+    LINES: tl.constexpr, COLUMNS: tl.constexpr, TOGETHER: tl.constexpr, ONCE: tl.constexpr,
     BLOCK_C: tl.constexpr, BLOCK_P: tl.constexpr,
 ):  # fmt: skip
     """The convolution of the copy, by weights in C order: a tile of the result stays in registers,
@@ -140,6 +140,7 @@ def shifted(
         LINES: lines of taps, along the second axis alone; 0: as `kernel` says.
         COLUMNS: taps of a line; 0: the same.
         TOGETHER: the weights of a tile's rows lie side by side, tap by tap; there are no rows more.
+        ONCE: no more than `chunk` channels.
     """
     block = tl.program_id(0).to(rows.dtype)
     row_tiles = tl.cdiv(rows, BLOCK_C) * groups
@@ -209,8 +210,12 @@ def shifted(
                         to_w += kernel[2]
                         r1, m1 = _next(r1, m1, dilation[1], split[1], SPLIT)
                     r0, m0 = _next(r0, m0, dilation[0], split[0], SPLIT)
-        total, lost = accumulate(total, lost, partial)
-    total = settled(total, lost)
+        if ONCE:
+            total += partial
+        else:
+            total, lost = accumulate(total, lost, partial)
+    if not ONCE:
+        total = settled(total, lost)
     if bias is not None:
         added = tl.load(bias + group * rows + row, mask=row_mask, other=0).to(T)
         total += added[:, None]

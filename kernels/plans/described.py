@@ -53,7 +53,7 @@ def _wanted(
     return tuning_matmul.Wanted(
         call.vendor, call.arch, kind, problem.m, problem.n, problem.k, problem.batch.size,
         call.compute_units, "rows" if rows else "columns" if columns else "mixed", described, table,
-        problem.tail is not None,
+        problem.tail is not None, tuning.has_few_registers(call),
     )  # fmt: skip
 
 

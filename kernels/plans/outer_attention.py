@@ -6,21 +6,23 @@ from typing import Any, Final
 
 from xtarget import spec
 
+from . import tuning
 from .attention_launch import Attention, Wanted
 from .layouts import collapse
 from .panels import panels_launch
 
 __all__ = ["OuterAttention"]
 
-#: Queries of a tile, and those that are worth laying keys and values out as panels.
-_QUERIES: Final = 8
+#: Queries that are worth laying keys and values out as panels.
 _WORTH: Final = 16
 #: Keys whose powers a tile keeps, products that are written out, and programs for each unit.
 _KEYS: Final = 512
 _STEP: Final = 4
 _PROGRAMS: Final = 16
-#: Columns of a panel, by type: 16 vectors of sums are what registers hold beside operands.
-_WIDTH: Final = {"float32": 32, "float64": 16}
+#: Queries of a tile and columns of a panel, by type: 16 vectors of sums are what registers hold
+#: beside operands; or 8 of half the size, for few registers.
+_TILES: Final = {"float32": (8, 32), "float64": (8, 16)}
+_FEW_REGISTERS: Final = {"float32": (4, 16), "float64": (2, 16)}
 _OPERANDS: Final = {"mask": "sm", "slopes": "ss"}
 
 
@@ -31,9 +33,11 @@ class OuterAttention(Attention):
         outs, computed, numbers, flags = wanted
         call, query, key, value = self.call, self.query, self.key, self.value
         batch, length, keys = query.shape[:-2], query.shape[-2], key.shape[-2]
+        few = tuning.has_few_registers(call)
+        queries, width = (_FEW_REGISTERS if few else _TILES)[computed]
         if length < _WORTH or "lengths" in self.more:
             return super()._launches(wanted)
-        tiles, total = spec.cdiv(length, _QUERIES) + self.sequences, 1
+        tiles, total = spec.cdiv(length, queries) + self.sequences, 1
         for n in batch:
             total *= n
         blocks, programs = tiles * total, _PROGRAMS * call.compute_units
@@ -41,7 +45,7 @@ class OuterAttention(Attention):
             return super()._launches(wanted)
         if blocks < programs:
             programs = blocks
-        d, dv, width = key.shape[-1], value.shape[-1], _WIDTH[computed]
+        d, dv = key.shape[-1], value.shape[-1]
         columns = max(spec.next_power_of_2(dv), width)
         temporaries: list[spec.ArrayType] = []
         launches: list[spec.Launch] = []
@@ -58,7 +62,7 @@ class OuterAttention(Attention):
         v_source = spec.Temporary(len(temporaries))
         value = copied(2, value, (-1, -2, width, keys * width, True))
         scratch = spec.Temporary(len(temporaries))
-        room = (programs, _QUERIES * (_KEYS + columns))
+        room = (programs, queries * (_KEYS + columns))
         temporaries.append(spec.ArrayType(computed, room, spec.contiguous_strides(room)))
 
         rows = (*batch, length)
@@ -103,7 +107,7 @@ class OuterAttention(Attention):
                 **flags,
                 **{name: 1 for name, step in steps.items() if step == 1},
                 "T": spec.dtype_constant(computed),
-                "BLOCK_L": _QUERIES,
+                "BLOCK_L": queries,
                 "KEYS": _KEYS,
                 "WIDTH": width,
                 "COLUMNS": columns,

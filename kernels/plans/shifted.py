@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from xtarget import spec
 
-from . import tuning_windows
+from . import tuning, tuning_windows
 from .elementwise import compute_dtype
 from .movement import copy_launch
 from .phases import apart
@@ -82,7 +82,7 @@ def _weights(
     where that is worth it, else in C order.
     """
     total = compute_dtype(arrays.dtype)
-    if together := _together(p, total):
+    if together := _together(call, p, total):
         tiles, taps = p.rows // together, math.prod(p.kernel)
         size = p.channels * taps * together
         shape = (p.groups, tiles, together, p.channels, *p.kernel)
@@ -105,18 +105,23 @@ def _weights(
     return list(made), copy
 
 
-def _together(p: Problem, total: str) -> int:
+def _together(call: spec.Call, p: Problem, total: str) -> int:
     """Rows of a tile whose weights lie side by side; 0: they lie as they are."""
-    rows, _ = tuning_windows.shifted_tile(total, p.rows, p.out_shape[2])
+    rows, _ = _tile(call, p, total)
     positions = p.samples * math.prod(p.out_shape)
     return rows if p.rows >= 8 and p.rows % rows == 0 and positions >= _MANY else 0
+
+
+def _tile(call: spec.Call, p: Problem, total: str) -> tuple[int, int]:
+    """Rows and positions of a tile."""
+    few = tuning.has_few_registers(call)
+    return tuning_windows.shifted_tile(total, p.rows, p.out_shape[2], few_registers=few)
 
 
 def _one(call: spec.Call, p: Problem, arrays: Operands) -> list[spec.Launch]:
     dtype, total = arrays.dtype, compute_dtype(arrays.dtype)
     copy = _copy_of(p)
-    tile = tuning_windows.shifted_tile(total, p.rows, p.out_shape[2])
-    channels, width = tile
+    channels, width = _tile(call, p, total)
     in_rows = spec.cdiv(p.out_shape[2], width)
     _, l1, l2 = copy.lengths
     o0, o1, o2 = p.out_shape
@@ -150,6 +155,7 @@ def _one(call: spec.Call, p: Problem, arrays: Operands) -> list[spec.Launch]:
     row_tiles = spec.cdiv(p.rows, channels) * p.groups
     tiles = flat if is_flat else in_rows
     places = flat if is_flat else in_rows * o0 * o1
+    chunk = max(1, _IN_TURN // max(1, lines * columns))
     args: dict[str, spec.Argument] = {
         **arrays.given(),
         "x": x,
@@ -157,7 +163,7 @@ def _one(call: spec.Call, p: Problem, arrays: Operands) -> list[spec.Launch]:
         "groups": p.groups,
         "rows": p.rows,
         "channels": p.channels,
-        "chunk": max(1, _IN_TURN // max(1, lines * columns)),
+        "chunk": chunk,
         "tiles": tiles,
         "out_shape": p.out_shape,
         "lengths": copy.lengths,
@@ -178,7 +184,9 @@ def _one(call: spec.Call, p: Problem, arrays: Operands) -> list[spec.Launch]:
         "SPLIT": max(copy.split) > 1,
         "LINES": lines if p.kernel == _WINDOW else 0,
         "COLUMNS": columns if columns <= _LINE else 0,
-        "TOGETHER": _together(p, total) > 0,
+        "TOGETHER": _together(call, p, total) > 0,
+        # of a group of one channel, whose products are few beside the rest of a block's work
+        "ONCE": p.channels == 1,
         "BLOCK_C": channels,
         "BLOCK_P": width,
     }

@@ -47,7 +47,7 @@ _MORE: Final = {
     ),
     ("cpu", "single"): (
         (8, 32, 8, 1, 1), (4, 64, 8, 1, 1), (8, 32, 2, 1, 1), (4, 32, 4, 1, 1), (8, 16, 8, 1, 1),
-        (16, 16, 4, 1, 1), (2, 128, 8, 1, 1),
+        (16, 16, 4, 1, 1), (2, 128, 8, 1, 1), (4, 16, 4, 1, 1), (4, 16, 2, 1, 1),
     ),
 }
 # fmt: on
@@ -100,7 +100,7 @@ def _variants(wanted: Wanted) -> list[_Way]:
     kinds = {"half": "half", "single": "single"}
     kind = "single" if wanted.vendor == "cpu" and wanted.kind in kinds else wanted.kind
     tiles = [
-        *known_tiles(wanted.vendor, wanted.kind),
+        *known_tiles(wanted.vendor, wanted.kind, few_registers=wanted.few_registers),
         *(MatmulTile(*tile) for tile in _MORE.get((wanted.vendor, kind), ())),
     ]
     least = min(tile.m for tile in tiles)

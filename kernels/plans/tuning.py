@@ -24,6 +24,7 @@ __all__ = [
     "columns",
     "flat",
     "flat_options",
+    "has_few_registers",
     "is_general",
     "length_of_tile",
     "matmul_options",
@@ -188,6 +189,9 @@ _FAR_ROWS: Final = 1 << 23
 _LONG_SOFTMAX: Final = 1 << 10
 
 
+#: Bytes of AVX-512's registers, for which the tiles of CPUs are made.
+_MANY_REGISTERS: Final = 2048
+
 #: Vendors whose matrix units take fp16 and bf16; the others multiply them as fp32, which is exact.
 MATRIX_UNITS: Final = frozenset({"nvidia", "amd"})
 
@@ -283,6 +287,12 @@ def walks(vendor: str, row: int, nbytes: int, *, softmax: bool) -> Rows:
 
 def scans(vendor: str) -> Scans:
     return of(_SCANS, vendor)
+
+
+def has_few_registers(call: Call) -> bool:
+    """Whether the sums of 16 vectors of 64 bytes leave a CPU none of its registers for operands:
+    8 of 32 bytes are half of AVX2's."""
+    return 0 < call.register_bytes < _MANY_REGISTERS
 
 
 def outer_products(vendor: str) -> bool:

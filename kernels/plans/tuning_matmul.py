@@ -56,6 +56,16 @@ _CPU_WORDS: Final = _tiles(
 )
 
 
+#: The same where half of the registers hold 8 vectors of 32 bytes (`tuning.has_few_registers`).
+_FEW_REGISTERS: Final = "cpu of few registers"
+_FEW_FLOATS: Final = _tiles(
+    (4, 16, 2, 1, 1), (2, 32, 4, 1, 1), (2, 16, 4, 1, 1), (1, 16, 4, 1, 1),
+)
+
+
+_FEW_WORDS: Final = _tiles((2, 16, 4, 1, 1), (1, 16, 4, 1, 1))
+
+
 #: By vendor and by what the operands are: largest first. Bytes of shared memory are about
 #: (m + n) * k * itemsize * stages; 99 KiB is what every NVIDIA chip from sm_86 on has, AMD has 64.
 _MATMUL: Final[Mapping[str, Mapping[str, tuple[MatmulTile, ...]]]] = {
@@ -87,6 +97,12 @@ _MATMUL: Final[Mapping[str, Mapping[str, tuple[MatmulTile, ...]]]] = {
         "single": _CPU_FLOATS,
         "double": _CPU_WORDS,
         "integer": _CPU_WORDS,
+    },
+    _FEW_REGISTERS: {
+        "half": _FEW_FLOATS,
+        "single": _FEW_FLOATS,
+        "double": _FEW_WORDS,
+        "integer": _FEW_WORDS,
     },
     # at a sub-group of 16 a Xe HPC spills none of its registers, a Xe HPG of half as many up to 12
     "intel": {
@@ -199,6 +215,7 @@ class Wanted(NamedTuple):
         described: whether the operands may come through tensor descriptors.
         table: of the choices.
         tail: what follows is done to its tiles; choices for that come first.
+        few_registers: as of `tuning.has_few_registers`.
     """
 
     vendor: str
@@ -213,6 +230,7 @@ class Wanted(NamedTuple):
     described: bool = False
     table: str = "matmul"
     tail: bool = False
+    few_registers: bool = False
 
     def blocks(self, tile: MatmulTile) -> int:
         return cdiv(self.m, tile.m) * cdiv(self.n, tile.n) * self.batch
@@ -277,9 +295,9 @@ def allowed(wanted: Wanted, choice: Choice) -> bool:
     )
 
 
-def known_tiles(vendor: str, kind: str) -> tuple[MatmulTile, ...]:
+def known_tiles(vendor: str, kind: str, *, few_registers: bool = False) -> tuple[MatmulTile, ...]:
     """The tiles that the rule picks from."""
-    return of(_MATMUL, vendor)[kind]
+    return of(_MATMUL, _FEW_REGISTERS if few_registers else vendor)[kind]
 
 
 def general_tile(vendor: str, kind: str, tile: MatmulTile) -> MatmulTile:
@@ -293,7 +311,7 @@ def _by_rule(wanted: Wanted) -> MatmulTile:
     """The largest tile that is not mostly padding and leaves no multiprocessor without one; for a
     problem too small for that, the smallest that covers it.
     """
-    tiles = of(_MATMUL, wanted.vendor)[wanted.kind]
+    tiles = known_tiles(wanted.vendor, wanted.kind, few_registers=wanted.few_registers)
     if folds(wanted.kind, wanted.k):
         tiles = tuple(tile for tile in tiles if tile.m * tile.n <= _FOLDED_TILE)
     fitting = [

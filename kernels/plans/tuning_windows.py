@@ -167,10 +167,18 @@ def line(length: int) -> int:
     return min(max(next_power_of_2(length), 16), 64)
 
 
-def shifted_tile(dtype: str, rows: int, length: int) -> tuple[int, int]:
+def shifted_tile(dtype: str, rows: int, length: int, *, few_registers: bool) -> tuple[int, int]:
     """Rows and positions of a tile of outer products: 16 vectors of sums, where there are so many
-    rows, or positions in a row of the result.
+    rows, or positions in a row of the result; 8 of half the size for few registers.
     """
+    if few_registers:
+        most = 4 if dtype == "float32" else 2
+        if rows > 2:
+            return most, 16
+        # of one row's few products all registers may be sums: there are half as many blocks
+        return next_power_of_2(rows), 16 if length <= 16 else 32 * most // next_power_of_2(
+            rows
+        ) ** 2
     lanes = 32 if dtype == "float32" else 16
     if rows > 2:
         return (8, lanes) if rows > 4 else (4, 2 * lanes)

@@ -168,6 +168,8 @@ class Call:
         chooser: gives what was measured for a question of the plan; None: nothing was.
         general: the binaries are a bundle's, of which there are few: the plan leaves out
             specializations that gain little, so that each binary serves as many calls as it can.
+        register_bytes: of all vector registers of a CPU's core; 0: not known, as of a bundle, or
+            no CPU. Like `vendor`, for choosing tile sizes only.
     """
 
     kernel: str
@@ -182,6 +184,7 @@ class Call:
     aligned: tuple[bool, ...] = ()
     chooser: Chooser | None = None
     general: bool = False
+    register_bytes: int = 0
 
     def choose(self, asked: Question) -> Any:
         """The choice that was measured to be the fastest for this call, else the default."""

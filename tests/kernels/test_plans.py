@@ -381,7 +381,8 @@ def test_tiles_are_powers_of_two_and_fit_shared_memory(library: Any) -> None:
     tuning = library("plans.tuning_matmul")
     limits = {"nvidia": 99, "amd": 64, "intel": 32, "cpu": 32, "other": 32}
     sizes = {"half": 2, "single": 4, "double": 8, "integer": 0}
-    for vendor, kinds in tuning._MATMUL.items():
+    for key, kinds in tuning._MATMUL.items():
+        vendor = key.partition(" ")[0]
         assert set(kinds) == set(sizes)
         for kind, tiles in kinds.items():
             for tile in tiles:
@@ -389,6 +390,21 @@ def test_tiles_are_powers_of_two_and_fit_shared_memory(library: Any) -> None:
                 buffers = tile.num_stages if vendor.startswith("nvidia") else 1
                 used = (tile.m + tile.n) * tile.k * sizes[kind] * buffers
                 assert used <= limits[vendor] * 1024, (vendor, kind, tile)
+
+
+def test_sums_leave_a_cpu_of_few_registers_some_for_operands(library: Any) -> None:
+    windows, matmul = library("plans.tuning_windows"), library("plans.tuning_matmul")
+    sizes = {"half": 4, "single": 4, "double": 8, "integer": 8}
+    for kind, size in sizes.items():
+        for tile in matmul.known_tiles("cpu", kind, few_registers=True):
+            assert tile.m * tile.n * size <= 256, (kind, tile)
+            assert tile.n % 16 == 0  # a block's threads are one vector
+    for dtype, size in (("float32", 4), ("float64", 8)):
+        for rows in (1, 2, 3, 4, 64):
+            for length in (7, 16, 56, 224):
+                m, n = windows.shifted_tile(dtype, rows, length, few_registers=True)
+                assert m * n * size <= (512 if rows == 1 else 256), (dtype, rows, length)
+                assert n % 16 == 0, (dtype, rows, length)
 
 
 def test_the_catalog_imports_nothing_heavy() -> None:

@@ -15,6 +15,7 @@ from .._arrays.dtypes import NumpyRules
 from .._arrays.host import KIND as HOST
 from .._kernels import implementations, tunings
 from .._kernels.libraries import RegisteredKernel
+from .._system.processor import register_bytes
 from .._system.signals import raised_by_handler
 from .._values.errors import ArgumentError, XTargetError, shortened, shortened_text
 from .._values.types import (
@@ -67,9 +68,10 @@ def call_of(
         out: the caller's array for the result.
         outs: the caller's arrays for several results.
         aligned: as of `Call`.
-        local: whether what was tuned on this machine serves it.
+        local: whether what was tuned on this machine, or is known of it, serves it.
         general: as of `Call`.
     """
+    here = local and not general
     return Call(
         kernel=kernel.spec.name,
         args=tuple(types),
@@ -81,8 +83,9 @@ def call_of(
         arch=target.arch,
         outs=tuple(outs),
         aligned=tuple(aligned),
-        chooser=tunings.chooser(str(target), local=local and not general),
+        chooser=tunings.chooser(str(target), local=here),
         general=general,
+        register_bytes=register_bytes() if target.vendor == "cpu" and here else 0,
     )
 
 

@@ -10,15 +10,13 @@ from __future__ import annotations
 import os
 from array import array
 from collections.abc import Iterator
-from pathlib import Path
 
+from ..._system.processor import ARCH, THIS, flags
 from .._spirv.library.pairs import VECTOR
 
 __all__ = ["has_instruction", "with_instruction"]
 
 _FLAG = "avx512_bf16"
-#: The environment variable by which Intel's run time makes code for another CPU.
-_ARCH = "CL_CONFIG_CPU_TARGET_ARCH"
 _INSTRUCTION, _CONSTRAINTS = "vdpbf16ps $3, $2, $0", "=v,0,v,v"
 _MACHINE, _EXTENSION = "x86_64-unknown-unknown", "SPV_INTEL_inline_assembly"
 _CAPABILITY = 5606  # AsmINTEL
@@ -30,13 +28,9 @@ _OP_ASM_TARGET, _OP_ASM, _OP_ASM_CALL = 5609, 5610, 5611
 
 def has_instruction(vendor: str) -> bool:
     """Whether a run time of this vendor makes code with the instruction on this machine."""
-    if "intel" not in vendor.lower() or os.environ.get(_ARCH, "auto") != "auto":
+    if "intel" not in vendor.lower() or os.environ.get(ARCH, THIS) != THIS:
         return False
-    try:
-        with Path("/proc/cpuinfo").open(encoding="utf-8") as file:
-            return any(_FLAG in line.split() for line in file if line.startswith("flags"))
-    except OSError:
-        return False
+    return _FLAG in flags()
 
 
 def with_instruction(spirv: bytes) -> bytes:

@@ -10,6 +10,7 @@ import llvmlite.binding as llvm
 
 from ..library import definitions as library
 from ..library.arithmetic import NEEDS_DEFINITION
+from ..library.exponentials import CPU_EXP2, EXP2
 from ..vectors.code import LANES
 from ..vectors.vectorize import NotVectorizableError, vectorize
 from .literals import in_old_style
@@ -72,7 +73,7 @@ def prepare(text: str, bitcode: bytes, entry: str, layout: Layout) -> tuple[str,
         UnsupportedError: the kernel needs something that SPIR-V does not have here.
     """
     module = _read(text, bitcode)
-    _rename_intrinsics(module)
+    _rename_intrinsics(module, cpu=layout.cpu_accesses)
     _run(module, "instruction_namer")
     rewritten = read(str(module), entry, layout)
     run_passes(rewritten, RETARGET)
@@ -88,7 +89,7 @@ def prepare(text: str, bitcode: bytes, entry: str, layout: Layout) -> tuple[str,
     module.verify()
     one_thread = layout.vectors and layout.num_warps == 1 and layout.warp_size == LANES
     _optimise(module, 1 if one_thread else 2 if layout.vectors else 3)
-    if _rename_intrinsics(module):  # those that the optimiser has made
+    if _rename_intrinsics(module, cpu=layout.cpu_accesses):  # those that the optimiser has made
         _link_library(module, layout.warp_size)
         _run(module, "always_inliner", "instruction_combine", "global_dead_code_eliminate")
     if any(_undefined(module)):
@@ -161,13 +162,16 @@ def _read(text: str, bitcode: bytes) -> Any:
     return llvm.parse_assembly(in_old_style(text))
 
 
-def _rename_intrinsics(module: Any) -> bool:
+def _rename_intrinsics(module: Any, *, cpu: bool) -> bool:
     """Turn the intrinsics that `library` defines into plain functions. Returns whether there were
     any."""
     found = False
     for function in module.functions:
         name = function.name
-        if name.startswith("llvm.amdgcn.") or NEEDS_DEFINITION.match(name) or _on_bfloat(name):
+        if cpu and name in EXP2:
+            function.name = CPU_EXP2
+            found = True
+        elif name.startswith("llvm.amdgcn.") or NEEDS_DEFINITION.match(name) or _on_bfloat(name):
             function.name = "xt." + name.removeprefix("llvm.")
             found = True
     return found

@@ -22,6 +22,7 @@ class Memory:
         self._alignments = alignments
         self._scattered: dict[str, tuple[str, str]] = {}
         self._opaque = ""
+        self._rooms: dict[str, str] = {}
 
     def address(self, one: Instruction) -> None:
         """A getelementptr whose result varies."""
@@ -188,11 +189,8 @@ class Memory:
                 results.append(("zeroinitializer", text.current))
                 text.emit(f"br i1 {empty}, label %{done}, label %xt.some{number}")
                 text.open(f"xt.some{number}")
-            before = text.current
-            text.emit(f"br label %{loop}")
-            text.open(loop)
-            self._lanes(one, mask, number, before, done, loop)
-            results.append((f"%xv.n{number}", text.current))
+            results.append((self._lanes(one, mask, number, loop), text.current))
+            text.emit(f"br label %{done}")
         text.open(done)
         if name:
             ways = ", ".join(f"[ {value}, %{label} ]" for value, label in results)
@@ -212,17 +210,30 @@ class Memory:
             self._opaque = text.scalar_behind("", f"add i32 {nothing}, {LANES}")
         return self._opaque
 
-    def _lanes(
-        self, one: Instruction, mask: str | None, number: str, before: str, done: str, loop: str
-    ) -> None:
-        """A loop over the lanes."""
-        text, vector = self._text, self._text.vector_type(one.type)
+    def _room(self, type_: str) -> str:
+        """Memory of a vector whose elements are reached by number: an element of a register is only
+        by way of memory, and a loop over lanes would take all of the vector there and back for each
+        of them.
+        """
+        if type_ == "i1":
+            raise NotVectorizableError("bits in memory")
+        if type_ not in self._rooms:
+            line = f"alloca {self._text.vector_type(type_)}, align 64"
+            self._rooms[type_] = self._text.scalar_behind("", line)
+        return self._rooms[type_]
+
+    def _lanes(self, one: Instruction, mask: str | None, number: str, loop: str) -> str:
+        """A loop over the lanes; the vector of a load behind it."""
+        text, vector, before = self._text, self._text.vector_type(one.type), self._text.current
+        room = self._room(one.type)
+        is_load = one.op == "load"
+        value = "zeroinitializer" if is_load else text.vector(one.operands[0], one.type)
+        text.emit(f"store {vector} {value}, ptr {room}, align 64")
+        text.emit(f"br label %{loop}")
+        text.open(loop)
         lane, following = f"%xs.l{number}", f"%xs.m{number}"
         act, skip = f"xt.act{number}", f"xt.skip{number}"
         text.emit(f"{lane} = phi i32 [ 0, %{before} ], [ {following}, %{skip} ]")
-        sofar, now = f"%xv.s{number}", f"%xv.n{number}"
-        if one.op == "load":
-            text.emit(f"{sofar} = phi {vector} [ zeroinitializer, %{before} ], [ {now}, %{skip} ]")
         if mask is None:
             text.emit(f"br label %{act}")
         else:
@@ -231,25 +242,18 @@ class Memory:
             )
             text.emit(f"br i1 {on}, label %{act}, label %{skip}")
         text.open(act)
-        address = self._at(one, one.operands[-1], lane)
-        if one.op == "load":
-            element = text.scalar_here(f"load {one.type}, {one.types[0]} {address}{_align(one)}")
-            text.emit(
-                f"%xv.i{number} = insertelement {vector} {sofar}, {one.type} {element}, i32 {lane}"
-            )
-        else:
-            element = text.scalar_here(
-                f"extractelement {vector} {text.vector(one.operands[0], one.type)}, i32 {lane}"
-            )
-            text.emit(f"store {one.type} {element}, {one.types[1]} {address}{_align(one)}")
+        address = f"{one.types[-1]} {self._at(one, one.operands[-1], lane)}"
+        place = f"ptr {text.scalar_here(f'getelementptr {one.type}, ptr {room}, i32 {lane}')}"
+        source, goal = (address, place) if is_load else (place, address)
+        element = text.scalar_here(f"load {one.type}, {source}{_align(one) if is_load else ''}")
+        text.emit(f"store {one.type} {element}, {goal}{'' if is_load else _align(one)}")
         text.emit(f"br label %{skip}")
         text.open(skip)
-        if one.op == "load":
-            other = "" if mask is None else f", [ {sofar}, %{loop} ]"
-            text.emit(f"{now} = phi {vector} [ %xv.i{number}, %{act} ]{other}")
         text.emit(f"{following} = add nuw nsw i32 {lane}, 1")
         end = text.scalar_here(f"icmp eq i32 {following}, {self._end()}")
-        text.emit(f"br i1 {end}, label %{done}, label %{loop}")
+        text.emit(f"br i1 {end}, label %xt.behind{number}, label %{loop}")
+        text.open(f"xt.behind{number}")
+        return text.assign(f"load {vector}, ptr {room}, align 64", one.type) if is_load else ""
 
 
 def _align(one: Instruction) -> str:
