@@ -1,11 +1,13 @@
 """Kernels for `@xtarget.kernel` of the kinds that servers and trainers of language models have."""
 # ruff: noqa: F821 - the words in annotations are lengths, as `xtarget.spec.In` has them
 
+from typing import Any
+
 import triton
 import triton.language as tl
 
 import xtarget
-from xtarget.spec import In, InOut, Out, Stride, next_power_of_2
+from xtarget.spec import In, InOut, Out, Stride, cdiv, next_power_of_2, step
 
 
 @xtarget.kernel(name="s.silu_and_mul", grid="cdiv(D, BLOCK), T", constants={"BLOCK": 64})
@@ -197,3 +199,90 @@ def sequence_sums(
         i = first + tl.arange(0, BLOCK)
         total += tl.load(x + i, i < end, 0)
     tl.store(out + sequence, tl.sum(total))
+
+
+@xtarget.kernel(name="s.state_update", grid="cdiv(DIM, BM), B",
+                constants={"BM": 8, "BS": lambda c: next_power_of_2(c.S)})  # fmt: skip
+@triton.jit
+def state_update(
+    state: InOut["T", "B", "DIM", "S"],
+    between: Stride["state", 0],
+    x: In["X", "B", "DIM"],
+    dt: In["X", "B", "DIM"],
+    dt_bias: In["float32", "DIM"] | None,
+    a: In["float32", "DIM", "S"],
+    b: In["X", "B", "S"],
+    c: In["X", "B", "S"],
+    skip: In["float32", "DIM"] | None,
+    gate: In["X", "B", "DIM"] | None,
+    out: Out["x"],
+    DIM,
+    S,
+    SOFTPLUS: tl.constexpr = False,
+    BM: tl.constexpr = 8,
+    BS: tl.constexpr = 16,
+):
+    """One token of a selective state space, whose states may lie apart."""
+    sequence = tl.program_id(1)
+    m, n = tl.program_id(0) * BM + tl.arange(0, BM), tl.arange(0, BS)
+    inside = (m < DIM)[:, None] & (n < S)[None, :]
+    at = state + sequence * between + m[:, None] * S + n[None, :]
+    token = sequence * DIM + m
+    v = tl.load(x + token, m < DIM, 0).to(tl.float32)
+    delta = tl.load(dt + token, m < DIM, 0).to(tl.float32)
+    if dt_bias is not None:
+        delta += tl.load(dt_bias + m, m < DIM, 0)
+    if SOFTPLUS:
+        delta = tl.where(delta <= 20.0, tl.log(1 + tl.exp(delta)), delta)
+    decay = tl.exp(tl.load(a + m[:, None] * S + n[None, :], inside, 0) * delta[:, None])
+    given = tl.load(b + sequence * S + n, n < S, 0).to(tl.float32)
+    new = tl.load(at, inside, 0).to(tl.float32) * decay + given[None, :] * (delta * v)[:, None]
+    tl.store(at, new, inside)
+    taken = tl.load(c + sequence * S + n, n < S, 0).to(tl.float32)
+    result = tl.sum(new * taken[None, :], 1)
+    if skip is not None:
+        result += v * tl.load(skip + m, m < DIM, 0)
+    if gate is not None:
+        g = tl.load(gate + token, m < DIM, 0).to(tl.float32)
+        result *= g * tl.sigmoid(g)
+    tl.store(out + token, result, m < DIM)
+
+
+@triton.jit
+def _count(ids, counts, PAIRS, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.atomic_add(counts + tl.load(ids + i, i < PAIRS, 0), 1, i < PAIRS)
+
+
+@triton.jit
+def _begin(counts, starts, E: tl.constexpr, ALIGN: tl.constexpr):
+    i = tl.arange(0, E)
+    tl.store(starts, 0)
+    tl.store(starts + 1 + i, tl.cumsum(tl.cdiv(tl.load(counts + i), ALIGN) * ALIGN, 0))
+
+
+@triton.jit
+def _place(ids, starts, taken, order, PAIRS, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    expert = tl.load(ids + i, i < PAIRS, 0)
+    at = tl.load(starts + expert) + tl.atomic_add(taken + expert, 1, i < PAIRS)
+    tl.store(order + at, i, i < PAIRS)
+
+
+@xtarget.kernel(
+    name="s.expert_order",
+    inputs={"ids": In["int32|int64", "T", "K"]},
+    flags={"E": 8, "ALIGN": 4},
+    sizes={"PAIRS": "T * K"},
+    constants={"BLOCK": 64},
+    outputs={
+        "order": Out["int32", "T * K + E * (ALIGN - 1)"].filled(-1),
+        "starts": Out["int32", "E + 1"],
+    },
+    workspaces={"counts": Out["int32", "E"].filled(0), "taken": Out["int32", "E"].filled(0)},
+)
+def expert_order(c: Any) -> Any:
+    """Pairs of token and expert, sorted by expert, each expert's padded with -1."""
+    yield step(_count, cdiv(c.PAIRS, c.BLOCK))
+    yield step(_begin, 1)
+    yield step(_place, cdiv(c.PAIRS, c.BLOCK))

@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 
 import xtarget
-from xtarget.spec import ArrayType, In, InOut, Out, Stride
+from xtarget.spec import ArrayType, In, InOut, Out, Stride, Workspace
 
 
 @xtarget.kernel(name="p.row_sums", grid="M")
@@ -114,6 +114,12 @@ def test_a_word_without_brackets_is_told_what_is_missing(word: Any, as_text: boo
     message = rf"'n' \(.*\.py:\d+\) is {name}, without brackets. Write {name}\["
     with pytest.raises(xtarget.ArgumentError, match=message):
         xtarget.kernel(name="p.bare", grid="1")(_bare(name if as_text else word))
+
+
+@pytest.mark.parametrize("word", [In, InOut, Stride, Workspace])
+def test_a_word_with_the_wrong_brackets_is_told_so(word: Any) -> None:
+    with pytest.raises(xtarget.ArgumentError, match=rf"{word.__name__}\(.*with brackets"):
+        word("x", 0)
 
 
 @pytest.mark.parametrize(

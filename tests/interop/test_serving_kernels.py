@@ -127,3 +127,38 @@ def test_a_step_of_a_convolution_shifts_its_state(place: str) -> None:
     out = xtarget.run("s.conv_update", x, state, weight, slots, activation="silu")
     close(out, silu((window * weight).sum(2)))
     close(state, after)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_states_that_lie_apart_are_updated_in_place(whole: bool, place: str) -> None:
+    pool = torch.randn(6, 20, 12, device=place)
+    state, untouched = pool[::2], pool[1::2].clone()
+    x, dt, gate = (torch.randn(3, 20, device=place) for _ in range(3))
+    b, c = (torch.randn(3, 12, device=place) for _ in range(2))
+    a, skip, bias = -torch.rand(20, 12, device=place), x[0] + 1, dt[0] + 1
+    delta = torch.nn.functional.softplus(dt + bias) if whole else dt
+    new = state * torch.exp(a * delta[..., None]) + b[:, None] * (delta * x)[..., None]
+    right = (new * c[:, None]).sum(2)
+    if whole:
+        right = (right + x * skip) * silu(gate)
+        found = xtarget.run(
+            "s.state_update", state, x, dt, bias, a, b, c, skip, gate, SOFTPLUS=True
+        )
+    else:
+        found = xtarget.run("s.state_update", state, x, dt, a=a, b=b, c=c)
+    close(found, right, rtol=1e-4, atol=1e-4)
+    close(state, new)
+    close(pool[1::2], untouched)
+
+
+@pytest.mark.parametrize("tokens", [1, 9, 100])
+def test_pairs_are_sorted_by_expert_in_three_launches(tokens: int, place: str) -> None:
+    ids = torch.randint(0, 8, (tokens, 2), device=place)
+    order, starts = (one.tolist() for one in xtarget.run("s.expert_order", ids))
+    flat = ids.flatten().tolist()
+    for expert in range(8):
+        mine = order[starts[expert] : starts[expert + 1]]
+        assert len(mine) % 4 == 0
+        pairs = [n for n, chosen in enumerate(flat) if chosen == expert]
+        assert sorted(n for n in mine if n >= 0) == pairs
+    assert set(order[starts[8] :]) <= {-1}

@@ -123,3 +123,60 @@ def test_second_derivatives() -> None:
     (first,) = torch.autograd.grad(OPS.mul(x, OPS.mul(x, x)).sum(), x, create_graph=True)
     (second,) = torch.autograd.grad(first.sum(), x)
     torch.testing.assert_close(second, 6 * x.detach())
+
+
+# ----------------------------------------------------------------------------- what a graph keeps
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes", "kept"),
+    [
+        ("add", [(8, 8), (8, 8)], []),
+        ("neg", [(8, 8)], []),
+        ("sum", [(8, 8)], []),
+        ("exp", [(8, 8)], ["result"]),
+        ("sin", [(8, 8)], [0]),
+        ("softmax", [(8, 8)], ["result"]),
+        ("mul", [(8, 8), (8, 8)], [0, 1]),
+        ("mul", [(8, 8), ()], [0, 1]),
+        ("div", [(8, 8), (8, 8)], [1, "result"]),
+        ("matmul", [(8, 8), (8, 8)], [0, 1]),
+        ("layer_norm", [(8, 8), (8,), (8,)], [0, 1]),
+        ("gelu", [(8, 8)], [0]),
+        ("pow", [(8, 8), (8, 8)], [0, 1, "result"]),
+    ],
+)
+def test_a_graph_keeps_what_its_gradient_reads(
+    name: str, shapes: list[tuple[int, ...]], kept: list[Any], place: str
+) -> None:
+    operator = getattr(torch.ops.xtarget, name)
+    inputs = [torch.rand(s, device=place).add_(0.5).requires_grad_() for s in shapes]
+    assert _kept(operator, inputs)[0] == kept
+
+
+@pytest.mark.parametrize("name", ["mul", "matmul"])
+def test_a_frozen_weight_s_partner_is_not_kept(name: str, place: str) -> None:
+    x = torch.rand(8, 8, device=place, requires_grad=True)
+    weight = torch.rand(8, 8, device=place)
+    found, result = _kept(getattr(torch.ops.xtarget, name), [x, weight])
+    assert found == [1]
+    result.sum().backward()
+    ones = torch.ones_like(x)
+    want = weight if name == "mul" else ones @ weight.T
+    torch.testing.assert_close(x.grad, want)
+
+
+def _kept(operator: Any, inputs: list[torch.Tensor]) -> tuple[list[Any], torch.Tensor]:
+    """Which inputs, by number, and whether the result, the graph of a call keeps."""
+    saved: list[torch.Tensor] = []
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        saved.append(tensor)
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        result = operator(*inputs)
+    addresses = [tensor.data_ptr() for tensor in inputs]
+    found = [addresses.index(t.data_ptr()) if t.data_ptr() in addresses else "result"
+             for t in saved]  # fmt: skip
+    return found, result

@@ -142,21 +142,29 @@ def _rule(role: str, items: Any) -> ArrayRule:
     return ArrayRule(role, dtype, tuple(items[1:]) or None)
 
 
-class In:
+class _Word:
+    """A word of annotations, which is never called."""
+
+    def __new__(cls, *args: Any, **named: Any) -> Any:
+        inside = '"x", 0' if cls is Stride else '"float32", "M", "N"'
+        raise ArgumentError(f"{cls.__name__}(...): write {cls.__name__}[{inside}], with brackets.")
+
+
+class In(_Word):
     """An input array: `x: In["float16", "M", "K"]` (see `ArrayRule`)."""
 
     def __class_getitem__(cls, items: Any) -> ArrayRule:
         return _rule("In", items)
 
 
-class InOut:
+class InOut(_Word):
     """An input that the kernel writes in place: `cache: InOut["float16", "SLOTS", "D"]`."""
 
     def __class_getitem__(cls, items: Any) -> ArrayRule:
         return _rule("InOut", items)
 
 
-class Workspace:
+class Workspace(_Word):
     """Memory for the launches of a call, which nobody else sees."""
 
     def __class_getitem__(cls, items: Any) -> ArrayRule:
@@ -199,7 +207,7 @@ class StrideRule:
         return f'Stride["{self.array}", {self.axis}]'
 
 
-class Stride:
+class Stride(_Word):
     """A parameter that is a stride of an array, in elements: `step: Stride["x", 0]`. An array whose
     strides are all parameters may be any view; one with some may have any stride there, and has
     that of a contiguous array in its other dimensions."""

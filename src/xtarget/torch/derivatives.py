@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -20,7 +21,31 @@ from .._kernels.libraries import catalog
 from ..spec import KernelSpec
 from .attention import attention_gradient
 
-__all__ = ["FORMULAS", "UNARY", "differentiable", "fit", "has_gradient"]
+__all__ = [
+    "FORMULAS",
+    "PARTIAL",
+    "UNARY",
+    "Layout",
+    "differentiable",
+    "fit",
+    "has_gradient",
+    "reads",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """In the place of a tensor whose elements a derivative does not read."""
+
+    shape: Sequence[int]
+    dtype: torch.dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    def is_floating_point(self) -> bool:
+        return bool(self.dtype.is_floating_point)
 
 
 #: Of one input: (gradient, input, result) to the input's gradient.
@@ -69,6 +94,14 @@ UNARY: dict[str, _Unary] = {
 }
 
 
+#: Of these, the derivatives that read the result and not the input, and those that read neither;
+#: the others read the input and not the result.
+_OF_RESULT = frozenset(
+    ("cbrt", "exp", "exp2", "expm1", "reciprocal", "rsqrt", "sigmoid", "sqrt", "tan", "tanh")
+)
+_OF_NEITHER = frozenset(("ceil", "floor", "neg", "negative", "round", "sign", "trunc"))
+
+
 def _gelu(g: Tensor, given: Sequence[Any], y: Tensor, options: Mapping[str, Any]) -> Sequence[Any]:
     (x,) = given
     if options["approximate"] == "tanh":
@@ -99,12 +132,12 @@ def _spread(g: Tensor, x: Tensor, options: Mapping[str, Any]) -> Tensor:
     """The value of a reduction's result, at each of the elements that it was made of."""
     axis = options["axis"]
     if axis is None:
-        return g.reshape([1] * x.ndim).expand_as(x)
+        return g.reshape([1] * x.ndim).expand(x.shape)
     if not options["keepdims"]:
         axes = sorted(a % x.ndim for a in ([axis] if isinstance(axis, int) else axis))
         for one in axes:
             g = g.unsqueeze(one)
-    return g.expand_as(x)
+    return g.expand(x.shape)
 
 
 def _axes(x: Tensor, options: Mapping[str, Any]) -> list[int]:
@@ -116,8 +149,8 @@ def _chosen(given: Sequence[Any], g: Tensor) -> Tensor:
     """1 for each element that a reduction takes, 0 for those that `where` leaves out."""
     x, where = (*given, None)[:2]
     if where is None:
-        return torch.ones((), dtype=g.dtype, device=g.device).expand_as(x)
-    return torch.as_tensor(where, device=g.device).to(g.dtype).expand_as(x)
+        return torch.ones((), dtype=g.dtype, device=g.device).expand(x.shape)
+    return torch.as_tensor(where, device=g.device).to(g.dtype).expand(x.shape)
 
 
 def _reduced(share: Callable[..., Tensor]) -> _Formula:
@@ -225,27 +258,54 @@ def _rms_norm(
     return ((inner - normal * slope) * scale, None if weight is None else g * normal)[: len(given)]
 
 
-def _matmul(
-    g: Tensor, given: Sequence[Any], y: Tensor, options: Mapping[str, Any]
-) -> Sequence[Any]:
-    a, b = given
-    row, column = a.ndim == 1, b.ndim == 1
-    wide = g
-    if row:
-        wide = wide.unsqueeze(-1 if column else -2)
-    if column:
-        wide = wide.unsqueeze(-1)
-    left = a.unsqueeze(0) if row else a
-    right = b.unsqueeze(-1) if column else b
-    of_a = wide @ right.transpose(-1, -2)
-    of_b = left.transpose(-1, -2) @ wide
-    return of_a.squeeze(-2) if row else of_a, of_b.squeeze(-1) if column else of_b
+def _of_left(g: Tensor, a: Any, b: Tensor, y: Any) -> Tensor:
+    """Of a product's first factor."""
+    wide = _with_both(g, a, b)
+    found = wide @ (b.unsqueeze(-1) if b.ndim == 1 else b).transpose(-1, -2)
+    return found.squeeze(-2) if a.ndim == 1 else found
 
+
+def _of_right(g: Tensor, a: Tensor, b: Any, y: Any) -> Tensor:
+    """Of a product's second factor."""
+    found = (a.unsqueeze(0) if a.ndim == 1 else a).transpose(-1, -2) @ _with_both(g, a, b)
+    return found.squeeze(-1) if b.ndim == 1 else found
+
+
+def _with_both(g: Tensor, a: Any, b: Any) -> Tensor:
+    """The gradient of a product with the dimensions that vectors took away."""
+    if a.ndim == 1:
+        g = g.unsqueeze(-1 if b.ndim == 1 else -2)
+    return g.unsqueeze(-1) if b.ndim == 1 else g
+
+
+#: Of each input by itself: what its gradient reads (numbers of inputs, `y` the result), and the
+#: formula of gradient, inputs and result. Only those that are asked for are computed.
+PARTIAL: dict[str, tuple[tuple[str, Callable[..., Tensor]], ...]] = {
+    "add": (("", lambda g, a, b, y: g), ("", lambda g, a, b, y: g)),
+    "sub": (("", lambda g, a, b, y: g), ("", lambda g, a, b, y: -g)),
+    "mul": (("1", lambda g, a, b, y: g * b), ("0", lambda g, a, b, y: g * a)),
+    "div": (("1", lambda g, a, b, y: g / b), ("1y", lambda g, a, b, y: -g * y / b)),
+    "fma": (
+        ("1", lambda g, a, b, c, y: g * b),
+        ("0", lambda g, a, b, c, y: g * a),
+        ("", lambda g, a, b, c, y: g),
+    ),
+    "matmul": (("1", _of_left), ("0", _of_right)),
+}
+
+#: What the formulas below read, as above, of those that do not read all of it.
+_READ = {
+    **dict.fromkeys(("gelu", "layer_norm", "leaky_relu", "log_sigmoid", "rms_norm"), "01"),
+    **dict.fromkeys(("silu_mul", "softplus"), "01"),
+    **dict.fromkeys(("log_softmax", "softmax"), "y"),
+    **dict.fromkeys(("mean", "sum"), "1"),
+    "select": "0",
+    "where": "0",
+}
 
 FORMULAS: dict[str, _Formula] = {
     "attention": attention_gradient,
     "elu": _elu,
-    "fma": lambda g, given, y, options: (g * given[1], g * given[0], g),
     "leaky_relu": _leaky_relu,
     "log_sigmoid": lambda g, given, y, options: (g * torch.sigmoid(-given[0]),),
     "log_softmax": _log_softmax,
@@ -256,10 +316,6 @@ FORMULAS: dict[str, _Formula] = {
     "pow": _pow,
     "silu_mul": _silu_mul,
     "softplus": _softplus,
-    "add": lambda g, given, y, options: (g, g),
-    "sub": lambda g, given, y, options: (g, -g),
-    "mul": lambda g, given, y, options: (g * given[1], g * given[0]),
-    "div": lambda g, given, y, options: (g / given[1], -g * y / given[1]),
     "maximum": _maximum,
     "where": _where,
     "select": _where,
@@ -269,13 +325,35 @@ FORMULAS: dict[str, _Formula] = {
     "softmax": _softmax,
     "layer_norm": _layer_norm,
     "rms_norm": _rms_norm,
-    "matmul": _matmul,
 }
+
+
+def reads(name: str, wanted: Sequence[bool]) -> tuple[frozenset[int] | None, bool]:
+    """What the gradients of a kernel read.
+
+    Args:
+        wanted: the inputs whose gradients are asked for.
+
+    Returns:
+        the numbers of inputs (None: all), and whether they read the result.
+    """
+    if name in UNARY:
+        given = not (name in _OF_RESULT or name in _OF_NEITHER)
+        return frozenset([0] if given else []), name in _OF_RESULT
+    if name in PARTIAL:
+        text = "".join(r for (r, _), one in zip(PARTIAL[name], wanted, strict=False) if one)
+    else:
+        text = _READ.get(name, "")
+        if not text:
+            return None, True
+    return frozenset(map(int, text.replace("y", ""))), "y" in text
 
 
 def has_gradient(spec: KernelSpec) -> bool:
     """Formulas are for the catalog's kernels: a user's `exp` may be another function."""
-    return spec.category != "user" and (spec.name in UNARY or spec.name in FORMULAS)
+    return spec.category != "user" and (
+        spec.name in UNARY or spec.name in PARTIAL or spec.name in FORMULAS
+    )
 
 
 def differentiable() -> list[str]:
@@ -285,6 +363,6 @@ def differentiable() -> list[str]:
 
 def fit(gradient: Any, given: Any) -> Any:
     """The gradient of an input that was broadcast, and None for a number."""
-    if gradient is None or not isinstance(given, Tensor) or not given.is_floating_point():
+    if gradient is None or not isinstance(given, Tensor | Layout) or not given.is_floating_point():
         return None
     return gradient.sum_to_size(given.shape).to(given.dtype)

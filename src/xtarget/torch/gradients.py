@@ -18,10 +18,21 @@ from torch.autograd import forward_ad
 from .._arrays.torch_in_c import transforms
 from .._core import native
 from ..spec import KernelSpec
-from .derivatives import FORMULAS, UNARY, fit, has_gradient
+from .derivatives import FORMULAS, PARTIAL, UNARY, Layout, fit, has_gradient, reads
 from .schemas import options_in_c
 
 __all__ = ["add_gradient"]
+
+
+#: In the place of a tensor that is saved.
+_SAVED = object()
+
+
+def _unread(given: Any, is_read: bool) -> Any:
+    """What is kept of an argument without torch: a number, or the layout of a tensor."""
+    if not isinstance(given, Tensor):
+        return given
+    return _SAVED if is_read else Layout(given.shape, given.dtype)
 
 
 class _Gradient(torch.autograd.Function):  # type: ignore[misc]  # torch is not typed here
@@ -32,10 +43,13 @@ class _Gradient(torch.autograd.Function):  # type: ignore[misc]  # torch is not 
         with torch._C._AutoDispatchBelowAutograd(), _for_outer_levels():
             result = below(*args, **options)
         ctx.spec, ctx.options = spec, {**spec.options, **options}
-        ctx.given = [None if isinstance(arg, Tensor) else arg for arg in args]
-        ctx.places = [place for place, arg in enumerate(args) if isinstance(arg, Tensor)]
-        if has_gradient(spec):
-            ctx.save_for_backward(*(args[place] for place in ctx.places), result)
+        if not has_gradient(spec):
+            return result
+        read, of_result = reads(spec.name, ctx.needs_input_grad[3:])
+        ctx.given = [_unread(arg, read is None or place in read) for place, arg in enumerate(args)]
+        ctx.places = [place for place, one in enumerate(ctx.given) if one is _SAVED]
+        kept = [args[place] for place in ctx.places]
+        ctx.save_for_backward(*kept, result if of_result else None)
         return result
 
     @staticmethod
@@ -53,10 +67,16 @@ class _Gradient(torch.autograd.Function):  # type: ignore[misc]  # torch is not 
         missing = [None] * len(inputs)
         while inputs and inputs[-1] is None:
             inputs.pop()
-        unary = UNARY.get(spec.name)
         found: Sequence[Any]
-        if unary is not None:
-            found = (unary(gradients[0], inputs[0], output),)
+        if spec.name in UNARY:
+            found = (UNARY[spec.name](gradients[0], inputs[0], output),)
+        elif spec.name in PARTIAL:
+            found = [
+                formula(gradients[0], *inputs, output) if wanted else None
+                for (_, formula), wanted in zip(
+                    PARTIAL[spec.name], ctx.needs_input_grad[3:], strict=True
+                )
+            ]
         else:
             found = FORMULAS[spec.name](gradients[0], inputs, output, ctx.options)
         fitted = [fit(*pair) for pair in zip(found, inputs, strict=True)]
