@@ -57,7 +57,10 @@ class Bare {
   Bare(char **words, void *x, void *y) : x_(x), y_(y), threads_(std::atoi(words[2])), count_(std::atoi(words[3])) {
     std::ifstream file(words[0], std::ios::binary);
     std::vector<char> image((std::istreambuf_iterator<char>(file)), {});
-    void *cuda = dlopen("libcuda.so.1", RTLD_NOW), *module = nullptr;
+    void *cuda = dlopen("libcuda.so.1", RTLD_NOW), *module = nullptr, *context = nullptr;
+    if (symbol<int (*)(void **, int)>(cuda, "cuDevicePrimaryCtxRetain")(&context, 0) ||
+        symbol<int (*)(void *)>(cuda, "cuCtxSetCurrent")(context))
+      throw std::runtime_error("there is no context");
     if (symbol<int (*)(void **, const void *)>(cuda, "cuModuleLoadData")(&module, image.data()) ||
         symbol<int (*)(void **, void *, const char *)>(cuda, "cuModuleGetFunction")(&function_, module, words[1]))
       throw std::runtime_error("the cubin cannot be loaded");

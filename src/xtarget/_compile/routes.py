@@ -19,6 +19,7 @@ __all__ = [
     "NoRouteError",
     "Way",
     "first_that_serves",
+    "first_ways",
     "named",
     "ways",
 ]
@@ -97,6 +98,19 @@ def ways(vendor: str) -> Iterable[Way]:
             f"{', '.join(there)}. Add one of them."
         )
     return found
+
+
+def first_ways(vendor: str) -> tuple[Way, ...]:
+    """The ways that a bundle's binaries are made by: those of `XTARGET_ROUTES`, if another one than
+    Triton is its first; else Triton alone.
+
+    Raises:
+        ArgumentError: as `ways` does.
+    """
+    chosen = tuple(ways(vendor)) if environment.routes() else ()
+    if chosen and not chosen[0].is_triton:
+        return chosen
+    return (Way(TRITON, registry.compiler(vendor), lambda request, target: ""),)
 
 
 def first_that_serves(

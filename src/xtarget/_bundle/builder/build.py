@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
@@ -15,13 +16,12 @@ from typing import Any, TypeAlias
 from ... import _cache
 from ..._artifacts.entry import describe
 from ..._children.frames import Frame
-from ..._compile import functions, keys
+from ..._compile import functions, keys, routes
 from ..._compile.workers import Compiled, Job, compile_all, plain, sources_of
-from ..._devices import registry
 from ..._kernels import libraries, library_code
 from ..._system.output import check_output, write_output
 from ..._system.package import FOLDER
-from ..._values.errors import CompileError, LoadError
+from ..._values.errors import ArgumentError, CompileError, LoadError
 from ..._values.types import Artifact, Target
 from ..._values.vendors import traits
 from ...targets._host import contents
@@ -105,8 +105,8 @@ def _inputs(
     found = {}
     for target in order.targets:
         digest = common.copy()
-        toolchain = registry.compiler(target.vendor).fingerprint
-        digest.update(f"\0{target}\0{toolchain}".encode())
+        for way in routes.first_ways(target.vendor):
+            digest.update(f"\0{target}\0{way.key}\0{way.compiler.fingerprint}".encode())
         for one in classes.get(target, ()):
             for request in one.requests():
                 digest.update(_cache.key_of(keys.key_parts(request, target, "")).encode())
@@ -163,11 +163,19 @@ def build(
 
     Raises:
         CompileError: nothing at all could be compiled, or the order asks for nothing.
+        ArgumentError: workers are to compile by a route that is not Triton's.
         XTargetError: the file cannot be written, or zstd is not installed; said before anything
             is compiled.
     """
     sign = None if key is None else signing.signer(key)
     report = Report()
+    for target in order.targets if executor is not None else ():
+        way = routes.first_ways(target.vendor)[0]
+        if not way.is_triton:
+            raise ArgumentError(
+                f"XTARGET_ROUTES begins with {way.name} for {target}, and the workers of an "
+                "executor compile by Triton alone. Build without it, or unset the variable."
+            )
     keys = _inputs(order, report, seconds, ask, compression)
     inputs = hashlib.sha256("".join(sorted(keys.values())).encode()).hexdigest()
     if _is_up_to_date(output, inputs, b"" if sign is None else sign(b"")[:32]):
@@ -261,7 +269,8 @@ def _make(
     progress: Callable[[int, int, str], None],
 ) -> dict[Target, _Made]:
     """Get the wanted variants of each target from the cache, or compile them."""
-    toolchains = {t: registry.compiler(t.vendor).fingerprint for t in order.targets}
+    first = {t: routes.first_ways(t.vendor)[0] for t in order.targets}
+    toolchains = {t: way.compiler.fingerprint for t, way in first.items()}
     found = _with_values(wanted(order) if order.targets else {}, report, seconds)
     jobs = [
         (Job(target, one.origin, one.source, request, toolchains[target]), one)
@@ -271,7 +280,10 @@ def _make(
     ]
     total = report.variants = report.from_cache + len(jobs)
     cache = _cache.default_cache()
-    parts = [keys.key_parts(j.request, j.target, toolchains[j.target]) for j, _ in jobs]
+    parts = [
+        keys.key_parts(j.request, j.target, toolchains[j.target], first[j.target].key)
+        for j, _ in jobs
+    ]
     contents.save()
     made: dict[int, Artifact] = {}
     for index, (job, _) in enumerate(jobs):
@@ -286,7 +298,8 @@ def _make(
     missing = [index for index in range(len(jobs)) if index not in made]
     for index in missing:
         functions.check_frozen(jobs[index][0].request, jobs[index][0].target)
-    for place, result in compile_jobs([jobs[i][0] for i in missing]):
+    wanted_jobs = [jobs[i][0] for i in missing]
+    for place, result in _compiled(wanted_jobs, first, compile_jobs):
         index = missing[place]
         job = jobs[index][0]
         if isinstance(result, CompileError):
@@ -295,7 +308,8 @@ def _make(
             made[index] = result.artifact
             report.compiled += 1
             name, key = job.request.source.name, _cache.key_of(parts[index])
-            if not keys.why_not_kept(job.request, toolchains[job.target]):
+            kept = not first[job.target].is_triton  # a route keeps its own, under its name
+            if not kept and not keys.why_not_kept(job.request, toolchains[job.target]):
                 cache.put(name, key, parts[index], result.artifact, seconds=result.seconds)
         done = report.from_cache + report.compiled + len(report.errors)
         where = ""
@@ -311,6 +325,26 @@ def _make(
         else:
             of.failed += 1
     return by_target
+
+
+def _compiled(
+    jobs: Sequence[Job], first: Mapping[Target, routes.Way], compile_jobs: _Compile
+) -> Iterator[tuple[int, Compiled | CompileError]]:
+    """What came of jobs: by Triton in other processes, by the other routes, which take
+    milliseconds, in this one."""
+    by_triton = [index for index, job in enumerate(jobs) if first[job.target].is_triton]
+    for place, result in compile_jobs([jobs[index] for index in by_triton]):
+        yield by_triton[place], result
+    for index, job in enumerate(jobs):
+        if first[job.target].is_triton:
+            continue
+        start = time.perf_counter()
+        try:
+            made = functions.artifact(job.request, job.target)
+        except CompileError as error:
+            yield index, error
+        else:
+            yield index, Compiled(made, time.perf_counter() - start)
 
 
 def _differing(

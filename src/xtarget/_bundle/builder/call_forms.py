@@ -336,7 +336,7 @@ def _argument(type_: _Layout, contiguous: bool) -> FormArgument:
 def _binary(request: CompileRequest, made: Artifact, slots: list[str]) -> Binary | None:
     """A variant; None for one that needs memory or a launch that libxtarget does not give."""
     scratch = made.global_scratch.nbytes or made.profile_scratch.nbytes
-    if scratch or made.cluster > 1 or made.cooperative:
+    if scratch or made.cluster > 1 or made.cooperative or made.format == "cl":
         return None
     if any(p.hidden == "assert_memory" for p in made.parameters):
         return None

@@ -53,8 +53,13 @@ class OpenclRoute:
             if error.name != "pyopencl":  # without it the text is compiled where it is loaded
                 raise
         except LoadError as error:
+            said = f": {error}"
+            if any(one.suffix in OPENCL.suffixes for one in request.source.written):
+                from .status import LOG
+
+                said = f". Correct its source:\n{str(error).rpartition(LOG)[2]}"
             raise CompileError(
                 f"kernel {request.source.name} did not compile for {target} by the route "
-                f"{self.name}: {error}"
+                f"{self.name}{said}"
             ) from error
         return artifact

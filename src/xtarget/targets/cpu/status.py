@@ -17,8 +17,10 @@ from ..._values.errors import (
 )
 from .._objects.statuses import DAMAGED, OUT_OF_MEMORY, TOO_LARGE, Meaning
 
-__all__ = ["check", "failure"]
+__all__ = ["LOG", "check", "failure"]
 
+#: Between a sentence and what the run time's compiler printed.
+LOG = "\nThe run time's log:\n"
 #: Source: OpenCL 3.0 API, appendix F.
 _MEANINGS: dict[int, Meaning] = {
     -2: Meaning(DeviceLostError, "The device is gone; start the process again."),
@@ -63,7 +65,7 @@ def failure(
         name = str(error)
     made = meaning.error(what, f"{routine} gave {name} ({code})")
     if log.strip():
-        return meaning.kind(f"{made}\nThe run time's log:\n{log.strip()}")
+        return meaning.kind(f"{made}{LOG}{log.strip()}")
     return made
 
 
