@@ -261,7 +261,8 @@ def sorts(call: spec.Call, rows: int, n: int) -> tuning_order.Sorts:
         changed = sum(a != b for a, b in zip(one, default, strict=True))
         return changed < 2 and one.tile >= one.run and least <= one.digits_tile <= most
 
-    words = {"kernel": call.kernel, "dtype": call.args[0].dtype}
+    dtype = call.args[0].dtype if call.args else "none"  # of a random permutation
+    words = {"kernel": call.kernel, "dtype": dtype}
     sizes = {"n": n, "rows": rows}
     found: tuning_order.Sorts = _varied(call, "sort", default, factors, holds, words, sizes)
     return found

@@ -34,6 +34,7 @@ CALLS: list[tuple[str, str, tuple[Any, ...], dict[str, Any]]] = [
     ("convolution", "conv2d", (array("float32", 8, 3, 56, 56), array("float32", 64, 3, 7, 7)), {}),
     ("sort", "sort", (array("float32", 64, 2000),), {}),
     ("sort", "sort", (array("float32", 64, 131072),), {}),
+    ("sort", "randperm", (), {"n": 100_000, "seed": 1}),
 ]
 
 
