@@ -218,12 +218,3 @@ def test_an_operator_that_writes_refuses_to_lose_a_gradient(differentiated: Any)
     ):
         differentiated(call, torch.ones(3))
     assert call(torch.full((3,), 2.0)).tolist() == [2.0] * 3
-
-
-def test_an_operator_s_name_is_not_given_twice() -> None:
-    declare = xtarget.kernel(name="twice_of_torch", grid="N")
-    declare(kernels.scale_of_torch)
-    xtarget.torch.register("twice_of_torch")
-    declare(kernels.scale_of_torch)
-    with pytest.raises(xtarget.ArgumentError, match=r"another kernel of this name .*Rename"):
-        xtarget.torch.register("twice_of_torch")
