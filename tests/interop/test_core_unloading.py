@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("triton")
+pytest.importorskip("pyopencl", reason="the CPU's functions are called")
 
 import cpu_entries
 from cpu_entries import Entries

@@ -266,7 +266,7 @@ def test_side_effects_are_said_with_their_line() -> None:
         (unknown, "there is no kernel 'gelv'. Did you mean"),
         (keeps, "what exp gives here is kept outside"),
         (prints, "text of it"),
-        (item, "has no item while it is traced"),
+        (item, "item asks for values"),
     ):
         with pytest.raises(xtarget.XTargetError, match=said) as raised:
             xtarget.fuse(function)(x)
