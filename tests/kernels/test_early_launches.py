@@ -8,8 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+pytest.importorskip("triton")
+
+import triton
+import triton.language as tl
 from test_choices import HOPPER, plan_of
 from test_plans import array
+from triton.language.extra.cuda import gdc_wait
 
 import xtarget
 from xtarget.spec import ArrayType
@@ -49,6 +55,26 @@ def test_they_wait_before_they_touch_memory(name: str, args: Any, entry: str) ->
     assert touches is not None
     assert waits < touches.start()
     assert not any(one.early for other, one in made.items() if other != entry)
+
+
+@triton.jit
+def waiting(x, out, n, WAIT: tl.constexpr, BLOCK: tl.constexpr):
+    if WAIT:
+        gdc_wait()
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(x + i, mask=i < n) + 1, mask=i < n)
+
+
+@pytest.mark.parametrize("wait", [True, False])
+def test_a_users_kernel_that_never_waits_is_launched_like_any_other(wait: bool) -> None:
+    name = f"early.waiting_{wait}"
+    xtarget.kernel(
+        name=name, inputs=("x",), outputs={"out": "x"}, sizes={"n": lambda c: c.x.size},
+        constants={"WAIT": wait, "BLOCK": 256}, grid=lambda c: (-(-c.n // 256),),
+        options={"launch_pdl": True},
+    )(waiting)  # fmt: skip
+    (made,) = xtarget.compile(name, np.empty(1000, np.float32), target=HOPPER)
+    assert made.early is wait
 
 
 @pytest.mark.parametrize("target", ["nvidia:sm_80", "amd:gfx942", "cpu:spirv64"])

@@ -78,6 +78,10 @@ class GpuCompiler(ABC):
             LoadError: the binary is not what the artifact says.
         """
 
+    def _waits(self, artifact: Artifact) -> bool:
+        """Return whether the kernel waits by itself for the launch in front of it."""
+        return False
+
     def compile(
         self, request: CompileRequest, target: Target, *, keep_stages: bool = False
     ) -> Artifact:
@@ -111,7 +115,8 @@ class GpuCompiler(ABC):
             resources=Resources(),
         )
         try:
-            return replace(artifact, resources=self._read(artifact))
+            early = artifact.early and self._waits(artifact)
+            return replace(artifact, resources=self._read(artifact), early=early)
         except LoadError as error:
             raise CompileError(
                 f"Triton's output for {request.source.name} on {target} cannot be used: {error} "

@@ -57,6 +57,9 @@ class CubinCompiler(GpuCompiler):
         # Triton has it as it was at its import
         return {"ptx_options": import_triton().knobs.nvidia.ptxas_options}
 
+    def _waits(self, artifact: Artifact) -> bool:
+        return ptx.waits(artifact.texts["ptx"])
+
     def _read(self, artifact: Artifact) -> Resources:
         found = resources(artifact.binary, artifact.entry)
         arrays = ptx.local_arrays(artifact.texts.get("ptx", ""), artifact.entry)

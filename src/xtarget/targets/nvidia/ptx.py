@@ -1,11 +1,11 @@
 """Read what a PTX text says of itself: its target and its kernels.
 
-Source: PTX ISA, `.target`, `.entry` and `.local`.
+Source: PTX ISA, `.target`, `.entry`, `.local` and `griddepcontrol`.
 """
 
 from __future__ import annotations
 
-__all__ = ["entries", "local_arrays", "target"]
+__all__ = ["entries", "local_arrays", "target", "waits"]
 
 _MOST_DIGITS = 6
 
@@ -45,3 +45,8 @@ def local_arrays(ptx: str, entry: str) -> int:
         number = words[-1].partition("[")[2].removesuffix("];")
         found += int(number) if number.isdecimal() and len(number) <= _MOST_DIGITS else 0
     return found
+
+
+def waits(ptx: str) -> bool:
+    """Whether something in a text waits for the launches in front of it."""
+    return any(line.split(";")[0].split() == ["griddepcontrol.wait"] for line in ptx.splitlines())
