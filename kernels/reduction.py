@@ -117,7 +117,7 @@ def moments(
     first = tl.program_id(1).to(reduced.dtype) * chunk
     length = tl.minimum(chunk, reduced - first)
     last = first + length
-    # the mean of the first elements is near enough to take squares of what differs from it
+    # what is left of the elements is small where they lie far from zero
     p, r_mask = _elements(memory(x), rows, first, last, reduced_shape, rx, BLOCK_R, STEPS)
     near = element(tl.load(p, mask=k_mask[:, None] & r_mask[None, :], other=0), x, T)
     centre = divide(tl.sum(near, 1), tl.minimum(length, BLOCK_R).to(T))
@@ -126,23 +126,38 @@ def moments(
     over = tl.zeros([BLOCK_K, BLOCK_R], T)
     squares_lost = tl.zeros([BLOCK_K, BLOCK_R], T)
     over_lost = tl.zeros([BLOCK_K, BLOCK_R], T)
+    plain = tl.zeros([BLOCK_K, BLOCK_R], T)
+    plain_lost = tl.zeros([BLOCK_K, BLOCK_R], T)
+    turns = tl.zeros([1, 1], T)
+    share = tl.zeros([1, 1], T)
     for start in range(first, last, BLOCK_R):
         p, r_mask = _elements(memory(x), rows, start, last, reduced_shape, rx, BLOCK_R, STEPS)
         mask = k_mask[:, None] & r_mask[None, :]
-        apart = element(tl.load(p, mask=mask, other=0), x, T) - centre[:, None]
-        apart = tl.where(mask, apart, tl.zeros_like(apart))
-        squares, squares_lost = accumulate(squares, squares_lost, apart * apart)
+        value = element(tl.load(p, mask=mask, other=0), x, T)
+        if mean is not None and rest is None:
+            plain, plain_lost = accumulate(plain, plain_lost, value)
+        apart = tl.where(mask, value - centre[:, None], tl.zeros_like(value))
+        # by Welford's rule in each lane: the factors lie on one side, so that nothing cancels,
+        # wherever the first elements lie
+        behind = apart - over * share
         over, over_lost = accumulate(over, over_lost, apart)
-    number = length.to(T)
-    more = divide(tl.sum(settled(over, over_lost), 1), number)
-    result = tl.sum(settled(squares, squares_lost), 1) - number * more * more
-    result = after(tl.where(result < 0, 0, result), None, count, None, FINISH)
+        turns += 1
+        share = 1.0 / turns
+        grown = tl.where(mask, behind * (apart - over * share), tl.zeros_like(apart))
+        squares, squares_lost = accumulate(squares, squares_lost, grown)
+    sums = settled(over, over_lost)
+    more = divide(tl.sum(sums, 1), length.to(T))
+    lane = tl.arange(0, BLOCK_R).to(length.dtype)
+    number = ((length - lane + BLOCK_R - 1) // BLOCK_R).to(T)[None, :]
+    between = divide(sums, tl.maximum(number, 1)) - more[:, None]
+    result = tl.sum(settled(squares, squares_lost) + number * between * between, 1)
+    result = after(result, None, count, None, FINISH)
     goal = tl.program_id(1).to(reduced.dtype) * part + offset(k, kept_shape, ko)
     tl.store(out + goal, result.to(out.dtype.element_ty), mask=k_mask)
     if rest is not None:
         tl.store(rest + goal, more, mask=k_mask)
-    else:
-        centre += more
+    elif mean is not None:
+        centre = divide(tl.sum(settled(plain, plain_lost), 1), length.to(T))
     if mean is not None:
         tl.store(mean + goal, centre.to(mean.dtype.element_ty), mask=k_mask)
 
@@ -170,6 +185,7 @@ def merged(
         total += (tl.load(p, mask=mask, other=0) + tl.load(q, mask=mask, other=0)) * number
     centre = divide(tl.sum(total, 1), whole.to(T))
     total = tl.zeros([BLOCK_K, BLOCK_R], T)
+    over = tl.zeros([BLOCK_K, BLOCK_R], T)
     for start in range(0, reduced, BLOCK_R):
         p, r_mask = _elements(memory(x), rows, start, reduced, reduced_shape, rx, BLOCK_R, STEPS)
         q, _ = _elements(memory(rest), rows, start, reduced, reduced_shape, rx, BLOCK_R, STEPS)
@@ -179,8 +195,13 @@ def merged(
         apart = tl.load(p, mask=mask, other=0) - centre[:, None] + tl.load(q, mask=mask, other=0)
         own = tl.load(s, mask=mask, other=0) + number * apart * apart
         total += tl.where(mask, own, tl.zeros_like(own))
+        over += tl.where(mask, number * apart, tl.zeros_like(own))
     goal = offset(k, kept_shape, ko)
-    result = after(tl.sum(total, 1), None, count, None, FINISH)
+    # what the rounding of the mean itself has added to each
+    more = divide(tl.sum(over, 1), whole.to(T))
+    result = tl.sum(total, 1) - whole.to(T) * more * more
+    result = after(tl.where(result < 0, 0, result), None, count, None, FINISH)
+    centre += tl.where(tl.abs(more) < float("inf"), more, 0)
     tl.store(out + goal, result.to(out.dtype.element_ty), mask=k_mask)
     if mean is not None:
         tl.store(mean + goal, centre.to(mean.dtype.element_ty), mask=k_mask)
