@@ -31,6 +31,7 @@ OTHERS = {
     "_launch/run.py": {"dtype"},
     "_launch/arguments.py": {"dtype"},
     "_launch/checked_indices.py": {"shape"},  # of an array, not of a number
+    "_launch/known.py": {"code"},  # of a function that starts natively
     "_launch/objects.py": {"arg_names"},  # of a Triton function
     "_launch/observe.py": {"recorder"},  # of a thread's own storage
     "_launch/records.py": {"quiet"},  # the same

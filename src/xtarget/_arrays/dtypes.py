@@ -15,6 +15,7 @@ from .._values.types import DTYPES
 
 __all__ = [
     "NumpyRules",
+    "is_whole",
     "name_of",
     "name_of_number",
     "natural_scalar",
@@ -59,6 +60,11 @@ def name_of(dtype: Any) -> str:
 
 
 @cache
+def is_whole(value: Any) -> bool:
+    """Whether a number is an integer or a bool, Python's or NumPy's."""
+    return isinstance(value, int | np.integer | np.bool_)
+
+
 def name_of_number(dtype: Any) -> str:
     """Our name of the dtype of a NumPy number.
 

@@ -28,6 +28,7 @@ __all__ = [
     "find",
     "is_refused",
     "keywords",
+    "known",
     "library_source",
     "load_library",
     "names_of",
@@ -493,6 +494,11 @@ def _kernel(name: str) -> RegisteredKernel | None:
             _add_own(operator)
         kernel = _kernels.get(name)
     return kernel
+
+
+def known(name: str) -> RegisteredKernel | None:
+    """The kernel of that name; None also while the libraries are being loaded."""
+    return _named(name) if _ready else None
 
 
 def _named(name: str) -> RegisteredKernel | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .._arrays import View, is_scalar
-from .._arrays.dtypes import name_of_number, natural_scalar, promote, weak_scalar
+from .._arrays.dtypes import is_whole, name_of_number, natural_scalar, promote, weak_scalar
 from .._devices import choice, registry
 from .._kernels import libraries
 from .._values.authoring import REQUIRED
@@ -184,7 +184,7 @@ def argument_types(
                 )
             types.append(view.type)
         elif name in spec.scalars:
-            number = float(value) if name in spec.floats and _is_whole(value) else value
+            number = float(value) if name in spec.floats and is_whole(value) else value
             types.append(ScalarType(natural_scalar(number, dtypes)))
         elif hasattr(value, "dtype"):
             types.append(ScalarType(name_of_number(value.dtype)))
@@ -194,10 +194,6 @@ def argument_types(
                 others = (spec.weak(promote(others)),)
             types.append(ScalarType(weak_scalar(value, others)))
     return tuple(types)
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) or getattr(getattr(value, "dtype", None), "kind", "f") in "iub"
 
 
 def place_of(spec: KernelSpec, views: Sequence[View | None], chosen: Any) -> str:

@@ -97,7 +97,8 @@ def _follow(name: str) -> None:
     gradients would be another's."""
     with _lock:
         known = _registered.get(name)
-        if known is None or libraries.find(name).spec is known.spec:
+        now = libraries.known(name) if known else None
+        if now is None or now.spec is known.spec:
             return
         try:
             register(name)
