@@ -96,9 +96,9 @@ def _follow(name: str) -> None:
     """The operator of a name is that of the kernel that has the name now: formulas of shapes and
     gradients would be another's."""
     with _lock:
-        known = _registered.get(name)
-        now = libraries.known(name) if known else None
-        if now is None or now.spec is known.spec:
+        before = _registered.get(name)
+        now = libraries.known(name) if before is not None else None
+        if before is None or now is None or now.spec is before.spec:
             return
         try:
             register(name)
