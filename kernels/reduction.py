@@ -112,43 +112,58 @@ def moments(
 
     `mean`: where m goes. `rest`: where the part of m goes that has no room there. None: nowhere.
     """
+    LANES: tl.constexpr = BLOCK_R // 4 if BLOCK_R >= 4 else BLOCK_R
     k, k_mask = positions(kept, BLOCK_K)
     rows = offset(k, kept_shape, kx)
     first = tl.program_id(1).to(reduced.dtype) * chunk
     length = tl.minimum(chunk, reduced - first)
     last = first + length
     # what is left of the elements is small where they lie far from zero
-    p, r_mask = _elements(memory(x), rows, first, last, reduced_shape, rx, BLOCK_R, STEPS)
+    p, r_mask = _elements(memory(x), rows, first, last, reduced_shape, rx, LANES, STEPS)
     near = element(tl.load(p, mask=k_mask[:, None] & r_mask[None, :], other=0), x, T)
-    centre = divide(tl.sum(near, 1), tl.minimum(length, BLOCK_R).to(T))
+    centre = divide(tl.sum(near, 1), tl.minimum(length, LANES).to(T))
     centre = tl.where(tl.abs(centre) < float("inf"), centre, 0)
-    squares = tl.zeros([BLOCK_K, BLOCK_R], T)
-    over = tl.zeros([BLOCK_K, BLOCK_R], T)
-    squares_lost = tl.zeros([BLOCK_K, BLOCK_R], T)
-    over_lost = tl.zeros([BLOCK_K, BLOCK_R], T)
-    plain = tl.zeros([BLOCK_K, BLOCK_R], T)
-    plain_lost = tl.zeros([BLOCK_K, BLOCK_R], T)
+    squares = tl.zeros([BLOCK_K, LANES], T)
+    over = tl.zeros([BLOCK_K, LANES], T)
+    squares_lost = tl.zeros([BLOCK_K, LANES], T)
+    over_lost = tl.zeros([BLOCK_K, LANES], T)
+    plain = tl.zeros([BLOCK_K, LANES], T)
+    plain_lost = tl.zeros([BLOCK_K, LANES], T)
     turns = tl.zeros([1, 1], T)
     share = tl.zeros([1, 1], T)
-    for start in range(first, last, BLOCK_R):
-        p, r_mask = _elements(memory(x), rows, start, last, reduced_shape, rx, BLOCK_R, STEPS)
-        mask = k_mask[:, None] & r_mask[None, :]
-        value = element(tl.load(p, mask=mask, other=0), x, T)
+    one = tl.full([1, 1], 1, T)
+    # each lane takes four elements at a time, whose squares are those of what differs from their
+    # own mean: nothing cancels, wherever the first elements lie
+    whole = first + length // (4 * LANES) * (4 * LANES)
+    for start in range(first, whole, 4 * LANES):
+        total, own, apart = _four(
+            x, k_mask, rows, start, whole, reduced_shape, rx, centre, one * 0.25,
+            T, LANES, STEPS, False,
+        )  # fmt: skip
         if mean is not None and rest is None:
-            plain, plain_lost = accumulate(plain, plain_lost, value)
-        apart = tl.where(mask, value - centre[:, None], tl.zeros_like(value))
-        # by Welford's rule in each lane: the factors lie on one side, so that nothing cancels,
-        # wherever the first elements lie
+            plain, plain_lost = accumulate(plain, plain_lost, total)
         behind = apart - over * share
-        over, over_lost = accumulate(over, over_lost, apart)
-        turns += 1
-        share = 1.0 / turns
-        grown = tl.where(mask, behind * (apart - over * share), tl.zeros_like(apart))
-        squares, squares_lost = accumulate(squares, squares_lost, grown)
+        own += behind * behind * (4 * turns * divide(one, turns + 4))
+        squares, squares_lost = accumulate(squares, squares_lost, own)
+        over, over_lost = accumulate(over, over_lost, apart * 4)
+        turns += 4
+        share = divide(one, turns)
+    lane = tl.arange(0, LANES).to(length.dtype)
+    number = ((length - lane + LANES - 1) // LANES).to(T)[None, :]
+    for start in range(whole, last, 4 * LANES):  # the others: none, or as many as one turn takes
+        here = number - turns
+        total, own, apart = _four(
+            x, k_mask, rows, start, last, reduced_shape, rx, centre,
+            divide(tl.full([1, LANES], 1, T), tl.maximum(here, 1)), T, LANES, STEPS, True,
+        )  # fmt: skip
+        if mean is not None and rest is None:
+            plain, plain_lost = accumulate(plain, plain_lost, total)
+        behind = apart - over * share
+        own += behind * behind * divide(here * turns, tl.maximum(number, 1))
+        squares, squares_lost = accumulate(squares, squares_lost, own)
+        over, over_lost = accumulate(over, over_lost, apart * here)
     sums = settled(over, over_lost)
     more = divide(tl.sum(sums, 1), length.to(T))
-    lane = tl.arange(0, BLOCK_R).to(length.dtype)
-    number = ((length - lane + BLOCK_R - 1) // BLOCK_R).to(T)[None, :]
     between = divide(sums, tl.maximum(number, 1)) - more[:, None]
     result = tl.sum(settled(squares, squares_lost) + number * between * between, 1)
     result = after(result, None, count, None, FINISH)
@@ -160,6 +175,54 @@ def moments(
         centre = divide(tl.sum(settled(plain, plain_lost), 1), length.to(T))
     if mean is not None:
         tl.store(mean + goal, centre.to(mean.dtype.element_ty), mask=k_mask)
+
+
+@triton.jit
+def _four(
+    x, k_mask, rows, start, last, reduced_shape, rx, centre, inverse,
+    T: tl.constexpr, LANES: tl.constexpr, STEPS: tl.constexpr, SOME: tl.constexpr,
+):  # fmt: skip
+    """Of up to four elements in each lane: their sum, the squares of what differs from their mean,
+    and how far this is from `centre`.
+
+    `inverse`: 1 / how many they are. SOME: not all of them may lie below `last`.
+    """
+    a, a_mask = _quarter(x, k_mask, rows, start, last, reduced_shape, rx, T, LANES, STEPS, SOME)
+    b, b_mask = _quarter(
+        x, k_mask, rows, start + LANES, last, reduced_shape, rx, T, LANES, STEPS, SOME
+    )  # fmt: skip
+    c, c_mask = _quarter(
+        x, k_mask, rows, start + 2 * LANES, last, reduced_shape, rx, T, LANES, STEPS, SOME
+    )  # fmt: skip
+    d, d_mask = _quarter(
+        x, k_mask, rows, start + 3 * LANES, last, reduced_shape, rx, T, LANES, STEPS, SOME
+    )  # fmt: skip
+    total = (a + b) + (c + d)
+    mean = total * inverse
+    a -= mean
+    b -= mean
+    c -= mean
+    d -= mean
+    if SOME:
+        a = tl.where(a_mask, a, tl.zeros_like(a))
+        b = tl.where(b_mask, b, tl.zeros_like(b))
+        c = tl.where(c_mask, c, tl.zeros_like(c))
+        d = tl.where(d_mask, d, tl.zeros_like(d))
+    lost = (a + b) + (c + d)  # what the rounding of the mean has left
+    lost = tl.where(tl.abs(lost) < float("inf"), lost, tl.zeros_like(lost))
+    squares = (a * a + b * b) + (c * c + d * d) - lost * lost * inverse
+    return total, squares, (mean - centre[:, None]) + lost * inverse
+
+
+@triton.jit
+def _quarter(
+    x, k_mask, rows, start, last, reduced_shape, rx,
+    T: tl.constexpr, LANES: tl.constexpr, STEPS: tl.constexpr, SOME: tl.constexpr,
+):  # fmt: skip
+    """The elements from `start` on in each of `rows`, and where they are; 0 elsewhere."""
+    p, r_mask = _elements(memory(x), rows, start, last, reduced_shape, rx, LANES, STEPS)
+    mask = k_mask[:, None] & (r_mask | (not SOME))[None, :]
+    return element(tl.load(p, mask=mask, other=0), x, T), mask
 
 
 @triton.jit
