@@ -40,13 +40,12 @@ static PyObject *option_of(const struct operator *operator, PyObject *name, PyOb
 
 /* The result of a call that is known; NULL without an exception: it is not. */
 static PyObject *call_known(const struct operator *operator, PyObject *args, PyObject *options) {
-  PyObject *given[1 + XT_MOST_VALUES + MOST_NAMED], *names = NULL, *result = NULL;
+  PyObject *given[XT_MOST_VALUES + MOST_NAMED], *names = NULL, *result = NULL;
   Py_ssize_t count = PyTuple_Size(args), named = options ? PyDict_Size(options) : 0;
   Py_ssize_t at = 0, filled = 0;
   while (count > 0 && PyTuple_GetItem(args, count - 1) == Py_None) count--; /* left out, at the end */
   if (count < 1 || count > XT_MOST_VALUES || named > MOST_NAMED) return NULL;
-  given[0] = operator->name;
-  for (Py_ssize_t i = 0; i < count; i++) given[1 + i] = PyTuple_GetItem(args, i);
+  for (Py_ssize_t i = 0; i < count; i++) given[i] = PyTuple_GetItem(args, i);
   if (named) {
     PyObject *name, *value;
     names = PyTuple_New(named);
@@ -56,14 +55,15 @@ static PyObject *call_known(const struct operator *operator, PyObject *args, PyO
         PyErr_Clear();
         break;
       }
-      given[1 + count + filled] = option;
+      given[count + filled] = option;
       Py_INCREF(name);
       PyUnicode_InternInPlace(&name);
       PyTuple_SetItem(names, filled++, name);
     }
   }
-  if (filled == named) result = run_known(operator->module, given, 1 + count, names);
-  for (Py_ssize_t i = 0; i < filled; i++) Py_DECREF(given[1 + count + i]);
+  struct request request = {operator->name, given, count, names};
+  if (filled == named) result = run_known(operator->module, &request);
+  for (Py_ssize_t i = 0; i < filled; i++) Py_DECREF(given[count + i]);
   Py_XDECREF(names);
   return result;
 }

@@ -27,13 +27,16 @@ static int seen_before(struct state *state, uint64_t hash) {
   return times;
 }
 
-static PyObject *called_by_python(PyObject *function, PyObject *const *args, Py_ssize_t count,
-                                  PyObject *names) {
-  Py_ssize_t named = names ? PyTuple_Size(names) : 0;
-  PyObject *positional = PyTuple_New(count), *keywords = named ? PyDict_New() : NULL;
+static PyObject *called_by_python(PyObject *function, const struct request *request) {
+  PyObject *const *args = request->args, *names = request->names;
+  Py_ssize_t named = names ? PyTuple_Size(names) : 0, count = request->count;
+  Py_ssize_t before = request->kernel != NULL;
+  PyObject *positional = PyTuple_New(before + count), *keywords = named ? PyDict_New() : NULL;
   PyObject *result = NULL;
   if (!positional || (named && !keywords)) goto end;
-  for (Py_ssize_t i = 0; i < count; i++) PyTuple_SetItem(positional, i, Py_NewRef(args[i]));
+  if (before) PyTuple_SetItem(positional, 0, Py_NewRef(request->kernel));
+  for (Py_ssize_t i = 0; i < count; i++)
+    PyTuple_SetItem(positional, before + i, Py_NewRef(args[i]));
   for (Py_ssize_t i = 0; i < named; i++)
     if (PyDict_SetItem(keywords, PyTuple_GetItem(names, i), args[count + i])) goto end;
   result = PyObject_Call(function, positional, keywords);
@@ -45,14 +48,14 @@ end:
 
 /* Ask Python what it has bound for a call that it has just made, and remember that. Never raises:
  * the call was made. */
-static void learn(struct state *state, uint64_t hash, PyObject *const *args, Py_ssize_t count,
-                  PyObject *names) {
+static void learn(struct state *state, uint64_t hash, const struct request *request) {
   uint64_t generation = state->generation;
   struct reading reading;
-  PyObject *offered = called_by_python(state->offer, args, count, names);
+  PyObject *offered = called_by_python(state->offer, request);
   /* what is asked for may have changed meanwhile: arrays, and what is remembered */
   if (offered && offered != Py_False && generation == state->generation &&
-      read_request(state, &reading, args, count, names) && xt_hash_layout(&reading.call, xt_hash_class(&reading.call)) == hash) {
+      read_request(state, &reading, request) &&
+      xt_hash_layout(&reading.call, xt_hash_class(&reading.call)) == hash) {
     struct entry *entry = entry_new(&reading, offered);
     if (entry && state->layouts.count >= MOST_ENTRIES) xt_table_clear(&state->layouts, entry_drop);
     if (entry && !xt_table_put(&state->layouts, hash, &reading.call, entry, entry_drop))
@@ -63,14 +66,13 @@ static void learn(struct state *state, uint64_t hash, PyObject *const *args, Py_
 }
 
 /* The same for calls of all sizes for which what Python has serves. */
-static int learn_class(struct state *state, uint64_t hash, PyObject *const *args,
-                       Py_ssize_t count, PyObject *names) {
+static int learn_class(struct state *state, uint64_t hash, const struct request *request) {
   uint64_t generation = state->generation;
   struct reading reading;
   struct entry *entry = NULL;
-  PyObject *offered = called_by_python(state->offer_class, args, count, names);
+  PyObject *offered = called_by_python(state->offer_class, request);
   if (offered && generation == state->generation &&
-      read_request(state, &reading, args, count, names) && xt_hash_class(&reading.call) == hash) {
+      read_request(state, &reading, request) && xt_hash_class(&reading.call) == hash) {
     if (offered != Py_None) entry = entry_of_class(&reading, offered);
     class_add(state, hash, &reading.call, entry);
   }
@@ -81,19 +83,22 @@ static int learn_class(struct state *state, uint64_t hash, PyObject *const *args
 
 /* A call as it was looked up. */
 struct search {
+  int found; /* something serves it, which may have declined; else: */
   uint64_t of_class, hash;
   const struct class *class;
-  int found; /* something serves it, which may have declined */
 };
 
 /* The result of a call that is known; NULL, without an exception where Python has to make it. */
-static PyObject *served(struct state *state, PyObject *const *args, Py_ssize_t count,
-                        PyObject *names, struct reading *reading, struct search *search) {
+static PyObject *served(struct state *state, const struct request *request,
+                        struct reading *reading, struct search *search) {
   int64_t numbers[XT_MOST_RESULTS];
-  search->of_class = xt_hash_class(&reading->call);
-  search->hash = xt_hash_layout(&reading->call, search->of_class);
-  search->class = NULL;
-  struct entry *entry = xt_table_find(&state->layouts, search->hash, &reading->call);
+  struct entry *entry = xt_table_recent(&state->layouts, &reading->call);
+  if (!entry) {
+    search->of_class = xt_hash_class(&reading->call);
+    search->hash = xt_hash_layout(&reading->call, search->of_class);
+    search->class = NULL;
+    entry = xt_table_find(&state->layouts, search->hash, &reading->call);
+  }
   if (!entry && (search->class = xt_table_find(&state->classes, search->of_class, &reading->call)) &&
       (entry = class_serves(search->class, &reading->call, numbers)))
     reading->numbers = numbers;
@@ -103,23 +108,23 @@ static PyObject *served(struct state *state, PyObject *const *args, Py_ssize_t c
   if (result) {
     state->hits++;
     if (reading->numbers && seen_before(state, search->hash) == OFTEN && !torch_is_watching(state))
-      learn(state, search->hash, args, count, names);
+      learn(state, search->hash, request);
   } else if (!PyErr_Occurred()) {
     state->declined++;
   }
   return result;
 }
 
-PyObject *run_known(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names) {
+PyObject *run_known(PyObject *module, const struct request *request) {
   struct state *state = state_of(module);
   struct reading reading;
   struct search search;
-  if (state->ended || state->observed || !read_request(state, &reading, args, count, names))
+  if (state->ended || state->observed || !read_request(state, &reading, request))
     return NULL;
-  return served(state, args, count, names, &reading, &search);
+  return served(state, request, &reading, &search);
 }
 
-static PyObject *run(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names) {
+PyObject *run_request(PyObject *module, const struct request *request) {
   struct state *state = state_of(module);
   struct reading reading;
   struct search search;
@@ -127,17 +132,23 @@ static PyObject *run(PyObject *module, PyObject *const *args, Py_ssize_t count, 
     PyErr_SetString(PyExc_RuntimeError, "the interpreter has ended");
     return NULL;
   }
-  if (state->observed || !read_request(state, &reading, args, count, names))
-    return called_by_python(state->twin, args, count, names);
-  PyObject *result = served(state, args, count, names, &reading, &search);
+  if (state->observed || !read_request(state, &reading, request))
+    return called_by_python(state->twin, request);
+  PyObject *result = served(state, request, &reading, &search);
   if (result || PyErr_Occurred()) return result;
   int ask = !search.found && class_may_ask(search.class);
-  result = called_by_python(state->twin, args, count, names);
+  result = called_by_python(state->twin, request);
   if (!result || search.found || torch_is_watching(state)) return result;
-  if (!(ask && learn_class(state, search.of_class, args, count, names)) &&
+  if (!(ask && learn_class(state, search.of_class, request)) &&
       seen_before(state, search.hash))
-    learn(state, search.hash, args, count, names);
+    learn(state, search.hash, request);
   return result;
+}
+
+static PyObject *run(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names) {
+  struct request request = {count ? args[0] : NULL, count ? args + 1 : args, count ? count - 1 : 0,
+                            names};
+  return run_request(module, &request);
 }
 
 /* ------------------------------------------------------------------------------------ set up */
@@ -291,7 +302,8 @@ PyDoc_STRVAR(words_doc, "words(run's arguments)\n--\n\n"
 static PyObject *words(PyObject *module, PyObject *const *args, Py_ssize_t count,
                        PyObject *names) {
   struct reading reading;
-  if (!read_request(state_of(module), &reading, args, count, names)) Py_RETURN_NONE;
+  struct request request = {count ? args[0] : NULL, args + 1, count - 1, names};
+  if (!read_request(state_of(module), &reading, &request)) Py_RETURN_NONE;
   const struct xt_call *call = &reading.call;
   PyObject *words = PyTuple_New(call->word_count), *sizes = PyTuple_New(call->size_count);
   PyObject *values = PyTuple_New(call->value_count);
@@ -351,7 +363,7 @@ static int begin(PyObject *module) {
   if (!(state->minus_one = PyLong_FromLong(-1))) return -1;
   for (int i = 0; i < NAME_COUNT; i++)
     if (!(state->names[i] = PyUnicode_InternFromString(NAMES[i]))) return -1;
-  return add_launcher(module) || add_operator(module) || PyModule_AddIntConstant(module, "INTERFACE", XT_INTERFACE) ||
+  return add_launcher(module) || add_operator(module) || add_kernel(module) || PyModule_AddIntConstant(module, "INTERFACE", XT_INTERFACE) ||
                  PyModule_AddStringConstant(module, "VERSION", XT_VERSION)
              ? -1
              : 0;

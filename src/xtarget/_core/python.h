@@ -13,7 +13,7 @@
 #include "table.h"
 
 /* Goes up with each change of what Python and C tell each other; `_core/__init__.py` has it too. */
-#define XT_INTERFACE 16
+#define XT_INTERFACE 17
 
 /* The last ones are no arrays: NumPy's scalars. */
 enum reader { READ_NONE, READ_TORCH, READ_NUMPY, READ_OWN, READ_CUPY, READ_FLOAT, READ_INTEGER };
@@ -127,9 +127,16 @@ static inline int decline(void) {
   return 0;
 }
 
+/* A call of `run` as Python gives it. */
+struct request {
+  PyObject *kernel; /* NULL: it was not given either */
+  PyObject *const *args; /* behind it; those with names follow */
+  Py_ssize_t count;      /* without these */
+  PyObject *names;       /* a tuple, or NULL */
+};
+
 /* read.c: 1, or 0 where the call is Python's to make; no exception is left. */
-int read_request(struct state *state, struct reading *reading, PyObject *const *args,
-                 Py_ssize_t count, PyObject *names);
+int read_request(struct state *state, struct reading *reading, const struct request *request);
 
 /* arrays.c: the libraries' arrays. */
 /* Add an array of such a reader to the call: 1, or 0 where it is Python's to read. */
@@ -219,7 +226,12 @@ PyObject *early(PyObject *module, PyObject *address);
 /* operator.c: what torch calls for an operator. */
 int add_operator(PyObject *module);
 
-/* python.c: `run`'s result of a call that is known; NULL, without an exception where it is not. */
-PyObject *run_known(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names);
+/* kernel.c: the base of kernel objects. */
+int add_kernel(PyObject *module);
+
+/* python.c: `run`'s result. */
+PyObject *run_request(PyObject *module, const struct request *request);
+/* Its result of a call that is known; NULL, without an exception where it is not. */
+PyObject *run_known(PyObject *module, const struct request *request);
 
 #endif

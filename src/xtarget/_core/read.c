@@ -102,17 +102,18 @@ static int read_option(struct reading *reading, PyObject *name, PyObject *value)
   return 1;
 }
 
-int read_request(struct state *state, struct reading *reading, PyObject *const *args,
-                 Py_ssize_t count, PyObject *names) {
+int read_request(struct state *state, struct reading *reading, const struct request *request) {
+  PyObject *const *args = request->args, *names = request->names;
+  Py_ssize_t count = request->count;
   Py_ssize_t named = names ? PyTuple_Size(names) : 0, options = 0;
   reading->out = reading->device = reading->stream = reading->on = NULL;
   reading->kept_count = 0;
   reading->numbers = NULL;
   reading->ready = NULL;
   reading->grad = -1;
-  if (count < 1 || !PyUnicode_CheckExact(args[0])) return 0;
-  reading->args = args + 1;
-  reading->arg_count = count - 1;
+  if (!request->kernel || !PyUnicode_CheckExact(request->kernel)) return 0;
+  reading->args = args;
+  reading->arg_count = count;
   for (Py_ssize_t i = 0; i < named; i++) {
     PyObject *name = PyTuple_GetItem(names, i), *value = args[count + i];
     if (name == state->names[NAME_OUT])
@@ -127,7 +128,7 @@ int read_request(struct state *state, struct reading *reading, PyObject *const *
   if (reading->stream && !reading->out) return 0; /* where a result's memory is free is Python's to say */
   struct xt_call *call = &reading->call;
   xt_begin(call);
-  if (!keep_text(reading, args[0])) return 0;
+  if (!keep_text(reading, request->kernel)) return 0;
   if (reading->device) {
     if (!PyUnicode_CheckExact(reading->device) || !keep_text(reading, reading->device))
       return 0;

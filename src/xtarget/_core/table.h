@@ -8,14 +8,20 @@
 
 struct xt_slot;
 
+enum { XT_RECENT_BITS = 6 };
+
 struct xt_table {
   struct xt_slot **slots; /* a power of two of them, or NULL */
   size_t capacity, count;
   int with_sizes; /* keys are words and sizes; else words alone */
+  const struct xt_slot *recent[1 << XT_RECENT_BITS]; /* found lately, by the first word and size */
 };
 
 /* What was put there for such a call, or NULL. */
-void *xt_table_find(const struct xt_table *table, uint64_t hash, const struct xt_call *call);
+void *xt_table_find(struct xt_table *table, uint64_t hash, const struct xt_call *call);
+
+/* The same without a hash, if it was found lately; else NULL. Of tables whose keys have sizes. */
+void *xt_table_recent(const struct xt_table *table, const struct xt_call *call);
 
 /* Put something there for such calls; what was there before is given to `drop`. Returns 0 where
  * there is no memory. */

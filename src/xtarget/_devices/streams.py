@@ -55,6 +55,10 @@ def resolve(device: Device, stream: Any) -> Stream:
     if isinstance(stream, bool):
         raise ArgumentError(f"stream={shortened(stream)} is not a stream.")
     if isinstance(stream, int):
+        if not 0 <= stream < 1 << 64:
+            raise ArgumentError(
+                f"stream={shortened(stream)} is no handle of a stream: these have 64 bits."
+            )
         return borrow(device, stream)
     if isinstance(stream, StreamBase) and stream.where != device.info.name:
         raise ArgumentError(

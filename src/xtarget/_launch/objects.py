@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overload
 
 from .._kernels import libraries
 from .._kernels.interfaces import check_like, description, signature
@@ -28,7 +28,7 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
-class Kernel(partial[_R], Generic[_P, _R]):
+class Kernel(_run.named or partial, Generic[_P, _R]):  # type: ignore[misc]  # a base of the core
     """A kernel of the catalog: `k(a, b, out=o)` is `xtarget.run(k.name, a, b, out=o)`.
 
     `xtarget.get` makes it. It stands for the name: where another kernel takes its name, a call runs
@@ -39,7 +39,7 @@ class Kernel(partial[_R], Generic[_P, _R]):
         spec: its `xtarget.spec.KernelSpec`.
     """
 
-    # a partial: calling it costs no step of Python beside `run`
+    # by its base, calling it costs no step of Python beside `run`
     name: str
     __signature__: inspect.Signature
 
@@ -49,11 +49,11 @@ class Kernel(partial[_R], Generic[_P, _R]):
 
     def __new__(cls, name: str) -> Kernel[_P, _R]:
         spec = libraries.find(name).spec
-        made = super().__new__(cls, _run.run, name)
-        made.name = made.__name__ = made.__qualname__ = name  # type: ignore[attr-defined]  # a partial takes them
+        made: Any = super().__new__(cls, _run.run, name)
+        made.name = made.__name__ = made.__qualname__ = name
         made.__signature__ = signature(spec)
         made.__doc__ = description(spec)
-        return made
+        return cast("Kernel[_P, _R]", made)
 
     @property
     def spec(self) -> KernelSpec:

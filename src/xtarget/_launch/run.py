@@ -304,6 +304,8 @@ _run_in_python = run
 _native = _core.native()
 #: The base class of prepared launches in the core.
 launcher: Any = None if _native is None else _native.Launcher
+#: That of kernel objects, which is made of `run` and a name, as a partial is.
+named: Any = None if _native is None else _native.Kernel
 if _native is not None:
     run, _in_core = native.install(_native, run, globals())
 
