@@ -32,6 +32,7 @@ from ._values.errors import ArgumentError
 from ._values.examples import CInterface, CVariant, Example
 from ._values.sizes import broadcast_shapes, cdiv, contiguous_strides, next_power_of_2
 from ._values.types import DTYPES, Constant, DtypeConstant
+from ._values.value_classes import value_class
 
 __all__ = [
     "ABSENT",
@@ -72,7 +73,7 @@ __all__ = [
 # --------------------------------------------------------------------------------- what a plan sees
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)  # hashed and compared in calls that are new
 class ArrayType:
     """Layout of an array: NumPy's dtype name, shape, and strides in elements (not bytes)."""
 
@@ -112,7 +113,7 @@ class ArrayType:
         return (sum(r for r in reach if r < 0), sum(r for r in reach if r > 0) + 1)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class ScalarType:
     """A Python or NumPy scalar argument, passed by value as `dtype`; its value may change from call
     to call.
@@ -147,7 +148,7 @@ class DtypeRules(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Call:
     """One call of a kernel as its plan sees it.
 
@@ -234,28 +235,28 @@ class Call:
 # ------------------------------------------------------------------------------ what a plan answers
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Input:
     """The caller's argument `index`: its address, or its value if it is a scalar."""
 
     index: int
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Output:
     """The plan's output `index`."""
 
     index: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Temporary:
     """The plan's temporary `index`: device memory that lives for this call only, uninitialised."""
 
     index: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Scalar:
     """A fixed value passed at run time as `dtype` (a plain int is an index, a plain float a
     float32).
@@ -268,7 +269,7 @@ class Scalar:
 Argument: TypeAlias = Input | Output | Temporary | Scalar | int | float | tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Launch:
     """One launch of one Triton function.
 
@@ -308,7 +309,7 @@ class Launch:
     on_aligned: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Plan:
     """Outputs and launches of one call. Launches run one after another on the same stream.
 
@@ -335,7 +336,7 @@ Bounds: TypeAlias = Callable[
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class KernelSpec:
     """A kernel's interface.
 

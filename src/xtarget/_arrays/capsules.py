@@ -9,13 +9,13 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import math
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
 from .._values.errors import ArgumentError
 from .._values.types import DTYPES
+from .._values.value_classes import value_class
 from .._values.vendors import of_dlpack_type, traits, vendors
 from ..spec import ArrayType, contiguous_strides
 
@@ -153,7 +153,7 @@ def _exported(memory: Any, *, versioned: bool) -> Any:
     return memory.__dlpack__()
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Imported:
     """Memory of a DLPack capsule; `capsule` keeps it alive.
 

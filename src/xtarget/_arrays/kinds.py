@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from .._values.types import DeviceInfo
+from .._values.value_classes import value_class
 from ..spec import ArrayType
 from ..targets.base import Device, Stream
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class View:
     """One array as a launch sees it.
 

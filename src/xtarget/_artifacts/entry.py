@@ -10,10 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final
 
 from .._values.types import Artifact, Parameter, Resources, Scratch, Target
+from .._values.value_classes import value_class
 
 if TYPE_CHECKING:
     from .._values.types import CompileRequest
@@ -112,7 +113,7 @@ def is_key(text: object) -> bool:
     return isinstance(text, str) and len(text) == 64 and not set(text) - set("0123456789abcdef")
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Place:
     """The identity of an entry. File names are made from it, never from a file's content."""
 
@@ -154,7 +155,7 @@ def file_name(kernel: str) -> str:
     return "k" + hashlib.sha256(kernel.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Entry:
     """A complete entry: the text of its mark, the fields of the mark, and its files by suffix."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from .._kernels import libraries
 from .._launch.samples import Clock, DeviceClock, HostClock, Summary, take
 from .._values.errors import XTargetError
 from .._values.types import DTYPES, DeviceInfo
+from .._values.value_classes import value_class
 from ..spec import ArrayType, contiguous_strides
 from ..targets.base import Device
 from .peers import NoPeerError, Peer
@@ -31,7 +32,7 @@ _COPY_BYTES, _SIDE_CPU, _SIDE_GPU = 64 << 20, 1024, 4096
 _SAME = {"float16": 2e-2, "bfloat16": 5e-2, "float32": 1e-3, "float64": 1e-3}
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Measured:
     """One way of one workload on one device.
 

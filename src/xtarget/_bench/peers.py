@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from .._launch.samples import Clock, HostClock, TorchClock
 from .._values.errors import XTargetError
 from .._values.types import DeviceInfo
+from .._values.value_classes import value_class
 from ..spec import KernelSpec
 
 __all__ = ["NAMES", "NoPeerError", "Peer", "peer"]
@@ -23,7 +23,7 @@ class NoPeerError(XTargetError):
     """A library that cannot be measured here, or has no such function; the text says why."""
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Peer:
     """Another library on one device.
 

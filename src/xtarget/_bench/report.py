@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -11,6 +10,7 @@ from typing import Any, Final
 from .. import __version__
 from .._system.reports import read_report
 from .._values.errors import XTargetError
+from .._values.value_classes import value_class
 from .measure import OWN, Measured, Measurement
 
 __all__ = ["Change", "Comparison", "check_devices", "compare", "device_facts", "document", "read"]
@@ -19,7 +19,7 @@ SCHEMA: Final = 1
 _NUMBERS = ("median", "lower", "upper", "low", "high", "speed")
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Change:
     """One case of two reports.
 
@@ -36,7 +36,7 @@ class Change:
     faster: bool
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Comparison:
     """Attributes:
     notes: what is not the same in the two reports.

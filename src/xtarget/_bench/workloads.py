@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from .._kernels import libraries
 from .._launch import planning
 from .._values.types import DTYPES, DeviceInfo
+from .._values.value_classes import value_class
 from .._verify.cases import Case, meaningful, values
 from ..spec import ArrayType, KernelSpec
 
@@ -28,7 +29,7 @@ _MOST_SETS: Final = 16
 _RANDOM: Final = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Workload:
     """A kernel and the layouts of its arguments.
 
@@ -48,7 +49,7 @@ class Workload:
         return "x".join(map(str, self.shape)) or "scalar"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Work:
     """The least that a call has to move and to compute.
 

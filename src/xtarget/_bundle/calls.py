@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from .._values.programs import Flat
 from .._values.types import DTYPES
+from .._values.value_classes import value_class
 from .manifest import MOST_DICTIONARY, MOST_RECORD, MOST_TARGETS, Mark
 
 __all__ = [
@@ -43,7 +43,7 @@ _CODES: Final = {name: code for code, name in enumerate(DTYPES)}
 _TRITON: Final = {dtype.triton: code for code, dtype in enumerate(DTYPES.values())}
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class BinaryParameter:
     """A parameter of a binary's entry.
 
@@ -58,7 +58,7 @@ class BinaryParameter:
     pointer: bool
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Binary:
     """A variant of a function, as a launch takes it."""
 
@@ -72,7 +72,7 @@ class Binary:
     portable_arch: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Function:
     """A class of specializations, with its variants."""
 
@@ -81,7 +81,7 @@ class Function:
     binaries: tuple[Binary, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class FormArgument:
     """An argument of a call; its kind is `array`, `scalar` or `absent`."""
 
@@ -91,7 +91,7 @@ class FormArgument:
     contiguous: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class FormOutput:
     """A result.
 
@@ -106,7 +106,7 @@ class FormOutput:
     fill: bytes | None
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class LaunchParameter:
     """`value`: of the call, at that place; `size`: the program's next result; `fixed`: the bits."""
 
@@ -114,13 +114,13 @@ class LaunchParameter:
     number: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class FormLaunch:
     function: int
     parameters: tuple[LaunchParameter, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Form:
     """Calls that one plan serves.
 
@@ -139,7 +139,7 @@ class Form:
     launches: tuple[FormLaunch, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class CallRecord:
     """All calls of one kernel and dtype.
 

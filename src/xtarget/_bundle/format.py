@@ -16,12 +16,12 @@ import os
 import stat
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from .._values.errors import LoadError, XTargetError
 from .._values.types import Target
+from .._values.value_classes import value_class
 from .calls import read_index, read_table
 from .manifest import (
     MOST_DICTIONARY,
@@ -52,7 +52,7 @@ ROW: Final = struct.Struct("<32sQII32s")
 _SIGNATURE: Final = 32 + 64
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Section:
     """The part of a bundle for one target, as the manifest describes it, checked.
 

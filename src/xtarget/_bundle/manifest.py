@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from .._values.types import Target
+from .._values.value_classes import value_class
 
 __all__ = [
     "MOST_BINARY",
@@ -51,7 +51,7 @@ def most_unpacked(nbytes: int) -> int:
     return MOST_BINARY + 256 * nbytes
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Mark:
     """A range of bytes in a section, and its check values.
 

@@ -8,7 +8,6 @@ slower, so the variant that assumes most is taken, from the best-fitting arch.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from .._system.locks import Lock
 from .._values import environment
 from .._values.errors import LoadError
 from .._values.types import Artifact, CompileRequest, Target
+from .._values.value_classes import value_class
 from . import signing
 from .format import BundleFile
 
@@ -45,7 +45,7 @@ def class_key(request: CompileRequest) -> bytes:
     return bytes.fromhex(_cache.key_of(class_parts(request)))
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Candidate:
     """A bundle's offer for a request: a variant in one form, or the reason why there is none.
 

@@ -11,11 +11,11 @@ import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any, Final
 
 from .._values.errors import CompileError
 from .._values.types import Target
+from .._values.value_classes import value_class
 from .calls import CallRecord, index_of, table_of
 from .format import HEADER, MAGIC, ROW
 from .manifest import MOST_BINARY, MOST_RECORD, MOST_ROWS, MOST_VARIANTS, Mark
@@ -26,7 +26,7 @@ __all__ = ["Entry", "Packed", "pack_section", "write_bundle"]
 _DICTIONARY: Final = 32 << 10  # zlib's window; a longer dictionary is not looked at
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Entry:
     """A class of specializations: its key, its record without marks, and each variant's bytes by
     the name under which the record's variant gets their mark."""
@@ -36,7 +36,7 @@ class Entry:
     binaries: Sequence[Mapping[str, bytes]]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Packed:
     """A section: what the manifest says of it but for its place, and its bytes."""
 

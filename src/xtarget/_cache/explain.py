@@ -6,7 +6,6 @@ import contextlib
 import os
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from .._artifacts.entry import DAMAGE, KINDS, SCHEMA, Entry, Place
 from .._system import files
 from .._values.errors import XTargetError
 from .._values.types import Target
+from .._values.value_classes import value_class
 from . import evict, lock
 from .cache import Cache
 from .scan import Found, scan
@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Chosen:
     """A selection of cache entries for a command.
 
@@ -250,7 +250,7 @@ def clear(cache: Cache, chosen: Chosen) -> dict[str, int]:
     return {"removed": removed, "freed_bytes": freed, "left": left}
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Miss:
     """The reason why the cache has no entry for a request.
 

@@ -13,7 +13,6 @@ import io
 import json
 import tarfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +29,7 @@ from .._system import files
 from .._system.output import write_output
 from .._values.errors import XTargetError
 from .._values.types import Target
+from .._values.value_classes import value_class
 from .compression import pack, unpack
 
 __all__ = ["BUNDLES", "CACHE", "Layer", "entries_in", "layer_of", "write_layout"]
@@ -43,7 +43,7 @@ _MOST_JSON = 4 << 20
 _MOST_LAYER = 1 << 30
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Layer:
     """A layer of an image.
 

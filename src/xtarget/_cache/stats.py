@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from .._values.value_classes import value_class
 from .counters import counted
 
 __all__ = ["CacheStats", "cache_stats"]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class CacheStats:
     """Counters of this process, since it started.
 

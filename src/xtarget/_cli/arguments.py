@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -13,6 +12,7 @@ from .._kernels.interfaces import input_dtypes
 from .._kernels.libraries import find
 from .._launch import chosen as choosing
 from .._values.types import DTYPES
+from .._values.value_classes import value_class
 from ..spec import ArrayType, KernelSpec, contiguous_strides
 from .values import CallOptions, Values
 
@@ -21,7 +21,7 @@ __all__ = ["Inputs", "choose_inputs"]
 _DEFAULT_SHAPE = (1024, 1024)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Inputs:
     """A kernel and the arguments that the command line chose for it: layouts, and numbers as they
     are."""

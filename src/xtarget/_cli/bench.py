@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from .._bench.workloads import Workload
 from .._compile.bars import progress_bar
 from .._devices import choice, registry
 from .._system.output import check_output, write_output
+from .._values.value_classes import value_class
 from .arguments import choose_inputs
 from .base import echo
 from .tables import echo_wrapped, print_table
@@ -30,7 +30,7 @@ _SIDES = {"gpu": range(8, 14), "cpu": range(7, 12), "emulator": range(4, 7)}
 _BARS, _PLAIN_BARS = "▁▂▃▄▅▆▇█", "_.-~=+*#"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Wanted:
     """The settings that the command line gives.
 

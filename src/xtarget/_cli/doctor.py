@@ -11,7 +11,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
@@ -26,6 +26,7 @@ from .._system.output import check_output, write_output
 from .._values import environment
 from .._values.errors import XTargetError
 from .._values.types import DeviceInfo, ProbeReport
+from .._values.value_classes import value_class
 from ..targets._host import opencl_icd
 from ..targets._host.machine import find_library_file
 from ..targets._spirv import versions
@@ -44,7 +45,7 @@ _SEE: Final = "The lines above name the devices that are here, and the reasons o
 _SECRET: Final = re.compile(r"(?i)token|secret|passw|credential|api_?key|private")
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Finding:
     """One line of the page.
 

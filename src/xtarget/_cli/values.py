@@ -6,10 +6,12 @@ import ast
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 import click
+
+from .._values.value_classes import value_class
 
 __all__ = ["CallOptions", "Shapes", "Values", "folder_name", "pairs", "seconds", "shapes", "words"]
 
@@ -20,7 +22,7 @@ Values: TypeAlias = Mapping[str, Any]
 _MOST_ELEMENTS, _MOST_AXES = 2**60 - 1, 64
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class CallOptions:
     """A kernel's arguments as `--shape`, `--dtype`, `--option` and `--scalar` give them."""
 

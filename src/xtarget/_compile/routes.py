@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from .._devices import registry
 from .._values import environment
 from .._values.errors import ArgumentError, CompileError, FrozenError, NoCompilerError
 from .._values.types import Artifact, CompileRequest, Target
+from .._values.value_classes import value_class
 from .._values.vendors import vendors
 from ..targets.base import Compiler
 
@@ -35,7 +36,7 @@ class NoRouteError(CompileError):
     """No route can serve a request, and none has failed."""
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Way:
     """A compiler of a vendor, by the name of its route.
 

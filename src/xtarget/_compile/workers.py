@@ -5,7 +5,6 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from .._artifacts import entry
@@ -14,6 +13,7 @@ from .._children.frames import Frame, pack
 from .._children.limits import Patience
 from .._values.errors import CompileError
 from .._values.types import Artifact, CompileRequest, DtypeConstant, KernelSource, Target
+from .._values.value_classes import value_class
 
 __all__ = [
     "COMPILE_CHILD",
@@ -36,7 +36,7 @@ _START_SECONDS = 60.0  # to import Triton, beside the time for the first compila
 _SHOWN = 300  # characters of what a crashed compiler printed last
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Job:
     """A request to compile, and where its source is."""
 
@@ -47,7 +47,7 @@ class Job:
     toolchain: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Compiled:
     """An artifact, the seconds that its compiler took, and the machine if it was another process's
     (`units`)."""

@@ -18,11 +18,11 @@ from concurrent.futures import (
     Future,
     wait,
 )
-from dataclasses import dataclass
 from typing import Any
 
 from .._children.frames import Frame, pack, unpack
 from .._values.errors import XTargetError, shortened_text
+from .._values.value_classes import value_class
 
 __all__ = ["Lost", "answer", "answered", "answers", "asked", "versions", "whole"]
 
@@ -32,7 +32,7 @@ _AHEAD = 256
 _TRIES = 2
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Lost:
     """A unit without an answer.
 

@@ -7,12 +7,12 @@ has an expansion. Within it nothing is rounded to the operator's dtype, as withi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 
 from .._arrays.dtypes import NumpyRules
 from .._kernels.steps import Fold, Operand, Step
 from .._values.types import DtypeConstant
+from .._values.value_classes import value_class
 from ..spec import (
     ABSENT,
     ArrayType,
@@ -40,7 +40,7 @@ _ONE = f"={(1.0).hex()}"
 _EXP, _LOG, _SQRT = "functions.powers:exp", "functions.powers:log", "functions.powers:sqrt"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Expansion:
     """The computation of a node from rows.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from .._kernels import libraries
 from .._kernels.programs import program
 from .._kernels.steps import alone, kernel_text
 from .._values.types import Target
+from .._values.value_classes import value_class
 from ..spec import ArrayType, KernelSpec, ScalarType
 from .cutting import cut, forms_of
 from .nodes import Node, Number, Value
@@ -39,7 +40,7 @@ __all__ = [
 PREFIX = "fused "
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Launch:
     """A section as it is launched.
 
@@ -70,7 +71,7 @@ class Launch:
     rows: tuple[tuple[int, bool, tuple[int, ...] | None], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Program:
     """The program of a traced function.
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from .._arrays.dtypes import NumpyRules
+from .._values.value_classes import value_class
 from ..spec import ArrayType, Call, KernelSpec, Plan, ScalarType
 
 __all__ = ["Node", "Number", "Value", "View", "node_of"]
@@ -14,7 +14,7 @@ __all__ = ["Node", "Number", "Value", "View", "node_of"]
 _RULES = NumpyRules()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@value_class(frozen=True, slots=True, eq=False)
 class Node:
     """A call of a kernel.
 
@@ -35,7 +35,7 @@ class Node:
     own: bool
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class View:
     """The result of an operator that moves nothing, read from its argument.
 
@@ -51,7 +51,7 @@ class View:
         return f"{self.operator}({given})"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@value_class(frozen=True, slots=True, eq=False)
 class Value:
     """An array: the function's argument `index`, or the result `index` of a node.
 
@@ -73,7 +73,7 @@ class Value:
         return self.array or self.type
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@value_class(frozen=True, slots=True, eq=False)
 class Number:
     """A number: the function's argument `index`, or a constant in it."""
 

@@ -4,10 +4,10 @@ the elementwise operators that need them."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from .._values import environment
+from .._values.value_classes import value_class
 from .nodes import Node, Value
 
 __all__ = ["Pick", "obstacle", "pick_of"]
@@ -21,7 +21,7 @@ _PLACES: Mapping[str, tuple[int, int]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Pick:
     """A node that takes elements of an array.
 

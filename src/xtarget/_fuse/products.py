@@ -4,10 +4,10 @@ is stored."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from .._kernels.steps import Operand, Step
+from .._values.value_classes import value_class
 from ..spec import ABSENT
 from .nodes import Node, Value
 from .stored import is_read_through, places_of
@@ -20,7 +20,7 @@ MOST_BESIDE = 4
 _TILE = "a"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Product:
     """A node that is a product of matrices, and what it does to it itself.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from .._compile import functions
@@ -13,6 +12,7 @@ from .._kernels import libraries
 from .._launch import planning
 from .._launch.specializing import requests
 from .._values.types import Resources, Target
+from .._values.value_classes import value_class
 from ..spec import ArrayType, ScalarType
 from .nodes import Value
 from .sections import Section
@@ -20,7 +20,7 @@ from .sections import Section
 __all__ = ["Report", "not_moved", "reports"]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Report:
     """The compiler's report on a launch.
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from .._kernels import libraries
+from .._values.value_classes import value_class
 from ..spec import ArrayType, ScalarType, contiguous_strides
 from .cutting import is_long, is_long_across
 from .expansions import expansion_of
@@ -29,7 +30,7 @@ _KINDS = frozenset(
 _IN_ORDER = frozenset(("flatten", "flatten_2d", "reshape"))
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Graph:
     """Nodes and results in which views stand for operators.
 

@@ -7,7 +7,7 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final, get_args
 
 from .._values.authoring import (
@@ -24,6 +24,7 @@ from .._values.authoring import (
 )
 from .._values.errors import ArgumentError, XTargetError
 from .._values.types import DtypeConstant
+from .._values.value_classes import value_class
 from .contexts import Rule, formula
 
 __all__ = ["Declaration", "Parameters", "constant_of", "place_of", "place_of_function"]
@@ -40,7 +41,7 @@ _KINDS: Final = {word: kind for kind in (int, float, bool) for word in (kind, ki
 _METHODS: Final = frozenset({"counted_by", "descriptor"})
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Declaration:
     """A kernel as its author describes it.
 
@@ -101,7 +102,7 @@ class Declaration:
         return self.scalars[name] is not REQUIRED
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Parameters:
     """The parameters of a kernel's function.
 

@@ -7,10 +7,11 @@ asked for: `nargs["out"].zero_()`, and the tiles of a descriptor.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from .._values.errors import ArgumentError
+from .._values.value_classes import value_class
 from ..spec import ArrayType
 from .contexts import Context
 from .triton_wrappers import Tensor
@@ -18,7 +19,7 @@ from .triton_wrappers import Tensor
 __all__ = ["Asked", "ask_hook"]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Asked:
     """The changes that a hook has made.
 

@@ -8,9 +8,8 @@ in silence what another one computes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from .._values.errors import ArgumentError, MissingFeatureError, shortened
+from .._values.value_classes import value_class
 from . import libraries
 from .libraries import RegisteredKernel
 from .variants import OWN, SEPARATOR, asked, serves
@@ -21,7 +20,7 @@ __all__ = ["HOST", "TORCH", "Implementation", "listed", "named", "of_target", "s
 HOST, TORCH = "host", "torch"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Implementation:
     """One way to compute an operator.
 

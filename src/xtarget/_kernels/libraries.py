@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from .._system.locks import Lock
 from .._system.package import FOLDER
 from .._values import environment
 from .._values.errors import UnknownKernelError, XTargetError, shortened
+from .._values.value_classes import value_class
 from . import variants
 from .library import Library
 from .names import Names, prefix_free
@@ -42,7 +43,7 @@ ENTRY_POINT_GROUP = "xtarget.kernels"
 _SECTION = "fused"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@value_class(frozen=True, slots=True, eq=False)
 class RegisteredKernel:
     """A spec and the way from a `Launch.source` text to the code behind it.
 

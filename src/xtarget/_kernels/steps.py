@@ -20,8 +20,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
+
+from .._values.value_classes import value_class
 
 __all__ = [
     "COMPOSED",
@@ -56,7 +58,7 @@ _TAKEN = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Step:
     """One call of a device function.
 
@@ -77,7 +79,7 @@ class Step:
         return f"{self.function}({_operands_text(self.operands)})>{self.dtype}"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Fold:
     """One number from each row.
 

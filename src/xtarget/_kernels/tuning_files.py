@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Final
 
 from .._system import files
 from .._values.choosing import bounds_of, octave_of
 from .._values.errors import ArgumentError, shortened
+from .._values.value_classes import value_class
 
 __all__ = ["FORMAT", "Entry", "Result", "entries_of", "merged", "read_file", "text_of"]
 
@@ -23,7 +24,7 @@ _MOST_BYTES: Final = 64 << 20
 _HOW: Final = ("measured", "derived")
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Result:
     """A configuration's own result.
 
@@ -39,7 +40,7 @@ class Result:
     error: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Entry:
     """All that is known of a question (`_values.choosing.Asked`) on a device.
 

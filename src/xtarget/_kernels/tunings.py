@@ -21,6 +21,7 @@ from .._values import environment
 from .._values.choosing import Chooser, Question, octave_of
 from .._values.errors import ArgumentError
 from .._values.symbolic_integers import peek
+from .._values.value_classes import value_class
 from . import libraries
 from .tuning_files import Entry, merged, read_file, text_of
 
@@ -51,7 +52,7 @@ _local: dict[tuple[str, str, str], tuple[Entry, ...]] = {}
 _shipped: dict[str, tuple[Entry, ...]] = {}
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Served:
     """An answer to a question of a plan.
 

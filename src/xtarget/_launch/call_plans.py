@@ -4,7 +4,7 @@ loaded bundle has binaries for the general plan alone (`Call.general`), that one
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from .._arrays import View
@@ -14,6 +14,7 @@ from .._system.signals import raised_by_handler
 from .._values.errors import ArgumentError
 from .._values.symbols import Tracer
 from .._values.types import CompileRequest, DeviceInfo, Target
+from .._values.value_classes import value_class
 from ..spec import ArrayType, KernelSpec, Launch, Plan, ScalarType, contiguous_strides
 from .arguments import argument_types, check_fp64, check_written
 from .classes import lift
@@ -32,7 +33,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Given:
     """A call's arguments, looked at.
 
@@ -52,7 +53,7 @@ class Given:
     general: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Planned:
     """A call with all that it takes to load it. Its integers may be symbolic.
 

@@ -8,7 +8,7 @@ then the call is bound. Only sizes for which no entry's guards hold are planned 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,6 +16,7 @@ from .._arrays import read_in_place
 from .._compile.functions import function
 from .._values.programs import Program
 from .._values.symbols import Tracer
+from .._values.value_classes import value_class
 from ..spec import ArrayType, contiguous_strides
 from ..targets.base import Device, Stream, Value
 from .call import BoundCall
@@ -41,7 +42,7 @@ _PLAIN = {int}
 _Shape = tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Layouts:
     """The arrays of a call, apart from what is the same for all calls of the class.
 
@@ -107,7 +108,7 @@ def lift(tracer: Tracer, name: str, type_: ArrayType, contiguous: bool) -> Array
     return replace(type_, shape=shape, strides=strides)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Unloaded:
     """What a class launches, without its functions."""
 

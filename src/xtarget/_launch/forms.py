@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from .._values.types import CompileRequest, LaunchConfig
+from .._values.value_classes import value_class
 from ..spec import ArrayType
 from ..targets._objects.scalars import NEAREST
 from ..targets.base import Function, Stream, Value
@@ -19,7 +19,7 @@ __all__ = ["Form", "LoadedLaunch", "overlaps_of", "sized"]
 _Shape = tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class LoadedLaunch:
     """A launch that only lacks its grid and the values that depend on sizes.
 
@@ -62,7 +62,7 @@ class LoadedLaunch:
         return BoundLaunch(launch, self.order, scratch, function, grid, values, self.halves)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Form:
     """The part of a call's binding that all calls of a class share.
 

@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .._arrays import is_scalar, kind_of
 from .._devices import registry
 from .._kernels import libraries
+from .._values.value_classes import value_class
 from . import run as _run
 from .call import BoundCall
 from .outs import outs_of
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Found", "adopted", "described", "find", "kind_if_array"]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Found:
     """A call that lacks a stream only.
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from .._compile import residency
 from .._devices import registry
 from .._values.types import MemoryUse
+from .._values.value_classes import value_class
 from ..targets._objects import host_memory
 from ..targets.optional import CountsMemory, TrimsMemory
 
 __all__ = ["MemoryStats", "empty_cache", "memory_stats"]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class MemoryStats:
     """Memory that xtarget has asked for. What torch and CuPy have asked for is in their own
     figures, results of calls on their arrays included.

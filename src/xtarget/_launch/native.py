@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -12,6 +12,7 @@ from .._devices import streams
 from .._kernels import libraries
 from .._values.errors import CompileError
 from .._values.types import LaunchConfig
+from .._values.value_classes import value_class
 from ..spec import ArrayType
 from ..targets.base import Stream
 from .arguments import placed
@@ -84,7 +85,7 @@ def _own_options(kernel: str, options: dict[str, Any]) -> dict[str, Any] | None:
     return placed(kernel, (), options)[1]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class _Asked:
     """A call that the core asks about.
 

@@ -8,11 +8,12 @@ between them, and values in another order.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from .._values.programs import IntegerProgram, Program
 from .._values.symbols import SymInt, Tracer
+from .._values.value_classes import value_class
 from ..spec import ArrayType
 from ..targets._objects.scalars import NEAREST
 from ..targets.base import Function, Stream, Value
@@ -48,7 +49,7 @@ def _started(loaded: LoadedLaunch, fixed: Sequence[Value | None]) -> GridLaunch:
     return function.prepare_grids(fixed)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Passing:
     """Calls that are nothing but one launch.
 
@@ -146,7 +147,7 @@ class Passing:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class _Link:
     """A launch of a chain.
 
@@ -164,7 +165,7 @@ class _Link:
     halves: Sequence[tuple[int, str]]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Chained:
     """Calls that are launches one after the other.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from .._arrays import Movable, TracksWrites, adopt, kind_of, view_of
@@ -16,6 +16,7 @@ from .._devices import registry, streams
 from .._kernels import libraries
 from .._system.locks import Lock
 from .._values.errors import ArgumentError, DeviceLostError, shortened
+from .._values.value_classes import value_class
 from ..targets.base import Stream
 from ..targets.optional import Capturable
 from . import lookup, native
@@ -59,7 +60,7 @@ registry.on_lost.append(_count_loss)
 registry.after_fork.append(_count_loss)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class _Held:
     """The state of a prepared launch. It is replaced as a whole, so that a thread that launches
     meanwhile has the old or the new one.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
+from .._values.value_classes import value_class
 from ..targets.base import Stream
 
 __all__ = ["Clock", "DeviceClock", "HostClock", "Summary", "TorchClock", "summarize", "take"]
@@ -92,7 +92,7 @@ class TorchClock:
             return float(first.elapsed_time(last)) / 1e3
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Summary:
     """Seconds of a call, from samples.
 

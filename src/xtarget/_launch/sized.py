@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from .._values.value_classes import value_class
 from ..spec import ArrayType
 from ..targets.base import Function, PreparedLaunch, Stream, Value
 from .overlap import Overlaps
@@ -12,7 +12,7 @@ from .overlap import Overlaps
 __all__ = ["BoundLaunch", "Sized", "picking"]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class BoundLaunch:
     """One prepared launch.
 
@@ -35,7 +35,7 @@ class BoundLaunch:
     halves: tuple[tuple[int, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Sized:
     """The part of a bound call that depends on sizes and strides.
 

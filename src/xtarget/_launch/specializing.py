@@ -7,7 +7,6 @@ of a kernel, what the alignment of a size decides) is one afterwards, with a gua
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -16,6 +15,7 @@ from .._kernels.libraries import RegisteredKernel
 from .._values.errors import ArgumentError, shortened
 from .._values.symbols import SymInt
 from .._values.types import DTYPES, CompileRequest, Constant, KernelSource, TypeText
+from .._values.value_classes import value_class
 from ..spec import (
     Argument,
     ArrayType,
@@ -75,7 +75,7 @@ def _fixed(scalar: Scalar) -> int | float:
     raise ArgumentError(f"the number {shortened(scalar.value)} does not fit {scalar.dtype}.")
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Slot:
     """The source of a parameter's value: fixed, or entry `index` of the call's values."""
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from .._arrays import view_of
 from .._values.errors import XTargetError
+from .._values.value_classes import value_class
 from ..spec import ArrayType
 from ..targets.base import Buffer, Device, Stream, Value
 from ..targets.optional import PinnedBlock, PinsMemory
@@ -50,7 +50,7 @@ class StagedOrder(Protocol):
     def wait(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Pieces:
     """Where the arrays of a call lie in a block of pinned memory, and in one of the device.
 

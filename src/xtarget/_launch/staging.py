@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from .._arrays import View, view_of
 from .._arrays.dtypes import numpy_dtype
 from .._arrays.host import host_bytes, host_view
 from .._values.errors import ArgumentError
+from .._values.value_classes import value_class
 from ..spec import ArrayType
 from ..targets.base import Buffer, Device, Stream
 from ..targets.optional import Fills
@@ -41,7 +41,7 @@ _APART = 256
 _CHUNK = 16 << 20
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Staging:
     """The copies of a call between the host and the device.
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from .._arrays import View
 from .._kernels import libraries, tunings
 from .._values.types import CompileRequest, DeviceInfo
+from .._values.value_classes import value_class
 from ..spec import ArrayType, Call, Plan, ScalarType
 from ..targets.base import Device
 from . import planning
@@ -27,7 +27,7 @@ Show = Callable[[int, int, str], None]
 NOT_TRIED: Final = "not tried"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Trial:
     """A configuration that was tried.
 
@@ -49,7 +49,7 @@ class Trial:
     kept: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Tuning:
     """The measurements for a call.
 
@@ -86,7 +86,7 @@ class Tuning:
         return "\n".join([*lines, *map(str, self.more)])
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Asked:
     """A call whose configurations are compared.
 

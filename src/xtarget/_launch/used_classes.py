@@ -11,7 +11,6 @@ import fcntl
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from .._system.locks import Lock
 from .._values import environment
 from .._values.errors import ArgumentError, shortened
 from .._values.types import DTYPES, DeviceInfo, Target
+from .._values.value_classes import value_class
 from ..spec import ArrayType
 from . import binding
 
@@ -85,7 +85,7 @@ def _identity(entry: Mapping[str, Any]) -> str:
     return json.dumps({**entry, "args": args, "out": without_sizes(entry["out"])}, sort_keys=True)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class UsedClass:
     """An entry, ready to be planned.
 

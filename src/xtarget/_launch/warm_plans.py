@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 
 from .._arrays import View
 from .._kernels import libraries, plan_values, tunings
 from .._kernels.libraries import RegisteredKernel
 from .._values.symbols import Tracer
 from .._values.types import CompileRequest, DeviceInfo
+from .._values.value_classes import value_class
 from ..spec import ScalarType
 from . import call_plans
 from .arguments import argument_types, check_arguments
@@ -18,7 +18,7 @@ from .call_plans import Given, Planned
 __all__ = ["Warm", "make", "plans_made", "take"]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Warm:
     """The plan of a class of calls.
 

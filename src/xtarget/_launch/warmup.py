@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Iterator
 from concurrent.futures import Executor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from .._executors.opening import Given, opened
 from .._kernels import libraries
 from .._values.errors import ArgumentError, NoDeviceError, UnknownKernelError, XTargetError
 from .._values.types import CompileRequest, Constant, Target
+from .._values.value_classes import value_class
 from . import call_plans, warm_plans
 from .frozen_calls import class_text, warmed_up
 from .used_classes import UsedClass, read_profile
@@ -29,7 +29,7 @@ __all__ = ["Warmup", "warmup"]
 _Wanted = tuple[CompileRequest, Target, dict[str, Constant]]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Warmup:
     """The results of a warm-up.
 

@@ -6,15 +6,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
+from .._values.value_classes import value_class
 from .locks import Lock
 
 __all__ = ["Span", "end", "listen", "span", "tell"]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Span:
     """A step that has ended.
 

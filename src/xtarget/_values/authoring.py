@@ -7,12 +7,13 @@ A kernel library imports these names from `xtarget.spec`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import MappingProxyType
 from typing import Any, Final
 
 from .errors import ArgumentError
 from .types import DTYPES, Constant
+from .value_classes import value_class
 
 __all__ = [
     "REQUIRED",
@@ -55,7 +56,7 @@ def dtype_named(dtype: Any) -> str | None:
     return {**known, "int1": "bool"}.get(text) if not isinstance(dtype, str) else None
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class ArrayRule:
     """An author's description of an array: `In["float16", "M", "K"]`.
 
@@ -171,7 +172,7 @@ class Workspace(_Word):
         return _rule("Workspace", items)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Out:
     """An output or a workspace of `@xtarget.kernel`, where more is to be said of it than its
     layout. As an annotation it says the layout itself: `out: Out["float16", "M", "N"]`.
@@ -195,7 +196,7 @@ class Out:
         return _rule("Out", items)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@value_class(frozen=True, slots=True, repr=False)
 class StrideRule:
     array: str
     axis: int
@@ -219,7 +220,7 @@ class Stride(_Word):
         return StrideRule(*items)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Config:
     """One of the ways in which a kernel can do the same: tile sizes and Triton's options.
 
@@ -244,7 +245,7 @@ class Config:
         return ", ".join(f"{name}={value}" for name, value in parts.items() if value is not None)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Step:
     """A launch of a kernel that makes several. `step` makes it."""
 

@@ -8,8 +8,9 @@ the ranges are guards of the call's class.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+from .value_classes import value_class
 
 __all__ = ["Chooser", "Question", "bounds_of", "octave_of"]
 
@@ -17,7 +18,7 @@ __all__ = ["Chooser", "Question", "bounds_of", "octave_of"]
 _LAST: Final = 40
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Question:
     """A question of a plan.
 

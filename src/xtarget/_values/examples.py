@@ -5,15 +5,16 @@ A catalog imports these names from `xtarget.spec`."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from .types import Constant
+from .value_classes import value_class
 
 __all__ = ["CInterface", "CVariant", "Example"]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Example:
     """A call that stands for others of its kind when kernels are built ahead of time.
 
@@ -29,7 +30,7 @@ class Example:
     dtypes: tuple[str | None, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class CVariant:
     """A choice of binaries that the C function of a kernel may use, and the arguments for them.
 
@@ -58,7 +59,7 @@ class CVariant:
     order: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class CInterface:
     """A kernel as a C function on C-contiguous arrays of one dtype.
 

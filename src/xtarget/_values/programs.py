@@ -8,8 +8,9 @@ runs (`_core/program.h`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from .value_classes import value_class
 
 __all__ = ["TEXT", "Flat", "IntegerProgram", "Name", "Operand", "Program", "Step"]
 
@@ -52,7 +53,7 @@ class Name(str):
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class IntegerProgram:
     """Steps in their order.
 

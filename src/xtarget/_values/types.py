@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from . import vendors
 from .errors import UnknownTargetError, shortened
+from .value_classes import value_class
 
 __all__ = [
     "COMPUTED",
@@ -35,7 +36,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class DType:
     """An element type.
 
@@ -133,7 +134,7 @@ class Target:
 # ---------------------------------------------------------------------------------------- compiling
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class DtypeConstant:
     """A compile-time constant that is an element type; the kernel gets Triton's dtype object."""
 
@@ -147,7 +148,7 @@ Constant: TypeAlias = bool | int | float | str | DtypeConstant | tuple["Constant
 TypeText: TypeAlias = str | tuple["TypeText", ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class SourceText:
     """A Triton function as text that says all of it: for compilers that are not Triton.
 
@@ -163,7 +164,7 @@ class SourceText:
     given: tuple[tuple[str, SourceText], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class WrittenSource:
     """A source of a kernel in another language than Triton.
 
@@ -178,7 +179,7 @@ class WrittenSource:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class KernelSource:
     """The source of a kernel's code.
 
@@ -216,7 +217,7 @@ class KernelSource:
     written: tuple[WrittenSource, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class CompileRequest:
     """One specialization of a kernel, with everything that can change its binary except target and
     toolchain.
@@ -263,7 +264,7 @@ class CompileRequest:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Parameter:
     """One parameter of a compiled entry, in the entry's order.
 
@@ -291,7 +292,7 @@ class Parameter:
         return self.type.startswith("*")
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Scratch:
     """Global memory that the kernel wants from the runtime: `nbytes` for every block, on `align`
     bytes.
@@ -301,7 +302,7 @@ class Scratch:
     align: int = 1
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Resources:
     """The resources that a binary reports, per thread unless stated otherwise.
 
@@ -324,7 +325,7 @@ class Resources:
     static_shared_bytes: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Artifact:
     """A compiled kernel: the bytes, and all that loading and launching needs.
 
@@ -376,7 +377,7 @@ class Artifact:
 # ------------------------------------------------------------------------------------------ devices
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class LaunchConfig:
     """The number of blocks to start, in x, y, z. The block itself belongs to the artifact.
 
@@ -386,7 +387,7 @@ class LaunchConfig:
     grid: tuple[int, int, int]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class DeviceInfo:
     """The properties of a device that are known without using it.
 
@@ -435,7 +436,7 @@ class DeviceInfo:
         return int(number) if number.isdigit() else 0
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class MemoryUse:
     """Memory of a device, in bytes.
 
@@ -456,7 +457,7 @@ class MemoryUse:
     pinned: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class ProbeReport:
     """The answer of a probe: devices, or a sentence that says why there are none and what to do."""
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple, Protocol
+
+from .value_classes import value_class
 
 __all__ = ["ArchRules", "Portable", "VendorTraits"]
 
@@ -52,7 +54,7 @@ def _as_written(arch: str) -> str:
     return arch
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class VendorTraits:
     """The facts that a vendor's package gives with `vendor_traits()`. A vendor that gives none has
     the defaults.

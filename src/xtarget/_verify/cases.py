@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from .._arrays.dtypes import numpy_dtype
 from .._values.types import DTYPES
+from .._values.value_classes import value_class
 
 __all__ = ["EXTENTS", "LONG_SHAPES", "SHAPES", "Case", "cases", "meaningful", "values"]
 
@@ -39,7 +39,7 @@ _QUICK_SHAPES: tuple[tuple[int, ...], ...] = ((3, 0), (7, 129), (2, 3, 5, 7))
 _SPECIAL = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 88.5, -90.0, 1e3, -1e-3)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Case:
     """One call of a kernel with its default options.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from .._arrays.dtypes import numpy_dtype
 from .._values.errors import ArgumentError
 from .._values.types import DTYPES
+from .._values.value_classes import value_class
 
 __all__ = [
     "Comparison",
@@ -27,7 +27,7 @@ __all__ = [
 TOLERANCE = {"float64": 1e-12, "float32": 1e-5, "float16": 3e-3, "bfloat16": 2.5e-2}
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Comparison:
     """How a result differs from the right answer.
 

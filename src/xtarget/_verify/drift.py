@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from .._system.package import FOLDER
 from .._values.errors import XTargetError
+from .._values.value_classes import value_class
 from .report import COMPILED, read, ulp_of
 
 __all__ = ["RELEASE", "Drift", "check_same_kind", "drift", "released"]
@@ -18,7 +18,7 @@ RELEASE = "release"
 _GOOD = ("right", COMPILED)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Drift:
     """The difference of two reports, in sentences.
 

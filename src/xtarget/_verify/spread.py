@@ -9,7 +9,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Container, Iterator, Sequence
 from concurrent.futures import Executor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from .._kernels import libraries
 from .._system import files
 from .._values.errors import XTargetError
 from .._values.types import DeviceInfo, Target
+from .._values.value_classes import value_class
 from ..spec import KernelSpec
 from .compiled import compiled
 from .every_value import EXTENT, every_value
@@ -34,7 +35,7 @@ __all__ = ["Spread", "made", "rows_of", "spread", "verify_unit"]
 _MOST_BYTES = 64 << 20
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Spread:
     """The kernels that are verified, and the places.
 

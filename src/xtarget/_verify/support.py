@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from .._values.types import COMPUTED, DTYPES
+from .._values.value_classes import value_class
 from .report import COMPILED, ulp_of
 
 __all__ = ["Support", "join", "markdown"]
@@ -22,7 +22,7 @@ _WORDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Support:
     """The support table: kernels, and the devices on which they ran.
 

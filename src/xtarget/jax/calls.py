@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import jax
@@ -20,6 +19,7 @@ from .._launch.objects import get as kernel_of
 from .._launch.planning import plan_of_layouts
 from .._values.errors import ArgumentError
 from .._values.types import Target
+from .._values.value_classes import value_class
 from ..spec import ArrayType, KernelSpec, contiguous_strides
 from .gradients import with_gradient
 from .handler import TARGET, register
@@ -75,7 +75,7 @@ def run(kernel: Any, /, *args: Any, **options: Any) -> Any:
     return results[0] if len(results) == 1 else results
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class _Known:
     """A call that was made before.
 

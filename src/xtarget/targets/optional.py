@@ -6,7 +6,6 @@ Shared code asks for each by its protocol (`isinstance`); README.md has the reas
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from .._values.types import (
@@ -15,6 +14,7 @@ from .._values.types import (
     MemoryUse,
     Target,
 )
+from .._values.value_classes import value_class
 from .base import (
     Compiler,
     Stream,
@@ -269,7 +269,7 @@ class MakesGraphs(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class NativeLaunch:
     """A launch as the vendor's run time starts it, for the compiled core.
 

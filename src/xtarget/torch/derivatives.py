@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from .._kernels.libraries import catalog
+from .._values.value_classes import value_class
 from ..spec import KernelSpec
 from .attention import attention_gradient
 
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Layout:
     """In the place of a tensor whose elements a derivative does not read."""
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from ..._artifacts.entry import is_c_name
 from ..._values.errors import LoadError
 from ..._values.types import DTYPES, Artifact, DtypeConstant, Target
+from ..._values.value_classes import value_class
 from ...spec import CInterface, CVariant, KernelSpec
 from ..reader import Bundle
 
@@ -23,7 +24,7 @@ C_TYPES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Binary:
     """A specialization: what it assumes, and its images in the order of their targets."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +15,7 @@ from ..._kernels import libraries
 from ..._system.output import check_output, write_output
 from ..._values.errors import LoadError, XTargetError
 from ..._values.types import COMPUTED, DTYPES, Target
+from ..._values.value_classes import value_class
 from ...spec import CInterface, CVariant, KernelSpec
 from ..reader import Bundle
 from .c_binaries import C_TYPES, Binary, Data, binaries, table, takes
@@ -61,7 +61,7 @@ int xt_load(void);
 """
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Emitted:
     """The generated source files.
 
@@ -183,7 +183,7 @@ def _interface(spec: KernelSpec) -> CInterface:
 # ------------------------------------------------------------------------------------- functions
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class _Function:
     """A C function: how it is declared, its body, and which binaries it has."""
 

@@ -7,7 +7,7 @@ device's compute units as well. What it compares is the guards of a form.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ..._kernels import libraries
@@ -20,6 +20,7 @@ from ..._system.signals import raised_by_handler
 from ..._values.programs import Flat, Program
 from ..._values.symbols import SymInt, Tracer
 from ..._values.types import Artifact, CompileRequest, Target
+from ..._values.value_classes import value_class
 from ..._values.vendors import traits
 from ...spec import ABSENT, ArrayType, Launch, ScalarType
 from ...targets._binaries.spirv import read_entry_points
@@ -136,7 +137,7 @@ def _code(source: str, request: CompileRequest) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class _Kept:
     """The form of a traced plan, or none, and the sizes for which it holds."""
 

@@ -16,6 +16,7 @@ from ..._launch.ranges import valid_for
 from ..._launch.specializing import requests
 from ..._values.errors import ArgumentError, CompileError, XTargetError
 from ..._values.types import CompileRequest, Target
+from ..._values.value_classes import value_class
 from ...spec import ABSENT, ArrayType, Example, KernelSpec, Plan, ScalarType, contiguous_strides
 from .exploring import explore
 
@@ -52,7 +53,7 @@ COVERAGE: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Caller:
     """A program without Python that makes a call.
 
@@ -67,7 +68,7 @@ class Caller:
     out: ArrayType | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class KnownCall:
     """A call of a kernel that is built for, beside what the kernel's spec says: of a launch of a
     fused function, or of a program that asks a compile server.
@@ -107,7 +108,7 @@ class Class:
         return [replace(self.request, aligned=variant) for variant in sorted(self.variants)]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class BuiltCall:
     """A call that is built for.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Final, TypeAlias
 
@@ -23,6 +23,7 @@ from ..._values.errors import XTargetError
 from ..._values.programs import Program
 from ..._values.symbols import Tracer
 from ..._values.types import Target
+from ..._values.value_classes import value_class
 from ...spec import ArrayType, Example, ScalarType
 
 __all__ = ["explore"]
@@ -50,7 +51,7 @@ _MOST_TRACED: Final = 160
 _MOST_IDLE: Final = 64
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class _Known:
     """A plan that was traced: of which kind of call, and the sizes for which it holds (None: for
     these alone)."""

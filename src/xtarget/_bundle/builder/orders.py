@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..._devices import registry
 from ..._kernels import libraries, library_code
 from ..._values.errors import CompileError, UnknownTargetError
 from ..._values.types import CompileRequest, Target
+from ..._values.value_classes import value_class
 from .classes import Class, KnownCall, classes, classes_of_calls
 
 __all__ = ["Order", "classes_of", "wanted"]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Order:
     """The requested content of a bundle. `views` and `full`: `classes.COVERAGE`, `spec.ahead`.
 

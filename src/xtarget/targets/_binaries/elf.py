@@ -9,10 +9,11 @@ Source: System V ABI, chapters 4 "Object Files" and 5 "Program Loading" (note se
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 
 from ..._values.errors import LoadError
+from ..._values.value_classes import value_class
 
 __all__ = ["Elf", "Note", "Section", "Symbol"]
 
@@ -25,7 +26,7 @@ _NULL, _SYMTAB, _NOTE_SECTION, _NOBITS, _DYNSYM = 0, 2, 7, 8, 11
 _LONGEST_NAME = 4096
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Section:
     """A section; `data` is a view into the file from `offset` (empty for one
     without content, which still has a `size`)."""
@@ -41,7 +42,7 @@ class Section:
     data: memoryview = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Symbol:
     """A symbol; `section` is the index of the section it is defined in, 0 for an undefined one."""
 
@@ -52,7 +53,7 @@ class Symbol:
     info: int
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Note:
     """A record of a note section: vendor name, type number, payload."""
 
@@ -61,7 +62,7 @@ class Note:
     data: memoryview = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Elf:
     """A parsed file.
 

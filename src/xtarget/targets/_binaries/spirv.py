@@ -12,10 +12,10 @@ from __future__ import annotations
 import sys
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from ..._values.errors import LaunchError, LoadError
 from ..._values.types import Artifact, Target
+from ..._values.value_classes import value_class
 
 __all__ = ["EntryPoint", "check_local_size", "check_spirv", "is_spirv", "read_entry_points"]
 
@@ -40,7 +40,7 @@ _SCALAR_BYTES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class EntryPoint:
     """A kernel of a module.
 

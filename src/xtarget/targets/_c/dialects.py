@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ..._values.value_classes import value_class
 from .hip import HEAD, MATH
 from .values import DType
 
@@ -100,7 +101,7 @@ _INCLUDES = re.compile(rf"{_BLANK}(?:[ \t]*#[ \t]*include\b[^\n]*\n{_BLANK})+")
 _INTEGERS = {8: "char", 16: "short", 32: "int", 64: "long"}
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Dialect:
     """A language that kernels are written in.
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol
 
+from ..._values.value_classes import value_class
 from .operations import Operations
 from .values import BOOL, INT32, DType, RefusedError, Value, common, dtype_of, pointer_to
 
@@ -43,7 +43,7 @@ class Translation(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Builtin:
     """A function that the language has."""
 
@@ -58,7 +58,7 @@ class Builtin:
         raise RefusedError(f"the function {self.name}")
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Member:
     """A method of a value."""
 
@@ -71,7 +71,7 @@ class Member:
         raise RefusedError(f"the method {self.name}")
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Kind:
     """A Python type that `isinstance` is asked about, or an enumeration of the language."""
 

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from ..._values.types import SourceText
+from ..._values.value_classes import value_class
 from .values import RefusedError
 
 __all__ = ["Function", "Library", "Scope"]
@@ -21,14 +22,14 @@ _OUTSIDE = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Library:
     """A module that is not of the kernel's library: `tl`, `libdevice`."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@value_class(frozen=True, slots=True, eq=False)
 class Function:
     """A function, and the names that it can read."""
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ..._values.types import CompileRequest, Parameter, SourceText
+from ..._values.value_classes import value_class
 from .dialects import Dialect
 from .emit import c_name
 from .given import described, given
@@ -22,7 +22,7 @@ from .values import DType, RefusedError, dtype_of
 __all__ = ["Translated", "only_loop", "translate"]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Translated:
     """A kernel in C.
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import Any, TypeAlias
+
+from ..._values.value_classes import value_class
 
 __all__ = [
     "BOOL",
@@ -27,7 +29,7 @@ class RefusedError(Exception):
 Number: TypeAlias = bool | int | float
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@value_class(frozen=True, slots=True, eq=False)
 class DType:
     """A scalar type, or a pointer to one. The members have Triton's names. There is one object of
     each (`dtype_of`, `pointer_to`).
@@ -141,7 +143,7 @@ def pointer_to(element: DType) -> DType:
     return DType("p", 64, f"pointer<{element.name}>", element)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Value:
     """A number or an address that is known when the kernel runs.
 
@@ -163,7 +165,7 @@ class Value:
         return ("block",) if self.block else ()
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Tile(Value):
     """The elements of a block of any shape (`tiles`).
 

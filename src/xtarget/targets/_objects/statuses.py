@@ -5,7 +5,6 @@ Each vendor's table maps its own status names to these.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from ..._values.errors import (
@@ -16,6 +15,7 @@ from ..._values.errors import (
     OutOfResourcesError,
     XTargetError,
 )
+from ..._values.value_classes import value_class
 
 __all__ = [
     "CAPTURED",
@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Meaning:
     """A class of error, and a sentence that says what to do."""
 

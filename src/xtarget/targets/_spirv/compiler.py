@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..._values.errors import CompileError, UnknownTargetError
 from ..._values.types import Artifact, CompileRequest, Constant, Parameter, Resources, Target
+from ..._values.value_classes import value_class
 from .._objects.asserts import ASSERT_MEMORY
 from .._triton import toolchain
 from .frontend.cpu_options import PLAIN_OPTIONS
@@ -43,7 +44,7 @@ _HOST_TYPES = {
 _ROOMS = ("frontend", "library", "llvm", "vectors", "worker")
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class SpirvCompiler:
     """Compiles for `vendor`.
 

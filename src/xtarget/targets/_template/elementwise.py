@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
 
 from ..._values.errors import CompileError
 from ..._values.types import CompileRequest, KernelSource, Parameter
+from ..._values.value_classes import value_class
 from .._c.given import described, given
 from .._c.text import Function, Scope
 from .._c.translate import only_loop
@@ -22,7 +22,7 @@ __all__ = ["Elementwise", "Native", "of", "refusal", "served"]
 Native: TypeAlias = Callable[[str, DType], bool]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Elementwise:
     """A kernel.
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
+from ..._values.value_classes import value_class
 from .._c.folding import FOLDED
 from .._c.operations import Operations
 from .._c.values import BOOL, DType, Number, RefusedError, Value, dtype_of
@@ -39,7 +40,7 @@ _PACKED: Final = {"float16": "<e", "bfloat16": "bfloat16", "float32": "<f"}
 _LONG, _FLOAT, _DOUBLE = (dtype_of(name) for name in ("int64", "float32", "float64"))
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Operand(Value):
     """A value by its number, or a number that is known.
 

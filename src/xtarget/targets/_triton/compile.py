@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from ..._system import spans
@@ -28,6 +28,7 @@ from ..._values.types import (
     Target,
     TypeText,
 )
+from ..._values.value_classes import value_class
 from . import toolchain
 from .front_end_fixes import mend_front_end
 from .importing import import_triton
@@ -55,7 +56,7 @@ def _in_forked_child() -> None:
 in_forked_child(_in_forked_child)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Compiled:
     """The result of `triton.compile`: stages by name, the seconds that each took, and Triton's
     metadata."""

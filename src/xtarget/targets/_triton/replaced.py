@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
 from functools import cache
 from types import FunctionType, ModuleType
 from typing import Any
 
 from ..._system.package import FOLDER
+from ..._values.value_classes import value_class
 from .value_kinds import is_in_triton, is_jit
 
 __all__ = ["imported_by_us", "replaced"]
@@ -30,7 +30,7 @@ _COMPILING = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class _Looked:
     """A module or a class of Triton, as a scan found it.
 

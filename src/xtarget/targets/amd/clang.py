@@ -11,7 +11,6 @@ import glob
 import importlib.util
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from ..._system.scratch import Folder
 from ..._system.tools import find_tool
 from ..._values.environment import hip_clang
 from ..._values.errors import CompileError, NoCompilerError
+from ..._values.value_classes import value_class
 from .._host import contents
 from .._host.programs import run
 
@@ -40,7 +40,7 @@ _HIP = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Tools:
     """Two commands, each a program and its first words."""
 

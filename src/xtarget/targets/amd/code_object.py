@@ -7,12 +7,12 @@ Object Metadata" (note records of version 4 and 5).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
 from ..._values.errors import LoadError
 from ..._values.types import Artifact, Resources
+from ..._values.value_classes import value_class
 from .._binaries.elf import Elf
 from .._binaries.msgpack import unpack
 from . import kernarg
@@ -60,7 +60,7 @@ MACHS: Mapping[int, str] = {
 _SETTINGS = ("unsupported", "any", "off", "on")
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class KernelArgument:
     """One entry of `.args`: bytes `offset` to `offset + size`, and `.value_kind`."""
 
@@ -74,7 +74,7 @@ class KernelArgument:
         return self.kind.startswith("hidden_")
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Kernel:
     """A kernel of a code object, as its metadata describe it.
 
@@ -96,7 +96,7 @@ class Kernel:
     resources: Resources
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class CodeObject:
     """A parsed hsaco.
 

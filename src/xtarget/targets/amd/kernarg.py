@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from ..._values.types import Parameter
+from ..._values.value_classes import value_class
 from .._objects.scalars import PACK
 from ..base import Value
 
@@ -39,7 +39,7 @@ _FORMATS = {
 _BY_BITS = ("i1", "u1", "fp16", "bf16", "fp32")
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Field:
     """Place of one parameter in the segment, bytes."""
 

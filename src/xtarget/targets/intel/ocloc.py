@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 from ..._system.scratch import Folder
 from ..._system.tools import find_tool
 from ..._values.environment import ocloc
 from ..._values.errors import CompileError, NoCompilerError, UnknownTargetError
+from ..._values.value_classes import value_class
 from .._host import contents
 from .._host.machine import find_library_file
 from .._host.programs import run
@@ -29,7 +29,7 @@ LARGE_REGISTERS = "-ze-opt-large-register-file"
 _SPILLS = re.compile(r"kernel +(\S+) +compiled SIMD\d+ allocated \d+ regs and spilled around (\d+)")
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Built:
     """A zebin with its SPIR-V in it, and the registers that IGC says it spilled."""
 

@@ -7,10 +7,10 @@ zebin carries the SPIR-V and the build options that it came from, so it runs whe
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from ..._values.errors import LoadError
 from ..._values.types import Resources
+from ..._values.value_classes import value_class
 from .._binaries.elf import Elf
 
 __all__ = ["Kernel", "options_of", "read_kernel", "spirv_of", "ze_info"]
@@ -20,7 +20,7 @@ _MACHINE = 205
 _SPIRV, _OPTIONS, _INFO = ".spv", ".misc.buildOptions", ".ze_info"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Kernel:
     """A kernel of a zebin.
 

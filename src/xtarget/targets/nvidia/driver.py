@@ -122,6 +122,7 @@ class CudaDriver:
                 raise NoDeviceError(reason)
             from cuda.bindings import driver
 
+            from .code import relaxed
             from .device import CudaDevice
         except ImportError as error:
             raise NoDeviceError(broken_binding(error, "cuda-python", self.vendor)) from error
@@ -130,7 +131,8 @@ class CudaDriver:
         count = check(driver.cuDeviceGetCount(), "counting the CUDA devices")
         if not 0 <= ordinal < count:
             raise no_such_device(self.vendor, ordinal, [f"nvidia:{i}" for i in range(count)])
-        return CudaDevice(self._describe(ordinal), alone=count == 1)
+        with relaxed(f"opening nvidia:{ordinal}"):  # by a first call in a capture of torch's
+            return CudaDevice(self._describe(ordinal), alone=count == 1)
 
     def locate(self, address: int) -> str:
         """The device that memory lies on.

@@ -10,10 +10,10 @@ two. On a CPU, a block is a loop over any number of threads, so it may have more
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from ...._values.value_classes import value_class
 from .structure import Editor, type_of
 
 __all__ = ["Work", "num_warps", "warp_size", "work_of"]
@@ -28,7 +28,7 @@ _COMBINERS = ("tt.reduce", "tt.scan")
 _DOTS = ("tt.dot", "tt.dot_scaled")
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Work:
     """The facts that decide the number of threads of a block.
 

@@ -8,17 +8,18 @@ different.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from ...._children.frames import pack
 from ...._children.serve import serve
+from ...._values.value_classes import value_class
 from ..._triton.reason import errors_of, read_module
 
 __all__ = ["Stage", "optimized", "reason"]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Stage:
     """A stage of `lowering`.
 

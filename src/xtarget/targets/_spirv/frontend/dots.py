@@ -13,11 +13,12 @@ memory, and `dot_operands` makes in LLVM IR what they are.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import Any
 
 from ...._values.errors import CompileError
+from ...._values.value_classes import value_class
 from ..llvm.text import ADDRESS
 from .structure import Editor, Operation, type_of
 from .types import Layout, Type
@@ -49,7 +50,7 @@ _WIDENED = ("arith.extf", "arith.extsi", "tt.fp_to_fp")
 _BYTES = {"f32": 4, "f64": 8, "i32": 4}
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Loops:
     """The resources for the loops.
 
@@ -63,7 +64,7 @@ class Loops:
     most_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Operand:
     """A value with its type."""
 
@@ -71,7 +72,7 @@ class Operand:
     type: Type
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Dot:
     """A dot of `batch` matrices: its operands before they were widened, and the sum.
 
@@ -101,7 +102,7 @@ class Dot:
         return sum(map(prod, self.shapes)) * _BYTES[self.inner]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Tile:
     """A part of the sum, and how the block's threads share it.
 

@@ -19,9 +19,9 @@ go through float32 here.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
+from ...._values.value_classes import value_class
 from .structure import NEAREST, Editor, Operation, type_of
 from .types import Type
 
@@ -53,7 +53,7 @@ def cast_by_float32(module: Any, version: tuple[int, int]) -> bool:
     return bool(changes)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class _Cast:
     """A cast from or to floats of 8 bits.
 

@@ -8,10 +8,10 @@ the LLVM IR is a few dozen `llvm.amdgcn.*` intrinsics and calls of AMD's device 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ...._values.errors import CompileError
+from ...._values.value_classes import value_class
 from ..._triton.parsing import parse_module
 from .dots import Loops, loop_over_dots
 from .float8_casts import cast_by_float32
@@ -42,7 +42,7 @@ _TARGET_WITHOUT_TENSOR_CORES = "cuda:60"
 _OPERAND_BYTES = "ttg.operand-bytes"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Lowered:
     """A kernel as LLVM IR for AMD's target, and the decisions of the lowering.
 

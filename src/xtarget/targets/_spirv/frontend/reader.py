@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from ...._values.errors import CompileError
+from ...._values.value_classes import value_class
 
 __all__ = ["Statement", "Token", "attribute", "edited", "function_named", "parameters", "read"]
 
@@ -27,7 +27,7 @@ _SPACE = re.compile(r"\s*")
 _DIALECT = re.compile(r"[A-Za-z_]\w*(?:\.[\w$]+)+")
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Token:
     """A token and its place in the text."""
 
@@ -36,7 +36,7 @@ class Token:
     end: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@value_class(frozen=True, slots=True, eq=False)
 class Statement:
     """An operation in the text.
 

@@ -8,11 +8,11 @@ know is an error that shows the text.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
 
 from ...._values.errors import CompileError
+from ...._values.value_classes import value_class
 
 __all__ = ["Layout", "Type", "read_type"]
 
@@ -25,7 +25,7 @@ _TOKEN = re.compile(
 _DIMENSIONS = re.compile(r"((?:\d+x)*)")
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Layout:
     """The distribution of a tensor's elements over the threads of a block.
 
@@ -46,7 +46,7 @@ class Layout:
         return frozenset(name for name, _ in self.parameters)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Type:
     """A type of a value.
 

@@ -7,9 +7,9 @@ anyway (`bfloat`), so one rounding in place of one for each step costs nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from ...._values.value_classes import value_class
 from .structure import Editor, Operation, type_of
 
 __all__ = ["widen_sums"]
@@ -19,7 +19,7 @@ _STEPS = {"arith.addf": "create_fadd", "arith.mulf": "create_fmul"}
 _NARROW = "bf16"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class _Sum:
     """A reduction or a scan of one tensor by one addition or multiplication.
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
 
+from ...._values.value_classes import value_class
 from .ir import Instruction, Line, Module
 from .reader import instructions, read_instruction
 from .types import type_named
@@ -66,7 +67,7 @@ def _bytes(type_: str) -> int:
     return size * bits // 8
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class _Call:
     """A call that is written.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ...._values.value_classes import value_class
 from .ir import Function, Instruction, Module
 from .reader import instructions
 from .types import Type, type_named
@@ -170,7 +171,7 @@ class _Webs:
         return [*done, f"{one.indented}trunc i{wider} {value} to i{width}"]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class _Kept:
     """An operation that leaves the bits of its values, all of one type, where they are."""
 

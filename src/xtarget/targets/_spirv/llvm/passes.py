@@ -7,8 +7,8 @@ is in the docstring of its function. All passes of a group run over one reading 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from ...._values.value_classes import value_class
 from ..library.crosslane import specialize_dpp
 from ..vectors.short import take_apart
 from .aggregates import scalarize_vectors_of_one, split_struct_phis, use_multiply_high
@@ -39,7 +39,7 @@ from .word_accesses import access_words
 __all__ = ["ALL", "FOR_DEVICES", "FOR_VECTORS", "RETARGET", "Pass", "run_passes"]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Pass:
     """A rewrite of LLVM IR.
 

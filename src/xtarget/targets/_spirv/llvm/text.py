@@ -4,7 +4,7 @@ passes' result. The process that compiles reads this module; LLVM's child proces
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from ...._values.value_classes import value_class
 
 __all__ = ["ADDRESS", "ALONE", "Entry", "Layout", "UnsupportedError"]
 
@@ -28,7 +28,7 @@ class UnsupportedError(Exception):
         self.symbol = symbol
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Layout:
     """The facts about a kernel that the rewrites need.
 
@@ -72,7 +72,7 @@ class Layout:
         return self.operands_at + self.operand_bytes if self.operand_bytes else self.shared_bytes
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Entry:
     """The kernel of a module.
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
+from ...._values.value_classes import value_class
 from .code import Block, Instruction, NotVectorizableError
 from .shapes import Shapes
 
 __all__ = ["Flow", "Region"]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Region:
     """Code that only some lanes execute.
 

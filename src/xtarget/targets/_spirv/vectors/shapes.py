@@ -9,16 +9,16 @@ from __future__ import annotations
 import heapq
 import operator
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 
+from ...._values.value_classes import value_class
 from .code import CASTS, LANE_CALL, LANES, Block, Instruction, is_number, size_of
 
 __all__ = ["Shape", "Shapes"]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Shape:
     """The way in which a value differs between lanes.
 
