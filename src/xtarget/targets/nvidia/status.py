@@ -105,4 +105,6 @@ def checked(what: str) -> Iterator[None]:
         if found is None:
             raise _OTHER.error(f"{what} failed", f"{type(error).__name__}: {error}") from error
         text = str(error).partition(found[0])[2].strip(": ")
+        if found[1] in _MEANINGS:  # what follows its first sentence is said in our own words
+            text = text.partition(". ")[0].rstrip(".")
         raise _error(found[0], text, what) from error
