@@ -27,6 +27,8 @@ else:
         own = dict(vars(cls))
         if not _is_usual(own, options):
             return dataclasses.dataclass(**options)(cls)
+        if cls.__doc__ is None:
+            cls.__doc__ = cls.__name__  # of nothing, `dataclass` makes a signature by `inspect`
         made = dataclasses.dataclass(init=False, repr=False, eq=False, slots=True)(cls)
         fields = dataclasses.fields(made)
         methods = {"__init__": _initializer(made, fields), **_of_a_frozen(made, fields)}
