@@ -186,6 +186,16 @@ def test_what_is_no_profile(tmp_path: Path, content: str | None, words: str | No
         xtarget.warmup(path)
 
 
+@pytest.mark.parametrize(("fact", "value"), [("fp64", []), ("compute_units", -1), ("name", None)])
+def test_a_device_that_is_none(recorded: Path, tmp_path: Path, fact: str, value: Any) -> None:
+    content = json.loads(recorded.read_text())
+    content["classes"][0]["device"][fact] = value
+    path = tmp_path / "profile.json"
+    path.write_text(json.dumps(content))
+    with pytest.raises(ArgumentError, match=f"entry 1 is damaged .*{fact} of its device is"):
+        xtarget.warmup(path)
+
+
 def test_what_cannot_be_made_ready_is_told_and_the_rest_is_done(
     recorded: Path, tmp_path: Path
 ) -> None:
