@@ -53,6 +53,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> Generator[None, Any, Any]:
+    """Make no items of parameters that `-m "not long"` would leave out again: they are nine of
+    ten, and each process of pytest-xdist makes every item."""
+    given = yield
+    if metafunc.config.option.markexpr.startswith("not long"):
+        calls = metafunc._calls
+        short = [one for one in calls if all(mark.name != "long" for mark in one.marks)]
+        metafunc._calls = short or calls[:1]  # none at all would be a test without parameters
+    return given
+
+
 @pytest.fixture
 def cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """cuda-python's calls are a `FakeCuda`'s."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +30,14 @@ _SAMPLED = frozenset(("reduction", "scan", "normalization", "gradient", "loss", 
                       "search", "sorting", "cache", "quantized"))  # fmt: skip
 
 
+@cache
 def own() -> dict[str, KernelSpec]:
     """The library's kernels; other tests of the same process register some of their own."""
     catalog = xtarget.catalog()
     return {name: catalog[name] for name in own_names()}
 
 
+@cache
 def own_names() -> list[str]:
     """The list that `ci/operators_page.py` writes."""
     families = json.loads((_KERNELS / "names.json").read_text(encoding="utf-8"))
@@ -68,6 +71,15 @@ def dtypes_of(spec: KernelSpec, dtype: str) -> list[str]:
 
 def takes(spec: KernelSpec, dtype: str) -> bool:
     """Does the row take arguments that are all of `dtype`, by its own plan?"""
+    return _taken(spec.name, dtype) if own().get(spec.name) is spec else _takes(spec, dtype)
+
+
+@cache
+def _taken(name: str, dtype: str) -> bool:
+    return _takes(own()[name], dtype)
+
+
+def _takes(spec: KernelSpec, dtype: str) -> bool:
     from xtarget import ArgumentError
     from xtarget._kernels import libraries
     from xtarget._launch.planning import call_of, make_plan

@@ -16,6 +16,7 @@ from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecu
 from pathlib import Path
 from typing import Any
 
+import loaded_kernels
 import numpy as np
 import pytest
 from command_line import here
@@ -26,7 +27,6 @@ import xtarget
 from xtarget import ArgumentError, Target, XTargetError
 from xtarget._bundle.builder.build import Order, Report, build
 from xtarget._children.frames import pack
-from xtarget._compile import functions
 from xtarget._compile.units import compile_unit
 from xtarget._executors import asking, opening
 
@@ -285,7 +285,7 @@ def test_a_warmup_asks_an_executor(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     given = {"XTARGET_RECORD": str(profile), "XTARGET_CACHE_DIR": str(tmp_path / "first")}
     subprocess.run([sys.executable, "-c", program], env={**os.environ, **given}, check=True)
     monkeypatch.setenv("XTARGET_CACHE_DIR", str(tmp_path / "second"))
-    functions._functions.clear()
+    loaded_kernels.forget_all()
     with Counting() as executor:
         done = xtarget.warmup(profile, executor=executor)
         assert not done.errors
@@ -302,7 +302,7 @@ def test_a_tuning_has_its_configurations_compiled_by_an_executor(
     cpu = next(report for report in xtarget.probe() if report.vendor == "cpu")
     if not cpu.devices:
         pytest.skip(f"no CPU device: {cpu.reason}")
-    functions._functions.clear()
+    loaded_kernels.forget_all()
     with Counting() as executor:
         found = xtarget.get("relu").tune(np.ones(5000, np.float32), device="cpu", executor=executor)
         timed = [trial for trial in found.trials if trial.seconds is not None]

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import loaded_kernels
 import numpy as np
 import pytest
 
 import xtarget
 from xtarget import FrozenError
 from xtarget._cache import default_cache
-from xtarget._compile import functions
-from xtarget._launch import run as launching
 
 pytest.importorskip("triton", reason="Triton is not installed here")
 pytest.importorskip("pyopencl", reason="pyopencl is not installed here")
@@ -46,13 +46,12 @@ def tuned(x, o, n, BLOCK: tl.constexpr):
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XTARGET_CACHE_DIR", str(tmp_path / "cache"))
-    functions._functions.clear()  # what other tests have loaded would serve without a cache
-    launching.forget_calls()
+    loaded_kernels.forget_all()
 
 
 def forget(kernel: str, *, machine_code_only: bool) -> None:
     """Make a process of this one that has the cache alone, or only a part of it."""
-    functions._functions.clear()
+    loaded_kernels.forget_all()
     cpu._machine_code.cache_clear()
     for changed in xtarget._kernels.libraries.on_change:
         changed(kernel)
@@ -80,10 +79,22 @@ def test_run_does_not_let_a_run_time_compile(
     with caplog.at_level(logging.WARNING):
         xtarget.run("mul", x, 2.0, device="cpu:0")
     assert "machine code" in caplog.text
-    functions._functions.clear()
-    xtarget._kernels.libraries.on_change[0]("mul")
+    loaded_kernels.forget_all()
     monkeypatch.setenv("XTARGET_COMPILE", "error")  # now it is there
     np.testing.assert_array_equal(xtarget.run("mul", x, 2.0, device="cpu:0"), x * 2)
+
+
+def test_nothing_serves_that_an_earlier_test_has_unloaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.arange(64, dtype=np.float32)
+    monkeypatch.setenv("XTARGET_MODULES", "1")
+    for name in ("mul", "add", "sub"):
+        xtarget.run(name, x, 2.0, device="cpu:0")
+    shutil.rmtree(default_cache().root)
+    monkeypatch.setenv("XTARGET_COMPILE", "error")
+    xtarget.run("mul", x, 2.0, device="cpu:0")  # from memory
+    loaded_kernels.forget_all()
+    with pytest.raises(FrozenError, match="kernel mul for cpu:spirv64 is not in the cache"):
+        xtarget.run("mul", x, 2.0, device="cpu:0")
 
 
 def test_tritons_own_launching_is_frozen_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,6 +58,19 @@ def test_the_parts_make_the_whole(name: str, args: Any, options: Any, right: Any
     np.testing.assert_array_equal(into, found)  # cut at the same place: no speed is known yet
 
 
+def test_a_result_without_rows_is_nobodys_part() -> None:
+    """Nor is one without columns, of which each has a part."""
+    for shape in ((0, 3), (3, 0)):
+        x, out = numbers(*shape), numbers(*shape)
+        assert xtarget.split("add", x, 1.0, devices=DEVICES).shape == shape
+        assert xtarget.split("softmax", x, devices=DEVICES, out=out) is out
+    assert xtarget.split("sum", numbers(0, 3), devices=DEVICES, axis=1).shape == (0,)
+    assert [part.shape for part in xtarget.split("topk", numbers(0, 3), k=2, devices=DEVICES)] == [
+        (0, 2),
+        (0, 2),
+    ]
+
+
 def test_parts_that_lie_on_the_devices_stay_there() -> None:
     x, weight = numbers(7, 40), numbers(40)
     parts = [xtarget.asarray(x[:3], DEVICES[0]), xtarget.asarray(x[3:], DEVICES[1])]
@@ -112,7 +125,12 @@ def test_a_device_gets_as_much_as_it_was_fast() -> None:
         ("neg", (2.0,), {}, "no axis to cut"),
         ("neg", (numbers(4),), {"devices": "cpu"}, "give a list of names"),
         ("neg", (numbers(4),), {"devices": ["cpu", "cpu:0"]}, "named twice"),
-        ("neg", (numbers(4),), {"out": np.empty(3, np.float32)}, r"out has to be .*\(4,\)"),
+        (
+            "neg",
+            (numbers(4),),
+            {"out": np.empty(3, np.float32)},
+            r"out has to be .*\(4,\).*, not one of shape \(3,\) and",
+        ),
         ("neg", ({1, 2},), {}, "arrays of the host"),
         ("neg", ([LONG],), {}, "argument 0 has to be a list of 2 arrays, one on each device"),
         ("add", ([LONG, LONG], LONG), {}, "argument 1 has to be a list of 2 arrays"),

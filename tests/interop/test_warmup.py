@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
+import loaded_kernels
 import numpy as np
 import pytest
 from command_line import here
 
 import xtarget
 from xtarget import ArgumentError, FrozenError
-from xtarget._compile import functions
 from xtarget._launch import call_plans
 
 pytest.importorskip("triton")
@@ -54,11 +54,8 @@ def python(code: str, cache: Path, device: str, fails: str = "", **more: str) ->
 @pytest.fixture
 def nothing_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty cache, and a process that has made no call."""
-    from xtarget._launch import run as _run
-
     monkeypatch.setenv("XTARGET_CACHE_DIR", str(tmp_path))
-    functions._functions.clear()
-    _run.forget_calls()
+    loaded_kernels.forget_all()
 
 
 @pytest.fixture(scope="session")
@@ -144,7 +141,7 @@ def test_the_command_fills_the_cache(
     recorded: Path, device: str, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XTARGET_CACHE_DIR", str(tmp_path))
-    functions._functions.clear()
+    loaded_kernels.forget_all()
     code, out, err = here(capsys, "warmup", str(recorded), "--jobs", "2")
     assert code == 0, err
     assert "0 were there" in out
@@ -186,6 +183,16 @@ def test_what_is_no_profile(tmp_path: Path, content: str | None, words: str | No
         assert xtarget.warmup(path).classes == 0
         return
     with pytest.raises(ArgumentError, match=words):
+        xtarget.warmup(path)
+
+
+@pytest.mark.parametrize(("fact", "value"), [("fp64", []), ("compute_units", -1), ("name", None)])
+def test_a_device_that_is_none(recorded: Path, tmp_path: Path, fact: str, value: Any) -> None:
+    content = json.loads(recorded.read_text())
+    content["classes"][0]["device"][fact] = value
+    path = tmp_path / "profile.json"
+    path.write_text(json.dumps(content))
+    with pytest.raises(ArgumentError, match=f"entry 1 is damaged .*{fact} of its device is"):
         xtarget.warmup(path)
 
 

@@ -6,7 +6,7 @@ import importlib.util
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,10 +43,11 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def scene(rig: Rig, cache: Path, tmp_path: Path, mark_ran_on: Any) -> Scene:
     """`scene("scenes_x.name", "gfx942", ..., hip="7", **environment)`: run a function of this
-    folder in a process with these GPUs; it has to end well unless `fails` is given."""
+    folder, or several of one file one after the other, in a process with these GPUs; it has to end
+    well unless `fails` is given. (The last name on the standard error is the one that did not.)"""
 
     def run(
-        name: str,
+        names: str | Sequence[str],
         *gpus: str,
         hip: str = "7",
         link: bool = True,
@@ -54,10 +55,13 @@ def scene(rig: Rig, cache: Path, tmp_path: Path, mark_ran_on: Any) -> Scene:
         **environment: str,
     ) -> subprocess.CompletedProcess[str]:
         kept = {n: v for n, v in os.environ.items() if n in _KEPT or not n.startswith(_FOREIGN)}
-        module = name.partition(".")[0]
+        names = [names] if isinstance(names, str) else names
+        module = names[0].partition(".")[0]
+        program = [f"import sys, {module}"]
+        program += [f"print({name!r}, file=sys.stderr)\n{name}()" for name in names]
         mark_ran_on("amd", "emulator", f"HIP {hip} on a model of {', '.join(gpus)}")
         done = subprocess.run(
-            [rig.python(hip, *gpus, link=link), "-c", f"import {module}; {name}()"],
+            [rig.python(hip, *gpus, link=link), "-c", "\n".join(program)],
             env={
                 **kept,
                 "PYTHONPATH": str(_HERE),

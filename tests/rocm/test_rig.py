@@ -41,11 +41,6 @@ def test_a_fork_beside_the_device(scene: Any) -> None:
     scene("scenes_rig.a_fork_beside_the_device", "gfx1100")
 
 
-@pytest.mark.parametrize("hip", ["6", "7"])
-def test_too_much_memory(scene: Any, hip: str) -> None:
-    scene("scenes_rig.too_much_memory", "gfx1100", hip=hip)
-
-
 def test_a_kernel_that_leaves_its_memory_ends_the_process(scene: Any) -> None:
     done = scene("scenes_rig.beyond_the_memory", "gfx1100", fails=True)
     assert done.stdout == "before\n"
@@ -53,5 +48,5 @@ def test_a_kernel_that_leaves_its_memory_ends_the_process(scene: Any) -> None:
 
 
 @pytest.mark.parametrize("hip", ["6", "7"])
-def test_large_copies(scene: Any, hip: str) -> None:
-    scene("scenes_rig.large_copies", "gfx1100", hip=hip)
+def test_large_copies_and_too_much_memory(scene: Any, hip: str) -> None:
+    scene(["scenes_rig.large_copies", "scenes_rig.too_much_memory"], "gfx1100", hip=hip)

@@ -353,7 +353,7 @@ def test_what_fails_runs_again_alone_and_is_told(tmp_path: Path) -> None:
     def steady(wrong: str) -> tuple[int, str, Any]:
         file.unlink(missing_ok=True)
         done = command(
-            *(sys.executable, str(ROOT / "ci/steady.py"), "pytest", "-q", "-n", "2"),
+            *(sys.executable, str(ROOT / "ci/steady.py"), "pytest", "-q", "-n", "1"),
             cwd=tmp_path,
             XTARGET_TEST_SUMMARY=str(file),
             XTARGET_TEST_REPORTS=str(tmp_path / "reports"),

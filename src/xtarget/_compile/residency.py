@@ -45,6 +45,11 @@ class Shelf:
         with self._lock:
             return self._remove(key)
 
+    def clear(self) -> None:
+        with self._lock:
+            self._kept.clear()
+            self._bytes = 0
+
     def _remove(self, key: Hashable) -> Artifact | None:
         made = self._kept.pop(key, None)
         if made is not None:

@@ -104,7 +104,7 @@ def split(
             array[low:high] = result
 
     moved = [(a, whole) for a, whole in zip(given, cut, strict=True) if isinstance(a, np.ndarray)]
-    works = []
+    works: list[tuple[str, list[tuple[int, int]]]] = []  # none of a result without rows
     for name, low, high in zip(names, bounds, bounds[1:], strict=False):
         if low < high:
             pieces = in_pieces(registry.open_device(name), moved, made, high - low)
@@ -198,9 +198,14 @@ def _result(
     if out is None:
         return np.empty(result.shape, dtype)
     if not isinstance(out, np.ndarray) or out.shape != result.shape or out.dtype != dtype:
+        given = (
+            f"one of shape {out.shape} and dtype {out.dtype}"
+            if isinstance(out, np.ndarray)
+            else shortened(out)
+        )
         raise ArgumentError(
             f"{kernel}: out has to be a NumPy array of shape {result.shape} and dtype "
-            f"{result.dtype}, not {shortened(out)}."
+            f"{result.dtype}, not {given}."
         )
     return out
 

@@ -78,7 +78,7 @@ def work_off(
 
     shares = [[pieces[k::_THREADS] for k in range(_THREADS)] for _, pieces in works]
     begun = time.perf_counter()
-    with ThreadPoolExecutor(sum(len(share) for share in shares)) as pool:
+    with ThreadPoolExecutor(max(1, sum(len(share) for share in shares))) as pool:
         waiting = [
             [pool.submit(work, name, share) for share in own if share]
             for (name, _), own in zip(works, shares, strict=True)

@@ -32,18 +32,18 @@ __all__ = ["UsedClass", "begin_from_environment", "read_profile"]
 _FORMAT = "xtarget profile 1"
 _MOST_BYTES = 64 << 20
 #: What of a device decides about plans and binaries.
-_FACTS = (
-    "name",
-    "product",
-    "driver_version",
-    "memory_bytes",
-    "compute_units",
-    "warp_size",
-    "max_threads_per_block",
-    "max_shared_bytes",
-    "host_memory",
-    "fp64",
-)
+_FACTS = {
+    "name": str,
+    "product": str,
+    "driver_version": str,
+    "memory_bytes": int,
+    "compute_units": int,
+    "warp_size": int,
+    "max_threads_per_block": int,
+    "max_shared_bytes": int,
+    "host_memory": bool,
+    "fp64": bool,
+}
 _NUMBERS: dict[str, Any] = {"bool": lambda text: text == "True", "int": int, "float": float}
 
 
@@ -107,7 +107,7 @@ class UsedClass:
     def of(cls, entry: Any) -> UsedClass:
         """Raises KeyError, TypeError, ValueError, XTargetError: it is none."""
         device = entry["device"]
-        facts = {name: device[name] for name in _FACTS}
+        facts = {name: _fact(device, name) for name in _FACTS}
         info = DeviceInfo(
             target=Target.parse(device["target"]),
             compile_options=dict(device["compile_options"]),
@@ -128,6 +128,13 @@ class UsedClass:
             options,
             info,
         )
+
+
+def _fact(device: Mapping[str, Any], name: str) -> Any:
+    value = device[name]
+    if type(value) is not _FACTS[name] or (type(value) is int and value < 0):
+        raise ValueError(f"{name} of its device is {shortened(value)}")
+    return value
 
 
 def _restored(one: Mapping[str, Any], info: DeviceInfo) -> tuple[Any, View | None]:
