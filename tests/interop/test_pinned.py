@@ -105,7 +105,7 @@ def test_one_copy_takes_all_and_one_brings_all_back(
 
 
 def test_large_arrays_are_copied_without(gpu: Any) -> None:
-    x = np.ones(pinned.LARGEST // 4, np.float32)
+    x = np.ones((5 << 20) // 12, np.float32)
     np.testing.assert_array_equal(xtarget.run("add", x, x), 2)
     assert not gpu.cuda.pinned
 
@@ -171,13 +171,13 @@ def test_a_part_of_a_split_call_goes_there_in_pieces(gpu: Any) -> None:
     if not any(info.vendor == "cpu" for info in xtarget.devices()):
         pytest.skip("no OpenCL CPU run time")
     rng = np.random.default_rng(4)
-    x, y = rng.standard_normal((2, 3000, 1500), dtype=np.float32)
+    x, y = rng.standard_normal((2, 9000, 1500), dtype=np.float32)
     out = np.empty_like(x)
     devices = [gpu.name, "cpu"]
     assert xtarget.split("add", x, y, devices=devices, out=out) is out
     np.testing.assert_array_equal(out, x + y)
     sizes = [values[-1] for _, values in gpu.cuda.launches]
-    assert sum(sizes) == 1500 * 1500
+    assert sum(sizes) == 4500 * 1500
     assert len(sizes) > 4
     assert max(sizes) * 12 <= pinned.LARGEST
     assert gpu.cuda.pinned, "they went through pinned memory"

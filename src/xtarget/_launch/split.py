@@ -15,6 +15,7 @@ from .._system.locks import Lock
 from .._values.errors import ArgumentError, shortened
 from .._values.types import Target
 from ..spec import ArrayType, KernelSpec
+from ..targets.base import Stream
 from .arguments import placed
 from .planning import plan_of_layouts
 from .run import run
@@ -94,12 +95,12 @@ def split(
     key = (spec.name, tuple(map(_behind_the_first, given)), repr(sorted(options.items())))
     bounds = _bounds(rows, [_speeds.get((*key, name)) for name in names])
 
-    def compute(name: str, low: int, high: int) -> None:
+    def compute(name: str, low: int, high: int, stream: Stream | None) -> None:
         parts = [a[low:high] if whole else a for a, whole in zip(given, cut, strict=True)]
         if len(made) == 1:
-            run(kernel, *parts, out=made[0][low:high], device=name, **options)
+            run(kernel, *parts, out=made[0][low:high], device=name, stream=stream, **options)
             return
-        results = run(kernel, *parts, device=name, **options)
+        results = run(kernel, *parts, device=name, stream=stream, **options)
         for array, result in zip(made, results, strict=True):
             array[low:high] = result
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from typing import Any, NamedTuple, Protocol
 
 from .._arrays import view_of
@@ -18,7 +19,13 @@ from ..targets.base import Buffer, Device, Stream, Value
 from ..targets.optional import PinnedBlock, PinsMemory
 from .staging import Staging, copy_in, copy_out, packed_bytes, read_back, side_by_side, write
 
-__all__ = ["Pieces", "StagedRun"]
+__all__ = ["Pieces", "StagedRun", "overlapping"]
+
+#: Bytes of a call's arrays, at most, that go through pinned memory: the run time's own copies of
+#: more are faster for a thread alone. Where other threads copy at the same time, they are not.
+_MOST_PINNED = 4 << 20
+#: Whether the calls of this thread overlap with those of other threads that share their work.
+overlapping: ContextVar[bool] = ContextVar("overlapping", default=False)
 
 
 class StagedCall(Protocol):
@@ -136,6 +143,8 @@ class StagedRun(NamedTuple):
         pieces = self.call.pieces
         if pieces is None:
             pieces = self.call.pieces = _pieces_of(self.call, self.args, self.staging)
+        if pieces.total > _MOST_PINNED and not overlapping.get():
+            return None
         block = device.pinned(pieces.total, stream)
         if block is None:
             return None

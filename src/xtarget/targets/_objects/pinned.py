@@ -15,8 +15,8 @@ __all__ = ["PinnedPool"]
 
 #: Bytes of the smallest block, of the largest, and of all that are kept unused.
 SMALLEST: Final = 1 << 16
-LARGEST: Final = 1 << 22
-KEPT: Final = 1 << 26
+LARGEST: Final = 1 << 24
+KEPT: Final = 1 << 27
 
 
 class PinnedPool:
