@@ -75,47 +75,50 @@ def _waves(x, ORDER: tl.constexpr):
 
 
 @triton.jit
-def j0(x):
+def _first(x, near, ORDER: tl.constexpr):
+    """J: `near`, and in float64 the waves from 16 on, on both sides of 0."""
     if x.dtype.scalar == tl.float64:
         size = tl.abs(x)
-        near = libdevice.j0(
-            tl.where(size < 16.0, x, 1.0)
-        )  # it branches: its own far part is left out
-        return tl.where(size < 16.0, near, _waves(size, 0)[0])
+        far = _waves(size, ORDER)[0]
+        if ORDER == 1:
+            far = tl.where(x < 0.0, -far, far)
+        return tl.where(size < 16.0, near, far)
     else:
-        return libdevice.j0(x)
+        return near
+
+
+@triton.jit
+def _second(x, near, ORDER: tl.constexpr):
+    """Y: `near`, and in float64 the waves from 16 on; NaN below 0."""
+    if x.dtype.scalar == tl.float64:
+        value = tl.where(x < 16.0, near, _waves(x, ORDER)[1])
+        return tl.where(x < 0.0, tl.full(x.shape, float("nan"), x.dtype), value)
+    else:
+        return near
+
+
+@triton.jit
+def j0(x):
+    return _first(x, libdevice.j0(x), 0)
 
 
 @triton.jit
 def j1(x):
-    if x.dtype.scalar == tl.float64:
-        size = tl.abs(x)
-        near, far = libdevice.j1(tl.where(size < 16.0, x, 1.0)), _waves(size, 1)[0]
-        return tl.where(size < 16.0, near, tl.where(x < 0.0, -far, far))
-    else:
-        return libdevice.j1(x)
+    return _first(x, libdevice.j1(x), 1)
 
 
 @triton.jit
 def y0(x):
     """2 / pi (log(x / 2) + Euler's constant) next to 0: NVIDIA's own takes subnormals for 0."""
     log = libdevice.log(x * 1152921504606846976.0) - 41.58883083359672
-    near = (log - 0.11593151565841245) * 0.6366197723675814
-    tiny = (x > 0.0) & (x < 1e-20)
-    if x.dtype.scalar == tl.float64:
-        own = libdevice.y0(tl.where(x < 16.0, x, 1.0))
-        return tl.where(x < 16.0, tl.where(tiny, near, own), _waves(x, 0)[1])
-    else:
-        return tl.where(tiny, near, libdevice.y0(x))
+    tiny = (log - 0.11593151565841245) * 0.6366197723675814
+    own = libdevice.y0(x)
+    return _second(x, tl.where((x > 0.0) & (x < 1e-20), tiny, own), 0)
 
 
 @triton.jit
 def y1(x):
     """-2 / (pi x) next to 0, as `y0`."""
-    near = divide(tl.full(x.shape, -0.6366197723675814, x.dtype), x)
-    tiny = (x > 0.0) & (x < 1e-20)
-    if x.dtype.scalar == tl.float64:
-        own = libdevice.y1(tl.where(x < 16.0, x, 1.0))
-        return tl.where(x < 16.0, tl.where(tiny, near, own), _waves(x, 1)[1])
-    else:
-        return tl.where(tiny, near, libdevice.y1(x))
+    tiny = divide(tl.full(x.shape, -0.6366197723675814, x.dtype), x)
+    own = libdevice.y1(x)
+    return _second(x, tl.where((x > 0.0) & (x < 1e-20), tiny, own), 1)
