@@ -1,7 +1,7 @@
 """The cost of a change: this checkout against another one, in processes that take turns.
 
     git worktree add /tmp/before 7b90c5b
-    python benchmarks/bench_pair.py --before /tmp/before [--only launch|start|threads] [--rounds 11]
+    python benchmarks/bench_pair.py --before /tmp/before [--only PART] [--rounds 15]
 
 launch: microseconds of processor time of the calling thread for `run("add", a, b, out=o)` on the
 CPU (with XTARGET_CORE=python also without the vendor's part of it), and for reading the three
@@ -10,8 +10,12 @@ what torch's or NumPy's own attributes cost that any reader needs.
 start: a second process (warm cache) that imports xtarget and runs one kernel on NumPy arrays:
 processor time of the process and its children, over that of `import numpy`, and its modules.
 threads: calls a second of one and of four threads that launch the same.
+compile: milliseconds of processor time, children included, in which the compilers make add, softmax
+and matmul of 1024x1024 float32 for the CPU and sm_90, and the CPU's run time machine code of them
+(`jit`). Nothing is cached. The kernels are each checkout's own.
 
-Each figure is the median of the rounds; so is the ratio, taken pair by pair, with its quartiles.
+Each figure is the least and the median of the rounds; the ratio is the median of those taken pair
+by pair, with its quartiles.
 """
 
 from __future__ import annotations
@@ -158,6 +162,41 @@ for threads in (1, 4):
 print(json.dumps(found))
 """
 
+COMPILE = """
+import json, sys
+from pathlib import Path
+import xtarget
+sys.path.insert(0, str(Path(xtarget.__file__).parents[2] / "benchmarks"))
+from bench_compile import catalog_requests, processor_seconds
+try:
+    from xtarget._devices.registry import compiler
+    from xtarget._values.types import Target
+except ImportError:  # a checkout from before the rooms
+    from xtarget._registry import compiler
+    from xtarget._types import Target
+
+KERNELS = ["add", "softmax", "matmul"]
+device, work, artifacts = xtarget.device("cpu:0"), {}, []
+for arch in ("cpu:spirv64", "nvidia:sm_90"):
+    target = Target.parse(arch)
+    for what, request in catalog_requests(target, KERNELS, ["float32"]):
+        own = compiler(target.vendor)
+        artifact = own.compile(request, target)
+        work[f"{arch} {what}"] = lambda own=own, request=request, target=target: own.compile(
+            request, target
+        )
+        if arch.startswith("cpu"):
+            work[f"jit {what}"] = lambda artifact=artifact: device.load(artifact).close()
+for way in work.values():
+    way()
+print(json.dumps(list(work)), flush=True)
+for line in sys.stdin:
+    start = processor_seconds()
+    for _ in range(2):
+        work[line.strip()]()
+    print((processor_seconds() - start) / 2 * 1e3, flush=True)
+"""
+
 
 Pair = tuple[dict[str, float], dict[str, float]]
 
@@ -181,12 +220,12 @@ def output(code: str, variables: dict[str, str], *arguments: str) -> str:
     ).stdout
 
 
-class Launches:
-    """A process that measures a way of launching when it is told to."""
+class Measuring:
+    """A process that measures one of its ways when it is told to."""
 
-    def __init__(self, variables: dict[str, str]) -> None:
+    def __init__(self, code: str, variables: dict[str, str]) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-c", LAUNCH],
+            [sys.executable, "-c", code],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -210,24 +249,29 @@ class Launches:
         self.process.wait()
 
 
-def launches(both: list[dict[str, str]], rounds: int) -> list[Pair]:
+def in_processes(code: str) -> Callable[[list[dict[str, str]], int], list[Pair]]:
     """Both processes live at the same time and take turns of some milliseconds, so that they meet
     the same noise; after each three rounds they are new ones."""
-    pairs: list[Pair] = []
-    while len(pairs) < rounds:
-        two = [Launches(variables) for variables in both]
-        try:
-            for _ in range(3):
-                found: tuple[dict[str, float], dict[str, float]] = ({}, {})
-                for way in two[0].ways:
-                    order = (0, 1) if len(pairs) % 2 == 0 else (1, 0)
-                    for which in order:
-                        found[which][way] = two[which].measure(way)
-                pairs.append(found)
-        finally:
-            for one in two:
-                one.close()
-    return pairs
+
+    def measured(both: list[dict[str, str]], rounds: int) -> list[Pair]:
+        pairs: list[Pair] = []
+        while len(pairs) < rounds:
+            two = [Measuring(code, variables) for variables in both]
+            try:
+                ways = [way for way in two[0].ways if way in two[1].ways]
+                for _ in range(3):
+                    found: tuple[dict[str, float], dict[str, float]] = ({}, {})
+                    for way in ways:
+                        order = (0, 1) if len(pairs) % 2 == 0 else (1, 0)
+                        for which in order:
+                            found[which][way] = two[which].measure(way)
+                    pairs.append(found)
+            finally:
+                for one in two:
+                    one.close()
+        return pairs
+
+    return measured
 
 
 def in_turns(measure: Callable[[dict[str, str]], dict[str, float]]) -> Any:
@@ -273,9 +317,10 @@ def start(variables: dict[str, str]) -> dict[str, float]:
 def table(pairs: list[Pair]) -> dict[str, Any]:
     rows: dict[str, Any] = {}
     for name in pairs[0][0]:
-        ratios = sorted(after[name] / before[name] for before, after in pairs)
+        ratios = sorted(after[name] / max(before[name], 1e-9) for before, after in pairs)
         low, middle, high = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else ratios * 3
         rows[name] = {
+            "least": [min(pair[which][name] for pair in pairs) for which in (0, 1)],
             "before": statistics.median(before[name] for before, _ in pairs),
             "after": statistics.median(after[name] for _, after in pairs),
             "ratio": middle,
@@ -285,11 +330,12 @@ def table(pairs: list[Pair]) -> dict[str, Any]:
 
 
 def show(title: str, rows: dict[str, Any]) -> None:
-    print(f"{title:<30}{'before':>9}{'after':>9}{'ratio':>8}   quartiles")
+    print(f"{title:<34}{'least':>18}{'median before':>14}{'after':>9}{'ratio':>8}   quartiles")
     for name, row in rows.items():
         low, high = row["quartiles"]
         print(
-            f"  {name:<28}{row['before']:9.2f}{row['after']:9.2f}{row['ratio']:8.3f}"
+            f"  {name:<32}{row['least'][0]:9.2f}{row['least'][1]:9.2f}"
+            f"{row['before']:14.2f}{row['after']:9.2f}{row['ratio']:8.3f}"
             f"   {low:.3f} to {high:.3f}",
             flush=True,
         )
@@ -298,15 +344,16 @@ def show(title: str, rows: dict[str, Any]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--before", type=Path, required=True, help="the other checkout")
-    parser.add_argument("--only", choices=("launch", "start", "threads"), default=None)
-    parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--only", choices=("launch", "start", "threads", "compile"), default=None)
+    parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--json", type=Path, default=None)
     options = parser.parse_args()
     here = Path(__file__).resolve().parent.parent
     parts: dict[str, Callable[[list[dict[str, str]], int], list[Pair]]] = {
-        "launch": launches,
+        "launch": in_processes(LAUNCH),
         "start": in_turns(start),
         "threads": in_turns(by_json(THREADS)),
+        "compile": in_processes(COMPILE),
     }
     all_rows: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:

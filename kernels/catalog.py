@@ -28,6 +28,7 @@ FAMILIES = (
     "powers",
     "angles",
     "special",
+    "bessel",
     "activations",
     "activation_gradients",
     "comparisons",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shutil
 import subprocess
 import sysconfig
 from collections.abc import Mapping, Sequence
@@ -25,6 +26,7 @@ __all__ = [
     "Kernel",
     "Library",
     "environment",
+    "needs_compiler_and_opencl",
     "sanitized",
     "use_wheels",
 ]
@@ -96,6 +98,12 @@ def environment() -> dict[str, str]:
         "OCL_ICD_FILENAMES": str(folder / "libintelocl.so"),
         "LD_LIBRARY_PATH": str(folder),
     }
+
+
+needs_compiler_and_opencl = pytest.mark.skipif(
+    shutil.which("gcc") is None or not environment(),
+    reason="there is no gcc, or no OpenCL run time for CPUs",
+)
 
 
 def use_wheels(patch: Any) -> None:

@@ -100,31 +100,6 @@ def i1(x):
 
 
 @triton.jit
-def j0(x):
-    return libdevice.j0(x)
-
-
-@triton.jit
-def j1(x):
-    return libdevice.j1(x)
-
-
-@triton.jit
-def y0(x):
-    """2 / pi (log(x / 2) + Euler's constant) next to 0, as `lgamma`."""
-    log = libdevice.log(x * 1152921504606846976.0) - 41.58883083359672
-    near = (log - 0.11593151565841245) * 0.6366197723675814
-    return tl.where((x > 0.0) & (x < 1e-20), near, libdevice.y0(x))
-
-
-@triton.jit
-def y1(x):
-    """-2 / (pi x) next to 0, as `lgamma`."""
-    near = divide(tl.full(x.shape, -0.6366197723675814, x.dtype), x)
-    return tl.where((x > 0.0) & (x < 1e-20), near, libdevice.y1(x))
-
-
-@triton.jit
 def log_ndtr(x):
     """log of the normal distribution; in its tail by erfcx, which does not underflow."""
     tail = libdevice.log(libdevice.erfcx(x * -0.7071067811865476) * 0.5) - x * 0.5 * x

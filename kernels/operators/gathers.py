@@ -56,6 +56,10 @@ def _gather(np: Any, x: Any, index: Any, axis: int) -> Any:
     return np.take_along_axis(x[part], index, axis)
 
 
+def _slices_of(np: Any, x: Any, index: Any, axis: int) -> Any:
+    return np.take(x, index, axis)
+
+
 #: torch's and ONNX's words for what `reduce` says.
 _WORDS = {"none": "set", "sum": "add", "mul": "prod", "max": "amax", "min": "amin"}
 
@@ -203,11 +207,13 @@ _NUMBERS: Any = {**_ALL, "dtypes": ALL[1:]}
 
 _ROWS = (
     row("take", "x index", plans.take, "slices of x along axis, in the order of the indices; None "
-        "(NumPy's and torch's take): elements of x, numbered in their order. ONNX's Gather and "
-        "TensorFlow's gather are take with axis=0",
-        _taking(lambda np, x, index, axis: np.take(x, index, axis)),
-        lambda shape: [shape, (3, 2)], "index_select", options={"axis": None, "mode": "clip"},
+        "(NumPy's and torch's take): elements of x, numbered in their order",
+        _taking(_slices_of), lambda shape: [shape, (3, 2)], options={"axis": None, "mode": "clip"},
         **_ALL),
+    row("index_select", "x index", plans.index_select, "slices of x along axis, in the order of "
+        "the indices, which may have any shape (ONNX's Gather, TensorFlow's gather)",
+        _taking(_slices_of), lambda shape: [shape or (1,), (3, 2)],
+        "Gather onnx_gather tf.gather GatherV2", options=_AXIS, **_ALL),
     row("embedding", "index weight", plans.embedding, "rows of weight, in the order of the indices",
         _embedding, lambda shape: [shape, (max(min(shape), 1), 20)], "embedding_lookup",
         options={"mode": "clip"}, **{**_ALL, "bounds": _of_rows}),

@@ -72,18 +72,14 @@ def of_math(name: str) -> _Reference:
     return reference
 
 
-def special(name: str, torchs: str = "") -> _Reference:
-    """The function of `scipy.special`, or where SciPy is not installed, of `torch.special`.
-
-    Args:
-        torchs: its name there, if it is another one.
-    """
+def special(name: str) -> _Reference:
+    """The function of `scipy.special`, or where SciPy is not installed, of `torch.special`."""
 
     def reference(*arrays: Any, **options: Any) -> Any:
         try:
             function = getattr(importlib.import_module("scipy.special"), name)
         except ImportError:
-            return torch(f"special.{torchs or name}")(*arrays, **options)
+            return torch(f"special.{name}")(*arrays, **options)
         import numpy as np
 
         with np.errstate(all="ignore"):

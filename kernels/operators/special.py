@@ -27,7 +27,7 @@ _row = partial(
 
 def _at_infinity(name: str, limit: str) -> Callable[..., Any]:
     """The special function; at the infinities, where libraries differ, its limit."""
-    function, at = special(name.removeprefix("bessel_"), name), written(limit)
+    function, at = special(name), written(limit)
 
     def reference(x: Any) -> Any:
         import numpy as np
@@ -68,7 +68,6 @@ def _log_ndtr(x: Any) -> Any:
 _LGAMMA = written(
     "np.where((a <= 0) & (a == np.floor(a)), np.inf, of_math('lgamma')(a))"  # its poles
 )
-_ABOVE = "np.where(a > 0, 0.0, np.nan)"
 
 ROWS: tuple[KernelSpec, ...] = (
     _row("erf", "x", "2 / sqrt(pi) times the integral of e**-t**2 from 0 to x", of_math("erf")),
@@ -89,12 +88,4 @@ ROWS: tuple[KernelSpec, ...] = (
     _row("i1", "x", "the modified Bessel function of order 1",
          _at_infinity("i1", "a"),
          tolerance=(32, 0)),
-    _row("j0", "x", "the Bessel function of the first kind, order 0",
-         _at_infinity("bessel_j0", "0.0"), "bessel_j0", tolerance=(32, 32)),
-    _row("j1", "x", "the Bessel function of the first kind, order 1",
-         _at_infinity("bessel_j1", "0.0"), "bessel_j1", tolerance=(32, 32)),
-    _row("y0", "x", "the Bessel function of the second kind, order 0",
-         _at_infinity("bessel_y0", _ABOVE), "bessel_y0", tolerance=(32, 32)),
-    _row("y1", "x", "the Bessel function of the second kind, order 1",
-         _at_infinity("bessel_y1", _ABOVE), "bessel_y1", tolerance=(32, 32)),
 )  # fmt: skip

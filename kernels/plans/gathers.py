@@ -20,6 +20,7 @@ __all__ = [
     "embedding",
     "gather",
     "gather_backward",
+    "index_select",
     "indices",
     "one_hot",
     "rounded",
@@ -149,8 +150,8 @@ def _elements(call: spec.Call, axis: int) -> _Places:
     if not fits:
         raise spec.ArgumentError(
             f"{call.kernel}: index has shape {index.shape}, which does not fit in x of shape "
-            f"{x.shape}, except along axis {axis}. For whole slices, as ONNX' Gather "
-            "gives them, run take."
+            f"{x.shape}, except along axis {axis}. For whole slices, as ONNX's Gather "
+            "gives them, run index_select."
         )
     return index.shape, tuple(0 if i == axis else s for i, s in enumerate(x.strides)), index.strides
 
@@ -175,6 +176,7 @@ def _along_axis(call: spec.Call, axis: int) -> _Places:
 PLACES: Mapping[str, Callable[[spec.Call, int], _Places]] = {
     "embedding": _slices,
     "gather": _elements,
+    "index_select": _slices,
     "take": _slices,
     "take_along_axis": _along_axis,
 }
@@ -191,6 +193,8 @@ def _by_axis(operator: str) -> Callable[[spec.Call], spec.Plan]:
     return plan
 
 
+#: The plan of index_select: `take` along one axis.
+index_select = _by_axis("index_select")
 #: The plan of gather, as torch's: x[i][index[i][j]][k] for each element of the indices.
 gather = _by_axis("gather")
 #: The plan of take_along_axis, as NumPy's: `gather` whose arguments broadcast.

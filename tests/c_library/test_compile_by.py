@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import shutil
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -25,7 +24,7 @@ from libxtarget import (
     Kernel,
     Library,
     compiled,
-    environment,
+    needs_compiler_and_opencl,
     sanitized,
 )
 from xtarget._serve import bundles
@@ -33,10 +32,7 @@ from xtarget._serve import bundles
 HERE = Path(__file__).parent
 BAD_ARGUMENT, NEWER, NOT_TRUSTED, NOT_IN_BUNDLE, NO_SERVER = 1, 3, 4, 5, 9
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("gcc") is None or not environment(),
-    reason="there is no gcc, or no OpenCL run time for CPUs",
-)
+pytestmark = needs_compiler_and_opencl
 
 
 def request_for(kernel: str) -> bytes:

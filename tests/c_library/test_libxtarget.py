@@ -23,7 +23,7 @@ from libxtarget import (
     Kernel,
     Library,
     compiled,
-    environment,
+    needs_compiler_and_opencl,
     sanitized,
     tensor,
 )
@@ -33,10 +33,7 @@ from xtarget._bundle.writer import Packed, write_bundle
 HERE = Path(__file__).parent
 BAD_ARGUMENT, BAD_BUNDLE, NEWER, NOT_TRUSTED, NOT_IN_BUNDLE = 1, 2, 3, 4, 5
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("gcc") is None or not environment(),
-    reason="there is no gcc, or no OpenCL run time for CPUs",
-)
+pytestmark = needs_compiler_and_opencl
 
 
 @pytest.mark.parametrize(

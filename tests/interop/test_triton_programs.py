@@ -140,14 +140,14 @@ def test_a_configuration_that_cannot_be_compiled_is_left_out() -> None:
 
 def test_a_configuration_that_cannot_be_loaded_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """As one whose machine code is not made in time."""
-    load = xtarget._compile.functions.load
+    load = xtarget._triton_backend.launcher.load
 
     def refuse(device: Any, artifact: Any, name: str) -> Any:
         if artifact.num_warps == 2:
             raise LoadError("it takes too long")
         return load(device, artifact, name)
 
-    monkeypatch.setattr(xtarget._compile.functions, "load", refuse)
+    monkeypatch.setattr(xtarget._triton_backend.launcher, "load", refuse)
     x, out = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
     configs = [triton.Config({"N": 8}, num_warps=warps) for warps in (2, 1)]
     tuned = triton.autotune(configs, key=[])(kernels.scaled)

@@ -48,6 +48,7 @@ SHORT: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("tril", [Q[:, ::-1]], {"k": 3}),
     ("take", [X, IX - 3], {"axis": 0}),
     ("take", [X, IX * 5 - 4], {"axis": 2, "mode": "wrap"}),
+    ("index_select", [X, IX - 3], {}),
     ("embedding", [IX, sample("float16", 3, 20)], {}),
     ("gather", [X.transpose(2, 0, 1), places(3, 7, 3, 9)], {"axis": 2}),
     ("take_along_axis", [X, places(5, 1, 4, 7)], {"axis": 1}),

@@ -12,6 +12,7 @@ import pytest
 from command_line import here
 
 import xtarget
+from xtarget._kernels import libraries
 from xtarget._verify.cases import Case, meaningful, values
 from xtarget._verify.verify import Row, verify
 
@@ -40,6 +41,30 @@ def test_what_a_kernel_refuses_is_told_with_its_reason(device: str) -> None:
     [row] = verify([xtarget.catalog()["sub"]], ["bool"], device)
     assert (row.status, row.cases) == ("refused", 0)
     assert "NumPy knows no difference" in row.reason
+
+
+@pytest.mark.parametrize("how", [[], ["--executor", "processes"]], ids=["here", "executor"])
+def test_a_named_kernel_without_a_reference_stops_no_other(
+    how: list[str], device: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog = xtarget.catalog()
+    bare = dataclasses.replace(catalog["tanh"], reference=None)
+    found = libraries.find
+    monkeypatch.setattr(
+        libraries,
+        "find",
+        lambda name: dataclasses.replace(found(name), spec=bare) if name == "tanh" else found(name),
+    )
+    words = ["--quick", "--dtype", "float32", "--device", device, *how]
+    code, out, _ = here(capsys, "verify", "tanh", "maximum", *words)
+    assert code == 1
+    assert "tanh cannot be verified: its spec has no reference." in " ".join(out.split())
+    assert "right: float32" in out
+    code, out, _ = here(capsys, "verify", "tanh", "maximum", *words, "--json")
+    assert (code, len(json.loads(out)["left_out"])) == (1, 1)
+    code, _, err = here(capsys, "verify", "tanh", *words)
+    assert code != 0
+    assert "tanh cannot be verified: its spec has no reference." in " ".join(err.split())
 
 
 @pytest.mark.parametrize("kernel", ["maximum"])

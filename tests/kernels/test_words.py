@@ -23,6 +23,22 @@ def test_words_mean_something_else_than_the_rows_own_names():
         assert not set(spec.words) & (own | {"out", "device", "stream", "compile"}), name
 
 
+@pytest.mark.parametrize("name", ["Gather", "onnx::Gather", "tf.gather", "GatherV2"])
+def test_onnx_and_tensorflow_gather_slices_with_indices_of_any_rank(name: str) -> None:
+    """Indices of x's rank would fit torch's gather as well, which takes single elements."""
+    x = np.arange(12.0, dtype=np.float32).reshape(4, 3)
+    index = np.array([[3, 0], [1, 1]])
+    np.testing.assert_array_equal(run(name, x, index), x[index])
+    np.testing.assert_array_equal(run(name, x, index // 2, axis=1), x[:, index // 2])
+
+
+@pytest.mark.parametrize("name", ["gather", "torch.gather", "aten::gather", "GatherElements"])
+def test_torch_gather_takes_elements(name: str) -> None:
+    x = np.arange(12.0, dtype=np.float32).reshape(4, 3)
+    index = np.array([[3, 0], [1, 1]])
+    np.testing.assert_array_equal(run(name, x, index), np.take_along_axis(x[:, :2], index, 0))
+
+
 @pytest.mark.parametrize(
     ("name", "args", "words", "same_args", "options"),
     [

@@ -19,7 +19,7 @@ import pytest
 from xtarget import Artifact, FrozenError, Target, XTargetError, _cache
 from xtarget._cache import counters, lock, store
 from xtarget._cache.stats import CacheStats, cache_stats
-from xtarget._compile import functions
+from xtarget._compile import functions, single_flight
 from xtarget._devices import registry
 from xtarget._system import files
 from xtarget._values.types import CompileRequest, KernelSource, Parameter
@@ -120,7 +120,7 @@ def test_threads_that_want_the_same_kernel_compile_it_once(compiler: Compiler) -
         thread.join(30)
     assert len(results) == 24
     assert sorted(compiler.compiled) == [0, 1, 2]
-    assert not functions._locks, "locks of what is done are not kept"
+    assert not single_flight._locks, "locks of what is done are not kept"
 
 
 def test_a_forked_child_does_not_wait_for_threads_that_it_does_not_have(

@@ -13,7 +13,7 @@ from command_line import here
 
 from xtarget import LoadError, Target, _cache
 from xtarget._artifacts import lockfile
-from xtarget._compile import functions, keys
+from xtarget._compile import keys, loading
 from xtarget._values.types import Artifact, CompileRequest, KernelSource
 
 CPU = Target("cpu", "spirv64")
@@ -34,13 +34,13 @@ def locked(
     assert code == 0, errors
     assert output == f"{path}: 1 binaries of 1 kernels for cpu:spirv64\n"
     monkeypatch.setenv("XTARGET_LOCK", str(path))
-    monkeypatch.setattr(functions, "_loaded", lambda *given: "loaded")
+    monkeypatch.setattr(loading, "_loaded", lambda *given: "loaded")
     return path
 
 
 def load(made: Artifact, name: str = "add") -> object:
     device: Any = SimpleNamespace(info=SimpleNamespace(name="cpu:0"))
-    return functions.load(device, made, name)
+    return loading.load(device, made, name)
 
 
 def test_a_lock_names_kernel_target_source_tools_and_digest(locked: Path) -> None:

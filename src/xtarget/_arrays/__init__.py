@@ -129,11 +129,18 @@ def adopt(array: Any) -> Any:
         )
     if adopted is None:
         raise ArgumentError(
-            f"{cls.__module__}.{cls.__qualname__} is not an array. Pass a NumPy array "
-            "(numpy.asarray), a torch tensor, a CuPy or USM array, xtarget.asarray(...), or "
-            "anything with DLPack or __cuda_array_interface__."
+            f"{_type_name(cls)} is not an array. Pass a NumPy array (numpy.asarray), a torch "
+            "tensor, a CuPy or USM array, xtarget.asarray(...), or anything with DLPack or "
+            "__cuda_array_interface__."
         )
     return adopted
+
+
+def _type_name(cls: type) -> str:
+    """`list`, and `module.Name` for what is not built in."""
+    return (
+        cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
+    )
 
 
 def know(cls: type, kind: Kind) -> None:

@@ -13,7 +13,7 @@ from .._artifacts.compatibility import fit
 from .._artifacts.entry import Entry, Place
 from .._cache import default_cache, explain, oci
 from .._cache.store import Store
-from .._compile import functions
+from .._compile.loading import load
 from .._devices import registry
 from .._system import files
 from .._values.errors import XTargetError
@@ -152,7 +152,7 @@ def _on_device(name: str, made: list[tuple[str, Artifact]]) -> dict[str, Any]:
     refused = []
     for kernel, artifact in fitting:
         try:
-            functions.load(device, artifact, kernel)
+            load(device, artifact, kernel)
         except XTargetError as error:
             refused.append(f"{kernel}: {error}")
     return {

@@ -6,7 +6,7 @@ import difflib
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,30 +25,52 @@ from ..spec import KernelSpec
 from .base import echo
 from .tables import echo_wrapped, print_table
 
-__all__ = ["asked_for", "merge_reports", "print_rows", "told_of", "verify_kernels"]
+__all__ = ["merge_reports", "print_rows", "told_of", "verify_kernels", "wanted_of"]
 
 
-def _chosen(kernels: Sequence[str]) -> list[KernelSpec]:
-    """The kernels that were named, or all; those without a reference or an example cannot be."""
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is verified.
+
+    Attributes:
+        left_out: a sentence for each kernel that was named and cannot be verified. The others are,
+            and the command does not end well.
+    """
+
+    specs: list[KernelSpec]
+    dtypes: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
+
+
+def _chosen(kernels: Sequence[str]) -> tuple[list[KernelSpec], tuple[str, ...]]:
+    """The kernels that were named, or all, which can be verified; and sentences for the others that
+    were named."""
     catalog = libraries.catalog()
     specs = [libraries.find(name).spec for name in kernels] if kernels else list(catalog.values())
-    whole = [spec for spec in specs if spec.reference is not None and spec.examples is not None]
-    missing = [spec.name for spec in specs if spec not in whole]
-    if kernels and missing:
-        raise ArgumentError(
-            f"{', '.join(missing)} cannot be verified without `reference` and `examples` in the "
-            "spec. Add them, or leave the kernel out."
-        )
-    return whole
+    lacks = {
+        spec.name: [part for part in ("reference", "examples") if getattr(spec, part) is None]
+        for spec in specs
+    }
+    whole = [spec for spec in specs if not lacks[spec.name]]
+    left_out = tuple(
+        f"{name} cannot be verified: its spec has no {' and no '.join(parts)}. Add what is "
+        "missing, or leave the kernel out."
+        for name, parts in lacks.items()
+        if parts and kernels
+    )
+    if left_out and not whole:
+        raise ArgumentError(" ".join(left_out))
+    return whole, left_out
 
 
-def asked_for(
+def wanted_of(
     kernels: Sequence[str], dtypes: Sequence[str], extent: str, outputs: Sequence[str | None]
-) -> tuple[list[KernelSpec], tuple[str, ...]]:
+) -> Wanted:
     """The kernels and dtypes to verify; the files to write are checked.
 
     Raises:
-        ArgumentError: there is no such kernel or dtype, or a file cannot be written.
+        ArgumentError: there is no such kernel or dtype, none of the named ones can be verified, or
+            a file cannot be written.
     """
     for dtype in dtypes:
         if dtype not in DTYPES:
@@ -57,12 +79,13 @@ def asked_for(
             raise ArgumentError(f"there is no dtype {dtype!r}.{hint}")
     for output in filter(None, outputs):
         check_output(Path(output))
-    specs, wanted = _chosen(kernels), tuple(dtypes) or COMPUTED
+    specs, left_out = _chosen(kernels)
+    wanted = tuple(dtypes) or COMPUTED
     if extent == EXTENT:
         wanted = tuple(dtype for dtype in wanted if dtype in VALUED)
         if not kernels:
             specs = [spec for spec in specs if takes_every_value(spec)]
-    return specs, wanted
+    return Wanted(specs, wanted, left_out)
 
 
 def told_of(place: Mapping[str, Any]) -> str:
@@ -97,7 +120,8 @@ def verify_kernels(
         whether everything is right and nothing is worse than before, and whether it was
         interrupted: what was compared until then is printed and written.
     """
-    specs, wanted = asked_for(kernels, dtypes, extent, (file, html_file))
+    asked = wanted_of(kernels, dtypes, extent, (file, html_file))
+    specs, wanted = asked.specs, asked.dtypes
     before = None if older in (None, RELEASE) else report.read(Path(older))
     where = registry.open_device(_device(device)).info if target is None else Target.parse(target)
     empty = report.document((), where)
@@ -134,15 +158,16 @@ def verify_kernels(
     if html_file is not None:
         write_output(Path(html_file), page.html(document, found.worse))
     good = not any(row["status"] in ("wrong", "failed") for row in document["rows"])
-    good = good and not found.worse
+    good = good and not found.worse and not asked.left_out
     if as_json:
         compared = {"worse": found.worse, "notes": found.notes, "ok": good and not interrupted}
+        document = {**document, "left_out": asked.left_out}
         echo(json.dumps({**document, **compared}, indent=2))
         return good, interrupted
     print_rows(rows, told)
     if kept:
         echo(f"{len(kept)} rows of {file} were there and stay.")
-    for note in found.notes:
+    for note in (*asked.left_out, *found.notes):
         echo_wrapped(note)
     for sentence in found.worse:
         echo_wrapped(f"worse than {older}: {sentence}")

@@ -18,7 +18,7 @@ from .._verify.spread import Spread, spread
 from .._verify.verify import Row
 from .base import PROCESSES, echo
 from .tables import echo_wrapped
-from .verify import asked_for, print_rows, told_of
+from .verify import print_rows, told_of, wanted_of
 
 __all__ = ["verify_on_workers"]
 
@@ -44,9 +44,9 @@ def verify_on_workers(
     Raises:
         XTargetError: there is no executor, or no worker has verified anything.
     """
-    specs, dtypes = asked_for(kernels, wanted.dtypes, wanted.extent, (file, html_file))
-    wanted = replace(wanted, dtypes=dtypes)
-    specs = [spec for spec in specs if set(spec.dtypes) & set(dtypes)]
+    asked = wanted_of(kernels, wanted.dtypes, wanted.extent, (file, html_file))
+    wanted = replace(wanted, dtypes=asked.dtypes)
+    specs = [spec for spec in asked.specs if set(spec.dtypes) & set(asked.dtypes)]
     order = {spec.name: number for number, spec in enumerate(specs)}
     found: dict[str, tuple[dict[str, Any], list[Row]]] = {}
     lost: list[Row] = []
@@ -82,15 +82,18 @@ def verify_on_workers(
             report.document(rows, place, extent=wanted.extent, interrupted=interrupted)
         )
     good = not any(row.status in ("wrong", "failed") for _, rows in places for row in rows)
+    good = good and not asked.left_out
     written = _written(documents, file, html_file)
     if as_json:
-        told = {"reports": documents, "ok": good and not interrupted}
+        told = {"reports": documents, "left_out": asked.left_out, "ok": good and not interrupted}
         echo(json.dumps(told, indent=2))
         return good, interrupted
     for place, rows in places:
         print_rows(rows, told_of(place))
         by = {where: sum(row.where == where for row in rows) for where in _places(rows)}
         echo_wrapped("by " + ", ".join(f"{where} ({count})" for where, count in by.items()))
+    for sentence in asked.left_out:
+        echo_wrapped(sentence)
     for one in written:
         echo(f"written: {one}")
     if interrupted:

@@ -12,14 +12,10 @@ from typing import TYPE_CHECKING
 
 from .. import _cache
 from .._cache.counters import count
-from .._system.importing import INTERRUPTED
-from .._system.life import in_forked_child
-from .._system.locks import Lock
 from .._system.spans import span
 from .._values import environment
 from .._values.errors import (
     CompileError,
-    LoadError,
     NoCompilerError,
     OutOfMemoryError,
     XTargetError,
@@ -32,8 +28,10 @@ from ..targets.optional import CompilesAtLoad, MakesRoom, Settles
 from . import residency
 from .apart import SECONDS, apart, executor_here, is_apart, is_asked
 from .keys import TOOLCHAIN, key_parts, settled, why_not_kept
+from .loading import load
 from .residency import functions as _functions
-from .routes import Way, first_that_serves, named
+from .routes import Way, first_that_serves
+from .single_flight import single_flight
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -45,7 +43,6 @@ __all__ = [
     "function",
     "has_bundles",
     "is_bundled",
-    "load",
 ]
 
 #: How often a compilation begins anew because what it reads has changed meanwhile.
@@ -53,39 +50,6 @@ _TRIES = 4
 #: Units that an executor has at the same time from `compile_together`.
 _ASKED = 64
 _NO_OPTIONS: Mapping[str, Constant] = MappingProxyType({})
-
-#: A lock for each key that is being made, and how many threads want it.
-_locks: dict[object, tuple[Lock, int]] = {}
-_guard = Lock()
-
-
-# threads that make something are the parent's
-in_forked_child(_locks.clear)
-
-
-@contextlib.contextmanager
-def _single_flight(key: object, name: str) -> Iterator[None]:
-    """One thread at a time for each key.
-
-    Raises:
-        CompileError: this thread has it already, so that who asks was called from in there.
-    """
-    with _guard:
-        lock, wanted = _locks.get(key) or (Lock(), 0)
-        _locks[key] = lock, wanted + 1
-    try:
-        if lock.mine:
-            raise CompileError(
-                f"the kernel {name} is needed while this thread is compiling or loading it: "
-                f"{INTERRUPTED}"
-            )
-        with lock:
-            yield
-    finally:
-        with _guard:
-            lock, wanted = _locks.pop(key, (lock, 1))
-            if wanted > 1:
-                _locks[key] = lock, wanted - 1
 
 
 def _from_bundles(request: CompileRequest, target: Target) -> Artifact | None:
@@ -224,7 +188,7 @@ def _cached(
     contents.save()
     key = _cache.key_of(parts)
     name = request.source.name
-    with _single_flight(key, name):
+    with single_flight(key, name):
         why_not = why_not_kept(request, toolchain)
         if why_not:
             check_frozen(request, target)
@@ -406,7 +370,7 @@ def function(device: Device, request: CompileRequest) -> Function:
         _with_declared_stores(request, loaded.artifact)
         _functions[memory_key] = _functions.pop(memory_key, loaded)  # the youngest now
         return loaded
-    with _single_flight(memory_key, request.source.name):
+    with single_flight(memory_key, request.source.name):
         loaded = _functions.get(memory_key)
         if loaded is None:
             loaded = _load(device, request)
@@ -440,40 +404,3 @@ def _load_now(device: Device, request: CompileRequest) -> Function:
     options = info.compile_options
     made = artifact(request, info.target, bundled=True, options=options, device=device)
     return load(device, made, request.source.name)
-
-
-def load(device: Device, made: Artifact, name: str) -> Function:
-    """An artifact's function. What a run time compiles at load is kept in the cache.
-
-    Args:
-        name: the kernel's, for the cache.
-
-    Raises:
-        LoadError: the device's run time refuses the binary, or `XTARGET_LOCK` does.
-    """
-    lock = environment.lock_file()
-    if lock is not None:
-        from .._artifacts import lockfile  # a few programs have one
-
-        way = named(made.target.vendor, made.route)
-        lockfile.check(lock, made, name, lambda: way.compiler.fingerprint if way else "")
-    with span("load", name, device=device.info.name):
-        return _loaded(device, made, name)
-
-
-def _loaded(device: Device, made: Artifact, name: str) -> Function:
-    target = device.info.target
-    native_of = device.native_key
-    if native_of is None:
-        return device.load(made).function()
-    # the run time compiles this format at load: keep what it makes
-    cache = _cache.default_cache()
-    key = _cache.key_of([("device", native_of), ("binary", made.binary.hex())])
-    native = cache.get_native(target, name, key)
-    module = device.load(made, native)
-    if native is None:
-        with contextlib.suppress(LoadError):  # only a speed-up for the next process
-            binary = module.native()
-            if binary is not None:
-                cache.put_native(target, name, key, binary)
-    return module.function()

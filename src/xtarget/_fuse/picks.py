@@ -16,6 +16,7 @@ __all__ = ["Pick", "obstacle", "pick_of"]
 _PLACES: Mapping[str, tuple[int, int]] = {
     "embedding": (1, 0),
     "gather": (0, 1),
+    "index_select": (0, 1),
     "take": (0, 1),
     "take_along_axis": (0, 1),
 }

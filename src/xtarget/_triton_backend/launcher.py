@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from operator import index
 from typing import Any
 
-from .._compile import functions
+from .._compile.loading import load
 from .._devices import registry
 from .._launch.interrupts import settle, unfinished
 from .._values.errors import ArgumentError, LaunchError
@@ -239,7 +239,7 @@ class Launcher:
         )
         check_resources(artifact, device.info)
         with not_built():
-            return _Loaded(device, functions.load(device, artifact, data.name))
+            return _Loaded(device, load(device, artifact, data.name))
 
 
 def _in_order(

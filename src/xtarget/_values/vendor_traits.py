@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 from .value_classes import value_class
 
-__all__ = ["ArchRules", "Portable", "VendorTraits"]
+__all__ = ["ArchRules", "Portable", "VendorTraits", "products_by_arch"]
 
 
 class Portable(NamedTuple):
@@ -48,6 +48,11 @@ class ArchRules(Protocol):
     def portable_refusal(self, oldest: str, here: str) -> str | None:
         """Return why a portable form that starts at `oldest` does not work; None if it works."""
         ...
+
+
+def products_by_arch(**names: str) -> Mapping[str, str]:
+    """`VendorTraits.products`: by arch, names of products with spaces between them."""
+    return {name: arch for arch, of_arch in names.items() for name in of_arch.split()}
 
 
 def _as_written(arch: str) -> str:

@@ -24,17 +24,10 @@ _STAGES = ("ttir", "ttgir", "llir")
 
 #: LLVM types of parameters by Triton's, as the host hands them over.
 _HOST_TYPES = {
+    **{f"{sign}{bits}": f"i{bits}" for sign in "iu" for bits in (8, 16, 32, 64)},
     "i1": "i8",
-    "i8": "i8",
-    "u8": "i8",
-    "i16": "i16",
-    "u16": "i16",
-    "i32": "i32",
-    "u32": "i32",
-    "i64": "i64",
-    "u64": "i64",
-    "fp16": "half",
     "bf16": "i16",
+    "fp16": "half",
     "fp32": "float",
     "f32": "float",
     "fp64": "double",

@@ -18,20 +18,9 @@ __all__ = ["Field", "conversion", "layout", "packer", "segment_bytes"]
 _POINTER = "Q"
 #: Triton's scalar types: struct format of the value as it is stored.
 _FORMATS = {
-    "i1": "B",
-    "u1": "B",
-    "i8": "b",
-    "u8": "B",
-    "i16": "h",
-    "u16": "H",
-    "i32": "i",
-    "u32": "I",
-    "i64": "q",
-    "u64": "Q",
-    "fp16": "H",
-    "bf16": "H",
-    "fp32": "I",
-    "fp64": "d",
+    **dict(zip(("i8", "i16", "i32", "i64"), "bhiq", strict=True)),
+    **dict(zip(("u8", "u16", "u32", "u64"), "BHIQ", strict=True)),
+    **dict(zip(("i1", "u1", "fp16", "bf16", "fp32", "fp64"), "BBHHId", strict=True)),
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..._values.vendor_traits import VendorTraits
+from ..._values.vendor_traits import VendorTraits, products_by_arch
 
 __all__ = ["TRAITS"]
 
@@ -18,29 +18,17 @@ TRAITS = VendorTraits(
     preference=20,
     example_arch="gfx942",
     # Source: ROCm, "GPU hardware specifications"
-    products={
-        "mi210": "gfx90a",
-        "mi250": "gfx90a",
-        "mi250x": "gfx90a",
-        "mi300a": "gfx942",
-        "mi300x": "gfx942",
-        "mi325x": "gfx942",
-        "mi350x": "gfx950",
-        "mi355x": "gfx950",
-        "rx7900xtx": "gfx1100",
-        "rx7900xt": "gfx1100",
-        "w7900": "gfx1100",
-        "w7800": "gfx1100",
-        "rx7800xt": "gfx1101",
-        "rx7700xt": "gfx1101",
-        "rx7600": "gfx1102",
-        "rx7600xt": "gfx1102",
-        "strixhalo": "gfx1151",
-        "radeon8060s": "gfx1151",
-        "rx9060xt": "gfx1200",
-        "rx9070": "gfx1201",
-        "rx9070xt": "gfx1201",
-    },
+    products=products_by_arch(
+        gfx90a="mi210 mi250 mi250x",
+        gfx942="mi300a mi300x mi325x",
+        gfx950="mi350x mi355x",
+        gfx1100="rx7900xtx rx7900xt w7900 w7800",
+        gfx1101="rx7800xt rx7700xt",
+        gfx1102="rx7600 rx7600xt",
+        gfx1151="strixhalo radeon8060s",
+        gfx1200="rx9060xt",
+        gfx1201="rx9070 rx9070xt",
+    ),
     parse_arch=_arch,
     dlpack_device_type=10,  # kDLROCM
     dlpack_stream=0,  # HIP's default stream, which is CUDA's 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..._values.vendor_traits import VendorTraits
+from ..._values.vendor_traits import VendorTraits, products_by_arch
 
 __all__ = ["TRAITS"]
 
@@ -11,15 +11,9 @@ TRAITS = VendorTraits(
     preference=30,
     default_arch="spirv64",
     # Source: Intel's product briefs
-    products={
-        "pvc": "spirv64",
-        "max1550": "spirv64",
-        "dg2": "spirv64",
-        "a770": "spirv64",
-        "bmg": "spirv64",
-        "b580": "spirv64",
-        "lnl": "spirv64",
-    },
+    products=products_by_arch(
+        spirv64="pvc max1550 dg2 a770 bmg b580 lnl",
+    ),
     dlpack_device_type=14,  # kDLOneAPI
     array_interface="__sycl_usm_array_interface__",
     packages=("dpctl",),

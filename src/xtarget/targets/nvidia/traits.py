@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..._values.vendor_traits import VendorTraits
+from ..._values.vendor_traits import VendorTraits, products_by_arch
 from .compatibility import CubinRules
 
 __all__ = ["TRAITS"]
@@ -19,21 +19,15 @@ TRAITS = VendorTraits(
     preference=10,
     example_arch="sm_90",
     # Source: "CUDA GPU compute capability", developer.nvidia.com
-    products={
-        "t4": "sm_75",
-        "a100": "sm_80",
-        "a10": "sm_86",
-        "rtx3090": "sm_86",
-        "l4": "sm_89",
-        "l40s": "sm_89",
-        "rtx4090": "sm_89",
-        "h100": "sm_90",
-        "h200": "sm_90",
-        "gh200": "sm_90",
-        "b200": "sm_100",
-        "gb200": "sm_100",
-        "rtx5090": "sm_120",
-    },
+    products=products_by_arch(
+        sm_75="t4",
+        sm_80="a100",
+        sm_86="a10 rtx3090",
+        sm_89="l4 l40s rtx4090",
+        sm_90="h100 h200 gh200",
+        sm_100="b200 gb200",
+        sm_120="rtx5090",
+    ),
     parse_arch=_arch,
     dlpack_device_type=2,  # kDLCUDA
     dlpack_stream=1,  # the legacy default stream
