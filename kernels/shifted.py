@@ -239,7 +239,7 @@ def shifted(
     tile_c, batch = block % row_tiles, block // row_tiles
     group = tile_c // tl.cdiv(rows, BLOCK_C)
     row, row_mask = span(tile_c % tl.cdiv(rows, BLOCK_C) * BLOCK_C, rows, BLOCK_C)
-    batches = tl.cdiv(per_sample, steps)
+    batches = (per_sample + (steps - 1)) // steps
     sample, begin = batch // batches, batch % batches * steps
     # rows past the end are those of the last one, and never stored
     if LINES:
