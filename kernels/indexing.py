@@ -67,6 +67,19 @@ def offset(i, shape, strides):
 
 
 @triton.jit
+def rows_of_block(x, m, shape, sx, BLOCK_M: tl.constexpr, APART: tl.constexpr):
+    """The numbers of this block's rows, their mask and their addresses.
+
+    APART: the last row stands for those behind it, too, so that all of them are there.
+    """
+    row, row_mask = positions(m, BLOCK_M)
+    if APART:
+        row = tl.minimum(row, m - 1)
+        row_mask = tl.full([BLOCK_M], 1, tl.int1)
+    return row, row_mask, x + offset(row, shape, sx)[:, None]
+
+
+@triton.jit
 def _strided(i, shape, strides):
     rest = i
     result = i * 0

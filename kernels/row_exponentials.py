@@ -8,10 +8,14 @@ from .arithmetic import IN_TURN, accumulate, exp, settled
 
 @triton.jit
 def elements(p, mask, NEGATE: tl.constexpr, T: tl.constexpr):
-    """The elements at `p` in type `T`; -inf where `mask` is false."""
-    if NEGATE:
+    """The elements at `p` in type `T`; -inf where `mask` is false (None: nowhere)."""
+    if mask is None:
+        value = tl.load(p).to(T)
+        return -value if NEGATE else value
+    elif NEGATE:
         return -tl.load(p, mask=mask, other=float("inf")).to(T)
-    return tl.load(p, mask=mask, other=float("-inf")).to(T)
+    else:
+        return tl.load(p, mask=mask, other=float("-inf")).to(T)
 
 
 @triton.jit

@@ -54,12 +54,22 @@ def padded(
         i1 = row % lengths[1] * along[1] + r1 + start[1]
         inside = (i0 >= 0) & (i0 < in_shape[0]) & (i1 >= 0) & (i1 < in_shape[1])
         p = x + base + i0 * sx[2] + i1 * sx[3]
-        count = tl.where(inside, high - low, 0)
         # each element is stored once: threads of a block are not in order with each other
-        for q in range(0, lengths[2], BLOCK):
-            there = (lane >= low - q) & (lane < low + count - q)
-            value = tl.load(p + (q - low) * step + lane * step, mask=there, other=0)
-            tl.store(goal + q + lane, value.to(out.dtype.element_ty), mask=lane < lengths[2] - q)
+        count = tl.where(inside, high - low, 0)
+        for q in range(0, count, BLOCK):
+            there = lane < count - q
+            value = tl.load(p + q * step + lane * step, mask=there)
+            tl.store(goal + low + q + lane, value.to(out.dtype.element_ty), mask=there)
+        empty = tl.where(inside, 0, lengths[2])
+        for q in range(0, empty, BLOCK):
+            nothing = tl.zeros([BLOCK], out.dtype.element_ty)
+            tl.store(goal + q + lane, nothing, mask=lane < empty - q)
+        # padding is a few elements of a row, for which a vector would go lane by lane
+        zero = tl.full([], 0, out.dtype.element_ty)
+        for q in range(tl.where(inside, tl.minimum(low, lengths[2]), 0)):
+            tl.store(goal + q, zero)
+        for q in range(tl.where(inside, high, lengths[2]), lengths[2]):
+            tl.store(goal + q, zero)
 
 
 @triton.jit
@@ -116,72 +126,49 @@ def _next(r, m, dilation, split, SPLIT: tl.constexpr):
 
 
 @triton.jit
-def shifted(
-    x, weight, bias, out, samples, groups, rows, channels, chunk, tiles, out_shape, lengths, kernel,
-    dilation, near, split, from_x, from_out, sx, parts, so, column,
-    c, d, e, sc, sd, se, C: tl.constexpr, D: tl.constexpr, E: tl.constexpr,
-    T: tl.constexpr, FLAT: tl.constexpr, MASKED: tl.constexpr, SPLIT: tl.constexpr,
-    LINES: tl.constexpr, COLUMNS: tl.constexpr, TOGETHER: tl.constexpr, ONCE: tl.constexpr,
-    BLOCK_C: tl.constexpr, BLOCK_P: tl.constexpr,
-):  # fmt: skip
-    """The convolution of the copy, by weights in C order: a tile of the result stays in registers,
-    and takes one weight of each row and one line of `x` at a time.
-
-    Args:
-        chunk: channels that are added one after the other.
-        tiles: of positions, of a sample (FLAT), or of a row of it.
-        lengths: of the copy.
-        sx: strides of samples, channels and the first two axes of the copy; `parts`: of the parts
-            of three axes.
-        near: `dilation` of the last axis.
-        so: strides of samples, channels and the first two axes; `column`: of the last one.
-        FLAT: a tile's positions go on in the next row; else they are of one row.
-        MASKED: `x` has no room behind it, and is read no further than to its end.
-        LINES: lines of taps, along the second axis alone; 0: as `kernel` says.
-        COLUMNS: taps of a line; 0: the same.
-        TOGETHER: the weights of a tile's rows lie side by side, tap by tap; there are no rows more.
-        ONCE: no more than `chunk` channels.
+def _divided(i, length):
+    """i // length and i % length for i from 0 to 2^22 - 1: what is half a unit from the next whole
+    number is not rounded to it. Vectors of integers have no division.
     """
-    block = tl.program_id(0).to(rows.dtype)
-    row_tiles = tl.cdiv(rows, BLOCK_C) * groups
-    per_sample = tiles if FLAT else tiles * out_shape[0] * out_shape[1]
-    # blocks of the same positions follow each other
-    tile_c, place = block % row_tiles, block // row_tiles
-    group = tile_c // tl.cdiv(rows, BLOCK_C)
-    row, row_mask = span(tile_c % tl.cdiv(rows, BLOCK_C) * BLOCK_C, rows, BLOCK_C)
-    sample, place = place // per_sample, place % per_sample
-    lane = tl.arange(0, BLOCK_P).to(rows.dtype)
-    start = sample * sx[0] + group * channels * sx[1] + from_x
+    whole = ((i.to(tl.float32) + 0.5) * (1.0 / length.to(tl.float32))).to(i.dtype)
+    return whole, i - whole * length
+
+
+@triton.jit
+def _tile(
+    place, tiles, out_shape, lengths, sx, so, column, FLAT: tl.constexpr, BLOCK_P: tl.constexpr
+):
+    """Where the positions of a tile begin in a channel of the copy, which of them there are, and
+    their places in a channel of the result: a number, and what is added to it.
+    """
+    lane = tl.arange(0, BLOCK_P).to(place.dtype)
     if FLAT:
-        first = place * BLOCK_P
-        start += first
-        position = first + lane
-        o2 = position % lengths[2]
-        rest = position // lengths[2]
-        o0, o1 = rest // lengths[1], rest % lengths[1]
+        start = place * BLOCK_P
+        # of the first position by numbers, of the others by what they are behind it
+        rest = start // lengths[2]
+        over, o2 = _divided(start % lengths[2] + lane, lengths[2])
+        over, o1 = _divided(rest % lengths[1] + over, lengths[1])
+        o0 = rest // lengths[1] + over
         mask = (o2 < out_shape[2]) & (o1 < out_shape[1]) & (o0 < out_shape[0])
-        goal = from_out + sample * so[0] + o0 * so[2] + o1 * so[3] + o2 * column
+        goal, behind = place * 0, o0 * so[2] + o1 * so[3] + o2 * column
     else:
         first = place % tiles * BLOCK_P
         o0, o1 = place // tiles // out_shape[1], place // tiles % out_shape[1]
-        start += o0 * sx[2] + o1 * sx[3] + first
+        start = o0 * sx[2] + o1 * sx[3] + first
         mask = lane < out_shape[2] - first
-        goal = from_out + sample * so[0] + o0 * so[2] + o1 * so[3] + first * column
-        goal += lane * column
-    px = x + start + lane
-    # rows past the end are those of the last one, and never stored
-    if LINES:
-        taps = LINES * COLUMNS
-    else:
-        taps = kernel[0] * kernel[1] * kernel[2]
-    if TOGETHER:
-        APART: tl.constexpr = BLOCK_C
-        pw = weight + (group * rows + tile_c % tl.cdiv(rows, BLOCK_C) * BLOCK_C) * (channels * taps)
-        pw += tl.arange(0, BLOCK_C)
-    else:
-        APART: tl.constexpr = 1
-        pw = weight + (group * rows + tl.minimum(row, rows - 1)) * (channels * taps)
-    zero = rows * 0
+        goal, behind = o0 * so[2] + o1 * so[3] + first * column, lane * column
+    return start, mask, goal, behind
+
+
+@triton.jit
+def _sums(
+    px, pw, mask, channels, chunk, taps, kernel, dilation, near, split, sx, parts,
+    T: tl.constexpr, MASKED: tl.constexpr, SPLIT: tl.constexpr, LINES: tl.constexpr,
+    COLUMNS: tl.constexpr, APART: tl.constexpr, ONCE: tl.constexpr,
+    BLOCK_C: tl.constexpr, BLOCK_P: tl.constexpr,
+):  # fmt: skip
+    """The sums of a tile, whose windows begin at `px` in the first channel."""
+    zero = channels * 0
     total = tl.zeros([BLOCK_C, BLOCK_P], T)
     lost = tl.zeros([BLOCK_C, BLOCK_P], T)
     for number in range((channels + chunk - 1) // chunk):
@@ -214,13 +201,79 @@ def shifted(
             total += partial
         else:
             total, lost = accumulate(total, lost, partial)
-    if not ONCE:
-        total = settled(total, lost)
+    return total if ONCE else settled(total, lost)
+
+
+@triton.jit
+def shifted(
+    x, weight, bias, out, samples, groups, rows, channels, chunk, tiles, steps, out_shape, lengths,
+    kernel, dilation, near, split, from_x, from_out, sx, parts, so, column,
+    c, d, e, sc, sd, se, C: tl.constexpr, D: tl.constexpr, E: tl.constexpr,
+    T: tl.constexpr, FLAT: tl.constexpr, MASKED: tl.constexpr, SPLIT: tl.constexpr,
+    LINES: tl.constexpr, COLUMNS: tl.constexpr, TOGETHER: tl.constexpr, ONCE: tl.constexpr,
+    BLOCK_C: tl.constexpr, BLOCK_P: tl.constexpr,
+):  # fmt: skip
+    """The convolution of the copy, by weights in C order: a tile of the result stays in registers,
+    and takes one weight of each row and one line of `x` at a time.
+
+    Args:
+        chunk: channels that are added one after the other.
+        tiles: of positions, of a sample (FLAT), or of a row of it; a block takes `steps` of a
+            sample, one after the other.
+        lengths: of the copy.
+        sx: strides of samples, channels and the first two axes of the copy; `parts`: of the parts
+            of three axes.
+        near: `dilation` of the last axis.
+        so: strides of samples, channels and the first two axes; `column`: of the last one.
+        FLAT: a tile's positions go on in the next row; else they are of one row.
+        MASKED: `x` has no room behind it, and is read no further than to its end.
+        LINES: lines of taps, along the second axis alone; 0: as `kernel` says.
+        COLUMNS: taps of a line; 0: the same.
+        TOGETHER: the weights of a tile's rows lie side by side, tap by tap; there are no rows more.
+        ONCE: no more than `chunk` channels.
+    """
+    block = tl.program_id(0).to(rows.dtype)
+    row_tiles = tl.cdiv(rows, BLOCK_C) * groups
+    per_sample = tiles if FLAT else tiles * out_shape[0] * out_shape[1]
+    # blocks of the same positions follow each other
+    tile_c, batch = block % row_tiles, block // row_tiles
+    group = tile_c // tl.cdiv(rows, BLOCK_C)
+    row, row_mask = span(tile_c % tl.cdiv(rows, BLOCK_C) * BLOCK_C, rows, BLOCK_C)
+    batches = (per_sample + (steps - 1)) // steps
+    sample, begin = batch // batches, batch % batches * steps
+    # rows past the end are those of the last one, and never stored
+    if LINES:
+        taps = LINES * COLUMNS
+    else:
+        taps = kernel[0] * kernel[1] * kernel[2]
+    if TOGETHER:
+        APART: tl.constexpr = BLOCK_C
+        pw = weight + (group * rows + tile_c % tl.cdiv(rows, BLOCK_C) * BLOCK_C) * (channels * taps)
+        pw += tl.arange(0, BLOCK_C)
+    else:
+        APART: tl.constexpr = 1
+        pw = weight + (group * rows + tl.minimum(row, rows - 1)) * (channels * taps)
+    px = x + sample * sx[0] + group * channels * sx[1] + from_x
+    added = tl.zeros([BLOCK_C], T)
     if bias is not None:
         added = tl.load(bias + group * rows + row, mask=row_mask, other=0).to(T)
-        total += added[:, None]
-    places = goal[None, :] + ((group * rows + row) * so[1])[:, None]
-    both = row_mask[:, None] & mask[None, :]
     channel_out = (group * rows + row)[:, None]
-    found = at_places(total, c, d, e, sc, sd, se, C, D, E, places, channel_out, both)
-    tl.store(out + places, operator(*found).to(out.dtype.element_ty), mask=both)
+    to_row = (group * rows + row) * so[1]
+    lane = tl.arange(0, BLOCK_P).to(rows.dtype)
+    for place in range(begin, begin + tl.minimum(per_sample - begin, steps)):
+        start, mask, goal, behind = _tile(
+            place, tiles, out_shape, lengths, sx, so, column, FLAT, BLOCK_P
+        )
+        total = _sums(
+            px + start + lane, pw, mask, channels, chunk, taps, kernel, dilation, near, split, sx,
+            parts, T, MASKED, SPLIT, LINES, COLUMNS, APART, ONCE, BLOCK_C, BLOCK_P,
+        )  # fmt: skip
+        if bias is not None:
+            total += added[:, None]
+        goal += from_out + sample * so[0]
+        places = (goal + behind)[None, :] + to_row[:, None]
+        both = row_mask[:, None] & mask[None, :]
+        found = at_places(total, c, d, e, sc, sd, se, C, D, E, places, channel_out, both)
+        # one after the other, so that neighbours are seen to lie side by side
+        target = (out + goal + to_row)[:, None] + behind[None, :]
+        tl.store(target, operator(*found).to(out.dtype.element_ty), mask=both)

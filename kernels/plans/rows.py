@@ -83,6 +83,8 @@ def _launch(
             block_m, (block_n, group["GROUP"], warps) = 1, found.config
             long = found.text.get("way") != "whole"
             group = group if long else {}
+    elif long and (sizes.walks or not walks):
+        group = {"APART": sizes.walks and not across}
     loose = ("n", "shape") if across else ("m", "shape")
     if not across and co != 1:  # stores apart from each other are made one by one, wherever
         loose += ("so", "co")

@@ -24,6 +24,10 @@ _ROWS: Final = 32
 _LINE, _WINDOW = 8, (1, 3, 3)
 #: Positions that are worth laying weights out anew.
 _MANY: Final = 2048
+#: Tiles of a block, where there are blocks enough: what all of them need is found once.
+_STEPS, _BLOCKS = 16, 256
+#: Lengths by which a tile's positions are divided as `_divided` does.
+_DIVIDED: Final = 1 << 21
 #: Products that are added one after the other.
 _IN_TURN: Final = 256
 
@@ -127,7 +131,7 @@ def _one(call: spec.Call, p: Problem, arrays: Operands) -> list[spec.Launch]:
     o0, o1, o2 = p.out_shape
     # positions go on from row to row of the copy, up to the last one of the result
     flat = spec.cdiv(((o0 - 1) * l1 + o1 - 1) * l2 + o2, width)
-    is_flat = 8 * flat < 7 * in_rows * o0 * o1
+    is_flat = 8 * flat < 7 * in_rows * o0 * o1 and max(l1, l2) < _DIVIDED
     channel, *parts, s0, s1 = copy.steps
     sx: _Ints
     direct = dtype == total and not is_flat and _lies_ready(p)
@@ -155,6 +159,8 @@ def _one(call: spec.Call, p: Problem, arrays: Operands) -> list[spec.Launch]:
     row_tiles = spec.cdiv(p.rows, channels) * p.groups
     tiles = flat if is_flat else in_rows
     places = flat if is_flat else in_rows * o0 * o1
+    blocks = row_tiles * places * p.samples
+    steps = max(1, min(_STEPS, places, blocks // _BLOCKS))
     chunk = max(1, _IN_TURN // max(1, lines * columns))
     args: dict[str, spec.Argument] = {
         **arrays.given(),
@@ -165,6 +171,7 @@ def _one(call: spec.Call, p: Problem, arrays: Operands) -> list[spec.Launch]:
         "channels": p.channels,
         "chunk": chunk,
         "tiles": tiles,
+        "steps": steps,
         "out_shape": p.out_shape,
         "lengths": copy.lengths,
         "kernel": p.kernel,
@@ -185,8 +192,7 @@ def _one(call: spec.Call, p: Problem, arrays: Operands) -> list[spec.Launch]:
         "LINES": lines if p.kernel == _WINDOW else 0,
         "COLUMNS": columns if columns <= _LINE else 0,
         "TOGETHER": _together(call, p, total) > 0,
-        # of a group of one channel, whose products are few beside the rest of a block's work
-        "ONCE": p.channels == 1,
+        "ONCE": p.channels <= chunk,
         "BLOCK_C": channels,
         "BLOCK_P": width,
     }
@@ -200,7 +206,7 @@ def _one(call: spec.Call, p: Problem, arrays: Operands) -> list[spec.Launch]:
             "shifted:shifted",
             args,
             constants,
-            (row_tiles * places * p.samples, 1, 1),
+            (row_tiles * spec.cdiv(places, steps) * p.samples, 1, 1),
             num_warps=1,
             loose=tuple(name for name in args if name not in arrays.given()),
         )

@@ -40,7 +40,8 @@ def flat(call: spec.Call, function: str, space: Space, operands: int, nbytes: in
         operands: how many arrays are read.
         nbytes: of an element of the result.
     """
-    default = tuning.flat(call.vendor, operands)
+    few = tuning.has_few_registers(call)
+    default = tuning.flat(call.vendor, operands, few_registers=few)
     strided = any(space.strides)
     factors = {
         "strided" if strided else "block": (0.25, 0.5, 2, 4),

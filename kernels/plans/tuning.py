@@ -155,6 +155,10 @@ _FLAT: Final = {
 #: mask for each vector of each array: two at a time, of longer pieces, are up to 1.3 x as fast.
 _FLAT_OF_SEVERAL: Final = {"cpu": Flat(32, 64, 1, chunk=16384, row=16, stream=1 << 24)}
 
+#: Of one array, where 16 registers of 32 bytes hold what a CPU computes with: four vectors of 64
+#: bytes at once would all go through memory between any two steps of a longer function.
+_FLAT_IN_FEW: Final = {"cpu": Flat(32, 64, 1, chunk=8192, row=16, stream=1 << 24)}
+
 _REDUCTION: Final = {
     "nvidia": Reduction(4096, 128, 8, 4, 8192),
     "amd": Reduction(4096, 64, 4, 4, 8192, pairs=1024),
@@ -257,11 +261,10 @@ def rows_of_tile(call: Call, room: int, rows: int) -> int:
     return max(1, room if is_general(call) else min(room, next_power_of_2(rows)))
 
 
-def flat(vendor: str, operands: int = 1) -> Flat:
+def flat(vendor: str, operands: int = 1, *, few_registers: bool = False) -> Flat:
     """Of a kernel that reads so many arrays."""
-    return (_FLAT_OF_SEVERAL if operands > 1 and vendor in _FLAT_OF_SEVERAL else _FLAT).get(
-        vendor, _FLAT["other"]
-    )
+    table = _FLAT_OF_SEVERAL if operands > 1 else _FLAT_IN_FEW if few_registers else _FLAT
+    return (table if vendor in table else _FLAT).get(vendor, _FLAT["other"])
 
 
 def reduction(vendor: str) -> Reduction:

@@ -133,6 +133,19 @@ def test_weights_of_many_positions_on_a_cpu(ws: Any, options: Any) -> None:
     check("conv2d", *grouped, device="cpu:0", **{**options, "groups": 2})
 
 
+@pytest.mark.usefixtures("a_cpu")
+@pytest.mark.parametrize(
+    ("xs", "ws", "options"),
+    [
+        ((2, 4, 23, 17), (68, 4, 3, 3), {"padding": 1}),  # positions go on from row to row
+        ((3, 3, 45, 45), (34, 3, 4, 2), {"stride": (1, 2), "padding": (9, 1)}),
+        ((2, 12, 31, 40), (12, 1, 3, 3), {"padding": 1, "groups": 12}),
+    ],
+)
+def test_many_tiles_of_many_samples_on_a_cpu(xs: Any, ws: Any, options: Any) -> None:
+    _check("cpu", "conv2d", xs, ws, options, "float32")
+
+
 @pytest.mark.parametrize(("stride", "dilation"), [((2, 3), (1, 3)), ((4, 2), (2, 2)), ((3, 3), 1)])
 def test_strides_of_transposed_ones(device: str, stride: Any, dilation: Any) -> None:
     """Elements of the result that no tap reaches, and too many different ones of them."""

@@ -23,6 +23,11 @@ class Memory:
         self._scattered: dict[str, tuple[str, str]] = {}
         self._opaque = ""
         self._rooms: dict[str, str] = {}
+        self._loaded: dict[str, str | None] = {}
+
+    def is_loaded(self, value: str, mask: str | None) -> bool:
+        """Whether a value was loaded under a mask, and so is 0 in the other lanes."""
+        return mask is not None and self._loaded.get(value) == mask
 
     def address(self, one: Instruction) -> None:
         """A getelementptr whose result varies."""
@@ -75,6 +80,7 @@ class Memory:
             text.alias(one.name, whole())
             return
         self._guarded(one, mask, whole, one.name)
+        self._loaded[one.name] = mask
 
     def _everywhere(self, one: Instruction, pointer: str) -> str:
         """The element at the address of all lanes, in every lane."""

@@ -34,6 +34,8 @@ from .text import Text
 
 __all__ = ["NotVectorizableError", "vectorize"]
 
+#: What `Memory` gives to lanes that load nothing, or may give them.
+_NOTHING = ("0.000000e+00", "0", "false", "undef", "poison")
 _DIVISIONS = ("sdiv", "udiv", "srem", "urem")
 
 
@@ -203,6 +205,11 @@ class _Kernel:
         sources = sorted(
             dict.fromkeys(sources), key=lambda source: edges[source, label] is not None
         )
+        if len(sources) == 2:
+            for source, other in (sources, sources[::-1]):
+                mask = edges[source, label]
+                if values[other] in _NOTHING and self._memory.is_loaded(values[source], mask):
+                    return self._text.vector(values[source], one.type)
         type_ = self._text.vector_type(one.type)
         result = self._text.vector(values[sources[0]], one.type)
         for source in sources[1:]:
