@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ __all__ = [
     "Launch",
     "Program",
     "layouts_of",
+    "only",
     "operands_of",
     "program_of",
     "stand_in",
@@ -56,6 +57,7 @@ class Launch:
         whole: each element of the result may need every one of an argument, so that it lies apart.
         rows: of a section over rows, its arrays by number, whether they have elements for each of a
             row (the others have one for all), and the axes that are their rows.
+        straight: the places of its arguments, where none is a number or a constant.
     """
 
     kernel: str
@@ -68,6 +70,11 @@ class Launch:
     last: tuple[int, ...] = ()
     whole: bool = False
     rows: tuple[tuple[int, bool, tuple[int, ...] | None], ...] = ()
+    straight: tuple[int, ...] | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        if all(how == "value" for how, _, _ in self.operands):
+            object.__setattr__(self, "straight", tuple(own for _, own, _ in self.operands))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +89,7 @@ class Program:
         operators: that the function calls.
         holds: whether what the function reads beside its arguments is what it was.
         compiled: by section's kernel, what the compiler says of it for the target that was given.
+        alone: the only launch, whose result is the function's.
     """
 
     launches: tuple[Launch, ...]
@@ -91,6 +99,16 @@ class Program:
     operators: Sequence[Node]
     holds: Callable[[], bool]
     compiled: Mapping[str, list[Report]]
+    alone: Launch | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        if len(self.launches) == 1 and self.launches[0].results == (0,) and self.form is only:
+            object.__setattr__(self, "alone", self.launches[0])
+
+
+def only(values: Sequence[Any]) -> Any:
+    """The result of a function that gives one."""
+    return values[0]
 
 
 def operands_of(launch: Launch) -> list[tuple[Value | Number, str]]:
