@@ -12,6 +12,7 @@ from xtarget.spec import Call, DtypeRules, KernelSpec, Plan
 
 from .operators.rules import CASTABLE, FLOATS_OF_8_BITS
 from .plans.elementwise import compute_dtype, elementwise
+from .plans.heads import Made, with_head
 from .plans.picked import Picks, picked
 from .plans.rowwise import rowwise
 from .plans.several import Result, several
@@ -35,6 +36,7 @@ def section(
     written: str = "",
     base: tuple[KernelSpec, Mapping[str, Any], Sequence[int]] | None = None,
     read: str = "",
+    head: tuple[str, str, int, int] | None = None,
 ) -> KernelSpec:
     """The kernel of a section.
 
@@ -52,6 +54,7 @@ def section(
         results: of a section with several, all of them, as `Result`; elementwise, or of rows.
         written: which steps give those behind the first.
         base: of a section that goes on in a kernel of its first arguments, as `stored_through`.
+        head: of a section with a product of which a factor is made of arguments, as `heads.Made`.
         read: of a section of which `base` is the end, a scan, the dtype that it scans.
     """
     # floats of 8 bits come as their bits
@@ -80,6 +83,11 @@ def section(
         plan = several(whole, all_of, partial(_alone, dtypes=loaded))
     if product is not None:
         plan = with_tail(function, result, *product)
+    if product is not None and head is not None:
+        made = Made(*head)
+        own = (loaded[made.place], *loaded[2 : 2 + made.count])
+        alone = elementwise(lambda _: made.steps, lambda *_: ((made.dtype,), own), CASTABLE)
+        plan = with_head(made, alone, plan, function, result, *product)
     if base is not None and read:
         alone = elementwise(lambda _: function, lambda *_: ((read,), loaded), CASTABLE)
         plan = read_through(function, read, base[0], base[1], alone)

@@ -404,8 +404,8 @@ def fuse(
     Within it the operators of Python, NumPy's ufuncs and `xtarget.run` on the arguments are noted
     instead of computed. Chains of elementwise operators, broadcasting included, become one launch,
     and so do reductions, softmaxes and normalisations of rows with what comes before and after, and
-    products of matrices, convolutions, scans and gathers with what comes after; other kernels are
-    launched as they are, between them.
+    products of matrices, convolutions, scans and gathers with what comes after, and products with
+    what gives a factor that few tiles read; other kernels are launched as they are, between them.
 
     Args:
         function: takes arrays, numbers, and what else decides what it computes, and returns an
