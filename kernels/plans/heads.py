@@ -4,34 +4,17 @@ done as the product reads its factor (`kernels/headed.py`), or in a launch of th
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import NamedTuple
 
 from xtarget import spec
 
 from .elementwise import shape_of
 from .layouts import broadcast_strides
+from .made import Made, computed_first
 from .matmul import multiply
 from .matrices import Beside, Head, Tail, problem_of
 from .tails import beside_of, shape_for, turned_last
 
-__all__ = ["Made", "with_head"]
-
-
-class Made(NamedTuple):
-    """A factor that operators give.
-
-    Attributes:
-        steps: of the argument in the factor's place, `a`, and those behind both factors.
-        dtype: of what they give.
-        place: 0 or 1.
-        count: of the arguments behind both factors that belong to it.
-    """
-
-    steps: str
-    dtype: str
-    place: int
-    count: int
+__all__ = ["with_head"]
 
 
 def with_head(
@@ -54,7 +37,7 @@ def with_head(
     behind = 2 + made.count
 
     def plan(call: spec.Call) -> spec.Plan:
-        return _read(call) or _computed_first(call, made, first, product)
+        return _read(call) or computed_first(call, made, 2, first, product)
 
     def _read(call: spec.Call) -> spec.Plan | None:
         """The plan in which the product makes its factor; None: it does not."""
@@ -103,57 +86,3 @@ def _beside(call: spec.Call, index: int, shape: tuple[int, ...]) -> Beside:
 def _turned(beside: Beside) -> Beside:
     *batch, row, column = beside.strides
     return beside._replace(strides=(*batch, column, row))
-
-
-def _computed_first(
-    call: spec.Call,
-    made: Made,
-    first: Callable[[spec.Call], spec.Plan],
-    product: Callable[[spec.Call], spec.Plan],
-) -> spec.Plan:
-    """The plan in which the factor is made by a launch of its own."""
-    own = (made.place, *range(2, 2 + made.count))
-    args = tuple(call.args[place] for place in own)
-    made_first = first(
-        replace(call, args=args, options={}, out=None, outs=(), aligned=_aligned(call, own))
-    )
-    (factor,) = made_first.outputs
-    left = (0, 1, *range(2 + made.count, len(call.args)))
-    args = tuple(factor if place == made.place else call.args[place] for place in left)
-    aligned = (*_aligned(call, left, made.place), *call.aligned[len(call.args) :])
-    whole = product(replace(call, args=args, aligned=aligned))
-    between = spec.Temporary(len(whole.temporaries))
-
-    def of_steps(argument: spec.Argument) -> spec.Argument:
-        if isinstance(argument, spec.Input):
-            return spec.Input(own[argument.index])
-        return between if isinstance(argument, spec.Output) else argument
-
-    def of_product(argument: spec.Argument) -> spec.Argument:
-        if not isinstance(argument, spec.Input):
-            return argument
-        return between if argument.index == made.place else spec.Input(left[argument.index])
-
-    return replace(
-        whole,
-        launches=(
-            *(_with(launch, of_steps) for launch in made_first.launches),
-            *(_with(launch, of_product) for launch in whole.launches),
-        ),
-        temporaries=(*whole.temporaries, factor),
-    )
-
-
-def _aligned(call: spec.Call, places: tuple[int, ...], known: int = -1) -> tuple[bool, ...]:
-    """Which of some arguments begin at a multiple of 16 bytes.
-
-    Args:
-        known: the place of one that does.
-    """
-    if not call.aligned:
-        return ()
-    return tuple(place == known or call.aligned[place] for place in places)
-
-
-def _with(launch: spec.Launch, change: Callable[[spec.Argument], spec.Argument]) -> spec.Launch:
-    return replace(launch, args={name: change(own) for name, own in launch.args.items()})

@@ -54,7 +54,7 @@ class Launch:
         results: which of the function's results each of them is; -1: none.
         last: places of what no later launch needs.
         text: of its device function, where it is fused; in front of it, on a line of its own, what
-            makes a factor of a product.
+            makes a factor of a product, or what a scan reads.
         whole: each element of the result may need every one of an argument, so that it lies apart.
         rows: of a section over rows, its arrays by number, whether they have elements for each of a
             row (the others have one for all), and the axes that are their rows.
@@ -356,14 +356,14 @@ def _product_of(section: Section) -> tuple[str, bool, int | None] | None:
 
 
 def _head_of(section: Section) -> tuple[str, str, int, int] | None:
-    """Of a section with a product, what makes one of its factors: steps, dtype, which of both, and
-    how many arguments belong to it beside the one in the factor's place."""
+    """Of a section with a product or a scan, what makes one of its arrays: steps, dtype, which of
+    them, and how many arguments belong to it beside the one in its place."""
     head = head_of(section.nodes)
-    product = None if head is None else product_of(head.node)
-    if head is None or product is None:
+    if head is None:
         return None
+    product = product_of(head.node)
     dtype = head.nodes[-1].plan.outputs[0].dtype
-    place = product.factors.index(head.place)
+    place = 0 if product is None else product.factors.index(head.place)
     return text_of_head(section), dtype, place, len(section.of_head()) - 1
 
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 from .._kernels.steps import Operand, Step
 from ..spec import ABSENT
 from .nodes import Node, Value
-from .stored import is_read_through, places_of
+from .stored import is_read_through, is_scan, places_of, stored_among
 
 __all__ = [
     "MOST_BESIDE",
@@ -119,11 +119,11 @@ def product_of(node: Node) -> Product | None:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What makes a factor of a product, in the same launch.
+    """What makes a factor of a product, or what a scan reads, in the same launch.
 
     Attributes:
-        node: the product.
-        place: of the factor among its operands.
+        node: the product, or the scan.
+        place: of what is made among its operands.
         nodes: that give it, in their order.
     """
 
@@ -133,13 +133,18 @@ class Head:
 
 
 def head_of(nodes: Sequence[Node]) -> Head | None:
-    """What makes a factor of a section's product; None: its factors are arrays as they are."""
+    """What makes a factor of a section's product, or what its scan reads where something follows
+    it; None: these are arrays as they are."""
     node = product_among(nodes)
     product = None if node is None else product_of(node)
-    if node is None or product is None:
+    places: tuple[int, ...] = () if product is None else product.factors
+    if node is None:
+        node = stored_among(nodes)
+        places = (0,) if node is not None and is_scan(node) and node is not nodes[-1] else ()
+    if node is None:
         return None
     inside = {id(one) for one in nodes}
-    for place in product.factors:
+    for place in places:
         own = node.operands[place]
         if isinstance(own, Value) and own.node is not None and id(own.node) in inside:
             needed = {id(own.node)}
@@ -171,10 +176,8 @@ def first_of(head: Head) -> Value | None:
 def _head_obstacle(nodes: Sequence[Node], head: Head) -> str:
     """Why what makes a factor of a product is none of its section; empty: it is."""
     node, product = head.node, product_of(head.node)
-    assert product is not None
-    own, other = node.operands[head.place], node.operands[sum(product.factors) - head.place]
+    own = node.operands[head.place]
     assert isinstance(own, Value)
-    assert isinstance(other, Value)
     made = {id(one) for one in head.nodes}
     if own.views:
         return f"{node.spec.name} reads a view of it"
@@ -183,14 +186,20 @@ def _head_obstacle(nodes: Sequence[Node], head: Head) -> str:
             read = isinstance(value, Value) and id(value.node) in made
             if read and id(one) not in made and not (one is node and place == head.place):
                 return f"{node.spec.name} reads it, and {one.spec.name}"
-    if own.type.ndim < 2 or other.type.ndim < 2 or first_of(head) is None:
+    if not own.type.size or first_of(head) is None:
+        return f"{node.spec.name} reads it"
+    if product is None:
+        return ""
+    other = node.operands[sum(product.factors) - head.place]
+    assert isinstance(other, Value)
+    if own.type.ndim < 2 or other.type.ndim < 2:
         return f"{node.spec.name} reads it"
     second = head.place == product.factors[1]
     if second and (own.type.ndim > 2 or other.type.ndim > 2):
         return f"{node.spec.name} reads it once for each matrix"
     whole = node.plan.outputs[0].shape
     readers = whole[-2] if second else whole[-1]
-    if not own.type.size or readers > _MOST_READERS:
+    if readers > _MOST_READERS:
         return f"{node.spec.name} reads it more than once"
     dtype = node.plan.outputs[0].dtype
     if dtype not in ("float16", "bfloat16", "float32"):

@@ -114,7 +114,8 @@ class Section:
         return list(found.values())
 
     def of_head(self) -> list[tuple[Value | Number, str]]:
-        """What a factor of the section's product is made of, an array of its shape first."""
+        """What a factor of the section's product, or what its scan reads, is made of, an array of
+        its shape first."""
         head = head_of(self.nodes)
         if head is None:
             return []
@@ -135,12 +136,7 @@ class Section:
         places = None if node is None else places_of(node)
         if node is None or places is None or is_read_through(self.nodes, self.root):
             return {}
-        found: dict[tuple[Node, int], tuple[Value | Number, str]] = {}
-        for place in places:
-            own = node.operands[place]
-            assert isinstance(own, Value)
-            found[node, place] = own, own.type.dtype
-        return found
+        return self._heads(node, places)
 
     def picks(self) -> dict[tuple[Node, int], tuple[Value | Number, str]]:
         """The array and the indices of each gather, by node and place."""
@@ -159,14 +155,20 @@ class Section:
         product = None if node is None else product_of(node)
         if node is None or product is None:
             return {}
+        return self._heads(node, product.factors)
+
+    def _heads(
+        self, node: Node, places: Sequence[int]
+    ) -> dict[tuple[Node, int], tuple[Value | Number, str]]:
+        """A node's arrays, and behind them what else one of them is made of."""
         found: dict[tuple[Node, int], tuple[Value | Number, str]] = {}
         head, others = head_of(self.nodes), self.of_head()
-        for place in product.factors:
+        for place in places:
             own = node.operands[place]
             assert isinstance(own, Value)
             made = head is not None and head.place == place and len(others) > 0
             found[node, place] = others[0] if made else (own, own.type.dtype)
-        # behind both factors what else makes one; no operand of the product has such a place
+        # no operand of the node has such a place
         return found | {(node, -place): one for place, one in enumerate(others[1:], 1)}
 
 
@@ -237,7 +239,7 @@ def text_of_section(section: Section) -> tuple[str, tuple[int, ...]]:
         if pick_of(node) is not None:
             values[id(node)] = next(taken), ()
             continue
-        if places_of(node) is not None and is_read_through(section.nodes, node):
+        if node is section.root and is_read_through(section.nodes, node):
             continue
         if places_of(node) is not None:
             values[id(node)] = LETTERS[0], (node.plan.outputs[0].dtype,)
@@ -253,7 +255,8 @@ def text_of_section(section: Section) -> tuple[str, tuple[int, ...]]:
 
 
 def text_of_head(section: Section) -> str:
-    """What makes a factor of the section's product, as a device function of `Section.of_head`."""
+    """What makes a factor of the section's product, or what its scan reads, as a device function of
+    `Section.of_head`."""
     head = head_of(section.nodes)
     assert head is not None
     letters = {
