@@ -205,6 +205,8 @@ def head_tile(wanted: Wanted) -> MatmulTile | None:
         return None
     widest, m, k, stages = known
     n = min(max(16, next_power_of_2(wanted.n)), widest)
+    if wanted.vendor == "nvidia" and wanted.kind == "half" and n <= 32:
+        m, k, stages = 64, 128, 4  # 31.7 for 47 µs: 16 columns, 14,336 rows, K of 4,096 (H100)
     while m > 32 and cdiv(wanted.m, m) * cdiv(wanted.n, n) * wanted.batch < wanted.compute_units:
         m //= 2
     return MatmulTile(m, n, k, 8 if m * n >= 128 * 128 else 4, stages)
