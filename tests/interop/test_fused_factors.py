@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from random_functions import seeds
 
 import xtarget
 
@@ -137,3 +139,41 @@ def test_no_elements_and_no_length_are_right() -> None:
     fused = xtarget.fuse(gelu_first)
     assert fused(floats(0, 8), floats(8, 3)).shape == (0, 3)
     np.testing.assert_array_equal(fused(floats(2, 0), floats(0, 3)), np.zeros((2, 3)))
+
+
+@seeds(2, 60)
+def test_random_factors(seed: int) -> None:
+    draw = random.Random(seed)
+    m, k, n = (draw.choice(own) for own in ((1, 3, 33, 64), (1, 5, 40, 64), (1, 2, 24, 70)))
+    dtype = draw.choice(("float16", "float32"))
+    kernel = draw.choice(("first", "second", "linear"))
+    shape = {"first": (m, k), "second": (k, n), "linear": (n, k)}[kernel]
+    batch = (2,) if kernel == "first" and draw.random() < 0.3 else ()
+    beside = [
+        draw.choice((floats(*shape, dtype=dtype), floats(shape[1], dtype=dtype), 0.5,
+                     floats(shape[0], 1, dtype=dtype), floats(1, 1, dtype=dtype)))
+        for _ in range(draw.choice((0, 1, 2)))
+    ]  # fmt: skip
+    before = [draw.choice(("exp", "tanh", "cos")), *(draw.choice(("add", "mul")) for _ in beside)]
+    after = draw.choice(("", "relu", "add"))
+
+    def function(x: Any, other: Any, r: Any, e: Any, f: Any) -> Any:
+        x = run(before[0], x)
+        for operator, own in zip(before[1:], (e, f), strict=False):
+            x = run(operator, own, x)
+        factors = (x, other) if kernel == "first" else (other, x)
+        y = run("linear" if kernel == "linear" else "matmul", *factors)
+        return y if not after else run(after, y, *([r] if after == "add" else []))
+
+    x = floats(*batch, *shape, dtype=dtype)
+    if draw.random() < 0.3:  # it lies by columns
+        x = np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2)
+    other = floats(k, n, dtype=dtype) if kernel == "first" else floats(m, k, dtype=dtype)
+    e, f = [*beside, 1.0, 1.0][:2]
+    args = x, other, floats(n, dtype=dtype), e, f
+    got, want = xtarget.fuse(function)(*args), function(*args)
+    assert (got.dtype, got.shape) == (want.dtype, want.shape)
+    np.testing.assert_allclose(
+        got.astype("float64"), want.astype("float64"), rtol=3 * CLOSE[dtype],
+        atol=3 * CLOSE[dtype] * float(np.abs(want.astype("float64")).max()),
+    )  # fmt: skip
