@@ -12,10 +12,12 @@ from xtarget.spec import Call, DtypeRules, KernelSpec, Plan
 
 from .operators.rules import CASTABLE, FLOATS_OF_8_BITS
 from .plans.elementwise import compute_dtype, elementwise
+from .plans.heads import with_head
+from .plans.made import Made
 from .plans.picked import Picks, picked
 from .plans.rowwise import rowwise
 from .plans.several import Result, several
-from .plans.stored import read_through, stored_through
+from .plans.stored import read_through, scanned, stored_through
 from .plans.tails import with_tail
 from .plans.viewed import Steps, viewed
 
@@ -35,6 +37,7 @@ def section(
     written: str = "",
     base: tuple[KernelSpec, Mapping[str, Any], Sequence[int]] | None = None,
     read: str = "",
+    head: tuple[str, str, int, int] | None = None,
 ) -> KernelSpec:
     """The kernel of a section.
 
@@ -52,6 +55,7 @@ def section(
         results: of a section with several, all of them, as `Result`; elementwise, or of rows.
         written: which steps give those behind the first.
         base: of a section that goes on in a kernel of its first arguments, as `stored_through`.
+        head: of a section with a product or a scan, what makes an argument of it, as `made.Made`.
         read: of a section of which `base` is the end, a scan, the dtype that it scans.
     """
     # floats of 8 bits come as their bits
@@ -85,6 +89,15 @@ def section(
         plan = read_through(function, read, base[0], base[1], alone)
     elif base is not None:
         plan = stored_through(function, result, *base)
+    if head is not None:
+        made = Made(*head)
+        own = 2 if product is not None else 1
+        given = (loaded[made.place], *loaded[own : own + made.count])
+        alone = elementwise(lambda _: made.steps, lambda *_: ((made.dtype,), given), CASTABLE)
+        if product is not None:
+            plan = with_head(made, alone, plan, function, result, *product)
+        elif base is not None:
+            plan = scanned(made, alone, plan, function, result, base[0], base[1])
     if picks:
         plan = picked(function, result, picks)
     if views:

@@ -62,7 +62,7 @@ def matmul(
     )  # fmt: skip
     rn = column + tl.arange(0, BLOCK_N).to(K.dtype)
     p = out + tl.program_id(1).to(K.dtype) * part + offset(i, batch_shape, so)
-    _stored(p, total, rm, rn, rm < M, rn < N, om, on)
+    stored(p, total, rm, rn, rm < M, rn < N, om, on)
 
 
 @triton.jit
@@ -90,11 +90,11 @@ def matmul_then(
             cm, cn, dm, dn, em, en, fm, fn, C, D, E, F,
             i, batch_shape, rm, columns, rm < M, columns < N,
         )  # fmt: skip
-        _stored(p, operator(*found), rm, columns, rm < M, columns < N, om, on)
+        stored(p, operator(*found), rm, columns, rm < M, columns < N, om, on)
 
 
 @triton.jit
-def _stored(p, value, rm, rn, mask_m, mask_n, om, on):
+def stored(p, value, rm, rn, mask_m, mask_n, om, on):
     """Store a tile of the matrix at `p`."""
     p = p + (rm * om)[:, None] + (rn * on)[None, :]
     tl.store(p, value.to(p.dtype.element_ty), mask=mask_m[:, None] & mask_n[None, :])
@@ -193,7 +193,7 @@ def matmul_outer(
         DOT, T, GROUP_M, PANELS, BLOCK_M, BLOCK_N, BLOCK_K,
     )  # fmt: skip
     p = out + tl.program_id(1).to(K.dtype) * part + offset(i, batch_shape, so)
-    _stored(p, total, rm, rn, rm < M, n_mask, om, on)
+    stored(p, total, rm, rn, rm < M, n_mask, om, on)
 
 
 @triton.jit
@@ -214,7 +214,7 @@ def matmul_outer_then(
         i, batch_shape, rm, rn, rm < M, n_mask,
     )  # fmt: skip
     p = out + offset(i, batch_shape, so)
-    _stored(p, operator(*found), rm, rn, rm < M, n_mask, om, on)
+    stored(p, operator(*found), rm, rn, rm < M, n_mask, om, on)
 
 
 @triton.jit

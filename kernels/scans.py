@@ -26,6 +26,13 @@ def operator(value):
 
 
 @triton.jit
+def before(value):
+    """Stands for the device function that gives what is scanned, of what lies in `x` and stands
+    beside it."""
+    return value
+
+
+@triton.jit
 def _add(x, y):
     return x + y
 
@@ -121,6 +128,7 @@ def _grown(carry, lost, part, OP: tl.constexpr):
 def scan(
     x, ends, out, m, n, chunk, from_x, from_out, shape, sx, so, cx, co,
     c, d, e, sc, sd, se, C: tl.constexpr, D: tl.constexpr, E: tl.constexpr,
+    f, g, h, sf, sg, sh, F: tl.constexpr, G: tl.constexpr, H: tl.constexpr,
     BEFORE: tl.constexpr,
     OP: tl.constexpr, EXCLUSIVE: tl.constexpr, ENDS: tl.constexpr, PIECES: tl.constexpr,
     T: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
@@ -128,7 +136,7 @@ def scan(
     """Elements go from `from_x` on in each row of `x`, from `from_out` on in `out`.
 
     `c`, `d`, `e` stand beside the results that go through `operator` (`tails.at_places`); BEFORE:
-    beside `x`, whose elements go through it.
+    `f`, `g`, `h` beside `x`, whose elements go through `before`.
 
     EXCLUSIVE: an element is not among those that are taken together in its place. ENDS: what each
     piece gives goes to `out`, row by row for each piece, and nothing else. `ends`: what that left.
@@ -141,9 +149,9 @@ def scan(
     lost = tl.zeros([BLOCK_M], T)
     if ends is not None:
         for start in range(0, piece, PIECES):
-            before = start + tl.arange(0, PIECES).to(n.dtype)
-            mask = row_mask[:, None] & (before < piece)[None, :]
-            value = tl.load(ends + row[:, None] + (before * m)[None, :], mask=mask, other=0)
+            ended = start + tl.arange(0, PIECES).to(n.dtype)
+            mask = row_mask[:, None] & (ended < piece)[None, :]
+            value = tl.load(ends + row[:, None] + (ended * m)[None, :], mask=mask, other=0)
             value = tl.where(mask, value, _none(T, OP))
             carry, lost = _grown(carry, lost, _reduced(value, OP), OP)
     first_in = from_x + offset(row, shape, sx)[:, None]
@@ -154,11 +162,8 @@ def scan(
         if EXCLUSIVE:
             start_mask = row_mask & (piece == 0)
             nothing = tl.zeros([BLOCK_M], T) + _none(T, OP)
-            if not BEFORE:
-                alone = at_places(
-                    nothing, c, d, e, sc, sd, se, C, D, E, first_of_row, row, start_mask
-                )
-                nothing = operator(*alone)
+            alone = at_places(nothing, c, d, e, sc, sd, se, C, D, E, first_of_row, row, start_mask)
+            nothing = operator(*alone)
             tl.store(out + first_of_row, nothing.to(out.dtype.element_ty), mask=start_mask)
     lane = tl.arange(0, BLOCK_N).to(n.dtype)
     for start in range(first, last, BLOCK_N):
@@ -169,8 +174,8 @@ def scan(
             read = tl.load(p, mask=mask, other=0)
             if x.dtype.element_ty == tl.int1:
                 read = read != 0
-            each = at_places(read, c, d, e, sc, sd, se, C, D, E, at, row[:, None], mask)
-            value = tl.where(mask, operator(*each).to(T), _none(T, OP))
+            each = at_places(read, f, g, h, sf, sg, sh, F, G, H, at, row[:, None], mask)
+            value = tl.where(mask, before(*each).to(T), _none(T, OP))
         else:
             value = tl.where(mask, element(tl.load(p, mask=mask, other=0), x, T), _none(T, OP))
         if not ENDS:
@@ -186,9 +191,8 @@ def scan(
             if EXCLUSIVE:
                 to += co
                 mask = mask & (lane < n - 1 - start)[None, :]
-            if not BEFORE:
-                found = at_places(inner, c, d, e, sc, sd, se, C, D, E, to, row[:, None], mask)
-                inner = operator(*found)
+            found = at_places(inner, c, d, e, sc, sd, se, C, D, E, to, row[:, None], mask)
+            inner = operator(*found)
             tl.store(out + to, inner.to(out.dtype.element_ty), mask=mask)
         carry, lost = _grown(carry, lost, _reduced(value, OP), OP)
     if ENDS:

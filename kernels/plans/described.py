@@ -40,7 +40,8 @@ def _wanted(
 ) -> tuning_matmul.Wanted:
     operand, _, kind = TYPES.get(dtype, SMALL)
     described = (
-        len(choices.rows(call.vendor, call.arch, table)) > 0
+        problem.head is None
+        and len(choices.rows(call.vendor, call.arch, table)) > 0
         and kind == "half"
         and problem.dtypes == (operand, operand)
         and problem.batch.size == 1
@@ -65,7 +66,7 @@ def ready(
     known = choices.rows(call.vendor, call.arch, "matmul")
     m, n, k = wanted.m, wanted.n, wanted.k
     plain = problem.batch.size == 1 and problem.dtypes == (TYPES.get(dtype, SMALL)[0],) * 2
-    if not (known and plain and call.aligned):
+    if problem.head is not None or not (known and plain and call.aligned):
         return [], problem, wanted
     if not (m >= _READERS and n >= _READERS and m * n * k >= _WORTH):
         return [], problem, _by_descriptors(wanted)

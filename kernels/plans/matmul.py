@@ -11,7 +11,7 @@ from xtarget import spec
 from . import hopper_linear, tuned_matmul, tuning, tuning_matmul
 from .described import described, in_turn, ready
 from .layouts import collapse, device_strides, is_huge, widened
-from .matrices import SMALL, TYPES, Problem, problem_of, product_of, tailed
+from .matrices import SMALL, TYPES, Problem, headed, problem_of, product_of, tailed
 from .panels import panels_launch, worth_panels
 from .reduction import reduction_launch
 
@@ -109,7 +109,8 @@ def _launch(
         "BLOCK_N": tile.n,
         "BLOCK_K": tile.k,
     }
-    early = {} if general or outer or problem.tail or kind != "half" else tuning.early(call)
+    as_it_is = problem.tail is None and problem.head is None
+    early = tuning.early(call) if as_it_is and kind == "half" and not (general or outer) else {}
     launch = spec.Launch(
         "linear:matmul_outer" if outer else f"{'hopper_linear' if early else 'linear'}:matmul",
         {
@@ -131,7 +132,7 @@ def _launch(
         aligned_by=_aligned_by(call.vendor, am, ak, bk, bn) if fixed or not general else (),
         loose=("batch_shape",) if am == 1 else ("batch_shape", "M"),
     )
-    return tailed(launch, problem, tile)
+    return headed(tailed(launch, problem, tile), problem)
 
 
 def _aligned_by(vendor: str, am: int, ak: int, bk: int, bn: int) -> tuple[str, ...]:
@@ -213,18 +214,23 @@ def multiply(
         temporaries: those of the plan, to which this adds its own.
 
     Returns:
-        none where the problem has a tail and more than one block adds to an element.
+        none where the problem has a tail and more than one block adds to an element, or a head that
+        is better computed first.
     """
     total = TYPES.get(dtype, SMALL)[1]
     m, n, batch = problem.m, problem.n, problem.batch.size
     launches, problem, wanted = ready(call, dtype, problem, temporaries)
     chosen = tuned_matmul.chosen(call, wanted, problem)
     tile = chosen.tile
+    if problem.head is not None:
+        tile = tuning_matmul.head_tile(wanted) or tile
+    if problem.head is not None and not _reads_once(call, dtype, problem, tile):
+        return []
     if chosen.way == "in turn":
         return [*launches, in_turn(call, dtype, tile, problem, out)]
     if chosen.way == "described":
         return [*launches, described(dtype, tile, problem, out)]
-    if chosen.way == "few" and chosen.parts < 2:
+    if chosen.way == "few" and chosen.parts < 2 and problem.head is None:
         whole = hopper_linear.few(call, dtype, tile, problem, out)
         if whole is not None:
             return [*launches, whole]
@@ -260,6 +266,19 @@ def multiply(
         "sum", between, out, kept, reduced, total, call.vendor, general=tuning.is_general(call)
     )
     return [*launches, first, second]
+
+
+def _reads_once(
+    call: spec.Call, dtype: str, problem: Problem, tile: tuning_matmul.MatmulTile
+) -> bool:
+    """Whether the steps that make the first factor are done in the product: no more than
+    `HEAD_TILES` tiles lie side by side, each of which does them again, and there are units that
+    multiply tiles. A product with more of them takes longer than what is saved, and goes by other
+    kernels."""
+    kind = TYPES.get(dtype, SMALL)[2]
+    if tuning.outer_products(call.vendor) or kind not in ("half", "single"):
+        return False
+    return spec.cdiv(problem.n, tile.n) <= tuning_matmul.HEAD_TILES
 
 
 def _in_panels(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -15,9 +16,11 @@ __all__ = [
     "SMALL",
     "TYPES",
     "Beside",
+    "Head",
     "Problem",
     "Tail",
     "aligned",
+    "headed",
     "problem_of",
     "product_of",
     "tailed",
@@ -61,6 +64,18 @@ class Tail(NamedTuple):
     beside: tuple[Beside, ...]
 
 
+class Head(NamedTuple):
+    """The steps that make the first factor of a product, as it is read.
+
+    Attributes:
+        steps: of the array `a` of the problem and of what stands beside it.
+        beside: with strides along the batch, the rows and K.
+    """
+
+    steps: str
+    beside: tuple[Beside, ...]
+
+
 class Problem(NamedTuple):
     """batch x (m, k) @ (k, n).
 
@@ -70,7 +85,9 @@ class Problem(NamedTuple):
         operands: where a and b are.
         dtypes: of a and b in memory.
         tail: None: the product is stored as it is.
-        steps: of what stands beside it, strides from row to row and from column to column.
+        steps: of what stands beside it, strides from row to row and from column to column; of what
+            stands beside the first factor, from row to row and along K.
+        head: None: the first factor is read as it is.
     """
 
     m: int
@@ -84,6 +101,7 @@ class Problem(NamedTuple):
     dtypes: tuple[str, str]
     tail: Tail | None = None
     steps: tuple[tuple[int, int], ...] = ()
+    head: Head | None = None
 
     def arguments(self, out: spec.Output | spec.Temporary) -> dict[str, spec.Argument]:
         """The operands, the result and their lengths, by the parameters' names."""
@@ -98,32 +116,73 @@ def tailed(launch: spec.Launch, problem: Problem, tile: MatmulTile) -> spec.Laun
         return launch
     args: dict[str, spec.Argument] = dict(launch.args)
     constants: dict[str, Any] = dict(launch.constants)
-    constants |= {name: None for one in "cdef" for name in (one, f"s{one}", one.upper())}
-    steps = dict.fromkeys("cdef", (0, 0))
-    for name, own, over, (m, n) in zip(
-        "cdef", tail.beside, problem.batch.strides[3:], problem.steps, strict=False
-    ):
-        del constants[name]
-        args[name] = own.operand
-        if own.dtype:
-            constants |= {f"s{name}": spec.dtype_constant(own.dtype), name.upper(): "number"}
-            continue
-        del constants[f"s{name}"]
-        args[f"s{name}"] = over
-        # steps along an axis of one element are never taken
-        m, n = m if problem.m > 1 else 0, n if problem.n > 1 else 0
-        steps[name] = m, n
-        constants[name.upper()] = ("whole" if n else "column") if m else ("row" if n else "one")
-    for name, own_steps in steps.items():
-        for axis, step in zip("mn", own_steps, strict=True):
-            into: dict[str, Any] = constants if step in (0, 1) else args
-            into[f"{name}{axis}"] = step
+    over, steps = problem.batch.strides[3:], problem.steps
+    _stand(args, constants, "cdef", "mn", tail.beside, over, steps, (problem.m, problem.n))
     if "PANELS" not in constants:
         ways = [constants[name] for name in "CDEF"]
         constants["PIECES"] = pieces(tile, arrays="whole" in ways)
     return replace(
         launch, source=f"{launch.source}_then({tail.steps})", args=args, constants=constants
     )
+
+
+def headed(launch: spec.Launch, problem: Problem) -> spec.Launch:
+    """A launch of a product's kernel, with its tail, where there is one, with the head too."""
+    head, tail = problem.head, problem.tail
+    if head is None:
+        return launch
+    args: dict[str, spec.Argument] = dict(launch.args)
+    constants: dict[str, Any] = dict(launch.constants)
+    del constants["FEW"]
+    done = 0 if tail is None else len(tail.beside)
+    if tail is None:
+        _stand(args, constants, "cdef", "mn", (), (), (), (problem.m, problem.n))
+        constants["PIECES"] = 1
+    constants["THEN"] = tail is not None
+    over, steps = problem.batch.strides[3 + done :], problem.steps[done:]
+    _stand(args, constants, "gh", "mk", head.beside, over, steps, (problem.m, problem.k))
+    last = "" if tail is None else f"({tail.steps})"
+    return replace(
+        launch, source=f"headed:matmul{last}[{head.steps}]", args=args, constants=constants
+    )
+
+
+def _stand(
+    args: dict[str, spec.Argument],
+    constants: dict[str, Any],
+    letters: str,
+    axes: str,
+    beside: Sequence[Beside],
+    over: Sequence[tuple[int, ...]],
+    steps: Sequence[tuple[int, int]],
+    lengths: tuple[int, int],
+) -> None:
+    """Add what stands beside a matrix to a launch's arguments and constants.
+
+    Args:
+        letters: of the kernel's parameters.
+        axes: letters of the matrix' rows and columns.
+        over, steps: strides along the batch, and along the two axes.
+        lengths: of these.
+    """
+    constants |= {name: None for one in letters for name in (one, f"s{one}", one.upper())}
+    found = dict.fromkeys(letters, (0, 0))
+    for name, own, strides, (row, column) in zip(letters, beside, over, steps, strict=False):
+        del constants[name]
+        args[name] = own.operand
+        if own.dtype:
+            constants |= {f"s{name}": spec.dtype_constant(own.dtype), name.upper(): "number"}
+            continue
+        del constants[f"s{name}"]
+        args[f"s{name}"] = strides
+        # steps along an axis of one element are never taken
+        m, n = row if lengths[0] > 1 else 0, column if lengths[1] > 1 else 0
+        found[name] = m, n
+        constants[name.upper()] = ("whole" if n else "column") if m else ("row" if n else "one")
+    for name, own_steps in found.items():
+        for axis, step in zip(axes, own_steps, strict=True):
+            into: dict[str, Any] = constants if step in (0, 1) else args
+            into[f"{name}{axis}"] = step
 
 
 def aligned(call: spec.Call, operand: spec.Input | spec.Output | spec.Temporary) -> bool:
@@ -174,12 +233,14 @@ def problem_of(
     rows: tuple[int, ...],
     columns: tuple[int, ...],
     tail: Tail | None = None,
+    head: Head | None = None,
 ) -> Problem:
     """The product of two arguments.
 
     Args:
         batch, rows, columns: the shape of the result (`product_of`).
         tail: what stands beside it has strides for all of the result's axes.
+        head: what stands beside the first factor has strides for the batch, its rows and K.
     """
     m, n, k = (rows or (1,))[0], (columns or (1,))[0], a.shape[-1]
     sa = (a.strides[-2] if rows else 0, a.strides[-1])
@@ -192,6 +253,9 @@ def problem_of(
     om, on = steps(out.strides)
     beside = () if tail is None else tuple(own.strides for own in tail.beside)
     others = tuple(map(steps, beside))
+    if head is not None:
+        beside += tuple(own.strides for own in head.beside)
+        others += tuple((own.strides[count], own.strides[-1]) for own in head.beside)
     over_a, over_b = _batch_strides(a, batch), _batch_strides(b, batch)
     over_out = out.strides[:count]
     over_others = [strides[:count] for strides in beside]
@@ -212,7 +276,8 @@ def problem_of(
             space = collapse((), *((),) * (3 + len(beside)))
             joined = tuple((step, column) for step, (_, column) in zip(more, others, strict=True))
             return Problem(
-                merged[0], n, k, (am, sa[1]), sb, (om, on), space, _GIVEN, dtypes, tail, joined
-            )
+                merged[0], n, k, (am, sa[1]), sb, (om, on), space, _GIVEN, dtypes, tail, joined,
+                head,
+            )  # fmt: skip
     space = collapse(batch, over_out, over_a, over_b, *over_others, keep_order=True)
-    return Problem(m, n, k, sa, sb, (om, on), space, _GIVEN, dtypes, tail, others)
+    return Problem(m, n, k, sa, sb, (om, on), space, _GIVEN, dtypes, tail, others, head)

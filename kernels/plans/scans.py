@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from xtarget import spec
 
 from . import tuned, tuning
-from .alongside import NOTHING
+from .alongside import NOTHING, NOTHING_BEFORE
 from .elementwise import compute_dtype, normal_axes
 from .folds import outputs
 from .layouts import collapse, without_axes
@@ -143,7 +143,7 @@ def scan(op: str, result: Result) -> Callable[[spec.Call], spec.Plan]:
             return spec.Plan((out,), ())
         computed = compute_dtype(dtype)
         line = _line(call, x, out, axis, reverse=reverse, costly=op == "logsum")
-        common = {**NOTHING, "BEFORE": False, "OP": op, "EXCLUSIVE": exclusive}
+        common = {**NOTHING, **NOTHING_BEFORE, "BEFORE": False, "OP": op, "EXCLUSIVE": exclusive}
         ends = None
         launches: list[spec.Launch] = []
         temporaries: tuple[spec.ArrayType, ...] = ()

@@ -10,12 +10,13 @@ from typing import Any, Final
 
 from xtarget import spec
 
-from .alongside import PLACES
+from .alongside import PLACES, PLACES_BEFORE
 from .elementwise import shape_of
 from .layouts import broadcast_strides
+from .made import Made, computed_first
 from .tails import apart
 
-__all__ = ["TAKES_CHANNELS", "read_through", "stored_through"]
+__all__ = ["TAKES_CHANNELS", "read_through", "scanned", "stored_through"]
 
 #: The kernels that take steps, and whether they know the channel of an element.
 TAKES_CHANNELS: Final[Mapping[str, bool]] = {
@@ -115,7 +116,7 @@ def read_through(
             known = all(way in ("number", "one", "alike") for way, *_ in beside)
             before = [one for one in whole.launches if one.source == "scans:scan"]
             if known and len(before) == len(whole.launches):
-                launches = (_with(one, steps, beside, {"BEFORE": True}) for one in before)
+                launches = (_before(one, steps, beside) for one in before)
                 return replace(whole, launches=tuple(launches))
         first = computed(replace(call, options={}, out=None, outs=()))
         own = base.plan(replace(inner, args=first.outputs))
@@ -127,6 +128,55 @@ def read_through(
         return replace(
             own, launches=tuple(launches), temporaries=(*own.temporaries, *first.outputs)
         )
+
+    return plan
+
+
+def scanned(
+    made: Made,
+    first: Callable[[spec.Call], spec.Plan],
+    whole: Callable[[spec.Call], spec.Plan],
+    steps: str,
+    result: str,
+    base: spec.KernelSpec,
+    options: Mapping[str, Any],
+) -> Callable[[spec.Call], spec.Plan]:
+    """The plan of a scan of what operators give, whose result goes through `steps`.
+
+    Args:
+        made: what is scanned.
+        first: the plan of the operators that give it, alone.
+        whole: that of the scan and what follows, of what is scanned and the arguments behind.
+        steps, result, base, options: as of `stored_through`.
+    """
+    behind = 1 + made.count
+
+    def plan(call: spec.Call) -> spec.Plan:
+        x = call.args[0]
+        shape = shape_of(call, *(arg.shape for arg in call.args[:behind]))
+        out = call.output(shape_of(call, shape, *(a.shape for a in call.args[behind:])), result)
+        known = ("number", "one", "alike")
+        if isinstance(x, spec.ArrayType) and x.shape == shape == out.shape and out.size:
+            given = replace(x, dtype=made.dtype)
+            inner = replace(
+                call,
+                kernel=base.name,
+                options=options,
+                args=(given,),
+                aligned=(),
+                out=None,
+                outs=(),
+            )
+            goal = replace(out, dtype=base.plan(inner).outputs[0].dtype)
+            own = base.plan(replace(inner, out=goal))
+            before = [_beside(call, index, x, -1) for index in range(1, behind)]
+            after = [_beside(call, index, out, -1) for index in range(behind, len(call.args))]
+            scans = all(launch.source == "scans:scan" for launch in own.launches)
+            if scans and own.launches and all(way in known for way, *_ in (*before, *after)):
+                launches = [_through(launch, steps, after) for launch in own.launches]
+                found = tuple(_before(one, made.steps, before) for one in launches if one)
+                return replace(own, outputs=(out,), launches=found)
+        return computed_first(call, made, 1, first, whole)
 
     return plan
 
@@ -187,24 +237,33 @@ def _through(
     known = ("number", "one", "alike", *(("channel",) if channels else ()))
     if channels is None or any(way not in known for way, *_ in beside):
         return None
-    return _with(launch, steps, beside, {})
+    return _with(launch, f"({steps})", PLACES, beside)
+
+
+def _before(
+    launch: spec.Launch, steps: str, beside: Sequence[tuple[str, spec.Argument, Any]]
+) -> spec.Launch:
+    """A launch of a scan that reads what the steps give."""
+    found = _with(launch, f"[{steps}]", PLACES_BEFORE, beside)
+    return replace(found, constants={**found.constants, "BEFORE": True})
 
 
 def _with(
     launch: spec.Launch,
-    steps: str,
+    text: str,
+    letters: str,
     beside: Sequence[tuple[str, spec.Argument, Any]],
-    more: Mapping[str, Any],
 ) -> spec.Launch:
-    """A launch with the steps and what stands beside them.
+    """A launch with steps and what stands beside them.
 
     Args:
-        more: further constants.
+        text: of the steps, as its source has them.
+        letters: of the parameters.
     """
     args: dict[str, spec.Argument] = dict(launch.args)
-    constants: dict[str, Any] = {**launch.constants, **more}
-    for letter, (way, argument, dtype) in zip(PLACES, beside, strict=False):
+    constants: dict[str, Any] = dict(launch.constants)
+    for letter, (way, argument, dtype) in zip(letters, beside, strict=False):
         del constants[letter]
         args[letter] = argument
         constants |= {f"s{letter}": dtype, letter.upper(): way}
-    return replace(launch, source=f"{launch.source}({steps})", args=args, constants=constants)
+    return replace(launch, source=f"{launch.source}{text}", args=args, constants=constants)

@@ -15,7 +15,7 @@ from .layouts import broadcast_strides
 from .matmul import multiply
 from .matrices import SMALL, TYPES, Beside, Tail, problem_of, product_of
 
-__all__ = ["apart", "with_tail"]
+__all__ = ["apart", "beside_of", "shape_for", "turned_last", "with_tail"]
 
 #: Letters of what stands beside a product, which is `a` of the steps.
 _LETTERS = "cdef"
@@ -28,7 +28,7 @@ def with_tail(
     arguments beside it.
 
     Args:
-        steps: of the product, `a`, and of the others, `c` to `f`.
+        steps: of the product, `a`, and of the others, `c` to `f`; none: it is stored as it is.
         result: dtype of what they give.
         dtype: of the product.
         turned: the second argument has the columns of its matrices as rows.
@@ -37,24 +37,17 @@ def with_tail(
 
     def plan(call: spec.Call) -> spec.Plan:
         a, b = call.array(0), call.array(1)
-        if turned and b.ndim > 1:
-            swapped = (*range(b.ndim - 2), b.ndim - 1, b.ndim - 2)
-            shape, strides = (tuple(own[i] for i in swapped) for own in (b.shape, b.strides))
-            b = spec.ArrayType(b.dtype, shape, strides)
-        batch, rows, columns = product_of(call, a, b)
+        b = turned_last(b) if turned and b.ndim > 1 else b
+        batch, rows, columns = shape_for(call, a, b, vector)
         shape = batch + rows + columns
-        if vector is not None and call.array(vector).shape != columns:
-            raise spec.ArgumentError(
-                f"{call.kernel}: bias has shape {call.array(vector).shape}; it needs "
-                f"{columns}, one number for each column of the result."
-            )
         whole = shape_of(call, shape, *(arg.shape for arg in call.args[2:]))
         out = call.output(whole, result)
         if not out.size:
             return spec.Plan((out,), ())
-        if whole == shape and a.shape[-1]:
-            beside = tuple(_beside(call, index, shape) for index in range(2, len(call.args)))
-            problem = problem_of(a, b, out, batch, rows, columns, Tail(steps, beside))
+        if whole == shape and (a.shape[-1] or not steps):
+            beside = tuple(beside_of(call, index, shape) for index in range(2, len(call.args)))
+            tail = Tail(steps, beside) if steps else None
+            problem = problem_of(a, b, out, batch, rows, columns, tail)
             temporaries: list[spec.ArrayType] = []
             launches = multiply(call, dtype, problem, spec.Output(), out, temporaries)
             if launches:
@@ -73,7 +66,35 @@ def with_tail(
     return plan
 
 
-def _beside(call: spec.Call, index: int, shape: Sequence[int]) -> Beside:
+def turned_last(array: spec.ArrayType) -> spec.ArrayType:
+    """An array of matrices whose rows and columns have changed places."""
+    swapped = (*range(array.ndim - 2), array.ndim - 1, array.ndim - 2)
+    shape, strides = (tuple(own[i] for i in swapped) for own in (array.shape, array.strides))
+    return spec.ArrayType(array.dtype, shape, strides)
+
+
+def shape_for(
+    call: spec.Call, a: spec.ArrayType, b: spec.ArrayType, vector: int | None
+) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """The shape of a product: batch, rows and columns.
+
+    Args:
+        vector: as of `with_tail`.
+
+    Raises:
+        ArgumentError: the factors do not fit, or the vector does not.
+    """
+    batch, rows, columns = product_of(call, a, b)
+    if vector is not None and call.array(vector).shape != columns:
+        raise spec.ArgumentError(
+            f"{call.kernel}: bias has shape {call.array(vector).shape}; it needs "
+            f"{columns}, one number for each column of the result."
+        )
+    return batch, rows, columns
+
+
+def beside_of(call: spec.Call, index: int, shape: Sequence[int]) -> Beside:
+    """How an argument stands beside a matrix of a shape."""
     arg = call.args[index]
     if isinstance(arg, spec.ArrayType):
         return Beside(spec.Input(index), "", broadcast_strides(arg, shape))

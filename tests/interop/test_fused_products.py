@@ -140,7 +140,7 @@ def test_what_cannot_follow_is_cut() -> None:
     def said(function: Any) -> str:
         return xtarget.fuse(function).explain(x, w, b)
 
-    before = said(lambda x, w, b: run("add", run("matmul", run("mul", x, 2), w), b))
+    before = said(lambda x, w, b: run("add", run("matmul", run("mul", b, 2), w), b))
     assert "Operators: 3. Launches: 2," in before
     assert "mul (as it is). Its result is written: matmul reads it." in before
     two = said(lambda x, w, b: run("add", run("matmul", x, w), run("matmul", w, x)))

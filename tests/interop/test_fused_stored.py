@@ -161,6 +161,50 @@ def test_a_scan_of_what_operators_give_is_one_kernel(
     close(out, wanted)
 
 
+@pytest.mark.parametrize(
+    ("kernel", "options"),
+    [
+        ("cumsum", {"axis": -1}),
+        ("cumsum", {"axis": 0, "exclusive": True, "reverse": True}),
+        ("cumprod", {"axis": -1}),
+    ],
+)
+def test_what_comes_before_a_scan_and_what_follows_are_one_kernel(
+    device: str, launched: list[str], kernel: str, options: Any
+) -> None:
+    def function(x: Any, r: Any, n: float, s: Any) -> Any:
+        return run("tanh", run(kernel, run("sigmoid", x * r) + n, **options) * s)
+
+    fused = xtarget.fuse(function)
+    for shape in ((5, 70), (1, 9000), (2, 0)):
+        x = floats(*shape) if 0 not in shape else np.zeros(shape, np.float32)
+        for r, s in ((x, x), (floats(1), x), (x, floats(shape[-1])), (floats(2, *shape), x)):
+            launched.clear()
+            found = fused(x, r, 0.25, s)
+            together = r.shape in (shape, (1,)) and s.shape == shape
+            assert not together or {name.split()[0] for name in launched} <= {"fused"}
+            assert not together or len(set(launched)) < 2
+            wanted = function(x, r, 0.25, s)
+            assert found.shape == wanted.shape
+            if x.size:
+                close(found, wanted)
+    x = floats(5, 70)
+    assert "Launches: 1, of which 1 are fused" in said(function, x, x, 0.25, x)
+    wanted = function(x, x, 0.25, x)
+    assert fused(x, x, 0.25, x, out=x) is x
+    close(x, wanted)
+
+
+def test_what_a_scan_and_what_follows_read_is_computed_once(device: str) -> None:
+    def function(x: Any) -> Any:
+        y = run("tanh", x)
+        return run("cumsum", y) + y
+
+    x = floats(5, 70)
+    close(xtarget.fuse(function)(x), function(x))
+    assert "Launches: 2," in said(function, x)
+
+
 @pytest.mark.parametrize("options", [{"exclusive": True}, {"reverse": True}])
 def test_conditions_are_counted(device: str, launched: list[str], options: Any) -> None:
     def function(x: Any, mask: Any, least: float) -> Any:

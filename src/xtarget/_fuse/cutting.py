@@ -9,7 +9,7 @@ from . import picks, stored
 from .expansions import expansion_of
 from .nodes import Node, Value
 from .picks import pick_of
-from .products import MOST_BESIDE, obstacle, product_of
+from .products import MOST_BESIDE, MOST_OF_HEAD, obstacle, product_of
 from .sections import MOST_OPERANDS, MOST_RESULTS, MOST_STEPS, Section, function_of, has_narrow
 
 __all__ = ["cut", "forms_of", "is_long", "is_long_across"]
@@ -238,12 +238,18 @@ def _obstacle(
     if products:
         if any(expansion_of(one) is not None for one in nodes):
             return "rows that are reduced are not those of a tile of a product"
-        heads = len(Section(root, list(nodes)).heads()) or 1  # one that is read through
+        section = Section(root, list(nodes))
+        why = obstacle(nodes, root)
+        if why:
+            return why
+        if len(section.of_head()) > MOST_OF_HEAD:
+            return f"a factor is made of no more than {MOST_OF_HEAD} operands"
+        heads = len(section.heads()) or 1  # one that is read through
         beside = stored.MOST_BESIDE if through else MOST_BESIDE
         if operands > beside + heads:
             what = through[0].spec.name if through else "a product"
             return f"{what} has no more than {beside} operands beside it"
-        return obstacle(nodes, root)
+        return ""
     if operands > MOST_OPERANDS:
         return _MANY
     if forms_of(nodes, root, [node for node, _ in also]) is None:

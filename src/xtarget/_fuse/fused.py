@@ -25,13 +25,15 @@ from .launches import (
     PREFIX,
     Program,
     layouts_of,
+    only,
     operands_of,
     program_of,
     stand_in,
     told,
 )
 from .nodes import Value
-from .running import OtherRows, execute
+from .picks import takes_indices
+from .running import OtherRows, execute, replay, seen_of
 from .scores import not_moved
 from .tracing import NumberAsked, Traced, Tracer, signature_of
 from .views import through_views
@@ -61,6 +63,7 @@ class Fused:
         self._positional = all(one.kind is not one.KEYWORD_ONLY for one in parameters)
         self._function = function
         self._traces: dict[Hashable, Program] = {}
+        self._warm: dict[Hashable, Program] = {}  # of calls that were made, by `seen_of`
         self._static: frozenset[int] = frozenset()
         self._by_shape, self._by_rows = False, 0  # of what a trace holds for: `layout_key`
         self._lock = Lock()
@@ -85,20 +88,27 @@ class Fused:
             ArgumentError: the function cannot be traced; the message names the line.
             XTargetError: as of `xtarget.run`.
         """
+        if not named:
+            program = self._warm.get(seen_of(args))
+            if program is not None and program.holds():
+                return replay(self.__name__, program, args, out, device, stream)
         values = self._bound(args, named)
         if deferred_among(values) is not None:  # called by a function that is being traced
             return self._function(*args, **named)
-        program = self._program(values, device, runs=True)
-        try:
-            return execute(
-                program, values, outs_of(self.__name__, program, out, values), device, stream
-            )
-        except OtherRows:  # nothing of the caller's is changed yet that is not written again
-            self._by_shape = True
-        program = self._program(values, device, runs=True)
-        return execute(
-            program, values, outs_of(self.__name__, program, out, values), device, stream
-        )
+        while True:
+            program = self._program(values, device, runs=True)
+            outs = outs_of(self.__name__, program, out, values)
+            try:
+                made = execute(program, values, outs, device, stream)
+            except OtherRows:  # nothing of the caller's is changed yet that is not written again
+                if self._by_shape:
+                    raise
+                self._by_shape = True
+            else:
+                break
+        if not named and len(args) == len(values):
+            self._remember(args, program)
+        return made
 
     @property
     def function(self) -> Callable[..., Any]:
@@ -264,6 +274,17 @@ class Fused:
                 self._traces[self._key(values)] = program  # by what it turned out to hold for
                 return program
 
+    def _remember(self, args: tuple[Any, ...], program: Program) -> None:
+        """Have the next call with such arrays run the same launches."""
+        if self._traces.get(self._key(args)) is not program:  # something was replaced meanwhile
+            return
+        if self._static.isdisjoint(i for i, value in enumerate(args) if is_scalar(value)):
+            key = seen_of(args, learn=True)
+            if key is not None:
+                if len(self._warm) >= _MOST_TRACES:
+                    self._warm.clear()
+                self._warm[key] = program
+
     def _key(self, values: Sequence[Any]) -> Hashable:
         """What decides how the function is traced."""
         asked = self._by_shape, self._by_rows
@@ -324,11 +345,13 @@ class Fused:
         graph = through_views(tracer.nodes, results)
         folds = any(expansion_of(node) is not None for node in graph.nodes)
         self._by_rows |= folds + 2 * graph.across
-        checked = environment.check_indices()
-
-        def holds() -> bool:
-            return beside() and tracer.holds() and environment.check_indices() == checked
-
+        conditions = [beside]
+        if tracer.has_numbers:
+            conditions.append(tracer.holds)
+        if any(takes_indices(node) for node in tracer.nodes):
+            checked = environment.check_indices()
+            conditions.append(lambda: environment.check_indices() == checked)
+        holds = beside if len(conditions) == 1 else lambda: all(one() for one in conditions)
         self._by_shape |= tracer.reads_shapes or graph.by_shape
 
         def made(target: Target | None) -> Program:
@@ -350,22 +373,19 @@ class Fused:
                     "arrays. A fused function returns an array, or a tuple of arrays."
                 )
             found.append(value.stands)
-        form: Callable[[Sequence[Any]], Any] = type(returned) if several else _only
+        form: Callable[[Sequence[Any]], Any] = type(returned) if several else only
         return found, form
 
     def forget(self) -> None:
         """Trace the function again at its next call."""
         self._traces.clear()
+        self._warm.clear()
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
     def __repr__(self) -> str:
         return f"<xtarget.Fused {self.__name__}{self._signature}>"
-
-
-def _only(values: Sequence[Any]) -> Any:
-    return values[0]
 
 
 @overload
@@ -384,8 +404,8 @@ def fuse(
     Within it the operators of Python, NumPy's ufuncs and `xtarget.run` on the arguments are noted
     instead of computed. Chains of elementwise operators, broadcasting included, become one launch,
     and so do reductions, softmaxes and normalisations of rows with what comes before and after, and
-    products of matrices, convolutions, scans and gathers with what comes after; other kernels are
-    launched as they are, between them.
+    products of matrices, convolutions, scans and gathers with what comes after, and products with
+    what gives a factor that few tiles read; other kernels are launched as they are, between them.
 
     Args:
         function: takes arrays, numbers, and what else decides what it computes, and returns an

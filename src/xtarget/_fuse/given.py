@@ -15,7 +15,7 @@ from .._values.errors import ArgumentError
 from ..spec import Example
 from .cutting import is_long, is_long_across
 from .launches import Program
-from .running import reach
+from .reaches import reach
 
 __all__ = ["ahead_arguments", "hashable", "is_static", "layout_key", "outs_of"]
 
@@ -68,7 +68,7 @@ def _is_long_along(shape: tuple[int, ...]) -> bool:
     )
 
 
-def outs_of(name: str, program: Program, out: Any, values: list[Any]) -> tuple[Any, ...]:
+def outs_of(name: str, program: Program, out: Any, values: Sequence[Any]) -> tuple[Any, ...]:
     """The arrays for a function's results, None for each where the caller has none.
 
     Raises:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -19,9 +19,9 @@ from ..spec import ArrayType, KernelSpec, ScalarType
 from .cutting import cut, forms_of
 from .nodes import Node, Number, Value
 from .picks import pick_of
-from .products import product_among, product_of
+from .products import head_of, product_among, product_of
 from .scores import Report, not_moved, reports
-from .sections import LETTERS, Section, text_of_section
+from .sections import LETTERS, Section, text_of_head, text_of_section
 from .stored import is_read_through, places_of, stored_among
 from .views import Graph, last_axis
 
@@ -30,6 +30,7 @@ __all__ = [
     "Launch",
     "Program",
     "layouts_of",
+    "only",
     "operands_of",
     "program_of",
     "stand_in",
@@ -53,10 +54,12 @@ class Launch:
         places: of its results among the values.
         results: which of the function's results each of them is; -1: none.
         last: places of what no later launch needs.
-        text: of its device function, where it is fused.
+        text: of its device function, where it is fused; in front of it, on a line of its own, what
+            makes a factor of a product, or what a scan reads.
         whole: each element of the result may need every one of an argument, so that it lies apart.
         rows: of a section over rows, its arrays by number, whether they have elements for each of a
             row (the others have one for all), and the axes that are their rows.
+        straight: the places of its arguments, where none is a number or a constant.
     """
 
     kernel: str
@@ -69,6 +72,11 @@ class Launch:
     last: tuple[int, ...] = ()
     whole: bool = False
     rows: tuple[tuple[int, bool, tuple[int, ...] | None], ...] = ()
+    straight: tuple[int, ...] | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        if all(how == "value" for how, _, _ in self.operands):
+            object.__setattr__(self, "straight", tuple(own for _, own, _ in self.operands))
 
 
 @value_class(frozen=True, slots=True)
@@ -83,6 +91,7 @@ class Program:
         operators: that the function calls.
         holds: whether what the function reads beside its arguments is what it was.
         compiled: by section's kernel, what the compiler says of it for the target that was given.
+        alone: the only launch, whose result is the function's.
     """
 
     launches: tuple[Launch, ...]
@@ -92,6 +101,16 @@ class Program:
     operators: Sequence[Node]
     holds: Callable[[], bool]
     compiled: Mapping[str, list[Report]]
+    alone: Launch | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        if len(self.launches) == 1 and self.launches[0].results == (0,) and self.form is only:
+            object.__setattr__(self, "alone", self.launches[0])
+
+
+def only(values: Sequence[Any]) -> Any:
+    """The result of a function that gives one."""
+    return values[0]
 
 
 def operands_of(launch: Launch) -> list[tuple[Value | Number, str]]:
@@ -251,13 +270,17 @@ def _launch_of(
             assert isinstance(type_, ArrayType)
             read = type_.dtype
         parts += f" {base[0].name} {sorted(base[1].items())} {base[2]} {read}"
+    head = _head_of(section)
+    if head is not None:
+        parts += f" {head}"
     digest = hashlib.sha256(parts.encode()).hexdigest()[:12]
     names = [node.spec.name for node in section.nodes]
     kernel = f"{PREFIX}{' '.join(names)[:60]} {digest}"
     if not libraries.is_registered(kernel):
         libraries.register_section(
-            kernel, text, dtypes, result, gives, how, views, picks, results, further, base, read
-        )
+            kernel, text, dtypes, result, gives, how, views, picks, results, further, base, read,
+            head,
+        )  # fmt: skip
     if rows:  # shown for rows that a block holds; it walks along longer ones
         letters = "".join(LETTERS[index] for index, _, _ in rows)
         text = kernel_text("whole", letters, text, written)
@@ -265,6 +288,8 @@ def _launch_of(
         text = kernel_text("each", "", text, written)
     if picks:
         text = kernel_text("picks", LETTERS[: 2 * len(picks)], text)
+    if head is not None:
+        text = "\n".join(part for part in (head[0], text) if part)
     return Launch(
         kernel, section, tuple(operands), {}, own, ends, text, rows=rows,
         whole=bool(how or base or views or picks or written),
@@ -320,13 +345,27 @@ def _product_of(section: Section) -> tuple[str, bool, int | None] | None:
     vector = None
     if product.vector and product.added is not None:
         given = node.operands[product.added]
+        first = len(section.heads())
         vector = next(
             index
             for index, (own, _) in enumerate(section.arguments())
-            if index > 1 and isinstance(own, Value) and isinstance(given, Value)
+            if index >= first and isinstance(own, Value) and isinstance(given, Value)
             and (own.node, own.index, own.views) == (given.node, given.index, given.views)
         )  # fmt: skip
+        vector -= first - 2  # as among those of a product without what makes a factor
     return node.plan.outputs[0].dtype, product.turned, vector
+
+
+def _head_of(section: Section) -> tuple[str, str, int, int] | None:
+    """Of a section with a product or a scan, what makes one of its arrays: steps, dtype, which of
+    them, and how many arguments belong to it beside the one in its place."""
+    head = head_of(section.nodes)
+    if head is None:
+        return None
+    product = product_of(head.node)
+    dtype = head.nodes[-1].plan.outputs[0].dtype
+    place = 0 if product is None else product.factors.index(head.place)
+    return text_of_head(section), dtype, place, len(section.of_head()) - 1
 
 
 def _rows_among(
@@ -366,5 +405,9 @@ def told(launch: Launch, target: Target | None, compiled: Sequence[Report]) -> l
         f"{not_moved(launch.section):,}. Its result is written: {launch.section.ends}.{also}",
         *views,
         *(f"   On {target}: {report}." for report in compiled),
-        *(f"   {line}" for line in program(launch.text).rstrip().splitlines()),
+        *(
+            f"   {line}"
+            for text in launch.text.split("\n")
+            for line in program(text).rstrip().splitlines()
+        ),
     ]

@@ -10,7 +10,7 @@ from .._values import environment
 from .._values.value_classes import value_class
 from .nodes import Node, Value
 
-__all__ = ["Pick", "obstacle", "pick_of"]
+__all__ = ["Pick", "obstacle", "pick_of", "takes_indices"]
 
 #: By operator, the places of the array and of the indices among its operands.
 _PLACES: Mapping[str, tuple[int, int]] = {
@@ -34,6 +34,11 @@ class Pick:
     operator: str
     places: tuple[int, int]
     axis: int
+
+
+def takes_indices(node: Node) -> bool:
+    """Whether a node is cut otherwise where indices are checked (`XTARGET_CHECK`)."""
+    return node.spec.name in _PLACES
 
 
 @lru_cache(maxsize=256)

@@ -10,12 +10,27 @@ from .._kernels.steps import Operand, Step
 from .._values.value_classes import value_class
 from ..spec import ABSENT
 from .nodes import Node, Value
-from .stored import is_read_through, places_of
+from .stored import is_read_through, is_scan, places_of, stored_among
 
-__all__ = ["MOST_BESIDE", "Product", "obstacle", "product_among", "product_of"]
+__all__ = [
+    "MOST_BESIDE",
+    "MOST_OF_HEAD",
+    "Head",
+    "Product",
+    "first_of",
+    "head_of",
+    "obstacle",
+    "product_among",
+    "product_of",
+]
 
 #: Arrays and numbers beside a product (`kernels/tails.py`).
 MOST_BESIDE = 4
+#: Those that a factor is made of (`kernels/headed.py`).
+MOST_OF_HEAD = 3
+#: Rows or columns of a product up to which a factor may be made as it is read: that many make no
+#: more tiles than `HEAD_TILES` of `kernels/plans/tuning_matmul.py`, by which each call decides.
+_MOST_READERS = 512
 #: The letter of a product's tile.
 _TILE = "a"
 
@@ -102,6 +117,96 @@ def product_of(node: Node) -> Product | None:
     return Product(factors, turned, added, vector, tuple(steps), value)
 
 
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What makes a factor of a product, or what a scan reads, in the same launch.
+
+    Attributes:
+        node: the product, or the scan.
+        place: of what is made among its operands.
+        nodes: that give it, in their order.
+    """
+
+    node: Node
+    place: int
+    nodes: tuple[Node, ...]
+
+
+def head_of(nodes: Sequence[Node]) -> Head | None:
+    """What makes a factor of a section's product, or what its scan reads where something follows
+    it; None: these are arrays as they are."""
+    node = product_among(nodes)
+    product = None if node is None else product_of(node)
+    places: tuple[int, ...] = () if product is None else product.factors
+    if node is None:
+        node = stored_among(nodes)
+        places = (0,) if node is not None and is_scan(node) and node is not nodes[-1] else ()
+    if node is None:
+        return None
+    inside = {id(one) for one in nodes}
+    for place in places:
+        own = node.operands[place]
+        if isinstance(own, Value) and own.node is not None and id(own.node) in inside:
+            needed = {id(own.node)}
+            for one in reversed(nodes):
+                if id(one) in needed:
+                    needed |= {
+                        id(value.node)
+                        for value in one.operands
+                        if isinstance(value, Value) and id(value.node) in inside
+                    }
+            return Head(node, place, tuple(one for one in nodes if id(one) in needed))
+    return None
+
+
+def first_of(head: Head) -> Value | None:
+    """The array in whose place a factor is made: one of its shape; None: there is none."""
+    factor = head.node.operands[head.place]
+    assert isinstance(factor, Value)
+    inside = {id(one) for one in head.nodes}
+    found = [
+        own
+        for node in head.nodes
+        for own in node.operands
+        if isinstance(own, Value) and id(own.node) not in inside
+    ]
+    return next((own for own in found if own.type.shape == factor.type.shape), None)
+
+
+def _head_obstacle(nodes: Sequence[Node], head: Head) -> str:
+    """Why what makes a factor of a product is none of its section; empty: it is."""
+    node, product = head.node, product_of(head.node)
+    own = node.operands[head.place]
+    assert isinstance(own, Value)
+    made = {id(one) for one in head.nodes}
+    if own.views:
+        return f"{node.spec.name} reads a view of it"
+    for one in nodes:
+        for place, value in enumerate(one.operands):
+            read = isinstance(value, Value) and id(value.node) in made
+            if read and id(one) not in made and not (one is node and place == head.place):
+                return f"{node.spec.name} reads it, and {one.spec.name}"
+    if not own.type.size or first_of(head) is None:
+        return f"{node.spec.name} reads it"
+    if product is None:
+        return ""
+    other = node.operands[sum(product.factors) - head.place]
+    assert isinstance(other, Value)
+    if own.type.ndim < 2 or other.type.ndim < 2:
+        return f"{node.spec.name} reads it"
+    second = head.place == product.factors[1]
+    if second and (own.type.ndim > 2 or other.type.ndim > 2):
+        return f"{node.spec.name} reads it once for each matrix"
+    whole = node.plan.outputs[0].shape
+    readers = whole[-2] if second else whole[-1]
+    if readers > _MOST_READERS:
+        return f"{node.spec.name} reads it more than once"
+    dtype = node.plan.outputs[0].dtype
+    if dtype not in ("float16", "bfloat16", "float32"):
+        return f"{node.spec.name} reads it"
+    return ""
+
+
 def product_among(nodes: Sequence[Node]) -> Node | None:
     """The product of a section."""
     return next((node for node in nodes if product_of(node) is not None), None)
@@ -122,6 +227,12 @@ def obstacle(nodes: Sequence[Node], root: Node) -> str:
         return "a launch has one product of matrices, convolution or scan"
     if node is root and is_read_through(nodes, root):
         return ""
+    head = head_of(nodes)
+    if head is not None:
+        why = _head_obstacle(nodes, head)
+        if why:
+            return why
+        made -= {id(one) for one in head.nodes}
     inside = [
         operand.node.spec.name
         for operand in node.operands
@@ -130,7 +241,7 @@ def obstacle(nodes: Sequence[Node], root: Node) -> str:
     if inside:
         return f"{node.spec.name} reads it"
     if node is root:
-        return f"{node.spec.name} ends it"
+        return f"{node.spec.name} ends it" if head is None else ""
     if root.plan.outputs[0].shape != node.plan.outputs[0].shape or not node.plan.launches:
         return f"its shape is not that of {root.spec.name}"
     return ""

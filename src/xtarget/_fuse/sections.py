@@ -9,7 +9,7 @@ What is used by several sections, or by another kind of kernel, is written once.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -20,7 +20,7 @@ from ..spec import Input, Launch, Scalar, ScalarType
 from .expansions import expansion_of
 from .nodes import Node, Number, Value, View
 from .picks import pick_of
-from .products import product_among, product_of
+from .products import first_of, head_of, product_among, product_of
 from .stored import is_read_through, places_of, stored_among
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "function_of",
     "has_narrow",
     "reads_views",
+    "text_of_head",
     "text_of_section",
 ]
 
@@ -83,12 +84,25 @@ class Section:
     def arguments(self) -> list[tuple[Value | Number, str]]:
         """The section's arguments: arrays from outside and the function's numbers, each with the
         dtype in which it is given."""
+        heads = self.heads()
+        head = head_of(self.nodes)
+        made = () if head is None else head.nodes
+        nodes = [node for node in self.nodes if node not in made]
+        return [*heads.values(), *self._given(nodes, heads)]
+
+    def _given(
+        self, nodes: Sequence[Node], but: Collection[tuple[Node, int]] = ()
+    ) -> list[tuple[Value | Number, str]]:
+        """What some of the nodes are given from outside, each once, with the dtypes.
+
+        Args:
+            but: operands that do not count, by node and place.
+        """
         found: dict[tuple[Any, ...], tuple[Value | Number, str]] = {}
         inside = set(map(id, self.nodes))
-        heads = self.heads()
-        for node in self.nodes:
+        for node in nodes:
             for place, own in enumerate(node.operands):
-                if (node, place) in heads:
+                if (node, place) in but:
                     continue
                 if isinstance(own, Number) and own.index is not None:
                     dtype = travelling(_dtype_of(node, place))
@@ -97,7 +111,19 @@ class Section:
                     source = own.index if own.node is None else id(own.node)
                     what = "argument" if own.node is None else f"result {own.index}"
                     found.setdefault((source, what, own.views), (own, own.type.dtype))
-        return [*heads.values(), *found.values()]
+        return list(found.values())
+
+    def of_head(self) -> list[tuple[Value | Number, str]]:
+        """What a factor of the section's product, or what its scan reads, is made of, an array of
+        its shape first."""
+        head = head_of(self.nodes)
+        if head is None:
+            return []
+        given, own = self._given(head.nodes), first_of(head)
+        if own is None:
+            return given
+        first = next(one for one in given if _same_array(one[0], own))
+        return [first, *(one for one in given if one is not first)]
 
     def heads(self) -> dict[tuple[Node, int], tuple[Value | Number, str]]:
         """The first arguments, by node and place: the matrices of a product, the arrays of a
@@ -110,12 +136,7 @@ class Section:
         places = None if node is None else places_of(node)
         if node is None or places is None or is_read_through(self.nodes, self.root):
             return {}
-        found: dict[tuple[Node, int], tuple[Value | Number, str]] = {}
-        for place in places:
-            own = node.operands[place]
-            assert isinstance(own, Value)
-            found[node, place] = own, own.type.dtype
-        return found
+        return self._heads(node, places)
 
     def picks(self) -> dict[tuple[Node, int], tuple[Value | Number, str]]:
         """The array and the indices of each gather, by node and place."""
@@ -134,12 +155,29 @@ class Section:
         product = None if node is None else product_of(node)
         if node is None or product is None:
             return {}
+        return self._heads(node, product.factors)
+
+    def _heads(
+        self, node: Node, places: Sequence[int]
+    ) -> dict[tuple[Node, int], tuple[Value | Number, str]]:
+        """A node's arrays, and behind them what else one of them is made of."""
         found: dict[tuple[Node, int], tuple[Value | Number, str]] = {}
-        for place in product.factors:
+        head, others = head_of(self.nodes), self.of_head()
+        for place in places:
             own = node.operands[place]
             assert isinstance(own, Value)
-            found[node, place] = own, own.type.dtype
-        return found
+            made = head is not None and head.place == place and len(others) > 0
+            found[node, place] = others[0] if made else (own, own.type.dtype)
+        # no operand of the node has such a place
+        return found | {(node, -place): one for place, one in enumerate(others[1:], 1)}
+
+
+def _same_array(one: Value | Number, other: Value) -> bool:
+    return isinstance(one, Value) and (one.node, one.index, one.views) == (
+        other.node,
+        other.index,
+        other.views,
+    )
 
 
 def has_narrow(node: Node) -> bool:
@@ -185,7 +223,8 @@ def text_of_section(section: Section) -> tuple[str, tuple[int, ...]]:
     is written beside the last one's result."""
     first = len(section.heads())
     # `a` is what a convolution or a scan gives, as it is of a product of two
-    before = 2 if section.stored() else first
+    before = 2 if section.stored() or section.factors() else first
+    head = head_of(section.nodes)
     letters = {
         _name(own, dtype): LETTERS[number - first + before]
         for number, (own, dtype) in enumerate(section.arguments())
@@ -195,10 +234,12 @@ def text_of_section(section: Section) -> tuple[str, tuple[int, ...]]:
     steps: list[Step | Fold] = []
     taken = iter(LETTERS[::2])
     for node in section.nodes:
+        if head is not None and node in head.nodes:
+            continue
         if pick_of(node) is not None:
             values[id(node)] = next(taken), ()
             continue
-        if places_of(node) is not None and is_read_through(section.nodes, node):
+        if node is section.root and is_read_through(section.nodes, node):
             continue
         if places_of(node) is not None:
             values[id(node)] = LETTERS[0], (node.plan.outputs[0].dtype,)
@@ -211,6 +252,23 @@ def text_of_section(section: Section) -> tuple[str, tuple[int, ...]]:
             values[id(node)] = _later(made.result, len(steps))
             steps += _expanded(node, made.steps, len(steps), letters, values)
     return text_of(steps), tuple(int(values[id(node)][0]) for node, _ in section.also)
+
+
+def text_of_head(section: Section) -> str:
+    """What makes a factor of the section's product, or what its scan reads, as a device function of
+    `Section.of_head`."""
+    head = head_of(section.nodes)
+    assert head is not None
+    letters = {
+        _name(own, dtype): letter
+        for letter, (own, dtype) in zip(LETTERS, section.of_head(), strict=False)
+    }
+    values: dict[int, Operand] = {}
+    steps: list[Step | Fold] = []
+    for node in head.nodes:
+        steps.append(_elementwise(node, letters, values))
+        values[id(node)] = str(len(steps) - 1), ()
+    return text_of(steps)
 
 
 def _later(operand: Operand, first: int) -> Operand:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from ..spec import Output
 from .nodes import Node, Value
 
-__all__ = ["MOST_BESIDE", "is_read_through", "places_of", "stored_among"]
+__all__ = ["MOST_BESIDE", "is_read_through", "is_scan", "places_of", "stored_among"]
 
 #: Arrays and numbers beside a result (`kernels/tails.py`, `at_places`).
 MOST_BESIDE = 3
@@ -40,12 +40,17 @@ def stored_among(nodes: Sequence[Node]) -> Node | None:
     return next((node for node in nodes if places_of(node) is not None), None)
 
 
+def is_scan(node: Node) -> bool:
+    """Whether a node is a scan that may read what other nodes give."""
+    sources = {launch.source for launch in node.plan.launches}
+    return places_of(node) == (0,) and sources == {"scans:scan"}
+
+
 def is_read_through(nodes: Sequence[Node], root: Node) -> bool:
     """Whether a section ends in a scan, of what its other nodes compute."""
     first = root.operands[0] if root.operands else None
     return (
-        places_of(root) == (0,)
-        and all(launch.source == "scans:scan" for launch in root.plan.launches)
+        is_scan(root)
         and isinstance(first, Value)
         and not first.views
         and any(first.node is node for node in nodes)

@@ -70,6 +70,11 @@ class Tracer:
     _made: list[weakref.ref[Traced]] = field(default_factory=list)
     _numbers: list[tuple[np.ndarray[Any, Any], bytes]] = field(default_factory=list)
 
+    @property
+    def has_numbers(self) -> bool:
+        """Whether the function gives operators arrays of one number."""
+        return bool(self._numbers)
+
     def holds(self) -> bool:
         """Whether the arrays of one number in the function are what they were."""
         return all(array.tobytes() == before for array, before in self._numbers)

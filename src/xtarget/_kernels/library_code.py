@@ -82,7 +82,7 @@ class LibraryCode:
             if parts is None:
                 source = composed(text, self.source, place)
             else:
-                source = applied(self.source(parts[0]), self.source(parts[1]), place)
+                source = applied(self.source(parts[0]), self.source(parts[1]), parts[2], place)
             self._sources[text] = source
             return source
         file, _, function = text.partition(":")
@@ -219,5 +219,5 @@ def _functions_of(text: str) -> list[str]:
     """Every `file:function` that a source text names."""
     parts = parts_of(text)
     if parts is not None:
-        return [name for part in parts for name in _functions_of(part)]
+        return [name for part in parts[:2] for name in _functions_of(part)]
     return functions_of(text) if COMPOSED in text else [text]

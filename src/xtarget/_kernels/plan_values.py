@@ -23,12 +23,11 @@ _MOST_ELEMENTS = 64
 #: Packages whose modules' values do not change. Of our own functions, the closures are followed.
 _SETTLED = frozenset(sys.stdlib_module_names - {"__main__"}) | {"numpy", "triton", "xtarget"}
 
-_Reading = tuple[Callable[[], Any], Any]
-
 
 def holds(plan: Callable[..., Any]) -> Callable[[], bool]:
     """A function that tells whether what a plan reads is what it is now."""
-    found: list[_Reading] = []
+    found: list[tuple[Callable[[], Any], Any]] = []  # objects that are the same ones
+    copied: list[tuple[Callable[[], Any], Any]] = []  # what changes in place
     seen: dict[int, Any] = {}  # by id; an object that lives has its id alone
     waiting: list[Any] = [plan]
     while waiting and len(seen) < _MOST:
@@ -43,20 +42,25 @@ def holds(plan: Callable[..., Any]) -> Callable[[], bool]:
             now = read()
             if own:  # what our functions hold stays; it may be a user's function
                 pass
-            elif _is_plain(now):
-                found.append((read, _copied(now)))
+            elif type(now) not in _PLAIN and _is_plain(now):
+                copied.append((read, _copied(now)))
             else:
-                found.append((functools.partial(_which, read), id(now)))
+                found.append((read, now))
             waiting += now if type(now) in (tuple, list) else [now]
             waiting += now.values() if type(now) is dict else []
-    if not found:
-        return lambda: True
-    # `seen` keeps alive what is known by its id
-    return lambda: bool(seen) and all(_same(read(), value) for read, value in found)
+
+    def same() -> bool:
+        for read, before in found:
+            now = read()
+            if now is not before and not (type(now) in _PLAIN and _same(now, before)):
+                return False
+        return not copied or all(_same(read(), before) for read, before in copied)
+
+    return same if found or copied else _always
 
 
-def _which(read: Callable[[], Any]) -> int:
-    return id(read())
+def _always() -> bool:
+    return True
 
 
 def _root(function: Any) -> str:
