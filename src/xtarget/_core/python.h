@@ -13,7 +13,7 @@
 #include "table.h"
 
 /* Goes up with each change of what Python and C tell each other; `_core/__init__.py` has it too. */
-#define XT_INTERFACE 16
+#define XT_INTERFACE 17
 
 /* The last ones are no arrays: NumPy's scalars. */
 enum reader { READ_NONE, READ_TORCH, READ_NUMPY, READ_OWN, READ_CUPY, READ_FLOAT, READ_INTEGER };
