@@ -7,11 +7,11 @@ from .arithmetic import IN_TURN, accumulate, exp, settled
 
 
 @triton.jit
-def elements(p, mask, NEGATE: tl.constexpr, T: tl.constexpr):
-    """The elements at `p` in type `T`; -inf where `mask` is false."""
+def elements(p, mask, NEGATE: tl.constexpr, T: tl.constexpr, STAYS: tl.constexpr = ""):
+    """The elements at `p` in type `T`; -inf where `mask` is false. STAYS: an eviction policy."""
     if NEGATE:
-        return -tl.load(p, mask=mask, other=float("inf")).to(T)
-    return tl.load(p, mask=mask, other=float("-inf")).to(T)
+        return -tl.load(p, mask=mask, other=float("inf"), eviction_policy=STAYS).to(T)
+    return tl.load(p, mask=mask, other=float("-inf"), eviction_policy=STAYS).to(T)
 
 
 @triton.jit
@@ -28,10 +28,10 @@ def quick_exp(x):
 @triton.jit
 def largest_and_total(
     rows, row_mask, n, cx, NEGATE: tl.constexpr, T: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, GROUP: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, GROUP: tl.constexpr, STAYS: tl.constexpr = "",
 ):  # fmt: skip
     """The largest element of each of the rows at `rows`, and sum exp(x - largest), while each
-    element is read once.
+    element is read once. STAYS: as of `elements`.
 
     Every column of the tile keeps its own largest element and sum: the loop crosses no threads;
     GROUP elements of it are taken at once, so that few of them are scaled anew.
@@ -49,7 +49,8 @@ def largest_and_total(
         for start in range(begin, end, STEP):
             column = start + lane
             mask = row_mask[:, None, None] & (lane < n - start)[None, :, :]
-            value = elements(rows[:, :, None] + (column * cx)[None, :, :], mask, NEGATE, T)
+            p = rows[:, :, None] + (column * cx)[None, :, :]
+            value = elements(p, mask, NEGATE, T, STAYS)
             most = tl.max(value, 1)
             now = tl.where(most > largest, most, largest)
             # before the first finite element: -inf - -inf would be nan
