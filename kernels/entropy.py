@@ -66,7 +66,7 @@ def _largest(
     GROUP: elements of a long row that a lane takes at once; 0: the row is read twice.
     """
     if GROUP:
-        return largest_and_total(x, row_mask, n, cx, False, T, BLOCK_M, BLOCK_N, GROUP)
+        return largest_and_total(x, row_mask, n, cx, False, False, T, BLOCK_M, BLOCK_N, GROUP)
     else:
         return _twice(x, row_mask, n, cx, T, BLOCK_M, BLOCK_N)
 
@@ -134,7 +134,7 @@ def cross_entropy_backward(
     behind = rows[:, None] + HELD * STEP * cx
     if HELD:
         top, total = largest_and_total(
-            behind, row_mask, n - HELD * STEP, cx, False, T, BLOCK_M, BLOCK_N, GROUP, "evict_last"
+            behind, row_mask, n - HELD * STEP, cx, False, True, T, BLOCK_M, BLOCK_N, GROUP
         )
         top, total = _with_held(top, total, held, HELD, T)
     else:

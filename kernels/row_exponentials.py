@@ -7,11 +7,11 @@ from .arithmetic import IN_TURN, accumulate, exp, settled
 
 
 @triton.jit
-def elements(p, mask, NEGATE: tl.constexpr, T: tl.constexpr, STAYS: tl.constexpr = ""):
-    """The elements at `p` in type `T`; -inf where `mask` is false. STAYS: an eviction policy."""
+def elements(p, mask, NEGATE: tl.constexpr, T: tl.constexpr):
+    """The elements at `p` in type `T`; -inf where `mask` is false."""
     if NEGATE:
-        return -tl.load(p, mask=mask, other=float("inf"), eviction_policy=STAYS).to(T)
-    return tl.load(p, mask=mask, other=float("-inf"), eviction_policy=STAYS).to(T)
+        return -tl.load(p, mask=mask, other=float("inf")).to(T)
+    return tl.load(p, mask=mask, other=float("-inf")).to(T)
 
 
 @triton.jit
@@ -27,11 +27,11 @@ def quick_exp(x):
 
 @triton.jit
 def largest_and_total(
-    rows, row_mask, n, cx, NEGATE: tl.constexpr, T: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, GROUP: tl.constexpr, STAYS: tl.constexpr = "",
+    rows, row_mask, n, cx, NEGATE: tl.constexpr, STAYS: tl.constexpr, T: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
     """The largest element of each of the rows at `rows`, and sum exp(x - largest), while each
-    element is read once. STAYS: as of `elements`.
+    element is read once. STAYS: they are read again soon, and are asked to stay in the cache.
 
     Every column of the tile keeps its own largest element and sum: the loop crosses no threads;
     GROUP elements of it are taken at once, so that few of them are scaled anew.
@@ -50,7 +50,12 @@ def largest_and_total(
             column = start + lane
             mask = row_mask[:, None, None] & (lane < n - start)[None, :, :]
             p = rows[:, :, None] + (column * cx)[None, :, :]
-            value = elements(p, mask, NEGATE, T, STAYS)
+            if STAYS:
+                tl.static_assert(not NEGATE)
+                value = tl.load(p, mask=mask, other=float("-inf"), eviction_policy="evict_last")
+                value = value.to(T)
+            else:
+                value = elements(p, mask, NEGATE, T)
             most = tl.max(value, 1)
             now = tl.where(most > largest, most, largest)
             # before the first finite element: -inf - -inf would be nan
