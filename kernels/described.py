@@ -1,7 +1,9 @@
 """Matrix products whose tiles are fetched by a copy engine, from descriptions of the operands: on
 NVIDIA from Hopper on. What is past the end comes as zeros, and no thread computes an address.
 
-Rows of an operand, or its columns, lie side by side in memory; they begin at multiples of 16 bytes.
+Rows of an operand, or its columns, lie side by side in memory, and begin at multiples of 16 bytes.
+HOSTED: the operands are given as descriptors, which the host has made; else each block makes its
+own, which takes more than a microsecond.
 """
 
 import triton
@@ -31,6 +33,20 @@ def _description(p, rows, columns, step, T: tl.constexpr, HIGH: tl.constexpr, WI
 
 
 @triton.jit
+def _descriptions(
+    a, b, M, N, K, ra, rb, HOSTED: tl.constexpr, A_T: tl.constexpr, B_T: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    """Of both operands."""
+    if HOSTED:
+        return a, b
+    else:
+        da = _description(a, M, K, ra, A_T, BLOCK_M, BLOCK_K)
+        db = _description(b, K, N, rb, B_T, BLOCK_K, BLOCK_N)
+        return da, db
+
+
+@triton.jit
 def _fetched(description, row, column, T: tl.constexpr):
     if T:
         return description.load([column, row]).T
@@ -55,17 +71,27 @@ def _product(
 @triton.jit
 def _own_product(
     a, b, M, N, K, ra, rb, A_T: tl.constexpr, B_T: tl.constexpr,
-    T: tl.constexpr, GROUP_M: tl.constexpr,
+    T: tl.constexpr, HOSTED: tl.constexpr, GROUP_M: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     """The first row and column of a block's only tile, and the tile."""
     block = tl.program_id(0).to(K.dtype)
     _, tile_m, tile_n = tile_of(block, tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N), GROUP_M)
-    da = _description(a, M, K, ra, A_T, BLOCK_M, BLOCK_K)
-    db = _description(b, K, N, rb, B_T, BLOCK_K, BLOCK_N)
+    da, db = _descriptions(a, b, M, N, K, ra, rb, HOSTED, A_T, B_T, BLOCK_M, BLOCK_N, BLOCK_K)
     row, column = (tile_m * BLOCK_M).to(tl.int32), (tile_n * BLOCK_N).to(tl.int32)
     total = _product(da, db, row, column, K, T, A_T, B_T, BLOCK_M, BLOCK_N, BLOCK_K)
     return row, column, total
+
+
+@triton.jit
+def _result(
+    out, M, N, om, HOSTED: tl.constexpr, BLOCK_M: tl.constexpr, WIDE: tl.constexpr
+):  # fmt: skip
+    """The description that tiles are stored by, WIDE columns at once."""
+    if HOSTED:
+        return out
+    else:
+        return _description(out, M, N, om, False, BLOCK_M, WIDE)
 
 
 @triton.jit
@@ -95,14 +121,17 @@ def _found(
 @triton.jit
 def matmul_described(
     a, b, out, M, N, K, ra, rb, om,
-    A_T: tl.constexpr, B_T: tl.constexpr, T: tl.constexpr, GROUP_M: tl.constexpr,
+    A_T: tl.constexpr, B_T: tl.constexpr, T: tl.constexpr, HOSTED: tl.constexpr,
+    GROUP_M: tl.constexpr, EARLY: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     """out = a @ b, a tile a block, summed in T. A_T, B_T: columns of the operand lie side by side,
     not rows; `ra`, `rb`: from one of them to the next. `om`: from row to row of `out`.
     """
+    if EARLY:
+        ordered()
     row, column, total = _own_product(
-        a, b, M, N, K, ra, rb, A_T, B_T, T, GROUP_M, BLOCK_M, BLOCK_N, BLOCK_K
+        a, b, M, N, K, ra, rb, A_T, B_T, T, HOSTED, GROUP_M, BLOCK_M, BLOCK_N, BLOCK_K
     )
     _store(out, total, row, column, M, N, om, BLOCK_M, BLOCK_N)
 
@@ -112,15 +141,17 @@ def matmul_described_then(
     a, b, out, M, N, K, ra, rb, om,
     c, d, e, f, sc, sd, se, sf, cm, cn, dm, dn, em, en, fm, fn,
     C: tl.constexpr, D: tl.constexpr, E: tl.constexpr, F: tl.constexpr,
-    A_T: tl.constexpr, B_T: tl.constexpr, T: tl.constexpr, GROUP_M: tl.constexpr,
-    PIECES: tl.constexpr,
+    A_T: tl.constexpr, B_T: tl.constexpr, T: tl.constexpr, HOSTED: tl.constexpr,
+    GROUP_M: tl.constexpr, EARLY: tl.constexpr, PIECES: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     """`matmul_described`, whose tiles go through `operator` with what stands beside them (`tails`)
     before they are stored, as in `matmul_then`.
     """
+    if EARLY:
+        ordered()
     row, column, total = _own_product(
-        a, b, M, N, K, ra, rb, A_T, B_T, T, GROUP_M, BLOCK_M, BLOCK_N, BLOCK_K
+        a, b, M, N, K, ra, rb, A_T, B_T, T, HOSTED, GROUP_M, BLOCK_M, BLOCK_N, BLOCK_K
     )
     WIDTH: tl.constexpr = BLOCK_N // PIECES
     for number in tl.static_range(PIECES):
@@ -135,8 +166,8 @@ def matmul_described_then(
 @triton.jit
 def matmul_in_turn(
     a, b, out, M, N, K, ra, rb, om,
-    A_T: tl.constexpr, B_T: tl.constexpr, T: tl.constexpr, STORED: tl.constexpr,
-    GROUP_M: tl.constexpr, EARLY: tl.constexpr,
+    A_T: tl.constexpr, B_T: tl.constexpr, T: tl.constexpr, HOSTED: tl.constexpr,
+    STORED: tl.constexpr, GROUP_M: tl.constexpr, EARLY: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     """`matmul_described` by blocks that make one tile after the other: what the next one needs is
@@ -146,10 +177,9 @@ def matmul_in_turn(
     if EARLY:
         ordered()
     tiles_m, tiles_n = tl.cdiv(M, BLOCK_M).to(tl.int32), tl.cdiv(N, BLOCK_N).to(tl.int32)
-    da = _description(a, M, K, ra, A_T, BLOCK_M, BLOCK_K)
-    db = _description(b, K, N, rb, B_T, BLOCK_K, BLOCK_N)
+    da, db = _descriptions(a, b, M, N, K, ra, rb, HOSTED, A_T, B_T, BLOCK_M, BLOCK_N, BLOCK_K)
     if STORED:
-        do = _description(out, M, N, om, False, BLOCK_M, BLOCK_N // 2)
+        do = _result(out, M, N, om, HOSTED, BLOCK_M, BLOCK_N // 2)
     for tile in tl.range(tl.program_id(0), tiles_m * tiles_n, tl.num_programs(0), flatten=True):
         _, tile_m, tile_n = tile_of(tile, tiles_m, tiles_n, GROUP_M)
         row, column = tile_m * BLOCK_M, tile_n * BLOCK_N
@@ -157,8 +187,8 @@ def matmul_in_turn(
         if STORED:  # in halves: shared memory for a whole tile would cost a stage
             halves = tl.permute(tl.reshape(total, (BLOCK_M, 2, BLOCK_N // 2)), (0, 2, 1))
             left, right = tl.split(halves)
-            do.store([row, column], left.to(out.dtype.element_ty))
-            do.store([row, column + BLOCK_N // 2], right.to(out.dtype.element_ty))
+            do.store([row, column], left.to(do.dtype))
+            do.store([row, column + BLOCK_N // 2], right.to(do.dtype))
         else:
             _store(out, total, row, column, M, N, om, BLOCK_M, BLOCK_N)
 
@@ -168,8 +198,8 @@ def matmul_in_turn_then(
     a, b, out, M, N, K, ra, rb, om,
     c, d, e, f, sc, sd, se, sf, cm, cn, dm, dn, em, en, fm, fn,
     C: tl.constexpr, D: tl.constexpr, E: tl.constexpr, F: tl.constexpr,
-    A_T: tl.constexpr, B_T: tl.constexpr, T: tl.constexpr, STORED: tl.constexpr,
-    GROUP_M: tl.constexpr, EARLY: tl.constexpr, PIECES: tl.constexpr,
+    A_T: tl.constexpr, B_T: tl.constexpr, T: tl.constexpr, HOSTED: tl.constexpr,
+    STORED: tl.constexpr, GROUP_M: tl.constexpr, EARLY: tl.constexpr, PIECES: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     """`matmul_in_turn`, whose tiles go through `operator` with what stands beside them (`tails`)
@@ -178,11 +208,10 @@ def matmul_in_turn_then(
     if EARLY:
         ordered()
     tiles_m, tiles_n = tl.cdiv(M, BLOCK_M).to(tl.int32), tl.cdiv(N, BLOCK_N).to(tl.int32)
-    da = _description(a, M, K, ra, A_T, BLOCK_M, BLOCK_K)
-    db = _description(b, K, N, rb, B_T, BLOCK_K, BLOCK_N)
+    da, db = _descriptions(a, b, M, N, K, ra, rb, HOSTED, A_T, B_T, BLOCK_M, BLOCK_N, BLOCK_K)
     WIDTH: tl.constexpr = BLOCK_N // PIECES
     if STORED:
-        do = _description(out, M, N, om, False, BLOCK_M, WIDTH)
+        do = _result(out, M, N, om, HOSTED, BLOCK_M, WIDTH)
     for tile in tl.range(tl.program_id(0), tiles_m * tiles_n, tl.num_programs(0), flatten=True):
         _, tile_m, tile_n = tile_of(tile, tiles_m, tiles_n, GROUP_M)
         row, column = tile_m * BLOCK_M, tile_n * BLOCK_N
@@ -195,6 +224,6 @@ def matmul_in_turn_then(
             )  # fmt: skip
             value = operator(*found)
             if STORED:
-                do.store([row, start], value.to(out.dtype.element_ty))
+                do.store([row, start], value.to(do.dtype))
             else:
                 _store(out, value, row, start, M, N, om, BLOCK_M, WIDTH)

@@ -66,7 +66,7 @@ def _largest(
     GROUP: elements of a long row that a lane takes at once; 0: the row is read twice.
     """
     if GROUP:
-        return largest_and_total(x, row_mask, n, cx, False, T, BLOCK_M, BLOCK_N, GROUP)
+        return largest_and_total(x, row_mask, n, cx, False, False, T, BLOCK_M, BLOCK_N, GROUP)
     else:
         return _twice(x, row_mask, n, cx, T, BLOCK_M, BLOCK_N)
 
@@ -121,11 +121,24 @@ def cross_entropy(
 def cross_entropy_backward(
     d, x, target, weight, count, out, m, n, ignore, smoothing, shape, sd, sx, st, so, cx, co, sw,
     SMOOTH: tl.constexpr, T: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-    GROUP: tl.constexpr,
+    GROUP: tl.constexpr, HELD: tl.constexpr,
 ):  # fmt: skip
-    """`count`: what the sum of all losses is divided by; None: nothing is."""
+    """`count`: what the sum of all losses is divided by; None: nothing is.
+
+    HELD: steps at the beginning of a row whose elements stay in registers; only of a half type.
+    """
     row, row_mask, rows, t = _rows(x, target, m, shape, sx, st, BLOCK_M)
-    top, total = _largest(rows[:, None], row_mask, n, cx, T, BLOCK_M, BLOCK_N, GROUP)
+    STEP: tl.constexpr = BLOCK_N * GROUP if GROUP else BLOCK_N
+    held = _held(rows, row_mask, cx, HELD, STEP)
+    LAST: tl.constexpr = "evict_first" if HELD else ""
+    behind = rows[:, None] + HELD * STEP * cx
+    if HELD:
+        top, total = largest_and_total(
+            behind, row_mask, n - HELD * STEP, cx, False, True, T, BLOCK_M, BLOCK_N, GROUP
+        )
+        top, total = _with_held(top, total, held, HELD, T)
+    else:
+        top, total = _largest(behind, row_mask, n, cx, T, BLOCK_M, BLOCK_N, GROUP)
     own = _weight(t, weight, n, ignore, sw, row_mask, T)
     slope = tl.load(d + offset(row, shape, sd), mask=row_mask, other=0).to(T)
     if count is not None:
@@ -146,28 +159,89 @@ def cross_entropy_backward(
     else:
         share = own
     goal = out + offset(row, shape, so)[:, None]
-    STEP: tl.constexpr = BLOCK_N * GROUP if GROUP else BLOCK_N
     # a class of the row, or none
     chosen = tl.where((t >= 0) & (t < n), t, -1).to(n.dtype)
     share = divide(share * slope, total)[:, None]
     own = (own * slope)[:, None]
-    for start in range(0, n, STEP):
+    each = (each * slope)[:, None]
+    for number in tl.static_range(HELD):
+        column, column_mask, mask = across(number * STEP, n, row_mask, STEP)
+        _slopes(
+            _again(held[number]).to(T), goal, column, column_mask, mask, top, share, own, each,
+            chosen, t, weight, ignore, co, sw, SMOOTH, T, GROUP,
+        )  # fmt: skip
+    for start in range(HELD * STEP, n, STEP):
         column, column_mask, mask = across(start, n, row_mask, STEP)
-        value = tl.load(rows[:, None] + (column * cx)[None, :], mask=mask, other=0).to(T)
-        part = _power(value - top[:, None], out.dtype.element_ty) * share
-        part -= tl.where(column[None, :] == chosen[:, None], own, tl.zeros_like(part))
-        if SMOOTH:
-            less = tl.zeros([BLOCK_M, STEP], T) + (each * slope)[:, None]
-            if weight is not None:
-                less *= tl.load(weight + column * sw, mask=column_mask, other=0).to(T)[None, :]
-            part -= less
-        part = tl.where(t[:, None] == ignore, tl.zeros_like(part), part)
-        tl.store(
-            goal + (column * co)[None, :],
-            part.to(out.dtype.element_ty),
-            mask=mask,
-            cache_modifier=".cs" if GROUP else "",
+        p = rows[:, None] + (column * cx)[None, :]
+        value = tl.load(p, mask=mask, other=0, eviction_policy=LAST).to(T)
+        _slopes(
+            value, goal, column, column_mask, mask, top, share, own, each, chosen, t,
+            weight, ignore, co, sw, SMOOTH, T, GROUP,
+        )  # fmt: skip
+
+
+@triton.jit
+def _slopes(
+    value, goal, column, column_mask, mask, top, share, own, each, chosen, t, weight, ignore, co,
+    sw, SMOOTH: tl.constexpr, T: tl.constexpr, GROUP: tl.constexpr,
+):  # fmt: skip
+    """Store the gradient of the elements `value` in these columns."""
+    D: tl.constexpr = goal.dtype.scalar.element_ty
+    part = _power(value - top[:, None], D) * share
+    part -= tl.where(column[None, :] == chosen[:, None], own, tl.zeros_like(part))
+    if SMOOTH:
+        less = tl.zeros_like(part) + each
+        if weight is not None:
+            less *= tl.load(weight + column * sw, mask=column_mask, other=0).to(T)[None, :]
+        part -= less
+    part = tl.where(t[:, None] == ignore, tl.zeros_like(part), part)
+    tl.store(
+        goal + (column * co)[None, :],
+        part.to(D),
+        mask=mask,
+        cache_modifier=".cs" if GROUP else "",
+    )
+
+
+@triton.jit
+def _held(rows, row_mask, cx, HELD: tl.constexpr, STEP: tl.constexpr):
+    """The elements of HELD steps at the beginning of rows."""
+    found = ()
+    for number in tl.static_range(HELD):
+        column = number * STEP + tl.arange(0, STEP)
+        value = tl.load(
+            rows[:, None] + (column * cx)[None, :],
+            mask=row_mask[:, None] & (column >= 0)[None, :],
+            other=float("-inf"),
+            eviction_policy="evict_first",
         )
+        found = found + (value,)  # noqa: RUF005 -- Triton knows no star in a tuple
+    return found
+
+
+@triton.jit
+def _with_held(top, total, held, HELD: tl.constexpr, T: tl.constexpr):
+    """`largest_and_total` of rows, with the elements that are held."""
+    most = held[0]
+    for number in tl.static_range(1, HELD):
+        most = tl.maximum(most, held[number])
+    most = tl.max(most.to(T), 1)
+    now = tl.where(most > top, most, top)
+    shift = tl.where(now == float("-inf"), tl.zeros_like(now), now)
+    part = quick_exp(_again(held[0]).to(T) - shift[:, None])
+    for number in tl.static_range(1, HELD):
+        part += quick_exp(_again(held[number]).to(T) - shift[:, None])
+    return now, total * quick_exp(top - shift) + tl.sum(part, 1)
+
+
+@triton.jit
+def _again(x):
+    """The same elements of a half type: the compiler would keep what else it has made of them, for
+    which there are no registers.
+    """
+    return tl.inline_asm_elementwise(
+        "mov.b32 $0, $1;", "=r,r", [x], dtype=x.dtype, is_pure=False, pack=2
+    )
 
 
 @triton.jit

@@ -31,11 +31,11 @@ def quick_exp(x):
 
 @triton.jit
 def largest_and_total(
-    rows, row_mask, n, cx, NEGATE: tl.constexpr, T: tl.constexpr,
+    rows, row_mask, n, cx, NEGATE: tl.constexpr, STAYS: tl.constexpr, T: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
     """The largest element of each of the rows at `rows`, and sum exp(x - largest), while each
-    element is read once.
+    element is read once. STAYS: they are read again soon, and are asked to stay in the cache.
 
     Every column of the tile keeps its own largest element and sum: the loop crosses no threads;
     GROUP elements of it are taken at once, so that few of them are scaled anew.
@@ -53,7 +53,13 @@ def largest_and_total(
         for start in range(begin, end, STEP):
             column = start + lane
             mask = row_mask[:, None, None] & (lane < n - start)[None, :, :]
-            value = elements(rows[:, :, None] + (column * cx)[None, :, :], mask, NEGATE, T)
+            p = rows[:, :, None] + (column * cx)[None, :, :]
+            if STAYS:
+                tl.static_assert(not NEGATE)
+                value = tl.load(p, mask=mask, other=float("-inf"), eviction_policy="evict_last")
+                value = value.to(T)
+            else:
+                value = elements(p, mask, NEGATE, T)
             most = tl.max(value, 1)
             now = tl.where(most > largest, most, largest)
             # before the first finite element: -inf - -inf would be nan

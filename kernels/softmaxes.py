@@ -43,7 +43,7 @@ def softmax_long(
     row, row_mask = positions(m, BLOCK_M)
     rows = x + offset(row, shape, sx)[:, None]
     top, total_row = largest_and_total(
-        rows, row_mask, n, cx, NEGATE, T, BLOCK_M, BLOCK_N, GROUP
+        rows, row_mask, n, cx, NEGATE, False, T, BLOCK_M, BLOCK_N, GROUP
     )  # fmt: skip
     target = out + offset(row, shape, so)[:, None]
     for start in range(0, n, BLOCK_N):

@@ -5,6 +5,7 @@ first because a product reads them much faster in another layout.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from xtarget import spec
@@ -54,7 +55,7 @@ def _wanted(
     return tuning_matmul.Wanted(
         call.vendor, call.arch, kind, problem.m, problem.n, problem.k, problem.batch.size,
         call.compute_units, "rows" if rows else "columns" if columns else "mixed", described, table,
-        problem.tail is not None, tuning.has_few_registers(call),
+        problem.tail is not None, tuning.has_few_registers(call), tuning.hosted(call),
     )  # fmt: skip
 
 
@@ -120,7 +121,11 @@ def _copied(
 
 
 def _common(
-    tile: tuning_matmul.MatmulTile, dtype: str, problem: Problem, out: spec.Output | spec.Temporary
+    call: spec.Call,
+    tile: tuning_matmul.MatmulTile,
+    dtype: str,
+    problem: Problem,
+    out: spec.Output | spec.Temporary,
 ) -> tuple[dict[str, spec.Argument], dict[str, spec.Constant]]:
     """Arguments and constants of the kernels of `described.py`."""
     a_t, b_t = problem.a[1] != 1, problem.b[1] != 1
@@ -134,6 +139,7 @@ def _common(
         "A_T": a_t,
         "B_T": b_t,
         "T": spec.dtype_constant(TYPES[dtype][1]),
+        "HOSTED": tuning.hosted(call),
         "GROUP_M": tuning_matmul.GROUP_M,
         "BLOCK_M": tile.m,
         "BLOCK_N": tile.n,
@@ -155,14 +161,16 @@ def in_turn(
 ) -> spec.Launch:
     """One block for each multiprocessor, which makes one tile after the other."""
     stored = aligned(call, out) and problem.out[0] % _ROW == 0
-    args, constants = _common(tile, dtype, problem, out)
-    # where columns of b lie side by side, launches that start early were slower (H100, 2048^3)
-    early = tuning.early(call) if problem.b[1] == 1 else {}
+    args, constants = _common(call, tile, dtype, problem, out)
+    # where columns of b lie side by side, launches that make descriptors of their own and start
+    # early were slower (H100, 2048^3)
+    early = tuning.early(call) if tuning.hosted(call) or problem.b[1] == 1 else {}
     common = args, {**constants, "EARLY": bool(early)}
     return _launch("matmul_in_turn", common, call.compute_units, tile, problem, stored, early)
 
 
 def described(
+    call: spec.Call,
     dtype: str,
     tile: tuning_matmul.MatmulTile,
     problem: Problem,
@@ -170,8 +178,10 @@ def described(
 ) -> spec.Launch:
     """A block for each tile."""
     blocks = spec.cdiv(problem.m, tile.m) * spec.cdiv(problem.n, tile.n)
-    common = _common(tile, dtype, problem, out)
-    return _launch("matmul_described", common, blocks, tile, problem)
+    args, constants = _common(call, tile, dtype, problem, out)
+    early = tuning.early(call)
+    common = args, {**constants, "EARLY": bool(early)}
+    return _launch("matmul_described", common, blocks, tile, problem, options=early)
 
 
 def _launch(
@@ -202,4 +212,23 @@ def _launch(
         loose=_LOOSE,
         on_aligned=True,
     )
-    return tailed(launch, problem, tile)
+    launch = tailed(launch, problem, tile)
+    return _hosted(launch, tile, stored=bool(stored)) if constants["HOSTED"] else launch
+
+
+def _hosted(launch: spec.Launch, tile: tuning_matmul.MatmulTile, *, stored: bool) -> spec.Launch:
+    """A launch whose operands come as descriptors, and so does a result that is `stored` by one."""
+    known = launch.constants
+    found = {
+        "a": spec.Descriptor(("K", "M"), ("ra",), (tile.k, tile.m))
+        if known["A_T"]
+        else spec.Descriptor(("M", "K"), ("ra",), (tile.m, tile.k)),
+        "b": spec.Descriptor(("N", "K"), ("rb",), (tile.n, tile.k))
+        if known["B_T"]
+        else spec.Descriptor(("K", "N"), ("rb",), (tile.k, tile.n)),
+    }
+    if stored:
+        # as the kernels cut a tile
+        wide = tile.n // known.get("PIECES", 2)  # type: ignore[operator]  # a number
+        found["out"] = spec.Descriptor(("M", "N"), ("om",), (tile.m, wide))
+    return replace(launch, descriptors=found)

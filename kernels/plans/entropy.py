@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from xtarget import spec
 
@@ -336,8 +336,27 @@ def cross_entropy_backward(call: spec.Call) -> spec.Plan:
         classes.computed,
         beside={"d": d, "t": classes.target},
         numbers={"ignore": classes.ignore, **number, **classes.number},
-        constants={"SMOOTH": smoothing, **classes.constant},
+        constants={"SMOOTH": smoothing, "HELD": 0, **classes.constant},
         groups=True,
     )
-    work.launches.append(launch)
+    work.launches.append(_holding(call, launch, classes, out))
     return work.plan(out)
+
+
+#: Steps of a row that a block keeps in registers, and how many of these a thread may have: two
+#: blocks a multiprocessor, which read less from memory again than three do (H100, 8192 x 128256).
+_HELD: Final[Mapping[str, tuple[int, int]]] = {"nvidia:sm_90": (2, 128)}
+
+
+def _holding(
+    call: spec.Call, launch: spec.Launch, classes: _Classes, out: spec.ArrayType
+) -> spec.Launch:
+    """The launch with the steps of its rows that stay in registers, of long rows of a half type."""
+    steps, registers = _HELD.get(f"{call.vendor}:{call.arch}", (0, 0))
+    known: Mapping[str, Any] = launch.constants
+    half = classes.x.dtype == out.dtype and out.itemsize == 2
+    if call.general or not half or not known["GROUP"]:
+        return launch
+    steps = min(steps, classes.x.shape[classes.axis] // (known["BLOCK_N"] * known["GROUP"]))
+    options = {**launch.options, "maxnreg": registers} if steps else launch.options
+    return replace(launch, constants={**known, "HELD": steps}, options=options)

@@ -229,7 +229,7 @@ def multiply(
     if chosen.way == "in turn":
         return [*launches, in_turn(call, dtype, tile, problem, out)]
     if chosen.way == "described":
-        return [*launches, described(dtype, tile, problem, out)]
+        return [*launches, described(call, dtype, tile, problem, out)]
     if chosen.way == "few" and chosen.parts < 2 and problem.head is None:
         whole = hopper_linear.few(call, dtype, tile, problem, out)
         if whole is not None:

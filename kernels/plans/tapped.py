@@ -71,12 +71,21 @@ def channels_inside(
 def _weights(
     call: spec.Call, p: Problem, arrays: Operands
 ) -> tuple[list[spec.Launch], spec.Input | spec.Temporary, tuple[int, ...]]:
-    """The weights, whose rows or channels lie side by side, or as they are; and their strides."""
-    if p.sw[1] == 1 or p.sw[2] == 1 or not _copies(p):
+    """The weights, whose rows or channels lie side by side, or as they are; and their strides.
+    NVIDIA's units that multiply float32 want rows, as they do of a matrix.
+    """
+    by_rows = KINDS[arrays.dtype] == "single" and call.vendor == "nvidia"
+    if p.sw[1] == 1 or (p.sw[2] == 1 and not by_rows) or not _copies(p):
         return [], arrays.weight, p.sw
-    shape = (p.groups, p.rows, *p.kernel, p.channels)
-    steps = spec.contiguous_strides(shape)
-    turned = (steps[0], steps[1], 1, *steps[2:5])
+    turned: tuple[int, ...]
+    if by_rows:
+        shape = (p.groups, *p.kernel, p.channels, p.rows)
+        steps = spec.contiguous_strides(shape)
+        turned = (steps[0], 1, steps[4], *steps[1:4])
+    else:
+        shape = (p.groups, p.rows, *p.kernel, p.channels)
+        steps = spec.contiguous_strides(shape)
+        turned = (steps[0], steps[1], 1, *steps[2:5])
     copy = spec.Temporary(len(arrays.temporaries))
     arrays.temporaries.append(spec.ArrayType(arrays.dtype, shape, steps))
     own = (p.groups, p.rows, p.channels, *p.kernel)

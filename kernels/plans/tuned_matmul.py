@@ -65,7 +65,7 @@ def chosen(call: spec.Call, wanted: Wanted, problem: Problem) -> Choice:
         "operands": wanted.kind,
         "a": "rows" if rows else "columns" if columns else "mixed",
         "b": wanted.b,
-        "described": "yes" if wanted.described else "no",
+        "described": _described(wanted),
         "batch": "one" if wanted.batch == 1 else "several",
     }
     way = choices.chosen(
@@ -85,6 +85,12 @@ def chosen(call: spec.Call, wanted: Wanted, problem: Problem) -> Choice:
     if way == usual or not allowed(wanted, found) or (problem.tail is not None and way.parts > 1):
         return default
     return found
+
+
+def _described(wanted: Wanted) -> str:
+    if not wanted.described:
+        return "no"
+    return "by the host" if wanted.hosted else "yes"
 
 
 def _estimate(wanted: Wanted) -> Callable[[_Way], float] | None:

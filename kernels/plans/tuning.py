@@ -340,6 +340,13 @@ def early(call: Call) -> Mapping[str, bool]:
     return {"launch_pdl": True} if f"{call.vendor}:{call.arch}" in _EARLY else {}
 
 
+def hosted(call: Call) -> bool:
+    """Whether the host makes a launch's tensor descriptors. A bundle's binaries are launched by
+    programs that make none.
+    """
+    return f"{call.vendor}:{call.arch}" in _EARLY and not call.general
+
+
 def flat_options(vendor: str) -> Mapping[str, bool]:
     """Options of the vendor's compiler for elementwise kernels."""
     return of(_FLAT_OPTIONS, vendor)

@@ -245,6 +245,7 @@ class Wanted(NamedTuple):
         described: whether the operands may come through tensor descriptors.
         table: of the choices.
         tail: what follows is done to its tiles; choices for that come first.
+        hosted: as of `tuning.hosted`.
         few_registers: as of `tuning.has_few_registers`.
     """
 
@@ -261,6 +262,7 @@ class Wanted(NamedTuple):
     table: str = "matmul"
     tail: bool = False
     few_registers: bool = False
+    hosted: bool = False
 
     def blocks(self, tile: MatmulTile) -> int:
         return cdiv(self.m, tile.m) * cdiv(self.n, tile.n) * self.batch
@@ -291,6 +293,8 @@ def choose(wanted: Wanted) -> Choice:
             continue
         way = row.text.get("way", "tiles")
         if way in ("in turn", "described") and not wanted.described:
+            continue
+        if "descriptors" in row.text and not wanted.hosted:
             continue
         if not _may_fold(wanted, tile):
             continue

@@ -71,7 +71,7 @@ _TAPPED: Final[Mapping[str, Mapping[str, tuple[Tile, ...]]]] = {
             Tile(32, 64, 64, 4, 3), Tile(16, 64, 64, 4, 3),
         ),
         "single": (
-            Tile(128, 128, 16, 8, 3), Tile(64, 64, 16, 8, 3), Tile(32, 32, 16, 4, 3),
+            Tile(128, 64, 32, 8, 4), Tile(64, 64, 16, 8, 3), Tile(32, 32, 16, 4, 3),
             Tile(16, 32, 16, 2, 3),
         ),
         "double": (Tile(32, 64, 16, 4, 2), Tile(16, 32, 16, 2, 2)),

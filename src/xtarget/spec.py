@@ -45,6 +45,7 @@ __all__ = [
     "CVariant",
     "Call",
     "Config",
+    "Descriptor",
     "Example",
     "In",
     "InOut",
@@ -270,6 +271,24 @@ Argument: TypeAlias = Input | Output | Temporary | Scalar | int | float | tuple[
 
 
 @value_class(frozen=True, slots=True)
+class Descriptor:
+    """A parameter of a launch that is a tensor descriptor of an array, which the host makes: tiles
+    of it are moved by a copy engine (NVIDIA's from sm_90 on). The array begins at a multiple of 16
+    bytes, elements of its last dimension lie side by side, and all other strides are multiples of
+    16 bytes.
+
+    Attributes:
+        lengths: of its dimensions, the outermost first: names of the launch's arguments.
+        steps: elements from one to the next, of all dimensions but the last: as names too.
+        tile: elements that are moved at once along each dimension.
+    """
+
+    lengths: tuple[str, ...]
+    steps: tuple[str, ...]
+    tile: tuple[int, ...]
+
+
+@value_class(frozen=True, slots=True)
 class Launch:
     """One launch of one Triton function.
 
@@ -294,6 +313,7 @@ class Launch:
         bits: arrays that the kernel takes as uint8, whatever dtype of 8 bits they have.
         on_aligned: it is only right for arrays that begin at multiples of 16 bytes (`Call.aligned`
             says whether they do); for others the plan has another launch.
+        descriptors: arrays that the kernel takes as tensor descriptors, by name.
     """
 
     source: str
@@ -307,6 +327,7 @@ class Launch:
     loose: tuple[str, ...] = ()
     bits: tuple[str, ...] = ()
     on_aligned: bool = False
+    descriptors: Mapping[str, Descriptor] = field(default_factory=dict)
 
 
 @value_class(frozen=True, slots=True)

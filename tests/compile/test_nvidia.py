@@ -76,7 +76,7 @@ def test_a_large_matmul_is_fetched_and_stored_by_the_copy_engine(layout: str) ->
     assert "cp.async.bulk.tensor.2d.shared" in ptx
     assert "cp.async.bulk.tensor.2d.global" in ptx
     assert artifact.resources.local_bytes == 0
-    assert artifact.global_scratch.nbytes >= 3 * 128  # descriptors
+    assert artifact.global_scratch.nbytes == 0  # the host makes the descriptors
 
 
 @pytest.mark.parametrize("m", [1, 64])

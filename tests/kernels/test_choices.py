@@ -63,7 +63,8 @@ def test_large_products_come_through_descriptors_in_every_layout(layout: str) ->
 def test_few_rows_are_one_launch(m: int, n: int, layout: str) -> None:
     types = matrix(m, 4096, "N", "bfloat16"), matrix(4096, n, layout[1], "bfloat16")
     (launch,) = plan_of("matmul", *types).launches
-    assert launch.source == "hopper_linear:few" or launch.constants["FEW"]
+    alone = ("hopper_linear:few", "described:matmul_described")
+    assert launch.source in alone or launch.constants["FEW"]
     assert launch.constants["BLOCK_M"] >= m
 
 
@@ -80,7 +81,7 @@ def test_a_k_that_fills_no_step_comes_through_descriptors() -> None:
         assert product(1000, 1000, 1000, layout) == ["matmul_described"]
         assert product(1000, 1000, 1000, layout, aligned=False) == ["matmul"]
         assert product(256, 264, 1000, layout) == ["matmul_described"]
-    assert product(1000, 1000, 1024) == ["matmul"]
+    assert product(640, 640, 1024) == ["matmul"]
     assert product(64, 1000, 1000) == ["matmul"]
 
 

@@ -22,14 +22,22 @@ def ranks(values: list[float]) -> Any:
     return [(found < v).sum() + 0.5 * (found == v).sum() for v in found]
 
 
-def product(m: int, n: int, k: int, a: str, b: str, target: str, units: int) -> Any:
-    """The question of a product in halves."""
+def product(
+    m: int, n: int, k: int, a: str, b: str, target: str, units: int, *, hosted: bool = False
+) -> Any:
+    """The question of a product in halves.
+
+    Args:
+        hosted: the host makes tensor descriptors, as it does where no bundle is built.
+    """
     kernel = libraries.find("matmul")
     types = [
         ArrayType("float16", shape, (shape[1], 1) if lies == "rows" else (1, shape[0]))
         for shape, lies in (((m, k), a), ((k, n), b))
     ]
-    call = planning.call_of(kernel, types, {}, Target.parse(target), units, aligned=[True, True])
+    call = planning.call_of(
+        kernel, types, {}, Target.parse(target), units, aligned=[True, True], general=not hosted
+    )
     with tunings.trying({}) as seen:
         planning.make_plan(kernel, call)
     return seen[0]
@@ -82,3 +90,10 @@ def test_what_is_measured_serves_near_sizes_only_where_a_rule_was_measured_too()
     assert near.how == "measured"
     assert "H200" in near.where
     assert far.choice == far.asked.default
+
+
+def test_what_was_measured_by_descriptors_of_the_kernels_own_says_nothing_of_the_hosts() -> None:
+    made = product(1024, 1024, 1024, "rows", "rows", "nvidia:sm_90", 132, hosted=True)
+    assert made.asked.words()["described"] == "by the host"
+    assert made.choice == made.asked.default
+    assert made.choice.way == "described"

@@ -42,6 +42,7 @@ struct ready {
   unsigned computed[3];
   uint64_t bytes[XT_MOST_PARAMETERS];
   void *places[XT_MOST_PARAMETERS];
+  struct xt_maps maps;
 };
 
 /* The launches of a call, in their order, and the memory that they alone use. */

@@ -49,7 +49,8 @@ static int packed(const struct xt_value *value, enum xt_passed passed, uint64_t 
         memcpy(bytes, &single, sizeof single);
       }
       return 1;
-    case XT_PASS_SIZE: break; /* no value of the caller's */
+    case XT_PASS_SIZE: /* no value of the caller's */
+    case XT_PASS_MAP: break;
   }
   return 0;
 }
@@ -72,19 +73,68 @@ static inline const void *found(const struct xt_parameter *parameter, const stru
   if (parameter->passed == XT_PASS_SIZE) return &sizes[parameter->from];
   const struct xt_value *value = &values[parameter->from];
   if (parameter->passed == XT_PASS_WORD && value->kind != XT_FLOAT) return &value->as;
+  if (parameter->passed == XT_PASS_MAP) return value->kind == XT_ADDRESS ? &value->as : 0;
   return packed(value, parameter->passed, bytes) ? bytes : 0;
 }
 
+/* Of a tensor map's `constant`, from the lowest bits on: 8 the driver's number of the dtype, 8 bytes of
+ * an element, 4 the driver's number of the swizzle, 4 dimensions, and 8 for each of them, the
+ * outermost first: the tile's length is 2 to that power. */
+static int read_map(uint64_t constant, int *dtype, unsigned *itemsize, int *swizzle, int *rank,
+                    uint32_t box[5]) {
+  *dtype = (int)(constant & 0xFF);
+  *itemsize = (unsigned)(constant >> 8 & 0xFF);
+  *swizzle = (int)(constant >> 16 & 0xF);
+  *rank = (int)(constant >> 20 & 0xF);
+  if (*rank < 1 || *rank > 5) return 0;
+  for (int axis = 0; axis < *rank; axis++)
+    box[*rank - 1 - axis] = UINT32_C(1) << (constant >> (24 + 8 * axis) & 0x1F);
+  return 1;
+}
+
+/* In the place of each address that a tensor map is made of, the map. 1, or 0. */
+static int encode_maps(const struct xt_launch *launch, void *places[XT_MOST_PARAMETERS],
+                       struct xt_maps *maps) {
+  static const uint32_t ones[5] = {1, 1, 1, 1, 1};
+  uintptr_t room = ((uintptr_t)maps->room + XT_MAP_ALIGN - 1) / XT_MAP_ALIGN * XT_MAP_ALIGN;
+  int made = 0;
+  for (int i = 0; i < launch->parameter_count; i++) {
+    const struct xt_parameter *parameter = &launch->parameters[i];
+    uint64_t lengths[5], strides[5];
+    uint32_t box[5];
+    unsigned itemsize;
+    int dtype, swizzle, rank;
+    if (parameter->passed != XT_PASS_MAP) continue;
+    if (made == XT_MOST_MAPS ||
+        !read_map(parameter->constant, &dtype, &itemsize, &swizzle, &rank, box) ||
+        i + 2 * rank >= launch->parameter_count)
+      return 0;
+    for (int axis = 0; axis < rank; axis++) {
+      lengths[rank - 1 - axis] = *(const uint64_t *)places[i + 1 + axis];
+      if (axis < rank - 1)
+        strides[rank - 2 - axis] = itemsize * *(const uint64_t *)places[i + 1 + rank + axis];
+    }
+    void *map = (void *)(room + (uintptr_t)made++ * XT_MAP_BYTES);
+    /* CU_TENSOR_MAP_INTERLEAVE_NONE, _L2_PROMOTION_L2_128B, _FLOAT_OOB_FILL_NONE (cuda.h) */
+    if (launch->encode(map, dtype, (uint32_t)rank, *(void **)places[i], lengths, strides, box, ones,
+                       0, swizzle, 2, 0))
+      return 0;
+    places[i] = map;
+  }
+  return 1;
+}
+
 int xt_pack(const struct xt_launch *launch, const struct xt_value *values, const int64_t *sizes,
-            uint64_t bytes[XT_MOST_PARAMETERS], void *places[XT_MOST_PARAMETERS]) {
+            uint64_t bytes[XT_MOST_PARAMETERS], void *places[XT_MOST_PARAMETERS],
+            struct xt_maps *maps) {
   const struct xt_parameter *parameter = launch->parameters, *end = parameter + launch->parameter_count;
   if (!launch->buffer_bytes) {
-    for (; parameter < end; parameter++, bytes++, places++) {
-      const void *at = found(parameter, values, sizes, bytes);
+    for (int i = 0; parameter < end; parameter++, i++) {
+      const void *at = found(parameter, values, sizes, &bytes[i]);
       if (!at) return XT_DECLINED;
-      *places = (void *)(uintptr_t)at; /* the driver reads there */
+      places[i] = (void *)(uintptr_t)at; /* the driver reads there */
     }
-    return 0;
+    return !launch->map_count || encode_maps(launch, places, maps) ? 0 : XT_DECLINED;
   }
   places[0] = memset(bytes, 0, launch->buffer_bytes);
   for (uint64_t word; parameter < end; parameter++) {

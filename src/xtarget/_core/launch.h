@@ -8,7 +8,7 @@
 
 #include "call.h"
 
-enum { XT_MOST_PARAMETERS = 48 };
+enum { XT_MOST_PARAMETERS = 48, XT_MOST_MAPS = 4, XT_MAP_BYTES = 128, XT_MAP_ALIGN = 64 };
 
 typedef int (*xt_launch_entry)(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                                unsigned block_x, unsigned block_y, unsigned block_z,
@@ -17,11 +17,18 @@ typedef int (*xt_launch_entry)(void *function, unsigned grid_x, unsigned grid_y,
 typedef int (*xt_context_entry)(void **context);
 /* `cuMemsetD8Async` and `hipMemsetD8Async`. */
 typedef int (*xt_fill_entry)(uint64_t address, unsigned char byte, size_t count, void *stream);
+/* `cuTensorMapEncodeTiled`: the innermost dimension comes first. */
+typedef int (*xt_encode_entry)(void *map, int dtype, uint32_t rank, void *address,
+                               const uint64_t *lengths, const uint64_t *strides,
+                               const uint32_t *box, const uint32_t *element_strides, int interleave,
+                               int swizzle, int promotion, int fill);
 
 /* How a parameter is passed. */
 enum xt_passed {
   XT_PASS_WORD, XT_PASS_BOOL, XT_PASS_FP32, XT_PASS_FP64, XT_PASS_SIZE,
-  XT_PASS_FP16, XT_PASS_BF16 /* as float32, rounded once to what the number means */
+  XT_PASS_FP16, XT_PASS_BF16, /* as float32, rounded once to what the number means */
+  XT_PASS_MAP /* a tensor map of what is at an address; its lengths, and then its strides in elements,
+               * are the next parameters; `constant` says the rest, as `read_map` in launch.c reads it */
 };
 
 struct xt_parameter {
@@ -38,19 +45,26 @@ struct xt_launch {
   void *context;                    /* that the launch needs to be current */
   unsigned grid[3], block[3], shared_bytes;
   unsigned buffer_bytes; /* 0: the driver takes the address of each value */
-  int parameter_count;
+  xt_encode_entry encode; /* NULL where no parameter is a tensor map */
+  int parameter_count, map_count;
   struct xt_parameter parameters[XT_MOST_PARAMETERS];
 };
 
 enum { XT_LAUNCHED = 0, XT_DECLINED = -1 };
 
+/* Room for a launch's tensor maps, and to begin at a multiple of XT_MAP_ALIGN. */
+struct xt_maps {
+  unsigned char room[XT_MOST_MAPS * XT_MAP_BYTES + XT_MAP_ALIGN];
+};
+
 /* Get a launch's parameters ready, in `places` as `xt_start` takes them: they lie in the launch, in
- * `values`, `sizes` and `bytes`, which have to stay until then. Returns XT_DECLINED where a value does
- * not fit its parameter.
+ * `values`, `sizes`, `bytes` and `maps`, which have to stay until then. Returns XT_DECLINED where a
+ * value does not fit its parameter.
  *
  * `sizes` are the numbers that a class's program gave; NULL where no parameter takes one. */
 int xt_pack(const struct xt_launch *launch, const struct xt_value *values, const int64_t *sizes,
-            uint64_t bytes[XT_MOST_PARAMETERS], void *places[XT_MOST_PARAMETERS]);
+            uint64_t bytes[XT_MOST_PARAMETERS], void *places[XT_MOST_PARAMETERS],
+            struct xt_maps *maps);
 
 /* Whether the launch's context is the calling thread's current one. */
 int xt_context_is_current(const struct xt_launch *launch);

@@ -22,6 +22,10 @@ static int read_parameters(struct xt_launch *launch, PyObject *parameters) {
       return 0;
     parameter->passed = (enum xt_passed)passed;
     parameter->constant = constant;
+    if (passed == XT_PASS_MAP) {
+      if (!launch->encode || launch->buffer_bytes || parameter->from < 0) return 0;
+      launch->map_count++;
+    }
     if (passed != XT_PASS_SIZE && parameter->from >= XT_MOST_VALUES + MOST_PIECES) return 0;
   }
   launch->parameter_count = (int)count;
@@ -38,15 +42,16 @@ static int read_closings(struct link *link, PyObject *closings) {
 
 static int read_link(struct link *link, PyObject *offered) {
   struct xt_launch *launch = &link->launch;
-  unsigned long long start, function, current, context;
+  unsigned long long start, function, current, context, encode;
   PyObject *parameters, *module, *code, *closings;
-  if (!PyArg_ParseTuple(offered, "KKKK(III)i(III)IIO!OOO", &start, &function, &current, &context,
+  if (!PyArg_ParseTuple(offered, "KKKK(III)i(III)IIKO!OOO", &start, &function, &current, &context,
                         &launch->grid[0], &launch->grid[1], &launch->grid[2], &link->grid_at,
                         &launch->block[0], &launch->block[1], &launch->block[2],
-                        &launch->shared_bytes, &launch->buffer_bytes, &PyTuple_Type, &parameters,
-                        &module, &code, &closings) ||
-      !read_parameters(launch, parameters) || !read_closings(link, closings))
+                        &launch->shared_bytes, &launch->buffer_bytes, &encode, &PyTuple_Type,
+                        &parameters, &module, &code, &closings))
     return 0;
+  launch->encode = (xt_encode_entry)(uintptr_t)encode;
+  if (!read_parameters(launch, parameters) || !read_closings(link, closings)) return 0;
   launch->entry = (xt_launch_entry)(uintptr_t)start;
   launch->function = (void *)(uintptr_t)function;
   launch->current_context = (xt_context_entry)(uintptr_t)current;
@@ -203,7 +208,7 @@ static int make_ready(const struct link *link, const int64_t *numbers, const int
     if (!xt_read_grid(blocks, ready->computed)) return 0;
     ready->grid = ready->computed;
   }
-  return xt_pack(&link->launch, values, sizes, ready->bytes, ready->places) == 0;
+  return xt_pack(&link->launch, values, sizes, ready->bytes, ready->places, &ready->maps) == 0;
 }
 
 void make_ready_alone(const struct entry *entry, struct reading *reading, struct ready *ready) {

@@ -117,7 +117,7 @@ def product_of(node: Node) -> Product | None:
     return Product(factors, turned, added, vector, tuple(steps), value)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(frozen=True, slots=True)
 class Head:
     """What makes a factor of a product, or what a scan reads, in the same launch.
 

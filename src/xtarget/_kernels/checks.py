@@ -366,6 +366,15 @@ def _check_launch(
             isinstance(argument, tuple) and all(isinstance(n, int) for n in argument)
         ):
             raise wrong(f"gives {name} {argument!r:.80}, which is not an argument of a launch")
+    for name, described in launch.descriptors.items():
+        numbers = [launch.args.get(own) for own in (*described.lengths, *described.steps)]
+        rank = len(described.tile)
+        if (
+            not isinstance(launch.args.get(name), Input | Output | Temporary)
+            or not all(isinstance(number, int) for number in numbers)
+            or (len(described.lengths), len(described.steps)) != (rank, rank - 1)
+        ):
+            raise wrong(f"launches {source} with {described!r:.200} of {name}, which is none")
     parameters = ("aligned_by", launch.aligned_by), ("loose", launch.loose), ("bits", launch.bits)
     for field, named in parameters:
         if named is None and field == "aligned_by":

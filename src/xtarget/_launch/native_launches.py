@@ -9,6 +9,7 @@ from .. import _core
 from .._arrays import AllocatesInC
 from .._values.types import LaunchConfig
 from ..targets._objects.scalars import PACK
+from ..targets._objects.tensor_maps import map_of
 from ..targets.base import Function, Value
 from ..targets.optional import NativeLaunch, StartsNatively
 from .call import BoundCall
@@ -17,7 +18,7 @@ from .passing import Chained, Passing
 __all__ = ["launches_of", "launches_of_class"]
 
 #: Of `_core/launch.h`: how a parameter is passed.
-_AS_WORD, _AS_SIZE = 0, 4
+_AS_WORD, _AS_SIZE, _AS_MAP = 0, 4, 7
 _ROUNDED = {"float16": 5, "bfloat16": 6}
 _PASSED = {"i1": 1, "u1": 1, "fp32": 2, "fp64": 3} | {
     f"{sign}{bits}": _AS_WORD for sign in "iu" for bits in (8, 16, 32, 64)
@@ -138,6 +139,7 @@ def _link(
         made.block,
         made.shared_bytes,
         made.buffer_bytes,
+        made.encode,
         tuple((*how, *field) for how, field in zip(parameters, fields, strict=True)),
         made.module,
         made.code,
@@ -158,6 +160,12 @@ def _parameters(
     """How each parameter is passed; None: there is one that only Python passes."""
     found = []
     for parameter, (value, place) in zip(parameters, given, strict=True):
+        described = map_of(parameter.type)
+        if described is not None:
+            if value is not None or place >= count:
+                return None
+            found.append((_AS_MAP, place, described.word))
+            continue
         type_ = "u64" if parameter.type.startswith("*") else parameter.type
         passed = _PASSED.get(type_)
         if place in halves:

@@ -19,6 +19,7 @@ from .._values.value_classes import value_class
 from ..spec import (
     Argument,
     ArrayType,
+    Descriptor,
     Input,
     KernelSpec,
     Launch,
@@ -141,7 +142,11 @@ def _request(
         if isinstance(argument, Input | Output | Temporary):
             layout, is_aligned = layouts.of(argument)
             slots[name] = Slot(None, layouts.slot_index(argument))
-            if isinstance(layout, ScalarType):
+            described = launch.descriptors.get(name)
+            if described is not None:
+                assert isinstance(layout, ArrayType)
+                type_ = _described(name, layout, described, launch, slots)
+            elif isinstance(layout, ScalarType):
                 type_ = _scalar_type(layout.dtype)
             else:
                 type_ = "*" + DTYPES["uint8" if name in launch.bits else layout.dtype].triton
@@ -178,6 +183,20 @@ def _request(
         elementwise=spec.elementwise,
     )
     return request, slots
+
+
+def _described(
+    name: str, layout: ArrayType, own: Descriptor, launch: Launch, slots: dict[str, Slot]
+) -> TypeText:
+    """The type of an array that comes as a tensor descriptor; its lengths and strides are
+    parameters of their own behind it, whose values this adds to `slots`.
+    """
+    numbers = [cast(int, launch.args[number]) for number in (*own.lengths, *own.steps)]
+    rank = len(own.tile)
+    for axis, value in enumerate((*numbers, 1)):
+        kind, at = ("shape", axis) if axis < rank else ("stride", axis - rank)
+        slots[f"{name}.{kind}.{at}"] = Slot(value)
+    return f"tensordesc<{DTYPES[layout.dtype].triton}[{','.join(map(str, own.tile))}]>"
 
 
 def _aligned(launch: Launch, values: Sequence[tuple[str, str, int]]) -> tuple[str, ...]:

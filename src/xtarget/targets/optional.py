@@ -288,6 +288,8 @@ class NativeLaunch:
             known.
         extended: address of a function as `cuLaunchKernelEx` is, for a launch that may start before
             the one in front of it has ended; 0: it may not.
+        encode: address of a function as `cuTensorMapEncodeTiled` is; 0: no parameter is a tensor
+            map.
         closings: a buffer of 64 bits, a number that is another one after each close of a module;
             None: there is none, and `raw` is read at each launch.
     """
@@ -304,6 +306,7 @@ class NativeLaunch:
     buffer_bytes: int = 0
     fill: int = 0
     extended: int = 0
+    encode: int = 0
     closings: Any = None
 
 

@@ -29,6 +29,7 @@ from ..._values.types import (
     TypeText,
 )
 from ..._values.value_classes import value_class
+from .._objects.tensor_maps import map_of, map_type
 from . import toolchain
 from .front_end_fixes import mend_front_end
 from .importing import import_triton
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Compiled", "compile_with_triton", "make_artifact"]
 
+_DESCRIPTOR = "tensordesc<"
 _TEXT_STAGES = ("ttir", "ttgir", "llir", "ptx", "amdgcn", "spvll")
 
 # Triton's knobs are process-wide state, so one compilation at a time.
@@ -70,8 +72,17 @@ class Compiled:
 def _flatten(name: str, type_: TypeText) -> list[tuple[str, str]]:
     """(name, type) of a parameter's scalars; elements of tuples are `name.0`, `name.1`..."""
     if isinstance(type_, str):
+        if type_.startswith(_DESCRIPTOR):
+            return _with_numbers(name, type_)
         return [] if type_ == "constexpr" else [(name, type_)]
     return [pair for i, element in enumerate(type_) for pair in _flatten(f"{name}.{i}", element)]
+
+
+def _with_numbers(name: str, type_: str) -> list[tuple[str, str]]:
+    """A tensor descriptor, and behind it its lengths and strides, which are parameters too."""
+    axes = range(type_.count(",") + 1)
+    lengths = [(f"{name}.shape.{axis}", "i32") for axis in axes]
+    return [(name, type_), *lengths, *((f"{name}.stride.{axis}", "i64") for axis in axes)]
 
 
 def _path(name: str, arg_names: Sequence[str]) -> tuple[int, ...]:
@@ -257,13 +268,41 @@ def compile_with_triton(
                 f"kernel {request.source.name} did not compile for {target}: {said}"
             ) from error
         stages = {name: kernel.asm[name] for name in kernel.asm if name != "source"}
+    parameters = _mapped(parameters, kernel.metadata, request, target)
     found = looked[0] if looked else None
     if found is not None:
         parameters = tuple(
-            replace(p, access=a.text, stored=a.stored) if p.is_pointer else p
+            replace(p, access=a.text, stored=a.stored)
+            if p.is_pointer or map_of(p.type) is not None
+            else p
             for p, a in zip(parameters, found, strict=True)
         )
     return Compiled(stages, kernel.metadata._asdict(), parameters, seconds)
+
+
+def _mapped(
+    parameters: tuple[Parameter, ...], metadata: Any, request: CompileRequest, target: Target
+) -> tuple[Parameter, ...]:
+    """The parameters, of which those that are tensor descriptors say how the host makes them.
+
+    Raises:
+        CompileError: the target has none that the host makes.
+    """
+    if not any(parameter.type.startswith(_DESCRIPTOR) for parameter in parameters):
+        return parameters
+    found = iter(getattr(metadata, "tensordesc_meta", None) or ())
+    made = []
+    for parameter in parameters:
+        if parameter.type.startswith(_DESCRIPTOR):
+            own = next(found, None)
+            if own is None or own["fp4_padded"]:
+                raise CompileError(
+                    f"kernel {request.source.name} takes {parameter.name} as a tensor descriptor, "
+                    f"and {target} has none that the host makes. Give it an array there."
+                )
+            parameter = replace(parameter, type=map_type(own))
+        made.append(parameter)
+    return tuple(made)
 
 
 def _source_class(fn: Any) -> Any:

@@ -12,10 +12,12 @@ from cuda.bindings import driver
 from ..._values.types import Artifact, LaunchConfig
 from .._objects.module import CLOSINGS, FunctionBase, ModuleBase, check_block, check_grid, refuse
 from .._objects.scalars import ctypes_maker
+from .._objects.tensor_maps import map_of
 from ..base import PreparedLaunch, Value
 from ..optional import GridLaunch, NativeLaunch
 from .code import CudaCode, relaxed
 from .status import check, checked
+from .tensor_maps import launch_with_maps, takes_maps
 
 if TYPE_CHECKING:
     from .device import CudaDevice
@@ -126,6 +128,7 @@ class CudaFunction(FunctionBase):
             code=self.code,
             fill=_entry(b"cuMemsetD8Async"),
             extended=early_entry() if artifact.early else 0,
+            encode=encode_entry() if takes_maps(artifact) else 0,
             closings=CLOSINGS,
         )
 
@@ -155,6 +158,12 @@ def early_entry() -> int:
 
 
 @cache
+def encode_entry() -> int:
+    """The driver's own `cuTensorMapEncodeTiled`."""
+    return _entry(b"cuTensorMapEncodeTiled")
+
+
+@cache
 def _version() -> int:
     return int(check(driver.cuDriverGetVersion(), "reading the driver's version"))
 
@@ -170,7 +179,8 @@ def _entry(name: bytes) -> int:
 
 def _argument(type_: str) -> Any:
     """Return a converter to a value that cuda.core passes as this type; addresses stay integers."""
-    return int if type_.startswith("*") else ctypes_maker(type_)
+    by_address = type_.startswith("*") or map_of(type_) is not None
+    return int if by_address else ctypes_maker(type_)
 
 
 def _prepared(
@@ -188,6 +198,8 @@ def _prepared(
         config: of launches that give none of their own.
     """
     launch, legacy = core.launch, core.LEGACY_DEFAULT_STREAM
+    if takes_maps(module.artifact):
+        launch = launch_with_maps(module.artifact.parameters, encode_entry(), module.where)
     kinds = [_argument(p.type) for p in module.artifact.parameters]
     fixed = [None if a is None else kind(a) for a, kind in zip(args, kinds, strict=True)]
     dynamic = [index for index, a in enumerate(args) if a is None]

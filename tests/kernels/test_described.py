@@ -1,0 +1,69 @@
+"""Products on sm_90 whose operands come as descriptors that the host makes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("triton")
+
+from test_choices import HOPPER, matrix, plan_of
+
+import xtarget
+from xtarget._kernels import libraries
+from xtarget._launch import planning
+from xtarget._values.types import Target
+
+#: The kernel has to make descriptors of its own in the device's memory.
+MADE = "tensormap"
+
+
+def operand(rows: int, columns: int, way: str) -> Any:
+    made = np.empty((columns, rows) if way == "T" else (rows, columns), np.float16)
+    return made.T if way == "T" else made
+
+
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
+def test_each_matrix_is_a_descriptor_with_its_lengths_and_stride(layout: str) -> None:
+    n, k = 2048, 4096
+    made = xtarget.compile(
+        "matmul", operand(n, k, layout[0]), operand(k, n, layout[1]), target=HOPPER
+    )
+    (code,) = made
+    types = {one.name: one.type for one in code.parameters}
+    for name in ("a", "b", "out"):
+        assert types[name].startswith("tensormap:6:2:3:")  # float16, 128 bytes of swizzle
+        assert [types[f"{name}.shape.{axis}"] for axis in (0, 1)] == ["i32", "i32"]
+        assert [types[f"{name}.stride.{axis}"] for axis in (0, 1)] == ["i64", "i64"]
+    accesses = {one.name: one.access for one in code.parameters}
+    assert (accesses["a"], accesses["b"], accesses["out"]) == ("r", "r", "wm")
+    assert code.global_scratch.nbytes == 0
+    assert MADE not in code.texts["ptx"]
+
+
+def test_what_a_bundle_is_built_of_makes_its_own() -> None:
+    kernel, types = libraries.find("matmul"), (matrix(4096, 4096, "N", "float16"),) * 2
+    found = [
+        planning.make_plan(
+            kernel,
+            planning.call_of(
+                kernel, types, {}, Target.parse(HOPPER), 132, aligned=[True, True], general=general
+            ),
+        ).launches[-1]
+        for general in (False, True)
+    ]
+    assert [sorted(launch.descriptors) for launch in found] == [["a", "b", "out"], []]
+
+
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
+@pytest.mark.parametrize(("n", "entry"), [(1024, "matmul_described"), (2048, "matmul_in_turn")])
+def test_products_of_one_tile_a_multiprocessor_start_early(layout: str, n: int, entry: str) -> None:
+    plan = plan_of(
+        "matmul", matrix(n, n, layout[0], "bfloat16"), matrix(n, n, layout[1], "bfloat16")
+    )
+    (launch,) = plan.launches
+    assert launch.source == f"described:{entry}"
+    assert launch.constants["EARLY"]
+    assert launch.options["launch_pdl"]
