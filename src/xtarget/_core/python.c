@@ -84,6 +84,7 @@ struct search {
   uint64_t of_class, hash;
   const struct class *class;
   int found; /* something serves it, which may have declined */
+  int in_class; /* that is of its class */
 };
 
 /* The result of a call that is known; NULL, without an exception where Python has to make it. */
@@ -98,6 +99,7 @@ static PyObject *served(struct state *state, PyObject *const *args, Py_ssize_t c
       (entry = class_serves(search->class, &reading->call, numbers)))
     reading->numbers = numbers;
   search->found = entry != NULL;
+  search->in_class = reading->numbers != NULL;
   if (!entry) return NULL;
   PyObject *result = entry_replay(state, entry, reading);
   if (result) {
@@ -133,7 +135,8 @@ static PyObject *run(PyObject *module, PyObject *const *args, Py_ssize_t count, 
   if (result || PyErr_Occurred()) return result;
   int ask = !search.found && class_may_ask(search.class);
   result = called_by_python(state->twin, args, count, names);
-  if (!result || search.found || torch_is_watching(state)) return result;
+  /* what serves the class may have declined for views, of which a layout's own entry can tell more */
+  if (!result || (search.found && !search.in_class) || torch_is_watching(state)) return result;
   if (!(ask && learn_class(state, search.of_class, args, count, names)) &&
       seen_before(state, search.hash))
     learn(state, search.hash, args, count, names);

@@ -114,7 +114,7 @@ class Recording:
             self._keep(array, f"the result of {kernel}")
             if isinstance(kind, TracksWrites) and not self._made_here(array):
                 self.written[id(array)] = partial(kind.written, array)
-        for index, written in call._updated:
+        for index, written in call.updated:
             array = found.args[index]
             if written is not None and not self._made_here(array):
                 self.written[id(array)] = partial(written, array)
