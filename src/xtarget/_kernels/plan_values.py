@@ -28,7 +28,8 @@ _Reading = tuple[Callable[[], Any], Any]
 
 def holds(plan: Callable[..., Any]) -> Callable[[], bool]:
     """A function that tells whether what a plan reads is what it is now."""
-    found: list[_Reading] = []
+    held: list[_Reading] = []  # what does not change itself
+    changing: list[_Reading] = []
     seen: dict[int, Any] = {}  # by id; an object that lives has its id alone
     waiting: list[Any] = [plan]
     while waiting and len(seen) < _MOST:
@@ -43,20 +44,21 @@ def holds(plan: Callable[..., Any]) -> Callable[[], bool]:
             now = read()
             if own:  # what our functions hold stays; it may be a user's function
                 pass
-            elif _is_plain(now):
-                found.append((read, _copied(now)))
+            elif type(now) in _PLAIN or not _is_plain(now):
+                held.append((read, now))
             else:
-                found.append((functools.partial(_which, read), id(now)))
+                changing.append((read, _copied(now)))
             waiting += now if type(now) in (tuple, list) else [now]
             waiting += now.values() if type(now) is dict else []
-    if not found:
-        return lambda: True
-    # `seen` keeps alive what is known by its id
-    return lambda: bool(seen) and all(_same(read(), value) for read, value in found)
 
+    def still() -> bool:  # asked at each launch
+        for read, value in held:
+            now = read()
+            if now is not value and not (type(value) in _PLAIN and _same(now, value)):
+                return False
+        return not changing or all(_same(read(), value) for read, value in changing)
 
-def _which(read: Callable[[], Any]) -> int:
-    return id(read())
+    return still
 
 
 def _root(function: Any) -> str:
