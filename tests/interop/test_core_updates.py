@@ -244,6 +244,20 @@ def test_prepared_launches_in_place_and_of_several_results(
     grow()
 
 
+def test_a_graph_of_calls_in_place_and_of_several_results(core: Any, device: str) -> None:
+    a, b = xtarget.asarray(ramp(100), device=device), xtarget.asarray(ramp(100), device=device)
+    empty = np.zeros(100, np.float32), np.zeros((100, 1))
+    outs = tuple(xtarget.asarray(one, device=device) for one in empty)
+    with xtarget.capture() as graph:
+        assert xtarget.run(BOTH, a, b, out=outs) is outs
+        xtarget.run(GROW, a, b)
+    for turn in range(1, 4):
+        graph.replay()
+        np.testing.assert_array_equal(outs[0].numpy(), ramp(100) * (turn + 1))
+        np.testing.assert_array_equal(outs[1].numpy()[:, 0], turn * ramp(100) ** 2)
+        np.testing.assert_array_equal(a.numpy(), ramp(100) * (turn + 1))
+
+
 def test_a_stream_of_the_callers(core: Any, device: str, kind: str) -> None:
     a, b = of_kind(kind, ramp(100), device), of_kind(kind, ramp(100), device)
     outs = of_kind(kind, ramp(100), device), of_kind(kind, np.zeros((100, 1)), device)
