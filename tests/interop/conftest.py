@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,9 @@ from xtarget import NoDeviceError
 from xtarget._launch import run as launching
 
 sys.path.insert(0, str(Path(__file__).parent))  # for the kernels of these tests
+
+
+EMULATED = ("emu:gfx942", "emu:gfx1100")
 
 
 @pytest.fixture(scope="session")
@@ -53,6 +57,27 @@ def _use_device(
         monkeypatch.setenv("XTARGET_DEVICE", name)
         info = xtarget.device(name).info
         mark_ran_on(info.vendor, info.runs_on, info.product)
+
+
+@pytest.fixture(params=["first", "emulated", pytest.param("other", marks=pytest.mark.long)])
+def on(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, mark_ran_on: Any
+) -> Iterator[str]:
+    """The device of a call: the first one, or one of two emulated GPUs, always the same; the long
+    tier takes the other one too."""
+    if request.param == "first":
+        name = request.getfixturevalue("device")
+    else:
+        if importlib.util.find_spec("tinygrad") is None:
+            pytest.skip("tinygrad is not installed, which the emulator reads instructions with")
+        if request.config.getoption("--vendor") not in ([], ["emu"]):
+            pytest.skip("another vendor's devices are asked for")
+        number = zlib.crc32(request.node.originalname.encode()) + (request.param == "other")
+        name = EMULATED[number % 2]
+        monkeypatch.setenv("XTARGET_DEVICE", name)
+    info = xtarget.device(name).info
+    mark_ran_on(info.vendor, info.runs_on, info.product)
+    return name
 
 
 @pytest.fixture(scope="module")

@@ -96,12 +96,12 @@ def test_in_a_compiled_program(place: str) -> None:
 # ------------------------------------------------------------------------------ names taken twice
 
 
-def _named(name: str, value: float, **flags: Any) -> Any:
+def _named(name: str, value: float, like: Any = "x", **flags: Any) -> Any:
     @triton.jit
     def function(x, out, VALUE: tl.constexpr, ASKED: tl.constexpr = 1):
         tl.store(out + tl.program_id(0), tl.load(x + tl.program_id(0)) * ASKED + VALUE)
 
-    return xtarget.kernel(name=name, grid=lambda c: c.x.size, inputs=("x",), outputs={"out": "x"},
+    return xtarget.kernel(name=name, grid=lambda c: c.x.size, inputs=("x",), outputs={"out": like},
                           constants={"VALUE": value}, **flags)(function)  # fmt: skip
 
 
@@ -113,6 +113,21 @@ def test_a_kernel_that_is_defined_again_takes_its_operator(place: str) -> None:
     for operator in (first, OPS.own_again, xt.register(again)):
         assert operator(x).tolist() == [3] * 3
         assert operator(x, ASKED=4).tolist() == [6] * 3
+
+
+def test_a_compiled_program_has_the_shapes_of_the_kernel_that_is_there_now(place: str) -> None:
+    def program(x: Any) -> Any:
+        made = OPS.own_longer(x)
+        return made, made.shape[0], torch.zeros(made.shape)
+
+    x = torch.ones(3, device=place)
+    compiled = torch.compile(program, fullgraph=True, backend="aot_eager")
+    xt.register(_named("own_longer", 1.0))
+    assert [compiled(x)[1], len(compiled(x)[2])] == [3, 3]
+    _named("own_longer", 2.0, lambda c: ((2 * c.x.size,), c.x.dtype))
+    made, length, zeros = compiled(x)
+    assert made[:3].tolist() == [3] * 3
+    assert [len(made), length, len(zeros)] == [6, 6, 6]
 
 
 def test_the_gradient_of_a_catalogs_operator_leaves_with_it(place: str) -> None:

@@ -87,17 +87,28 @@ static enum xt_outcome numbers_of(const struct entry *entry, const struct xt_cal
 static int takes_what_is_given(const struct entry *entry, int values) {
   const struct sizing *sizing = entry->sizing;
   int sizes = sizing->program.result_count - sizes_at(entry);
-  if (sizing->dimensions < 0 || sizing->dimensions > XT_MOST_DIMENSIONS || sizes < 0) return 0;
+  if (sizes < 0) return 0;
   for (int i = 0; i < sizing->place_count; i++)
     if (sizing->places[i] >= values + sizes) return 0;
   return !entry->native || native_takes_what_is_given(entry->native, values, sizes);
 }
 
+/* The numbers of dimensions of the new outputs: 1, or 0 where they are none. */
+static int read_dimensions(struct entry *entry, PyObject *dimensions) {
+  if (PyTuple_Size(dimensions) != entry->output_count) return 0;
+  for (int i = 0; i < entry->output_count; i++) {
+    long count = PyLong_AsLong(PyTuple_GetItem(dimensions, i));
+    if (count < 0 || count > XT_MOST_DIMENSIONS) return 0;
+    entry->outputs[i].dimensions = (int)count;
+    entry->sizing->dimensions += (int)count;
+  }
+  return 1;
+}
+
 struct entry *entry_of_class(const struct reading *reading, PyObject *offered) {
-  PyObject *described, *places, *flat, *sizes, *again;
-  int dimensions;
-  if (!PyArg_ParseTuple(offered, "O!O!iOO!O", &PyTuple_Type, &described, &PyTuple_Type, &flat,
-                        &dimensions, &places, &PyTuple_Type, &sizes, &again))
+  PyObject *described, *places, *flat, *sizes, *again, *dimensions;
+  if (!PyArg_ParseTuple(offered, "O!O!O!OO!O", &PyTuple_Type, &described, &PyTuple_Type, &flat,
+                        &PyTuple_Type, &dimensions, &places, &PyTuple_Type, &sizes, &again))
     return NULL;
   int whole = places == Py_None;
   const struct xt_call *call = &reading->call;
@@ -114,7 +125,6 @@ struct entry *entry_of_class(const struct reading *reading, PyObject *offered) {
     sizing_drop(sizing);
     return NULL;
   }
-  sizing->dimensions = dimensions;
   sizing->whole = whole;
   sizing->place_count = (int)count;
   for (int i = 0; i < sizing->place_count; i++)
@@ -126,7 +136,8 @@ struct entry *entry_of_class(const struct reading *reading, PyObject *offered) {
   }
   entry->sizing = sizing;
   entry->again = Py_NewRef(again);
-  if (!PyErr_Occurred() && takes_what_is_given(entry, (int)reading->arg_count + 1) &&
+  int values = (int)(reading->arg_count + out_count(reading)) + entry->output_count;
+  if (!PyErr_Occurred() && read_dimensions(entry, dimensions) && takes_what_is_given(entry, values) &&
       numbers_of(entry, call, numbers) == XT_HOLDS)
     return entry;
   entry_drop(entry);

@@ -16,8 +16,11 @@ void entry_drop(void *pointer) {
   Py_XDECREF(entry->pointed);
   Py_XDECREF(entry->ordered);
   Py_XDECREF(entry->default_stream);
-  Py_XDECREF(entry->new_output);
-  Py_XDECREF(entry->output_type);
+  for (int i = 0; i < entry->output_count; i++) {
+    Py_XDECREF(entry->outputs[i].make);
+    Py_XDECREF(entry->outputs[i].type);
+  }
+  for (int i = 0; i < entry->overlap_count; i++) Py_XDECREF(entry->overlaps[i].shares);
   native_drop(entry->native);
   sizing_drop(entry->sizing);
   free(entry->chosen_by);
@@ -32,39 +35,71 @@ static int read_overlaps(struct entry *entry, PyObject *overlaps) {
   for (Py_ssize_t i = 0; i < count; i++) {
     struct overlap *one = &entry->overlaps[i];
     long long low, high;
-    if (!PyArg_ParseTuple(PyTuple_GetItem(overlaps, i), "iLLp", &one->index, &low, &high,
-                          &one->in_place))
+    PyObject *shares;
+    if (!PyArg_ParseTuple(PyTuple_GetItem(overlaps, i), "iiLLpO", &one->index, &one->other, &low,
+                          &high, &one->in_place, &shares) ||
+        one->index < 0 || one->index >= XT_MOST_VALUES || one->other < 0 ||
+        one->other >= XT_MOST_VALUES)
       return 0;
     one->low = low;
     one->high = high;
+    one->shares = shares == Py_None ? NULL : Py_NewRef(shares);
+    entry->overlap_count++;
   }
-  entry->overlap_count = (int)count;
   return 1;
 }
 
-/* What torch makes a result of: a place and, of one layout, a shape. */
-static int read_output(struct entry *entry, PyObject *offered) {
-  PyObject *place, *shape;
-  if (offered == Py_None) return 1;
-  if (!PyArg_ParseTuple(offered, "OO!", &place, &PyTuple_Type, &shape) ||
-      !read_place(&entry->output_place, place))
+static int read_writes(struct entry *entry, PyObject *writes) {
+  Py_ssize_t count = PyTuple_Size(writes);
+  if (count < 0 || count > XT_MOST_VALUES) return 0;
+  for (Py_ssize_t i = 0; i < count; i++) {
+    struct write *one = &entry->writes[i];
+    int written;
+    if (!PyArg_ParseTuple(PyTuple_GetItem(writes, i), "ii", &one->index, &written) ||
+        one->index < 0 || one->index >= XT_MOST_VALUES)
+      return 0;
+    one->written = (enum written)written;
+  }
+  entry->write_count = (int)count;
+  return 1;
+}
+
+/* What makes a result, and what torch makes one of: a place and, of one layout, a shape. */
+static int read_output(struct output *output, PyObject *offered) {
+  PyObject *make, *type, *natively, *place, *shape;
+  if (!PyArg_ParseTuple(offered, "OOO", &make, &type, &natively)) return 0;
+  output->make = Py_NewRef(make);
+  output->type = Py_NewRef(type);
+  if (natively == Py_None) return 1;
+  if (!PyArg_ParseTuple(natively, "OO!", &place, &PyTuple_Type, &shape) ||
+      !read_place(&output->place, place))
     return 0;
   Py_ssize_t count = PyTuple_Size(shape);
   if (count > XT_MOST_DIMENSIONS) return 0;
-  entry->output_dimensions = (int)count;
-  for (int i = 0; i < entry->output_dimensions; i++)
-    entry->output_shape[i] = PyLong_AsLongLong(PyTuple_GetItem(shape, i));
+  output->dimensions = (int)count;
+  for (int i = 0; i < output->dimensions; i++)
+    output->shape[i] = PyLong_AsLongLong(PyTuple_GetItem(shape, i));
   return !PyErr_Occurred();
 }
 
+static int read_outputs(struct entry *entry, PyObject *offered) {
+  Py_ssize_t count = PyTuple_Size(offered);
+  if (count < 0 || count > MOST_OUTPUTS) return 0;
+  for (Py_ssize_t i = 0; i < count; i++) {
+    entry->output_count++;
+    if (!read_output(&entry->outputs[i], PyTuple_GetItem(offered, i))) return 0;
+  }
+  return 1;
+}
+
 static int fill(struct entry *entry, PyObject *offered) {
-  PyObject *direct, *synchronize, *chosen_by, *checks, *overlaps, *current, *stream, *make, *type;
-  PyObject *pointed, *ordered, *output, *native;
-  int consents, written, where;
-  if (!PyArg_ParseTuple(offered, "OOOO!piO!iOOOOOOOO", &direct, &synchronize, &chosen_by,
-                        &PyTuple_Type, &checks, &consents, &written, &PyTuple_Type, &overlaps,
-                        &where, &current, &pointed, &ordered, &stream, &make, &type,
-                        &output, &native))
+  PyObject *direct, *synchronize, *chosen_by, *checks, *writes, *overlaps, *current, *stream;
+  PyObject *pointed, *ordered, *outputs, *native;
+  int consents, where;
+  if (!PyArg_ParseTuple(offered, "OOOO!pO!O!iOOOOO!O", &direct, &synchronize, &chosen_by,
+                        &PyTuple_Type, &checks, &consents, &PyTuple_Type, &writes, &PyTuple_Type,
+                        &overlaps, &where, &current, &pointed, &ordered, &stream, &PyTuple_Type,
+                        &outputs, &native))
     return 0;
   entry->direct = Py_NewRef(direct);
   entry->synchronize = Py_NewRef(synchronize);
@@ -73,17 +108,16 @@ static int fill(struct entry *entry, PyObject *offered) {
   entry->pointed = Py_NewRef(pointed);
   entry->ordered = Py_NewRef(ordered);
   entry->default_stream = Py_NewRef(stream);
-  entry->new_output = Py_NewRef(make);
-  entry->output_type = Py_NewRef(type);
   entry->consents = consents;
-  entry->written = (enum written)written;
   entry->where = (enum where)where;
   entry->chosen = synchronize != Py_None && !entry->has_device;
   if (entry->chosen && chosen_by != Py_None) {
     char *text = PyBytes_AsString(chosen_by);
     if (!text || !(entry->chosen_by = strdup(text))) return 0;
   }
-  if (!read_overlaps(entry, overlaps) || !read_output(entry, output)) return 0;
+  if (!read_overlaps(entry, overlaps) || !read_writes(entry, writes) ||
+      !read_outputs(entry, outputs))
+    return 0;
   if (native == Py_None) return 1;
   entry->native = native_new(native);
   return entry->native != NULL;

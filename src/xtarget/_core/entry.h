@@ -7,22 +7,39 @@
 
 #include "python.h"
 
-enum { MOST_OVERLAPS = XT_MOST_VALUES, MOST_LINKS = 32, MOST_PIECES = 16 };
+enum { MOST_OVERLAPS = 2 * XT_MOST_VALUES, MOST_OUTPUTS = 8, MOST_LINKS = 32, MOST_PIECES = 16 };
 /* The grid of a call that is one launch comes first of all numbers, not among the sizes. */
 enum { GRID_FIRST = -1 };
-/* How the library of `out` hears of the write; where a call is launched. */
+/* How an array's library hears of a write; where a call is launched. */
 enum written { WRITTEN_NOT, WRITTEN_TORCH, WRITTEN_OWN };
 enum where { WHERE_ASKED, WHERE_OWN, WHERE_TORCH, WHERE_POINTED };
 
+/* Two arrays, by their places in the call's values, and between which distances of the first from the
+ * second they may share memory. */
 struct overlap {
-  int index, in_place;
+  int index, other, in_place;
   int64_t low, high;
+  PyObject *shares; /* tells by the distance whether they do; NULL: it is not known */
+};
+
+/* What is written beside new results, and how its library hears of that. */
+struct write {
+  int index;
+  enum written written;
 };
 
 /* What torch's C interface takes beside shape and strides. */
 struct torch_place {
   int known;
   int32_t dtype, device_type, device_id;
+};
+
+/* A new result. */
+struct output {
+  PyObject *make, *type; /* `type` None: it takes a shape at most, and is no code of Python's */
+  struct torch_place place; /* known: torch's C interface makes it */
+  int dimensions;
+  int64_t shape[XT_MOST_DIMENSIONS]; /* of one layout */
 };
 
 /* One launch of a chain. */
@@ -70,32 +87,34 @@ struct entry {
   PyObject *pointed;        /* gives what has its handle as `ptr`, or is None */
   PyObject *ordered;        /* looks a `stream` of the caller's up, and tells the arrays' libraries */
   PyObject *default_stream;
-  PyObject *new_output, *output_type; /* None: it takes a shape at most, and is no code of Python's */
-  struct torch_place output_place; /* known: torch's C interface makes it */
-  int output_dimensions;
-  int64_t output_shape[XT_MOST_DIMENSIONS]; /* of one layout */
   int has_device, chosen, consents;
   char *chosen_by; /* the text of XTARGET_DEVICE then, or NULL */
-  enum written written;
   enum where where;
-  int overlap_count;
+  int output_count, write_count, overlap_count;
+  struct output outputs[MOST_OUTPUTS];
+  struct write writes[XT_MOST_VALUES];
   struct overlap overlaps[MOST_OVERLAPS];
   struct native *native; /* NULL: `direct` launches */
   struct sizing *sizing; /* NULL: it is of one layout */
 };
 
-/* What an entry of a class computes: grid, shape and strides of a new output, the limits of each
- * overlap, and the launch's values that depend on sizes, in that order.
+/* What an entry of a class computes: grid, shape and strides of each new output, the limits of each
+ * overlap, and the launch's values that depend on sizes, in that order. The outputs have their numbers of
+ * dimensions.
  */
 struct sizing {
   struct xt_program program;
-  int dimensions; /* of a new output */
+  int dimensions; /* of all new outputs together */
   int whole; /* `direct` takes all numbers behind the overlaps, and the call's values as they are */
   int place_count; /* of the values of `direct`: places in the call's, followed by those */
   uint8_t places[XT_MOST_PARAMETERS];
 };
 
-static inline int shape_at(void) { return 3; }
+static inline int shape_at(const struct entry *entry, int output) {
+  int at = 3;
+  for (int i = 0; i < output; i++) at += 2 * entry->outputs[i].dimensions;
+  return at;
+}
 static inline int overlaps_at(const struct entry *entry) {
   return 3 + 2 * entry->sizing->dimensions;
 }
@@ -135,8 +154,8 @@ int room_take(struct state *state, const struct entry *entry, const struct readi
               int64_t nbytes, struct room *room);
 /* Work of the stream may still be using it: who gave it sees to that. */
 void room_give_back(struct state *state, struct room *room);
-/* A new array for the result, or NULL. */
-PyObject *new_output(struct state *state, const struct entry *entry,
+/* A new array for a result, or NULL. */
+PyObject *new_output(struct state *state, const struct entry *entry, int number,
                      const struct reading *reading);
 
 /* replay.c */

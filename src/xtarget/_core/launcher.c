@@ -83,7 +83,7 @@ static PyObject *launch(PyObject *self, PyObject *args, PyObject *keywords) {
     struct state *state = state_of(launcher->module);
     PyObject *result = NULL;
     armed->references++; /* another thread may update the launch */
-    if (is_as_armed(state, armed) && entry_consents(state, armed->entry, armed->reading.out) &&
+    if (is_as_armed(state, armed) && entry_consents(state, armed->entry, &armed->reading) &&
         entry_launch(state, armed->entry, &armed->reading, armed->result) == 1) {
       result = Py_NewRef(armed->result);
       state->hits++;
@@ -111,9 +111,8 @@ static PyObject *arm(PyObject *self, PyObject *given) {
                         &PyTuple_Type, &args, &out, &result, &PyTuple_Type, &values))
     return NULL;
   struct state *state = state_of(module);
-  Py_ssize_t count = PyTuple_Size(args);
-  if (offered == Py_None || PyTuple_Size(values) != count + 1 || count >= XT_MOST_VALUES)
-    Py_RETURN_NONE;
+  Py_ssize_t count = PyTuple_Size(args), all = PyTuple_Size(values);
+  if (offered == Py_None || all > XT_MOST_VALUES) Py_RETURN_NONE;
   struct armed *armed = calloc(1, sizeof *armed);
   PyObject **items = calloc((size_t)count + 1, sizeof *items);
   if (!armed || !items) {
@@ -127,11 +126,13 @@ static PyObject *arm(PyObject *self, PyObject *given) {
   armed->result = Py_NewRef(result);
   armed->reading.args = items;
   armed->reading.arg_count = count;
-  armed->reading.out = Py_NewRef(out);
+  armed->reading.out = out == Py_None ? NULL : Py_NewRef(out);
   struct xt_call *call = &armed->reading.call;
-  for (Py_ssize_t i = 0; i <= count; i++) {
+  for (Py_ssize_t i = 0; i < count; i++) items[i] = PyTuple_GetItem(args, i);
+  if (count + out_count(&armed->reading) != all) goto declined;
+  for (Py_ssize_t i = 0; i < all; i++) {
     PyObject *value = PyTuple_GetItem(values, i);
-    PyObject *array = items[i] = i < count ? PyTuple_GetItem(args, i) : out;
+    PyObject *array = given_at(&armed->reading, i);
     struct xt_value *into = &call->values[call->value_count++];
     enum reader reader = reader_of(state, array);
     if (is_array(reader)) {

@@ -78,22 +78,23 @@ static PyObject *integers(const int64_t *numbers, int count) {
   return tuple;
 }
 
-static PyObject *new_tensor(const struct torch *torch, const struct entry *entry,
+static PyObject *new_tensor(const struct torch *torch, const struct output *output,
                             const int64_t *shape, int dimensions) {
-  void *tensor = torch_empty(torch, &entry->output_place, shape, dimensions);
+  void *tensor = torch_empty(torch, &output->place, shape, dimensions);
   if (!tensor) return NULL;
   PyObject *made = torch->wrap(tensor);
   torch->drop(tensor);
   return made;
 }
 
-PyObject *new_output(struct state *state, const struct entry *entry,
+PyObject *new_output(struct state *state, const struct entry *entry, int number,
                      const struct reading *reading) {
-  PyObject *type = entry->output_type, *made = NULL;
-  const int64_t *shape = reading->numbers ? reading->numbers + shape_at() : entry->output_shape;
-  int dimensions = reading->numbers ? entry->sizing->dimensions : entry->output_dimensions;
-  if (entry->output_place.known && state->torch.empty) {
-    made = new_tensor(&state->torch, entry, shape, dimensions);
+  const struct output *output = &entry->outputs[number];
+  PyObject *type = output->type, *made = NULL;
+  const int64_t *shape = reading->numbers ? reading->numbers + shape_at(entry, number) : output->shape;
+  int dimensions = output->dimensions;
+  if (output->place.known && state->torch.empty) {
+    made = new_tensor(&state->torch, output, shape, dimensions);
     if (made) return made;
     PyErr_Clear(); /* Python asks again, and says what is wrong */
   }
@@ -101,16 +102,16 @@ PyObject *new_output(struct state *state, const struct entry *entry,
     type = type == Py_None ? integers(shape, dimensions)
                            : Py_BuildValue("NN", integers(shape, dimensions),
                                            integers(shape + dimensions, dimensions));
-    if (type && entry->output_type == Py_None)
-      made = PyObject_CallFunctionObjArgs(entry->new_output, type, NULL);
+    if (type && output->type == Py_None)
+      made = PyObject_CallFunctionObjArgs(output->make, type, NULL);
   } else if (type == Py_None) {
-    return PyObject_CallNoArgs(entry->new_output);
+    return PyObject_CallNoArgs(output->make);
   } else {
     Py_INCREF(type);
   }
-  if (type && entry->output_type != Py_None) {
+  if (type && output->type != Py_None) {
     PyObject *args = arguments(reading);
-    if (args) made = PyObject_CallFunctionObjArgs(entry->new_output, type, args, NULL);
+    if (args) made = PyObject_CallFunctionObjArgs(output->make, type, args, NULL);
     Py_XDECREF(args);
   }
   Py_XDECREF(type);

@@ -86,6 +86,7 @@ struct search {
   int found; /* something serves it, which may have declined; else: */
   uint64_t of_class, hash;
   const struct class *class;
+  int in_class; /* what serves it is of its class */
 };
 
 /* The result of a call that is known; NULL, without an exception where Python has to make it. */
@@ -103,6 +104,7 @@ static PyObject *served(struct state *state, const struct request *request,
       (entry = class_serves(search->class, &reading->call, numbers)))
     reading->numbers = numbers;
   search->found = entry != NULL;
+  search->in_class = reading->numbers != NULL;
   if (!entry) return NULL;
   PyObject *result = entry_replay(state, entry, reading);
   if (result) {
@@ -138,7 +140,8 @@ PyObject *run_request(PyObject *module, const struct request *request) {
   if (result || PyErr_Occurred()) return result;
   int ask = !search.found && class_may_ask(search.class);
   result = called_by_python(state->twin, request);
-  if (!result || search.found || torch_is_watching(state)) return result;
+  /* what serves the class may have declined for views, of which a layout's own entry can tell more */
+  if (!result || (search.found && !search.in_class) || torch_is_watching(state)) return result;
   if (!(ask && learn_class(state, search.of_class, request)) &&
       seen_before(state, search.hash))
     learn(state, search.hash, request);

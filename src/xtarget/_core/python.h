@@ -13,7 +13,7 @@
 #include "table.h"
 
 /* Goes up with each change of what Python and C tell each other; `_core/__init__.py` has it too. */
-#define XT_INTERFACE 17
+#define XT_INTERFACE 18
 
 /* The last ones are no arrays: NumPy's scalars. */
 enum reader { READ_NONE, READ_TORCH, READ_NUMPY, READ_OWN, READ_CUPY, READ_FLOAT, READ_INTEGER };
@@ -110,7 +110,7 @@ struct reading {
   struct xt_call call;
   PyObject *const *args;
   Py_ssize_t arg_count;
-  PyObject *out, *device, *stream; /* NULL: not given */
+  PyObject *out, *device, *stream; /* NULL: not given; `out` may be a tuple of arrays */
   PyObject *on;           /* the caller's `stream`, as it was looked up; NULL: where the arrays are */
   int grad;               /* torch records gradients; -1: not asked yet */
   const struct ready *ready; /* its only launch, as it was got ready before; or NULL */
@@ -118,6 +118,19 @@ struct reading {
   int kept_count;
   PyObject *kept[MOST_KEPT]; /* whose addresses are words of the call; borrowed */
 };
+
+/* The caller's arrays for results; borrowed. */
+static inline Py_ssize_t out_count(const struct reading *reading) {
+  if (!reading->out) return 0;
+  return PyTuple_Check(reading->out) ? PyTuple_Size(reading->out) : 1;
+}
+static inline PyObject *out_at(const struct reading *reading, Py_ssize_t at) {
+  return PyTuple_Check(reading->out) ? PyTuple_GetItem(reading->out, at) : reading->out;
+}
+/* All arrays and numbers in the order of the call's values. */
+static inline PyObject *given_at(const struct reading *reading, Py_ssize_t at) {
+  return at < reading->arg_count ? reading->args[at] : out_at(reading, at - reading->arg_count);
+}
 
 struct state *state_of(PyObject *module);
 
@@ -189,12 +202,12 @@ int entry_unload(struct entry *entry, struct going *going);
 int entry_load(struct state *state, struct entry *entry);
 
 /* replay.c: a call is made. */
-/* Launch with the values of `reading`, `result`'s address the last: 1; 0 where Python has to launch,
+/* Launch with the values of `reading`, those of the results the last: 1; 0 where Python has to launch,
  * -1 where it was raised. */
 int entry_launch(struct state *state, const struct entry *entry, const struct reading *reading,
                  PyObject *result);
-/* Whether the arrays' libraries agree to a write of `out`; they know of it then. */
-int entry_consents(struct state *state, const struct entry *entry, PyObject *out);
+/* Whether the arrays' libraries agree to what is written; they know of it then. */
+int entry_consents(struct state *state, const struct entry *entry, const struct reading *reading);
 /* A new reference; NULL without an exception where the call is Python's to make, with one where it
  * was raised. */
 PyObject *entry_replay(struct state *state, struct entry *entry, struct reading *reading);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 enum { TAG_FLOAT = 2, TAG_BOOL = 3, TAG_OUT = 4, TAG_OPTION = 5, TAG_NONE = 6, TAG_TEXT = 7,
-       TAG_SCALAR = 11, TAG_TYPE = 8, TAG_TUPLE = 9, TAG_LIST = 10 };
+       TAG_SCALAR = 11, TAG_TYPE = 8, TAG_TUPLE = 9, TAG_LIST = 10, TAG_OUTS = 12 };
 
 /* Note an object whose address is a word: who keeps the call keeps it alive. */
 static int keep(struct reading *reading, PyObject *object) {
@@ -102,6 +102,18 @@ static int read_option(struct reading *reading, PyObject *name, PyObject *value)
   return 1;
 }
 
+/* The caller's array for the result, or a tuple of those for several. */
+static int read_out(struct state *state, struct reading *reading) {
+  Py_ssize_t count = out_count(reading);
+  int several = PyTuple_CheckExact(reading->out);
+  if (!xt_add_word(&reading->call, several ? TAG_OUTS | (uint64_t)count << 8 : TAG_OUT)) return 0;
+  for (Py_ssize_t i = 0; i < count; i++) {
+    PyObject *array = out_at(reading, i);
+    if (!is_array(reader_of(state, array)) || !read_argument(state, reading, array)) return 0;
+  }
+  return 1;
+}
+
 int read_request(struct state *state, struct reading *reading, const struct request *request) {
   PyObject *const *args = request->args, *names = request->names;
   Py_ssize_t count = request->count;
@@ -125,7 +137,6 @@ int read_request(struct state *state, struct reading *reading, const struct requ
     else
       options++;
   }
-  if (reading->stream && !reading->out) return 0; /* where a result's memory is free is Python's to say */
   struct xt_call *call = &reading->call;
   xt_begin(call);
   if (!keep_text(reading, request->kernel)) return 0;
@@ -137,11 +148,7 @@ int read_request(struct state *state, struct reading *reading, const struct requ
   }
   for (Py_ssize_t i = 0; i < reading->arg_count; i++)
     if (!read_argument(state, reading, reading->args[i])) return 0;
-  if (reading->out) {
-    if (!xt_add_word(call, TAG_OUT) || !is_array(reader_of(state, reading->out)) ||
-        !read_argument(state, reading, reading->out))
-      return 0;
-  }
+  if (reading->out && !read_out(state, reading)) return 0;
   for (Py_ssize_t i = 0; options && i < named; i++) {
     PyObject *name = PyTuple_GetItem(names, i);
     if (name != state->names[NAME_OUT] && name != state->names[NAME_DEVICE] &&

@@ -20,34 +20,53 @@ static int holds(const struct entry *entry) {
   return 1;
 }
 
-/* Whether `out`, whose address is the last value, may share memory with an argument. */
-static int may_overlap(const struct entry *entry, const struct reading *reading) {
+/* Views may lie between each other's elements: 0 where Python says that these do. */
+static int shares(struct state *state, const struct overlap *one, int64_t distance) {
+  if (!one->shares || torch_is_watching(state)) return 1;
+  PyObject *given = PyLong_FromLongLong(distance);
+  PyObject *answer = given ? PyObject_CallFunctionObjArgs(one->shares, given, NULL) : NULL;
+  Py_XDECREF(given);
+  Py_XDECREF(answer);
+  if (!answer) PyErr_Clear(); /* Python asks again */
+  return answer != Py_False;
+}
+
+/* Whether what is written may share memory with another array. */
+static int may_overlap(struct state *state, const struct entry *entry,
+                       const struct reading *reading) {
   const struct xt_call *call = &reading->call;
   const int64_t *numbers = reading->numbers ? reading->numbers + overlaps_at(entry) : NULL;
-  uint64_t out = call->values[call->value_count - 1].as.address;
   for (int i = 0; i < entry->overlap_count; i++) {
     const struct overlap *one = &entry->overlaps[i];
-    int64_t distance = (int64_t)(call->values[one->index].as.address - out);
+    if (one->index >= call->value_count || one->other >= call->value_count) return 1;
+    int64_t distance = (int64_t)(call->values[one->index].as.address - call->values[one->other].as.address);
     int64_t low = numbers ? numbers[2 * i] : one->low, high = numbers ? numbers[2 * i + 1] : one->high;
-    if (low < distance && distance < high && (distance || !one->in_place)) return 1;
+    if (low < distance && distance < high && (distance || !one->in_place) &&
+        shares(state, one, distance))
+      return 1;
   }
   return 0;
 }
 
-static int tell_written(struct state *state, const struct entry *entry, PyObject *out) {
-  switch (entry->written) {
-    case WRITTEN_NOT: return 1;
-    case WRITTEN_TORCH: return tell_torch(&state->torch, out);
-    case WRITTEN_OWN: return slot_of(out, state->own.owner_at) == Py_None;
+static int tell_written(struct state *state, const struct entry *entry,
+                        const struct reading *reading) {
+  Py_ssize_t count = reading->arg_count + out_count(reading);
+  for (int i = 0; i < entry->write_count; i++) {
+    const struct write *one = &entry->writes[i];
+    if (one->index >= count) return 0;
+    PyObject *array = given_at(reading, one->index);
+    if (one->written == WRITTEN_TORCH ? !tell_torch(&state->torch, array)
+        : one->written == WRITTEN_OWN && slot_of(array, state->own.owner_at) != Py_None)
+      return 0;
   }
-  return 0;
+  return 1;
 }
 
 PyObject *one_stream(struct state *state, const struct reading *reading) {
   PyObject *found = NULL;
-  for (Py_ssize_t i = -1; i < reading->arg_count; i++) {
-    PyObject *array = i < 0 ? reading->out : reading->args[i];
-    if (!array || reader_of(state, array) != READ_OWN) continue;
+  for (Py_ssize_t i = 0; i < reading->arg_count + out_count(reading); i++) {
+    PyObject *array = given_at(reading, i);
+    if (reader_of(state, array) != READ_OWN) continue;
     PyObject *stream = slot_of(array, state->own.stream_at);
     if (!stream || (found && stream != found)) return NULL;
     found = stream;
@@ -60,7 +79,7 @@ PyObject *stream_of(struct state *state, const struct entry *entry,
   if (reading->on) return Py_NewRef(reading->on);
   if (entry->where == WHERE_OWN) {
     PyObject *found = one_stream(state, reading);
-    if (reading->out || found == entry->default_stream) return found;
+    if (!entry->output_count || found == entry->default_stream) return found;
     Py_XDECREF(found); /* a new result is of the default stream: Python puts the two in order */
     return NULL;
   }
@@ -167,18 +186,19 @@ int entry_launch(struct state *state, const struct entry *entry, const struct re
   return launched;
 }
 
-int entry_consents(struct state *state, const struct entry *entry, PyObject *out) {
-  return (!entry->consents || allow_torch(state)) && tell_written(state, entry, out);
+int entry_consents(struct state *state, const struct entry *entry, const struct reading *reading) {
+  return (!entry->consents || allow_torch(state)) && tell_written(state, entry, reading);
 }
 
 /* Look the caller's `stream` up: 1, or 0 where the call is Python's. */
 static int look_up_stream(struct state *state, const struct entry *entry, struct reading *reading) {
   if (!reading->stream) return 1;
+  if (entry->output_count) return 0; /* where a new result's memory is free is Python's to say */
   if (entry->ordered == Py_None || torch_is_watching(state)) return 0;
   PyObject *args = arguments(reading);
-  PyObject *found = args ? PyObject_CallFunctionObjArgs(entry->ordered, reading->stream, args,
-                                                        reading->out, NULL)
-                         : NULL;
+  PyObject *out = reading->out ? reading->out : Py_None;
+  PyObject *found =
+      args ? PyObject_CallFunctionObjArgs(entry->ordered, reading->stream, args, out, NULL) : NULL;
   Py_XDECREF(args);
   if (found && found != Py_None) {
     reading->on = found;
@@ -186,6 +206,29 @@ static int look_up_stream(struct state *state, const struct entry *entry, struct
   }
   Py_XDECREF(found);
   return decline();
+}
+
+/* New results, whose addresses are values of the call then: one, a tuple of several, or None where the
+ * kernel has none; NULL where Python has to make them. */
+static PyObject *new_results(struct state *state, const struct entry *entry,
+                             struct reading *reading) {
+  PyObject *results = entry->output_count > 1 ? PyTuple_New(entry->output_count) : NULL;
+  if (!entry->output_count) return Py_NewRef(Py_None);
+  if (entry->output_count > 1 && !results) return NULL;
+  for (int i = 0; i < entry->output_count; i++) {
+    if (entry->outputs[i].type != Py_None && torch_is_watching(state)) goto declined;
+    PyObject *made = new_output(state, entry, i, reading);
+    if (!made) goto declined;
+    struct xt_value value = {XT_ADDRESS, {.address = address_of(state, made)}};
+    int added = value.as.address && xt_add_value(&reading->call, value);
+    if (!results) results = made;
+    else PyTuple_SetItem(results, i, made);
+    if (!added) goto declined;
+  }
+  return results;
+declined:
+  Py_XDECREF(results);
+  return NULL;
 }
 
 /* As `_launch.run.run` makes it. Exceptions of what runs Python code are the caller's; of all else,
@@ -198,18 +241,10 @@ static PyObject *replay(struct state *state, struct entry *entry, struct reading
   }
   if (entry->consents && !allow_torch(state)) return NULL;
   if (!entry->direct && !entry_load(state, entry)) return NULL;
-  PyObject *result = reading->out;
-  if (result) {
-    if (may_overlap(entry, reading) || !look_up_stream(state, entry, reading)) return NULL;
-    Py_INCREF(result);
-    if (!tell_written(state, entry, result)) goto declined;
-  } else {
-    if (entry->output_type != Py_None && torch_is_watching(state)) return NULL;
-    result = new_output(state, entry, reading);
-    if (!result) return NULL;
-    struct xt_value value = {XT_ADDRESS, {.address = address_of(state, result)}};
-    if (!value.as.address || !xt_add_value(&reading->call, value)) goto declined;
-  }
+  if (may_overlap(state, entry, reading) || !look_up_stream(state, entry, reading)) return NULL;
+  PyObject *result = reading->out ? Py_NewRef(reading->out) : new_results(state, entry, reading);
+  if (!result) return NULL;
+  if (!tell_written(state, entry, reading)) goto declined;
   int launched = entry_launch(state, entry, reading, result);
   if (launched == 1) return result;
   if (launched < 0) {

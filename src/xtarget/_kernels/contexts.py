@@ -7,6 +7,7 @@ it is first read, so that rules may use each other in any order.
 
 from __future__ import annotations
 
+import ast
 import operator
 from collections.abc import Callable, Iterator, Mapping, Set
 from types import CodeType
@@ -20,7 +21,7 @@ from .._values.symbols import SymInt
 from .._values.types import DTYPES, Constant
 from ..spec import ArrayType
 
-__all__ = ["Context", "Questions", "Rule", "dtype_of", "formula", "integer"]
+__all__ = ["Context", "Questions", "Rule", "dtype_of", "formula", "integer", "is_formula"]
 
 #: What a size, an output or a grid is computed from.
 Rule: TypeAlias = Callable[[Any], Any]
@@ -98,6 +99,16 @@ def formula(part: str, text: str) -> Rule:
         return eval(code, _FUNCTIONS, context)
 
     return rule
+
+
+def is_formula(text: str) -> bool:
+    """Whether text that may be a constant itself is a formula: it calls what those may call."""
+    try:
+        tree = ast.parse(text.strip(), mode="eval")
+    except (SyntaxError, ValueError):
+        return False
+    called = {node.func for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    return any(isinstance(name, ast.Name) and name.id in _FUNCTIONS for name in called)
 
 
 class Questions:

@@ -8,7 +8,7 @@ from typing import Any
 from .._values.authoring import REQUIRED, ArrayRule, Out, StrideRule
 from .._values.errors import ArgumentError, XTargetError
 from .configs import configs_of
-from .contexts import Rule
+from .contexts import Rule, formula, is_formula
 from .declarations import (
     Declaration,
     Parameters,
@@ -64,7 +64,12 @@ def declare(
             sizes[name] = _stride(rule)
             steps[rule.array] = steps.get(rule.array, frozenset()) | {rule.axis}
     configs = configs_of(kernel, given["configs"])
-    constants = {name: constant_of(value) for name, value in given["constants"].items()}
+    constants = {
+        name: formula(f"constant {name!r}", value)
+        if type(value) is str and is_formula(value)
+        else constant_of(value)
+        for name, value in given["constants"].items()
+    }
     constants |= {
         name: constant_of(value)
         for name, value in (configs[0].constants if configs else {}).items()

@@ -86,7 +86,8 @@ def kernel(
             no `tl.constexpr` is one too; the function's defaults count.
         sizes: integer parameters computed from the call (`lambda c: c.x.size`; strides, in
             elements, are `c.x.strides`).
-        constants: `tl.constexpr` parameters: values, or rules.
+        constants: `tl.constexpr` parameters: values, or rules. Text is a formula where it calls
+            one of those that formulas may call (`"next_power_of_2(N)"`).
         flags: `tl.constexpr` parameters that the caller gives by keyword, with their defaults: a
             switch, a dtype, a name. A `tl.constexpr` that is named nowhere is one.
         workspaces: memory for the launches of a call, as `outputs`.

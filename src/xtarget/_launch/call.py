@@ -6,7 +6,7 @@ No disk, no Triton, no logging; what can be made once was made when the call was
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from .._arrays import (
@@ -45,8 +45,10 @@ class BoundCall:
     Attributes:
         direct: what launches, for calls with one result that are launches alone: it takes the
             values of the arguments and of `out` in their order; else None.
-        launches_only: the same of a class: nothing is copied, filled or counted.
-        takes: how many values it has: those of the arguments, and of an `out`.
+        start: the same of all calls that are launches alone, whatever they write.
+        launches_only: it is launches alone, with any number of results: nothing is copied, filled
+            or counted.
+        takes: how many values it has: those of the arguments, and of the outputs.
         cleared: by temporary, the pattern that it is filled with; None: it stays as it is.
         current_stream: how to ask for the caller's stream when all arrays are of one library.
         synchronous: all arrays are the host's, or one is used in place there, so the launch must be
@@ -122,17 +124,17 @@ class BoundCall:
         lies = self.like is not None and self.like in self._on_device
         self._allocates = self.kind if lies and isinstance(self.kind, Allocates) else None
         self._against = tuple(against)
-        self._updated = tuple(
+        #: By place in the values: what is written in place, and what tells its library so.
+        self.updated = tuple(
             (index, kind.written if isinstance(kind, TracksWrites) else None)
             for index in updates
             for kind in [given[index].kind]  # type: ignore[union-attr]  # only arrays are written
         )
-        self.takes = len(views) + 1
-        self.launches_only = (
-            len(sized.outputs) == 1
-            and len(sized.launches) > 0
-            and not (staging or self._fills or updates or self._counts)
+        self.takes = len(views) + len(sized.outputs)
+        self.launches_only = len(sized.launches) > 0 and not (
+            staging or self._fills or self._counts
         )
+        self._short = self.launches_only and len(sized.outputs) == 1 and not updates
         self.alone = (
             self.launches_only
             and len(sized.launches) == 1
@@ -143,22 +145,24 @@ class BoundCall:
 
     def _size(self, sized: Sized) -> None:
         self.outputs, self._temporaries = sized.outputs, sized.temporaries
-        self._launches = sized.launches
+        self._launches, self.spans = sized.launches, sized.spans
         sizes = [type_.size * type_.itemsize for type_ in sized.temporaries]
         sizes += [nbytes for launch in sized.launches for nbytes in launch.scratch]
         self._room, self._at = side_by_side(sizes) if sizes else (0, ())
         self.pieces: Pieces | None = None
         self._check_against(sized.overlaps)
         self._updates = tuple(
-            Update(index, written, sized.spans) for index, written in self._updated
+            Update(index, written, sized.spans) for index, written in self.updated
         )
-        self.direct: PreparedLaunch | None = None
+        self.start = self._starting()
+        self.direct = self.start if self._short else None
+
+    def _starting(self) -> PreparedLaunch | None:
         if self._plain:
-            self.direct = sized.launches[0].prepared
-        elif self.alone:  # numbers in another order, or arrays left out
-            self.direct = picking(sized.launches[0])
-        elif self.launches_only:
-            self.direct = _chain(self.unchained())
+            return self._launches[0].prepared
+        if self.alone:  # numbers in another order, or arrays left out
+            return picking(self._launches[0])
+        return _chain(self.unchained()) if self.launches_only else None
 
     def _check_against(self, overlaps: Sequence[tuple[int, int, Overlaps]]) -> None:
         self._checks = tuple(
@@ -190,25 +194,26 @@ class BoundCall:
     def unloaded(self) -> BoundCall:
         """The same call without its launches."""
         other = self.copy()
-        other._launches, other.direct = (), None
+        other._launches, other.start, other.direct = (), None, None
         return other
 
     def unchained(self) -> BoundCall:
-        """The same call without `direct`, for what launches it: no object knows itself."""
+        """The same call without `start`, for what launches it: no object knows itself."""
         other = self.copy()
-        other.direct = None
+        other.start = other.direct = None
         return other
 
     @property
     def plain(self) -> bool:
-        """Nothing but one launch, which takes the arguments and the output in their order."""
+        """Nothing but one launch, which takes the arguments and the outputs in their order."""
         return self._plain
 
     def with_launch(
         self,
         launch: BoundLaunch,
-        output: ArrayType,
+        outputs: tuple[ArrayType, ...],
         overlaps: Sequence[tuple[int, int, Overlaps]],
+        spans: Mapping[int, tuple[int, int]],
     ) -> BoundCall:
         """The same call for other sizes and strides, as `resized` would make it.
 
@@ -216,10 +221,13 @@ class BoundCall:
             launch: all that it takes, temporaries included.
         """
         other = self.copy()
-        other.outputs, other._launches, other.direct = (output,), (launch,), launch.prepared
+        other.outputs, other._launches, other.start = outputs, (launch,), launch.prepared
+        other.direct = launch.prepared if self._short else None
         other._temporaries = ()
         other._room, other._at = 0, ()
+        other.spans = spans
         other._check_against(overlaps)
+        other._updates = tuple(Update(index, written, spans) for index, written in self.updated)
         return other
 
     def one_stream(self, args: Sequence[Any], out: Any) -> Stream | None:
@@ -248,6 +256,18 @@ class BoundCall:
                     f"{self.name}: out overlaps argument {index + 1} in memory, so elements could "
                     "be overwritten before they are read. Give an out of its own."
                 )
+
+    def check_updates(self, arrays: Sequence[Any], values: Sequence[Any]) -> None:
+        """Refuse what is written in place and shares memory with another array.
+
+        Args:
+            arrays: the arguments, and the arrays for several outputs.
+
+        Raises:
+            ArgumentError: it does.
+        """
+        for update in self._updates:
+            update.check(self.name, arrays, values)
 
     def run(self, args: Sequence[Any], values: list[Value], out: Any, stream: Stream | None) -> Any:
         """Replay the call.

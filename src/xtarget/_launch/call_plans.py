@@ -96,7 +96,13 @@ def trace_call(
         return replace(view, type=lift(tracer, name, view.type, next(each)))
 
     views = [lifted(view, name) for view, name in zip(given.views, names, strict=False)]
-    symbolic = replace(given, views=views, out_view=lifted(given.out_view, "out"))
+    outs = [lifted(view, f"out[{number}]") for number, view in enumerate(given.out_views)]
+    symbolic = replace(
+        given,
+        views=views,
+        out_view=lifted(given.out_view, "out"),
+        out_views=[view for view in outs if view is not None],
+    )
     try:
         return tracer, plan_call(symbolic, info)
     except Exception as error:  # a plan may do what only numbers can, or refuse the call

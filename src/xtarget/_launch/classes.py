@@ -7,7 +7,7 @@ then the call is bound. Only sizes for which no entry's guards hold are planned 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -21,6 +21,7 @@ from ..spec import ArrayType, contiguous_strides
 from ..targets.base import Device, Stream, Value
 from .call import BoundCall
 from .forms import Form, LoadedLaunch, sized
+from .outs import Outs
 from .passing import Chained, Passing, passing_of
 
 __all__ = [
@@ -64,14 +65,14 @@ def layouts_of(known: Sequence[Hashable], arrays: Sequence[Any], more: Hashable)
 
     Args:
         known: the call's key: kernel, device, and what was described of each of `arrays`.
-        arrays: the arguments, numbers too, and `out` if there is one.
+        arrays: the arguments, numbers too, and `out` (also `Outs`) if there is one.
         more: what else the class depends on.
     """
     key: list[Hashable] = [*known[:2], more]
     shapes: list[_Shape] = []
     strides: list[_Shape | None] = []
     sizes: list[int] = []
-    for array, part in zip(arrays, known[2:], strict=False):
+    for array, part in _one_by_one(arrays, known[2:]):
         kind = read_in_place(type(array))
         if kind is None:  # a number
             key.append(part)
@@ -92,6 +93,16 @@ def layouts_of(known: Sequence[Hashable], arrays: Sequence[Any], more: Hashable)
         return None
     key += known[2 + len(arrays) :]
     return Layouts(tuple(key), tuple(shapes), tuple(strides), tuple(sizes))
+
+
+def _one_by_one(arrays: Sequence[Any], parts: Sequence[Hashable]) -> Iterator[tuple[Any, Hashable]]:
+    """Each array with what was described of it, those for several outputs too."""
+    for array, part in zip(arrays, parts, strict=False):
+        if type(array) is Outs:
+            described: Any = part
+            yield from ((one, own) for one, (_, own) in zip(array, described, strict=True))
+        else:
+            yield array, part
 
 
 def lift(tracer: Tracer, name: str, type_: ArrayType, contiguous: bool) -> ArrayType:

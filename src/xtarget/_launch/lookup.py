@@ -15,7 +15,7 @@ from .._kernels import libraries
 from .._values.value_classes import value_class
 from . import run as _run
 from .call import BoundCall
-from .outs import outs_of
+from .outs import Outs, outs_of
 
 if TYPE_CHECKING:
     from .._values.aliases import Args
@@ -39,16 +39,31 @@ class Found:
     values: tuple[Any, ...]
     parts: tuple[Hashable, ...]
 
+    @property
+    def arrays(self) -> tuple[Any, ...]:
+        """All arguments, and what is given for the outputs."""
+        if type(self.out) is Outs:
+            return (*self.args, *self.out)
+        return self.args if self.out is None else (*self.args, self.out)
+
     def check(self) -> None:
         """Check what may have changed since the last launch.
 
         Raises:
-            ArgumentError: a library is recording what it computes, or `out` overlaps an argument.
+            ArgumentError: a library is recording what it computes, or what is written overlaps
+                another array.
         """
-        for consent in self.call.consents:
+        call = self.call
+        for consent in call.consents:
             consent(self.args, self.out)
         if self.out is not None:
-            self.call.check_overlap(self.values)
+            call.check_overlap(self.values)
+        call.check_updates(self.arrays, self.all_values)
+
+    @property
+    def all_values(self) -> tuple[Any, ...]:
+        """The values, those of the arrays for several outputs one by one."""
+        return (*self.values[:-1], *self.values[-1]) if type(self.out) is Outs else self.values
 
 
 def adopted(kernel: str, name: str, value: Any, *, written: bool) -> Any:

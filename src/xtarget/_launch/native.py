@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
-from .._arrays import AllocatesInC, MakesNatively, PointsToStream
+from .._arrays import AllocatesInC, MakesNatively, PointsToStream, view_of
 from .._devices import streams
 from .._kernels import libraries
 from .._values.errors import CompileError
@@ -21,7 +21,10 @@ from .chosen import WORDS
 from .classes import Late, Unloaded, layouts_of
 from .interrupts import settle, unfinished
 from .native_launches import launches_of, launches_of_class
+from .outs import Outs
+from .overlap import Overlaps
 from .passing import Chained, Passing
+from .updates import limits_of
 
 __all__ = ["described", "install"]
 
@@ -108,6 +111,11 @@ class _Asked:
     def arrays(self) -> Sequence[Any]:
         return self.args if self.out is None else (*self.args, self.out)
 
+    @property
+    def all_arrays(self) -> Sequence[Any]:
+        """The same, those for several outputs one by one."""
+        return (*self.args, *self.out) if type(self.out) is Outs else self.arrays
+
 
 def _offer(
     names: Mapping[str, Any],
@@ -123,6 +131,8 @@ def _offer(
 ) -> Any:
     """What `describe` tells the core of a call; `unknown`: it has no key."""
     own = _own_options(kernel, options)
+    if type(out) is tuple:
+        out = Outs(out)
     arrays = args if out is None else (*args, out)
     key = None if own is None else _key(names, kernel, arrays, out, device, own)
     if own is None or key is None:
@@ -141,7 +151,7 @@ def _call(asked: _Asked) -> Any:
         )  # fmt: skip
     except CompileError:  # NumPy's reference has made it: `chosen.run_by_host`
         return None
-    return described(call, given=asked.out is not None, written=call.written)
+    return described(call, asked.all_arrays, given=asked.out is not None, written=call.written)
 
 
 def _class(asked: _Asked) -> Any:
@@ -158,20 +168,25 @@ def _class(asked: _Asked) -> Any:
     passing, unloaded = found
     given = asked.out is not None
     call = passing.call
-    (shape, strides), grid, sizes, overlaps = passing.steps.results
-    layout = () if given else (shape, strides)
-    flat = replace(passing.steps, results=(grid, layout, overlaps, sizes)).flat()
-    against = tuple((index, 0, 0, in_place) for index, in_place in call._against)
+    outputs, grid, sizes, overlaps, limits, _ = passing.steps.results
+    layouts_made = () if given else outputs
+    apart = (*overlaps, *(one[2:] for one in limits))
+    flat = replace(passing.steps, results=(grid, layouts_made, apart, sizes)).flat()
+    against = (
+        *((index, call.takes - 1, 0, 0, in_place, None) for index, in_place in call._against),
+        *((index, other, 0, 0, False, None) for index, other, _, _ in limits),
+    )
     assert passing.start is not None
     alone = passing if isinstance(passing, Passing) else None
     told = flat and _for_core(
-        call, passing.start, against, _class_maker(passing),
-        launches_of_class(passing), given=given, written=call.written,
+        call, passing.start, against, () if given else _class_makers(passing),
+        launches_of_class(passing), written=call.written,
     )  # fmt: skip
     if told is None:
         return None
     places = alone and tuple(alone.places)
-    return told, flat, 0 if given else len(shape), places, layouts.sizes, partial(_again, unloaded)
+    dimensions = tuple(len(shape) for shape, _ in layouts_made)
+    return told, flat, dimensions, places, layouts.sizes, partial(_again, unloaded)
 
 
 def _again(unloaded: Unloaded) -> Any:
@@ -188,41 +203,60 @@ def _again(unloaded: Unloaded) -> Any:
     return Late(unloaded, launches), tuple(codes)
 
 
-def described(call: BoundCall, *, given: bool, written: Callable[[Any], None] | None) -> Any:
+def described(
+    call: BoundCall, arrays: Sequence[Any], *, given: bool, written: Callable[[Any], None] | None
+) -> Any:
     """A bound call as the core reads it (`fill` in `_core/entry.c`); None: it is Python's.
 
     Args:
+        arrays: all that it has, for their layouts.
         given: it has an `out`.
-        written: tells the library of `out` that it is written to.
+        written: tells the library of `out`, where that is one array, that it is written to.
     """
-    if call.direct is None:
+    if call.start is None:
         return None
-    overlaps = tuple((index, low, high, in_place) for index, low, high, _, in_place in call._checks)
-    native = launches_of(call)
-    return _for_core(
-        call, call.direct, overlaps, _maker(call), native, given=given, written=written
-    )
+    out = call.takes - 1
+    overlaps = [
+        (index, out, low, high, in_place, shared.at)
+        for index, low, high, shared, in_place in call._checks
+    ]
+    for index, other, low, high in limits_of([at for at, _ in call.updated], call.spans):
+        pair = view_of(arrays[index]).type, view_of(arrays[other]).type
+        overlaps.append((index, other, low, high, False, Overlaps(partial(_known, pair)).at))
+    makers = () if given else tuple(_maker(call, type_) for type_ in call.outputs)
+    return _for_core(call, call.start, tuple(overlaps), makers, launches_of(call), written=written)
+
+
+def _known(pair: tuple[ArrayType, ArrayType]) -> tuple[ArrayType, ArrayType]:
+    return pair
+
+
+def _told(written: Callable[[Any], None] | None) -> int:
+    """How a library hears of a write; negative: Python tells it."""
+    if written is None:
+        return _NOT
+    name = getattr(getattr(written, "__self__", None), "name", "")
+    return {"torch": _TORCH, "xtarget": _OWN}.get(name, -1)
 
 
 def _for_core(
     call: BoundCall,
     start: Callable[..., None],
-    overlaps: tuple[tuple[int, int, int, bool], ...],
-    maker: tuple[Callable[..., Any], Any, Any],
+    overlaps: tuple[tuple[int, int, int, int, bool, Any], ...],
+    makers: tuple[tuple[Callable[..., Any], Any, Any], ...],
     native: Any,
     *,
-    given: bool,
     written: Callable[[Any], None] | None,
 ) -> Any:
-    told = 0
-    if given and written is not None:
-        told = {"torch": _TORCH, "xtarget": _OWN}.get(call.kind.name, -1)
+    writes = [(index, _told(own)) for index, own in call.updated]
+    if not makers and written is not None:
+        writes.append((call.takes - 1, _told(written)))
     where = _ASKED
     if call.current_stream is None:
         where = _ON_THEIRS if call._tracks_streams else -1
     consents = [getattr(consent, "__self__", None) for consent in call.consents]
     known = all(getattr(kind, "name", "") == "torch" for kind in consents)
-    if told < 0 or where < 0 or not known:
+    if where < 0 or not known or any(told < 0 for _, told in writes):
         return None
     pointed = None
     if native is not None and call.kind.name == "torch":
@@ -235,14 +269,14 @@ def _for_core(
         call.chosen_by,
         call.checks,
         bool(consents),
-        told,
+        tuple(one for one in writes if one[1] != _NOT),
         overlaps,
         where,
         call.current_stream,
         pointed,
         None if call.current_stream is None else partial(_on, call),
         call.device.default_stream,
-        *maker,
+        makers,
         native,
     )
 
@@ -251,25 +285,28 @@ def _on(call: BoundCall, stream: Any, args: Sequence[Any], out: Any) -> Stream |
     """Where the caller wants a launch, which the arrays' libraries know then; None: some cannot be
     told, and Python keeps their arrays."""
     on = streams.resolve(call.device, stream)
-    if not call.synchronous and call.hold(args, (out,), on, explicit=True):
+    outputs = out if type(out) is tuple or type(out) is Outs else () if out is None else (out,)
+    if not call.synchronous and call.hold(args, outputs, on, explicit=True):
         return None
     return on
 
 
-def _maker(call: BoundCall) -> tuple[Callable[..., Any], Any, Any]:
+def _maker(call: BoundCall, type_: ArrayType) -> tuple[Callable[..., Any], Any, Any]:
     """The maker of a result, what it takes beside the call's arguments (None: nothing at all), and
     how the core makes the result without it."""
-    type_ = call.outputs[0]
     made = _native_maker(call, type_.dtype)
     if made is None:
         return call.new_output, type_, None
     return partial(made, type_.shape), None, _made_in(call, type_.dtype, type_.shape)
 
 
-def _class_maker(passing: Passing | Chained) -> tuple[Callable[..., Any], Any, Any]:
+def _class_makers(passing: Passing | Chained) -> tuple[tuple[Callable[..., Any], Any, Any], ...]:
+    return tuple([_class_maker(passing.call, dtype) for dtype in passing.dtypes])
+
+
+def _class_maker(call: BoundCall, dtype: str) -> tuple[Callable[..., Any], Any, Any]:
     """The maker of a result from shape and strides, beside the call's arguments; None: from a shape
     alone."""
-    call, dtype = passing.call, passing.dtype
     made = _native_maker(call, dtype)
     if made is not None:
         return made, None, _made_in(call, dtype, ())

@@ -86,7 +86,8 @@ def _for_core(call: BoundCall, pieces: Sequence[int], links: Sequence[_Link]) ->
     if call.synchronous or len(links) > _MOST_LINKS or len(pieces) > _MOST_PIECES:
         return None
     # Python makes a call again of which a launch fails: what the first ones read is still there
-    if len(links) > 1 and any(in_place for _, in_place in call._against):
+    in_place = call.updated or any(in_place for _, in_place in call._against)
+    if len(links) > 1 and in_place:
         return None
     takes, fill = call.takes + len(pieces), 0
     found: list[Any] = []

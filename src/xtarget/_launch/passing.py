@@ -22,6 +22,7 @@ from .call import BoundCall
 from .forms import Form, LoadedLaunch, overlaps_of
 from .sized import BoundLaunch
 from .staging import fill, side_by_side
+from .updates import limits_of
 
 __all__ = ["Chained", "Passing", "passing_of"]
 
@@ -49,25 +50,37 @@ def _started(loaded: LoadedLaunch, fixed: Sequence[Value | None]) -> GridLaunch:
     return function.prepare_grids(fixed)
 
 
+def _limits(call: BoundCall, form: Form, spans: Sequence[tuple[Any, Any]]) -> tuple[Any, ...]:
+    """What is written in place, and what it must not overlap: `Limits` of each pair."""
+    updates = [index for index, _ in call.updated]
+    return tuple(limits_of(updates, dict(zip(form.spans, spans, strict=True))))
+
+
+def _types(dtypes: Sequence[str], layouts: Sequence[Any]) -> tuple[ArrayType, ...]:
+    return tuple([ArrayType(dtype, *layout) for dtype, layout in zip(dtypes, layouts, strict=True)])
+
+
 @value_class(frozen=True, slots=True)
 class Passing:
     """Calls that are nothing but one launch.
 
     Attributes:
         call: one of them.
-        dtype: of the result.
+        dtypes: of the results.
         order: of the launch's values that are none of the sizes: their places in the call's.
         fixed: the launch's parameters; None: it is given at each launch.
         places: for each of those, its place in the call's values followed by the sizes.
         leading: that is their order.
         halves: `LoadedLaunch.halves`.
         start: launches; None where the function is not loaded.
-        steps: gives the result's layout, the grid, the sizes, and the limits of overlaps.
+        spans: the places whose spans are given.
+        steps: gives the results' layouts, the grid, the sizes, the limits of overlaps, those of
+            what is written in place (`updates.limits_of`), and the spans.
         program: the same in Python.
     """
 
     call: BoundCall
-    dtype: str
+    dtypes: tuple[str, ...]
     order: tuple[int, ...]
     fixed: Sequence[Value | None]
     places: Sequence[int]
@@ -75,13 +88,14 @@ class Passing:
     halves: tuple[tuple[int, str], ...]
     function: Function | None
     start: GridLaunch | None
+    spans: tuple[int, ...]
     steps: IntegerProgram
     program: Program
 
     @classmethod
     def of(cls, call: BoundCall, form: Form, tracer: Tracer, numbers: Any) -> Passing:
         loaded = form.launches[0]
-        outputs, _, ((grid, values, _),), overlaps, _, _ = numbers
+        outputs, _, ((grid, values, _),), overlaps, spans, _ = numbers
         places: list[int] = []
         sizes: list[Any] = []
         for value in values:
@@ -91,10 +105,11 @@ class Passing:
                 places.append(len(loaded.order) + len(sizes))
                 sizes.append(value)
         fixed = [None if type(value) is SymInt else value for value in values]
-        steps = tracer.program((outputs[0], grid, tuple(sizes), overlaps))
+        limits = _limits(call, form, spans)
+        steps = tracer.program((outputs, grid, tuple(sizes), overlaps, limits, spans))
         bare = cls(
             call=call,
-            dtype=form.outputs[0],
+            dtypes=form.outputs,
             order=loaded.order,
             fixed=fixed,
             places=places,
@@ -102,6 +117,7 @@ class Passing:
             halves=loaded.halves,
             function=None,
             start=None,
+            spans=form.spans,
             steps=steps,
             program=steps.function(),
         )
@@ -128,7 +144,7 @@ class Passing:
 
     def at(self, numbers: Any, types: Callable[[], Any]) -> BoundCall:
         """The call with what its program gave."""
-        (shape, strides), grid, sizes, overlaps = numbers
+        outputs, grid, sizes, overlaps, _, spans = numbers
         start, places = self.start, self.places
         assert start is not None
 
@@ -142,8 +158,9 @@ class Passing:
         launch = leading if self.leading else picking
         return self.call.with_launch(
             BoundLaunch(launch, self.order, (), self.function, grid),
-            ArrayType(self.dtype, shape, strides),
+            _types(self.dtypes, outputs),
             overlaps_of(overlaps, types),
+            dict(zip(self.spans, spans, strict=True)),
         )
 
 
@@ -170,27 +187,28 @@ class Chained:
     """Calls that are launches one after the other.
 
     Attributes:
-        call, dtype, steps, program: as `Passing` has them. The sizes are here the bytes of the
-            memory that the launches use, then grid and sizes of each launch.
-        takes: how many values a call has: its arguments, and the output.
+        call, dtypes, spans, steps, program: as `Passing` has them. The sizes are here the bytes of
+            the memory that the launches use, then grid and sizes of each launch.
+        takes: how many values a call has: its arguments, and the outputs.
         pieces: how many pieces of memory the launches use.
         functions: of the links; empty where they are not loaded.
         start: takes numbers, values, and the stream.
     """
 
     call: BoundCall
-    dtype: str
+    dtypes: tuple[str, ...]
     takes: int
     pieces: int
     links: tuple[_Link, ...]
     functions: tuple[Function | None, ...]
     start: Callable[[Sequence[int], Sequence[Value], Stream], None] | None
+    spans: tuple[int, ...]
     steps: IntegerProgram
     program: Program
 
     @classmethod
     def of(cls, call: BoundCall, form: Form, tracer: Tracer, numbers: Any) -> Chained:
-        outputs, _, launches, overlaps, _, nbytes = numbers
+        outputs, _, launches, overlaps, spans, nbytes = numbers
         sizes: list[Any] = list(nbytes)
         for _, _, scratch in launches:
             sizes += scratch
@@ -214,15 +232,17 @@ class Chained:
             fixed = [None if type(value) is SymInt else value for value in values]
             halves = [(given[place], dtype) for place, dtype in loaded.halves]
             links.append(_Link(fixed, at, picks, halves))
-        steps = tracer.program((outputs[0], (1, 1, 1), tuple(sizes), overlaps))
+        limits = _limits(call, form, spans)
+        steps = tracer.program((outputs, (1, 1, 1), tuple(sizes), overlaps, limits, spans))
         bare = cls(
             call=call,
-            dtype=form.outputs[0],
+            dtypes=form.outputs,
             takes=takes,
             pieces=pieces,
             links=tuple(links),
             functions=(),
             start=None,
+            spans=form.spans,
             steps=steps,
             program=steps.function(),
         )
@@ -271,7 +291,7 @@ class Chained:
 
     def at(self, numbers: Any, types: Callable[[], Any]) -> BoundCall:
         """The call with what its program gave."""
-        (shape, strides), _, sizes, overlaps = numbers
+        outputs, _, sizes, overlaps, _, spans = numbers
         start = self.start
         assert start is not None
 
@@ -280,6 +300,7 @@ class Chained:
 
         return self.call.with_launch(
             BoundLaunch(launch, tuple(range(self.takes)), ()),
-            ArrayType(self.dtype, shape, strides),
+            _types(self.dtypes, outputs),
             overlaps_of(overlaps, types),
+            dict(zip(self.spans, spans, strict=True)),
         )

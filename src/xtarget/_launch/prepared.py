@@ -134,10 +134,11 @@ class Prepared(_run.launcher or _InPython):  # type: ignore[misc]
         self._held = held
         if _run.launcher is not None:
             found, offered = held.found, None
-            if self._stream is None and found.out is not None:
-                offered = native.described(found.call, given=True, written=held.written)
-            arrays = (found.args, found.out, held.result, found.values)
-            self._arm(_run._native, held.losses, offered, *arrays)
+            arrays = found.arrays
+            if self._stream is None and len(arrays) == found.call.takes:
+                offered = native.described(found.call, arrays, given=True, written=held.written)
+            given = (found.args, found.out, held.result, found.all_values)
+            self._arm(_run._native, held.losses, offered, *given)
 
     def _with_result(self, found: Found) -> tuple[Found, Any]:
         """Make the array that each launch writes, in memory that earlier work is done with."""

@@ -60,14 +60,14 @@ class Recording:
         call = found.call
         self._check(kernel, call)
         for update in call._updates:
-            update.prepare(kernel, found.args, found.values)
-        values, made = list(found.values), []
+            update.prepare(kernel, found.arrays, found.all_values)
+        values, made = list(found.all_values), []
         if found.out is None:
             made = [self._result(call, type_, found.args) for type_ in call.outputs]
             adopted = [adopt(array) for array in made]
             values += [kind_of(array).describe(array)[0] for array in adopted]
         else:
-            adopted = [found.out]
+            adopted = list(found.arrays[len(found.args) :])
         self._note(kernel, found, adopted)
         self._fill(call, values[len(found.args) :])
         self._launch(call, values)
@@ -114,8 +114,8 @@ class Recording:
             self._keep(array, f"the result of {kernel}")
             if isinstance(kind, TracksWrites) and not self._made_here(array):
                 self.written[id(array)] = partial(kind.written, array)
-        for index, written in call._updated:
-            array = found.args[index]
+        for index, written in call.updated:
+            array = found.arrays[index]
             if written is not None and not self._made_here(array):
                 self.written[id(array)] = partial(written, array)
 

@@ -12,7 +12,25 @@ from .._kernels import libraries
 from .._values.errors import ArgumentError
 from .overlap import Overlaps
 
-__all__ = ["Update"]
+__all__ = ["Limits", "Update", "limits_of"]
+
+#: Two places in a call's values, and between which distances of the first array from the second, in
+#: bytes, they may share memory.
+Limits = tuple[int, int, Any, Any]
+
+
+def limits_of(updates: Sequence[int], spans: Mapping[int, tuple[Any, Any]]) -> list[Limits]:
+    """Of each array that is written in place, and each other one.
+
+    Args:
+        spans: by place, the bytes that an array reaches from its first element.
+    """
+    return [
+        (index, other, low - spans[index][1], high - spans[index][0])
+        for index in updates
+        for other, (low, high) in spans.items()
+        if other not in updates or other > index
+    ]
 
 
 class Update:
@@ -36,6 +54,16 @@ class Update:
         Raises:
             ArgumentError: two arguments overlap.
         """
+        self.check(kernel, args, values)
+        if self._written is not None:
+            self._written(args[self._index])
+
+    def check(self, kernel: str, args: Sequence[Any], values: Sequence[Any]) -> None:
+        """Check a call.
+
+        Raises:
+            ArgumentError: two arguments overlap.
+        """
         address = values[self._index]
         low, high = address + self._span[0], address + self._span[1]
         for other, (below, above) in self._others:
@@ -45,8 +73,6 @@ class Update:
                     f"{kernel}: {_words_of(kernel, self._index)}, which it writes to, overlaps "
                     f"{_words_of(kernel, other)} in memory. Pass a copy of one of them."
                 )
-        if self._written is not None:
-            self._written(args[self._index])
 
     def _shares(self, other: int, args: Sequence[Any], distance: int) -> bool:
         """Do the arrays have a byte in common, and not only the span between first and last: views

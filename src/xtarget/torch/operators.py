@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from threading import RLock
 from typing import Any
@@ -51,8 +52,8 @@ def operators() -> dict[str, str]:
 def register(kernel: Any, *, results: int | None = None) -> Any:
     """Make a kernel `torch.ops.xtarget.NAME`.
 
-    A kernel that takes the name of another later takes its operator too. (Graphs of torch.compile
-    are compiled for the one before; `torch.compiler.reset()` forgets them.)
+    A kernel that takes the name of another later takes its operator too; what torch.compile has
+    compiled is compiled anew then, since it has the shapes of the one before.
 
     Args:
         kernel: a name, a kernel object, or a function of `@xtarget.kernel`.
@@ -73,6 +74,8 @@ def register(kernel: Any, *, results: int | None = None) -> Any:
             _forget(name)
             _define(found, result_count(found) if results is None else results)
             _registered[name] = found
+            if known is not None:
+                _forget_graphs()
     return getattr(getattr(torch.ops, NAMESPACE), name)
 
 
@@ -86,6 +89,13 @@ def _forget(name: str) -> None:
         _kept.impl(operator, _is_gone, "PrivateUse3")  # a key of no device of ours
         _kept_names.add(operator)
     library._destroy()
+
+
+def _forget_graphs() -> None:
+    """Have torch.compile compile anew: its graphs have the shapes of a kernel that was replaced,
+    and nothing of torch's looks whether an operator is still the same."""
+    if "torch._dynamo" in sys.modules:
+        torch.compiler.reset()
 
 
 def _is_gone(*args: Any, **options: Any) -> Any:
