@@ -27,7 +27,7 @@ LIBRARY = FOLDER / "_native.abi3.so"
 C_FOLDER = ROOT / "src" / "libxtarget"
 #: Flags that the code needs; the rest is a choice.
 _NEEDED = ("-std=c11", "-shared", "-fPIC", "-fvisibility=hidden")
-#: Flags of the core that not all compilers have: calls between files, and into Python, cost less.
+#: Flags that not all compilers have: calls between files, and into other libraries, cost less.
 _FASTER = ("-flto", "-fno-plt")
 
 
@@ -75,9 +75,10 @@ def build_c(folder: Path) -> str:
         "-Wl,-soname,libxtarget.so", *map(str, files),
         "-lz", "-lcrypto", "-ldl", "-lpthread", "-lm",
     ]  # fmt: skip
-    why = _compiled(command, library)
-    if why:
-        return why
+    if _compiled([*command, *_FASTER], library):
+        why = _compiled(command, library)
+        if why:
+            return why
     shutil.copytree(C_FOLDER / "include", folder / "include", dirs_exist_ok=True)
     for file in sorted((C_FOLDER / "cmake").iterdir()):
         to = folder / "lib" / ("pkgconfig" if ".pc" in file.name else "cmake/xtarget")

@@ -64,7 +64,8 @@ def key_of(route: str, request: CompileRequest) -> bytes:
 
 def each_of(request: CompileRequest) -> int:
     """Elements of a block of the grid, of a kernel whose body is in the file."""
-    block, steps = map(dict(request.constants).__getitem__, ("BLOCK", "STEPS"))
+    constants = dict(request.constants)
+    block, steps = constants["BLOCK"], constants.get("STEPS", 1)
     assert isinstance(block, int)
     assert isinstance(steps, int)
     return block * steps
