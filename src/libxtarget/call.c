@@ -214,8 +214,9 @@ static int no_form(const xtarget_kernel *kernel, const struct xt_given *given, i
   char call[700];
   told_call(given, call, sizeof call);
   if (other_count >= 0)
-    return xt_fail(XTARGET_BAD_ARGUMENT, "%s has %d outputs for these arguments, and %zu were given.",
-                   kernel->name, other_count, given->output_count);
+    return xt_fail(XTARGET_BAD_ARGUMENT, "%s has %d output%s for these arguments, not the %zu of this "
+                   "call.", kernel->name, other_count, other_count == 1 ? "" : "s",
+                   given->output_count);
   if (other_layout)
     return xt_fail(XTARGET_NOT_IN_BUNDLE, "the bundle %s has no %s that writes an output with these "
                    "strides. Give a C-contiguous output, or build the bundle with --views.",
