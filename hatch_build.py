@@ -1,5 +1,6 @@
 """Build hook of hatchling: the compiled core (src/xtarget/_core), where there is a C compiler, and
-libxtarget (src/libxtarget) for C programs, where there are the headers of zlib and OpenSSL as well.
+libxtarget (src/libxtarget) for C programs, where there are the headers of zlib and OpenSSL as well;
+and for wheels the texts of the route `template` (ci/prepare_texts.py).
 
     python hatch_build.py [--werror]     builds it in place; editable installs do the same
 
@@ -26,7 +27,7 @@ LIBRARY = FOLDER / "_native.abi3.so"
 C_FOLDER = ROOT / "src" / "libxtarget"
 #: Flags that the code needs; the rest is a choice.
 _NEEDED = ("-std=c11", "-shared", "-fPIC", "-fvisibility=hidden")
-#: Flags of the core that not all compilers have: calls between files, and into Python, cost less.
+#: Flags that not all compilers have: calls between files, and into other libraries, cost less.
 _FASTER = ("-flto", "-fno-plt")
 
 
@@ -74,9 +75,10 @@ def build_c(folder: Path) -> str:
         "-Wl,-soname,libxtarget.so", *map(str, files),
         "-lz", "-lcrypto", "-ldl", "-lpthread", "-lm",
     ]  # fmt: skip
-    why = _compiled(command, library)
-    if why:
-        return why
+    if _compiled([*command, *_FASTER], library):
+        why = _compiled(command, library)
+        if why:
+            return why
     shutil.copytree(C_FOLDER / "include", folder / "include", dirs_exist_ok=True)
     for file in sorted((C_FOLDER / "cmake").iterdir()):
         to = folder / "lib" / ("pkgconfig" if ".pc" in file.name else "cmake/xtarget")
@@ -84,6 +86,17 @@ def build_c(folder: Path) -> str:
         text = file.read_text(encoding="utf-8").replace("@PROJECT_VERSION@", _version())
         (to / file.name.removesuffix(".in")).write_text(text, encoding="utf-8")
     return ""
+
+
+def prepare_texts(into: Path) -> str:
+    """Write the bodies of the route `template`.
+
+    Returns:
+        why they are not there; empty where they are.
+    """
+    command = [sys.executable, str(ROOT / "ci" / "prepare_texts.py"), "--out", str(into)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    return done.stderr if done.returncode else ""
 
 
 def _version() -> str:
@@ -142,6 +155,8 @@ else:
             PLUGIN_NAME = "custom"
 
             def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+                if version != "editable":
+                    self._add_texts(build_data)
                 wanted = os.environ.get("XTARGET_BUILD_CORE", "")
                 why = "XTARGET_BUILD_CORE=0" if wanted == "0" else build()
                 if why:
@@ -167,3 +182,12 @@ else:
                     if file.is_file():
                         place = f"xtarget/_c/{file.relative_to(folder)}"
                         build_data["force_include"][str(file)] = place
+
+            def _add_texts(self, build_data: dict[str, Any]) -> None:
+                texts = ROOT / "build" / "prepared.bin"
+                why = prepare_texts(texts)
+                if why:
+                    self.app.display_warning(f"the wheel has no prepared texts: {why}")
+                    return
+                place = "xtarget/targets/_template/prepared.bin"
+                build_data["force_include"][str(texts)] = place

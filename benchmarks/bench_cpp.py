@@ -30,7 +30,8 @@ HERE = Path(__file__).resolve().parent
 def built(folder: Path) -> None:
     """libxtarget.so and bench_cpp."""
     folder.mkdir(parents=True, exist_ok=True)
-    compiled(folder / "libxtarget.so", flags=("-O2", "-shared", "-fPIC", "-fvisibility=hidden"))
+    flags = ("-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-flto", "-fno-plt")  # as in wheels
+    compiled(folder / "libxtarget.so", flags=flags)
     words = ["-std=c++17", "-O2", "-Wall", HERE / "bench_cpp.cpp", f"-I{SOURCES / 'include'}"]
     words += [f"-L{folder}", "-lxtarget", "-ldl", "-lpthread", "-o", folder / "bench_cpp"]
     subprocess.run(["g++", *map(str, words)], check=True)

@@ -28,8 +28,14 @@ def serving(
 
 
 @contextlib.contextmanager
-def answering(listening: socket.socket, answer: Callable[[bytes], bytes]) -> Iterator[None]:
-    """A server that sends what `answer` makes of a request, and hangs up; of nothing it waits."""
+def answering(
+    listening: socket.socket, answer: Callable[[bytes], bytes], each: float = 0.0
+) -> Iterator[None]:
+    """A server that sends what `answer` makes of a request, and hangs up; of nothing it waits.
+
+    Args:
+        each: seconds before each byte of it.
+    """
     ended = threading.Event()
 
     def serve() -> None:
@@ -42,7 +48,13 @@ def answering(listening: socket.socket, answer: Callable[[bytes], bytes]) -> Ite
                         name, _, value = line.partition(b":")
                         length = int(value) if name.lower() == b"content-length" else length
                     sent = answer(read.read(length))
-                    connection.sendall(sent)
+                    if each:
+                        for byte in sent:
+                            if ended.wait(each):
+                                break
+                            connection.sendall(bytes([byte]))
+                    else:
+                        connection.sendall(sent)
                     if not sent:
                         ended.wait(20)
 

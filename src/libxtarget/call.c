@@ -28,9 +28,18 @@ static int check_place(const xtarget_kernel *kernel, const xtarget_tensor *tenso
   return XTARGET_OK;
 }
 
+static int read_array(const xtarget_kernel *kernel, const xtarget_tensor *tensor, const char *what,
+                      int is_output, struct xt_array *array) {
+  int status = xt_array_read(tensor, what, array);
+  if (!status) status = check_place(kernel, tensor, what);
+  if (!status && is_output && !xt_array_is_writable(array))
+    status = xt_fail(XTARGET_BAD_ARGUMENT, "elements of %s may share memory. Give an array with "
+                     "memory for each element.", what);
+  return status;
+}
+
 static int read_arguments(const xtarget_kernel *kernel, const xtarget_argument *arguments,
                           size_t count, struct xt_given *given) {
-  char what[160];
   if (count > XT_MOST_ARGUMENTS || (count && !arguments))
     return xt_fail(XTARGET_BAD_ARGUMENT, "a call has up to %d arguments.", XT_MOST_ARGUMENTS);
   given->count = count;
@@ -40,30 +49,27 @@ static int read_arguments(const xtarget_kernel *kernel, const xtarget_argument *
     if (argument->kind < XTARGET_ABSENT || argument->kind > XTARGET_REAL)
       return xt_fail(XTARGET_BAD_ARGUMENT, "argument %zu is of the kind %d, which is none.", i + 1,
                      argument->kind);
-    if (argument->kind != XTARGET_TENSOR) continue;
+    if (argument->kind != XTARGET_TENSOR ||
+        !read_array(kernel, &argument->tensor, "", 0, &given->arrays[i]))
+      continue;
+    char what[160]; /* once more, with the words of a message */
     snprintf(what, sizeof what, "argument %zu (%.100s)", i + 1, input_name(kernel, i));
-    int status = xt_array_read(&argument->tensor, what, &given->arrays[i]);
-    if (!status) status = check_place(kernel, &argument->tensor, what);
-    if (status) return status;
+    return read_array(kernel, &argument->tensor, what, 0, &given->arrays[i]);
   }
   return XTARGET_OK;
 }
 
 static int read_outputs(const xtarget_kernel *kernel, const xtarget_tensor *outputs, size_t count,
                         struct xt_given *given) {
-  char what[40];
   if (count > XT_MOST_ARGUMENTS || (count && !outputs))
     return xt_fail(XTARGET_BAD_ARGUMENT, "a call has up to %d outputs, each a tensor; they come "
                    "after the arguments.", XT_MOST_ARGUMENTS);
   given->output_count = count;
   for (size_t i = 0; i < count; i++) {
+    if (!read_array(kernel, &outputs[i], "", 1, &given->outputs[i])) continue;
+    char what[40];
     snprintf(what, sizeof what, "output %zu", i + 1);
-    int status = xt_array_read(&outputs[i], what, &given->outputs[i]);
-    if (!status) status = check_place(kernel, &outputs[i], what);
-    if (!status && !xt_array_is_writable(&given->outputs[i]))
-      status = xt_fail(XTARGET_BAD_ARGUMENT, "elements of %s may share memory. Give an array with "
-                       "memory for each element.", what);
-    if (status) return status;
+    return read_array(kernel, &outputs[i], what, 1, &given->outputs[i]);
   }
   return XTARGET_OK;
 }
@@ -208,8 +214,9 @@ static int no_form(const xtarget_kernel *kernel, const struct xt_given *given, i
   char call[700];
   told_call(given, call, sizeof call);
   if (other_count >= 0)
-    return xt_fail(XTARGET_BAD_ARGUMENT, "%s has %d outputs for these arguments, and %zu were given.",
-                   kernel->name, other_count, given->output_count);
+    return xt_fail(XTARGET_BAD_ARGUMENT, "%s has %d output%s for these arguments, not the %zu of this "
+                   "call.", kernel->name, other_count, other_count == 1 ? "" : "s",
+                   given->output_count);
   if (other_layout)
     return xt_fail(XTARGET_NOT_IN_BUNDLE, "the bundle %s has no %s that writes an output with these "
                    "strides. Give a C-contiguous output, or build the bundle with --views.",

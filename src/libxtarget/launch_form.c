@@ -168,14 +168,15 @@ int xt_launch_form(xtarget_kernel *kernel, const struct xt_offer *offer, struct 
                    const struct xt_given *given, const int64_t *results, void *stream) {
   xtarget_device *device = kernel->device;
   struct values values;
-  void *temporaries[XT_MOST_ARGUMENTS] = {0};
+  void *temporaries[XT_MOST_ARGUMENTS];
   struct ready ready;
+  unsigned borrowed = 0;
   int status = set_values(form, given, &values);
-  for (unsigned i = 0; !status && i < form->temporary_count; i++) {
-    int64_t size = results[form->temporaries_at + i];
+  while (!status && borrowed < form->temporary_count) {
+    int64_t size = results[form->temporaries_at + borrowed];
     status = device->driver->borrow(device, stream, (size_t)(size < 0 ? 0 : size) + 16,
-                                    &temporaries[i]);
-    values.bits[values.count++] = (uint64_t)(uintptr_t)temporaries[i];
+                                    &temporaries[borrowed]);
+    if (!status) values.bits[values.count++] = (uint64_t)(uintptr_t)temporaries[borrowed++];
   }
   /* all of them before anything is written: another form may serve, from the arrays as given */
   for (unsigned i = 0; !status && i < form->launch_count; i++)
@@ -193,10 +194,9 @@ int xt_launch_form(xtarget_kernel *kernel, const struct xt_offer *offer, struct 
       status = device->driver->start(device, ready.loaded, ready.binary, ready.grid, ready.bits,
                                      stream);
   }
-  for (unsigned i = 0; i < form->temporary_count; i++)
-    if (temporaries[i]) {
-      int given_back = device->driver->give_back(device, stream, temporaries[i]);
-      if (!status) status = given_back;
-    }
+  for (unsigned i = 0; i < borrowed; i++) {
+    int given_back = device->driver->give_back(device, stream, temporaries[i]);
+    if (!status) status = given_back;
+  }
   return status;
 }

@@ -109,6 +109,10 @@ void xt_sizes_text(int count, const int64_t *sizes, char *text, size_t room) {
 void xt_array_text(const struct xt_array *array, char *text, size_t room) {
   size_t at = (size_t)snprintf(text, room, "%s", xt_dtype_names[array->dtype]);
   if (at < room) xt_sizes_text(array->dimensions, array->shape, text + at, room - at);
+  at = strlen(text);
+  if (array->contiguous || at + 1 >= room) return;
+  at += (size_t)snprintf(text + at, room - at, " with strides ");
+  if (at < room) xt_sizes_text(array->dimensions, array->strides, text + at, room - at);
 }
 
 int xtarget_from_dlpack(const void *given, xtarget_tensor *tensor) {

@@ -364,7 +364,8 @@ class KernelSpec:
     Attributes:
         name: what `xtarget.run` calls it.
         inputs: names of the array (or scalar) arguments; one that ends in `?` may be left out.
-        plan: from call to plan.
+        plan: from call to plan. What it does not compare nobody does: it raises ArgumentError if an
+            array is shorter than its kernel reads.
         scalars: those of `inputs` that are always numbers by value, with a type of their own
             (int32, int64, bool; float32, or float64 beside float64 arrays). Other scalars stand for
             arrays and take part in NumPy's promotion.

@@ -132,7 +132,7 @@ static void test_softmax(xtarget_kernel *softmax, xtarget_device *device, void *
   FAILS(xtarget_kernel_call(softmax, stream, &in, 1, &out, 1), XTARGET_BAD_ARGUMENT,
         "may share memory");
   out = floats(y, 2, shape, NULL);
-  FAILS(xtarget_kernel_call(softmax, stream, &in, 1, &out, 2 - 2), XTARGET_BAD_ARGUMENT, "outputs");
+  FAILS(xtarget_kernel_call(softmax, stream, &in, 1, &out, 2 - 2), XTARGET_BAD_ARGUMENT, "1 output");
   FAILS(xtarget_kernel_call(softmax, stream, &in, 0, &out, 1), XTARGET_NOT_IN_BUNDLE, "no call");
   in.tensor.dtype = XTARGET_FLOAT64;
   FAILS(xtarget_kernel_call(softmax, stream, &in, 1, &out, 1), XTARGET_NOT_IN_BUNDLE,

@@ -161,6 +161,10 @@ def test_what_the_bundle_lacks_is_an_error_in_words(
         assert caught.value.status == NOT_IN_BUNDLE
     with pytest.raises(Failed, match=r"\(float32\(4, 5\), a number\): it takes x, then outputs"):
         softmax.launch((normal(4, 5), 1.0), (np.empty((4, 5), "float32"),))
+    with pytest.raises(Failed, match=r"\(float32\(4, 1000\) with strides \(2000, -2\)\)"):
+        softmax.launch((normal(4, 2000)[:, ::-2],), (np.empty((4, 1000), "float32"),))
+    with pytest.raises(Failed, match=r"has 1 output for these arguments, not the 0 of this call"):
+        softmax.launch((normal(64, 1000),), ())
     softmax.release()
     with pytest.raises(Failed, match=r"no softmx of float32 .* it has add, relu, softmax, sum"):
         Kernel(device, bundle, "softmx", "float32")

@@ -20,6 +20,7 @@ from xtarget import Target
 from xtarget._bundle import reader
 from xtarget._bundle.builder import classes as _bundle_classes
 from xtarget._bundle.builder.build import Order, build
+from xtarget._bundle.builder.orders import wanted
 from xtarget._cli.main import cli
 from xtarget._kernels import libraries
 
@@ -352,3 +353,14 @@ def test_what_compiling_took_is_saved_by_who_finds_it(library: Path, tmp_path: P
     build(order, tmp_path / "a.xtb", workers=1, seconds=100)
     marks = entries(tmp_path, "fine-*.json")
     assert all(json.loads(p.read_text())["entry"]["compile_seconds"] > 0 for p in marks)
+
+
+def test_who_looks_for_calls_is_told_which_kernel_is_next() -> None:
+    told: list[tuple[int, int, str]] = []
+    order = Order(("relu", "softmax"), ("float32",), (SM_90, Target("cpu", "spirv64")))
+    found = wanted(order, lambda *given: told.append(given))
+    assert [place for place, _, _ in told] == [0, 1, 2, 3]
+    assert {total for _, total, _ in told} == {4}
+    assert [what for _, _, what in told] == [
+        f"the calls of {name} for {target}" for target in found for name in ("relu", "softmax")
+    ]

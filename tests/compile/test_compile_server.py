@@ -74,11 +74,14 @@ def token(tmp_path: Path) -> Path:
 
 
 @contextlib.contextmanager
-def liar(answer: Callable[[bytes], bytes], monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A server that the environment names, and that sends what `answer` makes of a unit."""
+def liar(
+    answer: Callable[[bytes], bytes], monkeypatch: pytest.MonkeyPatch, each: float = 0.0
+) -> Iterator[None]:
+    """A server that the environment names, and that sends what `answer` makes of a unit, each byte
+    after so many seconds."""
     listening = socket.create_server(("127.0.0.1", 0))
     monkeypatch.setenv("XTARGET_COMPILE_SERVER", f"http://127.0.0.1:{listening.getsockname()[1]}")
-    with answering(listening, answer):
+    with answering(listening, answer, each):
         yield
 
 
@@ -241,7 +244,12 @@ LIES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "no entry": (lambda unit: _answer(unit, "theirs"), "not used"),
     "no frame": (lambda unit: http_answer(b"\xff" * 100), "does not answer|ended in the middle"),
     "half an answer": (lambda unit: _answer(unit, *_entry("relu"))[:-9], "ended in the middle"),
-    "nothing": (lambda unit: b"", "says nothing for 0.5 s"),
+    "nothing": (lambda unit: b"", r"(says nothing for|no answer after) 0\.5 s"),
+    "too much": (lambda unit: http_answer(b"\0\0\0\1" * (17 << 20)), "no answer|does not answer"),
+    "a status of failure": (
+        lambda unit: http_answer(b"the disk is full\n").replace(b"200 OK", b"500 Oh"),
+        r"refuses \(500\): the disk is full$",
+    ),
     "no HTTP": (lambda unit: b"220 mail\r\n\r\n", "does not answer"),
     "another service": (lambda unit: http_answer(b"hello", ""), "is none"),
     "a newer protocol": (lambda unit: http_answer(b"", f"{HEADER}: 2\r\n"), "speaks version 2"),
@@ -261,6 +269,23 @@ def test_a_server_that_lies_is_slow_or_dies(
         asked()
     assert len([r for r in caplog.records if "made without it" in r.getMessage()]) == 1
     assert not list(Path(os.environ["XTARGET_CACHE_DIR"]).rglob("*.cubin"))
+
+
+@pytest.mark.parametrize("from_", ["the first line", "a header", "the answer", "a refusal"])
+def test_a_server_that_sends_a_byte_now_and_then(
+    from_: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is never silent, and would never be done."""
+    good = http_answer(b"\xff" * 500)
+    slow = {
+        "the first line": b"HTTP/1.1 200 " + b"O" * 500,
+        "a header": b"HTTP/1.1 200 OK\r\nX: " + b"x" * 500,
+        "the answer": good,
+        "a refusal": good.replace(b"200 OK", b"500 No"),
+    }[from_]
+    monkeypatch.setenv("XTARGET_COMPILE_SERVER_SECONDS", "0.7")
+    with liar(lambda unit: slow, monkeypatch, each=0.05):
+        assert re.search(r"has no answer after 0\.7 s", str(asked()))
 
 
 def test_an_entry_that_nobody_signed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -139,8 +139,11 @@ def test_what_is_not_known_is_refused(body: str, dtypes: tuple[str, ...], messag
 
 
 def test_the_assembler_counts_words_and_ids() -> None:
-    made = assemble("OpCapability Kernel\n%t = OpTypeInt 32 0\n%c = OpConstant %t 0xffffffff\n")
+    made, holes = assemble(
+        "OpCapability Kernel\n%t = OpTypeInt 32 0\n%c = OpConstant %t 0xffffffff\n"
+    )
     words = struct.unpack(f"<{len(made) // 4}I", made)
+    assert not holes
     assert words[0] == 0x07230203
     assert words[3] == 3  # ids are below this
     assert words[5:] == (2 << 16 | 17, 6, 4 << 16 | 21, 1, 32, 0, 4 << 16 | 43, 1, 2, 0xFFFFFFFF)
@@ -157,3 +160,9 @@ def test_the_assembler_counts_words_and_ids() -> None:
 def test_the_assembler_names_what_it_does_not_know(text: str, message: str) -> None:
     with pytest.raises(AssemblyError, match=message):
         assemble(text)
+
+
+def test_the_assembler_says_where_its_holes_are() -> None:
+    made, holes = assemble("%t = OpTypeInt 64 0\n%c = OpConstant %t ?EACH:2\n")
+    assert holes == {"EACH": (len(made) - 8, 8)}
+    assert made[-8:] == bytes(8)

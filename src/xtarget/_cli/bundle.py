@@ -67,7 +67,8 @@ def order_of(
 
 def list_classes(order: building.Order, *, as_json: bool) -> None:
     """Print what a build of this order compiles."""
-    found = building.wanted(order)
+    with progress_bar("bundle build --list", "kernels", "looking for the kernels") as show:
+        found = building.wanted(order, show)
     rows: list[dict[str, Any]] = [
         {
             "target": str(target),

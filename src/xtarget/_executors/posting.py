@@ -9,9 +9,10 @@ from __future__ import annotations
 import contextlib
 import http.client
 import socket
+import threading
 import time
 import urllib.parse
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -156,19 +157,49 @@ def post(server: Server, unit: bytes, going: Callable[[], bool] = lambda: True) 
         with contextlib.closing(_connection(server)) as connection:
             connection.connect()
             connection.sock.settimeout(min(SILENCE, server.seconds))
-            # a server that refuses answers before it has read everything, and its answer counts
-            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-                connection.request("POST", COMPILE, unit, headers)
-            answer = connection.getresponse()
-            _check(server, answer)
-            return _streamed(server, answer, deadline, going)
+            with _hung_up(connection.sock, deadline):
+                # a server that refuses answers before it has read all, and its answer counts
+                with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                    connection.request("POST", COMPILE, unit, headers)
+                answer = connection.getresponse()
+                _check(server, answer)
+                return _streamed(server, answer, deadline, going)
     except TimeoutError as error:
         raise AwayError(
             f"{server.shown} says nothing for {min(SILENCE, server.seconds):g} s."
         ) from error
     except (OSError, http.client.HTTPException, *_NO_FRAMES) as error:
+        if _past(deadline):
+            raise _late(server) from error
         said = str(error) or type(error).__name__
         raise AwayError(f"{server.shown} does not answer ({said}).") from error
+
+
+@contextlib.contextmanager
+def _hung_up(connection: socket.socket, deadline: float) -> Iterator[None]:
+    """Hang up at the deadline: a server that sends a byte now and then is never silent."""
+
+    def hang_up() -> None:
+        with contextlib.suppress(OSError):  # it has ended
+            connection.shutdown(socket.SHUT_RDWR)
+
+    timer = threading.Timer(deadline - time.monotonic(), hang_up)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _past(deadline: float) -> bool:
+    return time.monotonic() >= deadline
+
+
+def _late(server: Server) -> AwayError:
+    return AwayError(
+        f"{server.shown} has no answer after {server.seconds:g} s (XTARGET_COMPILE_SERVER_SECONDS)."
+    )
 
 
 def _check(server: Server, answer: http.client.HTTPResponse) -> None:
@@ -209,9 +240,8 @@ def _streamed(
             total = len(data)
         if not going():
             raise AwayError("nobody waits for it any more.")
-        if time.monotonic() > deadline:
-            raise AwayError(
-                f"{server.shown} has no answer after {server.seconds:g} s "
-                "(XTARGET_COMPILE_SERVER_SECONDS)."
-            )
+        if _past(deadline):
+            raise _late(server)
+    if _past(deadline):
+        raise _late(server)
     raise AwayError(f"{server.shown} ended in the middle of an answer.")

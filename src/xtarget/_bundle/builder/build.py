@@ -159,7 +159,8 @@ def build(
         executor: its workers compile, not processes of this machine.
         ask: a process that stays and imports kernels (`limited.ask_child`); None: one of its own.
         compression: what the parts of the file are packed by, `zlib` or `zstd`.
-        progress: called with variants done, all variants, and what was done last.
+        progress: called with kernels looked at, all kernels, and which is next; then with variants
+            done, all variants, and what was done last.
 
     Raises:
         CompileError: nothing at all could be compiled, or the order asks for nothing.
@@ -271,7 +272,7 @@ def _make(
     """Get the wanted variants of each target from the cache, or compile them."""
     first = {t: routes.first_ways(t.vendor)[0] for t in order.targets}
     toolchains = {t: way.compiler.fingerprint for t, way in first.items()}
-    found = _with_values(wanted(order) if order.targets else {}, report, seconds)
+    found = _with_values(wanted(order, progress) if order.targets else {}, report, seconds)
     jobs = [
         (Job(target, one.origin, one.source, request, toolchains[target]), one)
         for target, classes in found.items()

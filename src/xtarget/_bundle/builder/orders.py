@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..._devices import registry
 from ..._kernels import libraries, library_code
 from ..._values.errors import CompileError, UnknownTargetError
@@ -9,7 +11,14 @@ from ..._values.types import CompileRequest, Target
 from ..._values.value_classes import value_class
 from .classes import Class, KnownCall, classes, classes_of_calls
 
-__all__ = ["Order", "classes_of", "wanted"]
+__all__ = ["Order", "Progress", "classes_of", "wanted"]
+
+#: Told with the kernels that were looked at, the number of all, and which is next.
+Progress = Callable[[int, int, str], None]
+
+
+def _silent(done: int, total: int, what: str) -> None:
+    """Tell nobody."""
 
 
 @value_class(frozen=True, slots=True)
@@ -33,15 +42,18 @@ class Order:
         return tuple(dict.fromkeys((*self.kernels, *(call.kernel for call in self.calls))))
 
 
-def wanted(order: Order) -> dict[Target, list[Class]]:
+def wanted(order: Order, progress: Progress = _silent) -> dict[Target, list[Class]]:
     """The classes to build for each target.
+
+    Args:
+        progress: told before each kernel.
 
     Raises:
         UnknownKernelError: no such kernel.
         UnknownTargetError: nobody compiles for a target.
         CompileError: a kernel cannot be built ahead of time, or none takes the dtypes.
     """
-    found = classes_of(order)
+    found = classes_of(order, progress)
     if not all(found.values()):
         raise CompileError(
             f"none of {', '.join(order.kernels)} takes {', '.join(order.dtypes)}. `xtarget "
@@ -50,15 +62,16 @@ def wanted(order: Order) -> dict[Target, list[Class]]:
     return found
 
 
-def classes_of(order: Order) -> dict[Target, list[Class]]:
+def classes_of(order: Order, progress: Progress = _silent) -> dict[Target, list[Class]]:
     """The classes of `wanted`, also where a target has none."""
     with library_code.without_imports():
-        return _classes_by_text(order)
+        return _classes_by_text(order, progress)
 
 
-def _classes_by_text(order: Order) -> dict[Target, list[Class]]:
+def _classes_by_text(order: Order, progress: Progress) -> dict[Target, list[Class]]:
     found: dict[Target, list[Class]] = {}
-    for target in order.targets:
+    count = len(order.kernels)
+    for number, target in enumerate(order.targets):
         archs = registry.compiler(target.vendor).archs()
         if target.arch not in archs:
             raise UnknownTargetError(
@@ -68,7 +81,8 @@ def _classes_by_text(order: Order) -> dict[Target, list[Class]]:
         merged: dict[CompileRequest, Class] = {}
         for one in classes_of_calls(order.calls, target):
             merged[one.request] = one
-        for name in order.kernels:
+        for place, name in enumerate(order.kernels, number * count):
+            progress(place, len(order.targets) * count, f"the calls of {name} for {target}")
             kernel = libraries.find(name)
             for dtype in order.dtypes:
                 if dtype not in kernel.spec.dtypes:

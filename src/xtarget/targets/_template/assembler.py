@@ -12,6 +12,7 @@ from typing import Final
 __all__ = ["AssemblyError", "assemble"]
 
 _MAGIC, _VERSION = 0x07230203, 0x00010000
+_HEADER_WORDS: Final = 5
 
 
 def _table(text: str) -> dict[str, int]:
@@ -66,8 +67,11 @@ class AssemblyError(ValueError):
     """The text has a word that is not known; the message has its line."""
 
 
-def assemble(text: str) -> bytes:
-    """A module.
+def assemble(text: str) -> tuple[bytes, dict[str, tuple[int, int]]]:
+    """A module, and its holes: a literal `?NAME:2` is one of two words, in which a number is put.
+
+    Returns:
+        the words, and offset and bytes of each hole by its name.
 
     Raises:
         AssemblyError: an unknown instruction or word, or an id that nothing defines.
@@ -79,6 +83,7 @@ def assemble(text: str) -> bytes:
         return ids.setdefault(name, len(ids) + 1)
 
     words: list[int] = []
+    holes: dict[str, tuple[int, int]] = {}
     for at, line in enumerate(text.splitlines(), 1):
         parts = line.split()
         if not parts:
@@ -103,13 +108,17 @@ def assemble(text: str) -> bytes:
         for operand in parts[first:]:
             if operand[0] == "%":
                 words.append(number(operand))
+            elif operand[0] == "?":
+                hole, _, size = operand[1:].partition(":")
+                holes[hole] = (len(words) + _HEADER_WORDS) * 4, int(size) * 4
+                words += [0] * int(size)
             else:
                 words += _literal(operand, name, at)
         words[begin] = len(words) - begin << 16 | opcode
     missing = sorted(ids.keys() - defined)
     if missing:
         raise AssemblyError(f"nothing defines {', '.join(missing)}")
-    return array("I", [_MAGIC, _VERSION, 0, len(ids) + 1, 0, *words]).tobytes()
+    return array("I", [_MAGIC, _VERSION, 0, len(ids) + 1, 0, *words]).tobytes(), holes
 
 
 def _literal(operand: str, name: str, at: int) -> list[int]:

@@ -16,7 +16,7 @@ from .._c.values import DType, RefusedError, dtype_of
 from .elements import ElementEvaluator
 from .steps import Step
 
-__all__ = ["Elementwise", "Native", "of", "refusal", "served"]
+__all__ = ["Elementwise", "Native", "made", "of", "served"]
 
 #: Whether a language has a mathematical function, by name and type.
 Native: TypeAlias = Callable[[str, DType], bool]
@@ -89,27 +89,20 @@ def _needed(steps: list[Step]) -> tuple[Step, ...]:
     return tuple(reversed(found))
 
 
-def refusal(request: CompileRequest, native: Native) -> str:
-    """Why templates do not serve a request, as a sentence; empty if they do."""
-    made = _made(request, native)
-    return made if isinstance(made, str) else ""
-
-
 def served(request: CompileRequest, native: Native) -> Elementwise:
     """`of`.
 
     Raises:
         CompileError: templates do not stand for it.
     """
-    made = _made(request, native)
-    if isinstance(made, str):
-        raise CompileError(f"kernel {request.source.name} ({request.source.path}): {made}")
-    return made
+    found = made(request, native)
+    if isinstance(found, str):
+        raise CompileError(f"kernel {request.source.name} ({request.source.path}): {found}")
+    return found
 
 
-@lru_cache(maxsize=64)
-def _made(request: CompileRequest, native: Native) -> Elementwise | str:
-    """The digest of the request's source stands for its text."""
+def made(request: CompileRequest, native: Native) -> Elementwise | str:
+    """`of`, or why there is none, as a sentence."""
     try:
         return of(request, native)
     except RefusedError as why:

@@ -13,7 +13,8 @@ from .assembler import assemble
 from .elementwise import Elementwise
 from .holes import Template
 from .patterns import filled_in, kind_of, pattern
-from .route import SHARED, TemplateRoute
+from .prepared import Body, filled
+from .route import SHARED, Given, TemplateRoute
 from .steps import Operand, Step, held, in_memory
 
 __all__ = ["SpirvTemplates", "text_of"]
@@ -252,8 +253,12 @@ def _written(step: Step) -> tuple[str, dict[str, str], dict[str, str]]:
     return "\n".join(module.lines), module.types, module.constants
 
 
-def text_of(kernel: Elementwise, entry: str, threads: int) -> str:
-    """The module's assembly text."""
+def text_of(kernel: Elementwise, entry: str, threads: str, each: str, stride: str) -> str:
+    """The module's assembly text.
+
+    Args:
+        threads, each, stride: literals, of which the last two have 64 bits.
+    """
     module = _Module()
     listed = []
     for parameter in kernel.parameters:
@@ -268,7 +273,6 @@ def text_of(kernel: Elementwise, entry: str, threads: int) -> str:
     count = f"OpCopyObject %i64 %p_{kernel.count}"
     if not kernel.wide:
         count = f"OpSConvert %i64 %p_{kernel.count}"
-    each, stride = module.integer(kernel.each), module.integer(threads)
     skeleton = {
         "CAPABILITIES": "\n".join(
             f"OpCapability {word}"
@@ -276,7 +280,7 @@ def text_of(kernel: Elementwise, entry: str, threads: int) -> str:
             if f"%{type_}" in module.types
         ),
         "ENTRY": entry,
-        "THREADS": str(threads),
+        "THREADS": threads,
         "TYPES": "\n".join(f"{name} = {text}" for name, text in module.types.items()),
         "PARAMETER_TYPES": " ".join(type_ for _, type_ in listed),
         "CONSTANTS": "\n".join(f"{name} = {text}" for name, text in module.constants.items()),
@@ -290,7 +294,7 @@ def text_of(kernel: Elementwise, entry: str, threads: int) -> str:
 
 
 class SpirvTemplates(TemplateRoute):
-    """`TemplateRoute` for SPIR-V."""
+    """`TemplateRoute` for SPIR-V. A body is a module in whose words the sizes are holes."""
 
     format = "spirv"
     stage = "spvasm"
@@ -305,8 +309,13 @@ class SpirvTemplates(TemplateRoute):
     def _skeleton(self) -> Template:
         return _skeleton()
 
-    def _text(self, kernel: Elementwise, entry: str, arch: str, threads: int) -> str:
-        return text_of(kernel, entry, threads)
+    def _body(self, kernel: Elementwise, entry: str) -> Body:
+        words, holes = assemble(text_of(kernel, entry, "?THREADS:1", "?EACH:2", "?STRIDE:2"))
+        return Body(kernel.parameters, holes, words)
 
-    def _binary(self, text: str) -> bytes:
-        return assemble(text)
+    def _binary(self, body: Body, given: Given) -> bytes:
+        return filled(body, {"THREADS": given.threads, "EACH": given.each, "STRIDE": given.threads})
+
+    def _stage(self, kernel: Elementwise, given: Given, binary: bytes) -> str:
+        each, stride = (f"0x{number:016x}" for number in (given.each, given.threads))
+        return text_of(kernel, given.entry, str(given.threads), each, stride)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import struct
+from collections.abc import Mapping
 from functools import cache
 from typing import Final
 
@@ -13,11 +14,12 @@ from .._c.values import DType, dtype_of
 from .._template.elementwise import Elementwise
 from .._template.holes import Template
 from .._template.patterns import text_of_step
-from .._template.route import SHARED, TemplateRoute
+from .._template.prepared import Body
+from .._template.route import SHARED, Given, TemplateRoute
 from .._template.steps import Operand, Step, held, in_memory
 from .compiler import CubinCompiler
 
-__all__ = ["PtxTemplates", "text_of"]
+__all__ = ["PtxTemplates"]
 
 _WARP_SIZE: Final = 32
 #: The oldest PTX that knows the arch: `.version` by the first arch that needs a newer one.
@@ -224,27 +226,19 @@ def _version(arch: str) -> str:
     return next(version for least, version in _VERSIONS if number >= least)
 
 
-def text_of(kernel: Elementwise, entry: str, arch: str, threads: int) -> str:
-    """The kernel's PTX."""
+def _values(kernel: Elementwise) -> Mapping[str, str]:
+    """The values of the skeleton's holes that neither the arch nor the sizes decide."""
     listed = [f"  .param .{_given(p.type)} p_{_named(p.name)}" for p in kernel.parameters]
     parameters = [_count(kernel)]
     lines: list[str] = []
     for number, step in enumerate(kernel.steps):
         text = text_of_step(_written, step, number)
         (parameters if step.name == "parameter" else lines).append(text)
-    return _skeleton().fill(
-        {
-            "VERSION": _version(arch),
-            "ARCH": arch,
-            "ENTRY": entry,
-            "PARAMETERS": ",\n".join(listed),
-            "THREADS": str(threads),
-            "GIVEN": "\n".join(parameters),
-            "EACH": str(kernel.each),
-            "STRIDE": str(threads),
-            "STEPS": "\n".join(lines),
-        }
-    )
+    return {
+        "PARAMETERS": ",\n".join(listed),
+        "GIVEN": "\n".join(parameters),
+        "STEPS": "\n".join(lines),
+    }
 
 
 def _count(kernel: Elementwise) -> str:
@@ -295,8 +289,23 @@ class PtxTemplates(TemplateRoute):
     def _skeleton(self) -> Template:
         return _skeleton()
 
-    def _text(self, kernel: Elementwise, entry: str, arch: str, threads: int) -> str:
-        return text_of(kernel, entry, arch, threads)
+    def _body(self, kernel: Elementwise, entry: str) -> Body:
+        holes, texts, begin = {}, [], 0
+        for name, value in _values(kernel).items():
+            texts.append(value.encode())
+            holes[name] = begin, len(texts[-1])
+            begin += len(texts[-1])
+        return Body(kernel.parameters, holes, b"".join(texts))
 
-    def _binary(self, text: str) -> bytes:
-        return text.encode()
+    def _binary(self, body: Body, given: Given) -> bytes:
+        values = {
+            name: body.data[begin : begin + size].decode()
+            for name, (begin, size) in body.holes.items()
+        }
+        sizes = {"THREADS": given.threads, "EACH": given.each, "STRIDE": given.threads}
+        values |= {name: str(number) for name, number in sizes.items()}
+        values |= {"VERSION": _version(given.arch), "ARCH": given.arch, "ENTRY": given.entry}
+        return _skeleton().fill(values).encode()
+
+    def _stage(self, kernel: Elementwise, given: Given, binary: bytes) -> str:
+        return binary.decode()
