@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from xtarget._values.types import Parameter
@@ -79,10 +81,12 @@ def test_the_core_makes_a_map_of_an_address_and_the_sizes_behind_it(tmp_path: Pa
     assert said.stdout.splitlines() == [TOLD, "0 1", refused, "-1", "-1"]
 
 
-def test_python_tells_the_driver_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("factor", [2.5, math.inf, math.nan])
+def test_python_tells_the_driver_the_same(monkeypatch: pytest.MonkeyPatch, factor: float) -> None:
     tensor_maps = pytest.importorskip("xtarget.targets.nvidia.tensor_maps")
     told: list[str] = []
     launched: list[list[int]] = []
+    factors: list[float] = []
 
     @tensor_maps._ENCODE
     def encode(
@@ -103,8 +107,11 @@ def test_python_tells_the_driver_the_same(monkeypatch: pytest.MonkeyPatch) -> No
     class Driver:
         @staticmethod
         def cuLaunchKernel(function: Any, *rest: Any) -> tuple[int]:
-            places = list((ctypes.c_void_p * 6).from_address(rest[8]))
-            first, map_, *numbers = [ctypes.c_uint32.from_address(place).value for place in places]
+            places = list((ctypes.c_void_p * 7).from_address(rest[8]))
+            first, map_, *numbers = [
+                ctypes.c_uint32.from_address(place).value for place in places[:6]
+            ]
+            factors.append(ctypes.c_float.from_address(places[6]).value)
             whole = ctypes.string_at(places[1], 128) == b"\x5a" * 128
             launched.append([*rest[:7], first, map_, whole, *numbers])
             return (0,)
@@ -113,7 +120,7 @@ def test_python_tells_the_driver_the_same(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(tensor_maps, "driver", Driver)
     monkeypatch.setattr(tensor_maps, "check", lambda answer, what: None)
-    types = ["i32", TYPE, "i32", "i32", "i64", "i64"]
+    types = ["i32", TYPE, "i32", "i32", "i64", "i64", "fp32"]
     launch = tensor_maps.launch_with_maps(
         [Parameter(f"p{i}", type_) for i, type_ in enumerate(types)],
         ctypes.cast(encode, ctypes.c_void_p).value,
@@ -121,8 +128,9 @@ def test_python_tells_the_driver_the_same(monkeypatch: pytest.MonkeyPatch) -> No
     )
     one = type("Handle", (), {"handle": 5, "grid": (2, 3, 4), "block": (32, 1, 1), "shmem_size": 6})
     values = [ctypes.c_uint32(7), 1024, ctypes.c_uint32(300), ctypes.c_uint32(400), 1000, 1]
-    launch(one, one, one, *values)
+    launch(one, one, one, *values, ctypes.c_float(factor))
     assert told == [TOLD]
+    np.testing.assert_array_equal(factors, [factor])
     assert launched == [[2, 3, 4, 32, 1, 1, 6, 7, 0x5A5A5A5A, True, 300, 400, 1000, 1]]
 
 

@@ -25,12 +25,16 @@ else:
             return lambda cls: value_class(cls, **options)
         eq, shown = options.get("eq", True), options.get("repr", True)
         own = dict(vars(cls))
-        if not _is_usual(own, options):
+        if not _is_usual(cls, own, options):
             return dataclasses.dataclass(**options)(cls)
         if cls.__doc__ is None:
             cls.__doc__ = cls.__name__  # of nothing, `dataclass` makes a signature by `inspect`
         made = dataclasses.dataclass(init=False, repr=False, eq=False, slots=True)(cls)
         fields = dataclasses.fields(made)
+        # what classes derived from it, and libraries that look at dataclasses, go by
+        told = made.__dataclass_params__
+        told.init = told.frozen = True
+        told.repr, told.eq = shown, eq
         methods = {"__init__": _initializer(made, fields), **_of_a_frozen(made, fields)}
         if shown:
             methods["__repr__"] = _representation(fields)
@@ -51,13 +55,15 @@ else:
 _Fields = tuple["dataclasses.Field[Any]", ...]
 
 
-def _is_usual(own: dict[str, Any], options: dict[str, bool]) -> bool:
-    """Whether a class is frozen, with slots, and each of its fields an argument by its place."""
+def _is_usual(cls: type, own: dict[str, Any], options: dict[str, bool]) -> bool:
+    """Whether a class is frozen, with slots, of no other such class, and each of its fields an
+    argument by its place."""
     given = [value for value in own.values() if isinstance(value, dataclasses.Field)]
     return (
         options.keys() - {"eq", "repr"} == {"frozen", "slots"}
         and options["frozen"]
         and options["slots"]
+        and not any(dataclasses.is_dataclass(base) for base in cls.__bases__)
         and all(one.init and one.kw_only is dataclasses.MISSING for one in given)
     )
 

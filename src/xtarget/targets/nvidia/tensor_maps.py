@@ -52,13 +52,13 @@ def launch_with_maps(
             for value in values
         ]
         places = [ctypes.addressof(value) for value in kept]
-        numbers = [int(value.value) for value in kept]
         rooms = []
         for index, own in maps:
             room = ctypes.create_string_buffer(_BYTES + _ALIGN)
             rooms.append(room)
             places[index] = -(-ctypes.addressof(room) // _ALIGN) * _ALIGN
-            status = _encode(encoder, places[index], own, numbers[index:])
+            numbers = [int(value.value) for value in kept[index : index + 1 + 2 * len(own.tile)]]
+            status = _encode(encoder, places[index], own, numbers)
             check((driver.CUresult(status),), what)
         pointers = (ctypes.c_void_p * len(places))(*places)
         function = driver.CUfunction(int(kernel.handle))
@@ -85,7 +85,7 @@ def _encode(encoder: Any, place: int, own: TensorMap, numbers: Sequence[int]) ->
         numbers: the address, lengths and strides in elements, the outermost dimension first.
     """
     rank = len(own.tile)
-    address, *rest = numbers[: 1 + 2 * rank]
+    address, *rest = numbers
     lengths = (ctypes.c_uint64 * rank)(*rest[rank - 1 :: -1])
     strides = (ctypes.c_uint64 * rank)(
         *(own.itemsize * n for n in rest[2 * rank - 2 : rank - 1 : -1])
