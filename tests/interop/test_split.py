@@ -29,6 +29,11 @@ def numbers(*shape: int) -> Any:
 
 
 LONG = numbers(9)
+CACHES = (
+    *(numbers(2, 1, 4) for _ in range(2)),
+    *(numbers(3, 2, 1, 4) for _ in range(2)),
+    np.arange(2),
+)
 CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any], Any]] = [
     ("mul", (x := numbers(6, 40), y := numbers(40)), {}, x * y),
     ("add", (x := numbers(1, 40), y := numbers(5, 1)), {}, x + y),
@@ -122,6 +127,8 @@ def test_a_device_gets_as_much_as_it_was_fast() -> None:
         ("topk", (numbers(4, 4),), {"out": LONG}, "has 2 results, and split takes out= for one"),
         ("layer_norm", (numbers(4),), {}, "no rows that are apart"),
         ("flip", (numbers(4),), {}, "cannot be cut: its elements"),
+        ("kv_scatter", CACHES, {}, "kv_scatter cannot be cut: it has no result"),
+        ("kv_scatter", tuple([one, one] for one in CACHES), {}, "it has no result"),
         ("neg", (2.0,), {}, "no axis to cut"),
         ("neg", (numbers(4),), {"devices": "cpu"}, "give a list of names"),
         ("neg", (numbers(4),), {"devices": ["cpu", "cpu:0"]}, "named twice"),

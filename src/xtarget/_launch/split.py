@@ -77,7 +77,7 @@ def split(
 
         def cut_of(arrays: Sequence[Any]) -> list[bool]:
             plan = plan_of_layouts(registered, arrays, options, target)[0]
-            return _cut(spec, arrays, {**spec.options, **options}, plan.outputs[0])
+            return _cut(spec, arrays, {**spec.options, **options}, plan.outputs)
 
         return run_parts(spec, args, options, names, out, cut_of)
     given = tuple(_of_host(spec.name, arg) for arg in args)
@@ -87,8 +87,8 @@ def split(
             f"{spec.name} has {len(plan.outputs)} results, and split takes out= for one. Leave out "
             "out, and take what is returned."
         )
+    cut = _cut(spec, given, {**spec.options, **options}, plan.outputs)
     result = plan.outputs[0]
-    cut = _cut(spec, given, {**spec.options, **options}, result)
     made = [_result(spec.name, type_, out) for type_ in plan.outputs]
     _check_apart(spec.name, made[0], given)
     rows = result.shape[0]
@@ -148,13 +148,16 @@ def _behind_the_first(arg: Any) -> Any:
 
 
 def _cut(
-    spec: KernelSpec, args: Sequence[Any], options: Mapping[str, Any], result: ArrayType
+    spec: KernelSpec, args: Sequence[Any], options: Mapping[str, Any], results: Sequence[ArrayType]
 ) -> list[bool]:
     """For each argument, whether it is cut along its first axis; others go to every device whole.
 
     Raises:
         ArgumentError: the kernel cannot be cut there.
     """
+    if not results:
+        raise ArgumentError(f"{spec.name} cannot be cut: it has no result. Use run.")
+    result = results[0]
     arrays = [arg if isinstance(arg, np.ndarray) else None for arg in args]
     first = next((array for array in arrays if array is not None), None)
     ndim = len(result.shape)

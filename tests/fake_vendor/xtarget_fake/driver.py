@@ -53,7 +53,7 @@ class FakeDriver:
 
     def open(self, ordinal: int) -> FakeDevice:
         if ordinal != 0:
-            raise NoDeviceError(f"there is no fake:{ordinal}: the devices are fake:0.")
+            raise NoDeviceError(f"fake has no number {ordinal}, only fake:0.")
         return FakeDevice()
 
 

@@ -41,4 +41,4 @@ def broken_binding(error: ImportError, package: str, vendor: str) -> str:
 
 def no_such_device(vendor: str, ordinal: int, there: Sequence[str]) -> NoDeviceError:
     """For an ordinal that no device has; `there` are the names of those there are."""
-    return NoDeviceError(f"there is no {vendor}:{ordinal}: the devices are {', '.join(there)}.")
+    return NoDeviceError(f"{vendor} has no number {ordinal}, only {', '.join(there)}.")
