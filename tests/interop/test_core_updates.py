@@ -244,6 +244,60 @@ def test_prepared_launches_in_place_and_of_several_results(
     grow()
 
 
+def test_a_prepared_launch_takes_other_arrays_for_all_its_results(device: str, kind: str) -> None:
+    def outs(n: int = 100) -> tuple[Any, Any]:
+        empty = np.zeros(n, np.float32), np.zeros((n, 1))
+        return of_kind(kind, empty[0], device), of_kind(kind, empty[1], device)
+
+    a, b = of_kind(kind, ramp(100), device), of_kind(kind, ramp(100) + 1, device)
+    first, second, third = (
+        outs(),
+        list(outs()),
+        dict(zip(("total", "product"), outs(), strict=True)),
+    )
+    both = xtarget.get(BOTH).prepare(a, b, out=first, device=device)
+    assert both() is first
+    for given, arrays in ((second, second), (third, list(third.values()))):
+        both.update(out=given)
+        assert both() is both.out is given
+        np.testing.assert_array_equal(host(arrays[0]), ramp(100) * 2 + 1)
+        np.testing.assert_array_equal(host(arrays[1])[:, 0], ramp(100) * (ramp(100) + 1))
+    wrong: tuple[tuple[Any, str], ...] = (
+        (outs(99), r"out was prepared as \(float32 \(100,\).*, and is now \(float32 \(99,\)"),
+        (first[0], r"out was prepared as .*, and is now float32 \(100,\)"),
+        (None, "out was prepared as .*, and is now None"),
+        (first[:1], "out= has 1 arrays, and it has 2 outputs"),
+        ((a, first[1]), r"out\['total'\], which it writes to, overlaps argument 1 \(a\)"),
+    )
+    for out, words in wrong:
+        with pytest.raises(ArgumentError, match=words):
+            both.update(out=out)
+        assert both() is third
+
+
+def test_an_array_for_a_result_that_moved_is_given_again(core: Any, device: str) -> None:
+    a = ramp(100)
+    outs = np.zeros(100, np.float32), np.zeros((100, 1))
+    both = xtarget.get(BOTH).prepare(a, a, out=outs, device=device)
+    both()
+    outs[0].resize(100_000, refcheck=False)
+    with pytest.raises(ArgumentError, match=r"memory of out\[0\] .*launch.update\(out=...\)"):
+        both()
+    again = np.zeros(100, np.float32), outs[1]
+    np.testing.assert_array_equal(both.update(out=again)()[0], ramp(100) * 2)
+
+
+def test_a_profile_has_calls_with_arrays_for_several_results(device: str, kind: str) -> None:
+    a, b = of_kind(kind, ramp(100), device), of_kind(kind, ramp(100) + 1, device)
+    outs = of_kind(kind, ramp(100), device), of_kind(kind, np.zeros((100, 1)), device)
+    both = xtarget.get(BOTH).prepare(a, b, out=outs, device=device)
+    with xtarget.profile() as profile:
+        assert xtarget.run(BOTH, a, b, out=outs, device=device) is outs
+        assert both() is outs
+    np.testing.assert_array_equal(host(outs[0]), ramp(100) * 2 + 1)
+    assert "float32 1d, float32 1d, out (float32 1d, float64 2d)" in str(profile)
+
+
 def test_a_graph_of_calls_in_place_and_of_several_results(core: Any, device: str) -> None:
     a, b = xtarget.asarray(ramp(100), device=device), xtarget.asarray(ramp(100), device=device)
     empty = np.zeros(100, np.float32), np.zeros((100, 1))

@@ -20,7 +20,7 @@ from .outs import Outs, outs_of
 if TYPE_CHECKING:
     from .._values.aliases import Args
 
-__all__ = ["Found", "adopted", "described", "find", "kind_if_array"]
+__all__ = ["Found", "adopted", "adopted_out", "described", "find", "kind_if_array"]
 
 
 @value_class(frozen=True, slots=True)
@@ -83,8 +83,22 @@ def adopted(kernel: str, name: str, value: Any, *, written: bool) -> Any:
     return found
 
 
+def adopted_out(kernel: str, out: Any) -> Any:
+    """What stands for the caller's array for the result, or for those for several results.
+
+    Raises:
+        ArgumentError: as `adopted`; or these are not the kernel's outputs.
+    """
+    if isinstance(out, tuple | list | Mapping):
+        spec = libraries.find(kernel).spec
+        return outs_of(spec, out, partial(adopted, kernel, written=True))
+    return adopted(kernel, "out", out, written=True)
+
+
 def kind_if_array(value: Any) -> Any:
-    """The kind of an array; None for a number, and for what was left out."""
+    """The kind of an array, or those of several; None for a number, and for what was left out."""
+    if type(value) is Outs:
+        return tuple(map(kind_of, value))
     return None if value is None or is_scalar(value) else kind_of(value)
 
 
@@ -114,11 +128,7 @@ def find(
         adopted(kernel, name, value, written=name in spec.updates)
         for name, value in zip(names, args, strict=False)
     )
-    stands_out = out
-    if isinstance(out, tuple | list | Mapping):
-        stands_out = outs_of(spec, out, partial(adopted, kernel, written=True))
-    elif out is not None:
-        stands_out = adopted(kernel, "out", out, written=True)
+    stands_out = None if out is None else adopted_out(kernel, out)
     values, parts = [], []
     for value in (*stands, *(() if out is None else (stands_out,))):
         address, part = described(value)

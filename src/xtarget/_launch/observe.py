@@ -22,6 +22,7 @@ from . import run as _run
 from .arguments import deferred_among, placed, take
 from .call import BoundCall
 from .lookup import Found
+from .outs import Outs
 from .records import CallRecord, Observer, Record, is_quiet, quietly
 from .sized import BoundLaunch
 
@@ -198,6 +199,8 @@ def _layouts(kernel: str, found: Found, options: Mapping[str, Any]) -> str:
 
 
 def _layout(value: Any) -> str:
+    if type(value) is Outs:
+        return f"({', '.join(map(_layout, value))})"
     if lookup.kind_if_array(value) is None:
         return type(value).__name__
     type_ = view_of(value).type

@@ -32,8 +32,8 @@ def outs_of(spec: KernelSpec, given: Any, read: Callable[[str, Any], Any]) -> Ou
     names = spec.outputs
     if len(names) < 2:
         raise ArgumentError(
-            f"{spec.name}: out is a {type(given).__name__} of {len(given)}, and it has one result "
-            "at most. Give one array."
+            f"{spec.name} takes one array as out, not a {type(given).__name__} of {len(given)}. "
+            "If it gives several arrays, call it without out."
         )
     wanted = f"Give out=({', '.join(names)}), an array for each"
     if isinstance(given, Mapping):

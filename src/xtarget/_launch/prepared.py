@@ -263,8 +263,8 @@ class Prepared(_run.launcher or _InPython):  # type: ignore[misc]
         """Put other arrays, or other numbers, in the place of those that it has.
 
         Args:
-            changed: by the names of the kernel's arguments, and `out`: arrays of the same library,
-                dtype, layout and device.
+            changed: by the names of the kernel's arguments, and `out` (of several results, all of
+                them): arrays of the same library, dtype, layout and device.
 
         Returns:
             this launch.
@@ -281,8 +281,11 @@ class Prepared(_run.launcher or _InPython):  # type: ignore[misc]
             for name, value in changed.items():
                 index = self._index(name)
                 old = out if index == len(args) else args[index]
-                writes = name in self._written or index == len(args)
-                new = lookup.adopted(self.kernel, name, value, written=writes)
+                new = (
+                    lookup.adopted_out(self.kernel, value)
+                    if index == len(args)
+                    else lookup.adopted(self.kernel, name, value, written=name in self._written)
+                )
                 values[index], part = lookup.described(new)
                 kinds = map(lookup.kind_if_array, (old, new))
                 if part != parts[index] or len(set(kinds)) > 1:
@@ -356,7 +359,8 @@ class Prepared(_run.launcher or _InPython):  # type: ignore[misc]
     def _moved(self, name: str) -> ArgumentError:
         return ArgumentError(
             f"{self.kernel}: the memory of {name} was freed or moved since the launch was prepared "
-            f"(by a resize of the array, for one). Give the array again: launch.update({name}=...)."
+            "(by a resize of the array, for one). Give the array again: "
+            f"launch.update({name.partition('[')[0]}=...)."
         )
 
     def _not_taken(self, given: Args, named: Mapping[str, Any]) -> TypeError:
