@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ pytest.importorskip("triton")
 from test_choices import HOPPER, matrix, plan_of
 
 import xtarget
+from xtarget._bundle.builder import c_binaries, call_forms
 from xtarget._kernels import libraries
 from xtarget._launch import planning
 from xtarget._values.types import Target
@@ -55,6 +58,24 @@ def test_what_a_bundle_is_built_of_makes_its_own() -> None:
         for general in (False, True)
     ]
     assert [sorted(launch.descriptors) for launch in found] == [["a", "b", "out"], []]
+
+
+def test_a_bundles_calls_take_no_binary_whose_maps_nobody_makes() -> None:
+    """Of a plan that gives descriptors whether or not it is for a bundle."""
+    a = operand(2048, 2048, "N")
+    (code,) = xtarget.compile("matmul", a, a, target=HOPPER)
+    slots = [parameter.name for parameter in code.parameters if parameter.hidden is None]
+    request: Any = SimpleNamespace(aligned=())
+    record = {"constants": {}, "key": "0" * 64, "source": "a.b"}
+    assert call_forms._binary(request, code, slots) is None
+    assert c_binaries._binary(record, (), code) is None
+    plain = tuple(
+        replace(one, type="*fp16" if one.type.startswith("tensormap:") else one.type)
+        for one in code.parameters
+    )
+    other = replace(code, parameters=plain)
+    assert call_forms._binary(request, other, slots) is not None
+    assert c_binaries._binary(record, (), other) is not None
 
 
 @pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])

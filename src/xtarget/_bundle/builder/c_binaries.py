@@ -11,6 +11,7 @@ from ..._values.errors import LoadError
 from ..._values.types import DTYPES, Artifact, DtypeConstant, Target
 from ..._values.value_classes import value_class
 from ...spec import CInterface, CVariant, KernelSpec
+from ...targets._objects.tensor_maps import map_of
 from ..reader import Bundle
 
 __all__ = ["C_TYPES", "Binary", "Data", "binaries", "table", "takes"]
@@ -95,6 +96,8 @@ def _binary(record: Mapping[str, Any], aligned: Sequence[str], made: Artifact) -
     """A variant; None for one that needs memory or a launch that these functions do not give."""
     scratch = made.global_scratch.nbytes or made.profile_scratch.nbytes
     if scratch or made.cluster > 1 or made.cooperative:
+        return None
+    if any(map_of(parameter.type) is not None for parameter in made.parameters):
         return None
     constants = {
         name: DtypeConstant(value["dtype"]) if isinstance(value, dict) else value

@@ -25,6 +25,7 @@ from ..._values.vendors import traits
 from ...spec import ABSENT, ArrayType, Launch, ScalarType
 from ...targets._binaries.spirv import read_entry_points
 from ...targets._objects.scalars import PACK
+from ...targets._objects.tensor_maps import map_of
 from ..calls import (
     Binary,
     BinaryParameter,
@@ -339,7 +340,7 @@ def _binary(request: CompileRequest, made: Artifact, slots: list[str]) -> Binary
     scratch = made.global_scratch.nbytes or made.profile_scratch.nbytes
     if scratch or made.cluster > 1 or made.cooperative or made.format == "cl":
         return None
-    if any(p.hidden == "assert_memory" for p in made.parameters):
+    if any(p.hidden == "assert_memory" or map_of(p.type) is not None for p in made.parameters):
         return None
     taken = ["pointer"] * len(made.parameters)
     if made.format == "spirv":
