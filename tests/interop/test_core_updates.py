@@ -17,6 +17,7 @@ from core_update_kernels import BOTH, CHAIN, GROW, KEEP, SHIFT
 import xtarget
 from xtarget import ArgumentError
 from xtarget._launch import run as launching
+from xtarget._launch.overlap import Overlaps
 
 TWIN: Callable[..., Any] = launching._run_in_python
 KINDS = ("NumPy", "torch", "xtarget")
@@ -187,6 +188,28 @@ def test_views_between_each_others_elements_are_the_cores(
         with pytest.raises(ArgumentError, match=r"argument 1 \(a\), which it writes to, overlaps"):
             xtarget.run(GROW, memory[::2][:98], memory[2::2][:98], device=device)
     np.testing.assert_array_equal(host(memory), np.tile([30, 1], 100))
+
+
+def test_an_interrupt_while_views_are_compared_is_the_callers(
+    core: Any, device: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = of_kind(kind, np.zeros(400, np.float32), device)
+    for _ in range(20):
+        xtarget.run(GROW, memory[:200:2], memory[1:201:2], device=device)
+    asked: list[int] = []
+    ask = Overlaps._ask
+
+    def interrupted(self: Overlaps, distance: int) -> bool:
+        asked.append(distance)
+        if len(asked) == 1:
+            raise KeyboardInterrupt
+        return ask(self, distance)
+
+    monkeypatch.setattr(Overlaps, "_ask", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        xtarget.run(GROW, memory[:200:2], memory[3:203:2], device=device)
+    xtarget.run(GROW, memory[:200:2], memory[3:203:2], device=device)
+    assert len(asked) == 2
 
 
 def test_torch_hears_of_each_write(core: Any, device: str) -> None:

@@ -20,14 +20,14 @@ static int holds(const struct entry *entry) {
   return 1;
 }
 
-/* Views may lie between each other's elements: 0 where Python says that these do. */
+/* Views may lie between each other's elements: 0 where Python says that these do; an exception, an
+ * interrupt for one, is the caller's. */
 static int shares(struct state *state, const struct overlap *one, int64_t distance) {
   if (!one->shares || torch_is_watching(state)) return 1;
   PyObject *given = PyLong_FromLongLong(distance);
   PyObject *answer = given ? PyObject_CallFunctionObjArgs(one->shares, given, NULL) : NULL;
   Py_XDECREF(given);
   Py_XDECREF(answer);
-  if (!answer) PyErr_Clear(); /* Python asks again */
   return answer != Py_False;
 }
 

@@ -120,9 +120,9 @@ def check_arguments(spec: KernelSpec, args: Sequence[Any], options: Mapping[str,
             raise ArgumentError(f"{spec.name}: {name.rstrip('?')} is None. Give {what}{hint}.")
     unknown = [name for name in options if name not in spec.options]
     if unknown:
-        known = ", ".join(spec.options) or "none"
+        known = f"its options: {', '.join(spec.options)}" if spec.options else "it has none at all"
         raise ArgumentError(
-            f"{spec.name} has no option {', '.join(map(repr, unknown))}; its options: {known}."
+            f"{spec.name} has no option {', '.join(map(repr, unknown))}; {known}."
             f"{_meant(spec, unknown[0])}"
         )
     for name, value in options.items():
