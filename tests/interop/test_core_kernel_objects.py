@@ -44,6 +44,13 @@ def test_what_run_refuses_is_refused(args: Any, options: Any) -> None:
     assert str(by_object.value) == str(by_name.value)
 
 
+@pytest.mark.parametrize("run", [print, len, np.array, [].append])
+def test_only_what_the_core_runs_is_a_kernel_objects_function(core: Any, run: Any) -> None:
+    """A function of another module has no state of the core's."""
+    with pytest.raises(TypeError, match="takes the function that `start` gave"):
+        core.Kernel(run, "add")
+
+
 def test_a_kernel_object_is_an_object_like_others() -> None:
     add = xtarget.get("add")
     assert add.name == add.__name__ == "add"

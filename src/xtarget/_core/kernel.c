@@ -43,7 +43,7 @@ static PyObject *make(PyTypeObject *type, PyObject *args, PyObject *keywords) {
   if (!PyArg_ParseTupleAndKeywords(args, keywords, "O!U", words, &PyCFunction_Type, &run, &name))
     return NULL;
   PyObject *module = PyCFunction_GetSelf(run);
-  if (!module || !PyModule_Check(module)) {
+  if (!module || !is_core(module)) {
     PyErr_SetString(PyExc_TypeError, "a kernel takes the function that `start` gave");
     return NULL;
   }

@@ -382,4 +382,8 @@ static struct PyModuleDef definition = {
     .m_slots = slots,
 };
 
+int is_core(PyObject *object) {
+  return PyModule_Check(object) && PyModule_GetDef(object) == &definition;
+}
+
 PyMODINIT_FUNC PyInit__native(void) { return PyModuleDef_Init(&definition); }

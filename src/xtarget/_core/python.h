@@ -133,6 +133,8 @@ static inline PyObject *given_at(const struct reading *reading, Py_ssize_t at) {
 }
 
 struct state *state_of(PyObject *module);
+/* Whether an object is the core's module, which has a state. */
+int is_core(PyObject *object);
 
 /* What declines leaves no exception. */
 static inline int decline(void) {
