@@ -223,7 +223,7 @@ def multiply(
     chosen = tuned_matmul.chosen(call, wanted, problem)
     tile = chosen.tile
     if problem.head is not None:
-        tile = tuning_matmul.head_tile(wanted) or tile
+        tile = tuning_matmul.head_tile(wanted, *_read(call, problem)) or tile
     if problem.head is not None and not _reads_once(call, dtype, problem, tile):
         return []
     if chosen.way == "in turn":
@@ -266,6 +266,16 @@ def multiply(
         "sum", between, out, kept, reduced, total, call.vendor, general=tuning.is_general(call)
     )
     return [*launches, first, second]
+
+
+def _read(call: spec.Call, problem: Problem) -> tuple[int, int]:
+    """Bytes that are read for an element of each factor, of which the first is made."""
+    assert problem.head is not None
+    sizes = [spec.ArrayType(dtype, (), ()).itemsize for dtype in problem.dtypes]
+    for one in problem.head.beside:
+        if not one.dtype and all(one.strides[-2:]):
+            sizes[0] += call.array(one.operand.index).itemsize
+    return sizes[0], sizes[1]
 
 
 def _reads_once(

@@ -197,9 +197,23 @@ _HEADS: Final[Mapping[tuple[str, str], tuple[int, int, int, int]]] = {
 }
 
 
-def head_tile(wanted: Wanted) -> MatmulTile | None:
+#: Bytes of shared memory that a block may have: of some archs, and of a vendor's others.
+_SHARED: Final = {"sm_80": 163 << 10, "sm_87": 163 << 10, "sm_90": 227 << 10, "sm_100": 227 << 10}
+_LEAST_SHARED: Final = {"nvidia": 99 << 10, "amd": 64 << 10}
+#: Of these, for what is not a tile.
+_BESIDE_TILES: Final = 2 << 10
+#: The shortest step along K of a tile that is made smaller.
+_LEAST_K: Final = 32
+
+
+def head_tile(wanted: Wanted, first: int, second: int) -> MatmulTile | None:
     """The tile of a product that makes its first factor as it reads it: as wide as the result, so
-    that it does so once, and lower where there are few. None: as any other product's."""
+    that it does so once, and lower where there are few. None: as any other product's.
+
+    Args:
+        first, second: bytes that are read for an element of each factor. All that are under way
+            have room in shared memory.
+    """
     known = _HEADS.get((wanted.vendor, wanted.kind))
     if known is None or wanted.few_registers:
         return None
@@ -209,6 +223,21 @@ def head_tile(wanted: Wanted) -> MatmulTile | None:
         m, k, stages = 64, 128, 4  # 31.7 for 47 µs: 16 columns, 14,336 rows, K of 4,096 (H100)
     while m > 32 and cdiv(wanted.m, m) * cdiv(wanted.n, n) * wanted.batch < wanted.compute_units:
         m //= 2
+    most = _SHARED.get(wanted.arch, _LEAST_SHARED[wanted.vendor])
+    # from Hopper on, matrix units read the second factor where it is until they are done
+    hopper = most >= _SHARED["sm_90"]
+    least = 1 if wanted.vendor == "amd" else 2 + hopper  # as Triton 3.6 has it
+
+    def under_way() -> int:
+        return (stages - 1) * m * k * first + max(stages - 1 + hopper, least) * k * n * second
+
+    while under_way() > most - _BESIDE_TILES:
+        if stages > 2:
+            stages -= 1
+        elif k > _LEAST_K:
+            k //= 2
+        else:
+            m //= 2
     return MatmulTile(m, n, k, 8 if m * n >= 128 * 128 else 4, stages)
 
 

@@ -141,6 +141,29 @@ def test_no_elements_and_no_length_are_right() -> None:
     np.testing.assert_array_equal(fused(floats(2, 0), floats(0, 3)), np.zeros((2, 3)))
 
 
+def halves_of_three(x: Any, g: Any, h: Any, w: Any) -> Any:
+    return run("cast", x * g + h, dtype="float16") @ w
+
+
+@pytest.mark.parametrize(
+    ("target", "room", "dtype", "rows", "columns"),
+    [
+        ("nvidia:sm_90", 227, "float32", 14336, 16),
+        pytest.param("nvidia:sm_90", 227, "float64", 4096, 256, marks=pytest.mark.long),
+        ("nvidia:sm_89", 99, "float32", 4096, 256),
+        ("amd:gfx942", 64, "float64", 4096, 256),
+    ],
+)
+def test_what_a_factor_is_made_of_has_room_in_shared_memory(
+    target: str, room: int, dtype: str, rows: int, columns: int
+) -> None:
+    pytest.importorskip("triton")
+    whole = np.zeros((rows, 4096), dtype)
+    w = np.zeros((4096, columns), "float16")
+    (made,) = xtarget.fuse(halves_of_three).compile(whole, whole, whole, w, target=target)
+    assert made.shared_bytes <= room * 1024
+
+
 @seeds(2, 60)
 def test_random_factors(seed: int) -> None:
     draw = random.Random(seed)
