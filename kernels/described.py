@@ -68,6 +68,24 @@ def _product(
     return total
 
 
+#: Elements of 16 bytes: along a row, the copy engine takes a tile from their multiples only.
+ROW_STEP: tl.constexpr = tl.constexpr(8)
+
+
+@triton.jit
+def _start(tile, BLOCK: tl.constexpr, length, ALONG_ROWS: tl.constexpr):
+    """Where a tile begins along an axis. The last one ends with the matrix, and what it shares with
+    the one before is made twice, to the same bits: a result lies apart from all that is read. Tiles
+    that reach past an end are fetched much more slowly.
+
+    ALONG_ROWS: the axis is that of a row, of something that the copy engine fetches or stores.
+    """
+    last = length.to(tl.int32) - BLOCK
+    if ALONG_ROWS:
+        last = tl.cdiv(last, ROW_STEP) * ROW_STEP
+    return tl.maximum(tl.minimum(tile.to(tl.int32) * BLOCK, last), 0)
+
+
 @triton.jit
 def _own_product(
     a, b, M, N, K, ra, rb, A_T: tl.constexpr, B_T: tl.constexpr,
@@ -78,7 +96,8 @@ def _own_product(
     block = tl.program_id(0).to(K.dtype)
     _, tile_m, tile_n = tile_of(block, tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N), GROUP_M)
     da, db = _descriptions(a, b, M, N, K, ra, rb, HOSTED, A_T, B_T, BLOCK_M, BLOCK_N, BLOCK_K)
-    row, column = (tile_m * BLOCK_M).to(tl.int32), (tile_n * BLOCK_N).to(tl.int32)
+    row = _start(tile_m, BLOCK_M, M, A_T)
+    column = _start(tile_n, BLOCK_N, N, not B_T)
     total = _product(da, db, row, column, K, T, A_T, B_T, BLOCK_M, BLOCK_N, BLOCK_K)
     return row, column, total
 
@@ -182,7 +201,8 @@ def matmul_in_turn(
         do = _result(out, M, N, om, HOSTED, BLOCK_M, BLOCK_N // 2)
     for tile in tl.range(tl.program_id(0), tiles_m * tiles_n, tl.num_programs(0), flatten=True):
         _, tile_m, tile_n = tile_of(tile, tiles_m, tiles_n, GROUP_M)
-        row, column = tile_m * BLOCK_M, tile_n * BLOCK_N
+        row = _start(tile_m, BLOCK_M, M, A_T)
+        column = _start(tile_n, BLOCK_N, N, STORED or not B_T)
         total = _product(da, db, row, column, K, T, A_T, B_T, BLOCK_M, BLOCK_N, BLOCK_K)
         if STORED:  # in halves: shared memory for a whole tile would cost a stage
             halves = tl.permute(tl.reshape(total, (BLOCK_M, 2, BLOCK_N // 2)), (0, 2, 1))
@@ -214,7 +234,8 @@ def matmul_in_turn_then(
         do = _result(out, M, N, om, HOSTED, BLOCK_M, WIDTH)
     for tile in tl.range(tl.program_id(0), tiles_m * tiles_n, tl.num_programs(0), flatten=True):
         _, tile_m, tile_n = tile_of(tile, tiles_m, tiles_n, GROUP_M)
-        row, column = tile_m * BLOCK_M, tile_n * BLOCK_N
+        row = _start(tile_m, BLOCK_M, M, A_T)
+        column = _start(tile_n, BLOCK_N, N, STORED or not B_T)
         total = _product(da, db, row, column, K, T, A_T, B_T, BLOCK_M, BLOCK_N, BLOCK_K)
         for number in tl.static_range(PIECES):
             start = column + number * WIDTH

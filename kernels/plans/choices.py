@@ -31,12 +31,15 @@ class Row(NamedTuple):
         ranges: of sizes by name, both ends belong to them; no end is None.
         blocks: how many blocks there are for 100 multiprocessors, in the same way.
         text: words that have to be the call's, or that say more about the choice.
+        cost: what the choice is estimated to take, as the file says; empty: it is taken where it
+            holds.
     """
 
     config: tuple[int, ...]
     ranges: Mapping[str, _Range]
     blocks: _Range
     text: Mapping[str, str]
+    cost: tuple[int, ...] = ()
 
     def holds(self, **sizes: int) -> bool:
         for name, (low, high) in self.ranges.items():
@@ -49,7 +52,7 @@ def _row(entry: Mapping[str, Any]) -> Row:
     config, blocks = entry["config"], entry.get("blocks", (0, None))
     ranges = {name: (one[0], one[1]) for name, one in entry.get("sizes", {}).items()}
     text = {name: value for name, value in entry.items() if isinstance(value, str)}
-    return Row(tuple(config), ranges, (blocks[0], blocks[1]), text)
+    return Row(tuple(config), ranges, (blocks[0], blocks[1]), text, tuple(entry.get("cost", ())))
 
 
 @cache

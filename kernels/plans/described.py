@@ -56,6 +56,7 @@ def _wanted(
         call.vendor, call.arch, kind, problem.m, problem.n, problem.k, problem.batch.size,
         call.compute_units, "rows" if rows else "columns" if columns else "mixed", described, table,
         problem.tail is not None, tuning.has_few_registers(call), tuning.hosted(call),
+        "by address" if problem.out[0] % _ROW else "stored",
     )  # fmt: skip
 
 

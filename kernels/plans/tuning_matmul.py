@@ -271,6 +271,7 @@ class Wanted(NamedTuple):
     Attributes:
         kind: `half`, `single`, `double` or `integer`: what the operands are.
         b: `rows`, `columns` or `mixed`: which elements of the second operand lie side by side.
+        out: `stored` where a copy engine can store the result, else `by address`.
         described: whether the operands may come through tensor descriptors.
         table: of the choices.
         tail: what follows is done to its tiles; choices for that come first.
@@ -292,6 +293,7 @@ class Wanted(NamedTuple):
     tail: bool = False
     few_registers: bool = False
     hosted: bool = False
+    out: str = "stored"
 
     def blocks(self, tile: MatmulTile) -> int:
         return cdiv(self.m, tile.m) * cdiv(self.n, tile.n) * self.batch
@@ -314,28 +316,49 @@ class Choice(NamedTuple):
 
 
 def choose(wanted: Wanted) -> Choice:
-    """The first that was measured for the arch and this range; else by rule."""
+    """The first that was measured for the arch and this range, or the fastest by estimate where
+    that one has a cost; else by rule.
+    """
     tables = ("matmul with a tail", wanted.table)[0 if wanted.tail else 1 :]
-    for row in (row for t in tables for row in choices.rows(wanted.vendor, wanted.arch, t)):
-        tile = MatmulTile(*row.config)
-        if row.text["operands"] != wanted.kind or row.text.get("b", wanted.b) != wanted.b:
-            continue
-        way = row.text.get("way", "tiles")
-        if way in ("in turn", "described") and not wanted.described:
-            continue
-        if "descriptors" in row.text and not wanted.hosted:
-            continue
-        if not _may_fold(wanted, tile):
-            continue
-        if not row.holds(m=wanted.m, n=wanted.n, k=wanted.k):
-            continue
-        low, high = row.blocks
-        blocks = 100 * wanted.blocks(tile)
-        if low * wanted.compute_units <= blocks and (
-            high is None or blocks <= high * wanted.compute_units
-        ):
-            return Choice(tile, way, "measured")
+    for table in tables:
+        held = [
+            row for row in choices.rows(wanted.vendor, wanted.arch, table) if _holds(wanted, row)
+        ]
+        if held:
+            compared = [row for row in held if row.cost] if held[0].cost else held[:1]
+            row = min(compared, key=lambda one: _estimated(wanted, one))
+            return Choice(MatmulTile(*row.config), row.text.get("way", "tiles"), "measured")
     return Choice(_by_rule(wanted))
+
+
+def _holds(wanted: Wanted, row: choices.Row) -> bool:
+    """Whether a row is of a product like this."""
+    words = {"operands": wanted.kind, "b": wanted.b, "out": wanted.out}
+    if any(row.text.get(name, word) != word for name, word in words.items()):
+        return False
+    if row.text.get("way") in ("in turn", "described") and not wanted.described:
+        return False
+    if "descriptors" in row.text and not wanted.hosted:
+        return False
+    tile = MatmulTile(*row.config)
+    if not _may_fold(wanted, tile) or not row.holds(m=wanted.m, n=wanted.n, k=wanted.k):
+        return False
+    low, high = row.blocks
+    blocks = 100 * wanted.blocks(tile)
+    return low * wanted.compute_units <= blocks and (
+        high is None or blocks <= high * wanted.compute_units
+    )
+
+
+def _estimated(wanted: Wanted, row: choices.Row) -> int:
+    """Nanoseconds: of the launch, and of the multiprocessor that makes the most tiles."""
+    if not row.cost:
+        return 0
+    tile = MatmulTile(*row.config)
+    launch, each, step = row.cost
+    return launch + cdiv(wanted.blocks(tile), wanted.compute_units) * (
+        each + cdiv(wanted.k, tile.k) * step
+    )
 
 
 def may_fold(tile: MatmulTile) -> bool:

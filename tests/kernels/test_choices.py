@@ -81,7 +81,7 @@ def test_a_k_that_fills_no_step_comes_through_descriptors() -> None:
         assert product(1000, 1000, 1000, layout) == ["matmul_described"]
         assert product(1000, 1000, 1000, layout, aligned=False) == ["matmul"]
         assert product(256, 264, 1000, layout) == ["matmul_described"]
-    assert product(640, 640, 1024) == ["matmul"]
+    assert product(320, 320, 1024) == ["matmul"]
     assert product(64, 1000, 1000) == ["matmul"]
 
 
@@ -179,6 +179,51 @@ def test_products_through_descriptors(choose: Any, way: str, layout: str) -> Non
     exact = a.astype(float) @ b.astype(float)
     np.testing.assert_allclose(made, exact, rtol=2e-3, atol=2e-3)
     assert f"matmul_{way.replace(' ', '_')}" in sources(a, b)
+
+
+@on_the_cpu
+@pytest.mark.parametrize("way", ["in turn", "described"])
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
+@pytest.mark.parametrize(("m", "n"), [(16, 32), (17, 33), (77, 101), (9, 20)])
+def test_products_through_descriptors_that_end_inside_a_tile(
+    choose: Any, way: str, layout: str, m: int, n: int
+) -> None:
+    choose(matmul=[{"operands": "half", "way": way, "config": [16, 32, 16, 1, 1]}])
+    rng = np.random.default_rng(m)
+    # rows that begin at multiples of 16 bytes, whatever their lengths
+    a, b = (
+        rng.standard_normal((rows if t == "N" else columns, 104)).astype(np.float16)
+        for (rows, columns), t in zip(((m, 40), (40, n)), layout, strict=True)
+    )
+    a = a[:, :40] if layout[0] == "N" else a[:, :m].T
+    b = b[:, :n] if layout[1] == "N" else b[:, :40].T
+    made = [xtarget.run("matmul", a, b, device="cpu") for _ in range(2)]
+    np.testing.assert_allclose(made[0], a.astype(float) @ b.astype(float), rtol=2e-3, atol=4e-3)
+    np.testing.assert_array_equal(*made)
+    assert f"matmul_{way.replace(' ', '_')}" in sources(a, b)
+
+
+def tile(m: int, n: int, k: int, **options: Any) -> tuple[Any, ...]:
+    types = matrix(m, k, "N", "bfloat16"), matrix(k, n, "T", "bfloat16")
+    constants = plan_of("matmul", *types, **options).launches[-1].constants
+    return constants["BLOCK_M"], constants["BLOCK_N"]
+
+
+def test_of_choices_with_a_cost_the_one_of_the_least_estimate_is_taken(choose: Any) -> None:
+    def row(m: int, n: int, *cost: int, **words: str) -> dict[str, Any]:
+        words = {"operands": "half", "way": "described", **words}
+        return {**words, "config": [m, n, 64, 4, 4], "cost": list(cost)}
+
+    choose(matmul=[row(128, 128, 0, 0, 300), row(64, 128, 0, 0, 200), row(64, 64, 0, 900, 200)])
+    assert tile(128 * 5, 128 * 12, 256) == (64, 128)  # one tile each: 200 a step, not 300
+    assert tile(128 * 11, 128 * 12, 256) == (128, 128)  # one tile each, or two of 200
+    assert tile(128 * 12, 128 * 11 + 1, 256) == (128, 128)  # two tiles of 300, or four
+    found = [row(64, 64, 0, 0, 100), row(128, 256, 0, 0, 1, out="stored")]
+    choose(matmul=found)
+    assert tile(512, 512, 256) == (128, 256)
+    assert tile(512, 513, 256) == (64, 64)  # rows of the result begin anywhere
+    choose(matmul=[{**found[0], "cost": []}, found[1]])
+    assert tile(512, 512, 256) == (64, 64)  # the first that holds has no cost
 
 
 def sources(*args: Any) -> str:

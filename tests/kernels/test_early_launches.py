@@ -32,7 +32,7 @@ def matrices(m: int, n: int, k: int, *, turned: bool = True) -> tuple[Any, Any]:
 CALLS = [
     ("matmul", matrices(4, 4096, 4096), "few"),
     ("matmul", matrices(60, 4096, 4096, turned=False), "matmul"),
-    ("matmul", matrices(1024, 1024, 1024), "matmul_described"),
+    ("matmul", matrices(512, 512, 1024), "matmul_described"),
     ("matmul", matrices(2048, 2048, 2048, turned=False), "matmul_in_turn"),
     ("matmul", matrices(2048, 2048, 2048), "matmul_in_turn"),
     (
