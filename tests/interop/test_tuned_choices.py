@@ -228,7 +228,7 @@ def test_of_two_files_the_fastest_result_is_the_choice() -> None:
 def test_explain_shows_what_served(capsys: pytest.CaptureFixture[str]) -> None:
     words = ("explain", "matmul", "--shape", "1024x1024", "--dtype", "bfloat16", "--target")
     for target, how, by in (
-        ("nvidia:sm_90", "measured", "NVIDIA H200, k 725..1448"),
+        ("nvidia:sm_90", "measured", "kernels/choices/nvidia-sm_90.json"),
         ("nvidia:sm_80", "derived", "the model"),
         ("amd:gfx942", "default", "kernels/plans/tuning_matmul.py"),
     ):
