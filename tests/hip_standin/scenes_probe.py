@@ -175,8 +175,8 @@ def devices():
     assert first.driver_version == "HIP 7.2.53211"
     assert first.details == {"gcn_arch_name": "gfx1201", "peers": "amd:1"}
     assert create_driver().open(1).info == second
-    refused(errors.NoDeviceError, lambda: create_driver().open(2), "no amd:2", "amd:0, amd:1")
-    refused(errors.NoDeviceError, lambda: create_driver().open(-1), "no amd:-1")
+    refused(errors.NoDeviceError, lambda: create_driver().open(2), "no number 2", "amd:0, amd:1")
+    refused(errors.NoDeviceError, lambda: create_driver().open(-1), "no number -1")
 
 
 def peer_devices():

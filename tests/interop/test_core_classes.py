@@ -173,7 +173,7 @@ def test_a_launch_by_a_drivers_entry_has_the_grid_and_the_sizes_of_its_call(
             np.testing.assert_array_equal(
                 np.asarray(halved)[:flat], half[:flat] * np.float16(number)
             )
-    assert len(set(launched)) > 20
+    assert len(set(launched)) > 8
     assert made(core) >= len(launched) > 120
     launching.forget_calls()
 

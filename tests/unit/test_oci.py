@@ -16,7 +16,6 @@ from command_line import here
 from xtarget import LoadError, Target, XTargetError, _cache
 from xtarget._cache import compression
 from xtarget._cli import images
-from xtarget._compile import functions
 from xtarget._values.types import Artifact
 
 SM_90, CPU = Target("nvidia", "sm_90"), Target("cpu", "spirv64")
@@ -142,7 +141,7 @@ def test_check_loads_what_is_for_a_device_and_says_what_is_refused(
     reports = [SimpleNamespace(devices=[info])]
     monkeypatch.setattr(images.registry, "probe_all", lambda: reports)
     monkeypatch.setattr(images.registry, "open_device", lambda name: SimpleNamespace(info=info))
-    monkeypatch.setattr(functions, "load", load)
+    monkeypatch.setattr(images, "load", load)
     code, output, _ = here(capsys, "cache", "check")
     assert code == 0
     assert loaded == ["add cpu:spirv64"]

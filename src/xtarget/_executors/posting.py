@@ -162,6 +162,8 @@ def post(server: Server, unit: bytes, going: Callable[[], bool] = lambda: True) 
                 with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                     connection.request("POST", COMPILE, unit, headers)
                 answer = connection.getresponse()
+                if _past(deadline):  # what was hung up on can look like an answer without headers
+                    raise _late(server)
                 _check(server, answer)
                 return _streamed(server, answer, deadline, going)
     except TimeoutError as error:

@@ -95,6 +95,7 @@ _OWN_FILES = (
     "targets/_triton/parsing.py",
     "targets/_binaries/elf.py",
     "targets/_objects/scalars.py",
+    "targets/_objects/tensor_maps.py",
 )
 
 
