@@ -8,13 +8,13 @@ turn, in one process; of each the least, and its ratio to `run("add", a, b, out=
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import triton
 import triton.language as tl
+from turns import least_seconds
 
 import xtarget
 from xtarget.spec import Out, cdiv, step
@@ -92,13 +92,6 @@ def _arrays(library: str, device: str, elements: int) -> list[Any]:
     return [host.copy() if library == "numpy" else xtarget.asarray(host) for _ in range(4)]
 
 
-def _seconds(call: Callable[[], object]) -> float:
-    begun = time.perf_counter()
-    for _ in range(_CALLS):
-        call()
-    return (time.perf_counter() - begun) / _CALLS
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cpu", help="torch's: cpu, cuda, xpu")
@@ -120,17 +113,15 @@ def main() -> None:
         "two results": lambda: run("author.both", a, b),
         "an array left out, new result": lambda: run("author.biased", a, None),
     }
-    least = dict.fromkeys(ways, float("inf"))
     for call in ways.values():
         for _ in range(20):
             call()
-    for _ in range(_ROUNDS):
-        for name, call in ways.items():
-            least[name] = min(least[name], _seconds(call))
-        if asked.device == "cuda":
-            import torch
+    wait: Callable[[], object] = list  # nothing to wait for
+    if asked.device == "cuda":
+        import torch
 
-            torch.cuda.synchronize()
+        wait = torch.cuda.synchronize
+    least = least_seconds(ways, _ROUNDS, _CALLS, wait)
     first = next(iter(least.values()))
     for name, seconds in least.items():
         print(f"{name:32} {seconds * 1e6:8.2f} µs {seconds / first:6.2f} x")

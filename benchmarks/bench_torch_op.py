@@ -11,10 +11,10 @@ the least of each.
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable
 
 import torch
+from turns import least_seconds
 
 import xtarget
 import xtarget.torch
@@ -42,13 +42,6 @@ def plain() -> Callable[..., torch.Tensor]:
     return operator
 
 
-def _seconds(call: Callable[[], object]) -> float:
-    begun = time.perf_counter()
-    for _ in range(_CALLS):
-        call()
-    return (time.perf_counter() - begun) / _CALLS
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cpu", help="torch's: cpu, cuda, xpu")
@@ -65,12 +58,8 @@ def main() -> None:
         'xtarget.run("add", x, x)': lambda: xtarget.run("add", x, x),
         "torch.ops.xtarget.add(x, x)": lambda: own(x, x),
     }
-    least = dict.fromkeys(ways, float("inf"))
-    for _ in range(_ROUNDS):
-        for name, call in ways.items():
-            least[name] = min(least[name], _seconds(call))
-        if x.is_cuda:
-            torch.cuda.synchronize()
+    wait = torch.cuda.synchronize if x.is_cuda else list  # list: nothing to wait for
+    least = least_seconds(ways, _ROUNDS, _CALLS, wait)
     micro = {name: seconds * 1e6 for name, seconds in least.items()}
     for name, value in micro.items():
         print(f"{name:33} {value:7.2f} µs")

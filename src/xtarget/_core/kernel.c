@@ -92,9 +92,4 @@ static PyType_Spec spec = {
     .slots = slots,
 };
 
-int add_kernel(PyObject *module) {
-  PyObject *type = PyType_FromSpec(&spec);
-  int added = type ? PyModule_AddObjectRef(module, "Kernel", type) : -1;
-  Py_XDECREF(type);
-  return added;
-}
+int add_kernel(PyObject *module) { return add_type(module, "Kernel", &spec); }

@@ -172,9 +172,4 @@ static PyType_Spec spec = {
     .slots = slots,
 };
 
-int add_launcher(PyObject *module) {
-  PyObject *type = PyType_FromSpec(&spec);
-  int added = type ? PyModule_AddObjectRef(module, "Launcher", type) : -1;
-  Py_XDECREF(type);
-  return added;
-}
+int add_launcher(PyObject *module) { return add_type(module, "Launcher", &spec); }

@@ -151,9 +151,4 @@ static PyType_Spec spec = {
     .slots = slots,
 };
 
-int add_operator(PyObject *module) {
-  PyObject *type = PyType_FromSpec(&spec);
-  int added = type ? PyModule_AddObjectRef(module, "Operator", type) : -1;
-  Py_XDECREF(type);
-  return added;
-}
+int add_operator(PyObject *module) { return add_type(module, "Operator", &spec); }

@@ -342,6 +342,13 @@ static PyObject *statistics(PyObject *module, PyObject *unused) {
                        (Py_ssize_t)state->classes.count);
 }
 
+int add_type(PyObject *module, const char *name, PyType_Spec *spec) {
+  PyObject *type = PyType_FromSpec(spec);
+  int added = type ? PyModule_AddObjectRef(module, name, type) : -1;
+  Py_XDECREF(type);
+  return added;
+}
+
 static PyMethodDef methods[] = {
     {"start", start, METH_VARARGS, start_doc},
     {"forget", forget, METH_NOARGS, forget_doc},
@@ -366,7 +373,8 @@ static int begin(PyObject *module) {
   if (!(state->minus_one = PyLong_FromLong(-1))) return -1;
   for (int i = 0; i < NAME_COUNT; i++)
     if (!(state->names[i] = PyUnicode_InternFromString(NAMES[i]))) return -1;
-  return add_launcher(module) || add_operator(module) || add_kernel(module) || PyModule_AddIntConstant(module, "INTERFACE", XT_INTERFACE) ||
+  return add_launcher(module) || add_operator(module) || add_kernel(module) ||
+                 PyModule_AddIntConstant(module, "INTERFACE", XT_INTERFACE) ||
                  PyModule_AddStringConstant(module, "VERSION", XT_VERSION)
              ? -1
              : 0;

@@ -232,6 +232,9 @@ void class_unload(struct class *class, struct going *going);
 /* (program, symbols): its results; None where a check fails, False where it is not decided. */
 PyObject *evaluate(PyObject *module, PyObject *args);
 
+/* Makes a type and adds it to the module; -1, with an exception: it could not. */
+int add_type(PyObject *module, const char *name, PyType_Spec *spec);
+
 /* launcher.c: the base of prepared launches. */
 int add_launcher(PyObject *module);
 
