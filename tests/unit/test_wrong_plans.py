@@ -23,6 +23,8 @@ _plan: Any = spec.Plan
 _replaced: Any = replace
 _example: Any = spec.Example
 _register: Any = libraries.register
+_SIZED = {"x": spec.Input(0), "out": spec.Output(), "n": 4}
+_MAPS = {"x": spec.Descriptor(("n",), (), (64,))}
 _LAUNCH = spec.Launch("kernels:negate", {"x": spec.Input(0), "out": spec.Output()}, {}, (1, 1, 1))
 
 
@@ -55,6 +57,30 @@ def _result(value: Any) -> Any:
         (
             spec.Plan((_ARRAY,), (replace(_LAUNCH, args={"x": spec.Scalar(1, "float3")}),)),
             "of a dtype",
+        ),
+        (_plan((_ARRAY,), (_replaced(_LAUNCH, descriptors=("x",)),)), "descriptors that are not"),
+        (_plan((_ARRAY,), (_replaced(_LAUNCH, descriptors={"x": 3}),)), "3 of x, which is none"),
+        (spec.Plan((_ARRAY,), (replace(_LAUNCH, descriptors=_MAPS),)), "of x, which is none"),
+        (
+            spec.Plan(
+                (_ARRAY,),
+                (replace(_LAUNCH, args=_SIZED, descriptors=_MAPS, options={"num_ctas": 2}),),
+            ),
+            "descriptors and num_ctas=2.* Make the descriptors in the kernel",
+        ),
+        (
+            spec.Plan(
+                (_ARRAY,),
+                (
+                    replace(
+                        _LAUNCH,
+                        args=_SIZED,
+                        descriptors=_MAPS,
+                        options={"launch_cooperative_grid": True},
+                    ),
+                ),
+            ),
+            "launch_cooperative_grid=True",
         ),
         (spec.Plan((_ARRAY,), (_LAUNCH,), init=(0, 1)), "has init"),
         (_plan((_ARRAY,), (_LAUNCH,), init=("0",)), "as init of output 0"),

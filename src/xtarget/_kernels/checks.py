@@ -13,6 +13,7 @@ from .._values.types import COMPUTED, DTYPES, DtypeConstant
 from ..spec import (
     ArrayType,
     CInterface,
+    Descriptor,
     Example,
     Input,
     KernelSpec,
@@ -344,9 +345,9 @@ def _check_launch(
         raise wrong(f"launches {source!r:.80}, which is not text")
     if not isinstance(grid, tuple) or len(grid) != 3 or not all(map(_is_count, grid)):
         raise wrong(f"launches {source} with the grid {grid!r:.80}, not three integers from 0")
-    for part in (launch.args, launch.constants, launch.options):
-        if not isinstance(part, Mapping):
-            raise wrong(f"launches {source} with args, constants or options that are not a mapping")
+    for field in ("args", "constants", "options", "descriptors"):
+        if not isinstance(getattr(launch, field), Mapping):
+            raise wrong(f"launches {source} with {field} that are not a mapping")
     for name, value in launch.constants.items():
         if not is_constant(value):
             raise wrong(f"launches {source} with the constant {name} of {value!r:.80}")
@@ -366,15 +367,7 @@ def _check_launch(
             isinstance(argument, tuple) and all(isinstance(n, int) for n in argument)
         ):
             raise wrong(f"gives {name} {argument!r:.80}, which is not an argument of a launch")
-    for name, described in launch.descriptors.items():
-        numbers = [launch.args.get(own) for own in (*described.lengths, *described.steps)]
-        rank = len(described.tile)
-        if (
-            not isinstance(launch.args.get(name), Input | Output | Temporary)
-            or not all(isinstance(number, int) for number in numbers)
-            or (len(described.lengths), len(described.steps)) != (rank, rank - 1)
-        ):
-            raise wrong(f"launches {source} with {described!r:.200} of {name}, which is none")
+    _check_descriptors(launch, wrong)
     parameters = ("aligned_by", launch.aligned_by), ("loose", launch.loose), ("bits", launch.bits)
     for field, named in parameters:
         if named is None and field == "aligned_by":
@@ -387,6 +380,29 @@ def _check_launch(
         if not known:
             raise wrong(
                 f"launches {source} with {field}={named!r:.80}, not names of its parameters"
+            )
+
+
+def _check_descriptors(launch: Launch, wrong: Callable[[str], ArgumentError]) -> None:
+    for name, described in launch.descriptors.items():
+        known = isinstance(described, Descriptor) and isinstance(
+            launch.args.get(name), Input | Output | Temporary
+        )
+        if known:
+            numbers = [launch.args.get(own) for own in (*described.lengths, *described.steps)]
+            rank = len(described.tile)
+            lengths = len(described.lengths), len(described.steps)
+            known = all(isinstance(n, int) for n in numbers) and lengths == (rank, rank - 1)
+        if not known:
+            raise wrong(
+                f"launches {launch.source} with {described!r:.200} of {name}, which is none"
+            )
+    for option, usual in (("num_ctas", 1), ("launch_cooperative_grid", False)):
+        if launch.descriptors and launch.options.get(option, usual) != usual:
+            raise wrong(
+                f"launches {launch.source} with descriptors and "
+                f"{option}={launch.options[option]!r}: launches with tensor maps of the host have "
+                "neither clusters nor cooperative grids. Make the descriptors in the kernel"
             )
 
 
